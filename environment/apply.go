@@ -236,7 +236,7 @@ func (s *State) applyDeleted(e deploylog.Event, cause string) {
 	s.deleted, s.active, s.pause, s.kept, s.waiting, s.lastFinished = true, nil, nil, nil, time.Time{}, 0
 	s.hosts, s.byName, s.hostsKnown = nil, map[string]*hosts.Host{}, false
 	s.zones = zones{}
-	s.sets, s.overdue, s.adoptable, s.timers, s.total, s.current = [hosts.Classes]ordered.Set{}, nil, nil, nil, totals{}, map[int]int{}
+	s.sets, s.overdue, s.adoptable, s.repairs, s.timers, s.total, s.current = [hosts.Classes]ordered.Set{}, nil, nil, nil, nil, totals{}, map[int]int{}
 }
 
 const lostHost = "its host is no longer in the inventory"
@@ -303,9 +303,11 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 			t = h.Add(revision)
 		}
 		if begins := e.Name == record.TaskStarted || e.Name == record.TaskAdopted; begins && t != nil {
-			t.Of = revision
-			if e.Deployment == s.active.ID && revision == s.activeTask() {
+			switch own := e.Deployment == s.active.ID; {
+			case own && revision == s.activeTask():
 				t.Of = s.active.Revision
+			case !own: // a repair leaves the task that of its revision
+				t.Of = revision
 			}
 		}
 		switch {

@@ -46,6 +46,9 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[tasks.Step] {
 // yieldWork yields the work that may begin on hosts.
 func (s *State) yieldWork(can Can, yield func(tasks.Step) bool) {
 	turn, disrupted := s.turn(), 0 // which leaves as many disruptions fewer
+	if !s.yieldRepairs(turn, can, yield) {
+		return
+	}
 	for c := hosts.Free; c < hosts.Classes; c++ {
 		disrupts := c == hosts.Evict || c == hosts.Replace || c == hosts.Drain
 		if s.held(c) != "" || !can.Disrupt && disrupts {
@@ -111,7 +114,11 @@ func (s *State) verdict(h *hosts.Host, now time.Time) (reason.Code, *tasks.State
 	case st.Kind == tasks.Check && st.Class == hosts.None:
 		return reason.AwaitsRetry, nil
 	}
-	if code := cmp.Or(s.held(st.Class), s.turn().keeps(h)); code != "" {
+	turn := s.turn()
+	if turn.repairs(h) {
+		return repairVerdict(h), t
+	}
+	if code := cmp.Or(s.held(st.Class), turn.keeps(h)); code != "" {
 		return code, t
 	}
 	return reason.Ready, t

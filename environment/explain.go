@@ -125,6 +125,9 @@ func (s *State) hostReason(h *hosts.Host, now time.Time) reason.Reason {
 	if code == reason.MinHealthy && h.Status.Kind == tasks.Start {
 		d.Awaited = "repaired"
 	}
+	if s.turn().repairs(h) {
+		d.Awaited = "restarted"
+	}
 	if h.Status.Class == hosts.Drain {
 		d.Healthy = s.total.available
 	}

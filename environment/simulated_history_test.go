@@ -369,7 +369,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 	}
 	t := h.tasks[at.revision]
 	if t == nil && e.Name == record.TaskStarted {
-		t = &naiveTask{}
+		t = &naiveTask{of: at.revision}
 		h.tasks[at.revision] = t
 	}
 	switch {
@@ -381,9 +381,6 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 	case e.Name == record.TaskAdopted:
 		n.noteAdopted(s, e, t, at)
 		return
-	}
-	if e.Name == record.TaskStarted {
-		t.of = f.revision
 	}
 	n.noteTaken(e, h, t)
 	if t.note(e); h.lost && t.up() {
@@ -425,7 +422,7 @@ func (n *naive) noteProgress(e deploylog.Event, h *naiveHost, own bool) {
 		f.stuck = f.stuck && (f.reached || n.halted())
 	}
 	if e.Name == record.TaskStarted && own {
-		h.begun = true
+		h.begun, h.tasks[f.task].of = true, f.revision
 		if !f.tried {
 			f.tried = true
 			progress()

@@ -47,34 +47,33 @@ func (n *naive) decides(s *simulation, can Can, steps []tasks.Step) {
 	if due != "" {
 		s.fail("%s is to be recorded, and it decides %s", due, texts(steps))
 	}
-	tests := 0
-	steps = slices.DeleteFunc(slices.Clone(steps), func(step tasks.Step) bool {
-		if step.Kind == tasks.Verify {
-			tests++
-		}
-		return step.Kind == tasks.Verify
-	})
-	if may := n.mayTest(s.now, can); tests > 1 || may != (tests == 1) {
-		s.fail("it verifies %d times, and may: %t", tests, may)
-	}
+	steps = n.untestedOf(s, can, steps)
 	room, may, left := n.rooms(can), n.may(s.now, can), n.mayBegin()
 	for _, step := range steps {
-		if n.bounded(n.host(step.Host), n.next(n.host(step.Host))) {
-			left--
-		}
-		if left < 0 && n.mayBegin() >= 0 {
-			s.fail("it decides on %s, which are more hosts than the step of %d has", texts(steps), n.mostBegun())
+		if h := n.host(step.Host); n.bounded(h, n.next(h)) && !n.mends(step) {
+			if left--; left < 0 && n.mayBegin() >= 0 {
+				s.fail("it decides on %s, which are more hosts than the step of %d has", texts(steps), n.mostBegun())
+			}
 		}
 		if !may.take(step, &room) {
 			s.fail("it decides to %s %d on %s, which may not be; what may is %v", step.Kind, step.Revision, step.Host, may)
 		}
 	}
 	for class := range hosts.Classes {
-		maps.DeleteFunc(may[class], func(host string, _ todo) bool { return left <= 0 && n.bounded(n.host(host), n.next(n.host(host))) })
+		maps.DeleteFunc(may[class], func(host string, _ todo) bool { return left <= 0 && n.restsUntilStep(n.host(host)) })
 		if room[class] > 0 && len(may[class]) > 0 {
 			s.fail("it does not decide on what may be done of class %d: %v, but on %s", class, may[class], texts(steps))
 		}
 	}
+}
+
+// untestedOf are the steps that verify nothing. It wants one of the others where it may be.
+func (n *naive) untestedOf(s *simulation, can Can, steps []tasks.Step) []tasks.Step {
+	rest := slices.DeleteFunc(slices.Clone(steps), func(step tasks.Step) bool { return step.Kind == tasks.Verify })
+	if may, tests := n.mayTest(s.now, can), len(steps)-len(rest); tests > 1 || may != (tests == 1) {
+		s.fail("it verifies %d times, and may: %t", tests, may)
+	}
+	return rest
 }
 
 // choices are what may be done next, by class and host.
@@ -86,6 +85,12 @@ func (n *naive) may(now time.Time, can Can) (may choices) {
 	}
 	for _, h := range n.there(func(h *naiveHost) bool { return n.known && can.Work(h.name) }) {
 		do := n.checks(h, n.next(h), can)
+		if start := n.mended(h, n.next(h)); start != n.next(h) {
+			if !start.from.After(now) && !n.force.paused {
+				may[start.class][h.name] = start
+			}
+			continue
+		}
 		if do.kind != "" && !do.from.After(now) && !n.keepsBack(h, n.next(h)) && (n.mayBegin() > 0 || !n.bounded(h, n.next(h))) && (!n.force.paused || do.kind == tasks.Confirm) {
 			may[do.class][h.name] = do
 		}
@@ -138,7 +143,9 @@ func (n *naive) begins(s *simulation, step tasks.Step) {
 		}
 	}
 	n.sparesCordoned(s, step.Host, step.Kind)
-	if n.bounded(h, n.next(h)) && n.mayBegin() <= 0 {
+	if n.mends(step) {
+		s.tally["repaired while a step waits"]++
+	} else if n.bounded(h, n.next(h)) && n.mayBegin() <= 0 {
 		s.fail("%s on %s begins, and %d hosts are begun of %d", step.Kind, h.name, len(n.begun()), n.mostBegun())
 	}
 	n.staysUp(s, step)

@@ -59,6 +59,7 @@ type State struct {
 	sets      [hosts.Classes]ordered.Set
 	overdue   ordered.Set
 	adoptable ordered.Set
+	repairs   ordered.Set
 	zones     zones
 	wave      wave
 	timers    heap.Heap[timer] // of hosts to re-evaluate, of which some may be outdated
@@ -105,7 +106,7 @@ func (s *State) Idle() bool {
 	switch {
 	case s.active == nil:
 		return true
-	case s.total.inFlight > 0, s.draining():
+	case s.total.inFlight > 0, s.draining(), s.repairing():
 		return false
 	case s.pause != nil || s.active.Status == report.DeploymentStuck:
 		return true

@@ -9,7 +9,7 @@ import (
 )
 
 // totals counts the hosts by status.
-type totals struct{ desired, available, serving, runs, double, unsettled, failed, inFlight, retrying, absent, exhausted, tried, exceptions, begun, waiting, begunOpen, begunFailed int }
+type totals struct{ desired, available, serving, runs, double, unsettled, failed, inFlight, retrying, absent, exhausted, tried, exceptions, begun, waiting, begunOpen, begunFailed, repairing, repairsLater int }
 
 // modify changes something of a host and re-evaluates it.
 func (s *State) modify(h *hosts.Host, now time.Time, change func()) {
@@ -21,7 +21,7 @@ func (s *State) modify(h *hosts.Host, now time.Time, change func()) {
 
 // refreshAll re-evaluates all hosts.
 func (s *State) refreshAll(now time.Time) {
-	s.sets, s.overdue, s.adoptable, s.timers, s.total = [hosts.Classes]ordered.Set{}, nil, nil, s.timers[:0], totals{}
+	s.sets, s.overdue, s.adoptable, s.repairs, s.timers, s.total = [hosts.Classes]ordered.Set{}, nil, nil, nil, s.timers[:0], totals{}
 	clear(s.current)
 	s.zones.Clear()
 	for _, h := range s.hosts {
@@ -94,6 +94,11 @@ func (s *State) count(h *hosts.Host, by int) {
 	}
 	if h.Status.Adoptable {
 		put(&s.adoptable)
+	}
+	one(h.Status.Repairing, &s.total.repairing)
+	one(h.Status.RepairLater, &s.total.repairsLater)
+	if h.Status.RepairDue {
+		put(&s.repairs)
 	}
 	for _, t := range h.Tasks {
 		if t.Available() || s.active.Kind == record.ByDelete || t.Of != s.active.Revision {

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,68 @@ func TestAHostThatFailsInAStepIsTriedAgain(t *testing.T) {
 	w.sees(1, "h2", tasks.Unhealthy, "it crashed")
 	w.after(time.Second)
 	w.can("start 1 h2") // and not h4, for the step has one host
+}
+
+// What dies on a host of a later step while this one waits is started again as what it was.
+func TestATaskThatDiesWhileItsHostWaitsForItsStepIsStartedAgain(t *testing.T) {
+	w := deployed(t, 4, nil)
+	w.update(inSteps(), hostNames(4))
+	w.taken("2", "h1")
+	w.can()
+	if !w.state.Idle() {
+		t.Error("it waits for a person, and is not idle")
+	}
+	w.sees(1, "h3", tasks.Unhealthy, "it crashed")
+	w.explains("1", "h3", reason.AwaitsRetry, "failed once, next try at 11:47:24 UTC: it crashed", "the next try")
+	if wake := w.state.Wake(); !wake.Equal(w.now.Add(time.Second)) || w.state.Idle() {
+		t.Errorf("it wakes at %s, idle: %t", wake, w.state.Idle())
+	}
+	w.can()
+	w.after(time.Second)
+	w.explains("1", "h3", reason.Ready, "waiting to be restarted: ready for the next free slot of the controller: it crashed", record.TaskStarted)
+	w.can("start 1 h3")
+	step := w.begin("start 1 h3")
+	if w.state.Idle() {
+		t.Error("a task is being started, and it is idle")
+	}
+	w.explains("1", "h3", reason.InProgress, "being restarted since event 20 (attempt 1)", "its result")
+	w.can("start 1 h3") // where whoever began it has died
+	w.append(w.state.Completed(step, tasks.ProbeResult{}, errors.New("no disk"))...)
+	w.can()
+	w.after(2 * time.Second)
+	w.done("start 1 h3")
+	w.can()
+	w.table(`SomeEnvironment/Prod:1 Undeploying 0 3
+	         SomeEnvironment/Prod:2 Deploying 4 1`)
+	if step := w.state.Report().Step; step.Begun != 1 || !step.Promote || !w.state.Idle() {
+		t.Errorf("the step is %+v, idle: %t", step, w.state.Idle())
+	}
+	w.propose(Pause{})
+	w.sees(1, "h3", tasks.Unhealthy, "it crashed")
+	w.after(time.Minute)
+	w.can()
+	w.propose(Resume{})
+	w.propose(Promote{})
+	w.can("start 1 h3") // a quarter of them has begun already, too
+	w.propose(Promote{})
+	w.can("terminate 1 h3", "terminate 1 h2", "terminate 1 h4") // what is down first
+}
+
+// The task of a later revision that has adopted it stays that revision's.
+func TestARepairedTaskIsStillThatOfItsRevision(t *testing.T) {
+	w := deployed(t, 4, nil)
+	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 50 }, hostNames(4))
+	w.steps()
+	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
+	         SomeEnvironment/Prod:2 Active 4 4`)
+	w.update(inSteps(), hostNames(4))
+	w.taken("3", "h1")
+	w.sees(1, "h3", tasks.Unhealthy, "it crashed")
+	w.after(time.Second)
+	w.done("start 1 h3")
+	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
+	         SomeEnvironment/Prod:2 Undeploying 0 3
+	         SomeEnvironment/Prod:3 Deploying 4 1`)
 }
 
 // A host that is kept and not in the inventory was begun all the same: no other may begin in

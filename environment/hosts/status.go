@@ -45,6 +45,11 @@ type Status struct {
 	Retrying  bool // it waits for a retry that may well succeed
 	Overdue   bool // its healthy deadline has passed, which is not recorded
 	Adoptable bool // it has a healthy task of an earlier revision with the same task, which is not recorded
+
+	Repair      int  // revision of its only task, an earlier one that is down while it waits for its step; 0 is none
+	RepairDue   bool // that may be started again now
+	Repairing   bool // that was begun, and has no result
+	RepairLater bool // it waits for a retry that may well succeed
 }
 
 // Exception reports whether a host keeps a deployment from being wholly successful.
@@ -102,7 +107,7 @@ func (w *Wanted) Evaluate(h *Host, now time.Time) (st Status, next time.Time) {
 	w.countBegun(h, &st, current, task)
 	w.judge(h, &st, current, task)
 	next = w.watchDeadline(h, &st, current, now, next)
-	return st, next
+	return st, w.watchRepair(h, &st, now, next)
 }
 
 // watchDeadline fills in whether a task has missed its healthy deadline, and returns when
@@ -114,6 +119,26 @@ func (w *Wanted) watchDeadline(h *Host, st *Status, current *tasks.State, now, n
 	}
 	if st.Overdue = !deadline.After(now); !st.Overdue && (next.IsZero() || deadline.Before(next)) {
 		next = deadline
+	}
+	return next
+}
+
+// watchRepair fills in whether a host that waits for its step has only a task of an earlier
+// revision, which is down, and returns when the host is to be evaluated again.
+func (w *Wanted) watchRepair(h *Host, st *Status, now, next time.Time) time.Time {
+	if !w.Steps || !st.Begins || len(h.Tasks) != 1 {
+		return next
+	}
+	t := h.Tasks[0]
+	if down := t.Status == report.TaskDied || t.Status == report.TaskFailed || t.Status == report.TaskStarting; !down || t.Revision == w.Task {
+		return next
+	}
+	st.Repair, st.Repairing = t.Revision, t.InFlight()
+	if st.RepairDue = !t.RetryAt.After(now) || t.Since.After(now); st.RepairDue { // or the clock was set back
+		return next
+	}
+	if st.RepairLater = t.Failures < tasks.MaxRetries; next.IsZero() || t.RetryAt.Before(next) {
+		next = t.RetryAt
 	}
 	return next
 }
