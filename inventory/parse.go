@@ -23,6 +23,9 @@ var (
 
 const nameRule = "letters, digits, ., _ and - are possible, with a letter or digit at both ends"
 
+// IsPlatform reports whether a text can be the platform of a host, as linux/amd64 is.
+func IsPlatform(text string) bool { return validPlatform.MatchString(text) }
+
 // Parse reads an inventory; name is what its messages call the file. It fails
 // with a *yamlfile.Error that holds every problem of the file.
 func Parse(name string, data []byte) (*Inventory, error) {
@@ -86,7 +89,7 @@ func readHost(n *yamlfile.Node) (h Host, named *yamlfile.Node) {
 	if at := fields["platforms"]; at != nil {
 		for _, p := range at.List("platforms", maxPlatforms) {
 			text, ok := p.Line("a platform such as linux/amd64", maxText)
-			if ok && !validPlatform.MatchString(text) {
+			if ok && !IsPlatform(text) {
 				p.Fail("%q is not a platform, as linux/amd64 or linux/arm/v7 are", text)
 			}
 			h.Platforms = append(h.Platforms, text)

@@ -44,36 +44,50 @@ func ReadFiles(paths []string) ([]Source, error) {
 	return sources, nil
 }
 
-// readNamed reads a file that somebody named. Its name goes into the log and
+// ReadFile reads one file that somebody named, of at most so many bytes. It fails with an
+// *Error.
+func ReadFile(path string, most int64) ([]byte, error) {
+	data, err := readNamedUpTo(path, most)
+	if err != nil {
+		return nil, &Error{Problems: []Problem{{Position: Position{File: path}, Message: err.Error()}}}
+	}
+	return data, nil
+}
+
+func readNamed(path string) ([]byte, error) { return readNamedUpTo(path, yamlfile.MaxSize) }
+
+// readNamedUpTo reads a file that somebody named. Its name goes into the log and
 // into plans, which hold no other texts than UTF-8.
-func readNamed(path string) ([]byte, error) {
+func readNamedUpTo(path string, most int64) ([]byte, error) {
 	if !utf8.ValidString(path) {
 		return nil, errors.New("the name of the file is not valid UTF-8; rename it")
 	}
-	return readFile(path)
+	return readUpTo(path, most)
 }
 
-func readFile(path string) ([]byte, error) {
+func readFile(path string) ([]byte, error) { return readUpTo(path, yamlfile.MaxSize) }
+
+func readUpTo(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return nil, fileError(err)
 	case info.IsDir():
 		return nil, errors.New("is a directory; give the files in it")
-	case info.Size() > yamlfile.MaxSize:
-		return nil, yamlfile.TooLarge(info.Size())
+	case info.Size() > most:
+		return nil, yamlfile.TooLarge(info.Size(), most)
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fileError(err)
 	}
 	// A pipe or a device does not know its size before it is read.
-	data, err := io.ReadAll(io.LimitReader(f, yamlfile.MaxSize+1))
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fileError(err)
 	}
-	if len(data) > yamlfile.MaxSize {
-		return nil, yamlfile.TooLarge(int64(len(data)))
+	if int64(len(data)) > most {
+		return nil, yamlfile.TooLarge(int64(len(data)), most)
 	}
 	return data, nil
 }

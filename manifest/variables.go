@@ -147,7 +147,7 @@ var errPlain = errors.New("plain text")
 // with errPlain where it is not.
 func fromYAML(text string) (any, error) {
 	if len(text) > yamlfile.MaxSize {
-		return nil, yamlfile.TooLarge(int64(len(text)))
+		return nil, yamlfile.TooLarge(int64(len(text)), yamlfile.MaxSize)
 	}
 	var found yamlfile.Report
 	root, ok := yamlfile.Open("", []byte(text), typedValue, &found)

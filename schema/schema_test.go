@@ -20,7 +20,7 @@ func embedded(t *testing.T, name string) *schema.Schema {
 }
 
 func TestNames(t *testing.T) {
-	if got := strings.Join(schema.Names(), " "); got != "action-input environment init init-input inventory manifest pipeline plan serve-answer serve-request state state-input variables" {
+	if got := strings.Join(schema.Names(), " "); got != "action-input environment init init-input inventory jobs manifest packages pipeline plan serve-answer serve-request state state-input variables" {
 		t.Error(got)
 	}
 	for _, name := range schema.Names() {
@@ -28,8 +28,8 @@ func TestNames(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"manifst": `there is no schema "manifst", did you mean "manifest"?`,
-		"x":       `there is no schema "x"; there are action-input, environment, init, init-input, inventory, manifest, pipeline, plan, serve-answer, serve-request, state, state-input, variables`,
-		"../x":    `there is no schema "../x"; there are action-input, environment, init, init-input, inventory, manifest, pipeline, plan, serve-answer, serve-request, state, state-input, variables`,
+		"x":       `there is no schema "x"; there are action-input, environment, init, init-input, inventory, jobs, manifest, packages, pipeline, plan, serve-answer, serve-request, state, state-input, variables`,
+		"../x":    `there is no schema "../x"; there are action-input, environment, init, init-input, inventory, jobs, manifest, packages, pipeline, plan, serve-answer, serve-request, state, state-input, variables`,
 	} {
 		if _, err := schema.Source(name); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", name, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/build/plan"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 )
 
@@ -25,20 +26,32 @@ func TestADefinitionIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var none *definition.Job
+	for i := range d.Packages {
+		none, d.Packages[i].Job = d.Packages[i].Job, nil
+	}
+	if !reflect.DeepEqual(none, &definition.Job{}) {
+		t.Errorf("they run %+v", none)
+	}
 	want := &definition.Definition{Group: "base", Converge: 3, Packages: []definition.Package{
-		{Name: "gcc", Version: "9.1", Released: "gcc-8", Build: []string{"gcc", "make"}, Run: []string{"glibc"}},
-		{Name: "make", Build: []string{"gcc"}},
-		{Name: "core/glibc-2.x", Unbuildable: "its plan is gone"},
-		{Name: "glibc"},
+		{Name: "gcc", At: at(4, 3), Version: "9.1", Released: "gcc-8", Build: []string{"gcc", "make"}, Run: []string{"glibc"}},
+		{Name: "make", At: at(5, 3), Build: []string{"gcc"}},
+		{Name: "core/glibc-2.x", At: at(7, 3), Unbuildable: "its plan is gone"},
+		{Name: "glibc", At: at(8, 3)},
 	}}
 	if !reflect.DeepEqual(d, want) {
 		t.Errorf("it is %+v", d)
 	}
 }
 
+func at(line, column int) yamlfile.Position {
+	return yamlfile.Position{File: "packages.yaml", Line: line, Column: column}
+}
+
 func TestWhatIsWrongIsToldAtItsPlace(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"nothing", "", "p.yaml:1:1: the file is empty"},
+		{"nothing", "", "p.yaml:1:1: the file is empty; a build group needs a name, group, and packages or jobs"},
+		{"packages and jobs", "group: g\npackages: {a: {}}\njobs: []", "p.yaml:3:1: jobs: a build group has packages or jobs, not both"},
 		{"no group", "packages: {a: {}}", "p.yaml:1:1: there is no group"},
 		{"no packages", "group: g", "p.yaml:1:1: there are no packages"},
 		{"none of them", "group: g\npackages: {}", "p.yaml:2:11: packages: a build group needs a package at least"},
@@ -67,6 +80,8 @@ func TestWhatIsWrongIsToldAtItsPlace(t *testing.T) {
 // with problems whose positions are in the file.
 func FuzzParse(f *testing.F) {
 	f.Add(base)
+	f.Add(recipes)
+	f.Add(list)
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := definition.Parse("packages.yaml", []byte(text))
 		if err != nil {

@@ -59,7 +59,7 @@ var floors = []struct {
 	{"internal/yamlfile", []string{"internal/suggest", "internal/duration"}},
 	{"internal/yamlfile/yamltest", []string{"internal/yamlfile"}},
 	{"inventory", []string{"internal/yamlfile", "internal/suggest"}},
-	{"build/definition", []string{"graph", "internal/phrase", "internal/yamlfile"}},
+	{"build/definition", []string{"expression", "graph", "inventory", "internal/duration", "internal/phrase", "internal/yamlfile"}},
 	{"build/record", []string{"deploylog"}},
 	{"build/recipe", []string{"build/record"}},
 	{"build/plan", []string{"build/definition", "graph", "internal/heap", "internal/phrase", "internal/suggest"}},

@@ -21,6 +21,7 @@ package yamlfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +29,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxSize is how large a file may be, in bytes.
+// MaxSize is how large a file may be, in bytes, whose Format says nothing else.
 const MaxSize = 8 << 20
 
 // The other bounds of a file.
@@ -37,14 +38,15 @@ const (
 	maxCopied = 500_000 // values that aliases stand for
 )
 
-// TooLarge refuses a file that has at least so many bytes.
-func TooLarge(size int64) error {
-	return fmt.Errorf("has %d bytes or more; at most %d (8 MiB) are possible", size, MaxSize)
+// TooLarge refuses a file that has at least so many bytes, where most are possible.
+func TooLarge(size, most int64) error {
+	return fmt.Errorf("has %d bytes or more; at most %d (%d MiB) are possible", size, most, most>>20)
 }
 
 // Format is what a kind of file adds to the problems that any file can have.
 type Format struct {
 	Needs   string                           // what an empty file lacks; "" where a file may be empty
+	MaxSize int                              // bytes; 0 is MaxSize
 	Second  string                           // follows the problem of a second document; may be empty
 	Binary  bool                             // !!binary stands for the text that is written in base64
 	Members map[string]string                // what the members of a mapping are, by its path, where they are more than keys
@@ -69,8 +71,8 @@ func Read(name string, data []byte, needs string, read func(root *Node)) error {
 func Open(name string, data []byte, format Format, report *Report) (root *Node, ok bool) {
 	f := &file{name: name, data: data, format: format, report: report}
 	report.about(name)
-	if len(data) > MaxSize {
-		f.add(Problem{Message: TooLarge(int64(len(data))).Error()})
+	if most := cmp.Or(format.MaxSize, MaxSize); len(data) > most {
+		f.add(Problem{Message: TooLarge(int64(len(data)), int64(most)).Error()})
 		return nil, false
 	}
 	if at, what := f.unreadable(); what != "" {

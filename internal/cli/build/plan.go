@@ -10,12 +10,12 @@ import (
 
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/build/plan"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/picture"
+	"github.com/deployster-go/deployster/manifest"
 )
 
 type planOptions struct {
@@ -43,7 +43,7 @@ what needs it, is listed with its cause. Nothing is recorded and nothing runs.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.file == "" {
-				return exit.Usage("which packages? say -f FILE")
+				return exit.Usage("which packages or jobs? say -f FILE")
 			}
 			if c.Flags().Changed("converge") && (o.converge < 1 || o.converge > definition.MaxConverge) {
 				return exit.Usage("--converge %d: it must be from 1 to %d", o.converge, definition.MaxConverge)
@@ -51,7 +51,7 @@ what needs it, is listed with its cause. Nothing is recorded and nothing runs.`,
 			return runPlan(a, o)
 		},
 	}
-	c.Flags().StringVarP(&o.file, "file", "f", "", "the packages")
+	c.Flags().StringVarP(&o.file, "file", "f", "", "the packages, or jobs")
 	c.Flags().StringSliceVar(&o.touched, "touched", nil, "packages that changed (default all)")
 	c.Flags().IntVar(&o.converge, "converge", 0, "how often packages that need each other are built (default as the file says)")
 	c.Flags().BoolVar(&o.all, "all", false, "name all that a job uses, also where that does not fit")
@@ -59,20 +59,9 @@ what needs it, is listed with its cause. Nothing is recorded and nothing runs.`,
 }
 
 func runPlan(a *app.App, o planOptions) error {
-	text, err := work.ReadFile(o.file)
+	p, err := planned(o)
 	if err != nil {
-		return exit.Invalid(err)
-	}
-	d, err := definition.Parse(o.file, text)
-	if err != nil {
-		return exit.Invalid(err)
-	}
-	if o.converge > 0 {
-		d.Converge = o.converge
-	}
-	p, err := plan.Make(d, o.touched)
-	if err != nil {
-		return exit.Invalid(fmt.Errorf("%s: %w", o.file, err))
+		return err
 	}
 	switch a.Format {
 	case "text":
@@ -82,6 +71,29 @@ func runPlan(a *app.App, o planOptions) error {
 	default:
 		return a.Draw(drawing(p))
 	}
+}
+
+// planned reads a definition, and makes its plan.
+func planned(o planOptions) (*plan.Plan, error) {
+	text, err := manifest.ReadFile(o.file, definition.MaxSize)
+	if err != nil {
+		return nil, exit.Invalid(err)
+	}
+	d, err := definition.Parse(o.file, text)
+	if err != nil {
+		return nil, exit.Invalid(err)
+	}
+	switch {
+	case o.converge > 0 && d.List:
+		return nil, exit.Usage("--converge: %s is a list of jobs, which are in no cycle", o.file)
+	case o.converge > 0:
+		d.Converge = o.converge
+	}
+	p, err := plan.Make(d, o.touched)
+	if err != nil {
+		return nil, exit.Invalid(fmt.Errorf("%s: %w", o.file, err))
+	}
+	return p, nil
 }
 
 func printPlan(a *app.App, p *plan.Plan, all bool) error {

@@ -1,0 +1,285 @@
+package definition
+
+import (
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/duration"
+	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/inventory"
+)
+
+// The bounds of a job.
+const (
+	maxArgs    = 1000
+	maxEnv     = 200 // variables of the environment
+	maxSources = 100
+	maxPlugs   = 50
+	maxValue   = 32 << 10 // bytes
+	maxPids    = 1 << 22
+	minMemory  = 6 << 20 // that an engine gives a container at least
+	maxMemory  = 1 << 50
+	minTimeout = time.Second
+	maxTimeout = 7 * 24 * time.Hour
+)
+
+// jobKeys are the keys of what a job runs.
+var jobKeys = []string{"image", "entrypoint", "args", "env", "secrets", "sources", "plugs", "resources", "network", "timeout", "target", "workers"}
+
+// own is where what is mounted into a container has its place.
+const own = "/var/lib/deployster"
+
+var (
+	validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	validMemory   = regexp.MustCompile(`^([1-9][0-9]{0,8})(KiB|MiB|GiB)$`)
+)
+
+// with is the job of a package: what the package says, and else the defaults. Mappings are
+// laid over each other, everything else is replaced.
+func (j *Job) with(n *yamlfile.Node, fields map[string]*yamlfile.Node) *Job {
+	if !slices.ContainsFunc(jobKeys, func(key string) bool { return fields[key] != nil }) {
+		return j
+	}
+	merged := *j
+	merged.Env, merged.Secrets = maps.Clone(j.Env), maps.Clone(j.Secrets)
+	merged.read(fields)
+	if fields["env"] != nil || fields["secrets"] != nil {
+		merged.checkNames(n)
+	}
+	return &merged
+}
+
+// read reads what is there of the keys of a job.
+func (j *Job) read(fields map[string]*yamlfile.Node) {
+	for key, n := range fields {
+		switch key {
+		case "image":
+			j.Image = readImage(n)
+		case "entrypoint":
+			j.Entrypoint = readLine(n, "the path of a program in the image")
+		case "args":
+			j.Args = []Value{}
+			for _, one := range n.List("arguments", maxArgs) {
+				j.Args = append(j.Args, readText(one))
+			}
+		case "env":
+			j.Env = readVariables(n, j.Env)
+		case "secrets":
+			j.Secrets = readVariables(n, j.Secrets)
+		case "sources":
+			j.Sources = readSources(n)
+		case "plugs":
+			j.Plugs = readPlugs(n)
+		case "resources":
+			j.readResources(n)
+		case "network":
+			j.Network, _ = n.Line(`a network of the engine, or "none"`, maxName)
+		case "timeout":
+			if d, ok := n.Duration(duration.Duration(minTimeout), duration.Duration(maxTimeout)); ok {
+				j.Timeout = time.Duration(d)
+			}
+		case "target":
+			if j.Target = readLine(n, "a platform such as linux/amd64"); j.Target.Text != "" && !inventory.IsPlatform(j.Target.Text) {
+				n.Fail("%.60q is not a platform, as linux/amd64 or linux/arm/v7 are", j.Target.Text)
+			}
+		case "workers":
+			j.Workers = readLine(n, `a query over the inventory, such as "attribute:role == builder"`)
+			if _, err := inventory.ParseQuery(j.Workers.Text); j.Workers.Text != "" && err != nil {
+				n.Fail("cannot select workers: %s", err)
+			}
+		}
+	}
+}
+
+func readLine(n *yamlfile.Node, what string) Value {
+	text, _ := n.Line(what, maxText)
+	return Value{text, n.Position}
+}
+
+func readImage(n *yamlfile.Node) Value {
+	v := readLine(n, "an image")
+	switch {
+	case expression.IsTemplate(v.Text):
+	case strings.ContainsAny(v.Text, " \t"):
+		n.Fail("%.100q is not an image: its name has no spaces", v.Text)
+	case strings.HasPrefix(v.Text, "deployster/"):
+		n.Fail("%.100q is a resource type that ships, and no image that a job could run", v.Text)
+	}
+	return v
+}
+
+// readText reads a text that may be empty, and have several lines.
+func readText(n *yamlfile.Node) Value {
+	v := Value{"", n.Position}
+	if n.Kind == yamlfile.Text && n.Value == "" {
+		return v
+	}
+	if v.Text, _ = n.Text("a text", maxValue); strings.ContainsRune(v.Text, 0) {
+		n.Fail("must not contain a NUL character")
+	}
+	return v
+}
+
+// readVariables reads variables of the environment, which are laid over others.
+func readVariables(n *yamlfile.Node, over map[string]Value) map[string]Value {
+	if n.Kind != yamlfile.Mapping {
+		n.Fail("must be a mapping of names to texts, not %s", n.Kind)
+		return over
+	}
+	all := make(map[string]Value, len(over)+len(n.Members))
+	maps.Copy(all, over)
+	for _, m := range n.Members {
+		switch {
+		case !validVariable.MatchString(m.Name) || len(m.Name) > maxName:
+			m.FailName("%.60q cannot be the name of a variable of the environment: it has letters, digits and _, and does not begin with a digit", m.Name)
+		case strings.HasPrefix(m.Name, "DEPLOYSTER_"):
+			m.FailName("%.60q cannot be set: names that begin with DEPLOYSTER_ say what a job is given", m.Name)
+		default:
+			all[m.Name] = readText(m)
+		}
+	}
+	if len(all) > maxEnv {
+		n.Fail("has %d variables, with those of job; at most %d are possible", len(all), maxEnv)
+	}
+	return all
+}
+
+// checkNames refuses a variable of the environment that is also a secret.
+func (j *Job) checkNames(n *yamlfile.Node) {
+	for _, name := range slices.Sorted(maps.Keys(j.Secrets)) {
+		if other, twice := j.Env[name]; twice {
+			n.Fail("the variable %s is in env, at %s, and in secrets, at %s; one of them is enough", name, other.At, j.Secrets[name].At)
+		}
+	}
+}
+
+func readSources(n *yamlfile.Node) []Value {
+	all := make([]Value, 0, len(n.Members))
+	taken := map[string]bool{}
+	for _, one := range n.List("files and directories of the workspace", maxSources) {
+		v := readPath(one)
+		if v.Text != "" && taken[v.Text] {
+			one.Fail("duplicate source %q", v.Text)
+			continue
+		}
+		taken[v.Text] = true
+		all = append(all, v)
+	}
+	return all
+}
+
+// readPath reads a path below the workspace.
+func readPath(n *yamlfile.Node) Value {
+	v := readLine(n, "a path below the workspace")
+	if v.Text == "" || expression.IsTemplate(v.Text) {
+		return v
+	}
+	if why := PathProblem(v.Text); why != "" {
+		n.Fail("%.100q %s", v.Text, why)
+	}
+	v.Text = path.Clean(v.Text)
+	return v
+}
+
+// PathProblem says why a path cannot be one of a source; "" is that it can.
+func PathProblem(text string) string {
+	clean := path.Clean(text)
+	switch {
+	case text == "":
+		return "must be a path below the workspace, not empty"
+	case strings.HasPrefix(clean, "/"):
+		return "is not below the workspace: sources have paths that begin there, such as src/gcc"
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		return "leaves the workspace; sources lie below it"
+	case clean == ".":
+		return "is all of the workspace, with what Deployster keeps there; name what is needed of it"
+	case clean == ".deployster" || strings.HasPrefix(clean, ".deployster/"):
+		return "is what Deployster keeps, and no source"
+	case len(clean) > maxText || strings.ContainsFunc(clean, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }):
+		return "cannot be the path of a source"
+	}
+	return ""
+}
+
+func readPlugs(n *yamlfile.Node) (plugs []Plug) {
+	taken := map[string]bool{}
+	for _, one := range n.List("plugs", maxPlugs) {
+		fields, ok := one.Fields("a plug", "path", "container_path", "read_only")
+		if !ok {
+			continue
+		}
+		var plug Plug
+		for key, at := range map[string]*string{"path": &plug.Path, "container_path": &plug.ContainerPath} {
+			if fields[key] == nil {
+				one.Fail("the plug has no %s", key)
+			} else {
+				*at = absolute(fields[key])
+			}
+		}
+		switch inside := plug.ContainerPath; {
+		case inside == "":
+		case inside == "/" || inside == own || strings.HasPrefix(inside, own+"/") || strings.HasPrefix(own, inside+"/"):
+			fields["container_path"].Fail("%s cannot be the place of a plug: what a job is given is at %s", inside, own)
+		case taken[inside]:
+			fields["container_path"].Fail("there is another plug at %s", inside)
+		}
+		taken[plug.ContainerPath] = true
+		if at := fields["read_only"]; at != nil {
+			if plug.ReadOnly, ok = at.Bool(); !ok {
+				at.Fail("must be true or false")
+			}
+		}
+		plugs = append(plugs, plug)
+	}
+	return plugs
+}
+
+// absolute reads a path that begins with a slash; "" is none, which has been reported.
+func absolute(n *yamlfile.Node) string {
+	text, ok := n.Line("an absolute path", maxText)
+	if ok && !strings.HasPrefix(text, "/") {
+		n.Fail("%.100q must be an absolute path: it begins with /", text)
+		return ""
+	}
+	if !ok {
+		return ""
+	}
+	return path.Clean(text)
+}
+
+func (j *Job) readResources(n *yamlfile.Node) {
+	fields, ok := n.Fields("resources", "memory", "pids")
+	if !ok {
+		return
+	}
+	if at := fields["memory"]; at != nil {
+		if text, ok := at.Line("a size such as 512MiB or 2GiB", maxName); ok {
+			if j.Memory = size(text); j.Memory == 0 {
+				at.Fail("must be a size such as 512MiB or 2GiB, of at least 6MiB, not %.60q", text)
+			}
+		}
+	}
+	if at := fields["pids"]; at != nil {
+		j.Pids = int64(at.Integer("a number of processes and threads", 1, maxPids))
+	}
+}
+
+// size is a number of bytes; 0 is none.
+func size(text string) int64 {
+	parts := validMemory.FindStringSubmatch(text)
+	if parts == nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(parts[1], 10, 64)
+	n *= map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[parts[2]]
+	if err != nil || n < minMemory || n > maxMemory {
+		return 0
+	}
+	return n
+}
