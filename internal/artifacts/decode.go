@@ -60,10 +60,10 @@ func decode(ctx context.Context, r io.Reader, layer v1.Descriptor, limits Limits
 	_, _ = io.Copy(io.Discard, in)
 	end := in.end()
 	switch got := hex.EncodeToString(read.Sum(nil)); {
+	case in.left == 0 && got != layer.Digest.Hex:
+		return Artifact{}, fmt.Errorf("its layer has the digest %s%s, not %s: it %w", digestPrefix, got, layer.Digest, ErrAltered)
 	case in.failed != nil:
 		return Artifact{}, in.failed
-	case got != layer.Digest.Hex:
-		return Artifact{}, fmt.Errorf("its layer has the digest %s%s, not %s: it %w", digestPrefix, got, layer.Digest, ErrAltered)
 	case end != nil:
 		return Artifact{}, end
 	case wrong != nil:

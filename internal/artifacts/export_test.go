@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/http"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -14,6 +15,9 @@ var (
 	DecodeManifest = decodeManifest
 	EncodeManifest = encodeManifest
 )
+
+// Guarded is the way to registries.
+func Guarded(inner http.RoundTripper) http.RoundTripper { return guarded{inner} }
 
 // Unpack unpacks a layer, whatever it holds, into an empty directory.
 func Unpack(ctx context.Context, dir string, layer []byte) (Artifact, error) {

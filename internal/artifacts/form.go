@@ -3,6 +3,7 @@ package artifacts
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -59,10 +60,7 @@ func decodeManifest(text []byte) (layer v1.Descriptor, err error) {
 		return layer, &RefusedError{Reason: fmt.Sprintf("its manifest is not that of an artifact: %v", err)}
 	}
 	if m.ArtifactType != Type {
-		of := m.ArtifactType
-		if of == "" {
-			of = string(m.Config.MediaType)
-		}
+		of := cmp.Or(m.ArtifactType, string(m.Config.MediaType), string(m.MediaType))
 		return layer, &RefusedError{Reason: fmt.Sprintf("it is no artifact of a build: its type is %.100q, not %q", of, Type)}
 	}
 	if len(m.Layers) == 1 && m.Layers[0].Digest.Algorithm == "sha256" && m.Layers[0].Size >= 0 {
