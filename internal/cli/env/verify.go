@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -37,7 +38,8 @@ func placeVerifying(a *app.App, d *definition.Definition, dir, file string) erro
 
 // collectVerifying has a draft carry what verifies its steps: as it is now, or, where the
 // draft has it of its base, as it is there, with images and variables that may be others.
-// It returns nil where nothing verifies them, or all stays as it is in the base. All is looked at that can be without a host.
+// It returns nil where nothing verifies them, or all stays as it is in the base. All is looked
+// at that can be without a host.
 func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definition.Definition, flags workFlags) (*work.Collection, error) {
 	names := d.Deployment.Verifies()
 	if len(names) == 0 {
@@ -51,7 +53,7 @@ func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definitio
 	if err != nil {
 		return nil, err
 	}
-	variables := environment.Verification{Environment: d.Name, Step: 1}.Variables()
+	variables := d.verification(slices.IndexFunc(d.Deployment.Steps, func(w definition.Wave) bool { return w.Verify != "" })).Variables()
 	v, err := readVerifying(a, d.Definition, names, variables, pinning, flags)
 	if err != nil {
 		return nil, err
@@ -65,7 +67,7 @@ func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definitio
 	if err != nil {
 		return nil, err
 	}
-	load := func(source manifest.Source) (*work.Input, error) {
+	load := func(source manifest.Source, variables map[string]any) (*work.Input, error) {
 		o := work.LoadOptions{
 			Included: collected.Files.Files(), Assigned: append([]manifest.Assignment{}, collected.Assignments...), Last: d.Task.Vars, Builtin: variables, Usage: &d.usage,
 		}
@@ -73,14 +75,19 @@ func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definitio
 	}
 	places := map[string][]work.Place{}
 	for _, source := range sources {
-		in, err := load(source)
-		if err == nil {
-			err = in.Conflicts()
+		for i, step := range d.Deployment.Steps {
+			if step.Verify != source.Name {
+				continue
+			}
+			in, err := load(source, d.verification(i).Variables())
+			if err == nil {
+				err = checkVerifying(in)
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
-		if err != nil {
-			return nil, err
-		}
-		places[source.Name] = []work.Place{{Load: func() (*work.Input, error) { return load(source) }}}
+		places[source.Name] = []work.Place{{Load: func() (*work.Input, error) { return load(source, variables) }}}
 	}
 	policy, err := flags.Engine.Policy()
 	if err != nil {
@@ -101,6 +108,29 @@ func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definitio
 	}
 	d.Deployment.VerifyFiles = collected.Files.Digests()
 	return collected, nil
+}
+
+// verification is that of one of the steps of a draft, with hosts that it may have then. A
+// made-up name stands for one where none is selected at present.
+func (d *draft) verification(step int) environment.Verification {
+	hosts := d.hosts[:min(len(d.hosts), definition.MostHosts(d.Deployment.Steps[:step+1], len(d.hosts)))]
+	if len(hosts) == 0 {
+		hosts = []string{"host"}
+	}
+	return environment.Verification{Environment: d.Name, Revision: 1, Step: step + 1, Hosts: hosts}
+}
+
+// checkVerifying refuses what would fail when a step is to be verified, as far as types that
+// ship tell: the hosts of the step would have the new task by then.
+func checkVerifying(in *work.Input) error {
+	if err := in.Conflicts(); err != nil {
+		return err
+	}
+	problems, err := shipped.Check{Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions}.Misuse()
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	return &work.InputError{Cause: &manifest.Error{Problems: manifest.Sorted(problems, in.Manifest.Files)}}
 }
 
 // looksAgain reports whether what verifies the steps of a draft, which its base carries, may
