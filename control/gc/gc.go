@@ -12,9 +12,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
@@ -33,6 +36,13 @@ type Collector struct {
 	// ObjectsLeft says why.
 	Objects     *objects.Store
 	ObjectsLeft string
+
+	// Artifacts are those that jobs of the log made, and of no other log; may be nil: they
+	// stay, and ArtifactsLeft says why. NeededArtifacts finds out which of them stay however
+	// long ago they were used; nil is all that the log names.
+	Artifacts       *artifacts.Store
+	ArtifactsLeft   string
+	NeededArtifacts func(context.Context) (func(digest string) bool, error)
 
 	most     int           // directories of runs to remove at once; 0 is any number
 	mostTime time.Duration // for removing directories of runs, once the last runs are known; 0 is any
@@ -58,6 +68,8 @@ const (
 	Snapshots = "snapshots" // of the log, which are made anew where they are of use
 
 	Objects = "objects" // what revisions were to carry that were not made
+
+	Artifacts = "artifacts" // what jobs made
 )
 
 // Collect removes what is old, of each kind: what fails of one keeps nothing of another.
@@ -65,7 +77,7 @@ const (
 func (c *Collector) Collect(ctx context.Context) ([]Removed, error) {
 	var all []Removed
 	var failed error
-	for _, collect := range []func(context.Context) (Removed, error){c.work, c.locks, c.objects, c.snapshots} {
+	for _, collect := range []func(context.Context) (Removed, error){c.work, c.locks, c.objects, c.artifacts, c.snapshots} {
 		removed, err := collect(ctx)
 		if removed.Kind != "" {
 			all = append(all, removed)
@@ -112,21 +124,79 @@ func (c *Collector) objects(ctx context.Context) (Removed, error) {
 	case c.Objects == nil:
 		return r, nil
 	}
-	named := map[string]bool{}
-	for e, err := range c.Log.Read(ctx, deploylog.Filter{}) {
-		if err != nil {
-			return r, fmt.Errorf("looking for objects that revisions need: %w", err)
-		}
-		hashesIn(e.Data, func(hash string) { named[hash] = true })
+	named, err := c.named(ctx)
+	if err != nil {
+		return r, fmt.Errorf("looking for objects that revisions need: %w", err)
 	}
-	before := c.Before
-	if latest := c.Now.Add(-objects.MinAge); latest.Before(before) {
-		before = latest
-	}
-	pruned, err := c.Objects.Prune(ctx, before, func(hash string) bool { return named[hash] }, c.DryRun)
+	pruned, err := c.Objects.Prune(ctx, c.before(objects.MinAge), func(hash string) bool { return named[hash] }, c.DryRun)
 	r.Count, r.Bytes = pruned.Count, pruned.Bytes
 	r.used(pruned.Oldest)
 	return r, err
+}
+
+// artifacts removes those that nobody needs: by default, that no event names.
+func (c *Collector) artifacts(ctx context.Context) (Removed, error) {
+	r := Removed{Kind: Artifacts, Left: c.ArtifactsLeft}
+	switch {
+	case c.Artifacts == nil && r.Left == "":
+		return Removed{}, nil
+	case c.Artifacts == nil:
+		return r, nil
+	}
+	find := c.NeededArtifacts
+	if find == nil {
+		find = c.namedArtifacts
+	}
+	needed, err := find(ctx)
+	if err != nil {
+		return r, fmt.Errorf("looking for artifacts that are needed: %w", err)
+	}
+	pruned, err := c.Artifacts.Prune(ctx, c.before(artifacts.MinAge), needed, c.DryRun)
+	r.Count, r.Bytes = pruned.Count, pruned.Bytes
+	r.used(pruned.Oldest)
+	return r, err
+}
+
+// namedArtifacts finds those that events name, or the objects that these name.
+func (c *Collector) namedArtifacts(ctx context.Context) (func(digest string) bool, error) {
+	named, err := c.named(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.Objects != nil {
+		for hash := range maps.Clone(named) {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			content, err := c.Objects.Load(hash)
+			if err != nil && !errors.Is(err, objects.ErrMissing) { // it is one, and may name some
+				return nil, err
+			}
+			hashesIn(content, func(hash string) { named[hash] = true })
+		}
+	}
+	return func(digest string) bool { return named[strings.TrimPrefix(digest, "sha256:")] }, nil
+}
+
+// before is the moment since which nothing is removed that was used, and which is at least so
+// long ago.
+func (c *Collector) before(minAge time.Duration) time.Time {
+	if latest := c.Now.Add(-minAge); latest.Before(c.Before) {
+		return latest
+	}
+	return c.Before
+}
+
+// named finds all in the log that may be the name of an object or an artifact.
+func (c *Collector) named(ctx context.Context) (map[string]bool, error) {
+	named := map[string]bool{}
+	for e, err := range c.Log.Read(ctx, deploylog.Filter{}) {
+		if err != nil {
+			return nil, err
+		}
+		hashesIn(e.Data, func(hash string) { named[hash] = true })
+	}
+	return named, nil
 }
 
 // hashesIn finds all that may be the name of an object.

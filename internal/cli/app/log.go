@@ -32,12 +32,9 @@ func (a *App) LogPath() (string, error) {
 // Texts are those that the revisions of the log carry. They lie beside the log, so that
 // all who share it have them, whatever their workspace is, and are given to them.
 func (a *App) Texts() (work.Texts, error) {
-	path, err := a.LogPath()
+	path, err := a.wholeLogPath()
 	if err != nil {
 		return work.Texts{}, err
-	}
-	if whole, err := filepath.EvalSymlinks(path); err == nil { // links to a log are one log
-		path = whole
 	}
 	texts := work.NewTexts(filepath.Join(filepath.Dir(path), "objects"), a.Workspace, func(f *os.File, made bool) {
 		sqlite.GiveObject(path, f, made)
@@ -45,6 +42,27 @@ func (a *App) Texts() (work.Texts, error) {
 	objects := texts.Objects()
 	objects.Share() // the log may have been shared since
 	return texts, nil
+}
+
+// wholeLogPath is where the log is or will be: links to a log are one log.
+func (a *App) wholeLogPath() (string, error) {
+	path, err := a.LogPath()
+	if err != nil {
+		return "", err
+	}
+	if whole, err := filepath.EvalSymlinks(path); err == nil {
+		path = whole
+	}
+	return path, nil
+}
+
+// ArtifactsDir is where the artifacts of jobs are kept: beside the log that names them.
+func (a *App) ArtifactsDir() (string, error) {
+	path, err := a.wholeLogPath()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(path), "artifacts"), nil
 }
 
 // ExistingLogPath is where the log is that a command reads.

@@ -3,6 +3,7 @@ package gc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/control/gc"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
@@ -35,15 +37,16 @@ func NewCommand(a *app.App) *cobra.Command {
 		Short: "Remove what old runs left in .deployster and nobody needs",
 		Long: fmt.Sprintf(`Remove what old runs left in .deployster of the workspace: what types were given
 and said (work), files of locks that nobody holds (locks), what revisions were to carry
-that were not made (objects), which lies beside the log, and snapshots of the log, which
-commands make anew (snapshots).
+that were not made (objects) and what jobs made that no event names (artifacts), which lie
+beside the log, and snapshots of the log, which commands make anew (snapshots).
 
 It stays, however old it is:
 - what runs left that are alive, or of which something has no end in the log
 - what the last %d runs of each manifest and host left, and the last that failed
 - locks that somebody holds
 - the deployment log, and what revisions in it carry
-- objects beside several logs, of which each may need them, and those of the last day
+- objects and artifacts beside several logs, of which each may need them, and those of the
+  last day
 
 What the log does not know, such as what a plan left, stays for a week at least.
 It can run at any time, beside anything, and be killed at any time.`, gc.KeptRuns),
@@ -72,6 +75,9 @@ func run(ctx context.Context, a *app.App, o options) error {
 			c := gc.Collector{
 				Log: log, Dir: filepath.Join(a.Workspace, engine.StateDir),
 				Now: now, Before: now.Add(-o.olderThan), DryRun: o.dryRun, Objects: kept, ObjectsLeft: left,
+			}
+			if err := addArtifacts(a, &c); err != nil {
+				return err
 			}
 			removed, err := c.Collect(ctx)
 			if shown := show(a, o, removed); err == nil {
@@ -109,6 +115,29 @@ func ownObjects(a *app.App, path string) (kept *objects.Store, left string, err 
 	texts, err := a.Texts()
 	store := texts.Objects()
 	return &store, "", err
+}
+
+// addArtifacts adds the artifacts beside the log, if there are any. They are needed by the
+// same logs as the objects there.
+func addArtifacts(a *app.App, c *gc.Collector) error {
+	dir, err := a.ArtifactsDir()
+	if err != nil {
+		return fmt.Errorf("looking for artifacts: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for artifacts: %w", err)
+	case info.Mode()&os.ModeSymlink != 0:
+		c.ArtifactsLeft = dir + " is a link, and another log may use what it leads to"
+	case c.Objects == nil:
+		c.ArtifactsLeft = c.ObjectsLeft
+	default:
+		c.Artifacts = artifacts.In(dir)
+	}
+	return nil
 }
 
 // isStore reports whether a file may be a deployment log: a database, or a link to what
