@@ -59,7 +59,7 @@ func TestAnImageHasTheContentThatItsRevisionCarries(t *testing.T) {
 		if ref == "" {
 			ref = "x:1"
 		}
-		p := pinned{r, []revision.Image{c.carried}}
+		p := revision.Pinned{Holder: r, Carried: []revision.Image{c.carried}, Carrier: "the revision", Anew: "make a new revision"}
 		got, err := p.Image(t.Context(), ref, engine.PullAlways, nil)
 		if c.carried.ID == "" { // it is asked for as it is
 			got, err = p.Image(t.Context(), ref, engine.PullMissing, nil)
@@ -69,7 +69,7 @@ func TestAnImageHasTheContentThatItsRevisionCarries(t *testing.T) {
 		}
 	}
 	broken := errors.New("the engine is away")
-	p := pinned{failing{broken}, []revision.Image{local}}
+	p := revision.Pinned{Holder: failing{broken}, Carried: []revision.Image{local}}
 	if _, err := p.Image(t.Context(), "x:1", engine.PullMissing, nil); !errors.Is(err, broken) || strings.Contains(err.Error(), "not to be had") {
 		t.Errorf("of an engine that is away: %v", err)
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/gc"
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
@@ -85,7 +86,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 			Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, Configure: in.configure(), InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
 		},
 		Containers: runner.Containers{
-			Engine: on.Engine, Images: pinned{on.Images, in.images.List()}, Parallelism: c.Parallelism, Pull: c.Pull,
+			Engine: on.Engine, Images: revision.Pinned{Holder: on.Images, Carried: in.images.List(), Carrier: "the revision", Anew: "make a new revision"}, Parallelism: c.Parallelism, Pull: c.Pull,
 			Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Place: request.Place,
 			Run: in.Run, Log: c.Log.ID(), Workspace: in.Workspace, Work: in.Work, Now: c.Now,
 		},

@@ -105,7 +105,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		return engine.Exit{}, context.Cause(ctx)
 	case end := <-exited:
 		if end.err != nil {
-			return engine.Exit{}, e.wrap("wait for the container", end.err)
+			return engine.Exit{}, e.unreachable("wait for the container", end.err)
 		}
 		ended = true
 		if shim.failed() {
@@ -190,11 +190,11 @@ func (r *run) copyOutput(ctx context.Context) (*shimReport, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err == nil {
-		err = shim.flush()
-	}
 	if err != nil {
-		return nil, fmt.Errorf("read the container's output: %w", err)
+		return nil, r.unreachable("read the container's output", err)
+	}
+	if err := shim.flush(); err != nil {
+		return nil, fmt.Errorf("write the container's output: %w", err)
 	}
 	return shim, nil
 }

@@ -1,0 +1,99 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/internal/artifacts"
+)
+
+// collect makes an artifact of what the container left, if it ended well. It may be called
+// again where it was cut short.
+func (a *attempt) collect(ctx context.Context, e end) (*record.Finished, error) {
+	if e.Exit.Code != 0 {
+		return nil, a.exited(ctx, e.Exit, e.took())
+	}
+	failed := func(format string, args ...any) error {
+		return &failedError{cause: fmt.Sprintf(format, args...), took: e.took()}
+	}
+	metadata, err := readMetadata(filepath.Join(a.dir, metadataName))
+	if err != nil {
+		return nil, failed("what it wrote to $DEPLOYSTER_METADATA: %v", err)
+	}
+	for key, value := range metadata {
+		metadata[key] = a.secret.mask(value)
+	}
+	made, err := a.Artifacts.Collect(ctx, filepath.Join(a.dir, outName), a.Limits)
+	var refused *artifacts.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return nil, failed("what it made in $DEPLOYSTER_OUT: %v", refused)
+	case err != nil:
+		return nil, fmt.Errorf("collecting what it made: %w", err)
+	}
+	finished := &record.Finished{
+		Artifact: made.Digest, Inputs: a.task.Inputs, Size: made.Size, Files: made.Files, Worker: a.task.Worker, Engine: a.engineName(),
+		Image: a.image.ID, Commit: a.task.Commit, Metadata: metadata, Took: e.took(),
+	}
+	if a.Provenance != nil {
+		made := Made{Task: a.task, Recipe: a.recipe, Artifact: made, Began: e.Began, End: e.Ended, Engine: finished.Engine, Image: a.image, Metadata: metadata}
+		if finished.Provenance, err = a.Provenance(ctx, made); err != nil {
+			return nil, fmt.Errorf("keeping how it was made: %w", err)
+		}
+	}
+	if a.task.Artifacts != "" {
+		if finished.Pushed, err = a.push(ctx, made.Digest); err != nil {
+			return nil, failed("%s is built, and could not be pushed to %s: %v; `deployster build retry %s` does it again", made.Digest, a.task.Artifacts, err, a.task.Group)
+		}
+	}
+	return finished, nil
+}
+
+func (a *attempt) engineName() string {
+	return a.worker.Info.Name + " " + a.worker.Info.Version
+}
+
+// The tries to push an artifact, and the pause before the second of them; each following one
+// is twice as long.
+const (
+	pushTries = 4
+	pushPause = time.Second
+)
+
+// push gives an artifact to the repository of the group. A registry that does not answer for
+// a moment is no reason to build it again.
+func (a *attempt) push(ctx context.Context, digest string) (reference string, err error) {
+	pause := pushPause
+	for try := 1; ; try++ {
+		reference, err = a.Artifacts.Push(ctx, digest, a.task.Artifacts, tag(a.task), nil)
+		if err == nil || try == pushTries || ctx.Err() != nil {
+			return reference, err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+		pause *= 2
+	}
+}
+
+// maxTag is how long the name of a version in a registry may be.
+const maxTag = 128
+
+// notInTags matches what no tag has.
+var notInTags = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
+
+// tag is by which name the artifact of a job is in a registry, besides its digest: registries
+// drop what has no name.
+func tag(t build.Task) string {
+	name := notInTags.ReplaceAllString(fmt.Sprintf("%s.%d-%s", t.Group, t.Job, t.Package), "_")
+	return name[:min(len(name), maxTag)]
+}

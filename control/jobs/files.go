@@ -1,0 +1,99 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+)
+
+// The files that say how far an attempt has come.
+const (
+	begunName    = "begun.json"
+	endedName    = "ended.json"
+	resultSuffix = ".result"
+)
+
+// write makes a file, which is there whole or not at all to other processes. It need not
+// outlive the machine.
+func write(path string, content any) error {
+	text, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// read reads what write wrote, and reports whether it is there.
+func read(path string, into any) bool {
+	text, err := os.ReadFile(path)
+	return err == nil && json.Unmarshal(text, into) == nil
+}
+
+// resultsKept is how long a result is kept, so that it is in the log by then.
+const resultsKept = time.Minute
+
+// result is the file of a result.
+type result struct {
+	path string
+	at   time.Time
+}
+
+// keep keeps the result of an attempt for whoever resumes it.
+func (a *attempt) keep(r build.Result) {
+	path := a.dir + resultSuffix
+	if err := write(path, r); err != nil {
+		return // who resumes it collects again, or does it again
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.results = append(a.results, result{path, time.Now()})
+}
+
+// forget removes the results of this process that are older than that.
+func (j *Jobs) forget(age time.Duration) {
+	j.mu.Lock()
+	n := 0
+	for n < len(j.results) && time.Since(j.results[n].at) >= age {
+		n++
+	}
+	old := j.results[:n]
+	j.results = j.results[n:]
+	j.mu.Unlock()
+	for _, r := range old {
+		_ = os.Remove(r.path) // at worst it stays until the job is done again
+	}
+}
+
+// Close removes the results of this process, all of which are recorded.
+func (j *Jobs) Close() { j.forget(0) }
+
+// discard removes the directory of the attempt.
+func (a *attempt) discard() {
+	if err := remove(a.dir); err != nil {
+		a.Logger.WarnContext(context.Background(), "a directory of a job is left behind; remove it as the user that owns what is in it", "directory", a.dir, "error", err)
+	}
+}
+
+// remove removes a directory, also where what is in it is closed to its owner.
+func remove(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, _ error) error {
+		if entry != nil && entry.IsDir() {
+			_ = os.Chmod(path, 0o700) //nolint:gosec // a directory has to be searched to be emptied
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}

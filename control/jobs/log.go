@@ -1,0 +1,118 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// maxLog is how many bytes of a log are kept, half of them of its beginning.
+const maxLog = 16 << 20
+
+// logFile keeps the log of a job. While that is being written, the file has its beginning; when
+// it is closed, the end follows, and between them is said how much is left out. A failure to
+// write it, as of a disk that is full, is told at the end: the job goes on.
+type logFile struct {
+	file *os.File
+	half int64
+	size int64  // of all that was written to the log
+	last []byte // of what follows the first half: its end
+	err  error
+}
+
+// createLog makes the log of an attempt, in the place of one that is there.
+func createLog(path string) (*logFile, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &logFile{file: file, half: maxLog / 2}, nil
+}
+
+// Write implements io.Writer. It never fails.
+func (l *logFile) Write(p []byte) (int, error) {
+	if room := 2*l.half - l.size; room > 0 && l.err == nil {
+		_, l.err = l.file.Write(p[:min(room, int64(len(p)))])
+	}
+	if rest := p[min(int64(len(p)), max(0, l.half-l.size)):]; len(rest) > 0 {
+		l.last = append(l.last, rest...)
+		if int64(len(l.last)) > 2*l.half {
+			l.last = append(l.last[:0], l.last[int64(len(l.last))-l.half:]...)
+		}
+	}
+	l.size += int64(len(p))
+	return len(p), nil
+}
+
+// close completes the file.
+func (l *logFile) close() error {
+	if l.size > 2*l.half && l.err == nil {
+		l.err = l.shorten()
+	}
+	return errors.Join(l.err, l.file.Close())
+}
+
+// shorten puts the end of the log in the place of what follows its first half.
+func (l *logFile) shorten() error {
+	last := l.last[max(0, int64(len(l.last))-l.half):]
+	if err := l.file.Truncate(l.half); err != nil {
+		return err
+	}
+	if _, err := l.file.Seek(0, io.SeekEnd); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(l.file, "\n[%d bytes are left out here]\n", l.size-l.half-int64(len(last))); err != nil {
+		return err
+	}
+	_, err := l.file.Write(last)
+	return err
+}
+
+const (
+	outputLines = 20      // of the end of a log that go into the event of a failure
+	outputLine  = 4 << 10 // bytes that each of them keeps
+)
+
+// lastLines returns the last lines of a log.
+func lastLines(path string) []string {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer file.Close() //nolint:errcheck // opened for reading
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	from := max(0, info.Size()-outputLines*outputLine)
+	text, err := io.ReadAll(io.NewSectionReader(file, from, info.Size()-from))
+	if err != nil {
+		return nil
+	}
+	lines := strings.Split(strings.TrimRight(string(text), "\r\n"), "\n")
+	if from > 0 && len(lines) > 1 {
+		lines = lines[1:] // it began before
+	}
+	lines = lines[max(0, len(lines)-outputLines):]
+	for i, line := range lines {
+		if line = strings.TrimSuffix(line, "\r"); len(line) > outputLine {
+			line = line[:outputLine] + "…"
+		}
+		lines[i] = strings.ToValidUTF8(line, "�")
+	}
+	if len(lines) == 1 && lines[0] == "" {
+		return nil
+	}
+	return lines
+}

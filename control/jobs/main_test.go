@@ -1,0 +1,139 @@
+package jobs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/control/jobs"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/docker"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/internal/entrypoint"
+)
+
+// actAs makes this test binary do the job that its argument says.
+const actAs = "DEPLOYSTER_TEST_ACT_AS"
+
+func TestMain(m *testing.M) {
+	entrypoint.Dispatch()
+	if os.Getenv(actAs) != "" {
+		fmt.Fprintln(os.Stderr, doOrder(os.Args[1]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// order is a job for another process.
+type order struct {
+	Engine place
+	Dir    string
+	Task   build.Task
+}
+
+// place is an engine that other processes can open, too.
+type place struct {
+	OCI        bool
+	Cache, Run string
+}
+
+func (p place) open(ctx context.Context) (engine.Engine, error) {
+	if p.OCI {
+		return oci.Open(ctx, oci.Options{CacheDir: p.Cache, RunDir: p.Run})
+	}
+	return docker.Open(ctx, docker.Options{})
+}
+
+func doOrder(text string) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	e, err := o.Engine.open(context.Background())
+	if err != nil {
+		return err
+	}
+	options, _, err := optionsIn(context.Background(), o.Dir, e)
+	if err != nil {
+		return err
+	}
+	r := jobs.New(options).Build(context.Background(), o.Task)
+	return fmt.Errorf("the job is not to end: %s", told(r))
+}
+
+// begin has another process do a job, and returns what kills it.
+func (w *world) begin(at place, t build.Task) (kill func()) {
+	w.Helper()
+	text, err := json.Marshal(order{Engine: at, Dir: w.dir, Task: t})
+	if err != nil {
+		w.Fatal(err)
+	}
+	var said bytes.Buffer
+	command := exec.Command("/proc/self/exe", string(text))
+	command.Env = append(os.Environ(), actAs+"=job")
+	command.Stdout, command.Stderr = &said, &said
+	if err := command.Start(); err != nil {
+		w.Fatal(err)
+	}
+	return func() {
+		_ = command.Process.Kill()
+		if err := command.Wait(); err == nil || said.Len() > 0 {
+			w.Errorf("the process was not killed: %v\n%s", err, said.String())
+		}
+	}
+}
+
+// realEngines are those on which jobs run as processes, with the image.
+func realEngines(t *testing.T) map[string]place {
+	t.Helper()
+	places := map[string]place{"oci": {OCI: true, Cache: t.TempDir(), Run: t.TempDir()}, "docker": {}}
+	program := enginetest.Binary(t, "github.com/deployster-go/deployster/control/jobs/internal/script/job", runtime.GOARCH)
+	built, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/job", Entrypoint: []string{"/job"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tar, err := enginetest.ImageTar(image, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, at := range places {
+		e, err := at.open(t.Context())
+		if err != nil {
+			t.Fatalf("these tests need root, runc, and a Docker Engine: %s: %v", name, err)
+		}
+		if err := e.Load(t.Context(), bytes.NewReader(tar)); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() {
+		if said, err := exec.Command("docker", "rmi", image).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, said)
+		}
+	})
+	return places
+}
+
+// opened is an engine that is closed at the end of the test.
+func opened(t *testing.T, at place) engine.Engine {
+	t.Helper()
+	e, err := at.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}

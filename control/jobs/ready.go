@@ -1,0 +1,80 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/deployster-go/deployster/build/recipe"
+	"github.com/deployster-go/deployster/control/revision"
+	"github.com/deployster-go/deployster/engine"
+)
+
+// ready finds what the job runs, and its worker.
+func (a *attempt) ready(ctx context.Context) error {
+	if err := a.load(); err != nil {
+		return err
+	}
+	if err := a.resolve(ctx); err != nil {
+		return err
+	}
+	return a.reach(ctx)
+}
+
+// load reads what the job runs.
+func (a *attempt) load() error {
+	name := recipe.Name(a.task.Recipe)
+	hash, carried := a.task.Carries[name]
+	if !carried {
+		return unbuildable("its group does not carry what it runs (%s): submit it again", name)
+	}
+	text, err := a.Object(hash)
+	if err != nil {
+		return unbuildable("what it runs cannot be read: object %s, which its group carries as %s: %v; restore it, or submit the group again", hash, name, err)
+	}
+	if a.recipe, err = recipe.At(text, a.task.Recipe); err != nil {
+		return unbuildable("what it runs cannot be read: %v", err)
+	}
+	return nil
+}
+
+// reach connects to the worker.
+func (a *attempt) reach(ctx context.Context) error {
+	var err error
+	if a.worker, err = a.Worker(ctx, a.task.Worker); err != nil {
+		return err
+	}
+	if a.worker.Info.Remote {
+		return fmt.Errorf("the engine of worker %s, %s at %s, does not see the files of this machine, and jobs need them: give it no jobs, or dispatch them where it runs",
+			a.task.Worker, a.worker.Info.Name, a.worker.Info.Address)
+	}
+	return nil
+}
+
+// getImage makes the image available on the worker, with the content that the group carries.
+func (a *attempt) getImage(ctx context.Context) error {
+	i := a.recipe.Image
+	pinned := revision.Pinned{
+		Holder: a.worker.Images, Carrier: "the group", Anew: "submit it again",
+		Carried: []revision.Image{{Image: i.Image, ID: i.ID, Digest: i.Digest, Unpinned: i.Unpinned}},
+	}
+	image, err := pinned.Image(ctx, i.Image, a.Pull, nil)
+	var unreachable *engine.UnreachableError
+	switch {
+	case err == nil:
+		a.image = image
+		return nil
+	case ctx.Err() != nil, errors.Is(err, engine.ErrUnavailable), errors.As(err, &unreachable), full(err), a.silent(ctx):
+		return fmt.Errorf("image %s: %w", i.Image, err)
+	default:
+		return unbuildable("image %s: %v", i.Image, err)
+	}
+}
+
+// silent reports whether the engine does not answer.
+func (a *attempt) silent(ctx context.Context) bool {
+	asking, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	_, err := a.worker.Engine.Info(asking)
+	return err != nil
+}

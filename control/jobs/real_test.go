@@ -1,0 +1,141 @@
+package jobs_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+func TestJobsInContainers(t *testing.T) {
+	if testing.Short() {
+		t.Log("containers take a while")
+		return
+	}
+	for name, at := range realEngines(t) {
+		t.Run(name, func(t *testing.T) {
+			e := opened(t, at)
+			tell(t, func(t *testing.T) *world { return newWorld(t, e) }, true)
+			t.Run("what was killed", func(t *testing.T) {
+				for name, s := range killed() {
+					t.Run(name, func(t *testing.T) { s.tell(t, at) })
+				}
+			})
+		})
+	}
+}
+
+// killedStory is a job whose process is killed while its container runs, which waits until it
+// may go on.
+type killedStory struct {
+	then    []string      // what the container does then
+	timeout time.Duration // of the job
+	late    bool          // it is resumed only when its container has ended
+	cancel  bool          // its group is canceled meanwhile
+	removed bool          // somebody else removes the container
+	want    string
+	log     string
+	content string
+}
+
+func killed() map[string]killedStory {
+	return map[string]killedStory{
+		"it goes on, and its end is awaited": {
+			then: []string{"print done"}, want: `finished {"a":"1"}`, log: "begun\ndone\n", content: "f: text, go: ",
+		},
+		"it ends before it is resumed": {
+			then: []string{"print done"}, late: true, want: `finished {"a":"1"}`, log: "begun\ndone\n", content: "f: text, go: ",
+		},
+		"it fails": {
+			then: []string{"print no", "exit 4"}, late: true, want: "failed: exited with 4", log: "begun\nno\n",
+		},
+		"it takes too long": {
+			then: []string{"hang"}, timeout: time.Second, want: "failed: timed out after 1s", log: "begun\n",
+		},
+		"its group is canceled": {cancel: true, then: []string{"hang"}, want: "canceled", log: "begun\n"},
+		"its container is gone": {removed: true, then: []string{"hang"}, want: "lost: the process that did it has died, and its container is gone", log: "begun\n"},
+	}
+}
+
+func (s killedStory) tell(t *testing.T, at place) {
+	w := newWorld(t, opened(t, at))
+	r := w.recipe(append([]string{"print begun", "write " + out + "/f text", "append " + metadata + " a=1", "await " + out + "/go"}, s.then...)...)
+	if s.timeout > 0 {
+		r.Timeout = s.timeout
+	}
+	task := w.task(r)
+	kill := w.begin(at, task)
+	await(t, "it has begun", func() bool { return w.log(task) == "begun\n" })
+	kill()
+	dir := filepath.Join(w.dir, engine.StateDir, "builds", "work", "base-7~12.1")
+	if err := os.WriteFile(filepath.Join(dir, "out", "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	left := func() []engine.Container {
+		all, err := w.engine.Containers(t.Context(), map[string]string{"deployster.log": w.options.Log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if s.late {
+		await(t, "its container has ended", func() bool {
+			all := left()
+			return len(all) == 0 || !all[0].Running
+		})
+	}
+	if s.removed {
+		for _, c := range left() {
+			if err := w.engine.Remove(t.Context(), c.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := s
+	if at.OCI && !s.cancel { // containers end with the process
+		want = killedStory{want: "lost: the process that did it has died, and its container is gone", log: "begun\n"}
+	}
+	ctx, cancel := cancelable(t)
+	if s.cancel {
+		cancel()
+	}
+	result := w.jobs.Resume(ctx, task)
+	if got := told(result); got != want.want {
+		t.Errorf("it is %q, want %q", got, want.want)
+	}
+	if got := w.log(task); got != want.log {
+		t.Errorf("its log is %q, want %q", got, want.log)
+	}
+	if result.Finished != nil {
+		if got := w.content(result.Finished.Artifact); got != want.content {
+			t.Errorf("it made %q, want %q", got, want.content)
+		}
+		if result.Finished.Image != w.id || result.Finished.LogBytes != int64(len(want.log)) {
+			t.Errorf("it is not said how it was made: %+v", result.Finished)
+		}
+		again := w.jobs.Resume(context.Background(), task) // as when this process died before it is recorded
+		if told(again) != told(result) || again.Finished.Artifact != result.Finished.Artifact {
+			t.Errorf("resumed again, it is %s", told(again))
+		}
+	}
+	w.clean()
+}
+
+// await waits for something that other processes do.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	ticks := time.NewTicker(5 * time.Millisecond)
+	defer ticks.Stop()
+	for !so() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("this is not so: %s", what)
+		case <-ticks.C:
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/recipe"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/engine"
+)
+
+// story is a job, and what comes of it.
+type story struct {
+	lines   []string
+	recipe  func(w *world, r *recipe.Recipe)
+	task    func(w *world, t *build.Task)
+	want    string // the beginning of what is told of the result
+	content string // of the artifact
+	log     string // "*" is any
+	kernel  bool   // only where there are processes
+}
+
+func stories() map[string]story {
+	return map[string]story{
+		"a file": {
+			lines: []string{"write " + out + "/bin text"},
+			want:  "finished", content: "bin: text",
+		},
+		"nothing": {want: "finished"},
+		"directories and links": {
+			lines: []string{"mkdir " + out + "/a/b", "write " + out + "/a/b/c x", "link " + out + "/d a/b/c"},
+			want:  "finished", content: "a/, a/b/, a/b/c: x, d -> a/b/c",
+		},
+		"what it says": {
+			lines: []string{"print hello", "print to you"},
+			want:  "finished", log: "hello\nto you\n",
+		},
+		"metadata": {
+			lines: []string{"append " + metadata + " revision=1a2b", "append " + metadata + " url=a=b c"},
+			want:  `finished {"revision":"1a2b","url":"a=b c"}`,
+		},
+		"what it needs, and what that needs": {
+			lines: []string{
+				"copy " + deps + "/gcc/bin/cc " + out + "/cc", "copy " + deps + "/core/make/make " + out + "/make", "list " + deps,
+				"list " + all, "write " + deps + "/gcc/bin/cc altered",
+			},
+			task: func(w *world, t *build.Task) {
+				gcc, make, libc := w.artifact(map[string]string{"bin/cc": "the compiler"}), w.artifact(map[string]string{"make": "it"}), w.artifact(map[string]string{"so": "x"})
+				t.Uses = []build.Dependency{
+					{Package: "gcc", Artifact: gcc, Job: 3, Direct: true}, {Package: "core/make", Artifact: make, Direct: true},
+					{Package: "sed", Direct: true}, {Package: "libc", Artifact: libc, Job: 1, Run: true}, {Package: "libc", Artifact: make, Job: 2},
+				}
+			},
+			want: "failed: exited with 65", log: "*", kernel: true, // what it needs is read-only
+		},
+		"sources": {
+			lines: []string{"where", "copy src/a.c " + out + "/a.c", "list " + deps, "list " + all},
+			recipe: func(w *world, r *recipe.Recipe) {
+				r.Artifact, r.Sources = w.artifact(map[string]string{"src/a.c": "int main"}), []recipe.Source{{Path: "src"}}
+			},
+			want: "finished", content: "a.c: int main", log: "/var/lib/deployster/sources\n",
+		},
+		"variables and secrets": {
+			lines: []string{"env A", "env TOKEN", "env DEPLOYSTER_OUT", "append " + metadata + " token=hunter2"},
+			recipe: func(_ *world, r *recipe.Recipe) {
+				r.Env = map[string]string{"A": "1"}
+				r.Secrets = map[string]recipe.Secret{"TOKEN": {Value: "{{ token }}"}}
+			},
+			want: `finished {"token":"(secret)"}`, log: "A=1\nTOKEN=(secret)\nDEPLOYSTER_OUT=/var/lib/deployster/out\n",
+		},
+		"a failure": {
+			lines: []string{"print it cannot be done", "exit 3"},
+			want:  "failed: exited with 3", log: "it cannot be done\n",
+		},
+		"a job that takes too long": {
+			lines:  []string{"print begun", "hang"},
+			recipe: func(_ *world, r *recipe.Recipe) { r.Timeout = 300 * time.Millisecond },
+			want:   "failed: timed out after 300ms", log: "*",
+		},
+		"an image that is gone": {
+			recipe: func(_ *world, r *recipe.Recipe) {
+				r.Image = recipe.Image{Image: "no/such:image", ID: "sha256:" + strings.Repeat("0", 64)}
+			},
+			want: "unbuildable: image no/such:image: the group carries sha256:000",
+		},
+		"a program that is not there": {
+			recipe: func(_ *world, r *recipe.Recipe) { r.Entrypoint = "/no/such/program" },
+			want:   "unbuildable: run image ", log: "",
+		},
+		"an argument that is too long": {
+			lines: []string{"print " + strings.Repeat("x", 1<<20)},
+			want:  "unbuildable: run image ", kernel: true,
+		},
+		"a recipe that is gone": {
+			task: func(_ *world, t *build.Task) { t.Carries[recipe.Name(0)] = strings.Repeat("0", 64) },
+			want: "unbuildable: what it runs cannot be read: object 000",
+		},
+		"a recipe that is not carried": {
+			task: func(_ *world, t *build.Task) { t.Carries = nil },
+			want: "unbuildable: its group does not carry what it runs (/recipes/0): submit it again",
+		},
+		"a plug that is gone": {
+			recipe: func(_ *world, r *recipe.Recipe) {
+				r.Plugs = []recipe.Plug{{Path: "/no/such/directory", ContainerPath: "/x"}}
+			},
+			want: "unbuildable: its plug /no/such/directory: ",
+		},
+		"the state of the workspace, hidden in a plug": {
+			lines: []string{"list /workspace/.deployster", "show /workspace/file"},
+			recipe: func(w *world, r *recipe.Recipe) {
+				if err := os.WriteFile(w.dir+"/file", []byte("seen"), 0o644); err != nil {
+					w.Error(err)
+				}
+				r.Plugs = []recipe.Plug{{Path: w.dir, ContainerPath: "/workspace"}}
+			},
+			want: "finished", log: "seen\n", kernel: true,
+		},
+		"a link out of it": {
+			lines: []string{"link " + out + "/passwd /etc/passwd"},
+			want:  `failed: what it made in $DEPLOYSTER_OUT: "passwd" `,
+		},
+		"a link that climbs": {
+			lines: []string{"link " + out + "/up ../../job.json"},
+			want:  `failed: what it made in $DEPLOYSTER_OUT: "up" `,
+		},
+		"a named pipe": {
+			lines: []string{"fifo " + out + "/pipe"},
+			want:  `failed: what it made in $DEPLOYSTER_OUT: "pipe" is a named pipe`,
+		},
+		"files that nobody may read": {
+			lines: []string{"mkdir " + out + "/d", "write " + out + "/d/f text", "chmod " + out + "/d/f 0", "chmod " + out + "/d 0"},
+			want:  "finished", content: "d/, d/f: text",
+		},
+		"files of others": {
+			lines: []string{"mkdir " + out + "/d", "write " + out + "/d/f text", "chmod " + out + "/d 700", "chown " + out + "/d/f 1234", "chown " + out + "/d 1234"},
+			want:  "finished", content: "d/, d/f: text",
+		},
+		"too many files": {
+			lines: []string{"many " + out + " 60"},
+			want:  "failed: what it made in $DEPLOYSTER_OUT: there are more than 50 files, links and directories; ",
+		},
+		"a file that is too large": {
+			lines: []string{"write " + out + "/f x", "size " + out + "/f 100000000000"},
+			want:  `failed: what it made in $DEPLOYSTER_OUT: "f" and what is before it have more than `,
+		},
+		"metadata of a gibibyte": {
+			lines: []string{"size " + metadata + " 1073741824"},
+			want:  "failed: what it wrote to $DEPLOYSTER_METADATA: it has more than 65536 bytes",
+		},
+		"metadata without a value": {
+			lines: []string{"append " + metadata + " a=1", "append " + metadata + " b"},
+			want:  "failed: what it wrote to $DEPLOYSTER_METADATA: line 2 has no =",
+		},
+		"a long line": {
+			lines: []string{"bytes 131072"},
+			want:  "finished", log: strings.Repeat("x", 131072) + "\n",
+		},
+		"any bytes": {
+			lines: []string{"any"},
+			want:  "finished", log: anyBytes(),
+		},
+	}
+}
+
+func anyBytes() string {
+	var all []byte
+	for c := range 256 {
+		all = append(all, byte(c))
+	}
+	return string(all) + "\n"
+}
+
+// tell does the jobs of all stories.
+func tell(t *testing.T, open func(t *testing.T) *world, processes bool) {
+	for name, s := range stories() {
+		if s.kernel && !processes {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			w.options.Limits.Files = 50
+			w.options.Secrets, w.options.Pull = resolved, engine.PullNever
+			w.restart()
+			r := w.recipe(s.lines...)
+			if s.recipe != nil {
+				s.recipe(w, &r)
+			}
+			task := w.task(r)
+			if s.task != nil {
+				s.task(w, &task)
+			}
+			result := w.jobs.Build(t.Context(), task)
+			if got := told(result); !strings.HasPrefix(got, s.want) {
+				t.Errorf("it is %q, want %q; its log:\n%.1000s", got, s.want, w.log(task))
+			}
+			if result.Finished != nil {
+				if got := w.content(result.Finished.Artifact); got != s.content {
+					t.Errorf("it made %q, want %q", got, s.content)
+				}
+				if result.Finished.Took <= 0 || result.Finished.Inputs != "inputs" || result.Finished.Worker != "local" || result.Finished.Image != w.id {
+					t.Errorf("it is not said how it was made: %+v", result.Finished)
+				}
+			}
+			if got := w.log(task); s.log != "*" && got != s.log {
+				t.Errorf("its log is %.200q (%d bytes), want %.200q (%d bytes)", got, len(got), s.log, len(s.log))
+			}
+			if f := result.Failed; f != nil && s.log != "" && s.log != "*" && strings.Join(f.Output, "\n")+"\n" != s.log {
+				t.Errorf("the last of its output is %q", f.Output)
+			}
+			w.clean()
+		})
+	}
+}
+
+// resolved are the secrets of a recipe.
+func resolved(_ context.Context, _ record.Carries, r recipe.Recipe) (map[string]string, error) {
+	values := map[string]string{}
+	for name, s := range r.Secrets {
+		if s.Value != "{{ token }}" {
+			return nil, fmt.Errorf("%s is not what it was", name)
+		}
+		values[name] = "hunter2"
+	}
+	return values, nil
+}
+
+func TestJobs(t *testing.T) {
+	tell(t, func(t *testing.T) *world { return newWorld(t, fakeEngine()) }, false)
+}
