@@ -93,8 +93,9 @@ one, as with the method Surge where nothing else is said.
 
 The command sets the desired state; the controller ("env run") terminates the tasks.
 With --wait the command ends when they are terminated, and runs a controller itself
-where none is at work. It says what it waits for, and what would help; interrupted, it
-leaves the hosts drained, for "env run" to go on with.`,
+where none is at work. It says what it waits for, and what would help, and fails where
+somebody uncordons one of the hosts meanwhile; interrupted, it leaves the hosts
+drained, for "env run" to go on with.`,
 		Example: "  deployster env drain shop/prod web7 --reason 'new disks' --wait",
 	}
 	c.Flags().BoolVar(&o.wait, "wait", false, "wait until the tasks are terminated, and run a controller where none is at work")
@@ -116,8 +117,7 @@ func runCordon(ctx context.Context, a *app.App, o cordonOptions, wanted environm
 			return err
 		}
 		if o.wait {
-			drained := func(r report.Report) bool { return len(withTasks(r, o.hosts)) == 0 }
-			f := &follower{app: a, environments: e, name: o.name, hosts: o.hosts, until: drained, done: fmt.Sprintf("drained: %s", phrase.First(o.hosts, mostNamed))}
+			f := &follower{app: a, environments: e, name: o.name, hosts: o.hosts, until: o.drained, done: fmt.Sprintf("drained: %s", phrase.First(o.hosts, mostNamed))}
 			return f.run(ctx, "env drain", wanted, o.work)
 		}
 		events, err := e.Command(ctx, o.name, wanted)
@@ -136,6 +136,27 @@ func runCordon(ctx context.Context, a *app.App, o cordonOptions, wanted environm
 		}
 		return a.Recorded(map[string]any{"environment": o.name, "hosts": o.hosts}, events, view.Clean(said), view.Clean(after))
 	})
+}
+
+// drained reports whether the hosts are drained, or why they will not be.
+func (o cordonOptions) drained(r report.Report) (over bool, failure error) {
+	var kept, back []string
+	for _, host := range o.hosts {
+		if slices.ContainsFunc(r.Orphans, func(left report.Orphan) bool { return left.Host == host }) {
+			kept = append(kept, host)
+		}
+		if !slices.ContainsFunc(r.Cordoned, func(c report.Cordon) bool { return c.Host == host && c.Drain }) {
+			back = append(back, host)
+		}
+	}
+	switch {
+	case r.Deleted && len(kept) > 0:
+		return true, fmt.Errorf("environment %s was deleted meanwhile, and left its tasks on %s running, unmanaged: deployster env clean %s terminates them", o.name, phrase.First(kept, mostNamed), o.name)
+	case !r.Deleted && len(back) > 0:
+		return true, fmt.Errorf("not drained: somebody has uncordoned %s meanwhile; deployster env drain %s %s drains them again",
+			phrase.First(back, mostNamed), o.name, strings.Join(back[:min(len(back), mostNamed)], " "))
+	}
+	return len(withTasks(r, o.hosts)) == 0, nil
 }
 
 // withTasks are those of some hosts that have tasks.

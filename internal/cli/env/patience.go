@@ -41,10 +41,15 @@ func (f *follower) waitsFor() (texts []string) {
 	if err != nil {
 		return nil // the wait itself fails of that
 	}
-	hosts := map[string][]string{} // by text
+	now, err := f.environments.Status(f.name)
+	if err != nil {
+		return nil
+	}
+	left := withTasks(now[0], f.hosts) // on others nothing is waited for any more
+	hosts := map[string][]string{}     // by text
 	for _, r := range reasons {
 		text := fmt.Sprintf("%s; what helps: %s", r.Message, r.Change)
-		switch host, ours := f.waitedFor(r.Target); {
+		switch host, ours := waitedFor(r.Target, left); {
 		case ours && r.Code != reason.Ready && r.Code != reason.InProgress:
 			if hosts[text] = append(hosts[text], host); len(hosts[text]) == 1 {
 				texts = append(texts, text)
@@ -62,9 +67,9 @@ func (f *follower) waitsFor() (texts []string) {
 	return texts
 }
 
-// waitedFor is the host of the target of a task, where that is waited for.
-func (f *follower) waitedFor(target string) (host string, ours bool) {
-	for _, host := range f.hosts {
+// waitedFor is the host of the target of a task, where that is one of some.
+func waitedFor(target string, hosts []string) (host string, ours bool) {
+	for _, host := range hosts {
 		if strings.HasPrefix(target, "task/") && strings.HasSuffix(target, "/"+host) {
 			return host, true
 		}

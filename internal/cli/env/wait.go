@@ -33,11 +33,15 @@ type follower struct {
 	environments *query.Environments
 	name         string
 	screen       *output.Events
-	until        func(report.Report) bool // when it is over; nil is at the end of the deployment
-	done         string                   // what is said then, where until is given
-	hosts        []string                 // of whose tasks it is told why nothing happens with them
-	selected     []string                 // hosts that the query of the revision selects here
-	inventory    string                   // the one here
+	done         string   // what is said then, where until is given
+	hosts        []string // of whose tasks it is told why nothing happens with them
+	selected     []string // hosts that the query of the revision selects here
+	inventory    string   // the one here
+
+	// until reports when it is over, and why it cannot succeed any more; nil is at the end of
+	// the deployment.
+	until func(report.Report) (over bool, failure error)
+
 	query.Progress
 }
 
@@ -119,7 +123,10 @@ func (f *follower) run(ctx context.Context, command string, wanted environment.C
 		if _, why := e.LeftOut(name, f.selected); why != nil && e.Controlled(name) { // else the controller here says it
 			screen.Notice(why.Error())
 		}
-		if id == "" || f.until != nil && f.until(f.Report) { // there was nothing to do
+		if f.until != nil {
+			f.Over, f.Failure = f.until(f.Report)
+		}
+		if id == "" || f.Over { // there was nothing to do
 			f.Over = true
 			return nil
 		}
@@ -168,7 +175,7 @@ func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, 
 			break
 		}
 		if f.Progress = p; f.until != nil {
-			f.Over, f.Failure = f.until(p.Report), nil
+			f.Over, f.Failure = f.until(p.Report)
 		}
 		for _, e := range p.Events {
 			f.screen.Recorded(e)
