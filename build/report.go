@@ -60,8 +60,9 @@ type JobReport struct {
 	Uses    []record.Use   `json:"uses,omitempty"`
 	Waits   record.Numbers `json:"waits_for,omitempty"`
 	Worker  string         `json:"worker,omitempty"`
-	Began   time.Time      `json:"began,omitzero"` // the last attempt
-	Since   time.Time      `json:"since,omitzero"` // when it came into its state
+	Inputs  string         `json:"inputs,omitempty"` // hash of all that went into it; before it was begun, but for what other jobs build
+	Began   time.Time      `json:"began,omitzero"`   // the last attempt
+	Since   time.Time      `json:"since,omitzero"`   // when it came into its state
 	Seq     int64          `json:"event,omitempty"`
 
 	Finished *record.Finished `json:"finished,omitempty"`

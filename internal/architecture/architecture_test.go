@@ -64,7 +64,7 @@ var floors = []struct {
 	{"build/recipe", []string{"build/record"}},
 	{"build/plan", []string{"build/definition", "graph", "internal/heap", "internal/phrase", "internal/suggest"}},
 	{"build/transition", []string{"build/record", "deploylog"}},
-	{"build/reason", []string{"deploylog"}},
+	{"build/reason", []string{"deploylog", "internal/phrase"}},
 	{"build", []string{"build/record", "build/transition", "build/reason", "deploylog", "internal/heap", "internal/phrase", "internal/refusal", "internal/suggest"}},
 	{"pipeline/definition", []string{"deploylog", "graph", "internal/yamlfile", "internal/budget", "internal/duration", "internal/phrase"}},
 	{"pipeline/upstream", []string{"pipeline/definition", "internal/suggest", "internal/refusal"}},

@@ -1,0 +1,154 @@
+package build
+
+import (
+	"time"
+
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// applyToJob folds an event of a job.
+func (s *State) applyToJob(g *group, i int32, e deploylog.Event) {
+	g.stalled = false
+	j := &g.jobs[i]
+	switch e.Name {
+	case record.JobDependentsEligible:
+		s.applyEligible(g, e)
+		return
+	case record.JobDependentsFailed:
+		g.notes[note{i, e.Name}] = max(g.notes[note{i, e.Name}], e.Attempt)
+		s.applyDependentsFailed(g, i, e)
+		return
+	case record.JobSpoiled:
+		g.notes[note{i, e.Name}] = max(g.notes[note{i, e.Name}], e.Attempt)
+		s.applySpoiled(g, i, e)
+		return
+	}
+	to, ok := transition.NextJob(j.state, e.Name)
+	if e.Name == record.JobStarted && !j.state.InFlight() {
+		ok = ok && e.Attempt > int(j.attempt) && j.unmet == 0 && j.broken == 0
+		j.attempt = int32(max(int(j.attempt), e.Attempt))
+	}
+	if !ok {
+		return
+	}
+	switch e.Name {
+	case record.JobStarted:
+		j.began, j.started, j.ended, j.resting = e.CreatedAt, e.Data, nil, false
+	case record.JobEligible:
+		if e.Attempt <= int(j.attempt) || j.unmet > 0 || j.broken > 0 {
+			return
+		}
+		if j.state == transition.JobLost {
+			s.rest(g, i, e.CreatedAt)
+		}
+	default:
+		if e.Attempt != int(j.attempt) {
+			return // of an attempt that was given up
+		}
+		s.applyEnd(g, i, e)
+	}
+	g.enter(i, to, e)
+}
+
+// applyEnd takes note of how an attempt has ended.
+func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
+	j := &g.jobs[i]
+	switch e.Name {
+	case record.JobFinished:
+		data := record.Decode[record.Finished](e)
+		if j.artifact, j.ident, j.reused = data.Artifact, "", data.Reused != ""; j.reused {
+			g.reused++
+		}
+		s.finished(g, i, &data, e.Seq)
+	case record.JobLost:
+		data := record.Decode[record.Lost](e)
+		s.spoil(j, &data)
+		if !data.Mistaken {
+			j.lost++
+		}
+	case record.JobFailed:
+		j.because = 0
+	}
+	j.ended = e.Data
+}
+
+// rest has a job that was lost wait before it is dispatched again: whatever was wrong may
+// take a moment, and each loss counts.
+func (s *State) rest(g *group, i int32, at time.Time) {
+	j := &g.jobs[i]
+	pause := pauseAfter(int(j.lost))
+	if j.resting = pause > 0; j.resting {
+		s.rests.Push(rest{until: at.Add(pause), pause: pause, g: g, job: i, attempt: j.attempt})
+	}
+}
+
+// pauseAfter is how long a job rests that was lost so many times: a second at first, then
+// four times as long, up to a minute.
+func pauseAfter(lost int) time.Duration {
+	if lost < 1 {
+		return 0
+	}
+	return min(time.Second<<min(2*(lost-1), 6), time.Minute)
+}
+
+// wake lets jobs be dispatched that have rested. Where the clock was set back they have.
+func (s *State) wake(now time.Time) {
+	for len(s.rests) > 0 {
+		if left := s.rests[0].until.Sub(now); left > 0 && left <= s.rests[0].pause {
+			return
+		}
+		r := s.rests.Pop()
+		j := &r.g.jobs[r.job]
+		if !j.resting || j.attempt != r.attempt {
+			continue
+		}
+		if j.resting = false; j.state == transition.Eligible {
+			r.g.enqueue(j)
+		}
+	}
+}
+
+// applyDependentsFailed fails jobs that need one that has failed.
+func (s *State) applyDependentsFailed(g *group, root int32, e deploylog.Event) {
+	because := root + 1
+	if of := g.jobs[root].because; of > 0 {
+		because = of
+	}
+	for _, n := range record.Decode[record.DependentsFailed](e).Jobs {
+		if n > len(g.jobs) {
+			return
+		}
+		if to, ok := transition.NextJob(g.jobs[n-1].state, e.Name); ok {
+			g.jobs[n-1].because = because
+			g.enter(int32(n-1), to, e)
+		}
+	}
+}
+
+// applySpoiled has a job built again whose artifact is missing or altered. What uses it and
+// has not begun waits for that.
+func (s *State) applySpoiled(g *group, i int32, e deploylog.Event) {
+	if g.state != transition.Dispatching && g.state != transition.FailureCleanup || g.stopping() {
+		return
+	}
+	j := &g.jobs[i]
+	to, ok := transition.NextJob(j.state, e.Name)
+	if !ok || j.state != transition.Built {
+		return
+	}
+	g.epoch++
+	if j.rebuilt++; j.reused {
+		g.reused--
+	}
+	s.spoiled[j.artifact] = true
+	affected := g.affected(i)
+	g.enter(i, to, e)
+	for _, user := range affected {
+		if to, ok := transition.NextJob(g.jobs[user].state, e.Name); ok && g.jobs[user].state != transition.Built {
+			g.jobs[user].resting = false
+			g.enter(user, to, e)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package build
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
+)
+
+// lasted is how long the jobs of groups of one name took last.
+type lasted map[occurrence]time.Duration
+
+// occurrence is a package in a pass.
+type occurrence struct {
+	name string
+	pass int
+}
+
+func occurrenceOf(spec *record.JobSpec) occurrence { return occurrence{spec.Package, spec.Pass} }
+
+// durations are how long jobs will take: as long as they did last, those of which this is not
+// known as long as half of the others, and without any a second. known is how many are.
+func (s *State) durations(g *group) (all []time.Duration, known int) {
+	last := s.took[g.name]
+	all = make([]time.Duration, len(g.jobs))
+	measured := make([]time.Duration, 0, len(last))
+	for i := range g.specs {
+		if took, ok := last[occurrenceOf(&g.specs[i])]; ok {
+			all[i] = took
+			measured = append(measured, took)
+		}
+	}
+	if known = len(measured); known == len(all) {
+		return all, known
+	}
+	median := time.Second
+	if known > 0 {
+		slices.Sort(measured)
+		median = measured[known/2]
+	}
+	for i := range all {
+		if all[i] == 0 {
+			all[i] = median
+		}
+	}
+	return all, known
+}
+
+// paths are how long it takes at least from the begin of each job until the last is built
+// that needs or waits for it. Jobs that are Built take no time.
+func (g *group) paths(durations []time.Duration) []time.Duration {
+	paths := make([]time.Duration, len(g.jobs))
+	for i := len(g.jobs) - 1; i >= 0; i-- {
+		j := &g.jobs[i]
+		longest := time.Duration(0)
+		for _, e := range g.needed[j.first:j.last] {
+			if int(e.job()) > i { // which it is, unless somebody wrote the log by hand
+				longest = max(longest, paths[e.job()])
+			}
+		}
+		if j.state != transition.Built {
+			longest += durations[i]
+		}
+		paths[i] = longest
+	}
+	return paths
+}
+
+// order puts the jobs of a group that starts into the order in which they are dispatched: the
+// longest remaining path first, then by their numbers.
+func (s *State) order(g *group) {
+	durations, _ := s.durations(g)
+	paths := g.paths(durations)
+	order := make([]int32, len(g.jobs))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(paths[b], paths[a]), cmp.Compare(a, b))
+	})
+	g.queues = make([]queue, len(g.places))
+	for rank, i := range order {
+		j := &g.jobs[i]
+		j.rank, j.queue = int32(rank), int32(g.placeOf(i))
+		q := &g.queues[j.queue]
+		j.position = int32(len(q.jobs))
+		q.jobs = append(q.jobs, i)
+	}
+	for k := range g.queues {
+		g.queues[k].eligible = newSet(len(g.queues[k].jobs))
+	}
+}
+
+// placeOf is the index of the place of a job; the last is that of jobs without one.
+func (g *group) placeOf(i int32) int {
+	if at := g.specs[i].Place; at >= 0 && at < len(g.places) {
+		return at
+	}
+	return len(g.places) - 1
+}

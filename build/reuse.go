@@ -1,0 +1,115 @@
+package build
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"hash"
+	"slices"
+
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// found is an artifact that was built of some inputs.
+type found struct {
+	g        *group
+	job      int32
+	artifact string
+	seq      int64
+}
+
+func decode[T any](data []byte) T { return record.Decode[T](deploylog.Event{Data: data}) }
+
+// finished takes note of an artifact for whoever builds of the same inputs, and of how long
+// it took.
+func (s *State) finished(g *group, i int32, data *record.Finished, seq int64) {
+	if data.Reused != "" {
+		if _, known := s.reusable[data.Inputs]; known {
+			return
+		}
+	} else {
+		delete(s.spoiled, data.Artifact)
+		if data.Took > 0 {
+			of := s.took[g.name]
+			if of == nil {
+				of = lasted{}
+				s.took[g.name] = of
+			}
+			of[occurrenceOf(&g.specs[i])] = data.Took
+		}
+	}
+	if data.Inputs != "" && data.Artifact != "" {
+		s.reusable[data.Inputs] = found{g: g, job: i, artifact: data.Artifact, seq: seq}
+	}
+}
+
+// reuse is what was built before of some inputs, unless that is missing or altered.
+func (s *State) reuse(g *group, inputs string) *Built {
+	if g.triggered.NoReuse {
+		return nil
+	}
+	f, ok := s.reusable[inputs]
+	if !ok || s.spoiled[f.artifact] {
+		return nil
+	}
+	j := &f.g.jobs[f.job]
+	data := decode[record.Finished](j.ended)
+	if j.state != transition.Built || data.Artifact != f.artifact {
+		return nil // it was built again since, of something else
+	}
+	return &Built{Group: f.g.id, Job: int(f.job) + 1, Attempt: int(j.attempt), Seq: f.seq, Finished: data}
+}
+
+// inputs is the hash of all that goes into a job.
+func (g *group) inputs(i int32) string {
+	spec := &g.specs[i]
+	h := sha256.New()
+	write(h, spec.Inputs)
+	for k := range spec.Uses {
+		write(h, spec.Uses[k].Package, g.identOf(&spec.Uses[k]))
+	}
+	return sum(h)
+}
+
+// identOf is a text that two have in common that are the same artifacts: what a use names,
+// and what that needs to run.
+func (g *group) identOf(u *record.Use) string {
+	if u.Job < 1 || u.Job > len(g.jobs) {
+		return u.Artifact
+	}
+	return g.ident(int32(u.Job - 1))
+}
+
+func (g *group) ident(i int32) string {
+	j := &g.jobs[i]
+	if j.ident != "" && j.epoch == g.epoch {
+		return j.ident
+	}
+	j.ident, j.epoch = j.artifact, g.epoch // also for those that need each other, in a log written by hand
+	uses := g.specs[i].Uses
+	if !slices.ContainsFunc(uses, func(u record.Use) bool { return u.Run }) {
+		return j.ident
+	}
+	h := sha256.New()
+	write(h, j.artifact)
+	for k := range uses {
+		if uses[k].Run {
+			write(h, uses[k].Package, g.identOf(&uses[k]))
+		}
+	}
+	j.ident = sum(h)
+	return j.ident
+}
+
+// write hashes texts so that others never give the same.
+func write(h hash.Hash, texts ...string) {
+	for _, text := range texts {
+		quoted, _ := json.Marshal(text)
+		h.Write(quoted)
+		h.Write([]byte{'\n'})
+	}
+}
+
+func sum(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }

@@ -1,0 +1,179 @@
+package build_test
+
+import (
+	"testing"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
+)
+
+func TestAGroupIsBuilt(t *testing.T) {
+	w := newWorld(t)
+	w.must(group("base", spec(), spec(1), spec(1), spec(2, 3)))
+	w.is("base-1", "Queued: - - - -")
+	w.decide()
+	w.is("base-1", "Dispatching: D s s s")
+	w.end(built, "base-1", 1)
+	w.is("base-1", "Dispatching: B D D s")
+	w.end(built, "base-1", 2, 3) // at once: the last unlocks what needs both
+	w.is("base-1", "Dispatching: B B B D")
+	w.end(built, "base-1", 4)
+	w.is("base-1", "Complete: B B B B")
+}
+
+func TestAFailureEndsWhatNeedsItAndNothingElse(t *testing.T) {
+	w := newWorld(t)
+	w.must(group("base", spec(), spec(), spec(1), spec(3), spec(2), spec(2, -1)))
+	w.decide()
+	w.is("base-1", "Dispatching: D D s s s s")
+	w.end(always(failed), "base-1", 1)
+	w.is("base-1", "Dispatching: F D f f s s")
+	w.end(built, "base-1", 2)
+	w.is("base-1", "FailureCleanup: F B f f D D")
+	w.end(built, "base-1", 5)
+	w.is("base-1", "FailureCleanup: F B f f B D")
+	w.end(built, "base-1", 6)
+	w.is("base-1", "Failed: F B f f B B")
+	w.must(build.Retry{Group: "base-1"})
+	w.is("base-1", "Queued: - B - - B B")
+	w.decide()
+	w.is("base-1", "Dispatching: D B s s B B")
+	w.end(built, "base-1", 1)
+	w.end(built, "base-1", 3)
+	w.end(built, "base-1", 4)
+	w.is("base-1", "Complete: B B B B B B")
+}
+
+func TestFailFastDispatchesNothingMore(t *testing.T) {
+	w := newWorld(t)
+	c := group("base", spec(), spec(), spec(2), spec(1), spec())
+	c.FailFast = true
+	w.must(c)
+	w.decide()
+	w.is("base-1", "Dispatching: D D s s e")
+	w.end(always(failed), "base-1", 1)
+	w.is("base-1", "FailureCleanup: F D c f c")
+	w.end(always(lost), "base-1", 2)
+	w.is("base-1", "Failed: F c c f c")
+	w.must(build.Retry{Group: "base-1", FailedOnly: true})
+	w.is("base-1", "Queued: - c c - c")
+	w.decide()
+	w.end(built, "base-1", 1)
+	w.end(built, "base-1", 4)
+	w.is("base-1", "Failed: B c c B c")
+	w.must(build.Retry{Group: "base-1"})
+	w.decide()
+	w.end(built, "base-1", 2, 5)
+	w.end(built, "base-1", 3)
+	w.is("base-1", "Complete: B B B B B")
+}
+
+func TestACanceledGroupWaitsForWhatRuns(t *testing.T) {
+	w := newWorld(t)
+	w.must(group("base", spec(), spec(), spec(1), spec()))
+	w.decide()
+	w.must(build.Cancel{Group: "base-1", By: "ann"})
+	w.is("base-1", "Canceling: C C c c")
+	w.end(built, "base-1", 1) // it ended before it was stopped
+	w.is("base-1", "Canceling: B C c c")
+	w.end(always(canceled), "base-1", 2)
+	w.is("base-1", "Canceled: B c c c")
+	w.must(build.Retry{Group: "base-1"})
+	w.decide()
+	w.is("base-1", "Dispatching: B D D e")
+}
+
+func TestAGroupIsCanceledBeforeItStarts(t *testing.T) {
+	w := newWorld(t)
+	w.must(group("base", spec(), spec(1)))
+	w.must(build.Cancel{Group: "base-1"})
+	w.is("base-1", "Canceled: c c")
+	w.append([]deploylogEvent{event("group/other-1", record.GroupTriggered, record.Triggered{Name: "other"})})
+	w.must(build.Cancel{Group: "other-1"})
+	w.is("other-1", "Canceled:")
+}
+
+func TestALostJobRestsAndIsFailedAtLast(t *testing.T) {
+	w := newWorld(t)
+	c := group("base", spec(), spec(1))
+	c.MaxLost = 2
+	w.must(c)
+	w.decide()
+	for range 2 {
+		w.end(always(lost), "base-1", 1)
+		w.is("base-1", "Dispatching: e s")
+		w.now = w.state.Wake()
+		w.decide()
+		w.is("base-1", "Dispatching: D s")
+	}
+	w.end(always(lost), "base-1", 1)
+	w.is("base-1", "Failed: F f")
+	if j, _ := w.state.Job("base-1", 1); j.Cause != "it was lost 3 times: its worker is gone" {
+		t.Errorf("it failed since %s", j.Cause)
+	}
+}
+
+func TestWhatIsMissingIsBuiltAgain(t *testing.T) {
+	w := newWorld(t)
+	w.must(group("base", spec(), spec(1001), spec(2), spec(1), spec(3)))
+	w.decide()
+	w.end(built, "base-1", 1)
+	w.end(built, "base-1", 2)
+	w.is("base-1", "Dispatching: B B D D s")
+	missing := func(t build.Task) build.Result {
+		var all []string
+		for _, d := range t.Uses {
+			if d.Job == 1 {
+				all = append(all, d.Artifact)
+			}
+		}
+		return build.Result{Lost: &record.Lost{Cause: "an artifact is gone", Spoiled: all}}
+	}
+	w.end(missing, "base-1", 3) // it uses job 1 because job 2 needs that to run
+	w.is("base-1", "Dispatching: D B s D s")
+	w.end(missing, "base-1", 4)
+	w.is("base-1", "Dispatching: D B s L s")
+	if r := w.doing[0].Reuse; r != nil {
+		t.Errorf("%v is to be reused", r)
+	}
+	w.end(built, "base-1", 1)
+	w.is("base-1", "Dispatching: B B D e s")
+	w.now = w.state.Wake()
+	w.decide()
+	w.is("base-1", "Dispatching: B B D D s")
+	w.end(built, "base-1", 3, 4)
+	w.end(built, "base-1", 5)
+	w.is("base-1", "Complete: B B B B B")
+}
+
+func TestWhatWasBuiltOfTheSameInputsIsReused(t *testing.T) {
+	w := newWorld(t)
+	w.must(group("base", spec(), spec(1)))
+	w.decide()
+	w.end(built, "base-1", 1)
+	w.end(built, "base-1", 2)
+	again := group("base", spec(), spec(1))
+	w.must(again)
+	w.decide()
+	reuse := w.doing[0].Reuse
+	if reuse == nil || reuse.Target() != "job/base-1/1" || reuse.Finished.Artifact == "" {
+		t.Fatalf("reused is %v", reuse)
+	}
+	mistaken := build.Result{Lost: &record.Lost{Cause: "it is gone", Mistaken: true}}
+	w.end(always(mistaken), "base-2", 1)
+	if w.doing[0].Reuse != nil {
+		t.Error("what is gone is to be reused again")
+	}
+	w.end(func(t build.Task) build.Result {
+		r := built(t)
+		r.Finished.Reused = "job/base-1/1"
+		return r
+	}, "base-2", 1)
+	again.NoReuse = true
+	w.end(built, "base-2", 2)
+	w.must(again)
+	w.decide()
+	if w.doing[0].Reuse != nil {
+		t.Error("it reuses although it is not to")
+	}
+}

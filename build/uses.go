@@ -1,0 +1,89 @@
+package build
+
+import (
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
+)
+
+// task is a job as far as it is the same for all of its attempts.
+func (s *State) task(g *group, i int32) Task {
+	spec, j := &g.specs[i], &g.jobs[i]
+	t := Task{
+		Group: g.id, Job: int(i) + 1, Attempt: int(j.attempt), Name: g.name, Package: spec.Package, Version: spec.Version, Pass: spec.Pass,
+		Place: s.places[g.places[g.placeOf(i)]], Carries: g.triggered.Carries, Recipe: spec.Recipe, Commit: g.triggered.Commit, Artifacts: g.triggered.Artifacts,
+		Uses: g.dependencies(i),
+	}
+	return t
+}
+
+// dispatched is the task of a job that a worker is to have.
+func (s *State) dispatched(g *group, i int32, worker string) Task {
+	t := s.task(g, i)
+	t.Attempt++
+	t.Worker, t.Inputs = worker, g.inputs(i)
+	t.Reuse = s.reuse(g, t.Inputs)
+	return t
+}
+
+// resumed is the task of a job that a worker has.
+func (s *State) resumed(g *group, i int32) Task {
+	t, data := s.task(g, i), decode[record.Started](g.jobs[i].started)
+	t.Worker, t.Inputs, t.Canceling = data.Worker, data.Inputs, g.jobs[i].state == transition.CancelPending
+	return t
+}
+
+// dependencies are all that a job uses, each once.
+func (g *group) dependencies(i int32) []Dependency {
+	spec := &g.specs[i]
+	all := make([]Dependency, 0, len(spec.Uses))
+	for k := range spec.Uses {
+		d := g.dependency(&spec.Uses[k])
+		d.Direct = true
+		all = append(all, d)
+	}
+	first := len(all)
+	var seen map[key]bool
+	for at := 0; at < len(all); at++ { // what these need to run, and so on
+		if all[at].Job == 0 {
+			continue
+		}
+		uses := g.specs[all[at].Job-1].Uses
+		for k := range uses {
+			if !uses[k].Run {
+				continue
+			}
+			if seen == nil {
+				seen = make(map[key]bool, first)
+				for _, d := range all {
+					seen[d.key()] = true
+				}
+			}
+			if d := g.dependency(&uses[k]); !seen[d.key()] {
+				seen[d.key()] = true
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+// key is what makes two dependencies one.
+type key struct {
+	job            int
+	name, artifact string
+}
+
+func (d *Dependency) key() key {
+	if d.Job > 0 {
+		return key{job: d.Job}
+	}
+	return key{name: d.Package, artifact: d.Artifact}
+}
+
+func (g *group) dependency(u *record.Use) Dependency {
+	d := Dependency{Package: u.Package, Artifact: u.Artifact, Run: u.Run}
+	if u.Job > 0 && u.Job <= len(g.jobs) {
+		d.Job, d.Pass, d.Artifact = u.Job, g.specs[u.Job-1].Pass, g.jobs[u.Job-1].artifact
+	}
+	return d
+}
