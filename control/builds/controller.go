@@ -50,6 +50,7 @@ type Controller struct {
 	fleet   fleet
 	running map[job]*running
 	full    bool     // the last decision was about as much as is recorded at once
+	left    bool     // jobs that others began may have to be taken up before anything begins
 	stalled []string // why groups do not move, by the watchdog
 }
 
@@ -83,6 +84,9 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // Declines implements reconcile.Tenant.
 func (c *Controller) Declines(*build.State) string { return "" }
+
+// Acquired implements reconcile.Tenant.
+func (c *Controller) Acquired(string) { c.left = true }
 
 // Received implements reconcile.Tenant.
 func (c *Controller) Received(_ string, e deploylog.Event) (more bool) {
@@ -137,10 +141,12 @@ func (c *Controller) Probe() (next time.Time, seen bool) {
 	return c.fleet.next, c.fleet.seen()
 }
 
-// Decide implements reconcile.Tenant.
+// Decide implements reconcile.Tenant. What others began is taken up before anything begins,
+// for it has slots of workers.
 func (c *Controller) Decide(_ string, s *build.State, d *reconcile.Decision[job]) {
-	c.full = false
-	for step := range s.Decide(d.Now, can{c, d}) {
+	takeUp := c.left
+	c.full, c.left = false, false
+	for step := range s.Decide(d.Now, can{c, d, takeUp}) {
 		switch step.Kind {
 		case build.Dispatch:
 			d.Add(step.Events, d.Begin(c.work(step.Task, c.Builder.Build)))
@@ -154,21 +160,27 @@ func (c *Controller) Decide(_ string, s *build.State, d *reconcile.Decision[job]
 			d.Add(step.Events)
 		}
 		if c.full = d.Full(); c.full {
-			return
+			c.left = takeUp
+			break
 		}
 	}
+	if takeUp && (c.full || !c.left) {
+		c.loop.Enqueue(record.Entity)
+	}
+	d.WakeAt(c.fleet.patience())
 	d.WakeAt(s.Wake())
 }
 
 // can is what there is room for in a decision.
 type can struct {
-	c *Controller
-	d *reconcile.Decision[job]
+	c      *Controller
+	d      *reconcile.Decision[job]
+	takeUp bool // nothing begins
 }
 
 // Worker implements build.Can.
 func (n can) Worker(p record.Place) string {
-	if n.d.Free() <= 0 || n.c.Drain.Started() {
+	if n.takeUp || n.d.Free() <= 0 || n.d.Now.Before(n.c.fleet.patience()) {
 		return ""
 	}
 	return n.c.fleet.choose(p, n.d.Load)
@@ -177,7 +189,13 @@ func (n can) Worker(p record.Place) string {
 // Resume implements build.Can. What was begun on a host has its slot already.
 func (n can) Resume(t build.Task) bool {
 	t.Worker = ""
-	return n.d.Can(slot(t))
+	at := slot(t)
+	if n.c.loop.Busy(at.Key) {
+		return false
+	}
+	can := n.d.Can(at)
+	n.c.left = n.c.left || !can
+	return can
 }
 
 // slot is where a task is done.

@@ -32,6 +32,10 @@ const (
 	// looksAtOnce is how many engines are asked at once.
 	looksAtOnce = 64
 
+	// patience is how long engines have to answer at first before those are used that have, so
+	// that not the first to answer gets all jobs.
+	patience = time.Second
+
 	// hopeless is after how many failures in a row a worker is not waited for any more by
 	// who works until nothing is left to do: a bit more than half a minute.
 	hopeless = 6
@@ -49,8 +53,9 @@ type fleet struct {
 	serving map[record.Place]*servers // what was found for places, until something changes
 	next    time.Time                 // when a worker is due, the first; zero is never
 	looking int
-	stale   bool   // it is to be found out which there are
-	trouble string // the last, with that
+	first   time.Time // when it was first known which there are
+	stale   bool      // it is to be found out which there are
+	trouble string    // the last, with that
 }
 
 // worker is a host that jobs may be done on.
@@ -106,6 +111,9 @@ func (f *fleet) refresh() (changed bool) {
 	}
 	if len(hosts) == 0 && len(f.order) > 0 {
 		f.notice("there are no workers any more: nothing begins until there are")
+	}
+	if f.first.IsZero() {
+		f.first = f.now()
 	}
 	before := f.known
 	f.known, f.order = make(map[string]*worker, len(hosts)), nil
@@ -224,6 +232,18 @@ func (f *fleet) looked(w *worker, platforms []string, err error) (changed bool) 
 // seen reports whether it is known of each worker whether it can be used.
 func (f *fleet) seen() bool {
 	return !f.stale && !slices.ContainsFunc(f.order, func(w *worker) bool { return !w.seen })
+}
+
+// patience is until when engines are waited for that have not answered yet; zero is that none
+// is.
+func (f *fleet) patience() time.Time {
+	if f.seen() {
+		return time.Time{}
+	}
+	if f.first.IsZero() {
+		return f.now().Add(patience)
+	}
+	return f.first.Add(patience)
 }
 
 // ended notes how a job ended on a worker, and reports whether that is not used any more: one

@@ -1,0 +1,184 @@
+package builds_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/inventory"
+)
+
+var errDown = errors.New("connection refused")
+
+func TestWorkersComeAndGo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.inventory(nil, host("a", 1))
+		w.takes = func(build.Task) time.Duration { return time.Minute }
+		id := w.submit("base", jobs("", "", "", ""))
+		d := w.start()
+		w.inventory(nil, host("b", 2))
+		wait(2 * time.Second)
+		w.wantBegun(id+"/1.1 a", id+"/2.1 b", id+"/3.1 b")
+		w.inventory(nil, host("b", 3))
+		wait(2 * time.Second)
+		w.wantBegun(id+"/1.1 a", id+"/2.1 b", id+"/3.1 b", id+"/4.1 b")
+		wait(2 * time.Minute)
+		w.wantState(id, transition.Complete)
+		d.end()
+	})
+}
+
+func TestAnInventoryThatIsEmptiedBeginsNothingAndLosesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.submit("base", jobs("", "", ""))
+		d := w.start()
+		w.inventory(nil)
+		wait(time.Hour)
+		w.wantBegun(id+"/1.1 a", id+"/2.1 a")
+		w.wantState(id, transition.Dispatching)
+		if len(w.notices("no workers any more")) != 1 || len(w.notices(record.GroupStalled)) > 0 {
+			t.Errorf("notified %q", w.notified)
+		}
+		w.inventory(nil, host("a", 2))
+		wait(3 * time.Second)
+		w.wantState(id, transition.Complete)
+		d.end()
+	})
+}
+
+func TestAnInventoryThatCannotBeReadKeepsTheKnownWorkers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.submit("base", jobs("", "", "", "1,2,3"))
+		d := w.start()
+		w.inventory(errors.New("line 3: hosts is not a list"))
+		wait(time.Hour)
+		w.wantState(id, transition.Complete)
+		if got := w.notices("going on with the workers that are known: line 3"); len(got) != 1 {
+			t.Errorf("notified %q", w.notified)
+		}
+		d.end()
+	})
+}
+
+func TestAWorkerWhoseEngineDoesNotAnswerIsNotUsedUntilItDoes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.inventory(nil, host("a", 1), host("b", 1))
+		w.engine("a", errDown)
+		id := w.submit("base", jobs("", "", ""))
+		d := w.start()
+		wait(time.Minute)
+		w.wantBegun(id+"/1.1 b", id+"/2.1 b", id+"/3.1 b")
+		if got := w.notices("worker a is not used: connection refused"); len(got) != 1 {
+			t.Errorf("notified %q", w.notified)
+		}
+		w.engine("a", nil)
+		wait(2 * time.Minute)
+		if got := w.notices("worker a is used again"); len(got) != 1 {
+			t.Errorf("notified %q", w.notified)
+		}
+		w.submit("more", jobs("", ""))
+		wait(time.Second / 2)
+		if got := strings.Join(w.hasBegun()[3:], ","); !strings.Contains(got, " a") || !strings.Contains(got, " b") {
+			t.Errorf("there began %q", got)
+		}
+		wait(time.Minute)
+		d.end()
+	})
+}
+
+func TestAWorkerThatIsLostHasItsJobsBuiltElsewhere(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.inventory(nil, host("a", 2), host("b", 2))
+		w.takes = func(build.Task) time.Duration { return time.Minute }
+		id := w.submit("base", jobs("", "", ""))
+		d := w.start()
+		w.engine("a", errDown)
+		wait(10 * time.Minute)
+		w.wantState(id, transition.Complete)
+		if got := w.notices("worker a rests"); len(got) != 1 {
+			t.Errorf("notified %q", w.notified)
+		}
+		for _, text := range w.hasBegun()[3:] {
+			if !strings.HasSuffix(text, " b") {
+				t.Errorf("there began %q", w.hasBegun())
+			}
+		}
+		check(w)
+		d.end()
+	})
+}
+
+// With one worker only, a job waits for that, and its losses are not used up meanwhile.
+func TestTheOnlyWorkerThatIsAwayForAWhileIsWaitedFor(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.takes = func(build.Task) time.Duration { return time.Minute }
+		id := w.submit("base", jobs("", ""), func(s *build.Submit) { s.MaxLost = 1 })
+		d := w.start()
+		w.engine("a", errDown)
+		wait(time.Hour)
+		w.wantState(id, transition.Dispatching)
+		w.engine("a", nil)
+		wait(10 * time.Minute)
+		w.wantState(id, transition.Complete)
+		d.end()
+	})
+}
+
+// A worker whose engine answers, and that loses every job, is not asked in a hurry.
+func TestAWorkerThatLosesEveryJobRestsForLongerEachTime(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.inventory(nil, host("a", 1))
+		w.ends = func(build.Task) build.Result { return lost("its disk is full") }
+		id := w.submit("base", jobs(""), func(s *build.Submit) { s.MaxLost = 5 })
+		before := time.Now()
+		o := w.options
+		o.UntilIdle = true
+		if err := builds.NewController(o).Run(context.Background()); err != nil {
+			t.Error(err)
+		}
+		w.wantState(id, transition.Failed)
+		if took := time.Since(before); took < 30*time.Second || len(w.notices("worker a rests for")) < 5 {
+			t.Errorf("it took %s, and notified %q", took, w.notices("notice"))
+		}
+	})
+}
+
+func TestUntilIdleDoesNotWaitForWorkersThatDoNotCome(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(*world)
+		most    time.Duration
+	}{
+		"no worker has the platform": {func(w *world) { w.inventory(nil, host("arm", 2, "linux/arm64")) }, time.Second},
+		"there is none":              {func(w *world) { w.inventory(nil) }, time.Second},
+		"its engine never answers":   {func(w *world) { w.engine("a", errDown) }, 2 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				tc.prepare(w)
+				id := w.submit("base", jobs(""))
+				before := time.Now()
+				w.untilIdle()
+				if took := time.Since(before); took > tc.most {
+					t.Errorf("it took %s", took)
+				}
+				w.wantBegun()
+				w.wantState(id, transition.Queued)
+			})
+		})
+	}
+}
+
+func TestAPlatformThatTheInventoryDoesNotSayIsThatOfTheEngine(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.inventory(nil, inventory.Host{Name: "a", Engine: inventory.OCI, Slots: 1})
+		id := w.submit("base", jobs(""))
+		w.untilIdle()
+		w.wantState(id, transition.Complete)
+	})
+}

@@ -1,0 +1,114 @@
+package builds_test
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/deployster-go/deployster/build/record"
+)
+
+// oracle reads a log as a person would, without knowing how dispatchers come to it.
+type oracle struct {
+	*world
+	jobs      map[string][]record.JobSpec
+	built     map[string]map[int]bool
+	failed    map[string]map[int]bool // and is not tried again
+	running   map[string]map[int]int  // the attempt
+	attempts  map[string]map[int]int
+	canceling map[string]bool
+	ended     map[string]bool
+}
+
+// check complains of a log in which a job is built twice, begins before what it needs is
+// built, beside itself or after a cancel, and of groups that have not ended or with jobs of
+// which it is not known what became.
+func check(w *world) {
+	w.Helper()
+	o := &oracle{
+		world: w, jobs: map[string][]record.JobSpec{}, built: map[string]map[int]bool{}, failed: map[string]map[int]bool{}, running: map[string]map[int]int{}, attempts: map[string]map[int]int{},
+		canceling: map[string]bool{}, ended: map[string]bool{},
+	}
+	for _, e := range w.events() {
+		id, job, ok := record.Parse(e.Target)
+		if !ok {
+			continue
+		}
+		switch e.Name {
+		case record.GroupTriggered:
+			o.built[id], o.failed[id], o.running[id], o.attempts[id] = map[int]bool{}, map[int]bool{}, map[int]int{}, map[int]int{}
+		case record.JobsCreated:
+			o.jobs[id] = append(o.jobs[id], record.Decode[record.Jobs](e).Jobs...)
+		case record.GroupCanceling:
+			o.canceling[id] = true
+		case record.GroupRetried:
+			o.canceling[id], o.ended[id], o.failed[id] = false, false, map[int]bool{}
+		case record.GroupFinished, record.GroupFailed, record.GroupCanceled:
+			o.ends(id, e.Name)
+		case record.JobStarted:
+			o.starts(id, job, e.Attempt)
+		case record.JobFinished:
+			if o.built[id][job] {
+				w.Errorf("job %d of %s is built twice", job, id)
+			}
+			o.built[id][job] = true
+			delete(o.running[id], job)
+		case record.JobFailed:
+			o.failed[id][job] = true
+			delete(o.running[id], job)
+		case record.JobDependentsFailed:
+			for _, n := range record.Decode[record.DependentsFailed](e).Jobs {
+				o.failed[id][n] = true
+			}
+		case record.JobLost, record.JobCanceled:
+			delete(o.running[id], job)
+		case record.GroupStalled:
+			w.Errorf("%s is stalled: %s", id, e.Data)
+		}
+	}
+	for id := range o.jobs {
+		if !o.ended[id] {
+			w.Errorf("%s has not ended: it tells\n%s", id, strings.Join(w.story(id), "\n"))
+		}
+	}
+}
+
+func (o *oracle) starts(id string, job, attempt int) {
+	what := "attempt " + strconv.Itoa(attempt) + " of job " + strconv.Itoa(job) + " of " + id
+	switch {
+	case o.canceling[id]:
+		o.Errorf("%s begins after the cancel", what)
+	case o.ended[id]:
+		o.Errorf("%s begins after the end of the group", what)
+	case o.built[id][job]:
+		o.Errorf("%s begins, which is built", what)
+	case o.running[id][job] > 0:
+		o.Errorf("%s begins beside attempt %d", what, o.running[id][job])
+	case attempt <= o.attempts[id][job]:
+		o.Errorf("%s begins after attempt %d", what, o.attempts[id][job])
+	}
+	spec := o.jobs[id][job-1]
+	for _, u := range spec.Uses {
+		if u.Job > 0 && !o.built[id][u.Job] {
+			o.Errorf("%s begins before job %d is built", what, u.Job)
+		}
+	}
+	for _, n := range spec.Waits {
+		if !o.built[id][n] && !o.failed[id][n] {
+			o.Errorf("%s begins before job %d has ended, which it waits for", what, n)
+		}
+	}
+	o.running[id][job], o.attempts[id][job] = attempt, attempt
+}
+
+func (o *oracle) ends(id, how string) {
+	if o.ended[id] {
+		o.Errorf("%s ends twice", id)
+	}
+	o.ended[id] = true
+	if n := len(o.running[id]); n > 0 {
+		o.Errorf("%s: %s, and %d jobs are still being done", id, how, n)
+	}
+	if built := len(o.built[id]); how == record.GroupFinished && built != len(o.jobs[id]) {
+		o.Errorf("%s is complete, with %d of %d jobs", id, built, len(o.jobs[id]))
+	}
+}

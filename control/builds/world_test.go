@@ -1,0 +1,393 @@
+package builds_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/inventory"
+)
+
+// world is a log with dispatchers, and workers whose containers outlive them, in a time of
+// its own. It is the Builder of the dispatchers, their Workers and their observer.
+type world struct {
+	testing.TB
+	open    logtest.Store // the log, as another process does
+	log     deploylog.Log
+	builds  *builds.Builds // of whoever gives commands
+	options builds.Options
+
+	mu         sync.Mutex
+	hosts      []inventory.Host
+	noHosts    error
+	down       map[string]error                                // engines that do not answer
+	takes      func(build.Task) time.Duration                  // of a job; nil is a second
+	ends       func(build.Task) build.Result                   // how a job ends; nil is well
+	hook       func(context.Context, build.Task) *build.Result // instead of all that; nil is none, or not of this one
+	containers map[deploylog.Target]*container
+	begun      []string // "GROUP/JOB.ATTEMPT WORKER"
+	resumed    []string
+	atOnce     map[string]int
+	most       map[string]int
+	notified   []string
+}
+
+// container is what is left of a job when the process dies that began it.
+type container struct {
+	attempt int
+	worker  string
+	ends    time.Time
+	result  build.Result
+}
+
+// inWorld runs a test in a world of a worker "a" with two slots.
+func inWorld(t *testing.T, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newWorld(t, reconciletest.InMemory(t))) })
+}
+
+func newWorld(t testing.TB, store logtest.Store) *world {
+	w := &world{TB: t, open: store, hosts: []inventory.Host{host("a", 2)}, down: map[string]error{}, containers: map[deploylog.Target]*container{}, atOnce: map[string]int{}, most: map[string]int{}}
+	w.log = w.open()
+	w.builds = builds.New(w.log, time.Now)
+	w.options = builds.Options{Options: reconcile.Options{Log: w.log, Parallelism: 100, Now: time.Now}, Builder: w, Workers: w, Observer: w}
+	return w
+}
+
+func host(name string, slots int, platforms ...string) inventory.Host {
+	if len(platforms) == 0 {
+		platforms = []string{"linux/amd64"}
+	}
+	return inventory.Host{Name: name, Engine: inventory.OCI, Slots: slots, Platforms: platforms}
+}
+
+// Workers implements builds.Workers.
+func (w *world) Workers() ([]inventory.Host, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.hosts), w.noHosts
+}
+
+// Look implements builds.Workers.
+func (w *world) Look(_ context.Context, name string) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return []string{"linux/amd64"}, w.down[name]
+}
+
+// inventory changes which workers there are.
+func (w *world) inventory(err error, hosts ...inventory.Host) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hosts, w.noHosts = hosts, err
+}
+
+// engine has the engine of a worker answer, or not. Those containers are gone that it had.
+func (w *world) engine(name string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down[name] = err
+}
+
+func say(t build.Task) string { return fmt.Sprintf("%s/%d.%d %s", t.Group, t.Job, t.Attempt, t.Worker) }
+
+// built is what a job makes: the same of the same inputs.
+func built(t build.Task) build.Result {
+	return build.Result{Finished: &record.Finished{Artifact: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(t.Inputs))), Inputs: t.Inputs, Worker: t.Worker}}
+}
+
+func failed(cause string) build.Result {
+	return build.Result{Failed: &record.Failed{Cause: cause}}
+}
+
+func lost(cause string) build.Result { return build.Result{Lost: &record.Lost{Cause: cause}} }
+
+// Build implements builds.Builder.
+func (w *world) Build(ctx context.Context, t build.Task) build.Result {
+	w.mu.Lock()
+	w.begun = append(w.begun, say(t))
+	for _, d := range t.Uses {
+		if d.Artifact == "" && d.Job > 0 {
+			w.Errorf("%s begins without the artifact of job %d", say(t), d.Job)
+		}
+	}
+	if c := w.containers[t.Target()]; c != nil && c.worker == t.Worker {
+		w.Errorf("%s begins beside attempt %d", say(t), c.attempt)
+	}
+	if slots := w.slotsOf(t.Worker); w.atOnce[t.Worker] >= slots {
+		w.Errorf("%s begins on a worker of which all %d slots are taken", say(t), slots)
+	}
+	w.atOnce[t.Worker]++
+	w.most[t.Worker] = max(w.most[t.Worker], w.atOnce[t.Worker])
+	took, result, hook := time.Second, built(t), w.hook
+	if w.takes != nil {
+		took = w.takes(t)
+	}
+	if w.ends != nil {
+		result = w.ends(t)
+	}
+	c := &container{attempt: t.Attempt, worker: t.Worker, ends: time.Now().Add(took), result: result}
+	w.containers[t.Target()] = c
+	w.mu.Unlock()
+	defer w.release(t)
+	if hook != nil {
+		if r := hook(ctx, t); r != nil {
+			w.remove(t, c)
+			return *r
+		}
+	}
+	return w.wait(ctx, t, c)
+}
+
+// slotsOf are those of a worker; of one that has left as many as you like.
+func (w *world) slotsOf(name string) int {
+	for _, h := range w.hosts {
+		if h.Name == name {
+			return h.Slots
+		}
+	}
+	return 1 << 30
+}
+
+func (w *world) release(t build.Task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.atOnce[t.Worker]--
+}
+
+func (w *world) remove(t build.Task, c *container) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.containers[t.Target()] == c {
+		delete(w.containers, t.Target())
+	}
+}
+
+// wait waits for the end of a container, as long as its engine answers.
+func (w *world) wait(ctx context.Context, t build.Task, c *container) build.Result {
+	for {
+		w.mu.Lock()
+		down := w.down[c.worker]
+		w.mu.Unlock()
+		left := time.Until(c.ends)
+		switch {
+		case down != nil:
+			w.remove(t, c)
+			return lost(down.Error())
+		case left <= 0:
+			w.remove(t, c)
+			return c.result
+		}
+		select {
+		case <-time.After(min(left, 100*time.Millisecond)):
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), builds.ErrCanceled) {
+				w.remove(t, c)
+				return build.Result{Canceled: &record.Canceled{Worker: t.Worker}}
+			}
+			return build.Result{} // the process dies; the container goes on
+		}
+	}
+}
+
+// Resume implements builds.Builder.
+func (w *world) Resume(ctx context.Context, t build.Task) build.Result {
+	w.mu.Lock()
+	w.resumed = append(w.resumed, say(t))
+	w.atOnce[t.Worker]++
+	c := w.containers[t.Target()]
+	w.mu.Unlock()
+	defer w.release(t)
+	if c == nil || c.attempt != t.Attempt {
+		if ctx.Err() != nil {
+			return build.Result{Canceled: &record.Canceled{}}
+		}
+		return lost("its container is gone")
+	}
+	return w.wait(ctx, t, c)
+}
+
+// The world as reconcile.Observer.
+func (w *world) Recorded(e deploylog.Event) { w.notify("%s %s", e.Name, e.Target) }
+func (w *world) Notice(text string)         { w.notify("notice: %s", text) }
+
+func (w *world) notify(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notified = append(w.notified, fmt.Sprintf(format, args...))
+}
+
+// notices are what was notified that contains a text.
+func (w *world) notices(text string) (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.notified {
+		if strings.Contains(t, text) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (w *world) hasBegun() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.begun)
+}
+
+func (w *world) wantBegun(want ...string) {
+	w.Helper()
+	if got := slices.Sorted(slices.Values(w.hasBegun())); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		w.Errorf("there began %q, not %q", got, want)
+	}
+}
+
+var amd64 = []record.Place{{Platform: "linux/amd64"}}
+
+// jobs are jobs that use what others build: each is "1,2", or "" when it uses nothing.
+func jobs(uses ...string) (all []record.JobSpec) {
+	for i, text := range uses {
+		j := record.JobSpec{Package: fmt.Sprintf("p%d", i+1), Inputs: fmt.Sprintf("sha256:%064d", i+1)}
+		for _, number := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+			n := 0
+			if _, err := fmt.Sscan(number, &n); err != nil {
+				panic(err)
+			}
+			j.Uses = append(j.Uses, record.Use{Package: fmt.Sprintf("p%d", n), Job: n})
+		}
+		all = append(all, j)
+	}
+	return all
+}
+
+// submit queues a group, and returns its id. Nothing is reused unless a test is about that.
+func (w *world) submit(name string, jobs []record.JobSpec, more ...func(*build.Submit)) string {
+	w.Helper()
+	s := build.Submit{Triggered: record.Triggered{Name: name, NoReuse: true, MaxLost: 3}, Places: amd64, Jobs: jobs}
+	for _, change := range more {
+		change(&s)
+	}
+	return w.do(s)[0].Deployment
+}
+
+func (w *world) do(c build.Command) []deploylog.Event {
+	w.Helper()
+	events, err := w.builds.Command(context.Background(), c)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return events
+}
+
+func (w *world) events() (all []deploylog.Event) {
+	w.Helper()
+	for e, err := range w.log.Read(context.Background(), deploylog.Filter{}) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// story are the events of a group in the log, as "EVENT" or "EVENT JOB".
+func (w *world) story(id string) (story []string) {
+	w.Helper()
+	for _, e := range w.events() {
+		if e.Deployment != id {
+			continue
+		}
+		text := e.Name
+		if _, n, _ := record.Parse(e.Target); n > 0 {
+			text += fmt.Sprintf(" %d", n)
+		}
+		story = append(story, text)
+	}
+	return story
+}
+
+func (w *world) state(id string) (state transition.Group) {
+	w.Helper()
+	if err := w.builds.Follow(context.Background(), 0); err != nil {
+		w.Fatal(err)
+	}
+	if err := w.builds.State(func(s *build.State) error {
+		r, err := s.Report(id)
+		state = r.State
+		return err
+	}); err != nil {
+		w.Fatal(err)
+	}
+	return state
+}
+
+func (w *world) wantState(id string, want transition.Group) {
+	w.Helper()
+	if got := w.state(id); got != want {
+		w.Errorf("group %s is %s, not %s; it tells\n%s\nnotified\n%s", id, got, want, strings.Join(w.story(id), "\n"), strings.Join(w.notices("notice"), "\n"))
+	}
+}
+
+// untilIdle runs a dispatcher until it is idle.
+func (w *world) untilIdle() {
+	w.Helper()
+	o := w.options
+	o.UntilIdle = true
+	if err := builds.NewController(o).Run(context.Background()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// dispatcher is one at work.
+type dispatcher struct {
+	w     *world
+	stop  chan struct{}
+	kill  context.CancelFunc
+	ended chan error
+}
+
+func (w *world) start() *dispatcher {
+	ctx, kill := context.WithCancel(context.Background())
+	d := &dispatcher{w: w, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
+	o := w.options
+	o.Log = w.open()
+	o.Drain = d.stop
+	c := builds.NewController(o)
+	go func() { d.ended <- c.Run(ctx) }()
+	synctest.Wait()
+	return d
+}
+
+// end stops the dispatcher and waits until it has ended.
+func (d *dispatcher) end() {
+	d.w.Helper()
+	close(d.stop)
+	if err := <-d.ended; err != nil {
+		d.w.Error(err)
+	}
+	d.kill()
+}
+
+// die kills the dispatcher: nothing that it had begun is recorded.
+func (d *dispatcher) die() {
+	d.kill()
+	<-d.ended
+}
+
+// wait lets so much time pass, and everything happen that then does.
+func wait(d time.Duration) { reconciletest.Wait(d) }
