@@ -31,7 +31,7 @@ func noSpace(dir string, free uint64) string {
 
 // enoughSpace fails where the disk is full already.
 func (a *attempt) enoughSpace() error {
-	free, err := freeBytes(a.dir)
+	free, err := a.free(a.dir)
 	if err == nil && free < a.MinFree {
 		err = errors.New(noSpace(a.dir, free))
 	}
@@ -47,7 +47,7 @@ func (a *attempt) watchDisk(running context.Context, stop context.CancelCauseFun
 		case <-running.Done():
 			return
 		case <-ticks.C:
-			if free, err := freeBytes(a.dir); err == nil && free < a.MinFree {
+			if free, err := a.free(a.dir); err == nil && free < a.MinFree {
 				stop(fmt.Errorf("%w: %s", errDisk, noSpace(a.dir, free)))
 				return
 			}

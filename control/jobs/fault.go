@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -103,7 +104,8 @@ func (a *attempt) explain(err error, took time.Duration) error {
 	case errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrNoImage), full(err):
 		return err
 	default:
-		return &failedError{cause: err.Error(), unbuildable: true}
+		// The engine was given the image by its id.
+		return &failedError{cause: strings.ReplaceAll(err.Error(), a.image.ID, a.image.Ref), unbuildable: true}
 	}
 }
 
@@ -126,7 +128,7 @@ func (a *attempt) exited(ctx context.Context, exit engine.Exit, took time.Durati
 	if exit.OOMKilled {
 		cause += "; give it more with `memory`, or let it use less"
 	}
-	if free, err := freeBytes(a.Workspace); err == nil && free < a.MinFree {
+	if free, err := a.free(a.Workspace); err == nil && free < a.MinFree {
 		cause += "; " + noSpace(a.Workspace, free)
 	}
 	return &failedError{cause: cause, exit: exit.Code, took: took}

@@ -85,6 +85,7 @@ const MinFree = 64 << 20
 // Jobs does jobs. Its methods may be called at once.
 type Jobs struct {
 	Options
+	free func(dir string) (uint64, error) // bytes that can be written where a directory is
 
 	mu      sync.Mutex
 	results []result // of this process, the oldest first
@@ -103,7 +104,7 @@ func New(o Options) *Jobs {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Jobs{Options: o}
+	return &Jobs{Options: o, free: freeBytes}
 }
 
 // Dir is the directory, below that of the state of a workspace, of what jobs leave.

@@ -126,6 +126,9 @@ func (a *attempt) container(ctx context.Context, spec engine.Spec, log *logFile)
 	if flushed := errors.Join(flush(), log.close()); flushed != nil {
 		a.Logger.WarnContext(ctx, "the log of a job is not whole", "log", a.log, "error", flushed)
 	}
+	if cause := context.Cause(ctx); errors.Is(cause, errDisk) {
+		err = cause
+	}
 	if err != nil {
 		o.err = a.explain(err, o.end.took())
 		return o

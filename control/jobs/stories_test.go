@@ -90,7 +90,7 @@ func stories() map[string]story {
 		},
 		"a program that is not there": {
 			recipe: func(_ *world, r *recipe.Recipe) { r.Entrypoint = "/no/such/program" },
-			want:   "unbuildable: run image ", log: "",
+			want:   `unbuildable: run image "` + image + `": `,
 		},
 		"an argument that is too long": {
 			lines: []string{"print " + strings.Repeat("x", 1<<20)},

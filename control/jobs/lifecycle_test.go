@@ -1,0 +1,394 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/recipe"
+	"github.com/deployster-go/deployster/control/jobs"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/artifacts"
+)
+
+// wants fails unless that is told of a result.
+func (w *world) wants(r build.Result, want string) {
+	w.Helper()
+	if got := told(r); got != want && (!strings.HasSuffix(want, "…") || !strings.HasPrefix(got, strings.TrimSuffix(want, "…"))) {
+		w.Errorf("it is %q, want %q", got, want)
+	}
+}
+
+// hanging is a job that has begun and hangs.
+func (w *world) hanging(ctx context.Context, t *testing.T) (task build.Task, ended chan build.Result) {
+	task = w.task(w.recipe("print begun", "write "+out+"/f text", "await "+out+"/go", "print done"))
+	ended = make(chan build.Result, 1)
+	go func() { ended <- w.jobs.Build(ctx, task) }()
+	await(t, "it has begun", func() bool { return w.log(task) == "begun\n" })
+	return task, ended
+}
+
+// goOn lets a job that hangs go on.
+func (w *world) goOn() {
+	w.Helper()
+	if err := os.WriteFile(filepath.Join(w.work(), "out", "go"), nil, 0o600); err != nil {
+		w.Error(err)
+	}
+}
+
+// work is the directory of the job.
+func (w *world) work() string {
+	return filepath.Join(w.dir, engine.StateDir, "builds", "work", "base-7~12.1")
+}
+
+func TestAJobThatIsCanceledIsStopped(t *testing.T) {
+	w := newWorld(t, fakeEngine())
+	ctx, cancel := cancelable(t)
+	task, ended := w.hanging(ctx, t)
+	cancel()
+	r := <-ended
+	w.wants(r, "canceled")
+	if r.Canceled != nil && r.Canceled.Log != jobs.LogName("base-7", 12, 1) {
+		t.Errorf("its log is %q", r.Canceled.Log)
+	}
+	w.clean()
+	w.wants(w.jobs.Build(ctx, task), "canceled")
+	w.wants(w.jobs.Resume(ctx, task), "canceled")
+	w.clean()
+}
+
+func TestAJobIsLeftToTheNextProcess(t *testing.T) {
+	w := newWorld(t, fakeEngine())
+	ctx, stop := context.WithCancel(t.Context())
+	task, ended := w.hanging(ctx, t)
+	stop()
+	w.wants(<-ended, "left")
+	w.wants(w.jobs.Resume(ctx, task), "left")
+	w.goOn()
+	await(t, "its container has ended", func() bool {
+		_, err := os.Stat(filepath.Join(w.work(), "ended.json"))
+		return err == nil
+	})
+	w.restart()
+	r := w.jobs.Resume(t.Context(), task)
+	w.wants(r, "finished")
+	if got := w.log(task); got != "begun\ndone\n" {
+		t.Errorf("its log is %q", got)
+	}
+	w.clean()
+}
+
+func TestAResultIsKeptUntilItIsRecorded(t *testing.T) {
+	for _, lines := range [][]string{{"write " + out + "/f text"}, {"exit 3"}} {
+		fake := fakeEngine()
+		w := newWorld(t, fake)
+		task := w.task(w.recipe(lines...))
+		want := told(w.jobs.Build(t.Context(), task))
+		w.restart() // before it was recorded
+		w.wants(w.jobs.Resume(t.Context(), task), want)
+		if runs := fake.Runs(); len(runs) != 1 {
+			t.Errorf("there were %d containers", len(runs))
+		}
+		w.clean()
+		w.wants(w.jobs.Resume(t.Context(), task), "lost: the process that did it has died, and its container is gone")
+		w.clean()
+	}
+}
+
+func TestResultsAreForgottenAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fakeEngine())
+		first, second := w.task(w.recipe()), w.task(w.recipe())
+		second.Job = 13
+		w.wants(w.jobs.Build(t.Context(), first), "finished")
+		time.Sleep(2 * time.Minute)
+		w.wants(w.jobs.Build(t.Context(), second), "finished")
+		if left := w.left(); len(left) != 1 || left[0] != "base-7~13.1.result" {
+			t.Errorf("there is %q", left)
+		}
+		w.clean()
+	})
+}
+
+// left puts a container into the engine that a process left which has died.
+func (w *world) leave(fake *enginetest.Fake, attempt string) (end func(code int)) {
+	w.Helper()
+	for _, dir := range []string{"out", "empty"} {
+		if err := os.MkdirAll(filepath.Join(w.work(), dir), 0o700); err != nil {
+			w.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"metadata": "", "out/f": "text", "begun.json": `{"at":"` + time.Now().Format(time.RFC3339Nano) + `","image":{"ID":"` + w.id + `"}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(w.work(), name), []byte(text), 0o600); err != nil {
+			w.Fatal(err)
+		}
+	}
+	id, end := fake.Leave(map[string]string{
+		"deployster.log": w.options.Log, "deployster.kind": "job", "deployster.job": "base-7/12", "deployster.attempt": attempt,
+	})
+	fake.Print(id, "begun\n", "")
+	return end
+}
+
+func TestWhatIsLeftIsGoneOnWith(t *testing.T) {
+	for name, c := range map[string]struct {
+		code int
+		want string
+	}{
+		"it succeeds": {0, "finished"},
+		"it fails":    {9, "failed: exited with 9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := fakeEngine()
+			w := newWorld(t, fake)
+			end := w.leave(fake, "1")
+			task := w.task(w.recipe())
+			ended := make(chan build.Result, 1)
+			go func() { ended <- w.jobs.Resume(t.Context(), task) }()
+			await(t, "its log is there", func() bool { return w.log(task) == "begun\n" })
+			end(c.code)
+			r := <-ended
+			w.wants(r, c.want)
+			if r.Finished != nil && w.content(r.Finished.Artifact) != "f: text" {
+				t.Errorf("it made %q", w.content(r.Finished.Artifact))
+			}
+			w.clean()
+		})
+	}
+}
+
+// What cannot be gone on with does not go on.
+func TestWhatIsLeftAndCannotBeResumedIsRemoved(t *testing.T) {
+	fake := fakeEngine()
+	w := newWorld(t, fake)
+	_ = w.leave(fake, "1")
+	r := w.recipe()
+	r.Secrets = map[string]recipe.Secret{"TOKEN": {Value: "{{ other }}"}}
+	w.options.Secrets = resolved
+	w.restart()
+	w.wants(w.jobs.Resume(t.Context(), w.task(r)), "unbuildable: its secrets: TOKEN is not what it was")
+	w.clean()
+}
+
+func TestAnotherAttemptRemovesWhatIsLeft(t *testing.T) {
+	fake := fakeEngine()
+	w := newWorld(t, fake)
+	_ = w.leave(fake, "1")
+	task := w.task(w.recipe("list " + out))
+	task.Attempt = 2
+	w.wants(w.jobs.Build(t.Context(), task), "finished")
+	if got := w.log(task); got != "" {
+		t.Errorf("it found %q", got)
+	}
+	w.clean()
+}
+
+func TestTheFaultOfAWorkerIsNotThatOfTheJob(t *testing.T) {
+	away := fmt.Errorf("%w: it is away", engine.ErrUnavailable)
+	for name, c := range map[string]struct {
+		change func(w *world, fake *enginetest.Fake)
+		lines  []string
+		want   string
+	}{
+		"it cannot be reached": {
+			change: func(w *world, _ *enginetest.Fake) {
+				w.options.Worker = func(context.Context, string) (jobs.Worker, error) {
+					return jobs.Worker{}, errors.New("host w1: no route")
+				}
+			},
+			want: "lost: host w1: no route",
+		},
+		"it sees other files": {
+			change: func(w *world, fake *enginetest.Fake) {
+				w.options.Worker = func(context.Context, string) (jobs.Worker, error) {
+					return jobs.Worker{Engine: fake, Images: fake, Info: engine.Info{Name: "docker", Address: "tcp://w1", Remote: true}}, nil
+				}
+			},
+			want: "lost: the engine of worker local, docker at tcp://w1, does not see the files of this machine, …",
+		},
+		"its engine is gone": {
+			change: func(_ *world, fake *enginetest.Fake) { fake.Fail = func(engine.Spec) error { return away } },
+			want:   "lost: run image …",
+		},
+		"its disk is full": {
+			change: func(_ *world, fake *enginetest.Fake) {
+				fake.Fail = func(engine.Spec) error { return errors.New("mkdir: no space left on device") }
+			},
+			want: "lost: run image …",
+		},
+		"the disk is full": {
+			change: func(w *world, _ *enginetest.Fake) { w.options.MinFree = 1 << 60 },
+			want:   "lost: preparing the job: only …",
+		},
+		"its engine is stopped, and the container with it": {
+			change: func(w *world, fake *enginetest.Fake) {
+				w.options.Worker = func(context.Context, string) (jobs.Worker, error) {
+					return jobs.Worker{Engine: silent{fake, away}, Images: fake}, nil
+				}
+			},
+			lines: []string{"exit 143"},
+			want:  "lost: its container exited with 143 (terminated), and engine is not available: it is away",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := fakeEngine()
+			w := newWorld(t, fake)
+			c.change(w, fake)
+			w.restart()
+			w.wants(w.jobs.Build(t.Context(), w.task(w.recipe(c.lines...))), c.want)
+			w.clean()
+		})
+	}
+}
+
+// silent is an engine that does not say who it is any more.
+type silent struct {
+	engine.Engine
+	err error
+}
+
+func (s silent) Info(context.Context) (engine.Info, error) { return engine.Info{}, s.err }
+
+func TestAJobThatFillsTheDiskIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fakeEngine())
+		begun := time.Now()
+		w.jobs.SetFree(func() uint64 {
+			if time.Since(begun) > 10*time.Second {
+				return 3 << 20
+			}
+			return 1 << 40
+		})
+		r := w.jobs.Build(t.Context(), w.task(w.recipe("hang")))
+		w.wants(r, "failed: it was stopped before the disk was full: only 3 MiB are free on the disk of …")
+		w.clean()
+	})
+}
+
+// spoil alters the artifact on the disk.
+func (w *world) spoil(digest string) {
+	w.Helper()
+	dir, err := w.store.Directory(context.Background(), digest)
+	if err != nil {
+		w.Fatal(err)
+	}
+	err = filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			err = errors.Join(os.Chmod(name, 0o600), os.WriteFile(name, []byte("altered"), 0o600))
+		}
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestWhatAJobUsesMustBeAsItWasMade(t *testing.T) {
+	w := newWorld(t, fakeEngine())
+	good, bad, missing := w.artifact(map[string]string{"a": "1"}), w.artifact(map[string]string{"a": "2"}), "sha256:"+strings.Repeat("0", 64)
+	w.spoil(bad)
+	task := w.task(w.recipe())
+	task.Uses = []build.Dependency{{Package: "a", Artifact: good, Job: 1, Direct: true}, {Package: "b", Artifact: bad, Job: 2, Direct: true}, {Package: "c", Artifact: missing, Job: 3}}
+	r := w.jobs.Build(t.Context(), task)
+	w.wants(r, "spoiled: b, which job 2 built: artifact "+bad+": …")
+	if r.Lost != nil && (len(r.Lost.Spoiled) != 2 || r.Lost.Spoiled[0] != bad || r.Lost.Spoiled[1] != missing || !strings.Contains(r.Lost.Cause, "; c, which job 3 built: ")) {
+		t.Errorf("what is spoiled is %+v", r.Lost)
+	}
+	for i := range task.Uses {
+		task.Uses[i].Job = 0
+	}
+	w.wants(w.jobs.Build(t.Context(), task), "unbuildable: b, which was released: artifact "+bad+": …")
+	run := w.recipe()
+	run.Artifact = missing
+	w.wants(w.jobs.Build(t.Context(), w.task(run)), "unbuildable: its sources: artifact "+missing+": …")
+	w.clean()
+}
+
+func TestWhatWasBuiltIsNotBuiltAgain(t *testing.T) {
+	fake := fakeEngine()
+	w := newWorld(t, fake)
+	task := w.task(w.recipe("write " + out + "/f text"))
+	first := w.jobs.Build(t.Context(), task)
+	w.wants(first, "finished")
+	task.Group, task.Reuse = "base-8", &build.Built{Group: "base-7", Job: 12, Finished: *first.Finished}
+	r := w.jobs.Build(t.Context(), task)
+	w.wants(r, "reused job/base-7/12")
+	if r.Finished != nil && (r.Finished.Artifact != first.Finished.Artifact || r.Finished.Size != 4 || r.Finished.Took != 0 || r.Finished.Log != "") {
+		t.Errorf("it is %+v", r.Finished)
+	}
+	w.wants(w.jobs.Resume(t.Context(), task), "reused job/base-7/12")
+	if runs := fake.Runs(); len(runs) != 1 {
+		t.Errorf("there were %d containers", len(runs))
+	}
+	w.spoil(first.Finished.Artifact)
+	w.wants(w.jobs.Build(t.Context(), task), "mistaken: what job/base-7/12 built is not there any more: …")
+	w.clean()
+}
+
+// refusing is a store whose registry refuses so many times.
+type refusing struct {
+	*artifacts.Store
+	times atomic.Int32
+	tag   string
+}
+
+func (r *refusing) Push(_ context.Context, digest, repository, tag string, _ func(artifacts.Progress)) (string, error) {
+	if r.tag = tag; r.times.Add(-1) >= 0 {
+		return "", errors.New("the registry is away")
+	}
+	return repository + "@" + digest, nil
+}
+
+func TestWhatIsBuiltIsPushed(t *testing.T) {
+	for times, want := range map[int32]string{0: "finished", 3: "finished", 4: "failed: sha256:…"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, fakeEngine())
+			store := &refusing{Store: w.store}
+			store.times.Store(times)
+			w.options.Artifacts = store
+			w.restart()
+			task := w.task(w.recipe())
+			task.Artifacts, task.Group, task.Package = "registry/base", "core/base-7", "c++"
+			r := w.jobs.Build(t.Context(), task)
+			w.wants(r, want)
+			if r.Finished != nil && r.Finished.Pushed != "registry/base@"+r.Finished.Artifact || store.tag != "core_base-7.12-c__" {
+				t.Errorf("it is %+v there, with the tag %s", r.Finished, store.tag)
+			}
+			if r.Failed != nil && !strings.HasSuffix(r.Failed.Cause, "could not be pushed to registry/base: the registry is away; `deployster build retry core/base-7` does it again") {
+				t.Errorf("it is said %q", r.Failed.Cause)
+			}
+			w.clean()
+		})
+	}
+}
+
+func TestHowItWasMadeIsKept(t *testing.T) {
+	w := newWorld(t, fakeEngine())
+	var made jobs.Made
+	w.options.Provenance = func(_ context.Context, m jobs.Made) (string, error) {
+		made = m
+		return "hash", nil
+	}
+	w.restart()
+	task := w.task(w.recipe("append " + metadata + " a=1"))
+	r := w.jobs.Build(t.Context(), task)
+	w.wants(r, `finished {"a":"1"}`)
+	if r.Finished == nil || r.Finished.Provenance != "hash" || made.Artifact.Digest != r.Finished.Artifact || made.Image.ID != w.id || made.Metadata["a"] != "1" || !made.End.After(made.Began) {
+		t.Errorf("%+v of %+v", made, r.Finished)
+	}
+	w.options.Provenance = func(context.Context, jobs.Made) (string, error) { return "", errors.New("no room") }
+	w.restart()
+	w.wants(w.jobs.Build(t.Context(), task), "lost: keeping how it was made: no room")
+	w.clean()
+}

@@ -1,0 +1,108 @@
+package jobs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// However it is written, a log has its beginning and its end, and says what is left out.
+func TestALogHasItsBeginningAndItsEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "log")
+	rapid.Check(t, func(t *rapid.T) {
+		l, err := createLog(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.half = int64(rapid.IntRange(1, 20).Draw(t, "half"))
+		var all strings.Builder
+		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 30), 0, 10).Draw(t, "writes") {
+			var p []byte
+			for range n {
+				p = append(p, byte('a'+(all.Len()+len(p))%26))
+			}
+			all.Write(p)
+			if n, err := l.Write(p); n != len(p) || err != nil {
+				t.Fatalf("%d, %v", n, err)
+			}
+			if text, _ := os.ReadFile(path); string(text) != all.String()[:min(all.Len(), 2*int(l.half))] {
+				t.Fatalf("while it is written it is %q, of %q", text, all.String())
+			}
+		}
+		if err := l.close(); err != nil {
+			t.Fatal(err)
+		}
+		want, half := all.String(), int(l.half)
+		if len(want) > 2*half {
+			want = fmt.Sprintf("%s\n[%d bytes are left out here]\n%s", want[:half], len(want)-2*half, want[len(want)-half:])
+		}
+		if text, _ := os.ReadFile(path); string(text) != want {
+			t.Fatalf("it is %q, want %q", text, want)
+		}
+	})
+}
+
+func TestALogThatCannotBeWrittenIsNoReasonToStop(t *testing.T) {
+	l, err := createLog(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.file, err = os.OpenFile("/dev/full", os.O_RDWR, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if n, err := l.Write([]byte("text")); n != 4 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if err := l.close(); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("at the end it is said: %v", err)
+	}
+}
+
+func TestTheLastLinesOfALog(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "log")
+	var many, last []string
+	for i := range 100 {
+		many = append(many, fmt.Sprintf("line %d", i))
+	}
+	last = many[80:]
+	for text, want := range map[string][]string{
+		"":                             nil,
+		"\n\n":                         nil,
+		"a":                            {"a"},
+		"a\r\nb\n":                     {"a", "b"},
+		"\xff\x00":                     {"�\x00"},
+		strings.Join(many, "\n"):       last,
+		strings.Repeat("x", 1<<20):     {strings.Repeat("x", outputLine) + "…"},
+		strings.Repeat("é", 1<<20)[1:]: {strings.Repeat("é", outputLine/2) + "…"},
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := lastLines(path); !reflect.DeepEqual(got, want) && !(len(text) == 1<<21-1 && len(got) == 1) {
+			t.Errorf("%.40q has the last lines %.200q", text, got)
+		}
+	}
+	for name, make := range map[string]func(string) error{
+		"link": func(at string) error { return os.Symlink(path, at) },
+		"fifo": func(at string) error { return syscall.Mkfifo(at, 0o600) },
+		"dir":  func(at string) error { return os.Mkdir(at, 0o700) },
+		"no":   func(string) error { return nil },
+	} {
+		at := filepath.Join(dir, name)
+		if err := make(at); err != nil {
+			t.Fatal(err)
+		}
+		if got := lastLines(at); got != nil {
+			t.Errorf("of a %s they are %q", name, got)
+		}
+	}
+}
