@@ -79,7 +79,7 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 	case record.HostsHeld:
 		s.applyHostsHeld(e, p)
 		return
-	case record.StepReached, record.StepVerifying, record.StepVerified, record.StepVerifyFailed, record.EnvironmentPromoted:
+	case record.StepReached, record.StepVerifying, record.StepVerified, record.StepVerifyFailed, record.StepVerifyEnded, record.EnvironmentPromoted:
 		s.applyStep(e, p)
 		return
 	case record.HostsZoned:

@@ -28,7 +28,7 @@ func (s *State) Completed(step tasks.Step, seen tasks.ProbeResult, err error) []
 	p.Error = deploylog.Cause(p.Error)
 	switch {
 	case step.Kind == tasks.Verify:
-		return verified(step, p.Error)
+		return verified(step, p.Error, err)
 	case step.Kind == tasks.Check:
 		return s.checked(step, p.Error)
 	case step.Kind == tasks.Terminate && err == nil:

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -70,6 +71,10 @@ func (s *State) Verification(step tasks.Step) Verification {
 	return v
 }
 
+// ErrUnwanted is why a try to verify a step was ended though nothing is wrong with it: it is
+// of no use any more; see Verifies.
+var ErrUnwanted = errors.New("the deployment or its step has ended before")
+
 // Verifies reports whether a try to verify a step is still of use: the deployment, or its
 // step, may be another one by now.
 func (s *State) Verifies(step tasks.Step) bool {
@@ -128,7 +133,10 @@ func (s *State) verifyStep(now time.Time, can Can) (step tasks.Step, ok bool) {
 
 // verified are the events that record the result of a try, also of one that nobody waits for
 // any more.
-func verified(step tasks.Step, cause string) []deploylog.Event {
+func verified(step tasks.Step, cause string, err error) []deploylog.Event {
+	if errors.Is(err, ErrUnwanted) {
+		return []deploylog.Event{step.Event(record.StepVerifyEnded, record.Payload{StepNumber: step.Number, Reason: ErrUnwanted.Error()})}
+	}
 	if cause != "" {
 		return []deploylog.Event{step.Event(record.StepVerifyFailed, record.Payload{StepNumber: step.Number, Error: cause})}
 	}
@@ -146,6 +154,8 @@ func (s *State) applyVerify(e deploylog.Event, p record.Payload) {
 	case e.Name == record.StepVerifying:
 		v.attempt, v.seq, v.open, v.retryAt = e.Attempt, e.Seq, true, time.Time{}
 	case !v.open || v.attempt != e.Attempt:
+	case e.Name == record.StepVerifyEnded:
+		v.open = false
 	case e.Name == record.StepVerified:
 		v.open, v.done, v.cause = false, true, ""
 		s.progressed(e)

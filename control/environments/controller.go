@@ -89,8 +89,10 @@ type Controller struct {
 	hosts        hosts
 	probes       probes
 	checked      map[place]check // hosts on which a new task could be started
-	verifying    map[string]verifying
-	ticked       time.Time // the last tick
+	ticked       time.Time       // the last tick
+
+	verifying     map[string]verifying
+	verifications int // that are going on, also such as nobody waits for any more
 }
 
 // place is where work is done: an environment on a host.
@@ -179,9 +181,11 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 	slot := func(host string) reconcile.Slot[place] {
 		return reconcile.Slot[place]{Key: place{name, host}, Host: host}
 	}
+	test := slot("")
+	test.Unslotted = true
 	can := environment.Can{
 		Work:    func(host string) bool { return c.Inventory.Known(host) && d.Can(slot(host)) },
-		Verify:  func() bool { return d.Can(slot("")) },
+		Verify:  func() bool { return c.mayVerify(test, d) },
 		Disrupt: c.probes.known(name),
 		Checked: func(host string) bool { return c.isChecked(place{name, host}, s, d.Now) },
 	}
@@ -190,7 +194,7 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 		case tasks.Record:
 			d.Add(step.Events)
 		case tasks.Verify:
-			d.Add(step.Events, d.Begin(c.verify(slot(""), step, s.Verification(step))))
+			d.Add(step.Events, d.Begin(c.verify(test, step, s.Verification(step))))
 		default:
 			d.Add(step.Events, d.Begin(c.work(slot(step.Host), step, s.Task(step.Revision, step.Host))))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
@@ -18,14 +19,12 @@ type verifying struct {
 	end  context.CancelCauseFunc
 }
 
-// errUnwanted is why verifying ends that nobody waits for any more.
-var errUnwanted = errors.New("the deployment or its step has ended before")
-
 // verify is the work of verifying a step. There is never more than one of an environment:
 // its place is that of no host.
 func (c *Controller) verify(at reconcile.Slot[place], step tasks.Step, v environment.Verification) *reconcile.Work[place] {
 	wanted, end := context.WithCancelCause(context.Background())
 	c.verifying[v.Environment] = verifying{step, end}
+	c.verifications++
 	return &reconcile.Work[place]{
 		Slot: at, What: fmt.Sprintf("verifying step %d of %s", v.Step, v.Environment),
 		Do: func(ctx context.Context) error {
@@ -39,17 +38,29 @@ func (c *Controller) verify(at reconcile.Slot[place], step tasks.Step, v environ
 			switch cause := context.Cause(ctx); {
 			case err == nil:
 				return nil
-			case errors.Is(cause, errUnwanted):
-				return fmt.Errorf("%w: %s", errUnwanted, err.Error()) // nobody interrupted it
+			case errors.Is(cause, environment.ErrUnwanted):
+				return fmt.Errorf("%w: %s", environment.ErrUnwanted, err.Error()) // nobody interrupted it
 			case errors.Is(cause, context.DeadlineExceeded):
 				return fmt.Errorf("not done within %s, so it was ended: %s", definition.Duration(step.Timeout), err.Error())
 			}
 			return err
 		},
 		Result: func(err error, _ int) ([]deploylog.Event, bool) {
+			c.verifications--
 			return c.environments.States[v.Environment].Completed(step, tasks.ProbeResult{}, err), false
 		},
 	}
+}
+
+// mayVerify reports whether what verifies a step of an environment may begin. It takes no slot
+// of the work on hosts: it may wait for long, and what dies elsewhere is not to wait for that.
+// But it runs containers, so there are no more at once than there are slots.
+func (c *Controller) mayVerify(at reconcile.Slot[place], d *reconcile.Decision[place]) bool {
+	if c.verifications >= c.Parallelism {
+		d.WakeAt(d.Now.Add(time.Second))
+		return false
+	}
+	return d.Can(at)
 }
 
 // dropVerifying ends what verifies a step that nobody waits for any more: another deployment
@@ -57,6 +68,6 @@ func (c *Controller) verify(at reconcile.Slot[place], step tasks.Step, v environ
 func (c *Controller) dropVerifying(name string) {
 	if v, is := c.verifying[name]; is && !c.environments.States[name].Verifies(v.step) {
 		delete(c.verifying, name)
-		v.end(errUnwanted)
+		v.end(environment.ErrUnwanted)
 	}
 }

@@ -107,13 +107,47 @@ func TestWhatVerifiesEndsWithItsDeploymentAndItsStep(t *testing.T) {
 					t.Errorf("%d have ended; the log tells\n%s", *ended, strings.Join(w.story(), "\n"))
 				}
 				wait(time.Minute)
-				if w.count(record.EnvironmentStuck) != 0 {
+				if w.count(record.EnvironmentStuck) != 0 || w.count(record.StepVerifyEnded) != 1 || w.count(record.StepVerifyFailed) != 0 {
 					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 				}
 				r.end()
 			})
 		})
 	}
+}
+
+// What verifies a step only waits for most of its time: it keeps nobody from bringing back what
+// has died, and yet there are no more of it at once than there are slots.
+func TestWhatVerifiesTakesNoSlotOfTheWorkOnHosts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Parallelism = 1
+		running, most := 0, 0
+		w.verify = func(context.Context, environment.Verification) error {
+			w.set(func() { running++; most = max(most, running) })
+			defer w.set(func() { running-- })
+			<-time.After(5 * time.Minute)
+			return nil
+		}
+		w.active("log", "a")
+		for _, name := range []string{"shop", "web"} {
+			w.create(daemon(name, verified), "a", "b")
+			w.deploy(name, 1)
+		}
+		r := w.start()
+		wait(time.Minute)
+		w.becomes("a", "log:1", "unhealthy")
+		w.hint("a")
+		wait(time.Minute)
+		w.wantRows("log", "1 Active 1 1")
+		if running != 1 || w.count(record.TaskDied) != 1 {
+			t.Errorf("%d verify; the log tells\n%s", running, strings.Join(w.story(), "\n"))
+		}
+		wait(10 * time.Minute)
+		if most != 1 || w.count(record.StepVerified) != 2 {
+			t.Errorf("%d have verified at once; the log tells\n%s", most, strings.Join(w.story(), "\n"))
+		}
+		r.end()
+	})
 }
 
 func TestADeploymentThatCannotBeVerifiedIsStuckOrRolledBack(t *testing.T) {

@@ -19,7 +19,8 @@ const (
 	StepVerifying         = "environment-verifying"    // something is applied that says whether it goes on
 	StepVerified          = "environment-verified"
 	StepVerifyFailed      = "environment-verify-failed"
-	HostsZoned            = "environment-hosts-zoned" // by the attribute that orders them
+	StepVerifyEnded       = "environment-verify-ended" // nobody waits for its result any more
+	HostsZoned            = "environment-hosts-zoned"  // by the attribute that orders them
 	HostsCordoned         = "environment-hosts-cordoned"
 	HostsUncordoned       = "environment-hosts-uncordoned"
 	TasksTaken            = "environment-tasks-taken" // of a deleted environment by another; of both
@@ -44,7 +45,7 @@ const (
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
-		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, StepVerifying, StepVerified, StepVerifyFailed, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, TasksTaken, EnvironmentDeleted,
+		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, StepVerifying, StepVerified, StepVerifyFailed, StepVerifyEnded, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, TasksTaken, EnvironmentDeleted,
 		TaskStarted, TaskLaunched, TaskFinished, TaskFailed, TaskDeadlinePassed, TaskDied, TaskLost, TaskDrifted,
 		TaskRecovered, TaskAdopted, TaskCheckFailed, TaskChecked, TaskTerminating, TaskTerminated, TaskTerminationFailed,
 	}

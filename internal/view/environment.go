@@ -377,7 +377,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	switch e.Name {
 	case record.EnvironmentFailed, record.EnvironmentStuck, record.BakeFailed, record.StepVerifyFailed, record.TaskFailed, record.TaskCheckFailed, record.TaskDied, record.TaskTerminationFailed:
 		mark = d.style.red("✘")
-	case record.EnvironmentPaused, record.HostsHeld, record.HostsCordoned, record.TaskDeadlinePassed, record.TaskLost, record.TaskDrifted:
+	case record.EnvironmentPaused, record.HostsHeld, record.HostsCordoned, record.TaskDeadlinePassed, record.TaskLost, record.TaskDrifted, record.StepVerifyEnded:
 		mark = d.style.yellow("!")
 	case record.StepReached, record.StepVerified, record.EnvironmentPromoted, record.EnvironmentFinished, record.TaskFinished, record.TaskChecked, record.TaskRecovered, record.TaskAdopted, record.TaskTerminated:
 		mark = d.style.green("✔")
