@@ -16,6 +16,6 @@ func NewCommand(a *app.App) *cobra.Command {
 		Long: `Rebuild packages and all that depends on them, in an order in which each uses
 what was built before it, though packages may need each other.`,
 	}
-	c.AddCommand(newPlanCommand(a))
+	c.AddCommand(newPlanCommand(a), newRunCommand(a))
 	return c
 }

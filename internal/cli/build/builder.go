@@ -1,0 +1,37 @@
+package build
+
+import (
+	"context"
+
+	"github.com/deployster-go/deployster/control/jobs"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/cli/app"
+)
+
+// newBuilder returns what does jobs on the engines of a pool, which knows workers as hosts.
+func newBuilder(a *app.App, o runOptions, log string, pool *work.EnginePool, host func(worker string) string) (*jobs.Jobs, error) {
+	policy, err := o.Engine.Policy()
+	if err != nil {
+		return nil, err
+	}
+	texts, err := a.Texts()
+	if err != nil {
+		return nil, err
+	}
+	kept, err := a.ArtifactsDir()
+	if err != nil {
+		return nil, err
+	}
+	return jobs.New(jobs.Options{
+		Log: log, Workspace: a.Workspace, Artifacts: artifacts.In(kept), Pull: policy, Now: a.Now, Logger: app.Logger(a.Err),
+		Object: texts.Objects().Load,
+		Worker: func(ctx context.Context, name string) (jobs.Worker, error) {
+			on, err := pool.Connection(ctx, host(name))
+			if err != nil {
+				return jobs.Worker{}, err
+			}
+			return jobs.Worker{Engine: on.Engine, Images: on.Engine, Info: on.Info}, nil
+		},
+	}), nil
+}
