@@ -110,7 +110,7 @@ func TestResultsAreForgottenAfterAWhile(t *testing.T) {
 		first, second := w.task(w.recipe()), w.task(w.recipe())
 		second.Job = 13
 		w.wants(w.jobs.Build(t.Context(), first), "finished")
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		w.wants(w.jobs.Build(t.Context(), second), "finished")
 		if left := w.left(); len(left) != 1 || left[0] != "base-7~13.1.result" {
 			t.Errorf("there is %q", left)
