@@ -44,6 +44,7 @@ var floors = []struct {
 	{"internal/usercache", []string{"protocol", "internal/atomicfile"}},
 	{"internal/objects", []string{"internal/atomicfile"}},
 	{"internal/artifacts", []string{"internal/atomicfile", "internal/crash"}},
+	{"internal/provenance", nil},
 	{"manifest", []string{"schema", "expression", "graph", "internal/yamlfile", "internal/suggest", "internal/phrase", "internal/crash"}},
 	{"internal/entrypoint", nil},
 	{"engine/docker", []string{"engine", "internal/entrypoint", "internal/crash"}},
