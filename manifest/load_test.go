@@ -315,7 +315,7 @@ func TestReadFiles(t *testing.T) {
 	want := strings.NewReplacer("DIR", dir).Replace(`DIR: is a directory; give the files in it
 DIR/none: there is no such file
 DIR/large.yaml: has 1099511627776 bytes or more; at most 8388608 (8 MiB) are possible
-/dev/zero: has 8388609 bytes or more; at most 8388608 (8 MiB) are possible
+/dev/zero: is a device, not a file: write what it is to say into a file, or give that as /dev/stdin or <(COMMAND)
 DIR/good.yaml: is given twice`)
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

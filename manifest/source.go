@@ -31,7 +31,7 @@ func ReadFiles(paths []string) ([]Source, error) {
 		} else {
 			seen[clean] = true
 		}
-		data, err := readNamed(path)
+		data, err := readRegular(path, yamlfile.MaxSize)
 		if err != nil {
 			found.Add(Problem{Position: Position{File: path}, Message: err.Error()})
 			continue
@@ -47,7 +47,7 @@ func ReadFiles(paths []string) ([]Source, error) {
 // ReadFile reads one file that somebody named, of at most so many bytes. It fails with an
 // *Error.
 func ReadFile(path string, most int64) ([]byte, error) {
-	data, err := readNamedUpTo(path, most)
+	data, err := readRegular(path, most)
 	if err != nil {
 		return nil, &Error{Problems: []Problem{{Position: Position{File: path}, Message: err.Error()}}}
 	}
@@ -63,6 +63,60 @@ func readNamedUpTo(path string, most int64) ([]byte, error) {
 		return nil, errors.New("the name of the file is not valid UTF-8; rename it")
 	}
 	return readUpTo(path, most)
+}
+
+// readRegular is readNamedUpTo of what is a file, or was given to this process as one.
+// Variables are taken from any FIFO, too: commands that keep them out of files write to those.
+func readRegular(path string, most int64) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil {
+		if err := Irregular(info); err != nil && !inherited(path) {
+			return nil, fmt.Errorf("%w, or give that as /dev/stdin or <(COMMAND)", err)
+		}
+	}
+	return readNamedUpTo(path, most)
+}
+
+// Irregular is why something is no file that can be read to its end: a FIFO to which nobody
+// writes is waited for forever. It is nil of files and directories.
+func Irregular(info fs.FileInfo) error {
+	what := "a special file"
+	switch mode := info.Mode(); {
+	case mode.IsRegular(), mode.IsDir():
+		return nil
+	case mode&fs.ModeNamedPipe != 0:
+		what = "a FIFO"
+	case mode&fs.ModeDevice != 0:
+		what = "a device"
+	case mode&fs.ModeSocket != 0:
+		what = "a socket"
+	}
+	return fmt.Errorf("is %s, not a file: write what it is to say into a file", what)
+}
+
+// inherited reports whether a path is one of a file that this process was started with, such
+// as /dev/stdin, or what a shell puts in the place of <(COMMAND).
+func inherited(path string) bool {
+	const mostLinks = 10
+	descriptors := fmt.Sprintf("/proc/%d/fd", os.Getpid())
+	for range mostLinks {
+		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return false
+		}
+		if dir, err = filepath.Abs(dir); err != nil || dir == descriptors || dir == "/dev/fd" {
+			return err == nil
+		}
+		to, err := os.Readlink(path)
+		switch {
+		case err != nil:
+			return false
+		case filepath.IsAbs(to):
+			path = to
+		default:
+			path = filepath.Join(dir, to)
+		}
+	}
+	return false
 }
 
 func readFile(path string) ([]byte, error) { return readUpTo(path, yamlfile.MaxSize) }

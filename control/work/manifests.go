@@ -80,6 +80,9 @@ func ManifestBelow(workspace, path string) (string, error) {
 	if err != nil || !filepath.IsLocal(below) {
 		return "", fmt.Errorf("it is not below the workspace %s", workspace)
 	}
+	if info, err := os.Stat(abs); err == nil && manifest.Irregular(info) != nil {
+		return "", fmt.Errorf("it %w", manifest.Irregular(info)) // to open it may take forever
+	}
 	f, err := os.OpenInRoot(workspace, below)
 	var failed *fs.PathError
 	if errors.As(err, &failed) {
