@@ -43,7 +43,7 @@ func (s *State) Forecast(id string, now time.Time, slots func(record.Place) int)
 		}
 		seen[place] = true
 	}
-	if of.state.Ended() || !of.linked() {
+	if of.state.Ended() || of.state == transition.Canceling || !of.linked() {
 		return f, nil
 	}
 	for _, g := range s.groups {

@@ -75,7 +75,7 @@ func (a *App) ExistingLogPath() (string, error) {
 	case err == nil, errors.Is(err, os.ErrNotExist) && sqlite.Lost(path): // of a lost one, opening it says what there is to say
 		return path, nil
 	case errors.Is(err, os.ErrNotExist):
-		return "", fmt.Errorf("there is no deployment log at %s: the first apply, pipeline apply or env create in a workspace makes it; --log names another", path)
+		return "", fmt.Errorf("there is no deployment log at %s: the first apply, pipeline apply, env create or build submit in a workspace makes it; --log names another", path)
 	default:
 		return "", fmt.Errorf("deployment log: %w", err)
 	}

@@ -16,6 +16,9 @@ func NewCommand(a *app.App) *cobra.Command {
 		Long: `Rebuild packages and all that depends on them, in an order in which each uses
 what was built before it, though packages may need each other.`,
 	}
-	c.AddCommand(newPlanCommand(a), newRunCommand(a))
+	c.AddCommand(
+		newPlanCommand(a), newRunCommand(a), newListCommand(a), newStatusCommand(a), newJobsCommand(a), newLogsCommand(a), newShowCommand(a),
+		newExplainCommand(a), newForecastCommand(a), newCancelCommand(a), newRetryCommand(a),
+	)
 	return c
 }

@@ -95,6 +95,8 @@ func newTable() table {
 		"env B":                     environmentRevisions,
 		"env --base":                environmentRevisions,
 		"env --revision":            environmentRevisions,
+		"build ID":                  buildGroups,
+		"build JOB":                 buildJobs,
 		"HOST":                      hostNames,
 		"explain TARGET":            allTargets,
 		"pipeline TARGET":           pipelineTargets,

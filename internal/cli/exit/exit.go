@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/work"
@@ -24,7 +25,7 @@ import (
 const (
 	exitDone        = 0
 	exitFailed      = 1
-	exitChanges     = 2 // plan --detailed-exitcode or drift found changes, env status --check something unhealthy
+	exitChanges     = 2 // plan --detailed-exitcode or drift found changes, env or build status --check something that is not as it should be
 	exitInvalid     = 3 // wrong usage or invalid input; nothing was touched
 	exitInterrupted = 130
 )
@@ -52,6 +53,9 @@ var ErrChanges error = &coded{errors.New("there are changes"), exitChanges}
 
 // ErrUnhealthy is how env status --check says that an environment is not healthy.
 var ErrUnhealthy error = &coded{errors.New("not healthy"), exitChanges}
+
+// ErrIncomplete is how build status --check says that a group is not complete.
+var ErrIncomplete error = &coded{errors.New("not complete"), exitChanges}
 
 // Status is the exit code of something that ran in this process's place.
 func Status(code int) error { return &coded{fmt.Errorf("exited with %d", code), code} }
@@ -88,7 +92,7 @@ func Code(err error) int {
 	case errors.As(err, &input), errors.As(err, &invalid):
 		return exitInvalid
 	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, pipeline.ErrUnknown), errors.Is(err, upstream.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, environments.ErrNoEnvironment),
-		errors.Is(err, environment.ErrUnknown), errors.Is(err, query.ErrNotFound): // a name of nothing
+		errors.Is(err, environment.ErrUnknown), errors.Is(err, build.ErrNoGroup), errors.Is(err, build.ErrNoJob), errors.Is(err, query.ErrNotFound): // a name of nothing
 		return exitInvalid
 	default:
 		return exitFailed

@@ -9,10 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	buildrecord "github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
 	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/build"
 	"github.com/deployster-go/deployster/internal/cli/env"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	pipelinecmd "github.com/deployster-go/deployster/internal/cli/pipeline"
@@ -37,6 +39,7 @@ TARGET is as the log has it:
   environment/shop/prod, task/shop/prod/2/antworker001
   pipeline/gateway, stage/gateway/prod, host-group/gateway/beta,
   host/gateway/beta/antworker001,
+  group/base-7, job/base-7/12,
   run/web.yaml, resource/db`,
 		Example: "  deployster explain environment/shop/prod\n  deployster explain task/shop/prod/2/antworker001\n  deployster explain stage/gateway/prod",
 		Args:    arguments.Named("a target"),
@@ -48,9 +51,12 @@ TARGET is as the log has it:
 			if _, ok := record.NameOf(t); ok {
 				return pipelinecmd.Explain(c.Context(), a, pipelinecmd.Options{Target: t, At: at, Inventory: path})
 			}
+			if _, _, ok := buildrecord.Parse(t); ok {
+				return build.Explain(c.Context(), a, t, path, at)
+			}
 			if kind := t.Kind(); kind != args[0] && (kind == "run" || kind == "resource") {
 				if at != 0 {
-					return exit.Usage("--at is for environments and pipelines: %s is explained as it is now", t)
+					return exit.Usage("--at is for environments, pipelines and build groups: %s is explained as it is now", t)
 				}
 				return explainRuns(c.Context(), a, t)
 			}
@@ -83,7 +89,7 @@ func explainRuns(ctx context.Context, a *app.App, t deploylog.Target) error {
 }
 
 // kinds are those of targets that can be explained.
-var kinds = []string{"environment", "task", "pipeline", "stage", "host-group", "host", "run", "resource"}
+var kinds = []string{"environment", "task", "pipeline", "stage", "host-group", "host", "group", "job", "run", "resource"}
 
 // explainable is how targets begin that can be explained.
 func explainable() string { return strings.Join(kinds, "/, ") + "/" }

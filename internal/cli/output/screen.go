@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/internal/view/groups"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -153,6 +155,12 @@ func (p *Printer) liveOptions(f *os.File) view.LiveOptions {
 		Height: func() int { _, h := size(f); return h },
 		Color:  p.Color(f), Verbose: p.Verbose, All: p.All, Now: p.Now, Tick: time.Tick(100 * time.Millisecond),
 	}
+}
+
+// BoardOptions says what a board of build groups draws on.
+func (p *Printer) BoardOptions(f *os.File, source func() ([]query.BuildStatus, int)) groups.BoardOptions {
+	o := p.liveOptions(f)
+	return groups.BoardOptions{Width: o.Width, Height: o.Height, Color: o.Color, Now: o.Now, Tick: o.Tick, Source: source}
 }
 
 // PlanOptions says how a file is written.

@@ -33,6 +33,13 @@ func (q *Question) RegisterLast(c *cobra.Command) { arguments.RegisterLast(c, &q
 func RegisterStatus(a *app.App, hosts string) func(*Question, *cobra.Command) {
 	return func(q *Question, c *cobra.Command) {
 		c.Flags().BoolVar(&q.Hosts, "hosts", false, hosts)
+		RegisterWatch(a)(q, c)
+	}
+}
+
+// RegisterWatch is RegisterStatus without hosts.
+func RegisterWatch(a *app.App) func(*Question, *cobra.Command) {
+	return func(q *Question, c *cobra.Command) {
 		a.RegisterWhole(c)
 		arguments.RegisterInventory(c, &q.Inventory)
 		c.Flags().BoolVar(&q.watch, "watch", false, "show the status again whenever it changes, until interrupted")

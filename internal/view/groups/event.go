@@ -82,55 +82,73 @@ func mark(event string, style terminal.Style) string {
 
 // details are what people ask for first of the data of an event.
 func details(e deploylog.Event, name string) string {
-	var parts []string
-	say := func(format string, values ...any) { parts = append(parts, fmt.Sprintf(format, values...)) }
-	if name != "" && e.Name != record.JobDependentsEligible && e.Name != record.JobDependentsFailed {
-		say("%s", name)
+	parts := ofJob(e)
+	if e.Target.Kind() == record.GroupKind {
+		parts = ofGroup(e)
 	}
-	switch e.Name {
-	case record.GroupTriggered:
-		say("%s", byWhom(record.Decode[record.Triggered](e).By))
-	case record.GroupCreated:
-		c := record.Decode[record.Created](e)
-		say("%s", phrase.Count(c.Jobs, "job"))
-		if n := len(c.Unbuildable); n > 0 {
-			say("%s unbuildable", phrase.Count(n, "package"))
-		}
-	case record.JobsCreated:
-		if j := record.Decode[record.Jobs](e); len(j.Jobs) > 0 {
-			say("jobs %d-%d", j.From, j.From+len(j.Jobs)-1)
-		}
-	case record.JobsEligible, record.JobDependentsEligible:
-		say("%s", jobs(record.Decode[record.Eligible](e).Jobs))
-	case record.JobDependentsFailed:
-		say("%s", jobs(record.Decode[record.DependentsFailed](e).Jobs))
-	case record.JobStarted:
-		say("on %s", clean(record.Decode[record.Started](e).Worker))
-	case record.JobFinished:
-		parts = append(parts, finished(record.Decode[record.Finished](e))...)
-	case record.JobFailed:
-		f := record.Decode[record.Failed](e)
-		if f.Worker != "" {
-			say("on %s", clean(f.Worker))
-		}
-		if f.Took > 0 {
-			say("after %s", phrase.Took(f.Took))
-		}
-	case record.JobLost:
-		if worker := record.Decode[record.Lost](e).Worker; worker != "" {
-			say("on %s", clean(worker))
-		}
-	case record.GroupCanceling:
-		say("%s", byWhom(record.Decode[record.Canceling](e).By))
-	case record.GroupRetried:
-		r := record.Decode[record.Retried](e)
-		say("%s", byWhom(r.By))
-		if r.FailedOnly {
-			say("only what failed")
-		}
+	if name != "" && e.Name != record.JobDependentsEligible && e.Name != record.JobDependentsFailed {
+		parts = append([]string{name}, parts...)
 	}
 	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 	return strings.Join(parts, ", ")
+}
+
+func ofGroup(e deploylog.Event) []string {
+	switch e.Name {
+	case record.GroupTriggered:
+		return []string{byWhom(record.Decode[record.Triggered](e).By)}
+	case record.GroupCreated:
+		c := record.Decode[record.Created](e)
+		parts := []string{phrase.Count(c.Jobs, "job")}
+		if n := len(c.Unbuildable); n > 0 {
+			parts = append(parts, phrase.Count(n, "package")+" unbuildable")
+		}
+		return parts
+	case record.JobsCreated:
+		if j := record.Decode[record.Jobs](e); len(j.Jobs) > 0 {
+			return []string{fmt.Sprintf("jobs %d-%d", j.From, j.From+len(j.Jobs)-1)}
+		}
+	case record.JobsEligible:
+		return []string{jobs(record.Decode[record.Eligible](e).Jobs)}
+	case record.GroupCanceling:
+		return []string{byWhom(record.Decode[record.Canceling](e).By)}
+	case record.GroupRetried:
+		r := record.Decode[record.Retried](e)
+		if r.FailedOnly {
+			return []string{byWhom(r.By), "only what failed"}
+		}
+		return []string{byWhom(r.By)}
+	}
+	return nil
+}
+
+func ofJob(e deploylog.Event) []string {
+	switch e.Name {
+	case record.JobStarted:
+		return []string{onWorker(record.Decode[record.Started](e).Worker)}
+	case record.JobFinished:
+		return finished(record.Decode[record.Finished](e))
+	case record.JobFailed:
+		f := record.Decode[record.Failed](e)
+		if f.Took > 0 {
+			return []string{onWorker(f.Worker), "after " + phrase.Took(f.Took)}
+		}
+		return []string{onWorker(f.Worker)}
+	case record.JobLost:
+		return []string{onWorker(record.Decode[record.Lost](e).Worker)}
+	case record.JobDependentsEligible:
+		return []string{jobs(record.Decode[record.Eligible](e).Jobs)}
+	case record.JobDependentsFailed:
+		return []string{jobs(record.Decode[record.DependentsFailed](e).Jobs)}
+	}
+	return nil
+}
+
+func onWorker(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "on " + clean(name)
 }
 
 func finished(f record.Finished) (parts []string) {
