@@ -62,7 +62,7 @@ func Explain(ctx context.Context, a *app.App, t deploylog.Target, inventory stri
 }
 
 func explain(a *app.App, b *query.Builds, t deploylog.Target, q session.Question) error {
-	workers, err := present(a, q)
+	workers, err := present(q)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ of jobs that need each other, which no number of workers makes shorter.`,
 }
 
 func runForecast(ctx context.Context, a *app.App, group, inventory string) error {
-	workers, err := workersHere(a, inventory)
+	workers, err := workersHere(inventory)
 	if err != nil {
 		return err
 	}

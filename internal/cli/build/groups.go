@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/control/workers"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
@@ -35,8 +37,8 @@ func viewOptions(a *app.App) groups.Options {
 
 // workersHere are the workers that jobs are done on from here, as far as is known without
 // asking them: the hosts of the inventory, or, where there is none, this machine.
-func workersHere(a *app.App, path string) (build.Workers, error) {
-	hosts := []inventory.Host{{Name: "local", Slots: a.Global.Parallelism}}
+func workersHere(path string) (build.Workers, error) {
+	hosts := []inventory.Host{{Name: workers.Local, Slots: runtime.NumCPU()}}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		all, err := work.NewHosts(path).Inventory()
 		if err != nil {
@@ -58,11 +60,11 @@ func workersHere(a *app.App, path string) (build.Workers, error) {
 }
 
 // present are the workers here, where the present is asked for; nil where the past is.
-func present(a *app.App, q session.Question) (build.Workers, error) {
+func present(q session.Question) (build.Workers, error) {
 	if q.At != 0 {
 		return nil, nil
 	}
-	return workersHere(a, q.Inventory)
+	return workersHere(q.Inventory)
 }
 
 // noticeIdle prints a notice where nobody is at work on build groups.

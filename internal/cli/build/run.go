@@ -80,7 +80,12 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		return err
 	}
 	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
-		screen := a.Events()
+		serving, err := workersHere(o.Inventory)
+		if err != nil {
+			return err
+		}
+		screen := openScreen(ctx, a, log, serving)
+		defer screen.Close() //nolint:errcheck // it is closed below, unless something has failed before
 		ctx, signals := interrupt.Handle(ctx, screen.Notices)
 		defer signals.Done()
 		pool := session.OpenPool(a, o.WorkerFlags, screen.Notices)
@@ -100,7 +105,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 			Builder: builder, Workers: at.workers, Observer: ended,
 		})
 		screen.JobName = c.JobName
-		err = c.Run(ctx)
+		err = errors.Join(c.Run(ctx), screen.Close())
 		if signals.Interrupted() && (err == nil || errors.Is(err, context.Canceled)) {
 			return exit.Reported(runner.ErrInterrupted)
 		}

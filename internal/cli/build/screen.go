@@ -78,7 +78,7 @@ func (s *screen) Recorded(e deploylog.Event) {
 	}
 	name := ""
 	if group, job, _ := record.Parse(e.Target); job > 0 {
-		name = s.jobName(group, job)
+		name = s.JobName(group, job)
 	}
 	s.board.Event(e, name)
 }

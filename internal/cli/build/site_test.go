@@ -27,6 +27,7 @@ type site struct {
 	now time.Time
 
 	story strings.Builder
+	kept  string // the directory of stories
 }
 
 func newSite(t *testing.T, workers int) *site {
@@ -35,6 +36,15 @@ func newSite(t *testing.T, workers int) *site {
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = local })
 	s := &site{t: t, dir: t.TempDir(), now: querytest.Noon}
+	here, err := os.Getwd()
+	s.must(err)
+	s.kept = filepath.Join(here, "testdata")
+	t.Chdir(s.dir)
+	hosts := "hosts:\n"
+	for i := range workers {
+		hosts += fmt.Sprintf("  - {name: w%d, engine: oci}\n", i+1)
+	}
+	s.must(os.WriteFile("inventory.yaml", []byte(hosts), 0o600))
 	path := filepath.Join(s.dir, ".deployster", "deployments.db")
 	log, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: s.clock})
 	if err != nil {
@@ -114,7 +124,7 @@ func (s *site) shows(args ...string) {
 // told checks that the story is the one that is kept under a name.
 func (s *site) told(name string) {
 	s.t.Helper()
-	path := filepath.Join("testdata", name)
+	path := filepath.Join(s.kept, name)
 	if *update {
 		s.must(os.WriteFile(path, []byte(s.story.String()), 0o600))
 	}
