@@ -39,5 +39,6 @@ type Retry struct {
 // *refusal.Error says why a command makes no sense now, and what to do instead. Commands that
 // are proposed and appended at the same time by several processes need one lock around both.
 func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
+	defer s.recorded()()
 	return c.propose(s, now)
 }

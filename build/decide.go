@@ -16,9 +16,19 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 	return func(yield func(Step) bool) {
 		s.takeBack(0)
 		s.wake(now)
-		p := pass{State: s, can: can, now: now, full: make([]bool, len(s.places)), yield: yield}
+		p := pass{State: s, can: can, full: make([]bool, len(s.places)), yield: yield}
+		var dispatching []*group
 		for _, g := range s.active {
-			if !p.group(g) {
+			settled, ok := p.begun(g)
+			if !ok {
+				return
+			}
+			if settled && g.counts[transition.Eligible] > 0 {
+				dispatching = append(dispatching, g)
+			}
+		}
+		for _, g := range dispatching { // once all that was begun has its workers again
+			if !p.dispatch(g) {
 				return
 			}
 		}
@@ -30,29 +40,32 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 type pass struct {
 	*State
 	can   Can
-	now   time.Time
 	full  []bool // places that no worker has room for
 	yield func(Step) bool
 }
 
-// group yields the steps of a group, and reports whether there may be more of others.
-func (p *pass) group(g *group) bool {
-	if events := p.settle(g, p.now); len(events) > 0 {
-		return p.yield(Step{Kind: Settle, Group: g.id, Events: events})
+// begun yields what is to be recorded of a group, and what was begun and is not being done.
+// It reports whether there was nothing to record, and whether more is asked for.
+func (p *pass) begun(g *group) (settled, ok bool) {
+	if events := p.settle(g); len(events) > 0 {
+		return false, p.yield(Step{Kind: Settle, Group: g.id, Events: events})
 	}
-	if g.stalls() && !g.stalled {
+	if g.stalls() {
+		if g.stalled {
+			return true, true
+		}
 		cause := g.stallCause()
 		events := []deploylog.Event{g.event(record.GroupStalled, g.next(record.GroupStalled), record.Ended{Cause: cause})}
-		return p.yield(Step{Kind: Stalled, Group: g.id, Events: events, Cause: cause})
+		return false, p.yield(Step{Kind: Stalled, Group: g.id, Events: events, Cause: cause})
 	}
 	for i := g.inFlight.next(0); i >= 0; i = g.inFlight.next(i + 1) {
 		j := &g.jobs[i]
 		t := Task{Group: g.id, Job: i + 1, Attempt: int(j.attempt), Name: g.name, Package: g.specs[i].Package, Canceling: j.state == transition.CancelPending}
 		if p.can.Resume(t) && !p.yield(Step{Kind: Resume, Group: g.id, Task: p.resumed(g, int32(i))}) {
-			return false
+			return true, false
 		}
 	}
-	return g.counts[transition.Eligible] == 0 || p.dispatch(g)
+	return true, true
 }
 
 // dispatch yields the jobs of a group that workers have room for.
@@ -61,7 +74,7 @@ func (p *pass) dispatch(g *group) bool {
 	for k := range g.queues {
 		at[k] = g.queues[k].eligible.next(0)
 	}
-	for {
+	for begun := 1; ; {
 		first := -1
 		for k := range at {
 			if at[k] >= 0 && !p.full[g.places[k]] && (first < 0 || g.rankAt(k, at[k]) < g.rankAt(first, at[first])) {
@@ -78,6 +91,10 @@ func (p *pass) dispatch(g *group) bool {
 		i := g.queues[first].jobs[at[first]]
 		t := p.dispatched(g, i, worker)
 		events := []deploylog.Event{g.jobEvent(i, record.JobStarted, t.Attempt, record.Started{Worker: worker, Inputs: t.Inputs})}
+		if g.state == transition.Dispatching && g.fails() && g.left() == g.running()+begun {
+			events = append(events, g.event(record.GroupFailing, g.next(record.GroupFailing), record.Ended{Cause: g.failure()}))
+		}
+		begun++
 		if !p.yield(Step{Kind: Dispatch, Group: g.id, Task: t, Events: events}) {
 			return false
 		}
@@ -140,7 +157,7 @@ func (g *group) stalls() bool { return g.running() == 0 && g.counts[transition.E
 // Wake is when something may be done because time has passed: a lost job rests before it is
 // dispatched again. Zero is never.
 func (s *State) Wake() time.Time {
-	s.takeBack(0)
+	defer s.recorded()()
 	for len(s.rests) > 0 {
 		r := s.rests[0]
 		if j := &r.g.jobs[r.job]; j.resting && j.attempt == r.attempt {
@@ -154,7 +171,7 @@ func (s *State) Wake() time.Time {
 // Idle reports whether nothing will be done until an event comes from outside. serves reports
 // whether there is a worker for a place at all, busy or not; nil is always.
 func (s *State) Idle(serves func(record.Place) bool) bool {
-	s.takeBack(0)
+	defer s.recorded()()
 	served := func(place int) bool { return serves == nil || serves(s.places[place]) }
 	for _, g := range s.active {
 		if g.running() > 0 || !g.stalled && g.counts[transition.Eligible] == 0 {

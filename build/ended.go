@@ -206,7 +206,7 @@ func (e *ending) rebuild(spoiled []string) {
 		}
 		i := int32(d.Job - 1)
 		again = append(again, i)
-		_, users := g.usersOf(i)
+		users, _ := g.usersOf(i)
 		named := make(record.Numbers, 0, len(users))
 		for _, user := range users {
 			if g.jobs[user].state == transition.Eligible || g.jobs[user].state == transition.JobLost {

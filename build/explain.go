@@ -26,7 +26,7 @@ type Worker struct {
 // of its jobs, of "" of all groups. What has ended well has no reason. It is made of the
 // verdicts by which Decide yields steps or does not.
 func (s *State) Explain(t deploylog.Target, now time.Time, workers Workers) (all []reason.Reason) {
-	s.takeBack(0)
+	defer s.recorded()()
 	s.wake(now)
 	e := explanation{State: s, workers: workers, places: make([]*service, len(s.places))}
 	if t == "" {

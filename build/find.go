@@ -46,7 +46,6 @@ func (s *State) Find(text string) (id string, err error) {
 
 // known is the group that Find finds.
 func (s *State) known(id string) (*group, error) {
-	s.takeBack(0)
 	if g := s.byID[id]; g != nil {
 		return g, nil
 	}

@@ -27,6 +27,7 @@ type Forecast struct {
 // Forecast is when a group will have ended. slots is how many jobs are built at once at a
 // place.
 func (s *State) Forecast(id string, now time.Time, slots func(record.Place) int) (Forecast, error) {
+	defer s.recorded()()
 	of, err := s.known(id)
 	if err != nil {
 		return Forecast{}, err

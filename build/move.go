@@ -1,6 +1,10 @@
 package build
 
-import "github.com/deployster-go/deployster/build/transition"
+import (
+	"slices"
+
+	"github.com/deployster-go/deployster/build/transition"
+)
 
 // move brings a job into a state, and counts what that changes for those that need it.
 func (g *group) move(i int32, to transition.Job) {
@@ -90,18 +94,20 @@ type tried struct {
 	job   int32 // -1 is the group itself
 	state transition.Job
 	group transition.Group
+	then  transition.Job // what was tried
+	after transition.Group
 }
 
 // try changes the state of a job until tries are taken back. So the consequences of several
 // results are those of all of them together.
 func (s *State) try(g *group, i int32, to transition.Job) {
-	s.tries = append(s.tries, tried{g: g, job: i, state: g.jobs[i].state})
+	s.tries = append(s.tries, tried{g: g, job: i, state: g.jobs[i].state, then: to})
 	g.move(i, to)
 }
 
 // tryGroup changes the state of a group until tries are taken back.
 func (s *State) tryGroup(g *group, to transition.Group) {
-	s.tries = append(s.tries, tried{g: g, job: -1, group: g.state})
+	s.tries = append(s.tries, tried{g: g, job: -1, group: g.state, after: to})
 	g.state = to
 }
 
@@ -115,5 +121,24 @@ func (s *State) takeBack(n int) {
 			continue
 		}
 		t.g.move(t.job, t.state)
+	}
+}
+
+// recorded takes all tries back while somebody asks how it is, and returns how to try them
+// again.
+func (s *State) recorded() (again func()) {
+	if len(s.tries) == 0 {
+		return func() {}
+	}
+	tries := slices.Clone(s.tries)
+	s.takeBack(0)
+	return func() {
+		for _, t := range tries {
+			if t.job < 0 {
+				s.tryGroup(t.g, t.after)
+			} else {
+				s.try(t.g, t.job, t.then)
+			}
+		}
 	}
 }

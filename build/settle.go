@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
@@ -15,7 +14,7 @@ import (
 // settle returns the events of what has become true of a group and is not recorded. That is
 // so where the consequences of an event are not in its append: there were too many, or it was
 // recorded by a process that did not know yet what others had recorded.
-func (s *State) settle(g *group, _ time.Time) (events []deploylog.Event) {
+func (s *State) settle(g *group) (events []deploylog.Event) {
 	if len(s.tries) > 0 || g.ready == 0 && g.doomed == 0 && !g.concludes() {
 		return nil
 	}
@@ -91,20 +90,25 @@ func (g *group) concludes() bool {
 	return event != ""
 }
 
+// fails reports whether jobs of the group could not be built.
+func (g *group) fails() bool {
+	return g.counts[transition.JobFailed]+g.counts[transition.DependencyFailed] > 0
+}
+
 // conclusion is the event that follows for a group from the states of its jobs, "" for none.
 func (g *group) conclusion() (event string, to transition.Group) {
-	left, running, failed := g.left(), g.running(), g.counts[transition.JobFailed]+g.counts[transition.DependencyFailed]
+	left, running := g.left(), g.running()
 	stops := g.failFast() && g.counts[transition.JobFailed] > 0
 	switch {
 	case g.state == transition.Canceling && running == 0:
 		return record.GroupCanceled, transition.Canceled
 	case g.state != transition.Dispatching && g.state != transition.FailureCleanup:
 		return "", 0
-	case left == 0 && g.state == transition.Dispatching && failed == 0 && g.counts[transition.CancelComplete] == 0 && len(g.created.Unbuildable) == 0:
+	case left == 0 && g.state == transition.Dispatching && !g.fails() && g.counts[transition.CancelComplete] == 0 && len(g.created.Unbuildable) == 0:
 		return record.GroupFinished, transition.Complete
 	case left == 0 || stops && running == 0:
 		return record.GroupFailed, transition.Failed
-	case g.state == transition.Dispatching && (stops || failed > 0 && left == running):
+	case g.state == transition.Dispatching && (stops || g.fails() && left == running):
 		return record.GroupFailing, transition.FailureCleanup
 	default:
 		return "", 0

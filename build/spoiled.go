@@ -19,13 +19,13 @@ func (s *State) spoil(j *job, data *record.Lost) {
 	}
 }
 
-// affected are the jobs that have not begun and use one, directly or as what they use needs
-// it to run. Those that do not use it directly need it from now on themselves. It is Built
+// affected are the jobs that have not begun and wait for one or use it, directly or as what
+// they use needs it to run. Those that do not use it directly need it from now on themselves. It is Built
 // while this is asked.
 func (g *group) affected(i int32) []int32 {
-	users, all := g.usersOf(i)
+	all, indirect := g.usersOf(i)
 	for _, user := range all {
-		if users[user] || slices.Contains(g.lacks[user], i) {
+		if !indirect[user] || slices.Contains(g.lacks[user], i) {
 			continue
 		}
 		if g.more == nil {
@@ -37,10 +37,10 @@ func (g *group) affected(i int32) []int32 {
 	return all
 }
 
-// usersOf are the jobs that have not begun and use one, in order, and which of these do so
-// directly.
-func (g *group) usersOf(i int32) (direct map[int32]bool, all []int32) {
-	direct = map[int32]bool{}
+// usersOf are the jobs that have not begun and wait for one or use it, in order, and which of
+// these use it only as what they use needs it to run.
+func (g *group) usersOf(i int32) (all []int32, indirect map[int32]bool) {
+	direct, indirect := map[int32]bool{}, map[int32]bool{}
 	seen, listed := map[int32]bool{i: true}, map[int32]bool{}
 	queue := []int32{i}
 	for len(queue) > 0 {
@@ -48,22 +48,27 @@ func (g *group) usersOf(i int32) (direct map[int32]bool, all []int32) {
 		queue = queue[1:]
 		for _, e := range g.needed[g.jobs[from].first:g.jobs[from].last] {
 			user := e.job()
-			if e&waits != 0 {
+			switch {
+			case from != i && e&waits != 0:
 				continue
-			}
-			if from == i {
+			case from != i:
+				indirect[user] = true
+			case e&waits == 0:
 				direct[user] = true
 			}
 			if g.jobs[user].state.Waiting() && !listed[user] {
 				listed[user] = true
 				all = append(all, user)
 			}
-			if e&runs != 0 && !seen[user] {
+			if e&(runs|waits) == runs && !seen[user] {
 				seen[user] = true
 				queue = append(queue, user)
 			}
 		}
 	}
 	slices.Sort(all)
-	return direct, all
+	for user := range direct {
+		delete(indirect, user)
+	}
+	return all, indirect
 }

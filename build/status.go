@@ -10,7 +10,7 @@ import (
 
 // Groups are all groups, the oldest first.
 func (s *State) Groups() []Summary {
-	s.takeBack(0)
+	defer s.recorded()()
 	all := make([]Summary, len(s.groups))
 	for i, g := range s.groups {
 		all[i] = g.summary()
@@ -37,6 +37,7 @@ func (g *group) summary() Summary {
 
 // Report is how far a group is.
 func (s *State) Report(id string) (Report, error) {
+	defer s.recorded()()
 	g, err := s.known(id)
 	if err != nil {
 		return Report{}, err
@@ -62,6 +63,7 @@ func (s *State) Report(id string) (Report, error) {
 
 // Jobs are the jobs of a group that are in one of the states; none are all.
 func (s *State) Jobs(id string, states ...transition.Job) ([]JobReport, error) {
+	defer s.recorded()()
 	g, err := s.known(id)
 	if err != nil {
 		return nil, err
@@ -77,6 +79,7 @@ func (s *State) Jobs(id string, states ...transition.Job) ([]JobReport, error) {
 
 // Job is how far a job is.
 func (s *State) Job(id string, number int) (JobReport, error) {
+	defer s.recorded()()
 	g, err := s.known(id)
 	switch {
 	case err != nil:
@@ -115,6 +118,7 @@ func (s *State) job(g *group, i int32) JobReport {
 
 // Artifacts are what the jobs of a group have built last of each package, by the packages.
 func (s *State) Artifacts(id string) (map[string]Built, error) {
+	defer s.recorded()()
 	g, err := s.known(id)
 	if err != nil {
 		return nil, err
@@ -132,7 +136,7 @@ func (s *State) Artifacts(id string) (map[string]Built, error) {
 // kept: of groups that have not ended, and of the newest and the newest complete group of
 // each name.
 func (s *State) Needed() (artifacts, objects []string) {
-	s.takeBack(0)
+	defer s.recorded()()
 	keep := map[*group]bool{}
 	for _, of := range s.byName {
 		keep[of[len(of)-1]] = true

@@ -55,6 +55,7 @@ var jobs = []Row[Job]{
 	{Dispatched, record.JobFailed, JobFailed, "", ""},
 	{Dispatched, record.JobLost, JobLost, "", ""},
 	{JobLost, record.JobEligible, Eligible, "", lost},
+	{Schedulable, record.JobEligible, Eligible, "", damaged},
 	{JobLost, record.JobFailed, JobFailed, "", lost},
 
 	{Schedulable, record.JobDependentsFailed, DependencyFailed, needing, ""},

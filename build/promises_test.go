@@ -1,0 +1,184 @@
+package build_test
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/reason"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
+)
+
+// promised checks one step against all events so far.
+func (s *simulated) promised(n *naive, step build.Step) {
+	g := n.groups[step.Group]
+	switch step.Kind {
+	case build.Stalled:
+		s.t.Fatalf("group %s is stalled: %s", step.Group, step.Cause)
+	case build.Dispatch:
+		j := g.jobs[step.Task.Job-1]
+		switch {
+		case !g.goes():
+			s.t.Fatalf("job %d of %s is dispatched, which is %s", step.Task.Job, g.id, g.state)
+		case j.state != transition.Eligible || !g.may(j):
+			s.t.Fatalf("job %d of %s is dispatched, which is %s", step.Task.Job, g.id, j.state)
+		case step.Task.Attempt != j.attempt+1:
+			s.t.Fatalf("job %d of %s is dispatched as attempt %d after %d", step.Task.Job, g.id, step.Task.Attempt, j.attempt)
+		case step.Task.Reuse == nil && !g.head.NoReuse && !s.uneven && n.reusable(step.Task.Inputs):
+			s.t.Fatalf("job %d of %s is built although there is an artifact of the same inputs", step.Task.Job, g.id)
+		case step.Task.Reuse != nil && (g.head.NoReuse || n.gone[step.Task.Reuse.Finished.Artifact]):
+			s.t.Fatalf("job %d of %s is to use an artifact that it must not", step.Task.Job, g.id)
+		}
+		for _, d := range step.Task.Uses {
+			if of := g.jobs[d.Job-1]; of.state != transition.Built || of.artifact != d.Artifact {
+				s.t.Fatalf("job %d of %s is dispatched with artifact %s of job %d, which is %s", step.Task.Job, g.id, d.Artifact, d.Job, of.state)
+			}
+		}
+		for i := range g.jobs {
+			used := slices.ContainsFunc(step.Task.Uses, func(d build.Dependency) bool { return d.Job == i+1 })
+			if used != g.reaches(j, i+1) {
+				s.t.Fatalf("that job %d of %s uses job %d is %t", step.Task.Job, g.id, i+1, used)
+			}
+		}
+	default:
+	}
+}
+
+// resting reports whether a job rests since it was lost.
+func (s *simulated) resting(id string, number int) bool {
+	for _, r := range s.state.Explain(record.Job(id, number), s.now, nil) {
+		return r.Code == reason.Rests
+	}
+	return false
+}
+
+// ordered checks that all was dispatched that workers have room for, older groups first.
+func (s *simulated) ordered(n *naive, steps []build.Step) {
+	last, settling := -1, map[string]bool{}
+	for _, step := range steps {
+		settling[step.Group] = settling[step.Group] || step.Kind == build.Settle
+		at := slices.IndexFunc(n.order, func(g *naiveGroup) bool { return g.id == step.Group })
+		if step.Kind != build.Dispatch {
+			continue
+		}
+		if at < last {
+			s.t.Fatalf("group %s comes after a younger one", step.Group)
+		}
+		last = at
+	}
+	for _, g := range n.order {
+		for _, number := range g.waiting() {
+			begun := slices.ContainsFunc(steps, func(step build.Step) bool {
+				return step.Kind == build.Dispatch && step.Group == g.id && step.Task.Job == number
+			})
+			place := record.Place{Platform: []string{amd, arm}[g.jobs[number-1].Place]}
+			if !begun && !settling[g.id] && s.Worker(place) != "" && !s.resting(g.id, number) {
+				s.t.Fatalf("job %d of %s is not dispatched although a worker has room", number, g.id)
+			}
+		}
+	}
+}
+
+// agrees checks what was counted against what all events say.
+func (s *simulated) agrees() {
+	s.follow()
+	if !s.state.Sums() {
+		s.t.Fatal("the counts of jobs do not sum up")
+	}
+	n := fold(s.log)
+	for i, sum := range s.state.Groups() {
+		g := n.order[i]
+		if sum.ID != g.id || sum.State != g.state {
+			s.t.Fatalf("group %s is %s, and by all events %s is %s", sum.ID, sum.State, g.id, g.state)
+		}
+		jobs, _ := s.state.Jobs(g.id)
+		counts := map[transition.Job]int{}
+		for k, j := range jobs {
+			if j.State != g.jobs[k].state || j.Attempt != g.jobs[k].attempt {
+				s.t.Fatalf("job %d of %s is %s (%d), and by all events %s (%d)", k+1, g.id, j.State, j.Attempt, g.jobs[k].state, g.jobs[k].attempt)
+			}
+			counts[j.State]++
+		}
+		if !reflect.DeepEqual(counts, sum.Counts) {
+			s.t.Fatalf("the jobs of %s are %v, counted as %v", g.id, counts, sum.Counts)
+		}
+	}
+	again := build.New(record.Entity)
+	for _, e := range s.log {
+		again.Apply(e)
+	}
+	for range s.state.Decide(s.now, s) {
+		break // whoever decides does not change anything
+	}
+	if !reflect.DeepEqual(again.Comparable(), s.state.Comparable()) {
+		s.t.Fatal("folding all events again gives another state")
+	}
+	s.crash2()
+}
+
+// crash2 goes on with what was not cleared for the comparison.
+func (s *simulated) crash2() {
+	doing := s.doing
+	s.crash()
+	s.doing = doing
+}
+
+// explained checks that whatever does not move has a reason, and that this is the one.
+func (s *simulated) explained() {
+	s.follow()
+	workers := func(p record.Place) []build.Worker {
+		return []build.Worker{{Name: p.Platform, Slots: s.slots[p.Platform]}}
+	}
+	steps := map[string]bool{}
+	for range s.lost() {
+		return // what was begun and is not being done takes no slots yet
+	}
+	for step := range s.state.Decide(s.now, idle{s}) {
+		if step.Kind == build.Settle {
+			return
+		}
+		steps[string(step.Task.Target())] = steps[string(step.Task.Target())] || step.Kind == build.Dispatch
+	}
+	for _, g := range s.state.Groups() {
+		codes := map[string]reason.Code{}
+		for _, r := range s.state.Explain(record.Group(g.ID), s.now, workers) {
+			if r.Message == "" || r.Change == "" {
+				s.t.Fatalf("%s is %s without a text", r.Target, r.Code)
+			}
+			if codes[r.Target] == "" {
+				codes[r.Target] = r.Code
+			}
+		}
+		if codes["group/"+g.ID] == "" && g.State != transition.Complete && g.State != transition.Dispatching {
+			s.t.Fatalf("nothing says why group %s is %s", g.ID, g.State)
+		}
+		jobs, _ := s.state.Jobs(g.ID)
+		for _, j := range jobs {
+			target := string(record.Job(g.ID, j.Number))
+			code := codes[target]
+			if (code == "") != (j.State == transition.Built) {
+				s.t.Fatalf("job %d of %s is %s since %q", j.Number, g.ID, j.State, code)
+			}
+			if (code == reason.Ready) != steps[target] {
+				s.t.Fatalf("job %d of %s is %s since %q, that it may be dispatched is %t", j.Number, g.ID, j.State, code, steps[target])
+			}
+		}
+	}
+}
+
+// lost are what was begun and is not being done.
+func (s *simulated) lost() (all []build.Task) {
+	for step := range s.state.Decide(s.now, s) {
+		if step.Kind == build.Resume {
+			all = append(all, step.Task)
+		}
+	}
+	return all
+}
+
+// idle is what a process can that does not begin what it may.
+type idle struct{ *simulated }
+
+// Resume implements build.Can.
+func (idle) Resume(build.Task) bool { return false }

@@ -1,0 +1,112 @@
+package transition_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
+)
+
+// The diagrams and tables in the documentation are those of the tables.
+func TestTheDocumentationShowsTheTables(t *testing.T) {
+	const file = "../../docs/builds.md"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"states of groups":      "```mermaid\n" + transition.Mermaid(transition.Groups()) + "```\n",
+		"states of jobs":        "```mermaid\n" + transition.Mermaid(transition.Jobs()) + "```\n",
+		"transitions of groups": transition.Table(transition.Groups()),
+		"transitions of jobs":   transition.Table(transition.Jobs()),
+	} {
+		begin, end := fmt.Sprintf("<!-- begin: %s -->\n", name), fmt.Sprintf("<!-- end: %s -->", name)
+		_, rest, ok := strings.Cut(string(text), begin)
+		got, after, closed := strings.Cut(rest, end)
+		if !ok || !closed {
+			t.Errorf("%s has no %s", file, begin)
+			continue
+		}
+		if got == want {
+			continue
+		}
+		if os.Getenv("UPDATE") == "" {
+			t.Errorf("%s shows other %s; UPDATE=1 go test ./build/transition changes it", file, name)
+			continue
+		}
+		before, _, _ := strings.Cut(string(text), begin)
+		text = []byte(before + begin + want + end + after)
+	}
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// No event moves a state to two others, and every state is reached and, unless it ends
+// something, left.
+func TestTheTablesAreWhole(t *testing.T) {
+	check(t, transition.Groups(), transition.AllGroups(), transition.NextGroup, map[string]bool{"Complete": true})
+	check(t, transition.Jobs(), transition.AllJobs(), transition.NextJob, nil)
+}
+
+func check[S interface {
+	~uint8
+	fmt.Stringer
+}](t *testing.T, rows []transition.Row[S], all []S, next func(S, string) (S, bool), final map[string]bool) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, name := range record.EventNames() {
+		known[name] = true
+	}
+	reached, left := map[S]bool{}, map[S]bool{}
+	for _, r := range rows {
+		if to, ok := next(r.From, r.Event); !ok || to != r.To {
+			t.Errorf("%s after %s is %s, and in the table %s", r.From, r.Event, to, r.To)
+		}
+		if !known[r.Event] {
+			t.Errorf("%s is no event", r.Event)
+		}
+		reached[r.To], left[r.From] = true, true
+	}
+	for _, s := range all {
+		if !reached[s] || left[s] == final[s.String()] {
+			t.Errorf("%s is reached: %t, left: %t", s, reached[s], left[s])
+		}
+		if _, ok := next(s, "group-sang"); ok {
+			t.Error("an event that there is not moves it")
+		}
+	}
+	if _, ok := next(S(200), record.GroupStarted); ok {
+		t.Error("a state that there is not is left")
+	}
+}
+
+func TestStatesAreWrittenByTheirNames(t *testing.T) {
+	for _, g := range transition.AllGroups() {
+		var got transition.Group
+		text, _ := json.Marshal(g)
+		if err := json.Unmarshal(text, &got); err != nil || got != g || string(text) != `"`+g.String()+`"` {
+			t.Errorf("%s is written as %s, and read as %s, %v", g, text, got, err)
+		}
+	}
+	for _, j := range transition.AllJobs() {
+		var got transition.Job
+		text, _ := json.Marshal(j)
+		if err := json.Unmarshal(text, &got); err != nil || got != j {
+			t.Errorf("%s is written as %s, and read as %s, %v", j, text, got, err)
+		}
+	}
+	var j transition.Job
+	if err := j.UnmarshalText([]byte("Complete")); err == nil {
+		t.Errorf("Complete is %s, a state of jobs", j)
+	}
+	if transition.Job(99).String() != "state 99" {
+		t.Error(transition.Job(99))
+	}
+}
