@@ -21,7 +21,8 @@ import (
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
-// KeptRuns is of how many runs of each target everything is kept, however old it is.
+// KeptRuns is of how many runs of each target, and of how many build groups of each name,
+// everything is kept, however old it is.
 const KeptRuns = 5
 
 // Collector removes what is old. All fields are required.
@@ -70,6 +71,8 @@ const (
 	Objects = "objects" // what revisions were to carry that were not made
 
 	Artifacts = "artifacts" // what jobs made
+
+	Builds = "builds" // logs of jobs, and what those left whose process died
 )
 
 // Collect removes what is old, of each kind: what fails of one keeps nothing of another.
@@ -77,7 +80,7 @@ const (
 func (c *Collector) Collect(ctx context.Context) ([]Removed, error) {
 	var all []Removed
 	var failed error
-	for _, collect := range []func(context.Context) (Removed, error){c.work, c.locks, c.objects, c.artifacts, c.snapshots} {
+	for _, collect := range []func(context.Context) (Removed, error){c.work, c.builds, c.locks, c.objects, c.artifacts, c.snapshots} {
 		removed, err := collect(ctx)
 		if removed.Kind != "" {
 			all = append(all, removed)

@@ -88,7 +88,7 @@ var floors = []struct {
 	{"control/reconcile", []string{"deploylog", "internal/heap", "internal/crash"}},
 	{"control/reconcile/reconciletest", []string{"deploylog", "deploylog/*"}},
 	{"control/runs", []string{"deploylog", "runner", "runner/*", "engine", "protocol", "internal/crash"}},
-	{"control/gc", []string{"control/runs", "deploylog", "internal/objects", "internal/artifacts"}},
+	{"control/gc", []string{"build/record", "control/runs", "deploylog", "internal/objects", "internal/artifacts"}},
 	{"control/pipelines", []string{"control/reconcile", "runner", "pipeline", "pipeline/*", "deploylog"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/*", "deploylog", "internal/phrase", "internal/refusal"}},
 	{"control/builds", []string{"control/reconcile", "runner", "build", "build/*", "inventory", "deploylog"}},
