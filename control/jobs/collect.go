@@ -48,7 +48,7 @@ func (a *attempt) collect(ctx context.Context, e end) (*record.Finished, error) 
 		}
 	}
 	if a.task.Artifacts != "" {
-		if finished.Pushed, err = a.push(ctx, made.Digest); err != nil {
+		if finished.Pushed, err = a.push(ctx, made.Digest, finished.Provenance); err != nil {
 			return nil, failed("%s is built, and could not be pushed to %s: %v; `deployster build retry %s` does it again", made.Digest, a.task.Artifacts, err, a.task.Group)
 		}
 	}
@@ -66,12 +66,15 @@ const (
 	pushPause = time.Second
 )
 
-// push gives an artifact to the repository of the group. A registry that does not answer for
-// a moment is no reason to build it again.
-func (a *attempt) push(ctx context.Context, digest string) (reference string, err error) {
+// push gives an artifact to the repository of the group, and how it was made. A registry that
+// does not answer for a moment is no reason to build it again.
+func (a *attempt) push(ctx context.Context, digest, provenance string) (reference string, err error) {
 	pause := pushPause
 	for try := 1; ; try++ {
 		reference, err = a.Artifacts.Push(ctx, digest, a.task.Artifacts, tag(a.task), nil)
+		if err == nil && provenance != "" && a.Attach != nil {
+			err = a.Attach(ctx, reference, provenance)
+		}
 		if err == nil || try == pushTries || ctx.Err() != nil {
 			return reference, err
 		}

@@ -64,6 +64,10 @@ type Options struct {
 	// It may be nil.
 	Provenance func(ctx context.Context, made Made) (hash string, err error)
 
+	// Attach puts what Provenance kept beside an artifact in a registry, more than once if a
+	// try fails. It may be nil.
+	Attach func(ctx context.Context, reference, hash string) error
+
 	Now    func() time.Time
 	Logger *slog.Logger // may be nil
 }

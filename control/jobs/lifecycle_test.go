@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -387,8 +388,22 @@ func TestHowItWasMadeIsKept(t *testing.T) {
 	if r.Finished == nil || r.Finished.Provenance != "hash" || made.Artifact.Digest != r.Finished.Artifact || made.Image.ID != w.id || made.Metadata["a"] != "1" || !made.End.After(made.Began) {
 		t.Errorf("%+v of %+v", made, r.Finished)
 	}
+	var beside []string
+	w.options.Artifacts = &refusing{Store: w.store}
+	w.options.Attach = func(_ context.Context, reference, hash string) error {
+		beside = append(beside, reference+" "+hash)
+		return nil
+	}
+	w.restart()
+	task.Attempt, task.Artifacts = 2, "registry/base"
+	again := w.jobs.Build(t.Context(), task)
+	w.wants(again, `finished {"a":"1"}`)
+	if again.Finished != nil && !slices.Equal(beside, []string{again.Finished.Pushed + " hash"}) {
+		t.Errorf("beside what was pushed is %q", beside)
+	}
 	w.options.Provenance = func(context.Context, jobs.Made) (string, error) { return "", errors.New("no room") }
 	w.restart()
+	task.Attempt = 3
 	w.wants(w.jobs.Build(t.Context(), task), "lost: keeping how it was made: no room")
 	w.clean()
 }

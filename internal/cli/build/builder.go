@@ -23,9 +23,13 @@ func newBuilder(a *app.App, o runOptions, log string, pool *work.EnginePool, hos
 	if err != nil {
 		return nil, err
 	}
+	made, err := newStatements(texts.Objects(), a.Version, o.signKey)
+	if err != nil {
+		return nil, err
+	}
 	return jobs.New(jobs.Options{
 		Log: log, Workspace: a.Workspace, Artifacts: artifacts.In(kept), Pull: policy, Now: a.Now, Logger: app.Logger(a.Err),
-		Object: texts.Objects().Load,
+		Object: texts.Objects().Load, Provenance: made.keep, Attach: made.attach,
 		Worker: func(ctx context.Context, name string) (jobs.Worker, error) {
 			on, err := pool.Connection(ctx, host(name))
 			if err != nil {

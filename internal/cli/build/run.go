@@ -31,6 +31,7 @@ import (
 type runOptions struct {
 	session.WorkerFlags
 	untilIdle bool
+	signKey   string
 	bounded   bool // --parallelism was given
 	listed    bool // --inventory was given
 }
@@ -56,7 +57,8 @@ Interrupt once to let running jobs finish and begin nothing new; twice to kill t
 		Example: `  deployster build run
   deployster build run --until-idle                  # in CI: ends when nothing more can be built
   deployster build run --parallelism 4               # this machine builds four at once
-  deployster build run --inventory workers.yaml`,
+  deployster build run --inventory workers.yaml
+  deployster build run --sign-key build.key          # sign the provenance of what is pushed`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.bounded, o.listed = c.Flags().Changed("parallelism"), c.Flags().Changed("inventory")
@@ -64,6 +66,7 @@ Interrupt once to let running jobs finish and begin nothing new; twice to kill t
 		},
 	}
 	c.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when nothing more can be built: with 1 when a group has failed, or waits for a worker that there is not")
+	c.Flags().StringVar(&o.signKey, "sign-key", "", "private key that signs how artifacts were made, where they are pushed: a file, Ed25519 or ECDSA P-256 in PEM")
 	arguments.RegisterInventory(c, &o.Inventory)
 	o.Input.RegisterVariables(c)
 	c.Flags().StringVar(&o.Engine.Pull, "pull", string(engine.PullMissing), "when to pull images: missing, always or never")
