@@ -41,7 +41,7 @@ hosts come and go, tasks die and drift.`,
 		newPauseCommand(a), newResumeCommand(a), newConfirmCommand(a), newPromoteCommand(a), newCordonCommand(a), newUncordonCommand(a), newDrainCommand(a),
 		newDeleteCommand(a), newCleanCommand(a), newAdoptCommand(a), newRunCommand(a),
 		newStatusCommand(a), newListCommand(a), newRevisionsCommand(a), newShowCommand(a),
-		newDiffCommand(a), newHistoryCommand(a),
+		newDiffCommand(a), newHistoryCommand(a), newExplainCommand(a),
 	)
 	return c
 }

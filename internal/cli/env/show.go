@@ -12,7 +12,6 @@ import (
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/report"
@@ -397,18 +396,4 @@ func statusOf(d report.Deployment) string {
 		return string(d.Status)
 	}
 	return fmt.Sprintf("%s, %s", d.Status, phrase.Count(d.Exceptions, "exception"))
-}
-
-// Explain prints why an environment or a task is not as it is to be, as it was
-// right after an event; 0 is now.
-func Explain(ctx context.Context, a *app.App, t deploylog.Target, inventory string, at int64) error {
-	return withEnvironments(ctx, a, nil, at, func(e *query.Environments) error {
-		reasons, err := e.Explain(t, work.NewHosts(inventory).Identity(), at == 0)
-		if err != nil {
-			return err
-		}
-		alike := query.AlikeTasks(reasons, a.All)
-		return a.Show(map[string]any{"target": t, "event": e.Head(), "reasons": alike},
-			func() error { return view.EnvironmentReasons(a.Out, t, alike, a.PlanOptions(a.Out)) })
-	})
 }
