@@ -51,7 +51,9 @@ func (t Type[C]) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) e
 func eachRequest(ctx context.Context, stdin io.Reader, do func(id int64, args []string, input []byte)) error {
 	lines, ended := make(chan []byte), make(chan error, 1)
 	go func() {
-		s := bufio.NewScanner(stdin)
+		own := polled(stdin)
+		defer own.Close() //nolint:errcheck // it was only read
+		s := bufio.NewScanner(own)
 		s.Buffer(nil, MaxRequest+1)
 		for s.Scan() {
 			select {
