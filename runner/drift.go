@@ -82,6 +82,17 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 	return report, r.verdict(ctx, failures)
 }
 
+// Repeatable reports whether another Drift of this runner, which initializes nothing
+// anew, would look at what a new one would, as far as that depends on this machine: plugs
+// may lead elsewhere by now. Types, images and configurations are those of the first. A
+// runner that knows secrets would learn more of them with each.
+func (r *Runner) Repeatable() bool {
+	return r.prepared && !slices.ContainsFunc(r.resources, func(res *resource) bool {
+		mounts, without, problems := r.plug(res, res.init.Plugs)
+		return len(res.target.Secret) > 0 || len(without)+len(problems) > 0 || !slices.Equal(mounts, res.target.Mounts)
+	})
+}
+
 // showDrift shows what was found of a resource at once.
 func (r *Runner) showDrift(res *resource, s finding) {
 	d := drift(res, s)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/health"
+	"github.com/deployster-go/deployster/control/looks"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -36,6 +37,7 @@ type TaskWorker struct {
 	id      string // of that run
 
 	watched sync.Map // hosts that were watched before
+	looks   *looks.Kept
 }
 
 // probeTimeout is the ProbeTimeout where nobody sets another.
@@ -46,7 +48,7 @@ const probeTimeout = 30 * time.Second
 func NewTaskWorker(c Config, pool *EnginePool, promoted []string) (*TaskWorker, error) {
 	w := &TaskWorker{
 		worker:   newWorker(c, pool, "env run"),
-		promoted: promoted, ProbeTimeout: probeTimeout, id: newID(c.Now()),
+		promoted: promoted, ProbeTimeout: probeTimeout, id: newID(c.Now()), looks: looks.Keep(c.Now),
 	}
 	var err error
 	if w.probing, err = runs.Watch(runs.Options{Log: c.Log, ID: w.id}); err != nil {
@@ -179,18 +181,28 @@ func (w *TaskWorker) Observe(ctx context.Context, t tasks.Task) tasks.ProbeResul
 
 func (w *TaskWorker) probe(ctx context.Context, t tasks.Task) (_ tasks.ProbeResult, err error) {
 	defer w.guard(&err, "probing a task of "+t.Environment)
+	on, err := w.pool.Answering(ctx, t.Host)
+	if err != nil {
+		return tasks.ProbeResult{}, err
+	}
+	from := looks.From{Task: t, Hosts: w.pool.hosts.Version(), Engine: on}
+	if w.looks.Again(ctx, from) {
+		return tasks.ProbeResult{Health: tasks.Healthy}, nil
+	}
 	run, err := w.begin(ctx, t, observing, nil)
 	if err != nil {
 		return tasks.ProbeResult{}, err
 	}
-	defer w.asProbe(run)()
-	r := runner.New(run.Spec, run.Containers)
-	report, err := r.Drift(ctx, run.Caller)
-	if report == nil {
-		return tasks.ProbeResult{}, err
+	look := looks.Drift{
+		Caller: run.Caller, Forget: w.asProbe(run), Plugs: func() error { return run.CheckPlugs(run.Manifest) },
+		Doubts: func(resource string) bool { return run.doubts(t, resource) },
 	}
-	doubts := func(resource string) bool { return run.doubts(t, resource) }
-	return health.Probed(report, r.State, doubts), nil // the report holds what failed, too
+	from.Engine, look.Runner = run.Connection, runner.New(run.Spec, run.Containers) // as a part of the run of all probes
+	found, err := look.Look(ctx)
+	if err == nil && found.Health == tasks.Healthy && w.Texts.fixed(t.Spec.Includes) {
+		w.looks.Add(from, look)
+	}
+	return found, err
 }
 
 // asProbe makes a run part of the run of all probes. The files of all probes of

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/control/revision"
@@ -35,6 +36,13 @@ func (t Texts) variables(files map[string]string) (v revision.Variables, carried
 		return v, true, fmt.Errorf("variables: %w", err)
 	}
 	return v, true, nil
+}
+
+// fixed reports whether a revision carries all its variables, none of them as a secret that
+// may have another value by now.
+func (t Texts) fixed(files map[string]string) bool {
+	v, carried, err := t.variables(files)
+	return carried && err == nil && !slices.ContainsFunc(v.Variables, func(v revision.Variable) bool { return v.Secret != "" })
 }
 
 // Assignments are the variables that a revision carries, with the present values of those

@@ -132,7 +132,7 @@ func (c cost) plus(other cost) cost { return cost{c.cpu + other.cpu, c.took + ot
 
 // BenchmarkRealReplace replaces the tasks of many hosts, half of them at once.
 func BenchmarkRealReplace(b *testing.B) {
-	const hosts = 100
+	const hosts = 300
 	var total cost
 	for b.Loop() {
 		bed := fleet(b, hosts)

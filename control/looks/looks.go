@@ -1,0 +1,136 @@
+// Package looks repeats looks at the tasks of environments.
+//
+// To look at a task its manifest is loaded with its variables, the types of its resources
+// are initialized, and each is asked for its state. A task that is well is looked at again
+// and again, and what comes before the question is the same each time, and most of the
+// work: a revision does not change. So whoever has looked at a task keeps that look, and
+// repeats it for a while, which only asks.
+//
+// What is repeated can only confirm that a task is still well, by what its types answer
+// now. Where it finds anything else, or what it was made from may have changed, it is
+// forgotten, and the task is looked at anew, which tells why.
+package looks
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/control/health"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/runner"
+)
+
+const (
+	// longest is how long a look is repeated: so long goes unnoticed what is no input of
+	// the task, such as that an object was altered that its revision carries.
+	longest = time.Minute
+
+	// most is how many are kept: each has the manifest of its task.
+	most = 1000
+)
+
+// Look is a look at a task.
+type Look interface {
+	// Look looks at the task.
+	Look(ctx context.Context) (tasks.ProbeResult, error)
+
+	// Repeatable reports whether another Look would do what one that is made anew does.
+	Repeatable() bool
+}
+
+// From is what a look was made from. It is made anew from anything else.
+type From struct {
+	Task   tasks.Task
+	Hosts  int // the version of the inventory
+	Engine any // the connection, which can be compared
+}
+
+// Kept are the looks of a process. It is safe for concurrent use.
+type Kept struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	byTask map[string]kept
+}
+
+type kept struct {
+	Look
+	from  From
+	since time.Time
+}
+
+// Keep returns that of a process.
+func Keep(now func() time.Time) *Kept { return &Kept{now: now, byTask: map[string]kept{}} }
+
+// Again repeats the look that was made from this, and reports whether there is one that
+// found the task well.
+func (k *Kept) Again(ctx context.Context, from From) (well bool) {
+	l, some := k.take(from)
+	if !some || !l.Repeatable() {
+		return false
+	}
+	found, err := l.Look.Look(ctx)
+	if err != nil || found.Health != tasks.Healthy {
+		return false
+	}
+	k.put(l)
+	return true
+}
+
+// Add keeps a look that found its task well.
+func (k *Kept) Add(from From, l Look) { k.put(kept{l, from, k.now()}) }
+
+// take takes a look out, so that only one repeats it.
+func (k *Kept) take(from From) (kept, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	name := from.Task.Name()
+	l, some := k.byTask[name]
+	delete(k.byTask, name)
+	return l, some && k.fresh(l) && reflect.DeepEqual(l.from, from)
+}
+
+func (k *Kept) put(l kept) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.byTask) >= most {
+		for name, other := range k.byTask {
+			if !k.fresh(other) {
+				delete(k.byTask, name)
+			}
+		}
+	}
+	if len(k.byTask) < most {
+		k.byTask[l.from.Task.Name()] = l
+	}
+}
+
+// fresh reports whether a look may be repeated still. A clock may have been set back.
+func (k *Kept) fresh(l kept) bool {
+	age := k.now().Sub(l.since)
+	return age >= 0 && age < longest
+}
+
+// Drift is a look that asks a manifest for its drift.
+type Drift struct {
+	Runner *runner.Runner
+	Caller runner.Caller
+	Doubts func(resource string) bool // of which it is not known what it should be
+	Plugs  func() error               // whether they are there
+	Forget func()                     // removes the files of a look
+}
+
+// Repeatable implements Look.
+func (d Drift) Repeatable() bool { return d.Plugs() == nil && d.Runner.Repeatable() }
+
+// Look implements Look.
+func (d Drift) Look(ctx context.Context) (tasks.ProbeResult, error) {
+	defer d.Forget()
+	report, err := d.Runner.Drift(ctx, d.Caller)
+	if report == nil {
+		return tasks.ProbeResult{}, err
+	}
+	return health.Probed(report, d.Runner.State, d.Doubts), nil // the report holds what failed, too
+}

@@ -1,0 +1,95 @@
+package looks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
+)
+
+// fake is a look that counts how often it was made.
+type fake struct {
+	found  tasks.ProbeResult
+	err    error
+	differ bool // it would look at something else by now
+	made   int
+}
+
+func (f *fake) Look(context.Context) (tasks.ProbeResult, error) { f.made++; return f.found, f.err }
+func (f *fake) Repeatable() bool                                { return !f.differ }
+
+func from(change func(*From)) From {
+	at := From{Engine: "e", Hosts: 1, Task: tasks.Task{
+		Environment: "fleet", Host: "h1", Revision: 2,
+		Spec: definition.TaskSpec{Digest: "d", Vars: map[string]any{"image": "one"}, Includes: map[string]string{"/variables": "v"}},
+	}}
+	if change != nil {
+		change(&at)
+	}
+	return at
+}
+
+func TestALookIsRepeatedWhileTheTaskIsWell(t *testing.T) {
+	well := tasks.ProbeResult{Health: tasks.Healthy}
+	for name, tc := range map[string]struct {
+		from  func(*From) // what the second look is made from
+		then  fake        // what becomes of the first
+		later time.Duration
+		again bool
+	}{
+		"nothing changed":            {then: fake{found: well}, later: 50 * time.Second, again: true},
+		"it is a while ago":          {then: fake{found: well}, later: time.Minute},
+		"the clock was set back":     {then: fake{found: well}, later: -time.Second},
+		"the task drifted":           {then: fake{found: tasks.ProbeResult{Health: tasks.Drifted}}},
+		"the task died":              {then: fake{found: tasks.ProbeResult{Health: tasks.Unhealthy}}},
+		"its host does not answer":   {then: fake{err: errors.New("no answer")}},
+		"a plug leads elsewhere":     {then: fake{found: well, differ: true}},
+		"the inventory is another":   {then: fake{found: well}, from: func(f *From) { f.Hosts = 2 }},
+		"the engine is another":      {then: fake{found: well}, from: func(f *From) { f.Engine = "other" }},
+		"its manifest is another":    {then: fake{found: well}, from: func(f *From) { f.Task.Spec.Digest = "other" }},
+		"a variable is another":      {then: fake{found: well}, from: func(f *From) { f.Task.Spec.Vars = map[string]any{"image": "two"} }},
+		"what it carries is another": {then: fake{found: well}, from: func(f *From) { f.Task.Spec.Includes = map[string]string{} }},
+		"the revision is another":    {then: fake{found: well}, from: func(f *From) { f.Task.Revision = 3 }},
+		"the host is another":        {then: fake{found: well}, from: func(f *From) { f.Task.Host = "h2" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			k := Keep(func() time.Time { return now })
+			k.Add(from(nil), &tc.then)
+			now = now.Add(tc.later)
+			if got := k.Again(t.Context(), from(tc.from)); got != tc.again {
+				t.Errorf("again: %t, want %t", got, tc.again)
+			}
+			// What was not confirmed is forgotten, and what was is repeated no longer for that.
+			if got := k.Again(t.Context(), from(tc.from)); got != tc.again {
+				t.Errorf("again, once more: %t, want %t", got, tc.again)
+			}
+			now = now.Add(time.Minute)
+			if k.Again(t.Context(), from(tc.from)) {
+				t.Error("it is repeated for ever")
+			}
+		})
+	}
+}
+
+func TestSoManyLooksAreKept(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	k := Keep(func() time.Time { return now })
+	of := func(i int) From { return from(func(f *From) { f.Task.Host = fmt.Sprint("h", i) }) }
+	one := &fake{found: tasks.ProbeResult{Health: tasks.Healthy}}
+	for i := range most + 1 {
+		k.Add(of(i), one)
+	}
+	if k.Again(t.Context(), of(most)) {
+		t.Error("there is no bound")
+	}
+	now = now.Add(longest)
+	k.Add(of(most), one)
+	if !k.Again(t.Context(), of(most)) || len(k.byTask) != 1 {
+		t.Errorf("%d are kept, though all but one are too old", len(k.byTask))
+	}
+}
