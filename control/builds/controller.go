@@ -149,9 +149,9 @@ func (c *Controller) Decide(_ string, s *build.State, d *reconcile.Decision[job]
 	for step := range s.Decide(d.Now, can{c, d, takeUp}) {
 		switch step.Kind {
 		case build.Dispatch:
-			d.Add(step.Events, d.Begin(c.work(step.Task, c.Builder.Build)))
+			d.Add(step.Events, d.Begin(c.build(step.Task)))
 		case build.Resume:
-			w := d.Begin(c.work(step.Task, c.Builder.Resume))
+			w := d.Begin(c.resume(step.Task))
 			if step.Task.Canceling {
 				c.running[w.Key].cancel(d.Now)
 			}

@@ -269,6 +269,9 @@ func TestWhatEndedWhileNobodyLookedIsCollected(t *testing.T) {
 		w.untilIdle()
 		w.wantState(id, transition.Complete)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 a", id+"/2.2 a")
+		if got := w.notices("rests"); len(got) > 0 { // it was not the worker that died
+			t.Errorf("notified %q", got)
+		}
 	})
 }
 

@@ -51,8 +51,22 @@ func (c *Controller) freeStuck() {
 	}
 }
 
+// build is the work of a job that begins.
+func (c *Controller) build(t build.Task) *reconcile.Work[job] {
+	return c.work(t, c.Builder.Build, func(r build.Result) {
+		if c.fleet.ended(t.Worker, r) {
+			c.fleetChanged()
+		}
+	})
+}
+
+// resume is the work of a job that others began. Where it is lost that is because these died.
+func (c *Controller) resume(t build.Task) *reconcile.Work[job] {
+	return c.work(t, c.Builder.Resume, func(build.Result) {})
+}
+
 // work is that of a job. How it ends is recorded whatever became of its group meanwhile.
-func (c *Controller) work(t build.Task, do func(context.Context, build.Task) build.Result) *reconcile.Work[job] {
+func (c *Controller) work(t build.Task, do func(context.Context, build.Task) build.Result, note func(build.Result)) *reconcile.Work[job] {
 	var ended build.Result
 	over, stop := context.WithCancelCause(context.Background())
 	r := &running{stop: stop}
@@ -79,9 +93,7 @@ func (c *Controller) work(t build.Task, do func(context.Context, build.Task) bui
 				ended = build.Result{Failed: &record.Failed{Cause: deploylog.Cause(err.Error()), Worker: t.Worker}}
 			}
 			ended = sound(ended, t, !r.canceled.IsZero())
-			if c.fleet.ended(t.Worker, ended) {
-				c.fleetChanged()
-			}
+			note(ended)
 			return c.builds.States[record.Entity].Ended(t, ended, c.Now()), false
 		},
 	}

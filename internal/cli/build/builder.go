@@ -31,11 +31,11 @@ func newBuilder(a *app.App, o runOptions, log string, pool *work.EnginePool, hos
 		Log: log, Workspace: a.Workspace, Artifacts: artifacts.In(kept), Pull: policy, Now: a.Now, Logger: app.Logger(a.Err),
 		Object: texts.Objects().Load, Provenance: made.keep, Attach: made.attach,
 		Worker: func(ctx context.Context, name string) (jobs.Worker, error) {
-			on, err := pool.Connection(ctx, host(name))
+			on, err := pool.Answering(ctx, host(name))
 			if err != nil {
 				return jobs.Worker{}, err
 			}
-			return jobs.Worker{Engine: on.Engine, Images: on.Engine, Info: on.Info}, nil
+			return jobs.Worker{Engine: on.Engine, Images: on.Images, Info: on.Info}, nil
 		},
 	}), nil
 }

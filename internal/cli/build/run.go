@@ -108,7 +108,11 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 			Builder: builder, Workers: at.workers, Observer: ended,
 		})
 		screen.JobName = c.JobName
-		err = errors.Join(c.Run(ctx), screen.Close())
+		ran := c.Run(ctx)
+		if ran == nil { // all results are recorded
+			builder.Close()
+		}
+		err = errors.Join(ran, screen.Close())
 		if signals.Interrupted() && (err == nil || errors.Is(err, context.Canceled)) {
 			return exit.Reported(runner.ErrInterrupted)
 		}

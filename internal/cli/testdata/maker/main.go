@@ -35,6 +35,13 @@ func run(name string) error {
 	for there(world + ".hold") {
 		time.Sleep(10 * time.Millisecond)
 	}
+	if text, err := os.ReadFile("/world/takes"); err == nil {
+		takes, err := time.ParseDuration(string(text))
+		if err != nil {
+			return err
+		}
+		time.Sleep(takes)
+	}
 	if there(world + ".fail") {
 		return errors.New(name + " does not compile")
 	}
