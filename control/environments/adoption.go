@@ -22,7 +22,7 @@ func (e *Environments) takeOver(s *environment.State, c environment.AdoptFrom) (
 		return nil, err
 	}
 	wanted := s.Task(c.Revision, "")
-	c.Hosts = e.reservations.unclaimed(wanted, true, c.Hosts)
+	c.Hosts = e.reservations.unclaimed(wanted, true, c.Hosts, e.reservations.present)
 	hosts, targets, differs := e.reservations.leftFor(wanted, from, c.Hosts)
 	c.Same = hosts
 	events, err := s.Propose(c, e.Now())

@@ -8,6 +8,7 @@ package environments
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -54,7 +55,8 @@ func (e *Environments) Identify(things func(tasks.Task) []tasks.Thing) {
 // environment would make on a host what another one makes there: on the hosts that
 // a Deploy or Rollback names, or, for a Create or an Update, on those given, which the
 // query of its definition selects at present. Hosts that have joined an environment since it
-// was deployed are left to the other one instead, see LeftOut, unless those are all.
+// was deployed are left to the other one instead, see LeftOut, unless those are all. So are all
+// hosts of a Rollback: it must not have to wait for another environment.
 func (e *Environments) Command(ctx context.Context, name string, c environment.Command, hosts ...string) ([]deploylog.Event, error) {
 	_, create := c.(environment.Create)
 	return e.Change(ctx, name, create, func(s *environment.State) ([]deploylog.Event, error) {
@@ -71,7 +73,7 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 			of.Hosts = e.joined(s, of.Revision, of.Hosts)
 			c = of
 		case environment.Rollback:
-			of.Hosts = e.joined(s, of.Revision, of.Hosts)
+			hosts, of.Hosts = of.Hosts, e.reservations.backTo(s, of.Revision, of.Hosts)
 			c = of
 		case environment.Update:
 			hosts = e.reservations.joined(s, of.Definition, draft(of.Definition, s), false, hosts)
@@ -96,10 +98,18 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 		case environment.Adopt:
 			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
 		case environment.Rollback:
-			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
+			if !holds(events) { // else it keeps also those hosts that it would leave to others
+				hosts = c.Hosts
+			}
+			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, hosts)
 		}
 		return events, err
 	})
+}
+
+// holds reports whether events begin a deployment that keeps hosts which it was not to have.
+func holds(events []deploylog.Event) bool {
+	return slices.ContainsFunc(events, func(e deploylog.Event) bool { return e.Name == record.HostsHeld })
 }
 
 // joined are the hosts of a revision that is to be deployed, see reservations.

@@ -98,6 +98,9 @@ func (r *reservations) has(t tasks.Task) bool {
 	return slices.Contains(r.held[t.Environment][t.Host], t.Revision)
 }
 
+// present reports whether an environment has any task on the host of one.
+func (r *reservations) present(t tasks.Task) bool { return len(r.held[t.Environment][t.Host]) > 0 }
+
 // other is another environment whose tasks make something on the host of a task that
 // this would make, too, and what that is; "" when there is none. kept is whether the task
 // is one of a revision that is recorded.
@@ -198,16 +201,22 @@ func (r *reservations) joined(s *environment.State, d *definition.Definition, t 
 	if query := s.Query(); query == "" || query != d.InstanceGroup.Query {
 		return hosts
 	}
-	return r.unclaimed(t, kept, hosts)
+	return r.unclaimed(t, kept, hosts, r.present)
+}
+
+// backTo are hosts without those on which an environment does not have the task of a revision to
+// which it is to go back, and another one makes what that would make: they lose what they have,
+// as hosts that leave, but the others go back.
+func (r *reservations) backTo(s *environment.State, revision int, hosts []string) []string {
+	return r.unclaimed(s.Task(revision, ""), true, hosts, r.has)
 }
 
 // unclaimed are hosts without those on which another environment makes what a task would make,
-// and on which the environment of the task has none of its own. Where all would be, that is a
-// mistake, and they stay.
-func (r *reservations) unclaimed(t tasks.Task, kept bool, hosts []string) []string {
+// but for what is this environment's own. Where all would be, that is a mistake, and they stay.
+func (r *reservations) unclaimed(t tasks.Task, kept bool, hosts []string, own func(tasks.Task) bool) []string {
 	r.refresh()
 	rest := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
-		if t.Host = host; len(r.held[t.Environment][host]) > 0 {
+		if t.Host = host; own(t) {
 			return false
 		}
 		other, _ := r.other(t, kept)

@@ -52,15 +52,60 @@ func TestWhatAnotherEnvironmentMakesOnAHostIsRefused(t *testing.T) {
 		w.inventory("all", "b", "c")
 		w.deploy("all", 2)
 		w.untilIdle()
-		if err := w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"b", "c"}}); err == nil || !strings.Contains(err.Error(), "host b") {
-			t.Errorf("rollback: %v", err)
+		if err := w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"a", "b"}}); err == nil || !strings.Contains(err.Error(), "host a") {
+			t.Errorf("rollback to hosts of which all are another's: %v", err)
 		}
 		w.do("prod", environment.Delete{TerminateTasks: true})
-		if err := w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"b", "d"}}); err == nil || !strings.Contains(err.Error(), "environment prod makes") {
+		if err := w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"a", "b"}}); err == nil || !strings.Contains(err.Error(), "environment prod makes") {
 			t.Errorf("while the other is being deleted: %v", err)
 		}
 		w.untilIdle()
 		w.do("all", environment.Rollback{Revision: 1, Hosts: []string{"b", "d"}})
+	})
+}
+
+// A rollback must not have to wait for another environment: it leaves out the hosts on which
+// that makes what the earlier revision would make, and what it has there leaves.
+func TestARollbackLeavesOutHostsThatAnotherEnvironmentHas(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.containers()
+		w.deployEach(map[string]string{"prod": "b", "all": "c"}, agent)
+		w.update(1, daemon("all"))
+		w.inventory("all", "b", "c", "d")
+		w.deploy("all", 2)
+		w.untilIdle()
+		w.wantRunning("b all:2", "b prod:1", "c all:2", "d all:2")
+		w.rollback("all", 1)
+		w.untilIdle()
+		w.wantRunning("b prod:1", "c all:1", "d all:1")
+		w.wantRows("all", "1 Active 2 2; 2 Reverted 0 0")
+		if left, why := w.environments.LeftOut("all", []string{"b", "c", "d"}); len(left) != 1 || left[0] != "b" {
+			t.Errorf("it leaves out %q: %v", left, why)
+		}
+		r := w.start()
+		w.do("prod", environment.Delete{TerminateTasks: true})
+		wait(time.Minute)
+		w.wantRunning("b all:1", "c all:1", "d all:1")
+		r.end()
+	})
+}
+
+// Where so many hosts would leave that it keeps them, it would be on those that are another's.
+func TestARollbackThatWouldKeepHostsOfAnotherEnvironmentIsRefused(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.containers()
+		w.create(daemon("prod", agent), "a", "b")
+		w.deploy("prod", 1)
+		w.create(daemon("all", agent), "c")
+		w.deploy("all", 1)
+		w.untilIdle()
+		w.update(1, daemon("all"))
+		w.inventory("all", "a", "b", "c")
+		w.deploy("all", 2)
+		w.untilIdle()
+		if err := w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"a", "b", "c"}}); err == nil || !strings.Contains(err.Error(), "on host a, where environment prod makes it, and other environments are in its way on 1 more") {
+			t.Errorf("%v", err)
+		}
 	})
 }
 
