@@ -64,14 +64,11 @@ func (j *Job) read(fields map[string]*yamlfile.Node) {
 		case "entrypoint":
 			j.Entrypoint = readLine(n, "the path of a program in the image")
 		case "args":
-			j.Args = []Value{}
-			for _, one := range n.List("arguments", maxArgs) {
-				j.Args = append(j.Args, readText(one))
-			}
+			j.Args = readArgs(n)
 		case "env":
 			j.Env = readVariables(n, j.Env)
 		case "secrets":
-			j.Secrets = readVariables(n, j.Secrets)
+			j.Secrets = readSecrets(n, j.Secrets)
 		case "sources":
 			j.Sources = readSources(n)
 		case "plugs":
@@ -85,14 +82,9 @@ func (j *Job) read(fields map[string]*yamlfile.Node) {
 				j.Timeout = time.Duration(d)
 			}
 		case "target":
-			if j.Target = readLine(n, "a platform such as linux/amd64"); j.Target.Text != "" && !inventory.IsPlatform(j.Target.Text) {
-				n.Fail("%.60q is not a platform, as linux/amd64 or linux/arm/v7 are", j.Target.Text)
-			}
+			j.Target = readTarget(n)
 		case "workers":
-			j.Workers = readLine(n, `a query over the inventory, such as "attribute:role == builder"`)
-			if _, err := inventory.ParseQuery(j.Workers.Text); j.Workers.Text != "" && err != nil {
-				n.Fail("cannot select workers: %s", err)
-			}
+			j.Workers = readWorkers(n)
 		}
 	}
 }
@@ -100,6 +92,30 @@ func (j *Job) read(fields map[string]*yamlfile.Node) {
 func readLine(n *yamlfile.Node, what string) Value {
 	text, _ := n.Line(what, maxText)
 	return Value{text, n.Position}
+}
+
+func readTarget(n *yamlfile.Node) Value {
+	v := readLine(n, "a platform such as linux/amd64")
+	if v.Text != "" && !inventory.IsPlatform(v.Text) {
+		n.Fail("%.60q is not a platform, as linux/amd64 or linux/arm/v7 are", v.Text)
+	}
+	return v
+}
+
+func readWorkers(n *yamlfile.Node) Value {
+	v := readLine(n, `a query over the inventory, such as "attribute:role == builder"`)
+	if _, err := inventory.ParseQuery(v.Text); v.Text != "" && err != nil {
+		n.Fail("cannot select workers: %s", err)
+	}
+	return v
+}
+
+func readArgs(n *yamlfile.Node) []Value {
+	args := []Value{}
+	for _, one := range n.List("arguments", maxArgs) {
+		args = append(args, readText(one))
+	}
+	return args
 }
 
 func readImage(n *yamlfile.Node) Value {
@@ -146,6 +162,20 @@ func readVariables(n *yamlfile.Node, over map[string]Value) map[string]Value {
 	}
 	if len(all) > maxEnv {
 		n.Fail("has %d variables, with those of job; at most %d are possible", len(all), maxEnv)
+	}
+	return all
+}
+
+// readSecrets reads variables as readVariables does, which must not hold what they hide.
+func readSecrets(n *yamlfile.Node, over map[string]Value) map[string]Value {
+	all := readVariables(n, over)
+	if n.Kind != yamlfile.Mapping {
+		return all
+	}
+	for _, m := range n.Members {
+		if v := all[m.Name]; v.At == m.Position && !expression.IsTemplate(v.Text) {
+			m.Fail(`is written down here for all to read: keep it in a file of variables, and name that, as in "{{ token }}"`)
+		}
 	}
 	return all
 }

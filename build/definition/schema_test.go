@@ -15,7 +15,7 @@ var shared = map[string]bool{
 	"entrypoint: sh": true, "entrypoint: []": false,
 	"args: []": true, "args: [a, '']": true, "args: a": false, "args: [1]": false, "args:": false,
 	"env: {A: ''}": true, "env: {a_1: b}": true, "env: {A-B: c}": false, "env: {DEPLOYSTER_X: c}": false, "env: {A: 1}": false, "env: []": false,
-	"secrets: {A: '{{ a }}'}": true, "secrets: {1A: b}": false,
+	"secrets: {A: '{{ a }}'}": true, "secrets: {1A: '{{ b }}'}": false, "secrets: {A: b}": false,
 	"sources: []": true, "sources: [a/b]": true, "sources: ['']": false, "sources: a": false,
 	"plugs: []": true, "plugs: [{path: /a, container_path: /b}]": true, "plugs: [{path: /a, container_path: /b, read_only: true}]": true,
 	"plugs: [{path: /a}]": false, "plugs: [{path: a, container_path: /b}]": false, "plugs: [{path: /a, container_path: /b, read_only: 1}]": false, "plugs: [{path: /a, container_path: /b, more: 1}]": false,

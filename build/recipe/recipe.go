@@ -36,7 +36,9 @@ type Image struct {
 // the group carries. Those of them that are secret are read from their files when the job
 // is dispatched, and must be what they were.
 type Secret struct {
-	Value string `json:"value"` // as it is written, with its expressions
+	Value   string `json:"value"`             // as it is written, with its expressions
+	Package string `json:"package,omitempty"` // where the expressions may read it: the name, as package.name
+	Version string `json:"version,omitempty"` // and its version, as package.version
 }
 
 // Source is a file of the workspace, or a directory with all that is in it.

@@ -92,6 +92,7 @@ var floors = []struct {
 	{"control/pipelines", []string{"control/reconcile", "runner", "pipeline", "pipeline/*", "deploylog"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/*", "deploylog", "internal/phrase", "internal/refusal"}},
 	{"control/builds", []string{"control/reconcile", "runner", "build", "build/*", "inventory", "deploylog"}},
+	{"control/submission", []string{"control/work", "control/revision", "control/workers", "build", "build/*", "manifest", "expression", "schema", "engine", "inventory", "internal/artifacts", "internal/phrase", "internal/suggest", "internal/yamlfile"}},
 	{"control/workers", []string{"control/work", "inventory"}},
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash", "internal/refusal"}},
 	{"control/revision", []string{"engine"}},

@@ -17,7 +17,7 @@ func NewCommand(a *app.App) *cobra.Command {
 what was built before it, though packages may need each other.`,
 	}
 	c.AddCommand(
-		newPlanCommand(a), newRunCommand(a), newListCommand(a), newStatusCommand(a), newJobsCommand(a), newLogsCommand(a), newShowCommand(a),
+		newPlanCommand(a), newSubmitCommand(a), newRunCommand(a), newListCommand(a), newStatusCommand(a), newJobsCommand(a), newLogsCommand(a), newShowCommand(a),
 		newExplainCommand(a), newForecastCommand(a), newCancelCommand(a), newRetryCommand(a),
 	)
 	return c

@@ -3,10 +3,14 @@ package build
 import (
 	"context"
 
+	"github.com/deployster-go/deployster/build/recipe"
+	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/jobs"
+	"github.com/deployster-go/deployster/control/submission"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/session"
 )
 
 // newBuilder returns what does jobs on the engines of a pool, which knows workers as hosts.
@@ -36,6 +40,9 @@ func newBuilder(a *app.App, o runOptions, log string, pool *work.EnginePool, hos
 				return jobs.Worker{}, err
 			}
 			return jobs.Worker{Engine: on.Engine, Images: on.Images, Info: on.Info}, nil
+		},
+		Secrets: func(_ context.Context, carries record.Carries, r recipe.Recipe) (map[string]string, error) {
+			return submission.Secrets(session.Inputs(a, o.Input), texts, carries, r)
 		},
 	}), nil
 }

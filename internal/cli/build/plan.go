@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/build/plan"
+	"github.com/deployster-go/deployster/control/submission"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
@@ -42,20 +43,32 @@ what needs it, is listed with its cause. Nothing is recorded and nothing runs.`,
   deployster build plan -f packages.yaml --touched gcc --output svg > gcc.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.file == "" {
-				return exit.Usage("which packages or jobs? say -f FILE")
-			}
-			if c.Flags().Changed("converge") && (o.converge < 1 || o.converge > definition.MaxConverge) {
-				return exit.Usage("--converge %d: it must be from 1 to %d", o.converge, definition.MaxConverge)
+			if err := o.check(c); err != nil {
+				return err
 			}
 			return runPlan(a, o)
 		},
 	}
+	o.register(c)
+	c.Flags().BoolVar(&o.all, "all", false, "name all that a job uses, also where that does not fit")
+	return output.Pictures(c)
+}
+
+// register adds the flags of what is to be built.
+func (o *planOptions) register(c *cobra.Command) {
 	c.Flags().StringVarP(&o.file, "file", "f", "", "the packages, or jobs")
 	c.Flags().StringSliceVar(&o.touched, "touched", nil, "packages that changed (default all)")
 	c.Flags().IntVar(&o.converge, "converge", 0, "how often packages that need each other are built (default as the file says)")
-	c.Flags().BoolVar(&o.all, "all", false, "name all that a job uses, also where that does not fit")
-	return output.Pictures(c)
+}
+
+func (o *planOptions) check(c *cobra.Command) error {
+	if o.file == "" {
+		return exit.Usage("which packages or jobs? say -f FILE")
+	}
+	if c.Flags().Changed("converge") && (o.converge < 1 || o.converge > definition.MaxConverge) {
+		return exit.Usage("--converge %d: it must be from 1 to %d", o.converge, definition.MaxConverge)
+	}
+	return nil
 }
 
 func runPlan(a *app.App, o planOptions) error {
@@ -79,21 +92,8 @@ func planned(o planOptions) (*plan.Plan, error) {
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
-	d, err := definition.Parse(o.file, text)
-	if err != nil {
-		return nil, exit.Invalid(err)
-	}
-	switch {
-	case o.converge > 0 && d.List:
-		return nil, exit.Usage("--converge: %s is a list of jobs, which are in no cycle", o.file)
-	case o.converge > 0:
-		d.Converge = o.converge
-	}
-	p, err := plan.Make(d, o.touched)
-	if err != nil {
-		return nil, exit.Invalid(fmt.Errorf("%s: %w", o.file, err))
-	}
-	return p, nil
+	_, p, err := submission.Plan(submission.Request{File: o.file, Text: text, Touched: o.touched, Converge: o.converge})
+	return p, err
 }
 
 func printPlan(a *app.App, p *plan.Plan, all bool) error {

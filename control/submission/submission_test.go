@@ -1,0 +1,351 @@
+package submission_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/recipe"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/submission"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+const toolchain = `group: base
+artifacts: registry.example/base
+job:
+  image: "{{ image }}"
+  args: [sh, "plans/{{ package.name }}/build", "{{ package.version }}"]
+  sources: ["plans/{{ package.name }}"]
+  secrets: {TOKEN: "Bearer {{ token }}"}
+  timeout: 30m
+packages:
+  glibc: {version: "2.29", released: {path: released/glibc}, build: [gcc, make]}
+  make: {version: "4.3", released: make-4.2, build: [gcc, make], run: [glibc]}
+  gcc: {version: "9.1", released: gcc-8.2, build: [gcc, make], run: [glibc], env: {CFLAGS: "{{ flags }}", JOBS: "4"}, entrypoint: /bin/env}
+`
+
+func plans() map[string]string {
+	return map[string]string{
+		"plans/gcc/build": "gcc", "plans/make/build": "make", "plans/glibc/build": "glibc", "released/glibc/lib/libc.so": "old",
+		"vars.auto.yaml": "image: build:1\nflags: -O2\nsecret: swordfish\ntoken: \"{{ secret }}\"\n",
+	}
+}
+
+func TestAGroupCarriesWhatItsJobsRun(t *testing.T) {
+	w := newWorld(t, plans())
+	got := w.collected(toolchain, "make")
+	c := got.Submit
+	var jobs []string
+	for _, j := range c.Jobs {
+		jobs = append(jobs, j.Package)
+	}
+	if want := []string{"glibc", "make", "gcc", "glibc", "make", "gcc"}; !slices.Equal(jobs, want) {
+		t.Fatalf("the jobs are %v", jobs)
+	}
+	if c.Name != "base" || c.File != "packages.yaml" || c.Converge != 2 || c.Artifacts != "registry.example/base" || !reflect.DeepEqual(c.Touched, []string{"make"}) {
+		t.Errorf("it is %+v", c.Triggered)
+	}
+	if !reflect.DeepEqual(c.Places, []record.Place{{Platform: "linux/amd64"}}) || len(c.Cycles) != 1 || len(c.Unbuildable) > 0 {
+		t.Errorf("places %v, cycles %v, unbuildable %v", c.Places, c.Cycles, c.Unbuildable)
+	}
+	for name, text := range got.Files {
+		if strings.Contains(string(text), "swordfish") {
+			t.Errorf("%s holds a secret:\n%s", name, text)
+		}
+	}
+	if string(got.Files["packages.yaml"]) != toolchain || !reflect.DeepEqual(map[string]string(c.Carries), got.Files.Digests()) {
+		t.Errorf("it carries %v", c.Carries)
+	}
+}
+
+func TestEveryPassOfAPackageRunsTheSame(t *testing.T) {
+	w := newWorld(t, plans())
+	got := w.collected(toolchain, "make")
+	first, second := got.Submit.Jobs[2], got.Submit.Jobs[5]
+	if first.Pass != 1 || first.Of != 2 || first.Version != "9.1" || first.Recipe != second.Recipe || second.Pass != 2 {
+		t.Errorf("gcc is %+v, and %+v", first, second)
+	}
+	r := w.recipe(got, 3)
+	artifact := r.Artifact
+	r.Artifact = ""
+	want := recipe.Recipe{
+		Image: recipe.Image{Image: "build:1", ID: image("aa").ID}, Entrypoint: "/bin/env", Args: []string{"sh", "plans/gcc/build", "9.1"},
+		Env: map[string]string{"CFLAGS": "-O2", "JOBS": "4"}, Secrets: map[string]recipe.Secret{"TOKEN": {Value: "Bearer {{ token }}"}},
+		Sources: []recipe.Source{{Path: "plans/gcc"}}, Timeout: 30 * time.Minute,
+	}
+	if !reflect.DeepEqual(r, want) {
+		t.Errorf("gcc runs %+v", r)
+	}
+	dir, err := w.Artifacts.Directory(context.Background(), artifact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "plans/gcc/build")); err != nil || string(text) != "gcc" {
+		t.Errorf("its sources hold %q, %v", text, err)
+	}
+	if !slices.Equal(w.asked, []string{"build:1"}) {
+		t.Errorf("the images %v were asked for", w.asked)
+	}
+}
+
+// What was released is an artifact where it is used, and only there.
+func TestWhatWasReleasedIsAnArtifact(t *testing.T) {
+	w := newWorld(t, map[string]string{"libc/lib/libc.so": "old"})
+	text := "group: g\njob: {image: \"build:1\"}\npackages:\n  libc: {released: {path: libc}}\n  gcc: {released: gcc-8}\n  app: {build: [libc, gcc]}\n"
+	uses := w.collected(text, "app").Submit.Jobs[0].Uses
+	if len(uses) != 2 || uses[1] != (record.Use{Package: "gcc"}) || !strings.HasPrefix(uses[0].Artifact, "sha256:") {
+		t.Fatalf("it uses %+v", uses)
+	}
+	dir, err := w.Artifacts.Directory(context.Background(), uses[0].Artifact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "lib/libc.so")); err != nil || string(text) != "old" {
+		t.Errorf("it holds %q, %v", text, err)
+	}
+	named := strings.Replace(text, "{path: libc}", "{artifact: \""+uses[0].Artifact+"\"}", 1)
+	if again := w.collected(named, "app").Submit.Jobs[0]; again.Uses[0] != uses[0] {
+		t.Errorf("it uses %+v", again.Uses)
+	}
+	if all := w.collected(text).Submit.Jobs; len(all[2].Uses) != 2 || all[2].Uses[0].Artifact != "" || all[2].Uses[0].Job == 0 {
+		t.Errorf("what is built again is not used: %+v", all[2].Uses)
+	}
+}
+
+func TestInputsAreThoseOfTheWorkspace(t *testing.T) {
+	base := func(w *world) []record.JobSpec { return w.collected(toolchain).Submit.Jobs }
+	before := base(newWorld(t, plans()))
+	for name, c := range map[string]struct {
+		change func(w *world)
+		text   [2]string
+		differ []string // packages
+	}{
+		"nothing":                {func(*world) {}, [2]string{}, nil},
+		"what the sources hold":  {func(w *world) { w.write("plans/gcc/build", "other") }, [2]string{}, []string{"gcc"}},
+		"another source":         {func(w *world) { w.write("plans/make/patch", "p") }, [2]string{}, []string{"make"}},
+		"files that no job uses": {func(w *world) { w.write("plans/README", "p") }, [2]string{}, nil},
+		"a variable":             {func(w *world) { w.variable = []manifest.VariableFlag{{Name: "flags", Value: "-O3"}} }, [2]string{}, []string{"gcc"}},
+		"a moved image":          {func(w *world) { w.images["build:1"] = image("cc") }, [2]string{}, []string{"glibc", "make", "gcc"}},
+		"an equal image":         {func(w *world) { w.images["build:3"] = image("aa") }, [2]string{`image: "{{ image }}"`, `image: build:3`}, nil},
+		"the value of a secret": {func(w *world) {
+			w.write("vars.auto.yaml", strings.Replace(plans()["vars.auto.yaml"], "swordfish", "trout", 1))
+		}, [2]string{}, nil},
+		"what is a secret": {func(*world) {}, [2]string{"Bearer ", "Basic "}, []string{"glibc", "make", "gcc"}},
+		"a version":        {func(*world) {}, [2]string{`"9.1"`, `"9.2"`}, []string{"gcc"}},
+		"bounds":           {func(*world) {}, [2]string{"timeout: 30m", "timeout: 1h\n  resources: {memory: 1GiB, pids: 100}"}, nil},
+		"which workers":    {func(*world) {}, [2]string{"timeout: 30m", "workers: name == local"}, nil},
+		"the platform":     {func(w *world) { w.builds["local"] = []string{"linux/arm64"} }, [2]string{}, []string{"glibc", "make", "gcc"}},
+		"the network":      {func(*world) {}, [2]string{"timeout: 30m", "network: none"}, []string{"glibc", "make", "gcc"}},
+		"comments":         {func(*world) {}, [2]string{"packages:", "# all of them\npackages:"}, nil},
+		"what it needs":    {func(*world) {}, [2]string{`"4.3", released: make-4.2, build: [gcc, make]`, `"4.3", released: make-4.2, build: [gcc]`}, []string{"make"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, plans())
+			c.change(w)
+			text := toolchain
+			if c.text[0] != "" {
+				text = strings.Replace(toolchain, c.text[0], c.text[1], 1)
+			}
+			var differ []string
+			for _, j := range w.collected(text).Submit.Jobs {
+				same := slices.ContainsFunc(before, func(b record.JobSpec) bool { return b.Package == j.Package && b.Inputs == j.Inputs })
+				if !same && !slices.Contains(differ, j.Package) {
+					differ = append(differ, j.Package)
+				}
+			}
+			slices.Sort(differ)
+			slices.Sort(c.differ)
+			if !slices.Equal(differ, c.differ) {
+				t.Errorf("%v differ, and should be %v", differ, c.differ)
+			}
+		})
+	}
+}
+
+func TestWhatIsWrongIsRefusedInOneGo(t *testing.T) {
+	for _, c := range []struct{ name, job, want string }{
+		{"no image", "", "packages.yaml:2:12: packages.a: it runs no image; give it one, or give one to all of them in job"},
+		{"an undefined variable", `image: "{{ iamge }}"`, `packages.yaml:2:23: packages.a.image: `},
+		{"an image that is none", `image: "{{ flags }} x"`, `packages.a.image: "-O2 x" is not an image`},
+		{"a type that ships", `image: "{{ 'deployster/' ~ 'file' }}"`, `"deployster/file" is a resource type that ships`},
+		{"an unknown image", `image: nosuch:1`, `packages.yaml:2:23: packages.a.image: which content image nosuch:1 has for linux/amd64 cannot be found out: image nosuch:1: `},
+		{"what to do about it", `image: nosuch:1`, `make it available, or say --allow-unpinned to use whatever it is on each worker`},
+		{"a list", `image: build:1, args: ["{{ [1] }}"]`, "packages.a.args[0]: it comes to a list and must be a text"},
+		{"a NUL", `image: build:1, env: {A: "{{ '\\x00' }}"}`, "packages.a.env.A: it comes to a text with a NUL character"},
+		{"a large value", `image: build:1, env: {A: "{{ 'x' * 200000 }}"}`, "it comes to 200000 bytes; at most 131072 are possible"},
+		{"sources that leave", `image: build:1, sources: ["{{ '..' }}/x"]`, `packages.a.sources[0]: "../x" leaves the workspace`},
+		{"a secret that is shown", `image: build:1, env: {A: "{{ secret }}"}, secrets: {B: "{{ secret }}"}`, "packages.yaml:2:41: packages.a.env.A: reads secret, which is secret: it would be shown with the group; give it under secrets, or say --allow-logged secret where it is no secret"},
+		{"a secret of a secret", `image: build:1, env: {A: "{{ token }}"}, secrets: {B: "{{ secret }}"}`, "packages.a.env.A: reads token, which reads secret, which is secret: it would be shown with the group; give it under secrets, or say --allow-logged secret where"},
+		{"a secret among all", `image: build:1, args: ["{{ self ~ token }}"], secrets: {B: "{{ token }}"}`, "packages.a.args[0]: reads "},
+		{"a syntax error", `image: "{{ }"`, "packages.yaml:2:23: packages.a.image: "},
+		{"a secret that is undefined", `image: build:1, secrets: {B: "{{ tokn }}"}`, "packages.a.secrets.B: "},
+		{"a file that is not there", `image: build:1, args: ["{% include 'nowhere.txt' %}"]`, "packages.a.args[0]: "},
+		{"what was released elsewhere", `image: build:1}, b: {image: build:1, build: [c]}, c: {released: {path: "{{ '/etc' }}"}`, `packages.c.released.path: "/etc" is not below the workspace`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, plans())
+			_, err := w.collect("group: g\npackages: {a: {"+c.job+"}}", map[bool][]string{true: {"b"}}[strings.Contains(c.job, " b: ")]...)
+			var invalid *work.InputError
+			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+	w := newWorld(t, plans())
+	_, err := w.collect("group: g\njob: {args: [\"{{ nope }}\"]}\npackages:\n  a: {image: build:1}\n  b: {}\n  c: {image: build:1, env: {X: \"{{ nix }}\"}}\n")
+	if err == nil || strings.Count(err.Error(), "\n") != 2 || strings.Count(err.Error(), "nope") != 1 {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestASecretOfACommandLineIsRefusedAtItsPlace(t *testing.T) {
+	w := newWorld(t, plans())
+	w.variable = []manifest.VariableFlag{{Name: "secret", Value: "trout"}}
+	_, err := w.collect(toolchain)
+	if err == nil || !strings.Contains(err.Error(), "packages.yaml:7:20: packages.glibc.secrets.TOKEN: is secret and reads --var secret") {
+		t.Errorf("the error is %v", err)
+	}
+	w.Public = []string{"secret"}
+	if c := w.collected(toolchain); !strings.Contains(string(c.Files["/variables"]), "trout") {
+		t.Error("what is no secret is not carried")
+	}
+}
+
+func TestSecretsAreWhatTheyWere(t *testing.T) {
+	w := newWorld(t, plans())
+	text := strings.Replace(toolchain, "Bearer {{ token }}", "{{ package.name }} {{ package.version }} {{ token }}", 1)
+	c := w.collected(text)
+	if err := w.Texts.KeepAll(c.Files); err != nil {
+		t.Fatal(err)
+	}
+	resolve := func() (map[string]string, error) {
+		return submission.Secrets(w.Inputs, w.Texts, c.Submit.Carries, w.recipe(c, 3))
+	}
+	w.write("vars.auto.yaml", strings.Replace(plans()["vars.auto.yaml"], "-O2", "-O3", 1)) // which is no secret
+	got, err := resolve()
+	if want := map[string]string{"TOKEN": "gcc 9.1 swordfish"}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("they are %v, %v", got, err)
+	}
+	w.write("vars.auto.yaml", strings.Replace(plans()["vars.auto.yaml"], "swordfish", "trout", 1))
+	if _, err := resolve(); err == nil || !strings.Contains(err.Error(), "it has another value") || strings.Contains(err.Error(), "trout") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestWhatCannotBeBuiltIsReportedAndTheRestIsBuilt(t *testing.T) {
+	for _, c := range []struct {
+		name, text, want string
+		prepare          func(w *world) error
+	}{
+		{"a source is missing", "sources: [gone]", "its sources: there is no gone in the workspace", nil},
+		{"a source is a pipe", "sources: [pipe]", "its sources: pipe is no file and no directory", func(w *world) error { return syscall.Mkfifo(filepath.Join(w.dir, "pipe"), 0o600) }},
+		{"a pipe is in a source", "sources: [d]", "its sources: d/pipe is no file, link or directory", func(w *world) error {
+			return errors.Join(os.Mkdir(filepath.Join(w.dir, "d"), 0o700), syscall.Mkfifo(filepath.Join(w.dir, "d/pipe"), 0o600))
+		}},
+		{"a source leads out of the workspace", "sources: [out]", "its sources: out cannot be read: path escapes", func(w *world) error { return os.Symlink("/etc", filepath.Join(w.dir, "out")) }},
+		{"a link leads out of the sources", "sources: [d]", `its sources: "d/passwd" is a link to "/etc/passwd"`, func(w *world) error {
+			return errors.Join(os.Mkdir(filepath.Join(w.dir, "d"), 0o700), os.Symlink("/etc/passwd", filepath.Join(w.dir, "d/passwd")))
+		}},
+		{"what was released is missing", "build: [lib]", "it needs what was released of lib: there is no lib in the workspace", nil},
+		{"what was released is a file", "build: [lib]", "it needs what was released of lib: lib is no directory", func(w *world) error { return os.WriteFile(filepath.Join(w.dir, "lib"), nil, 0o600) }},
+		{"an artifact is not here", "build: [old]", "it needs what was released of old: artifact sha256:00", nil},
+		{"it says so", "unbuildable: its plan is gone", "its plan is gone", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			if c.prepare != nil {
+				if err := c.prepare(w); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := w.collected("group: g\njob: {image: build:1}\npackages:\n  lib: {released: {path: lib}}\n  old: {released: {artifact: \"sha256:"+strings.Repeat("00", 32)+"\"}}\n  a: {"+c.text+"}\n  b: {build: [a]}\n  c: {}\n", "a", "c").Submit
+			if len(got.Jobs) != 1 || got.Jobs[0].Package != "c" || len(got.Unbuildable) != 2 {
+				t.Fatalf("jobs %v, unbuildable %v", got.Jobs, got.Unbuildable)
+			}
+			if u := got.Unbuildable[0]; u.Package != "a" || !strings.Contains(u.Cause, c.want) || got.Unbuildable[1].Needs != "a" {
+				t.Errorf("unbuildable are %+v", got.Unbuildable)
+			}
+			left, err := filepath.Glob(filepath.Join(w.dir, ".deployster/sources-*"))
+			if err != nil || len(left) > 0 {
+				t.Errorf("it leaves %v", left)
+			}
+		})
+	}
+}
+
+// Sources of one package are one artifact, whatever order they are in; a directory of our
+// own among them is left out.
+func TestSourcesAreKeptOnce(t *testing.T) {
+	w := newWorld(t, map[string]string{"a/x": "1", "a/.deployster/secret": "2", "b": "3"})
+	if err := os.Symlink("x", filepath.Join(w.dir, "a/link")); err != nil {
+		t.Fatal(err)
+	}
+	c := w.collected("group: g\njob: {image: build:1}\npackages: {p: {sources: [a, b]}, q: {sources: [b, a/x, a]}, r: {sources: [b]}}")
+	if len(c.Sources) != 2 || c.Sources[0].Files != 4 || !reflect.DeepEqual(c.Sources[0].Paths, []string{"a", "b"}) {
+		t.Errorf("kept is %+v", c.Sources)
+	}
+	if w.recipe(c, 1).Artifact != w.recipe(c, 2).Artifact || w.recipe(c, 1).Artifact == w.recipe(c, 3).Artifact {
+		t.Error("they differ")
+	}
+}
+
+func TestAnImageThatIsNotPinned(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Unpinned = true
+	text := "group: g\npackages: {a: {image: nosuch:1}, b: {image: build:1}}"
+	c := w.collected(text)
+	if r := w.recipe(c, 1); !strings.Contains(r.Image.Unpinned, "nosuch:1") || r.Image.ID != "" {
+		t.Errorf("it is %+v", r.Image)
+	}
+	w.Own = "another group"
+	again := w.collected(text)
+	if c.Submit.Jobs[0].Inputs == again.Submit.Jobs[0].Inputs || c.Submit.Jobs[1].Inputs != again.Submit.Jobs[1].Inputs {
+		t.Error("what is not pinned is the same in another group, or what is pinned is not")
+	}
+}
+
+func TestAListOfJobsIsCollected(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.collected("group: n\njobs:\n  - {name: b, needs: [a], image: build:1}\n  - {name: a, image: build:2, target: linux/amd64}\n").Submit
+	if len(c.Jobs) != 2 || c.Jobs[0].Package != "a" || !reflect.DeepEqual(c.Jobs[1].Uses, []record.Use{{Package: "a", Job: 1}}) || c.Converge != 0 || c.Jobs[0].Of != 0 {
+		t.Errorf("it is %+v", c)
+	}
+	if len(c.Places) != 1 {
+		t.Errorf("the places are %v", c.Places)
+	}
+}
+
+// Whatever a definition says, it is refused with what is wrong, or the machine takes it.
+func FuzzCollect(f *testing.F) {
+	f.Add(toolchain)
+	f.Add("group: n\njobs:\n  - {name: b, needs: [a], image: build:1}\n  - {name: a, image: build:2, target: linux/amd64}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		w := newWorld(t, plans())
+		got, err := w.collect(text)
+		if err != nil {
+			var invalid *work.InputError
+			if !errors.As(err, &invalid) {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		for i := range got.Submit.Jobs {
+			if r := w.recipe(got, i+1); r.Image.ID == "" {
+				t.Fatalf("job %d runs %+v", i+1, r)
+			}
+		}
+		if _, err := build.New("builds").Propose(got.Submit, time.Now()); err == nil && len(got.Submit.Jobs) == 0 {
+			t.Fatal("a group without jobs is taken")
+		}
+	})
+}
