@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/revision"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
 )
@@ -68,6 +69,10 @@ type Options struct {
 	// try fails. It may be nil.
 	Attach func(ctx context.Context, reference, hash string) error
 
+	// Over reports whether an attempt of a job is over, so that nobody waits for its container
+	// any more; see the function Over. It may be nil: what is left of such attempts stays.
+	Over func(ctx context.Context, job deploylog.Target, attempt int) (bool, error)
+
 	Now    func() time.Time
 	Logger *slog.Logger // may be nil
 }
@@ -92,7 +97,8 @@ type Jobs struct {
 	free func(dir string) (uint64, error) // bytes that can be written where a directory is
 
 	mu      sync.Mutex
-	results []result // of this process, the oldest first
+	results []result             // of this process, the oldest first
+	asked   map[string]time.Time // when workers were asked for containers that nobody waits for
 }
 
 var _ builds.Builder = (*Jobs)(nil)
@@ -146,6 +152,7 @@ func (j *Jobs) Build(ctx context.Context, t build.Task) build.Result {
 		if err := a.clear(ctx); err != nil {
 			return nil, err
 		}
+		a.removeStrays(ctx)
 		end, err := a.run(ctx)
 		if err != nil {
 			return nil, err

@@ -8,13 +8,14 @@ import (
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/control/submission"
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/session"
 )
 
 // newBuilder returns what does jobs on the engines of a pool, which knows workers as hosts.
-func newBuilder(a *app.App, o runOptions, log string, pool *work.EnginePool, host func(worker string) string) (*jobs.Jobs, error) {
+func newBuilder(a *app.App, o runOptions, log deploylog.Log, pool *work.EnginePool, host func(worker string) string) (*jobs.Jobs, error) {
 	policy, err := o.Engine.Policy()
 	if err != nil {
 		return nil, err
@@ -32,8 +33,8 @@ func newBuilder(a *app.App, o runOptions, log string, pool *work.EnginePool, hos
 		return nil, err
 	}
 	return jobs.New(jobs.Options{
-		Log: log, Workspace: a.Workspace, Artifacts: artifacts.In(kept), Pull: policy, Now: a.Now, Logger: app.Logger(a.Err),
-		Object: texts.Objects().Load, Provenance: made.keep, Attach: made.attach,
+		Log: log.ID(), Workspace: a.Workspace, Artifacts: artifacts.In(kept), Pull: policy, Now: a.Now, Logger: app.Logger(a.Err),
+		Object: texts.Objects().Load, Over: jobs.Over(log), Provenance: made.keep, Attach: made.attach,
 		Worker: func(ctx context.Context, name string) (jobs.Worker, error) {
 			on, err := pool.Answering(ctx, host(name))
 			if err != nil {

@@ -97,7 +97,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		if err != nil {
 			return err
 		}
-		builder, err := newBuilder(a, o, log.ID(), pool, at.host)
+		builder, err := newBuilder(a, o, log, pool, at.host)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,84 @@
+package jobs
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/runner/invoke"
+)
+
+// strayPeriod is how often a worker is asked at most for containers that nobody waits for.
+const strayPeriod = time.Minute
+
+// removeStrays removes the containers of attempts that are over: an engine that was gone for
+// a while had them, and the jobs were done elsewhere meanwhile.
+func (a *attempt) removeStrays(ctx context.Context) {
+	if a.Over == nil || !a.isDue(a.task.Worker) {
+		return
+	}
+	all, err := a.worker.Engine.Containers(ctx, map[string]string{invoke.LabelLog: a.Log, invoke.LabelKind: KindJob})
+	for _, c := range all {
+		var stray bool
+		if stray, err = a.isStray(ctx, c); err == nil && stray {
+			err = a.worker.Engine.Remove(ctx, c.ID)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		a.Logger.WarnContext(ctx, "containers of jobs that are over may be left behind", "worker", a.task.Worker, "error", err)
+	}
+}
+
+// isDue reports whether a worker is to be asked again, and notes that it is.
+func (j *Jobs) isDue(worker string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if at, asked := j.asked[worker]; asked && time.Since(at) < strayPeriod {
+		return false
+	}
+	if j.asked == nil {
+		j.asked = map[string]time.Time{}
+	}
+	j.asked[worker] = time.Now()
+	return true
+}
+
+// isStray reports whether a container is of an attempt that is over. What does not say of
+// which it is is not ours.
+func (a *attempt) isStray(ctx context.Context, c engine.Container) (bool, error) {
+	i := strings.LastIndexByte(c.Labels[LabelJob], '/')
+	if i < 1 {
+		return false, nil
+	}
+	job, wrong := strconv.Atoi(c.Labels[LabelJob][i+1:])
+	attempt, bad := strconv.Atoi(c.Labels[invoke.LabelAttempt])
+	if wrong != nil || bad != nil {
+		return false, nil
+	}
+	return a.Over(ctx, record.Job(c.Labels[LabelJob][:i], job), attempt)
+}
+
+// Over returns what finds out from a log whether an attempt of a job is over.
+func Over(log deploylog.Log) func(ctx context.Context, job deploylog.Target, attempt int) (bool, error) {
+	return func(ctx context.Context, job deploylog.Target, attempt int) (bool, error) {
+		for e, err := range log.Read(ctx, deploylog.Filter{Target: job}) {
+			if err != nil {
+				return false, err
+			}
+			switch e.Name {
+			case record.JobFinished, record.JobFailed, record.JobLost, record.JobCanceled:
+				if e.Attempt >= attempt {
+					return true, nil
+				}
+			}
+		}
+		return false, nil
+	}
+}
