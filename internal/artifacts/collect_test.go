@@ -130,6 +130,28 @@ func TestADirectoryIsKeptAndUnpackedAgain(t *testing.T) {
 	wantNothingHalf(t, dir)
 }
 
+// Other versions of Go must write the same.
+func TestTheDigestOfUnusualNamesStays(t *testing.T) {
+	s, _ := newStore(t)
+	long := strings.Repeat("long name ", 20)
+	a := collect(t, s, write(t, map[string]string{"é/" + long + "!": "1", "é/l": "-> " + long, long + "/" + long + "/x": "2", "l": "-> é/l", "~": "3"}))
+	if want := "sha256:881410a497afc7743fcab0ce5f825dc9506f74c559a500c2c69a4bd62d7fa381"; a.Digest != want {
+		t.Errorf("its digest is %s, want %s", a.Digest, want)
+	}
+	if _, err := s.Directory(t.Context(), a.Digest); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAStoreMayBeALink(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "artifacts")
+	must(t, os.Symlink(t.TempDir(), dir))
+	s := artifacts.In(dir)
+	digest, _ := unpacked(t, s, toolchain)
+	must(t, s.Verify(t.Context(), digest))
+	must(t, s.Remove(t.Context(), digest))
+}
+
 func wantNothingHalf(t *testing.T, dir string) {
 	t.Helper()
 	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {

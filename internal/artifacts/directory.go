@@ -170,9 +170,17 @@ func (s *Store) checkBlob(ctx context.Context, layer v1.Descriptor) error {
 // checkCopy reads all of an unpacked copy.
 func (s *Store) checkCopy(ctx context.Context, digest string, layer v1.Descriptor) error {
 	files := filepath.Join(s.copyOf(digest), filesName)
+	before, err := os.Lstat(s.copyOf(digest))
+	if err != nil {
+		return unread("the unpacked copy", err)
+	}
 	a, _, err := pack(ctx, files, maxCopy, true, &bounded{layer.Size})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	after, gone := os.Lstat(s.copyOf(digest))
+	if right := err == nil && a.Digest == digest; !right && (gone != nil || stateOf(before) != stateOf(after)) {
+		return fmt.Errorf("the unpacked copy %w: it was removed while it was read", ErrMissing)
 	}
 	refused := new(RefusedError)
 	switch {

@@ -41,7 +41,7 @@ func (s *Store) fingerprint(files string, layer v1.Descriptor) (print string, la
 	}
 	info, err := os.Lstat(s.blob(layer.Digest.String()))
 	if err != nil {
-		return "", 0, err
+		return "", 0, unread("its layer", err)
 	}
 	write("", info)
 	err = filepath.WalkDir(files, func(path string, e fs.DirEntry, err error) error {
@@ -56,7 +56,7 @@ func (s *Store) fingerprint(files string, layer v1.Descriptor) (print string, la
 		return nil
 	})
 	if err != nil {
-		return "", 0, err
+		return "", 0, unread("the unpacked copy", err)
 	}
 	_ = w.Flush() // a hash takes everything
 	return startOfMachine() + " " + hex.EncodeToString(sum.Sum(nil)) + "\n", last, nil

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,4 +101,48 @@ func TestAnArtifactIsRemoved(t *testing.T) {
 			t.Errorf("%q: %v", digest, err)
 		}
 	}
+}
+
+// What is removed at once with being stored and unpacked is there whole, or not at all.
+func TestPruningBesideEverythingElse(t *testing.T) {
+	s, store := newStore(t)
+	dirs := []string{write(t, toolchain), write(t, map[string]string{"a": "1"}), write(t, map[string]string{"b/c": "2"})}
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			s := artifacts.In(store)
+			for range 15 {
+				a, err := s.Collect(t.Context(), dirs[i%len(dirs)], artifacts.Limits{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				files, err := s.Directory(t.Context(), a.Digest)
+				if err != nil && !errors.Is(err, artifacts.ErrMissing) || err == nil && files == "" {
+					t.Errorf("unpacked: %q, %v", files, err)
+				}
+				if err := s.Verify(t.Context(), a.Digest); err != nil && !errors.Is(err, artifacts.ErrMissing) {
+					t.Errorf("verified: %v", err)
+				}
+			}
+		})
+	}
+	for range 2 {
+		all.Go(func() {
+			for range 40 {
+				if _, err := artifacts.In(store).Prune(t.Context(), time.Now().Add(time.Hour), func(string) bool { return false }, false); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, dir := range dirs {
+		a := collect(t, s, dir)
+		if _, err := s.Directory(t.Context(), a.Digest); err != nil {
+			t.Error(err)
+		}
+		must(t, s.Verify(t.Context(), a.Digest))
+	}
+	wantNothingHalf(t, store)
 }

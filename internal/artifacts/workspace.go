@@ -107,7 +107,7 @@ func sizeOf(dir string) (size int64) {
 // locked does something while nothing is removed from the store, or nobody else does anything
 // to what it holds. It must be quick: others wait.
 func (s *Store) locked(ctx context.Context, how int, do func() error) error {
-	held, err := acquire(ctx, s.dir, how)
+	held, err := acquire(ctx, filepath.Dir(s.blobs()), how) // the directory of the store may be a link
 	if err != nil {
 		return err
 	}
