@@ -20,7 +20,7 @@ func (s *State) Ended(t Task, r Result, _ time.Time) []deploylog.Event {
 		return nil
 	}
 	i := int32(t.Job - 1)
-	if slices.ContainsFunc(s.tries, func(t tried) bool { return t.g == g && t.job == i && t.state.InFlight() }) {
+	if g.jobs[i].asked {
 		s.takeBack(0) // what was returned before was not recorded
 	}
 	if j := &g.jobs[i]; !j.state.InFlight() || int(j.attempt) != t.Attempt {

@@ -1,8 +1,6 @@
 package build
 
 import (
-	"encoding/json"
-
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -27,7 +25,7 @@ func (g *group) jobEvent(i int32, name string, attempt int, data any) deploylog.
 }
 
 func newEvent(id string, target deploylog.Target, name string, attempt int, data any) deploylog.Event {
-	text, err := json.Marshal(data)
+	text, err := record.Encode(data)
 	if err != nil {
 		text = nil // which it never is: the data of events are texts and numbers
 	}

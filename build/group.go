@@ -58,6 +58,7 @@ type queue struct {
 type job struct {
 	state    transition.Job
 	resting  bool  // it was lost, and is not dispatched yet
+	asked    bool  // it has ended, and that is not applied
 	reused   bool  // its artifact was there already
 	attempt  int32 // the last
 	lost     int32 // how often, since it was queued

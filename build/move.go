@@ -102,6 +102,9 @@ type tried struct {
 // results are those of all of them together.
 func (s *State) try(g *group, i int32, to transition.Job) {
 	s.tries = append(s.tries, tried{g: g, job: i, state: g.jobs[i].state, then: to})
+	if g.jobs[i].state.InFlight() {
+		g.jobs[i].asked = true
+	}
 	g.move(i, to)
 }
 
@@ -121,6 +124,9 @@ func (s *State) takeBack(n int) {
 			continue
 		}
 		t.g.move(t.job, t.state)
+		if t.state.InFlight() {
+			t.g.jobs[t.job].asked = false
+		}
 	}
 }
 

@@ -2,9 +2,8 @@ package build
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
-	"hash"
 	"slices"
 
 	"github.com/deployster-go/deployster/build/record"
@@ -30,7 +29,9 @@ func (s *State) finished(g *group, i int32, data *record.Finished, seq int64) {
 			return
 		}
 	} else {
-		delete(s.spoiled, data.Artifact)
+		if len(s.spoiled) > 0 {
+			delete(s.spoiled, data.Artifact)
+		}
 		if data.Took > 0 {
 			of := s.took[g.name]
 			if of == nil {
@@ -65,12 +66,12 @@ func (s *State) reuse(g *group, inputs string) *Built {
 // inputs is the hash of all that goes into a job.
 func (g *group) inputs(i int32) string {
 	spec := &g.specs[i]
-	h := sha256.New()
-	write(h, spec.Inputs)
+	var room [1 << 10]byte
+	text := add(room[:0], spec.Inputs)
 	for k := range spec.Uses {
-		write(h, spec.Uses[k].Package, g.identOf(&spec.Uses[k]))
+		text = add(add(text, spec.Uses[k].Package), g.identOf(&spec.Uses[k]))
 	}
-	return sum(h)
+	return sum(text)
 }
 
 // identOf is a text that two have in common that are the same artifacts: what a use names,
@@ -92,24 +93,26 @@ func (g *group) ident(i int32) string {
 	if !slices.ContainsFunc(uses, func(u record.Use) bool { return u.Run }) {
 		return j.ident
 	}
-	h := sha256.New()
-	write(h, j.artifact)
+	text := add(nil, j.artifact)
 	for k := range uses {
 		if uses[k].Run {
-			write(h, uses[k].Package, g.identOf(&uses[k]))
+			text = add(add(text, uses[k].Package), g.identOf(&uses[k]))
 		}
 	}
-	j.ident = sum(h)
+	j.ident = sum(text)
 	return j.ident
 }
 
-// write hashes texts so that others never give the same.
-func write(h hash.Hash, texts ...string) {
-	for _, text := range texts {
-		quoted, _ := json.Marshal(text)
-		h.Write(quoted)
-		h.Write([]byte{'\n'})
-	}
+// add adds a text with its length, so that others never give the same.
+func add(to []byte, text string) []byte {
+	to = binary.AppendUvarint(to, uint64(len(text)))
+	return append(to, text...)
 }
 
-func sum(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
+// sum is a hash, written as digests are.
+func sum(text []byte) string {
+	const kind = "sha256:"
+	hash := sha256.Sum256(text)
+	var room [len(kind) + 2*sha256.Size]byte
+	return string(hex.AppendEncode(append(room[:0], kind...), hash[:]))
+}

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -172,18 +171,8 @@ type Retried struct {
 	FailedOnly bool   `json:"failed_only,omitempty"`
 }
 
-// Decode reads the data of an event. Fields that are not known are ignored, and data that
-// is not what it should be is none: history is never refused.
-func Decode[T any](e deploylog.Event) (data T) {
-	var read T
-	if json.Unmarshal(e.Data, &read) == nil {
-		data = read
-	}
-	return data
-}
-
 // New returns an event of a group or a job.
 func New(id string, target deploylog.Target, name string, attempt int, data any) (deploylog.Event, error) {
-	text, err := json.Marshal(data)
+	text, err := Encode(data)
 	return deploylog.Event{Deployment: id, Target: target, Name: name, Attempt: attempt, Data: text}, err
 }

@@ -13,14 +13,15 @@ type Numbers []int
 const maxNumber = 1_000_000
 
 // MarshalText implements encoding.TextMarshaler.
-func (n Numbers) MarshalText() ([]byte, error) {
-	var out []byte
+func (n Numbers) MarshalText() ([]byte, error) { return n.append(nil), nil }
+
+func (n Numbers) append(out []byte) []byte {
 	for i := 0; i < len(n); {
 		last := i
 		for last+1 < len(n) && n[last+1] == n[last]+1 {
 			last++
 		}
-		if len(out) > 0 {
+		if i > 0 {
 			out = append(out, ',')
 		}
 		out = strconv.AppendInt(out, int64(n[i]), 10)
@@ -29,7 +30,7 @@ func (n Numbers) MarshalText() ([]byte, error) {
 		}
 		i = last + 1
 	}
-	return out, nil
+	return out
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler. It fails unless the numbers ascend

@@ -1,0 +1,181 @@
+package build_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// fleet is a log that nobody keeps, and workers with so many slots.
+type fleet struct {
+	state *build.State
+	seq   int64
+	slots int
+	doing []build.Task
+}
+
+func newFleet(slots int) *fleet { return &fleet{state: build.New(record.Entity), slots: slots} }
+
+// Worker implements build.Can.
+func (f *fleet) Worker(record.Place) string {
+	if len(f.doing) < f.slots {
+		return "worker"
+	}
+	return ""
+}
+
+// Resume implements build.Can.
+func (f *fleet) Resume(build.Task) bool { return false }
+
+func (f *fleet) append(events []deploylog.Event) {
+	for _, e := range events {
+		f.seq++
+		e.Seq, e.CreatedAt = f.seq, start
+		f.state.Apply(e)
+	}
+}
+
+func (f *fleet) do(c build.Command) {
+	events, err := f.state.Propose(c, start)
+	if err != nil {
+		panic(err)
+	}
+	f.append(events)
+}
+
+// begin dispatches what there is room for, which may be after a group has started.
+func (f *fleet) begin() {
+	for {
+		var steps []build.Step
+		dispatched := false
+		for step := range f.state.Decide(start, f) {
+			steps = append(steps, step)
+			if step.Kind == build.Dispatch {
+				f.doing, dispatched = append(f.doing, step.Task), true
+			}
+			if len(f.doing) == f.slots {
+				break
+			}
+		}
+		for _, step := range steps {
+			f.append(step.Events)
+		}
+		if len(steps) == 0 || dispatched {
+			return
+		}
+	}
+}
+
+// end ends all that is being done, in parts that are recorded at once.
+func (f *fleet) end(atOnce int) (ended int) {
+	for len(f.doing) > 0 {
+		n := min(atOnce, len(f.doing))
+		var events []deploylog.Event
+		for _, t := range f.doing[:n] {
+			result := build.Result{Finished: &record.Finished{Artifact: t.Inputs, Took: time.Minute, Size: 1 << 20, Files: 10, Engine: "oci", Log: "log"}}
+			events = append(events, f.state.Ended(t, result, start)...)
+		}
+		f.append(events)
+		f.doing = f.doing[n:]
+		ended += n
+	}
+	return ended
+}
+
+// large is a group of so many jobs, each of which but the first needs three of the hundreds
+// before it.
+func large(jobs int) build.Submit {
+	random := rand.New(rand.NewPCG(1, uint64(jobs)))
+	specs := make([]record.JobSpec, jobs)
+	for i := range specs {
+		for range min(i, 3) {
+			specs[i].Uses = append(specs[i].Uses, record.Use{Package: "p", Job: max(1, i-random.IntN(2000))})
+		}
+	}
+	return group("large", specs...)
+}
+
+// processor is how long the processor has worked for this process: other processes do not
+// count.
+func processor() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		panic(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// sizes measures what a job costs in groups of two sizes: that must not depend on how many
+// there are. spent is the time of the processor that jobs took.
+func sizes(b *testing.B, few, many int, run func(jobs int) (spent time.Duration)) {
+	first := 0.0
+	for _, jobs := range []int{few, many} {
+		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {
+			done, spent := 0, time.Duration(0)
+			for b.Loop() {
+				for range many / jobs {
+					spent += run(jobs)
+					done += jobs
+				}
+			}
+			each := float64(spent.Nanoseconds()) / float64(done)
+			if first == 0 {
+				first = each
+			}
+			b.ReportMetric(1e9/each, "jobs/s")
+			b.ReportMetric(each, "ns/job")
+			b.ReportMetric(each*float64(jobs)/1e6, "ms/group")
+			b.ReportMetric(each/first, fmt.Sprintf("x-of-%d", few))
+		})
+	}
+}
+
+// BenchmarkDispatch measures a job from the decision to dispatch it until its end is applied,
+// with all events written and read.
+func BenchmarkDispatch(b *testing.B) {
+	sizes(b, 1_000, 100_000, func(jobs int) time.Duration {
+		c := large(jobs)
+		c.NoReuse = true
+		f := newFleet(1000)
+		f.do(c)
+		before := processor()
+		for f.begin(); len(f.doing) > 0; f.begin() {
+			f.end(1000)
+		}
+		return processor() - before
+	})
+}
+
+// BenchmarkUnlock measures the end of a job that all others of its group need.
+func BenchmarkUnlock(b *testing.B) {
+	sizes(b, 1_000, 10_000, func(jobs int) time.Duration {
+		specs := make([]record.JobSpec, jobs+1)
+		for i := range jobs {
+			specs[i+1] = spec(1)
+		}
+		f := newFleet(1)
+		f.do(group("wide", specs...))
+		f.begin()
+		before := processor()
+		f.end(1)
+		return processor() - before
+	})
+}
+
+// BenchmarkCancel measures the cancel of a group of which jobs run and many wait.
+func BenchmarkCancel(b *testing.B) {
+	sizes(b, 1_000, 100_000, func(jobs int) time.Duration {
+		f := newFleet(100)
+		f.do(large(jobs))
+		f.begin()
+		before := processor()
+		f.do(build.Cancel{Group: "large-1"})
+		return processor() - before
+	})
+}
