@@ -30,6 +30,7 @@ const (
 	NoController       Code = "no-controller"
 	SilentController   Code = "controller-silent" // it holds the environment and does nothing
 	ForeignInventory   Code = "other-inventory"   // nobody is at work with the one that it is bound to
+	HostsLeftOut       Code = "hosts-left-out"    // to other environments
 	IsStuck            Code = "stuck"
 	FailedInBake       Code = "bake-failed"
 )

@@ -102,9 +102,17 @@ type Report struct {
 	Deadline    time.Time        `json:"progress_deadline,omitzero"` // of a running deployment
 	Exceptions  []string         `json:"exceptions,omitempty"`       // hosts that are not as they should be, of a deployment that has finished; they are tried again
 	Baking      bool             `json:"baking,omitempty"`           // what dies still counts for the deployment, which has finished
+	LeftOut     *LeftOut         `json:"left_out,omitempty"`         // at present, by the inventory here
 	Healthy     int              `json:"healthy"`                    // hosts with a healthy task of any revision
 	Minimum     int              `json:"minimum"`                    // that must stay healthy
 	Hosts       []HostRow        `json:"hosts"`                      // by name; without those that neither have a task nor should have one
+}
+
+// LeftOut is which of the hosts that the query selects are left to other environments, which
+// make there what this one would make, too.
+type LeftOut struct {
+	Hosts []string `json:"hosts"`
+	Cause string   `json:"cause"`
 }
 
 // PauseInfo is who has paused an environment, and why.

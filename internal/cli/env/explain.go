@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
@@ -48,6 +49,11 @@ func Explain(ctx context.Context, a *app.App, t deploylog.Target, inventory stri
 		reasons, err := e.Explain(t, work.NewHosts(inventory).Identity(), at == 0)
 		if err != nil {
 			return err
+		}
+		if name, _ := record.NameOf(t); at == 0 && t == record.Target(name) {
+			if left := leftOut(a, e, name, inventory); left != nil {
+				reasons = append(reasons, reason.Reason{Target: string(t), Code: reason.HostsLeftOut, Message: left.Cause, Change: freed})
+			}
 		}
 		alike := query.AlikeTasks(reasons, a.All)
 		return a.Show(map[string]any{"target": t, "event": e.Head(), "reasons": alike},

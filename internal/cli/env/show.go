@@ -81,11 +81,17 @@ func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) 
 			}
 			for i := range reports {
 				reports[i].Baking = reports[i].Baking && (q.At > 0 || a.Now().Before(reports[i].Deployment.BakeUntil))
+				if here != nil {
+					reports[i].LeftOut = leftOut(a, e, reports[i].Environment, q.Inventory)
+				}
 			}
 			err = a.Show(map[string]any{"environments": reports}, func() error {
 				return a.Sections("no environments", len(reports), func(i int) error {
 					if err := view.Environment(a.Out, reports[i], q.Hosts || a.All, a.PlanOptions(a.Out)); err != nil || here == nil {
 						return err
+					}
+					if left := reports[i].LeftOut; left != nil {
+						return a.Printf("%s\n  → %s\n", view.Clean(left.Cause), freed)
 					}
 					if why := e.Elsewhere(reports[i].Environment, here.Identity()); why != nil {
 						return a.Printf("%s\n  → %s\n", view.Clean(why.Message), view.Clean(why.Change))

@@ -1,0 +1,41 @@
+package env
+
+import (
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/query"
+)
+
+// freed is what would end that hosts are left out.
+const freed = "the tasks of the other environment there being terminated, or an instance_group.query that does not select them"
+
+// leftOut is which hosts that the query of an environment selects here are left to other ones;
+// nil is none, or that it is not known without its inventory.
+func leftOut(a *app.App, e *query.Environments, name, inventory string) *report.LeftOut {
+	here, wanted := work.NewHosts(inventory), ""
+	identity := here.Identity()
+	err := e.Ask(name, func(s *environment.State) error {
+		if s.OtherThan(identity) == nil {
+			wanted = s.Query()
+		}
+		return nil
+	})
+	if err != nil || wanted == "" {
+		return nil
+	}
+	hosts, err := here.Selected(wanted)
+	if err != nil {
+		return nil
+	}
+	if things, err := session.Things(a, session.WorkerFlags{Inventory: inventory}, nil); err == nil {
+		e.Identify(things)
+	}
+	left, why := e.LeftOut(name, hosts)
+	if why == nil {
+		return nil
+	}
+	return &report.LeftOut{Hosts: left, Cause: why.Error()}
+}
