@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -15,12 +17,14 @@ import (
 // strayPeriod is how often a worker is asked at most for containers that nobody waits for.
 const strayPeriod = time.Minute
 
-// removeStrays removes the containers of attempts that are over: an engine that was gone for
-// a while had them, and the jobs were done elsewhere meanwhile.
+// removeStrays removes what is left of attempts that are over: files of a process that was
+// killed right after what came of them was recorded, and containers of an engine that was gone
+// for a while, whose jobs were done elsewhere meanwhile.
 func (a *attempt) removeStrays(ctx context.Context) {
 	if a.Over == nil || !a.isDue(a.task.Worker) {
 		return
 	}
+	a.removeStrayFiles(ctx)
 	all, err := a.worker.Engine.Containers(ctx, map[string]string{invoke.LabelLog: a.Log, invoke.LabelKind: KindJob})
 	for _, c := range all {
 		var stray bool
@@ -34,6 +38,34 @@ func (a *attempt) removeStrays(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		a.Logger.WarnContext(ctx, "containers of jobs that are over may be left behind", "worker", a.task.Worker, "error", err)
 	}
+}
+
+// removeStrayFiles removes the directories and the results of attempts that are over.
+func (a *attempt) removeStrayFiles(ctx context.Context) {
+	work := filepath.Dir(a.dir)
+	entries, _ := os.ReadDir(work) // at worst they stay
+	for _, e := range entries {
+		target, attempt, ours := attemptOf(e.Name())
+		if !ours {
+			continue
+		}
+		if over, err := a.Over(ctx, target, attempt); err == nil && over {
+			_ = remove(filepath.Join(work, e.Name()))
+		}
+	}
+}
+
+// attemptOf is the attempt whose directory or result has a name; see workDir.
+func attemptOf(name string) (job deploylog.Target, attempt int, ours bool) {
+	name = strings.TrimSuffix(name, resultSuffix)
+	i := strings.LastIndexByte(name, '~')
+	number, attempts, found := strings.Cut(name[i+1:], ".")
+	n, wrong := strconv.Atoi(number)
+	attempt, bad := strconv.Atoi(attempts)
+	if i < 1 || !found || wrong != nil || bad != nil {
+		return "", 0, false
+	}
+	return record.Job(strings.ReplaceAll(name[:i], "~", "/"), n), attempt, true
 }
 
 // isDue reports whether a worker is to be asked again, and notes that it is.

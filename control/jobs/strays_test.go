@@ -2,7 +2,9 @@ package jobs_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +50,15 @@ func TestContainersThatNobodyWaitsForAreRemoved(t *testing.T) {
 		left := func(job, attempt string) {
 			fake.Leave(map[string]string{"deployster.log": w.options.Log, "deployster.kind": "job", "deployster.job": job, "deployster.attempt": attempt})
 		}
+		work := filepath.Join(w.dir, ".deployster", "builds", "work")
+		if err := os.MkdirAll(work, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"core~base-7~1.1.result", "core~base-7~2.1", "core~base-7~2.2.result", "notes", "~1.1", "a~x.1"} {
+			if err := os.WriteFile(filepath.Join(work, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 		left("core/base-7/1", "1")
 		left("core/base-7/2", "1")
 		left("core/base-7/2", "2")
@@ -77,6 +88,13 @@ func TestContainersThatNobodyWaitsForAreRemoved(t *testing.T) {
 		<-time.After(time.Minute)
 		if got := build(22); len(got) != 4 {
 			t.Errorf("after a while is left %q", got)
+		}
+		w.jobs.Close()
+		if got := w.left(); !slices.Equal(got, []string{"a~x.1", "core~base-7~2.2.result", "notes", "~1.1"}) {
+			t.Errorf("files that are left are %q", got)
+		}
+		if err := os.RemoveAll(work); err != nil {
+			t.Error(err)
 		}
 		all, _ := fake.Containers(t.Context(), nil)
 		for _, c := range all {
