@@ -1,6 +1,8 @@
 package definition_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/deployster-go/deployster/build/definition"
@@ -73,4 +75,23 @@ func agrees(t *testing.T, name string, cases map[string]bool) {
 		_, err := definition.Parse("p.yaml", []byte(file))
 		return err
 	})
+}
+
+// Every example is what its schema says, and can be read.
+func TestExamplesAreWhatTheSchemasSay(t *testing.T) {
+	for _, name := range []string{"packages", "jobs"} {
+		paths, err := filepath.Glob("../../examples/*/" + name + ".yaml")
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("there are no examples of %s: %v", name, err)
+		}
+		cases := map[string]bool{}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cases[string(text)] = true
+		}
+		agrees(t, name, cases)
+	}
 }

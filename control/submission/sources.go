@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/build/plan"
@@ -184,7 +185,8 @@ func (s *collecting) collect(copying func(*copier) error, from *os.Root) (a arti
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return a, err
 	}
-	dir, err := os.MkdirTemp(state, "sources-")
+	s.removeOrphans(state)
+	dir, err := os.MkdirTemp(state, copyPrefix)
 	if err != nil {
 		return a, err
 	}
@@ -198,6 +200,24 @@ func (s *collecting) collect(copying func(*copier) error, from *os.Root) (a arti
 		err = &faultError{refused}
 	}
 	return a, err
+}
+
+// copyPrefix begins the names of the directories that files are copied to.
+const copyPrefix = "sources-"
+
+// removeOrphans removes the copies of processes that were killed: none takes as long as a day.
+// What cannot be removed is left to the next one.
+func (s *collecting) removeOrphans(state string) {
+	if s.cleaned {
+		return
+	}
+	s.cleaned = true
+	left, _ := filepath.Glob(filepath.Join(state, copyPrefix+"*"))
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && s.Inputs.Now().Sub(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }
 
 // copier copies files of the workspace.

@@ -151,6 +151,7 @@ type collecting struct {
 	places   []*place          // of jobs
 	released map[string]string // digests of what was released, by package
 	blamed   bool              // a package turned out to be unbuildable
+	cleaned  bool              // what killed processes left was removed
 }
 
 // job is what the build of a package runs.

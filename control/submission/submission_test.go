@@ -299,6 +299,21 @@ func TestSourcesAreKeptOnce(t *testing.T) {
 	}
 }
 
+// A submission that was killed leaves a copy of sources, which a later one removes; that of
+// one that is at work is left.
+func TestWhatAKilledSubmissionLeftIsRemoved(t *testing.T) {
+	w := newWorld(t, map[string]string{"a/x": "1", ".deployster/sources-1/x": "old", ".deployster/sources-2/x": "new"})
+	old, then := filepath.Join(w.dir, ".deployster/sources-1"), time.Now().Add(-25*time.Hour)
+	if err := os.Chtimes(old, then, then); err != nil {
+		t.Fatal(err)
+	}
+	w.collected("group: g\npackages: {p: {image: build:1, sources: [a]}}")
+	left, err := filepath.Glob(filepath.Join(w.dir, ".deployster/sources-*"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "sources-2" {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
 func TestAnImageThatIsNotPinned(t *testing.T) {
 	w := newWorld(t, nil)
 	w.Unpinned = true
