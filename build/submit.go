@@ -68,7 +68,7 @@ func (c Submit) check() error {
 	case c.Name == "" || len(c.Name) > maxName || strings.HasPrefix(c.Name, "/") || strings.HasSuffix(c.Name, "/"):
 		return refuse("its name must have 1 to %d bytes, and neither begin nor end with a slash", maxName)
 	case len(c.Jobs) == 0 && len(c.Unbuildable) > 0:
-		return refusal.New(NothingToBuild, "submitting build group %s: none of its %s can be built; the first, %.100s: %.500s", c.Name, phrase.Count(len(c.Unbuildable), "package"), c.Unbuildable[0].Package, c.Unbuildable[0].Cause)
+		return refusal.New(NothingToBuild, "submitting build group %s: none of what it would build can be built (%s); the first, %.100s: %.500s", c.Name, phrase.Count(len(c.Unbuildable), "package"), c.Unbuildable[0].Package, c.Unbuildable[0].Cause)
 	case len(c.Jobs) == 0:
 		return refusal.New(NothingToBuild, "submitting build group %s: it has no jobs", c.Name)
 	case len(c.Jobs) > maxJobs:

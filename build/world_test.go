@@ -127,7 +127,11 @@ func (w *world) does() string {
 	return strings.Join(all, " ")
 }
 
-type deploylogEvent = deploylog.Event
+// As tests name them that need nothing else of the package.
+type (
+	deploylogEvent  = deploylog.Event
+	deploylogTarget = deploylog.Target
+)
 
 // event is one as somebody else may have recorded it.
 func event(target deploylog.Target, name string, data any) deploylog.Event {
