@@ -64,6 +64,9 @@ sed '1,/^\r*$/d' <&3
 
 func (p *program) image() string { return "deployster-example-" + p.stack }
 
+// compiler is the image that packages are built in.
+func (p *program) compiler() string { return p.image() + "-compiler" }
+
 // clean removes what the commands made. What they did not make is not there.
 func (p *program) clean(t *testing.T) {
 	docker := func(args ...string) string {
@@ -74,6 +77,7 @@ func (p *program) clean(t *testing.T) {
 	docker("network", "rm", p.stack+"-net")
 	docker("volume", "rm", p.stack+"-data")
 	docker("image", "rm", p.image())
+	docker("image", "rm", p.compiler())
 	// The images of the types that ship are known by the program they hold.
 	for _, image := range strings.Fields(docker("image", "ls", "--quiet", "--filter", "label=deployster.type")) {
 		dir := t.TempDir()
@@ -211,6 +215,9 @@ func (s *session) place(t *testing.T, at, comment string, unordered *bool) bool 
 // no more than the examples.
 const checkout = "deployster"
 
+// toolchain is the place of packages that are built.
+const toolchain = "examples/toolchain"
+
 // copy makes a place.
 func (s *session) copy(t *testing.T, documented string) string {
 	t.Helper()
@@ -223,6 +230,10 @@ func (s *session) copy(t *testing.T, documented string) string {
 		to, from, web = filepath.Join(dir, "examples"), "../examples", filepath.Join(dir, "examples/web")
 	case "examples/web":
 		web = dir
+	case toolchain:
+		if err := os.WriteFile(filepath.Join(dir, "vars.zz-test.auto.yaml"), []byte("image: "+s.compiler()+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		t.Fatal(err)
@@ -246,7 +257,10 @@ func (s *session) execute(text string) string {
 		}
 		return ""
 	}
-	if text == "./build" {
+	switch {
+	case text == "./build" && s.dir == s.places[toolchain]:
+		text += " " + s.compiler()
+	case text == "./build":
 		text += " " + s.image()
 	}
 	for _, part := range []string{"front", "store", "net", "data"} {
@@ -268,7 +282,7 @@ func (s *session) documented(out string) []string {
 		name := filepath.Base(shown)
 		out = strings.ReplaceAll(out, dir, "/home/you/"+name)
 	}
-	out = strings.NewReplacer(s.image(), "deployster-example-web", s.stack, "web", s.port, "8080", s.home, "/home/you").Replace(out)
+	out = strings.NewReplacer(s.compiler(), "deployster-example-compiler", s.image(), "deployster-example-web", s.stack, "web", s.port, "8080", s.home, "/home/you").Replace(out)
 	out = strings.TrimRight(out, "\n")
 	if out == "" {
 		return nil

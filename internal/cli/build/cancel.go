@@ -143,7 +143,10 @@ func runRetry(ctx context.Context, a *app.App, o retryOptions) error {
 			return err
 		}
 		t := groups.TallyOf(g)
-		done := fmt.Sprintf("build group %s is queued again: %s to be built, beside %d that were", id, areJobs(t.Waiting), t.Built)
+		done := fmt.Sprintf("build group %s is queued again: %s to be built", id, areJobs(t.Waiting))
+		if t.Built > 0 {
+			done += ", beside " + phrase.Count(t.Built, "job") + " built before"
+		}
 		defer noticeIdle(a, b)
 		return a.Recorded(map[string]any{"group": g.ID, "state": g.State, "counts": g.Counts}, events, done, "")
 	})

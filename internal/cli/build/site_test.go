@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,9 @@ import (
 )
 
 var update = flag.Bool("update", false, "write what commands print into testdata")
+
+// hash is what identifies all that goes into a job.
+var hash = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
 // site is a workspace with a log in which build groups are worked off by hand.
 type site struct {
@@ -118,7 +122,8 @@ func (s *site) shows(args ...string) {
 	if code != 0 {
 		text += fmt.Sprintf("exit code %d\n", code)
 	}
-	s.story.WriteString(strings.NewReplacer(app.Whoami(), "ann@ci", s.dir, "DIRECTORY").Replace(text) + "\n")
+	text = hash.ReplaceAllString(strings.NewReplacer(app.Whoami(), "ann@ci", s.dir, "DIRECTORY").Replace(text), "HASH")
+	s.story.WriteString(text + "\n")
 }
 
 // told checks that the story is the one that is kept under a name.

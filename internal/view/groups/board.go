@@ -162,7 +162,7 @@ func (b *Board) head(g query.BuildStatus, now time.Time) string {
 	if took := Took(g.Summary, now); took != "" {
 		text += "  " + took
 	}
-	if f := g.Forecast; f != nil && Expected(*f) != "" && f.Measured > 0 {
+	if f := g.Forecast; f != nil && Expected(*f) != "" && f.Measured > 0 && f.End.Sub(now) >= time.Second {
 		text += style.Dim("  expected to end in " + phrase.Took(f.End.Sub(now)))
 	}
 	return text

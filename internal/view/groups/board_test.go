@@ -25,14 +25,14 @@ func TestABoardShowsWhatRuns(t *testing.T) {
 			Width: func() int { return width }, Height: func() int { return height }, Now: time.Now, Tick: tick,
 			Source: func() ([]query.BuildStatus, int) {
 				asked++
-				time.Sleep(time.Second) // a log that is read slowly
+				<-time.After(time.Second) // a log that is read slowly
 				return []query.BuildStatus{large(20)}, 2
 			},
 		})
 		for range 10 {
 			tick <- time.Now()
 			synctest.Wait()
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		failed, err := record.New("core/distribution-17", record.Job("core/distribution-17", 12), record.JobFailed, 1, record.Failed{Cause: "exited with 2", Worker: "w1"})
 		if err != nil {
