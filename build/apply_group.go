@@ -59,7 +59,13 @@ func (s *State) applyToGroup(g *group, e deploylog.Event) {
 	case record.GroupCanceled:
 		g.endedAt = e.CreatedAt
 	case record.GroupRetried:
-		g.retry(record.Decode[record.Retried](e).FailedOnly)
+		data := record.Decode[record.Retried](e)
+		g.retry(data.FailedOnly)
+		if from := g.triggered.Pipeline; from != nil && data.Step != "" {
+			again := *from
+			again.Step = data.Step
+			g.triggered.Pipeline = &again
+		}
 		g.startedAt, g.endedAt, g.canceling = time.Time{}, time.Time{}, record.Canceling{}
 	}
 }

@@ -33,6 +33,7 @@ type Retry struct {
 	Group      string // id
 	FailedOnly bool   // only what failed, and what failed because of that; not what was canceled, unless that needs it
 	By         string
+	Step       string // of the pipeline that wants it; "" of everybody else
 }
 
 // Propose returns the events that carry out a command, to be appended together. A

@@ -47,7 +47,7 @@ func (c Retry) propose(s *State, _ time.Time) ([]deploylog.Event, error) {
 		return nil, refusal.New(NothingFailed, "retrying what failed of build group %s: nothing has; without --failed-only, what was canceled is built", g.id)
 	}
 	return []deploylog.Event{
-		g.event(record.GroupRetried, g.next(record.GroupRetried), record.Retried{By: c.By, FailedOnly: c.FailedOnly}),
+		g.event(record.GroupRetried, g.next(record.GroupRetried), record.Retried{By: c.By, FailedOnly: c.FailedOnly, Step: c.Step}),
 		g.event(record.GroupQueued, g.next(record.GroupQueued), struct{}{}),
 	}, nil
 }

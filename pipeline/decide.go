@@ -255,7 +255,7 @@ func (w *walk) stage(i int) bool {
 		return w.deploy(i)
 	case stage.Approval != nil && !run.Marks.Has(record.StageApproved):
 		return true
-	case stage.Build != nil && stage.Build.Manifest == "":
+	case stage.Build.Elsewhere():
 		for k := range stage.Build.Artifacts {
 			if w.d.Awaits(stage, run, k) {
 				return w.awaitsArtifact(i, stage.Build.Artifacts[k])
@@ -265,6 +265,15 @@ func (w *walk) stage(i int) bool {
 		work := w.inStage(i, record.StageDeployed)
 		work.Environment = stage.Environment
 		work.Original, work.RollsBack = w.d.Original, w.d.Rollback != nil
+		return w.unless(w.beside(work), w.tried(work))
+	case stage.Build != nil && stage.Build.Group != "":
+		if run.Marks.Has(record.StageBuilt) {
+			return w.finishStage(i)
+		}
+		work := w.inStage(i, record.StageBuilt)
+		as := w.d.Applies(stage.Unit, manifest)
+		work.Packages, work.Files, work.Timeout = as.Manifest, as.Files, stage.Timeout()
+		work.Artifacts = stage.Build.Packages
 		return w.unless(w.beside(work), w.tried(work))
 	case manifest != "" && !run.Marks.Has(record.StageApplied):
 		work := w.inStage(i, record.StageApplied)

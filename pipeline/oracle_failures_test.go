@@ -145,7 +145,7 @@ func (n *naive) stageOf(e entry) string {
 // isLate: an artifact has not come in the time from the start of its stage, or of the
 // attempt if that is later.
 func (n *naive) isLate(r *revision, s definition.Stage) bool {
-	if s.Build == nil || s.Build.Manifest != "" || s.Build.Timeout == 0 {
+	if s.Build == nil || s.Build.Manifest != "" || s.Build.Group != "" || s.Build.Timeout == 0 {
 		return false
 	}
 	since := r.since

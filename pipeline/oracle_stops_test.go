@@ -108,7 +108,7 @@ func (n *naive) keepsIn(r *revision, e, started, finished entry) bool {
 func (n *naive) works(r *revision) bool {
 	return slices.ContainsFunc(n.definition.Stages, func(s definition.Stage) bool {
 		t := "stage/" + n.name + "/" + s.Name
-		waits := s.Approval != nil || s.Build != nil && s.Build.Manifest == ""
+		waits := s.Approval != nil || s.Build != nil && s.Build.Manifest == "" && s.Build.Group == ""
 		return !waits && n.passed(r, entry{t, "stage-started"}) && !n.passed(r, entry{t, "stage-finished-successfully"})
 	})
 }

@@ -217,6 +217,8 @@ func (n *naive) inside(r *revision, s definition.Stage) (inside []entry) {
 	switch {
 	case s.Approval != nil:
 		inside = append(inside, entry{t, "stage-approved"})
+	case s.Build != nil && s.Build.Group != "":
+		inside = append(inside, entry{t, "stage-group-built"})
 	case s.Run != nil || s.Build != nil && s.Build.Manifest != "":
 		inside = append(inside, entry{t, "stage-manifest-applied"})
 	case s.Build != nil:

@@ -311,6 +311,8 @@ func (o *projection) insideStage(i int, by *origin) {
 		needs(record.StageApproved, reason.Reason{Code: reason.AwaitsApproval, Name: stage.Name})
 	case stage.Environment != "":
 		needs(record.StageDeployed, reason.Reason{})
+	case stage.Build != nil && stage.Build.Group != "":
+		needs(record.StageBuilt, reason.Reason{})
 	case manifest != "":
 		needs(record.StageApplied, reason.Reason{})
 	case stage.Build != nil:

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -246,15 +247,19 @@ func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
 	order, original := map[string]int{}, map[string]string{}
 	passed, back := map[string]int64{}, map[int64]int{} // last ends, and rollbacks to which order
 	again, failed := map[string]bool{}, map[string]int64{}
-	registered, began := map[string]int64{}, map[string]bool{} // rollbacks of the stage
+	waits := map[string]int64{} // rollbacks of the stage that have not begun it
 	for _, e := range log {
-		switch at := registered[e.Deployment]; {
-		case at > 0 && !began[e.Deployment] && e.Name == record.PipelineCancelled:
-			delete(back, at)
-		case at > 0 && !began[e.Deployment] && e.Name == record.PipelineRetried:
-			back[e.Seq], registered[e.Deployment] = order[original[e.Deployment]], e.Seq
-		case e.Name == record.StageStarted && e.Target == stage:
-			began[e.Deployment] = true
+		if at := waits[e.Deployment]; at > 0 {
+			switch e.Name {
+			case record.PipelineCancelled:
+				delete(back, at)
+			case record.PipelineRetried:
+				back[e.Seq], waits[e.Deployment] = order[original[e.Deployment]], e.Seq
+			case record.StageStarted:
+				delete(waits, e.Deployment)
+			}
+		}
+		switch {
 		case record.RedoOf(e) != nil:
 			original[e.Deployment], again[e.Deployment] = original[record.RedoOf(e).Of], true
 		case e.Name == record.PipelineStarted && record.RollbackOf(e) == nil:
@@ -263,7 +268,7 @@ func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
 			info := record.RollbackOf(e)
 			original[e.Deployment] = info.Original
 			if info.Target == stage {
-				back[e.Seq], registered[e.Deployment] = order[info.Original], e.Seq
+				back[e.Seq], waits[e.Deployment] = order[info.Original], e.Seq
 			}
 		case e.Name == record.StageFinished && e.Target == stage:
 			passed[original[e.Deployment]] = e.Seq
@@ -272,11 +277,8 @@ func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
 		}
 	}
 	for id, seq := range passed {
-		left := failed[id] > seq
-		for at, to := range back {
-			left = left || at > seq && to < order[id]
-		}
-		if !left {
+		behind := func(at int64) bool { return at > seq && back[at] < order[id] }
+		if failed[id] <= seq && !slices.ContainsFunc(slices.Collect(maps.Keys(back)), behind) {
 			taken = append(taken, id)
 		}
 	}

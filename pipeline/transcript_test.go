@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -96,6 +98,52 @@ func TestABuildByManifestRecordsWhatItMadeTogether(t *testing.T) {
 	if got := w.transcript("1"); !strings.HasPrefix(got, want) {
 		t.Errorf("the log begins\n%s, not\n%s", got, want)
 	}
+}
+
+func TestABuildOfAGroupRecordsTheArtifactsOfItsPackages(t *testing.T) {
+	d := antGateway(copied)
+	d.Stages[0].Build = &definition.Build{Group: "packages.yaml", Packages: []string{"core/gcc"}, Timeout: definition.Duration(time.Hour)}
+	w := newTale(t, d, antHosts)
+	w.release("1")
+	w.step()
+	work := slices.Collect(w.state.Decide(noon, Can{}))[0]
+	if work.Packages != "packages.yaml" || work.Manifest != "" || work.Timeout != time.Hour || !slices.Equal(work.Artifacts, []string{"core/gcc"}) {
+		t.Fatalf("the work is %+v", work)
+	}
+	for want, made := range map[string]map[string]string{
+		"artifact of package core/gcc": {"core/gcc": "a\nb"},
+		"more than one event can name": manyArtifacts(),
+	} {
+		if _, err := work.Completed(made); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
+	}
+	events, err := work.Completed(map[string]string{"core/gcc": "sha256:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.append(events...)
+	if got := w.state.Artifacts(work.Deployment); got["core/gcc"] != "sha256:1" {
+		t.Errorf("its artifacts are %v", got)
+	}
+	w.idle()
+	want := `pipeline-started ant-gateway
+  stage-started ant-gateway/build
+    stage-group-built
+  stage-finished-successfully ant-gateway/build
+`
+	if got := w.transcript("1"); !strings.HasPrefix(got, want) {
+		t.Errorf("the log begins\n%s, not\n%s", got, want)
+	}
+}
+
+// manyArtifacts are more than fit into one event.
+func manyArtifacts() map[string]string {
+	made := map[string]string{}
+	for i := range 20_000 {
+		made[fmt.Sprintf("package-%d", i)] = strings.Repeat("x", 70)
+	}
+	return made
 }
 
 func TestArtifactsAreKnownByKindAsLongAsTheirDeploymentIs(t *testing.T) {

@@ -160,6 +160,9 @@ func (w *world) stage(name string, groups []string) definition.Stage {
 		}
 	case 3:
 		s.Build = &definition.Build{Artifacts: slices.Clone(someKinds[:w.n(3, "kinds")]), Manifest: "build.yaml"}
+		if w.n(2, "of packages") == 0 {
+			s.Build = &definition.Build{Group: "packages.yaml"}
+		}
 	default:
 		s.Deploy = &definition.Deploy{}
 		for _, g := range groups {
@@ -276,7 +279,7 @@ func (w *world) change(d *definition.Definition) *definition.Definition {
 	case 3:
 		w.rewire(d, at)
 	case 4, 5:
-		if s.Build != nil {
+		if s.Build != nil && s.Build.Group == "" {
 			s.Build.Artifacts = slices.Clone(someKinds[:w.n(4, "kinds")])
 		}
 		if s.Deploy != nil {

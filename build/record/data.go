@@ -33,9 +33,12 @@ type Triggered struct {
 
 // From is the revision of a pipeline that a group builds.
 type From struct {
-	Pipeline string `json:"pipeline"`
-	Stage    string `json:"stage"`
-	Revision string `json:"revision"`
+	Pipeline   string           `json:"pipeline"`
+	Stage      string           `json:"stage"`
+	Revision   string           `json:"revision"`
+	Deployment string           `json:"deployment"`
+	Target     deploylog.Target `json:"target"`
+	Step       string           `json:"step"` // by which the pipeline knows the group, or its last retry, again
 }
 
 // Created is the data of GroupCreated.
@@ -169,6 +172,7 @@ type Canceling struct {
 type Retried struct {
 	By         string `json:"by,omitempty"`
 	FailedOnly bool   `json:"failed_only,omitempty"`
+	Step       string `json:"step,omitempty"` // of the pipeline that wants it
 }
 
 // New returns an event of a group or a job.

@@ -75,10 +75,12 @@ func (s *Stage) Timeout() time.Duration {
 	}
 }
 
-// Once is what the stage applies by itself, and how often that is tried again; "" of
-// a stage that applies nothing, or something on hosts.
+// Once is what the stage applies by itself, a manifest or the packages of a build group, and
+// how often that is tried again; "" of a stage that applies nothing, or something on hosts.
 func (s *Stage) Once() (manifest string, retries int) {
 	switch {
+	case s.Build != nil && s.Build.Group != "":
+		return s.Build.Group, 0
 	case s.Build != nil:
 		return s.Build.Manifest, s.Build.Retries
 	case s.Run != nil:
@@ -88,13 +90,18 @@ func (s *Stage) Once() (manifest string, retries int) {
 	}
 }
 
-// Build waits for artifacts, or runs a manifest that makes them.
+// Build waits for artifacts, runs a manifest that makes them, or builds a group of packages.
 type Build struct {
 	Artifacts []string `json:"artifacts"`
+	Group     string   `json:"group,omitempty"`    // path of the packages; "" is none
+	Packages  []string `json:"packages,omitempty"` // of the group, whose artifacts later stages get; none are all
 	Manifest  string   `json:"manifest,omitempty"` // "": somebody else builds, and records what was received
 	Retries   int      `json:"retries,omitempty"`
-	Timeout   Duration `json:"timeout,omitempty"` // of each try of the manifest; without one, for the artifacts, from the start of the stage; 0 is none
+	Timeout   Duration `json:"timeout,omitempty"` // of each try of the manifest, or of the group; without one, for the artifacts, from the start of the stage; 0 is none
 }
+
+// Elsewhere reports whether somebody else builds, whose artifacts are waited for.
+func (b *Build) Elsewhere() bool { return b != nil && b.Manifest == "" && b.Group == "" }
 
 // Duration is written as people do: "5m", "1m30s".
 type Duration = duration.Duration
@@ -177,6 +184,16 @@ func (d *Definition) Manifests(visit func(stage string, path *string)) {
 			for j := range s.Deploy.Steps {
 				visit(s.Name, &s.Deploy.Steps[j].Manifest)
 			}
+		}
+	}
+}
+
+// BuildGroups calls visit with the path of each group of packages, which is no manifest,
+// and its stage; visit may change the path.
+func (d *Definition) BuildGroups(visit func(stage string, path *string)) {
+	for i := range d.Stages {
+		if s := &d.Stages[i]; s.Build != nil && s.Build.Group != "" {
+			visit(s.Name, &s.Build.Group)
 		}
 	}
 }

@@ -118,14 +118,16 @@ func (p *parser) stageKind(n *yamlfile.Node, s *Stage) {
 }
 
 func (p *parser) build(n *yamlfile.Node) *Build {
-	fields, ok := n.Fields("build", "artifacts", "manifest", "retries", "timeout", "group")
+	fields, ok := n.Fields("build", "artifacts", "manifest", "retries", "timeout", "group", "packages")
 	if !ok {
 		return nil
 	}
+	if fields["group"] != nil {
+		return readGroup(fields)
+	}
 	b := &Build{}
-	if at := fields["group"]; at != nil {
-		at.FailName("build groups are not supported by this version yet; list the artifacts")
-		return nil
+	if at := fields["packages"]; at != nil {
+		at.FailName("packages are those of a group; name its file with group")
 	}
 	b.Manifest, b.Retries, b.Timeout = readApplied(fields)
 	at := fields["artifacts"]
@@ -147,6 +149,35 @@ func (p *parser) build(n *yamlfile.Node) *Build {
 		default:
 			p.kinds[kind] = k
 			b.Artifacts = append(b.Artifacts, kind)
+		}
+	}
+	return b
+}
+
+// readGroup reads which packages are built, and which of them later stages get.
+func readGroup(fields map[string]*yamlfile.Node) *Build {
+	b := &Build{}
+	for _, other := range []string{"artifacts", "manifest", "retries"} {
+		if at := fields[other]; at != nil {
+			at.FailName("a build of a group has no %s: its packages say what is built; packages names those whose artifacts later stages get", other)
+		}
+	}
+	b.Group, _ = fields["group"].Line("the path of a file of packages", maxPath)
+	if at := fields["timeout"]; at != nil {
+		b.Timeout = readTimeout(at)
+	}
+	if at := fields["packages"]; at != nil {
+		taken := map[string]bool{}
+		for _, p := range at.List("names of packages", maxArtifacts) {
+			name, ok := p.Line("the name of a package", maxName)
+			if ok && taken[name] {
+				p.Fail("duplicate package %q", name)
+			}
+			taken[name] = true
+			b.Packages = append(b.Packages, name)
+		}
+		if at.Kind == yamlfile.List && len(at.Members) == 0 {
+			at.Fail("names no package; leave it out for all of them")
 		}
 	}
 	return b

@@ -84,8 +84,8 @@ func (a Application) Differs(files record.Files, manifests map[string]bool) bool
 	}
 	for name, hash := range a.Files {
 		other, known := files[name]
-		if !known && strings.HasPrefix(name, "/") {
-			continue
+		if _, group := record.StageOfGroup(name); group || !known && strings.HasPrefix(name, "/") {
+			continue // no manifest reads what a build group is made of
 		}
 		if other != hash && (name == a.Manifest || !manifests[name]) {
 			return true
@@ -100,7 +100,7 @@ func (d *Deployment) Application(stage *StageLayout, onHost bool, event string) 
 	unit := stage.Unit
 	if i := slices.Index(stage.Chain, event); onHost && i > 0 && i < len(stage.Chain)-1 {
 		manifest, unit = stage.Deploy.Steps[i-1].Manifest, stage.Units[i-1]
-	} else if event == record.StageApplied {
+	} else if event == record.StageApplied || event == record.StageBuilt {
 		manifest, _ = stage.Once()
 	}
 	if manifest == "" {

@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -171,6 +172,9 @@ func (d *Deployment) Record(l *Layout, e deploylog.Event) {
 	}
 	if kind, ok := definition.ArtifactKind(e.Name); ok {
 		d.Refs[kind] = record.Read(e.Data).Ref
+	}
+	if e.Name == record.StageBuilt {
+		maps.Copy(d.Refs, record.Read(e.Data).Artifacts)
 	}
 	if l == nil {
 		d.add(e.Target, k)

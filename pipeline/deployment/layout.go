@@ -213,7 +213,7 @@ func (g *GroupLayout) Holds() bool {
 // WaitsForOthers reports whether nothing happens in a stage but that somebody approves,
 // or brings artifacts.
 func (s *StageLayout) WaitsForOthers() bool {
-	return s.Approval != nil || s.Build != nil && s.Build.Manifest == ""
+	return s.Approval != nil || s.Build.Elsewhere()
 }
 
 // Missing notes which steps a host has not done, and reports whether it has done nothing.

@@ -12,7 +12,7 @@ import (
 // the present attempt of the deployment; zero is never. A clock that is set back puts it
 // off, for it is as the log has it.
 func (d *Deployment) Deadline(stage *StageLayout) time.Time {
-	if stage.Build == nil || stage.Build.Manifest != "" || stage.Build.Timeout <= 0 {
+	if !stage.Build.Elsewhere() || stage.Build.Timeout <= 0 {
 		return time.Time{}
 	}
 	since := d.Since

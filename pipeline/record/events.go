@@ -21,6 +21,7 @@ const (
 	StageRejected      = "stage-rejected"
 	StageApplied       = "stage-manifest-applied"
 	StageDeployed      = "stage-environment-deployed"
+	StageBuilt         = "stage-group-built"    // its artifacts are in its data
 	StepsBegun         = "pipeline-steps-begun" // their work; see Begun
 	StepsEnded         = "pipeline-steps-ended" // work that ended without an event of its step; see TryFailed and Settled
 	PipelinePaused     = "pipeline-paused"
@@ -33,7 +34,7 @@ const (
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		PipelineDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, StageApproved, StageRejected, StageApplied, StageDeployed, StepsBegun, StepsEnded,
+		PipelineDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, StageApproved, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
 		PipelinePaused, PipelineResumed, StagePaused, StageResumed,
 		PipelineStarted, PipelineFinished, PipelineFailed, StageStarted, StageFinished, StageFailed,
 		GroupStarted, GroupFinished, GroupFailed, HostStarted, HostFinished, HostFailed,

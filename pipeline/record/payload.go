@@ -16,6 +16,7 @@ type Payload struct {
 	Latest       string                 `json:"latest_revision,omitempty"`
 	Hosts        []string               `json:"hosts,omitempty"`
 	Ref          string                 `json:"ref,omitempty"`
+	Artifacts    map[string]string      `json:"artifacts,omitempty"`     // references, by the package of a group
 	Rollback     *RollbackInfo          `json:"rollback,omitempty"`      // of a stage, by a deployment
 	Redo         *RedoInfo              `json:"redo,omitempty"`          // of a stage, by a deployment
 	SupersededBy string                 `json:"superseded_by,omitempty"` // revision

@@ -27,13 +27,14 @@ type Step struct {
 	Manifest     string           // what has to be applied first; "" is nothing
 	Files        record.Files     // what the manifest and its includes were when the revision was released; nil is as they are now
 	Takes        []upstream.Input // the revisions of other pipelines that the revision takes
+	Packages     string           // the file of packages that have to be built first; "" is none
 	Environment  string           // what the revision has to be deployed to first; "" is nothing
 	Original     string           // the deployment that deployed to the environment what is deployed there again; "" is its own
 	RollsBack    bool             // the environment is rolled back to that
 	Retries      int              // how often the work is tried again
 	Tries        deployment.Tries // of the work that have failed
 	Timeout      time.Duration    // of the work; 0 is none
-	Artifacts    []string         // kinds that applying has to make
+	Artifacts    []string         // kinds that applying has to make, or the packages of which artifacts are wanted; none are all
 	Cause        string           // of a failure that is to be recorded
 	NotBefore    time.Time        // when it may be recorded at the earliest; zero is at once
 	SupersededBy string           // the revision for which this one is passed over
@@ -41,12 +42,15 @@ type Step struct {
 }
 
 // Work reports whether something has to be done before the event is recorded.
-func (s Step) Work() bool { return s.Manifest != "" || s.Environment != "" }
+func (s Step) Work() bool { return s.Manifest != "" || s.Environment != "" || s.Packages != "" }
 
 // Completed are the events that record that the step was done, to be appended
 // together. made refers to the artifacts that its manifest made, by kind; all
 // of the step's are needed, and none may be one that the log refuses.
 func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
+	if s.Packages != "" {
+		return s.built(made)
+	}
 	var events []deploylog.Event
 	var missing []string
 	for _, kind := range s.Artifacts {
@@ -75,6 +79,20 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 		e.Data = p.Data()
 	}
 	return append(events, e), nil
+}
+
+// built are the events that record that a group of packages was built.
+func (s Step) built(made map[string]string) ([]deploylog.Event, error) {
+	for name, ref := range made {
+		if err := validRef(ref); err != nil {
+			return nil, fmt.Errorf("artifact of package %s that stage %s built: %w", name, s.Stage, err)
+		}
+	}
+	e := s.event(s.Event, record.Payload{Artifacts: made}.Data())
+	if len(e.Data) > deploylog.MaxData {
+		return nil, fmt.Errorf("stage %s built %d packages, more than one event can name: list those whose artifacts later stages need, as packages of the build", s.Stage, len(made))
+	}
+	return []deploylog.Event{e}, nil
 }
 
 // longestRef is how long a reference to an artifact may be, in bytes.
