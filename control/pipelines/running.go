@@ -29,14 +29,14 @@ type running struct {
 	freed   bool
 	stopped atomic.Pointer[time.Time] // when its timeout did that; nil is not
 	ended   time.Time                 // when its deployment was first seen to have ended
-	giveUp  func()                    // has it end that only waits for an environment; nil of other work
+	giveUp  func()                    // has it end that only waits for an environment or a build group; nil of other work
 	givenUp bool
 }
 
-// errGivenUp is why a wait for an environment ends whose deployment has ended.
-var errGivenUp = errors.New("the deployment of the pipeline has ended that waited for it")
+// ErrGivenUp is why a wait for an environment or a build group ends whose deployment has ended.
+var ErrGivenUp = errors.New("the deployment of the pipeline has ended that waited for it")
 
-// giveUpWaiting ends the waits for environments of deployments that have ended: nothing of
+// giveUpWaiting ends the waits for environments and build groups of deployments that have ended: nothing of
 // them is being done, and as long as they last nobody else enters the stage, not even a
 // rollback of what the environment does not get done.
 func (s *Scheduler) giveUpWaiting(name string) {
@@ -114,7 +114,7 @@ func (s *Scheduler) work(at reconcile.Slot[stepKey], step step.Step, state *pipe
 	var completed []deploylog.Event
 	r := &running{}
 	over, giveUp := context.WithCancel(context.Background())
-	if step.Environment != "" {
+	if step.Environment != "" || step.Packages != "" {
 		r.giveUp = giveUp
 	}
 	r.work = &reconcile.Work[stepKey]{
@@ -122,7 +122,7 @@ func (s *Scheduler) work(at reconcile.Slot[stepKey], step step.Step, state *pipe
 		Do: func(ctx context.Context) error {
 			ctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
-			defer context.AfterFunc(over, func() { cancel(errGivenUp) })()
+			defer context.AfterFunc(over, func() { cancel(ErrGivenUp) })()
 			made, err := r.within(ctx, step.Timeout, func(ctx context.Context) (map[string]string, error) {
 				return s.Worker.Work(ctx, step, artifacts)
 			})

@@ -94,6 +94,7 @@ var floors = []struct {
 	{"control/builds", []string{"control/reconcile", "runner", "build", "build/*", "inventory", "deploylog"}},
 	{"control/submission", []string{"control/work", "control/revision", "control/workers", "build", "build/*", "manifest", "expression", "schema", "engine", "inventory", "internal/artifacts", "internal/phrase", "internal/suggest", "internal/yamlfile"}},
 	{"control/workers", []string{"control/work", "inventory"}},
+	{"control/packages", []string{"control/reconcile", "control/pipelines", "control/builds", "runner", "build", "build/*", "pipeline", "pipeline/*", "deploylog", "internal/crash"}},
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash", "internal/refusal"}},
 	{"control/revision", []string{"engine"}},
 	{"control/health", []string{"runner", "manifest", "environment/*"}},

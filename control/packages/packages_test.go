@@ -1,0 +1,258 @@
+package packages_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	buildrecord "github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/control/packages"
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/inventory"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/step"
+)
+
+// plant is a log with a pipeline whose first stage builds gcc and then make, and whose second
+// one applies a manifest. It is all that a scheduler and a dispatcher need.
+type plant struct {
+	*testing.T
+	log       deploylog.Log
+	pipelines *pipelines.Pipelines
+	builds    *builds.Builds
+	ids       int
+
+	mu    sync.Mutex
+	fails map[string]string // packages, and why
+	slow  map[string]bool   // packages that never end by themselves
+	built []string
+	taken map[string]string // artifacts that the second stage got
+}
+
+func inPlant(t *testing.T, timeout time.Duration, test func(*plant)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		log := reconciletest.InMemory(t)()
+		p := &plant{T: t, log: log, pipelines: pipelines.New(log, time.Now), builds: builds.New(log, time.Now), fails: map[string]string{}, slow: map[string]bool{}}
+		d := &definition.Definition{Name: "gateway", Stages: []definition.Stage{
+			{Name: "build", Build: &definition.Build{Group: "packages.yaml", Timeout: definition.Duration(timeout)}},
+			{Name: "announce", After: []string{"build"}, Run: &definition.Run{Manifest: "announce.yaml"}},
+		}}
+		p.do(true, pipeline.Define{Definition: d, ID: "define"})
+		p.do(false, pipeline.Release{Revision: "42", ID: "release"})
+		test(p)
+	})
+}
+
+func (p *plant) do(create bool, c pipeline.Command) {
+	p.Helper()
+	if _, err := p.pipelines.Change(p.Context(), "gateway", create, func(s *pipeline.State) ([]deploylog.Event, error) { return s.Propose(c, time.Now()) }); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// schedule runs a scheduler until no progress is possible, or ctx ends.
+func (p *plant) schedule(ctx context.Context) error {
+	o := pipelines.Options{
+		Options: reconcile.Options{Log: p.log, Parallelism: 10, UntilIdle: true, Now: time.Now},
+		Worker:  p, Hosts: p, Observer: p, NewID: func() string { p.ids++; return fmt.Sprint("id-", p.ids) },
+	}
+	dispatch := builds.Options{Options: reconcile.Options{Log: p.log, Parallelism: 10, Now: time.Now}, Builder: p, Workers: p, Observer: p}
+	return packages.Schedule(ctx, o, dispatch, submission, func(ctx context.Context, o pipelines.Options) error {
+		return pipelines.NewScheduler(o).Run(ctx)
+	})
+}
+
+func submission(_ context.Context, s step.Step) (build.Submit, error) {
+	if s.Packages != "packages.yaml" {
+		return build.Submit{}, errors.New("these are not the packages of the stage")
+	}
+	return build.Submit{
+		Triggered: buildrecord.Triggered{Name: "base", MaxLost: 3}, Places: []buildrecord.Place{{Platform: "linux/amd64"}},
+		Jobs: []buildrecord.JobSpec{{Package: "gcc", Inputs: "a"}, {Package: "make", Inputs: "b", Uses: []buildrecord.Use{{Package: "gcc", Job: 1}}}},
+	}, nil
+}
+
+// Build implements builds.Builder.
+func (p *plant) Build(ctx context.Context, t build.Task) build.Result {
+	p.mu.Lock()
+	cause, slow := p.fails[t.Package], p.slow[t.Package]
+	p.built = append(p.built, t.Package)
+	p.mu.Unlock()
+	end := time.After(time.Minute)
+	if slow {
+		end = nil
+	}
+	select {
+	case <-ctx.Done():
+		return build.Result{Canceled: &buildrecord.Canceled{}}
+	case <-end:
+	}
+	if cause != "" {
+		return build.Result{Failed: &buildrecord.Failed{Cause: cause}}
+	}
+	return build.Result{Finished: &buildrecord.Finished{Artifact: "sha256:" + t.Package, Inputs: t.Inputs}}
+}
+
+// Resume implements builds.Builder.
+func (p *plant) Resume(context.Context, build.Task) build.Result {
+	return build.Result{Lost: &buildrecord.Lost{Cause: "its container is gone"}}
+}
+
+// Workers and Look implement builds.Workers.
+func (p *plant) Workers() ([]inventory.Host, error) {
+	return []inventory.Host{{Name: "a", Engine: inventory.OCI, Slots: 2, Platforms: []string{"linux/amd64"}}}, nil
+}
+
+func (p *plant) Look(context.Context, string) ([]string, error) { return []string{"linux/amd64"}, nil }
+
+// Work and Settle implement pipelines.Worker.
+func (p *plant) Work(_ context.Context, s step.Step, artifacts map[string]string) (map[string]string, error) {
+	if s.Manifest != "announce.yaml" {
+		return nil, fmt.Errorf("work of %s is not this worker's", s.Event)
+	}
+	p.taken = artifacts
+	return nil, nil
+}
+
+func (p *plant) Settle(context.Context, step.Work) error { return nil }
+
+// Members, Slots and Identity implement pipelines.Hosts.
+func (p *plant) Members(*definition.Definition) (map[string][]string, error) { return nil, nil }
+func (p *plant) Slots(string) int                                            { return 1 }
+func (p *plant) Identity() string                                            { return "" }
+
+// The rest implements pipelines.Observer.
+func (p *plant) Recorded(deploylog.Event)              {}
+func (p *plant) Notice(text string)                    { p.Log(text) }
+func (p *plant) Began(step.Step)                       {}
+func (p *plant) Again(step.Step, error, time.Duration) {}
+
+// is wants the revision and its group to be so far.
+func (p *plant) is(status deployment.Status, state transition.Group, built string) {
+	p.Helper()
+	if err := errors.Join(p.pipelines.Follow(p.Context(), 0), p.builds.Follow(p.Context(), 0)); err != nil {
+		p.Fatal(err)
+	}
+	_ = p.pipelines.Ask("gateway", func(s *pipeline.State) error {
+		if r := s.Registrations()[0]; r.Status != status {
+			p.Errorf("the revision is %s (%s), want %s", r.Status, r.Cause, status)
+		}
+		return nil
+	})
+	_ = p.builds.State(func(s *build.State) error {
+		if groups := s.Groups(); len(groups) != 1 || groups[0].State != state {
+			p.Errorf("the groups are %+v, want one that is %s", groups, state)
+		}
+		return nil
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if got := strings.Join(p.built, " "); got != built {
+		p.Errorf("built was %q, want %q", got, built)
+	}
+}
+
+func (p *plant) must(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// cause is why the revision has failed.
+func (p *plant) cause() (cause string) {
+	_ = p.pipelines.Ask("gateway", func(s *pipeline.State) error { cause = s.Registrations()[0].Cause; return nil })
+	return cause
+}
+
+func TestAStageBuildsAGroupAndGivesItsArtifactsToLaterOnes(t *testing.T) {
+	inPlant(t, 0, func(p *plant) {
+		p.must(p.schedule(p.Context()))
+		p.is(deployment.Finished, transition.Complete, "gcc make")
+		if len(p.taken) != 2 || p.taken["gcc"] != "sha256:gcc" || p.taken["make"] != "sha256:make" {
+			t.Errorf("the next stage has %v", p.taken)
+		}
+	})
+}
+
+func TestAStageWhoseGroupFailedIsRetriedWithWhatWasBuilt(t *testing.T) {
+	inPlant(t, 0, func(p *plant) {
+		p.fails["make"] = "syntax error"
+		p.must(p.schedule(p.Context()))
+		p.is(deployment.Failed, transition.Failed, "gcc make")
+		if want := "build group base-1: Failed"; !strings.Contains(p.cause(), want) {
+			t.Errorf("the revision failed because of %q, want %q", p.cause(), want)
+		}
+		p.do(false, pipeline.Retry{Revision: "42"})
+		p.must(p.schedule(p.Context()))
+		p.is(deployment.Failed, transition.Failed, "gcc make make")
+		delete(p.fails, "make")
+		p.do(false, pipeline.Retry{Revision: "42"})
+		p.must(p.schedule(p.Context()))
+		p.is(deployment.Finished, transition.Complete, "gcc make make make")
+	})
+}
+
+func TestAGroupIsFoundAgainByTheNextScheduler(t *testing.T) {
+	inPlant(t, 0, func(p *plant) {
+		ctx, kill := context.WithCancel(p.Context())
+		time.AfterFunc(90*time.Second, kill) // while make is built
+		if err := p.schedule(ctx); err == nil {
+			t.Error("a scheduler that was killed ended well")
+		}
+		p.must(p.schedule(p.Context()))
+		p.is(deployment.Finished, transition.Complete, "gcc make make")
+	})
+}
+
+func TestTheGroupOfARevisionThatIsCancelledIsCanceled(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprint("and its scheduler killed: ", killed), func(t *testing.T) {
+			inPlant(t, 0, func(p *plant) {
+				p.slow["gcc"] = true
+				ctx, kill := context.WithCancel(p.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- p.schedule(ctx) }()
+				<-time.After(time.Minute)
+				if killed {
+					kill()
+					<-ended
+				}
+				p.must(p.pipelines.Follow(p.Context(), 0))
+				p.do(false, pipeline.Cancel{Revision: "42"})
+				if killed {
+					p.must(p.schedule(p.Context()))
+				} else {
+					p.must(<-ended)
+				}
+				kill()
+				p.is(deployment.Cancelled, transition.Canceled, map[bool]string{false: "gcc", true: "gcc"}[killed])
+			})
+		})
+	}
+}
+
+func TestAGroupThatTakesTooLongIsCanceled(t *testing.T) {
+	inPlant(t, 5*time.Minute, func(p *plant) {
+		p.slow["gcc"] = true
+		p.must(p.schedule(p.Context()))
+		p.is(deployment.Failed, transition.Canceled, "gcc")
+		if want := "it took longer than its timeout of 5m"; !strings.Contains(p.cause(), want) {
+			t.Errorf("the revision failed because of %q, want %q", p.cause(), want)
+		}
+	})
+}
