@@ -89,6 +89,15 @@ var all = []example{
 		},
 	},
 	{
+		dir: "distribution", manifests: []string{"install.yaml"}, resources: 1,
+		flags: func(*testing.T, *world) []string {
+			return []string{"--var", "revision=7", "--var", "artifacts={curl: sha256-of-curl}"}
+		},
+		check: func(t *testing.T, dir string) {
+			contains(t, filepath.Join(dir, "installed"), "7: curl sha256-of-curl\n")
+		},
+	},
+	{
 		dir: "shop", manifests: []string{"deploy.yaml"}, resources: 1, flags: taking,
 		check: func(t *testing.T, dir string) {
 			contains(t, filepath.Join(dir, "hosts/shop001/current"), "shop 7\nconfig 1 from config-1.tar\nsearch 20 from search-20\n")

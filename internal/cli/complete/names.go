@@ -257,7 +257,7 @@ func deployStages(c *Completion) {
 // workingStages are those that do something by themselves.
 func workingStages(c *Completion) {
 	for _, s := range c.stages() {
-		if s.Approval == nil && (s.Build == nil || s.Build.Manifest != "") {
+		if s.Approval == nil && !s.Build.Elsewhere() {
 			c.propose(s.Name, "")
 		}
 	}
@@ -275,7 +275,7 @@ func hostGroups(c *Completion) {
 
 func artifactKinds(c *Completion) {
 	for _, s := range c.stages() {
-		if s.Build != nil && s.Build.Manifest == "" {
+		if s.Build.Elsewhere() {
 			words(s.Build.Artifacts...)(c)
 		}
 	}

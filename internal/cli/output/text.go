@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Dash is a text, or a dash in its place.
@@ -32,6 +33,12 @@ func Carried(indent string, texts work.Texts, files map[string]string) string {
 	delete(named, revision.VariablesName)
 	delete(named, revision.ImagesName)
 	delete(named, revision.OmittedName)
+	for name, digest := range files {
+		if stage, ok := record.StageOfGroup(name); ok {
+			delete(named, name)
+			named["build group of stage "+stage] = digest
+		}
+	}
 	text := Digests(indent, named) + omitted(indent, texts, files) + carriedImages(indent, texts, files)
 	if !known {
 		return text

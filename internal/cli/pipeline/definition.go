@@ -86,14 +86,18 @@ func readDefinition(a *app.App, file string) (*definition.Definition, error) {
 		return nil, exit.Invalid(err)
 	}
 	var problems []error
-	d.Manifests(func(stage string, path *string) {
-		at := filepath.Join(filepath.Dir(file), filepath.FromSlash(*path))
-		below, err := session.ManifestBelow(a.Workspace, at)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: stage %s: manifest %s: %w", file, stage, at, err))
+	below := func(what string) func(stage string, path *string) {
+		return func(stage string, path *string) {
+			at := filepath.Join(filepath.Dir(file), filepath.FromSlash(*path))
+			below, err := session.ManifestBelow(a.Workspace, at)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s: stage %s: %s %s: %w", file, stage, what, at, err))
+			}
+			*path = below
 		}
-		*path = below
-	})
+	}
+	d.Manifests(below("manifest"))
+	d.BuildGroups(below("packages"))
 	if err := errors.Join(problems...); err != nil {
 		return nil, exit.Invalid(err)
 	}

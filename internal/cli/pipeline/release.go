@@ -152,6 +152,9 @@ func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, r pipel
 	if err != nil {
 		return nil, err
 	}
+	if err := carryGroups(ctx, a, d, collected.Files, flags); err != nil {
+		return nil, err
+	}
 	return collected.Files, pinImages(ctx, a, d, collected, r, flags)
 }
 
@@ -162,6 +165,9 @@ func filesOf(a *app.App, d *definition.Definition, flags inputFlags) (*work.Coll
 		return nil, err
 	}
 	collected, err := work.CollectPipeline(a.Workspace, given, d)
+	if err == nil {
+		err = groupFiles(a, d, collected.Files)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/pipelines"
-	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -79,13 +78,13 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 				return err
 			}
 			screen.Begin("pipeline run", nil)
-			return promotion.Schedule(ctx, pipelines.Options{
+			return schedule(ctx, a, pipelines.Options{
 				Options: reconcile.Options{
 					Log: p.Log, Scope: reconcile.Of(o.names...), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: stop, Now: a.Now,
 					MaxEntities: a.MaxEntities(),
 				},
 				Worker: workers.Steps, Hosts: workers.Hosts, Observer: screen, NewID: a.NewID, By: "scheduler " + app.Whoami(),
-			}, workers.Tasks, workers.Hosts)
+			}, o.WorkerFlags, workers)
 		})
 		switch {
 		case err != nil:

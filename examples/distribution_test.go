@@ -1,0 +1,117 @@
+package examples
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The compiler, the make and the C library of the distribution build each other, and which
+// of them comes first follows from their order in the file. What they come to does not.
+func TestADistributionConvergesWhateverTheOrderOfItsPackages(t *testing.T) {
+	w := shared
+	dir := filepath.Join(t.TempDir(), "distribution")
+	if err := os.CopyFS(dir, os.DirFS("distribution")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "packages.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := w.distribution(t, dir, "distribution-1")
+	if len(first) != 12 {
+		t.Fatalf("it has the packages %v", first)
+	}
+	if err := os.WriteFile(file, reversed(t, text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := w.distribution(t, dir, "distribution-2")
+	if !reflect.DeepEqual(first, second) {
+		t.Errorf("in the order of the file it came to\n%v\nand in the reverse order to\n%v", first, second)
+	}
+	out := t.TempDir()
+	w.deployster(t, dir, "build", "logs", "distribution-2", "curl")
+	if err := exec.Command("tar", "-xf", layerOf(t, dir, second["curl"]), "-C", out).Run(); err != nil {
+		t.Fatalf("unpacking the artifact of curl: %v", err)
+	}
+	contains(t, filepath.Join(out, "bin/curl"), "# compiled by cc 9.1, linked with libc 2.29\n")
+	contains(t, filepath.Join(out, "made"), "made by make 4.3\n")
+
+	// A stage of a pipeline takes what is built already, and later ones get it.
+	for _, args := range []string{"apply -f pipeline.yaml", "release world 1", "run --until-idle", "release world 2", "run --until-idle"} {
+		w.deployster(t, dir, append([]string{"pipeline"}, strings.Fields(args)...)...)
+	}
+	contains(t, filepath.Join(dir, "installed"), "2: curl "+second["curl"]+"\n")
+	if jobs := w.deployster(t, dir, "build", "jobs", "distribution-4"); strings.Count(jobs, "reused") != 15 {
+		t.Errorf("the second revision did not reuse all jobs:\n%s", jobs)
+	}
+}
+
+// distribution builds all packages anew, and returns the artifacts of what was built last.
+func (w *world) distribution(t *testing.T, dir, group string) map[string]string {
+	t.Helper()
+	w.deployster(t, dir, "build", "submit", "-f", "packages.yaml", "--no-reuse")
+	w.deployster(t, dir, "build", "run", "--until-idle")
+	var answer struct {
+		Jobs []struct {
+			Package  string
+			State    string
+			Finished struct{ Artifact, Reused string }
+		}
+	}
+	text := w.deployster(t, dir, "build", "jobs", group, "--all", "--output", "json")
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatal(err)
+	}
+	built := map[string]string{}
+	for _, j := range answer.Jobs {
+		if j.State != "Built" || j.Finished.Reused != "" {
+			t.Errorf("%s is %s, and of job %q", j.Package, j.State, j.Finished.Reused)
+		}
+		built[j.Package] = j.Finished.Artifact
+	}
+	return built
+}
+
+// entry matches a package as the file has it: its line, and those that are within it.
+var entry = regexp.MustCompile(`(?m)^  [a-z]+:.*\n(?:    .*\n)*`)
+
+// reversed is a file with its packages in the reverse order.
+func reversed(t *testing.T, text []byte) []byte {
+	before, after, found := bytes.Cut(text, []byte("\npackages:\n"))
+	all := entry.FindAll(after, -1)
+	if !found || !bytes.Equal(bytes.Join(all, nil), after) {
+		t.Fatalf("the packages are not where they are looked for:\n%s", after)
+	}
+	slices.Reverse(all)
+	return slices.Concat(before, []byte("\npackages:\n"), bytes.Join(all, nil))
+}
+
+// layerOf is the file with the contents of an artifact.
+func layerOf(t *testing.T, dir, digest string) string {
+	t.Helper()
+	blob := func(digest string) string {
+		return filepath.Join(dir, ".deployster/artifacts/blobs/sha256", strings.TrimPrefix(digest, "sha256:"))
+	}
+	text, err := os.ReadFile(blob(digest))
+	var manifest struct{ Layers []struct{ Digest string } }
+	if err == nil {
+		err = json.Unmarshal(text, &manifest)
+	}
+	if err == nil && len(manifest.Layers) != 1 {
+		err = fmt.Errorf("it has %d layers", len(manifest.Layers))
+	}
+	if err != nil {
+		t.Fatalf("reading artifact %s: %v", digest, err)
+	}
+	return blob(manifest.Layers[0].Digest)
+}

@@ -1,0 +1,41 @@
+package build
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/submission"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/session"
+)
+
+// Stage is a build group that a stage of a pipeline builds.
+type Stage struct {
+	File     string
+	Work     session.WorkerFlags
+	Public   []string // variables that are no secrets
+	Unpinned bool     // images whose contents are not known need not be carried
+}
+
+// Collect collects what the group of a stage is to carry, as "build submit" does.
+func Collect(ctx context.Context, a *app.App, s Stage) (*submission.Collected, error) {
+	return collect(ctx, a, submitOptions{planOptions: planOptions{file: s.File}, work: s.Work, public: s.Public, unpinned: s.Unpinned})
+}
+
+// Dispatch opens what a dispatcher needs that works off the groups of stages, as "build run"
+// does: on workers of the pool, none of which is asked before there is a job. end is called
+// when it has ended, and all is recorded.
+func Dispatch(a *app.App, flags session.WorkerFlags, log deploylog.Log, pool *work.EnginePool, observer reconcile.Observer) (o builds.Options, end func(), err error) {
+	workers, host := workersOf(flags.Inventory, false, runtime.NumCPU(), pool)
+	builder, err := newBuilder(a, runOptions{WorkerFlags: flags}, log, pool, host)
+	if err != nil {
+		return o, nil, err
+	}
+	return builds.Options{
+		Options: reconcile.Options{Log: log, Parallelism: mostAtOnce, Now: a.Now}, Builder: builder, Workers: workers, Observer: observer,
+	}, builder.Close, nil
+}
