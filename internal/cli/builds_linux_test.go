@@ -1,0 +1,270 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/docker"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/engine/oci"
+)
+
+// makers is a workspace in which packages are built by a program that does what files say.
+type makers struct {
+	*site
+	flags []string // of what reaches engines
+}
+
+// maker is its image, of this process's own.
+var maker = fmt.Sprintf("deployster-test-maker:%d", os.Getpid())
+
+const toolchain = `
+group: base
+converge: 2
+job:
+  image: MAKER
+  args: ["{{ package.name }}"]
+  env: {VERSION: "{{ package.version }}"}
+  network: none
+  plugs: [{path: THINGS, container_path: /world}]
+packages:
+  glibc: {version: "2.29", released: glibc-2.28, build: [gcc, make]}
+  make: {version: "4.3", released: make-4.2, build: [gcc, make], run: [glibc]}
+  gcc: {version: "9.1", released: gcc-8.2, build: [gcc, make], run: [glibc]}
+  curl: {version: "7.6", build: [gcc, make]}
+  manual: {version: "1.0"}
+`
+
+func newMakers(t *testing.T, flags ...string) *makers {
+	t.Helper()
+	m := &makers{newSite(t, " {}"), flags}
+	m.write("packages.yaml", strings.NewReplacer("MAKER", maker, "THINGS", filepath.Join(m.dir, "things")).Replace(toolchain))
+	return m
+}
+
+func (m *makers) write(name, text string) {
+	m.Helper()
+	if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// loadMaker gives an engine the image.
+func loadMaker(t *testing.T, e engine.Engine) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "maker")
+	if err := build(program, "./testdata/maker"); err != nil {
+		t.Fatal(err)
+	}
+	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/maker"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tar, err := enginetest.ImageTar(maker, image)
+	if err := errors.Join(err, e.Load(context.Background(), bytes.NewReader(tar)), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newOCIMakers has this machine as the only worker, without a daemon.
+func newOCIMakers(t *testing.T) *makers {
+	t.Helper()
+	e, err := oci.Open(t.Context(), oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loadMaker(t, e)
+	return newMakers(t, "--engine", "oci", "--pull", "never")
+}
+
+func (m *makers) command(args ...string) *run {
+	m.Helper()
+	if args[0] == "submit" || args[0] == "run" {
+		args = slices.Concat(args, m.flags)
+	}
+	return m.start(append([]string{"build"}, args...)...)
+}
+
+// must is a command that succeeds.
+func (m *makers) must(args ...string) string {
+	m.Helper()
+	r := m.command(args...)
+	if code := m.exit(r); code != 0 {
+		m.Fatalf("build %s exited with %d\n%s", strings.Join(args, " "), code, r.out)
+	}
+	return r.out.String()
+}
+
+// submit queues the packages.
+func (m *makers) submit(flags ...string) {
+	m.Helper()
+	m.must(append([]string{"submit", "-f", "packages.yaml"}, flags...)...)
+}
+
+// kill kills a process as nobody could expect.
+func (m *makers) kill(r *run) {
+	m.Helper()
+	if err := r.Process.Kill(); err != nil {
+		m.Fatal(err)
+	}
+	m.exit(r)
+}
+
+// making waits until the container of a package runs.
+func (m *makers) making(name string) {
+	m.Helper()
+	for patience := time.Now().Add(10 * time.Minute); ; <-time.After(10 * time.Millisecond) {
+		if _, err := os.Stat(m.thing(name + ".began")); err == nil {
+			return
+		}
+		if time.Now().After(patience) {
+			m.Fatalf("no container makes %s", name)
+		}
+	}
+}
+
+// count is how many events of a name a group has.
+func (m *makers) count(group, name string) (n int) {
+	m.Helper()
+	for _, e := range m.events() {
+		if e.Deployment == group && e.Name == name {
+			n++
+		}
+	}
+	return n
+}
+
+// artifacts are what the jobs of a group have built.
+func (m *makers) artifacts(group string) map[int]string {
+	m.Helper()
+	all := map[int]string{}
+	for _, e := range m.events() {
+		if id, job, _ := record.Parse(e.Target); id == group && e.Name == record.JobFinished {
+			if all[job] != "" {
+				m.Errorf("job %d of %s is built twice", job, group)
+			}
+			all[job] = record.Decode[record.Finished](e).Artifact
+		}
+	}
+	return all
+}
+
+// The compiler and make need each other. While they are built the dispatcher is killed twice;
+// another one goes on, and what comes of it is what comes of a build without any trouble.
+func TestADispatcherThatIsKilledIsReplacedByTheNext(t *testing.T) {
+	m := newOCIMakers(t)
+	m.submit()
+	for _, name := range []string{"make", "gcc"} {
+		m.hold(name)
+		r := m.command("run")
+		m.making(name)
+		m.kill(r)
+		m.release(name)
+	}
+	m.must("run", "--until-idle")
+	disturbed := m.artifacts("base-1")
+	if len(disturbed) != 8 || m.count("base-1", record.GroupFinished) != 1 {
+		t.Fatalf("of 8 jobs there are %v", disturbed)
+	}
+
+	m.submit("--no-reuse")
+	m.must("run", "--until-idle", "--parallelism", "4")
+	for job, digest := range m.artifacts("base-2") {
+		if disturbed[job] != digest {
+			t.Errorf("job %d is %s, and %s where nobody was killed", job, disturbed[job], digest)
+		}
+	}
+	m.submit()
+	out := m.must("run", "--until-idle", "--output", "json")
+	if again := m.artifacts("base-3"); len(again) != 8 || strings.Count(out, `"reused":"job/`) != 8 {
+		t.Errorf("what is there already is built again: %v\n%s", again, out)
+	}
+}
+
+func TestACanceledBuildStopsAndIsRetriedWithWhatItHas(t *testing.T) {
+	m := newOCIMakers(t)
+	m.submit()
+	m.hold("gcc")
+	r := m.command("run")
+	m.making("gcc")
+	m.must("cancel", "base-1", "--reason", "the wrong branch")
+	m.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupCanceled })
+	m.release("gcc")
+	built := len(m.artifacts("base-1"))
+	m.touch("curl.fail")
+	m.must("retry", "base-1")
+	m.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupFailed })
+	if err := errors.Join(os.Remove(m.thing("curl.fail")), r.Process.Signal(os.Interrupt)); err != nil {
+		t.Fatal(err)
+	}
+	if code := m.exit(r); code != 130 {
+		t.Errorf("it ended with %d\n%s", code, r.out)
+	}
+	if all := len(m.artifacts("base-1")); built < 2 || all != 7 {
+		t.Errorf("%d jobs were built before the cancel, and %d with the retry", built, all)
+	}
+	m.must("retry", "base-1", "--failed-only")
+	m.must("run", "--until-idle")
+	if all := len(m.artifacts("base-1")); all != 8 {
+		t.Errorf("%d of 8 jobs are built", all)
+	}
+}
+
+// One of two Docker Engines dies with what it builds; that is built on the other one. The
+// dispatcher is killed, too, and the next one waits for what still runs.
+func TestBuildsOnTwoDockerEnginesOfWhichOneIsLost(t *testing.T) {
+	m := newMakers(t, "--inventory", "inventory.yaml", "--pull", "never")
+	var engines []*dockerEngine
+	inventory := "hosts:\n"
+	for i := range 2 {
+		e := newDockerEngine(t)
+		engines = append(engines, e)
+		inventory += fmt.Sprintf("  - {name: worker%d, endpoint: %q, slots: 1}\n", i, e.address())
+		on, err := docker.Open(t.Context(), docker.Options{Host: e.address()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		loadMaker(t, on)
+	}
+	m.write("inventory.yaml", inventory)
+	m.submit()
+	m.hold("glibc")
+	m.hold("manual")
+	first := m.command("run")
+	m.making("glibc")
+	m.making("manual")
+	m.kill(first)
+	second := m.command("run")
+	lost := 0
+	for _, e := range m.events() {
+		if e.Name == record.JobStarted && e.Target == record.Job("base-1", 8) && record.Decode[record.Started](e).Worker == "worker1" {
+			lost = 1
+		}
+	}
+	engines[lost].stop()
+	m.until(1, func(e deploylog.Event) bool { return e.Name == record.JobLost && e.Target == record.Job("base-1", 8) })
+	m.release("manual")
+	m.release("glibc")
+	m.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupFinished })
+	if err := second.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	m.exit(second)
+	if built := m.artifacts("base-1"); len(built) != 8 {
+		t.Errorf("of 8 jobs there are %v\n%s", built, second.out)
+	}
+	if n := m.count("base-1", record.JobStarted); n != 9 {
+		t.Errorf("there began %d jobs, not the 8 and the one that was lost\n%s", n, second.out)
+	}
+}

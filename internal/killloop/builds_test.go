@@ -1,0 +1,226 @@
+package killloop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/engine/oci"
+)
+
+// The build of a distribution, of real containers, is begun by dispatchers that are killed all
+// the time. One job in its middle fails, and is retried. What comes of it is what comes of a
+// build that nobody disturbs. With few kills it is a slice of the distribution.
+func TestBuildsOfADistributionSurviveKills(t *testing.T) {
+	const slice, wholeFrom = 60, 20
+	rounds(t, max(*kills, 1), func(w *world, kills int) {
+		w.write("all/journal", "") // in which those write who do steps
+		d := newDistribution(w)
+		jobs := slice
+		if kills >= wholeFrom {
+			jobs = d.jobs
+		}
+		id := d.submit(jobs, "1")
+		d.write("world/takes", "60ms")
+		d.write("world/"+d.failing+".fail", "")
+		for range 2 {
+			d.work("build", "run", "--engine", "oci", "--parallelism", "4")
+		}
+		for range kills {
+			d.kill(2 * time.Second)
+		}
+		d.until(id, record.GroupFailed)
+		if err := os.Remove(d.path("world", d.failing+".fail")); err != nil {
+			t.Fatal(err)
+		}
+		d.command(build.Retry{Group: id})
+		d.kill(2 * time.Second)
+		d.until(id, record.GroupFinished)
+		d.stop()
+		d.checkBuild(id)
+
+		if err := os.Remove(d.path("world", "takes")); err != nil {
+			t.Fatal(err)
+		}
+		again := d.submit(jobs, "1", "--no-reuse")
+		d.must("build", "run", "--engine", "oci", "--until-idle")
+		d.checkBuild(again)
+		disturbed, calm := d.artifacts(id), d.artifacts(again)
+		for job, digest := range calm {
+			if disturbed[job] != digest {
+				t.Errorf("job %d is %s, and %s where nobody disturbed it", job, disturbed[job], digest)
+			}
+		}
+	})
+}
+
+// distribution is a world in which the packages of a distribution are built.
+type distribution struct {
+	*world
+	lines   []string // of its manifest
+	jobs    int
+	failing string // job in the middle
+}
+
+func newDistribution(w *world) *distribution {
+	w.Helper()
+	text, err := os.ReadFile("../../build/plan/testdata/distribution.tsv")
+	if err != nil {
+		w.Fatal(err)
+	}
+	program := filepath.Join(w.path("home"), "maker")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", program, "../cli/testdata/maker")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		w.Fatalf("%v\n%s", err, out)
+	}
+	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/maker"}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	tar, err := enginetest.ImageTar("maker:1", image)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := w.engine(func(e *oci.Engine) error { return e.Load(context.Background(), bytes.NewReader(tar)) }); err != nil {
+		w.Fatal(err)
+	}
+	d := &distribution{world: w, lines: strings.Split(strings.TrimSpace(string(text)), "\n")}
+	d.jobs = len(d.lines)
+	d.failing = name(strings.Split(d.lines[30], "\t")[1])
+	return d
+}
+
+// name is that of the job of an ident, such as core/glibc/2.29/N-1.
+func name(ident string) string {
+	parts := strings.Split(ident, "/")
+	return parts[1] + "." + strings.TrimPrefix(parts[3], "N-")
+}
+
+// submit queues a group of the first jobs of the manifest, and returns its id.
+func (d *distribution) submit(jobs int, version string, flags ...string) string {
+	d.Helper()
+	var text strings.Builder
+	fmt.Fprintf(&text, "group: dist\njob: {image: 'maker:1', args: ['{{ package.name }}'], env: {VERSION: '%s'}, network: none, plugs: [{path: '%s', container_path: /world}]}\njobs:\n", version, d.path("world"))
+	for _, line := range d.lines[:jobs] {
+		fields := strings.Split(line, "\t")
+		var needs []string
+		seen := map[string]bool{}
+		for _, ident := range strings.Split(fields[2], ",") {
+			if strings.Contains(ident, "/N-") && !seen[ident] {
+				seen[ident] = true
+				needs = append(needs, name(ident))
+			}
+		}
+		fmt.Fprintf(&text, "- {name: %s, needs: [%s]}\n", name(fields[1]), strings.Join(needs, ", "))
+	}
+	d.write("jobs.yaml", text.String())
+	d.must(append([]string{"build", "submit", "-f", "jobs.yaml", "--engine", "oci", "--pull", "never", "--max-lost", "1000"}, flags...)...)
+	id := ""
+	for _, e := range d.events() {
+		if e.Name == record.GroupTriggered {
+			id = e.Deployment
+		}
+	}
+	return id
+}
+
+func (d *distribution) command(c build.Command) {
+	d.Helper()
+	d.openLog(func(log *sqlite.Log) error {
+		_, err := builds.New(log, time.Now).Command(context.Background(), c)
+		return err
+	})
+}
+
+// until waits for an event of a group after its last retry.
+func (d *distribution) until(id, event string) {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	after := int64(0)
+	for _, e := range d.events() {
+		if e.Deployment == id && e.Name == record.GroupRetried {
+			after = e.Seq
+		}
+	}
+	d.openLog(func(log *sqlite.Log) error {
+		for e, err := range log.Watch(ctx, deploylog.Filter{After: after, Deployment: id}) {
+			switch {
+			case err != nil:
+				return fmt.Errorf("waiting for %s of %s: %w", event, id, err)
+			case e.Name == event:
+				return nil
+			case e.Target == record.Group(id) && (e.Name == record.GroupFailed || e.Name == record.GroupFinished || e.Name == record.GroupStalled):
+				return fmt.Errorf("%s of %s came, and %s was to come: %s", e.Name, id, event, e.Data)
+			}
+		}
+		return errors.New("the log ended")
+	})
+}
+
+// artifacts are what the jobs of a group have built.
+func (d *distribution) artifacts(id string) map[int]string {
+	d.Helper()
+	all := map[int]string{}
+	for _, e := range d.events() {
+		if group, job, _ := record.Parse(e.Target); group == id && e.Name == record.JobFinished {
+			all[job] = record.Decode[record.Finished](e).Artifact
+		}
+	}
+	return all
+}
+
+// checkBuild checks that each job of a group was built once, after all that it needs, and that
+// no container did a job of which the log does not say that it began.
+func (d *distribution) checkBuild(id string) {
+	d.Helper()
+	var jobs []record.JobSpec
+	built, began, running := map[int]bool{}, 0, map[int]bool{}
+	for _, e := range d.events() {
+		group, job, ok := record.Parse(e.Target)
+		if !ok || group != id {
+			continue
+		}
+		switch e.Name {
+		case record.JobsCreated:
+			jobs = append(jobs, record.Decode[record.Jobs](e).Jobs...)
+		case record.JobStarted:
+			began++
+			if running[job] || built[job] {
+				d.Errorf("event %d: job %d begins beside itself, or is built already", e.Seq, job)
+			}
+			running[job] = true
+			for _, u := range jobs[job-1].Uses {
+				if !built[u.Job] {
+					d.Errorf("event %d: job %d begins before job %d is built", e.Seq, job, u.Job)
+				}
+			}
+		case record.JobFinished:
+			if built[job] {
+				d.Errorf("event %d: job %d is built twice", e.Seq, job)
+			}
+			built[job] = true
+			delete(running, job)
+		case record.JobFailed, record.JobLost, record.JobCanceled:
+			delete(running, job)
+		}
+	}
+	if len(built) != len(jobs) || len(running) > 0 {
+		d.Errorf("%d of %d jobs of %s are built, and %d are not known to have ended", len(built), len(jobs), id, len(running))
+	}
+	d.Logf("%s: %d jobs, begun %d times", id, len(jobs), began)
+}
