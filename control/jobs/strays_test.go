@@ -15,7 +15,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 )
 
-func TestContainersThatNobodyWaitsForAreRemoved(t *testing.T) {
+func TestAnAttemptIsOverWhenTheLogSaysSo(t *testing.T) {
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,9 @@ func TestContainersThatNobodyWaitsForAreRemoved(t *testing.T) {
 			}
 		}
 	}
+}
 
+func TestContainersThatNobodyWaitsForAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := fakeEngine()
 		w := newWorld(t, fake)
