@@ -57,8 +57,8 @@ func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
 	j := &g.jobs[i]
 	switch e.Name {
 	case record.JobFinished:
-		data := record.Decode[record.Finished](e)
-		if j.artifact, j.ident, j.reused = data.Artifact, "", data.Reused != ""; j.reused {
+		data := record.OutcomeOf(e)
+		if j.artifact, j.ident, j.reused = data.Artifact, "", data.Reused; j.reused {
 			g.reused++
 		}
 		s.finished(g, i, &data, e.Seq)

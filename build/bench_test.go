@@ -18,6 +18,9 @@ type fleet struct {
 	seq   int64
 	slots int
 	doing []build.Task
+
+	steps  []build.Step // room that is used again
+	events []deploylog.Event
 }
 
 func newFleet(slots int) *fleet { return &fleet{state: build.New(record.Entity), slots: slots} }
@@ -52,10 +55,10 @@ func (f *fleet) do(c build.Command) {
 // begin dispatches what there is room for, which may be after a group has started.
 func (f *fleet) begin() {
 	for {
-		var steps []build.Step
+		f.steps = f.steps[:0]
 		dispatched := false
 		for step := range f.state.Decide(start, f) {
-			steps = append(steps, step)
+			f.steps = append(f.steps, step)
 			if step.Kind == build.Dispatch {
 				f.doing, dispatched = append(f.doing, step.Task), true
 			}
@@ -63,10 +66,10 @@ func (f *fleet) begin() {
 				break
 			}
 		}
-		for _, step := range steps {
+		for _, step := range f.steps {
 			f.append(step.Events)
 		}
-		if len(steps) == 0 || dispatched {
+		if len(f.steps) == 0 || dispatched {
 			return
 		}
 	}
@@ -74,17 +77,19 @@ func (f *fleet) begin() {
 
 // end ends all that is being done, in parts that are recorded at once.
 func (f *fleet) end(atOnce int) (ended int) {
-	for len(f.doing) > 0 {
-		n := min(atOnce, len(f.doing))
-		var events []deploylog.Event
-		for _, t := range f.doing[:n] {
+	doing := f.doing
+	for len(doing) > 0 {
+		n := min(atOnce, len(doing))
+		events := f.events[:0]
+		for _, t := range doing[:n] {
 			result := build.Result{Finished: &record.Finished{Artifact: t.Inputs, Took: time.Minute, Size: 1 << 20, Files: 10, Engine: "oci", Log: "log"}}
 			events = append(events, f.state.Ended(t, result, start)...)
 		}
 		f.append(events)
-		f.doing = f.doing[n:]
+		f.events, doing = events, doing[n:]
 		ended += n
 	}
+	f.doing = f.doing[:0]
 	return ended
 }
 

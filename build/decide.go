@@ -89,13 +89,15 @@ func (p *pass) dispatch(g *group) bool {
 			continue
 		}
 		i := g.queues[first].jobs[at[first]]
-		t := p.dispatched(g, i, worker)
-		events := []deploylog.Event{g.jobEvent(i, record.JobStarted, t.Attempt, record.Started{Worker: worker, Inputs: t.Inputs})}
+		step := Step{Kind: Dispatch, Group: g.id}
+		p.dispatched(&step.Task, g, i, worker)
+		started := record.Started{Worker: worker, Inputs: step.Task.Inputs}
+		step.Events = []deploylog.Event{g.writtenEvent(i, record.JobStarted, step.Task.Attempt, started.Text())}
 		if g.state == transition.Dispatching && g.fails() && g.left() == g.running()+begun {
-			events = append(events, g.event(record.GroupFailing, g.next(record.GroupFailing), record.Ended{Cause: g.failure()}))
+			step.Events = append(step.Events, g.event(record.GroupFailing, g.next(record.GroupFailing), record.Ended{Cause: g.failure()}))
 		}
 		begun++
-		if !p.yield(Step{Kind: Dispatch, Group: g.id, Task: t, Events: events}) {
+		if !p.yield(step) {
 			return false
 		}
 		at[first] = g.queues[first].eligible.next(at[first] + 1)

@@ -15,7 +15,7 @@ import (
 // of an attempt that was given up. It counts the tasks that it was asked about before and
 // whose events are not applied yet: of two that end at once the last unlocks what needs both.
 func (s *State) Ended(t Task, r Result, _ time.Time) []deploylog.Event {
-	g := s.byID[t.Group]
+	g := s.group(t.Group)
 	if g == nil || t.Job < 1 || t.Job > len(g.jobs) {
 		return nil
 	}
@@ -67,9 +67,10 @@ func (e *ending) add(name string, data any) {
 
 func (e *ending) finish(data record.Finished) {
 	data = fitting(data)
-	e.add(record.JobFinished, data)
+	e.events = append(make([]deploylog.Event, 0, 2), e.g.writtenEvent(e.i, record.JobFinished, e.attempt, data.Text()))
 	e.try(e.g, e.i, transition.Built)
-	var ready record.Numbers
+	var room [16]int
+	ready := record.Numbers(room[:0])
 	e.g.users(e.i, func(u edge) { ready = e.unlock(ready, u.job()) })
 	e.unlocked(ready)
 }
@@ -93,7 +94,8 @@ func (e *ending) unlock(ready record.Numbers, i int32) record.Numbers {
 func (e *ending) unlocked(ready record.Numbers) {
 	if len(ready) > 0 {
 		slices.Sort(ready)
-		e.add(record.JobDependentsEligible, record.Eligible{Jobs: ready})
+		data := record.Eligible{Jobs: ready}
+		e.events = append(e.events, e.g.writtenEvent(e.i, record.JobDependentsEligible, e.attempt, data.Text()))
 	}
 }
 

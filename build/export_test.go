@@ -4,7 +4,7 @@ package build
 // is only remembered of what follows from these, and what has rested by now.
 func (s *State) Comparable() *State {
 	s.takeBack(0)
-	s.tries, s.rests = nil, nil
+	s.tries, s.rests, s.last = nil, nil, nil
 	for _, g := range s.groups {
 		for i := range g.jobs {
 			j := &g.jobs[i]

@@ -31,6 +31,9 @@ type group struct {
 	ready  int                                     // jobs that are Schedulable or lost, and need nothing more
 	doomed int                                     // jobs that wait for what will not be built
 
+	lasted *lasted // of all groups of its name; nil is that none of them has begun
+	timed  int     // jobs that have an index there
+
 	attempts map[string]int // of its own events
 	notes    map[note]int   // attempts of events of jobs that have no number of their own
 	epoch    int            // how often an artifact was missing
@@ -60,6 +63,7 @@ type job struct {
 	resting  bool  // it was lost, and is not dispatched yet
 	asked    bool  // it has ended, and that is not applied
 	reused   bool  // its artifact was there already
+	runs     bool  // it uses something that whoever uses it needs, too
 	attempt  int32 // the last
 	lost     int32 // how often, since it was queued
 	rebuilt  int32 // how often, as its artifact was missing
@@ -71,6 +75,8 @@ type job struct {
 	queue    int32 // index of its place
 	position int32 // in the queue of that
 	rank     int32 // in its group
+
+	occurrence int32 // index of how long it took last
 
 	artifact string // digest, once it is Built
 	ident    string // artifact with all that this needs to run
@@ -101,7 +107,8 @@ func (e edge) job() int32 { return int32(e >> edgeBits) }
 func (g *group) add(specs []record.JobSpec) {
 	g.specs = append(g.specs, specs...)
 	for i := len(g.jobs); i < len(g.specs); i++ {
-		g.jobs = append(g.jobs, job{state: transition.Pending})
+		runs := slices.ContainsFunc(g.specs[i].Uses, func(u record.Use) bool { return u.Run })
+		g.jobs = append(g.jobs, job{state: transition.Pending, runs: runs})
 		g.counts[transition.Pending]++
 	}
 }

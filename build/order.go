@@ -10,7 +10,10 @@ import (
 )
 
 // lasted is how long the jobs of groups of one name took last.
-type lasted map[occurrence]time.Duration
+type lasted struct {
+	at   map[occurrence]int32 // index in took
+	took []time.Duration      // 0 is not known
+}
 
 // occurrence is a package in a pass.
 type occurrence struct {
@@ -20,14 +23,49 @@ type occurrence struct {
 
 func occurrenceOf(spec *record.JobSpec) occurrence { return occurrence{spec.Package, spec.Pass} }
 
+// of is how long a job of a group took last, 0 where that is not known.
+func (l *lasted) of(g *group, i int) time.Duration {
+	if i < g.timed {
+		return l.took[g.jobs[i].occurrence]
+	}
+	if l == nil {
+		return 0
+	}
+	if at, known := l.at[occurrenceOf(&g.specs[i])]; known {
+		return l.took[at]
+	}
+	return 0
+}
+
+// lasting is how long the jobs of groups with the name of one took last, among which each of
+// its jobs has an index then.
+func (s *State) lasting(g *group) *lasted {
+	if g.lasted == nil {
+		if s.took[g.name] == nil {
+			s.took[g.name] = &lasted{at: make(map[occurrence]int32, len(g.jobs))}
+		}
+		g.lasted = s.took[g.name]
+	}
+	for last := g.lasted; g.timed < len(g.jobs); g.timed++ {
+		o := occurrenceOf(&g.specs[g.timed])
+		at, known := last.at[o]
+		if !known {
+			at = int32(len(last.took))
+			last.at[o], last.took = at, append(last.took, 0)
+		}
+		g.jobs[g.timed].occurrence = at
+	}
+	return g.lasted
+}
+
 // durations are how long jobs will take: as long as they did last, those of which this is not
 // known as long as half of the others, and without any a second. known is how many are.
 func (s *State) durations(g *group) (all []time.Duration, known int) {
 	last := s.took[g.name]
 	all = make([]time.Duration, len(g.jobs))
-	measured := make([]time.Duration, 0, len(last))
-	for i := range g.specs {
-		if took, ok := last[occurrenceOf(&g.specs[i])]; ok {
+	measured := make([]time.Duration, 0, len(g.jobs))
+	for i := range g.jobs {
+		if took := last.of(g, i); took > 0 {
 			all[i] = took
 			measured = append(measured, took)
 		}
@@ -71,6 +109,7 @@ func (g *group) paths(durations []time.Duration) []time.Duration {
 // order puts the jobs of a group that starts into the order in which they are dispatched: the
 // longest remaining path first, then by their numbers.
 func (s *State) order(g *group) {
+	s.lasting(g)
 	durations, _ := s.durations(g)
 	paths := g.paths(durations)
 	order := make([]int32, len(g.jobs))

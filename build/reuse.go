@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"slices"
 
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
@@ -23,8 +22,8 @@ func decode[T any](data []byte) T { return record.Decode[T](deploylog.Event{Data
 
 // finished takes note of an artifact for whoever builds of the same inputs, and of how long
 // it took.
-func (s *State) finished(g *group, i int32, data *record.Finished, seq int64) {
-	if data.Reused != "" {
+func (s *State) finished(g *group, i int32, data *record.Outcome, seq int64) {
+	if data.Reused {
 		if _, known := s.reusable[data.Inputs]; known {
 			return
 		}
@@ -33,12 +32,8 @@ func (s *State) finished(g *group, i int32, data *record.Finished, seq int64) {
 			delete(s.spoiled, data.Artifact)
 		}
 		if data.Took > 0 {
-			of := s.took[g.name]
-			if of == nil {
-				of = lasted{}
-				s.took[g.name] = of
-			}
-			of[occurrenceOf(&g.specs[i])] = data.Took
+			took := s.lasting(g).took
+			took[g.jobs[i].occurrence] = data.Took
 		}
 	}
 	if data.Inputs != "" && data.Artifact != "" {
@@ -89,10 +84,10 @@ func (g *group) ident(i int32) string {
 		return j.ident
 	}
 	j.ident, j.epoch = j.artifact, g.epoch // also for those that need each other, in a log written by hand
-	uses := g.specs[i].Uses
-	if !slices.ContainsFunc(uses, func(u record.Use) bool { return u.Run }) {
+	if !j.runs {
 		return j.ident
 	}
+	uses := g.specs[i].Uses
 	text := add(nil, j.artifact)
 	for k := range uses {
 		if uses[k].Run {

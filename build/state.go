@@ -16,6 +16,7 @@ type State struct {
 	head   int64
 	groups []*group // in order
 	byID   map[string]*group
+	last   *group // that was asked for by its id
 	byName map[string][]*group
 
 	queued []*group // in order
@@ -24,9 +25,9 @@ type State struct {
 	places  []record.Place
 	placeAt map[record.Place]int
 
-	reusable map[string]found  // by input hash
-	spoiled  map[string]bool   // digests that are missing or altered
-	took     map[string]lasted // by name of groups
+	reusable map[string]found   // by input hash
+	spoiled  map[string]bool    // digests that are missing or altered
+	took     map[string]*lasted // by name of groups
 	rests    heap.Heap[rest]
 
 	tries []tried
@@ -36,7 +37,7 @@ type State struct {
 func New(name string) *State {
 	return &State{
 		name: name, byID: map[string]*group{}, byName: map[string][]*group{}, placeAt: map[record.Place]int{},
-		reusable: map[string]found{}, spoiled: map[string]bool{}, took: map[string]lasted{},
+		reusable: map[string]found{}, spoiled: map[string]bool{}, took: map[string]*lasted{},
 	}
 }
 
@@ -54,7 +55,7 @@ func (s *State) Apply(e deploylog.Event) {
 	if !ok {
 		return
 	}
-	g := s.byID[id]
+	g := s.group(id)
 	switch {
 	case g == nil:
 		if number == 0 && e.Name == record.GroupTriggered {
@@ -65,6 +66,18 @@ func (s *State) Apply(e deploylog.Event) {
 	case number <= len(g.jobs):
 		s.applyToJob(g, int32(number-1), e)
 	}
+}
+
+// group is the group with an id, nil without one. Most are asked for again at once.
+func (s *State) group(id string) *group {
+	if s.last == nil || s.last.id != id {
+		if g := s.byID[id]; g != nil {
+			s.last = g
+		} else {
+			return nil
+		}
+	}
+	return s.last
 }
 
 // trigger adds a group.

@@ -6,28 +6,27 @@ import (
 )
 
 // task is a job as far as it is the same for all of its attempts.
-func (s *State) task(g *group, i int32) Task {
+func (s *State) task(t *Task, g *group, i int32) {
 	spec, j := &g.specs[i], &g.jobs[i]
-	t := Task{
+	*t = Task{
 		Group: g.id, Job: int(i) + 1, Attempt: int(j.attempt), Name: g.name, Package: spec.Package, Version: spec.Version, Pass: spec.Pass,
 		Place: s.places[g.places[g.placeOf(i)]], Carries: g.triggered.Carries, Recipe: spec.Recipe, Commit: g.triggered.Commit, Artifacts: g.triggered.Artifacts,
 		Uses: g.dependencies(i),
 	}
-	return t
 }
 
 // dispatched is the task of a job that a worker is to have.
-func (s *State) dispatched(g *group, i int32, worker string) Task {
-	t := s.task(g, i)
+func (s *State) dispatched(t *Task, g *group, i int32, worker string) {
+	s.task(t, g, i)
 	t.Attempt++
 	t.Worker, t.Inputs = worker, g.inputs(i)
 	t.Reuse = s.reuse(g, t.Inputs)
-	return t
 }
 
 // resumed is the task of a job that a worker has.
-func (s *State) resumed(g *group, i int32) Task {
-	t, data := s.task(g, i), decode[record.Started](g.jobs[i].started)
+func (s *State) resumed(g *group, i int32) (t Task) {
+	s.task(&t, g, i)
+	data := decode[record.Started](g.jobs[i].started)
 	t.Worker, t.Inputs, t.Canceling = data.Worker, data.Inputs, g.jobs[i].state == transition.CancelPending
 	return t
 }
@@ -44,7 +43,7 @@ func (g *group) dependencies(i int32) []Dependency {
 	first := len(all)
 	var seen map[key]bool
 	for at := 0; at < len(all); at++ { // what these need to run, and so on
-		if all[at].Job == 0 {
+		if all[at].Job == 0 || all[at].Job > len(g.jobs) || !g.jobs[all[at].Job-1].runs {
 			continue
 		}
 		uses := g.specs[all[at].Job-1].Uses

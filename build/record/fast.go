@@ -12,37 +12,33 @@ import (
 // is written is what encoding/json writes, and what is not of the form that is written is
 // read by it.
 
-// appends is data that writes itself, in about so many bytes.
-type appends interface {
-	append(to []byte) []byte
-	size() int
-}
-
 // reads is data that reads itself, where the text is of a plain form.
 type reads interface{ read(text []byte) bool }
 
-func (d Started) size() int { return len(d.Worker) + len(d.Inputs) + len(`{"worker":"","inputs":""}`) }
-
-func (d Eligible) size() int { return 8*min(len(d.Jobs), 1000) + len(`{"jobs":""}`) }
-
-func (d Finished) size() int {
+func (d *Finished) size() int {
 	const names = 180 // the names of the fields, and numbers
 	return names + len(d.Artifact) + len(d.Inputs) + len(d.Reused) + len(d.Worker) + len(d.Engine) + len(d.Image) + len(d.Commit) + len(d.Provenance) + len(d.Pushed) + len(d.Log)
 }
 
-func (d Started) append(to []byte) []byte {
+// Text is the data as it is recorded.
+func (d *Started) Text() json.RawMessage {
+	to := make([]byte, 0, len(d.Worker)+len(d.Inputs)+len(`{"worker":"","inputs":""}`))
 	to = appendText(append(to, `{"worker":`...), d.Worker)
 	to = appendText(append(to, `,"inputs":`...), d.Inputs)
 	return append(to, '}')
 }
 
-func (d Eligible) append(to []byte) []byte {
+// Text is the data as it is recorded.
+func (d *Eligible) Text() json.RawMessage {
+	to := make([]byte, 0, 8*min(len(d.Jobs), 1000)+len(`{"jobs":""}`))
 	to = append(to, `{"jobs":"`...)
 	to = d.Jobs.append(to)
 	return append(to, `"}`...)
 }
 
-func (d Finished) append(to []byte) []byte {
+// Text is the data as it is recorded.
+func (d *Finished) Text() json.RawMessage {
+	to := make([]byte, 0, d.size())
 	optional := func(key, text string) {
 		if text != "" {
 			to = appendText(append(to, key...), text)
@@ -84,8 +80,8 @@ func appendText(to []byte, text string) []byte {
 }
 
 func (d *Started) read(text []byte) bool {
-	return fields(text, func(key string, v value) bool {
-		switch key {
+	return fields(text, func(key []byte, v value) bool {
+		switch string(key) {
 		case "worker":
 			return v.text(&d.Worker)
 		case "inputs":
@@ -97,15 +93,15 @@ func (d *Started) read(text []byte) bool {
 }
 
 func (d *Eligible) read(text []byte) bool {
-	return fields(text, func(key string, v value) bool {
-		return key == "jobs" && v.quoted && d.Jobs.UnmarshalText(v.raw) == nil
+	return fields(text, func(key []byte, v value) bool {
+		return string(key) == "jobs" && v.quoted && d.Jobs.UnmarshalText(v.raw) == nil
 	})
 }
 
 func (d *Finished) read(text []byte) bool {
-	return fields(text, func(key string, v value) bool {
+	return fields(text, func(key []byte, v value) bool {
 		var number int64
-		switch key {
+		switch string(key) {
 		case "artifact":
 			return v.text(&d.Artifact)
 		case "inputs":
@@ -144,6 +140,45 @@ func (d *Finished) read(text []byte) bool {
 	})
 }
 
+// Outcome is that of the data of JobFinished which the machine keeps.
+type Outcome struct {
+	Artifact string
+	Inputs   string
+	Reused   bool
+	Took     time.Duration
+}
+
+// OutcomeOf reads it from the data of JobFinished.
+func OutcomeOf(e deploylog.Event) (o Outcome) {
+	plain := fields(e.Data, func(key []byte, v value) bool {
+		var number int64
+		switch string(key) {
+		case "artifact":
+			return v.text(&o.Artifact)
+		case "inputs":
+			return v.text(&o.Inputs)
+		case "reused":
+			o.Reused = len(v.raw) > 0
+			return v.quoted
+		case "took":
+			ok := v.number(&number)
+			o.Took = time.Duration(number)
+			return ok
+		case "worker", "engine", "image", "commit", "provenance", "pushed", "log":
+			return v.quoted
+		case "size", "log_bytes", "files":
+			return v.number(&number)
+		default:
+			return false
+		}
+	})
+	if plain {
+		return o
+	}
+	d := Decode[Finished](e)
+	return Outcome{Artifact: d.Artifact, Inputs: d.Inputs, Reused: d.Reused != "", Took: d.Took}
+}
+
 // value is one of an object of JSON.
 type value struct {
 	raw    []byte // without quotes
@@ -172,7 +207,7 @@ func (v value) number(to *int64) bool {
 
 // fields goes through an object of texts without escapes, and of numbers without signs,
 // written without spaces. It reports whether the text is such, and each field is taken.
-func fields(text []byte, take func(key string, v value) bool) bool {
+func fields(text []byte, take func(key []byte, v value) bool) bool {
 	if len(text) < 2 || text[0] != '{' {
 		return false
 	}
@@ -196,7 +231,7 @@ func fields(text []byte, take func(key string, v value) bool) bool {
 			}
 			v.raw = text[from:at]
 		}
-		if at >= len(text) || !take(string(key), v) {
+		if at >= len(text) || !take(key, v) {
 			return false
 		}
 		switch text[at] {
@@ -228,10 +263,16 @@ func quotedAt(text []byte, at int) ([]byte, bool) {
 
 // Encode is the data of an event.
 func Encode(data any) (json.RawMessage, error) {
-	if d, ok := data.(appends); ok {
-		return d.append(make([]byte, 0, d.size())), nil
+	switch d := data.(type) {
+	case Started:
+		return d.Text(), nil
+	case Eligible:
+		return d.Text(), nil
+	case Finished:
+		return d.Text(), nil
+	default:
+		return json.Marshal(data)
 	}
-	return json.Marshal(data)
 }
 
 // Decode reads the data of an event. Fields that are not known are ignored, and data that

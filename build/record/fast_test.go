@@ -32,6 +32,9 @@ func TestDataIsWrittenAndReadAsByReflection(t *testing.T) {
 			f.Metadata = map[string]string{text(): text(), "b": "c"}
 		}
 		same(t, f)
+		if got, want := record.OutcomeOf(deploylog.Event{Data: f.Text()}), outcome(record.Decode[record.Finished](deploylog.Event{Data: f.Text()})); got != want {
+			t.Fatalf("%s comes to %+v, want %+v", f.Text(), got, want)
+		}
 	})
 }
 
@@ -63,7 +66,15 @@ func FuzzDecode(f *testing.F) {
 		alike[record.Started](t, text)
 		alike[record.Eligible](t, text)
 		alike[record.Finished](t, text)
+		e := deploylog.Event{Data: text}
+		if got, want := record.OutcomeOf(e), outcome(record.Decode[record.Finished](e)); got != want {
+			t.Fatalf("%s comes to %+v, want %+v", text, got, want)
+		}
 	})
+}
+
+func outcome(d record.Finished) record.Outcome {
+	return record.Outcome{Artifact: d.Artifact, Inputs: d.Inputs, Reused: d.Reused != "", Took: d.Took}
 }
 
 func alike[T any](t *testing.T, text []byte) {

@@ -22,7 +22,9 @@ func Group(id string) deploylog.Target { return deploylog.Target(GroupKind + "/"
 
 // Job is the target of a job of a group.
 func Job(id string, number int) deploylog.Target {
-	return deploylog.Target(JobKind + "/" + id + "/" + strconv.Itoa(number))
+	var room [64]byte
+	text := append(append(append(room[:0], JobKind+"/"...), id...), '/')
+	return deploylog.Target(strconv.AppendInt(text, int64(number), 10))
 }
 
 // Parse returns the group of a target and, of that of a job, its number, which is 0 of that
