@@ -22,12 +22,9 @@ func (a *attempt) collect(ctx context.Context, e end) (*record.Finished, error) 
 	failed := func(format string, args ...any) error {
 		return &failedError{cause: fmt.Sprintf(format, args...), took: e.took()}
 	}
-	metadata, err := readMetadata(filepath.Join(a.dir, metadataName))
+	metadata, err := readMetadata(filepath.Join(a.dir, metadataName), a.secret.mask)
 	if err != nil {
 		return nil, failed("what it wrote to $DEPLOYSTER_METADATA: %v", err)
-	}
-	for key, value := range metadata {
-		metadata[key] = a.secret.mask(value)
 	}
 	made, err := a.Artifacts.Collect(ctx, filepath.Join(a.dir, outName), a.Limits)
 	var refused *artifacts.RefusedError

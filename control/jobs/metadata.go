@@ -22,8 +22,10 @@ const (
 var metadataKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
 // readMetadata reads the file in which a job says something of what it made. An error says
-// what is wrong with it.
-func readMetadata(path string) (map[string]string, error) {
+// what is wrong with it. Secrets are masked before anything is made of the text: a key, or a
+// message that quotes one, may be a part of a secret that is not recognized any more. What is
+// masked is no key.
+func readMetadata(path string, mask func(string) string) (map[string]string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if errors.Is(err, syscall.ELOOP) {
@@ -38,6 +40,9 @@ func readMetadata(path string) (map[string]string, error) {
 	text, err := io.ReadAll(io.LimitReader(file, maxMetadata+1))
 	if err != nil {
 		return nil, err
+	}
+	if len(text) <= maxMetadata {
+		text = []byte(mask(string(text)))
 	}
 	return parseMetadata(text)
 }

@@ -78,7 +78,7 @@ func TestMetadataThatIsNoFile(t *testing.T) {
 		if err := c.make(at); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readMetadata(at); err == nil || !strings.Contains(err.Error(), c.want) {
+		if got, err := readMetadata(at, strings.ToUpper); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, %v; want %s", name, got, err, c.want)
 		}
 	}
