@@ -33,12 +33,13 @@ type Stages struct {
 	pipelines.Options
 	builds     *builds.Builds
 	submission Submission
-	control    func() (leave func())
+	control    func()          // is called when a group is waited for
 	life       context.Context //nolint:containedctx // of the scheduler, for what outlasts a step
 }
 
 // Schedule runs a scheduler of pipelines, by run, whose stages may build groups, and beside it
-// a dispatcher while one of them does.
+// a dispatcher from when one of them does. That works off all groups, as any does, so it goes
+// on until the scheduler ends: nobody else could go on with what it has begun.
 func Schedule(ctx context.Context, o pipelines.Options, dispatch builds.Options, submission Submission, run func(context.Context, pipelines.Options) error) error {
 	scope := reconcile.Only()
 	over := make(chan struct{})
@@ -56,7 +57,7 @@ func Schedule(ctx context.Context, o pipelines.Options, dispatch builds.Options,
 	defer close(over)
 	o.Worker = &Stages{
 		Options: o, builds: builds.New(o.Log, o.Now), submission: submission, life: ctx,
-		control: func() func() { return scope.Add(buildrecord.Entity) },
+		control: sync.OnceFunc(func() { scope.Add(buildrecord.Entity) }),
 	}
 	return run(ctx, o)
 }
@@ -71,7 +72,7 @@ func (p *Stages) Work(ctx context.Context, s step.Step, artifacts map[string]str
 	if err != nil {
 		return nil, fmt.Errorf("build group of %s: %w", s.Packages, err)
 	}
-	defer p.control()()
+	p.control()
 	waiting, cancel := p.Drain.Context(ctx)
 	defer cancel()
 	if err := p.wait(waiting, id); err != nil || waiting.Err() != nil {
@@ -93,7 +94,7 @@ func (p *Stages) Settle(ctx context.Context, w step.Work) error {
 	if !found || g.State.Ended() {
 		return nil
 	}
-	defer p.control()()
+	p.control()
 	return p.cancel(ctx, g.ID, string(w.Target), "its stage waits for it no more")
 }
 
@@ -148,7 +149,7 @@ func (p *Stages) wait(ctx context.Context, id string) error {
 		if err := p.builds.Follow(ctx, 0); err != nil {
 			return err
 		}
-		report, err := p.report(id)
+		report, seen, err := p.report(id)
 		switch {
 		case err != nil:
 			return err
@@ -157,7 +158,7 @@ func (p *Stages) wait(ctx context.Context, id string) error {
 		case report.State.Ended():
 			return &endedError{id, report}
 		}
-		if err := p.moves(ctx, id); err != nil {
+		if err := p.moves(ctx, id, seen); err != nil {
 			return err
 		}
 	}
@@ -173,18 +174,19 @@ func (e *endedError) Error() string {
 	return fmt.Sprintf("build group %s: %s: %s; deployster build status %s shows its jobs", e.id, e.report.State, cmp.Or(e.report.Cause, "some of its jobs failed"), e.id)
 }
 
-// report is how far a group is.
-func (p *Stages) report(id string) (r build.Report, err error) {
+// report is how far a group is, as of an event.
+func (p *Stages) report(id string) (r build.Report, seen int64, err error) {
 	err = p.builds.State(func(s *build.State) (err error) {
+		seen = s.Head()
 		r, err = s.Report(id)
 		return err
 	})
-	return r, err
+	return r, seen, err
 }
 
-// moves waits for an event with which a group may have ended.
-func (p *Stages) moves(ctx context.Context, id string) error {
-	for e, err := range p.Log.Watch(ctx, deploylog.Filter{Target: buildrecord.Group(id), After: p.builds.Head()}) {
+// moves waits for an event, after one, with which a group may have ended.
+func (p *Stages) moves(ctx context.Context, id string, seen int64) error {
+	for e, err := range p.Log.Watch(ctx, deploylog.Filter{Target: buildrecord.Group(id), After: seen}) {
 		if err != nil {
 			return fmt.Errorf("watching build group %s: %w", id, err)
 		}
@@ -215,7 +217,7 @@ func (p *Stages) stop(ctx context.Context, s step.Step, id string, failed error)
 
 // cancel cancels a group, unless it has ended, and waits until nothing of it runs any more.
 func (p *Stages) cancel(ctx context.Context, id, by, why string) error {
-	g, err := p.report(id)
+	g, _, err := p.report(id)
 	if err != nil || g.State.Ended() {
 		return err
 	}

@@ -246,6 +246,39 @@ func TestTheGroupOfARevisionThatIsCancelledIsCanceled(t *testing.T) {
 	}
 }
 
+// The dispatcher of a scheduler works off all groups, also those that no stage wants, and
+// must not leave them when its stage is done.
+func TestAGroupThatNoStageWantsIsNotLeftHalfDone(t *testing.T) {
+	inPlant(t, 0, func(p *plant) {
+		p.slow["slow"] = true
+		_, err := p.builds.Command(p.Context(), build.Submit{
+			Triggered: buildrecord.Triggered{Name: "other", MaxLost: 3}, Places: []buildrecord.Place{{Platform: "linux/amd64"}},
+			Jobs: []buildrecord.JobSpec{{Package: "slow", Inputs: "z"}},
+		})
+		p.must(err)
+		ended := make(chan error, 1)
+		go func() { ended <- p.schedule(p.Context()) }()
+		<-time.After(time.Hour)
+		p.must(p.pipelines.Follow(p.Context(), 0))
+		_ = p.pipelines.Ask("gateway", func(s *pipeline.State) error {
+			if r := s.Registrations()[0]; r.Status != deployment.Finished {
+				t.Errorf("the revision is %s beside another group", r.Status)
+			}
+			return nil
+		})
+		_, err = p.builds.Command(p.Context(), build.Cancel{Group: "other-1"})
+		p.must(err)
+		p.must(<-ended)
+		p.must(p.builds.Follow(p.Context(), 0))
+		_ = p.builds.State(func(s *build.State) error {
+			if r, err := s.Report("other-1"); err != nil || r.State != transition.Canceled {
+				t.Errorf("the other group is %s, %v", r.State, err)
+			}
+			return nil
+		})
+	})
+}
+
 func TestAGroupThatTakesTooLongIsCanceled(t *testing.T) {
 	inPlant(t, 5*time.Minute, func(p *plant) {
 		p.slow["gcc"] = true

@@ -266,15 +266,22 @@ func (l *Loop[S, K]) receive() {
 	}
 }
 
-// finish lets what is being done end, and gives up all locks.
+// finish lets what is being done end, and gives up all locks. Until then it follows the log,
+// for somebody may not want any more what is being done.
 func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 	ended := make(chan struct{})
 	go func() {
 		l.jobs.Wait()
 		close(ended)
 	}()
+	tick := time.NewTicker(tickPause)
+	defer tick.Stop()
 	for over := false; !over; {
 		select {
+		case <-tick.C:
+			if ctx.Err() == nil && err == nil {
+				err = l.Fold.Follow(ctx, 0)
+			}
 		case receive := <-l.inbox:
 			receive()
 		case <-ended:
