@@ -46,7 +46,7 @@ func (a *attempt) collect(ctx context.Context, e end) (*record.Finished, error) 
 	}
 	if a.task.Artifacts != "" {
 		if finished.Pushed, err = a.push(ctx, made.Digest, finished.Provenance); err != nil {
-			return nil, failed("%s is built, and could not be pushed to %s: %v; `deployster build retry %s` does it again", made.Digest, a.task.Artifacts, err, a.task.Group)
+			return nil, failed("%s", unpushed(a.task, made.Digest, err))
 		}
 	}
 	return finished, nil
@@ -83,6 +83,11 @@ func (a *attempt) push(ctx context.Context, digest, provenance string) (referenc
 		timer.Stop()
 		pause *= 2
 	}
+}
+
+// unpushed says that an artifact could not be pushed.
+func unpushed(t build.Task, digest string, err error) string {
+	return fmt.Sprintf("%s is built, and could not be pushed to %s: %v; `deployster build retry %s` does it again", digest, t.Artifacts, err, t.Group)
 }
 
 // maxTag is how long the name of a version in a registry may be.

@@ -180,24 +180,38 @@ func (j *Jobs) attempt(t build.Task) *attempt {
 }
 
 // reuse makes the artifact that another job built that of this one, if it is there as it was
-// made.
+// made, and pushes it where the group of that one did not.
 func (j *Jobs) reuse(ctx context.Context, t build.Task) build.Result {
 	made := t.Reuse.Finished
-	switch err := j.Artifacts.Verify(ctx, made.Artifact); {
-	case err == nil:
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), builds.ErrCanceled):
-		return build.Result{Canceled: &record.Canceled{Worker: t.Worker}}
-	case ctx.Err() != nil:
-		return build.Result{}
-	default:
-		return build.Result{Lost: &record.Lost{
+	if err := j.Artifacts.Verify(ctx, made.Artifact); err != nil {
+		return unreused(ctx, t, build.Result{Lost: &record.Lost{
 			Cause: "what " + string(t.Reuse.Target()) + " built is not there any more: " + err.Error(), Worker: t.Worker, Mistaken: true,
-		}}
+		}})
+	}
+	pushed := made.Pushed
+	if t.Artifacts != "" && !strings.HasPrefix(pushed, t.Artifacts+"@") {
+		var err error
+		if pushed, err = j.attempt(t).push(ctx, made.Artifact, made.Provenance); err != nil {
+			return unreused(ctx, t, build.Result{Failed: &record.Failed{Cause: unpushed(t, made.Artifact, err), Worker: t.Worker}})
+		}
 	}
 	return build.Result{Finished: &record.Finished{
 		Artifact: made.Artifact, Inputs: t.Inputs, Reused: t.Reuse.Target(), Size: made.Size, Files: made.Files, Worker: t.Worker,
-		Engine: made.Engine, Image: made.Image, Commit: made.Commit, Metadata: made.Metadata, Provenance: made.Provenance, Pushed: made.Pushed,
+		Engine: made.Engine, Image: made.Image, Commit: made.Commit, Metadata: made.Metadata, Provenance: made.Provenance, Pushed: pushed,
 	}}
+}
+
+// unreused is what comes of a job that could not be given what another one built, unless that
+// is because ctx has ended.
+func unreused(ctx context.Context, t build.Task, r build.Result) build.Result {
+	switch stopped := interrupted(ctx); {
+	case stopped == nil:
+		return r
+	case errors.Is(stopped, builds.ErrCanceled):
+		return build.Result{Canceled: &record.Canceled{Worker: t.Worker}}
+	default:
+		return build.Result{}
+	}
 }
 
 // logPath is the path of the log.

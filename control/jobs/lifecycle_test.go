@@ -374,6 +374,43 @@ func TestWhatIsBuiltIsPushed(t *testing.T) {
 	}
 }
 
+func TestWhatIsReusedIsPushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fakeEngine())
+		store := &refusing{Store: w.store}
+		var beside []string
+		w.options.Artifacts = store
+		w.options.Attach = func(_ context.Context, reference, hash string) error {
+			beside = append(beside, reference+" "+hash)
+			return nil
+		}
+		w.restart()
+		task := w.task(w.recipe())
+		made := *w.jobs.Build(t.Context(), task).Finished
+		made.Provenance, task.Group, task.Artifacts = "hash", "base-8", "registry/base"
+		for _, was := range []string{"", "registry/other@" + made.Artifact, "registry/base@" + made.Artifact} {
+			made.Pushed, store.tag, beside = was, "", nil
+			task.Reuse = &build.Built{Group: "base-7", Job: 12, Finished: made}
+			r := w.jobs.Build(t.Context(), task)
+			w.wants(r, "reused job/base-7/12")
+			there := "registry/base@" + made.Artifact
+			if r.Finished != nil && r.Finished.Pushed != there {
+				t.Errorf("what was at %q is at %q", was, r.Finished.Pushed)
+			}
+			if pushes := was != there; pushes != (store.tag == "base-8.12-make") || pushes != slices.Equal(beside, []string{there + " hash"}) {
+				t.Errorf("what was at %q is pushed with the tag %q, and has beside it %q", was, store.tag, beside)
+			}
+		}
+		task.Reuse.Finished.Pushed = ""
+		store.times.Store(100)
+		w.wants(w.jobs.Build(t.Context(), task), "failed: "+made.Artifact+" is built, and could not be pushed to registry/base: …")
+		ctx, cancel := cancelable(t)
+		cancel()
+		w.wants(w.jobs.Build(ctx, task), "canceled")
+		w.clean()
+	})
+}
+
 func TestHowItWasMadeIsKept(t *testing.T) {
 	w := newWorld(t, fakeEngine())
 	var made jobs.Made
