@@ -61,6 +61,9 @@ func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
 		if j.artifact, j.ident, j.reused = data.Artifact, "", data.Reused; j.reused {
 			g.reused++
 		}
+		if j.rebuilt > 0 {
+			g.epoch++ // it may be another than before
+		}
 		s.finished(g, i, &data, e.Seq)
 	case record.JobLost:
 		data := record.Decode[record.Lost](e)

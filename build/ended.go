@@ -178,7 +178,7 @@ func (e *ending) lose(data record.Lost) {
 		e.failed()
 	default:
 		e.rebuild(data.Spoiled)
-		if j.state == transition.JobLost && j.unmet == 0 && j.broken == 0 {
+		if j.state == transition.JobLost && j.unmet == 0 && j.broken == 0 && g.complete(e.i) {
 			e.events = append(e.events, g.jobEvent(e.i, record.JobEligible, e.attempt+1, struct{}{}))
 			e.try(g, e.i, transition.Eligible)
 		}
@@ -227,7 +227,7 @@ func (e *ending) rebuild(spoiled []string) {
 		}
 	}
 	for _, i := range again {
-		if g.unlockable(i) {
+		if g.unlockable(i) && g.complete(i) {
 			e.events = append(e.events, g.jobEvent(i, record.JobEligible, int(g.jobs[i].attempt)+1, struct{}{}))
 			e.try(g, i, transition.Eligible)
 		}

@@ -36,7 +36,7 @@ type group struct {
 
 	attempts map[string]int // of its own events
 	notes    map[note]int   // attempts of events of jobs that have no number of their own
-	epoch    int            // how often an artifact was missing
+	epoch    int            // how often an artifact was missing, or is there again
 	reused   int            // jobs that are Built, and whose artifact was there already
 	stalled  bool
 	cause    string

@@ -30,7 +30,6 @@ type naiveJob struct {
 	attempt  int
 	artifact string
 	inputs   string
-	extra    []int // jobs that it needs since these were missing
 }
 
 func fold(log []deploylog.Event) *naive {
@@ -99,27 +98,18 @@ func (g *naiveGroup) again(number int) bool {
 		return true
 	}
 	for i, user := range g.jobs {
-		if user.state.Unbuilt() && slices.Contains(user.needs(), number) && g.again(i+1) {
+		if user.state.Unbuilt() && g.reaches(user, number) && g.again(i+1) {
 			return true
 		}
 	}
 	return false
 }
 
-// needs are the jobs that must be Built before one.
-func (j *naiveJob) needs() (all []int) {
-	for _, u := range j.Uses {
-		if u.Job > 0 {
-			all = append(all, u.Job)
-		}
-	}
-	return append(all, j.extra...)
-}
-
-// may reports whether a job may be dispatched, as far as others go.
+// may reports whether a job may be dispatched, as far as others go: all that it uses is
+// Built, also what that needs to run.
 func (g *naiveGroup) may(j *naiveJob) bool {
-	for _, n := range j.needs() {
-		if g.jobs[n-1].state != transition.Built {
+	for i, needed := range g.jobs {
+		if needed.state != transition.Built && g.reaches(j, i+1) {
 			return false
 		}
 	}
@@ -202,9 +192,6 @@ func (g *naiveGroup) spoiled(number int, e deploylog.Event) {
 	for k, user := range g.jobs {
 		if !user.state.Waiting() || k+1 == number || !g.reaches(user, number) && !slices.Contains(user.Waits, number) {
 			continue
-		}
-		if g.reaches(user, number) {
-			user.extra = append(user.extra, number)
 		}
 		if to, ok := transition.NextJob(user.state, e.Name); ok {
 			user.state = to

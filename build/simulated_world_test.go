@@ -30,6 +30,7 @@ type simulated struct {
 	containers map[string]build.Task
 	old        []build.Task // whose end was recorded
 
+	missing string   // the artifact that was last found to be
 	uneven  bool     // equal inputs do not always give equal artifacts
 	settled []string // events
 	late    int      // results that were recorded without the newest events
@@ -221,7 +222,11 @@ func (s *simulated) result(t build.Task, good bool) build.Result {
 		return canceled
 	}
 	kind := rapid.IntRange(0, 11).Draw(s.t, "result")
+	missing := func(d build.Dependency) bool { return d.Artifact == s.missing }
 	switch {
+	case !good && kind > 6 && slices.ContainsFunc(t.Uses, missing): // of several that run at once
+		s.faults++
+		return build.Result{Lost: &record.Lost{Cause: "it is gone, too", Spoiled: []string{s.missing}}}
 	case !good && kind == 0:
 		return build.Result{Failed: &record.Failed{Cause: "exit 1"}}
 	case !good && kind == 1:
@@ -230,6 +235,7 @@ func (s *simulated) result(t build.Task, good bool) build.Result {
 		return build.Result{Lost: &record.Lost{Cause: "it is altered", Mistaken: true, Spoiled: []string{t.Reuse.Finished.Artifact}}}
 	case !good && kind == 3 && len(t.Uses) > 0:
 		d := t.Uses[rapid.IntRange(0, len(t.Uses)-1).Draw(s.t, "gone")]
+		s.missing = d.Artifact
 		s.faults++
 		return build.Result{Lost: &record.Lost{Cause: "it is gone", Spoiled: []string{d.Artifact}}}
 	case t.Reuse != nil:

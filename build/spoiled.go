@@ -1,6 +1,7 @@
 package build
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/deployster-go/deployster/build/record"
@@ -20,12 +21,13 @@ func (s *State) spoil(j *job, data *record.Lost) {
 }
 
 // affected are the jobs that have not begun and wait for one or use it, directly or as what
-// they use needs it to run. Those that do not use it directly need it from now on themselves. It is Built
-// while this is asked.
+// they use needs it to run. All that do not use it directly need it from now on themselves,
+// also those that have begun or ended, for they may begin again. It is Built while this is
+// asked.
 func (g *group) affected(i int32) []int32 {
 	all, indirect := g.usersOf(i)
-	for _, user := range all {
-		if !indirect[user] || slices.Contains(g.lacks[user], i) {
+	for _, user := range slices.Sorted(maps.Keys(indirect)) {
+		if slices.Contains(g.lacks[user], i) {
 			continue
 		}
 		if g.more == nil {
@@ -38,7 +40,7 @@ func (g *group) affected(i int32) []int32 {
 }
 
 // usersOf are the jobs that have not begun and wait for one or use it, in order, and which of
-// these use it only as what they use needs it to run.
+// all jobs use it only as what they use needs it to run.
 func (g *group) usersOf(i int32) (all []int32, indirect map[int32]bool) {
 	direct, indirect := map[int32]bool{}, map[int32]bool{}
 	seen, listed := map[int32]bool{i: true}, map[int32]bool{}

@@ -1,6 +1,8 @@
 package build
 
 import (
+	"slices"
+
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
 )
@@ -64,6 +66,12 @@ func (g *group) dependencies(i int32) []Dependency {
 		}
 	}
 	return all
+}
+
+// complete reports whether all that a job uses is Built, also what that needs to run. Where an
+// artifact is found missing, and that is not applied yet, this is not in what is counted.
+func (g *group) complete(i int32) bool {
+	return !slices.ContainsFunc(g.dependencies(i), func(d Dependency) bool { return d.Job > 0 && g.jobs[d.Job-1].state != transition.Built })
 }
 
 // key is what makes two dependencies one.
