@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -101,12 +102,36 @@ func (a *attempt) explain(err error, took time.Duration) error {
 		return &failedError{cause: "timed out after " + duration.Duration(a.recipe.Timeout).String(), took: took}
 	case errors.Is(err, errDisk):
 		return &failedError{cause: err.Error(), took: took}
-	case errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrNoImage), full(err):
+	case errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrNoImage), full(err), momentary(err), !impossible(err):
 		return err
 	default:
 		// The engine was given the image by its id.
 		return &failedError{cause: strings.ReplaceAll(err.Error(), a.image.ID, a.image.Ref), unbuildable: true}
 	}
+}
+
+// impossible reports whether an engine says that no container can be made of what the job
+// runs. All else may be trouble of the engine or its machine: the job is lost then, and fails
+// only when that has happened too often. Engines say so in their texts.
+func impossible(err error) bool {
+	return slices.ContainsFunc(impossibilities, func(text string) bool { return containsFold(err.Error(), text) })
+}
+
+var impossibilities = []string{
+	"cannot be executed in image", "cannot be executed: ", "is built for another platform", "neither entrypoint nor command",
+	"is not in the engine; `docker network ls`", "without a daemon there are the networks",
+	"does not exist on the engine's host", "mount source", "mount target", "duplicate mount point", "hidden directory",
+	"is too long: ", "working directory", "bounds cannot be negative", "minimum memory limit", "unable to find user",
+}
+
+// momentary reports whether an error is that of a machine which lacks something at the moment.
+func momentary(err error) bool {
+	for _, lacks := range []syscall.Errno{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO} {
+		if errors.Is(err, lacks) || containsFold(err.Error(), lacks.Error()) {
+			return true
+		}
+	}
+	return containsFold(err.Error(), "signal: killed")
 }
 
 // full reports whether an error is that of a disk that is full. Engines say so in their texts.

@@ -29,7 +29,9 @@ func (a *attempt) load() error {
 		return unbuildable("its group does not carry what it runs (%s): submit it again", name)
 	}
 	text, err := a.Object(hash)
-	if err != nil {
+	if err != nil && momentary(err) {
+		return fmt.Errorf("what it runs cannot be read: %w", err)
+	} else if err != nil {
 		return unbuildable("what it runs cannot be read: object %s, which its group carries as %s: %v; restore it, or submit the group again", hash, name, err)
 	}
 	if a.recipe, err = recipe.At(text, a.task.Recipe); err != nil {
@@ -64,7 +66,7 @@ func (a *attempt) getImage(ctx context.Context) error {
 	case err == nil:
 		a.image = image
 		return nil
-	case ctx.Err() != nil, errors.Is(err, engine.ErrUnavailable), errors.As(err, &unreachable), full(err), a.silent(ctx):
+	case ctx.Err() != nil, errors.Is(err, engine.ErrUnavailable), errors.As(err, &unreachable), full(err), momentary(err), a.silent(ctx):
 		return fmt.Errorf("image %s: %w", i.Image, err)
 	default:
 		return unbuildable("image %s: %v", i.Image, err)
