@@ -67,7 +67,7 @@ func (s *State) bakeBroken() bool {
 }
 
 // bakeEvents record that a deployment failed in its bake, and the rollback that follows.
-func (s *State) bakeEvents(now time.Time) []deploylog.Event {
+func (s *State) bakeEvents(now time.Time, can Can) []deploylog.Event {
 	if !s.bakeBroken() {
 		return nil
 	}
@@ -79,10 +79,10 @@ func (s *State) bakeEvents(now time.Time) []deploylog.Event {
 	if causes := s.failureCauses(); causes != "" {
 		message += ": " + deploylog.Cause(causes)
 	}
-	events := []deploylog.Event{s.event(record.BakeFailed, record.Payload{Code: string(reason.TooManyFailed), Error: message})}
+	var rollback []deploylog.Event
 	if back := s.goodBeforeTask(f.Revision); f.Configuration.AutoRollback && f.Kind == record.ByDeploy && back != 0 {
-		reason := fmt.Sprintf("revision %d failed in its bake, and auto_rollback is set", f.Revision)
-		events = append(events, s.automaticRollback(back, reason, now)...)
+		why := fmt.Sprintf("revision %d failed in its bake, and auto_rollback is set", f.Revision)
+		rollback, message = s.automaticRollback(back, why, message, now, can)
 	}
-	return events
+	return append([]deploylog.Event{s.event(record.BakeFailed, record.Payload{Code: string(reason.TooManyFailed), Error: message})}, rollback...)
 }

@@ -19,6 +19,11 @@ type Can struct {
 	Verify  func() bool            // begin to verify a step; nil is always
 	Disrupt bool                   // stop healthy tasks: the health of all tasks is known
 	Checked func(host string) bool // the new task of the active deployment could be started on a host; nil is always
+
+	// Back are those of the environment's hosts with which an automatic rollback to a revision
+	// may begin; these are none where the inventory has to say which there are. It fails where
+	// the rollback is to be refused. Nil is always all.
+	Back func(revision int, hosts []string) ([]string, error)
 }
 
 // Decide yields what may be done now. A Record comes alone: once its events are

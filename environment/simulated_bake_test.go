@@ -57,6 +57,6 @@ func (n *naive) noteBroken(s *simulation) {
 	f.bake.broken = true
 	n.good = n.good[:len(n.good)-1]
 	if f.configuration.AutoRollback && f.kind == record.ByDeploy {
-		n.goesBack = n.lastGood(func(revision int) bool { return n.tasks[revision-1] != f.task })
+		n.goesBack = n.backTo(s, n.lastGood(func(revision int) bool { return n.tasks[revision-1] != f.task }))
 	}
 }

@@ -140,7 +140,7 @@ func (c *controller) rests() {
 				c.fail("it is idle, and is to %s on %s soon", do, h.name)
 			}
 		}
-		if steps := slices.Collect(c.state.Decide(c.now, Can{Disrupt: true})); len(steps) > 0 {
+		if steps := slices.Collect(c.state.Decide(c.now, Can{Disrupt: true, Back: c.back})); len(steps) > 0 {
 			c.fail("it is idle, and would do %s", texts(steps))
 		}
 	}
@@ -208,6 +208,7 @@ func (c *controller) decide() {
 	can := Can{Disrupt: true, Work: func(host string) bool {
 		return c.working[host] == nil && len(c.working) < c.nature.hands && !c.machine(host).taken && c.machine(host).in
 	}}
+	can.Back = c.back
 	can.Verify = func() bool { return c.working[""] == nil && len(c.working) < c.nature.hands }
 	can.Checked = func(host string) bool { return c.checked[host] == c.naive.force.id }
 	for _, l := range c.looks {

@@ -121,7 +121,7 @@ func (s *simulation) busy(retrying bool) string {
 		return ""
 	}
 	s.tally["at rest"]++
-	for step := range s.control.state.Decide(s.now, Can{Disrupt: true}) {
+	for step := range s.control.state.Decide(s.now, Can{Disrupt: true, Back: s.back}) {
 		return fmt.Sprintf("it would %s %d on %s", step.Kind, step.Revision, step.Host)
 	}
 	return ""

@@ -80,6 +80,7 @@ func (n *naive) start(s *simulation, e deploylog.Event, p record.Payload) {
 	n.noteReverts(p)
 	n.known = n.known && was != nil && was.revision > 0 && f.revision > 0 && n.revisions[was.revision-1].InstanceGroup == n.revisions[f.revision-1].InstanceGroup
 	n.kept = false
+	n.leavesOthers(s, p)
 	if p.Hosts != nil {
 		n.startsWith(s, was, *p.Hosts)
 	}
@@ -195,7 +196,7 @@ func (n *naive) noteStuck(s *simulation) {
 	}
 	f.stuck, f.moved = true, false
 	if f.configuration.AutoRollback && f.kind == record.ByDeploy && (f.tried || len(n.failed()) > 0 || n.untested()) {
-		n.goesBack = n.lastGood(nil)
+		n.goesBack = n.backTo(s, n.lastGood(nil))
 	}
 }
 

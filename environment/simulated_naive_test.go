@@ -29,6 +29,7 @@ type naive struct {
 	active    int             // the last revision whose deployment has finished
 	left      map[place]bool  // tasks that were left running when it was deleted
 	goesBack  int             // the revision to which a rollback is to follow at once
+	without   []string        // hosts without which it goes back
 	good      []int           // revisions whose deployment has finished, in that order
 	wasGood   []int           // before it was deleted
 	more      bool            // the next event is of the same hold

@@ -34,6 +34,7 @@ type simulation struct {
 	calm    bool      // nothing goes wrong any more
 	numbers int       // that were given to things
 	tally   map[string]int
+	others  int // of that many hosts one is another environment's, unless it has a task there; 0 is none
 }
 
 // nature is what may go wrong in a simulation, and how often.
@@ -126,7 +127,7 @@ func newSimulation(seed uint64) *simulation {
 	for range s.IntN(13) {
 		s.join()
 	}
-	s.left = 3 + s.IntN(12)
+	s.left, s.others = 3+s.IntN(12), int(seed%4)
 	return s
 }
 
@@ -315,7 +316,7 @@ func (s *simulation) anew() {
 	if s.control != nil {
 		states = append(states, s.control.state)
 	}
-	can := Can{Disrupt: true}
+	can := Can{Disrupt: true, Back: s.back}
 	want := slices.Collect(anew.Decide(s.now, can))
 	for _, known := range states {
 		if got := slices.Collect(known.Decide(s.now, can)); !same(got, want) {
@@ -340,7 +341,7 @@ func (s *simulation) again() {
 	anew := New(s.told.Name())
 	for _, e := range s.log {
 		anew.Apply(e)
-		for range anew.Decide(e.CreatedAt, Can{Disrupt: true}) {
+		for range anew.Decide(e.CreatedAt, Can{Disrupt: true, Back: s.back}) {
 			continue
 		}
 		anew.Report()

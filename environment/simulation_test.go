@@ -53,7 +53,7 @@ func TestSimulatedRollouts(t *testing.T) {
 	if n := total["rollouts"]; n < 10_000 {
 		t.Errorf("%d rollouts are too few", n)
 	}
-	for _, what := range []string{"at rest", "automatic", record.BakeFailed, "failed in a bake", "cleaned", record.TaskAdopted, record.TaskCheckFailed, record.TaskChecked, "cordons", "crashes", record.HostsUncordoned, record.StepReached, record.StepVerified, record.StepVerifyFailed, "could not be verified", "failed its verification", record.EnvironmentPromoted, "doubled", "exceptions", "exceptions of a rollback", "exists again", "kept, and not in the inventory", "kept by a rollback", "no room", "repaired while a step waits", "restarted", "rolled back to the last good revision", "stuck", "taken over", record.EnvironmentDeleted, record.TaskDrifted, record.TaskDeadlinePassed, record.TaskRecovered} {
+	for _, what := range []string{"at rest", "automatic", record.BakeFailed, "failed in a bake", "cleaned", record.TaskAdopted, record.TaskCheckFailed, record.TaskChecked, "cordons", "crashes", record.HostsUncordoned, record.StepReached, record.StepVerified, record.StepVerifyFailed, "could not be verified", "failed its verification", record.EnvironmentPromoted, "doubled", "exceptions", "exceptions of a rollback", "exists again", "kept, and not in the inventory", "kept by a rollback", "no room", "not rolled back onto the hosts of others", "rolled back without the hosts of others", "repaired while a step waits", "restarted", "rolled back to the last good revision", "stuck", "taken over", record.EnvironmentDeleted, record.TaskDrifted, record.TaskDeadlinePassed, record.TaskRecovered} {
 		if total[what] == 0 {
 			t.Errorf("of %q there is nothing, so nothing is known", what)
 		}

@@ -164,11 +164,12 @@ func (s *State) configuration() *definition.Configuration {
 	return &s.active.Configuration
 }
 
-// HostTasks yields the tasks that hosts have or should have.
+// HostTasks yields the tasks that hosts have or should have. Those of a query of which it is
+// not known what it selects are not among them.
 func (s *State) HostTasks() iter.Seq[tasks.Task] {
 	return func(yield func(tasks.Task) bool) {
 		for _, h := range s.hosts {
-			if h.Desired && h.Find(s.activeTask()) == nil && !yield(s.Task(s.active.Revision, h.Name)) {
+			if s.hostsKnown && h.Desired && h.Find(s.activeTask()) == nil && !yield(s.Task(s.active.Revision, h.Name)) {
 				return
 			}
 			for _, t := range h.Tasks {

@@ -37,7 +37,7 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 		return late
 	}
 	if s.finished {
-		return s.bakeEvents(now)
+		return s.bakeEvents(now, can)
 	}
 	if f.Status == report.DeploymentStuck && s.halted() {
 		return nil
@@ -65,16 +65,16 @@ func (s *State) progressEvents(now time.Time, can Can) []deploylog.Event {
 	case f.Clean && !deadline.IsZero() && !now.Before(deadline):
 		return s.endCleaning()
 	case s.halted():
-		return s.stuckEvents(reason.TooManyFailed, s.details().TooManyFailed(), now)
+		return s.stuckEvents(reason.TooManyFailed, s.details().TooManyFailed(), now, can)
 	case len(step) > 0:
 		return step
 	case s.unverified() && f.Status != report.DeploymentStuck:
-		return s.stuckEvents(reason.NotVerified, s.notVerified(), now)
+		return s.stuckEvents(reason.NotVerified, s.notVerified(), now, can)
 	case f.Status == report.DeploymentStuck:
 		return nil
 	case !deadline.IsZero() && !now.Before(deadline):
 		message, _ := s.details().Text(reason.NoProgress)
-		return s.stuckEvents(reason.NoProgress, message, now)
+		return s.stuckEvents(reason.NoProgress, message, now, can)
 	default:
 		return nil
 	}
@@ -103,24 +103,64 @@ func (s *State) deadlineEvents() (events []deploylog.Event) {
 }
 
 // stuckEvents records that a deployment is stuck, and the rollback that follows.
-func (s *State) stuckEvents(code reason.Code, message string, now time.Time) []deploylog.Event {
+func (s *State) stuckEvents(code reason.Code, message string, now time.Time, can Can) []deploylog.Event {
 	f := s.active
 	if causes := s.failureCauses(); causes != "" {
 		message += ": " + deploylog.Cause(causes)
 	}
-	events := []deploylog.Event{s.event(record.EnvironmentStuck, record.Payload{Code: string(code), Error: message})}
+	var back []deploylog.Event
 	if s.shouldRollBack() {
-		events = append(events, s.automaticRollback(s.goodBefore(f.Revision), fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision), now)...)
+		back, message = s.automaticRollback(s.goodBefore(f.Revision), fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision), message, now, can)
 	}
-	return events
+	return append([]deploylog.Event{s.event(record.EnvironmentStuck, record.Payload{Code: string(code), Error: message})}, back...)
 }
 
 // automaticRollback are the events of a rollback that nobody asked for, at the pace of
-// what it reverts: with that it can proceed.
-func (s *State) automaticRollback(to int, reason string, now time.Time) []deploylog.Event {
-	return s.startEvents(deploymentRequest{
+// what it reverts: with that it can proceed. There are none where it would be on hosts that
+// are left to other environments, and what failed says so, too.
+func (s *State) automaticRollback(to int, reason, failed string, now time.Time, can Can) (events []deploylog.Event, message string) {
+	d := deploymentRequest{
 		kind: record.ByRollback, revision: to, automatic: true, by: "deployster", change: paceOf(s.active.Configuration), reason: reason,
-	}, now)
+	}
+	if can.Back == nil {
+		return s.startEvents(d, now), failed
+	}
+	has := s.hostsBackAt(to)
+	hosts, err := can.Back(to, has)
+	if err == nil && len(hosts) < len(has) {
+		d.hosts = &hosts
+	}
+	if events = s.startEvents(d, now); err == nil && d.hosts != nil && !beginsWith(events, hosts) {
+		err = fmt.Errorf("it would leave more hosts to other environments than may leave at once (max_leaving)")
+	}
+	if err != nil {
+		return nil, fmt.Sprintf("%s; it is not rolled back to revision %d: %s", failed, to, deploylog.Cause(err.Error()))
+	}
+	return events, failed
+}
+
+// hostsBackAt are the hosts that the environment keeps when it goes back to a revision; none
+// where the query of that is another one, or it is not known which they are.
+func (s *State) hostsBackAt(revision int) (names []string) {
+	if !s.hostsKnown || s.revisions[revision-1].Definition.InstanceGroup.Query != s.Query() {
+		return nil
+	}
+	for _, h := range s.hosts {
+		if h.Desired {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
+// beginsWith reports whether events start a deployment on these hosts and no others.
+func beginsWith(events []deploylog.Event, hosts []string) bool {
+	for _, e := range events {
+		if has := record.Read(e.Data).Hosts; e.Name == record.EnvironmentStarted {
+			return has != nil && len(*has) == len(hosts)
+		}
+	}
+	return false
 }
 
 // shouldRollBack reports whether a stuck deployment is rolled back. It is not when

@@ -188,6 +188,7 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 		Verify:  func() bool { return c.mayVerify(test, d) },
 		Disrupt: c.probes.known(name),
 		Checked: func(host string) bool { return c.isChecked(place{name, host}, s, d.Now) },
+		Back:    func(revision int, hosts []string) ([]string, error) { return c.back(s, revision, hosts) },
 	}
 	for step := range s.Decide(d.Now, can) {
 		switch step.Kind {

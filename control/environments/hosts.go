@@ -2,6 +2,7 @@ package environments
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -141,6 +142,24 @@ func (c *Controller) free(name string, state *environment.State, hosts []string)
 	f, _ := state.ActiveDeployment()
 	reserved.expect(name, state.Task(f.Revision, "").Revision, free)
 	return free
+}
+
+// back are those hosts of an environment with which it may go back to a revision by itself, as
+// of a rollback that somebody asks for: it is left out where another environment makes what it
+// would make. Where its query is another one, what that selects is recorded before any work.
+func (c *Controller) back(s *environment.State, revision int, hosts []string) ([]string, error) {
+	reserved, rest := c.environments.reservations, hosts
+	if r, err := s.Revision(revision); err == nil && len(hosts) == 0 {
+		rest, _ = c.Inventory.Selected(r.Definition.InstanceGroup.Query)
+	}
+	rest = reserved.backTo(s, revision, rest)
+	if err := reserved.overlaps(s.Task(revision, ""), true, slices.DeleteFunc(slices.Clone(rest), func(host string) bool {
+		t := s.Task(revision, host)
+		return reserved.has(t)
+	})); err != nil || len(hosts) == 0 {
+		return nil, err
+	}
+	return rest, nil
 }
 
 // trouble records what is wrong with an environment now, nil is nothing. What is wrong

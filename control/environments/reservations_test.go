@@ -1,6 +1,8 @@
 package environments_test
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,53 @@ func TestARollbackLeavesOutHostsThatAnotherEnvironmentHas(t *testing.T) {
 		w.wantRunning("b all:1", "c all:1", "d all:1")
 		r.end()
 	})
+}
+
+// Nor does a rollback that nobody asks for take a host that another environment has; where all
+// would be, or more than may leave at once, it is left to a person.
+func TestAnAutomaticRollbackTakesNoHostOfAnotherEnvironment(t *testing.T) {
+	auto := func(d *definition.Definition) {
+		verified(d)
+		d.Deployment.AutoRollback = true
+	}
+	elsewhere := func(d *definition.Definition) { d.InstanceGroup.Query = "elsewhere" }
+	for name, tc := range map[string]struct {
+		prod, all []string
+		change    []func(*definition.Definition)
+		rows      string
+	}{
+		"one host is left to it":               {[]string{"b"}, []string{"b", "c", "d"}, nil, "1 Active 2 2; 2 Reverted 0 0"},
+		"more than may leave would be":         {[]string{"a", "b"}, []string{"a", "b", "c"}, nil, "1 Undeploying 0 1; 2 Stuck 3 1"},
+		"the hosts are those of another query": {[]string{"b"}, []string{"b", "c"}, []func(*definition.Definition){elsewhere}, "1 Active 2 2; 2 Reverted 0 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.containers()
+				w.tests(time.Second, errors.New("no answer"))
+				w.create(daemon("prod", agent), tc.prod...)
+				w.deploy("prod", 1)
+				w.create(daemon("all", agent), "c")
+				w.deploy("all", 1)
+				w.untilIdle()
+				d := daemon("all", append(tc.change, auto)...)
+				w.update(1, d)
+				w.inventory(d.InstanceGroup.Query, tc.all...)
+				if len(tc.change) > 0 {
+					w.inventory("all", "b", "c", "d")
+				}
+				w.deploy("all", 2)
+				r := w.start()
+				wait(30 * time.Minute)
+				w.wantRows("all", tc.rows)
+				for _, running := range w.running() {
+					if host, of, _ := strings.Cut(running, " "); of == "all:1" && slices.Contains(tc.prod, host) {
+						t.Errorf("it has the host of another: %q", w.running())
+					}
+				}
+				r.end()
+			})
+		})
+	}
 }
 
 // Where so many hosts would leave that it keeps them, it would be on those that are another's.
