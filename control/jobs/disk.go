@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// errDisk is why a job was stopped that took the last of the disk.
+// errDisk is why a job was stopped that filled the disk.
 var errDisk = errors.New("it was stopped before the disk was full")
 
 // diskPeriod is how often the disk is looked at.
@@ -38,8 +41,51 @@ func (a *attempt) enoughSpace() error {
 	return err
 }
 
-// watchDisk stops a job that takes the last of the disk, until its container has ended.
-func (a *attempt) watchDisk(running context.Context, stop context.CancelCauseFunc) {
+// errCrowded is why a job was stopped that was not the one which filled the disk.
+var errCrowded = errors.New("it was stopped because others had filled the disk")
+
+// diskGrace is how long the disk may stay full once a job that filled it is removed: engines
+// remove what they hold of it a moment later.
+const diskGrace = 5 * time.Second
+
+// shared are the jobs that write to the disk at once.
+type shared struct {
+	mu      sync.Mutex
+	writing map[*attempt]writer
+	victim  *attempt // the job that is being stopped
+	full    bool     // the disk has been full ever since a job was found to have filled it
+	until   time.Time
+}
+
+// writer is the container of a job, which runs until the context has ended.
+type writer struct {
+	running context.Context
+	stop    context.CancelCauseFunc
+}
+
+// writes notes that the container of a job runs.
+func (a *attempt) writes(running context.Context, stop context.CancelCauseFunc) {
+	a.disk.mu.Lock()
+	defer a.disk.mu.Unlock()
+	if a.disk.writing == nil {
+		a.disk.writing = map[*attempt]writer{}
+	}
+	a.disk.writing[a] = writer{running, stop}
+}
+
+// wrote notes that nothing is left of a job that takes space.
+func (a *attempt) wrote() {
+	a.disk.mu.Lock()
+	defer a.disk.mu.Unlock()
+	delete(a.disk.writing, a)
+	if a.disk.victim == a {
+		a.disk.victim, a.disk.until = nil, time.Now().Add(diskGrace)
+	}
+}
+
+// watchDisk sees to it that the jobs leave something of the disk, until the container of this
+// one has ended.
+func (a *attempt) watchDisk(running context.Context) {
 	ticks := time.NewTicker(diskPeriod)
 	defer ticks.Stop()
 	for {
@@ -47,12 +93,90 @@ func (a *attempt) watchDisk(running context.Context, stop context.CancelCauseFun
 		case <-running.Done():
 			return
 		case <-ticks.C:
-			if free, err := a.free(a.dir); err == nil && free < a.MinFree {
-				stop(fmt.Errorf("%w: %s", errDisk, noSpace(a.dir, free)))
-				return
-			}
+			a.relieve()
 		}
 	}
+}
+
+// relieve stops the job that has written the most where the disk is full: one at a time, for
+// there is room again when it is removed. Only the first is to blame; who is stopped while
+// the disk stays full is not.
+func (a *attempt) relieve() {
+	a.disk.mu.Lock()
+	defer a.disk.mu.Unlock()
+	free, err := a.free(a.dir)
+	if err != nil || free >= a.MinFree {
+		a.disk.full = a.disk.full && err != nil
+		return
+	}
+	if a.disk.victim != nil || time.Now().Before(a.disk.until) {
+		return
+	}
+	culprit, most := a.disk.largest()
+	if most == nil {
+		return
+	}
+	cause := errDisk
+	if a.disk.full || most != culprit {
+		cause = errCrowded
+	}
+	a.disk.blame(culprit)
+	a.disk.victim = most
+	a.disk.writing[most].stop(fmt.Errorf("%w: %s", cause, noSpace(a.dir, free)))
+}
+
+// largest is the job that has written the most, and the one among those whose container runs.
+func (s *shared) largest() (most, running *attempt) {
+	var bytes, taken int64 = -1, -1
+	for a, w := range s.writing {
+		n, runs := a.written(), w.running.Err() == nil
+		if n > bytes || n == bytes && runs {
+			most, bytes = a, n
+		}
+		if runs && n >= taken {
+			running, taken = a, n
+		}
+	}
+	return most, running
+}
+
+// blame notes that a job has filled the disk, and that what becomes of the others by that is
+// not their fault.
+func (s *shared) blame(most *attempt) {
+	s.full = true
+	for a := range s.writing {
+		a.crowded = a.crowded || a != most
+	}
+}
+
+// innocent reports whether a job that has failed may have done so as another one filled the
+// disk.
+func (a *attempt) innocent() bool {
+	a.disk.mu.Lock()
+	defer a.disk.mu.Unlock()
+	if free, err := a.free(a.Workspace); err == nil && free < a.MinFree && !a.disk.full && len(a.disk.writing) > 1 {
+		most, _ := a.disk.largest()
+		a.disk.blame(most)
+	}
+	return a.crowded
+}
+
+// written is how many bytes of the disk a job has taken where it may write.
+func (a *attempt) written() (bytes int64) {
+	for _, name := range []string{outName, metadataName} {
+		_ = filepath.WalkDir(filepath.Join(a.dir, name), func(_ string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return nil //nolint:nilerr // what it cannot be asked for is not counted
+			}
+			if info, err := entry.Info(); err == nil {
+				if stat, known := info.Sys().(*syscall.Stat_t); known {
+					bytes += stat.Blocks * 512
+				}
+			}
+			return nil
+		})
+	}
+	return bytes
 }
 
 func containsFold(text, part string) bool {

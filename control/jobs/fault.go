@@ -57,6 +57,7 @@ func interrupted(ctx context.Context) error {
 // conclude has a job done, keeps what came of it until that is recorded, and removes all
 // else. A result is nothing where the job is left as it is.
 func (a *attempt) conclude(ctx context.Context, do func() (*record.Finished, error)) build.Result {
+	defer a.wrote()
 	finished, err := do()
 	if stopped := interrupted(ctx); stopped != nil && err != nil {
 		err = stopped
@@ -102,7 +103,7 @@ func (a *attempt) explain(err error, took time.Duration) error {
 		return &failedError{cause: "timed out after " + duration.Duration(a.recipe.Timeout).String(), took: took}
 	case errors.Is(err, errDisk):
 		return &failedError{cause: err.Error(), took: took}
-	case errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrNoImage), full(err), momentary(err), !impossible(err):
+	case errors.Is(err, errCrowded), errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrNoImage), full(err), momentary(err), !impossible(err):
 		return err
 	default:
 		// The engine was given the image by its id.
@@ -150,6 +151,9 @@ func (a *attempt) exited(ctx context.Context, exit engine.Exit, took time.Durati
 		}
 	}
 	cause := exit.String()
+	if a.innocent() {
+		return fmt.Errorf("its container %s, while another job had filled the disk: make room, `deployster gc` removes what nobody needs any more", exit)
+	}
 	if exit.OOMKilled {
 		cause += "; give it more with `memory`, or let it use less"
 	}

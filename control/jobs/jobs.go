@@ -95,6 +95,7 @@ const MinFree = 64 << 20
 type Jobs struct {
 	Options
 	free func(dir string) (uint64, error) // bytes that can be written where a directory is
+	disk shared
 
 	mu      sync.Mutex
 	results []result             // of this process, the oldest first
@@ -173,6 +174,8 @@ type attempt struct {
 	image  engine.Image
 	secret secrets
 	began  time.Time
+
+	crowded bool // another job has filled the disk while it ran
 }
 
 func (j *Jobs) attempt(t build.Task) *attempt {

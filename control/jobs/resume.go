@@ -93,7 +93,8 @@ func (a *attempt) await(ctx context.Context, c engine.Container) (end, error) {
 	}
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	go a.watchDisk(running, stop)
+	a.writes(running, stop)
+	go a.watchDisk(running)
 	if a.recipe.Timeout > 0 {
 		late := fmt.Errorf("%w after %s", engine.ErrTimeout, a.recipe.Timeout)
 		timer := time.AfterFunc(a.began.Add(a.recipe.Timeout).Sub(a.Now()), func() { stop(late) })
@@ -127,7 +128,7 @@ func (a *attempt) await(ctx context.Context, c engine.Container) (end, error) {
 
 // waitFailed says whose fault it is that the end of a container was not awaited.
 func (a *attempt) waitFailed(err error, took time.Duration) error {
-	if errors.Is(err, engine.ErrTimeout) || errors.Is(err, errDisk) {
+	if errors.Is(err, engine.ErrTimeout) || errors.Is(err, errDisk) || errors.Is(err, errCrowded) {
 		return a.explain(err, took)
 	}
 	return fmt.Errorf("waiting for its container: %w", err)

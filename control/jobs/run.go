@@ -96,7 +96,8 @@ func (a *attempt) run(ctx context.Context) (end, error) {
 		defer stop(nil)
 		ended <- a.container(running, spec, log)
 	}()
-	go a.watchDisk(running, stop)
+	a.writes(running, stop)
+	go a.watchDisk(running)
 	select {
 	case o := <-ended:
 		return o.end, o.err
@@ -126,7 +127,7 @@ func (a *attempt) container(ctx context.Context, spec engine.Spec, log *logFile)
 	if flushed := errors.Join(flush(), log.close()); flushed != nil {
 		a.Logger.WarnContext(ctx, "the log of a job is not whole", "log", a.log, "error", flushed)
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, errDisk) {
+	if cause := context.Cause(ctx); errors.Is(cause, errDisk) || errors.Is(cause, errCrowded) {
 		err = cause
 	}
 	if err != nil {

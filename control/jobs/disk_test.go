@@ -1,0 +1,85 @@
+package jobs_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+)
+
+// filling has three jobs run of which one fills the disk, and returns what came of them.
+func filling(t *testing.T, w *world, others string, free *atomic.Uint64) (results [3]build.Result) {
+	var ended [3]chan build.Result
+	work := filepath.Join(w.dir, ".deployster", "builds", "work")
+	for i := range ended {
+		lines := []string{"print begun", "await " + out + "/go", others}
+		if i == 1 {
+			lines = []string{"write " + out + "/f " + strings.Repeat("x", 100_000), "hang"}
+		}
+		task := w.task(w.recipe(lines...))
+		task.Job, ended[i] = 20+i, make(chan build.Result, 1)
+		go func() { ended[i] <- w.jobs.Build(t.Context(), task) }()
+	}
+	synctest.Wait()
+	free.Store(3 << 20)
+	results[1] = <-ended[1]
+	free.Store(1 << 40)
+	<-time.After(10 * time.Second)
+	for _, i := range []int{0, 2} {
+		if err := os.WriteFile(filepath.Join(work, "base-7~"+[]string{"20", "", "22"}[i]+".1", "out", "go"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		results[i] = <-ended[i]
+	}
+	return results
+}
+
+func TestOnlyTheJobThatFillsTheDiskIsStopped(t *testing.T) {
+	for others, want := range map[string]string{
+		"print done": "finished",
+		"exit 1":     "lost: its container exited with 1, while another job had filled the disk: make room, …",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, fakeEngine())
+			var free atomic.Uint64
+			free.Store(1 << 40)
+			w.jobs.SetFree(free.Load)
+			results := filling(t, w, others, &free)
+			w.wants(results[0], want)
+			w.wants(results[1], "failed: it was stopped before the disk was full: only 3 MiB are free on the disk of …")
+			w.wants(results[2], want)
+			w.clean()
+		})
+	}
+}
+
+// Who is stopped because the disk stays full, though the job is gone that filled it, is lost.
+func TestWhoIsStoppedWhileTheDiskStaysFullIsNotToBlame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fakeEngine())
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		w.jobs.SetFree(free.Load)
+		ended := make(chan build.Result, 3)
+		for i := range 3 {
+			task := w.task(w.recipe("hang"))
+			task.Job = 20 + i
+			go func() { ended <- w.jobs.Build(t.Context(), task) }()
+		}
+		synctest.Wait()
+		free.Store(3 << 20)
+		w.wants(<-ended, "failed: it was stopped before the disk was full: …")
+		begun := time.Now()
+		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
+		if waited := time.Since(begun); waited < 4*time.Second {
+			t.Errorf("the next one was stopped after %s", waited)
+		}
+		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
+		w.clean()
+	})
+}
