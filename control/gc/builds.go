@@ -33,7 +33,7 @@ func (c *Collector) builds(ctx context.Context) (Removed, error) {
 		return r, fmt.Errorf("removing what jobs left: %w", err)
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
-	needed, err := c.neededGroups(ctx)
+	groups, err := c.groups(ctx)
 	if err != nil {
 		return r, fmt.Errorf("looking for build groups that are needed: %w", err)
 	}
@@ -54,8 +54,8 @@ func (c *Collector) builds(ctx context.Context) (Removed, error) {
 		if err != nil || !info.ModTime().Before(c.Before) {
 			return next
 		}
-		is, known := needed[id]
-		if is || !known && c.Now.Sub(info.ModTime()) < unknownAge {
+		of, known := groups[id]
+		if of.needed || !known && c.Now.Sub(info.ModTime()) < unknownAge {
 			return next
 		}
 		bytes := info.Size()
@@ -100,11 +100,17 @@ func isNumber(text string) bool {
 	return err == nil && n > 0 && strconv.Itoa(n) == text
 }
 
-// neededGroups are the groups that the log knows, and whether what their jobs left is needed:
-// of those that have not ended, and of the last of each name.
-func (c *Collector) neededGroups(ctx context.Context) (map[string]bool, error) {
+// group is what counts of a build group.
+type group struct {
+	over   bool // it has ended
+	needed bool // what its jobs left
+}
+
+// groups are the build groups that the log knows. Needed are those that have not ended, and of
+// each name the last ones, and the last that built everything.
+func (c *Collector) groups(ctx context.Context) (map[string]group, error) {
 	var order []string
-	names, over := map[string]string{}, map[string]bool{}
+	names, ends := map[string]string{}, map[string]string{}
 	for e, err := range c.Log.Read(ctx, deploylog.Filter{Target: record.GroupKind + "/"}) {
 		if err != nil {
 			return nil, err
@@ -118,16 +124,19 @@ func (c *Collector) neededGroups(ctx context.Context) (map[string]bool, error) {
 			order = append(order, id)
 			names[id] = record.Decode[record.Triggered](e).Name
 		case record.GroupFinished, record.GroupFailed, record.GroupCanceled:
-			over[id] = true
+			ends[id] = e.Name
 		case record.GroupRetried:
-			over[id] = false
+			delete(ends, id)
 		}
 	}
-	needed, kept := map[string]bool{}, map[string]int{}
+	all, kept, complete := map[string]group{}, map[string]int{}, map[string]bool{}
 	for i := len(order) - 1; i >= 0; i-- {
 		id := order[i]
-		needed[id] = !over[id] || kept[names[id]] < KeptRuns
-		kept[names[id]]++
+		name, end := names[id], ends[id]
+		last := end == record.GroupFinished && !complete[name]
+		all[id] = group{over: end != "", needed: end == "" || last || kept[name] < KeptRuns}
+		complete[name] = complete[name] || last
+		kept[name]++
 	}
-	return needed, nil
+	return all, nil
 }

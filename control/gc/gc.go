@@ -12,8 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -39,11 +37,9 @@ type Collector struct {
 	ObjectsLeft string
 
 	// Artifacts are those that jobs of the log made, and of no other log; may be nil: they
-	// stay, and ArtifactsLeft says why. NeededArtifacts finds out which of them stay however
-	// long ago they were used; nil is all that the log names.
-	Artifacts       *artifacts.Store
-	ArtifactsLeft   string
-	NeededArtifacts func(context.Context) (func(digest string) bool, error)
+	// stay, and ArtifactsLeft says why.
+	Artifacts     *artifacts.Store
+	ArtifactsLeft string
 
 	most     int           // directories of runs to remove at once; 0 is any number
 	mostTime time.Duration // for removing directories of runs, once the last runs are known; 0 is any
@@ -135,50 +131,6 @@ func (c *Collector) objects(ctx context.Context) (Removed, error) {
 	r.Count, r.Bytes = pruned.Count, pruned.Bytes
 	r.used(pruned.Oldest)
 	return r, err
-}
-
-// artifacts removes those that nobody needs: by default, that no event names.
-func (c *Collector) artifacts(ctx context.Context) (Removed, error) {
-	r := Removed{Kind: Artifacts, Left: c.ArtifactsLeft}
-	switch {
-	case c.Artifacts == nil && r.Left == "":
-		return Removed{}, nil
-	case c.Artifacts == nil:
-		return r, nil
-	}
-	find := c.NeededArtifacts
-	if find == nil {
-		find = c.namedArtifacts
-	}
-	needed, err := find(ctx)
-	if err != nil {
-		return r, fmt.Errorf("looking for artifacts that are needed: %w", err)
-	}
-	pruned, err := c.Artifacts.Prune(ctx, c.before(artifacts.MinAge), needed, c.DryRun)
-	r.Count, r.Bytes = pruned.Count, pruned.Bytes
-	r.used(pruned.Oldest)
-	return r, err
-}
-
-// namedArtifacts finds those that events name, or the objects that these name.
-func (c *Collector) namedArtifacts(ctx context.Context) (func(digest string) bool, error) {
-	named, err := c.named(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if c.Objects != nil {
-		for hash := range maps.Clone(named) {
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			content, err := c.Objects.Load(hash)
-			if err != nil && !errors.Is(err, objects.ErrMissing) { // it is one, and may name some
-				return nil, err
-			}
-			hashesIn(content, func(hash string) { named[hash] = true })
-		}
-	}
-	return func(digest string) bool { return named[strings.TrimPrefix(digest, "sha256:")] }, nil
 }
 
 // before is the moment since which nothing is removed that was used, and which is at least so

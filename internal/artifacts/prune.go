@@ -156,6 +156,49 @@ func (s *Store) pruneRest(ctx context.Context, before time.Time, stays func(name
 	return freed, nil
 }
 
+// PruneCopies removes what is unpacked of artifacts that were not stored, pulled or asked for
+// since a moment, at least MinAge ago, and returns how many bytes that frees: it is unpacked
+// again when it is asked for. What is in use must stay. With dryRun it removes nothing.
+func (s *Store) PruneCopies(ctx context.Context, before time.Time, stays func(digest string) bool, dryRun bool) (freed int64, err error) {
+	entries, err := os.ReadDir(s.unpacked())
+	if gone(err) != nil {
+		return 0, fmt.Errorf("removing what is unpacked of artifacts: %w", err)
+	}
+	for _, e := range entries {
+		digest := digestPrefix + e.Name()
+		info, err := os.Lstat(s.blob(digest))
+		if err != nil || !info.ModTime().Before(before) || stays(digest) {
+			continue
+		}
+		size := sizeOf(s.copyOf(digest))
+		if !dryRun {
+			size, err = s.takeCopy(ctx, digest, before)
+		}
+		if gone(err) != nil {
+			return freed, fmt.Errorf("removing what is unpacked of artifact %s: %w", digest, err)
+		}
+		freed += size
+	}
+	return freed, nil
+}
+
+// takeCopy removes what is unpacked of an artifact that was not used since a moment. Who asks
+// for it makes the artifact younger first.
+func (s *Store) takeCopy(ctx context.Context, digest string, before time.Time) (size int64, err error) {
+	in, err := s.newWorkspace()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, in.remove()) }()
+	err = s.locked(ctx, exclusive, func() error {
+		if info, err := os.Lstat(s.blob(digest)); err != nil || !info.ModTime().Before(before) {
+			return err
+		}
+		return os.Rename(s.copyOf(digest), in.path("copy"))
+	})
+	return sizeOf(in.dir), err
+}
+
 // takeRest removes a blob or a copy that was not used since a moment.
 func (s *Store) takeRest(ctx context.Context, path string, before time.Time) (size int64, err error) {
 	in, err := s.newWorkspace()

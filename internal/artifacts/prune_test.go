@@ -82,6 +82,37 @@ func wantPruned(t *testing.T, s *artifacts.Store, digests map[string]string, gon
 	}
 }
 
+func TestWhatIsUnpackedAndNotUsedIsRemoved(t *testing.T) {
+	s, store := newStore(t)
+	old, before := time.Now().Add(-3*artifacts.MinAge), time.Now().Add(-artifacts.MinAge)
+	copies := map[string]string{}
+	digests := map[string]string{}
+	for _, name := range []string{"old", "young", "used"} {
+		digests[name] = collect(t, s, write(t, map[string]string{"file": name})).Digest
+		dir, err := s.Directory(t.Context(), digests[name])
+		must(t, err)
+		copies[name] = dir
+		if name != "young" {
+			must(t, os.Chtimes(manifestPath(store, digests[name]), old, old))
+		}
+	}
+	for _, dryRun := range []bool{true, false} {
+		freed, err := s.PruneCopies(t.Context(), before, func(digest string) bool { return digest == digests["used"] }, dryRun)
+		if err != nil || freed < 3 {
+			t.Errorf("dry run %v: it freed %d, %v", dryRun, freed, err)
+		}
+		for name, dir := range copies {
+			if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) != (name == "old" && !dryRun) {
+				t.Errorf("dry run %v: %s: %v", dryRun, name, err)
+			}
+		}
+	}
+	wantPruned(t, s, digests, "") // what is gone is unpacked again
+	if freed, err := artifacts.In(t.TempDir()).PruneCopies(t.Context(), before, nil, false); err != nil || freed != 0 {
+		t.Errorf("of nothing: %d, %v", freed, err)
+	}
+}
+
 func TestAnArtifactIsRemoved(t *testing.T) {
 	s, store := newStore(t)
 	digest, _ := unpacked(t, s, toolchain)

@@ -37,15 +37,15 @@ func NewCommand(a *app.App) *cobra.Command {
 		Short: "Remove what old runs left in .deployster and nobody needs",
 		Long: fmt.Sprintf(`Remove what old runs left in .deployster of the workspace: what types were given
 and said (work), logs of jobs of build groups (builds), files of locks that nobody holds (locks), what revisions were to carry
-that were not made (objects) and what jobs made that no event names (artifacts), which lie
+that were not made (objects) and what jobs made that only old build groups name (artifacts), which lie
 beside the log, and snapshots of the log, which commands make anew (snapshots).
 
 It stays, however old it is:
 - what runs left that are alive, or of which something has no end in the log
 - what the last %d runs of each manifest and host left, and the last that failed, and the
-  logs of as many build groups of each name
+  logs and artifacts of as many build groups of each name
 - locks that somebody holds
-- the deployment log, and what revisions in it carry
+- the deployment log, and what revisions in it carry, also artifacts
 - objects and artifacts beside several logs, of which each may need them, and those of the
   last day
 
