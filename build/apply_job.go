@@ -68,13 +68,25 @@ func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
 	case record.JobLost:
 		data := record.Decode[record.Lost](e)
 		s.spoil(j, &data)
-		if !data.Mistaken {
+		if j.counts(&data) {
 			j.lost++
+		}
+		if data.Abandoned {
+			j.abandoned++
 		}
 	case record.JobFailed:
 		j.because = 0
 	}
 	j.ended = e.Data
+}
+
+// maxAbandoned is how often a job may be lost with the process that had it done before that
+// counts: a job may be what ends these.
+const maxAbandoned = 20
+
+// counts reports whether a loss is one of those of which a job may have only so many.
+func (j *job) counts(data *record.Lost) bool {
+	return !data.Mistaken && (!data.Abandoned || j.abandoned >= maxAbandoned)
 }
 
 // rest has a job that was lost wait before it is dispatched again: whatever was wrong may

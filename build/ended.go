@@ -165,7 +165,8 @@ func (e *ending) lose(data record.Lost) {
 		return
 	}
 	lost := int(j.lost)
-	if !data.Mistaken {
+	counts := j.counts(&data)
+	if counts {
 		lost++
 	}
 	e.try(g, e.i, transition.JobLost)
@@ -173,7 +174,7 @@ func (e *ending) lose(data record.Lost) {
 	case g.stopping():
 		e.add(record.JobCanceled, record.Canceled{Worker: data.Worker})
 		e.try(g, e.i, transition.CancelComplete)
-	case lost > g.triggered.MaxLost && !data.Mistaken:
+	case lost > g.triggered.MaxLost && counts:
 		e.add(record.JobFailed, record.Failed{Cause: deploylog.Cause(lostCause(lost, data.Cause)), Worker: data.Worker})
 		e.failed()
 	default:

@@ -65,7 +65,7 @@ type job struct {
 	reused   bool  // its artifact was there already
 	runs     bool  // it uses something that whoever uses it needs, too
 	attempt  int32 // the last
-	lost     int32 // how often, since it was queued
+	lost     int32 // how often, since it was queued, as far as that counts
 	rebuilt  int32 // how often, as its artifact was missing
 	unmet    int32 // jobs that it needs or waits for, and that are not done
 	broken   int32 // jobs that it needs, and that have ended unbuilt
@@ -77,6 +77,7 @@ type job struct {
 	rank     int32 // in its group
 
 	occurrence int32 // index of how long it took last
+	abandoned  int32 // how often it was lost with the process that had it done, since it was queued
 
 	artifact string // digest, once it is Built
 	ident    string // artifact with all that this needs to run

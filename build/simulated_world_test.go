@@ -213,9 +213,7 @@ func (s *simulated) end(number int, good, follows, recorded bool) {
 
 // result is how a task ends.
 func (s *simulated) result(t build.Task, good bool) build.Result {
-	if there, ok := s.containers[containerOf(t)]; ok {
-		t.Reuse = there.Reuse
-	} else {
+	if _, ok := s.containers[containerOf(t)]; !ok {
 		return build.Result{Lost: &record.Lost{Cause: "there is no container"}}
 	}
 	if t.Canceling || s.canceling(t) && rapid.Bool().Draw(s.t, "stopped") {

@@ -30,6 +30,7 @@ func (s *State) resumed(g *group, i int32) (t Task) {
 	s.task(&t, g, i)
 	data := decode[record.Started](g.jobs[i].started)
 	t.Worker, t.Inputs, t.Canceling = data.Worker, data.Inputs, g.jobs[i].state == transition.CancelPending
+	t.Reuse = s.reuse(g, t.Inputs)
 	return t
 }
 

@@ -136,6 +136,9 @@ type Lost struct {
 	Worker   string   `json:"worker,omitempty"`
 	Spoiled  []string `json:"spoiled,omitempty"`  // digests of artifacts that it uses and that are missing or altered: they are built again
 	Mistaken bool     `json:"mistaken,omitempty"` // what was to be reused is missing or altered
+
+	// The process that had it done has died, and with it what would tell how it ended.
+	Abandoned bool `json:"abandoned,omitempty"`
 }
 
 // Canceled is the data of JobCanceled.

@@ -62,7 +62,18 @@ func (c *Controller) build(t build.Task) *reconcile.Work[job] {
 
 // resume is the work of a job that others began. Where it is lost that is because these died.
 func (c *Controller) resume(t build.Task) *reconcile.Work[job] {
-	return c.work(t, c.Builder.Resume, func(build.Result) {})
+	return c.work(t, c.resumed, func(build.Result) {})
+}
+
+// resumed is how a job ended that others began.
+func (c *Controller) resumed(ctx context.Context, t build.Task) build.Result {
+	r := c.Builder.Resume(ctx, t)
+	if r.Lost != nil && len(r.Lost.Spoiled) == 0 && !r.Lost.Mistaken {
+		lost := *r.Lost
+		lost.Abandoned = true
+		r.Lost = &lost
+	}
+	return r
 }
 
 // work is that of a job. How it ends is recorded whatever became of its group meanwhile.
