@@ -2,6 +2,7 @@ package build
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -104,11 +105,15 @@ func (e *explanation) group(g *group) (all []reason.Reason) {
 	case transition.Triggered, transition.Created:
 		add(reason.NotQueued)
 	case transition.Queued:
-		add(e.queuedFor(g, &d))
+		if code := e.queuedFor(g, &d); code != reason.NoWorker { // of those each place says so
+			add(code)
+		}
+		all = e.unserved(all, g)
 	case transition.Dispatching:
 		if g.stalled {
 			add(reason.GroupStalled)
 		}
+		all = e.unserved(all, g)
 	case transition.FailureCleanup:
 		d.Others = phrase.Count(g.left(), "job")
 		add(reason.Failing)
@@ -143,9 +148,6 @@ func (e *explanation) queuedFor(g *group, d *reason.Details) reason.Code {
 		}
 	}
 	if at < 0 {
-		for _, place := range g.serving() {
-			d.Place = e.placeText(place)
-		}
 		return reason.NoWorker
 	}
 	older, first := e.older(g)
@@ -156,9 +158,31 @@ func (e *explanation) queuedFor(g *group, d *reason.Details) reason.Code {
 	case of.full:
 		d.Place, d.Slots = e.placeText(at), of.slots
 		return reason.WorkersBusy
-	default:
-		return reason.NotStarted
+	case e.workers != nil:
+		d.Place = e.placeText(at)
 	}
+	return reason.NotStarted
+}
+
+// unserved adds, for each place that no worker serves, that jobs of a group wait for one.
+func (e *explanation) unserved(all []reason.Reason, g *group) []reason.Reason {
+	waiting := map[int]int{} // jobs, by place
+	for i := range g.jobs {
+		switch g.jobs[i].state {
+		case transition.Pending, transition.Schedulable, transition.Eligible, transition.JobLost:
+			waiting[g.places[g.placeOf(int32(i))]]++
+		default:
+		}
+	}
+	for _, place := range slices.Sorted(maps.Keys(waiting)) {
+		if !e.service(place).none {
+			continue
+		}
+		d := e.details(g)
+		d.Place, d.Jobs = e.placeText(place), waiting[place]
+		all = append(all, d.Explain(reason.NoWorker, record.Group(g.id)))
+	}
+	return all
 }
 
 // older are the groups that are not done and come before one that is queued, and whether some

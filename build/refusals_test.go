@@ -2,6 +2,7 @@ package build_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,4 +131,44 @@ func TestWhyAJobDoesNotMove(t *testing.T) {
 	if len(reasons) != 1 || reasons[0].Message != "it needs job 1 (p1), which failed: exit 1" || !strings.HasPrefix(reasons[0].Change, "deployster build retry base-1 --failed-only") {
 		t.Errorf("the reasons are %v", reasons)
 	}
+}
+
+// A group some of whose jobs no worker serves never ends, whatever else is built of it.
+func TestAGroupSaysWhichOfItsPlacesNobodyServes(t *testing.T) {
+	w := newWorld(t)
+	c := group("base", spec(), spec(), spec(2), spec())
+	c.Places = append(c.Places, record.Place{Platform: amd, Workers: "role == nobody"})
+	c.Jobs[1].Place, c.Jobs[2].Place, c.Jobs[3].Place = 1, 1, 2
+	w.must(c)
+	is := func(workers build.Workers, want ...string) {
+		t.Helper()
+		said := []string{}
+		for _, r := range w.state.Explain("group/base-1", w.now, workers) {
+			if r.Target == "group/base-1" {
+				said = append(said, r.Message)
+			}
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("the reasons are %q, not %q", said, want)
+		}
+	}
+	nobody := func(record.Place) []build.Worker { return nil }
+	one := func(p record.Place) (all []build.Worker) {
+		if p == (record.Place{Platform: amd}) {
+			all = append(all, build.Worker{Name: "worker of " + amd, Slots: 1})
+		}
+		return all
+	}
+	const (
+		onARM   = "no worker serves linux/arm64: 2 jobs of it cannot begin"
+		onQuery = "no worker serves linux/amd64, on hosts of role == nobody: 1 job of it cannot begin"
+	)
+	is(nil, "queued, and the next to start")
+	is(nobody, "no worker serves linux/amd64: 1 job of it cannot begin", onARM, onQuery)
+	is(one, "queued, and the next to start: a worker is free for it", onARM, onQuery)
+	w.slots[amd] = 1
+	w.decide()
+	w.is("base-1", "Dispatching: D e s e")
+	is(nil)
+	is(one, onARM, onQuery)
 }

@@ -59,7 +59,8 @@ type Details struct {
 	Seq    int64  // of the event that is responsible
 	Cause  string
 	By     string // who canceled it
-	Place  string // as Place words it
+	Place  string // as Place words it; "" where it is not known who serves it
+	Jobs   int    // of a group, that wait for a worker of the place
 	Worker string
 	Slots  int // of all workers that serve the place
 	Others string
@@ -92,7 +93,11 @@ func (d Details) text(code Code) (message, change string) {
 	case NotQueued:
 		return "its submission has not ended", "deployster build cancel " + d.Group + ", and submitting it again"
 	case NotStarted:
-		return "queued, and the next to start: a worker is free for it", "the dispatcher, which starts it"
+		text := "queued, and the next to start"
+		if d.Place != "" {
+			text += ": a worker is free for it"
+		}
+		return text, "the dispatcher, which starts it"
 	case NoDispatcher:
 		return "nobody dispatches jobs, so nothing begins", "deployster build run, or deployster serve"
 	case OlderFirst:
@@ -106,7 +111,11 @@ func (d Details) text(code Code) (message, change string) {
 	case GroupStalled:
 		return "nothing of it moves, which must not be: " + d.Cause, "deployster build cancel " + d.Group + ", and submitting it again; please report it"
 	case NoWorker:
-		return "no worker serves " + d.Place, "a host of that platform in the inventory that can be reached"
+		text := "no worker serves " + d.Place
+		if d.Jobs > 0 {
+			text += ": " + phrase.Count(d.Jobs, "job") + " of it cannot begin"
+		}
+		return text, "a host of that platform in the inventory that can be reached"
 	case WorkersBusy:
 		return fmt.Sprintf("waiting for a worker: all that serve %s are busy (%s)", d.Place, phrase.Count(d.Slots, "slot")), "the end of a job there"
 	case Canceling:

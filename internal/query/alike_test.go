@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	build "github.com/deployster-go/deployster/build/reason"
+	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/reason"
 )
@@ -101,5 +103,17 @@ func TestCausesThatDifferAreToldApart(t *testing.T) {
 				t.Errorf("they are %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+func TestJobsOfOtherPlacesAreNotAlike(t *testing.T) {
+	job := func(number int, code build.Code, place string) build.Reason {
+		return build.Details{Place: place, Slots: 1}.Explain(code, record.Job("base-1", number))
+	}
+	for _, code := range []build.Code{build.NoWorker, build.WorkersBusy} {
+		got := alikeJobs([]build.Reason{job(1, code, "linux/amd64"), job(2, code, "linux/s390x"), job(3, code, "linux/amd64"), job(4, code, "linux/s390x")}, false)
+		if len(got) != 2 || !slices.Equal(got[0].Others, record.Numbers{3}) || !slices.Equal(got[1].Others, record.Numbers{4}) || !strings.Contains(got[1].Message, "linux/s390x") {
+			t.Errorf("they are %+v", got)
+		}
 	}
 }

@@ -286,12 +286,16 @@ func alikeJobs(list []reason.Reason, all bool) []BuildReason {
 	type key struct {
 		group string
 		code  reason.Code
+		place string // what it says of who serves one
 	}
 	said, last := map[key]int{}, map[key]int{}
 	folded := []BuildReason{}
 	for _, r := range list {
 		id, number, _ := record.Parse(deploylog.Target(r.Target))
-		k := key{id, r.Code}
+		k := key{group: id, code: r.Code}
+		if r.Code == reason.NoWorker || r.Code == reason.WorkersBusy {
+			k.place = r.Message
+		}
 		if number == 0 || all || said[k] < saidAlike(r.Code) {
 			said[k]++
 			last[k] = len(folded)

@@ -46,7 +46,7 @@ func newSite(t *testing.T, workers int) *site {
 	t.Chdir(s.dir)
 	hosts := "hosts:\n"
 	for i := range workers {
-		hosts += fmt.Sprintf("  - {name: w%d, engine: oci}\n", i+1)
+		hosts += fmt.Sprintf("  - {name: w%d, engine: oci, platforms: [linux/amd64]}\n", i+1)
 	}
 	s.must(os.WriteFile("inventory.yaml", []byte(hosts), 0o600))
 	path := filepath.Join(s.dir, ".deployster", "deployments.db")
