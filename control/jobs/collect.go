@@ -26,7 +26,9 @@ func (a *attempt) collect(ctx context.Context, e end) (*record.Finished, error) 
 	if err != nil {
 		return nil, failed("what it wrote to $DEPLOYSTER_METADATA: %v", err)
 	}
-	made, err := a.Artifacts.Collect(ctx, filepath.Join(a.dir, outName), a.Limits)
+	limits := a.Limits
+	limits.MinFree = max(limits.MinFree, a.MinFree)
+	made, err := a.Artifacts.Collect(ctx, filepath.Join(a.dir, outName), limits)
 	var refused *artifacts.RefusedError
 	switch {
 	case errors.As(err, &refused):

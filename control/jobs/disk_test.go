@@ -83,3 +83,12 @@ func TestWhoIsStoppedWhileTheDiskStaysFullIsNotToBlame(t *testing.T) {
 		w.clean()
 	})
 }
+
+func TestAFileWithHolesIsTheFaultOfItsJob(t *testing.T) {
+	w := newWorld(t, fakeEngine())
+	w.options.MinFree = 1 << 60
+	w.restart()
+	w.jobs.SetFree(func() uint64 { return 1 << 61 })
+	w.wants(w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x", "size "+out+"/f 8000000000"))), `failed: what it made in $DEPLOYSTER_OUT: "f" has 8000000000 bytes with its holes, …`)
+	w.clean()
+}

@@ -46,10 +46,13 @@ type Artifact struct {
 	Files  int    // how many files, links and directories it has
 }
 
-// Limits bound what is made an artifact. Zero is the default.
+// Limits bound what is made an artifact. Zero is the default, of which MinFree has none.
 type Limits struct {
 	Files int   // files, links and directories
 	Bytes int64 // of all files together
+
+	// MinFree is how many bytes of its disk Collect leaves.
+	MinFree uint64
 }
 
 // The default limits.

@@ -70,7 +70,11 @@ func pack(ctx context.Context, dir string, limits Limits, unpacked bool, w io.Wr
 	defer root.Close() //nolint:errcheck // opened for reading
 	sum := sha256.New()
 	out := &counter{w: bufio.NewWriterSize(io.MultiWriter(w, sum), bufferSize)}
+	disk, _ := w.(*os.File)
 	p := &packer{ctx: ctx, limits: limits, unpacked: unpacked, tar: tar.NewWriter(out), buffer: make([]byte, bufferSize)}
+	if disk != nil {
+		p.room = &room{file: disk, minFree: limits.MinFree}
+	}
 	info, err := root.Stat(".")
 	if err == nil {
 		err = p.directory(root, "", info, 0)
@@ -110,6 +114,7 @@ type packer struct {
 	buffer   []byte
 	entries  int
 	bytes    int64
+	room     *room // nil where nothing is stored
 }
 
 // directory writes what a directory holds, in the order of the names. was is what it was
@@ -226,10 +231,13 @@ func (p *packer) file(root *os.Root, at, name string, was fs.FileInfo) error {
 	if !os.SameFile(was, is) || !same(was, is) {
 		return changed(at)
 	}
+	if err := p.room.wants(at, was, was.Size()); err != nil {
+		return err
+	}
 	if err := p.tar.WriteHeader(entry{path: at, kind: tar.TypeReg, size: was.Size(), executable: was.Mode()&0o100 != 0}.header()); err != nil {
 		return err
 	}
-	if err := p.content(f, at, was.Size()); err != nil {
+	if err := p.content(f, at, was); err != nil {
 		return err
 	}
 	if is, err = f.Stat(); err != nil {
@@ -241,9 +249,9 @@ func (p *packer) file(root *os.Root, at, name string, was fs.FileInfo) error {
 	return nil
 }
 
-// content writes what a file holds, which is size bytes.
-func (p *packer) content(f *os.File, at string, size int64) error {
-	for left := size; ; {
+// content writes what a file holds.
+func (p *packer) content(f *os.File, at string, was fs.FileInfo) error {
+	for left := was.Size(); ; {
 		if p.ctx.Err() != nil {
 			return context.Cause(p.ctx)
 		}
@@ -252,6 +260,9 @@ func (p *packer) content(f *os.File, at string, size int64) error {
 			return changed(at)
 		}
 		if _, err := p.tar.Write(p.buffer[:n]); err != nil {
+			return err
+		}
+		if err := p.room.took(at, was, n); err != nil {
 			return err
 		}
 		switch {
