@@ -186,6 +186,9 @@ func (s *State) Idle(serves func(record.Place) bool) bool {
 		}
 	}
 	for _, g := range s.queued {
+		if len(g.jobs) == 0 {
+			return false
+		}
 		for _, place := range g.serving() {
 			if served(place) {
 				return false
