@@ -75,7 +75,7 @@ func (s *collecting) keepReleased(p *plan.Plan) error {
 		case errors.As(err, &fault):
 			causes[pkg.Name] = fault
 		case err != nil:
-			return err
+			return fmt.Errorf("getting what was released of %s: %w", pkg.Name, err)
 		default:
 			s.released[pkg.Name] = digest
 		}
@@ -131,10 +131,11 @@ func (s *collecting) fetch(digest string) error {
 	switch {
 	case s.ctx.Err() != nil:
 		return context.Cause(s.ctx)
-	case err != nil:
+	case errors.As(err, new(*artifacts.RefusedError)), errors.Is(err, artifacts.ErrAltered), errors.Is(err, artifacts.ErrMissing):
 		return &faultError{err}
+	default: // it may be there when this is tried again
+		return err
 	}
-	return nil
 }
 
 // faultError is what is wrong with what a package uses of the workspace.

@@ -14,7 +14,8 @@ import (
 // Pull fetches an artifact from a registry, REGISTRY/REPOSITORY@DIGEST or
 // REGISTRY/REPOSITORY:TAG, whoever put it there. It is stored only if it is in the form of
 // one, within the limits, and has its digest; else it fails with a RefusedError, or with
-// ErrAltered where the registry gives other bytes than it says. What the store has already is
+// ErrAltered where the registry gives other bytes than it says. Where that does not have it, it
+// fails with ErrMissing. What the store has already is
 // not fetched again. progress may be nil; it is called from one goroutine at a time.
 func (s *Store) Pull(ctx context.Context, ref string, limits Limits, progress func(Progress)) (Artifact, error) {
 	a, err := s.pull(ctx, ref, limits.orDefault(), progress)

@@ -125,7 +125,7 @@ func (r *repository) explainRemote(ctx context.Context, err error) error {
 	case errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
 		return fmt.Errorf("%w; registry %s does not let you: `docker login %s`, with credentials for %s", err, host, host, r.name.RepositoryStr())
 	case errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound:
-		return fmt.Errorf("%w; registry %s does not have it: check name, tag and digest", err, host)
+		return &absentError{fmt.Errorf("%w; registry %s does not have it: check name, tag and digest", err, host)}
 	case errors.As(err, &certificate), errors.As(err, &authority):
 		return fmt.Errorf("%w; registry %s is not trusted: check its certificate", err, host)
 	case !errors.As(err, &answer) && (errors.As(err, &network) || errors.As(err, &unknown)):
@@ -134,6 +134,12 @@ func (r *repository) explainRemote(ctx context.Context, err error) error {
 		return err
 	}
 }
+
+// absentError is that a registry has no such thing; it is ErrMissing, too.
+type absentError struct{ error }
+
+func (e *absentError) Unwrap() error     { return e.error }
+func (e *absentError) Is(err error) bool { return err == ErrMissing }
 
 // blobOf is the layer of an artifact as a client of a registry wants it.
 type blobOf struct {
