@@ -79,7 +79,8 @@ func manifestOf(d *definition.Definition, step step.Step) string {
 		if s.Name != step.Stage {
 			continue
 		}
-		if manifest, _ := s.Once(); step.Event == record.StageApplied {
+		group := s.Build != nil && s.Build.Group != ""
+		if manifest, _ := s.Once(); step.Event == record.StageApplied && !group || step.Event == record.StageBuilt && group {
 			return manifest
 		}
 		if s.Deploy == nil {
@@ -128,13 +129,13 @@ func (o *carriedOracle) of(step step.Step) (as deployment.Application) {
 // others of its revision got before it.
 func (o *carriedOracle) check(s *State) string {
 	for step := range s.Decide(noon, Can{}) {
-		if step.Manifest == "" {
+		if step.Manifest == "" && step.Packages == "" {
 			continue
 		}
 		same := func(a, b deployment.Application) bool {
 			return a.Manifest == b.Manifest && maps.Equal(a.Files, b.Files)
 		}
-		is := deployment.Application{Manifest: step.Manifest, Files: step.Files}
+		is := deployment.Application{Manifest: cmp.Or(step.Manifest, step.Packages), Files: step.Files}
 		if want := o.of(step); !same(is, want) {
 			return fmt.Sprintf("%s of %s would apply %v, and is to apply %v", step.Event, step.Target, is, want)
 		}

@@ -69,7 +69,7 @@ func (n *naive) awaitsWork(r *revision, e entry) bool {
 		})
 	case e.event == "host-group-finished-successfully":
 		return r.within("host/" + name + "/")
-	case kind == "host", e.event == "stage-manifest-applied":
+	case kind == "host", e.event == "stage-manifest-applied", e.event == "stage-group-built":
 		for _, o := range n.revisions {
 			for w, going := range o.works {
 				if going && w.target == e.target && (o != r || w.event != e.event) {

@@ -62,7 +62,7 @@ func ManifestsOf(d *definition.Definition) map[string]string {
 	for i := range d.Stages {
 		s := &d.Stages[i]
 		if manifest, _ := s.Once(); manifest != "" {
-			all[stageUnit(s.Name)] = manifest
+			all[stageUnit(s)] = manifest
 		}
 		if s.Deploy == nil {
 			continue

@@ -76,7 +76,7 @@ func NewLayout(d *definition.Definition, members map[string][]string, held map[s
 	}
 	byName := map[string]int{}
 	for i := range d.Stages {
-		s := StageLayout{Stage: &d.Stages[i], Target: record.StageTarget(d.Name, d.Stages[i].Name), Unit: stageUnit(d.Stages[i].Name)}
+		s := StageLayout{Stage: &d.Stages[i], Target: record.StageTarget(d.Name, d.Stages[i].Name), Unit: stageUnit(&d.Stages[i])}
 		for _, name := range s.After {
 			if j, ok := byName[name]; ok {
 				s.Before = append(s.Before, j)
@@ -168,7 +168,13 @@ func (l *Layout) Place(t deploylog.Target) (Place, bool) {
 func StepUnit(stage, event string) string { return "step/" + stage + "/" + event }
 
 // stageUnit is what a stage applies by itself, which is not introduced but has a manifest.
-func stageUnit(stage string) string { return "stage/" + stage }
+// A revision that has a manifest for it has no packages.
+func stageUnit(s *definition.Stage) string {
+	if s.Build != nil && s.Build.Group != "" {
+		return "packages/" + s.Name
+	}
+	return "stage/" + s.Name
+}
 
 func artifactUnit(stage, kind string) string { return "artifact/" + stage + "/" + kind }
 
