@@ -98,6 +98,7 @@ func (s *State) verdict(h *hosts.Host, now time.Time) (reason.Code, *tasks.State
 	if h.Absent {
 		return reason.HostLost, t
 	}
+	turn := s.turn()
 	switch {
 	case st.Passed && st.Kind == "":
 		return reason.Cordoned, t
@@ -110,7 +111,7 @@ func (s *State) verdict(h *hosts.Host, now time.Time) (reason.Code, *tasks.State
 		return reason.AwaitsProbe, t
 	case t != nil && t.InFlight() && st.Class != hosts.None:
 		return reason.InProgress, t
-	case s.pausedFor(st.Kind):
+	case s.pausedFor(turn.next(h)):
 		return reason.TaskPaused, t
 	case t != nil && st.Class == hosts.None && !t.RetryAfter(now).IsZero():
 		return reason.AwaitsRetry, t
@@ -119,7 +120,6 @@ func (s *State) verdict(h *hosts.Host, now time.Time) (reason.Code, *tasks.State
 	case st.Kind == tasks.Check && st.Class == hosts.None:
 		return reason.AwaitsRetry, nil
 	}
-	turn := s.turn()
 	if turn.repairs(h) {
 		return repairVerdict(h), t
 	}

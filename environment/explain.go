@@ -126,7 +126,9 @@ func (s *State) hostReason(h *hosts.Host, now time.Time) reason.Reason {
 		d.Awaited = "repaired"
 	}
 	if s.turn().repairs(h) {
-		d.Awaited = "restarted"
+		if d.Awaited = "restarted"; h.Status.RepairKind == tasks.Confirm {
+			d.Awaited = "healthy for " + d.Config.MinHealthyTime.String()
+		}
 	}
 	if h.Status.Class == hosts.Drain {
 		d.Healthy = s.total.available

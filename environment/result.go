@@ -56,9 +56,9 @@ func (s *State) awaitsConfirm(step tasks.Step) bool {
 }
 
 // needsConfirm reports whether a task that was started has to stay healthy for a
-// while.
+// while. That is so of the deployment's own, and of those of earlier revisions that it repairs.
 func (s *State) needsConfirm(step tasks.Step) bool {
-	return s.active != nil && step.Revision == s.activeTask() && s.configuration().MinHealthyTime > 0
+	return s.active != nil && (step.Revision == s.activeTask() || step.Deployment == s.active.ID) && s.configuration().MinHealthyTime > 0
 }
 
 // ProbeTargets yields the tasks that are to be probed from time to time.

@@ -129,7 +129,7 @@ func (c *controller) rests() {
 			continue
 		}
 		next := c.naive.next(h)
-		if do := c.naive.mended(h, next); do.revision == w.at.revision && do.kind == w.step.Kind && (do != next || !c.naive.bounded(h, do)) {
+		if do, mends := c.naive.mended(h, next); do.revision == w.at.revision && do.kind == w.step.Kind && (mends || !c.naive.bounded(h, do)) {
 			c.fail("it is idle, and is to %s %d on %s", w.step.Kind, w.at.revision, w.at.host)
 		}
 	}
@@ -148,8 +148,8 @@ func (c *controller) rests() {
 
 // soon reports whether something is done on a host before long, for nothing keeps it back.
 func (n *naive) soon(h *naiveHost, do todo) bool {
-	if start := n.mended(h, do); start != do {
-		return h.tasks[start.revision].failures < tasks.MaxRetries
+	if mends, ok := n.mended(h, do); ok {
+		return mends.kind == tasks.Confirm || h.tasks[mends.revision].failures < tasks.MaxRetries
 	}
 	if do.class != hosts.Free || n.mayBegin() <= 0 && n.bounded(h, do) {
 		return false

@@ -383,6 +383,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		n.noteAdopted(s, e, t, at)
 		return
 	}
+	n.confirms(s, e, at, t)
 	n.noteTaken(e, h, t)
 	if t.note(e); h.lost && t.up() {
 		t.status = report.TaskLost

@@ -85,9 +85,9 @@ func (n *naive) may(now time.Time, can Can) (may choices) {
 	}
 	for _, h := range n.there(func(h *naiveHost) bool { return n.known && can.Work(h.name) }) {
 		do := n.checks(h, n.next(h), can)
-		if start := n.mended(h, n.next(h)); start != n.next(h) {
-			if !start.from.After(now) && !n.force.paused {
-				may[start.class][h.name] = start
+		if mends, ok := n.mended(h, n.next(h)); ok {
+			if !mends.from.After(now) && (!n.force.paused || mends.kind == tasks.Confirm) {
+				may[mends.class][h.name] = mends
 			}
 			continue
 		}
@@ -144,7 +144,7 @@ func (n *naive) begins(s *simulation, step tasks.Step) {
 	}
 	n.sparesCordoned(s, step.Host, step.Kind)
 	if n.mends(step) {
-		s.tally["repaired while a step waits"]++
+		n.noteMended(s, step)
 	} else if n.bounded(h, n.next(h)) && n.mayBegin() <= 0 {
 		s.fail("%s on %s begins, and %d hosts are begun of %d", step.Kind, h.name, len(n.begun()), n.mostBegun())
 	}

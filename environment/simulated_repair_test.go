@@ -1,33 +1,68 @@
 package environment
 
 import (
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/hosts"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
 )
 
-// mended is what is to be done on a host that has to wait for its step: its only task, which is
-// of an earlier revision, is started again where it is down. Else it is what was to be done.
-func (n *naive) mended(h *naiveHost, do todo) todo {
-	if !n.bounded(h, do) || n.mayBegin() > 0 || len(h.tasks) != 1 {
-		return do
+// mended is what is to be done on a host that has to wait, for its step or because too many
+// have failed: its only task is started again where it is down, and confirmed then. ok is
+// false where nothing is to be done with it.
+func (n *naive) mended(h *naiveHost, do todo) (mends todo, ok bool) {
+	waits := n.bounded(h, do) && n.mayBegin() <= 0 || n.enters(h, do) && do.class != hosts.Free && n.halted()
+	if !waits || len(h.tasks) != 1 {
+		return do, false
 	}
 	for revision, t := range h.tasks {
-		down := t.status == report.TaskDied || t.status == report.TaskFailed || t.status == report.TaskStarting
-		if down && revision != n.force.task {
-			return todo{tasks.Start, revision, hosts.Free, t.rests}
+		switch t.status {
+		case report.TaskLaunched:
+			return todo{tasks.Confirm, revision, hosts.Free, t.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}, true
+		case report.TaskDied, report.TaskFailed, report.TaskStarting:
+			return todo{tasks.Start, revision, hosts.Free, t.rests}, true
+		default:
+			return do, false
 		}
 	}
-	return do
+	return do, false
 }
 
-// mends reports whether a step is the start of a task of an earlier revision.
+// mends reports whether a step is what is to be done on a host that has to wait.
 func (n *naive) mends(step tasks.Step) bool {
-	return step.Kind == tasks.Start && step.Revision != n.force.task
+	h := n.host(step.Host)
+	do, ok := n.mended(h, n.next(h))
+	return ok && do.kind == step.Kind && do.revision == step.Revision
 }
 
 // restsUntilStep reports whether nothing is to be done on a host before another step.
 func (n *naive) restsUntilStep(h *naiveHost) bool {
 	do := n.next(h)
-	return n.bounded(h, do) && n.mended(h, do) == do
+	_, mends := n.mended(h, do)
+	return n.bounded(h, do) && !mends
+}
+
+// noteMended tells of what was mended, and why the host had to wait.
+func (n *naive) noteMended(s *simulation, step tasks.Step) {
+	switch h := n.host(step.Host); {
+	case step.Kind == tasks.Confirm:
+		s.tally["a repair that is confirmed"]++
+	case step.Revision == n.force.task:
+		s.tally["restarted before its step"]++
+	case n.bounded(h, n.next(h)):
+		s.tally["repaired while a step waits"]++
+	default:
+		s.tally["repaired while too many have failed"]++
+	}
+}
+
+// confirms wants a task of an earlier revision to have been healthy for a while.
+func (n *naive) confirms(s *simulation, e deploylog.Event, at place, t *naiveTask) {
+	f := n.force
+	if e.Name == record.TaskFinished && t.status == report.TaskStarting && e.Deployment == f.id && at.revision != f.task && f.configuration.MinHealthyTime > 0 {
+		s.fail("%s is taken for healthy at once", e.Target)
+	}
 }

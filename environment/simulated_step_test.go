@@ -67,7 +67,12 @@ func (n *naive) begun() []*naiveHost { return n.there(n.beginning) }
 
 // bounded reports whether something counts for the step.
 func (n *naive) bounded(h *naiveHost, do todo) bool {
-	return n.stepped() && h.wanted && !n.isCordoned(h) && !n.beginning(h) && (do.kind == tasks.Start || do.kind == tasks.Terminate && n.takes(h, h.tasks[do.revision]))
+	return n.stepped() && n.enters(h, do)
+}
+
+// enters reports whether the deployment begins its work on a host with something.
+func (n *naive) enters(h *naiveHost, do todo) bool {
+	return h.wanted && !n.isCordoned(h) && !n.beginning(h) && (do.kind == tasks.Start || do.kind == tasks.Terminate && n.takes(h, h.tasks[do.revision]))
 }
 
 // takes reports whether a host is without any task, or any that is up, when one leaves.

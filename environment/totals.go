@@ -124,5 +124,5 @@ func (s *State) surgeLeft() int {
 
 // halted reports whether too many hosts have failed to begin work on another.
 func (s *State) halted() bool {
-	return !s.finished && s.active.Configuration.MaxFailed != nil && s.total.failed > s.tolerated()
+	return s.active != nil && !s.finished && s.active.Configuration.MaxFailed != nil && s.total.failed > s.tolerated()
 }

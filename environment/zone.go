@@ -95,10 +95,11 @@ type turn struct {
 	any            bool // zone
 	waves          bool
 	left           int // hosts that may be begun
+	halted         bool
 }
 
 func (s *State) turn() *turn {
-	t := &turn{ordered: s.zoned()}
+	t := &turn{ordered: s.zoned(), halted: s.halted()}
 	if t.ordered {
 		t.known = s.zones.by == s.active.Configuration.OrderBy
 		zone, ok := s.zones.First(s.total.exhausted > s.tolerated())

@@ -46,10 +46,11 @@ type Status struct {
 	Overdue   bool // its healthy deadline has passed, which is not recorded
 	Adoptable bool // it has a healthy task of an earlier revision with the same task, which is not recorded
 
-	Repair      int  // revision of its only task, an earlier one that is down while it waits for its step; 0 is none
-	RepairDue   bool // that may be started again now
-	Repairing   bool // that was begun, and has no result
-	RepairLater bool // it waits for a retry that may well succeed
+	Repair      int        // revision of its only task, which is down or not confirmed, while the host is not begun; 0 is none
+	RepairKind  tasks.Kind // what is to be done with that where the host has to wait: start it again, or confirm it
+	RepairDue   bool       // that may be done now
+	Repairing   bool       // that was begun, and has no result
+	RepairLater bool       // it waits for a time, and may well succeed then
 }
 
 // Exception reports whether a host keeps a deployment from being wholly successful.
@@ -123,22 +124,28 @@ func (w *Wanted) watchDeadline(h *Host, st *Status, current *tasks.State, now, n
 	return next
 }
 
-// watchRepair fills in whether a host that waits for its step has only a task of an earlier
-// revision, which is down, and returns when the host is to be evaluated again.
+// watchRepair fills in whether a host that is not begun has only a task which is down, or is
+// started and not confirmed, and returns when the host is to be evaluated again.
 func (w *Wanted) watchRepair(h *Host, st *Status, now, next time.Time) time.Time {
-	if !w.Steps || !st.Begins || len(h.Tasks) != 1 {
+	if !st.Begins || len(h.Tasks) != 1 {
 		return next
 	}
 	t := h.Tasks[0]
-	if down := t.Status == report.TaskDied || t.Status == report.TaskFailed || t.Status == report.TaskStarting; !down || t.Revision == w.Task {
+	switch t.Status {
+	case report.TaskLaunched:
+		st.RepairKind = tasks.Confirm
+	case report.TaskDied, report.TaskFailed, report.TaskStarting:
+		st.RepairKind = tasks.Start
+	default:
 		return next
 	}
 	st.Repair, st.Repairing = t.Revision, t.InFlight()
-	if st.RepairDue = !t.RetryAt.After(now) || t.Since.After(now); st.RepairDue { // or the clock was set back
+	notBefore := w.notBefore(st.RepairKind, t)
+	if st.RepairDue = !notBefore.After(now) || t.Since.After(now); st.RepairDue { // or the clock was set back
 		return next
 	}
-	if st.RepairLater = t.Failures < tasks.MaxRetries; next.IsZero() || t.RetryAt.Before(next) {
-		next = t.RetryAt
+	if st.RepairLater = st.RepairKind == tasks.Confirm || t.Failures < tasks.MaxRetries; next.IsZero() || notBefore.Before(next) {
+		next = notBefore
 	}
 	return next
 }
