@@ -8,6 +8,7 @@ package environments
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -98,10 +99,14 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 		case environment.Adopt:
 			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
 		case environment.Rollback:
-			if !holds(events) { // else it keeps also those hosts that it would leave to others
+			all := holds(events) // it keeps also those hosts that it would leave to others
+			if !all {
 				hosts = c.Hosts
 			}
-			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, hosts)
+			if err = e.reservations.overlaps(s.Task(c.Revision, ""), true, hosts); err != nil && all {
+				err = fmt.Errorf("more hosts would leave at once than instance_group.max_leaving of revision %d lets go, so it would keep them; "+
+					"base a new revision on it with a higher one: %w", c.Revision, err)
+			}
 		}
 		return events, err
 	})
