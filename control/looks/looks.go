@@ -47,6 +47,12 @@ type From struct {
 	Engine any // the connection, which can be compared
 }
 
+// is reports whether two looks are made from the same. Of an engine only which one it is counts:
+// others are at work with it meanwhile.
+func (f From) is(other From) bool {
+	return f.Engine == other.Engine && f.Hosts == other.Hosts && reflect.DeepEqual(f.Task, other.Task)
+}
+
 // Kept are the looks of a process. It is safe for concurrent use.
 type Kept struct {
 	now func() time.Time
@@ -89,7 +95,7 @@ func (k *Kept) take(from From) (kept, bool) {
 	name := from.Task.Name()
 	l, some := k.byTask[name]
 	delete(k.byTask, name)
-	return l, some && k.fresh(l) && reflect.DeepEqual(l.from, from)
+	return l, some && k.fresh(l) && l.from.is(from)
 }
 
 func (k *Kept) put(l kept) {

@@ -93,3 +93,19 @@ func TestSoManyLooksAreKept(t *testing.T) {
 		t.Errorf("%d are kept, though all but one are too old", len(k.byTask))
 	}
 }
+
+// A connection is at work for others meanwhile: it is not read into, only told from others.
+func TestAnEngineIsTheSameOnlyIfItIsThatOne(t *testing.T) {
+	type engine struct{ tasks map[string]int }
+	one, like := &engine{map[string]int{"a": 1}}, &engine{map[string]int{"a": 1}}
+	k := Keep(time.Now)
+	on := func(e *engine) From { return from(func(f *From) { f.Engine = e }) }
+	well := &fake{found: tasks.ProbeResult{Health: tasks.Healthy}}
+	k.Add(on(one), well)
+	if one.tasks["b"] = 2; !k.Again(t.Context(), on(one)) {
+		t.Error("it is not repeated on the same engine")
+	}
+	if delete(one.tasks, "b"); k.Again(t.Context(), on(like)) {
+		t.Error("it is repeated on another engine")
+	}
+}
