@@ -49,7 +49,7 @@ func runExplain(ctx context.Context, a *app.App, q session.Question) error {
 			}
 			t = record.Job(j.Group, j.Number)
 		}
-		return explain(a, b, t, q)
+		return explain(ctx, a, b, t, q)
 	})
 }
 
@@ -57,12 +57,12 @@ func runExplain(ctx context.Context, a *app.App, q session.Question) error {
 // is now.
 func Explain(ctx context.Context, a *app.App, t deploylog.Target, inventory string, at int64) error {
 	return withGroups(ctx, a, nil, at, func(b *query.Builds) error {
-		return explain(a, b, t, session.Question{At: at, Inventory: inventory})
+		return explain(ctx, a, b, t, session.Question{At: at, Inventory: inventory})
 	})
 }
 
-func explain(a *app.App, b *query.Builds, t deploylog.Target, q session.Question) error {
-	workers, err := present(q)
+func explain(ctx context.Context, a *app.App, b *query.Builds, t deploylog.Target, q session.Question) error {
+	workers, err := present(ctx, a, q)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ of jobs that need each other, which no number of workers makes shorter.`,
 }
 
 func runForecast(ctx context.Context, a *app.App, group, inventory string) error {
-	workers, err := workersHere(inventory)
+	workers, err := workersHere(ctx, a, inventory)
 	if err != nil {
 		return err
 	}

@@ -2,26 +2,17 @@ package build
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 
-	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
-	"github.com/deployster-go/deployster/control/builds"
-	"github.com/deployster-go/deployster/control/work"
-	"github.com/deployster-go/deployster/control/workers"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/view/groups"
-	"github.com/deployster-go/deployster/inventory"
 )
 
 // withGroups has something done with the build groups of the log, see session.AsOf.
@@ -33,38 +24,6 @@ func withGroups(ctx context.Context, a *app.App, names []string, at int64, do fu
 func viewOptions(a *app.App) groups.Options {
 	o := a.PlanOptions(a.Out)
 	return groups.Options{Color: o.Color, Width: o.Width, Height: o.Height}
-}
-
-// workersHere are the workers that jobs are done on from here, as far as is known without
-// asking them: the hosts of the inventory, or, where there is none, this machine.
-func workersHere(path string) (build.Workers, error) {
-	hosts := []inventory.Host{{Name: workers.Local, Slots: runtime.NumCPU()}}
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		all, err := work.NewHosts(path).Inventory()
-		if err != nil {
-			return nil, exit.Invalid(err)
-		}
-		hosts = all.Hosts
-	}
-	return func(p record.Place) (serve []build.Worker) {
-		for _, h := range hosts {
-			if len(h.Platforms) == 0 { // it may have any
-				h.Platforms = []string{p.Platform}
-			}
-			if builds.Serves(h, p) {
-				serve = append(serve, build.Worker{Name: h.Name, Slots: h.Slots})
-			}
-		}
-		return serve
-	}, nil
-}
-
-// present are the workers here, where the present is asked for; nil where the past is.
-func present(q session.Question) (build.Workers, error) {
-	if q.At != 0 {
-		return nil, nil
-	}
-	return workersHere(q.Inventory)
 }
 
 // noticeIdle prints a notice where nobody is at work on build groups.

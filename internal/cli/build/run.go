@@ -83,7 +83,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		return err
 	}
 	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
-		serving, err := workersHere(o.Inventory)
+		serving, err := workersHere(ctx, a, o.Inventory)
 		if err != nil {
 			return err
 		}

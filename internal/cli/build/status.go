@@ -97,7 +97,7 @@ With --check the command exits with 2 unless all these groups are Complete.`,
 }
 
 func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) error {
-	workers, err := present(q)
+	workers, err := present(ctx, a, q)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,128 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/control/workers"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/inventory"
+)
+
+// The bounds of asking engines for their platforms, to tell what they serve.
+const (
+	askTimeout = 2 * time.Second // all of them together
+	askAgain   = time.Minute     // those that did not answer
+	askAtOnce  = 32
+)
+
+// workersHere are the workers that jobs are done on from here: the hosts of the inventory,
+// or, where there is none, this machine. The engine of one whose platforms the inventory does
+// not say is asked, the first time that somebody wants to know; one that does not answer
+// serves nothing.
+func workersHere(ctx context.Context, a *app.App, path string) (build.Workers, error) {
+	hosts := []inventory.Host{{Name: workers.Local, Slots: runtime.NumCPU()}}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		all, err := work.NewHosts(path).Inventory()
+		if err != nil {
+			return nil, exit.Invalid(err)
+		}
+		hosts = all.Hosts
+	}
+	s := &serving{hosts: append([]inventory.Host{}, hosts...), now: a.Now, ask: func(names []string) []string {
+		return platformsOf(ctx, a, path, names)
+	}}
+	return s.workers, nil
+}
+
+// present are the workers here, where the present is asked for; nil where the past is.
+func present(ctx context.Context, a *app.App, q session.Question) (build.Workers, error) {
+	if q.At != 0 {
+		return nil, nil
+	}
+	return workersHere(ctx, a, q.Inventory)
+}
+
+// serving knows which hosts serve which places.
+type serving struct {
+	ask func(names []string) (platforms []string) // "" of a host that does not answer
+	now func() time.Time
+
+	mu    sync.Mutex
+	hosts []inventory.Host // their platforms are empty as long as they are not known
+	asked time.Time
+}
+
+// workers implements build.Workers.
+func (s *serving) workers(p record.Place) (serve []build.Worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.complete()
+	for _, h := range s.hosts {
+		if builds.Serves(h, p) {
+			serve = append(serve, build.Worker{Name: h.Name, Slots: h.Slots})
+		}
+	}
+	return serve
+}
+
+// complete finds out the platforms of hosts that are not known.
+func (s *serving) complete() {
+	if !s.asked.IsZero() && s.now().Sub(s.asked) < askAgain {
+		return
+	}
+	var names []string
+	var at []int
+	for i, h := range s.hosts {
+		switch {
+		case len(h.Platforms) > 0:
+		case h.Engine == inventory.OCI: // which is this machine
+			s.hosts[i].Platforms = []string{"linux/" + runtime.GOARCH}
+		default:
+			names, at = append(names, h.Name), append(at, i)
+		}
+	}
+	if len(names) > 0 {
+		for i, platform := range s.ask(names) {
+			if platform != "" {
+				s.hosts[at[i]].Platforms = []string{platform}
+			}
+		}
+	}
+	s.asked = s.now()
+}
+
+// platformsOf asks the engines of hosts, in parallel, for which platform they build; that of
+// one that does not answer is "".
+func platformsOf(ctx context.Context, a *app.App, path string, names []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	pool := session.OpenPool(a, session.WorkerFlags{Inventory: path}, io.Discard)
+	defer pool.Close() //nolint:errcheck // it was only asked
+	of, _ := workersOf(path, false, 1, pool)
+	platforms, room := make([]string, len(names)), make(chan struct{}, askAtOnce)
+	var asking sync.WaitGroup
+	for i, name := range names {
+		asking.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			if has, err := of.Look(ctx, name); err == nil && len(has) > 0 {
+				platforms[i] = has[0]
+			}
+		})
+	}
+	asking.Wait()
+	return platforms
+}
