@@ -192,6 +192,29 @@ func TestADispatcherThatIsKilledIsReplacedByTheNext(t *testing.T) {
 	}
 }
 
+// The second signal kills no job: its group goes on with the next dispatcher.
+func TestADispatcherThatIsInterruptedTwiceSaysWhatBecomesOfItsJobs(t *testing.T) {
+	m := newOCIMakers(t)
+	m.submit()
+	m.hold("manual")
+	r := m.command("run")
+	m.making("manual")
+	for _, says := range []string{"running jobs finish first; interrupt again to end now", "ending now: jobs go on in their containers, and the next build run collects them"} {
+		if err := r.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		r.out.until(t, says)
+	}
+	if code := m.exit(r); code != 130 || m.count("base-1", record.JobFailed) > 0 || len(m.artifacts("base-1")) == 8 {
+		t.Errorf("it ended with %d\n%s", code, r.out)
+	}
+	m.release("manual")
+	m.must("run", "--until-idle")
+	if built := m.artifacts("base-1"); len(built) != 8 {
+		t.Errorf("of 8 jobs there are %v", built)
+	}
+}
+
 func TestACanceledBuildStopsAndIsRetriedWithWhatItHas(t *testing.T) {
 	m := newOCIMakers(t)
 	m.submit()

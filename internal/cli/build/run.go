@@ -53,7 +53,9 @@ One dispatcher at a time works on a log. Another one stands by, and takes over a
 that has ended, however it ended: jobs that still run are waited for, and what is built is
 not built again.
 
-Interrupt once to let running jobs finish and begin nothing new; twice to kill them.`,
+Interrupt once to let running jobs finish and begin nothing new; twice to end at once. Jobs
+then go on in their containers, and the next run collects them; those of the engine oci end
+with this process, and are begun anew. To stop jobs for good: deployster build cancel.`,
 		Example: `  deployster build run
   deployster build run --until-idle                  # in CI: ends when nothing more can be built
   deployster build run --parallelism 4               # this machine builds four at once
@@ -78,6 +80,12 @@ Interrupt once to let running jobs finish and begin nothing new; twice to kill t
 // slots.
 const mostAtOnce = 1000
 
+// steps are what signals do to jobs, the first and the second.
+var steps = [2]string{
+	"stopping: running jobs finish first; interrupt again to end now",
+	"ending now: jobs go on in their containers, and the next build run collects them (those of the engine oci end, and are begun anew)",
+}
+
 func runRun(ctx context.Context, a *app.App, o runOptions) error {
 	if err := a.CheckParallelism(); err != nil {
 		return err
@@ -89,7 +97,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		}
 		screen := openScreen(ctx, a, log, serving)
 		defer screen.Close() //nolint:errcheck // it is closed below, unless something has failed before
-		ctx, signals := interrupt.Handle(ctx, screen.Notices)
+		ctx, signals := interrupt.Announce(ctx, steps, screen.Notices)
 		defer signals.Done()
 		pool := session.OpenPool(a, o.WorkerFlags, screen.Notices)
 		defer pool.Close() //nolint:errcheck // what was done is recorded

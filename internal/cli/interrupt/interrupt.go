@@ -33,6 +33,12 @@ var abort = func() { os.Exit(exit.Code(runner.ErrInterrupted)) }
 // happens now. When the command has not called Done some time after the second one the
 // process ends.
 func Handle(ctx context.Context, notice func(string)) (context.Context, *Signals) {
+	return Announce(ctx, [2]string{"stopping: running actions finish first; interrupt again to kill them", "killing what runs"}, notice)
+}
+
+// Announce is Handle for a command of which the two signals do something else to what runs:
+// the steps say what.
+func Announce(ctx context.Context, steps [2]string, notice func(string)) (context.Context, *Signals) {
 	ctx, kill := context.WithCancel(ctx)
 	first, stop := context.WithCancel(context.Background())
 	i := &Signals{Stop: first.Done(), first: first, signals: make(chan os.Signal, 2)}
@@ -41,12 +47,12 @@ func Handle(ctx context.Context, notice func(string)) (context.Context, *Signals
 	signal.Ignore(syscall.SIGPIPE)
 	go func() {
 		defer kill()
-		for _, step := range []string{"stopping: running actions finish first; interrupt again to kill them", killing} {
+		for n, step := range steps {
 			if _, came := <-i.signals; !came {
 				return
 			}
 			stop()
-			if step == killing {
+			if n > 0 {
 				kill()
 			}
 			notice(step)
@@ -72,8 +78,6 @@ func (i *Signals) abortLate() {
 		}
 	}
 }
-
-const killing = "killing what runs"
 
 // Interrupted reports whether there was a signal.
 func (i *Signals) Interrupted() bool { return i.first.Err() != nil }

@@ -31,6 +31,18 @@ func TestTheFirstSignalStopsAndTheSecondKills(t *testing.T) {
 	}
 }
 
+func TestACommandSaysWhatItsSignalsDo(t *testing.T) {
+	notices := make(chan string, 2)
+	ctx, signals := interrupt.Announce(t.Context(), [2]string{"finishing", "leaving"}, func(text string) { notices <- text })
+	defer signals.Done()
+	for _, want := range []string{"finishing", "leaving"} {
+		signal(t)
+		if got := <-notices; got != want || (ctx.Err() != nil) != (want == "leaving") {
+			t.Errorf("it says %q and not %q, and has ended: %v", got, want, ctx.Err())
+		}
+	}
+}
+
 func signal(t *testing.T) {
 	t.Helper()
 	self, err := os.FindProcess(os.Getpid())
