@@ -16,7 +16,7 @@ func (c Cancel) propose(s *State, _ time.Time) ([]deploylog.Event, error) {
 	}
 	switch {
 	case g.state == transition.Canceling:
-		return nil, refusal.New(AlreadyCanceling, "canceling build group %s: it is being canceled already, and waits for what runs: deployster build jobs %s --state CancelPending", g.id, g.id)
+		return nil, refusal.New(AlreadyCanceling, "canceling build group %s: it is being canceled already, and waits for what runs: deployster build cancel %s --wait", g.id, g.id)
 	case g.state.Ended():
 		return nil, refusal.New(HasEnded, "canceling build group %s: it has ended, as %s", g.id, g.state)
 	}
@@ -37,6 +37,8 @@ func (c Retry) propose(s *State, _ time.Time) ([]deploylog.Event, error) {
 	switch {
 	case g.state == transition.Complete:
 		return nil, refusal.New(NothingToRetry, "retrying build group %s: all of it was built", g.id)
+	case g.state == transition.Canceling:
+		return nil, refusal.New(NotEnded, "retrying build group %s: it is being canceled, and what runs is stopped first, for which deployster build run must be at work; wait for that: deployster build cancel %s --wait", g.id, g.id)
 	case !g.state.Ended():
 		return nil, refusal.New(NotEnded, "retrying build group %s: it has not ended, it is %s; to begin anew, cancel it first: deployster build cancel %s", g.id, g.state, g.id)
 	case len(g.jobs) == 0:

@@ -45,6 +45,15 @@ func TestWhatIsRefused(t *testing.T) {
 	if err := w.propose(build.Retry{Group: "base-1", FailedOnly: true}); err == nil || !strings.Contains(err.Error(), "nothing has") {
 		t.Error(err)
 	}
+	w.must(group("base", spec()))
+	w.decide()
+	w.must(build.Cancel{Group: "base-2"}) // which waits for its job
+	if err := w.propose(build.Retry{Group: "base-2"}); err == nil || !strings.Contains(err.Error(), "wait for that: deployster build cancel base-2 --wait") {
+		t.Error(err)
+	}
+	if err := w.propose(build.Cancel{Group: "base-2"}); err == nil || !strings.Contains(err.Error(), "waits for what runs: deployster build cancel base-2 --wait") {
+		t.Error(err)
+	}
 	if err := w.propose(build.Cancel{Group: "bsae-1"}); !errors.Is(err, build.ErrNoGroup) || !strings.Contains(err.Error(), "did you mean base-1?") {
 		t.Error(err)
 	}

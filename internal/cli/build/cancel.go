@@ -9,12 +9,14 @@ import (
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/internal/view/groups"
 )
 
@@ -32,7 +34,7 @@ func newCancelCommand(a *app.App) *cobra.Command {
 		Long: `Cancel a build group: none of its jobs is begun any more, and those that run are stopped
 by whoever is at work on build groups. What is built stays, and "build retry" goes on with
 it. Where it is only recorded, the command does not wait for what runs, unless told so
-(--wait).`,
+(--wait), also of a group that is being canceled already.`,
 		Example: "  deployster build cancel base-7 --reason 'wrong branch'\n  deployster build cancel base --wait",
 		Args:    arguments.Named("a build group"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -51,13 +53,16 @@ func runCancel(ctx context.Context, a *app.App, o cancelOptions) error {
 		if err != nil {
 			return err
 		}
-		events, err := b.Command(ctx, build.Cancel{Group: id, By: app.Whoami(), Reason: o.reason})
-		if err != nil {
-			return err
-		}
+		events, refused := b.Command(ctx, build.Cancel{Group: id, By: app.Whoami(), Reason: o.reason})
 		g, _, err := b.Jobs(id)
 		if err != nil {
-			return err
+			return errors.Join(refused, err)
+		}
+		if refused != nil {
+			if !joins(refused, g, o.wait) {
+				return refused
+			}
+			a.Notice(fmt.Sprintf("note: build group %s was canceled before", id))
 		}
 		if o.wait && !g.State.Ended() {
 			if g, err = awaitEnd(ctx, b, id); err != nil {
@@ -72,6 +77,16 @@ func runCancel(ctx context.Context, a *app.App, o cancelOptions) error {
 		}
 		return a.Recorded(map[string]any{"group": g.ID, "state": g.State, "counts": g.Counts}, events, done, "")
 	})
+}
+
+// joins reports whether a cancel that is refused asks for what is the case already: a group
+// that is canceled, or is being canceled where that is waited for.
+func joins(refused error, g build.Summary, wait bool) bool {
+	var why *refusal.Error
+	if !errors.As(refused, &why) {
+		return false
+	}
+	return g.State == transition.Canceled && why.Code == build.HasEnded || wait && why.Code == build.AlreadyCanceling
 }
 
 // areJobs is how many jobs are something: "1 job is".

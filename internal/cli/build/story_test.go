@@ -90,6 +90,8 @@ func TestALaterGroupHasAForecast(t *testing.T) {
 	s.shows("cancel", "base")
 	s.shows("status", "base")
 	s.shows("cancel", "base")
+	s.shows("cancel", "base", "--wait")
+	s.shows("retry", "base")
 	s.shows("cancel", "other", "--wait")
 	s.told("forecast.txt")
 }
