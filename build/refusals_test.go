@@ -137,7 +137,7 @@ func TestWhyAJobDoesNotMove(t *testing.T) {
 	}
 	w.end(always(failed), "base-1", 1)
 	reasons := w.state.Explain("job/base-1/4", w.now, workers)
-	if len(reasons) != 1 || reasons[0].Message != "it needs job 1 (p1), which failed: exit 1" || !strings.HasPrefix(reasons[0].Change, "deployster build retry base-1 --failed-only") {
+	if len(reasons) != 1 || reasons[0].Message != "it needs job 1 (p1), which failed: exit 1" || reasons[0].Change != "deployster build submit, after the file or its sources are mended: what is built is used again; deployster build retry base-1 --failed-only, where the cause lay outside, e.g. in the network" {
 		t.Errorf("the reasons are %v", reasons)
 	}
 }

@@ -107,7 +107,7 @@ func (d Details) text(code Code) (message, change string) {
 	case Failing:
 		return fmt.Sprintf("it has failed (event %d), and waits for what still runs: %s", d.Seq, d.Cause), "the end of " + d.Others
 	case GroupFailed:
-		return fmt.Sprintf("failed (event %d): %s", d.Seq, d.Cause), retry + ", after what was wrong is mended"
+		return fmt.Sprintf("failed (event %d): %s", d.Seq, d.Cause), mended(retry)
 	case GroupStalled:
 		return "nothing of it moves, which must not be: " + d.Cause, "deployster build cancel " + d.Group + ", and submitting it again; please report it"
 	case NoWorker:
@@ -139,12 +139,18 @@ func (d Details) jobText(code Code, retry string) (message, change string) {
 	case Rests:
 		return fmt.Sprintf("lost %s, next try at %s: %s", times(d.Lost), d.Until.Format("15:04:05 MST"), d.Cause), "the next try"
 	case JobFailed:
-		return fmt.Sprintf("failed (event %d, attempt %d): %s", d.Seq, d.Attempt, d.Cause), retry + " --failed-only, after what was wrong is mended"
+		return fmt.Sprintf("failed (event %d, attempt %d): %s", d.Seq, d.Attempt, d.Cause), mended(retry + " --failed-only")
 	case DependencyFailed:
-		return fmt.Sprintf("it needs job %s, which failed: %s", d.Failed, d.Cause), retry + " --failed-only, after what was wrong there is mended"
+		return fmt.Sprintf("it needs job %s, which failed: %s", d.Failed, d.Cause), mended(retry + " --failed-only")
 	default:
 		return "ready for the next free worker", "the dispatcher, which starts it"
 	}
+}
+
+// mended says what helps after a failure. A group carries what its jobs run, so a retry does
+// not see a file that was mended.
+func mended(retry string) string {
+	return "deployster build submit, after the file or its sources are mended: what is built is used again; " + retry + ", where the cause lay outside, e.g. in the network"
 }
 
 // why is who canceled something, and the reason that they gave.

@@ -202,7 +202,7 @@ func (e *ended) unfinished(ctx context.Context, a *app.App, log deploylog.Log) e
 	})
 	var wrong []string
 	if n := len(failed); n > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s failed (%s): deployster build explain %s shows why, and build retry retries", phrase.Count(n, "build group"), phrase.First(failed, 5), failed[0]))
+		wrong = append(wrong, fmt.Sprintf("%s failed (%s): deployster build status %s shows why, and build explain what would change that", phrase.Count(n, "build group"), phrase.First(failed, 5), failed[0]))
 	}
 	if n := len(waiting); n > 0 {
 		wrong = append(wrong, fmt.Sprintf("%s cannot go on (%s): deployster build explain %s shows why", phrase.Count(n, "build group"), phrase.First(waiting, 5), waiting[0]))

@@ -62,7 +62,7 @@ func jobDetails(j build.JobReport) string {
 	case j.State == transition.DependencyFailed && j.Because > 0:
 		parts = append(parts, fmt.Sprintf("because of job %d", j.Because))
 	case j.State == transition.JobFailed && j.Failed != nil && j.Failed.Exit != 0:
-		parts = append(parts, fmt.Sprintf("exit %d", j.Failed.Exit), lastLine(j.Failed.Output))
+		parts = append(parts, cause(j.Failed), lastLine(j.Failed.Output))
 	case j.Cause != "" && j.State != transition.Built:
 		parts = append(parts, clean(j.Cause))
 	case j.Finished != nil && j.Finished.Reused != "":

@@ -249,11 +249,7 @@ func (p *page) failed(s query.BuildStatus, now time.Time, all bool) {
 func Failure(j query.FailedJob, now time.Time) string {
 	text := Name(j.JobReport) + " failed: "
 	f := cmp.Or(j.Failed, &record.Failed{Cause: j.Cause})
-	cause := clean(f.Cause)
-	if f.Exit != 0 {
-		cause = fmt.Sprintf("exit %d", f.Exit)
-	}
-	text += cmp.Or(cause, "it is not said why")
+	text += cmp.Or(cause(f), "it is not said why")
 	if worker := cmp.Or(f.Worker, j.Worker); worker != "" {
 		text += ", on " + clean(worker)
 	}
@@ -267,6 +263,14 @@ func Failure(j query.FailedJob, now time.Time) string {
 		text += fmt.Sprintf("; %s not built because of it", are(j.Dependents, "job"))
 	}
 	return text
+}
+
+// cause is why a job failed, shorter where it says no more than its exit code.
+func cause(f *record.Failed) string {
+	if f.Exit != 0 && (f.Cause == "" || f.Cause == fmt.Sprintf("exited with %d", f.Exit)) {
+		return fmt.Sprintf("exit %d", f.Exit)
+	}
+	return clean(f.Cause)
 }
 
 // Name is what a job builds, with its number.

@@ -70,7 +70,7 @@ func TestThoseAreNamedFirstThatMostNeed(t *testing.T) {
 	for _, want := range []string{
 		"GROUP                 STATE           BUILT  RUNNING  WAITING  FAILED  NOT BUILT  CANCELED  TOOK\n",
 		"core/distribution-17  FailureCleanup  9/30   3        6        3       6          3         3m00s\n",
-		"long-1 (job 2) failed: exit 1, on w1, 3m ago: connection-refused-",
+		"long-1 (job 2) failed: rolled back evil 部署失败 e\u0301 second line, on w1, 3m ago: connection-refused-",
 		"; 1 job is not built because of it\n",
 		"9 jobs are left: expected to end at ",
 		"git 0a0a0a0a0a0a…; round 2; 3 reused\n",
@@ -78,6 +78,25 @@ func TestThoseAreNamedFirstThatMostNeed(t *testing.T) {
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+// What failed is shown with its whole cause, unless that is only how it exited.
+func TestWhyAJobFailed(t *testing.T) {
+	for cause, want := range map[string]string{
+		"exited with 137": "exit 137",
+		"exited with 137 (killed), out of memory; give it more with `memory`, or let it use less": "exited with 137 (killed), out of memory; give it more with `memory`, or let it use less",
+		"exited with 137; the disk is full": "exited with 137; the disk is full",
+		"":                                  "exit 137",
+	} {
+		j := build.JobReport{Number: 1, Package: "gcc", State: transition.JobFailed, Failed: &record.Failed{Cause: cause, Exit: 137}}
+		if got := groups.Failure(query.FailedJob{JobReport: j}, querytest.Noon); got != "gcc (job 1) failed: "+want {
+			t.Errorf("a failure with cause %q is %q", cause, got)
+		}
+		rows, _ := groups.JobRows([]build.JobReport{j}, 0, querytest.Noon)
+		if got := rows[1][6]; got != want {
+			t.Errorf("the details of a failure with cause %q are %q", cause, got)
 		}
 	}
 }
