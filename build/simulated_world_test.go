@@ -220,31 +220,41 @@ func (s *simulated) result(t build.Task, good bool) build.Result {
 		return canceled
 	}
 	kind := rapid.IntRange(0, 11).Draw(s.t, "result")
-	missing := func(d build.Dependency) bool { return d.Artifact == s.missing }
-	switch {
-	case !good && kind > 6 && slices.ContainsFunc(t.Uses, missing): // of several that run at once
-		s.faults++
-		return build.Result{Lost: &record.Lost{Cause: "it is gone, too", Spoiled: []string{s.missing}}}
-	case !good && kind == 0:
-		return build.Result{Failed: &record.Failed{Cause: "exit 1"}}
-	case !good && kind == 1:
-		return lost
-	case !good && kind == 2 && t.Reuse != nil:
-		return build.Result{Lost: &record.Lost{Cause: "it is altered", Mistaken: true, Spoiled: []string{t.Reuse.Finished.Artifact}}}
-	case !good && kind == 3 && len(t.Uses) > 0:
-		d := t.Uses[rapid.IntRange(0, len(t.Uses)-1).Draw(s.t, "gone")]
-		s.missing = d.Artifact
-		s.faults++
-		return build.Result{Lost: &record.Lost{Cause: "it is gone", Spoiled: []string{d.Artifact}}}
-	case t.Reuse != nil:
-		f := t.Reuse.Finished
-		return build.Result{Finished: &record.Finished{Artifact: f.Artifact, Reused: t.Reuse.Target()}}
+	if !good {
+		if r, bad := s.trouble(t, kind); bad {
+			return r
+		}
+	}
+	if t.Reuse != nil {
+		return build.Result{Finished: &record.Finished{Artifact: t.Reuse.Finished.Artifact, Reused: t.Reuse.Target()}}
 	}
 	artifact := digest(t.Inputs)
 	if s.uneven && kind > 8 {
 		artifact += containerOf(t)
 	}
 	return build.Result{Finished: &record.Finished{Artifact: artifact, Took: time.Duration(kind) * time.Second}}
+}
+
+// trouble is how a task ends of a kind that does not end well.
+func (s *simulated) trouble(t build.Task, kind int) (r build.Result, bad bool) {
+	missing := func(d build.Dependency) bool { return d.Artifact == s.missing }
+	switch {
+	case kind > 6 && slices.ContainsFunc(t.Uses, missing): // of several that run at once
+		s.faults++
+		return build.Result{Lost: &record.Lost{Cause: "it is gone, too", Spoiled: []string{s.missing}}}, true
+	case kind == 0:
+		return build.Result{Failed: &record.Failed{Cause: "exit 1"}}, true
+	case kind == 1:
+		return lost, true
+	case kind == 2 && t.Reuse != nil:
+		return build.Result{Lost: &record.Lost{Cause: "it is altered", Mistaken: true, Spoiled: []string{t.Reuse.Finished.Artifact}}}, true
+	case kind == 3 && len(t.Uses) > 0:
+		d := t.Uses[rapid.IntRange(0, len(t.Uses)-1).Draw(s.t, "gone")]
+		s.missing = d.Artifact
+		s.faults++
+		return build.Result{Lost: &record.Lost{Cause: "it is gone", Spoiled: []string{d.Artifact}}}, true
+	}
+	return r, false
 }
 
 // canceling reports whether the process knows that a task is to be stopped.
