@@ -55,6 +55,9 @@ func (a *attempt) collect(ctx context.Context, e end) (*record.Finished, error) 
 }
 
 func (a *attempt) engineName() string {
+	if a.engine != "" {
+		return a.engine
+	}
 	return a.worker.Info.Name + " " + a.worker.Info.Version
 }
 

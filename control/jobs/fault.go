@@ -66,8 +66,11 @@ func (a *attempt) conclude(ctx context.Context, do func() (*record.Finished, err
 		return build.Result{}
 	}
 	r := a.result(finished, err)
-	if r.Canceled == nil {
-		a.keep(r)
+	if r.Canceled == nil && a.keep(r) != nil {
+		if r.Finished != nil {
+			return r // who resumes it collects again; what is left is removed when it is recorded
+		}
+		defer func() { _ = a.keep(r) }() // there may be room then
 	}
 	a.discard()
 	return r

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/build"
@@ -38,7 +39,7 @@ func read(path string, into any) bool {
 	return err == nil && json.Unmarshal(text, into) == nil
 }
 
-// resultsKept is how long a result is kept, so that it is in the log by then.
+// resultsKept is how long a result is kept at least, so that it is in the log by then.
 const resultsKept = time.Minute
 
 // result is the file of a result.
@@ -48,29 +49,46 @@ type result struct {
 }
 
 // keep keeps the result of an attempt for whoever resumes it.
-func (a *attempt) keep(r build.Result) {
+func (a *attempt) keep(r build.Result) error {
 	path := a.dir + resultSuffix
 	if err := write(path, r); err != nil {
-		return // who resumes it collects again, or does it again
+		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.results = append(a.results, result{path, time.Now()})
+	return nil
 }
 
-// forget removes the results of this process that are older than that.
+// forget removes the results of this process that are older than that and recorded.
 func (j *Jobs) forget(age time.Duration) {
 	j.mu.Lock()
 	n := 0
 	for n < len(j.results) && time.Since(j.results[n].at) >= age {
 		n++
 	}
-	old := j.results[:n]
+	old := slices.Clone(j.results[:n])
 	j.results = j.results[n:]
 	j.mu.Unlock()
 	for _, r := range old {
+		if age > 0 && !j.recorded(r.path) {
+			j.mu.Lock()
+			j.results = append(j.results, result{r.path, time.Now()})
+			j.mu.Unlock()
+			continue
+		}
 		_ = os.Remove(r.path) // at worst it stays until the job is done again
 	}
+}
+
+// recorded reports whether a result is in the log, as far as that can be known.
+func (j *Jobs) recorded(path string) bool {
+	target, attempt, ours := attemptOf(filepath.Base(path))
+	if j.Over == nil || !ours {
+		return true
+	}
+	over, err := j.Over(context.Background(), target, attempt)
+	return err == nil && over
 }
 
 // Close removes the results of this process, all of which are recorded.

@@ -174,6 +174,7 @@ type attempt struct {
 	image  engine.Image
 	secret secrets
 	began  time.Time
+	engine string // name and version, where another process has begun it
 
 	crowded bool // another job has filled the disk while it ran
 }

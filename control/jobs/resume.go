@@ -21,7 +21,7 @@ func (j *Jobs) Resume(ctx context.Context, t build.Task) build.Result {
 	a := j.attempt(t)
 	var known build.Result
 	if read(a.dir+resultSuffix, &known) && known != (build.Result{}) {
-		a.keep(known)
+		_ = a.keep(known) // it is there
 		a.discard()
 		return known
 	}
@@ -41,15 +41,17 @@ func (j *Jobs) Resume(ctx context.Context, t build.Task) build.Result {
 func (a *attempt) end(ctx context.Context) (e end, err error) {
 	var b begun
 	if read(filepath.Join(a.dir, begunName), &b) {
-		a.began, a.image = b.At, b.Image
+		a.began, a.image, a.engine = b.At, b.Image, b.Engine
 	}
 	longer, cancel := stopping(ctx)
 	defer cancel()
-	if err := a.reach(longer); err != nil {
+	unready := errors.Join(a.load(), a.resolve(longer))
+	ended := unready == nil && ctx.Err() == nil && read(filepath.Join(a.dir, endedName), &e)
+	// What is built is not lost because its worker is gone by now. See exited.
+	if err := a.reach(longer); err != nil && (!ended || e.Exit.Code > 128) {
 		return end{}, err
 	}
-	unready := errors.Join(a.load(), a.resolve(longer))
-	if unready == nil && ctx.Err() == nil && read(filepath.Join(a.dir, endedName), &e) {
+	if ended {
 		return e, nil
 	}
 	left, err := a.worker.Engine.Containers(longer, a.labels())

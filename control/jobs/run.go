@@ -87,7 +87,7 @@ func (a *attempt) run(ctx context.Context) (end, error) {
 		return end{}, fmt.Errorf("making its log: %w", err)
 	}
 	a.began = a.Now()
-	if err := write(filepath.Join(a.dir, begunName), begun{a.began, a.image}); err != nil {
+	if err := write(filepath.Join(a.dir, begunName), begun{a.began, a.image, a.engineName()}); err != nil {
 		return end{}, errors.Join(fmt.Errorf("preparing the job: %w", err), log.close())
 	}
 	running, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -140,8 +140,9 @@ func (a *attempt) container(ctx context.Context, spec engine.Spec, log *logFile)
 
 // begun is what is known before there is a container.
 type begun struct {
-	At    time.Time    `json:"at"`
-	Image engine.Image `json:"image"`
+	At     time.Time    `json:"at"`
+	Image  engine.Image `json:"image"`
+	Engine string       `json:"engine,omitempty"`
 }
 
 // end is how a container ended.
