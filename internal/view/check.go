@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/authoring"
+	"github.com/deployster-go/deployster/internal/terminal"
 )
 
 // Check writes what a check of a resource type found, as one line of type "check".
@@ -55,15 +56,15 @@ func CheckVerdict(image string, counts map[authoring.Outcome]int, configured, co
 }
 
 func checkMark(o authoring.Outcome, color bool) string {
-	s := style(color)
+	s := terminal.Style(color)
 	switch o {
 	case authoring.Passed:
-		return s.green("✔")
+		return s.Green("✔")
 	case authoring.Failed:
-		return s.red("✘")
+		return s.Red("✘")
 	case authoring.Warning:
-		return s.yellow("!")
+		return s.Yellow("!")
 	default:
-		return s.dim("–")
+		return s.Dim("–")
 	}
 }

@@ -29,14 +29,14 @@ func (d *document) changes(changes []runner.Change) {
 		text, isNewText := c.New.(string)
 		switch {
 		case c.Op == runner.Modify && isText && isNewText && strings.Contains(old+text, "\n"):
-			d.line("      " + d.style.yellow("~") + " " + path(c))
+			d.line("      " + d.style.Yellow("~") + " " + path(c))
 			d.textChange(old, text)
 		case c.Op == runner.Modify:
-			d.line(fmt.Sprintf("      %s %s  %s → %s", d.style.yellow("~"), name, d.value(c.Old), d.value(c.New)))
+			d.line(fmt.Sprintf("      %s %s  %s → %s", d.style.Yellow("~"), name, d.value(c.Old), d.value(c.New)))
 		case c.Op == runner.Remove:
-			d.line(fmt.Sprintf("      %s %s  %s", d.style.red("-"), name, d.value(c.Old)))
+			d.line(fmt.Sprintf("      %s %s  %s", d.style.Red("-"), name, d.value(c.Old)))
 		default:
-			d.line(fmt.Sprintf("      %s %s  %s", d.style.green("+"), name, d.value(c.New)))
+			d.line(fmt.Sprintf("      %s %s  %s", d.style.Green("+"), name, d.value(c.New)))
 		}
 	}
 }
@@ -79,8 +79,8 @@ func (d *document) textChange(old, text string) {
 	for len(from) > 0 && len(to) > 0 && from[len(from)-1] == to[len(to)-1] {
 		from, to = from[:len(from)-1], to[:len(to)-1]
 	}
-	d.side(d.style.red, "-", from)
-	d.side(d.style.green, "+", to)
+	d.side(d.style.Red, "-", from)
+	d.side(d.style.Green, "+", to)
 }
 
 func (d *document) side(paint func(string) string, mark string, lines []string) {
@@ -98,6 +98,6 @@ func (d *document) side(paint func(string) string, mark string, lines []string) 
 		d.line("          " + paint(mark+" "+text))
 	}
 	if more > 0 {
-		d.line("          " + d.style.dim(fmt.Sprintf("… and %s", phrase.Count(more, "more line"))))
+		d.line("          " + d.style.Dim(fmt.Sprintf("… and %s", phrase.Count(more, "more line"))))
 	}
 }

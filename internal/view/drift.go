@@ -36,20 +36,20 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 			continue
 		}
 		mark, text := d.drift(res, status)
-		d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.bold(pad(clean(res.Name), min(name, maxNames))), d.style.dim(pad(typeText(res.Type), typ)), text))
+		d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.Bold(pad(clean(res.Name), min(name, maxNames))), d.style.Dim(pad(typeText(res.Type), typ)), text))
 		for _, line := range cleanLines(res.Error) {
 			for _, part := range indent("      ", line, d.width) {
-				d.line(d.style.red(part))
+				d.line(d.style.Red(part))
 			}
 		}
 		d.changes(res.Diff)
 		if opts.Ignored && len(res.Ignored) > 0 {
-			d.line("      " + d.style.dim("ignored:"))
+			d.line("      " + d.style.Dim("ignored:"))
 			d.changes(res.Ignored)
 		}
 		d.unmatchedIgnores(res)
 	}
-	d.line(d.style.bold(DriftSummary(r)))
+	d.line(d.style.Bold(DriftSummary(r)))
 	d.cutNote()
 	if _, err := io.WriteString(w, d.String()); err != nil {
 		return fmt.Errorf("writing the report of drift: %w", err)
@@ -60,7 +60,7 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 // unmatchedIgnores warns of paths in ignore_drift that match nothing.
 func (d *document) unmatchedIgnores(r runner.ResourceDrift) {
 	for _, path := range r.Unmatched {
-		d.line(fmt.Sprintf("  %s %s  ignore_drift: neither its configuration nor its state has %s", d.style.yellow("!"), d.style.bold(clean(r.Name)), clean(path)))
+		d.line(fmt.Sprintf("  %s %s  ignore_drift: neither its configuration nor its state has %s", d.style.Yellow("!"), d.style.Bold(clean(r.Name)), clean(path)))
 	}
 }
 
@@ -69,19 +69,19 @@ func (d *document) unmatchedIgnores(r runner.ResourceDrift) {
 func (d *document) drift(r runner.ResourceDrift, all map[string]runner.ResourceDrift) (mark, text string) {
 	switch {
 	case r.Status == runner.Valid:
-		return d.style.green("✔"), "differs only in what is ignored"
+		return d.style.Green("✔"), "differs only in what is ignored"
 	case r.Missing:
-		return d.style.green("+"), "is missing"
+		return d.style.Green("+"), "is missing"
 	case r.Status == runner.Stale && len(r.Diff) == 0:
-		return d.style.yellow("~"), "has drifted; its type does not tell what differs"
+		return d.style.Yellow("~"), "has drifted; its type does not tell what differs"
 	case r.Status == runner.Stale:
-		return d.style.yellow("~"), "has drifted"
+		return d.style.Yellow("~"), "has drifted"
 	case r.Status == runner.Unknown:
-		return d.style.cyan("?"), "not known, because " + unknownBecause(r, all)
+		return d.style.Cyan("?"), "not known, because " + unknownBecause(r, all)
 	case r.Status == runner.Skipped:
-		return d.style.yellow("–"), "skipped"
+		return d.style.Yellow("–"), "skipped"
 	default:
-		return d.style.red("✘"), "failed"
+		return d.style.Red("✘"), "failed"
 	}
 }
 

@@ -93,7 +93,7 @@ func (d *document) revisions(r report.Report) {
 	}
 	first += 4
 	line := func(text string) { d.line(ansi.Truncate(text, terminal.Limit(d.width), "…")) }
-	line(d.style.bold(pad("REVISION", first) + pad("STATUS", status) + pad("DESIRED", desired) + "CURRENT"))
+	line(d.style.Bold(pad("REVISION", first) + pad("STATUS", status) + pad("DESIRED", desired) + "CURRENT"))
 	left := -maxInactiveShown // inactive ones
 	if d.short {
 		left = -maxInactiveScreen
@@ -104,7 +104,7 @@ func (d *document) revisions(r report.Report) {
 		}
 	}
 	if left > 0 {
-		line(d.style.dim(fmt.Sprintf("… %s: deployster env revisions %s", phrase.Count(left, "earlier revision"), clean(r.Environment))))
+		line(d.style.Dim(fmt.Sprintf("… %s: deployster env revisions %s", phrase.Count(left, "earlier revision"), clean(r.Environment))))
 	}
 	for _, row := range r.Rows {
 		if isInactive(row) && left > 0 {
@@ -114,13 +114,13 @@ func (d *document) revisions(r report.Report) {
 		text := pad(string(row.Status), status)
 		switch row.Status {
 		case report.Active:
-			text = d.style.green(text)
+			text = d.style.Green(text)
 		case report.Stuck, report.Degraded:
-			text = d.style.red(text)
+			text = d.style.Red(text)
 		case report.Deploying, report.Undeploying, report.Reverting:
-			text = d.style.cyan(text)
+			text = d.style.Cyan(text)
 		case report.Created, report.Inactive, report.Reverted:
-			text = d.style.dim(text)
+			text = d.style.Dim(text)
 		}
 		line(pad(label(row.Revision), first) + text + pad(fmt.Sprint(row.Desired), desired) + fmt.Sprint(row.Current))
 	}
@@ -133,29 +133,29 @@ func (d *document) environmentRemarks(r report.Report, hosts bool) []string {
 		below.line("This environment is deleted.")
 	}
 	if n := len(r.Orphans); n > 0 {
-		below.line(d.style.yellow("Left running") + ": " + phrase.Count(n, "task") + " when it was deleted. deployster env list --orphans shows them, deployster env clean " + clean(r.Environment) + " terminates them.")
+		below.line(d.style.Yellow("Left running") + ": " + phrase.Count(n, "task") + " when it was deleted. deployster env list --orphans shows them, deployster env clean " + clean(r.Environment) + " terminates them.")
 	}
 	if p := r.Pause; p != nil {
-		below.line(d.style.yellow("Paused") + " since " + phrase.Moment(p.Since) + by(p.By) + because(p.Reason) + event(p.Seq) + ": nothing new begins until it is resumed, or something is deployed.")
+		below.line(d.style.Yellow("Paused") + " since " + phrase.Moment(p.Since) + by(p.By) + because(p.Reason) + event(p.Seq) + ": nothing new begins until it is resumed, or something is deployed.")
 	}
 	if h := r.Held; h != nil {
-		below.line(d.style.yellow("Keeps its hosts") + " since " + phrase.Moment(h.Since) + event(h.Seq) + ": " + clean(h.Reason) + ". They leave by deployster env confirm " + clean(r.Environment) + ".")
+		below.line(d.style.Yellow("Keeps its hosts") + " since " + phrase.Moment(h.Since) + event(h.Seq) + ": " + clean(h.Reason) + ". They leave by deployster env confirm " + clean(r.Environment) + ".")
 	}
 	below.step(r)
 	below.cordons(r, hosts)
 	if c := r.Deployment; c != nil && c.Status == report.DeploymentStuck {
-		below.line(d.style.red("Stuck") + ": " + clean(c.ID) + event(c.Since))
+		below.line(d.style.Red("Stuck") + ": " + clean(c.ID) + event(c.Since))
 		below.cause("  ", withoutHosts(c.Cause, r.Hosts), hosts)
 	}
 	if c := r.Deployment; c != nil && c.BakeFailed != "" {
-		below.line(d.style.red("Bake failed") + ": " + clean(c.ID))
+		below.line(d.style.Red("Bake failed") + ": " + clean(c.ID))
 		below.cause("  ", withoutHosts(c.BakeFailed, r.Hosts), hosts)
 	}
 	if r.Baking {
 		below.line("Active (baking until " + phrase.Moment(r.Deployment.BakeUntil) + "): what fails until then counts for max_failed")
 	}
 	if len(r.Exceptions) > 0 {
-		below.line(d.style.yellow("Active with "+phrase.Count(len(r.Exceptions), "exception")) + ": " + phrase.First(cleanAll(r.Exceptions), 5) + ", tried again and again")
+		below.line(d.style.Yellow("Active with "+phrase.Count(len(r.Exceptions), "exception")) + ": " + phrase.First(cleanAll(r.Exceptions), 5) + ", tried again and again")
 	}
 	if hosts {
 		below.line(fmt.Sprintf("%s healthy, minimum %d:", phrase.Count(r.Healthy, "host"), r.Minimum))
@@ -194,7 +194,7 @@ func (d *document) step(r report.Report) {
 	case s.Seq > 0 && s.Verify != "" && !s.Verified:
 		text += event(s.Seq) + d.verifying(r.Environment, s)
 	case s.Promote:
-		text += event(s.Seq) + ": it " + d.style.yellow("waits") + " for deployster env promote " + clean(r.Environment)
+		text += event(s.Seq) + ": it " + d.style.Yellow("waits") + " for deployster env promote " + clean(r.Environment)
 	case s.Seq > 0:
 		text += event(s.Seq) + ": it goes on at " + phrase.Moment(s.Until) + ", or by deployster env promote " + clean(r.Environment)
 	}
@@ -213,9 +213,9 @@ func (d *document) verifying(environment string, s *reason.StepInfo) string {
 	case s.Verifying > 0:
 		return ": it is being verified by " + by + event(s.Verifying)
 	case !s.Next.IsZero():
-		return fmt.Sprintf(": verifying it by %s %s (attempt %d), next try at %s", by, d.style.red("failed"), s.Attempt, phrase.Moment(s.Next))
+		return fmt.Sprintf(": verifying it by %s %s (attempt %d), next try at %s", by, d.style.Red("failed"), s.Attempt, phrase.Moment(s.Next))
 	case s.Failures > 0:
-		return ": it " + d.style.red("could not be verified") + " by " + by + "; deployster env promote " + clean(environment) + " goes on all the same"
+		return ": it " + d.style.Red("could not be verified") + " by " + by + "; deployster env promote " + clean(environment) + " goes on all the same"
 	default:
 		return ": it is to be verified by " + by
 	}
@@ -231,7 +231,7 @@ func (d *document) cordons(r report.Report, all bool) {
 			d.line(fmt.Sprintf("  … and %s cordoned: --hosts shows all", phrase.Count(len(r.Cordoned)-i, "more host")))
 			break
 		}
-		text := d.style.yellow("Cordoned") + " " + clean(c.Host) + " since " + phrase.Moment(c.Since) + by(c.By) + because(c.Reason) + event(c.Seq)
+		text := d.style.Yellow("Cordoned") + " " + clean(c.Host) + " since " + phrase.Moment(c.Since) + by(c.By) + because(c.Reason) + event(c.Seq)
 		tasks := 0
 		for _, h := range r.Hosts {
 			if h.Host == c.Host {
@@ -281,17 +281,17 @@ func (d *document) host(h report.HostRow, all bool) {
 		if lines++; lines > 1 {
 			name = strings.Repeat(" ", ansi.StringWidth(name))
 		}
-		d.line("  " + mark + " " + d.style.bold(name) + "  " + text)
+		d.line("  " + mark + " " + d.style.Bold(name) + "  " + text)
 	}
 	if h.Lost && len(h.Tasks) > 0 {
-		say(d.style.yellow("!"), "is no longer in the inventory: its tasks cannot be cleaned up")
+		say(d.style.Yellow("!"), "is no longer in the inventory: its tasks cannot be cleaned up")
 	}
 	if c := h.Check; c != nil {
 		text := "the new task could not be started, so nothing was stopped, since " + phrase.Moment(c.Since) + event(c.Seq)
 		if c.Failures > 1 {
 			text += fmt.Sprintf(", %d failures in a row", c.Failures)
 		}
-		say(d.style.red("✘"), text)
+		say(d.style.Red("✘"), text)
 		d.cause("      ", c.Cause, all)
 	}
 	for _, t := range h.Tasks {
@@ -303,20 +303,20 @@ func (d *document) host(h report.HostRow, all bool) {
 	switch {
 	case lines > 0:
 	case h.Failed:
-		say(d.style.red("✘"), "has failed")
+		say(d.style.Red("✘"), "has failed")
 	case h.Desired:
-		say(d.style.dim("○"), "has no task yet")
+		say(d.style.Dim("○"), "has no task yet")
 	default:
-		say(d.style.dim("○"), "has no task")
+		say(d.style.Dim("○"), "has no task")
 	}
 }
 
 // task is the status of a task, with its mark.
 func (d *document) task(t report.TaskRow) (mark, text string) {
 	mark = map[report.TaskStatus]string{
-		report.TaskStarting: d.style.cyan("●"), report.TaskLaunched: d.style.cyan("●"), report.TaskTerminating: d.style.cyan("●"),
-		report.TaskHealthy: d.style.green("✔"), report.TaskDrifted: d.style.yellow("~"),
-		report.TaskFailed: d.style.red("✘"), report.TaskDied: d.style.red("✘"), report.TaskLost: d.style.yellow("?"),
+		report.TaskStarting: d.style.Cyan("●"), report.TaskLaunched: d.style.Cyan("●"), report.TaskTerminating: d.style.Cyan("●"),
+		report.TaskHealthy: d.style.Green("✔"), report.TaskDrifted: d.style.Yellow("~"),
+		report.TaskFailed: d.style.Red("✘"), report.TaskDied: d.style.Red("✘"), report.TaskLost: d.style.Yellow("?"),
 	}[t.Status]
 	text = fmt.Sprintf("revision %d %s since %s%s", t.Revision, clean(string(t.Status)), phrase.Moment(t.Since), event(t.Seq))
 	if t.TaskOf > 0 {
@@ -344,7 +344,7 @@ func (d *document) cause(prefix, text string, all bool) {
 			d.line(part)
 		}
 		if i == 0 && more > 0 {
-			d.line(prefix + d.style.dim("… "+phrase.Count(more, "line")))
+			d.line(prefix + d.style.Dim("… "+phrase.Count(more, "line")))
 		}
 	}
 }
@@ -373,16 +373,16 @@ func event(seq int64) string {
 // EnvironmentEvent writes a recorded event of an environment.
 func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d := newDocument(opts)
-	mark := d.style.dim("·")
+	mark := d.style.Dim("·")
 	switch e.Name {
 	case record.EnvironmentFailed, record.EnvironmentStuck, record.BakeFailed, record.StepVerifyFailed, record.TaskFailed, record.TaskCheckFailed, record.TaskDied, record.TaskTerminationFailed:
-		mark = d.style.red("✘")
+		mark = d.style.Red("✘")
 	case record.EnvironmentPaused, record.HostsHeld, record.HostsCordoned, record.TaskDeadlinePassed, record.TaskLost, record.TaskDrifted, record.StepVerifyEnded:
-		mark = d.style.yellow("!")
+		mark = d.style.Yellow("!")
 	case record.StepReached, record.StepVerified, record.EnvironmentPromoted, record.EnvironmentFinished, record.TaskFinished, record.TaskChecked, record.TaskRecovered, record.TaskAdopted, record.TaskTerminated:
-		mark = d.style.green("✔")
+		mark = d.style.Green("✔")
 	case record.StepVerifying, record.TaskStarted, record.TaskTerminating, record.TasksTaken:
-		mark = d.style.cyan("●")
+		mark = d.style.Cyan("●")
 	}
 	var data struct {
 		Kind               record.DeploymentKind
@@ -394,7 +394,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		Error, Diff        string
 	}
 	_ = json.Unmarshal(e.Data, &data) // as far as it can be read
-	text := fmt.Sprintf("%6d  %s %s  %s", e.Seq, mark, clean(e.Name), d.style.dim(clean(string(e.Target))))
+	text := fmt.Sprintf("%6d  %s %s  %s", e.Seq, mark, clean(e.Name), d.style.Dim(clean(string(e.Target))))
 	if e.Target.Kind() == "task" && e.Attempt > 1 {
 		text += fmt.Sprintf("  attempt %d", e.Attempt)
 	}

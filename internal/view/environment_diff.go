@@ -16,7 +16,7 @@ import (
 func RevisionDifferences(w io.Writer, before, after *definition.Definition, manifests string, opts PlanOptions) error {
 	d := newDocument(opts)
 	for _, line := range DefinitionChanges(before, after) {
-		d.line("  " + d.style.yellow("~") + " " + clean(line))
+		d.line("  " + d.style.Yellow("~") + " " + clean(line))
 	}
 	d.texts(manifests)
 	return d.writeTo(w, "differences")
@@ -34,9 +34,9 @@ func (d *document) texts(changed string) {
 	for _, line := range cleanLines(changed) {
 		switch {
 		case strings.HasPrefix(line, "+"):
-			line = d.style.green(line)
+			line = d.style.Green(line)
 		case strings.HasPrefix(line, "-"):
-			line = d.style.red(line)
+			line = d.style.Red(line)
 		}
 		d.line("    " + line)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/terminal/pane"
 )
 
@@ -50,7 +51,7 @@ func (l *EnvironmentLive) Note(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range cleanLines(text) {
-		l.Above = append(l.Above, fold("  "+style(l.opts.Color).yellow("!")+" "+line, l.Cells())...)
+		l.Above = append(l.Above, fold("  "+terminal.Style(l.opts.Color).Yellow("!")+" "+line, l.Cells())...)
 	}
 }
 
@@ -89,14 +90,14 @@ func (l *EnvironmentLive) frame(height int) []string {
 	if l.report.Environment == "" {
 		return nil
 	}
-	s, r := style(l.opts.Color), l.report
+	s, r := terminal.Style(l.opts.Color), l.report
 	lines := l.lines(s, r)
 	if height > 0 && len(lines) > height {
 		r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row report.Row) bool { return row.Desired+row.Current == 0 })
 		lines = l.lines(s, r)
 	}
 	if height > 0 && len(lines) > height {
-		lines = append(lines[:height-1], "  "+s.dim("… "+phrase.Count(len(lines)-height+1, "more line")))
+		lines = append(lines[:height-1], "  "+s.Dim("… "+phrase.Count(len(lines)-height+1, "more line")))
 	}
 	for i, line := range lines {
 		lines[i] = ansi.Truncate(line, l.Cells(), "…")
@@ -104,7 +105,7 @@ func (l *EnvironmentLive) frame(height int) []string {
 	return lines
 }
 
-func (l *EnvironmentLive) lines(s style, r report.Report) []string {
+func (l *EnvironmentLive) lines(s terminal.Style, r report.Report) []string {
 	d := document{style: s, width: l.Cells()}
 	d.line(l.head(s))
 	d.revisions(r)
@@ -113,7 +114,7 @@ func (l *EnvironmentLive) lines(s style, r report.Report) []string {
 }
 
 // head is how far the deployment is, since when, and how much time it has.
-func (l *EnvironmentLive) head(s style) string {
+func (l *EnvironmentLive) head(s terminal.Style) string {
 	now, end := l.opts.Now(), l.deployment.Ended
 	if end.IsZero() {
 		end = now
@@ -122,9 +123,9 @@ func (l *EnvironmentLive) head(s style) string {
 	if l.report.Pause != nil && l.deployment.Status == report.DeploymentRunning {
 		status = "paused"
 	}
-	text := fmt.Sprintf("%s  %s  %s", s.bold(clean(l.deployment.ID)), status, seconds(end.Sub(l.deployment.Started)))
+	text := fmt.Sprintf("%s  %s  %s", s.Bold(clean(l.deployment.ID)), status, seconds(end.Sub(l.deployment.Started)))
 	if left := l.report.Deadline.Sub(now); status == string(report.DeploymentRunning) && left > 0 {
-		text += s.dim("  progress due within " + seconds(left.Truncate(time.Second)))
+		text += s.Dim("  progress due within " + seconds(left.Truncate(time.Second)))
 	}
 	return text
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/deployster-go/deployster/internal/terminal"
 )
 
 // How much of a failure is shown under its resource while others still run,
@@ -20,7 +21,7 @@ type frame struct {
 	*board
 	now   time.Time
 	width int // cells
-	style style
+	style terminal.Style
 }
 
 // columns are the widths of a row's columns, in cells; 0 leaves one out.
@@ -57,7 +58,7 @@ func (f frame) tree(final bool) []string {
 	c := f.columns()
 	var lines []string
 	for _, image := range sorted(f.pulls) {
-		lines = append(lines, f.cut("  "+f.style.cyan("●")+" "+f.style.dim(f.pulls[image])))
+		lines = append(lines, f.cut("  "+f.style.Cyan("●")+" "+f.style.Dim(f.pulls[image])))
 	}
 	for _, r := range f.rows {
 		lines = append(lines, f.row(r, c, final)...)
@@ -100,7 +101,7 @@ func (f frame) activeWindow(height int) []string {
 		summary = append(summary, fmt.Sprintf("%d%s waiting", idle, more))
 	}
 	if len(summary) > 0 {
-		lines = append(lines, f.cut("  "+f.style.dim("… "+strings.Join(summary, ", "))))
+		lines = append(lines, f.cut("  "+f.style.Dim("… "+strings.Join(summary, ", "))))
 	}
 	return lines
 }
@@ -111,14 +112,14 @@ func (f frame) row(r *row, c columns, final bool) []string {
 	line.WriteString("  " + f.mark(r) + " ")
 	name := fit(r.name, c.name)
 	if r.phase == active || r.phase == failed {
-		name = f.style.bold(name)
+		name = f.style.Bold(name)
 	}
 	line.WriteString(name + "  ")
 	if c.typ > 0 {
-		line.WriteString(f.style.dim(fit(r.typ, c.typ)) + "  ")
+		line.WriteString(f.style.Dim(fit(r.typ, c.typ)) + "  ")
 	}
 	line.WriteString(f.tint(r, fit(f.status(r), c.doing)) + "  ")
-	line.WriteString(f.style.dim(fmt.Sprintf("%6s", f.elapsed(r))))
+	line.WriteString(f.style.Dim(fmt.Sprintf("%6s", f.elapsed(r))))
 
 	tail := r.progress
 	if tail == "" {
@@ -128,9 +129,9 @@ func (f frame) row(r *row, c columns, final bool) []string {
 	switch {
 	case tail == "":
 	case c.tail > 0:
-		line.WriteString("   " + f.style.dim(ansi.Truncate(tail, c.tail, "…")))
+		line.WriteString("   " + f.style.Dim(ansi.Truncate(tail, c.tail, "…")))
 	default:
-		below = append(below, f.cut("      "+f.style.dim(tail)))
+		below = append(below, f.cut("      "+f.style.Dim(tail)))
 	}
 	if r.phase == failed {
 		below = append(below, f.failure(r, final)...)
@@ -153,7 +154,7 @@ func (f frame) failure(r *row, final bool) []string {
 	if !final && len(said) > liveOutputLines {
 		said = said[len(said)-liveOutputLines:]
 	}
-	lines := append(paintAll(why, f.style.red), paintAll(said, f.style.dim)...)
+	lines := append(paintAll(why, f.style.Red), paintAll(said, f.style.Dim)...)
 	for i := range lines {
 		lines[i] = f.cut(lines[i])
 	}
@@ -174,26 +175,26 @@ func (f frame) elapsed(r *row) string {
 func (f frame) mark(r *row) string {
 	switch r.phase {
 	case active:
-		return f.style.cyan("●")
+		return f.style.Cyan("●")
 	case done:
-		return f.style.green("✔")
+		return f.style.Green("✔")
 	case failed:
-		return f.style.red("✘")
+		return f.style.Red("✘")
 	case skipped:
-		return f.style.yellow("–")
+		return f.style.Yellow("–")
 	default:
-		return f.style.dim("○")
+		return f.style.Dim("○")
 	}
 }
 
 func (f frame) tint(r *row, text string) string {
 	switch {
 	case r.phase == failed:
-		return f.style.red(text)
+		return f.style.Red(text)
 	case r.phase == skipped:
-		return f.style.yellow(text)
+		return f.style.Yellow(text)
 	case r.phase == waiting, r.phase == done && !r.changed:
-		return f.style.dim(text)
+		return f.style.Dim(text)
 	default:
 		return text
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/terminal/pane"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -63,7 +64,7 @@ func (l *Live) Observe(e runner.Event) {
 	}
 	switch e.Kind {
 	case runner.RunStarted:
-		l.Above = append(l.Above, fold(style(l.opts.Color).bold(l.board.header()), l.Cells())...)
+		l.Above = append(l.Above, fold(terminal.Style(l.opts.Color).Bold(l.board.header()), l.Cells())...)
 		l.draw()
 	case runner.Warning:
 		l.Above = append(l.Above, l.note("!", e.Resource, e.Text)...)
@@ -200,15 +201,15 @@ func (l *Live) finish() {
 }
 
 func (l *Live) frame() frame {
-	return frame{board: l.board, now: l.opts.Now(), width: l.Cells(), style: style(l.opts.Color)}
+	return frame{board: l.board, now: l.opts.Now(), width: l.Cells(), style: terminal.Style(l.opts.Color)}
 }
 
 // note is a permanent line that is not about the state of a resource.
 func (l *Live) note(mark, resource, text string) []string {
-	s := style(l.opts.Color)
-	prefix := "  " + s.yellow(mark) + " "
+	s := terminal.Style(l.opts.Color)
+	prefix := "  " + s.Yellow(mark) + " "
 	if mark == "│" {
-		prefix = "  " + s.dim(mark) + " "
+		prefix = "  " + s.Dim(mark) + " "
 	}
 	if resource != "" {
 		prefix += clean(resource) + ": "

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -112,7 +113,7 @@ func (p *Plain) flushCall(e runner.Event) []string {
 	}
 	var lines []string
 	for _, line := range s.remainder() {
-		lines = append(lines, p.line(e, style(p.opts.Color).dim("│"), line))
+		lines = append(lines, p.line(e, terminal.Style(p.opts.Color).Dim("│"), line))
 	}
 	return lines
 }

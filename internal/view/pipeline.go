@@ -28,14 +28,14 @@ func (d *document) writeTo(w io.Writer, what string) error {
 // PipelineEvent writes a recorded event of a pipeline.
 func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d := newDocument(opts)
-	mark := d.style.dim("·")
+	mark := d.style.Dim("·")
 	switch {
 	case strings.HasSuffix(e.Name, "-failed"):
-		mark = d.style.red("✘")
+		mark = d.style.Red("✘")
 	case e.Name == e.Target.Succeeded():
-		mark = d.style.green("✔")
+		mark = d.style.Green("✔")
 	}
-	text := fmt.Sprintf("%6d  %s %s  %s", e.Seq, mark, clean(e.Name), d.style.dim(clean(string(e.Target))))
+	text := fmt.Sprintf("%6d  %s %s  %s", e.Seq, mark, clean(e.Name), d.style.Dim(clean(string(e.Target))))
 	if e.Revision != "" {
 		text += "  revision " + clean(e.Revision)
 	}
@@ -53,6 +53,6 @@ func PipelineWork(w io.Writer, s step.Step, opts PlanOptions) error {
 	if s.Environment != "" {
 		what = "deploy to environment " + s.Environment
 	}
-	d.line(fmt.Sprintf("        %s %s  %s  revision %s", d.style.cyan("●"), clean(what), d.style.dim(clean(string(s.Target))), clean(s.Revision)))
+	d.line(fmt.Sprintf("        %s %s  %s  revision %s", d.style.Cyan("●"), clean(what), d.style.Dim(clean(string(s.Target))), clean(s.Revision)))
 	return d.writeTo(w, "step")
 }

@@ -34,14 +34,14 @@ const (
 )
 
 // paint writes a text in the colour of an urgency.
-func (u urgency) paint(s style, text string) string {
+func (u urgency) paint(s terminal.Style, text string) string {
 	switch u {
 	case failing:
-		return s.red(text)
+		return s.Red(text)
 	case awaiting:
-		return s.yellow(text)
+		return s.Yellow(text)
 	case underWay:
-		return s.cyan(text)
+		return s.Cyan(text)
 	default:
 		return text
 	}
@@ -325,7 +325,7 @@ func urgent(rows []statusRow, room int, opts PlanOptions) (kept []statusRow, lef
 }
 
 func statusTable(name string, rows []statusRow, wrap bool, opts PlanOptions) []string {
-	s := style(opts.Color)
+	s := terminal.Style(opts.Color)
 	t := terminal.Table{Rows: [][]string{{name, "DEPLOYED", "FAILED", "IN PROGRESS"}}, Width: opts.Width, Wrap: wrap, Color: opts.Color}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, r.cells())
@@ -337,9 +337,9 @@ func statusTable(name string, rows []statusRow, wrap bool, opts PlanOptions) []s
 		case column == 0, column == 3:
 			return rows[row-1].urgency.paint(s, text)
 		case column == 2 && rows[row-1].failedLast:
-			return s.red(text)
+			return s.Red(text)
 		case column == 2:
-			return s.dim(text)
+			return s.Dim(text)
 		default:
 			return text
 		}
@@ -385,9 +385,9 @@ func taken(all []remark) (lines int) {
 
 // statusRemarks are what there is to say below the table: what does not move, and why.
 func statusRemarks(p query.PipelineStatus, opts PlanOptions) (all []remark) {
-	s := style(opts.Color)
+	s := terminal.Style(opts.Color)
 	if why := p.Elsewhere; why != nil {
-		all = append(all, remark{urgency: failing, lines: append(fold(Clean(why.Message()), opts.Width), paintAll(indent("  ", "→ "+Clean(why.Change()), opts.Width), s.dim)...)})
+		all = append(all, remark{urgency: failing, lines: append(fold(Clean(why.Message()), opts.Width), paintAll(indent("  ", "→ "+Clean(why.Change()), opts.Width), s.Dim)...)})
 	}
 	failed := wholeFailed(p.Waiting)
 	for _, a := range p.Waiting {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/terminal/pane"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -86,10 +87,10 @@ func (p *Plain) Observe(e runner.Event) {
 }
 
 func (p *Plain) lines(e runner.Event) []string {
-	s := style(p.opts.Color)
+	s := terminal.Style(p.opts.Color)
 	switch e.Kind {
 	case runner.RunStarted:
-		return []string{s.bold(p.board.header())}
+		return []string{s.Bold(p.board.header())}
 	case runner.RunFinished:
 		if p.board.planning() {
 			return nil
@@ -98,7 +99,7 @@ func (p *Plain) lines(e runner.Event) []string {
 	case runner.RunFailed:
 		return p.board.verdict(0, s)
 	case runner.Warning:
-		return []string{p.line(e, s.yellow("!"), "warning: "+clean(strings.ReplaceAll(e.Text, "\n", "; ")))}
+		return []string{p.line(e, s.Yellow("!"), "warning: "+clean(strings.ReplaceAll(e.Text, "\n", "; ")))}
 	case runner.Pulling:
 		if last, ok := p.pulled[e.Image]; ok && e.Time.Sub(last) < pullEvery {
 			return nil
@@ -112,28 +113,28 @@ func (p *Plain) lines(e runner.Event) []string {
 		if !shown {
 			return before
 		}
-		return append(before, p.line(e, s.dim("│"), clean(e.Text)))
+		return append(before, p.line(e, s.Dim("│"), clean(e.Text)))
 	case runner.ResourceResolved:
 		return []string{p.line(e, "●", resolution(e))}
 	case runner.ActionStarted:
-		return []string{p.line(e, s.cyan("●"), doing(e))}
+		return []string{p.line(e, s.Cyan("●"), doing(e))}
 	case runner.ActionFinished:
 		return []string{p.line(e, "●", "done: "+clean(e.Action)+took(e.Duration))}
 	case runner.ActionFailed:
 		// The reason follows, as that of the resource.
-		return p.under(e, s.red("✘"), actionFailed(e)+took(e.Duration), nil, p.newOutput(e))
+		return p.under(e, s.Red("✘"), actionFailed(e)+took(e.Duration), nil, p.newOutput(e))
 	case runner.ResourceFinished:
 		r := p.board.row(e.Resource)
-		return []string{p.line(e, s.green("✔"), r.doing+took(r.duration))}
+		return []string{p.line(e, s.Green("✔"), r.doing+took(r.duration))}
 	case runner.ResourceFailed:
 		r := p.board.row(e.Resource)
 		why := cleanLines(e.Error)
 		if len(why) == 0 {
 			why = []string{"no reason given"}
 		}
-		return p.under(e, s.red("✘"), "failed"+took(r.duration)+": "+why[0], why[1:], cleanAll(e.Output))
+		return p.under(e, s.Red("✘"), "failed"+took(r.duration)+": "+why[0], why[1:], cleanAll(e.Output))
 	case runner.ResourceSkipped:
-		return []string{p.line(e, s.yellow("–"), skippedBecause(e))}
+		return []string{p.line(e, s.Yellow("–"), skippedBecause(e))}
 	default:
 		// The start of a resource or container shows in what follows, or by
 		// reportStillBusy when nothing does.

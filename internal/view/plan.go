@@ -7,6 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -39,7 +40,7 @@ func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
 	for _, r := range listed {
 		d.resource(r, min(name, maxNames), typ)
 	}
-	d.line(d.style.bold(PlanSummary(p)))
+	d.line(d.style.Bold(PlanSummary(p)))
 	d.cutNote()
 	if _, err := io.WriteString(w, d.String()); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
@@ -49,7 +50,7 @@ func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
 
 // SavedPlan writes a plan as Plan does, below a line that says where it is from.
 func SavedPlan(w io.Writer, origin string, p *runner.Plan, opts PlanOptions) error {
-	if _, err := io.WriteString(w, style(opts.Color).bold(clean(origin))+"\n"); err != nil {
+	if _, err := io.WriteString(w, terminal.Style(opts.Color).Bold(clean(origin))+"\n"); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
 	return Plan(w, p, opts)
@@ -80,7 +81,7 @@ func PlanSummary(p *runner.Plan) string {
 // document is text about changes, line by line.
 type document struct {
 	strings.Builder
-	style style
+	style terminal.Style
 	width int
 	short bool // it is to take no more than a screen
 	full  bool
@@ -88,13 +89,13 @@ type document struct {
 }
 
 func newDocument(opts PlanOptions) *document {
-	return &document{style: style(opts.Color), width: opts.Width, short: opts.Height > 0, full: opts.Full}
+	return &document{style: terminal.Style(opts.Color), width: opts.Width, short: opts.Height > 0, full: opts.Full}
 }
 
 // cutNote says how to see what was cut.
 func (d *document) cutNote() {
 	if d.cut {
-		d.line(d.style.dim("Some values are cut (…): --full shows them whole."))
+		d.line(d.style.Dim("Some values are cut (…): --full shows them whole."))
 	}
 }
 
@@ -103,31 +104,31 @@ func (d *document) line(text string) {
 }
 
 func (d *document) resource(r runner.ResourcePlan, name, typ int) {
-	mark, text := d.style.dim("○"), strings.ToLower(clean(string(r.Status)))
+	mark, text := d.style.Dim("○"), strings.ToLower(clean(string(r.Status)))
 	switch r.Status {
 	case runner.Valid:
-		mark, text = d.style.green("✔"), "VALID"
+		mark, text = d.style.Green("✔"), "VALID"
 	case runner.Stale:
-		mark, text = d.style.green("+"), "STALE, does not exist"
+		mark, text = d.style.Green("+"), "STALE, does not exist"
 		if r.Exists {
-			mark, text = d.style.yellow("~"), "STALE, differs"
+			mark, text = d.style.Yellow("~"), "STALE, differs"
 		}
 	case runner.Present:
-		mark, text = d.style.red("-"), "to be removed"
+		mark, text = d.style.Red("-"), "to be removed"
 	case runner.Absent:
-		mark, text = d.style.dim("○"), "gone already"
+		mark, text = d.style.Dim("○"), "gone already"
 	case runner.Unknown:
-		mark, text = d.style.cyan("?"), "known after apply of "+strings.Join(cleanAll(r.After), ", ")
+		mark, text = d.style.Cyan("?"), "known after apply of "+strings.Join(cleanAll(r.After), ", ")
 	case runner.Failed:
-		mark, text = d.style.red("✘"), "failed"
+		mark, text = d.style.Red("✘"), "failed"
 	case runner.Skipped:
-		mark, text = d.style.yellow("–"), "skipped"
+		mark, text = d.style.Yellow("–"), "skipped"
 	default: // not of a plan; shown by its name
 	}
-	d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.bold(pad(clean(r.Name), name)), d.style.dim(pad(typeText(r.Type), typ)), text))
+	d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.Bold(pad(clean(r.Name), name)), d.style.Dim(pad(typeText(r.Type), typ)), text))
 	for _, line := range cleanLines(r.Error) {
 		for _, part := range indent("      ", line, d.width) {
-			d.line(d.style.red(part))
+			d.line(d.style.Red(part))
 		}
 	}
 	d.changes(r.Diff)
@@ -140,9 +141,9 @@ func (d *document) actions(actions []protocol.Action) {
 		names = max(names, ansi.StringWidth(clean(a.Name)))
 	}
 	for _, a := range actions {
-		text := "      " + d.style.cyan("→") + " " + pad(clean(a.Name), min(names, 32))
+		text := "      " + d.style.Cyan("→") + " " + pad(clean(a.Name), min(names, 32))
 		if a.Description != "" {
-			text += "  " + d.style.dim(clean(strings.ReplaceAll(a.Description, "\n", " ")))
+			text += "  " + d.style.Dim(clean(strings.ReplaceAll(a.Description, "\n", " ")))
 		}
 		d.line(strings.TrimRight(text, " "))
 	}

@@ -12,7 +12,7 @@ import (
 // that the answer ends.
 func Question(w io.Writer, q runner.Question, keys string, opts PlanOptions) error {
 	d := newDocument(opts)
-	d.line(d.style.yellow("?") + " " + d.style.bold(clean(q.Resource)) + "  " + d.style.dim(clean(q.Type)))
+	d.line(d.style.Yellow("?") + " " + d.style.Bold(clean(q.Resource)) + "  " + d.style.Dim(clean(q.Type)))
 	d.changes(q.Diff)
 	d.actions(q.Actions)
 	prompt := fmt.Sprintf("Do these %d actions?", len(q.Actions))
@@ -35,7 +35,7 @@ func PlanQuestion(w io.Writer, p *runner.Plan, keys string, opts PlanOptions) er
 }
 
 func (d *document) ask(w io.Writer, prompt, keys string) error {
-	d.WriteString(d.style.bold(prompt) + " [" + keys + "] ")
+	d.WriteString(d.style.Bold(prompt) + " [" + keys + "] ")
 	if _, err := io.WriteString(w, d.String()); err != nil {
 		return fmt.Errorf("asking for confirmation: %w", err)
 	}

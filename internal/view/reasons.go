@@ -80,7 +80,7 @@ func PipelineReasons(w io.Writer, t deploylog.Target, reasons []query.Alike[reas
 		}
 		all[i].lines = indent("  ", a.Name(clean(string(r.Target)))+"  "+clean(r.Event), d.width)
 		all[i].lines = append(all[i].lines, d.message("      ", r.Message(), opts)...)
-		all[i].lines = append(all[i].lines, paintAll(d.message("      ", "→ "+r.Change(), opts), d.style.dim)...)
+		all[i].lines = append(all[i].lines, paintAll(d.message("      ", "→ "+r.Change(), opts), d.style.Dim)...)
 	}
 	d.remarks(all, "revision ", opts)
 	return d.writeTo(w, "explanation")
@@ -96,8 +96,8 @@ func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []query.Alike[e
 	for i, a := range reasons {
 		r := a.First
 		all[i].urgency = taskUrgency(r)
-		all[i].lines = append(indent("  ", a.Name(clean(r.Target))+d.style.dim(event(r.Seq)), d.width), d.message("      ", r.Message, opts)...)
-		all[i].lines = append(all[i].lines, paintAll(d.message("      ", "→ "+r.Change, opts), d.style.dim)...)
+		all[i].lines = append(indent("  ", a.Name(clean(r.Target))+d.style.Dim(event(r.Seq)), d.width), d.message("      ", r.Message, opts)...)
+		all[i].lines = append(all[i].lines, paintAll(d.message("      ", "→ "+r.Change, opts), d.style.Dim)...)
 	}
 	d.remarks(all, "", opts)
 	return d.writeTo(w, "explanation")
@@ -123,7 +123,7 @@ func (d *document) remarks(all []remark, heading string, opts PlanOptions) {
 	}
 	for i, r := range all {
 		if r.under != "" && (i == 0 || all[i-1].under != r.under) {
-			d.line(d.style.bold(ansi.Truncate(heading+clean(r.under), terminal.Limit(d.width), "…")))
+			d.line(d.style.Bold(ansi.Truncate(heading+clean(r.under), terminal.Limit(d.width), "…")))
 		}
 		for _, line := range r.lines {
 			d.line(ansi.Truncate(line, terminal.Limit(d.width), "…"))
@@ -140,8 +140,8 @@ func PipelineChanges(w io.Writer, changes []query.Alike[effect.Change], exists b
 		d.line("No revision in progress is affected.")
 	}
 	marks := map[effect.Effect]string{
-		effect.Runs: d.style.green("+"), effect.Ends: d.style.red("-"), effect.Skipped: d.style.dim("·"), effect.Refused: d.style.yellow("!"),
-		effect.Keeps: d.style.dim("="), effect.Takes: d.style.green("~"),
+		effect.Runs: d.style.Green("+"), effect.Ends: d.style.Red("-"), effect.Skipped: d.style.Dim("·"), effect.Refused: d.style.Yellow("!"),
+		effect.Keeps: d.style.Dim("="), effect.Takes: d.style.Green("~"),
 	}
 	urgencies := map[effect.Effect]urgency{effect.Refused: failing, effect.Ends: failing, effect.Runs: awaiting, effect.Takes: awaiting}
 	all := make([]remark, len(changes))
@@ -163,7 +163,7 @@ func PipelineChanges(w io.Writer, changes []query.Alike[effect.Change], exists b
 	d.remarks(all, "revision ", opts)
 	if slices.ContainsFunc(changes, func(a query.Alike[effect.Change]) bool { return a.First.Effect == effect.Keeps }) {
 		for _, line := range fold("(--adopt REVISION lets a revision that is under way take what is new, in what it has not done yet)", d.width) {
-			d.line(d.style.dim(line))
+			d.line(d.style.Dim(line))
 		}
 	}
 	return d.writeTo(w, "preview")

@@ -7,31 +7,32 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/runner"
 )
 
 // verdict is the end of a run in a line, with why it failed and where to read
 // more: at the right end of the line where there is room, else below. Width 0
 // is no limit.
-func (b *board) verdict(width int, s style) []string {
+func (b *board) verdict(width int, s terminal.Style) []string {
 	e := b.ended
 	if e == nil {
 		return nil
 	}
-	mark, head, tally := s.green("✔"), "", tally(b.command, e.Counts)
+	mark, head, tally := s.Green("✔"), "", tally(b.command, e.Counts)
 	switch {
 	case e.Kind == runner.RunFinished && b.command == "destroy" && e.Counts.Changed == 0:
 		head = fmt.Sprintf("nothing to remove: %s in %s", tally, seconds(e.Duration))
 	case e.Kind == runner.RunFinished:
 		head = fmt.Sprintf("%s: %s in %s", past(b.command), tally, seconds(e.Duration))
 	case e.Data["interrupted"] == "true":
-		mark = s.red("✘")
+		mark = s.Red("✘")
 		head = fmt.Sprintf("interrupted after %s: %s", seconds(e.Duration), tally)
 	default:
-		mark = s.red("✘")
+		mark = s.Red("✘")
 		head = fmt.Sprintf("%s failed after %s: %s", present(b.command), seconds(e.Duration), tally)
 	}
-	head = mark + " " + s.bold(head)
+	head = mark + " " + s.Bold(head)
 
 	var lines []string
 	hint := ""
@@ -43,7 +44,7 @@ func (b *board) verdict(width int, s style) []string {
 		gap = min(gap, width-ansi.StringWidth(head)-ansi.StringWidth(hint))
 	}
 	if hint != "" && gap >= 3 {
-		head += strings.Repeat(" ", gap) + s.dim(hint)
+		head += strings.Repeat(" ", gap) + s.Dim(hint)
 		hint = ""
 	}
 	lines = append(lines, fold(head, width)...)
@@ -56,7 +57,7 @@ func (b *board) verdict(width int, s style) []string {
 		lines = append(lines, indent("  ", "What was done is in the log; run the same command again to go on.", width)...)
 	}
 	if hint != "" {
-		lines = append(lines, paintAll(indent("  ", hint, width), s.dim)...)
+		lines = append(lines, paintAll(indent("  ", hint, width), s.Dim)...)
 	}
 	return lines
 }
