@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 
@@ -144,26 +143,21 @@ type places struct {
 // openPlaces finds the workers: the hosts of the inventory, or this machine where nobody
 // names one and there is none.
 func openPlaces(ctx context.Context, a *app.App, o runOptions, pool *work.EnginePool) (places, error) {
-	p := places{parallelism: mostAtOnce, host: func(worker string) string { return worker }}
+	p, slots := places{parallelism: mostAtOnce}, runtime.NumCPU()
 	if o.bounded {
-		p.parallelism = a.Global.Parallelism
+		p.parallelism, slots = a.Global.Parallelism, a.Global.Parallelism
 	}
-	if _, err := os.Stat(o.Inventory); o.listed || err == nil {
-		hosts := work.NewHosts(o.Inventory)
-		if _, err := hosts.Inventory(); err != nil { // later those are used that are known
+	p.workers, p.host = workersOf(o.Inventory, o.listed, slots, pool)
+	switch of := p.workers.(type) {
+	case *workers.Inventory:
+		if _, err := of.Hosts.Inventory(); err != nil { // later those are used that are known
 			return places{}, exit.Invalid(err)
 		}
-		p.workers = &workers.Inventory{Hosts: hosts, Engines: pool}
-		return p, nil
+	case *workers.Machine:
+		if _, err := of.Look(ctx, workers.Local); err != nil {
+			return places{}, err
+		}
 	}
-	machine := &workers.Machine{Slots: runtime.NumCPU(), Engines: pool}
-	if o.bounded {
-		machine.Slots = p.parallelism
-	}
-	if _, err := machine.Look(ctx, workers.Local); err != nil {
-		return places{}, err
-	}
-	p.workers, p.host = machine, func(string) string { return "" }
 	return p, nil
 }
 
