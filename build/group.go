@@ -27,9 +27,9 @@ type group struct {
 	queues   []queue // of what is Eligible, by the places
 	inFlight set     // jobs that a worker has
 
-	counts [int(transition.CancelComplete) + 1]int // jobs by state
-	ready  int                                     // jobs that are Schedulable or lost, and need nothing more
-	doomed int                                     // jobs that wait for what will not be built
+	counts  [int(transition.CancelComplete) + 1]int // jobs by state
+	ready   int                                     // jobs that are Schedulable or lost, and need nothing more
+	blocked int                                     // jobs that wait for what will not be built
 
 	lasted *lasted // of all groups of its name; nil is that none of them has begun
 	timed  int     // jobs that have an index there

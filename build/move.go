@@ -74,7 +74,7 @@ func (g *group) note(j *job, by int) {
 	switch {
 	case j.broken > 0:
 		if j.state.Waiting() {
-			g.doomed += by
+			g.blocked += by
 		}
 	case j.unmet == 0 && (j.state == transition.Schedulable || j.state == transition.JobLost):
 		g.ready += by

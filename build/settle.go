@@ -15,15 +15,15 @@ import (
 // so where the consequences of an event are not in its append: there were too many, or it was
 // recorded by a process that did not know yet what others had recorded.
 func (s *State) settle(g *group) (events []deploylog.Event) {
-	if len(s.tries) > 0 || g.ready == 0 && g.doomed == 0 && !g.concludes() {
+	if len(s.tries) > 0 || g.ready == 0 && g.blocked == 0 && !g.concludes() {
 		return nil
 	}
 	defer s.takeBack(0)
 	if g.ready > 0 && g.counts[transition.JobLost] > 0 {
 		events = append(events, s.settleLost(g)...)
 	}
-	if g.doomed > 0 {
-		events = append(events, s.settleDoomed(g)...)
+	if g.blocked > 0 {
+		events = append(events, s.settleBlocked(g)...)
 	}
 	if g.ready > 0 {
 		events = append(events, s.settleReady(g)...)
@@ -68,8 +68,8 @@ func (s *State) settleLost(g *group) (events []deploylog.Event) {
 	return events
 }
 
-// settleDoomed fails what waits for jobs that will not be built.
-func (s *State) settleDoomed(g *group) (events []deploylog.Event) {
+// settleBlocked fails what waits for jobs that will not be built.
+func (s *State) settleBlocked(g *group) (events []deploylog.Event) {
 	for i := range g.jobs {
 		if !g.jobs[i].state.Unbuilt() {
 			continue

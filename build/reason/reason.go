@@ -99,7 +99,7 @@ func (d Details) text(code Code) (message, change string) {
 		}
 		return text, "the dispatcher, which starts it"
 	case NoDispatcher:
-		return "nobody dispatches jobs, so nothing begins", "deployster build run, or deployster serve"
+		return "nobody dispatches jobs, so nothing begins", "deployster build run"
 	case OlderFirst:
 		return "waiting for its turn: older groups come first, and have work for all workers: " + d.Others, "a worker for which they have no work"
 	case Unbuildable:
