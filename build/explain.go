@@ -231,6 +231,7 @@ func (e *explanation) job(all []reason.Reason, g *group, i int32) []reason.Reaso
 		}
 	case transition.CancelPending:
 		code, d.Seq, d.By, d.Cause = reason.Canceling, g.seq, g.canceling.By, g.canceling.Reason
+		d.Worker = decode[record.Started](j.started).Worker
 	case transition.CancelComplete:
 		code, d.Seq, d.By, d.Cause = reason.Canceled, max(j.seq, g.seq), g.canceling.By, g.canceling.Reason
 		if g.state == transition.Failed || g.state == transition.FailureCleanup {

@@ -119,6 +119,10 @@ func (d Details) text(code Code) (message, change string) {
 	case WorkersBusy:
 		return fmt.Sprintf("waiting for a worker: all that serve %s are busy (%s)", d.Place, phrase.Count(d.Slots, "slot")), "the end of a job there"
 	case Canceling:
+		if d.Worker != "" {
+			return fmt.Sprintf("canceled (event %d)%s, and being stopped on %s, whose engine has to say that it has", d.Seq, d.why(), d.Worker),
+				"its end: deployster build run at work, and an answer of " + d.Worker + "; where that is gone for good, taking it out of the inventory"
+		}
 		return fmt.Sprintf("canceled (event %d)%s, and being stopped", d.Seq, d.why()), "its end"
 	case Canceled:
 		return fmt.Sprintf("canceled (event %d)%s", d.Seq, d.why()), retry

@@ -19,8 +19,9 @@ import (
 // is the fault of the job, Lost that of its worker or of what it uses.
 type Builder interface {
 	// Build does a job, whose beginning is in the log. When ctx ends because of ErrCanceled
-	// it stops the job, and returns how that ended. When ctx ends otherwise it returns at
-	// once, and nothing is recorded but that the job was finished.
+	// it stops the job, and returns how that ended once it has stopped. When ctx ends otherwise,
+	// or Life(ctx) does before the job has stopped, it returns at once, and nothing is recorded
+	// but that the job was finished.
 	Build(ctx context.Context, t build.Task) build.Result
 
 	// Resume finds out what became of a job that a process began which has died: it waits

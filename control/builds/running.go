@@ -85,7 +85,7 @@ func (c *Controller) work(t build.Task, do func(context.Context, build.Task) bui
 	r.work = &reconcile.Work[job]{
 		Slot: at, What: string(record.Job(t.Group, t.Job)),
 		Do: func(ctx context.Context) error {
-			bounded, cancel := context.WithCancelCause(ctx)
+			bounded, cancel := context.WithCancelCause(WithLife(ctx))
 			defer cancel(nil)
 			if over.Err() != nil {
 				cancel(context.Cause(over))
@@ -110,6 +110,24 @@ func (c *Controller) work(t build.Task, do func(context.Context, build.Task) bui
 	}
 	c.running[at.Key] = r
 	return r.work
+}
+
+// lifeKey is of the context of the process in that of a job.
+type lifeKey struct{}
+
+// WithLife returns a context for a job that a process has done until life ends.
+func WithLife(life context.Context) context.Context {
+	return context.WithValue(life, lifeKey{}, life)
+}
+
+// Life returns, of the context of a job, that of the process which has it done: it goes on when
+// the group of the job is canceled, and ends when the process is to end at once. A Builder needs
+// it that waits until a job that was canceled has really stopped.
+func Life(ctx context.Context) context.Context {
+	if life, is := ctx.Value(lifeKey{}).(context.Context); is {
+		return life
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // mostRecorded is how large the data of the end of a job may be, in bytes: what the log takes

@@ -62,6 +62,9 @@ func (a *attempt) conclude(ctx context.Context, do func() (*record.Finished, err
 	if stopped := interrupted(ctx); stopped != nil && err != nil {
 		err = stopped
 	}
+	if errors.Is(err, builds.ErrCanceled) {
+		err = a.awaitStop(ctx)
+	}
 	if errors.Is(err, errLeft) {
 		return build.Result{}
 	}

@@ -153,7 +153,7 @@ func (j *Jobs) Build(ctx context.Context, t build.Task) build.Result {
 		if err := a.clear(ctx); err != nil {
 			return nil, err
 		}
-		a.removeStrays(ctx)
+		a.RemoveStrays(ctx, t.Worker)
 		end, err := a.run(ctx)
 		if err != nil {
 			return nil, err
@@ -177,6 +177,7 @@ type attempt struct {
 	engine string // name and version, where another process has begun it
 
 	crowded bool // another job has filled the disk while it ran
+	exists  bool // there may be a container of it
 }
 
 func (j *Jobs) attempt(t build.Task) *attempt {

@@ -28,6 +28,7 @@ func (j *Jobs) Resume(ctx context.Context, t build.Task) build.Result {
 	if _, err := os.Lstat(a.dir); err != nil && t.Reuse != nil && ctx.Err() == nil {
 		return j.reuse(ctx, t)
 	}
+	a.exists = true
 	return a.conclude(ctx, func() (*record.Finished, error) {
 		e, err := a.end(ctx)
 		if err != nil {

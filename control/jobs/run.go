@@ -90,6 +90,7 @@ func (a *attempt) run(ctx context.Context) (end, error) {
 	if err := write(filepath.Join(a.dir, begunName), begun{a.began, a.image, a.engineName()}); err != nil {
 		return end{}, errors.Join(fmt.Errorf("preparing the job: %w", err), log.close())
 	}
+	a.exists = true
 	running, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	ended := make(chan outcome, 1)
 	go func() {

@@ -17,39 +17,51 @@ import (
 // strayPeriod is how often a worker is asked at most for containers that nobody waits for.
 const strayPeriod = time.Minute
 
-// removeStrays removes what is left of attempts that are over: files of a process that was
-// killed right after what came of them was recorded, and containers of an engine that was gone
-// for a while, whose jobs were done elsewhere meanwhile.
-func (a *attempt) removeStrays(ctx context.Context) {
-	if a.Over == nil || !a.isDue(a.task.Worker) {
+// RemoveStrays removes what is left of attempts that are over: files of a process that was
+// killed right after what came of them was recorded, and containers of a worker whose engine was
+// gone for a while, whose jobs were done elsewhere meanwhile. It is to be called from time to
+// time while the engine of the worker answers, and does nothing within a minute of the last time.
+func (j *Jobs) RemoveStrays(ctx context.Context, worker string) {
+	if j.Over == nil || !j.isDue(worker) {
 		return
 	}
-	a.removeStrayFiles(ctx)
-	all, err := a.worker.Engine.Containers(ctx, map[string]string{invoke.LabelLog: a.Log, invoke.LabelKind: KindJob})
-	for _, c := range all {
-		var stray bool
-		if stray, err = a.isStray(ctx, c); err == nil && stray {
-			err = a.worker.Engine.Remove(ctx, c.ID)
-		}
-		if err != nil {
-			break
-		}
-	}
-	if err != nil && ctx.Err() == nil {
-		a.Logger.WarnContext(ctx, "containers of jobs that are over may be left behind", "worker", a.task.Worker, "error", err)
+	j.removeStrayFiles(ctx)
+	if err := j.removeStrayContainers(ctx, worker); err != nil && ctx.Err() == nil {
+		j.Logger.WarnContext(ctx, "containers of jobs that are over may be left behind", "worker", worker, "error", err)
 	}
 }
 
+func (j *Jobs) removeStrayContainers(ctx context.Context, worker string) error {
+	on, err := j.Worker(ctx, worker)
+	if err != nil {
+		return err
+	}
+	all, err := on.Engine.Containers(ctx, map[string]string{invoke.LabelLog: j.Log, invoke.LabelKind: KindJob})
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		stray, err := j.isStray(ctx, c)
+		if err == nil && stray {
+			err = on.Engine.Remove(ctx, c.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // removeStrayFiles removes the directories and the results of attempts that are over.
-func (a *attempt) removeStrayFiles(ctx context.Context) {
-	work := filepath.Dir(a.dir)
+func (j *Jobs) removeStrayFiles(ctx context.Context) {
+	work := filepath.Join(j.dir(), workName)
 	entries, _ := os.ReadDir(work) // at worst they stay
 	for _, e := range entries {
 		target, attempt, ours := attemptOf(e.Name())
 		if !ours {
 			continue
 		}
-		if over, err := a.Over(ctx, target, attempt); err == nil && over {
+		if over, err := j.Over(ctx, target, attempt); err == nil && over {
 			_ = remove(filepath.Join(work, e.Name()))
 		}
 	}
@@ -84,17 +96,17 @@ func (j *Jobs) isDue(worker string) bool {
 
 // isStray reports whether a container is of an attempt that is over. What does not say of
 // which it is is not ours.
-func (a *attempt) isStray(ctx context.Context, c engine.Container) (bool, error) {
+func (j *Jobs) isStray(ctx context.Context, c engine.Container) (bool, error) {
 	i := strings.LastIndexByte(c.Labels[LabelJob], '/')
 	if i < 1 {
 		return false, nil
 	}
-	job, wrong := strconv.Atoi(c.Labels[LabelJob][i+1:])
+	number, wrong := strconv.Atoi(c.Labels[LabelJob][i+1:])
 	attempt, bad := strconv.Atoi(c.Labels[invoke.LabelAttempt])
 	if wrong != nil || bad != nil {
 		return false, nil
 	}
-	return a.Over(ctx, record.Job(c.Labels[LabelJob][:i], job), attempt)
+	return j.Over(ctx, record.Job(c.Labels[LabelJob][:i], number), attempt)
 }
 
 // Over returns what finds out from a log whether an attempt of a job is over.

@@ -122,7 +122,7 @@ func (p *EnginePool) open(ctx context.Context, host string) (*Connection, error)
 	}
 	h, ok := p.hosts.host(host)
 	if !ok {
-		return nil, fmt.Errorf("host %s is no longer in %s", host, p.hosts.path)
+		return nil, &inventory.NoHostError{Host: host, File: p.hosts.path}
 	}
 	c, err := p.dial(ctx, h)
 	if err != nil {

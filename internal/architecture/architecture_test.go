@@ -98,7 +98,7 @@ var floors = []struct {
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash", "internal/refusal"}},
 	{"control/revision", []string{"engine"}},
 	{"control/health", []string{"runner", "manifest", "environment/*"}},
-	{"control/jobs", []string{"control/builds", "control/revision", "control/jobs/*", "runner/invoke", "build", "build/*", "engine", "deploylog", "internal/artifacts", "internal/crash", "internal/duration"}},
+	{"control/jobs", []string{"control/builds", "control/revision", "control/jobs/*", "runner/invoke", "build", "build/*", "engine", "deploylog", "inventory", "internal/artifacts", "internal/crash", "internal/duration"}},
 	{"control/jobs/*", []string{"control/jobs/*"}},
 	{"control/work", []string{"control/gc", "control/runs", "control/revision", "control/health", "control/looks", "runner", "runner/*", "manifest", "schema", "expression", "engine", "deploylog", "pipeline", "pipeline/*", "environment", "environment/*", "inventory", "internal/shipped", "internal/planfile", "internal/objects", "internal/crash"}},
 	{"internal/query", []string{"control/*", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog", "internal/suggest", "internal/phrase"}},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/control/submission"
 	"github.com/deployster-go/deployster/control/work"
@@ -12,7 +13,27 @@ import (
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/inventory"
 )
+
+// tidied are workers on which nothing goes on of jobs that are over: one whose engine has not
+// answered for a while may still run jobs that were done elsewhere meanwhile.
+type tidied struct {
+	of   builds.Workers
+	jobs *jobs.Jobs
+}
+
+// Workers implements builds.Workers.
+func (t tidied) Workers() ([]inventory.Host, error) { return t.of.Workers() }
+
+// Look implements builds.Workers.
+func (t tidied) Look(ctx context.Context, name string) ([]string, error) {
+	platforms, err := t.of.Look(ctx, name)
+	if err == nil {
+		t.jobs.RemoveStrays(ctx, name)
+	}
+	return platforms, err
+}
 
 // newBuilder returns what does jobs on the engines of a pool, which knows workers as hosts.
 func newBuilder(a *app.App, o runOptions, log deploylog.Log, pool *work.EnginePool, host func(worker string) string) (*jobs.Jobs, error) {

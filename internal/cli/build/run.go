@@ -112,7 +112,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		ended := &ended{Observer: screen, failed: map[string]bool{}}
 		c := builds.NewController(builds.Options{
 			Options: reconcile.Options{Log: log, Parallelism: at.parallelism, UntilIdle: o.untilIdle, Drain: signals.Stop, Now: a.Now},
-			Builder: builder, Workers: at.workers, Observer: ended,
+			Builder: builder, Workers: tidied{at.workers, builder}, Observer: ended,
 		})
 		screen.JobName = c.JobName
 		ran := c.Run(ctx)

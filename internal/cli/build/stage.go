@@ -36,6 +36,6 @@ func Dispatch(a *app.App, flags session.WorkerFlags, log deploylog.Log, pool *wo
 		return o, nil, err
 	}
 	return builds.Options{
-		Options: reconcile.Options{Log: log, Parallelism: mostAtOnce, Now: a.Now}, Builder: builder, Workers: workers, Observer: observer,
+		Options: reconcile.Options{Log: log, Parallelism: mostAtOnce, Now: a.Now}, Builder: builder, Workers: tidied{workers, builder}, Observer: observer,
 	}, builder.Close, nil
 }

@@ -1,0 +1,179 @@
+package jobs_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/control/jobs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/inventory"
+)
+
+// cutOff is an engine that goes on with its containers while nobody can reach it.
+type cutOff struct {
+	*enginetest.Fake
+	away, removed atomic.Bool // it does not answer; it is not in the inventory
+}
+
+func (c *cutOff) err() error {
+	if c.away.Load() {
+		return fmt.Errorf("%w: no route to it", engine.ErrUnavailable)
+	}
+	return nil
+}
+
+func (c *cutOff) Run(ctx context.Context, spec engine.Spec, _ engine.IO) (engine.Exit, error) {
+	c.Leave(spec.Labels)
+	<-ctx.Done()
+	return engine.Exit{}, fmt.Errorf("run image: %w", c.err())
+}
+
+func (c *cutOff) Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	return c.Fake.Containers(ctx, labels)
+}
+
+func (c *cutOff) Remove(ctx context.Context, id string) error {
+	if err := c.err(); err != nil {
+		return err
+	}
+	return c.Fake.Remove(ctx, id)
+}
+
+// running is how many containers the engine really has.
+func (c *cutOff) running() int {
+	all, _ := c.Fake.Containers(context.Background(), nil)
+	return len(all)
+}
+
+// canceledWhileAway is a job that was canceled while its engine does not answer.
+func canceledWhileAway(t *testing.T) (w *world, e *cutOff, task build.Task, ended chan build.Result) {
+	t.Helper()
+	e = &cutOff{Fake: fakeEngine()}
+	w = newWorld(t, e)
+	task, ended = w.task(w.recipe()), make(chan build.Result, 1)
+	ctx, cancel := cancelable(t)
+	worker := w.options.Worker
+	w.options.Worker = func(ctx context.Context, name string) (jobs.Worker, error) {
+		if e.removed.Load() {
+			return jobs.Worker{}, fmt.Errorf("asking: %w", &inventory.NoHostError{Host: "w1", File: "inventory.yaml"})
+		}
+		return worker(ctx, name)
+	}
+	w.restart()
+	go func() { ended <- w.jobs.Build(ctx, task) }()
+	synctest.Wait()
+	e.away.Store(true)
+	cancel()
+	return w, e, task, ended
+}
+
+func TestAJobIsCanceledOnlyOnceItsContainerIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, e, _, ended := canceledWhileAway(t)
+		<-time.After(time.Hour)
+		synctest.Wait()
+		select {
+		case r := <-ended:
+			t.Fatalf("it is %q while %d containers run", told(r), e.running())
+		default:
+		}
+		e.away.Store(false)
+		w.wants(<-ended, "canceled")
+		if n := e.running(); n != 0 {
+			t.Errorf("%d containers run", n)
+		}
+		w.clean()
+	})
+}
+
+// The next process goes on with stopping it, as it takes up all that runs.
+func TestStoppingGoesOnInTheNextProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, e, task, ended := canceledWhileAway(t)
+		var said bytes.Buffer
+		w.options.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		w.restart()
+		ctx, cancel := cancelable(t)
+		cancel()
+		next := make(chan build.Result, 1)
+		go func() { next <- w.jobs.Resume(ctx, task) }()
+		<-time.After(10 * time.Minute)
+		if len(next) != 0 || strings.Count(said.String(), "may still run") != 1 || !strings.Contains(said.String(), "no route to it") {
+			t.Errorf("%d processes have ended, and it is said: %s", len(next), said.String())
+		}
+		e.away.Store(false)
+		w.wants(<-next, "canceled")
+		w.wants(<-ended, "canceled")
+		w.clean()
+	})
+}
+
+func TestAProcessEndsWhileAJobCannotBeStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &cutOff{Fake: fakeEngine()}
+		w := newWorld(t, e)
+		e.away.Store(true)
+		life, end := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancelCause(builds.WithLife(life))
+		cancel(builds.ErrCanceled)
+		ended := make(chan build.Result, 1)
+		go func() { ended <- w.jobs.Resume(ctx, w.task(w.recipe())) }()
+		<-time.After(time.Minute)
+		end()
+		w.wants(<-ended, "left")
+	})
+}
+
+// Nobody can be asked about a host that is not in the inventory any more.
+func TestAJobIsLostThatCannotBeStoppedBecauseItsWorkerIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, e, _, ended := canceledWhileAway(t)
+		<-time.After(time.Minute)
+		e.removed.Store(true)
+		w.wants(<-ended, "lost: it was canceled, and nobody can say whether its container has stopped: asking: host w1 is no longer in inventory.yaml")
+		e.away.Store(false)
+		all, err := e.Containers(t.Context(), nil)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("there are %d containers, %v", len(all), err)
+		}
+		if err := e.Remove(t.Context(), all[0].ID); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What was done elsewhere goes on no longer than until its engine is reached again, though no
+// job begins there.
+func TestStraysAreRemovedWithoutAnotherJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &cutOff{Fake: fakeEngine()}
+		w := newWorld(t, e)
+		w.options.Over = func(context.Context, deploylog.Target, int) (bool, error) { return true, nil }
+		w.restart()
+		e.Leave(map[string]string{"deployster.log": w.options.Log, "deployster.kind": "job", "deployster.job": "base-7/1", "deployster.attempt": "1"})
+		e.away.Store(true)
+		w.jobs.RemoveStrays(t.Context(), "w1")
+		e.away.Store(false)
+		w.jobs.RemoveStrays(t.Context(), "w1")
+		if n := e.running(); n != 1 {
+			t.Errorf("it was asked again at once: %d run", n)
+		}
+		<-time.After(time.Minute)
+		w.jobs.RemoveStrays(t.Context(), "w1")
+		w.clean()
+	})
+}
