@@ -76,6 +76,7 @@ func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
 		}
 	case record.JobFailed:
 		j.because = 0
+		s.unpushed(g, i, e)
 	}
 	j.ended = e.Data
 }

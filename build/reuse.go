@@ -1,6 +1,7 @@
 package build
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -16,6 +17,7 @@ type found struct {
 	job      int32
 	artifact string
 	seq      int64
+	unpushed *record.Finished // of a job that failed because it could not be pushed
 }
 
 func decode[T any](data []byte) T { return record.Decode[T](deploylog.Event{Data: data}) }
@@ -24,7 +26,7 @@ func decode[T any](data []byte) T { return record.Decode[T](deploylog.Event{Data
 // it took.
 func (s *State) finished(g *group, i int32, data *record.Outcome, seq int64) {
 	if data.Reused {
-		if _, known := s.reusable[data.Inputs]; known {
+		if f, known := s.reusable[data.Inputs]; known && f.unpushed == nil {
 			return
 		}
 	} else {
@@ -41,16 +43,33 @@ func (s *State) finished(g *group, i int32, data *record.Outcome, seq int64) {
 	}
 }
 
+// unpushed takes note of an artifact that a job has built and failed to push.
+func (s *State) unpushed(g *group, i int32, e deploylog.Event) {
+	if !bytes.Contains(e.Data, []byte(`"unpushed"`)) {
+		return
+	}
+	data := record.Decode[record.Failed](e).Unpushed
+	if data == nil || data.Inputs == "" || data.Artifact == "" {
+		return
+	}
+	if f, known := s.reusable[data.Inputs]; known && f.unpushed == nil && !s.spoiled[f.artifact] {
+		return
+	}
+	delete(s.spoiled, data.Artifact)
+	s.reusable[data.Inputs] = found{g: g, job: i, artifact: data.Artifact, seq: e.Seq, unpushed: data}
+}
+
 // reuse is what was built before of some inputs, unless that is missing or altered.
 func (s *State) reuse(g *group, inputs string) *Built {
-	if g.triggered.NoReuse {
-		return nil
-	}
 	f, ok := s.reusable[inputs]
-	if !ok || s.spoiled[f.artifact] {
+	own := f.unpushed != nil && f.g == g // the group has built it itself
+	if !ok || s.spoiled[f.artifact] || g.triggered.NoReuse && !own {
 		return nil
 	}
 	j := &f.g.jobs[f.job]
+	if f.unpushed != nil {
+		return &Built{Group: f.g.id, Job: int(f.job) + 1, Attempt: int(j.attempt), Seq: f.seq, Finished: *f.unpushed}
+	}
 	data := decode[record.Finished](j.ended)
 	if j.state != transition.Built || data.Artifact != f.artifact {
 		return nil // it was built again since, of something else

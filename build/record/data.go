@@ -128,6 +128,9 @@ type Failed struct {
 	Log         string        `json:"log,omitempty"`
 	LogBytes    int64         `json:"log_bytes,omitempty"`
 	Took        time.Duration `json:"took,omitempty"`
+
+	// What it has built, where that could not be pushed: whoever builds it again only pushes it.
+	Unpushed *Finished `json:"unpushed,omitempty"`
 }
 
 // Lost is the data of JobLost. Its worker is gone, or something that it uses.

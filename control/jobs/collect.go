@@ -48,7 +48,7 @@ func (a *attempt) collect(ctx context.Context, e end) (*record.Finished, error) 
 	}
 	if a.task.Artifacts != "" {
 		if finished.Pushed, err = a.push(ctx, made.Digest, finished.Provenance); err != nil {
-			return nil, failed("%s", unpushed(a.task, made.Digest, err))
+			return nil, &failedError{cause: unpushed(a.task, made.Digest, err), took: e.took(), unpushed: finished}
 		}
 	}
 	return finished, nil
@@ -62,10 +62,13 @@ func (a *attempt) engineName() string {
 }
 
 // The tries to push an artifact, and the pause before the second of them; each following one
-// is twice as long.
+// is twice as long, up to the longest. Together they last for three minutes, which a registry
+// may take to be started again. One that refuses does so for a reason that goes away less often.
 const (
-	pushTries = 4
-	pushPause = time.Second
+	pushTries        = 9
+	deniedTries      = 4
+	pushPause        = time.Second
+	longestPushPause = time.Minute
 )
 
 // push gives an artifact to the repository of the group, and how it was made. A registry that
@@ -77,8 +80,15 @@ func (a *attempt) push(ctx context.Context, digest, provenance string) (referenc
 		if err == nil && provenance != "" && a.Attach != nil {
 			err = a.Attach(ctx, reference, provenance)
 		}
-		if err == nil || try == pushTries || ctx.Err() != nil {
+		tries := pushTries
+		if errors.Is(err, artifacts.ErrDenied) || spoiled(err) {
+			tries = deniedTries
+		}
+		if err == nil || try >= tries || ctx.Err() != nil {
 			return reference, err
+		}
+		if try == 1 {
+			a.Logger.WarnContext(ctx, "an artifact could not be pushed: it is tried again for some minutes", "job", a.task.Target(), "error", err)
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -86,13 +96,13 @@ func (a *attempt) push(ctx context.Context, digest, provenance string) (referenc
 		case <-timer.C:
 		}
 		timer.Stop()
-		pause *= 2
+		pause = min(2*pause, longestPushPause)
 	}
 }
 
 // unpushed says that an artifact could not be pushed.
 func unpushed(t build.Task, digest string, err error) string {
-	return fmt.Sprintf("%s is built, and could not be pushed to %s: %v; `deployster build retry %s` does it again", digest, t.Artifacts, err, t.Group)
+	return fmt.Sprintf("%s is built, and could not be pushed to %s: %v; `deployster build retry %s` pushes it, and builds it no more", digest, t.Artifacts, err, t.Group)
 }
 
 // maxTag is how long the name of a version in a registry may be.

@@ -22,6 +22,7 @@ type failedError struct {
 	exit        int
 	unbuildable bool // it could not even begin, whichever worker had it
 	took        time.Duration
+	unpushed    *record.Finished // what it has built, where the fault is that this could not be pushed
 }
 
 func (e *failedError) Error() string { return e.cause }
@@ -91,9 +92,12 @@ func (a *attempt) result(finished *record.Finished, err error) build.Result {
 	case errors.Is(err, builds.ErrCanceled):
 		return build.Result{Canceled: &record.Canceled{Worker: a.task.Worker, Log: log}}
 	case errors.As(err, &failed):
+		if failed.unpushed != nil {
+			failed.unpushed.Log, failed.unpushed.LogBytes = log, size
+		}
 		return build.Result{Failed: &record.Failed{
 			Cause: a.secret.mask(failed.cause), Exit: failed.exit, Unbuildable: failed.unbuildable, Worker: a.task.Worker, Took: failed.took,
-			Output: lastLines(a.logPath()), Log: log, LogBytes: size,
+			Output: lastLines(a.logPath()), Log: log, LogBytes: size, Unpushed: failed.unpushed,
 		}}
 	case errors.As(err, &spoiled):
 		return build.Result{Lost: &record.Lost{Cause: spoiled.cause, Worker: a.task.Worker, Spoiled: spoiled.digests}}

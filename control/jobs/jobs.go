@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -194,11 +195,18 @@ func (j *Jobs) reuse(ctx context.Context, t build.Task) build.Result {
 		}})
 	}
 	pushed := made.Pushed
+	if t.Artifacts == "" {
+		pushed = "" // whatever became of it there
+	}
 	if t.Artifacts != "" && !strings.HasPrefix(pushed, t.Artifacts+"@") {
 		var err error
 		if pushed, err = j.attempt(t).push(ctx, made.Artifact, made.Provenance); err != nil {
-			return unreused(ctx, t, build.Result{Failed: &record.Failed{Cause: unpushed(t, made.Artifact, err), Worker: t.Worker}})
+			return unreused(ctx, t, build.Result{Failed: &record.Failed{Cause: unpushed(t, made.Artifact, err), Worker: t.Worker, Unpushed: &made}})
 		}
+	}
+	if t.Reuse.Target() == t.Target() { // it was built, and only not pushed
+		made.Pushed, made.Worker = pushed, cmp.Or(made.Worker, t.Worker)
+		return build.Result{Finished: &made}
 	}
 	return build.Result{Finished: &record.Finished{
 		Artifact: made.Artifact, Inputs: t.Inputs, Reused: t.Reuse.Target(), Size: made.Size, Files: made.Files, Worker: t.Worker,

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -342,17 +343,18 @@ type refusing struct {
 	*artifacts.Store
 	times atomic.Int32
 	tag   string
+	err   error // nil is that it does not answer
 }
 
 func (r *refusing) Push(_ context.Context, digest, repository, tag string, _ func(artifacts.Progress)) (string, error) {
 	if r.tag = tag; r.times.Add(-1) >= 0 {
-		return "", errors.New("the registry is away")
+		return "", cmp.Or(r.err, errors.New("the registry is away"))
 	}
 	return repository + "@" + digest, nil
 }
 
 func TestWhatIsBuiltIsPushed(t *testing.T) {
-	for times, want := range map[int32]string{0: "finished", 3: "finished", 4: "failed: sha256:…"} {
+	for times, want := range map[int32]string{0: "finished", 8: "finished", 9: "failed: sha256:…"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, fakeEngine())
 			store := &refusing{Store: w.store}
@@ -366,12 +368,60 @@ func TestWhatIsBuiltIsPushed(t *testing.T) {
 			if r.Finished != nil && r.Finished.Pushed != "registry/base@"+r.Finished.Artifact || store.tag != "core_base-7.12-c__" {
 				t.Errorf("it is %+v there, with the tag %s", r.Finished, store.tag)
 			}
-			if r.Failed != nil && !strings.HasSuffix(r.Failed.Cause, "could not be pushed to registry/base: the registry is away; `deployster build retry core/base-7` does it again") {
+			if r.Failed != nil && !strings.HasSuffix(r.Failed.Cause, "could not be pushed to registry/base: the registry is away; `deployster build retry core/base-7` pushes it, and builds it no more") {
 				t.Errorf("it is said %q", r.Failed.Cause)
 			}
 			w.clean()
 		})
 	}
+}
+
+// A retry of a job that could not be pushed pushes what is there.
+func TestWhatCouldNotBePushedIsNotBuiltAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := fakeEngine()
+		w := newWorld(t, fake)
+		store := &refusing{Store: w.store, err: fmt.Errorf("it %w", artifacts.ErrDenied)}
+		store.times.Store(4) // one that denies it is not asked as often
+		w.options.Artifacts = store
+		w.restart()
+		task := w.task(w.recipe("print hello", "append "+metadata+" a=1", "write "+out+"/f text"))
+		task.Artifacts = "registry/base"
+		r := w.jobs.Build(t.Context(), task)
+		w.wants(r, "failed: sha256:…")
+		if r.Failed == nil || r.Failed.Unpushed == nil {
+			t.Fatalf("it does not say what it has built: %+v", r.Failed)
+		}
+		again := task
+		again.Attempt, again.Reuse = 2, &build.Built{Group: task.Group, Job: task.Job, Attempt: 1, Finished: *r.Failed.Unpushed}
+		second := w.jobs.Build(t.Context(), again)
+		w.wants(second, `finished {"a":"1"}`)
+		if f := second.Finished; f != nil && (f.Pushed != "registry/base@"+f.Artifact || f.Log != jobs.LogName("base-7", 12, 1) || f.LogBytes != 6 || f.Size != 4) {
+			t.Errorf("it is recorded as %+v", f)
+		}
+		if runs := fake.Runs(); len(runs) != 1 {
+			t.Errorf("there were %d containers", len(runs))
+		}
+		// Another group that builds the same takes it, too.
+		again.Group = "base-8"
+		w.wants(w.jobs.Build(t.Context(), again), "reused job/base-7/12")
+		w.clean()
+	})
+}
+
+// Where a group says of no registry, nothing is said of one.
+func TestWhatIsReusedIsNotSaidToBeInARegistryThatTheGroupDoesNotName(t *testing.T) {
+	w := newWorld(t, fakeEngine())
+	task := w.task(w.recipe())
+	made := *w.jobs.Build(t.Context(), task).Finished
+	made.Pushed, task.Group = "registry/gone@"+made.Artifact, "base-8"
+	task.Reuse = &build.Built{Group: "base-7", Job: 12, Finished: made}
+	r := w.jobs.Build(t.Context(), task)
+	w.wants(r, "reused job/base-7/12")
+	if r.Finished != nil && r.Finished.Pushed != "" {
+		t.Errorf("it is said to be at %s", r.Finished.Pushed)
+	}
+	w.clean()
 }
 
 func TestWhatIsReusedIsPushed(t *testing.T) {

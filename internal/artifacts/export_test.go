@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -18,6 +19,11 @@ var (
 
 // Guarded is the way to registries.
 func Guarded(inner http.RoundTripper) http.RoundTripper { return guarded{inner} }
+
+// Impatient is a way to registries that gives up after so long without a byte.
+func Impatient(inner http.RoundTripper, after time.Duration) http.RoundTripper {
+	return impatient{inner, after}
+}
 
 // Unpack unpacks a layer, whatever it holds, into an empty directory.
 func Unpack(ctx context.Context, dir string, layer []byte) (Artifact, error) {

@@ -32,7 +32,7 @@ type repository struct {
 }
 
 func open(in name.Repository) (*repository, error) {
-	options := []remote.Option{remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(guarded{remote.DefaultTransport})}
+	options := []remote.Option{remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(guarded{impatient{remote.DefaultTransport, silence}})}
 	puller, err := remote.NewPuller(options...)
 	if err != nil {
 		return nil, err
@@ -121,19 +121,29 @@ func (r *repository) explainRemote(ctx context.Context, err error) error {
 	var authority x509.UnknownAuthorityError
 	var network *net.OpError
 	var unknown *net.DNSError
+	var silent *silentError
 	switch {
 	case errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
-		return fmt.Errorf("%w; registry %s does not let you: `docker login %s`, with credentials for %s", err, host, host, r.name.RepositoryStr())
+		return &deniedError{fmt.Errorf("%w; registry %s does not let you: `docker login %s`, with credentials for %s", err, host, host, r.name.RepositoryStr())}
 	case errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound:
 		return &absentError{fmt.Errorf("%w; registry %s does not have it: check name, tag and digest", err, host)}
 	case errors.As(err, &certificate), errors.As(err, &authority):
 		return fmt.Errorf("%w; registry %s is not trusted: check its certificate", err, host)
-	case !errors.As(err, &answer) && (errors.As(err, &network) || errors.As(err, &unknown)):
+	case !errors.As(err, &answer) && (errors.As(err, &network) || errors.As(err, &unknown) || errors.As(err, &silent)):
 		return fmt.Errorf("%w; registry %s does not answer: check its name and your network", err, host)
 	default:
 		return err
 	}
 }
+
+// ErrDenied is wrapped where a registry does not let the user do something.
+var ErrDenied = errors.New("is denied")
+
+// deniedError is that a registry does not let the user; it is ErrDenied, too.
+type deniedError struct{ error }
+
+func (e *deniedError) Unwrap() error     { return e.error }
+func (e *deniedError) Is(err error) bool { return err == ErrDenied }
 
 // absentError is that a registry has no such thing; it is ErrMissing, too.
 type absentError struct{ error }

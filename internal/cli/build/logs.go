@@ -107,10 +107,18 @@ type jobLog struct {
 	rest  []byte // of the line that has not ended
 }
 
-// number is the attempt that is shown; 0 is none.
+// number is the attempt that is shown; 0 is none. The last may only have pushed what an earlier
+// one had built.
 func (l *jobLog) number() int {
 	if l.attempt > 0 {
 		return l.attempt
+	}
+	if f := l.job.Finished; f != nil && f.Reused == "" {
+		for attempt := l.job.Attempt - 1; attempt > 0; attempt-- {
+			if f.Log == jobs.LogName(l.job.Group, l.job.Number, attempt) {
+				return attempt
+			}
+		}
 	}
 	return l.job.Attempt
 }
