@@ -3,10 +3,18 @@ package submission_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/deployster-go/deployster/internal/artifacts"
 )
 
 // What a registry does not have is the fault of the file; that it does not answer, or lets
@@ -51,5 +59,37 @@ func TestWhatIsReleasedInARegistry(t *testing.T) {
 				t.Errorf("it is %+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// What a registry has is fetched when the group is submitted, so that its jobs need no registry.
+func TestWhatIsReleasedIsPulledOnce(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	from := newWorld(t, map[string]string{"libc/lib/libc.so": "released"})
+	made, err := from.Artifacts.Collect(t.Context(), filepath.Join(from.dir, "libc"), artifacts.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.Artifacts.Push(t.Context(), made.Digest, host+"/base", "libc", nil); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, nil)
+	text := fmt.Sprintf("group: g\nartifacts: %s/base\njob: {image: build:1}\npackages: {libc: {released: {artifact: %q}}, a: {build: [libc]}}\n", host, made.Digest)
+	for range 2 {
+		uses := w.collected(text, "a").Submit.Jobs[0].Uses
+		if len(uses) != 1 || uses[0].Artifact != made.Digest {
+			t.Fatalf("it uses %+v", uses)
+		}
+		dir, err := w.Artifacts.Directory(t.Context(), made.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "lib/libc.so")); err != nil || string(text) != "released" {
+			t.Errorf("it holds %q, %v", text, err)
+		}
+		server.Close() // what is here is not fetched again
 	}
 }

@@ -108,6 +108,9 @@ func (s *collecting) have(pkg *definition.Package) (digest string, err error) {
 	case !info.IsDir():
 		return "", &faultError{fmt.Errorf("%s is no directory", at)}
 	}
+	if err := outsideState(s.Inputs.Workspace, at); err != nil {
+		return "", err
+	}
 	below, err := root.OpenRoot(at)
 	if err != nil {
 		return "", unread(at, err)
@@ -186,13 +189,17 @@ func (s *collecting) collect(copying func(*copier) error, from *os.Root) (a arti
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return a, err
 	}
+	is, err := os.Stat(state)
+	if err != nil {
+		return a, err
+	}
 	s.removeOrphans(state)
 	dir, err := os.MkdirTemp(state, copyPrefix)
 	if err != nil {
 		return a, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := copying(&copier{ctx: s.ctx, to: dir, files: sourceLimits.Files, bytes: sourceLimits.Bytes}); err != nil {
+	if err := copying(&copier{ctx: s.ctx, workspace: s.Inputs.Workspace, state: is, to: dir, files: sourceLimits.Files, bytes: sourceLimits.Bytes}); err != nil {
 		return a, err
 	}
 	a, err = s.Artifacts.Collect(s.ctx, dir, sourceLimits)
@@ -223,10 +230,31 @@ func (s *collecting) removeOrphans(state string) {
 
 // copier copies files of the workspace.
 type copier struct {
-	ctx   context.Context
-	to    string
-	files int   // that may still be copied
-	bytes int64 // the same
+	ctx       context.Context
+	workspace string
+	state     fs.FileInfo // of the directory of what Deployster keeps
+	to        string
+	files     int   // that may still be copied
+	bytes     int64 // the same
+}
+
+// outsideState fails where a path of the workspace leads to what Deployster keeps, through
+// whatever links: the log and the artifacts are no sources of anything.
+func outsideState(workspace, at string) error {
+	state, err := filepath.EvalSymlinks(filepath.Join(workspace, engine.StateDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	is, err := filepath.EvalSymlinks(filepath.Join(workspace, filepath.FromSlash(at)))
+	if err != nil {
+		return unread(at, err)
+	}
+	if below, err := filepath.Rel(state, is); err == nil && filepath.IsLocal(below) {
+		return &faultError{fmt.Errorf("%s leads to %s, where Deployster keeps its state", at, engine.StateDir)}
+	}
+	return nil
 }
 
 // source copies a file, or a directory with all that is in it, to its path. Links that lead
@@ -235,6 +263,9 @@ func (c *copier) source(root *os.Root, at string) error {
 	info, err := root.Stat(at)
 	if err != nil {
 		return unread(at, err)
+	}
+	if err := outsideState(c.workspace, at); err != nil {
+		return err
 	}
 	to := filepath.Join(c.to, filepath.FromSlash(at))
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
@@ -278,7 +309,7 @@ func (c *copier) directory(from *os.Root, to, at string) error {
 		name, to, at := e.Name(), filepath.Join(to, e.Name()), path.Join(at, e.Name())
 		var err error
 		switch {
-		case name == engine.StateDir:
+		case name == engine.StateDir, e.IsDir() && c.isState(e):
 		case e.IsDir():
 			var below *os.Root
 			if below, err = from.OpenRoot(name); err == nil {
@@ -303,6 +334,12 @@ func (c *copier) directory(from *os.Root, to, at string) error {
 		}
 	}
 	return nil
+}
+
+// isState reports whether a directory is that of what Deployster keeps, under another name.
+func (c *copier) isState(e fs.DirEntry) bool {
+	info, err := e.Info()
+	return err == nil && os.SameFile(info, c.state)
 }
 
 // file copies a file, which must be the same before and after that.

@@ -21,7 +21,7 @@ func dialog(t *testing.T, serve func(c net.Conn, r *bufio.Reader)) *http.Client 
 	inner := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
 		go func() {
-			defer theirs.Close() //nolint:errcheck // it ends the dialog
+			defer theirs.Close()
 			serve(theirs, bufio.NewReader(theirs))
 		}()
 		return ours, nil
