@@ -142,10 +142,7 @@ func (s *State) applyStarted(e deploylog.Event, p record.Payload) {
 	clear(s.attempts)
 	s.attempts[e.Name] = e.Attempt
 	s.finished, s.started, s.pause, s.kept, s.waiting, s.lastProgress, s.resumed = false, false, nil, nil, time.Time{}, e.CreatedAt, time.Time{}
-	s.only = make(map[string]bool, len(p.Only))
-	for _, name := range p.Only {
-		s.only[name] = true
-	}
+	s.onlyOn(p.Only)
 	s.endBake()
 	if s.wave = (wave{}); p.Kind == record.ByRollback {
 		s.active.Configuration.Steps = nil
@@ -167,6 +164,14 @@ func (s *State) applyStarted(e deploylog.Event, p record.Payload) {
 		s.setDesired(*p.Hosts)
 	default:
 		s.hostsKnown = known
+	}
+}
+
+// onlyOn has the active deployment restart these hosts; none is all.
+func (s *State) onlyOn(names []string) {
+	s.only = make(map[string]bool, len(names))
+	for _, name := range names {
+		s.only[name] = true
 	}
 }
 

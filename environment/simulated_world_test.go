@@ -283,8 +283,21 @@ func (s *simulation) append(events []deploylog.Event) bool {
 		if s.control != nil {
 			s.control.hears(e)
 		}
+		s.forget()
 	}
 	return true
+}
+
+// forget has everybody go on from a snapshot now and then.
+func (s *simulation) forget() {
+	const often = 23 // events
+	if len(s.log)%often != 0 {
+		return
+	}
+	s.told = s.restored(s.told)
+	if s.control != nil && len(s.log)%2 == 0 {
+		s.control.state = s.restored(s.control.state)
+	}
 }
 
 // orphan makes the tasks that there are nobody's.

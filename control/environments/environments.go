@@ -39,7 +39,14 @@ func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.
 	}, log, now, nil)}
 	e.reservations = newReservations(e.States)
 	e.Subscribers = append([]func(deploylog.Event){e.reservations.receive}, subscribers...)
+	e.KeepStates(Snapshots(0))
 	return e
+}
+
+// Snapshots says how environments are kept in snapshots of a log, made anew after so many
+// events; 0 is some thousands.
+func Snapshots(after int) reconcile.States[*environment.State] {
+	return reconcile.States[*environment.State]{Target: record.Target, Keep: (*environment.State).Snapshot, Restore: environment.Restore, After: after}
 }
 
 // Identify has it asked what tasks make on their hosts, see Tasks. Without that, or where

@@ -17,15 +17,17 @@ import (
 )
 
 // untilTheEnd runs controllers, one after another when they die, and commands
-// whenever they are idle.
+// whenever they are idle. All but the first begin with a snapshot.
 func (w *world) untilTheEnd(commands ...func()) {
 	w.options.UntilIdle = true
+	kept := &reconciletest.Snapshots{Log: w.log}
 	for life := 0; ; life++ {
 		w.options.Tasks = worker{w, fmt.Sprint("life ", life)}
 		err := environments.NewController(w.options).Run(w.Context())
 		switch {
 		case errors.Is(err, reconciletest.ErrDead):
-			w.options.Log = w.log
+			w.keepSnapshot(kept)
+			w.options.Log = kept
 		case err != nil:
 			w.Fatal(err)
 		case len(commands) == 0:
@@ -34,6 +36,18 @@ func (w *world) untilTheEnd(commands ...func()) {
 			commands[0]()
 			commands = commands[1:]
 		}
+	}
+}
+
+// keepSnapshot keeps one of the environments as they are now.
+func (w *world) keepSnapshot(kept *reconciletest.Snapshots) {
+	e := environments.New(kept, time.Now)
+	e.KeepStates(environments.Snapshots(1))
+	if err := e.Follow(w.Context(), 0); err != nil {
+		w.Fatal(err)
+	}
+	if _, ok := kept.Snapshot(w.Context(), "environments"); !ok {
+		w.Fatal("no snapshot is kept")
 	}
 }
 

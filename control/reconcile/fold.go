@@ -44,6 +44,7 @@ type Fold[S Machine] struct {
 	log      deploylog.Log
 	mu       sync.Mutex
 	head     int64
+	newest   time.Time    // of the event at head
 	own      bool         // what is applied was appended by this fold
 	snapshot *snapshot[S] // nil is none
 }
@@ -77,7 +78,7 @@ func (f *Fold[S]) catchUp(ctx context.Context, until int64) error {
 }
 
 func (f *Fold[S]) apply(e deploylog.Event) {
-	f.head = e.Seq
+	f.head, f.newest = e.Seq, e.CreatedAt
 	if name, ok := f.NameOf(e.Target); ok {
 		s, known := f.States[name]
 		if !known && e.Name == f.Begins {
@@ -215,6 +216,7 @@ func (f *Fold[S]) Hold(ctx context.Context, do func() error) error {
 	defer unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.restore(ctx, 0)
 	if err := f.catchUp(ctx, 0); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -21,10 +22,25 @@ type Needs[S Machine] struct {
 	After int // new events for which a snapshot is made anew, at least; 0 is some thousands
 }
 
+// States says how machines are kept whole, of which it depends on all that ever happened how
+// they are. Subscribers receive an event of each machine that is restored, whose time is that
+// of the newest event of the log.
+type States[S Machine] struct {
+	Target  func(name string) deploylog.Target
+	Keep    func(S) (json.RawMessage, error)
+	Restore func(name string, data json.RawMessage) (S, error)
+
+	After int // as of Needs
+}
+
+// restored is the event of a machine in a snapshot of whole machines. No log has it.
+const restored = "restored"
+
 // snapshot is what a fold needs of its log. It is kept beside the log, and the next fold
 // begins with it, so that it costs what has changed since and not all that ever happened.
 type snapshot[S Machine] struct {
 	Needs[S]
+	states *States[S] // nil where events are kept
 	log    deploylog.SnapshotLog
 	events []deploylog.Event // of machines, what is not needed any more among them
 	most   int               // of those, before what is not needed is left out
@@ -48,6 +64,15 @@ func (f *Fold[S]) KeepSnapshots(needs Needs[S]) {
 	}
 }
 
+// KeepStates has the fold begin with a snapshot of whole machines, and keep one, where its log
+// can. It is called before the fold follows.
+func (f *Fold[S]) KeepStates(states States[S]) {
+	f.KeepSnapshots(Needs[S]{After: states.After})
+	if f.snapshot != nil {
+		f.snapshot.states = &states
+	}
+}
+
 // restore has a fold that knows nothing begin with a snapshot, unless that is of a later
 // time than is asked for.
 func (f *Fold[S]) restore(ctx context.Context, until int64) {
@@ -58,16 +83,57 @@ func (f *Fold[S]) restore(ctx context.Context, until int64) {
 	if !ok || until > 0 && s.Seq > until {
 		return
 	}
-	for _, e := range s.Events {
-		f.apply(e)
+	if f.snapshot.states != nil && !f.restoreStates(s.Events) {
+		return
+	} else if f.snapshot.states == nil {
+		for _, e := range s.Events {
+			f.apply(e)
+		}
 	}
 	f.head, f.snapshot.kept, f.snapshot.size = s.Seq, s.Seq, len(s.Events)
+}
+
+// restoreStates has the machines be as they were; ok is false where one cannot be read, and
+// nothing has changed then.
+func (f *Fold[S]) restoreStates(events []deploylog.Event) (ok bool) {
+	all := map[string]S{}
+	for _, e := range events {
+		name, is := f.NameOf(e.Target)
+		if !is || e.Name != restored {
+			return false
+		}
+		s, err := f.snapshot.states.Restore(name, e.Data)
+		if err != nil {
+			return false
+		}
+		all[name] = s
+	}
+	for _, e := range events {
+		name, _ := f.NameOf(e.Target)
+		f.States[name], f.newest = all[name], e.CreatedAt
+		for _, notify := range f.Subscribers {
+			notify(e)
+		}
+	}
+	return true
+}
+
+// keepStates are the events of a snapshot of whole machines.
+func (f *Fold[S]) keepStates() (events []deploylog.Event, err error) {
+	for name, s := range f.States {
+		data, err := f.snapshot.states.Keep(s)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, deploylog.Event{Seq: s.Head(), Target: f.snapshot.states.Target(name), Name: restored, CreatedAt: f.newest, Data: data})
+	}
+	return events, nil
 }
 
 // note takes note of an event that a machine has applied.
 func (f *Fold[S]) note(e deploylog.Event) {
 	s := f.snapshot
-	if s == nil {
+	if s == nil || s.states != nil {
 		return
 	}
 	if s.events = append(s.events, e); len(s.events) >= s.most {
@@ -95,8 +161,16 @@ func (f *Fold[S]) keep(ctx context.Context) {
 	if s == nil || f.head-s.kept < int64(max(s.After, s.size/2)) {
 		return
 	}
-	f.leaveOut()
-	events := slices.Concat(s.events, s.Others())
+	var events []deploylog.Event
+	if s.states != nil {
+		var err error
+		if events, err = f.keepStates(); err != nil {
+			return
+		}
+	} else {
+		f.leaveOut()
+		events = slices.Concat(s.events, s.Others())
+	}
 	slices.SortStableFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	events = slices.CompactFunc(events, func(a, b deploylog.Event) bool { return a.Seq == b.Seq })
 	_ = s.log.KeepSnapshot(ctx, f.Many, deploylog.Snapshot{Seq: f.head, Events: events})

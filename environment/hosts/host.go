@@ -10,24 +10,24 @@ import (
 
 // Host is a machine that has tasks, or should have one.
 type Host struct {
-	Name           string
-	Index          int
-	Desired        bool               // it should have a task of the active revision
-	Lost           bool               // it is no longer in the inventory
-	Absent         bool               // nor is this one, which the environment keeps while it holds
-	Spared         bool               // a rollback leaves its tasks alone until somebody confirms that it leaves
-	Baked          bool               // it failed in the bake of the active deployment
-	Started        bool               // the active deployment started a task of its revision on it
-	Replaced       bool               // it began to take away a task that may be of use
-	DeadlinePassed string             // deployment whose healthy deadline its task missed
-	Check          tasks.CheckFailure // of its new task; zero is none
-	Tasks          []*tasks.State
-	Attempts       tasks.AttemptCounts
-	Cordon         *report.Cordon // nil while it is not cordoned
-	Zone           string         // by the attribute that hosts are ordered by; "" is none
-	Resumed        time.Time      // when it was uncordoned
-	Generation     int            // incremented on every evaluation, so that stale timers are ignored
-	Status         Status
+	Name           string              `json:",omitzero"`
+	Index          int                 `json:",omitzero"`
+	Desired        bool                `json:",omitzero"` // it should have a task of the active revision
+	Lost           bool                `json:",omitzero"` // it is no longer in the inventory
+	Absent         bool                `json:",omitzero"` // nor is this one, which the environment keeps while it holds
+	Spared         bool                `json:",omitzero"` // a rollback leaves its tasks alone until somebody confirms that it leaves
+	Baked          bool                `json:",omitzero"` // it failed in the bake of the active deployment
+	Started        bool                `json:",omitzero"` // the active deployment started a task of its revision on it
+	Replaced       bool                `json:",omitzero"` // it began to take away a task that may be of use
+	DeadlinePassed string              `json:",omitzero"` // deployment whose healthy deadline its task missed
+	Check          tasks.CheckFailure  `json:",omitzero"` // of its new task; zero is none
+	Tasks          []*tasks.State      `json:",omitzero"`
+	Attempts       tasks.AttemptCounts `json:",omitzero"`
+	Cordon         *report.Cordon      `json:",omitzero"` // nil while it is not cordoned
+	Zone           string              `json:",omitzero"` // by the attribute that hosts are ordered by; "" is none
+	Resumed        time.Time           `json:",omitzero"` // when it was uncordoned
+	Generation     int                 `json:",omitzero"` // incremented on every evaluation, so that stale timers are ignored
+	Status         Status              `json:",omitzero"`
 }
 
 // Find returns the task of a revision, nil where there is none.

@@ -27,30 +27,30 @@ const (
 
 // Status is the result of the last evaluation of a host.
 type Status struct {
-	Class     Class
-	Kind      tasks.Kind
-	Task      int  // revision
-	Available bool // it has an available task
-	Serving   bool // available, and it should have a task
-	Runs      bool // it has a healthy task of the active revision, and should have one
-	Double    bool
-	Settled   bool // it is in the desired state, or cordoned
-	Passed    bool // it is not in the desired state, and nothing is done about it, because it is cordoned
-	Failed    bool // it counts against max_failed
-	Exhausted bool // it is not settled, and has had its chance
-	Tried     bool // nor is it, and it was tried or cannot be seen
-	Begun     bool // it has the new task, or the deployment takes the old one away; see Wanted.countBegun
-	Begins    bool // its next step does that
-	InFlight  bool // the next step was begun and has no result
-	Retrying  bool // it waits for a retry that may well succeed
-	Overdue   bool // its healthy deadline has passed, which is not recorded
-	Adoptable bool // it has a healthy task of an earlier revision with the same task, which is not recorded
+	Class     Class      `json:",omitzero"`
+	Kind      tasks.Kind `json:",omitzero"`
+	Task      int        `json:",omitzero"` // revision
+	Available bool       `json:",omitzero"` // it has an available task
+	Serving   bool       `json:",omitzero"` // available, and it should have a task
+	Runs      bool       `json:",omitzero"` // it has a healthy task of the active revision, and should have one
+	Double    bool       `json:",omitzero"`
+	Settled   bool       `json:",omitzero"` // it is in the desired state, or cordoned
+	Passed    bool       `json:",omitzero"` // it is not in the desired state, and nothing is done about it, because it is cordoned
+	Failed    bool       `json:",omitzero"` // it counts against max_failed
+	Exhausted bool       `json:",omitzero"` // it is not settled, and has had its chance
+	Tried     bool       `json:",omitzero"` // nor is it, and it was tried or cannot be seen
+	Begun     bool       `json:",omitzero"` // it has the new task, or the deployment takes the old one away; see Wanted.countBegun
+	Begins    bool       `json:",omitzero"` // its next step does that
+	InFlight  bool       `json:",omitzero"` // the next step was begun and has no result
+	Retrying  bool       `json:",omitzero"` // it waits for a retry that may well succeed
+	Overdue   bool       `json:",omitzero"` // its healthy deadline has passed, which is not recorded
+	Adoptable bool       `json:",omitzero"` // it has a healthy task of an earlier revision with the same task, which is not recorded
 
-	Repair      int        // revision of its only task, which is down or not confirmed, while the host is not begun; 0 is none
-	RepairKind  tasks.Kind // what is to be done with that where the host has to wait: start it again, or confirm it
-	RepairDue   bool       // that may be done now
-	Repairing   bool       // that was begun, and has no result
-	RepairLater bool       // it waits for a time, and may well succeed then
+	Repair      int        `json:",omitzero"` // revision of its only task, which is down or not confirmed, while the host is not begun; 0 is none
+	RepairKind  tasks.Kind `json:",omitzero"` // what is to be done with that where the host has to wait: start it again, or confirm it
+	RepairDue   bool       `json:",omitzero"` // that may be done now
+	Repairing   bool       `json:",omitzero"` // that was begun, and has no result
+	RepairLater bool       `json:",omitzero"` // it waits for a time, and may well succeed then
 }
 
 // Exception reports whether a host keeps a deployment from being wholly successful.

@@ -10,22 +10,22 @@ import (
 
 // State is a task that exists, or may exist.
 type State struct {
-	Revision     int // with which it came: its number in names, targets and variables
-	Of           int // Revision whose task it is now, which may be a later one with the same task
-	Status       report.TaskStatus
-	Seq          int64
-	Made         int64 // Event with which it was started, the last time
-	Since        time.Time
-	Deployment   string // Of the last step
-	Attempt      int    // Of it
-	Failures     int    // in a row
-	FailedIn     string // Deployment of the last failure
-	Cause        string
-	RetryAt      time.Time // no step before
-	attemptEnded bool      // Of a terminating one: the attempt failed
-	healthySince time.Time // Since when it was healthy, the last time
-	driftedAt    time.Time // when it last drifted
-	FirstStarted time.Time // by the deployment
+	Revision     int               `json:",omitzero"` // with which it came: its number in names, targets and variables
+	Of           int               `json:",omitzero"` // Revision whose task it is now, which may be a later one with the same task
+	Status       report.TaskStatus `json:",omitzero"`
+	Seq          int64             `json:",omitzero"`
+	Made         int64             `json:",omitzero"` // Event with which it was started, the last time
+	Since        time.Time         `json:",omitzero"`
+	Deployment   string            `json:",omitzero"` // Of the last step
+	Attempt      int               `json:",omitzero"` // Of it
+	Failures     int               `json:",omitzero"` // in a row
+	FailedIn     string            `json:",omitzero"` // Deployment of the last failure
+	Cause        string            `json:",omitzero"`
+	RetryAt      time.Time         `json:",omitzero"` // no step before
+	AttemptEnded bool              `json:",omitzero"` // Of a terminating one: the attempt failed
+	HealthySince time.Time         `json:",omitzero"` // Since when it was healthy, the last time
+	DriftedAt    time.Time         `json:",omitzero"` // when it last drifted
+	FirstStarted time.Time         `json:",omitzero"` // by the deployment
 }
 
 // Available reports whether the task counts as healthy: a drifted task still runs.
@@ -35,7 +35,7 @@ func (t *State) Available() bool {
 
 // InFlight reports whether the last step of the task was begun and has no result.
 func (t *State) InFlight() bool {
-	return t.Status == report.TaskStarting || t.Status == report.TaskTerminating && !t.attemptEnded
+	return t.Status == report.TaskStarting || t.Status == report.TaskTerminating && !t.AttemptEnded
 }
 
 // Rank orders tasks by how likely they serve.
@@ -70,27 +70,27 @@ func (t *State) Apply(e deploylog.Event) (gone bool) {
 		if t.Status == report.TaskTerminating != (e.Name == record.TaskTerminating) {
 			t.Failures = 0 // Failures to start do not count against terminating, and vice versa
 		}
-		t.Status, t.Deployment, t.Attempt, t.attemptEnded, t.RetryAt = report.TaskStarting, e.Deployment, e.Attempt, false, time.Time{}
+		t.Status, t.Deployment, t.Attempt, t.AttemptEnded, t.RetryAt = report.TaskStarting, e.Deployment, e.Attempt, false, time.Time{}
 		if e.Name == record.TaskTerminating {
 			t.Status = report.TaskTerminating
 		}
 	case record.TaskLaunched:
 		t.Status, t.Cause = report.TaskLaunched, ""
 	case record.TaskFinished, record.TaskRecovered:
-		t.Status, t.Cause, t.healthySince, t.FailedIn = report.TaskHealthy, "", e.CreatedAt, ""
+		t.Status, t.Cause, t.HealthySince, t.FailedIn = report.TaskHealthy, "", e.CreatedAt, ""
 	case record.TaskLost:
 		t.Status, t.Cause = report.TaskLost, p.Error
 	case record.TaskDrifted:
 		t.Status, t.Cause = report.TaskDrifted, p.Diff
-		if e.CreatedAt.Sub(t.driftedAt) >= HealthyReset {
+		if e.CreatedAt.Sub(t.DriftedAt) >= HealthyReset {
 			t.Failures = 0
 		} else { // the last repair did not last
 			t.Failures++
 			t.RetryAt = e.CreatedAt.Add(RetryPause(t.Failures))
 		}
-		t.driftedAt = e.CreatedAt
+		t.DriftedAt = e.CreatedAt
 	case record.TaskDied:
-		if e.CreatedAt.Sub(t.healthySince) >= HealthyReset {
+		if e.CreatedAt.Sub(t.HealthySince) >= HealthyReset {
 			t.Failures = 0
 		}
 		t.fail(report.TaskDied, e, p.Error)
@@ -98,7 +98,7 @@ func (t *State) Apply(e deploylog.Event) (gone bool) {
 		t.fail(report.TaskFailed, e, p.Error)
 	case record.TaskTerminationFailed:
 		t.fail(report.TaskTerminating, e, p.Error)
-		t.attemptEnded = true
+		t.AttemptEnded = true
 	case record.TaskTerminated:
 		return true
 	}
@@ -114,22 +114,23 @@ func (t *State) fail(as report.TaskStatus, e deploylog.Event, cause string) {
 // AttemptCounts numbers the events of a host's tasks within a deployment, so that
 // each is unique in the log.
 type AttemptCounts struct {
-	deployment string
-	list       []attemptCount
+	Deployment string         `json:",omitzero"`
+	List       []AttemptCount `json:",omitzero"`
 }
 
-type attemptCount struct {
-	revision int
-	event    string
-	n        int
+// AttemptCount is the last attempt of an event of one task.
+type AttemptCount struct {
+	Revision int
+	Event    string
+	Last     int
 }
 
 // Next is the attempt of the next event.
 func (c *AttemptCounts) Next(deployment string, revision int, event string) int {
-	if c.deployment == deployment {
-		for _, k := range c.list {
-			if k.revision == revision && k.event == event {
-				return k.n + 1
+	if c.Deployment == deployment {
+		for _, k := range c.List {
+			if k.Revision == revision && k.Event == event {
+				return k.Last + 1
 			}
 		}
 	}
@@ -138,16 +139,16 @@ func (c *AttemptCounts) Next(deployment string, revision int, event string) int 
 
 // Record notes an event.
 func (c *AttemptCounts) Record(deployment string, revision int, event string, n int) {
-	if c.deployment != deployment {
-		*c = AttemptCounts{deployment: deployment, list: c.list[:0]}
+	if c.Deployment != deployment {
+		*c = AttemptCounts{Deployment: deployment, List: c.List[:0]}
 	}
-	for i := range c.list {
-		if k := &c.list[i]; k.revision == revision && k.event == event {
-			k.n = max(k.n, n)
+	for i := range c.List {
+		if k := &c.List[i]; k.Revision == revision && k.Event == event {
+			k.Last = max(k.Last, n)
 			return
 		}
 	}
-	c.list = append(c.list, attemptCount{revision, event, n})
+	c.List = append(c.List, AttemptCount{revision, event, n})
 }
 
 // MaxRetries is after how many failures in a row the next try is not waited for.
@@ -166,12 +167,12 @@ const HealthyReset = 10 * time.Minute
 
 // CheckFailure is that the new task of a host failed its check.
 type CheckFailure struct {
-	Deployment string
-	Failures   int // in a row
-	Seq        int64
-	Since      time.Time
-	Cause      string
-	RetryAt    time.Time
+	Deployment string    `json:",omitzero"`
+	Failures   int       `json:",omitzero"` // in a row
+	Seq        int64     `json:",omitzero"`
+	Since      time.Time `json:",omitzero"`
+	Cause      string    `json:",omitzero"`
+	RetryAt    time.Time `json:",omitzero"`
 }
 
 // Apply folds in an event of a host's tasks. A step that begins there ends what was known.

@@ -117,3 +117,46 @@ func (m *Mortal) Die() {
 	defer m.mu.Unlock()
 	m.Lives = m.calls
 }
+
+// Snapshots is a log that keeps snapshots in memory.
+type Snapshots struct {
+	deploylog.Log
+
+	mu   sync.Mutex
+	kept map[string]deploylog.Snapshot
+	used int
+}
+
+// Snapshot implements deploylog.SnapshotLog.
+func (s *Snapshots) Snapshot(_ context.Context, name string) (deploylog.Snapshot, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept, ok := s.kept[name]
+	if ok {
+		s.used++
+	}
+	return kept, ok
+}
+
+// KeepSnapshot implements deploylog.SnapshotLog.
+func (s *Snapshots) KeepSnapshot(_ context.Context, name string, kept deploylog.Snapshot) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept == nil {
+		s.kept = map[string]deploylog.Snapshot{}
+	}
+	s.kept[name] = kept
+	return nil
+}
+
+// PruneSnapshots implements deploylog.SnapshotLog.
+func (s *Snapshots) PruneSnapshots(time.Time, bool) (deploylog.Pruned, error) {
+	return deploylog.Pruned{}, nil
+}
+
+// Used is how often somebody began with a snapshot.
+func (s *Snapshots) Used() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
