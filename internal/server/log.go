@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/identity"
+)
+
+// aboutLog are the tags of operations on the log.
+var aboutLog = []string{"log"}
+
+// LogInfo is which log it is, and how long.
+type LogInfo struct {
+	ID   string `json:"id" doc:"Identifies the log; it never changes."`
+	Head int64  `json:"head" doc:"Number of the newest event; 0 where there is none."`
+}
+
+// registerLog adds what reads the log.
+func (s *Server) registerLog() {
+	type info struct{ Body LogInfo }
+	register(s, Operation{
+		ID: "get-log", Method: http.MethodGet, Path: "/v1/log", Role: identity.Viewer, Summary: "Which log it is, and its newest event", tags: aboutLog,
+	}, func(ctx context.Context, _ *struct{}) (*info, error) {
+		head, err := s.head(ctx)
+		return &info{LogInfo{ID: s.Log.ID(), Head: head}}, err
+	})
+	s.registerEvents()
+	s.registerLatest()
+	s.registerAlive()
+	s.registerVerify()
+}
+
+// head is the newest event.
+func (s *Server) head(ctx context.Context) (head int64, err error) {
+	for e, err := range s.Log.Read(ctx, deploylog.Filter{Last: 1}) {
+		if err != nil {
+			return 0, err
+		}
+		head = e.Seq
+	}
+	return head, nil
+}
+
+func (s *Server) registerLatest() {
+	type latestInput struct {
+		Target  string `query:"target" required:"true" doc:"Such as stage/gateway/prod."`
+		Outcome string `query:"outcome" enum:"succeeded,failed" required:"true"`
+	}
+	type latest struct {
+		Body struct {
+			Event *deploylog.Event `json:"event" doc:"Missing where there is none."`
+		}
+	}
+	register(s, Operation{
+		ID: "get-latest", Method: http.MethodGet, Path: "/v1/log/latest", Role: identity.Viewer, tags: aboutLog,
+		Summary: "What of a target succeeded or failed last, by the order in which deployments were begun",
+	}, func(ctx context.Context, in *latestInput) (*latest, error) {
+		var out latest
+		e, ok, err := s.Log.Latest(ctx, deploylog.Target(in.Target), deploylog.Outcome(in.Outcome))
+		if ok {
+			out.Body.Event = &e
+		}
+		return &out, err
+	})
+	type progressInput struct {
+		Target string `query:"target" required:"true" doc:"Such as stage/gateway/prod."`
+	}
+	type progress struct {
+		Body struct {
+			Events []deploylog.Event `json:"events"`
+		}
+	}
+	register(s, Operation{
+		ID: "list-in-progress", Method: http.MethodGet, Path: "/v1/log/in-progress", Role: identity.Viewer, tags: aboutLog,
+		Summary: "What of a target was started and has neither succeeded nor failed",
+	}, func(ctx context.Context, in *progressInput) (*progress, error) {
+		var out progress
+		events, err := s.Log.InProgress(ctx, deploylog.Target(in.Target))
+		out.Body.Events = append([]deploylog.Event{}, events...)
+		return &out, err
+	})
+}
+
+// Heartbeat is one of a process that is at work, and when it was.
+type Heartbeat struct {
+	deploylog.Heartbeat
+	Last time.Time `json:"last"`
+}
+
+// registerAlive adds what says who is at work.
+func (s *Server) registerAlive() {
+	type heartbeats struct {
+		Body struct {
+			Heartbeats []Heartbeat `json:"heartbeats"`
+		}
+	}
+	register(s, Operation{
+		ID: "list-heartbeats", Method: http.MethodGet, Path: "/v1/log/heartbeats", Role: identity.Viewer, tags: aboutLog,
+		Summary: "Which processes are at work, and on what",
+	}, func(context.Context, *struct{}) (*heartbeats, error) {
+		var out heartbeats
+		out.Body.Heartbeats = []Heartbeat{}
+		log, keeps := s.Log.(deploylog.HeartbeatLog)
+		if !keeps {
+			return &out, nil
+		}
+		all, err := log.Heartbeats()
+		for _, h := range all {
+			out.Body.Heartbeats = append(out.Body.Heartbeats, Heartbeat{h, h.Last})
+		}
+		return &out, err
+	})
+	type lockInput struct {
+		Name string `query:"name" required:"true" minLength:"1" maxLength:"1024"`
+	}
+	type lock struct {
+		Body struct {
+			Locked bool `json:"locked"`
+		}
+	}
+	register(s, Operation{
+		ID: "get-locked", Method: http.MethodGet, Path: "/v1/log/locked", Role: identity.Viewer, tags: aboutLog,
+		Summary: "Whether somebody has a lock of the log",
+	}, func(_ context.Context, in *lockInput) (*lock, error) {
+		var out lock
+		locked, err := s.Log.Locked(in.Name)
+		out.Body.Locked = locked
+		return &out, err
+	})
+}
+
+// verifyTimeout is how long reading a whole log may take.
+const verifyTimeout = 10 * time.Minute
+
+func (s *Server) registerVerify() {
+	type input struct {
+		Anchor []string `query:"anchor,explode" maxItems:"100" doc:"Heads that were noted elsewhere; it fails where the log never stood at one of them."`
+	}
+	type verified struct {
+		Body struct {
+			Events int64  `json:"events"`
+			Head   string `json:"head"`
+		}
+	}
+	register(s, Operation{
+		ID: "verify-log", Method: http.MethodGet, Path: "/v1/log/verify", Role: identity.Viewer, tags: aboutLog, timeout: verifyTimeout,
+		Summary: "Read the whole log, and make sure that it is what was appended; one at a time",
+	}, func(ctx context.Context, in *input) (*verified, error) {
+		known := make([]deploylog.Head, len(in.Anchor))
+		for i, text := range in.Anchor {
+			var err error
+			if known[i], err = deploylog.ParseHead(text); err != nil {
+				return nil, huma.Error422UnprocessableEntity(err.Error())
+			}
+		}
+		select {
+		case s.verifying <- struct{}{}:
+			defer func() { <-s.verifying }()
+		case <-ctx.Done():
+			return nil, huma.NewError(http.StatusTooManyRequests, "the log is being verified for somebody else; ask again later")
+		}
+		v, err := s.Log.Verify(ctx, known...)
+		if err != nil && ctx.Err() == nil {
+			return nil, huma.Error409Conflict(err.Error())
+		}
+		var out verified
+		out.Body.Events, out.Body.Head = v.Events, v.Head
+		return &out, err
+	})
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/query"
+)
+
+// Operation is one that the API has, and who may do it.
+type Operation struct {
+	ID, Method, Path string
+	Summary          string
+	Description      string
+	Role             identity.Role
+	Kind             string // of what the path parameter name names; "" is what concerns all there is
+
+	maxBody int64
+	streams bool                      // it ends when who asked has enough
+	tags    []string                  // what it is about
+	answers map[string]*huma.Response // which the types do not say
+	body    *huma.RequestBody         // which the types do not say
+	timeout time.Duration             // 0 is that of all
+}
+
+// Operations are all that the API has.
+func (s *Server) Operations() []Operation { return slices.Clone(s.operations) }
+
+// register adds an operation. Nothing else does, so that none is without its role.
+func register[I, O any](s *Server, op Operation, handle func(context.Context, *I) (*O, error)) {
+	s.operations = append(s.operations, op)
+	limit := op.maxBody
+	if limit == 0 {
+		limit = maxBody
+	}
+	h := huma.Operation{
+		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Description,
+		MaxBodyBytes: limit, BodyReadTimeout: bodyTimeout, Tags: op.tags,
+		Errors:   []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusInternalServerError},
+		Metadata: map[string]any{"role": op.Role},
+		Extensions: map[string]any{
+			"x-role": string(op.Role),
+		},
+		Responses: op.answers, RequestBody: op.body,
+	}
+	h.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
+		if !identity.Of(ctx.Context()).May(op.Role, op.Kind, ctx.Param("name")) {
+			_ = huma.WriteErr(s.api, ctx, http.StatusForbidden, "you may not do this")
+			return
+		}
+		if op.streams {
+			next(ctx)
+			return
+		}
+		limit := op.timeout
+		if limit == 0 {
+			limit = timeout
+		}
+		within, cancel := context.WithTimeout(ctx.Context(), limit)
+		defer cancel()
+		next(huma.WithContext(ctx, within))
+	}}
+	huma.Register(s.api, h, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handle(ctx, in)
+		return out, s.answer(ctx, op, err)
+	})
+}
+
+// answer is an error as the API says it.
+func (s *Server) answer(ctx context.Context, op Operation, err error) error {
+	var said huma.StatusError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &said):
+		return err
+	case errors.Is(err, query.ErrNotFound):
+		return huma.Error404NotFound(err.Error())
+	case ctx.Err() != nil:
+		return huma.NewError(http.StatusGatewayTimeout, "it took too long")
+	}
+	s.Logger.Error("a request failed", "operation", op.ID, "error", err)
+	return huma.Error500InternalServerError("it failed; the log of the server says why")
+}
+
+// problem is a document that says why a request was refused.
+func problem(status int, detail string) ([]byte, error) {
+	return json.Marshal(huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail})
+}

@@ -1,0 +1,189 @@
+// Package server is the API of the deployment log over HTTP: what reads, and what
+// records. It decides nothing itself. A handler checks who asks, decodes, calls what the
+// command line calls, and encodes what that returns.
+//
+// An operation exists only in the table that Operations returns, with the role that it
+// needs; see register.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/query"
+)
+
+// Options are what a server is made of.
+type Options struct {
+	Log          deploylog.Log
+	Pipelines    *query.Pipelines    // what is at work in this process may share it; nil is one of its own
+	Environments *query.Environments // as Pipelines
+	Builds       *query.Builds       // as Pipelines
+	Objects      objects.Store       // what revisions carry
+	Now          func() time.Time
+	NewID        func() string // of what begins now
+	Version      string        // of this program
+	Logger       *slog.Logger
+
+	// Identify authenticates a request. It fails with ErrUnknown where it knows nobody who
+	// asks like that.
+	Identify func(*http.Request) (identity.Identity, error)
+
+	Heartbeat time.Duration // how often a quiet stream of events says that it is alive; 0 is 15 s
+	Stalled   time.Duration // how long who follows events may take nothing of them; 0 is 30 s
+}
+
+// ErrUnknown is wrapped where nobody was authenticated.
+var ErrUnknown = errors.New("nobody was authenticated")
+
+// Server is the API as an http.Handler, for all paths below /v1/.
+type Server struct {
+	Options
+	api        huma.API
+	mux        *http.ServeMux
+	operations []Operation
+
+	queries   sync.Mutex // held while one of the queries answers
+	verifying chan struct{}
+}
+
+// The limits of requests.
+const (
+	maxBody     = 1 << 20
+	bodyTimeout = 30 * time.Second
+	timeout     = time.Minute // of a request that streams nothing
+)
+
+// New is the API of a log.
+func New(o Options) *Server {
+	if o.Pipelines == nil {
+		o.Pipelines = query.NewPipelines(o.Log, o.Now)
+	}
+	if o.Environments == nil {
+		o.Environments = query.NewEnvironments(o.Log, o.Now)
+	}
+	if o.Builds == nil {
+		o.Builds = query.NewBuilds(o.Log, o.Now)
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = 15 * time.Second
+	}
+	if o.Stalled == 0 {
+		o.Stalled = 30 * time.Second
+	}
+	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1)}
+	s.api = humago.New(s.mux, config(o.Version))
+	s.registerLog()
+	s.registerDocument()
+	return s
+}
+
+// config is that of the API, which has no operations but those that are registered.
+func config(version string) huma.Config {
+	c := huma.DefaultConfig("Deployster", version)
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
+	c.CreateHooks = nil // which would add where its schema is to every document
+	c.Info.Description = "The deployment log, what follows from it, and the commands that record."
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {
+		Type: "http", Scheme: "bearer", Description: "A token that deployster token create has printed.",
+	}}
+	c.Security = []map[string][]string{{"token": {}}}
+	return c
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.guard(w, r)
+	who, err := s.Identify(r)
+	switch {
+	case errors.Is(err, ErrUnknown):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="deployster"`)
+		refuse(w, http.StatusUnauthorized, "a valid token is needed")
+		return
+	case err != nil:
+		s.Logger.Error("authenticating a request", "error", err)
+		refuse(w, http.StatusServiceUnavailable, "who asks cannot be found out at present")
+		return
+	case !who.MayRead():
+		refuse(w, http.StatusForbidden, "you may not do this")
+		return
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	if _, pattern := s.mux.Handler(r); pattern == "" {
+		s.notThere(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r.WithContext(identity.In(r.Context(), who)))
+}
+
+// notThere answers a request for which there is no operation.
+func (s *Server) notThere(w http.ResponseWriter, r *http.Request) {
+	probe := &statusOnly{header: http.Header{}}
+	s.mux.ServeHTTP(probe, r)
+	if allowed := probe.header.Get("Allow"); allowed != "" {
+		w.Header().Set("Allow", allowed)
+		refuse(w, http.StatusMethodNotAllowed, "there is no such operation; possible are "+allowed)
+		return
+	}
+	refuse(w, http.StatusNotFound, "there is nothing at this path; /v1/openapi.json says what there is")
+}
+
+// statusOnly is a response of which nothing is kept but its header.
+type statusOnly struct{ header http.Header }
+
+func (s *statusOnly) Header() http.Header         { return s.header }
+func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
+func (s *statusOnly) WriteHeader(int)             {}
+
+// guard answers a request whose handler panicked. What was meant for this is logged, and
+// not sent.
+func (s *Server) guard(w http.ResponseWriter, r *http.Request) {
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	if err, is := fault.(error); is && errors.Is(err, http.ErrAbortHandler) {
+		panic(fault)
+	}
+	s.Logger.Error("a request met an internal error", "method", r.Method, "path", r.URL.Path, "error", fmt.Sprint(fault))
+	refuse(w, http.StatusInternalServerError, "internal error; the log of the server says more")
+}
+
+// refuse writes a problem, which says nothing more than it must.
+func refuse(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	text, err := problem(status, detail)
+	if err == nil {
+		_, _ = w.Write(text)
+	}
+}
+
+// registerDocument has the API say what it is.
+func (s *Server) registerDocument() {
+	type document struct {
+		ContentType string `header:"Content-Type"`
+		Body        []byte
+	}
+	register(s, Operation{
+		ID: "get-openapi", Method: http.MethodGet, Path: "/v1/openapi.json", Role: identity.Viewer, Summary: "This description, in OpenAPI 3.1",
+	}, func(context.Context, *struct{}) (*document, error) {
+		text, err := s.Document()
+		return &document{"application/vnd.oai.openapi+json;version=3.1", text}, err
+	})
+}
+
+// Document is the description of the API in OpenAPI 3.1.
+func (s *Server) Document() ([]byte, error) { return s.api.OpenAPI().MarshalJSON() }
