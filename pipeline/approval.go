@@ -1,17 +1,28 @@
 package pipeline
 
 import (
+	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
-// Approve lets a revision pass an approval stage.
+// Approve lets a revision pass an approval stage, once as many have approved as it takes.
 type Approve struct {
-	Stage, Revision, By string
+	Stage, Revision, By, Reason string
+
+	Carries   string            // hash of what is approved; "" is what the revision carries now
+	Signature *record.Signature // nil of who did not sign
+	ID        string            // of a fresh deployment, for one of several approvals
+
+	now time.Time
 }
 
 func (c Approve) propose(s *State) ([]deploylog.Event, error) {
@@ -19,7 +30,51 @@ func (c Approve) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []deploylog.Event{d.Event(s.layout.Stages[i].Target, record.StageApproved, record.Payload{By: c.By})}, nil
+	stage := &s.layout.Stages[i]
+	standing := d.Approval(stage)
+	switch deadline := d.Deadline(stage); {
+	case c.Carries != "" && c.Carries != standing.Carries:
+		return nil, refusal.New(CarriesOther, "revision %s does not carry what is approved at stage %s: that has the hash %s, and it carries %s; look at it again", c.Revision, stage.Name, c.Carries, standing.Carries)
+	case !deadline.IsZero() && !c.now.Before(deadline):
+		return nil, refusal.New(ApprovalExpired, "revision %s cannot be approved at stage %s any more: nobody did so within %s; retry it to ask again", c.Revision, stage.Name, stage.Approval.Expires)
+	case slices.Contains(standing.By, c.By):
+		return nil, refusal.New(AlreadyApproved, "revision %s is %w approved at stage %s by %s, who counts once; %s", c.Revision, ErrRepeated, stage.Name, c.By, standing.After(c.By))
+	}
+	p := record.Payload{By: c.By, Reason: c.Reason, Approval: &record.ApprovalInfo{Carries: standing.Carries, Others: standing.By, Signature: c.Signature}}
+	if standing.Missing() <= 1 {
+		return []deploylog.Event{d.Event(stage.Target, record.StageApproved, p)}, nil
+	}
+	p.Approval.Others, p.Approval.Deployment, p.Approval.Attempt = nil, d.ID, d.Attempt
+	return []deploylog.Event{{Deployment: c.ID, Target: stage.Target, Revision: d.Revision, Name: record.StageApprovalGiven, Attempt: 1, Data: p.Data()}}, nil
+}
+
+// applyApproval folds in one of several approvals.
+func (s *State) applyApproval(e deploylog.Event) {
+	p := record.Read(e.Data)
+	if p.Approval == nil || s.byID[p.Approval.Deployment] == nil {
+		return
+	}
+	s.byID[p.Approval.Deployment].Approve(e.Target, approval.Given{By: p.By, Seq: e.Seq, Attempt: p.Approval.Attempt, Carries: p.Approval.Carries})
+}
+
+// awaitsApproval yields, for a stage that waits for approval, its failure when that does not
+// come in time. Where fewer are needed since the pipeline changed, there may be enough.
+func (w *walk) awaitsApproval(i int) bool {
+	stage := &w.l.Stages[i]
+	if len(w.d.Approvals[stage.Target]) > 0 && w.d.Approval(stage).Missing() == 0 {
+		return w.yield(w.inStage(i, record.StageApproved))
+	}
+	return w.late(i, fmt.Sprintf("it was not approved within %s", stage.Approval.Expires))
+}
+
+// awaitsApproval is why a stage waits, unless it does so no more.
+func (o *projection) awaitsApproval(i int) (why reason.Reason) {
+	stage := &o.s.layout.Stages[i]
+	if o.d.Stages[i].Begun && !o.ready[deployment.EntryKey{Target: stage.Target, Event: record.StageApproved}] {
+		standing := o.d.Approval(stage)
+		why = reason.Reason{Code: reason.AwaitsApproval, Name: stage.Name, Until: o.d.Deadline(stage), Approval: &standing}
+	}
+	return why
 }
 
 // atApproval finds the deployment of a revision that waits at an approval stage, and

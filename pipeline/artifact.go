@@ -84,18 +84,17 @@ func (s *State) awaitedArtifact(revision, kind, to string) (*deployment.Deployme
 // awaitsArtifact yields, for a stage that waits for an artifact, its failure when that does
 // not come in time.
 func (w *walk) awaitsArtifact(i int, kind string) bool {
-	stage := &w.l.Stages[i]
-	deadline := w.d.Deadline(stage)
-	if deadline.IsZero() {
-		return true
-	}
-	failed := w.inStage(i, record.StageFailed)
-	failed.NotBefore = deadline
-	failed.Cause = fmt.Sprintf("artifact %s was not received within %s", kind, stage.Build.Timeout)
-	return w.yield(failed)
+	return w.late(i, fmt.Sprintf("artifact %s was not received within %s", kind, w.l.Stages[i].Build.Timeout))
 }
 
-// Deadline is when the first artifact must have been received for which a stage waits,
+// late yields the failure of a stage that waits for others only so long.
+func (w *walk) late(i int, cause string) bool {
+	failed := w.inStage(i, record.StageFailed)
+	failed.NotBefore, failed.Cause = w.d.Deadline(&w.l.Stages[i]), cause
+	return failed.NotBefore.IsZero() || w.yield(failed)
+}
+
+// Deadline is when the first artifact or approval must have come for which a stage waits,
 // after now. Zero is never.
 func (s *State) Deadline(now time.Time) (first time.Time) {
 	l := s.currentLayout()

@@ -50,7 +50,7 @@ func (s *State) doable(yield func(step.Step) bool) {
 }
 
 // Wake is when the first of the steps may be tried again that failed and may be done, or
-// the first artifact must have been received, which may be past. Zero is never: nothing else
+// the first artifact or approval must have come, which may be past. Zero is never: nothing else
 // depends on the time.
 func (s *State) Wake() time.Time {
 	tries, deadline := s.wake(func(deployment.Tries) bool { return true }), s.Deadline(time.Time{})
@@ -254,7 +254,7 @@ func (w *walk) stage(i int) bool {
 	case stage.Deploy != nil:
 		return w.deploy(i)
 	case stage.Approval != nil && !run.Marks.Has(record.StageApproved):
-		return true
+		return w.awaitsApproval(i)
 	case stage.Build.Elsewhere():
 		for k := range stage.Build.Artifacts {
 			if w.d.Awaits(stage, run, k) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
-	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -42,7 +41,7 @@ func (s *State) groupNames() (names []string) {
 }
 
 func (s *State) resolve(code refusal.Code, what, name string, known []string) (string, error) {
-	found, meant := s.match(name, known)
+	found, meant := definition.Match(s.name, name, known)
 	switch {
 	case len(found) == 1:
 		return found[0], nil
@@ -53,29 +52,6 @@ func (s *State) resolve(code refusal.Code, what, name string, known []string) (s
 	default:
 		return "", s.unknown(code, what, name, known)
 	}
-}
-
-// match finds the names for which one may stand; if there are none, the one that is
-// spelt alike, or whose last part is.
-func (s *State) match(name string, known []string) (found []string, meant string) {
-	byLast := map[string]string{}
-	var lasts []string
-	for _, k := range known {
-		if definition.Path(s.name, k) == definition.Path(s.name, name) {
-			return []string{k}, ""
-		}
-		if strings.HasSuffix(k, "/"+name) {
-			found = append(found, k)
-		}
-		last := k[strings.LastIndexByte(k, '/')+1:]
-		if _, twice := byLast[last]; !twice {
-			byLast[last], lasts = k, append(lasts, last)
-		}
-	}
-	if meant = suggest.Closest(name, known); meant == "" {
-		meant = byLast[suggest.Closest(name, lasts)]
-	}
-	return found, meant
 }
 
 // whole is a target with the whole name of its stage or host group, where that is
@@ -97,7 +73,7 @@ func (s *State) whole(t deploylog.Target) (target deploylog.Target, others []str
 	if !ours || kind == "pipeline" {
 		return t, nil
 	}
-	found, _ := s.match(name, known)
+	found, _ := definition.Match(s.name, name, known)
 	for _, f := range found {
 		others = append(others, kind+"/"+definition.Path(s.name, f)+host)
 	}

@@ -108,7 +108,7 @@ func (n *naive) failuresInGroup(r *revision, c *consequences, st string, g defin
 
 // isPaused: what has begun ends although somebody paused it, and nothing else happens.
 func (n *naive) isPaused(r *revision, e entry) bool {
-	if strings.HasSuffix(e.event, "-finished-successfully") {
+	if strings.HasSuffix(e.event, "-finished-successfully") || e.event == "stage-approved" {
 		return false
 	}
 	return len(n.paused["pipeline/"+n.name]) > 0 || n.isHeld(r, n.paused["stage/"+n.name+"/"+n.stageOf(e)])
@@ -142,10 +142,17 @@ func (n *naive) stageOf(e entry) string {
 	return ""
 }
 
-// isLate: an artifact has not come in the time from the start of its stage, or of the
+// isLate: an artifact, or an approval, has not come in the time from the start of its stage, or of the
 // attempt if that is later.
 func (n *naive) isLate(r *revision, s definition.Stage) bool {
-	if s.Build == nil || s.Build.Manifest != "" || s.Build.Group != "" || s.Build.Timeout == 0 {
+	patience := time.Duration(0)
+	if s.Build != nil && s.Build.Manifest == "" && s.Build.Group == "" {
+		patience = time.Duration(s.Build.Timeout)
+	}
+	if s.Approval != nil {
+		patience = time.Duration(s.Approval.Expires)
+	}
+	if patience == 0 {
 		return false
 	}
 	since := r.since
@@ -153,7 +160,7 @@ func (n *naive) isLate(r *revision, s definition.Stage) bool {
 		since = started
 	}
 	for _, e := range n.inside(r, s) {
-		if !r.done(e) && !n.now.Before(since.Add(time.Duration(s.Build.Timeout))) {
+		if !r.done(e) && !n.isApproved(r, e) && !n.now.Before(since.Add(patience)) {
 			return true
 		}
 	}

@@ -28,7 +28,9 @@ type revision struct {
 	completed map[entry]int64
 	failed    map[entry]int64 // of the present attempt
 	tries     map[entry][]time.Time
-	works     map[entry]bool  // what is being done
+	works     map[entry]bool // what is being done
+	carries   *carried
+	approvals []given
 	reopened  map[string]bool // hosts that failed before the attempt, of which nothing is recorded in it
 }
 

@@ -49,13 +49,17 @@ func (n *naive) apply(e deploylog.Event) {
 			Stage, Of string
 			Hosts     []string
 		}
-		Hosts []string
-		Adopt []string
+		Hosts   []string
+		Adopt   []string
+		Carries map[string]string
 	}
 	_ = json.Unmarshal(e.Data, &data)
 	switch e.Name {
 	case "pipeline-defined":
 		n.define(data.Definition, data.Adopt)
+		for _, r := range n.revisions {
+			r.carries.brings(data.Definition, data.Carries, slices.Contains(data.Adopt, r.name))
+		}
 		return
 	case "host-group-members-changed":
 		for _, g := range n.definition.Groups() {
@@ -67,6 +71,9 @@ func (n *naive) apply(e deploylog.Event) {
 		return
 	case "host-group-members-held":
 		n.held[strings.TrimPrefix(string(e.Target), "host-group/"+n.name+"/")] = true
+		return
+	case "stage-approval-given":
+		n.noteApproval(e)
 		return
 	case "pipeline-steps-begun", "pipeline-steps-ended":
 		n.applyWork(e)
@@ -101,6 +108,7 @@ func (n *naive) apply(e deploylog.Event) {
 			r.redoes, r.hosts, r.did = of, data.Redo.Hosts, of.did
 		}
 	}
+	n.noteCarried(e)
 	at := entry{string(e.Target), e.Name}
 	delete(r.works, entry{at.target, strings.TrimSuffix(at.event, "-failed")})
 	if e.Name == "stage-started" {
@@ -443,7 +451,7 @@ func (n *naive) decide() map[string][]entry {
 		n.sortHosts(frontiers[r])
 		for _, e := range frontiers[r] {
 			ready := !slices.ContainsFunc(frontiers[r], func(f entry) bool { return slices.Contains(n.flood(r, f), e) })
-			outside := received(e) || e.event == "stage-approved" || e.event == "members-told"
+			outside := received(e) || e.event == "stage-approved" && !n.isApproved(r, e) || e.event == "members-told"
 			if !ready || outside || n.waits(r, e) || !doable(e) || active[e] > 0 || n.flightIsFull(r, e, chosen[r.id]) {
 				continue
 			}

@@ -308,7 +308,7 @@ func (o *projection) insideStage(i int, by *origin) {
 			o.group(i, g, by)
 		}
 	case stage.Approval != nil:
-		needs(record.StageApproved, reason.Reason{Code: reason.AwaitsApproval, Name: stage.Name})
+		needs(record.StageApproved, o.awaitsApproval(i))
 	case stage.Environment != "":
 		needs(record.StageDeployed, reason.Reason{})
 	case stage.Build != nil && stage.Build.Group != "":

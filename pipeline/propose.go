@@ -24,8 +24,12 @@ type Command interface {
 // none when there is nothing to do. A *refusal.Error says why a command makes no sense
 // now, and what to do instead. Commands that are proposed and appended at the same time
 // by several processes need one lock around both.
-func (s *State) Propose(c Command, _ time.Time) ([]deploylog.Event, error) {
+func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	s.currentLayout()
+	if a, is := c.(Approve); is {
+		a.now = now
+		c = a
+	}
 	return c.propose(s)
 }
 
@@ -100,10 +104,14 @@ func (s *State) adopting(c Define) (adopt []string, err error) {
 		if d == nil {
 			return nil, refusal.New(NotRunning, "revision %s cannot adopt a definition: it is %s since event %d, and only what is under way or can be retried takes what changes", revision, r.Status, r.Since)
 		}
+		gains := s.gains(d, c)
+		if at, seq := d.ApprovedAt(s.layout); gains && seq > 0 {
+			return nil, refusal.New(AlreadyApproved, "revision %s cannot adopt a definition: it is %w approved at stage %s (event %d), for what it carries; release another revision", revision, ErrRepeated, at, seq)
+		}
 		if missing := upstream.Missing(c.Definition, d.Takes); missing != "" {
 			return nil, refusal.New(InputsMissing, "revision %s cannot adopt a definition whose inputs it was not released with: it took %s; release another revision", revision, missing)
 		}
-		if s.gains(d, c) && !slices.Contains(adopt, revision) {
+		if gains && !slices.Contains(adopt, revision) {
 			adopt = append(adopt, revision)
 		}
 	}

@@ -54,7 +54,9 @@ func (w *world) supply() {
 			_ = w.propose(ReceiveArtifact{Revision: r.Revision, Kind: kind, Ref: "ref"})
 		}
 		for _, s := range w.state.Definition().Stages {
-			_ = w.propose(Approve{Revision: r.Revision, Stage: s.Name})
+			for _, by := range []string{"ann", "bob", "eve"} {
+				_ = w.propose(Approve{Revision: r.Revision, Stage: s.Name, By: by, ID: w.id()})
+			}
 		}
 	}
 }

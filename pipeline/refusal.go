@@ -19,6 +19,8 @@ const (
 	AlreadyReleased   refusal.Code = "already-released"
 	AlreadyReceived   refusal.Code = "already-received"
 	AlreadyApproved   refusal.Code = "already-approved"
+	ApprovalExpired   refusal.Code = "approval-expired" // nobody may approve any more: it failed for want of approval, or is about to
+	CarriesOther      refusal.Code = "carries-other"    // than what was approved
 	MadeByManifest    refusal.Code = "made-by-manifest" // an artifact that is not received from elsewhere
 	NoApprovalNeeded  refusal.Code = "no-approval-needed"
 	NotReached        refusal.Code = "not-reached"

@@ -129,6 +129,8 @@ func (s *State) Apply(e deploylog.Event) {
 		s.applyMembers(e)
 	case e.Name == record.StagePaused, e.Name == record.StageResumed:
 		s.applyPause(e)
+	case e.Name == record.StageApprovalGiven:
+		s.applyApproval(e)
 	default:
 		s.work.End(step.Key{Deployment: e.Deployment, Target: e.Target, Event: strings.TrimSuffix(e.Name, record.FailedAfter)})
 		if d := s.byID[e.Deployment]; d != nil {
@@ -310,7 +312,7 @@ func (s *State) clone() *State {
 	for i, d := range s.deployments {
 		copied := *d
 		copied.Refs, copied.Started, copied.Skipped, copied.Adopted = maps.Clone(d.Refs), maps.Clone(d.Started), maps.Clone(d.Skipped), maps.Clone(d.Adopted)
-		copied.Tries, copied.Reopened, copied.FailedHosts = maps.Clone(d.Tries), maps.Clone(d.Reopened), maps.Clone(d.FailedHosts)
+		copied.Tries, copied.Reopened, copied.FailedHosts, copied.Approvals = maps.Clone(d.Tries), maps.Clone(d.Reopened), maps.Clone(d.FailedHosts), maps.Clone(d.Approvals)
 		copied.Marks = make(map[deploylog.Target]*record.Marks, len(d.Marks))
 		for t, m := range d.Marks {
 			list := slices.Clone(*m)

@@ -87,7 +87,7 @@ func (w *world) append(events ...deploylog.Event) {
 
 // propose carries out a command; what is refused is left.
 func (w *world) propose(c Command) error {
-	events, err := w.state.Propose(c, noon)
+	events, err := w.state.Propose(c, w.now)
 	if err == nil {
 		w.append(events...)
 	}
@@ -103,8 +103,8 @@ func (w *world) define(d *definition.Definition) {
 	}
 	err := w.propose(define)
 	var refused *refusal.Error
-	if errors.As(err, &refused) && refused.Code == NotRunning && len(define.Adopt) > 0 {
-		define.Adopt = nil // it has ended
+	if errors.As(err, &refused) && (refused.Code == NotRunning || refused.Code == AlreadyApproved) && len(define.Adopt) > 0 {
+		define.Adopt = nil // it has ended, or was approved
 		err = w.propose(define)
 	}
 	if err != nil {
@@ -152,7 +152,10 @@ func (w *world) stage(name string, groups []string) definition.Stage {
 	case 0:
 		s.Run = &definition.Run{Manifest: "run.yaml"}
 	case 1:
-		s.Approval = &definition.Approval{}
+		s.Approval = &definition.Approval{Approvals: w.n(4, "approvals")}
+		if w.n(2, "timed") == 0 {
+			s.Approval.Expires = duration.Duration(w.n(60, "seconds")+1) * duration.Duration(time.Second)
+		}
 	case 2:
 		s.Build = &definition.Build{Artifacts: slices.Clone(someKinds[:w.n(3, "kinds")])}
 		if w.n(2, "timed") == 0 {
@@ -284,6 +287,9 @@ func (w *world) change(d *definition.Definition) *definition.Definition {
 		}
 		if s.Deploy != nil {
 			w.changeSteps(s.Deploy)
+		}
+		if s.Approval != nil {
+			s.Approval.Approvals = w.n(4, "approvals")
 		}
 		if s.Run != nil {
 			s.Run.Manifest = []string{"run.yaml", "shared.yaml"}[w.n(2, "manifest")]
@@ -488,5 +494,5 @@ func (w *world) judge() {
 		_ = w.propose(Reject{Revision: revision, Stage: stage, By: "ann"})
 		return
 	}
-	_ = w.propose(Approve{Revision: revision, Stage: stage})
+	_ = w.propose(Approve{Revision: revision, Stage: stage, By: []string{"ann", "bob", "eve"}[w.n(3, "who")], ID: w.id()})
 }

@@ -75,6 +75,19 @@ func (s *Stage) Timeout() time.Duration {
 	}
 }
 
+// Patience is how long the stage waits for what others do, artifacts or approvals; 0 is
+// without end, and of a stage that waits for nobody.
+func (s *Stage) Patience() time.Duration {
+	switch {
+	case s.Approval != nil:
+		return time.Duration(s.Approval.Expires)
+	case s.Build.Elsewhere():
+		return time.Duration(s.Build.Timeout)
+	default:
+		return 0
+	}
+}
+
 // Once is what the stage applies by itself, a manifest or the packages of a build group, and
 // how often that is tried again; "" of a stage that applies nothing, or something on hosts.
 func (s *Stage) Once() (manifest string, retries int) {
@@ -161,8 +174,11 @@ type Run struct {
 	Timeout  Duration `json:"timeout,omitempty"` // of each try; 0 is none
 }
 
-// Approval waits for a person.
-type Approval struct{}
+// Approval waits for people, or keys, to approve.
+type Approval struct {
+	Approvals int      `json:"approvals,omitempty"` // by different identities; 0 is 1
+	Expires   Duration `json:"expires,omitempty"`   // how long it is waited for them; 0 is without end
+}
 
 // Batch lets one revision at a time into the stages from From to To.
 type Batch struct {

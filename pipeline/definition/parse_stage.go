@@ -19,6 +19,7 @@ const (
 	maxArtifacts   = 1000 // of a stage
 	maxBatches     = 1000
 	maxTimeout     = 30 * 24 * time.Hour
+	maxApprovals   = 100 // of a stage
 	maxRetries     = 100
 	maxPipeline    = 100
 	maxName        = 200 // of a stage or host group
@@ -104,10 +105,7 @@ func (p *parser) stageKind(n *yamlfile.Node, s *Stage) {
 		case "run":
 			s.Run = readRun(at)
 		case "approval":
-			s.Approval = &Approval{}
-			if at.Kind != yamlfile.Nothing && (at.Kind != yamlfile.Mapping || len(at.Members) > 0) {
-				at.Fail("an approval has no settings; write approval: {}")
-			}
+			s.Approval = readApproval(at)
 		default:
 			s.Environment = readEnvironment(at)
 		}

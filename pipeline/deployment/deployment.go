@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/upstream"
@@ -38,6 +39,8 @@ type Deployment struct {
 	Reopened map[deploylog.Target]bool // Hosts that failed before it, and of which nothing is recorded in it
 
 	FailedHosts map[deploylog.Target]record.Mark // in the present attempt
+
+	Approvals map[deploylog.Target][]approval.Given // of stages that need several
 
 	// Of its units, of one that a former version released nil: it follows the definition.
 	Manifests map[string]string

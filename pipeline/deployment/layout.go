@@ -18,7 +18,7 @@ type Layout struct {
 	GroupAt map[deploylog.Target]Place // Host is none
 	HostAt  map[deploylog.Target]Place
 	newest  int  // revisions registered after so many know every step
-	Timed   bool // a stage waits for artifacts only so long
+	Timed   bool // a stage waits for artifacts, or for approval, only so long
 }
 
 // Place is the position of a target in the layout, by index.
@@ -85,9 +85,9 @@ func NewLayout(d *definition.Definition, members map[string][]string, held map[s
 		}
 		slices.Sort(s.Ancestors)
 		s.Ancestors = slices.Compact(s.Ancestors)
+		l.Timed = l.Timed || s.Patience() > 0
 		switch {
 		case s.Build != nil:
-			l.Timed = l.Timed || s.Build.Timeout > 0
 			for k, kind := range s.Build.Artifacts {
 				unit := artifactUnit(s.Name, kind)
 				if n, ok := introduced[unit]; ok {

@@ -8,18 +8,19 @@ import (
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
-// Deadline is when the artifacts must have come for which a stage waits that has begun, in
-// the present attempt of the deployment; zero is never. A clock that is set back puts it
-// off, for it is as the log has it.
+// Deadline is when the artifacts, or the approvals, must have come for which a stage waits
+// that has begun, in the present attempt of the deployment; zero is never. A clock that is
+// set back puts it off, for it is as the log has it.
 func (d *Deployment) Deadline(stage *StageLayout) time.Time {
-	if !stage.Build.Elsewhere() || stage.Build.Timeout <= 0 {
+	patience := stage.Patience()
+	if patience <= 0 {
 		return time.Time{}
 	}
 	since := d.Since
 	if started := d.Started[stage.Target]; started.After(since) {
 		since = started
 	}
-	return since.Add(time.Duration(stage.Build.Timeout))
+	return since.Add(patience)
 }
 
 // Reached reports whether all stages before are passed: a stage joins its paths.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
@@ -84,6 +85,8 @@ type Reason struct {
 	Since time.Time `json:"since,omitzero"`
 
 	Scheduler string `json:"scheduler,omitempty"` // what there is to say of it
+
+	Approval *approval.Standing `json:"approval,omitempty"` // of what waits for that
 }
 
 // MarshalJSON adds the sentences, and writes code and message also under their
@@ -143,7 +146,7 @@ func (r Reason) text() string {
 	case AwaitsArtifact:
 		return "waiting for artifact " + r.Name + r.untilText()
 	case AwaitsApproval:
-		return "approval missing"
+		return r.approvalText()
 	case AwaitsMembers:
 		return "the hosts of group " + r.Name + " are not known yet"
 	case NoHosts:
@@ -313,6 +316,17 @@ func (r Reason) endChange() string {
 	}
 	name, _ := record.NameOf(r.Target)
 	return fmt.Sprintf("%s of the host, once the stage has finished: deployster pipeline repair %s %s", record.HostFinished, name, r.Name)
+}
+
+func (r Reason) approvalText() string {
+	text := approval.Standing{}.Text()
+	if r.Approval != nil {
+		text = r.Approval.Text()
+	}
+	if !r.Until.IsZero() {
+		text += "; expires at " + phrase.Moment(r.Until)
+	}
+	return text
 }
 
 func (r Reason) untilText() string {

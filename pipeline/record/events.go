@@ -18,6 +18,7 @@ const (
 	PipelineSkipped    = "pipeline-skipped"
 	PipelineSuperseded = "pipeline-superseded" // by a newer revision
 	StageApproved      = "stage-approved"
+	StageApprovalGiven = "stage-approval-given" // one of several that are needed; its data names the deployment
 	StageRejected      = "stage-rejected"
 	StageApplied       = "stage-manifest-applied"
 	StageDeployed      = "stage-environment-deployed"
@@ -34,7 +35,7 @@ const (
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		PipelineDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, StageApproved, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
+		PipelineDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, StageApproved, StageApprovalGiven, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
 		PipelinePaused, PipelineResumed, StagePaused, StageResumed,
 		PipelineStarted, PipelineFinished, PipelineFailed, StageStarted, StageFinished, StageFailed,
 		GroupStarted, GroupFinished, GroupFailed, HostStarted, HostFinished, HostFailed,

@@ -73,18 +73,6 @@ func propose(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 	return a.Recorded(map[string]any{}, events, done, "")
 }
 
-func newApproveCommand(a *app.App) *cobra.Command {
-	return proposing(a, &cobra.Command{
-		Use:     "approve PIPELINE STAGE REVISION",
-		Short:   "Approve a revision at an approval stage",
-		Example: "  deployster pipeline approve gateway approve-prod 42",
-		Args:    arguments.Named("a pipeline", "a stage", "a revision"),
-	}, func(args []string) (pipeline.Command, string) {
-		return pipeline.Approve{Stage: args[1], Revision: args[2], By: app.Whoami()},
-			fmt.Sprintf("revision %s of pipeline %s is approved at stage %s", args[2], args[0], args[1])
-	})
-}
-
 func newConfirmCommand(a *app.App) *cobra.Command {
 	return proposing(a, &cobra.Command{
 		Use:   "confirm PIPELINE GROUP",
