@@ -36,16 +36,13 @@ type Options struct {
 	Version      string        // of this program
 	Logger       *slog.Logger
 
-	// Identify authenticates a request. It fails with ErrUnknown where it knows nobody who
+	// Identify authenticates a request. It fails with identity.ErrUnknown where it knows nobody who
 	// asks like that.
 	Identify func(*http.Request) (identity.Identity, error)
 
 	Heartbeat time.Duration // how often a quiet stream of events says that it is alive; 0 is 15 s
 	Stalled   time.Duration // how long who follows events may take nothing of them; 0 is 30 s
 }
-
-// ErrUnknown is wrapped where nobody was authenticated.
-var ErrUnknown = errors.New("nobody was authenticated")
 
 // Server is the API as an http.Handler, for all paths below /v1/.
 type Server struct {
@@ -107,7 +104,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.guard(w, r)
 	who, err := s.Identify(r)
 	switch {
-	case errors.Is(err, ErrUnknown):
+	case errors.Is(err, identity.ErrUnknown):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="deployster"`)
 		refuse(w, http.StatusUnauthorized, "a valid token is needed")
 		return

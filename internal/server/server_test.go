@@ -42,14 +42,14 @@ func newServer(t *testing.T, log deploylog.Log, more ...func(*server.Options)) (
 func byRole(r *http.Request) (identity.Identity, error) {
 	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		return identity.Identity{}, server.ErrUnknown
+		return identity.Identity{}, identity.ErrUnknown
 	}
 	if text == "nobody" {
 		return identity.Identity{Name: text}, nil
 	}
 	role, err := identity.ParseRole(text)
 	if err != nil {
-		return identity.Identity{}, server.ErrUnknown
+		return identity.Identity{}, identity.ErrUnknown
 	}
 	return identity.Identity{Name: "the " + text, Grants: []identity.Grant{{Role: role}}}, nil
 }

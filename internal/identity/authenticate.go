@@ -1,0 +1,44 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// ErrUnknown is wrapped where a request does not say who asks, or says it wrongly.
+var ErrUnknown = errors.New("nobody was authenticated")
+
+// Authenticator finds out who asks: by a token, else by a client certificate that was
+// verified, else by who is at the other end of a Unix socket.
+type Authenticator struct {
+	Tokens   *Tokens
+	Locals   Locals
+	Subjects map[string]Grant // by the common names of client certificates
+}
+
+// Identify is who a request is of. What it says wrongly is not tried in another way.
+func (a Authenticator) Identify(r *http.Request) (Identity, error) {
+	switch headers := r.Header.Values("Authorization"); {
+	case len(headers) > 1:
+		return Identity{}, fmt.Errorf("%w: there is more than one header Authorization", ErrUnknown)
+	case len(headers) == 1:
+		scheme, text, _ := strings.Cut(headers[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return Identity{}, fmt.Errorf("%w: the header Authorization has no bearer token", ErrUnknown)
+		}
+		return a.Tokens.Identify(r.Context(), strings.TrimSpace(text))
+	}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		name := r.TLS.VerifiedChains[0][0].Subject.CommonName
+		if grant, known := a.Subjects[name]; known && name != "" {
+			return Identity{Name: "certificate " + name, Grants: []Grant{grant}}, nil
+		}
+		return Identity{}, fmt.Errorf("%w: nobody is known by the certificate of %q", ErrUnknown, name)
+	}
+	if p, ok := PeerOf(r.Context()); ok {
+		return a.Locals.identity(p), nil
+	}
+	return Identity{}, fmt.Errorf("%w: there is no token", ErrUnknown)
+}

@@ -1,0 +1,188 @@
+package identity_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/identity"
+)
+
+func TestRolesAndWhereTheyAreFor(t *testing.T) {
+	scoped := identity.Grant{Role: identity.Operator, Pipelines: []string{"gateway"}, Environments: []string{"shop/prod"}}
+	for _, c := range []struct {
+		grant  identity.Grant
+		needed identity.Role
+		kind   string
+		name   string
+		may    bool
+	}{
+		{identity.Grant{Role: identity.Viewer}, identity.Viewer, "", "", true},
+		{identity.Grant{Role: identity.Viewer}, identity.Operator, identity.Pipelines, "gateway", false},
+		{identity.Grant{Role: identity.Operator}, identity.Operator, identity.Pipelines, "gateway", true},
+		{identity.Grant{Role: identity.Operator}, identity.Approver, identity.Pipelines, "gateway", false},
+		{identity.Grant{Role: identity.Approver}, identity.Approver, identity.Pipelines, "gateway", true},
+		{identity.Grant{Role: identity.Approver}, identity.Operator, identity.Pipelines, "gateway", false},
+		{identity.Grant{Role: identity.Admin}, identity.Approver, identity.Pipelines, "gateway", true},
+		{identity.Grant{Role: identity.Operator}, identity.Admin, "", "", false},
+		{identity.Grant{Role: "root"}, identity.Viewer, "", "", false},
+		{identity.Grant{}, identity.Viewer, "", "", false},
+		{identity.Grant{Role: identity.Admin}, "", "", "", false},
+		{scoped, identity.Operator, identity.Pipelines, "gateway", true},
+		{scoped, identity.Operator, identity.Pipelines, "shop/prod", false},
+		{scoped, identity.Operator, identity.Environments, "shop/prod", true},
+		{scoped, identity.Operator, identity.Environments, "gateway", false},
+		{scoped, identity.Operator, "", "gateway", false},
+		{scoped, identity.Operator, identity.Pipelines, "", false},
+		{scoped, identity.Viewer, "", "", true},
+	} {
+		who := identity.Identity{Grants: []identity.Grant{c.grant}}
+		if who.May(c.needed, c.kind, c.name) != c.may {
+			t.Errorf("%+v, %s of %s %q: want %v", c.grant, c.needed, c.kind, c.name, c.may)
+		}
+	}
+}
+
+func TestATokenAuthenticatesUntilItEnds(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	memory := logtest.NewMemory()
+	clock := func() time.Time { return now }
+	tokens, other := identity.NewTokens(memory.Open(), clock), identity.NewTokens(memory.Open(), clock)
+	ctx := t.Context()
+	secret, events, err := tokens.Create(ctx, identity.New{Name: "ci", ID: "01A", Grant: identity.Grant{Role: identity.Operator}, Expires: now.Add(time.Hour), By: "ada@vm"})
+	if err != nil || len(events) != 1 {
+		t.Fatal(events, err)
+	}
+	if text := string(events[0].Data); strings.Contains(text, secret) || strings.Contains(text, secret[len("dpl_01A_"):]) {
+		t.Errorf("the log has the token itself: %s", text)
+	}
+	knows := func(text string) bool {
+		t.Helper()
+		var first error
+		for i, of := range []*identity.Tokens{tokens, other} { // also the process that did not create it
+			who, err := of.Identify(ctx, text)
+			if err == nil && who.Name != "token ci" || err != nil && !errors.Is(err, identity.ErrUnknown) {
+				t.Errorf("%+v, %v", who, err)
+			}
+			if i > 0 && (first == nil) != (err == nil) {
+				t.Errorf("they do not agree: %v, %v", first, err)
+			}
+			first = err
+		}
+		return first == nil
+	}
+	if !knows(secret) {
+		t.Error("it is not known")
+	}
+	for _, wrong := range []string{"", "dpl_", "dpl_01A_", secret[:len(secret)-1], secret + "A", "dpl_01B_" + secret[len("dpl_01A_"):], strings.TrimPrefix(secret, "dpl_"), strings.ToUpper(secret)} {
+		if knows(wrong) {
+			t.Errorf("%q is known", wrong)
+		}
+	}
+	if _, _, err := other.Create(ctx, identity.New{Name: "ci", ID: "01C", Grant: identity.Grant{Role: identity.Viewer}}); !errors.Is(err, identity.ErrToken) {
+		t.Errorf("a second one of its name: %v", err)
+	}
+	now = now.Add(time.Hour)
+	if knows(secret) {
+		t.Error("it is known after its end")
+	}
+	if _, err := other.Revoke(ctx, "ci", "eve"); !errors.Is(err, identity.ErrToken) {
+		t.Errorf("what has expired is revoked: %v", err)
+	}
+	again, _, err := other.Create(ctx, identity.New{Name: "ci", ID: "01D", Grant: identity.Grant{Role: identity.Viewer}})
+	if err != nil || !knows(again) {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Revoke(ctx, "ci", "ada@vm"); err != nil {
+		t.Fatal(err)
+	}
+	if knows(again) {
+		t.Error("it is known though it was revoked")
+	}
+	list, err := other.List(ctx)
+	if err != nil || len(list) != 2 || list[0].Status(now) != "expired" || list[1].Status(now) != "revoked" || list[1].Revoked != "ada@vm" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// Whoever can append to the log can do anything; what is damaged authenticates nobody.
+func TestEventsOfTokensThatCannotBeReadAreNone(t *testing.T) {
+	log := logtest.NewMemory().Open()
+	for i, data := range []string{`{}`, `[]`, `{"role":"admin","hash":""}`, `{"role":"admin","hash":"zz"}`, ``} {
+		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: string(rune('a' + i)), Target: "token/x", Name: identity.TokenCreated, Attempt: 1, Data: []byte(data)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tokens := identity.NewTokens(log, time.Now)
+	if list, err := tokens.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := tokens.Identify(t.Context(), "dpl_a_"); !errors.Is(err, identity.ErrUnknown) {
+		t.Error(err)
+	}
+}
+
+// The system says who has connected; what they say themselves is of no use.
+func TestWhoHasConnectedToASocketIsKnown(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan identity.Peer, 1)
+	s := &http.Server{ConnContext: identity.ConnContext, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		p, _ := identity.PeerOf(r.Context())
+		seen <- p
+	})}
+	t.Cleanup(func() { _ = s.Close() })
+	go func() { _ = s.Serve(l) }()
+	c := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", l.Addr().String())
+	}}}
+	answer, err := c.Get("http://socket/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if p := <-seen; p.UID != os.Getuid() || p.User == "" {
+		t.Errorf("%+v, want uid %d", p, os.Getuid())
+	}
+}
+
+func TestLocalUsersHaveTheirRoles(t *testing.T) {
+	a := identity.Authenticator{
+		Tokens: identity.NewTokens(logtest.NewMemory().Open(), time.Now),
+		Locals: identity.Locals{Own: 7, Host: "vm", Roles: map[string]identity.Role{"ada": identity.Operator}},
+	}
+	for p, want := range map[identity.Peer]identity.Role{{UID: 0, User: "root"}: identity.Admin, {UID: 7, User: "deploy"}: identity.Admin, {UID: 8, User: "ada"}: identity.Operator, {UID: 9, User: "eve"}: identity.Viewer} {
+		r, err := http.NewRequestWithContext(identity.WithPeer(t.Context(), p), "GET", "/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := a.Identify(r)
+		if err != nil || who.Name != p.User+"@vm" || who.Grants[0].Role != want {
+			t.Errorf("%+v is %+v, %v", p, who, err)
+		}
+		// A token that is wrong is not made up for by who has connected.
+		for _, header := range []string{"Bearer wrong", "Basic cm9vdDo=", ""} {
+			r.Header.Set("Authorization", header)
+			if who, err := a.Identify(r); !errors.Is(err, identity.ErrUnknown) {
+				t.Errorf("%q: %+v, %v", header, who, err)
+			}
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Identify(r); !errors.Is(err, identity.ErrUnknown) {
+		t.Error(err)
+	}
+}
