@@ -75,6 +75,10 @@ type InternalParameters struct {
 	Engine   string `json:"engine,omitempty"`
 	Platform string `json:"platform,omitempty"`
 	Inputs   string `json:"inputs,omitempty"`
+
+	// WorkspaceCommit is what the workspace was checked out at. Its files may have been changed
+	// since, so that it is no dependency: what the job read is in the artifact of the sources.
+	WorkspaceCommit string `json:"workspaceCommit,omitempty"`
 }
 
 // RunDetails are one execution of a build.
@@ -116,7 +120,7 @@ type Job struct {
 	Image    Material
 	Sources  string     // digest of the artifact of its sources; "" without
 	Uses     []Material // the artifacts that it could read
-	Commit   string     // of Git, of the workspace; "" where it is none
+	Commit   string     // of Git, that the workspace was at, whose files may have been changed; "" where it was at none
 	Metadata map[string]string
 
 	Deployster        string // version of the program
@@ -150,7 +154,7 @@ func (j Job) Statement() (Statement, error) {
 	s.Predicate = Predicate{
 		BuildDefinition: BuildDefinition{
 			BuildType: BuildType, ExternalParameters: asked,
-			InternalParameters:   InternalParameters{Worker: j.Worker, Engine: j.Engine, Platform: j.Platform, Inputs: j.Inputs},
+			InternalParameters:   InternalParameters{Worker: j.Worker, Engine: j.Engine, Platform: j.Platform, Inputs: j.Inputs, WorkspaceCommit: j.Commit},
 			ResolvedDependencies: materials,
 		},
 		RunDetails: RunDetails{
@@ -196,9 +200,6 @@ func (j Job) materials() (all []ResourceDescriptor, err error) {
 		if err := add("package", use); err != nil {
 			return nil, err
 		}
-	}
-	if j.Commit != "" {
-		all = append(all, ResourceDescriptor{Name: "workspace", Digest: map[string]string{"gitCommit": j.Commit}})
 	}
 	return all, nil
 }

@@ -42,13 +42,12 @@ func statement(tb testing.TB, j provenance.Job) provenance.Statement {
 const want = `{"_type":"https://in-toto.io/Statement/v1","predicate":{"buildDefinition":{` +
 	`"buildType":"https://github.com/deployster-go/deployster/build/v1",` +
 	`"externalParameters":{"group":"base-7","job":12,"package":"gcc","recipe":{"args":["make"],"image":"toolchain:1"},"version":"9.1 <&>"},` +
-	`"internalParameters":{"engine":"docker 28.1","inputs":"1111111111111111111111111111111111111111111111111111111111111111","platform":"linux/amd64","worker":"antworker001"},` +
+	`"internalParameters":{"engine":"docker 28.1","inputs":"1111111111111111111111111111111111111111111111111111111111111111","platform":"linux/amd64","worker":"antworker001","workspaceCommit":"ffffffffffffffffffffffffffffffffffffffff"},` +
 	`"resolvedDependencies":[` +
 	`{"digest":{"sha256":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"},"name":"image toolchain:1"},` +
 	`{"digest":{"sha256":"cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"},"name":"sources"},` +
 	`{"digest":{"sha256":"dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"},"name":"package make"},` +
-	`{"digest":{"sha256":"eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"},"name":"package glibc"},` +
-	`{"digest":{"gitCommit":"ffffffffffffffffffffffffffffffffffffffff"},"name":"workspace"}]},` +
+	`{"digest":{"sha256":"eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"},"name":"package glibc"}]},` +
 	`"runDetails":{"builder":{"id":"https://github.com/deployster-go/deployster","version":{"deployster":"1.2.3"}},` +
 	`"byproducts":[{"content":"eyJhIjoiYiIsInRlc3RzIjoiMTIifQ==","mediaType":"application/json","name":"metadata"}],` +
 	`"metadata":{"finishedOn":"2026-03-01T11:05:00Z","invocationId":"base-7/12/2","startedOn":"2026-03-01T11:00:00Z"}}},` +
@@ -119,7 +118,7 @@ func TestWhatIsNoProvenanceIsRefused(t *testing.T) {
 		`null`: "_type must be",
 		`{}`:   "_type must be https://in-toto.io/Statement/v1\npredicateType must be https://slsa.dev/provenance/v1\nthere is no subject\nbuildType is missing\nbuilder.id is missing",
 		strings.Replace(want, `"subject":[{"digest":{"sha256"`, `"subject":[{"digests":{"sha256"`, 1):      "subject 0 has no digest",
-		strings.Replace(want, `{"digest":{"gitCommit"`, `{"x":{"gitCommit"`, 1):                            "resolved dependency 4 has neither",
+		strings.Replace(want, `{"digest":{"sha256":"eeee`, `{"x":{"sha256":"eeee`, 1):                      "resolved dependency 3 has neither",
 		strings.Replace(want, `"https://slsa.dev/provenance/v1"`, `"https://slsa.dev/provenance/v0.2"`, 1): "predicateType must be",
 		strings.Repeat(" ", 17<<20): "at most",
 	} {
