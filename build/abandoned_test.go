@@ -28,6 +28,22 @@ func TestAJobIsAbandonedOnlySoOften(t *testing.T) {
 	w.is("base-1", "Failed: F")
 }
 
+// A job is not to blame for another one that fills the disk, but may be what does.
+func TestAJobIsCrowdedOutOnlySoOften(t *testing.T) {
+	w := newWorld(t)
+	c := group("base", spec())
+	c.MaxLost = 0
+	w.must(c)
+	w.decide()
+	crowded := always(build.Result{Lost: &record.Lost{Cause: "the disk was full", Crowded: true}})
+	for range 20 {
+		w.end(crowded, "base-1", 1)
+		w.is("base-1", "Dispatching: D")
+	}
+	w.end(crowded, "base-1", 1)
+	w.is("base-1", "Failed: F")
+}
+
 // What was to be reused is known also to who takes a job up.
 func TestWhoTakesAJobUpKnowsWhatIsReused(t *testing.T) {
 	w := newWorld(t)

@@ -71,7 +71,7 @@ func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
 		if j.counts(&data) {
 			j.lost++
 		}
-		if data.Abandoned {
+		if data.Abandoned || data.Crowded {
 			j.abandoned++
 		}
 	case record.JobFailed:
@@ -81,13 +81,13 @@ func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
 	j.ended = e.Data
 }
 
-// maxAbandoned is how often a job may be lost with the process that had it done before that
-// counts: a job may be what ends these.
+// maxAbandoned is how often a job may be lost with the process that had it done, or because
+// another job had filled the disk, before that counts: it may be what ends or fills these.
 const maxAbandoned = 20
 
 // counts reports whether a loss is one of those of which a job may have only so many.
 func (j *job) counts(data *record.Lost) bool {
-	return !data.Mistaken && (!data.Abandoned || j.abandoned >= maxAbandoned)
+	return !data.Mistaken && (!data.Abandoned && !data.Crowded || j.abandoned >= maxAbandoned)
 }
 
 // rest has a job that was lost wait before it is dispatched again: whatever was wrong may

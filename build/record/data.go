@@ -142,6 +142,9 @@ type Lost struct {
 
 	// The process that had it done has died, and with it what would tell how it ended.
 	Abandoned bool `json:"abandoned,omitempty"`
+
+	// Another job had filled the disk while it ran.
+	Crowded bool `json:"crowded,omitempty"`
 }
 
 // Canceled is the data of JobCanceled.

@@ -161,6 +161,13 @@ func (a *attempt) innocent() bool {
 	return a.crowded
 }
 
+// isCrowded reports whether another job was found to have filled the disk while this one ran.
+func (a *attempt) isCrowded() bool {
+	a.disk.mu.Lock()
+	defer a.disk.mu.Unlock()
+	return a.crowded
+}
+
 // written is how many bytes of the disk a job has taken where it may write.
 func (a *attempt) written() (bytes int64) {
 	for _, name := range []string{outName, metadataName} {

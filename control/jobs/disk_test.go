@@ -53,6 +53,11 @@ func TestOnlyTheJobThatFillsTheDiskIsStopped(t *testing.T) {
 			w.wants(results[0], want)
 			w.wants(results[1], "failed: it was stopped before the disk was full: only 3 MiB are free on the disk of …")
 			w.wants(results[2], want)
+			for _, r := range results {
+				if r.Lost != nil && !r.Lost.Crowded {
+					t.Errorf("it counts as a loss: %+v", r.Lost)
+				}
+			}
 			w.clean()
 		})
 	}
@@ -79,7 +84,11 @@ func TestWhoIsStoppedWhileTheDiskStaysFullIsNotToBlame(t *testing.T) {
 		if waited := time.Since(begun); waited < 4*time.Second {
 			t.Errorf("the next one was stopped after %s", waited)
 		}
-		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
+		last := <-ended
+		w.wants(last, "lost: it was stopped because others had filled the disk: …")
+		if last.Lost != nil && !last.Lost.Crowded {
+			t.Error("it counts as a loss")
+		}
 		w.clean()
 	})
 }

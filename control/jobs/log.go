@@ -20,8 +20,8 @@ const maxLog = 16 << 20
 type logFile struct {
 	file *os.File
 	half int64
-	size int64  // of all that was written to the log
-	last []byte // of what follows the first half: its end
+	size int64    // of all that was written to the log
+	last *os.File // of what follows the first half: its end, as a ring; nil before there is any
 	err  error
 }
 
@@ -45,14 +45,38 @@ func (l *logFile) Write(p []byte) (int, error) {
 	if room := 2*l.half - l.size; room > 0 && l.err == nil {
 		_, l.err = l.file.Write(p[:min(room, int64(len(p)))])
 	}
-	if rest := p[min(int64(len(p)), max(0, l.half-l.size)):]; len(rest) > 0 {
-		l.last = append(l.last, rest...)
-		if int64(len(l.last)) > 2*l.half {
-			l.last = append(l.last[:0], l.last[int64(len(l.last))-l.half:]...)
-		}
+	if rest := p[min(int64(len(p)), max(0, l.half-l.size)):]; len(rest) > 0 && l.err == nil {
+		l.err = l.keepLast(rest, max(0, l.size-l.half))
 	}
 	l.size += int64(len(p))
 	return len(p), nil
+}
+
+// keepLast writes to the ring what is so far behind the first half. That is a file without a
+// name: a job that prints much takes no memory by it.
+func (l *logFile) keepLast(p []byte, at int64) error {
+	if l.last == nil {
+		file, err := os.CreateTemp(filepath.Dir(l.file.Name()), "."+filepath.Base(l.file.Name())+"-*")
+		if err != nil {
+			return err
+		}
+		if err := os.Remove(file.Name()); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		l.last = file
+	}
+	if skip := int64(len(p)) - l.half; skip > 0 {
+		p, at = p[skip:], at+skip
+	}
+	for len(p) > 0 {
+		at %= l.half
+		n := min(int64(len(p)), l.half-at)
+		if _, err := l.last.WriteAt(p[:n], at); err != nil {
+			return err
+		}
+		p, at = p[n:], at+n
+	}
+	return nil
 }
 
 // close completes the file.
@@ -60,23 +84,30 @@ func (l *logFile) close() error {
 	if l.size > 2*l.half && l.err == nil {
 		l.err = l.shorten()
 	}
+	if l.last != nil {
+		l.err = errors.Join(l.err, l.last.Close())
+	}
 	return errors.Join(l.err, l.file.Close())
 }
 
 // shorten puts the end of the log in the place of what follows its first half.
 func (l *logFile) shorten() error {
-	last := l.last[max(0, int64(len(l.last))-l.half):]
 	if err := l.file.Truncate(l.half); err != nil {
 		return err
 	}
 	if _, err := l.file.Seek(0, io.SeekEnd); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(l.file, "\n[%d bytes are left out here]\n", l.size-l.half-int64(len(last))); err != nil {
+	if _, err := fmt.Fprintf(l.file, "\n[%d bytes are left out here]\n", l.size-2*l.half); err != nil {
 		return err
 	}
-	_, err := l.file.Write(last)
-	return err
+	oldest := (l.size - l.half) % l.half
+	for _, part := range []*io.SectionReader{io.NewSectionReader(l.last, oldest, l.half-oldest), io.NewSectionReader(l.last, 0, oldest)} {
+		if _, err := io.Copy(l.file, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (

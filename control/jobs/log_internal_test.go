@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,6 +64,27 @@ func TestALogThatCannotBeWrittenIsNoReasonToStop(t *testing.T) {
 	}
 	if err := l.close(); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("at the end it is said: %v", err)
+	}
+}
+
+// Thousands of jobs may print at once.
+func TestALogTakesNoMemory(t *testing.T) {
+	l, err := createLog(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, 1<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 40 {
+		_, _ = l.Write(text)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("40 MiB took %d bytes of memory", took)
+	}
+	if err := l.close(); err != nil {
+		t.Error(err)
 	}
 }
 
