@@ -69,6 +69,7 @@ func NewController(o Options) *Controller {
 	c.loop = reconcile.New(reconcile.Setup[*build.State, job]{
 		Options: o.Options, Fold: c.builds.Fold, Tenant: c, Observer: o.Observer,
 		Role: "dispatcher", Slots: c.fleet.slots, Interrupted: runner.ErrInterrupted,
+		Conditional: true, // with the end of a job its group may end, unless somebody has just canceled that
 	})
 	return c
 }

@@ -1,11 +1,17 @@
 package builds_test
 
 import (
+	"context"
+	"iter"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/deploylog"
 )
 
 // Whoever interrupts a dispatcher lets it finish what runs, unless that is not wanted any more.
@@ -27,4 +33,57 @@ func TestACancelIsHeardWhileADispatcherEnds(t *testing.T) {
 		}
 		d.kill()
 	})
+}
+
+// late is a log whose watchers learn an hour late what others append.
+type late struct{ deploylog.Log }
+
+func (l late) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+	return func(yield func(deploylog.Event, error) bool) {
+		for e, err := range l.Log.Watch(ctx, f) {
+			select {
+			case <-time.After(time.Hour):
+			case <-ctx.Done():
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Of a group that is canceled while its last jobs end the log says one end, not two, however
+// the jobs end and however late the dispatcher learns of the cancel.
+func TestWhatIsCanceledUnseenDoesNotEndOtherwise(t *testing.T) {
+	for name, end := range map[string]func(build.Task) build.Result{
+		"built":  built,
+		"failed": func(build.Task) build.Result { return failed("exit 1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				id := w.submit("base", jobs("", "1"))
+				w.hook = func(_ context.Context, task build.Task) *build.Result {
+					r := built(task)
+					if task.Job == 2 {
+						r = end(task)
+						w.do(build.Cancel{Group: id})
+					}
+					return &r
+				}
+				o := w.options
+				o.Log, o.UntilIdle = late{w.open()}, true
+				if err := builds.NewController(o).Run(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				w.wantState(id, transition.Canceled)
+				story := w.story(id)
+				for _, event := range []string{record.GroupFinished, record.GroupFailing, record.GroupFailed} {
+					if slices.Contains(story, event) {
+						t.Errorf("%s is in the log beside the cancel: %q", event, story)
+					}
+				}
+				check(w)
+			})
+		})
+	}
 }

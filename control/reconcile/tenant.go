@@ -125,6 +125,10 @@ type Setup[S Machine, K comparable] struct {
 	Role        string                // what people call the process: controller
 	Slots       func(host string) int // how much work may be done on a host at once
 	Interrupted error                 // what work fails with that gave up because of a drain
+
+	// Conditional has Result called with the decide lock held and the log followed, for a
+	// tenant whose results have consequences that depend on the newest commands.
+	Conditional bool
 }
 
 // Drain is closed when nothing new may begin and what runs may finish; nil never is.

@@ -22,8 +22,9 @@ type Work[K comparable] struct {
 
 	// Result returns what is to be recorded of how it ended, which was the nth
 	// failure in a row or, with 0, none. When it failed and is to be done again that is
-	// after a pause, see Pause. It is called by the loop, which may not have followed the newest
-	// commands: it must return what would be right had they come after it.
+	// after a pause, see Pause. It is called by the loop, which, unless the loop is Conditional,
+	// may not have followed the newest commands: it must return what would be right had they
+	// come after it.
 	Result func(err error, failures int) (events []deploylog.Event, again bool)
 
 	err   error // how it ended
@@ -98,8 +99,27 @@ func (l *Loop[S, K]) Hold(host string, holder K) bool {
 func (l *Loop[S, K]) Release(host string, holder K) { l.slots.release(host, holder) }
 
 // settle records how work ended. These are facts, whatever became of their entities
-// and of this loop; so the decide lock is not needed, and others may take it.
+// and of this loop; so the decide lock is not needed, and others may take it, unless what
+// they cause is conditional.
 func (l *Loop[S, K]) settle(ctx context.Context) error {
+	if len(l.results) == 0 {
+		return nil
+	}
+	recording := context.WithoutCancel(ctx)
+	if !l.Conditional {
+		return l.settleResults(recording)
+	}
+	locking, end := context.WithCancel(recording)
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastLock, end) })()
+	return l.Fold.Hold(locking, func() error { return l.settleResults(recording) })
+}
+
+// lastLock is for how long a loop that is to end at once waits for the decide lock, to record
+// how work ended.
+const lastLock = 5 * time.Second
+
+func (l *Loop[S, K]) settleResults(ctx context.Context) error {
 	var all []*transition[K]
 	for _, w := range l.results {
 		l.queue.Add(w.Entity) // for its slot is free now, even if nothing is recorded
@@ -108,7 +128,7 @@ func (l *Loop[S, K]) settle(ctx context.Context) error {
 		}
 	}
 	l.results = nil
-	return l.record(context.WithoutCancel(ctx), all)
+	return l.record(ctx, all)
 }
 
 // judge returns what is to be recorded of how work ended.
