@@ -1,6 +1,7 @@
 package build
 
 import (
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/build/record"
@@ -68,11 +69,11 @@ func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
 	case record.JobLost:
 		data := record.Decode[record.Lost](e)
 		s.spoil(j, &data)
-		if j.counts(&data) {
+		if g.countsLoss(i, &data) {
 			j.lost++
 		}
-		if data.Abandoned || data.Crowded {
-			j.abandoned++
+		if g.excused(i, &data) {
+			j.excused++
 		}
 	case record.JobFailed:
 		j.because = 0
@@ -81,13 +82,22 @@ func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
 	j.ended = e.Data
 }
 
-// maxAbandoned is how often a job may be lost with the process that had it done, or because
-// another job had filled the disk, before that counts: it may be what ends or fills these.
-const maxAbandoned = 20
+// maxExcused is how often a job may be lost through no fault of its own before that counts: a
+// job may be what ends the processes that have it done, fills the disk, or removes artifacts.
+const maxExcused = 20
 
-// counts reports whether a loss is one of those of which a job may have only so many.
-func (j *job) counts(data *record.Lost) bool {
-	return !data.Mistaken && (!data.Abandoned && !data.Crowded || j.abandoned >= maxAbandoned)
+// countsLoss reports whether a loss is one of those of which a job may have only so many.
+func (g *group) countsLoss(i int32, data *record.Lost) bool {
+	return !data.Mistaken && (!g.excused(i, data) || g.jobs[i].excused >= maxExcused)
+}
+
+// excused reports whether a job was lost with the process that had it done, because another
+// one had filled the disk, or for want of an artifact that its group builds again, whichever
+// group has found first that it is missing. What was released nobody builds again.
+func (g *group) excused(i int32, data *record.Lost) bool {
+	return data.Abandoned || data.Crowded || len(data.Spoiled) > 0 && slices.ContainsFunc(g.dependencies(i), func(d Dependency) bool {
+		return d.Job > 0 && (g.jobs[d.Job-1].rebuilt > 0 || slices.Contains(data.Spoiled, d.Artifact))
+	})
 }
 
 // rest has a job that was lost wait before it is dispatched again: whatever was wrong may

@@ -165,7 +165,7 @@ func (e *ending) lose(data record.Lost) {
 		return
 	}
 	lost := int(j.lost)
-	counts := j.counts(&data)
+	counts := g.countsLoss(e.i, &data)
 	if counts {
 		lost++
 	}

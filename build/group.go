@@ -77,7 +77,7 @@ type job struct {
 	rank     int32 // in its group
 
 	occurrence int32 // index of how long it took last
-	abandoned  int32 // how often it was lost with the process that had it done, since it was queued
+	excused    int32 // how often it was lost through no fault of its own, since it was queued
 
 	artifact string // digest, once it is Built
 	ident    string // artifact with all that this needs to run

@@ -94,3 +94,78 @@ func TestARetryWaitsForWhatWasToBeBuiltAgain(t *testing.T) {
 	w.end(built, "base-1", 3, 4)
 	w.is("base-1", "Complete: B B B B")
 }
+
+// Whoever finds an artifact missing is not at fault, and neither is who finds that later, in
+// another group that uses the same.
+func TestAMissingArtifactCountsForNoJobOfAnyGroup(t *testing.T) {
+	w := newWorld(t)
+	w.slots[amd] = 3
+	same := func() build.Submit {
+		c := group("base", spec(), spec(1), spec(2))
+		c.MaxLost = 0
+		return c
+	}
+	w.must(same())
+	w.decide()
+	w.end(built, "base-1", 1)
+	w.must(same())
+	w.end(built, "base-1", 2)
+	w.end(reused, "base-2", 1)
+	w.end(reused, "base-2", 2)
+	j, err := w.state.Job("base-1", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := missing(j.Finished.Artifact)
+	w.end(gone, "base-1", 3)
+	w.end(gone, "base-2", 3)
+	w.is("base-1", "Dispatching: B D s")
+	w.is("base-2", "Dispatching: B D s")
+	w.end(built, "base-1", 2)
+	w.end(built, "base-2", 2)
+	w.end(built, "base-1", 3)
+	w.end(built, "base-2", 3)
+	w.is("base-1", "Complete: B B B")
+	w.is("base-2", "Complete: B B B")
+}
+
+// reused is that a task takes what was built before.
+func reused(t build.Task) build.Result {
+	r := built(t)
+	if t.Reuse != nil {
+		r.Finished.Artifact, r.Finished.Reused = t.Reuse.Finished.Artifact, t.Reuse.Target()
+	}
+	return r
+}
+
+// Where what is missing is not there however often it is built, or nobody builds it, a job
+// that needs it is not tried for ever.
+func TestAnArtifactThatIsMissingForEverFailsWhatNeedsIt(t *testing.T) {
+	for name, use := range map[string]record.Use{"built": {Package: "p1", Job: 1}, "released": {Package: "libc", Artifact: "sha256:libc"}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := group("base", spec(), spec())
+			c.Jobs[1].Uses, c.MaxLost = []record.Use{use}, 1
+			w.must(c)
+			w.decide()
+			w.end(built, "base-1", 1)
+			tries := 0
+			for ; len(w.doing) > 0; tries++ {
+				task := w.doing[len(w.doing)-1]
+				if task.Job == 1 {
+					w.end(built, "base-1", 1)
+				} else {
+					w.end(missing(task.Uses[0].Artifact), "base-1", 2)
+				}
+				w.now = w.now.Add(time.Minute)
+				w.decide()
+				if tries > 100 {
+					t.Fatal("it is tried for ever")
+				}
+			}
+			if w.is("base-1", "Failed: B F"); use.Job == 0 && tries != 2 {
+				t.Errorf("what nobody builds again is looked for %d times", tries)
+			}
+		})
+	}
+}

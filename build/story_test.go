@@ -137,10 +137,7 @@ func TestWhatIsMissingIsBuiltAgain(t *testing.T) {
 		t.Errorf("%v is to be reused", r)
 	}
 	w.end(built, "base-1", 1)
-	w.is("base-1", "Dispatching: B B D e s")
-	w.now = w.state.Wake()
-	w.decide()
-	w.is("base-1", "Dispatching: B B D D s")
+	w.is("base-1", "Dispatching: B B D D s") // nobody was at fault, so nothing rests
 	w.end(built, "base-1", 3, 4)
 	w.end(built, "base-1", 5)
 	w.is("base-1", "Complete: B B B B B")
