@@ -17,16 +17,21 @@ type oracle struct {
 	attempts  map[string]map[int]int
 	canceling map[string]bool
 	ended     map[string]bool
+	canceled  map[string]map[int]bool // and is not tried again
+	noReuse   map[string]bool
+	artifact  map[string]map[int]string // what a job has built last
+	made      map[string]bool           // digests that somebody has built
 }
 
-// check complains of a log in which a job is built twice, begins before what it needs is
+// check complains of a log in which a job is built twice though its artifact is there, begins with
+// another artifact than the last, before what it needs is
 // built, beside itself or after a cancel, and of groups that have not ended or with jobs of
 // which it is not known what became.
 func check(w *world) {
 	w.Helper()
 	o := &oracle{
 		world: w, jobs: map[string][]record.JobSpec{}, built: map[string]map[int]bool{}, failed: map[string]map[int]bool{}, running: map[string]map[int]int{}, attempts: map[string]map[int]int{},
-		canceling: map[string]bool{}, ended: map[string]bool{},
+		canceling: map[string]bool{}, ended: map[string]bool{}, canceled: map[string]map[int]bool{}, noReuse: map[string]bool{}, artifact: map[string]map[int]string{}, made: map[string]bool{},
 	}
 	for _, e := range w.events() {
 		id, job, ok := record.Parse(e.Target)
@@ -36,22 +41,25 @@ func check(w *world) {
 		switch e.Name {
 		case record.GroupTriggered:
 			o.built[id], o.failed[id], o.running[id], o.attempts[id] = map[int]bool{}, map[int]bool{}, map[int]int{}, map[int]int{}
+			o.canceled[id], o.artifact[id], o.noReuse[id] = map[int]bool{}, map[int]string{}, record.Decode[record.Triggered](e).NoReuse
 		case record.JobsCreated:
 			o.jobs[id] = append(o.jobs[id], record.Decode[record.Jobs](e).Jobs...)
 		case record.GroupCanceling:
 			o.canceling[id] = true
 		case record.GroupRetried:
-			o.canceling[id], o.ended[id], o.failed[id] = false, false, map[int]bool{}
+			o.retries(id, record.Decode[record.Retried](e).FailedOnly)
 		case record.GroupFinished, record.GroupFailed, record.GroupCanceled:
 			o.ends(id, e.Name)
 		case record.JobStarted:
 			o.starts(id, job, e.Attempt)
 		case record.JobFinished:
-			if o.built[id][job] {
-				w.Errorf("job %d of %s is built twice", job, id)
-			}
-			o.built[id][job] = true
+			o.finishes(id, job, record.Decode[record.Finished](e))
 			delete(o.running[id], job)
+		case record.JobSpoiled:
+			if !o.built[id][job] {
+				w.Errorf("the artifact of job %d of %s is missing, which is not built", job, id)
+			}
+			o.built[id][job] = false
 		case record.JobFailed:
 			o.failed[id][job] = true
 			delete(o.running[id], job)
@@ -69,6 +77,16 @@ func check(w *world) {
 		if !o.ended[id] {
 			w.Errorf("%s has not ended: it tells\n%s", id, strings.Join(w.story(id), "\n"))
 		}
+	}
+}
+
+// retries has what failed be tried again. Where nothing else is, what was canceled stays that,
+// unless it begins.
+func (o *oracle) retries(id string, failedOnly bool) {
+	failed := o.failed[id]
+	o.canceling[id], o.ended[id], o.failed[id], o.canceled[id] = false, false, map[int]bool{}, map[int]bool{}
+	for n := range o.jobs[id] {
+		o.canceled[id][n+1] = failedOnly && !failed[n+1]
 	}
 }
 
@@ -93,10 +111,12 @@ func (o *oracle) starts(id string, job, attempt int) {
 		}
 	}
 	for _, n := range spec.Waits {
-		if !o.built[id][n] && !o.failed[id][n] {
+		if !o.built[id][n] && !o.failed[id][n] && !o.canceled[id][n] {
 			o.Errorf("%s begins before job %d has ended, which it waits for", what, n)
 		}
 	}
+	o.uses(id, job, attempt)
+	o.canceled[id][job] = false
 	o.running[id][job], o.attempts[id][job] = attempt, attempt
 }
 
@@ -108,7 +128,13 @@ func (o *oracle) ends(id, how string) {
 	if n := len(o.running[id]); n > 0 {
 		o.Errorf("%s: %s, and %d jobs are still being done", id, how, n)
 	}
-	if built := len(o.built[id]); how == record.GroupFinished && built != len(o.jobs[id]) {
+	built := 0
+	for _, is := range o.built[id] {
+		if is {
+			built++
+		}
+	}
+	if how == record.GroupFinished && built != len(o.jobs[id]) {
 		o.Errorf("%s is complete, with %d of %d jobs", id, built, len(o.jobs[id]))
 	}
 }

@@ -13,20 +13,28 @@ import (
 	"github.com/deployster-go/deployster/inventory"
 )
 
-// Random groups are built while workers come, go, lose jobs and are slow, dispatchers are
-// killed, stopped and stand by, and people cancel and retry. The oracle reads the log.
+// Random groups are built while workers come, go, lose jobs and are slow, artifacts are used
+// again or get lost, dispatchers are killed, stopped and stand by, and people cancel and
+// retry. The oracle reads the log.
 func TestSimulatedBuilds(t *testing.T) {
 	seeds := 300
 	if testing.Short() {
 		seeds = 40
 	}
+	drawn := map[string]int{}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				s := &simulation{world: w, r: rand.New(rand.NewPCG(uint64(seed), 13))}
+				w.shelf = &shelf{uneven: s.chance(50), there: map[string]bool{}, drawn: drawn}
 				s.run()
 			})
 		})
+	}
+	for _, what := range []string{"reused", "mistaken", "spoiled"} {
+		if drawn[what] == 0 {
+			t.Errorf("no job was %s", what)
+		}
 	}
 }
 
@@ -55,7 +63,7 @@ func (s *simulation) run() {
 	s.ends = func(t build.Task) build.Result {
 		switch n := hash(t).IntN(100); {
 		case !unreliable, n >= 10:
-			return built(t)
+			return s.shelf.make(t)
 		case n < 2:
 			return failed("it does not compile")
 		default:
@@ -79,7 +87,7 @@ func (s *simulation) run() {
 
 // step is something that happens.
 func (s *simulation) step() {
-	switch s.r.IntN(10) {
+	switch s.r.IntN(11) {
 	case 0, 1:
 		if len(s.groups) < 6 {
 			s.groups = append(s.groups, s.submit("g", s.jobs(), func(b *build.Submit) { b.FailFast, b.NoReuse = s.chance(20), s.chance(50) }))
@@ -117,6 +125,10 @@ func (s *simulation) step() {
 		if n := len(s.groups); n > 0 {
 			_, _ = s.builds.Command(context.Background(), build.Retry{Group: s.groups[s.r.IntN(n)], FailedOnly: s.chance(50)})
 		}
+	case 8:
+		s.mu.Lock()
+		s.shelf.lose(s.r.IntN(1 << 20))
+		s.mu.Unlock()
 	}
 }
 

@@ -39,6 +39,8 @@ type world struct {
 	takes      func(build.Task) time.Duration                  // of a job; nil is a second
 	ends       func(build.Task) build.Result                   // how a job ends; nil is well
 	hook       func(context.Context, build.Task) *build.Result // instead of all that; nil is none, or not of this one
+	shelf      *shelf                                          // of the artifacts; nil is that all are there
+	uses       map[attempt][]build.Dependency
 	containers map[deploylog.Target]*container
 	begun      []string // "GROUP/JOB.ATTEMPT WORKER"
 	resumed    []string
@@ -62,7 +64,7 @@ func inWorld(t *testing.T, test func(*world)) {
 }
 
 func newWorld(t testing.TB, store logtest.Store) *world {
-	w := &world{TB: t, open: store, hosts: []inventory.Host{host("a", 2)}, down: map[string]error{}, containers: map[deploylog.Target]*container{}, atOnce: map[string]int{}, most: map[string]int{}}
+	w := &world{TB: t, open: store, hosts: []inventory.Host{host("a", 2)}, down: map[string]error{}, containers: map[deploylog.Target]*container{}, uses: map[attempt][]build.Dependency{}, atOnce: map[string]int{}, most: map[string]int{}}
 	w.log = w.open()
 	w.builds = builds.New(w.log, time.Now)
 	w.options = builds.Options{Options: reconcile.Options{Log: w.log, Parallelism: 100, Now: time.Now}, Builder: w, Workers: w, Observer: w}
@@ -121,6 +123,7 @@ func lost(cause string) build.Result { return build.Result{Lost: &record.Lost{Ca
 func (w *world) Build(ctx context.Context, t build.Task) build.Result {
 	w.mu.Lock()
 	w.begun = append(w.begun, say(t))
+	w.uses[attempt{t.Target(), t.Attempt}] = t.Uses
 	for _, d := range t.Uses {
 		if d.Artifact == "" && d.Job > 0 {
 			w.Errorf("%s begins without the artifact of job %d", say(t), d.Job)
@@ -135,6 +138,13 @@ func (w *world) Build(ctx context.Context, t build.Task) build.Result {
 	w.atOnce[t.Worker]++
 	w.most[t.Worker] = max(w.most[t.Worker], w.atOnce[t.Worker])
 	took, result, hook := time.Second, built(t), w.hook
+	if w.shelf != nil {
+		if r := w.shelf.begin(t); r != nil {
+			w.atOnce[t.Worker]--
+			w.mu.Unlock()
+			return *r
+		}
+	}
 	if w.takes != nil {
 		took = w.takes(t)
 	}
@@ -191,6 +201,7 @@ func (w *world) wait(ctx context.Context, t build.Task, c *container) build.Resu
 			return lost(down.Error())
 		case left <= 0:
 			w.remove(t, c)
+			w.keep(c.result)
 			return c.result
 		}
 		select {
@@ -202,6 +213,15 @@ func (w *world) wait(ctx context.Context, t build.Task, c *container) build.Resu
 			}
 			return build.Result{} // the process dies; the container goes on
 		}
+	}
+}
+
+// keep has what was built be there.
+func (w *world) keep(r build.Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.shelf != nil && r.Finished != nil {
+		w.shelf.there[r.Finished.Artifact] = true
 	}
 }
 
