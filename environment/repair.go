@@ -39,7 +39,7 @@ func (s *State) repairing() bool {
 	if turn := s.turn(); !turn.full() && !turn.halted {
 		return false
 	}
-	return s.total.repairing > 0 || s.pause == nil && s.active.Status != report.DeploymentStuck && (s.total.repairsLater > 0 || s.hostsKnown && !s.repairs.Empty())
+	return s.total.repairing > 0 || s.active.Status != report.DeploymentStuck && (s.total.repairsLater > 0 || s.hostsKnown && !s.repairs.Empty())
 }
 
 // yieldRepairs yields the repairs that may begin, and reports whether more may be yielded.

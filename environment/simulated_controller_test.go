@@ -117,10 +117,10 @@ func (c *controller) turn() {
 
 // rests wants the environment to say of itself that it is idle only if nothing that
 // is to come to an end is going on, and nothing would be done by who has hands for
-// all.
+// all. Whether what is paused is being worked on is not known of its state: who does that knows.
 func (c *controller) rests() {
 	f := c.naive.force
-	if f == nil || !c.state.Idle() {
+	if f == nil || !c.state.Idle() || f.paused {
 		return
 	}
 	for _, w := range c.working {
@@ -133,7 +133,7 @@ func (c *controller) rests() {
 			c.fail("it is idle, and is to %s %d on %s", w.step.Kind, w.at.revision, w.at.host)
 		}
 	}
-	if !f.paused && !f.stuck {
+	if !f.stuck {
 		waits := !c.naive.known && c.naive.kept // for somebody to confirm, and nothing is done before
 		for _, h := range c.naive.there(func(*naiveHost) bool { return !waits }) {
 			if do := c.naive.next(h); c.naive.soon(h, do) {

@@ -100,15 +100,16 @@ func (s *State) ActiveDeployment() (d report.Deployment, ok bool) {
 }
 
 // Idle reports whether nothing will be done until an event comes from outside: no
-// deployment is running but those that are stuck or paused, and no work is in
-// flight.
+// deployment is running but those that are stuck or paused, and no work is to be done again
+// whose result is missing. While it is paused nobody does that again: whoever began it may
+// have died.
 func (s *State) Idle() bool {
 	switch {
-	case s.active == nil:
+	case s.active == nil, s.pause != nil:
 		return true
 	case s.total.inFlight > 0, s.draining(), s.repairing():
 		return false
-	case s.pause != nil || s.active.Status == report.DeploymentStuck:
+	case s.active.Status == report.DeploymentStuck:
 		return true
 	case s.hostsKnown && !s.adoptable.Empty():
 		return false
@@ -123,6 +124,11 @@ func (s *State) Idle() bool {
 		}
 	}
 	return s.total.retrying == 0
+}
+
+// InFlight reports whether work on a host was begun and has no result.
+func (s *State) InFlight() bool {
+	return s.active != nil && (s.total.inFlight > 0 || s.total.repairing > 0)
 }
 
 // anyOf reports whether a class has hosts but those that wait for a person to promote the

@@ -217,8 +217,10 @@ func (c *Controller) isChecked(at place, s *environment.State, now time.Time) bo
 	return known.deployment == active && age >= 0 && age < checkLasts
 }
 
-// Idle implements reconcile.Tenant.
-func (c *Controller) Idle(s *environment.State) bool { return s.Idle() }
+// Idle implements reconcile.Tenant. What another controller has begun has an end.
+func (c *Controller) Idle(s *environment.State) bool {
+	return s.Idle() && (c.loop.Controls(s.Name()) || !s.InFlight())
+}
 
 // work is that of a step.
 func (c *Controller) work(at reconcile.Slot[place], step tasks.Step, t tasks.Task) *reconcile.Work[place] {

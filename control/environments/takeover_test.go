@@ -1,6 +1,7 @@
 package environments_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -48,6 +50,35 @@ func (w *world) keepSnapshot(kept *reconciletest.Snapshots) {
 	}
 	if _, ok := kept.Snapshot(w.Context(), "environments"); !ok {
 		w.Fatal("no snapshot is kept")
+	}
+}
+
+// Whatever a controller had begun that was killed: once the environment is paused nobody does
+// it again, so there is nothing to wait for.
+func TestWhatIsPausedAfterItsControllerDiedIsIdle(t *testing.T) {
+	for name, method := range map[string]func(*definition.Definition){"Replace": func(*definition.Definition) {}, "Surge": surge} {
+		t.Run(name, func(t *testing.T) {
+			for lives, died := 1, true; died; lives++ {
+				inWorld(t, func(w *world) {
+					w.create(daemon("web", method), "a", "b")
+					w.deploy("web", 1)
+					w.untilIdle()
+					w.update(1, daemon("web", method, image("2")))
+					w.deploy("web", 2)
+					w.options.Log = &reconciletest.Mortal{Log: w.log, Lives: lives, Last: true}
+					w.options.UntilIdle, w.options.Tasks = true, worker{w, "second"}
+					died = errors.Is(environments.NewController(w.options).Run(w.Context()), reconciletest.ErrDead)
+					w.follow()
+					w.do("web", environment.Pause{By: "alice"})
+					w.options.Log, w.options.Tasks = w.log, worker{w, "third"}
+					ctx, end := context.WithTimeout(w.Context(), time.Hour)
+					defer end()
+					if err := environments.NewController(w.options).Run(ctx); err != nil {
+						t.Fatalf("after %d appends it was killed, and is never idle: %v\n%s", lives, err, strings.Join(w.story(), "\n"))
+					}
+				})
+			}
+		})
 	}
 }
 
