@@ -55,11 +55,18 @@ func Schedule(ctx context.Context, o pipelines.Options, dispatch builds.Options,
 	})
 	defer dispatching.Wait()
 	defer close(over)
-	o.Worker = &Stages{
-		Options: o, builds: builds.New(o.Log, o.Now), submission: submission, life: ctx,
-		control: sync.OnceFunc(func() { scope.Add(buildrecord.Entity) }),
-	}
+	o.Worker = newStages(ctx, o, submission, sync.OnceFunc(func() { scope.Add(buildrecord.Entity) }))
 	return run(ctx, o)
+}
+
+// Worker is the Stages of a scheduler that ends with ctx, beside which somebody dispatches
+// the jobs of all groups.
+func Worker(ctx context.Context, o pipelines.Options, submission Submission) *Stages {
+	return newStages(ctx, o, submission, func() {})
+}
+
+func newStages(ctx context.Context, o pipelines.Options, submission Submission, control func()) *Stages {
+	return &Stages{Options: o, builds: builds.New(o.Log, o.Now), submission: submission, life: ctx, control: control}
 }
 
 // Work implements pipelines.Worker. It returns when the group has ended, and cancels it when

@@ -68,6 +68,13 @@ func Schedule(ctx context.Context, o pipelines.Options, tasks environments.Tasks
 	return pipelines.NewScheduler(o).Run(ctx)
 }
 
+// Worker is the Promotion of a scheduler beside which somebody controls all environments.
+func Worker(o pipelines.Options, tasks environments.Tasks, inventory environments.Inventory) *Promotion {
+	p := New(o, inventory.Selected, func(string) func() { return func() {} })
+	p.environments.Identify(tasks.Things)
+	return p
+}
+
 // Work implements pipelines.Worker. It returns when the deployment has finished, and fails
 // when it is stuck or another one came before.
 func (p *Promotion) Work(ctx context.Context, s step.Step, artifacts map[string]string) (map[string]string, error) {

@@ -109,6 +109,8 @@ var floors = []struct {
 	{"internal/identity", []string{"deploylog"}},
 	{"internal/client", []string{"deploylog", "internal/objects"}},
 	{"internal/server", []string{"internal/identity", "internal/query", "internal/objects", "control/*", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog", "internal/refusal"}},
+	{"internal/listen", nil},
+	{"internal/metrics", []string{"internal/query", "deploylog"}},
 	{"internal/picture", []string{"internal/phrase"}},
 	{"internal/planfile", []string{"manifest", "runner", "protocol", "schema"}},
 	{"internal/shipped", []string{"protocol", "schema", "engine", "manifest", "expression", "runner", "resources/*", "internal/suggest", "internal/atomicfile", "internal/usercache", "internal/crash"}},

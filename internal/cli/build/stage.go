@@ -27,11 +27,12 @@ func Collect(ctx context.Context, a *app.App, s Stage) (*submission.Collected, e
 }
 
 // Dispatch opens what a dispatcher needs that works off the groups of stages, as "build run"
-// does: on workers of the pool, none of which is asked before there is a job. end is called
+// does: on workers of the pool, none of which is asked before there is a job. The key signs how
+// artifacts were made; "" is none. end is called
 // when it has ended, and all is recorded.
-func Dispatch(a *app.App, flags session.WorkerFlags, log deploylog.Log, pool *work.EnginePool, observer reconcile.Observer) (o builds.Options, end func(), err error) {
+func Dispatch(a *app.App, flags session.WorkerFlags, signKey string, log deploylog.Log, pool *work.EnginePool, observer reconcile.Observer) (o builds.Options, end func(), err error) {
 	workers, host := workersOf(flags.Inventory, false, runtime.NumCPU(), pool)
-	builder, err := newBuilder(a, runOptions{WorkerFlags: flags}, log, pool, host)
+	builder, err := newBuilder(a, runOptions{WorkerFlags: flags, signKey: signKey}, log, pool, host)
 	if err != nil {
 		return o, nil, err
 	}

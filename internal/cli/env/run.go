@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -45,22 +44,7 @@ func (w *workFlags) check() error {
 	if w.checkEvery < time.Second {
 		return exit.Usage("--check-every %s: it must be at least 1s", w.checkEvery)
 	}
-	own := work.TaskVariables(tasks.Task{}, work.NewHosts(w.Inventory))
-	for _, v := range w.Input.Variables {
-		if _, taken := own[v.Name]; taken {
-			return exit.Usage("--var %s: every task has its own", v.Name)
-		}
-		if v.File == "" {
-			continue
-		}
-		switch info, err := os.Stat(v.File); {
-		case err != nil:
-			return exit.Usage("--var-file: %w", err)
-		case !info.Mode().IsRegular():
-			return exit.Usage("--var-file %s: it is read again for every task, and so must be a regular file", v.File)
-		}
-	}
-	return nil
+	return w.CheckTaskVariables()
 }
 
 // warnUnread warns of variables that no revision of the environments reads.

@@ -102,7 +102,7 @@ func schedule(ctx context.Context, a *app.App, o pipelines.Options, flags sessio
 	if err != nil {
 		return err
 	}
-	dispatch, end, err := buildcli.Dispatch(a, flags, o.Log, workers.EnginePool, o.Observer)
+	dispatch, end, err := buildcli.Dispatch(a, flags, "", o.Log, workers.EnginePool, o.Observer)
 	if err != nil {
 		return err
 	}
@@ -111,8 +111,24 @@ func schedule(ctx context.Context, a *app.App, o pipelines.Options, flags sessio
 			end()
 		}
 	}()
-	submission := func(_ context.Context, s step.Step) (build.Submit, error) { return carriedGroup(texts, s) }
-	return packages.Schedule(ctx, o, dispatch, submission, func(ctx context.Context, o pipelines.Options) error {
+	return packages.Schedule(ctx, o, dispatch, submission(texts), func(ctx context.Context, o pipelines.Options) error {
 		return promotion.Schedule(ctx, o, workers.Tasks, workers.Hosts)
 	})
+}
+
+// Scheduler is a scheduler beside which somebody controls all environments, and dispatches
+// the jobs of all build groups.
+func Scheduler(ctx context.Context, a *app.App, o pipelines.Options, workers *session.Workers) (*pipelines.Scheduler, error) {
+	texts, err := a.Texts()
+	if err != nil {
+		return nil, err
+	}
+	o.Worker = packages.Worker(ctx, o, submission(texts))
+	o.Worker = promotion.Worker(o, workers.Tasks, workers.Hosts)
+	return pipelines.NewScheduler(o), nil
+}
+
+// submission finds the groups that revisions carry.
+func submission(texts work.Texts) packages.Submission {
+	return func(_ context.Context, s step.Step) (build.Submit, error) { return carriedGroup(texts, s) }
 }

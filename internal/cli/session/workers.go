@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +44,27 @@ func (f *WorkerFlags) Register(c *cobra.Command) {
 	f.Input.RegisterVariables(c)
 	f.Engine.Register(c)
 	f.Engine.RegisterCache(c)
+}
+
+// CheckTaskVariables refuses variables of the command line that tasks cannot have: those
+// that every task has of its own, and those of files that cannot be read again for each.
+func (f *WorkerFlags) CheckTaskVariables() error {
+	own := work.TaskVariables(tasks.Task{}, work.NewHosts(f.Inventory))
+	for _, v := range f.Input.Variables {
+		if _, taken := own[v.Name]; taken {
+			return exit.Usage("--var %s: every task has its own", v.Name)
+		}
+		if v.File == "" {
+			continue
+		}
+		switch info, err := os.Stat(v.File); {
+		case err != nil:
+			return exit.Usage("--var-file: %w", err)
+		case !info.Mode().IsRegular():
+			return exit.Usage("--var-file %s: it is read again for every task, and so must be a regular file", v.File)
+		}
+	}
+	return nil
 }
 
 // Identities find out what tasks make on their hosts. files are those that a revision is to

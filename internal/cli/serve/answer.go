@@ -1,0 +1,126 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/server"
+)
+
+// The bounds of requests. An answer may take as long as a stream of events is read.
+const (
+	headerTime  = 10 * time.Second
+	idleTime    = 2 * time.Minute
+	mostHeaders = 64 << 10
+	closeTime   = 5 * time.Second // for answers that are under way when the server ends
+	lookTime    = 5 * time.Second // for looking at the log to say whether it is ready
+)
+
+// answering is the part of a server that answers requests.
+type answering struct {
+	*http.Server
+	end context.CancelFunc // of what would go on without end
+}
+
+// answer begins to answer requests. failed receives why it cannot any more.
+func (s *process) answer(listeners []net.Listener, drain <-chan struct{}) (_ answering, failed <-chan error) {
+	ctx, end := context.WithCancel(context.Background())
+	h := &http.Server{
+		Handler: s.metrics.Measure(s.routes(drain)), BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext:       identity.ConnContext,
+		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeaders, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+	}
+	errs := make(chan error, len(listeners))
+	for _, l := range listeners {
+		s.logger.Info("listening", "address", l.Addr().String(), "network", l.Addr().Network())
+		go func() {
+			if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				errs <- fmt.Errorf("listening on %s: %w", l.Addr(), err)
+			}
+		}()
+	}
+	return answering{h, end}, errs
+}
+
+// close ends what goes on without end, and waits a while for the rest.
+func (a answering) close() error {
+	a.end()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := a.Shutdown(ctx); err != nil {
+		return a.Close()
+	}
+	return nil
+}
+
+// routes are what it answers.
+func (s *process) routes(drain <-chan struct{}) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusOK, map[string]any{"status": "alive"})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.ready(r.Context(), drain); err != nil {
+			write(w, http.StatusServiceUnavailable, map[string]any{"status": "not ready", "reason": err.Error()})
+			return
+		}
+		write(w, http.StatusOK, map[string]any{"status": "ready"})
+	})
+	mux.Handle("GET /metrics", s.readers(s.metrics.Handler()))
+	mux.Handle("/v1/", server.New(server.Options{
+		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: s.authenticate.Identify,
+	}))
+	return mux
+}
+
+// readers lets only those ask who may read.
+func (s *process) readers(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := s.authenticate.Identify(r)
+		switch {
+		case errors.Is(err, identity.ErrUnknown):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="deployster"`)
+			http.Error(w, "a valid token is needed", http.StatusUnauthorized)
+		case err != nil:
+			s.logger.Error("authenticating a request", "error", err)
+			http.Error(w, "who asks cannot be found out at present", http.StatusServiceUnavailable)
+		case !who.MayRead():
+			http.Error(w, "you may not do this", http.StatusForbidden)
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// ready says why no requests should come here; nil when they may.
+func (s *process) ready(ctx context.Context, drain <-chan struct{}) error {
+	select {
+	case <-drain:
+		return errors.New("it stops")
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	for _, err := range s.log.Read(ctx, deploylog.Filter{Last: 1}) {
+		if err != nil {
+			s.logger.Warn("the log cannot be read", "error", err)
+			return errors.New("the log cannot be read")
+		}
+	}
+	return nil
+}
+
+func write(w http.ResponseWriter, code int, document map[string]any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(document) // the client may have gone
+}

@@ -1,0 +1,113 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/build"
+	"github.com/deployster-go/deployster/internal/cli/pipeline"
+	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/metrics"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
+)
+
+// controller is one of the loops of a server.
+type controller struct {
+	does string
+	run  func(context.Context) error
+}
+
+// control runs all controllers. When one fails the others begin nothing new; it returns when
+// all have ended.
+func (s *process) control(ctx context.Context, stop <-chan struct{}) error {
+	drain, begin := draining(stop)
+	defer begin()
+	all, recorded, err := s.controllers(ctx, drain)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(all))
+	var running sync.WaitGroup
+	for i, c := range all {
+		running.Go(func() {
+			defer begin()
+			errs[i] = crash.Do(c.does, func() error { return c.run(ctx) })
+			if errs[i] != nil && ctx.Err() == nil {
+				s.logger.Error("a controller has failed, and the server ends when what it began is done", "controller", c.does, "error", errs[i])
+			}
+		})
+	}
+	running.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // which is why they ended
+	}
+	if err = errors.Join(errs...); err == nil { // all results are recorded
+		recorded()
+	}
+	return err
+}
+
+// controllers are the loops, and what is to be done when all that they did is recorded.
+func (s *process) controllers(ctx context.Context, drain <-chan struct{}) (_ []controller, recorded func(), err error) {
+	seen := &observer{s.logger, s.metrics}
+	of := reconcile.Options{Log: s.log, Parallelism: s.Global.Parallelism, Drain: drain, Now: s.Now, MaxEntities: s.entitiesEach()}
+	dispatch, recorded, err := build.Dispatch(s.App, s.work, s.signKey, s.log, s.workers.EnginePool, seen)
+	if err != nil {
+		return nil, nil, err
+	}
+	dispatch.Drain = drain
+	scheduler, err := pipeline.Scheduler(ctx, s.App, pipelines.Options{
+		Options: of, Worker: s.workers.Steps, Hosts: s.workers.Hosts, Observer: seen, NewID: s.NewID, By: "server " + app.Whoami(),
+	}, s.workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []controller{
+		{"scheduling pipelines", scheduler.Run},
+		{"controlling environments", environments.NewController(environments.Options{
+			Options: of, Tasks: s.workers.Tasks, Inventory: s.workers.Hosts, Observer: seen, ProbeEvery: s.checkEvery,
+		}).Run},
+		{"dispatching build groups", builds.NewController(dispatch).Run},
+	}, recorded, nil
+}
+
+// entitiesEach is how many entities each of the two controllers may have that keep a file open
+// for each; 0 is any number.
+func (s *process) entitiesEach() int { return (s.MaxEntities() + 1) / 2 }
+
+// observer writes what controllers do into the log of the server.
+type observer struct {
+	logger  *slog.Logger
+	metrics *metrics.Metrics
+}
+
+// Recorded implements reconcile.Observer.
+func (o *observer) Recorded(e deploylog.Event) {
+	o.metrics.Recorded(e)
+	o.logger.Info("recorded", "seq", e.Seq, "target", e.Target, "event", e.Name, "revision", e.Revision, "deployment", e.Deployment, "attempt", e.Attempt)
+}
+
+// Notice implements reconcile.Observer.
+func (o *observer) Notice(text string) { o.logger.Warn(text) }
+
+// Began implements pipelines.Observer.
+func (o *observer) Began(s step.Step) {
+	o.logger.Info("working", "target", s.Target, "event", s.Event, "revision", s.Revision, "deployment", s.Deployment)
+}
+
+// Again implements pipelines.Observer.
+func (o *observer) Again(s step.Step, cause error, after time.Duration) {
+	name, _ := record.NameOf(s.Target)
+	o.metrics.Retried(name)
+	o.logger.Warn("a step failed, and is tried again", "target", s.Target, "event", s.Event, "revision", s.Revision, "after", after, "error", cause)
+}

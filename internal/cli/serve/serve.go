@@ -1,0 +1,264 @@
+// Package serve is the command that serves a team: one process that controls all pipelines,
+// environments and build groups of a log, and answers requests about them.
+//
+// It keeps nothing but the log and what lies beside it. Whoever kills it and starts another
+// loses nothing, and a second one on the same log stands by for the first.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/listen"
+	"github.com/deployster-go/deployster/internal/metrics"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// defaultListen is where it listens when nobody says where.
+const defaultListen = "127.0.0.1:7450"
+
+type options struct {
+	listen       []string
+	sockets      []string
+	tls          listen.Files
+	insecure     bool
+	signKey      string
+	checkEvery   time.Duration
+	stopTimeout  time.Duration
+	socketRoles  []string // USER=ROLE
+	clientRoles  []string // NAME=ROLE, of client certificates
+	authenticate identity.Authenticator
+	work         session.WorkerFlags
+}
+
+// NewCommand is "serve".
+func NewCommand(a *app.App) *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve a team: control everything in the log, and answer requests",
+		Long: `Serve a team: one process that carries revisions through all pipelines, keeps all
+environments in their desired state, has the jobs of all build groups done, and answers
+requests. It does what "pipeline run", "env run" and "build run" do, and keeps nothing but
+the log and what lies beside it: kill it and start another, and nothing is lost.
+
+A second one on the same log stands by. It takes over at once when the first has ended,
+however it ended.
+
+It listens on 127.0.0.1:7450 unless --listen, --socket or systemd says where else. Addresses
+that other machines can reach need --tls-cert and --tls-key, whose files may change while
+it runs.
+
+Interrupt once to let running actions finish and begin nothing new, for as long as
+--stop-timeout allows; twice to kill them.`,
+		Example: `  deployster serve
+  deployster serve --socket /run/deployster/socket --listen 127.0.0.1:7450
+  deployster serve --listen 0.0.0.0:7450 --tls-cert server.crt --tls-key server.key
+  deployster serve --output json                 # the log of the server as lines of JSON`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return run(c.Context(), a, o)
+		},
+	}
+	flags := c.Flags()
+	flags.StringArrayVar(&o.listen, "listen", nil, "address to listen on (repeatable; default "+defaultListen+" where there is no --socket, and systemd passes none)")
+	flags.StringArrayVar(&o.sockets, "socket", nil, "Unix socket to listen on, for the users of this machine (repeatable)")
+	flags.StringVar(&o.tls.Certificate, "tls-cert", "", "certificate for the addresses, in PEM, with those that lead to its authority")
+	flags.StringVar(&o.tls.Key, "tls-key", "", "key of the certificate, in PEM")
+	flags.StringVar(&o.tls.ClientCA, "client-ca", "", "authorities of the certificates that clients may show, in PEM")
+	flags.StringArrayVar(&o.socketRoles, "socket-role", nil, "USER=ROLE: what a user of this machine may do on a --socket: viewer (default), operator, approver or admin (repeatable)")
+	flags.StringArrayVar(&o.clientRoles, "client-role", nil, "NAME=ROLE: what who shows a certificate with that common name may do (repeatable)")
+	flags.BoolVar(&o.insecure, "insecure", false, "listen in plain text although other machines can reach the address")
+	flags.StringVar(&o.signKey, "sign-key", "", "private key that signs how artifacts were made, where they are pushed: a file, Ed25519 or ECDSA P-256 in PEM")
+	flags.DurationVar(&o.checkEvery, "check-every", environments.DefaultProbeEvery, "how often to probe every task, in addition to the events of engines")
+	flags.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Minute, "how long running actions may take to finish after the first signal; 0 is any time")
+	o.work.Register(c)
+	o.work.Engine.RegisterAbandon(c)
+	return c
+}
+
+// check refuses flags that do not go together.
+func (o *options) check() error {
+	switch {
+	case o.checkEvery < time.Second:
+		return exit.Usage("--check-every %s: it must be at least 1s", o.checkEvery)
+	case o.stopTimeout < 0:
+		return exit.Usage("--stop-timeout %s: it must not be negative", o.stopTimeout)
+	case (o.tls.Certificate == "") != (o.tls.Key == ""):
+		return exit.Usage("--tls-cert and --tls-key go together: the one is of no use without the other")
+	case len(o.clientRoles) > 0 && o.tls.ClientCA == "":
+		return exit.Usage("--client-role: nobody shows a certificate without --client-ca")
+	case o.tls.ClientCA != "" && o.tls.Certificate == "":
+		return exit.Usage("--client-ca: clients show certificates only where the server has one: use --tls-cert and --tls-key, too")
+	}
+	if slices.Contains(o.listen, "") || slices.Contains(o.sockets, "") {
+		return exit.Usage("--listen and --socket must not be empty")
+	}
+	if len(o.listen)+len(o.sockets) == 0 && !activated() {
+		o.listen = []string{defaultListen}
+	}
+	return errors.Join(o.roles(), o.work.CheckTaskVariables())
+}
+
+// roles reads what users of the machine and clients with certificates may do.
+func (o *options) roles() error {
+	host, _ := os.Hostname() // without one, users go by their names alone
+	o.authenticate.Locals = identity.Locals{Own: os.Getuid(), Host: host, Roles: map[string]identity.Role{}}
+	o.authenticate.Subjects = map[string]identity.Grant{}
+	for _, text := range o.socketRoles {
+		name, role, err := identity.ParseLocal(text)
+		if err != nil {
+			return exit.Usage("--socket-role %w", err)
+		}
+		o.authenticate.Locals.Roles[name] = role
+	}
+	for _, text := range o.clientRoles {
+		name, role, err := identity.ParseLocal(text)
+		if err != nil {
+			return exit.Usage("--client-role %w", err)
+		}
+		o.authenticate.Subjects[name] = identity.Grant{Role: role}
+	}
+	return nil
+}
+
+func run(ctx context.Context, a *app.App, o options) error {
+	if err := a.CheckParallelism(); err != nil {
+		return err
+	}
+	logger := newLogger(a)
+	listeners, err := o.open(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, l := range listeners {
+			_ = l.Close() // which the server did, unless something failed before
+		}
+	}()
+	return a.WithNewLog(ctx, func(log deploylog.Log) error {
+		if err := engines.Abandon(ctx, log, o.work.Engine.Abandon); err != nil {
+			return err
+		}
+		ctx, signals := interrupt.Handle(ctx, func(text string) { logger.Info(text) })
+		defer signals.Done()
+		notices := output.Notices(func(text string) { logger.Warn(text) })
+		workers, err := session.OpenWorkers(ctx, a, log, o.work, notices)
+		if err != nil {
+			return err
+		}
+		if _, err := workers.Hosts.Inventory(); err != nil { // until it can be read, what selects hosts waits
+			logger.Warn("the inventory cannot be read", "error", err)
+		}
+		texts, err := a.Texts()
+		if err != nil {
+			return err
+		}
+		o.authenticate.Tokens = identity.NewTokens(log, a.Now)
+		s := &process{App: a, options: o, log: log, logger: logger, workers: workers, metrics: metrics.New(log, a.Version, a.Now), objects: texts.Objects()}
+		err = s.serve(ctx, listeners, signals.Stop)
+		err = errors.Join(err, workers.Close(ctx))
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) { // by the second signal
+			return exit.Reported(runner.ErrInterrupted)
+		}
+		return err
+	})
+}
+
+// open opens what it listens on.
+func (o options) open(ctx context.Context, logger *slog.Logger) ([]net.Listener, error) {
+	where := listen.Options{Addresses: o.listen, Sockets: o.sockets, Insecure: o.insecure, Logger: logger}
+	if o.tls.Certificate != "" {
+		var err error
+		if where.TLS, err = listen.NewTLS(o.tls, logger); err != nil {
+			return nil, exit.Invalid(err)
+		}
+	}
+	listeners, err := listen.Open(ctx, where)
+	if errors.Is(err, listen.ErrInsecure) {
+		return nil, exit.Usage("%w: give --tls-cert and --tls-key, listen on 127.0.0.1, or say --insecure where something else encrypts it", err)
+	}
+	var malformed *net.AddrError
+	if errors.As(err, &malformed) {
+		return nil, exit.Invalid(err)
+	}
+	return listeners, err
+}
+
+// process is a server that runs.
+type process struct {
+	*app.App
+	options
+
+	log     deploylog.Log
+	logger  *slog.Logger
+	workers *session.Workers
+	metrics *metrics.Metrics
+	objects objects.Store
+}
+
+// serve answers requests until everything that it controls has ended: by an error, or
+// because stop was closed.
+func (s *process) serve(ctx context.Context, listeners []net.Listener, stop <-chan struct{}) error {
+	ctx, kill := context.WithCancelCause(ctx)
+	defer kill(nil)
+	drain, begin := draining(stop)
+	defer begin()
+	answering, failed := s.answer(listeners, drain)
+	go func() {
+		<-drain
+		notify(s.logger, daemon.SdNotifyStopping)
+		if s.stopTimeout > 0 {
+			time.AfterFunc(s.stopTimeout, func() {
+				kill(fmt.Errorf("what runs has not finished within --stop-timeout %s, and is killed: the next server goes on with it", s.stopTimeout))
+			})
+		}
+	}()
+	controlling := make(chan error, 1)
+	go func() { controlling <- s.control(ctx, drain) }()
+	notify(s.logger, daemon.SdNotifyReady)
+	var err error
+	select {
+	case err = <-controlling:
+	case cause := <-failed:
+		begin()
+		err = cmp.Or(cause, <-controlling)
+	}
+	return errors.Join(err, answering.close())
+}
+
+// draining is closed by stop, or by begin.
+func draining(stop <-chan struct{}) (drain <-chan struct{}, begin func()) {
+	both, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-both.Done():
+		}
+	}()
+	return both.Done(), cancel
+}

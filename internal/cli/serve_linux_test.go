@@ -1,0 +1,224 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// served is a site with a pipeline of one stage, whose revision 1 waits to be done.
+func served(t *testing.T) *site {
+	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
+	if err := os.WriteFile(filepath.Join(s.dir, "one.yaml"), []byte("pipeline: one\nstages: [{name: all, run: {manifest: m.yaml}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.deployster("pipeline", "apply", "-f", "one.yaml")
+	s.deployster("pipeline", "release", "one", "1")
+	return s
+}
+
+// serve starts a server on a socket, and waits until it listens.
+func (s *site) serve(socket string, args ...string) *run {
+	s.Helper()
+	r := s.start(append([]string{"serve", "--socket", socket}, args...)...)
+	r.out.until(s.T, "listening")
+	return r
+}
+
+// ask asks the server on a socket.
+func (s *site) ask(socket, path string) (code int, body string) {
+	s.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.dir, socket))
+	}}}
+	r, err := client.Get("http://server" + path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return r.StatusCode, string(text)
+}
+
+// terminate asks a server to stop.
+func (s *site) terminate(r *run) {
+	s.Helper()
+	if err := r.Process.Signal(syscall.SIGTERM); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// A server controls what is in the log. The first signal lets what runs finish; until then it
+// answers that nothing more should be asked of it.
+func TestAServerControlsEverythingAndStopsWhenWhatRunsIsDone(t *testing.T) {
+	s := served(t)
+	s.hold("a")
+	r := s.serve("socket")
+	s.untilBusy("a")
+	if code, body := s.ask("socket", "/readyz"); code != http.StatusOK {
+		t.Errorf("at work it is ready with %d %s", code, body)
+	}
+	s.terminate(r)
+	r.out.until(t, "stopping")
+	if code, body := s.ask("socket", "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "it stops") {
+		t.Errorf("while it stops it is ready with %d %s", code, body)
+	}
+	if code, body := s.ask("socket", "/healthz"); code != http.StatusOK {
+		t.Errorf("while it stops it is alive with %d %s", code, body)
+	}
+	if _, body := s.ask("socket", "/metrics"); !strings.Contains(body, `deployster_pipeline_revisions_in_progress{pipeline="one"} 1`) {
+		t.Errorf("the metrics are\n%s", body)
+	}
+	s.release("a")
+	if code := s.exit(r); code != 0 {
+		t.Errorf("exit %d\n%s", code, r.out)
+	}
+	s.until(1, s.happened("stage-manifest-applied", "stage/one/all"))
+	if _, err := os.Lstat(filepath.Join(s.dir, "socket")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+// Over a socket the kernel says who asks; who comes over an address has to show a token.
+func TestAServerAnswersWhoItKnows(t *testing.T) {
+	s := served(t)
+	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
+	for path, open := range map[string]bool{"/v1/log": false, "/v1/openapi.json": false, "/metrics": false, "/healthz": true, "/readyz": true} {
+		if code, body := s.ask("socket", path); code != http.StatusOK {
+			t.Errorf("over the socket %s answers %d %s", path, code, body)
+		}
+		want := http.StatusUnauthorized
+		if open {
+			want = http.StatusOK
+		}
+		answer, err := http.Get("http://" + r.address(t) + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("without a token %s answers %s", path, answer.Status)
+		}
+	}
+	s.terminate(r)
+	if code := s.exit(r); code != 0 {
+		t.Errorf("exit %d\n%s", code, r.out)
+	}
+}
+
+// address is that on which a server listens that writes its log as JSON.
+func (r *run) address(t *testing.T) string {
+	t.Helper()
+	r.out.until(t, `"network":"tcp"`)
+	for line := range strings.Lines(r.out.String()) {
+		var said struct{ Network, Address string }
+		if json.Unmarshal([]byte(line), &said) == nil && said.Network == "tcp" {
+			return said.Address
+		}
+	}
+	t.Fatalf("it does not say where it listens:\n%s", r.out)
+	return ""
+}
+
+// What does not finish in time is killed, and the next server goes on with it.
+func TestAServerThatMayNotWaitAnyLongerKillsWhatRuns(t *testing.T) {
+	s := served(t)
+	s.hold("a")
+	r := s.serve("socket", "--stop-timeout", "1s")
+	s.untilBusy("a")
+	s.terminate(r)
+	if code := s.exit(r); code != 1 || !strings.Contains(r.out.String(), "has not finished within --stop-timeout 1s") {
+		t.Errorf("exit %d\n%s", code, r.out)
+	}
+	s.release("a")
+	if err := os.Remove(s.thing("a.busy")); err != nil { // what was killed in its midst leaves it
+		t.Fatal(err)
+	}
+	next := s.serve("socket")
+	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
+	s.terminate(next)
+	if code := s.exit(next); code != 0 {
+		t.Errorf("exit %d\n%s", code, next.out)
+	}
+}
+
+// A server that is killed in the midst of a step is followed by the one that stood by; the
+// next one on its socket replaces it.
+func TestAStandbyTakesOverFromAServerThatIsKilled(t *testing.T) {
+	s := served(t)
+	s.hold("a")
+	first := s.serve("socket")
+	s.untilBusy("a")
+	second := s.serve("other")
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.exit(first)
+	s.release("a")
+	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
+	third := s.serve("socket")
+	if code, body := s.ask("socket", "/readyz"); code != http.StatusOK {
+		t.Errorf("on the socket of the one that was killed it is ready with %d %s", code, body)
+	}
+	s.wantRefused("another process does so already", "serve", "--socket", "socket")
+	for _, r := range []*run{second, third} {
+		s.terminate(r)
+		if code := s.exit(r); code != 0 {
+			t.Errorf("exit %d\n%s", code, r.out)
+		}
+	}
+	applied := 0
+	for _, e := range s.events() {
+		if e.Name == "pipeline-finished-successfully" {
+			applied++
+		}
+	}
+	if applied != 1 {
+		t.Errorf("the revision finished %d times", applied)
+	}
+}
+
+// wantRefused has a command refuse with these words.
+func (s *site) wantRefused(words string, args ...string) {
+	s.Helper()
+	r := s.start(args...)
+	if code := s.exit(r); code == 0 || !strings.Contains(r.out.String(), words) {
+		s.Errorf("%q: exit %d\n%s", args, code, r.out)
+	}
+}
+
+func TestAServerRefusesWhatWouldNotBeSafe(t *testing.T) {
+	s := served(t)
+	for _, c := range []struct {
+		words string
+		args  []string
+	}{
+		{"others than this machine can reach it", []string{"--listen", "0.0.0.0:0"}},
+		{"others than this machine can reach it", []string{"--listen", ":0"}},
+		{"go together", []string{"--tls-cert", "m.yaml"}},
+		{"use --tls-cert and --tls-key, too", []string{"--client-ca", "m.yaml"}},
+		{"reading the TLS file gone.crt", []string{"--tls-cert", "gone.crt", "--tls-key", "m.yaml"}},
+		{"the certificate m.yaml with the key m.yaml", []string{"--tls-cert", "m.yaml", "--tls-key", "m.yaml"}},
+		{"it must be HOST:PORT", []string{"--listen", "7450"}},
+		{"there is something else, which is not replaced", []string{"--socket", "m.yaml"}},
+		{"must be at least 1s", []string{"--check-every", "1ms"}},
+		{"must not be negative", []string{"--stop-timeout", "-1s"}},
+		{"must not be empty", []string{"--socket", ""}},
+		{"is not USER=ROLE", []string{"--socket-role", "ada"}},
+		{"--client-ca", []string{"--client-role", "ci=viewer"}},
+		{"every task has its own", []string{"--var", "host=x"}},
+	} {
+		s.wantRefused(c.words, append([]string{"serve"}, c.args...)...)
+	}
+}

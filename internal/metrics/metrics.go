@@ -1,0 +1,140 @@
+// Package metrics tells Prometheus what a server does, and what the log says of the pipelines,
+// environments and build groups at the moment it is asked. Nothing of it is kept: a server
+// that was started just now tells the same of them as one that runs for a year.
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/query"
+)
+
+// Metrics are those of one server. It is safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	events   *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	requests *prometheus.HistogramVec
+}
+
+// New are metrics of a server beside those of a log, which is read whenever they are asked
+// for.
+func New(log deploylog.Log, version string, now func() time.Time) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "deployster_events_total", Help: "Events of what this server controls, by the kind of their target, since it started.",
+		}, []string{"kind", "event"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "deployster_step_retries_total", Help: "Steps of pipelines that failed and are tried again, since the server started.",
+		}, []string{"pipeline"}),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "deployster_http_request_duration_seconds", Help: "How long answers to requests took; streams of events last as long as they are read.",
+			Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},
+		}, []string{"method", "code"}),
+	}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "deployster_info", Help: "The version of the server.", ConstLabels: prometheus.Labels{"version": version}})
+	info.Set(1)
+	m.registry.MustRegister(info, m.events, m.failures, m.requests, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &logged{
+		pipelines: query.NewPipelines(log, now), environments: query.NewEnvironments(log, now), builds: query.NewBuilds(log, now),
+	})
+	return m
+}
+
+// Recorded counts an event.
+func (m *Metrics) Recorded(e deploylog.Event) {
+	m.events.WithLabelValues(e.Target.Kind(), e.Name).Inc()
+}
+
+// Retried counts a step of a pipeline that is tried again.
+func (m *Metrics) Retried(pipeline string) { m.failures.WithLabelValues(pipeline).Inc() }
+
+// Handler answers with all metrics in the format of Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
+}
+
+// Measure has the requests to a handler measured.
+func (m *Metrics) Measure(h http.Handler) http.Handler {
+	return promhttp.InstrumentHandlerDuration(m.requests, h)
+}
+
+// logged are the metrics that follow from the log.
+type logged struct {
+	pipelines    *query.Pipelines
+	environments *query.Environments
+	builds       *query.Builds
+}
+
+var (
+	head = prometheus.NewDesc("deployster_log_events", "Events in the deployment log.", nil, nil)
+
+	inProgress = prometheus.NewDesc("deployster_pipeline_revisions_in_progress", "Revisions that go through a pipeline.", []string{"pipeline"}, nil)
+	paused     = prometheus.NewDesc("deployster_pipeline_pauses", "Pauses of a pipeline and its stages that somebody has to end.", []string{"pipeline"}, nil)
+
+	status  = prometheus.NewDesc("deployster_environment_status", "1 of the status that an environment has.", []string{"environment", "status"}, nil)
+	desired = prometheus.NewDesc("deployster_environment_tasks_desired", "Tasks that the active revision of an environment should have.", []string{"environment"}, nil)
+	current = prometheus.NewDesc("deployster_environment_tasks_healthy", "Healthy tasks of the active revision of an environment.", []string{"environment"}, nil)
+
+	groups = prometheus.NewDesc("deployster_build_groups", "Build groups that have not ended, by their state.", []string{"state"}, nil)
+	jobs   = prometheus.NewDesc("deployster_build_jobs", "Jobs of the build groups that have not ended, by their state.", []string{"state"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (l *logged) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{head, inProgress, paused, status, desired, current, groups, jobs} {
+		to <- d
+	}
+}
+
+// readTime bounds how long the log is read for one answer.
+const readTime = 10 * time.Second
+
+// Collect implements prometheus.Collector.
+func (l *logged) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTime)
+	defer cancel()
+	for _, follow := range []func(context.Context, int64) error{l.pipelines.Follow, l.environments.Follow, l.builds.Follow} {
+		if err := follow(ctx, 0); err != nil {
+			to <- prometheus.NewInvalidMetric(head, err)
+			return
+		}
+	}
+	gauge := func(d *prometheus.Desc, value int, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
+	}
+	gauge(head, int(l.pipelines.Head()))
+	rows, _ := l.pipelines.List()
+	for _, p := range rows {
+		gauge(inProgress, len(p.InProgress), p.Name)
+		gauge(paused, len(p.Pauses), p.Name)
+	}
+	for _, e := range l.environments.List("") {
+		gauge(status, 1, e.Name, string(e.Status))
+		gauge(desired, e.Desired, e.Name)
+		gauge(current, e.Current, e.Name)
+	}
+	inGroups, inJobs := map[string]int{}, map[string]int{}
+	for _, g := range l.builds.Groups() {
+		if g.State.Ended() {
+			continue
+		}
+		inGroups[string(g.State)]++
+		for state, n := range g.Counts {
+			inJobs[string(state)] += n
+		}
+	}
+	for state, n := range inGroups {
+		gauge(groups, n, state)
+	}
+	for state, n := range inJobs {
+		gauge(jobs, n, state)
+	}
+}

@@ -1,0 +1,69 @@
+package metrics_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/metrics"
+)
+
+func answer(t *testing.T, h http.Handler) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// What the log says is read when it is asked for, whoever recorded it.
+func TestMetricsFollowTheLog(t *testing.T) {
+	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	m := metrics.New(log, "1.2.3", time.Now)
+	h := m.Measure(m.Handler())
+	if text := answer(t, h); !strings.Contains(text, "deployster_log_events 0\n") || !strings.Contains(text, `deployster_info{version="1.2.3"} 1`) {
+		t.Errorf("of an empty log:\n%s", text)
+	}
+	if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: "run/m.yaml", Name: "run-started", Attempt: 1}); err != nil {
+		t.Fatal(err)
+	}
+	m.Recorded(deploylog.Event{Target: "run/m.yaml", Name: "run-started"})
+	m.Retried("one")
+	text := answer(t, h)
+	for _, want := range []string{
+		"deployster_log_events 1\n", `deployster_events_total{event="run-started",kind="run"} 1`, `deployster_step_retries_total{pipeline="one"} 1`,
+		`deployster_http_request_duration_seconds_count{code="200",method="get"} 1`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+}
+
+// A log that cannot be read is an error of the answer, and not a world without anything in it.
+func TestMetricsOfALogThatCannotBeReadAreNone(t *testing.T) {
+	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := metrics.New(log, "1.2.3", time.Now)
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusInternalServerError {
+		t.Errorf("%d\n%s", w.Code, w.Body)
+	}
+}
