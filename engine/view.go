@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // View is what paths of this machine lead to: a container keeps what they led to when
@@ -17,7 +18,16 @@ type View struct {
 
 // Views looks at paths again and again. The zero value is ready, and is to be closed. It
 // is safe for concurrent use.
-type Views struct{ mounts mounts }
+type Views struct {
+	mounts mounts
+
+	mu   sync.Mutex
+	text string // of the mounts that were last read
+	all  []mounted
+}
+
+// mounted is a mount: its number and device, and where it is.
+type mounted struct{ id, at string }
 
 // Of looks at paths, all of which must be there.
 func (s *Views) Of(paths []string) (View, error) {
@@ -34,8 +44,19 @@ func (s *Views) Of(paths []string) (View, error) {
 		}
 		v.files = append(v.files, info)
 	}
-	v.mounts = mountsBelow(s.mounts.info(), real)
+	v.mounts = mountsBelow(s.mounted(), real)
 	return v, nil
+}
+
+// mounted returns all mounts, which are read anew only where there are others.
+func (s *Views) mounted() []mounted {
+	text := s.mounts.info()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text != s.text || s.all == nil {
+		s.text, s.all = text, mountsIn(text)
+	}
+	return s.all
 }
 
 // Close gives back what is kept to look again.
@@ -46,17 +67,22 @@ func (v View) Same(other View) bool {
 	return slices.EqualFunc(v.files, other.files, os.SameFile) && slices.Equal(v.mounts, other.mounts)
 }
 
+// mountsIn reads mountinfo, see proc(5).
+func mountsIn(mountinfo string) (all []mounted) {
+	for line := range strings.Lines(mountinfo) {
+		if fields := strings.Fields(line); len(fields) >= 5 {
+			all = append(all, mounted{fields[0] + " " + fields[2], unescaped(fields[4])})
+		}
+	}
+	return all
+}
+
 // mountsBelow returns the mounts, in order, of which each is known by its number, at
 // the paths and below them.
-func mountsBelow(mountinfo string, paths []string) (found []string) {
-	for line := range strings.Lines(mountinfo) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 {
-			continue
-		}
-		at := unescaped(fields[4])
-		if slices.ContainsFunc(paths, func(path string) bool { return below(at, path) }) {
-			found = append(found, fields[0]+" "+fields[2]+" "+at)
+func mountsBelow(all []mounted, paths []string) (found []string) {
+	for _, m := range all {
+		if slices.ContainsFunc(paths, func(path string) bool { return below(m.at, path) }) {
+			found = append(found, m.id+" "+m.at)
 		}
 	}
 	return found

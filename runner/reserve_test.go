@@ -67,14 +67,18 @@ func TestAProcessGoesFromRunToRun(t *testing.T) {
 	}
 }
 
-// The directory of a reserve is not older than what was done with it last.
+// The directory of a reserve is not older than what was done with it last, but by a minute.
 func TestAReserveThatIsUsedIsNotOld(t *testing.T) {
 	w, r, run := reserved(t, 5)
 	defer r.Close(t.Context())
 	dir := filepath.Join(w.workspace, ".deployster", "work", "RESERVE")
+	began := time.Now()
 	for i := range 2 {
 		w.things = map[string]any{}
-		if _, err := w.apply(t, many(1, "served"), run(i)); err != nil {
+		_, err := w.apply(t, many(1, "served"), run(i), func(o *options) {
+			o.Now = func() time.Time { return began.Add(time.Duration(i) * time.Minute) }
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(dir)

@@ -34,7 +34,15 @@ func (r *Runner) resolve(res *resource) error {
 func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutput, error) {
 	ctx, cancel := r.containers.Stop.Context(ctx)
 	defer cancel()
-	got, err := r.invoker.Call(ctx, &res.target, r.stateCall(res))
+	var out protocol.StateOutput
+	var malformed error
+	call := r.stateCall(res)
+	call.Learn = func(answer []byte) {
+		if out, malformed = protocol.DecodeState(answer); malformed == nil {
+			r.learn(res, out)
+		}
+	}
+	got, err := r.invoker.Call(ctx, &res.target, call)
 	res.output = got.Tail.Lines()
 	if err != nil {
 		return protocol.StateOutput{}, err
@@ -42,9 +50,8 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 	if got.Exit.Code != 0 {
 		return protocol.StateOutput{}, r.exitError("state", got)
 	}
-	out, err := protocol.DecodeState(got.Answer)
-	if err != nil {
-		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, r.secrets.MaskAnswerError(err, got.Answer, func(text []byte) error {
+	if malformed != nil {
+		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, r.secrets.MaskAnswerError(malformed, got.Answer, func(text []byte) error {
 			_, err := protocol.DecodeState(text)
 			return err
 		}))
@@ -55,18 +62,13 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 func (r *Runner) stateCall(res *resource) invoke.Call {
 	return invoke.Call{
 		Action: "state", Attempt: 1, Invocation: res.init.StateAction, Input: r.stateInput(res), Answers: true,
-		Learn: func(answer []byte) { r.learn(res, answer) },
 	}
 }
 
 // learn makes secret what a state answer has at places that the type's schema
 // marks as secret in a configuration: an old password is one, too.
-func (r *Runner) learn(res *resource, answer []byte) {
+func (r *Runner) learn(res *resource, out protocol.StateOutput) {
 	if res.schema == nil {
-		return
-	}
-	out, err := protocol.DecodeState(answer)
-	if err != nil {
 		return
 	}
 	for _, state := range []map[string]any{out.State, out.StaleState} {

@@ -116,11 +116,15 @@ func (p *probes) add(k *target) *target {
 	return k
 }
 
+// tick is of what the slots of tasks are multiples: to wake a process that sleeps can cost
+// more than a probe, so those of some tasks are begun together.
+const tick = 100 * time.Millisecond
+
 // slot is the next time after now that is that of a task: they are spread evenly.
 func (p *probes) slot(k *target, now time.Time) time.Time {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(k.name))
-	at := now.Truncate(p.every).Add(time.Duration(h.Sum64() % uint64(p.every)))
+	at := now.Truncate(p.every).Add(time.Duration(h.Sum64() % uint64(p.every)).Truncate(tick))
 	if !at.After(now) {
 		at = at.Add(p.every)
 	}

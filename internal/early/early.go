@@ -18,6 +18,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/deployster-go/deployster/internal/entrypoint"
@@ -27,9 +28,15 @@ import (
 func init() {
 	entrypoint.Dispatch()
 	if args := os.Args[1:]; len(args) >= 3 && args[0] == "type" && args[1] == "run" && args[2] == "file" {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		code := file.Type().Run(ctx, args[3:], os.Stdin, os.Stdout, os.Stderr)
-		stop()
-		os.Exit(code)
+		runtime.GOMAXPROCS(1) // what it does is short: threads that look for more of it cost more than they do
+		code := make(chan int)
+		// While packages are initialized this goroutine is bound to its thread, to which
+		// all that it does would be handed over, and back.
+		go func() {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			code <- file.Type().Run(ctx, args[3:], os.Stdin, os.Stdout, os.Stderr)
+		}()
+		os.Exit(<-code)
 	}
 }

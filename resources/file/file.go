@@ -157,7 +157,9 @@ func (t *target) inspect() (*found, error) {
 	}
 	defer func() { _ = file.Close() }()
 	hash := sha256.New()
-	size, err := io.Copy(hash, file)
+	// Most files are small, and asked for often: without a buffer each would take one of
+	// 32 KiB, as it would if the file could be asked to write itself.
+	size, err := io.CopyBuffer(hash, struct{ io.Reader }{file}, make([]byte, min(info.Size()+1, 32<<10)))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", t.path, err)
 	}

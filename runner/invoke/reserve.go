@@ -35,12 +35,13 @@ type Reserve struct {
 	crashed func(*crash.Error)
 	views   engine.Views
 
-	mu     sync.Mutex
-	kept   map[string][]*process // those that no run has, by what they were started with
-	known  map[*process]place    // all that have not ended
-	idle   int                   // how many are kept
-	count  int                   // of processes so far; numbers their directories
-	closed bool
+	mu      sync.Mutex
+	kept    map[string][]*process // those that no run has, by what they were started with
+	known   map[*process]place    // all that have not ended
+	idle    int                   // how many are kept
+	count   int                   // of processes so far; numbers their directories
+	touched time.Time             // the time that the directory was given
+	closed  bool
 }
 
 // given is what a process is started with.
@@ -95,7 +96,7 @@ func (r *Reserve) invoker(v *Invoker) *Invoker {
 func (r *Reserve) admit(p *process, g given, name string, now time.Time) (path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.used()
+	r.used(now)
 	r.count++
 	path = filepath.Join(r.dir, servedDir, fmt.Sprintf("%02d-%s", r.count, name))
 	r.known[p] = place{g, now, path + workSuffix}
@@ -141,15 +142,20 @@ func (r *Reserve) put(p *process, now time.Time) bool {
 	}
 	r.kept[at.key] = append(r.kept[at.key], p)
 	r.idle++
-	r.used()
+	r.used(now)
 	return true
 }
 
-// used gives the directory the time of now. To who collects what old runs left on another
-// log, which does not know whether the reserve is open, only that tells that it is not old.
-func (r *Reserve) used() {
-	now := time.Now()
-	_ = os.Chtimes(r.dir, now, now) // it may not be there yet
+// used gives the directory the time of now, once a minute. To who collects what old runs
+// left on another log, which does not know whether the reserve is open, only that tells
+// that it is not old. r.mu is held.
+func (r *Reserve) used(now time.Time) {
+	if since := now.Sub(r.touched); since >= 0 && since < time.Minute {
+		return
+	}
+	if os.Chtimes(r.dir, now, now) == nil { // it may not be there yet
+		r.touched = now
+	}
 }
 
 // forget lets go of a process that has ended.
