@@ -48,7 +48,7 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	if name == "" {
 		return nil, errors.New("lock: the name must not be empty")
 	}
-	f, err := takeLock(l.lockDir(), name)
+	f, err := l.takeLock(name)
 	var held *heldError
 	switch {
 	case errors.As(err, &held):
@@ -72,9 +72,10 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 
 // takeLock opens the file of a lock and takes it. Where somebody holds it, it fails with
 // a *heldError.
-func takeLock(dir, name string) (*os.File, error) {
+func (l *Log) takeLock(name string) (*os.File, error) {
+	dir := l.lockDir()
 	for {
-		f, err := openLock(dir, name)
+		f, err := l.openLock(dir, name)
 		if err != nil {
 			return nil, err
 		}
@@ -85,15 +86,16 @@ func takeLock(dir, name string) (*os.File, error) {
 			err = &heldError{by}
 		}
 		// Who prunes removes the file while it holds the lock, so a file that is not
-		// there after the lock was taken never is again, and its lock excludes nobody.
-		there := false
-		if err == nil {
-			there, err = isThere(f, dir, name)
-		}
-		if err == nil && there {
+		// there after the lock was taken excludes nobody from it, or from another lock:
+		// so nobody who holds it holds this one.
+		there, failed := isThere(f, dir, name)
+		switch {
+		case err == nil && failed == nil && there:
 			return f, nil
+		case failed == nil && !there:
+			err = nil
 		}
-		if err := errors.Join(err, f.Close()); err != nil {
+		if err := errors.Join(err, failed, f.Close()); err != nil {
 			return nil, err
 		}
 	}
@@ -149,6 +151,9 @@ func (l *Log) Locked(name string) (bool, error) {
 	_, err = patiently(f, func(f *os.File) error { return flock(f, syscall.LOCK_SH) })
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
+		if there, err := isThere(f, l.lockDir(), name); err == nil && !there {
+			return l.Locked(name) // it became that of another lock meanwhile
+		}
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("ask for lock %q: %w", name, err)
@@ -184,7 +189,7 @@ func exclude(f *os.File) error {
 }
 
 // openLock opens the file of a lock, which no name can lead out of dir.
-func openLock(dir, name string) (*os.File, error) {
+func (l *Log) openLock(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		//nolint:gosec // beside the log, wherever its user wants that
@@ -196,7 +201,11 @@ func openLock(dir, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := root.OpenFile(lockFile(name), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := root.OpenFile(lockFile(name), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		l.spares.take(filepath.Join(dir, lockFile(name)))
+		f, err = root.OpenFile(lockFile(name), os.O_RDWR|os.O_CREATE, 0o600)
+	}
 	return f, errors.Join(err, root.Close())
 }
 

@@ -86,6 +86,7 @@ type Log struct {
 	readOnly bool
 	readers  *sql.DB
 	writer   *writer
+	spares   spares // files of locks
 
 	closing sync.Once
 	closed  chan struct{}
@@ -245,6 +246,7 @@ func (l *Log) Close() error {
 	l.closing.Do(func() {
 		close(l.closed)
 		<-l.checked
+		l.spares.close()
 		err = errors.Join(l.writer.close(), l.readers.Close())
 	})
 	if err != nil {
