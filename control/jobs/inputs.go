@@ -30,7 +30,6 @@ const (
 // The entries of the directory of an attempt.
 const (
 	outName      = "out"
-	emptyName    = "empty" // what a container sees in the place of sources and dependencies that it has not
 	jobName      = "job.json"
 	metadataName = "metadata"
 )
@@ -47,7 +46,7 @@ func (a *attempt) mounts(ctx context.Context) ([]engine.Mount, error) {
 		return nil, err
 	}
 	all = append(all, uses...)
-	sources := filepath.Join(a.dir, emptyName)
+	sources := a.emptyDir()
 	if digest := a.recipe.Artifact; digest != "" {
 		if sources, err = a.Artifacts.Directory(ctx, digest); spoiled(err) {
 			return nil, unbuildable("its sources: %v; restore it, or submit the group again", err)
@@ -101,7 +100,7 @@ func (a *attempt) uses(ctx context.Context) (all []engine.Mount, err error) {
 	if len(lost.digests) > 0 {
 		return nil, &lost
 	}
-	empty := filepath.Join(a.dir, emptyName)
+	empty := a.emptyDir()
 	if !direct {
 		all = append(all, engine.Mount{Source: empty, Target: targetDependencies, ReadOnly: true})
 	}
@@ -162,16 +161,16 @@ func (a *attempt) prepare() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{outName, emptyName} {
-		if err := os.MkdirAll(filepath.Join(a.dir, name), 0o700); err != nil {
-			return err
-		}
+	out := filepath.Join(a.dir, outName)
+	if err := os.MkdirAll(out, 0o700); err != nil {
+		return err
 	}
 	// The parents keep others of this machine out.
-	for name, mode := range map[string]os.FileMode{outName: 0o777, emptyName: 0o755} {
-		if err := os.Chmod(filepath.Join(a.dir, name), mode); err != nil {
-			return err
-		}
+	if err := os.Chmod(out, 0o777); err != nil { //nolint:gosec // as above, whatever user the job runs as
+		return err
+	}
+	if err := a.makeEmpty(); err != nil {
+		return err
 	}
 	for name, f := range map[string]struct {
 		text []byte
@@ -183,6 +182,20 @@ func (a *attempt) prepare() error {
 		}
 	}
 	return nil
+}
+
+// emptyDir is what containers see in the place of sources and dependencies that they have not.
+// All see the same, for none may write to it. No group has such a name, so that no log is in it.
+func (j *Jobs) emptyDir() string { return filepath.Join(j.dir(), "~empty") }
+
+func (j *Jobs) makeEmpty() error {
+	if info, err := os.Stat(j.emptyDir()); err == nil && info.Mode().Perm() == 0o755 {
+		return nil
+	}
+	if err := os.MkdirAll(j.emptyDir(), 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(j.emptyDir(), 0o755) //nolint:gosec // for whatever user a job runs as
 }
 
 // env are the variables of the container.

@@ -114,17 +114,24 @@ func (w *world) recipe(lines ...string) recipe.Recipe {
 // task is a job that does what a recipe says.
 func (w *world) task(r recipe.Recipe) build.Task {
 	w.Helper()
-	documents, err := recipe.Encode([]recipe.Recipe{r})
+	return w.tasks([]recipe.Recipe{r})
+}
+
+// tasks is a job of a group that carries several recipes, which does what the first says.
+func (w *world) tasks(all []recipe.Recipe) build.Task {
+	w.Helper()
+	documents, err := recipe.Encode(all)
 	if err != nil {
 		w.Fatal(err)
 	}
-	hash, err := w.objects.Keep(documents[recipe.Name(0)])
-	if err != nil {
-		w.Fatal(err)
+	carries := record.Carries{}
+	for name, text := range documents {
+		if carries[name], err = w.objects.Keep(text); err != nil {
+			w.Fatal(err)
+		}
 	}
 	return build.Task{
-		Group: "base-7", Job: 12, Attempt: 1, Name: "base", Package: "make", Worker: "local",
-		Carries: record.Carries{recipe.Name(0): hash}, Inputs: "inputs", Commit: "c0ffee",
+		Group: "base-7", Job: 12, Attempt: 1, Name: "base", Package: "make", Worker: "local", Carries: carries, Inputs: "inputs", Commit: "c0ffee",
 	}
 }
 

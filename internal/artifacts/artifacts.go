@@ -37,6 +37,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Artifact is a directory that is kept.
@@ -100,6 +101,10 @@ func (e *RefusedError) Error() string {
 type Store struct {
 	dir     string
 	orphans sync.Once // removes what processes left that died
+
+	// How often directories of the store were made, and, one more, how often they had been when
+	// they were made durable.
+	made, durable atomic.Int64
 }
 
 // In is the store in a directory, which is made with its first artifact.
@@ -136,9 +141,13 @@ func (s *Store) copyOf(digest string) string {
 // makeDirectories makes the directories of the store.
 func (s *Store) makeDirectories() error {
 	for _, dir := range []string{s.blobs(), s.unpacked(), s.temporary()} {
+		if exists(dir) {
+			continue
+		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
+		s.made.Add(1)
 	}
 	return nil
 }

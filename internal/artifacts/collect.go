@@ -43,13 +43,10 @@ func (s *Store) collect(ctx context.Context, dir string, limits Limits) (a Artif
 		return Artifact{}, err
 	}
 	a, layer, err := pack(ctx, dir, limits, false, file)
-	if err == nil {
-		err = file.Sync()
+	if err != nil {
+		return Artifact{}, errors.Join(err, file.Close())
 	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return Artifact{}, err
-	}
-	return a, s.place(ctx, in, a.Digest, layer)
+	return a, s.place(ctx, in, file, a.Digest, layer)
 }
 
 // explain adds what to do where the disk is full.

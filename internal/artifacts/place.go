@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -14,43 +15,65 @@ import (
 	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
-// place puts the layer of a workspace, which is durable, into the store, and then what names
-// it. What is there and is the same stays, as others may be using it.
-func (s *Store) place(ctx context.Context, in *workspace, digest string, layer v1.Descriptor) error {
+// place puts the layer of a workspace, which is not durable yet, into the store, and then what
+// names it. What is there and is the same stays, as others may be using it.
+func (s *Store) place(ctx context.Context, in *workspace, file *os.File, digest string, layer v1.Descriptor) (err error) {
+	defer func() { err = errors.Join(err, file.Close()) }()
 	manifest, err := encodeManifest(layer)
 	if err != nil {
 		return err
 	}
-	if err := writeFile(in.path("manifest"), manifest); err != nil {
-		return err
-	}
+	// Both at once: the disk has as much to do with two as with one.
+	settle := sync.OnceValue(func() error {
+		synced := make(chan error, 1)
+		go func() { synced <- file.Sync() }()
+		err := writeFile(in.path("manifest"), manifest)
+		return errors.Join(err, <-synced)
+	})
 	intact, err := s.intact(ctx, in, digest, layer)
+	if err == nil && !intact {
+		err = settle()
+	}
 	if err != nil {
 		return err
 	}
 	return s.locked(ctx, shared, func() error {
 		if !intact || !exists(s.blob(layer.Digest.String())) {
-			if err := os.Rename(in.path("layer"), s.blob(layer.Digest.String())); err != nil {
+			if err := settle(); err != nil {
 				return err
 			}
-			// A manifest must not outlive its layer.
-			if err := atomicfile.SyncDir(s.blobs()); err != nil {
+			if err := os.Rename(in.path("layer"), s.blob(layer.Digest.String())); err != nil {
 				return err
 			}
 		}
 		if !intact || s.renew(digest) != nil {
+			if err := settle(); err != nil {
+				return err
+			}
 			if err := os.Rename(in.path("manifest"), s.blob(digest)); err != nil {
 				return err
 			}
 		}
-		// Also of what is there: who made it may have died before this.
-		for _, dir := range []string{s.blobs(), filepath.Dir(s.blobs()), s.dir, filepath.Dir(s.dir)} {
-			if err := atomicfile.SyncDir(dir); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.syncDirectories()
 	})
+}
+
+// syncDirectories makes durable what the store names, also what was there: who made it may have
+// died before this. Where the machine ends before, a manifest may be there without its layer:
+// that is missing then, like all that nobody was told of. The directories above change only
+// when they are made.
+func (s *Store) syncDirectories() error {
+	made := s.made.Load() + 1
+	if err := atomicfile.SyncDir(s.blobs()); err != nil || s.durable.Load() == made {
+		return err
+	}
+	for _, dir := range []string{filepath.Dir(s.blobs()), s.dir, filepath.Dir(s.dir)} {
+		if err := atomicfile.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	s.durable.Store(made)
+	return nil
 }
 
 // intact reports whether an artifact is in the store as it is to be. A copy of it that is

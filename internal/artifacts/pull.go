@@ -105,13 +105,10 @@ func (s *Store) fetch(ctx context.Context, from *repository, digest string, laye
 		return file.Write(p)
 	}))
 	a, err = decode(ctx, counted, layer, limits, nowhere{})
-	if err == nil {
-		err = file.Sync()
+	if err != nil {
+		return Artifact{}, from.explainRemote(ctx, errors.Join(err, file.Close()))
 	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return Artifact{}, from.explainRemote(ctx, err)
-	}
-	return a, s.place(ctx, in, digest, layer)
+	return a, s.place(ctx, in, file, digest, layer)
 }
 
 // writerFunc is a writer that is a function.
