@@ -91,8 +91,8 @@ type Controller struct {
 	checked      map[place]check // hosts on which a new task could be started
 	ticked       time.Time       // the last tick
 
-	verifying     map[string]verifying
-	verifications int // that are going on, also such as nobody waits for any more
+	verifying map[string]verifying
+	line      map[string]turn // environments that wait for others to verify their steps
 }
 
 // place is where work is done: an environment on a host.
@@ -113,7 +113,7 @@ func NewController(o Options) *Controller {
 	if o.ProbeEvery <= 0 {
 		o.ProbeEvery = DefaultProbeEvery
 	}
-	c := &Controller{Options: o, environments: New(o.Log, o.Now), checked: map[place]check{}, verifying: map[string]verifying{}, hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
+	c := &Controller{Options: o, environments: New(o.Log, o.Now), checked: map[place]check{}, verifying: map[string]verifying{}, line: map[string]turn{}, hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
 	c.environments.Identify(o.Tasks.Things)
 	c.probes = newProbes(o.ProbeEvery, o.Parallelism, c.watch)
 	c.loop = reconcile.New(reconcile.Setup[*environment.State, place]{
@@ -185,7 +185,7 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 	test.Unslotted = true
 	can := environment.Can{
 		Work:    func(host string) bool { return c.Inventory.Known(host) && d.Can(slot(host)) },
-		Verify:  func() bool { return c.mayVerify(test, d) },
+		Verify:  func() bool { return c.mayVerify(name, test, d) },
 		Disrupt: c.probes.known(name),
 		Checked: func(host string) bool { return c.isChecked(place{name, host}, s, d.Now) },
 		Back:    func(revision int, hosts []string) ([]string, error) { return c.back(s, revision, hosts) },

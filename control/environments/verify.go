@@ -24,7 +24,7 @@ type verifying struct {
 func (c *Controller) verify(at reconcile.Slot[place], step tasks.Step, v environment.Verification) *reconcile.Work[place] {
 	wanted, end := context.WithCancelCause(context.Background())
 	c.verifying[v.Environment] = verifying{step, end}
-	c.verifications++
+	delete(c.line, v.Environment)
 	return &reconcile.Work[place]{
 		Slot: at, What: fmt.Sprintf("verifying step %d of %s", v.Step, v.Environment),
 		Do: func(ctx context.Context) error {
@@ -46,17 +46,44 @@ func (c *Controller) verify(at reconcile.Slot[place], step tasks.Step, v environ
 			return err
 		},
 		Result: func(err error, _ int) ([]deploylog.Event, bool) {
-			c.verifications--
+			for name := range c.line {
+				c.loop.Enqueue(name)
+			}
 			return c.environments.States[v.Environment].Completed(step, tasks.ProbeResult{}, err), false
 		},
 	}
 }
 
+// turn is since when an environment waits for others to verify their steps, and when it last
+// did.
+type turn struct{ since, asked time.Time }
+
+// turnLasts is how long who does not ask any more still has its turn: it asks each second.
+const turnLasts = 3 * time.Second
+
 // mayVerify reports whether what verifies a step of an environment may begin. It takes no slot
 // of the work on hosts: it may wait for long, and what dies elsewhere is not to wait for that.
-// But it runs containers, so there are no more at once than there are slots.
-func (c *Controller) mayVerify(at reconcile.Slot[place], d *reconcile.Decision[place]) bool {
-	if c.verifications >= c.Parallelism {
+// But it runs containers, so there are no more at once than there are slots, those among them
+// that nobody waits for any more. Who has waited for longest is first.
+func (c *Controller) mayVerify(name string, at reconcile.Slot[place], d *reconcile.Decision[place]) bool {
+	if c.loop.Busy(at.Key) {
+		return false // it is being verified
+	}
+	mine, waits := c.line[name]
+	if !waits {
+		mine.since = d.Now
+	}
+	mine.asked = d.Now
+	c.line[name] = mine
+	taken := c.loop.CountBusy(func(p place) bool { return p.host == "" })
+	for other, o := range c.line {
+		if age := d.Now.Sub(o.asked); age < 0 || age > turnLasts {
+			delete(c.line, other)
+		} else if o.since.Before(mine.since) || o.since.Equal(mine.since) && other < name {
+			taken++
+		}
+	}
+	if taken >= c.Parallelism {
 		d.WakeAt(d.Now.Add(time.Second))
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
@@ -145,6 +146,52 @@ func TestWhatVerifiesTakesNoSlotOfTheWorkOnHosts(t *testing.T) {
 		wait(10 * time.Minute)
 		if most != 1 || w.count(record.StepVerified) != 2 {
 			t.Errorf("%d have verified at once; the log tells\n%s", most, strings.Join(w.story(), "\n"))
+		}
+		r.end()
+	})
+}
+
+// What the log refuses to begin does not count as begun: others would wait for its end forever.
+func TestWhatIsRefusedKeepsNobodyFromBeingVerified(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Parallelism = 1
+		w.tests(time.Second, nil)
+		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.StepVerifying, Hook: reconciletest.Refuse(record.Target("shop"))}
+		for _, name := range []string{"shop", "web"} {
+			w.create(daemon(name, verified), name+"1", name+"2")
+			w.deploy(name, 1)
+		}
+		r := w.start()
+		wait(time.Minute)
+		w.wantRows("web", "1 Active 2 2")
+		if w.count(record.StepVerified) != 1 {
+			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
+		}
+		r.end()
+	})
+}
+
+// Who waits for others is next when its time has come, also where others ask again and again.
+func TestStepsAreVerifiedInTurn(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Parallelism = 1
+		var order []string
+		w.verify = func(_ context.Context, v environment.Verification) error {
+			w.set(func() { order = append(order, v.Environment) })
+			<-time.After(time.Minute)
+			if v.Environment != order[0] {
+				return nil
+			}
+			return errors.New("no answer")
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			w.create(daemon(name, verified), name+"1", name+"2")
+			w.deploy(name, 1)
+		}
+		r := w.start()
+		wait(10 * time.Minute)
+		if len(order) != 5 || order[1] == order[0] || order[2] == order[0] || order[3] != order[0] || order[4] != order[0] {
+			t.Errorf("they were verified in the order %q, and not each once before the first again; the log tells\n%s", order, strings.Join(w.story(), "\n"))
 		}
 		r.end()
 	})

@@ -348,5 +348,15 @@ func (l *Loop[S, K]) Enqueue(name string) {
 // Busy reports whether work with a key is being done.
 func (l *Loop[S, K]) Busy(key K) bool { return l.slots.keys[key] }
 
+// CountBusy counts the work that is being done whose keys are such.
+func (l *Loop[S, K]) CountBusy(such func(K) bool) (n int) {
+	for key := range l.slots.keys {
+		if such(key) {
+			n++
+		}
+	}
+	return n
+}
+
 // SlotsChanged lets hosts have more slots than before, if they do.
 func (l *Loop[S, K]) SlotsChanged() { l.slots.changed() }

@@ -330,6 +330,6 @@ func (i *StepInfo) awaited(environment string) (message, change string) {
 	case i.Failures > 0:
 		return fmt.Sprintf(", and it could not be verified by %s: %s", i.Verify, i.Cause), promote
 	default:
-		return fmt.Sprintf(", and it is to be verified by %s", i.Verify), record.StepVerifying
+		return fmt.Sprintf(", and it is to be verified by %s", i.Verify), record.StepVerifying + ": there are no more verifications at once than the controller's --parallelism says, and who has waited for longest is first"
 	}
 }

@@ -46,12 +46,14 @@ TARGET is an environment, or a target of one as the log has it:
 // right after an event; 0 is now.
 func Explain(ctx context.Context, a *app.App, t deploylog.Target, inventory string, at int64) error {
 	return withEnvironments(ctx, a, nil, at, func(e *query.Environments) error {
-		reasons, err := e.Explain(t, work.NewHosts(inventory).Identity(), at == 0)
+		here := work.NewHosts(inventory)
+		reasons, err := e.Explain(t, here.Identity(), at == 0)
 		if err != nil {
 			return err
 		}
 		if name, _ := record.NameOf(t); at == 0 && t == record.Target(name) {
-			if left := leftOut(a, e, name, inventory); left != nil {
+			identify(a, e, inventory)
+			if left := leftOut(e, name, here); left != nil {
 				reasons = append(reasons, reason.Reason{Target: string(t), Code: reason.HostsLeftOut, Message: left.Cause, Change: freed})
 			}
 		}

@@ -12,11 +12,17 @@ import (
 // freed is what would end that hosts are left out.
 const freed = "the tasks of the other environment there being terminated, or an instance_group.query that does not select them"
 
+// identify has environments asked what their tasks make, once for all of them.
+func identify(a *app.App, e *query.Environments, inventory string) {
+	if things, err := session.Things(a, session.WorkerFlags{Inventory: inventory}, nil); err == nil {
+		e.Identify(things)
+	}
+}
+
 // leftOut is which hosts that the query of an environment selects here are left to other ones;
-// nil is none, or that it is not known without its inventory.
-func leftOut(a *app.App, e *query.Environments, name, inventory string) *report.LeftOut {
-	here, wanted := work.NewHosts(inventory), ""
-	identity := here.Identity()
+// nil is none, or that it is not known without its inventory. The environments are Identified.
+func leftOut(e *query.Environments, name string, here *work.Hosts) *report.LeftOut {
+	wanted, identity := "", here.Identity()
 	err := e.Ask(name, func(s *environment.State) error {
 		if s.OtherThan(identity) == nil {
 			wanted = s.Query()
@@ -29,9 +35,6 @@ func leftOut(a *app.App, e *query.Environments, name, inventory string) *report.
 	hosts, err := here.Selected(wanted)
 	if err != nil {
 		return nil
-	}
-	if things, err := session.Things(a, session.WorkerFlags{Inventory: inventory}, nil); err == nil {
-		e.Identify(things)
 	}
 	left, why := e.LeftOut(name, hosts)
 	if why == nil {

@@ -79,10 +79,13 @@ func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) 
 			if err != nil {
 				return err
 			}
+			if here != nil {
+				identify(a, e, q.Inventory)
+			}
 			for i := range reports {
 				reports[i].Baking = reports[i].Baking && (q.At > 0 || a.Now().Before(reports[i].Deployment.BakeUntil))
 				if here != nil {
-					reports[i].LeftOut = leftOut(a, e, reports[i].Environment, q.Inventory)
+					reports[i].LeftOut = leftOut(e, reports[i].Environment, here)
 				}
 			}
 			err = a.Show(map[string]any{"environments": reports}, func() error {
