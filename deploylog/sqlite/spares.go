@@ -25,7 +25,7 @@ func (s *spares) put(path string) error {
 	// No lock has a name like this: see lockFile.
 	spare := filepath.Join(filepath.Dir(path), fmt.Sprintf("spare.%d.%d", os.Getpid(), s.count))
 	if len(s.paths) == most || renameNew(path, spare) != nil {
-		return os.Remove(path)
+		return os.Remove(path) //nolint:gosec // beside the log, wherever its user wants that
 	}
 	s.paths = append(s.paths, spare)
 	return nil
@@ -36,7 +36,7 @@ func (s *spares) take(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.paths) > 0 && renameNew(s.paths[0], path) != nil {
-		_ = os.Remove(s.paths[0]) // it may have been pruned, or the lock have a file by now
+		_ = os.Remove(s.paths[0]) //nolint:gosec // as above; it may have been pruned, or the lock have a file by now
 		s.paths = s.paths[1:]
 	}
 	s.paths = s.paths[min(1, len(s.paths)):]
