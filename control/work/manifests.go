@@ -23,8 +23,11 @@ type Texts struct {
 // NewTexts are those in a directory of objects, which give is to give to its users, and
 // those that a former version kept below the workspace.
 func NewTexts(dir, workspace string, give objects.Give) Texts {
-	return Texts{objects.In(dir, give), filepath.Join(workspace, engine.StateDir, "manifests")}
+	return Texts{objects: objects.In(dir, give), older: filepath.Join(workspace, engine.StateDir, "manifests")}
 }
+
+// TextsIn are those in a store, and no others.
+func TextsIn(store objects.Store) Texts { return Texts{objects: store} }
 
 // Keep keeps a text, which is durable on return, and returns its digest.
 func (t Texts) Keep(text []byte) (digest string, err error) { return t.objects.Keep(text) }
@@ -35,7 +38,7 @@ func (t Texts) Objects() objects.Store { return t.objects }
 // Load returns the text of a digest, of which it is sure.
 func (t Texts) Load(digest string) ([]byte, error) {
 	text, err := t.objects.Load(digest)
-	if errors.Is(err, objects.ErrMissing) {
+	if errors.Is(err, objects.ErrMissing) && t.older != "" {
 		if older, failed := objects.Read(filepath.Join(t.older, digest+".yaml"), digest); !errors.Is(failed, objects.ErrMissing) {
 			text, err = older, failed
 		}

@@ -103,6 +103,7 @@ Every step is recorded in one append-only deployment log.
 	flags.StringVar(&a.Global.OciRuntime, "oci-runtime", "", "runtime of the oci engine: runc, crun, youki, runsc or a path (default runc)")
 	flags.BoolVar(&a.Global.Unbounded, "allow-unbounded", false, "let the oci engine run where no control groups can be used, with neither memory nor processes bounded")
 	flags.StringVar(&a.Global.Log, "log", "", "deployment log (default .deployster/deployments.db below the workspace)")
+	flags.StringVar(&a.Global.Server, "server", "", "server whose log to use: https://HOST, http://HOST of this machine, or unix:PATH (default DEPLOYSTER_SERVER)")
 	flags.StringVar(&a.Format, "output", "text", "output format: text or json")
 	flags.IntVar(&a.Global.Parallelism, "parallelism", 10, "how many resources to process at once")
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "show every line that containers print, and ask resource types to be verbose")

@@ -22,8 +22,8 @@ import (
 	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
-// maxSize is how large an object may be, in bytes: none is made of a larger file.
-const maxSize = 16 << 20
+// MaxSize is how large an object may be, in bytes: none is made of a larger file.
+const MaxSize = 16 << 20
 
 // ErrMissing is wrapped where there is no object of a hash. It is not fs.ErrNotExist,
 // which callers take for a file that nobody ever made.
@@ -36,7 +36,19 @@ var ErrAltered = errors.New("is not what it was when it was stored")
 type Store struct {
 	dir  string
 	give Give
+	far  Remote // nil is a store of this machine
 }
+
+// Remote is a store that is reached through somebody else.
+type Remote interface {
+	Load(hash string) ([]byte, error) // fails with ErrMissing where there is none
+	Keep(hash string, content []byte) error
+	Salt() ([]byte, error)
+}
+
+// Via is a store that is reached through somebody else, whom it does not trust to return
+// what was asked for.
+func Via(r Remote) Store { return Store{far: r} }
 
 // Give gives a file, or a directory, of a store to those who are to use it, as far as
 // this process may. made is whether this process has just made it: what another one made
@@ -49,7 +61,7 @@ func In(dir string, give Give) Store {
 	if give == nil {
 		give = func(*os.File, bool) {}
 	}
-	return Store{filepath.Join(dir, "sha256"), give}
+	return Store{dir: filepath.Join(dir, "sha256"), give: give}
 }
 
 // Hash is the name of a content: its SHA-256 in hexadecimal.
@@ -79,8 +91,14 @@ func (s Store) KeepAll(contents ...[]byte) error {
 	}
 	for _, content := range contents {
 		hash := Hash(content)
-		if len(content) > maxSize {
-			return fmt.Errorf("storing object %s: it has %d bytes, at most %d are possible", hash, len(content), maxSize)
+		if len(content) > MaxSize {
+			return fmt.Errorf("storing object %s: it has %d bytes, at most %d are possible", hash, len(content), MaxSize)
+		}
+		if s.far != nil {
+			if err := s.far.Keep(hash, content); err != nil {
+				return fmt.Errorf("storing object %s: %w", hash, err)
+			}
+			continue
 		}
 		if s.renew(hash) {
 			continue
@@ -93,7 +111,7 @@ func (s Store) KeepAll(contents ...[]byte) error {
 			return fmt.Errorf("storing object %s: %w", hash, err)
 		}
 	}
-	if len(contents) == 0 {
+	if len(contents) == 0 || s.far != nil {
 		return nil
 	}
 	// Also of what is there: who wrote it may have died before this.
@@ -122,6 +140,9 @@ func (s Store) renew(hash string) bool {
 // be others than when it was stored. As long as the directories are theirs, what is in them
 // is, too.
 func (s Store) Share() {
+	if s.far != nil {
+		return
+	}
 	s.giveAgain(s.saltPath(), 0)
 	// The outer one last: until it is given, a process that is killed leaves all of it to
 	// the next one.
@@ -216,6 +237,16 @@ func (s Store) Load(hash string) ([]byte, error) {
 	if !IsHash(hash) {
 		return nil, fmt.Errorf("%.80q is not the SHA-256 of an object", hash)
 	}
+	if s.far != nil {
+		content, err := s.far.Load(hash)
+		if err == nil && Hash(content) != hash {
+			err = ErrAltered
+		}
+		if err != nil {
+			return nil, fmt.Errorf("object %s: %w", hash, err)
+		}
+		return content, nil
+	}
 	content, err := Read(s.path(hash), hash)
 	if errors.Is(err, ErrMissing) {
 		// Who took it away may be dead.
@@ -236,14 +267,14 @@ func Read(path, hash string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, unread(path, err)
-	case !info.Mode().IsRegular() || info.Size() > maxSize:
+	case !info.Mode().IsRegular() || info.Size() > MaxSize:
 		return nil, fmt.Errorf("%s %w", path, ErrAltered)
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, unread(path, err)
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	content, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}

@@ -26,6 +26,16 @@ var ErrSalt = errors.New("the salt of hashes")
 // one for all objects, and it is kept beside them. It fails with ErrMissing where nobody
 // has made it.
 func (s Store) Salt() ([]byte, error) {
+	if s.far != nil {
+		salt, err := s.far.Salt()
+		if err == nil && len(salt) != saltSize {
+			err = ErrAltered
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSalt, err)
+		}
+		return salt, nil
+	}
 	path := s.saltPath()
 	info, err := os.Lstat(path) // opening a pipe would wait for its writer
 	switch {

@@ -140,12 +140,6 @@ func (o *eventWriter) all(events iter.Seq2[deploylog.Event, error], follow bool)
 func (o *eventWriter) event(e deploylog.Event, failed error, follow bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	encode := json.NewEncoder(&o.buffer)
-	encode.SetEscapeHTML(false)
-	var document any = e
-	if failed != nil {
-		document = map[string]any{"problem": failed.Error()}
-	}
 	if o.live {
 		if failed != nil {
 			o.buffer.WriteString("event: problem\n")
@@ -154,7 +148,12 @@ func (o *eventWriter) event(e deploylog.Event, failed error, follow bool) error 
 		}
 		o.buffer.WriteString("data: ")
 	}
-	if err := encode.Encode(document); err != nil {
+	if failed != nil {
+		err := encode(&o.buffer, map[string]any{"problem": failed.Error()})
+		if err != nil {
+			return err
+		}
+	} else if err := encodeEvent(&o.buffer, e); err != nil {
 		return fmt.Errorf("event %d: %w", e.Seq, err)
 	}
 	if o.live {
@@ -164,6 +163,26 @@ func (o *eventWriter) event(e deploylog.Event, failed error, follow bool) error 
 		return o.send()
 	}
 	return nil
+}
+
+func encode(to *bytes.Buffer, document any) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(document)
+}
+
+// encodeEvent writes an event as a line. Data that does not fit into a line as it is, such as
+// one with line breaks, is also there as it was appended.
+func encodeEvent(to *bytes.Buffer, e deploylog.Event) error {
+	before := to.Len()
+	if err := encode(to, e); err != nil || bytes.Contains(to.Bytes()[before:], e.Data) {
+		return err
+	}
+	to.Truncate(before)
+	return encode(to, struct {
+		deploylog.Event
+		Raw []byte `json:"raw_data"`
+	}{e, e.Data})
 }
 
 // flush sends what is left.

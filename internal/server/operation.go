@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,19 +52,23 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 		Responses: op.answers, RequestBody: op.body,
 	}
 	h.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
-		if !identity.Of(ctx.Context()).May(op.Role, op.Kind, ctx.Param("name")) {
+		if !mayDo(identity.Of(ctx.Context()), op, ctx.Param("name")) {
 			_ = huma.WriteErr(s.api, ctx, http.StatusForbidden, "you may not do this")
 			return
+		}
+		if limit > maxBody { // only so many of them fit into the memory
+			select {
+			case s.large <- struct{}{}:
+				defer func() { <-s.large }()
+			case <-ctx.Context().Done():
+				return
+			}
 		}
 		if op.streams {
 			next(ctx)
 			return
 		}
-		limit := op.timeout
-		if limit == 0 {
-			limit = timeout
-		}
-		within, cancel := context.WithTimeout(ctx.Context(), limit)
+		within, cancel := context.WithTimeout(ctx.Context(), cmp.Or(op.timeout, timeout))
 		defer cancel()
 		next(huma.WithContext(ctx, within))
 	}}
@@ -71,6 +76,17 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 		out, err := handle(ctx, in)
 		return out, s.answer(ctx, op, err)
 	})
+}
+
+// anyKind is what those may do who have the role for anything: it records nothing by itself.
+const anyKind = "*"
+
+// mayDo reports whether somebody may do an operation with what has a name.
+func mayDo(who identity.Identity, op Operation, name string) bool {
+	if op.Kind != anyKind {
+		return who.May(op.Role, op.Kind, name)
+	}
+	return slices.ContainsFunc(who.Grants, func(g identity.Grant) bool { return g.Role.Includes(op.Role) })
 }
 
 // answer is an error as the API says it.

@@ -53,11 +53,13 @@ type Server struct {
 
 	queries   sync.Mutex // held while one of the queries answers
 	verifying chan struct{}
+	large     chan struct{} // held by each request whose body may be large
 }
 
 // The limits of requests.
 const (
 	maxBody     = 1 << 20
+	maxLarge    = 8 // requests with larger bodies at once
 	bodyTimeout = 30 * time.Second
 	timeout     = time.Minute // of a request that streams nothing
 )
@@ -79,9 +81,10 @@ func New(o Options) *Server {
 	if o.Stalled == 0 {
 		o.Stalled = 30 * time.Second
 	}
-	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1)}
+	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), large: make(chan struct{}, maxLarge)}
 	s.api = humago.New(s.mux, config(o.Version))
 	s.registerLog()
+	s.registerObjects()
 	s.registerDocument()
 	return s
 }

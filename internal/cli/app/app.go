@@ -54,6 +54,7 @@ type GlobalFlags struct {
 	OciRuntime  string
 	Unbounded   bool // --allow-unbounded
 	Log         string
+	Server      string
 	Parallelism int
 }
 

@@ -15,10 +15,14 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/objects"
 )
 
 // LogPath is where the deployment log is.
 func (a *App) LogPath() (string, error) {
+	if err := a.Local(); err != nil {
+		return "", err
+	}
 	switch path := a.Global.Log; {
 	case path == "":
 		return filepath.Join(a.Workspace, engine.StateDir, "deployments.db"), nil
@@ -32,6 +36,13 @@ func (a *App) LogPath() (string, error) {
 // Texts are those that the revisions of the log carry. They lie beside the log, so that
 // all who share it have them, whatever their workspace is, and are given to them.
 func (a *App) Texts() (work.Texts, error) {
+	if a.server() != "" {
+		remote, err := a.remote()
+		if err != nil {
+			return work.Texts{}, err
+		}
+		return work.TextsIn(objects.Via(remote.Objects())), nil
+	}
 	path, err := a.wholeLogPath()
 	if err != nil {
 		return work.Texts{}, err
@@ -84,6 +95,9 @@ func (a *App) ExistingLogPath() (string, error) {
 // WithLog has something done with an existing log, and closes it. It does not create
 // one.
 func (a *App) WithLog(ctx context.Context, do func(log deploylog.Log, path string) error) error {
+	if server := a.server(); server != "" {
+		return a.WithNewLog(ctx, func(log deploylog.Log) error { return do(log, server) })
+	}
 	path, err := a.ExistingLogPath()
 	if err != nil {
 		return err
@@ -93,7 +107,7 @@ func (a *App) WithLog(ctx context.Context, do func(log deploylog.Log, path strin
 
 // WithNewLog has something done with the log, which is created when it is not there.
 func (a *App) WithNewLog(ctx context.Context, do func(deploylog.Log) error) (err error) {
-	log, err := a.OpenLog(ctx, a.Err)
+	log, err := a.openAny(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,7 +115,23 @@ func (a *App) WithNewLog(ctx context.Context, do func(deploylog.Log) error) (err
 	return do(log)
 }
 
-// OpenLog opens the deployment log, which is created when it is not there.
+// openAny opens the log here, or that of the server.
+func (a *App) openAny(ctx context.Context) (deploylog.Log, error) {
+	if a.server() == "" {
+		return a.OpenLog(ctx, a.Err)
+	}
+	remote, err := a.remote()
+	if err != nil {
+		return nil, err
+	}
+	log, err := remote.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return log, nil
+}
+
+// OpenLog opens the deployment log of this machine, which is created when it is not there.
 func (a *App) OpenLog(ctx context.Context, news io.Writer) (deploylog.Log, error) {
 	path, err := a.LogPath()
 	if err != nil {

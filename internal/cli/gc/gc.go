@@ -63,6 +63,9 @@ It can run at any time, beside anything, and be killed at any time.`, gc.KeptRun
 }
 
 func run(ctx context.Context, a *app.App, o options) error {
+	if err := a.Local(); err != nil {
+		return err
+	}
 	if o.olderThan < 0 {
 		return exit.Usage("--older-than %s: it must not be negative", o.olderThan)
 	}

@@ -1,0 +1,204 @@
+// Package client is a deployment log that is read through a server, as if it were here.
+// Nothing is appended to it: who may not write the log sends commands to its server, which
+// decides and records.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Options are how a server is reached.
+type Options struct {
+	Server string // https://HOST, http://HOST of this machine, or unix:PATH
+	Token  string // "" is none, for who is known by the socket
+}
+
+// Client is a server of a log.
+type Client struct {
+	server string // as it was named
+	base   string
+	token  string
+	http   *http.Client
+}
+
+// ErrRefused is wrapped where a server refuses what is asked of it.
+var ErrRefused = errors.New("refused")
+
+// Refusal is why a server refuses something, as it says.
+type Refusal struct {
+	Status int
+	Detail string
+}
+
+// Error is what the server says.
+func (r *Refusal) Error() string { return r.Detail }
+
+// Unwrap returns ErrRefused.
+func (*Refusal) Unwrap() error { return ErrRefused }
+
+// headerTimeout is how long a server may take to begin its answer.
+const headerTimeout = 2 * time.Minute
+
+// New is a server that is not asked yet. A token is not sent where others could read it.
+func New(o Options) (*Client, error) {
+	c := &Client{server: o.Server, token: o.Token, base: strings.TrimSuffix(o.Server, "/")}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: headerTimeout,
+		MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+	}
+	if path, is := strings.CutPrefix(o.Server, "unix:"); is {
+		path = strings.TrimPrefix(path, "//")
+		if path == "" {
+			return nil, errors.New("unix: names no socket: it is unix:PATH")
+		}
+		c.base = "http://socket"
+		transport.Proxy = nil
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}
+	} else if err := c.check(); err != nil {
+		return nil, err
+	}
+	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // what is elsewhere gets no token
+	}}
+	return c, nil
+}
+
+// check refuses addresses that cannot be meant.
+func (c *Client) check() error {
+	u, err := url.Parse(c.base)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("%q is no server: it is https://HOST, http://HOST of this machine, or unix:PATH", c.server)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("the address of a server has neither user nor query: a token is in DEPLOYSTER_TOKEN, or in the file that DEPLOYSTER_TOKEN_FILE names")
+	case u.Scheme == "http" && c.token != "" && !local(u.Hostname()):
+		return fmt.Errorf("the token would be sent to %s for all to read: use https, or the address of this machine", c.server)
+	}
+	return nil
+}
+
+// local reports whether a name is of this machine.
+func local(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Name is what the server is called.
+func (c *Client) Name() string { return c.server }
+
+// maxAnswer is how much of an answer is read that is no stream.
+const maxAnswer = 64 << 20
+
+// request is what is asked for.
+type request struct {
+	method, path string
+	query        url.Values
+	body         []byte
+	kind         string // of the body; "" is JSON
+	header       http.Header
+}
+
+// do asks for something, and returns the answer of a server that gives it.
+func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
+	address := c.base + r.path
+	if len(r.query) > 0 {
+		address += "?" + r.query.Encode()
+	}
+	asked, err := http.NewRequestWithContext(ctx, r.method, address, bytes.NewReader(r.body))
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", c.server, err)
+	}
+	for name, values := range r.header {
+		asked.Header[name] = values
+	}
+	if r.body != nil {
+		asked.Header.Set("Content-Type", "application/json")
+		if r.kind != "" {
+			asked.Header.Set("Content-Type", r.kind)
+		}
+	}
+	if c.token != "" {
+		asked.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	answer, err := c.http.Do(asked)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return nil, fmt.Errorf("server %s: %w", c.server, err)
+	}
+	if answer.StatusCode/100 == 2 {
+		return answer, nil
+	}
+	defer answer.Body.Close() //nolint:errcheck // it is read only
+	return nil, c.refusal(answer)
+}
+
+// refusal is why a server gives no answer.
+func (c *Client) refusal(answer *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	var said struct {
+		Detail string `json:"detail"`
+		Errors []struct {
+			Message  string `json:"message"`
+			Location string `json:"location"`
+		} `json:"errors"`
+	}
+	if err := json.Unmarshal(text, &said); err != nil || said.Detail == "" {
+		return fmt.Errorf("server %s answers %s, which no server of Deployster does: is the address right?", c.server, answer.Status)
+	}
+	for _, e := range said.Errors {
+		said.Detail += fmt.Sprintf("\n  %s: %s", e.Location, e.Message)
+	}
+	switch answer.StatusCode {
+	case http.StatusUnauthorized:
+		said.Detail = fmt.Sprintf("server %s: %s: put one that deployster token create has printed into DEPLOYSTER_TOKEN, or name its file in DEPLOYSTER_TOKEN_FILE", c.server, said.Detail)
+	case http.StatusForbidden:
+		said.Detail = fmt.Sprintf("server %s: %s: ask an admin of it for a token with the role", c.server, said.Detail)
+	case http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
+		said.Detail = fmt.Sprintf("server %s: %s", c.server, said.Detail)
+	}
+	return &Refusal{answer.StatusCode, said.Detail}
+}
+
+// get asks for a document.
+func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
+	return c.ask(ctx, request{method: http.MethodGet, path: path, query: query}, into)
+}
+
+// ask asks for something of which the answer is a document.
+func (c *Client) ask(ctx context.Context, r request, into any) error {
+	answer, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close() //nolint:errcheck // it is read only
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err == nil && into != nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return fmt.Errorf("server %s: %s: %w", c.server, r.path, err)
+	}
+	return nil
+}
+
+var _ interface {
+	deploylog.Log
+	deploylog.HeartbeatLog
+} = (*Log)(nil)

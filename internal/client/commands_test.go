@@ -1,0 +1,127 @@
+package client_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/query/querytest"
+)
+
+// reading are the commands that read the log.
+var reading = []string{
+	"log list", "log list --last 3 --output json", "log list --target pipeline/ --event pipeline-started", "log list --event nonsense", "log list --target pipelin/gateway",
+	"log latest pipeline/gateway", "log latest pipeline/gateway --output json", "log latest pipeline/gatewy", "log latest environment/shop/prod",
+	"log runs", "log runs --output json", "log export", "log verify --output json",
+	"pipeline list", "pipeline list --output json", "pipeline status", "pipeline status gateway --output json", "pipeline status gateway --hosts", "pipeline status gateway --at 100",
+	"pipeline status gatewy", "pipeline history gateway", "pipeline history gateway --output json", "pipeline show gateway 3", "pipeline show gateway 3 --output json", "pipeline show gateway nonsense",
+	"pipeline explain gateway", "pipeline explain gateway --output json", "pipeline explain stage/gateway/nonsense", "pipeline diff gateway 2 3",
+	"env list", "env list --output json", "env status shop/prod", "env status shop/prod --output json", "env status shop/prod --hosts", "env status nonsense", "env history shop/prod", "env history shop/prod --output json",
+	"env revisions shop/prod", "env show shop/prod", "env show shop/prod --output json", "env explain shop/prod", "env explain shop/prod --output json", "env diff shop/prod 1 2",
+	"build list", "build list --output json", "build status nonsense", "build jobs nonsense", "build explain",
+	"explain pipeline/gateway", "explain environment/shop/prod", "explain nonsense/x",
+}
+
+func TestCommandsThroughAServer(t *testing.T) {
+	dir := t.TempDir()
+	program := build(t, dir)
+	path := filepath.Join(dir, "log", "deployments.db")
+	log := large(t, path)
+	url := serve(t, log, objects.In(filepath.Join(dir, "log", "objects"), nil))
+	t.Run("reading is reading the log", func(t *testing.T) { readAlike(t, program, dir, path, url) })
+	t.Run("what is done with the log itself is refused", func(t *testing.T) { refuseWork(t, program, dir, url) })
+}
+
+// Whoever asks a server gets, byte for byte, what who has the log gets.
+func readAlike(t *testing.T, program, dir, path, url string) {
+	for _, command := range reading {
+		here := run(t, program, dir, append(strings.Fields(command), "--log", path)...)
+		there := run(t, program, dir, append(strings.Fields(command), "--server", url)...)
+		there = strings.ReplaceAll(there, url, path) // both say where the log is
+		if here != there {
+			t.Errorf("%s: here\n%s\nthere\n%s", command, clip(here), clip(there))
+		}
+		if !strings.Contains(here, "exit status") && len(here) < 2 {
+			t.Errorf("%s prints nothing", command)
+		}
+	}
+}
+
+// What does work, or needs the log itself, says so and where to do it.
+func refuseWork(t *testing.T, program, dir, url string) {
+	manifest := filepath.Join(dir, "web.yaml")
+	if err := os.WriteFile(manifest, []byte("resources: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"gc", "apply web.yaml --confirm NO", "destroy web.yaml --confirm NO", "log verify --accept-head", "pipeline run --until-idle"} {
+		said := run(t, program, dir, append(strings.Fields(command), "--server", url)...)
+		if !strings.Contains(said, "exit status") || !strings.Contains(said, "without --server") {
+			t.Errorf("%s: %s", command, said)
+		}
+		if _, err := os.Stat(filepath.Join(dir, ".deployster", "deployments.db")); err == nil {
+			t.Fatalf("%s has made a log here", command)
+		}
+	}
+	if said := run(t, program, dir, "log", "list", "--server", url, "--log", "x.db"); !strings.Contains(said, "exclude each other") {
+		t.Error(said)
+	}
+}
+
+func clip(text string) string { return text[:min(len(text), 1500)] }
+
+func build(t *testing.T, dir string) (program string) {
+	t.Helper()
+	program = filepath.Join(dir, "deployster")
+	if text, err := exec.Command("go", "build", "-o", program, "../../cmd/deployster").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return program
+}
+
+// large is a log of some pipelines and environments, which is made.
+func large(t *testing.T, path string) deploylog.Log {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	events := querytest.Large(8, 14)
+	for i := range events {
+		events[i].Seq = 0
+	}
+	for len(events) > 0 {
+		n := min(len(events), 500)
+		if _, err := log.Append(t.Context(), events[:n]...); err != nil {
+			t.Fatal(err)
+		}
+		events = events[n:]
+	}
+	return log
+}
+
+// run is what a command prints, and how it ends.
+func run(t *testing.T, program, dir string, args ...string) string {
+	t.Helper()
+	c := exec.Command(program, args...)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "NO_COLOR=1", "DEPLOYSTER_TOKEN=dpl_any")
+	var out, failed bytes.Buffer
+	c.Stdout, c.Stderr = &out, &failed
+	err := c.Run()
+	text := out.String() + failed.String()
+	if err != nil {
+		text += err.Error()
+	}
+	return text
+}

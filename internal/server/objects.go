@@ -1,0 +1,63 @@
+package server
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/objects"
+)
+
+var aboutObjects = []string{"objects"}
+
+// registerObjects adds what keeps and returns what revisions carry.
+func (s *Server) registerObjects() {
+	type digest struct {
+		Digest string `path:"digest" pattern:"^[0-9a-f]{64}$" doc:"SHA-256 of the content, in hexadecimal."`
+	}
+	type content struct {
+		ContentType string `header:"Content-Type"`
+		Body        []byte
+	}
+	register(s, Operation{
+		ID: "get-object", Method: http.MethodGet, Path: "/v1/objects/{digest}", Role: identity.Viewer, tags: aboutObjects,
+		Summary: "A text that a revision carries",
+	}, func(_ context.Context, in *digest) (*content, error) {
+		text, err := s.Objects.Load(in.Digest)
+		if errors.Is(err, objects.ErrMissing) {
+			return nil, huma.Error404NotFound("there is no such object")
+		}
+		return &content{"application/octet-stream", text}, err
+	})
+	type keep struct {
+		Digest  string `path:"digest" pattern:"^[0-9a-f]{64}$" doc:"SHA-256 of the content, in hexadecimal."`
+		RawBody []byte `contentType:"application/octet-stream"`
+	}
+	register(s, Operation{
+		ID: "put-object", Method: http.MethodPut, Path: "/v1/objects/{digest}", Role: identity.Operator, Kind: anyKind, tags: aboutObjects, maxBody: objects.MaxSize,
+		Summary: "Keep a text that a revision is to carry",
+	}, func(_ context.Context, in *keep) (*struct{}, error) {
+		if objects.Hash(in.RawBody) != in.Digest {
+			return nil, huma.Error422UnprocessableEntity("the content does not have the digest of the path")
+		}
+		return nil, s.Objects.KeepAll(in.RawBody)
+	})
+	type salt struct {
+		Body struct {
+			Salt string `json:"salt" doc:"In hexadecimal."`
+		}
+	}
+	register(s, Operation{
+		ID: "make-salt", Method: http.MethodPost, Path: "/v1/salt", Role: identity.Operator, Kind: anyKind, tags: aboutObjects,
+		Summary: "The key of the hashes that revisions carry in place of secrets, which is made where there is none",
+	}, func(context.Context, *struct{}) (*salt, error) {
+		var out salt
+		key, err := s.Objects.MakeSalt()
+		out.Body.Salt = hex.EncodeToString(key)
+		return &out, err
+	})
+}
