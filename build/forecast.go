@@ -21,7 +21,8 @@ type Forecast struct {
 	Slots    int           `json:"slots"`    // at the places of the group
 	Left     time.Duration `json:"left"`
 	End      time.Time     `json:"end,omitzero"`
-	Unserved []int         `json:"unserved,omitempty"` // jobs that no worker serves, or that need such: the group will not end
+	Unserved []int         `json:"unserved,omitempty"`        // jobs that no worker serves, or that need such: the group will not end
+	Unknown  string        `json:"workers_unknown,omitempty"` // why it is not known which workers there are, nor so when it ends
 }
 
 // Forecast is when a group will have ended. slots is how many jobs are built at once at a

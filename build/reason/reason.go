@@ -19,6 +19,7 @@ const (
 	NotStarted   Code = "not-started" // it is the next, and nobody has started it
 	OlderFirst   Code = "older-first" // an older group has its turn; also of jobs
 	NoDispatcher Code = "no-dispatcher"
+	NoInventory  Code = "inventory-unreadable" // so it is not known which workers there are
 	Unbuildable  Code = "unbuildable" // some packages
 	Failing      Code = "failing"     // it has failed, and some jobs still run
 	GroupFailed  Code = "group-failed"

@@ -17,7 +17,12 @@ import (
 // event up to which it is followed.
 type Builds struct {
 	*builds.Builds
-	Log  deploylog.Log
+	Log deploylog.Log
+
+	// NoInventory is why it is not known which workers there are, where the present is asked
+	// for all the same; nil is that it is known, or that the past is asked for.
+	NoInventory error
+
 	last time.Time // of the newest event
 }
 
@@ -123,7 +128,8 @@ type FailedJob struct {
 	Dependents int `json:"dependents,omitempty"` // jobs that are not built because of it
 }
 
-// BuildStatus is that of a group. workers is nil where the past is asked for.
+// BuildStatus is that of a group. workers is nil where the past is asked for, or with
+// NoInventory.
 func (b *Builds) BuildStatus(group string, workers build.Workers) (status BuildStatus, err error) {
 	now := b.Moment(workers)
 	err = b.State(func(s *build.State) error {
@@ -158,7 +164,7 @@ func (b *Builds) BuildStatus(group string, workers build.Workers) (status BuildS
 		}
 		return nil
 	})
-	if err == nil && workers != nil && !status.State.Ended() {
+	if err == nil && b.present(workers) && !status.State.Ended() {
 		status.Reasons = append(b.unattended(record.Group(status.ID)), status.Reasons...)
 	}
 	return status, err
@@ -186,9 +192,12 @@ func failedJobs(s *build.State, r build.Report) ([]FailedJob, error) {
 	return all, nil
 }
 
-// Moment is the present, where there are workers, else when the last event was.
+// present reports whether the present is asked for.
+func (b *Builds) present(workers build.Workers) bool { return workers != nil || b.NoInventory != nil }
+
+// Moment is the present, where that is asked for, else when the last event was.
 func (b *Builds) Moment(workers build.Workers) time.Time {
-	if workers == nil {
+	if !b.present(workers) {
 		return b.last
 	}
 	return b.Now()
@@ -204,8 +213,14 @@ func slots(workers build.Workers) func(record.Place) int {
 	}
 }
 
-// unattended says that nobody is at work, where that is so.
-func (b *Builds) unattended(t deploylog.Target) []reason.Reason {
+// unattended says that nobody is at work, and that it is not known which workers there are,
+// where that is so.
+func (b *Builds) unattended(t deploylog.Target) (all []reason.Reason) {
+	if b.NoInventory != nil {
+		all = append(all, reason.Reason{
+			Target: string(t), Code: reason.NoInventory, Message: "it is not known which workers there are: " + b.NoInventory.Error(), Change: "an inventory that can be read",
+		})
+	}
 	const remedy = "deployster build run"
 	r := reason.Reason{Target: string(t), Code: reason.NoDispatcher, Change: remedy}
 	switch silent := ""; {
@@ -213,11 +228,11 @@ func (b *Builds) unattended(t deploylog.Target) []reason.Reason {
 		r.Message = "nobody is at work on build groups"
 	default:
 		if silent = b.Silent(record.Entity); silent == "" {
-			return nil
+			return all
 		}
 		r.Message = "who is at work on build groups makes no progress: " + silent
 	}
-	return []reason.Reason{r}
+	return append([]reason.Reason{r}, all...)
 }
 
 // Forecast is when a group will have ended.
@@ -227,9 +242,15 @@ func (b *Builds) Forecast(group string, workers build.Workers) (f build.Forecast
 		if err != nil {
 			return err
 		}
+		if workers == nil {
+			workers = func(record.Place) []build.Worker { return nil }
+		}
 		f, err = s.Forecast(id, b.Now(), slots(workers))
 		return err
 	})
+	if b.NoInventory != nil {
+		f.Unknown, f.End, f.Unserved = b.NoInventory.Error(), time.Time{}, nil
+	}
 	return f, err
 }
 
@@ -261,8 +282,8 @@ func (b *Builds) Explain(t deploylog.Target, workers build.Workers, all bool) (r
 		reasons = alikeJobs(s.Explain(t, now, workers), all)
 		return nil
 	})
-	if err == nil && workers != nil && open {
-		for _, r := range b.unattended(record.Entity) {
+	if err == nil && b.present(workers) && open {
+		for _, r := range slices.Backward(b.unattended(record.Entity)) {
 			reasons = slices.Insert(reasons, 0, BuildReason{Reason: r})
 		}
 	}

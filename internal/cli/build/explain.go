@@ -62,10 +62,7 @@ func Explain(ctx context.Context, a *app.App, t deploylog.Target, inventory stri
 }
 
 func explain(ctx context.Context, a *app.App, b *query.Builds, t deploylog.Target, q session.Question) error {
-	workers, err := present(ctx, a, q)
-	if err != nil {
-		return err
-	}
+	workers := present(ctx, a, b, q)
 	reasons, err := b.Explain(t, workers, a.All)
 	if err != nil {
 		return err
@@ -94,11 +91,8 @@ of jobs that need each other, which no number of workers makes shorter.`,
 }
 
 func runForecast(ctx context.Context, a *app.App, group, inventory string) error {
-	workers, err := workersHere(ctx, a, inventory)
-	if err != nil {
-		return err
-	}
 	return withGroups(ctx, a, []string{group}, 0, func(b *query.Builds) error {
+		workers := present(ctx, a, b, session.Question{Inventory: inventory})
 		g, jobs, err := b.Jobs(group)
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -47,12 +48,17 @@ func workersHere(ctx context.Context, a *app.App, path string) (build.Workers, e
 	return s.workers, nil
 }
 
-// present are the workers here, where the present is asked for; nil where the past is.
-func present(ctx context.Context, a *app.App, q session.Question) (build.Workers, error) {
+// present are the workers here, where the present is asked for; nil where the past is, or the
+// inventory cannot be read: that is said then beside what the log knows.
+func present(ctx context.Context, a *app.App, b *query.Builds, q session.Question) build.Workers {
 	if q.At != 0 {
-		return nil, nil
+		return nil
 	}
-	return workersHere(ctx, a, q.Inventory)
+	workers, err := workersHere(ctx, a, q.Inventory)
+	if err != nil {
+		b.NoInventory = err
+	}
+	return workers
 }
 
 // serving knows which hosts serve which places.

@@ -97,11 +97,8 @@ With --check the command exits with 2 unless all these groups are Complete.`,
 }
 
 func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) error {
-	workers, err := present(ctx, a, q)
-	if err != nil {
-		return err
-	}
 	return withGroups(ctx, a, q.Names, q.At, func(b *query.Builds) error {
+		workers := present(ctx, a, b, q)
 		return q.Status(ctx, a, b, func() error {
 			names := q.Names
 			if len(names) == 0 {

@@ -81,6 +81,8 @@ func Forecast(w io.Writer, s build.Summary, f build.Forecast, names func(job int
 	case s.State == transition.Canceling:
 		p.line(fmt.Sprintf("%s is being canceled: it ends when what runs is stopped.", id))
 		return p.writeTo(w, "forecast")
+	case f.Unknown != "":
+		p.text("", fmt.Sprintf("When %s ends is not known, for it is not known which workers there are: %s", id, clean(f.Unknown)))
 	case len(f.Unserved) > 0:
 		p.line(fmt.Sprintf("%s will not end: no worker serves %s of it: %s", id, phrase.Count(len(f.Unserved), "job"), some(f.Unserved, names)))
 	case f.Slots == 0 || f.End.IsZero():
@@ -94,7 +96,10 @@ func Forecast(w io.Writer, s build.Summary, f build.Forecast, names func(job int
 	if f.Measured < f.Jobs && f.Measured > 0 {
 		text += fmt.Sprintf(", of %d of which it is not known how long they take", f.Jobs-f.Measured)
 	}
-	p.line(text + fmt.Sprintf("; %s at once", phrase.Count(f.Slots, "job")))
+	if f.Unknown == "" {
+		text += fmt.Sprintf("; %s at once", phrase.Count(f.Slots, "job"))
+	}
+	p.line(text)
 	if f.Measured > 0 {
 		p.line("  work in all: " + phrase.Took(f.Work))
 	}

@@ -1,0 +1,46 @@
+package build_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/query/querytest"
+)
+
+// Where the inventory cannot be read people learn that, and all that the log knows.
+func TestADamagedInventoryHidesNothingOfTheLog(t *testing.T) {
+	s := newSite(t, 2)
+	s.begin()
+	s.dispatch()
+	s.wait(12 * time.Second)
+	s.must(s.End(1, querytest.Built(12*time.Second)))
+	s.must(os.WriteFile("inventory.yaml", []byte("hosts: {\n"), 0o600))
+	for command, wants := range map[string][]string{
+		"status base":                 {"Dispatching", "1/4", "it is not known which workers there are: ", "inventory.yaml:", "an inventory that can be read"},
+		"explain base":                {"nobody is at work on build groups", "it is not known which workers there are: ", "inventory.yaml:", "job/base-1/2"},
+		"explain":                     {"it is not known which workers there are: "},
+		"forecast base":               {"When base-1 ends is not known", "which workers there are: ", "inventory.yaml:", "3 jobs are left", "longest chain"},
+		"status --output json":        {`"reason":"inventory-unreadable"`},
+		"forecast base --output json": {`"workers_unknown":"`, `"jobs":3`},
+	} {
+		out, beside, code := s.run(strings.Fields(command)...)
+		if code != 0 {
+			t.Errorf("%s exits with %d: %s", command, code, beside)
+		}
+		for _, want := range wants {
+			if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+				t.Errorf("%s does not say %q:\n%s", command, want, out)
+			}
+		}
+		for _, wrong := range []string{"will not end", "no worker serves", `"unserved"`} {
+			if strings.Contains(out, wrong) {
+				t.Errorf("%s says %q, which is not known:\n%s", command, wrong, out)
+			}
+		}
+	}
+	if out, beside, code := s.run("status", "base", "--at", "9"); code != 0 || strings.Contains(out, "inventory") {
+		t.Errorf("the past needs no inventory: %d %s %s", code, out, beside)
+	}
+}
