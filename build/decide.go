@@ -60,7 +60,7 @@ func (p *pass) begun(g *group) (settled, ok bool) {
 	}
 	for i := g.inFlight.next(0); i >= 0; i = g.inFlight.next(i + 1) {
 		j := &g.jobs[i]
-		t := Task{Group: g.id, Job: i + 1, Attempt: int(j.attempt), Name: g.name, Package: g.specs[i].Package, Canceling: j.state == transition.CancelPending}
+		t := Task{Group: g.id, Job: i + 1, Attempt: int(j.attempt), Name: g.name, Package: g.specs[i].Package, Place: p.places[g.places[g.placeOf(int32(i))]], Canceling: j.state == transition.CancelPending}
 		if p.can.Resume(t) && !p.yield(Step{Kind: Resume, Group: g.id, Task: p.resumed(g, int32(i))}) {
 			return true, false
 		}
@@ -176,6 +176,9 @@ func (s *State) Idle(serves func(record.Place) bool) bool {
 	defer s.recorded()()
 	served := func(place int) bool { return serves == nil || serves(s.places[place]) }
 	for _, g := range s.active {
+		if g.running() > 0 && s.foreign(g, served) {
+			continue
+		}
 		if g.running() > 0 || !g.stalled && g.counts[transition.Eligible] == 0 {
 			return false
 		}
@@ -193,6 +196,16 @@ func (s *State) Idle(serves func(record.Place) bool) bool {
 			if served(place) {
 				return false
 			}
+		}
+	}
+	return true
+}
+
+// foreign reports whether all that was begun of a group is left to who has another inventory.
+func (s *State) foreign(g *group, served func(place int) bool) bool {
+	for i := g.inFlight.next(0); i >= 0; i = g.inFlight.next(i + 1) {
+		if place := g.places[g.placeOf(int32(i))]; s.places[place].Inventory == "" || served(place) {
+			return false
 		}
 	}
 	return true

@@ -68,3 +68,13 @@ type JobReport struct {
 	Finished *record.Finished `json:"finished,omitempty"`
 	Failed   *record.Failed   `json:"failed,omitempty"`
 }
+
+// Inventory is the one that the workers of the group are of; "" is any.
+func (r *Report) Inventory() string {
+	for _, p := range r.Places {
+		if p.Inventory != "" {
+			return p.Inventory
+		}
+	}
+	return ""
+}

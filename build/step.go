@@ -33,7 +33,7 @@ type Can interface {
 	Worker(p record.Place) string
 
 	// Resume reports whether a task that was begun is not being done here, and may be taken
-	// up. Only the task's group, job, attempt, name, package and whether it is canceling
-	// are filled in.
+	// up. Only the task's group, job, attempt, name, package, place and whether it is
+	// canceling are filled in.
 	Resume(t Task) bool
 }

@@ -15,15 +15,16 @@ type Code string
 
 // The reasons of groups.
 const (
-	NotQueued    Code = "not-queued"  // its submission has not ended
-	NotStarted   Code = "not-started" // it is the next, and nobody has started it
-	OlderFirst   Code = "older-first" // an older group has its turn; also of jobs
-	NoDispatcher Code = "no-dispatcher"
-	NoInventory  Code = "inventory-unreadable" // so it is not known which workers there are
-	Unbuildable  Code = "unbuildable" // some packages
-	Failing      Code = "failing"     // it has failed, and some jobs still run
-	GroupFailed  Code = "group-failed"
-	GroupStalled Code = "stalled" // a fault of the program
+	NotQueued      Code = "not-queued"  // its submission has not ended
+	NotStarted     Code = "not-started" // it is the next, and nobody has started it
+	OlderFirst     Code = "older-first" // an older group has its turn; also of jobs
+	NoDispatcher   Code = "no-dispatcher"
+	NoInventory    Code = "inventory-unreadable" // so it is not known which workers there are
+	OtherInventory Code = "other-inventory"      // its workers are of another one
+	Unbuildable    Code = "unbuildable"          // some packages
+	Failing        Code = "failing"              // it has failed, and some jobs still run
+	GroupFailed    Code = "group-failed"
+	GroupStalled   Code = "stalled" // a fault of the program
 )
 
 // The reasons of groups and of jobs.

@@ -13,6 +13,10 @@ type Carries map[string]string
 type Place struct {
 	Platform string `json:"platform"`          // such as linux/amd64
 	Workers  string `json:"workers,omitempty"` // a query over the inventory; "" is all hosts
+
+	// Inventory is the one that the workers are of: by its name, or by the path of its file
+	// where it has none. "" is any.
+	Inventory string `json:"inventory,omitempty"`
 }
 
 // Triggered is the data of GroupTriggered.

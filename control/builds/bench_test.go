@@ -36,6 +36,7 @@ func (i *idler) Build(ctx context.Context, t build.Task) build.Result {
 }
 func (i *idler) Resume(ctx context.Context, t build.Task) build.Result { return i.Build(ctx, t) }
 func (i *idler) Workers() ([]inventory.Host, error)                    { return []inventory.Host{host("a", i.slots)}, nil }
+func (*idler) Identity() string                                        { return "" }
 func (*idler) Look(context.Context, string) ([]string, error)          { return nil, nil }
 func (*idler) Notice(string)                                           {}
 func (i *idler) Recorded(e deploylog.Event) {

@@ -190,6 +190,9 @@ func (n can) Worker(p record.Place) string {
 
 // Resume implements build.Can. What was begun on a host has its slot already.
 func (n can) Resume(t build.Task) bool {
+	if n.c.fleet.foreign(t.Place) {
+		return false
+	}
 	t.Worker = ""
 	at := slot(t)
 	if n.c.loop.Busy(at.Key) {

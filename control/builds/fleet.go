@@ -23,6 +23,9 @@ type Workers interface {
 	// Look asks the engine of a worker for which platforms it builds. It fails when that
 	// does not answer, or cannot serve.
 	Look(ctx context.Context, name string) (platforms []string, err error)
+
+	// Identity is what the inventory of the workers is known as at present; "" is none.
+	Identity() string
 }
 
 const (
@@ -53,9 +56,11 @@ type fleet struct {
 	serving map[record.Place]*servers // what was found for places, until something changes
 	next    time.Time                 // when a worker is due, the first; zero is never
 	looking int
-	first   time.Time // when it was first known which there are
-	stale   bool      // it is to be found out which there are
-	trouble string    // the last, with that
+	first   time.Time       // when it was first known which there are
+	of      string          // the inventory
+	others  map[string]bool // inventories of which it was noticed that their groups are left alone
+	stale   bool            // it is to be found out which there are
+	trouble string          // the last, with that
 }
 
 // worker is a host that jobs may be done on.
@@ -106,8 +111,12 @@ func (f *fleet) refresh() (changed bool) {
 		return false
 	}
 	f.trouble = ""
+	if of := f.Identity(); of != f.of {
+		f.of, f.others, f.serving = of, nil, nil
+		changed = true
+	}
 	if slices.EqualFunc(hosts, f.order, func(h inventory.Host, w *worker) bool { return sameHost(h, w.Host) && h.Slots == w.Slots }) {
-		return false
+		return changed
 	}
 	if len(hosts) == 0 && len(f.order) > 0 {
 		f.notice("there are no workers any more: nothing begins until there are")
@@ -305,7 +314,12 @@ func (f *fleet) servers(p record.Place) *servers {
 		return known
 	}
 	found := &servers{}
-	for _, w := range f.order {
+	order := f.order
+	if f.foreign(p) {
+		f.leave(p.Inventory)
+		order = nil
+	}
+	for _, w := range order {
 		h := w.Host
 		if len(h.Platforms) == 0 {
 			h.Platforms = w.platforms
@@ -319,6 +333,26 @@ func (f *fleet) servers(p record.Place) *servers {
 	}
 	f.serving[p] = found
 	return found
+}
+
+// foreign reports whether a place is of another inventory: hosts of one are not those of
+// another, also where they have the same names.
+func (f *fleet) foreign(p record.Place) bool { return p.Inventory != "" && p.Inventory != f.of }
+
+// leave notifies of that the groups of another inventory are left to who has that.
+func (f *fleet) leave(inventory string) {
+	if f.others[inventory] {
+		return
+	}
+	if f.others == nil {
+		f.others = map[string]bool{}
+	}
+	f.others[inventory] = true
+	here := "the one here is " + f.of
+	if f.of == "" {
+		here = "there is none here"
+	}
+	f.notice("build groups whose workers are of the inventory %s are left alone: %s; what helps is deployster build run with that inventory", inventory, here)
 }
 
 // Serves reports whether a host, whose platforms are known, may do the jobs of a place: no

@@ -32,21 +32,22 @@ type world struct {
 	builds  *builds.Builds // of whoever gives commands
 	options builds.Options
 
-	mu         sync.Mutex
-	hosts      []inventory.Host
-	noHosts    error
-	down       map[string]error                                // engines that do not answer
-	takes      func(build.Task) time.Duration                  // of a job; nil is a second
-	ends       func(build.Task) build.Result                   // how a job ends; nil is well
-	hook       func(context.Context, build.Task) *build.Result // instead of all that; nil is none, or not of this one
-	shelf      *shelf                                          // of the artifacts; nil is that all are there
-	uses       map[attempt][]build.Dependency
-	containers map[deploylog.Target]*container
-	begun      []string // "GROUP/JOB.ATTEMPT WORKER"
-	resumed    []string
-	atOnce     map[string]int
-	most       map[string]int
-	notified   []string
+	mu          sync.Mutex
+	hosts       []inventory.Host
+	noHosts     error
+	inventoryIs string                                          // what it is known as
+	down        map[string]error                                // engines that do not answer
+	takes       func(build.Task) time.Duration                  // of a job; nil is a second
+	ends        func(build.Task) build.Result                   // how a job ends; nil is well
+	hook        func(context.Context, build.Task) *build.Result // instead of all that; nil is none, or not of this one
+	shelf       *shelf                                          // of the artifacts; nil is that all are there
+	uses        map[attempt][]build.Dependency
+	containers  map[deploylog.Target]*container
+	begun       []string // "GROUP/JOB.ATTEMPT WORKER"
+	resumed     []string
+	atOnce      map[string]int
+	most        map[string]int
+	notified    []string
 }
 
 // container is what is left of a job when the process dies that began it.
@@ -83,6 +84,13 @@ func (w *world) Workers() ([]inventory.Host, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.hosts), w.noHosts
+}
+
+// Identity implements builds.Workers.
+func (w *world) Identity() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.inventoryIs
 }
 
 // Look implements builds.Workers.

@@ -28,6 +28,9 @@ func (i *Inventory) Workers() ([]inventory.Host, error) {
 	return v.Hosts, nil
 }
 
+// Identity is what the inventory is known as.
+func (i *Inventory) Identity() string { return i.Hosts.Identity() }
+
 // Look asks the engine of a host for which platforms it builds.
 func (i *Inventory) Look(ctx context.Context, name string) ([]string, error) {
 	return look(ctx, i.Engines, name)
@@ -43,6 +46,9 @@ type Machine struct {
 func (m *Machine) Workers() ([]inventory.Host, error) {
 	return []inventory.Host{{Name: Local, Slots: m.Slots}}, nil
 }
+
+// Identity is that of no inventory.
+func (*Machine) Identity() string { return "" }
 
 // Look asks its engine for which platforms it builds.
 func (m *Machine) Look(ctx context.Context, _ string) ([]string, error) {

@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -22,6 +23,8 @@ type Builds struct {
 	// NoInventory is why it is not known which workers there are, where the present is asked
 	// for all the same; nil is that it is known, or that the past is asked for.
 	NoInventory error
+
+	Inventory string // that the workers are of, where the present is asked for; "" is none
 
 	last time.Time // of the newest event
 }
@@ -165,7 +168,7 @@ func (b *Builds) BuildStatus(group string, workers build.Workers) (status BuildS
 		return nil
 	})
 	if err == nil && b.present(workers) && !status.State.Ended() {
-		status.Reasons = append(b.unattended(record.Group(status.ID)), status.Reasons...)
+		status.Reasons = slices.Concat(b.unattended(record.Group(status.ID)), b.elsewhere(status.Report), status.Reasons)
 	}
 	return status, err
 }
@@ -235,6 +238,21 @@ func (b *Builds) unattended(t deploylog.Target) (all []reason.Reason) {
 	return append([]reason.Reason{r}, all...)
 }
 
+// elsewhere says of a group that its workers are those of another inventory, where that is so.
+func (b *Builds) elsewhere(r build.Report) []reason.Reason {
+	of := r.Inventory()
+	if of == "" || of == b.Inventory || b.NoInventory != nil {
+		return nil
+	}
+	here := "the one here is " + b.Inventory
+	if b.Inventory == "" {
+		here = "there is none here"
+	}
+	return []reason.Reason{{
+		Target: string(record.Group(r.ID)), Code: reason.OtherInventory, Message: fmt.Sprintf("its workers are of the inventory %s, and %s", of, here), Change: "deployster build run with that inventory",
+	}}
+}
+
 // Forecast is when a group will have ended.
 func (b *Builds) Forecast(group string, workers build.Workers) (f build.Forecast, err error) {
 	err = b.State(func(s *build.State) error {
@@ -265,7 +283,7 @@ type BuildReason struct {
 func (b *Builds) Explain(t deploylog.Target, workers build.Workers, all bool) (reasons []BuildReason, err error) {
 	now := b.Moment(workers)
 	reasons = []BuildReason{}
-	open := false
+	open, others := false, []reason.Reason{}
 	err = b.State(func(s *build.State) error {
 		if id, number, ok := record.Parse(t); ok {
 			r, err := s.Report(id)
@@ -275,15 +293,25 @@ func (b *Builds) Explain(t deploylog.Target, workers build.Workers, all bool) (r
 			if err != nil {
 				return err
 			}
-			open = !r.State.Ended()
+			if open = !r.State.Ended(); open {
+				others = b.elsewhere(r)
+			}
 		} else {
-			open = slices.ContainsFunc(s.Groups(), func(g build.Summary) bool { return !g.State.Ended() })
+			for _, g := range s.Groups() {
+				if g.State.Ended() {
+					continue
+				}
+				open = true
+				if r, err := s.Report(g.ID); err == nil {
+					others = append(others, b.elsewhere(r)...)
+				}
+			}
 		}
 		reasons = alikeJobs(s.Explain(t, now, workers), all)
 		return nil
 	})
 	if err == nil && b.present(workers) && open {
-		for _, r := range slices.Backward(b.unattended(record.Entity)) {
+		for _, r := range slices.Backward(append(b.unattended(record.Entity), others...)) {
 			reasons = slices.Insert(reasons, 0, BuildReason{Reason: r})
 		}
 	}

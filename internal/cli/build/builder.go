@@ -26,6 +26,9 @@ type tidied struct {
 // Workers implements builds.Workers.
 func (t tidied) Workers() ([]inventory.Host, error) { return t.of.Workers() }
 
+// Identity implements builds.Workers.
+func (t tidied) Identity() string { return t.of.Identity() }
+
 // Look implements builds.Workers.
 func (t tidied) Look(ctx context.Context, name string) ([]string, error) {
 	platforms, err := t.of.Look(ctx, name)

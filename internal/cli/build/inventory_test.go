@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 )
 
@@ -42,5 +44,25 @@ func TestADamagedInventoryHidesNothingOfTheLog(t *testing.T) {
 	}
 	if out, beside, code := s.run("status", "base", "--at", "9"); code != 0 || strings.Contains(out, "inventory") {
 		t.Errorf("the past needs no inventory: %d %s %s", code, out, beside)
+	}
+}
+
+// Whoever has another inventory than a group learns that, and what helps.
+func TestAGroupOfAnotherInventorySaysSo(t *testing.T) {
+	s := newSite(t, 2)
+	_, err := s.Command(t.Context(), build.Submit{
+		Triggered: record.Triggered{Name: "base"}, Places: []record.Place{{Platform: "linux/amd64", Inventory: "prod"}}, Jobs: []record.JobSpec{{Package: "gcc"}},
+	})
+	s.must(err)
+	for _, command := range []string{"status base", "explain base", "explain"} {
+		out, beside, code := s.run(strings.Fields(command)...)
+		text := strings.Join(strings.Fields(out), " ")
+		if want := "its workers are of the inventory prod, and the one here is "; code != 0 || !strings.Contains(text, want) {
+			t.Errorf("%s exits with %d and does not say %q: %s %s", command, code, want, text, beside)
+		}
+	}
+	s.must(os.WriteFile("inventory.yaml", []byte("name: prod\nhosts: [{name: w1, engine: oci}]\n"), 0o600))
+	if out, _, _ := s.run("status", "base"); strings.Contains(out, "inventory") {
+		t.Errorf("of its own inventory it says\n%s", out)
 	}
 }

@@ -34,15 +34,15 @@ const (
 // not say is asked, the first time that somebody wants to know; one that does not answer
 // serves nothing.
 func workersHere(ctx context.Context, a *app.App, path string) (build.Workers, error) {
-	hosts := []inventory.Host{{Name: workers.Local, Slots: runtime.NumCPU()}}
+	hosts, of := []inventory.Host{{Name: workers.Local, Slots: runtime.NumCPU()}}, ""
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		all, err := work.NewHosts(path).Inventory()
 		if err != nil {
 			return nil, exit.Invalid(err)
 		}
-		hosts = all.Hosts
+		hosts, of = all.Hosts, inventoryHere(path)
 	}
-	s := &serving{hosts: append([]inventory.Host{}, hosts...), now: a.Now, ask: func(names []string) []string {
+	s := &serving{hosts: append([]inventory.Host{}, hosts...), of: of, now: a.Now, ask: func(names []string) []string {
 		return platformsOf(ctx, a, path, names)
 	}}
 	return s.workers, nil
@@ -55,16 +55,25 @@ func present(ctx context.Context, a *app.App, b *query.Builds, q session.Questio
 		return nil
 	}
 	workers, err := workersHere(ctx, a, q.Inventory)
-	if err != nil {
-		b.NoInventory = err
+	if b.NoInventory = err; err == nil {
+		b.Inventory = inventoryHere(q.Inventory)
 	}
 	return workers
+}
+
+// inventoryHere is what the inventory is known as; "" where there is none.
+func inventoryHere(path string) string {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return work.NewHosts(path).Identity()
 }
 
 // serving knows which hosts serve which places.
 type serving struct {
 	ask func(names []string) (platforms []string) // "" of a host that does not answer
 	now func() time.Time
+	of  string // the inventory; "" is none
 
 	mu    sync.Mutex
 	hosts []inventory.Host // their platforms are empty as long as they are not known
@@ -75,6 +84,9 @@ type serving struct {
 func (s *serving) workers(p record.Place) (serve []build.Worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p.Inventory != "" && p.Inventory != s.of {
+		return nil // as a dispatcher with this inventory leaves it alone
+	}
 	s.complete()
 	for _, h := range s.hosts {
 		if builds.Serves(h, p) {

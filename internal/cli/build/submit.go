@@ -154,6 +154,11 @@ func collect(ctx context.Context, a *app.App, o submitOptions) (collected *submi
 		})
 		return err
 	})
+	if err == nil {
+		for i := range collected.Submit.Places {
+			collected.Submit.Places[i].Inventory = workers.Identity()
+		}
+	}
 	return collected, err
 }
 
