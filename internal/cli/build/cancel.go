@@ -159,6 +159,9 @@ func runRetry(ctx context.Context, a *app.App, o retryOptions) error {
 		}
 		t := groups.TallyOf(g)
 		done := fmt.Sprintf("build group %s is queued again: %s to be built", id, areJobs(t.Waiting))
+		if of := g.Pipeline; of != nil {
+			done = fmt.Sprintf("build group %s, of stage %s of revision %s of pipeline %s, is queued again: %s to be built", id, of.Stage, of.Revision, of.Pipeline, areJobs(t.Waiting))
+		}
 		if t.Built > 0 {
 			done += ", beside " + phrase.Count(t.Built, "job") + " built before"
 		}

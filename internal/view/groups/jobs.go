@@ -69,7 +69,7 @@ func jobDetails(j build.JobReport) string {
 		parts = append(parts, "reused "+clean(string(j.Finished.Reused)))
 	}
 	if j.Lost > 0 {
-		parts = append(parts, fmt.Sprintf("lost %d times", j.Lost))
+		parts = append(parts, "lost "+phrase.Count(j.Lost, "time"))
 	}
 	if j.Attempt > 1 {
 		parts = append(parts, fmt.Sprintf("attempt %d", j.Attempt))
