@@ -110,6 +110,7 @@ var floors = []struct {
 	{"internal/client", []string{"deploylog", "internal/objects"}},
 	{"internal/server", []string{"internal/identity", "internal/query", "internal/objects", "control/*", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog", "internal/refusal"}},
 	{"internal/listen", nil},
+	{"internal/notification", []string{"build/record", "environment/record", "pipeline/record", "deploylog", "internal/crash", "internal/yamlfile"}},
 	{"internal/metrics", []string{"internal/query", "deploylog"}},
 	{"internal/picture", []string{"internal/phrase"}},
 	{"internal/planfile", []string{"manifest", "runner", "protocol", "schema"}},

@@ -131,6 +131,42 @@ func (r *run) address(t *testing.T) string {
 	return ""
 }
 
+// What happens is told by the rules of a file: what waits for approval, and what has finished.
+func TestAServerTellsWhatHappens(t *testing.T) {
+	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
+	for name, text := range map[string]string{
+		"one.yaml":   "pipeline: one\nstages: [{name: ask, approval: {}}, {name: all, run: {manifest: m.yaml}}]\n",
+		"rules.yaml": "notifications: [{name: file, on: [waits-for-approval, finished], command: [sh, -c, 'cat >> told']}]\n",
+		"wrong.yaml": "notifications: [{name: file, on: [finishd], command: [sh]}]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wantRefused(`wrong.yaml:1:35: notifications[0].on[0]: "finishd" is nothing that is told`, "serve", "--notifications", "wrong.yaml")
+	s.wantRefused("none.yaml", "serve", "--notifications", "none.yaml")
+	s.deployster("pipeline", "apply", "-f", "one.yaml")
+	r := s.serve("socket", "--notifications", "rules.yaml")
+	s.until(1, named("notification-begun"))
+	s.deployster("pipeline", "release", "one", "1")
+	s.until(1, named("notification-delivered"))
+	s.deployster("pipeline", "approve", "one", "ask", "1")
+	s.until(2, named("notification-delivered"))
+	told, err := os.ReadFile(filepath.Join(s.dir, "told"))
+	if lines := strings.Split(string(told), "\n"); err != nil || len(lines) != 3 ||
+		!strings.Contains(lines[0], `"text":"stage/one/ask: revision 1 waits for approval"`) || !strings.Contains(lines[1], `"text":"pipeline/one: revision 1 has finished"`) {
+		t.Errorf("told was %q, %v", told, err)
+	}
+	if out := s.deployster("notification", "list"); !strings.Contains(out, "file") || !strings.Contains(out, "2") {
+		t.Errorf("listed is\n%s", out)
+	}
+	s.wantRefused("no such notification was put aside", "notification", "retry", "file")
+	s.terminate(r)
+	if code := s.exit(r); code != 0 {
+		t.Errorf("exit %d\n%s", code, r.out)
+	}
+}
+
 // What does not finish in time is killed, and the next server goes on with it.
 func TestAServerThatMayNotWaitAnyLongerKillsWhatRuns(t *testing.T) {
 	s := served(t)

@@ -30,6 +30,7 @@ import (
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/listen"
 	"github.com/deployster-go/deployster/internal/metrics"
+	"github.com/deployster-go/deployster/internal/notification"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -38,17 +39,18 @@ import (
 const defaultListen = "127.0.0.1:7450"
 
 type options struct {
-	listen       []string
-	sockets      []string
-	tls          listen.Files
-	insecure     bool
-	signKey      string
-	checkEvery   time.Duration
-	stopTimeout  time.Duration
-	socketRoles  []string // USER=ROLE
-	clientRoles  []string // NAME=ROLE, of client certificates
-	authenticate identity.Authenticator
-	work         session.WorkerFlags
+	listen        []string
+	sockets       []string
+	tls           listen.Files
+	insecure      bool
+	notifications string
+	signKey       string
+	checkEvery    time.Duration
+	stopTimeout   time.Duration
+	socketRoles   []string // USER=ROLE
+	clientRoles   []string // NAME=ROLE, of client certificates
+	authenticate  identity.Authenticator
+	work          session.WorkerFlags
 }
 
 // NewCommand is "serve".
@@ -92,6 +94,7 @@ Interrupt once to let running actions finish and begin nothing new, for as long 
 	flags.StringArrayVar(&o.socketRoles, "socket-role", nil, "USER=ROLE: what a user of this machine may do on a --socket: viewer (default), operator, approver or admin (repeatable)")
 	flags.StringArrayVar(&o.clientRoles, "client-role", nil, "NAME=ROLE: what who shows a certificate with that common name may do (repeatable)")
 	flags.BoolVar(&o.insecure, "insecure", false, "listen in plain text although other machines can reach the address")
+	flags.StringVar(&o.notifications, "notifications", "", "file that says what is told of the log to whom")
 	flags.StringVar(&o.signKey, "sign-key", "", "private key that signs how artifacts were made, where they are pushed: a file, Ed25519 or ECDSA P-256 in PEM")
 	flags.DurationVar(&o.checkEvery, "check-every", environments.DefaultProbeEvery, "how often to probe every task, in addition to the events of engines")
 	flags.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Minute, "how long running actions may take to finish after the first signal; 0 is any time")
@@ -150,6 +153,10 @@ func run(ctx context.Context, a *app.App, o options) error {
 		return err
 	}
 	logger := newLogger(a)
+	rules, err := readRules(o.notifications)
+	if err != nil {
+		return exit.Invalid(err)
+	}
 	listeners, err := o.open(ctx, logger)
 	if err != nil {
 		return err
@@ -178,7 +185,7 @@ func run(ctx context.Context, a *app.App, o options) error {
 			return err
 		}
 		o.authenticate.Tokens = identity.NewTokens(log, a.Now)
-		s := &process{App: a, options: o, log: log, logger: logger, workers: workers, metrics: metrics.New(log, a.Version, a.Now), objects: texts.Objects()}
+		s := &process{App: a, options: o, log: log, logger: logger, workers: workers, metrics: metrics.New(log, a.Version, a.Now), objects: texts.Objects(), rules: rules}
 		err = s.serve(ctx, listeners, signals.Stop)
 		err = errors.Join(err, workers.Close(ctx))
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) { // by the second signal
@@ -218,6 +225,7 @@ type process struct {
 	workers *session.Workers
 	metrics *metrics.Metrics
 	objects objects.Store
+	rules   []notification.Rule
 }
 
 // serve answers requests until everything that it controls has ended: by an error, or
@@ -230,7 +238,7 @@ func (s *process) serve(ctx context.Context, listeners []net.Listener, stop <-ch
 	answering, failed := s.answer(listeners, drain)
 	go func() {
 		<-drain
-		notify(s.logger, daemon.SdNotifyStopping)
+		tellSystemd(s.logger, daemon.SdNotifyStopping)
 		if s.stopTimeout > 0 {
 			time.AfterFunc(s.stopTimeout, func() {
 				kill(fmt.Errorf("what runs has not finished within --stop-timeout %s, and is killed: the next server goes on with it", s.stopTimeout))
@@ -239,7 +247,8 @@ func (s *process) serve(ctx context.Context, listeners []net.Listener, stop <-ch
 	}()
 	controlling := make(chan error, 1)
 	go func() { controlling <- s.control(ctx, drain) }()
-	notify(s.logger, daemon.SdNotifyReady)
+	silence := s.notify(begin)
+	tellSystemd(s.logger, daemon.SdNotifyReady)
 	var err error
 	select {
 	case err = <-controlling:
@@ -247,7 +256,7 @@ func (s *process) serve(ctx context.Context, listeners []net.Listener, stop <-ch
 		begin()
 		err = cmp.Or(cause, <-controlling)
 	}
-	return errors.Join(err, answering.close())
+	return errors.Join(err, silence(), answering.close())
 }
 
 // draining is closed by stop, or by begin.

@@ -10,8 +10,8 @@ import (
 // activated reports whether systemd passes sockets to this process.
 func activated() bool { return os.Getenv("LISTEN_FDS") != "" && os.Getenv("LISTEN_FDS") != "0" }
 
-// notify tells systemd, where that started the process, how it is.
-func notify(logger *slog.Logger, state string) {
+// tellSystemd tells systemd, where that started the process, how it is.
+func tellSystemd(logger *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		logger.Warn("systemd cannot be told how the server is", "error", err)
 	}

@@ -1,0 +1,318 @@
+package notification_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/notification"
+)
+
+// site is a log of which something is told.
+type site struct {
+	*testing.T
+	log  *sqlite.Log
+	told chan notification.Message // each waits until it is received
+	fail chan error                // what a telling fails of, unless it is empty
+}
+
+func newSite(t *testing.T) *site {
+	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	return &site{T: t, log: log, told: make(chan notification.Message), fail: make(chan error, 100)}
+}
+
+var team = notification.Rule{Name: "team", On: []notification.Kind{notification.Failed, notification.Waits}, Of: []string{"pipeline/shop"}}
+
+// run runs a notifier by rules; end ends it as a kill would, and returns its error.
+func (s *site) run(rules ...notification.Rule) (end func() error) {
+	ctx, cancel := context.WithCancel(s.Context())
+	n := &notification.Notifier{
+		Log: s.log, Rules: rules, Logger: slog.New(slog.DiscardHandler), Pauses: []time.Duration{time.Millisecond, time.Millisecond},
+		Approvals: func(stage deploylog.Target) bool { return stage == "stage/shop/approve" },
+		Send: func(ctx context.Context, _ notification.Rule, m notification.Message) error {
+			select {
+			case s.told <- m:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			select {
+			case err := <-s.fail:
+				return err
+			default:
+				return nil
+			}
+		},
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func (s *site) append(target deploylog.Target, name string) int64 {
+	s.Helper()
+	e, err := s.log.Append(s.Context(), deploylog.Event{Deployment: "d" + time.Now().Format(time.RFC3339Nano), Target: target, Revision: "7", Name: name, Attempt: 1, Data: []byte(`{"error":"it broke"}`)})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return e[0].Seq
+}
+
+// until waits for the n-th event of a name.
+func (s *site) until(name string, n int) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Minute)
+	defer cancel()
+	for e, err := range s.log.Watch(ctx, deploylog.Filter{Name: name}) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		if n--; n == 0 {
+			_ = e
+			return
+		}
+	}
+}
+
+func (s *site) want(seq int64) {
+	s.Helper()
+	if m := <-s.told; m.Seq != seq {
+		s.Errorf("event %d was told (%s), not %d", m.Seq, m.Text, seq)
+	}
+}
+
+func (s *site) status() notification.Status {
+	s.Helper()
+	all, err := notification.Read(s.Context(), s.log)
+	if err != nil || len(all) == 0 {
+		s.Fatal(all, err)
+	}
+	return all[0]
+}
+
+// What is in the log already when a rule is new is not told; what comes while nobody runs is.
+func TestARuleTellsWhatComesAfterItCameAlsoWhileNobodyRan(t *testing.T) {
+	s := newSite(t)
+	s.append("pipeline/shop", "pipeline-failed")
+	end := s.run(team)
+	s.until(notification.Begun, 1)
+	s.append("pipeline/other", "pipeline-failed")
+	s.append("pipeline/shop", "pipeline-finished-successfully")
+	first := s.append("pipeline/shop", "pipeline-failed")
+	s.want(first)
+	s.until(notification.Delivered, 1)
+	if err := end(); !errors.Is(err, context.Canceled) && err != nil {
+		t.Fatal(err)
+	}
+	second := s.append("stage/shop/approve", "stage-started")
+	s.append("stage/shop/deploy", "stage-started")
+	third := s.append("pipeline/shop", "pipeline-failed")
+	end = s.run(team)
+	s.want(second)
+	s.want(third)
+	s.until(notification.Delivered, 3)
+	_ = end()
+	if got := s.status(); got.Delivered != 3 || got.Through != third || !got.Active || len(got.Abandoned) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Who is killed between the telling and its event tells again, with the same id.
+func TestWhatWasToldIsToldAgainAfterAKill(t *testing.T) {
+	s := newSite(t)
+	end := s.run(team)
+	s.until(notification.Begun, 1)
+	s.append("pipeline/shop", "pipeline-failed")
+	s.fail <- context.Canceled // the receiver has it, and the process dies
+	first := <-s.told
+	_ = end()
+	end = s.run(team)
+	second := <-s.told
+	if first != second || first.ID == "" {
+		t.Errorf("%+v is not %+v", second, first)
+	}
+	s.until(notification.Delivered, 1)
+	_ = end()
+}
+
+// What cannot be told is put aside after several tries, and what comes later is told. Somebody
+// may have it told again.
+func TestWhatCannotBeToldIsPutAside(t *testing.T) {
+	s := newSite(t)
+	end := s.run(team)
+	s.until(notification.Begun, 1)
+	for range 3 {
+		s.fail <- errors.New("nobody\nlistens")
+	}
+	first := s.append("pipeline/shop", "pipeline-failed")
+	for range 3 {
+		s.want(first)
+	}
+	second := s.append("pipeline/shop", "pipeline-failed")
+	s.want(second)
+	s.until(notification.Delivered, 1)
+	got := s.status()
+	if len(got.Abandoned) != 1 || got.Abandoned[0].Event != first || got.Abandoned[0].Tries != 3 || got.Abandoned[0].Error != "nobody listens" {
+		t.Errorf("%+v", got)
+	}
+	if _, err := notification.Retry(t.Context(), s.log, "team", second, "ada"); !errors.Is(err, notification.ErrNotAbandoned) {
+		t.Error(err)
+	}
+	if _, err := notification.Retry(t.Context(), s.log, "tema", 0, "ada"); !errors.Is(err, notification.ErrNotAbandoned) {
+		t.Error(err)
+	}
+	for round := range 2 {
+		written, err := notification.Retry(t.Context(), s.log, "team", 0, "ada")
+		if err != nil || len(written) != 1 {
+			t.Fatal(written, err)
+		}
+		if round == 0 {
+			for range 3 {
+				s.fail <- errors.New("still nobody")
+			}
+			for range 3 {
+				s.want(first)
+			}
+			s.until(notification.Abandoned, 2)
+			continue
+		}
+		s.want(first)
+	}
+	s.until(notification.Delivered, 2)
+	_ = end()
+	if got := s.status(); len(got.Abandoned) != 0 || got.Delivered != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A rule that was taken out of the file and comes back begins with what comes then.
+func TestARuleThatComesBackBeginsAnew(t *testing.T) {
+	s := newSite(t)
+	end := s.run(team)
+	s.until(notification.Begun, 1)
+	_ = end()
+	end = s.run(notification.Rule{Name: "other", On: team.On})
+	s.until(notification.Ended, 1)
+	s.until(notification.Begun, 2)
+	_ = end()
+	s.append("pipeline/shop", "pipeline-failed")
+	end = s.run(team)
+	s.until(notification.Begun, 3)
+	seq := s.append("pipeline/shop", "pipeline-failed")
+	s.want(seq)
+	s.until(notification.Delivered, 1)
+	_ = end()
+}
+
+// Of two notifiers on a log one tells; when it has ended the other does.
+func TestOneOfSeveralTells(t *testing.T) {
+	s := newSite(t)
+	first := s.run(team)
+	s.until(notification.Begun, 1)
+	second := s.run(team)
+	for range 5 {
+		s.want(s.append("pipeline/shop", "pipeline-failed"))
+	}
+	s.until(notification.Delivered, 5)
+	_ = first()
+	s.want(s.append("pipeline/shop", "pipeline-failed"))
+	s.until(notification.Delivered, 6)
+	_ = second()
+}
+
+func TestWhatIsToldOfWhat(t *testing.T) {
+	approvals := func(stage deploylog.Target) bool { return strings.HasSuffix(string(stage), "/approve") }
+	for _, c := range []struct {
+		target deploylog.Target
+		event  string
+		want   notification.Kind
+	}{
+		{"stage/shop/approve", "stage-started", notification.Waits},
+		{"stage/shop/deploy", "stage-started", ""},
+		{"pipeline/shop", "pipeline-failed", notification.Failed},
+		{"host-group/shop/beta", "host-group-failed", ""},
+		{"group/base-1", "group-failed", notification.Failed},
+		{"environment/shop/prod", "environment-stuck", notification.Stuck},
+		{"environment/shop/prod", "environment-finished-successfully", notification.Finished},
+		{"environment/shop/prod", "environment-failed", ""}, // another deployment took its place
+		{"task/shop/prod/1/h1", "task-drifted", notification.Drifted},
+		{"stage/shop/prod", "stage-paused", notification.Held},
+		{"run/m.yaml", "run-failed", ""},
+		{"pipeline/shop", "unheard-of", ""},
+	} {
+		if got := notification.KindOf(deploylog.Event{Target: c.target, Name: c.event}, approvals); got != c.want {
+			t.Errorf("%s of %s is told as %q, not %q", c.event, c.target, got, c.want)
+		}
+	}
+}
+
+func TestAFileOfRules(t *testing.T) {
+	rules, err := notification.Parse("n.yaml", "/etc", []byte(`
+notifications:
+  - {name: team, on: [failed, stuck], of: [pipeline/shop, environment/shop/], webhook: {url_file: url, format: slack}}
+  - {name: ci, on: [finished], webhook: {url: "https://ci.example/hook", key_file: /run/key}}
+  - {name: mail, on: [held], email: {server: "mail.example:587", from: d@example.org, to: [a@example.org], username: d, password_file: pw}}
+  - {name: page, on: [drifted, waits-for-approval], command: [page, --now]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rules) != 4 || rules[0].Webhook.URLFile != "/etc/url" || !rules[0].Webhook.Slack || rules[1].Webhook.KeyFile != "/run/key" || rules[2].Email.PasswordFile != "/etc/pw" || !slices.Equal(rules[3].Command, []string{"page", "--now"}) {
+		t.Errorf("%+v", rules)
+	}
+	for text, want := range map[string]string{
+		"": "needs a list notifications", "a: 1": "unknown key", "notifications: 7": "must be a list",
+		"notifications: [{on: [failed], command: [x]}]":                                                                        "has no name",
+		"notifications: [{name: a b, on: [failed], command: [x]}]":                                                             "cannot be the name",
+		"notifications: [{name: a, command: [x]}]":                                                                             "does not say what it tells",
+		"notifications: [{name: a, on: [], command: [x]}]":                                                                     "it tells nothing",
+		"notifications: [{name: a, on: [faild], command: [x]}]":                                                                "failed",
+		"notifications: [{name: a, on: [failed]}]":                                                                             "has 0",
+		"notifications: [{name: a, on: [failed], command: [x], webhook: {url: https://x.example}}]":                            "has 2",
+		"notifications: [{name: a, on: [failed], command: []}]":                                                                "there is no program",
+		"notifications: [{name: a, on: [failed], of: [shop], command: [x]}]":                                                   "is not a target",
+		"notifications: [{name: a, on: [failed], webhook: {url: 'ftp://x.example'}}]":                                          "must be a URL",
+		"notifications: [{name: a, on: [failed], webhook: {url: 'https://u:p@x.example'}}]":                                    "must not hold a password",
+		"notifications: [{name: a, on: [failed], webhook: {}}]":                                                                "one of url and url_file",
+		"notifications: [{name: a, on: [failed], webhook: {url: https://x.example, format: teams}}]":                           "json or slack",
+		"notifications: [{name: a, on: [failed], email: {server: mail, from: a, to: []}}]":                                     "HOST:PORT",
+		"notifications: [{name: a, on: [failed], email: {server: 'm:25', from: a@b.example, to: [c@d.example], username: u}}]": "go together",
+		"notifications: [{name: a, on: [failed], command: [x]}, {name: a, on: [failed], command: [x]}]":                        "duplicate",
+	} {
+		if _, err := notification.Parse("n.yaml", "/etc", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\nis refused with %v, not with %s", text, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("notifications: [{name: a, on: [failed], command: [x]}]"))
+	f.Add([]byte("notifications: [{name: a, on: [failed], webhook: {url: https://x.example}}]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		rules, err := notification.Parse("n.yaml", "/etc", text)
+		for _, r := range rules {
+			receivers := 0
+			for _, there := range []bool{r.Webhook != nil, r.Email != nil, len(r.Command) > 0} {
+				if there {
+					receivers++
+				}
+			}
+			if err == nil && (r.Name == "" || len(r.On) == 0 || receivers != 1) {
+				t.Errorf("%q is %+v", text, r)
+			}
+		}
+	})
+}
