@@ -254,7 +254,7 @@ func (s *State) blockedByHealthy(d deploymentRequest, hosts []string) bool {
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
 	p := record.Payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only, Clean: d.clean, Adopt: d.adopt, Taken: d.taken}
 	var held hold
-	var kept []string
+	var kept, rest []string // rest are hosts that do not fit into the first event
 	if d.hosts != nil {
 		group := s.revisions[d.revision-1].Definition.InstanceGroup
 		back := s.returns(d)
@@ -262,11 +262,13 @@ func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploy
 		sorted := append([]string{}, *d.hosts...)
 		slices.Sort(sorted)
 		switch p.Hosts = &sorted; {
-		case len(record.Parts(sorted)) > 1:
+		case len(record.Parts(sorted)) > 1 && held.reason != "":
 			p.Hosts = nil // SetHosts records them
 			if back {
 				held = hold{}
 			}
+		case len(record.Parts(sorted)) > 1:
+			p.Hosts, rest = nil, sorted
 		case held.reason != "" && back:
 			kept = held.hosts
 		case held.reason != "":
@@ -293,6 +295,38 @@ func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploy
 	if events = append(events, start); held.reason != "" {
 		start.Name = record.HostsHeld
 		events = append(events, s.holdEvents(start, held, nil, kept)...)
+	}
+	return append(events, s.startedOn(start, rest)...)
+}
+
+// startedOn are the events by which a deployment has hosts that do not fit into the event that
+// starts it; none where they do.
+func (s *State) startedOn(start deploylog.Event, names []string) (events []deploylog.Event) {
+	if len(names) == 0 {
+		return nil
+	}
+	has := map[string]bool{}
+	for _, name := range names {
+		has[name] = true
+	}
+	var left []string
+	for _, h := range s.hosts {
+		if h.Desired && !has[h.Name] {
+			left = append(left, h.Name)
+		}
+	}
+	var payloads []record.Payload
+	for _, part := range record.Parts(left) {
+		payloads = append(payloads, record.Payload{Left: part})
+	}
+	for _, part := range record.Parts(names) {
+		payloads = append(payloads, record.Payload{Joined: part})
+	}
+	for i, p := range payloads {
+		e := start
+		p.More = i < len(payloads)-1
+		e.Name, e.Attempt, e.Data = record.HostsChanged, i+1, p.Data()
+		events = append(events, e)
 	}
 	return events
 }

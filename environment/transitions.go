@@ -155,12 +155,19 @@ func (s *State) hostsBackAt(revision int) (names []string) {
 
 // beginsWith reports whether events start a deployment on these hosts and no others.
 func beginsWith(events []deploylog.Event, hosts []string) bool {
+	n, started := 0, false
 	for _, e := range events {
-		if has := record.Read(e.Data).Hosts; e.Name == record.EnvironmentStarted {
-			return has != nil && len(*has) == len(hosts)
+		p := record.Read(e.Data)
+		switch {
+		case e.Name == record.EnvironmentStarted && p.Hosts != nil:
+			return len(*p.Hosts) == len(hosts)
+		case e.Name == record.EnvironmentStarted:
+			started = true
+		case e.Name == record.HostsChanged:
+			n += len(p.Joined)
 		}
 	}
-	return false
+	return started && n == len(hosts)
 }
 
 // shouldRollBack reports whether a stuck deployment is rolled back. It is not when
