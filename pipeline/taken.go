@@ -58,8 +58,8 @@ type need struct {
 	finished bool
 }
 
-// needed finds the stages that another pipeline names.
-func (s *State) needed(n definition.Needed) (found need, err error) {
+// stagesOf finds the stages that another pipeline names.
+func (s *State) stagesOf(n definition.Needed) (found need, err error) {
 	if err := s.isDefined(); err != nil {
 		return found, err
 	}
@@ -132,7 +132,7 @@ func (s *State) Defined() error { return s.isDefined() }
 
 // Candidates are the revisions that another pipeline may take, the newest first; one at least.
 func (s *State) Candidates(wanted definition.Needed) (all []upstream.Input, err error) {
-	n, err := s.needed(wanted)
+	n, err := s.stagesOf(wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (s *State) Candidates(wanted definition.Needed) (all []upstream.Input, err 
 
 // Candidate is the revision of that name, which somebody wants to be taken.
 func (s *State) Candidate(wanted definition.Needed, revision string) (upstream.Input, error) {
-	n, err := s.needed(wanted)
+	n, err := s.stagesOf(wanted)
 	if err != nil {
 		return upstream.Input{}, err
 	}

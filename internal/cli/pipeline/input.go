@@ -76,7 +76,7 @@ func noteTakers(w io.Writer, p *pipelines.Pipelines, name string) {
 			continue
 		}
 		if err := upstream.Check(d, p.Upstream); err != nil {
-			fmt.Fprintf(w, "note: no revision of pipeline %s can be released until its definition is changed: %s\n", output.InLine(other), output.InLine(err.Error()))
+			fmt.Fprintf(w, "note: no revision of pipeline %s can be released until its definition, or that of pipeline %s, is changed: %s\n", output.InLine(other), output.InLine(name), output.InLine(err.Error()))
 		}
 	}
 }

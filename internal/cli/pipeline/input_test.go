@@ -64,6 +64,31 @@ func TestAReleaseTakesWhatThereIsWhenItIsRecorded(t *testing.T) {
 	})
 }
 
+// A pipeline that is changed again and again is not read forever.
+func TestAReleaseIsGivenUpThatIsOvertakenAgainAndAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes, reads int
+		says           string
+	}{
+		"never":      {0, 1, ""},
+		"for a time": {3, 4, ""},
+		"forever":    {1000, mostReads, "nothing is released: the pipeline was changed, or what the revision takes, each of the 10 times that the manifests of pipeline app were read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reads := 0
+			err := whileRedefined("app", func() error {
+				if reads++; reads <= c.changes {
+					return errRedefined
+				}
+				return nil
+			})
+			if reads != c.reads || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("it was read %d times: %v", reads, err)
+			}
+		})
+	}
+}
+
 // Two definitions at once do not make a circle together.
 func TestTwoDefinitionsAtOnceMakeNoCircle(t *testing.T) {
 	withTwo(t, func(w atOnce) {

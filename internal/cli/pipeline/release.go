@@ -81,23 +81,37 @@ var errRedefined = errors.New("the pipeline was changed, or what the revision ta
 func runRelease(ctx context.Context, a *app.App, name string, wanted pipeline.Release, inputs map[string]string, flags inputFlags) error {
 	wanted.By = app.Whoami()
 	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
-		for {
+		var events []deploylog.Event
+		var chosen []upstream.Chosen
+		err := whileRedefined(name, func() (err error) {
 			wanted.ID = a.NewID()
-			events, chosen, err := release(ctx, a, p, name, wanted, inputs, flags)
-			if errors.Is(err, errRedefined) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			noteNewer(a.Err, chosen)
-			next := ""
-			for _, c := range chosen {
-				next += fmt.Sprintf("\n  takes %s, which has %s", output.InLine(c.String()), output.InLine(c.Had()))
-			}
-			return a.Recorded(map[string]any{}, events, fmt.Sprintf("revision %s of pipeline %s is released", wanted.Revision, name), next)
+			events, chosen, err = release(ctx, a, p, name, wanted, inputs, flags)
+			return err
+		})
+		if err != nil {
+			return err
 		}
+		noteNewer(a.Err, chosen)
+		next := ""
+		for _, c := range chosen {
+			next += fmt.Sprintf("\n  takes %s, which has %s", output.InLine(c.String()), output.InLine(c.Had()))
+		}
+		return a.Recorded(map[string]any{}, events, fmt.Sprintf("revision %s of pipeline %s is released", wanted.Revision, name), next)
 	})
+}
+
+// mostReads is how often a release reads its manifests, which takes seconds where it pins images.
+const mostReads = 10
+
+// whileRedefined releases again while the pipeline, or what the revision takes, is changed
+// meanwhile, but not forever: what changes it may never stop.
+func whileRedefined(name string, release func() error) error {
+	for range mostReads {
+		if err := release(); !errors.Is(err, errRedefined) {
+			return err
+		}
+	}
+	return fmt.Errorf("nothing is released: %w, each of the %d times that the manifests of pipeline %s were read; deployster pipeline history %s tells by whom: release it when that has ended", errRedefined, mostReads, name, name)
 }
 
 // release has a revision recorded with what it carries, and what it takes of other pipelines
