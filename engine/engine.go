@@ -72,6 +72,10 @@ type Keeper interface {
 	Logs(ctx context.Context, id string, streams IO) error
 }
 
+// KeptLine is for how many bytes a line counts at least where an engine keeps output: engines
+// keep more of it than its text.
+const KeptLine = 32
+
 // Info says which engine answers.
 type Info struct {
 	Name    string // "docker", "oci"
@@ -135,8 +139,8 @@ type Spec struct {
 	Pids       int64         // how many processes and threads it may have; 0 is the engine's default
 
 	// Kept, if set, has an engine whose containers outlive the process that runs them keep
-	// their output meanwhile (see Keeper): so many bytes of its end at least. Else nothing is
-	// kept.
+	// their output meanwhile (see Keeper): so many bytes of its end at least, where each line
+	// counts for KeptLine bytes or more. Else nothing is kept.
 	Kept int64
 
 	// Whole says that the program may rely on its input: it starts only when all

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/moby/moby/api/pkg/stdcopy"
@@ -18,13 +19,14 @@ var _ engine.Keeper = (*Engine)(nil)
 
 // logConfig has the output of a container kept within bounds, or not at all: output of any
 // size must not fill the engine's disk. When a file is full, it becomes the former one, and
-// the former one is dropped. The driver is the one that keeps all bytes as they are.
+// the former one is dropped. The driver is the one that keeps all bytes as they are. With each
+// line it keeps up to 28 bytes of its own, so a line takes twice what it counts for at most.
 func logConfig(spec engine.Spec) container.LogConfig {
 	if spec.Kept <= 0 {
 		return container.LogConfig{Type: "none"}
 	}
 	return container.LogConfig{Type: "local", Config: map[string]string{
-		"max-size": strconv.FormatInt(spec.Kept, 10),
+		"max-size": strconv.FormatInt(2*min(spec.Kept, math.MaxInt64/2), 10),
 		"max-file": "2",
 		"compress": "false", // it would take the processor from the containers
 	}}

@@ -107,7 +107,8 @@ func (s *suite) cases() []testCase {
 	}
 	if s.images.Caller != nil {
 		cases = append(cases, testCase{"a program whose caller is killed has its whole input or never starts", s.testKilledCaller},
-			testCase{"what a program writes whose caller is killed is kept, or the program ends", s.testKept})
+			testCase{"what a program writes whose caller is killed is kept, or the program ends", s.testKept},
+			testCase{"of many short lines as much is kept as is promised", s.testKeptBounds})
 	}
 	if !s.images.InMemory && !s.images.NoLimits {
 		cases = append(cases, s.limitCases()...)

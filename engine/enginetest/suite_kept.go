@@ -68,16 +68,7 @@ func (s *suite) testKept(t *testing.T) {
 		{"read", "/probe"},   // any bytes
 	} {
 		whole := s.try(t, s.spec(args...), nil)
-		mark := rand.Text()
-		o := order{Image: s.images.Probe, Args: args, Network: s.images.Network, Labels: maps.Clone(s.spec().Labels), Kept: 16 << 20}
-		o.Labels["kept"] = mark
-		encoded, err := json.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if said, err := s.images.Caller(t, string(encoded)).CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
-			t.Fatalf("the caller was not killed: %v\n%s", err, said)
-		}
+		mark := s.abandon(t, args, 16<<20)
 		keeper, keeps := s.engine.(engine.Keeper)
 		left := s.list(t, map[string]string{label: s.mark, "kept": mark})
 		if !keeps {
@@ -105,5 +96,64 @@ func (s *suite) testKept(t *testing.T) {
 		if err := s.engine.Remove(s.context(t), left[0].ID); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// abandon runs a container whose caller is killed at its first output; so much of that is kept.
+// It returns the mark of what is left.
+func (s *suite) abandon(t *testing.T, args []string, kept int64) (mark string) {
+	t.Helper()
+	mark = rand.Text()
+	o := order{Image: s.images.Probe, Args: args, Network: s.images.Network, Labels: maps.Clone(s.spec().Labels), Kept: kept}
+	o.Labels["kept"] = mark
+	encoded, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := s.images.Caller(t, string(encoded)).CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the caller was not killed: %v\n%s", err, said)
+	}
+	return mark
+}
+
+// testKeptBounds is about a container that writes very many short lines, of which an engine
+// keeps more than their text.
+func (s *suite) testKeptBounds(t *testing.T) {
+	const kept = 256 << 10
+	args := []string{"both", "60000"}
+	whole := s.try(t, s.spec(args...), nil)
+	mark := s.abandon(t, args, kept)
+	keeper, keeps := s.engine.(engine.Keeper)
+	left := s.list(t, map[string]string{label: s.mark, "kept": mark})
+	if !keeps {
+		if len(left) > 0 {
+			t.Errorf("it goes on, and nothing is kept of it: %+v", left)
+		}
+		return
+	}
+	if len(left) != 1 {
+		t.Fatalf("it left %+v, want one container", left)
+	}
+	if exit, err := s.engine.Wait(s.context(t), left[0].ID); err != nil || exit.Code != 0 {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	var stdout, stderr bytes.Buffer
+	if err := keeper.Logs(s.context(t), left[0].ID, engine.IO{Stdout: &stdout, Stderr: &stderr}); err != nil {
+		t.Error(err)
+	}
+	counted := 0
+	for _, of := range []struct{ kept, whole string }{{stdout.String(), whole.stdout}, {stderr.String(), whole.stderr}} {
+		if !strings.HasSuffix(of.whole, of.kept) || len(of.kept) == len(of.whole) {
+			t.Errorf("%d of %d bytes are kept, and are not just the end", len(of.kept), len(of.whole))
+		}
+		for line := range strings.Lines(of.kept) {
+			counted += max(len(line), engine.KeptLine)
+		}
+	}
+	if counted < kept {
+		t.Errorf("what is kept counts for %d bytes, and is to count for %d at least", counted, kept)
+	}
+	if err := s.engine.Remove(s.context(t), left[0].ID); err != nil {
+		t.Error(err)
 	}
 }
