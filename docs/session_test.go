@@ -307,6 +307,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`\bby [a-z0-9._-]+(@[A-Za-z0-9._-]+)? since\b`), "by WHO since"},
 	{regexp.MustCompile(`"seq":[0-9]+`), `"seq":SEQ`},
 	{regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?( ?UTC|Z)?`), "TIME"},
+	{regexp.MustCompile(`TIME +[^ @]+@[^ ]+$`), "TIME NAME"},
 	{regexp.MustCompile(`"(duration_ms|pid)":"?[0-9.]+"?`), `"$1":N`},
 	{regexp.MustCompile(`\b[0-9]+(\.[0-9]+)?(ms|s|m[0-9]*s?)\b`), "DURATION"},
 	{regexp.MustCompile(`(DURATION|–) +[^ ]+ +[0-9]+ +ULID`), "$1 NAME SEQ ULID"}, // of a history

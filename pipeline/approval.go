@@ -40,6 +40,11 @@ func (c Approve) propose(s *State) ([]deploylog.Event, error) {
 	case slices.Contains(standing.By, c.By):
 		return nil, refusal.New(AlreadyApproved, "revision %s is %w approved at stage %s by %s, who counts once; %s", c.Revision, ErrRepeated, stage.Name, c.By, standing.After(c.By))
 	}
+	if c.Signature != nil {
+		if err := s.keys.Admit(*c.Signature, stage.Name, c.now); err != nil {
+			return nil, err
+		}
+	}
 	p := record.Payload{By: c.By, Reason: c.Reason, Approval: &record.ApprovalInfo{Carries: standing.Carries, Others: standing.By, Signature: c.Signature}}
 	if standing.Missing() <= 1 {
 		return []deploylog.Event{d.Event(stage.Target, record.StageApproved, p)}, nil

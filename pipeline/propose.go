@@ -8,7 +8,6 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
-	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -281,18 +280,7 @@ func (s *State) inProgress(r Registration, to string) (*deployment.Deployment, e
 }
 
 func (s *State) unknown(code refusal.Code, what, name string, known []string) error {
-	if meant := suggest.Closest(name, known); meant != "" {
-		return refusal.New(code, "%w %s %q of pipeline %s: did you mean %s?", ErrUnknown, what, name, s.name, meant)
-	}
-	if len(known) == 0 {
-		return refusal.New(code, "%w %s %q of pipeline %s: it has none", ErrUnknown, what, name, s.name)
-	}
-	const most = 10
-	listed := strings.Join(known[max(0, len(known)-most):], ", ")
-	if len(known) > most {
-		listed = "…, " + listed
-	}
-	return refusal.New(code, "%w %s %q of pipeline %s: it has %s", ErrUnknown, what, name, s.name, listed)
+	return refusal.New(code, "%w %s", ErrUnknown, definition.Unknown(s.name, what, name, known))
 }
 
 // take lets the deployments that have not finished have a definition that has just become

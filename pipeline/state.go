@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -43,6 +44,7 @@ type State struct {
 	visits      map[deploylog.Target]visits // of stages
 	head        int64
 	work        step.Underway
+	keys        approval.Keys
 	deleted     int64 // event of the deletion; 0 while there is a definition, or never was one
 }
 
@@ -78,6 +80,9 @@ func New(name string) *State {
 // Definition is the current definition, nil before the first and of a pipeline that
 // was deleted. It must not be changed.
 func (s *State) Definition() *definition.Definition { return s.definition }
+
+// Keys are those that may sign approvals. They must not be changed.
+func (s *State) Keys() *approval.Keys { return &s.keys }
 
 // Deleted is the event that deleted the pipeline, 0 when it exists.
 func (s *State) Deleted() int64 { return s.deleted }
@@ -122,6 +127,7 @@ func (s *State) Head() int64 { return s.head }
 // that contradict the state: history is never refused.
 func (s *State) Apply(e deploylog.Event) {
 	s.head = e.Seq
+	s.keys.Apply(e)
 	switch {
 	case e.Target == s.target:
 		s.applyPipeline(e)
@@ -152,9 +158,9 @@ func (s *State) applyPipeline(e deploylog.Event) {
 		}
 	case record.PipelineDeleted:
 		if s.definition != nil {
-			work := s.work // goes on
+			work, keys := s.work, s.keys.Forget() // it goes on
 			*s = *New(s.name)
-			s.head, s.deleted, s.work = e.Seq, e.Seq, work
+			s.head, s.deleted, s.work, s.keys = e.Seq, e.Seq, work, keys
 		}
 	case record.StepsBegun:
 		s.applyBegun(e)
@@ -304,7 +310,7 @@ func (s *State) currentLayout() *deployment.Layout {
 // clone returns a copy to which events that have not happened may be applied.
 func (s *State) clone() *State {
 	c := *s
-	c.layout, c.work = nil, s.work.Clone()
+	c.layout, c.work, c.keys = nil, s.work.Clone(), s.keys.Clone()
 	c.members, c.changed, c.held = maps.Clone(s.members), maps.Clone(s.changed), maps.Clone(s.held)
 	c.paused, c.visits, c.stops, c.fixes, c.through = maps.Clone(s.paused), maps.Clone(s.visits), maps.Clone(s.stops), maps.Clone(s.fixes), maps.Clone(s.through)
 	c.revisions, c.byRevision = slices.Clone(s.revisions), maps.Clone(s.byRevision)

@@ -102,6 +102,7 @@ var floors = []struct {
 	{"control/jobs", []string{"control/builds", "control/revision", "control/jobs/*", "runner/invoke", "build", "build/*", "engine", "deploylog", "inventory", "internal/artifacts", "internal/crash", "internal/duration"}},
 	{"control/jobs/*", []string{"control/jobs/*"}},
 	{"control/work", []string{"control/gc", "control/runs", "control/revision", "control/health", "control/looks", "runner", "runner/*", "manifest", "schema", "expression", "engine", "deploylog", "pipeline", "pipeline/*", "environment", "environment/*", "inventory", "internal/shipped", "internal/planfile", "internal/objects", "internal/crash"}},
+	{"internal/approval", []string{"control/pipelines", "pipeline", "pipeline/*", "deploylog", "internal/refusal"}},
 	{"internal/query", []string{"control/*", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog", "internal/suggest", "internal/phrase"}},
 	{"internal/query/querytest", []string{"build", "build/*", "control/builds", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/budget"}},
 	{"internal/view", []string{"internal/terminal", "internal/terminal/pane", "internal/authoring", "internal/phrase", "internal/query", "internal/picture", "runner", "protocol", "engine", "control/*", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash"}},

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/suggest"
@@ -28,4 +29,22 @@ func Match(pipeline, name string, known []string) (found []string, meant string)
 		meant = byLast[suggest.Closest(name, lasts)]
 	}
 	return found, meant
+}
+
+// Unknown says that a pipeline has nothing of a name, what may have been meant, and else
+// what there is.
+func Unknown(pipeline, what, name string, known []string) string {
+	text := fmt.Sprintf("%s %q of pipeline %s: ", what, name, pipeline)
+	if meant := suggest.Closest(name, known); meant != "" {
+		return text + "did you mean " + meant + "?"
+	}
+	if len(known) == 0 {
+		return text + "it has none"
+	}
+	const most = 10
+	listed := strings.Join(known[max(0, len(known)-most):], ", ")
+	if len(known) > most {
+		listed = "…, " + listed
+	}
+	return text + "it has " + listed
 }

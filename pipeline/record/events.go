@@ -25,6 +25,8 @@ const (
 	StageBuilt         = "stage-group-built"    // its artifacts are in its data
 	StepsBegun         = "pipeline-steps-begun" // their work; see Begun
 	StepsEnded         = "pipeline-steps-ended" // work that ended without an event of its step; see TryFailed and Settled
+	KeyAdded           = "pipeline-key-added"   // that may sign approvals
+	KeyRevoked         = "pipeline-key-revoked"
 	PipelinePaused     = "pipeline-paused"
 	PipelineResumed    = "pipeline-resumed"
 	StagePaused        = "stage-paused"
@@ -36,7 +38,7 @@ const (
 func EventNames() []string {
 	return []string{
 		PipelineDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, StageApproved, StageApprovalGiven, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
-		PipelinePaused, PipelineResumed, StagePaused, StageResumed,
+		KeyAdded, KeyRevoked, PipelinePaused, PipelineResumed, StagePaused, StageResumed,
 		PipelineStarted, PipelineFinished, PipelineFailed, StageStarted, StageFinished, StageFailed,
 		GroupStarted, GroupFinished, GroupFailed, HostStarted, HostFinished, HostFailed,
 	}

@@ -22,6 +22,7 @@ type Payload struct {
 	SupersededBy string                 `json:"superseded_by,omitempty"` // revision
 	By           string                 `json:"by,omitempty"`
 	Approval     *ApprovalInfo          `json:"approval,omitempty"`
+	Key          *KeyInfo               `json:"key,omitempty"`
 	Carries      Files                  `json:"carries,omitzero"`          // of a revision, or of what a definition brings to those under way
 	Adopt        []string               `json:"adopt,omitempty"`           // revisions under way that take what a definition changes
 	Skipped      []string               `json:"skipped,omitempty"`         // steps that the end of a place came without
@@ -66,7 +67,7 @@ type Files map[string]string
 func Cause(e deploylog.Event) string {
 	p := Read(e.Data)
 	switch e.Name {
-	case MembersHeld, PipelineCancelled, PipelineDeleted, PipelineSkipped, StageRejected, StageApproved, StageApprovalGiven,
+	case MembersHeld, PipelineCancelled, PipelineDeleted, PipelineSkipped, StageRejected, StageApproved, StageApprovalGiven, KeyRevoked,
 		PipelinePaused, PipelineResumed, StagePaused, StageResumed:
 		return p.Reason
 	case StepsEnded:

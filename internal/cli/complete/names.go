@@ -230,6 +230,15 @@ func approvalStages(c *Completion) {
 	}
 }
 
+// approvalKeys are the keys of a pipeline that are not revoked.
+func approvalKeys(c *Completion) {
+	for _, k := range c.pipeline(c.args[0]).Keys().All() {
+		if k.Revoked == 0 {
+			c.propose(k.ID, k.Identity())
+		}
+	}
+}
+
 func stageNames(c *Completion) {
 	for _, s := range c.stages() {
 		c.propose(s.Name, "")

@@ -17,7 +17,7 @@ import (
 )
 
 func newApproveCommand(a *app.App) *cobra.Command {
-	var reason, carries string
+	var reason, carries, key string
 	c := &cobra.Command{
 		Use:   "approve PIPELINE STAGE REVISION",
 		Short: "Approve a revision at an approval stage",
@@ -25,15 +25,22 @@ func newApproveCommand(a *app.App) *cobra.Command {
 needs several approvals, each is of another identity: yours counts once. "pipeline
 explain" says who approved, what is missing, and the hash of what would be approved.
 
+With --key the approval is signed, and is that of the key's owner: so does CI approve,
+which shares your account. "pipeline sign" makes a request that may be sent to a server.
+
 With --carries the approval is refused where the revision has come to carry something
 else since you looked at it.`,
 		Example: "  deployster pipeline approve gateway approve-prod 42 --reason 'tested on beta'",
 		Args:    arguments.Named("a pipeline", "a stage", "a revision"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if key != "" {
+				return runApproveSigned(c.Context(), a, signing{pipeline: args[0], stage: args[1], revision: args[2], reason: reason, carries: carries, key: key})
+			}
 			return runApprove(c.Context(), a, args[0], pipeline.Approve{Stage: args[1], Revision: args[2], By: app.Whoami(), Reason: reason, Carries: carries, ID: a.NewID()})
 		},
 	}
 	c.Flags().StringVar(&carries, "carries", "", "hash of what is approved, as pipeline explain shows it (default: what the revision carries)")
+	c.Flags().StringVar(&key, "key", "", "file of the private key that signs the approval (default: it is yours, and not signed)")
 	arguments.RegisterReason(c, &reason)
 	return c
 }

@@ -34,7 +34,7 @@ and nowhere else, so that the pipeline may change while it runs.`,
   deployster pipeline explain stage/gateway/prod`,
 	}
 	c.AddCommand(
-		newApplyCommand(a), newReleaseCommand(a), newArtifactCommand(a), newApproveCommand(a), newRejectCommand(a), newSkipCommand(a), newRollbackCommand(a), newRepairCommand(a), newRerunCommand(a),
+		newApplyCommand(a), newReleaseCommand(a), newArtifactCommand(a), newApproveCommand(a), newSignCommand(a), newKeyCommand(a), newRejectCommand(a), newSkipCommand(a), newRollbackCommand(a), newRepairCommand(a), newRerunCommand(a),
 		newCancelCommand(a), newRetryCommand(a), newDeleteCommand(a), newRunCommand(a), newListCommand(a),
 		newStatusCommand(a), newHistoryCommand(a), newShowCommand(a), newDiffCommand(a), newExplainCommand(a), newConfirmCommand(a),
 		newPauseCommand(a), newResumeCommand(a),

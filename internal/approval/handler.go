@@ -1,0 +1,189 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/approval"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
+)
+
+// Pattern is how a server mounts a Handler.
+const Pattern = "POST /v1/pipelines/{pipeline}/stages/{stage}/approvals"
+
+// Handler takes signed approvals of the pipelines of a log.
+type Handler struct {
+	Pipelines *pipelines.Pipelines
+	Now       func() time.Time
+
+	// Base is the address at which clients reach the server, where that is not the one that
+	// their requests name, as behind a proxy; nil is that one.
+	Base *url.URL
+
+	// Log is told why requests are refused; nil is nobody.
+	Log *slog.Logger
+}
+
+// New returns a handler.
+func New(p *pipelines.Pipelines, now func() time.Time) *Handler {
+	return &Handler{Pipelines: p, Now: now}
+}
+
+// Answer says what an approval came to.
+type Answer struct {
+	Pipeline string             `json:"pipeline"`
+	Stage    string             `json:"stage"`
+	Revision string             `json:"revision"`
+	By       string             `json:"by"`
+	Approved bool               `json:"approved"`          // false while others have to approve, too
+	Missing  *approval.Standing `json:"missing,omitempty"` // what then is needed
+	Event    int64              `json:"event"`
+
+	Recorded deploylog.Event `json:"-"`
+}
+
+// mismatch is a request whose path and body do not say the same.
+var errMismatch = errors.New("the body approves another pipeline or stage than the path names; a stage is named in full")
+
+// Approve records the approval that a request to the path of a stage is. An error that is
+// Refused is about the signature; others are about what it approves.
+func (h *Handler) Approve(ctx context.Context, name, stage string, r Request) (Answer, error) {
+	if err := h.Pipelines.Follow(ctx, 0); err != nil {
+		return Answer{}, err
+	}
+	var keys approval.Keys // of a pipeline that there is not: none
+	_ = h.Pipelines.Ask(name, func(s *pipeline.State) error {
+		keys = s.Keys().Clone()
+		return nil
+	})
+	by, signature, err := Verify(r, &keys, stage, h.Now())
+	if err != nil {
+		return Answer{}, err
+	}
+	body, err := DecodeBody(r.Body)
+	if err != nil {
+		return Answer{}, invalid{err}
+	}
+	if body.Pipeline != name || body.Stage != stage {
+		return Answer{}, invalid{errMismatch}
+	}
+	answer := Answer{Pipeline: name, Stage: stage, Revision: body.Revision, By: by}
+	written, err := h.Pipelines.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
+		if whole, err := s.Stage(stage); err == nil && whole != stage {
+			return nil, invalid{errMismatch}
+		}
+		return s.Propose(pipeline.Approve{
+			Stage: stage, Revision: body.Revision, By: by, Reason: body.Reason, Carries: body.Carries, Signature: &signature, ID: ulid.Make().String(),
+		}, h.Now())
+	})
+	var refused *refusal.Error
+	switch {
+	case errors.As(err, &refused) && (refused.Code == approval.NoKey || refused.Code == approval.UsedNonce):
+		return Answer{}, &Refused{err}
+	case err != nil:
+		return Answer{}, err
+	}
+	answer.Recorded, answer.Event = written[0], written[0].Seq
+	answer.Approved = answer.Recorded.Name == record.StageApproved
+	if !answer.Approved {
+		_ = h.Pipelines.Ask(name, func(s *pipeline.State) error {
+			for _, why := range s.Explain(answer.Recorded.Target) {
+				if why.Code == reason.AwaitsApproval && why.Revision == body.Revision {
+					answer.Missing = why.Approval
+				}
+			}
+			return nil
+		})
+	}
+	return answer, nil
+}
+
+// invalid is a request that was signed as it should be, and makes no sense.
+type invalid struct{ error }
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		problem(w, http.StatusMethodNotAllowed, "Approvals are posted", "")
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	if err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			problem(w, http.StatusRequestEntityTooLarge, "The body is too large", fmt.Sprintf("An approval has at most %d bytes.", MaxBody))
+			return
+		}
+		problem(w, http.StatusBadRequest, "The body cannot be read", "")
+		return
+	}
+	answer, err := h.Approve(r.Context(), r.PathValue("pipeline"), r.PathValue("stage"), Request{Method: r.Method, URL: h.target(r), Header: r.Header, Body: body})
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(w).Encode(answer) // who left will see it in the log
+}
+
+// target is the URI that the client addressed.
+func (h *Handler) target(r *http.Request) *url.URL {
+	u := *r.URL
+	u.Scheme, u.Host = "http", r.Host
+	if r.TLS != nil {
+		u.Scheme = "https"
+	}
+	if h.Base != nil {
+		u.Scheme, u.Host = h.Base.Scheme, h.Base.Host
+	}
+	return &u
+}
+
+// refuse answers a request that is not carried out. Whoever has not proved to be somebody is
+// told nothing but that.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if h.Log != nil {
+		h.Log.WarnContext(r.Context(), "an approval is refused", "pipeline", r.PathValue("pipeline"), "stage", r.PathValue("stage"), "cause", err)
+	}
+	var unbelieved *Refused
+	var refused *refusal.Error
+	var senseless invalid
+	switch {
+	case errors.As(err, &unbelieved):
+		problem(w, http.StatusUnauthorized, "The approval is not signed as it should be", "Nothing was recorded. The log of the server says why.")
+	case errors.As(err, &senseless):
+		problem(w, http.StatusUnprocessableEntity, "The approval makes no sense", senseless.Error())
+	case errors.As(err, &refused):
+		problem(w, http.StatusConflict, "The approval is refused", refused.Error())
+	default:
+		problem(w, http.StatusInternalServerError, "The approval could not be recorded", "")
+	}
+}
+
+func problem(w http.ResponseWriter, status int, title, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail,omitempty"`
+	}{"about:blank", title, status, detail})
+}

@@ -1,0 +1,172 @@
+package approval_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/approval"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+)
+
+// A request is recorded, and sent again: at once, after a restart, and to a second replica,
+// though the revision waits for another approval and the key for nothing.
+func TestAReplayIsRefused(t *testing.T) {
+	s := newSite(t, 3)
+	f := s.good()
+	if status, answer := s.send(f); status != http.StatusCreated || !strings.Contains(answer, `"approved":false,"missing":{"needed":3,"by":["key:ci"]`) {
+		t.Fatalf("it is answered %d %s", status, answer)
+	}
+	again := func(server *httptest.Server) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), f.method, server.URL+approval.Path(f.name, f.stage), bytes.NewReader(f.sentBody))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header, r.Host = f.header.Clone(), strings.TrimPrefix(f.to.URL, "http://")
+		return s.roundTrip(r)
+	}
+	want := func(how string, status int, answer string) {
+		t.Helper()
+		if status != http.StatusUnauthorized || answer != unsigned {
+			t.Errorf("%s it is answered %d %s", how, status, answer)
+		}
+	}
+	status, answer := again(s.server)
+	want("at once", status, answer)
+	_, _, second := s.replica()
+	status, answer = again(second)
+	want("on a second replica", status, answer)
+	s.server.Close()
+	_ = s.log.Close()
+	s.start()
+	status, answer = again(s.server)
+	want("after a restart", status, answer)
+	// The revision is retried: what was approved before it does not count again.
+	s.do("web", pipeline.Reject{Stage: "approve", Revision: "3", By: "ann", Reason: "no"})
+	s.do("web", pipeline.Retry{Revision: "3"})
+	status, answer = again(s.server)
+	want("after a retry", status, answer)
+	// The pipeline is deleted, and defined again with the same key.
+	s.do("web", pipeline.Delete{ID: s.id(), Cancel: true})
+	status, answer = again(s.server)
+	want("after the pipeline was deleted", status, answer)
+	s.do("web", pipeline.Define{Definition: &definition.Definition{Name: "web", Stages: []definition.Stage{{Name: "approve", Approval: &definition.Approval{}}}}, ID: s.id()})
+	s.do("web", pipeline.Release{Revision: "3", ID: s.id(), Carries: record.Files{"m.yaml": "3"}})
+	s.proceed("web")
+	status, answer = again(s.server)
+	want("without its key", status, answer)
+	s.addKey("web", "ci", s.key)
+	status, answer = again(s.server)
+	want("in a pipeline of the same name", status, answer)
+	if n := s.approvals(); n != 1 {
+		t.Errorf("%d approvals are recorded", n)
+	}
+}
+
+// Two replicas receive the same request at the same time, many times: it counts once.
+func TestAReplayAtTheSameTimeCountsOnce(t *testing.T) {
+	s := newSite(t, 3)
+	_, _, second := s.replica()
+	f := s.good()
+	text, err := json.Marshal(f.body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, _ := url.Parse("http://deploy.example" + approval.Path(f.name, f.stage))
+	header, err := approval.Sign(approval.Request{Method: http.MethodPost, URL: target, Body: text}, f.key, f.keyID, f.nonce, f.created, f.life)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	statuses := make([]int, 8)
+	for i := range statuses {
+		server := []*httptest.Server{s.server, second}[i%2]
+		all.Go(func() {
+			r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL+approval.Path(f.name, f.stage), bytes.NewReader(text))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header, r.Host = header.Clone(), "deploy.example"
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = response.Body.Close()
+			statuses[i] = response.StatusCode
+		})
+	}
+	all.Wait()
+	slices.Sort(statuses)
+	if statuses[0] != http.StatusCreated || statuses[1] != http.StatusUnauthorized || s.approvals() != 1 {
+		t.Errorf("the answers are %v, and %d approvals are recorded", statuses, s.approvals())
+	}
+}
+
+// A key is replaced while both are valid: they are of one owner, who counts once.
+func TestKeysOfOneOwnerCountOnce(t *testing.T) {
+	s := newSite(t, 2)
+	f := s.good()
+	if status, answer := s.send(f); status != http.StatusCreated {
+		t.Fatalf("it is answered %d %s", status, answer)
+	}
+	next := keyOf(5)
+	if _, err := approval.AddKey(t.Context(), s.p, "web", record.KeyInfo{ID: "ci-next", Owner: "ci", Public: public(next)}, s.id(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	f = s.good()
+	f.keyID, f.key = "ci-next", next
+	if status, answer := s.send(f); status != http.StatusConflict || !strings.Contains(answer, "approved at stage approve by key:ci, who counts once") {
+		t.Errorf("it is answered %d %s", status, answer)
+	}
+	f = s.good()
+	f.keyID, f.key = "manager", keyOf(6)
+	s.addKey("web", "manager", f.key)
+	if status, answer := s.send(f); status != http.StatusCreated || !strings.Contains(answer, `"approved":true`) {
+		t.Errorf("it is answered %d %s", status, answer)
+	}
+}
+
+// Behind a proxy the target is what clients address, whatever the proxy sends.
+func TestTheTargetIsThatOfClients(t *testing.T) {
+	s := newSite(t, 1)
+	h := approval.New(s.p, func() time.Time { return s.now })
+	h.Base = &url.URL{Scheme: "https", Host: "deploy.example"}
+	f := s.good()
+	text, _ := json.Marshal(f.body)
+	for _, c := range []struct {
+		signed string
+		status int
+	}{{"http://127.0.0.1", http.StatusUnauthorized}, {"https://deploy.example", http.StatusCreated}} {
+		target, _ := url.Parse(c.signed + approval.Path("web", "approve"))
+		header, err := approval.Sign(approval.Request{Method: http.MethodPost, URL: target, Body: text}, f.key, f.keyID, f.nonce, f.created, f.life)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, approval.Path("web", "approve"), bytes.NewReader(text))
+		r.Header, r.Host = header, "127.0.0.1"
+		r.SetPathValue("pipeline", "web")
+		r.SetPathValue("stage", "approve")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("signed for %s it is answered %d %s", c.signed, w.Code, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != http.MethodPost {
+		t.Errorf("GET is answered %d", w.Code)
+	}
+}

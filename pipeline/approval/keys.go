@@ -1,0 +1,190 @@
+package approval
+
+import (
+	"cmp"
+	"crypto/ed25519"
+	"encoding/base64"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/record"
+)
+
+// Key is a key that may sign approvals of a pipeline.
+type Key struct {
+	record.KeyInfo
+	AddedBy   string    `json:"added_by"`
+	Seq       int64     `json:"seq"` // event that added it
+	RevokedBy string    `json:"revoked_by,omitempty"`
+	Revoked   int64     `json:"revoked,omitempty"` // event that did; 0 is none
+	Since     time.Time `json:"-"`                 // of the revocation
+}
+
+// Keys are the keys of a pipeline as its log has them, with the nonces that served. The zero
+// value has none.
+type Keys struct {
+	all    []Key
+	nonces map[string]bool // by key and nonce
+}
+
+// The reasons for which keys, and what they sign, are refused.
+const (
+	InvalidKey refusal.Code = "invalid-key"
+	KnownKey   refusal.Code = "known-key"
+	UnknownKey refusal.Code = "unknown-key"
+	NoKey      refusal.Code = "key-not-admitted" // unknown, revoked, expired, or of another stage
+	UsedNonce  refusal.Code = "nonce-used"
+)
+
+// Apply folds in an event of the pipeline.
+func (k *Keys) Apply(e deploylog.Event) {
+	if e.Name == record.StageApproved || e.Name == record.StageApprovalGiven {
+		if info := record.ApprovalOf(e); info != nil && info.Signature != nil {
+			if k.nonces == nil {
+				k.nonces = map[string]bool{}
+			}
+			k.nonces[info.Signature.Key+" "+info.Signature.Nonce] = true
+		}
+	}
+	if e.Name != record.KeyAdded && e.Name != record.KeyRevoked {
+		return
+	}
+	p := record.Read(e.Data)
+	if p.Key == nil {
+		return
+	}
+	i := slices.IndexFunc(k.all, func(o Key) bool { return o.ID == p.Key.ID })
+	switch {
+	case e.Name == record.KeyAdded && i < 0:
+		k.all = append(slices.Clip(k.all), Key{KeyInfo: *p.Key, AddedBy: p.By, Seq: e.Seq})
+	case e.Name == record.KeyRevoked && i >= 0 && k.all[i].Revoked == 0:
+		k.all = slices.Clone(k.all)
+		k.all[i].Revoked, k.all[i].RevokedBy, k.all[i].Since = e.Seq, p.By, e.CreatedAt
+	}
+}
+
+// Forget drops the keys of a pipeline that is deleted. Nonces that served stay so: a pipeline
+// of the same name may come after it.
+func (k *Keys) Forget() Keys { return Keys{nonces: k.nonces} }
+
+// Clone returns a copy to which events may be applied.
+func (k *Keys) Clone() Keys { return Keys{k.all, maps.Clone(k.nonces)} }
+
+// All are the keys, in the order in which they were added.
+func (k *Keys) All() []Key { return slices.Clone(k.all) }
+
+// Identity is whose approvals a key signs, as it stands in the log. No person has such a name.
+func (k Key) Identity() string { return "key:" + cmp.Or(k.Owner, k.ID) }
+
+// PublicKey is the public half of a key; nil where that is no key.
+func (k Key) PublicKey() ed25519.PublicKey {
+	public, err := base64.StdEncoding.DecodeString(k.Public)
+	if err != nil || len(public) != ed25519.PublicKeySize {
+		return nil
+	}
+	return public
+}
+
+// Status says whether a key may sign now.
+func (k Key) Status(now time.Time) string {
+	switch {
+	case k.Revoked > 0:
+		return "revoked"
+	case now.Before(k.NotBefore):
+		return "not yet"
+	case !k.Expires.IsZero() && !now.Before(k.Expires):
+		return "expired"
+	default:
+		return "valid"
+	}
+}
+
+// Find is the key that may sign approvals at a stage now.
+func (k *Keys) Find(id, stage string, now time.Time) (Key, error) {
+	for _, key := range k.all {
+		if key.ID != id {
+			continue
+		}
+		if status := key.Status(now); status != "valid" {
+			return Key{}, refusal.New(NoKey, "key %s is not admitted: it is %s", id, status)
+		}
+		if len(key.Stages) > 0 && !slices.Contains(key.Stages, stage) {
+			return Key{}, refusal.New(NoKey, "key %s is not admitted at stage %s", id, stage)
+		}
+		return key, nil
+	}
+	return Key{}, refusal.New(NoKey, "key %q is not known", id)
+}
+
+// Admit refuses a signature whose key may not sign now, or whose nonce served before. It is
+// asked under the lock under which the approval is recorded: a nonce serves once, whoever
+// else receives it at the same time.
+func (k *Keys) Admit(s record.Signature, stage string, now time.Time) error {
+	if _, err := k.Find(s.Key, stage, now); err != nil {
+		return err
+	}
+	if k.nonces[s.Key+" "+s.Nonce] {
+		return refusal.New(UsedNonce, "the nonce of the signature by key %s served before", s.Key)
+	}
+	return nil
+}
+
+var validID = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,62}[a-zA-Z0-9])?$`)
+
+// Add is the event that adds a key, whose fields are checked.
+func (k *Keys) Add(target deploylog.Target, add record.KeyInfo, id, by string) (deploylog.Event, error) {
+	for what, name := range map[string]string{"id": add.ID, "owner": cmp.Or(add.Owner, add.ID)} {
+		if !validID.MatchString(name) {
+			return deploylog.Event{}, refusal.New(InvalidKey, "%q cannot be the %s of a key: letters, digits, ., _ and - are possible, 64 of them, with a letter or digit at both ends", name, what)
+		}
+	}
+	key := Key{KeyInfo: add}
+	switch {
+	case key.PublicKey() == nil:
+		return deploylog.Event{}, refusal.New(InvalidKey, "key %s is no public key of Ed25519: make one with deployster pipeline key create", add.ID)
+	case weak(key.PublicKey()):
+		return deploylog.Event{}, refusal.New(InvalidKey, "key %s is refused: anybody can sign with it, for it has a small order; make one with deployster pipeline key create", add.ID)
+	case !add.Expires.IsZero() && !add.NotBefore.Before(add.Expires):
+		return deploylog.Event{}, refusal.New(InvalidKey, "key %s would expire before it is valid", add.ID)
+	}
+	for _, o := range k.all {
+		if o.ID == add.ID {
+			return deploylog.Event{}, refusal.New(KnownKey, "key %s was added before (event %d), and an id names one key for ever: take another", add.ID, o.Seq)
+		}
+		if o.Public == add.Public {
+			return deploylog.Event{}, refusal.New(KnownKey, "key %s is the same as key %s (event %d): one key is one identity", add.ID, o.ID, o.Seq)
+		}
+	}
+	return deploylog.Event{Deployment: id, Target: target, Name: record.KeyAdded, Attempt: 1, Data: record.Payload{By: by, Key: &add}.Data()}, nil
+}
+
+// Revoke is the event that revokes a key.
+func (k *Keys) Revoke(target deploylog.Target, keyID, id, by, reason string) (deploylog.Event, error) {
+	for _, o := range k.all {
+		switch {
+		case o.ID != keyID:
+		case o.Revoked > 0:
+			return deploylog.Event{}, refusal.New(KnownKey, "key %s is already revoked (event %d)", keyID, o.Revoked)
+		default:
+			return deploylog.Event{Deployment: id, Target: target, Name: record.KeyRevoked, Attempt: 1, Data: record.Payload{By: by, Reason: reason, Key: &record.KeyInfo{ID: keyID}}.Data()}, nil
+		}
+	}
+	return deploylog.Event{}, refusal.New(UnknownKey, "there is no key %q: deployster pipeline key list names those there are", keyID)
+}
+
+// weak reports whether signatures of a key can be made without its private half: a point of
+// small order verifies some signatures that hold nothing but the neutral point and zero.
+func weak(public ed25519.PublicKey) bool {
+	signature := make([]byte, ed25519.SignatureSize)
+	signature[0] = 1
+	for i := range 200 {
+		if ed25519.Verify(public, []byte{byte(i)}, signature) {
+			return true
+		}
+	}
+	return false
+}

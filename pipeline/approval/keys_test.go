@@ -1,0 +1,152 @@
+package approval
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/record"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func publicOf(seed byte) string {
+	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))
+	return base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))
+}
+
+// ring is the keys of a pipeline, with its log.
+type ring struct {
+	*testing.T
+	Keys
+	seq int64
+}
+
+func (r *ring) apply(e deploylog.Event, err error) {
+	r.Helper()
+	if err == nil {
+		err = e.Validate()
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.seq++
+	e.Seq = r.seq
+	r.Apply(e)
+}
+
+func (r *ring) refused(err error, code refusal.Code, want string) {
+	r.Helper()
+	var refused *refusal.Error
+	if !errors.As(err, &refused) || refused.Code != code || !strings.Contains(err.Error(), want) {
+		r.Errorf("it is refused with %v, not %s: %s", err, code, want)
+	}
+}
+
+func TestKeysAreReplacedWhileBothAreValid(t *testing.T) {
+	r := &ring{T: t}
+	old := record.KeyInfo{ID: "ci-2029", Owner: "ci", Public: publicOf(1), Stages: []string{"prod"}, Expires: noon.Add(time.Hour)}
+	r.apply(r.Add("pipeline/web", old, "1", "ann"))
+	r.apply(r.Add("pipeline/web", record.KeyInfo{ID: "ci-2030", Owner: "ci", Public: publicOf(2), NotBefore: noon}, "2", "ann"))
+	for _, id := range []string{"ci-2029", "ci-2030"} {
+		if key, err := r.Find(id, "prod", noon); err != nil || key.Identity() != "key:ci" || key.AddedBy != "ann" {
+			t.Errorf("key %s is %+v (%v)", id, key, err)
+		}
+	}
+	_, err := r.Find("ci-2029", "beta", noon)
+	r.refused(err, NoKey, "key ci-2029 is not admitted at stage beta")
+	_, err = r.Find("ci-2029", "prod", noon.Add(time.Hour))
+	r.refused(err, NoKey, "it is expired")
+	_, err = r.Find("ci-2030", "prod", noon.Add(-1))
+	r.refused(err, NoKey, "it is not yet")
+	r.apply(r.Revoke("pipeline/web", "ci-2030", "3", "bob", "lost"))
+	_, err = r.Find("ci-2030", "prod", noon)
+	r.refused(err, NoKey, "it is revoked")
+	_, err = r.Revoke("pipeline/web", "ci-2030", "4", "bob", "")
+	r.refused(err, KnownKey, "already revoked (event 3)")
+	_, err = r.Revoke("pipeline/web", "none", "4", "bob", "")
+	r.refused(err, UnknownKey, `there is no key "none"`)
+	_, err = r.Find("", "prod", noon)
+	r.refused(err, NoKey, `key "" is not known`)
+	if all := r.All(); len(all) != 2 || all[1].RevokedBy != "bob" || all[1].Status(noon) != "revoked" {
+		t.Errorf("the keys are %+v", all)
+	}
+}
+
+func TestKeysThatAreNoneAreRefused(t *testing.T) {
+	r := &ring{T: t}
+	r.apply(r.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "1", "ann"))
+	small := func(bytes ...byte) string { // points that everybody can sign for
+		return base64.StdEncoding.EncodeToString(append(bytes, make([]byte, 32-len(bytes))...))
+	}
+	for name, c := range map[string]struct {
+		key  record.KeyInfo
+		code refusal.Code
+		want string
+	}{
+		"no id":                 {record.KeyInfo{Public: publicOf(2)}, InvalidKey, `"" cannot be the id`},
+		"an id like a person's": {record.KeyInfo{ID: "ann@host", Public: publicOf(2)}, InvalidKey, "cannot be the id"},
+		"an owner of two words": {record.KeyInfo{ID: "x", Owner: "a b", Public: publicOf(2)}, InvalidKey, "cannot be the owner"},
+		"no key":                {record.KeyInfo{ID: "x"}, InvalidKey, "is no public key"},
+		"half a key":            {record.KeyInfo{ID: "x", Public: "AAAA"}, InvalidKey, "is no public key"},
+		"all zero":              {record.KeyInfo{ID: "x", Public: small()}, InvalidKey, "anybody can sign with it"},
+		"the neutral point":     {record.KeyInfo{ID: "x", Public: small(1)}, InvalidKey, "anybody can sign with it"},
+		"over before it begins": {record.KeyInfo{ID: "x", Public: publicOf(2), NotBefore: noon, Expires: noon}, InvalidKey, "expire before it is valid"},
+		"an id that there is":   {record.KeyInfo{ID: "ci", Public: publicOf(2)}, KnownKey, "was added before (event 1)"},
+		"a key that there is":   {record.KeyInfo{ID: "x", Public: publicOf(1)}, KnownKey, "is the same as key ci (event 1)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := r.Add("pipeline/web", c.key, "2", "ann")
+			(&ring{T: t}).refused(err, c.code, c.want)
+		})
+	}
+}
+
+// History is never refused: what it says twice, or of nothing, changes nothing.
+func TestHistoryOfKeysIsNeverRefused(t *testing.T) {
+	r := &ring{T: t}
+	e, err := r.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "1", "ann")
+	r.apply(e, err)
+	e.Data = record.Payload{By: "eve", Key: &record.KeyInfo{ID: "ci", Public: publicOf(2)}}.Data()
+	r.apply(e, nil)
+	for _, data := range []string{"", "{}", "[]", `{"key":{}}`, `{"key":{"id":"other"}}`} {
+		r.Apply(deploylog.Event{Name: record.KeyRevoked, Data: []byte(data)})
+	}
+	r.Apply(deploylog.Event{Name: record.KeyAdded, Data: []byte(`{"key":{"id":"x","public":"x"}}`)})
+	if key, err := r.Find("ci", "s", noon); err != nil || key.AddedBy != "ann" || key.Public != publicOf(1) {
+		t.Errorf("key ci is %+v (%v)", key, err)
+	}
+	if key, err := r.Find("x", "s", noon); err != nil || key.PublicKey() != nil {
+		t.Errorf("key x is %+v (%v)", key, err)
+	}
+}
+
+// A nonce serves once for its key, also when the pipeline was deleted in between.
+func TestANonceServesOnce(t *testing.T) {
+	r := &ring{T: t}
+	r.apply(r.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "1", "ann"))
+	s := record.Signature{Key: "ci", Nonce: "n"}
+	if err := r.Admit(s, "prod", noon); err != nil {
+		t.Fatal(err)
+	}
+	before := r.Clone()
+	r.Apply(deploylog.Event{Name: record.StageApproved, Data: record.Payload{Approval: &record.ApprovalInfo{Signature: &s}}.Data()})
+	r.refused(r.Admit(s, "prod", noon), UsedNonce, "served before")
+	if err := before.Admit(s, "prod", noon); err != nil {
+		t.Errorf("a copy has what came after it: %v", err)
+	}
+	r.Keys = r.Forget()
+	r.refused(r.Admit(s, "prod", noon), NoKey, "not known")
+	r.apply(r.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "2", "ann"))
+	r.refused(r.Admit(s, "prod", noon), UsedNonce, "served before")
+	s.Nonce = "m"
+	if err := r.Admit(s, "prod", noon); err != nil {
+		t.Error(err)
+	}
+}
