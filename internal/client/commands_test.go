@@ -2,6 +2,9 @@ package client_test
 
 import (
 	"bytes"
+	"cmp"
+	"log/slog"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +14,10 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/query/querytest"
+	"github.com/deployster-go/deployster/internal/server"
 )
 
 // reading are the commands that read the log.
@@ -29,6 +34,37 @@ var reading = []string{
 	"explain pipeline/gateway", "explain environment/shop/prod", "explain nonsense/x",
 }
 
+// A token that is created beside the log authenticates at once at its server, until it is revoked.
+func authenticate(t *testing.T, program, dir, path string, log deploylog.Log) {
+	s := httptest.NewServer(server.New(server.Options{
+		Log: log, Now: time.Now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Identify: identity.Authenticator{Tokens: identity.NewTokens(log, time.Now)}.Identify,
+	}))
+	defer s.Close()
+	here := func(args ...string) string { return run(t, program, dir, append(args, "--log", path)...) }
+	secret, _, _ := strings.Cut(here("token", "create", "ci", "--role", "viewer", "--pipeline", "gateway"), "\n")
+	if !strings.HasPrefix(secret, "dpl_") {
+		t.Fatal(secret)
+	}
+	ask := func() string {
+		t.Setenv("DEPLOYSTER_TOKEN", secret)
+		return run(t, program, dir, "token", "list", "--server", s.URL)
+	}
+	if said := ask(); !strings.Contains(said, "ci     valid   viewer  pipeline gateway") {
+		t.Error(said)
+	}
+	for _, wrong := range [][]string{{"ci", "--role", "admin"}, {"other"}, {"other", "--role", "root"}, {"other", "--role", "admin", "--expires", "-1d"}, {"a/b", "--role", "admin"}, {"other", "--role", "admin", "--pipeline", ""}} {
+		if said := here(append([]string{"token", "create"}, wrong...)...); !strings.Contains(said, "exit status 3") {
+			t.Errorf("%v: %s", wrong, said)
+		}
+	}
+	if said := here("token", "revoke", "ci"); !strings.Contains(said, "token ci is revoked (event ") {
+		t.Error(said)
+	}
+	if said := ask(); !strings.Contains(said, "a valid token is needed") {
+		t.Error(said)
+	}
+}
+
 func TestCommandsThroughAServer(t *testing.T) {
 	dir := t.TempDir()
 	program := build(t, dir)
@@ -36,6 +72,7 @@ func TestCommandsThroughAServer(t *testing.T) {
 	log := large(t, path)
 	url := serve(t, log, objects.In(filepath.Join(dir, "log", "objects"), nil))
 	t.Run("reading is reading the log", func(t *testing.T) { readAlike(t, program, dir, path, url) })
+	t.Run("a token authenticates", func(t *testing.T) { authenticate(t, program, dir, path, log) })
 	t.Run("what is done with the log itself is refused", func(t *testing.T) { refuseWork(t, program, dir, url) })
 }
 
@@ -115,7 +152,7 @@ func run(t *testing.T, program, dir string, args ...string) string {
 	t.Helper()
 	c := exec.Command(program, args...)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "NO_COLOR=1", "DEPLOYSTER_TOKEN=dpl_any")
+	c.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "NO_COLOR=1", "DEPLOYSTER_TOKEN="+cmp.Or(os.Getenv("DEPLOYSTER_TOKEN"), "dpl_any"))
 	var out, failed bytes.Buffer
 	c.Stdout, c.Stderr = &out, &failed
 	err := c.Run()

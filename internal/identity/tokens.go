@@ -173,7 +173,7 @@ type New struct {
 }
 
 // ErrToken is wrapped where a token cannot be created or revoked as it is wanted.
-var ErrToken = errors.New("tokens")
+var ErrToken = errors.New("refused")
 
 // Create creates a token, and returns what authenticates by it, which nobody can find out
 // later.
