@@ -30,9 +30,24 @@ func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.
 
 // Command proposes a command and appends what it comes to.
 func (b *Builds) Command(ctx context.Context, c build.Command) ([]deploylog.Event, error) {
+	if events, sent, err := b.Send(ctx, groupOf(c), c, 0); sent {
+		return events, err
+	}
 	return b.Change(ctx, record.Entity, true, func(s *build.State) ([]deploylog.Event, error) {
 		return s.Propose(c, b.Now())
 	})
+}
+
+// groupOf is the group that a command is for; "" is a new one.
+func groupOf(c build.Command) string {
+	switch c := c.(type) {
+	case build.Cancel:
+		return c.Group
+	case build.Retry:
+		return c.Group
+	default:
+		return ""
+	}
 }
 
 // State calls do with the state of all groups, which it must not keep. Where there never

@@ -66,6 +66,9 @@ func (e *Environments) Identify(things func(tasks.Task) []tasks.Thing) {
 // was deployed are left to the other one instead, see LeftOut, unless those are all. So are all
 // hosts of a Rollback: it must not have to wait for another environment.
 func (e *Environments) Command(ctx context.Context, name string, c environment.Command, hosts ...string) ([]deploylog.Event, error) {
+	if events, sent, err := e.Send(ctx, name, c, 0); sent {
+		return events, err
+	}
 	_, create := c.(environment.Create)
 	return e.Change(ctx, name, create, func(s *environment.State) ([]deploylog.Event, error) {
 		switch of := c.(type) {

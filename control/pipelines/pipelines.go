@@ -45,6 +45,9 @@ func (p *Pipelines) Upstream(name string) (upstream.Pipeline, error) {
 
 // Command proposes a command and appends what it comes to.
 func (p *Pipelines) Command(ctx context.Context, name string, c pipeline.Command) ([]deploylog.Event, error) {
+	if events, sent, err := p.Send(ctx, name, c, 0); sent {
+		return events, err
+	}
 	_, create := c.(pipeline.Define)
 	return p.Change(ctx, name, create, func(s *pipeline.State) ([]deploylog.Event, error) {
 		return s.Propose(c, p.Now())

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -205,6 +206,31 @@ func (f *Fold[S]) Change(ctx context.Context, name string, create bool, change f
 		return err
 	})
 	return written, err
+}
+
+// Commanded is a log that records no events for others, but has commands sent to who decides
+// what they come to.
+type Commanded interface {
+	// Command sends a command for what has a name of a kind. It fails with ErrMoved where
+	// asOf is not 0 and what it was made for has changed since that event.
+	Command(ctx context.Context, kind, name string, command any, asOf int64) ([]deploylog.Event, error)
+}
+
+// ErrMoved is wrapped where a command was made for what has changed since.
+var ErrMoved = errors.New("it has changed since")
+
+// Send sends a command, and follows what comes of it, where the log takes commands. sent is
+// false where it takes events.
+func (f *Fold[S]) Send(ctx context.Context, name string, command any, asOf int64) (written []deploylog.Event, sent bool, err error) {
+	to, sends := f.log.(Commanded)
+	if !sends {
+		return nil, false, nil
+	}
+	written, err = to.Command(ctx, f.Many, name, command, asOf)
+	if err == nil {
+		err = f.Follow(ctx, 0)
+	}
+	return written, true, err
 }
 
 // Hold calls do with the newest states, which nobody else changes until it returns.

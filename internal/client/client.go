@@ -45,6 +45,11 @@ type Refusal struct {
 // Error is what the server says.
 func (r *Refusal) Error() string { return r.Detail }
 
+// Invalid reports whether what was asked for names nothing that there is, or cannot be meant.
+func (r *Refusal) Invalid() bool {
+	return r.Status == http.StatusNotFound || r.Status == http.StatusUnprocessableEntity
+}
+
 // Unwrap returns ErrRefused.
 func (*Refusal) Unwrap() error { return ErrRefused }
 

@@ -34,6 +34,34 @@ var reading = []string{
 	"explain pipeline/gateway", "explain environment/shop/prod", "explain nonsense/x",
 }
 
+// sending are commands that record, or are refused.
+var sending = []string{
+	"pipeline pause gateway --reason why", "pipeline pause gateway", "pipeline resume gateway", "pipeline pause nonsense", "pipeline pause gateway nonsense",
+	"pipeline skip gateway nonsense", "pipeline retry gateway nonsense", "pipeline rollback gateway nonsense", "pipeline approve gateway nonsense 1",
+	"env pause shop/prod --reason why", "env resume shop/prod", "env pause nonsense", "env resume shop/prod", "build cancel nonsense", "build retry nonsense",
+}
+
+// Whoever sends a command to a server reads what who has the log reads.
+func sendAlike(t *testing.T, program, dir, path string) {
+	other := filepath.Join(dir, "other", "deployments.db")
+	url := serve(t, large(t, other), objects.In(filepath.Join(dir, "other", "objects"), nil))
+	for _, command := range sending {
+		here := run(t, program, dir, append(strings.Fields(command), "--log", path)...)
+		there := run(t, program, dir, append(strings.Fields(command), "--server", url)...)
+		me := run(t, program, dir, "log", "list", "--last", "1", "--output", "json", "--log", path)
+		if _, by, ok := strings.Cut(me, `"by":"`); ok {
+			me, _, _ = strings.Cut(by, `"`)
+			here = strings.ReplaceAll(here, me, "ada") // the server says who it is
+		}
+		if here != there {
+			t.Errorf("%s: here\n%s\nthere\n%s", command, clip(here), clip(there))
+		}
+	}
+	if said := run(t, program, dir, "log", "list", "--event", "pipeline-paused", "--last", "1", "--server", url); !strings.Contains(said, "by ada") {
+		t.Errorf("it is not recorded as by who was authenticated: %s", said)
+	}
+}
+
 // A token that is created beside the log authenticates at once at its server, until it is revoked.
 func authenticate(t *testing.T, program, dir, path string, log deploylog.Log) {
 	s := httptest.NewServer(server.New(server.Options{
@@ -72,6 +100,7 @@ func TestCommandsThroughAServer(t *testing.T) {
 	log := large(t, path)
 	url := serve(t, log, objects.In(filepath.Join(dir, "log", "objects"), nil))
 	t.Run("reading is reading the log", func(t *testing.T) { readAlike(t, program, dir, path, url) })
+	t.Run("sending is recording", func(t *testing.T) { sendAlike(t, program, dir, path) })
 	t.Run("a token authenticates", func(t *testing.T) { authenticate(t, program, dir, path, log) })
 	t.Run("what is done with the log itself is refused", func(t *testing.T) { refuseWork(t, program, dir, url) })
 }

@@ -49,7 +49,7 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 		Extensions: map[string]any{
 			"x-role": string(op.Role),
 		},
-		Responses: op.answers, RequestBody: op.body,
+		Responses: op.answers, SkipValidateBody: op.body != nil, // who handles it decodes it
 	}
 	h.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
 		if !mayDo(identity.Of(ctx.Context()), op, ctx.Param("name")) {
@@ -76,6 +76,9 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 		out, err := handle(ctx, in)
 		return out, s.answer(ctx, op, err)
 	})
+	if op.body != nil {
+		s.api.OpenAPI().Paths[op.Path].Post.RequestBody = op.body
+	}
 }
 
 // anyKind is what those may do who have the role for anything: it records nothing by itself.

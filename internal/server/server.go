@@ -12,29 +12,27 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
-	"github.com/deployster-go/deployster/internal/query"
 )
 
 // Options are what a server is made of.
 type Options struct {
-	Log          deploylog.Log
-	Pipelines    *query.Pipelines    // what is at work in this process may share it; nil is one of its own
-	Environments *query.Environments // as Pipelines
-	Builds       *query.Builds       // as Pipelines
-	Objects      objects.Store       // what revisions carry
-	Now          func() time.Time
-	NewID        func() string // of what begins now
-	Version      string        // of this program
-	Logger       *slog.Logger
+	Log     deploylog.Log
+	Objects objects.Store // what revisions carry
+	Now     func() time.Time
+	NewID   func() string // of what begins now
+	Version string        // of this program
+	Logger  *slog.Logger
 
 	// Identify authenticates a request. It fails with identity.ErrUnknown where it knows nobody who
 	// asks like that.
@@ -51,9 +49,11 @@ type Server struct {
 	mux        *http.ServeMux
 	operations []Operation
 
-	queries   sync.Mutex // held while one of the queries answers
-	verifying chan struct{}
-	large     chan struct{} // held by each request whose body may be large
+	pipelines    *pipelines.Pipelines
+	environments *environments.Environments
+	builds       *builds.Builds
+	verifying    chan struct{}
+	large        chan struct{} // held by each request whose body may be large
 }
 
 // The limits of requests.
@@ -66,15 +66,6 @@ const (
 
 // New is the API of a log.
 func New(o Options) *Server {
-	if o.Pipelines == nil {
-		o.Pipelines = query.NewPipelines(o.Log, o.Now)
-	}
-	if o.Environments == nil {
-		o.Environments = query.NewEnvironments(o.Log, o.Now)
-	}
-	if o.Builds == nil {
-		o.Builds = query.NewBuilds(o.Log, o.Now)
-	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = 15 * time.Second
 	}
@@ -82,9 +73,11 @@ func New(o Options) *Server {
 		o.Stalled = 30 * time.Second
 	}
 	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), large: make(chan struct{}, maxLarge)}
+	s.pipelines, s.environments, s.builds = pipelines.New(o.Log, o.Now), environments.New(o.Log, o.Now), builds.New(o.Log, o.Now)
 	s.api = humago.New(s.mux, config(o.Version))
 	s.registerLog()
 	s.registerObjects()
+	s.registerCommands()
 	s.registerDocument()
 	return s
 }

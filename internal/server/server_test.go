@@ -14,11 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/server"
+	"github.com/deployster-go/deployster/pipeline"
 )
 
 // newServer serves a log. Whoever says "Bearer ROLE" has that role.
@@ -272,5 +275,54 @@ func TestTheDocumentSaysWhichRoleIsNeeded(t *testing.T) {
 		if got := document.Paths[op.Path][strings.ToLower(op.Method)]["x-role"]; got != string(op.Role) {
 			t.Errorf("%s %s: %v, want %s", op.Method, op.Path, got, op.Role)
 		}
+	}
+}
+
+// What is recorded is by who was authenticated, whatever the body says.
+func TestCommandsAreRecordedAsWhoWasAuthenticated(t *testing.T) {
+	log := logOf(t, 0)
+	p := pipelines.New(log, time.Now)
+	d := querytest.Definition()
+	if _, err := p.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "d0", By: "root"}); err != nil {
+		t.Fatal(err)
+	}
+	_, url := newServer(t, log)
+	at := url + "/v1/pipelines/" + d.Name + "/commands/"
+	for _, c := range []struct {
+		verb, role, body string
+		want             int
+		header           []string
+	}{
+		{"pause", "viewer", `{}`, 403, nil},
+		{"pause", "approver", `{}`, 403, nil},
+		{"pause", "operator", `{"reason":"why","by":"root"}`, 422, nil},
+		{"pause", "operator", `{"reason":"a\nb"}`, 422, nil},
+		{"pause", "operator", `{"reason":"why"}`, 200, nil},
+		{"release", "operator", `{"revision":"1","carries":{"a":"b"}}`, 422, nil},
+		{"release", "operator", `{"revision":"1","carries":{"a":"` + strings.Repeat("0", 64) + `"}}`, 422, nil},
+		{"release", "operator", `{"revision":"1","takes":[{"pipeline":"x","revision":"1"}]}`, 404, nil},
+		{"release", "operator", `{"revision":"1"}`, 200, []string{"If-Match", `"1"`}},
+		{"release", "operator", `{"revision":"1"}`, 409, nil},
+		{"skip", "operator", `{"revision":"nonsense"}`, 404, nil},
+		{"skip", "operator", strings.Repeat(" ", 2<<20), 413, nil},
+		{"approve", "operator", `{"stage":"x","revision":"1"}`, 403, nil},
+		{"approve", "approver", `{"stage":"x","revision":"1"}`, 404, nil},
+	} {
+		status, _, body := ask(t, "POST", at+c.verb, c.role, c.body, append(c.header, "Content-Type", "application/json")...)
+		if status != c.want {
+			t.Errorf("%s as %s: %d %s, want %d", c.verb, c.role, status, body, c.want)
+		}
+		if status == 200 && !strings.Contains(body, `"by":"the operator"`) {
+			t.Errorf("%s: %s", c.verb, body)
+		}
+	}
+	if status, _, body := ask(t, "POST", url+"/v1/pipelines/nonsense/commands/pause", "admin", `{}`); status != 404 {
+		t.Errorf("%d %s", status, body)
+	}
+	if _, err := p.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "d9", By: "root", Inventory: "another"}); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, body := ask(t, "POST", at+"release", "operator", `{"revision":"2"}`, "If-Match", `"1"`); status != 412 {
+		t.Errorf("a revision that was collected for another definition: %d %s", status, body)
 	}
 }

@@ -36,7 +36,7 @@ func (a *App) LogPath() (string, error) {
 // Texts are those that the revisions of the log carry. They lie beside the log, so that
 // all who share it have them, whatever their workspace is, and are given to them.
 func (a *App) Texts() (work.Texts, error) {
-	if a.server() != "" {
+	if a.Server() != "" {
 		remote, err := a.remote()
 		if err != nil {
 			return work.Texts{}, err
@@ -95,7 +95,7 @@ func (a *App) ExistingLogPath() (string, error) {
 // WithLog has something done with an existing log, and closes it. It does not create
 // one.
 func (a *App) WithLog(ctx context.Context, do func(log deploylog.Log, path string) error) error {
-	if server := a.server(); server != "" {
+	if server := a.Server(); server != "" {
 		return a.WithNewLog(ctx, func(log deploylog.Log) error { return do(log, server) })
 	}
 	path, err := a.ExistingLogPath()
@@ -117,7 +117,7 @@ func (a *App) WithNewLog(ctx context.Context, do func(deploylog.Log) error) (err
 
 // openAny opens the log here, or that of the server.
 func (a *App) openAny(ctx context.Context) (deploylog.Log, error) {
-	if a.server() == "" {
+	if a.Server() == "" {
 		return a.OpenLog(ctx, a.Err)
 	}
 	remote, err := a.remote()

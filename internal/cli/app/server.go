@@ -11,9 +11,9 @@ import (
 	"github.com/deployster-go/deployster/internal/client"
 )
 
-// server is the server whose log commands read and record in; "" is none: the log is here.
+// Server is the server whose log commands read and record in; "" is none: the log is here.
 // A log that is named on the command line is meant though the environment names a server.
-func (a *App) server() string {
+func (a *App) Server() string {
 	if a.Global.Server != "" || a.Global.Log != "" {
 		return a.Global.Server
 	}
@@ -22,7 +22,7 @@ func (a *App) server() string {
 
 // Local refuses what is done with the log itself, where the log is that of a server.
 func (a *App) Local() error {
-	server := a.server()
+	server := a.Server()
 	if server == "" {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (a *App) Local() error {
 
 // remote is the server, which is asked as who the token is of.
 func (a *App) remote() (*client.Client, error) {
-	server := a.server()
+	server := a.Server()
 	if a.Global.Log != "" {
 		return nil, exit.Usage("--server and --log exclude each other: a server has its own log")
 	}

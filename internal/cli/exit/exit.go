@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/client"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
@@ -80,6 +81,7 @@ func Code(err error) int {
 	var decided *coded
 	var input *work.InputError
 	var invalid *manifest.Error
+	var refused *client.Refusal
 	switch {
 	case err == nil:
 		return exitDone
@@ -89,7 +91,7 @@ func Code(err error) int {
 		return exitFailed
 	case errors.As(err, &decided):
 		return decided.code
-	case errors.As(err, &input), errors.As(err, &invalid):
+	case errors.As(err, &input), errors.As(err, &invalid), errors.As(err, &refused) && refused.Invalid():
 		return exitInvalid
 	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, pipeline.ErrUnknown), errors.Is(err, upstream.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, environments.ErrNoEnvironment),
 		errors.Is(err, environment.ErrUnknown), errors.Is(err, build.ErrNoGroup), errors.Is(err, build.ErrNoJob), errors.Is(err, query.ErrNotFound): // a name of nothing

@@ -3,10 +3,10 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/query"
@@ -63,19 +63,21 @@ func runPausing(ctx context.Context, a *app.App, o pausing) error {
 	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
 		var before, after []pipeline.PauseInfo
 		var stops []reason.Reason
-		events, err := p.Change(ctx, o.pipeline, false, func(s *pipeline.State) ([]deploylog.Event, error) {
+		err := p.Ask(o.pipeline, func(s *pipeline.State) (err error) {
 			before = s.Pauses()
 			if o.stage != "" {
-				var err error
-				if o.stage, err = s.Stage(o.stage); err != nil {
-					return nil, err
-				}
+				o.stage, err = s.Stage(o.stage)
 			}
-			if o.resume {
-				return s.Propose(pipeline.ResumePipeline{Stage: o.stage, ID: a.NewID(), By: app.Whoami(), Reason: o.reason}, a.Now())
-			}
-			return s.Propose(pipeline.PausePipeline{Stage: o.stage, ID: a.NewID(), By: app.Whoami(), Reason: o.reason}, a.Now())
+			return err
 		})
+		if err != nil {
+			return err
+		}
+		var wanted pipeline.Command = pipeline.PausePipeline{Stage: o.stage, ID: a.NewID(), By: app.Whoami(), Reason: o.reason}
+		if o.resume {
+			wanted = pipeline.ResumePipeline{Stage: o.stage, ID: a.NewID(), By: app.Whoami(), Reason: o.reason}
+		}
+		events, err := p.Command(ctx, o.pipeline, wanted)
 		if err != nil {
 			return err
 		}
@@ -86,7 +88,7 @@ func runPausing(ctx context.Context, a *app.App, o pausing) error {
 		if err != nil {
 			return err
 		}
-		if err := a.Recorded(map[string]any{"pauses": append([]pipeline.PauseInfo{}, after...)}, events, o.outcome(len(events) > 0, before), ""); err != nil || !o.resume {
+		if err := a.Recorded(map[string]any{"pauses": append([]pipeline.PauseInfo{}, after...)}, events, o.outcome(len(events) > 0, slices.Concat(before, after)), ""); err != nil || !o.resume {
 			return err
 		}
 		for _, still := range after {

@@ -136,7 +136,7 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 	if wanted.Carries, err = carry(ctx, a, d, wanted, flags); err != nil {
 		return nil, nil, err
 	}
-	events, err = p.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
+	same := func(s *pipeline.State) ([]deploylog.Event, error) {
 		if s.Definition() != nil && s.Definition() != d {
 			return nil, errRedefined
 		}
@@ -145,7 +145,25 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 			return nil, errRedefined // images may be named by what it takes
 		}
 		return events, err
+	}
+	if a.Server() == "" {
+		events, err = p.Change(ctx, name, false, same)
+		return events, chosen, err
+	}
+	if err := p.Follow(ctx, 0); err != nil {
+		return nil, nil, err
+	}
+	asOf := p.Head()
+	err = p.Ask(name, func(s *pipeline.State) error {
+		_, err := same(s)
+		return err
 	})
+	if err == nil {
+		events, _, err = p.Send(ctx, name, wanted, asOf)
+	}
+	if errors.Is(err, reconcile.ErrMoved) {
+		err = errRedefined
+	}
 	return events, chosen, err
 }
 

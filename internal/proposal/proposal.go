@@ -1,0 +1,184 @@
+// Package proposal is the commands of pipelines, environments and build groups as they are
+// sent to a server: which there are, the role that each needs, and its body.
+//
+// A body is the command without what the server knows better: who wants it, and the ids of
+// what begins with it.
+package proposal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// Builds is the kind of build groups, beside those that grants are for.
+const Builds = "builds"
+
+// Verb is a command that can be sent.
+type Verb struct {
+	Kind    string // pipelines, environments or builds
+	Name    string
+	Role    identity.Role
+	Summary string
+
+	command reflect.Type
+	body    reflect.Type
+	fields  []string // of the command, in the order of those of the body
+}
+
+// verbs are all that can be sent. Definitions, and what is to run on which hosts, are recorded
+// where the inventory is.
+var verbs = []Verb{
+	of(identity.Pipelines, "release", identity.Operator, pipeline.Release{}, "Register a revision and start its deployment; what it carries is kept before, as objects"),
+	of(identity.Pipelines, "receive-artifact", identity.Operator, pipeline.ReceiveArtifact{}, "Record that an artifact was received"),
+	of(identity.Pipelines, "fail-artifact", identity.Operator, pipeline.FailArtifact{}, "Record that an artifact was not built"),
+	of(identity.Pipelines, "approve", identity.Approver, pipeline.Approve{}, "Approve a revision at a stage"),
+	of(identity.Pipelines, "reject", identity.Approver, pipeline.Reject{}, "Reject a revision at a stage"),
+	of(identity.Pipelines, "skip", identity.Operator, pipeline.Skip{}, "Pass over a revision that waits"),
+	of(identity.Pipelines, "cancel", identity.Operator, pipeline.Cancel{}, "Cancel the deployment of a revision"),
+	of(identity.Pipelines, "retry", identity.Operator, pipeline.Retry{}, "Retry a revision that failed, was cancelled or was skipped"),
+	of(identity.Pipelines, "repair", identity.Operator, pipeline.Repair{}, "Do what failed on hosts of a stage again"),
+	of(identity.Pipelines, "rerun", identity.Operator, pipeline.Rerun{}, "Do a stage of a revision again"),
+	of(identity.Pipelines, "rollback", identity.Operator, pipeline.Rollback{}, "Deploy an earlier revision to a stage again, and pause the stage"),
+	of(identity.Pipelines, "pause", identity.Operator, pipeline.PausePipeline{}, "Pause a pipeline or one of its stages"),
+	of(identity.Pipelines, "resume", identity.Operator, pipeline.ResumePipeline{}, "Resume a pipeline or one of its stages"),
+	of(identity.Pipelines, "confirm", identity.Operator, pipeline.Confirm{}, "Confirm that a host group loses hosts"),
+	of(identity.Environments, "pause", identity.Operator, environment.Pause{}, "Pause an environment"),
+	of(identity.Environments, "resume", identity.Operator, environment.Resume{}, "Resume an environment"),
+	of(identity.Environments, "promote", identity.Operator, environment.Promote{}, "Go on to the next step of a deployment"),
+	of(Builds, "cancel", identity.Operator, build.Cancel{}, "Cancel a build group"),
+	of(Builds, "retry", identity.Operator, build.Retry{}, "Retry a build group that failed or was canceled"),
+}
+
+// known is what the server says itself.
+var known = []string{"By", "ID", "Group", "Signature", "Step"}
+
+// of is a verb of a command.
+func of(kind, name string, role identity.Role, command any, summary string) Verb {
+	v := Verb{Kind: kind, Name: name, Role: role, Summary: summary, command: reflect.TypeOf(command)}
+	var fields []reflect.StructField
+	for i := range v.command.NumField() {
+		f := v.command.Field(i)
+		if !f.IsExported() || slices.Contains(known, f.Name) && (f.Name != "Group" || kind == Builds) {
+			continue
+		}
+		v.fields = append(v.fields, f.Name)
+		fields = append(fields, reflect.StructField{Name: f.Name, Type: f.Type, Tag: reflect.StructTag(fmt.Sprintf(`json:"%s,omitempty"`, snake(f.Name)))})
+	}
+	v.body = reflect.StructOf(fields)
+	return v
+}
+
+// snake is the name of a field as JSON has it.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// Verbs are all that can be sent.
+func Verbs() []Verb { return slices.Clone(verbs) }
+
+// Body is the type of the body.
+func (v Verb) Body() reflect.Type { return v.body }
+
+// ErrUnsent is wrapped where a command cannot be sent.
+var ErrUnsent = errors.New("cannot be sent to a server yet")
+
+// Encode is the verb and the body of a command.
+func Encode(kind string, command any) (v Verb, body []byte, err error) {
+	t := reflect.TypeOf(command)
+	i := slices.IndexFunc(verbs, func(v Verb) bool { return v.Kind == kind && v.command == t })
+	if i < 0 {
+		return v, nil, fmt.Errorf("the command %s of %s %w: run it where the log is, without --server and DEPLOYSTER_SERVER", strings.ToLower(t.Name()), kind, ErrUnsent)
+	}
+	v = verbs[i]
+	if signed := reflect.ValueOf(command).FieldByName("Signature"); signed.IsValid() && !signed.IsNil() {
+		return v, nil, fmt.Errorf("an approval that is signed %w in this way: it is a request of its own", ErrUnsent)
+	}
+	sent := reflect.New(v.body).Elem()
+	for _, name := range v.fields {
+		sent.FieldByName(name).Set(reflect.ValueOf(command).FieldByName(name))
+	}
+	body, err = json.Marshal(sent.Interface())
+	if err != nil {
+		return v, nil, fmt.Errorf("encoding the command %s: %w", v.Name, err)
+	}
+	return v, body, nil
+}
+
+// Says is what the server says of a command itself.
+type Says struct {
+	By    string // who wants it
+	ID    string // fresh
+	Group string // the build group that the path names
+}
+
+// Decode is the command that a body is of. The error says what is wrong with the body.
+func (v Verb) Decode(body []byte, says Says) (command any, err error) {
+	sent := reflect.New(v.body)
+	if len(bytes.TrimSpace(body)) > 0 {
+		decoder := json.NewDecoder(bytes.NewReader(body))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(sent.Interface()); err != nil {
+			return nil, fmt.Errorf("the body is no command %s: %w", v.Name, err)
+		}
+		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("the body is no command %s: there is more behind it", v.Name)
+		}
+	}
+	made := reflect.New(v.command).Elem()
+	for _, name := range v.fields {
+		value := sent.Elem().FieldByName(name)
+		if err := checkText(snake(name), value); err != nil {
+			return nil, err
+		}
+		made.FieldByName(name).Set(value)
+	}
+	for name, text := range map[string]string{"By": says.By, "ID": says.ID, "Group": says.Group} {
+		if f := made.FieldByName(name); f.IsValid() && !slices.Contains(v.fields, name) {
+			f.SetString(text)
+		}
+	}
+	return made.Interface(), nil
+}
+
+// longest is how long a name, reason or reference may be, in bytes.
+const longest = 1000
+
+// checkText refuses texts that must not enter the log.
+func checkText(name string, value reflect.Value) error {
+	switch {
+	case value.Kind() == reflect.String:
+		text := value.String()
+		if len(text) > longest {
+			return fmt.Errorf("%s has %d bytes, and at most %d are possible", name, len(text), longest)
+		}
+		if strings.ContainsFunc(text, unicode.IsControl) {
+			return fmt.Errorf("%s must be one line, without control characters", name)
+		}
+	case value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.String:
+		for i := range value.Len() {
+			if err := checkText(name, value.Index(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

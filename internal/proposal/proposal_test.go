@@ -1,0 +1,85 @@
+package proposal_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/proposal"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
+)
+
+// Who sends a command says neither who they are, nor the ids of what begins.
+func TestWhatIsSentIsWhatArrives(t *testing.T) {
+	says := proposal.Says{By: "token ci", ID: "01A", Group: "g1"}
+	for _, c := range []struct {
+		kind       string
+		sent, want any
+	}{
+		{identity.Pipelines, pipeline.Skip{Revision: "42", By: "me", Reason: "why"}, pipeline.Skip{Revision: "42", By: "token ci", Reason: "why"}},
+		{identity.Pipelines, pipeline.Release{Revision: "42", Carries: record.Files{"a": "b"}, Fix: true, ID: "x", By: "me"}, pipeline.Release{Revision: "42", Carries: record.Files{"a": "b"}, Fix: true, ID: "01A", By: "token ci"}},
+		{identity.Pipelines, pipeline.Confirm{Group: "prod", ID: "x", By: "me"}, pipeline.Confirm{Group: "prod", ID: "01A", By: "token ci"}},
+		{identity.Pipelines, pipeline.Repair{Stage: "prod", Hosts: []string{"a"}}, pipeline.Repair{Stage: "prod", Hosts: []string{"a"}, ID: "01A", By: "token ci"}},
+		{identity.Environments, environment.Pause{By: "me"}, environment.Pause{By: "token ci"}},
+		{proposal.Builds, build.Retry{Group: "x", FailedOnly: true, Step: "forged"}, build.Retry{Group: "g1", FailedOnly: true, By: "token ci"}},
+	} {
+		verb, body, err := proposal.Encode(c.kind, c.sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := verb.Decode(body, says); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, %v, want %+v", body, got, err, c.want)
+		}
+	}
+}
+
+func TestABodyThatIsNoneIsRefused(t *testing.T) {
+	verb, _, err := proposal.Encode(identity.Pipelines, pipeline.Skip{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]string{
+		`{"revision":"1","by":"root"}`: "unknown field",
+		`{"revision":1}`:               "no command skip",
+		`[]`:                           "no command skip",
+		`{} {}`:                        "more behind it",
+		`{"revision":"a\nb"}`:          "one line",
+		`{"reason":"` + strings.Repeat("a", 1001) + `"}`:       "at most 1000",
+		`{"revision":"1","signature":{"identity":"somebody"}}`: "unknown field",
+	} {
+		if c, err := verb.Decode([]byte(body), proposal.Says{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v, %v, want %q", body, c, err, want)
+		}
+	}
+}
+
+func TestWhatCannotBeSentSaysWhereItIsDone(t *testing.T) {
+	_, _, err := proposal.Encode(identity.Environments, environment.Deploy{})
+	if !errors.Is(err, proposal.ErrUnsent) || !strings.Contains(err.Error(), "without --server") {
+		t.Error(err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(0, []byte(`{"revision":"1"}`))
+	f.Fuzz(func(t *testing.T, n int, body []byte) {
+		all := proposal.Verbs()
+		verb := all[(n%len(all)+len(all))%len(all)]
+		command, err := verb.Decode(body, proposal.Says{By: "ada"})
+		if err != nil {
+			return
+		}
+		if by := reflect.ValueOf(command).FieldByName("By"); by.String() != "ada" {
+			t.Errorf("%s is by %q", body, by)
+		}
+		if _, err := json.Marshal(command); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/proposal"
+	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
+)
+
+// commandInput is a command for what the path names.
+type commandInput struct {
+	Name    string `path:"name" maxLength:"512" doc:"Slashes are written %2F."`
+	IfMatch string `header:"If-Match" maxLength:"32" doc:"Number of an event: the command is refused where what it was made for has changed since."`
+	RawBody []byte `contentType:"application/json"`
+}
+
+// recorded is what a command came to.
+type recorded struct {
+	Body struct {
+		Events []deploylog.Event `json:"events"`
+	}
+}
+
+// registerCommands adds all that can be sent.
+func (s *Server) registerCommands() {
+	for _, verb := range proposal.Verbs() {
+		one := strings.TrimSuffix(verb.Kind, "s")
+		schema := s.api.OpenAPI().Components.Schemas.Schema(verb.Body(), true, "command-"+one+"-"+verb.Name)
+		register(s, Operation{
+			ID: verb.Name + "-" + one, Method: http.MethodPost, Path: "/v1/" + verb.Kind + "/{name}/commands/" + verb.Name,
+			Role: verb.Role, Kind: verb.Kind, Summary: verb.Summary, tags: []string{verb.Kind},
+			body: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}},
+		}, func(ctx context.Context, in *commandInput) (*recorded, error) {
+			command, err := verb.Decode(in.RawBody, proposal.Says{By: identity.Of(ctx).Name, ID: s.NewID(), Group: in.Name})
+			if err != nil {
+				return nil, huma.Error422UnprocessableEntity(err.Error())
+			}
+			events, err := s.command(ctx, verb, in, command)
+			if err != nil {
+				return nil, refused(err)
+			}
+			var out recorded
+			out.Body.Events = append([]deploylog.Event{}, events...)
+			return &out, nil
+		})
+	}
+}
+
+// refused is why a command is not recorded, as the API says it.
+func refused(err error) error {
+	var said huma.StatusError
+	var why *refusal.Error
+	switch {
+	case errors.As(err, &said):
+		return err
+	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup),
+		errors.Is(err, pipeline.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, upstream.ErrUnknown), errors.Is(err, environment.ErrUnknown):
+		return huma.Error404NotFound(err.Error())
+	case errors.As(err, &why):
+		return huma.Error409Conflict(err.Error())
+	case errors.Is(err, deploylog.ErrInvalid):
+		return huma.Error422UnprocessableEntity(err.Error())
+	case errors.Is(err, deploylog.ErrDuplicate):
+		return huma.Error409Conflict(err.Error())
+	default:
+		return err
+	}
+}
+
+// command calls what the command line calls.
+func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInput, command any) ([]deploylog.Event, error) {
+	switch c := command.(type) {
+	case pipeline.Release:
+		return s.release(ctx, in, c)
+	case pipeline.Command:
+		return s.pipelines.Command(ctx, in.Name, c)
+	case environment.Command:
+		return s.environments.Command(ctx, in.Name, c)
+	case build.Command:
+		return s.builds.Command(ctx, c)
+	}
+	return nil, fmt.Errorf("the command %s is of no kind that is known", verb.Name)
+}
+
+// release has a revision released that carries what is kept, and takes of other pipelines
+// what it would get here.
+func (s *Server) release(ctx context.Context, in *commandInput, c pipeline.Release) ([]deploylog.Event, error) {
+	asOf, err := number(in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	for name, digest := range c.Carries {
+		if !objects.IsHash(digest) {
+			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("what %.200q is to carry is no digest", name))
+		}
+		if _, err := s.Objects.Load(digest); err != nil {
+			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("object %s of %.200q is not here: put it first", digest, name))
+		}
+	}
+	return s.pipelines.Change(ctx, in.Name, false, func(p *pipeline.State) ([]deploylog.Event, error) {
+		moved := huma.NewError(http.StatusPreconditionFailed, "the pipeline has changed since, or what the revision takes: collect anew")
+		if asOf > 0 {
+			for _, err := range s.Log.Read(ctx, deploylog.Filter{After: asOf, Target: record.Target(in.Name), Name: record.PipelineDefined}) {
+				if err != nil {
+					return nil, err
+				}
+				return nil, moved
+			}
+		}
+		if d := p.Definition(); d != nil {
+			named := map[string]string{}
+			for _, t := range c.Takes {
+				named[t.Pipeline] = t.Revision
+			}
+			chosen, err := upstream.Take(d, named, s.pipelines.Upstream)
+			if err != nil {
+				return nil, err
+			}
+			var takes []upstream.Input
+			for _, c := range chosen {
+				takes = append(takes, c.Input)
+			}
+			if !reflect.DeepEqual(takes, c.Takes) {
+				return nil, moved
+			}
+		}
+		return p.Propose(c, s.Now())
+	})
+}
+
+// number is the event that If-Match names; 0 is none.
+func number(text string) (seq int64, err error) {
+	if text == "" {
+		return 0, nil
+	}
+	seq, err = strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
+	if err != nil || seq <= 0 {
+		return 0, huma.Error422UnprocessableEntity("If-Match must be the number of an event")
+	}
+	return seq, nil
+}
