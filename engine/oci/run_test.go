@@ -194,6 +194,26 @@ func loadImage(t *testing.T, e *Engine, spec enginetest.ImageSpec) string {
 	return ref
 }
 
+// A runtime that is killed cannot remove what it had put aside for a moment.
+func TestRuntimesPutThingsAsideWhereTheyGoWithTheContainer(t *testing.T) {
+	directory := t.TempDir()
+	said, script := filepath.Join(directory, "said"), filepath.Join(directory, "runtime")
+	text := "#!/bin/sh\necho \"$_LIBCONTAINER_STATEDIR\" >>" + said + "\nexec runc \"$@\"\n"
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	e := openWith(t, Options{CacheDir: t.TempDir(), RunDir: t.TempDir(), Runtime: script})
+	loadProbe(t, e)
+	if err := os.Remove(said); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	stdoutOf(t, e, probe("exit", "0"))
+	got, err := os.ReadFile(said)
+	if want := e.dir.mountPoint() + "\n"; err != nil || strings.ReplaceAll(string(got), want, "") != "" || len(got) == 0 {
+		t.Errorf("they put them into %q (%v), want %q", got, err, want)
+	}
+}
+
 func TestMissingRuntimesAreToBeInstalledFromTheirOwnPackages(t *testing.T) {
 	for name, want := range map[string]string{
 		"runc": "`apt-get install runc`", "crun": "`apt-get install crun`", "runsc": "`apt-get install runsc`",

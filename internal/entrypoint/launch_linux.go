@@ -186,7 +186,10 @@ func (l *launcher) command(name string, args ...string) []string {
 // execute executes a command of the runtime as a process of its own.
 func (l *launcher) execute(name string, args ...string) error {
 	argv := l.command(name, args...)
-	process, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	// Without this variable crun puts a file into /tmp for a moment, which is left there by
+	// one that is killed. This directory is gone with the launcher.
+	env := append(os.Environ(), "_LIBCONTAINER_STATEDIR="+l.request.Dir)
+	process, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return failed("execute the runtime", err)
 	}
