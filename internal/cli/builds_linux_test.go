@@ -13,11 +13,14 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // makers is a workspace in which packages are built by a program that does what files say.
@@ -244,17 +247,18 @@ func TestACanceledBuildStopsAndIsRetriedWithWhatItHas(t *testing.T) {
 	}
 }
 
-// One of two Docker Engines dies with what it builds; that is built on the other one. The
-// dispatcher is killed, too, and the next one waits for what still runs.
+// One of two Docker Engines is killed with what it builds; that is built on the other one,
+// and again on the first when that is there again. The dispatcher is killed, too, and the next
+// one waits for what still runs.
 func TestBuildsOnTwoDockerEnginesOfWhichOneIsLost(t *testing.T) {
 	m := newMakers(t, "--inventory", "inventory.yaml", "--pull", "never")
-	var engines []*dockerEngine
+	var engines []*dockerdtest.Engine
 	inventory := "hosts:\n"
 	for i := range 2 {
-		e := newDockerEngine(t)
+		e := dockerdtest.New(t)
 		engines = append(engines, e)
-		inventory += fmt.Sprintf("  - {name: worker%d, endpoint: %q, slots: 1}\n", i, e.address())
-		on, err := docker.Open(t.Context(), docker.Options{Host: e.address()})
+		inventory += fmt.Sprintf("  - {name: worker%d, endpoint: %q, slots: 1}\n", i, e.Address())
+		on, err := docker.Open(t.Context(), docker.Options{Host: e.Address()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,25 +273,67 @@ func TestBuildsOnTwoDockerEnginesOfWhichOneIsLost(t *testing.T) {
 	m.making("manual")
 	m.kill(first)
 	second := m.command("run")
-	lost := 0
-	for _, e := range m.events() {
-		if e.Name == record.JobStarted && e.Target == record.Job("base-1", 8) && record.Decode[record.Started](e).Worker == "worker1" {
-			lost = 1
-		}
-	}
-	engines[lost].stop()
+	lost := m.workerOf("base-1", 8)
+	engines[lost].Kill()
 	m.until(1, func(e deploylog.Event) bool { return e.Name == record.JobLost && e.Target == record.Job("base-1", 8) })
 	m.release("manual")
 	m.release("glibc")
 	m.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupFinished })
-	if err := second.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	m.exit(second)
 	if built := m.artifacts("base-1"); len(built) != 8 {
 		t.Errorf("of 8 jobs there are %v\n%s", built, second.out)
 	}
 	if n := m.count("base-1", record.JobStarted); n != 9 {
 		t.Errorf("there began %d jobs, not the 8 and the one that was lost\n%s", n, second.out)
+	}
+
+	// Both are killed, so that there is no other: the job waits until one is there again.
+	engines[lost].Start()
+	if err := os.Remove(m.thing("manual.began")); err != nil {
+		t.Fatal(err)
+	}
+	m.hold("manual")
+	m.submit("--no-reuse")
+	m.making("manual")
+	for _, e := range engines {
+		e.Kill()
+	}
+	m.until(1, func(e deploylog.Event) bool { return e.Name == record.JobLost && e.Target == record.Job("base-2", 8) })
+	m.release("manual")
+	for _, e := range engines {
+		e.Start()
+	}
+	m.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupFinished && e.Deployment == "base-2" })
+	m.interrupt(second)
+	if built := m.artifacts("base-2"); len(built) != 8 {
+		t.Errorf("of 8 jobs there are %v\n%s", built, second.out)
+	}
+	for _, e := range engines {
+		m.leftNoJob(e)
+	}
+}
+
+// workerOf is the number of the worker that began a job last.
+func (m *makers) workerOf(group string, job int) (number int) {
+	m.Helper()
+	for _, e := range m.events() {
+		if e.Name == record.JobStarted && e.Target == record.Job(group, job) {
+			if _, err := fmt.Sscanf(record.Decode[record.Started](e).Worker, "worker%d", &number); err != nil {
+				m.Fatal(err)
+			}
+		}
+	}
+	return number
+}
+
+// leftNoJob checks that no container of a job is on an engine.
+func (m *makers) leftNoJob(on *dockerdtest.Engine) {
+	m.Helper()
+	e, err := docker.Open(m.Context(), docker.Options{Host: on.Address()})
+	if err != nil {
+		m.Fatal(err)
+	}
+	left, err := e.Containers(m.Context(), map[string]string{invoke.LabelKind: jobs.KindJob})
+	if err := errors.Join(err, e.Close()); err != nil || len(left) > 0 {
+		m.Errorf("left on %s: %+v (%v)", on.Address(), left, err)
 	}
 }

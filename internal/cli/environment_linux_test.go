@@ -13,6 +13,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 )
@@ -21,7 +22,7 @@ import (
 // containers that are healthy as long as the file of their revision is there.
 type daemons struct {
 	*site
-	engines []*dockerEngine
+	engines []*dockerdtest.Engine
 }
 
 const daemon = `
@@ -49,9 +50,9 @@ deployment: {method: METHOD, min_healthy_percent: 60, healthy_deadline: 10m, pro
 
 func newDaemons(t *testing.T, method string) *daemons {
 	t.Helper()
-	d := &daemons{site: newSite(t, " {}"), engines: []*dockerEngine{newDockerEngine(t), newDockerEngine(t), newDockerEngine(t)}}
+	d := &daemons{site: newSite(t, " {}"), engines: []*dockerdtest.Engine{dockerdtest.New(t), dockerdtest.New(t), dockerdtest.New(t)}}
 	for _, e := range d.engines {
-		loadProbe(t, e.address(), "deployster-test-probe:1")
+		loadProbe(t, e.Address(), "deployster-test-probe:1")
 	}
 	d.write("daemon.yaml", daemon)
 	d.write("prod.yaml", strings.ReplaceAll(logging, "METHOD", method))
@@ -78,7 +79,7 @@ func (d *daemons) inventory(engines ...int) {
 	var text strings.Builder
 	text.WriteString("hosts:\n")
 	for _, i := range engines {
-		address := d.engines[i].address()
+		address := d.engines[i].Address()
 		fmt.Fprintf(&text, "  - {name: logger%03d, endpoint: %q, attributes: {stack: prod, socket: %q}}\n", i+1, address, strings.TrimPrefix(address, "unix://"))
 	}
 	d.write("inventory.yaml", text.String())
@@ -87,7 +88,7 @@ func (d *daemons) inventory(engines ...int) {
 // running are the revisions whose containers run on an engine.
 func (d *daemons) running(i int) (revisions []string) {
 	d.Helper()
-	api, err := client.New(client.WithHost(d.engines[i].address()))
+	api, err := client.New(client.WithHost(d.engines[i].Address()))
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func (d *daemons) wantRunning(want ...string) {
 // kill kills the container on an engine.
 func (d *daemons) kill(i int) {
 	d.Helper()
-	api, err := client.New(client.WithHost(d.engines[i].address()))
+	api, err := client.New(client.WithHost(d.engines[i].Address()))
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -200,10 +201,10 @@ func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 	gone = d.after(record.TaskLost)
 	died = d.after(record.TaskDied)
 	away := func(e deploylog.Event) bool { return gone(e) || died(e) } // as the engine says, or does not
-	d.engines[2].stop()
+	d.engines[2].Stop()
 	d.until(1, away)
 	home := d.after(record.TaskFinished)
-	d.engines[2].start()
+	d.engines[2].Start()
 	d.until(1, home)
 	d.wantRunning("r2", "r2", "r2")
 

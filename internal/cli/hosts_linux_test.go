@@ -3,102 +3,13 @@ package cli_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
-
-	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 )
-
-// dockerEngine is a Docker Engine of its own, with its own socket and data: a
-// host that can go away and come back.
-type dockerEngine struct {
-	*testing.T
-	dir    string
-	daemon *exec.Cmd
-	done   chan error
-}
-
-func newDockerEngine(t *testing.T) *dockerEngine {
-	t.Helper()
-	// Not t.TempDir: the path of a socket must be short.
-	dir, err := os.MkdirTemp("", "engine")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &dockerEngine{T: t, dir: dir}
-	d.start()
-	t.Cleanup(func() {
-		d.stop()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
-}
-
-func (d *dockerEngine) address() string { return "unix://" + filepath.Join(d.dir, "socket") }
-
-// start returns when the engine answers.
-func (d *dockerEngine) start() {
-	d.Helper()
-	below := func(name string) string { return filepath.Join(d.dir, name) }
-	log, err := os.OpenFile(below("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		d.Fatal(err)
-	}
-	defer func() { _ = log.Close() }()
-	d.daemon = exec.Command("dockerd", "--host", d.address(), "--data-root", below("data"), "--exec-root", below("exec"),
-		"--pidfile", below("pid"), "--bridge", "none", "--iptables=false", "--ip6tables=false")
-	d.daemon.Stdout, d.daemon.Stderr = log, log
-	// In a network of its own, so that the bridges of others are left alone.
-	d.daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNET}
-	if err := d.daemon.Start(); err != nil {
-		d.Fatal(err)
-	}
-	d.done = make(chan error, 1)
-	go func() { d.done <- d.daemon.Wait() }()
-	api, err := client.New(client.WithHost(d.address()))
-	if err != nil {
-		d.Fatal(err)
-	}
-	defer func() { _ = api.Close() }()
-	// Nothing tells when a daemon is ready but that it answers.
-	for patience := time.Now().Add(10 * time.Minute); ; {
-		if _, err := api.Ping(d.Context(), client.PingOptions{}); err == nil {
-			return
-		}
-		select {
-		case err := <-d.done:
-			d.Fatalf("dockerd has ended: %v\n%s", err, d.said())
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Now().After(patience) {
-			d.Fatalf("dockerd does not answer\n%s", d.said())
-		}
-	}
-}
-
-func (d *dockerEngine) said() []byte {
-	text, _ := os.ReadFile(filepath.Join(d.dir, "log"))
-	return text
-}
-
-// stop ends the engine and all that it runs.
-func (d *dockerEngine) stop() {
-	d.Helper()
-	if d.daemon == nil {
-		return
-	}
-	_ = d.daemon.Process.Signal(syscall.SIGTERM)
-	<-d.done
-	d.daemon = nil
-}
 
 const gateway = `
 pipeline: gateway
@@ -117,9 +28,9 @@ stages:
 `
 
 // rollout is a workspace with a pipeline over three engines.
-func rollout(t *testing.T) (*site, []*dockerEngine) {
+func rollout(t *testing.T) (*site, []*dockerdtest.Engine) {
 	s := newSite(t, " {}")
-	engines := []*dockerEngine{newDockerEngine(t), newDockerEngine(t), newDockerEngine(t)}
+	engines := []*dockerdtest.Engine{dockerdtest.New(t), dockerdtest.New(t), dockerdtest.New(t)}
 	var hosts strings.Builder
 	hosts.WriteString("hosts:\n")
 	for i, e := range engines {
@@ -127,7 +38,7 @@ func rollout(t *testing.T) (*site, []*dockerEngine) {
 		if i == 0 {
 			stack = "beta"
 		}
-		fmt.Fprintf(&hosts, "  - {name: antworker%03d, endpoint: %q, attributes: {stack: %s}}\n", i+1, e.address(), stack)
+		fmt.Fprintf(&hosts, "  - {name: antworker%03d, endpoint: %q, attributes: {stack: %s}}\n", i+1, e.Address(), stack)
 		if err := os.MkdirAll(filepath.Join(s.dir, "hosts", fmt.Sprintf("antworker%03d", i+1)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +88,7 @@ func TestARolloutOverThreeEnginesOutlivesTheLossOfOne(t *testing.T) {
 	scheduler := s.start("pipeline", "run")
 	s.until(1, s.happened("stage-started", "stage/gateway/build"))
 
-	engines[2].stop()
+	engines[2].Stop()
 	s.deployster("pipeline", "artifact", "gateway", "1", "x86", "--ref", "gateway-1.tar")
 	s.until(1, func(e deploylog.Event) bool { return e.Name == "pipeline-failed" })
 	s.wantOn("antworker001", "1")
@@ -185,7 +96,7 @@ func TestARolloutOverThreeEnginesOutlivesTheLossOfOne(t *testing.T) {
 		t.Errorf("explain does not tell which host is away:\n%s", out)
 	}
 
-	engines[2].start()
+	engines[2].Start()
 	s.deployster("pipeline", "retry", "gateway", "1")
 	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/gateway"))
 	for _, host := range []string{"antworker001", "antworker002", "antworker003"} {
@@ -198,11 +109,11 @@ func TestARolloutOverThreeEnginesOutlivesTheLossOfOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.deployster("pipeline", "apply", "-f", "gateway.yaml", "--yes")
-	engines[1].stop()
+	engines[1].Stop()
 	s.deployster("pipeline", "release", "gateway", "2")
 	s.deployster("pipeline", "artifact", "gateway", "2", "x86", "--ref", "gateway-2.tar")
 	scheduler.out.until(t, "is tried again")
-	engines[1].start()
+	engines[1].Start()
 	s.until(2, s.happened("pipeline-finished-successfully", "pipeline/gateway"))
 	for _, host := range []string{"antworker001", "antworker002", "antworker003"} {
 		s.wantOn(host, "2")

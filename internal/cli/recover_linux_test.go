@@ -17,6 +17,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/runner"
@@ -119,19 +120,19 @@ func (s *site) wantHeld(dead string, says []string, args ...string) {
 // An engine that a dead run used and that does not answer is not taken for one on
 // which nothing runs.
 func TestWithoutAnAnswerOfTheEngineOfADeadRunAResourceIsHeld(t *testing.T) {
-	d := newDockerEngine(t)
+	d := dockerdtest.New(t)
 	// It is the engine that docker's own configuration leads to.
 	home := t.TempDir()
-	writeContext(t, home, "mine", d.address())
+	writeContext(t, home, "mine", d.Address())
 	t.Setenv("DOCKER_CONFIG", home)
-	t.Setenv("DOCKER_HOST", d.address())
-	loadTypes(t, d.address())
+	t.Setenv("DOCKER_HOST", d.Address())
+	loadTypes(t, d.Address())
 	s, dead := killedInAction(t, "ONE-SHOT", "--engine", "docker")
 	s.loaded()
 	t.Setenv("DOCKER_HOST", "")
-	socket := strings.TrimPrefix(d.address(), "unix://")
+	socket := strings.TrimPrefix(d.Address(), "unix://")
 	back := s.away(socket)
-	says := []string{"docker at " + d.address(), "socket"}
+	says := []string{"docker at " + d.Address(), "socket"}
 	oci := []string{"--engine", "oci", "--pull", "never"}
 	s.wantHeld(dead, says, append([]string{"apply"}, oci...)...)
 	s.wantHeld(dead, says, append([]string{"destroy"}, oci...)...)
@@ -140,7 +141,7 @@ func TestWithoutAnAnswerOfTheEngineOfADeadRunAResourceIsHeld(t *testing.T) {
 	for _, args := range [][]string{{"explain", "run/m.yaml"}, {"explain", "resource/a", "--output", "json"}, {"log", "latest", "run/m.yaml"}} {
 		r := s.start(args...)
 		if code := s.exit(r); code != 0 || !strings.Contains(r.out.String(), dead) || !strings.Contains(r.out.String(), "did not see the end of action") ||
-			!strings.Contains(r.out.String(), "docker at "+d.address()) {
+			!strings.Contains(r.out.String(), "docker at "+d.Address()) {
 			t.Errorf("%v: exit %d\n%s", args, code, r.out)
 		}
 	}
@@ -170,9 +171,9 @@ func TestWithoutAnAnswerOfTheEngineOfADeadRunAResourceIsHeld(t *testing.T) {
 
 	// It answers again, by another address.
 	back()
-	t.Setenv("DOCKER_HOST", d.address())
+	t.Setenv("DOCKER_HOST", d.Address())
 	second := s.start("apply", "m.yaml", "--confirm", "NO", "--engine", "oci", "--pull", "never", "--output", "json")
-	second.out.until(t, "left running on docker at "+d.address())
+	second.out.until(t, "left running on docker at "+d.Address())
 	s.release("a")
 	if code := s.exit(second); code != 0 {
 		t.Fatalf("exit %d\n%s", code, second.out)
@@ -182,13 +183,13 @@ func TestWithoutAnAnswerOfTheEngineOfADeadRunAResourceIsHeld(t *testing.T) {
 
 // Somebody who knows better says that nothing of a dead run is at work any more.
 func TestADeadRunIsAbandoned(t *testing.T) {
-	d := newDockerEngine(t)
-	t.Setenv("DOCKER_HOST", d.address())
-	loadTypes(t, d.address())
+	d := dockerdtest.New(t)
+	t.Setenv("DOCKER_HOST", d.Address())
+	loadTypes(t, d.Address())
 	s, dead := killedInAction(t, "ONE-SHOT", "--engine", "docker")
 	s.loaded()
 	t.Setenv("DOCKER_HOST", "")
-	d.stop() // and all that it runs
+	d.Stop() // and all that it runs
 	if err := os.Remove(s.thing("a.busy")); err != nil {
 		t.Fatal(err)
 	}
@@ -212,8 +213,8 @@ func TestADeadRunIsAbandoned(t *testing.T) {
 	}
 
 	// What it left goes when its engine is used again.
-	d.start()
-	t.Setenv("DOCKER_HOST", d.address())
+	d.Start()
+	t.Setenv("DOCKER_HOST", d.Address())
 	if r := s.start("apply", "m.yaml", "--confirm", "NO", "--engine", "docker"); s.exit(r) != 0 {
 		t.Errorf("on the engine of the dead run: %s", r.out)
 	}
@@ -354,8 +355,8 @@ func (s *site) untilThere(name string) {
 // The inventory may lead to another engine by the time that a task is started
 // again on its host.
 func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
-	other := newDockerEngine(t)
-	loadTypes(t, other.address())
+	other := dockerdtest.New(t)
+	loadTypes(t, other.Address())
 	w := newWire(t)
 	at := func(address string) string {
 		return fmt.Sprintf("hosts: [{name: antworker001, endpoint: %q}]", address)
@@ -387,8 +388,8 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 		return worker.Start(t.Context(), task)
 	}
 	for _, do := range []func() error{
-		func() error { _, err := start(other.address()); return err },
-		func() error { _, err := start(other.address()); return err }, // not by the run that was held, either
+		func() error { _, err := start(other.Address()); return err },
+		func() error { _, err := start(other.Address()); return err }, // not by the run that was held, either
 	} {
 		var held *runs.HeldError
 		if err := do(); !errors.As(err, &held) || held.Run.Run != dead {

@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli"
@@ -172,19 +173,19 @@ resources:
 // long as a file is there.
 type webs struct {
 	*works
-	engine *dockerEngine
+	engine *dockerdtest.Engine
 	docker *client.Client
 	image  string
 }
 
 func newWebs(t *testing.T) *webs {
 	t.Helper()
-	e := newDockerEngine(t)
+	e := dockerdtest.New(t)
 	w := &webs{engine: e, image: "deployster-test-probe:1"}
-	loadProbe(t, e.address(), w.image)
-	w.works = newWorks(t, fmt.Sprintf("hosts: [{name: antworker001, endpoint: %q, attributes: {stack: prod}}]", e.address()), "docker")
+	loadProbe(t, e.Address(), w.image)
+	w.works = newWorks(t, fmt.Sprintf("hosts: [{name: antworker001, endpoint: %q, attributes: {stack: prod}}]", e.Address()), "docker")
 	var err error
-	if w.docker, err = client.New(client.WithHost(e.address())); err != nil {
+	if w.docker, err = client.New(client.WithHost(e.Address())); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.docker.Close() })
@@ -210,7 +211,7 @@ func loadProbe(t *testing.T, address, ref string) {
 func (w *webs) revision(n int) tasks.Task {
 	w.Helper()
 	w.write(w.health(n), "")
-	return w.task(n, "antworker001", web, map[string]any{"image": w.image, "socket": strings.TrimPrefix(w.engine.address(), "unix://")})
+	return w.task(n, "antworker001", web, map[string]any{"image": w.image, "socket": strings.TrimPrefix(w.engine.Address(), "unix://")})
 }
 
 func (w *webs) health(revision int) string { return fmt.Sprintf("health/%d/good", revision) }
@@ -295,18 +296,18 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 		t.Errorf("the files of %d runs are kept, want those of three starts and an end", got)
 	}
 
-	w.engine.stop()
+	w.engine.Stop()
 	select {
 	case <-ended:
 	case <-time.After(10 * time.Minute):
 		t.Error("an engine that has ended is watched on")
 	}
-	w.wantSeen(one, tasks.Unknown, "host antworker001", "Docker at "+w.engine.address())
+	w.wantSeen(one, tasks.Unknown, "host antworker001", "Docker at "+w.engine.Address())
 	if _, err := w.worker.Start(t.Context(), one); err == nil || !strings.Contains(err.Error(), "host antworker001") {
 		t.Errorf("it was started on an engine that has ended: %v", err)
 	}
 	w.worker.Watch(t.Context(), "antworker001", func() { t.Error("a change is told") })
-	w.engine.start()
+	w.engine.Start()
 	ctx, cancel := context.WithCancel(t.Context())
 	go w.worker.Watch(ctx, "antworker001", func() { changes <- struct{}{} })
 	hears(t, changes, 1, "it is watched again")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/oci"
 )
@@ -25,46 +27,65 @@ import (
 // the time. One job in its middle fails, and is retried. What comes of it is what comes of a
 // build that nobody disturbs. With few kills it is a slice of the distribution.
 func TestBuildsOfADistributionSurviveKills(t *testing.T) {
-	const slice, wholeFrom = 60, 20
 	rounds(t, max(*kills, 1), func(w *world, kills int) {
-		w.write("all/journal", "") // in which those write who do steps
-		d := newDistribution(w)
-		jobs := slice
-		if kills >= wholeFrom {
-			jobs = d.jobs
+		d := newDistribution(w, "--engine", "oci")
+		if err := w.engine(func(e *oci.Engine) error { return d.load(e) }); err != nil {
+			w.Fatal(err)
 		}
-		id := d.submit(jobs, "1")
-		d.write("world/takes", "60ms")
-		d.write("world/"+d.failing+".fail", "")
-		for range 2 {
-			d.work("build", "run", "--engine", "oci", "--parallelism", "4")
-		}
-		for range kills {
-			d.kill(2 * time.Second)
-		}
-		d.until(id, record.GroupFailed)
-		if err := os.Remove(d.path("world", d.failing+".fail")); err != nil {
-			t.Fatal(err)
-		}
-		d.command(build.Retry{Group: id})
-		d.kill(2 * time.Second)
-		d.until(id, record.GroupFinished)
-		d.stop()
-		d.checkBuild(id)
-
-		if err := os.Remove(d.path("world", "takes")); err != nil {
-			t.Fatal(err)
-		}
-		again := d.submit(jobs, "1", "--no-reuse")
-		d.must("build", "run", "--engine", "oci", "--until-idle")
-		d.checkBuild(again)
-		disturbed, calm := d.artifacts(id), d.artifacts(again)
-		for job, digest := range calm {
-			if disturbed[job] != digest {
-				t.Errorf("job %d is %s, and %s where nobody disturbed it", job, disturbed[job], digest)
-			}
-		}
+		d.survive(kills, 60, 2*time.Second, "--parallelism", "4")
 	})
+}
+
+// wholeFrom is from how many kills on a distribution is built whole.
+const wholeFrom = 20
+
+// survive builds the distribution, or a slice of it, while dispatchers are killed.
+func (d *distribution) survive(kills, slice int, most time.Duration, flags ...string) {
+	d.Helper()
+	d.write("all/journal", "") // in which those write who do steps
+	jobs := slice
+	if kills >= wholeFrom {
+		jobs = d.jobs
+	}
+	id := d.submit(jobs, "1")
+	d.write("world/takes", "60ms")
+	d.write("world/"+d.failing+".fail", "")
+	for range 2 {
+		d.work(d.run(flags...)...)
+	}
+	for range kills {
+		d.kill(most)
+		if d.between != nil {
+			d.between()
+		}
+	}
+	d.until(id, record.GroupFailed)
+	if err := os.Remove(d.path("world", d.failing+".fail")); err != nil {
+		d.Fatal(err)
+	}
+	d.command(build.Retry{Group: id})
+	d.kill(most)
+	d.until(id, record.GroupFinished)
+	d.stop()
+	d.checkBuild(id)
+
+	if err := os.Remove(d.path("world", "takes")); err != nil {
+		d.Fatal(err)
+	}
+	again := d.submit(jobs, "1", "--no-reuse")
+	d.must(d.run("--until-idle")...)
+	d.checkBuild(again)
+	disturbed, calm := d.artifacts(id), d.artifacts(again)
+	for job, digest := range calm {
+		if disturbed[job] != digest {
+			d.Errorf("job %d is %s, and %s where nobody disturbed it", job, disturbed[job], digest)
+		}
+	}
+}
+
+// run is the command of a dispatcher.
+func (d *distribution) run(flags ...string) []string {
+	return slices.Concat([]string{"build", "run"}, d.engine, flags)
 }
 
 // distribution is a world in which the packages of a distribution are built.
@@ -72,10 +93,13 @@ type distribution struct {
 	*world
 	lines   []string // of its manifest
 	jobs    int
-	failing string // job in the middle
+	failing string   // job in the middle
+	engine  []string // flags that say where jobs are done
+	between func()   // is called after each kill; nil is nothing
+	image   []byte   // of all jobs
 }
 
-func newDistribution(w *world) *distribution {
+func newDistribution(w *world, engine ...string) *distribution {
 	w.Helper()
 	text, err := os.ReadFile("../../build/plan/testdata/distribution.tsv")
 	if err != nil {
@@ -95,13 +119,15 @@ func newDistribution(w *world) *distribution {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if err := w.engine(func(e *oci.Engine) error { return e.Load(context.Background(), bytes.NewReader(tar)) }); err != nil {
-		w.Fatal(err)
-	}
-	d := &distribution{world: w, lines: strings.Split(strings.TrimSpace(string(text)), "\n")}
+	d := &distribution{world: w, lines: strings.Split(strings.TrimSpace(string(text)), "\n"), engine: engine, image: tar}
 	d.jobs = len(d.lines)
 	d.failing = name(strings.Split(d.lines[30], "\t")[1])
 	return d
+}
+
+// load gives an engine the image of the jobs.
+func (d *distribution) load(e engine.Engine) error {
+	return e.Load(context.Background(), bytes.NewReader(d.image))
 }
 
 // name is that of the job of an ident, such as core/glibc/2.29/N-1.
@@ -128,7 +154,7 @@ func (d *distribution) submit(jobs int, version string, flags ...string) string 
 		fmt.Fprintf(&text, "- {name: %s, needs: [%s]}\n", name(fields[1]), strings.Join(needs, ", "))
 	}
 	d.write("jobs.yaml", text.String())
-	d.must(append([]string{"build", "submit", "-f", "jobs.yaml", "--engine", "oci", "--pull", "never", "--max-lost", "1000"}, flags...)...)
+	d.must(append([]string{"build", "submit", "-f", "jobs.yaml", "--pull", "never"}, slices.Concat(d.engine, flags)...)...)
 	id := ""
 	for _, e := range d.events() {
 		if e.Name == record.GroupTriggered {

@@ -1,0 +1,134 @@
+// Package dockerdtest starts Docker Engines for tests, each with its own socket and data: hosts
+// that can go away and come back.
+package dockerdtest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Engine is a Docker Engine.
+type Engine struct {
+	test   testing.TB
+	dir    string
+	killed bool // its containers may go on, of which the next one makes an end
+	daemon *exec.Cmd
+	done   chan error
+}
+
+// New returns an engine that answers, and is gone with the test.
+func New(t testing.TB) *Engine {
+	t.Helper()
+	// Not t.TempDir: the path of a socket must be short.
+	dir, err := os.MkdirTemp("", "engine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Engine{test: t, dir: dir}
+	t.Cleanup(func() {
+		e.Stop()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	e.Start()
+	return e
+}
+
+// Address is where it answers.
+func (e *Engine) Address() string { return "unix://" + e.below("socket") }
+
+func (e *Engine) below(name string) string { return filepath.Join(e.dir, name) }
+
+// Start returns when the engine answers.
+func (e *Engine) Start() {
+	e.test.Helper()
+	log, err := os.OpenFile(e.below("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		e.test.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	e.daemon = exec.Command("dockerd", "--host", e.Address(), "--data-root", e.below("data"), "--exec-root", e.below("exec"), //nolint:gosec // it is the test's
+		"--pidfile", e.below("pid"), "--bridge", "none", "--iptables=false", "--ip6tables=false")
+	e.daemon.Stdout, e.daemon.Stderr = log, log
+	// In a network of its own, so that the bridges of others are left alone.
+	e.daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNET}
+	if e.killed { // its containerd was killed with it; process ids are used again, and linger
+		_, _ = os.Remove(e.below("pid")), os.Remove(e.below("exec/containerd/containerd.pid"))
+	}
+	if err := e.daemon.Start(); err != nil {
+		e.daemon = nil
+		e.test.Fatal(err)
+	}
+	e.killed, e.done = false, make(chan error, 1)
+	go func(daemon *exec.Cmd, done chan<- error) { done <- daemon.Wait() }(e.daemon, e.done)
+	// Nothing tells when a daemon is ready but that it answers.
+	for patience := time.Now().Add(10 * time.Minute); !e.answers(); {
+		select {
+		case err := <-e.done:
+			e.daemon = nil
+			e.test.Fatalf("dockerd has ended: %v\n%s", err, e.said())
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(patience) {
+			e.test.Fatalf("dockerd does not answer\n%s", e.said())
+		}
+	}
+}
+
+func (e *Engine) answers() bool {
+	api := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", e.below("socket"))
+		},
+	}}
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://docker/_ping", nil)
+	if err != nil {
+		e.test.Fatal(fmt.Errorf("ask a Docker Engine whether it is there: %w", err))
+	}
+	answer, err := api.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
+}
+
+func (e *Engine) said() []byte {
+	text, _ := os.ReadFile(e.below("log"))
+	return text
+}
+
+// Stop ends the engine and all that it runs.
+func (e *Engine) Stop() {
+	e.test.Helper()
+	if e.killed {
+		e.Start() // ends the containers that the killed one left
+	}
+	if e.daemon == nil {
+		return
+	}
+	_ = e.daemon.Process.Signal(syscall.SIGTERM)
+	<-e.done
+	e.daemon = nil
+	// One that was killed has left this mount, which the next one takes for another's.
+	_ = syscall.Unmount(e.below("data"), 0)
+}
+
+// Kill kills the engine as nobody could expect. What it runs goes on, and ends when the engine
+// is started again.
+func (e *Engine) Kill() {
+	e.test.Helper()
+	_ = e.daemon.Process.Kill()
+	<-e.done
+	e.daemon, e.killed = nil, true
+}
