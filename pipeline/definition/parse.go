@@ -112,7 +112,7 @@ func readPromotion(n *yamlfile.Node) {
 	switch text, ok := fields["policy"].Line("concurrent or single", maxName); {
 	case !ok || text == "concurrent":
 	case text == "single":
-		fields["policy"].Fail("this version knows the policy concurrent only; single is not supported yet")
+		fields["policy"].Fail("the policy single is for a pipeline whose stages are environments, and which releases nothing")
 	default:
 		fields["policy"].FailLike(text, policies, "there is no policy %.60q", text)
 	}

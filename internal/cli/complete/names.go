@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -162,7 +163,7 @@ func (c *Completion) living(kind, begins, ends string) []string {
 }
 
 func (c *Completion) pipelines() []string {
-	return c.living("pipeline", record.PipelineDefined, record.PipelineDeleted)
+	return slices.Concat(c.living("pipeline", record.PipelineDefined, record.PipelineDeleted), c.living("pipeline", promotion.PipelineDefined, promotion.PipelineDeleted))
 }
 
 func (c *Completion) environments() []string {

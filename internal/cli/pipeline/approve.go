@@ -29,10 +29,16 @@ With --key the approval is signed, and is that of the key's owner: so does CI ap
 which shares your account. "pipeline sign" makes a request that may be sent to a server.
 
 With --carries the approval is refused where the revision has come to carry something
-else since you looked at it.`,
+else since you looked at it.
+
+Of a pipeline that promotes by observed state, approve the revision that is the next to
+come to a manual stage: that one, and no other.`,
 		Example: "  deployster pipeline approve gateway approve-prod 42 --reason 'tested on beta'",
 		Args:    arguments.Named("a pipeline", "a stage", "a revision"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if is, err := approveLevel(c.Context(), a, args, carries+key, reason); is || err != nil {
+				return err
+			}
 			if key != "" {
 				return runApproveSigned(c.Context(), a, signing{pipeline: args[0], stage: args[1], revision: args[2], reason: reason, carries: carries, key: key})
 			}

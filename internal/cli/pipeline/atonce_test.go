@@ -69,7 +69,7 @@ func (w atOnce) define(p *query.Pipelines, manifest string) ([]deploylog.Event, 
 	if err != nil {
 		w.Fatal(err)
 	}
-	c, err := define(w.Context(), w.app, p.Pipelines, change{Define: pipeline.Define{Definition: d}, inputs: usualInputs, yes: true})
+	c, err := define(w.Context(), w.app, p.Log, p.Pipelines, change{Define: pipeline.Define{Definition: d}, inputs: usualInputs, yes: true})
 	return c.events, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	promotioncli "github.com/deployster-go/deployster/internal/cli/promotion"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -28,6 +29,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/effect"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -62,6 +64,9 @@ is new to the revisions under way they take as it is now, with the variables of 
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.file == "" {
 				return exit.Usage("which definition? say -f FILE")
+			}
+			if is, err := promotioncli.Apply(c.Context(), a, o.file, o.yes); is || err != nil {
+				return err
 			}
 			return runApply(c.Context(), a, o)
 		},
@@ -128,7 +133,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 			if err := p.Follow(ctx, 0); err != nil {
 				return err
 			}
-			c, err := define(ctx, a, p, wanted)
+			c, err := define(ctx, a, log, p, wanted)
 			if errors.Is(err, errMoved) {
 				fmt.Fprintf(a.Err, "note: %v; this is how it is now\n", err)
 				continue
@@ -172,7 +177,10 @@ type change struct {
 }
 
 // define shows what a definition changes, asks, and has it recorded.
-func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (change, error) {
+func define(ctx context.Context, a *app.App, log deploylog.Log, p *pipelines.Pipelines, c change) (change, error) {
+	if err := promotioncli.Free(ctx, log, c.Definition.Name); err != nil {
+		return c, err
+	}
 	texts, err := c.preview(ctx, a, p)
 	if err != nil {
 		return c, err
@@ -196,7 +204,7 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (
 		return c, err
 	}
 	c.events, err = p.Change(ctx, name, true, func(s *pipeline.State) ([]deploylog.Event, error) {
-		if err := c.asShown(p, s); err != nil {
+		if err := errors.Join(promotioncli.Free(ctx, log, name), c.asShown(p, s)); err != nil {
 			return nil, err
 		}
 		if c.Carries == nil && s.Definition() != nil && s.Deleted() == 0 && (!c.exists || s.Takes()) {
@@ -349,6 +357,9 @@ While revisions are under way it is refused, unless they are to be cancelled
 }
 
 func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
+	if is, err := promotioncli.Delete(ctx, a, o.name, promotion.Delete{ID: a.NewID(), By: app.Whoami(), Reason: o.reason, Cancel: o.cancel}, o.yes); is || err != nil {
+		return err
+	}
 	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
 		deletion := pipeline.Delete{ID: a.NewID(), By: app.Whoami(), Reason: o.reason, Cancel: o.cancel}
 		var running []string

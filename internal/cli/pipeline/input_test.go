@@ -29,7 +29,7 @@ func (w atOnce) defineTaking(p *query.Pipelines, name, input string) error {
 	if err != nil {
 		w.Fatal(err)
 	}
-	_, err = define(w.Context(), w.app, p.Pipelines, change{Define: pipeline.Define{Definition: d}, inputs: usualInputs, yes: true})
+	_, err = define(w.Context(), w.app, p.Log, p.Pipelines, change{Define: pipeline.Define{Definition: d}, inputs: usualInputs, yes: true})
 	return err
 }
 

@@ -42,7 +42,9 @@ its stages that were paused by themselves stay so, and are named.
 
 A stage in which a revision failed keeps later revisions out: resuming it, where it is
 not paused, lets them enter, though what broke that one may break them, too. What still
-holds a stage is named. While a stage is being rolled back it is refused.`,
+holds a stage is named. While a stage is being rolled back it is refused.
+
+Of a pipeline that promotes by observed state, end what "pipeline stop-the-line" began.`,
 		Example: "  deployster pipeline resume gateway\n  deployster pipeline resume gateway prod",
 	})
 }
@@ -60,6 +62,11 @@ func pausingCommand(a *app.App, o pausing, c *cobra.Command) *cobra.Command {
 }
 
 func runPausing(ctx context.Context, a *app.App, o pausing) error {
+	if o.resume {
+		if is, err := resumeLine(ctx, a, o); is || err != nil {
+			return err
+		}
+	}
 	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
 		var before, after []pipeline.PauseInfo
 		var stops []reason.Reason

@@ -25,7 +25,11 @@ func NewCommand(a *app.App) *cobra.Command {
 
 A definition says what the stages are. A revision that is released goes through
 them while "pipeline run" is at work; where it stands is in the deployment log
-and nowhere else, so that the pipeline may change while it runs.`,
+and nowhere else, so that the pipeline may change while it runs.
+
+A pipeline whose definition has promotion is another kind: its stages are environments,
+and nothing is released. What the first environment is observed to run is promoted to
+the others, one after the other.`,
 		Example: `  deployster pipeline apply -f gateway.yaml
   deployster pipeline release gateway 42
   deployster pipeline artifact gateway 42 x86 --ref registry/gateway@sha256:…
@@ -37,8 +41,9 @@ and nowhere else, so that the pipeline may change while it runs.`,
 		newApplyCommand(a), newReleaseCommand(a), newArtifactCommand(a), newApproveCommand(a), newSignCommand(a), newKeyCommand(a), newRejectCommand(a), newSkipCommand(a), newRollbackCommand(a), newRepairCommand(a), newRerunCommand(a),
 		newCancelCommand(a), newRetryCommand(a), newDeleteCommand(a), newRunCommand(a), newListCommand(a),
 		newStatusCommand(a), newHistoryCommand(a), newShowCommand(a), newDiffCommand(a), newExplainCommand(a), newConfirmCommand(a),
-		newPauseCommand(a), newResumeCommand(a),
+		newPauseCommand(a), newResumeCommand(a), newHoldCommand(a), newReleaseHoldCommand(a), newStopTheLineCommand(a),
 	)
+	routed(c, a)
 	return c
 }
 

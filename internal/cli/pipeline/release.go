@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	promotioncli "github.com/deployster-go/deployster/internal/cli/promotion"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
@@ -256,6 +257,9 @@ func newShowCommand(a *app.App) *cobra.Command {
 		Args:    arguments.Named("a pipeline", "a revision"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.name, o.revision = args[0], args[1]
+			if is, err := promotioncli.Show(c.Context(), a, o.name, o.revision, o.at); is || err != nil {
+				return err
+			}
 			return runShow(c.Context(), a, o)
 		},
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	promotioncli "github.com/deployster-go/deployster/internal/cli/promotion"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
@@ -58,11 +59,14 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 	if err := a.CheckParallelism(); err != nil {
 		return err
 	}
-	return withPipelines(ctx, a, o.names, 0, func(p *query.Pipelines) error {
+	return split(ctx, a, o.names, 0, func(p *query.Pipelines, _ *promotioncli.Levels, released, observed []string) error {
 		if err := engines.Abandon(ctx, p.Log, o.Engine.Abandon); err != nil {
 			return err
 		}
-		definitions := p.Definitions(o.names...)
+		definitions := p.Definitions(released...)
+		if len(released) == 0 {
+			definitions = nil
+		}
 		screen := a.Events()
 		err := session.WithWorkers(ctx, a, p.Log, o.WorkerFlags, a.Notices(), func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
 			// Later, when a scheduler is at work, it goes on with the hosts it knows.
@@ -78,13 +82,20 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 				return err
 			}
 			screen.Begin("pipeline run", nil)
-			return schedule(ctx, a, pipelines.Options{
+			scope := reconcile.All()
+			if len(o.names) > 0 {
+				scope = reconcile.Of(released...)
+			}
+			options := pipelines.Options{
 				Options: reconcile.Options{
-					Log: p.Log, Scope: reconcile.Of(o.names...), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: stop, Now: a.Now,
+					Log: p.Log, Scope: scope, Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: stop, Now: a.Now,
 					MaxEntities: a.MaxEntities(),
 				},
 				Worker: workers.Steps, Hosts: workers.Hosts, Observer: screen, NewID: a.NewID, By: "scheduler " + app.Whoami(),
-			}, o.WorkerFlags, workers)
+			}
+			return promoting(ctx, a, options, workers, released, observed, len(o.names) > 0, func(ctx context.Context) error {
+				return schedule(ctx, a, options, o.WorkerFlags, workers)
+			})
 		})
 		switch {
 		case err != nil:

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	promotioncli "github.com/deployster-go/deployster/internal/cli/promotion"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
@@ -44,15 +45,38 @@ As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
 	}, runStatus, session.RegisterStatus(a, "show every host")))
 }
 
+// statuses are those of pipelines of both kinds.
+func statuses(ctx context.Context, a *app.App, q session.Question, p *query.Pipelines, l *promotioncli.Levels, released, observed []string) (all []query.PipelineStatus, reports []promotioncli.Status, err error) {
+	all = []query.PipelineStatus{}
+	if len(released) > 0 {
+		if all, err = p.Status(q.Hosts || a.All, a.All, released...); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(observed) > 0 {
+		if err := l.Follow(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, name := range observed {
+		r, err := l.Status(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		reports = append(reports, r)
+	}
+	return all, reports, nil
+}
+
 // whole registers --all.
 func whole(a *app.App) func(*session.Question, *cobra.Command) {
 	return func(_ *session.Question, c *cobra.Command) { a.RegisterWhole(c) }
 }
 
 func runStatus(ctx context.Context, a *app.App, q session.Question) error {
-	return withPipelines(ctx, a, q.Names, q.At, func(p *query.Pipelines) error {
+	return split(ctx, a, q.Names, q.At, func(p *query.Pipelines, l *promotioncli.Levels, released, observed []string) error {
 		return q.Status(ctx, a, p, func() error {
-			all, err := p.Status(q.Hosts || a.All, a.All, q.Names...)
+			all, reports, err := statuses(ctx, a, q, p, l, released, observed)
 			if q.At == 0 {
 				p.Here(all, work.NewHosts(q.Inventory).Identity())
 			}
@@ -60,11 +84,21 @@ func runStatus(ctx context.Context, a *app.App, q session.Question) error {
 			case err != nil:
 				return err
 			case a.JSON() || a.Format == "text":
-				return a.Show(map[string]any{"pipelines": all}, func() error {
-					return a.Sections("no pipelines", len(all), func(i int) error { return view.Pipeline(a.Out, all[i], a.PlanOptions(a.Out)) })
+				document := map[string]any{"pipelines": all}
+				if len(reports) > 0 {
+					document["promoting"] = reports
+				}
+				return a.Show(document, func() error {
+					return a.Sections("no pipelines", len(all)+len(reports), func(i int) error {
+						if i < len(all) {
+							return view.Pipeline(a.Out, all[i], a.PlanOptions(a.Out))
+						}
+						return reports[i-len(all)].Print(a)
+					})
 				})
-			case len(all) != 1:
-				return exit.Usage("a picture is of one pipeline: name it")
+			}
+			if err := onePicture(released, observed); err != nil {
+				return err
 			}
 			return a.Draw(view.PipelinePicture(all[0]))
 		})
@@ -81,13 +115,27 @@ func newListCommand(a *app.App) *cobra.Command {
 }
 
 func runList(ctx context.Context, a *app.App, q session.Question) error {
-	return withPipelines(ctx, a, q.Names, q.At, func(p *query.Pipelines) error {
+	return split(ctx, a, q.Names, q.At, func(p *query.Pipelines, l *promotioncli.Levels, _, _ []string) error {
 		list, deleted := p.List()
+		levels, err := l.List()
+		if err != nil {
+			return err
+		}
+		for _, row := range levels {
+			delete(deleted, row.Name) // one of the other kind had the name before
+		}
 		rows := [][]string{{"PIPELINE", "STAGES", "DEPLOYED", "FAILED", "IN PROGRESS"}}
 		for _, l := range list {
 			rows = append(rows, []string{l.Name, fmt.Sprint(l.Stages), output.Dash(l.Deployed), output.Dash(l.Failed), output.Dash(view.Several(l.InProgress))})
 		}
-		return a.Show(map[string]any{"pipelines": list, "deleted": deleted}, func() error {
+		for _, l := range levels {
+			rows = append(rows, []string{l.Name, fmt.Sprint(l.Stages), output.Dash(l.Deployed), output.Dash(l.Failed), output.Dash(view.Several(l.InProgress))})
+		}
+		document := map[string]any{"pipelines": list, "deleted": deleted}
+		if len(levels) > 0 {
+			document["promoting"] = levels
+		}
+		return a.Show(document, func() error {
 			if err := a.Table("no pipelines", rows); err != nil {
 				return err
 			}
@@ -129,6 +177,9 @@ On a terminal the newest are listed for which there is room, and texts are cut (
 }
 
 func runHistory(ctx context.Context, a *app.App, q session.Question) error {
+	if is, err := promotioncli.History(ctx, a, q.Names[0], q.At, q.Last); is || err != nil {
+		return err
+	}
 	return withPipelines(ctx, a, q.Names, q.At, func(p *query.Pipelines) error {
 		releases, err := p.Releases(q.Names[0])
 		if err != nil {
@@ -189,6 +240,9 @@ type Options struct {
 
 // Explain prints why something at or below a target of a pipeline does not move.
 func Explain(ctx context.Context, a *app.App, o Options) error {
+	if is, err := promotioncli.Explain(ctx, a, o.Target, o.At); is || err != nil {
+		return err
+	}
 	return withPipelines(ctx, a, nil, o.At, func(p *query.Pipelines) error {
 		reasons, err := p.Explain(o.Target, work.NewHosts(o.Inventory), o.At == 0)
 		if err != nil {

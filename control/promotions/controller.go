@@ -1,0 +1,354 @@
+package promotions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+)
+
+// Options describes a Controller. All fields are required but where it says otherwise.
+type Options struct {
+	reconcile.Options
+	Observer reconcile.Observer
+
+	Selected func(query string) ([]string, error) // hosts, at present
+	Identity func() string                        // of the inventory, see environments.Inventory
+	Things   func(tasks.Task) []tasks.Thing       // see environments.Identify; may be nil
+
+	// Control has an environment controlled while a pipeline uses it; nil where somebody
+	// controls all of them.
+	Control func(environment string) (leave func())
+}
+
+// ErrInterrupted is what work fails with that gave up because of a drain.
+var errInterrupted = errors.New("interrupted")
+
+// Controller promotes revisions (seed "Pipelines: level-triggered architecture"). All that it
+// knows is in the log, so one that dies is replaced by another.
+type Controller struct {
+	Options
+	loop       *reconcile.Loop[*promotion.State, workKey]
+	promotions *Promotions
+
+	// commands are the environments as its work changes them, which is not the goroutine of
+	// the loop; followed are those that are observed.
+	commands *environments.Environments
+	followed *environments.Environments
+	watching bool
+	broken   error
+
+	users   map[string]map[string]bool // pipelines by environment
+	uses    map[string][]string        // environments by pipeline
+	leave   map[string]func()          // of environments that are controlled for a pipeline
+	since   map[string]time.Time       // when a pipeline was acquired
+	seen    map[observed]observation
+	kept    map[string]kept // of environments
+	looking reconcile.OrderedSet[string]
+}
+
+// workKey knows a promotion, whatever its try is.
+type workKey struct{ promotion string }
+
+// observed is an environment, as those see it for whom a variable has the revision.
+type observed struct{ environment, variable string }
+
+// observation is what was seen, until the environment changes.
+type observation struct {
+	promotion.Observation
+	changed bool
+	at      time.Time     // when it was observed
+	took    time.Duration // to observe it
+}
+
+// kept is whether somebody keeps an environment.
+type kept struct {
+	is bool
+	at time.Time
+}
+
+// NewController prepares a controller.
+func NewController(o Options) *Controller {
+	c := &Controller{
+		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now),
+		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{},
+		seen: map[observed]observation{}, kept: map[string]kept{},
+	}
+	c.followed = environments.New(o.Log, o.Now, c.changed)
+	if o.Things != nil {
+		c.commands.Identify(o.Things)
+	}
+	c.loop = reconcile.New(reconcile.Setup[*promotion.State, workKey]{
+		Options: o.Options, Fold: c.promotions.Fold, Tenant: c, Observer: o.Observer,
+		Role: "promoter", Slots: func(string) int { return 1 }, Interrupted: errInterrupted,
+	})
+	return c
+}
+
+// Run promotes, see reconcile.Loop.Run.
+func (c *Controller) Run(ctx context.Context) error {
+	defer func() {
+		for _, leave := range c.leave {
+			leave()
+		}
+	}()
+	return c.loop.Run(ctx)
+}
+
+// Acquired implements reconcile.Tenant.
+func (c *Controller) Acquired(name string) {
+	c.since[name] = c.Now()
+	c.use(name, c.promotions.States[name].Environments())
+}
+
+// Released implements reconcile.Tenant.
+func (c *Controller) Released(name string) {
+	c.use(name, nil)
+	delete(c.since, name)
+}
+
+// use notes which environments a pipeline uses. What none uses is not watched any more.
+func (c *Controller) use(name string, wanted []string) {
+	before := c.uses[name]
+	c.uses[name] = slices.Clone(wanted)
+	if len(wanted) == 0 {
+		delete(c.uses, name)
+	}
+	for _, e := range wanted {
+		if c.users[e] == nil {
+			c.users[e] = map[string]bool{}
+			c.looking.Add(e)
+			if c.Control != nil {
+				c.leave[e] = c.Control(e)
+			}
+		}
+		c.users[e][name] = true
+	}
+	for _, e := range before {
+		if slices.Contains(wanted, e) {
+			continue
+		}
+		if delete(c.users[e], name); len(c.users[e]) == 0 {
+			c.forget(e)
+		}
+	}
+}
+
+func (c *Controller) forget(environment string) {
+	delete(c.users, environment)
+	delete(c.kept, environment)
+	for of := range c.seen {
+		if of.environment == environment {
+			delete(c.seen, of)
+		}
+	}
+	if leave := c.leave[environment]; leave != nil {
+		leave()
+		delete(c.leave, environment)
+	}
+}
+
+// Received implements reconcile.Tenant.
+func (c *Controller) Received(name string, e deploylog.Event) bool {
+	if e.Name == promotion.PipelineDefined {
+		c.use(name, c.promotions.States[name].Environments())
+	}
+	return true
+}
+
+// changed receives every event of the log, for the environments.
+func (c *Controller) changed(e deploylog.Event) {
+	name, ok := record.NameOf(e.Target)
+	if !ok || len(c.users[name]) == 0 {
+		return
+	}
+	for user := range c.users[name] {
+		c.loop.Enqueue(user)
+		of := observed{name, c.variable(user)}
+		if o, known := c.seen[of]; known {
+			o.changed = true
+			c.seen[of] = o
+		}
+	}
+}
+
+func (c *Controller) variable(pipeline string) string {
+	if s := c.promotions.States[pipeline]; s != nil && s.Definition() != nil {
+		return s.Definition().Promotion.Variable
+	}
+	return ""
+}
+
+// Tick implements reconcile.Tenant: it looks which environments are kept, of some at a time,
+// for that is no event.
+func (c *Controller) Tick() {
+	const atOnce = 500
+	for _, e := range c.looking.First(atOnce) {
+		if len(c.users[e]) == 0 {
+			continue
+		}
+		c.looking.Add(e)
+		c.look(e)
+	}
+	for of, o := range c.seen {
+		if o.changed {
+			for user := range c.users[of.environment] {
+				c.loop.Enqueue(user)
+			}
+		}
+	}
+}
+
+// keeps reports whether somebody controls an environment, as of a moment ago.
+func (c *Controller) keeps(environment string) bool {
+	const lasts = 10 * time.Second
+	now := c.Now()
+	if k, ok := c.kept[environment]; ok && k.is && now.Sub(k.at) < lasts && !now.Before(k.at) {
+		return true
+	}
+	return c.look(environment)
+}
+
+// look looks whether somebody keeps an environment, and has its pipelines decided about where
+// that has changed.
+func (c *Controller) look(environment string) (is bool) {
+	before := c.kept[environment].is
+	is = c.followed.Controlled(environment)
+	c.kept[environment] = kept{is, c.Now()}
+	if is != before {
+		for user := range c.users[environment] {
+			c.loop.Enqueue(user)
+		}
+	}
+	return is
+}
+
+// Observe implements reconcile.Tenant: it follows the environments.
+func (c *Controller) Observe() bool {
+	if !c.watching {
+		c.watching = true
+		c.watch()
+	}
+	c.broken = c.followed.Follow(context.Background(), 0)
+	return false
+}
+
+// watch has the environments observed as soon as there is an event of one.
+func (c *Controller) watch() {
+	after := c.followed.Head()
+	c.loop.Go(func(ctx context.Context) func() {
+		for e, err := range c.Log.Watch(ctx, deploylog.Filter{After: after}) {
+			if err != nil {
+				break
+			}
+			if _, ok := record.NameOf(e.Target); ok {
+				c.loop.Post(func() {}) // the loop observes when anything comes
+			}
+		}
+		return func() { c.watching = false }
+	})
+}
+
+// Observed implements reconcile.Tenant: what is observed is in the log already.
+func (c *Controller) Observed(int) ([]reconcile.Observation, bool) { return nil, false }
+
+// appearPause is how long it may take until an environment is controlled.
+const appearPause = 5 * time.Second
+
+// Probe implements reconcile.Tenant: nothing is idle before environments are controlled.
+func (c *Controller) Probe() (next time.Time, seen bool) {
+	const again = 100 * time.Millisecond
+	if c.Control == nil || !c.UntilIdle {
+		return time.Time{}, true
+	}
+	now := c.Now()
+	for name, since := range c.since {
+		for _, e := range c.uses[name] {
+			if now.Sub(since) < appearPause && !c.keeps(e) {
+				return now.Add(again), false
+			}
+		}
+	}
+	return time.Time{}, true
+}
+
+// observe is what the environments of a pipeline run. One that costs much is not looked at
+// again after every event of it.
+func (c *Controller) observe(s *promotion.State) promotion.Observed {
+	const part, most = 20, time.Second
+	all, variable := promotion.Observed{}, c.variableOf(s)
+	for _, e := range s.Environments() {
+		of := observed{e, variable}
+		o, known := c.seen[of]
+		pause := min(part*o.took, most)
+		if age := c.Now().Sub(o.at); !known || o.changed && (age < 0 || age >= pause) {
+			started := time.Now()
+			o = observation{Observation: observeNow(c.followed, e, variable), at: c.Now()}
+			o.took = time.Since(started)
+			c.seen[of] = o
+		}
+		seen := o.Observation
+		switch {
+		case c.broken != nil:
+			seen = promotion.Observation{Health: promotion.Unknown, Why: fmt.Sprintf("its events cannot be read: %v", c.broken)}
+		case seen.Health == promotion.Unknown && seen.Event == 0: // there is none
+			delete(c.seen, of)
+		case !c.keeps(e):
+			seen = unkept(seen)
+		}
+		all[e] = seen
+	}
+	return all
+}
+
+func (c *Controller) variableOf(s *promotion.State) string {
+	if s.Definition() == nil {
+		return ""
+	}
+	return s.Definition().Promotion.Variable
+}
+
+// Declines implements reconcile.Tenant.
+func (c *Controller) Declines(*promotion.State) string { return "" }
+
+// Decide implements reconcile.Tenant.
+func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decision[workKey]) {
+	o := c.observe(s)
+	for step := range s.Decide(o, d.Now) {
+		if !step.Promotes {
+			d.Add(step.Events)
+		} else if slot := (reconcile.Slot[workKey]{Key: workKey{step.ID}, Attempt: step.Attempt}); d.Can(slot) {
+			d.Add(step.Events, d.Begin(c.work(name, slot, step, s.Definition().Promotion.Variable)))
+		}
+		if d.Full() {
+			return
+		}
+	}
+	d.WakeAt(s.Wake(o, d.Now))
+}
+
+// work is to deploy an environment. How that goes on is observed.
+func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotion.Step, variable string) *reconcile.Work[workKey] {
+	var begun promotion.Begun
+	return &reconcile.Work[workKey]{
+		Slot: at, What: string(step.Target),
+		Do: func(ctx context.Context) (err error) {
+			begun, err = c.deploy(ctx, step, variable)
+			return err
+		},
+		Result: func(err error, _ int) ([]deploylog.Event, bool) {
+			return c.promotions.States[name].Completed(step, begun, err), false
+		},
+	}
+}
+
+// Idle implements reconcile.Tenant.
+func (c *Controller) Idle(s *promotion.State) bool { return s.Idle(c.observe(s), c.Now()) }

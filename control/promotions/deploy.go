@@ -1,0 +1,89 @@
+package promotions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+)
+
+// keyOf is what a deployment of an environment is known again by: the try that began it.
+func keyOf(s promotion.Step) string { return fmt.Sprintf("%s/%d", s.ID, s.Attempt) }
+
+// deploy has an environment deployed with a revision. What it began it finds again in the log,
+// so that doing it twice deploys once.
+func (c *Controller) deploy(ctx context.Context, s promotion.Step, variable string) (begun promotion.Begun, err error) {
+	if err := c.commands.Follow(ctx, 0); err != nil {
+		return begun, err
+	}
+	if begun, err = c.find(s); err != nil || begun.Deployment != "" {
+		return begun, err
+	}
+	revision, err := c.revise(ctx, s, variable)
+	if err != nil {
+		return begun, fmt.Errorf("environment %s: setting task.vars.%s: %w", s.Environment, variable, err)
+	}
+	hosts, err := c.Selected(revision.Definition.InstanceGroup.Query)
+	if err == nil {
+		_, err = c.commands.Command(ctx, s.Environment, environment.Deploy{
+			Revision: revision.Number, Hosts: hosts, Inventory: c.Identity(), By: string(s.Target),
+			Reason: fmt.Sprintf("promotion of revision %s, try %d", s.Revision, s.Attempt), Step: keyOf(s),
+		})
+	}
+	if err != nil {
+		return begun, fmt.Errorf("environment %s: deploying revision %d: %w", s.Environment, revision.Number, err)
+	}
+	return c.find(s)
+}
+
+// find is the deployment that a try began, without an ID if there is none.
+func (c *Controller) find(s promotion.Step) (begun promotion.Begun, err error) {
+	err = c.commands.Ask(s.Environment, func(state *environment.State) error {
+		for _, d := range slices.Backward(state.Deployments()) {
+			if d.Step == keyOf(s) {
+				begun = promotion.Begun{Deployment: d.ID, Event: d.Seq, Revision: d.Revision}
+				return nil
+			}
+		}
+		return nil
+	})
+	return begun, err
+}
+
+// revise returns the newest revision of the environment if it has the variable as it is to
+// be, or makes one of it that has.
+func (c *Controller) revise(ctx context.Context, s promotion.Step, variable string) (r report.Revision, err error) {
+	_, err = c.commands.Change(ctx, s.Environment, false, func(state *environment.State) ([]deploylog.Event, error) {
+		if !state.Exists() {
+			return nil, errors.New("it was deleted")
+		}
+		all := state.Revisions()
+		r = all[len(all)-1]
+		if textOf(r.Definition.Task.Vars[variable]) == s.Revision {
+			return nil, nil
+		}
+		d, vars := *r.Definition, maps.Clone(r.Definition.Task.Vars)
+		if vars == nil {
+			vars = map[string]any{}
+		}
+		vars[variable] = valueOf(s)
+		d.Task.Vars = vars
+		r = report.Revision{Number: len(all) + 1, Definition: &d}
+		return state.Propose(environment.Update{Base: len(all), Definition: &d, By: string(s.Target)}, c.Now())
+	})
+	return r, err
+}
+
+// valueOf is the revision as the environment before has it, which may be a number.
+func valueOf(s promotion.Step) any {
+	if s.Value != nil && textOf(s.Value) == s.Revision {
+		return s.Value
+	}
+	return s.Revision
+}

@@ -1,0 +1,221 @@
+package promotion
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// Step is something that may be done now.
+type Step struct {
+	Events []deploylog.Event // recorded first; none of a try that was recorded and whose process died
+
+	// Promotes is whether the rest is to be done then: the environment is to be deployed with
+	// the revision. Otherwise that is all.
+	Promotes    bool
+	ID          string // of the promotion
+	Target      deploylog.Target
+	Stage       string
+	Environment string
+	Revision    string
+	Value       any // the revision as the variable of the environment before has it; nil where that is not known
+	Attempt     int
+}
+
+// Decide yields what may be done now. What is only recorded comes alone: once it is, decide
+// again. All promotions that are yielded may begin together.
+func (s *State) Decide(o Observed, now time.Time) iter.Seq[Step] {
+	return func(yield func(Step) bool) {
+		if s.definition == nil {
+			return
+		}
+		all := s.verdicts(o, now)
+		if events := s.facts(o, all); len(events) > 0 {
+			yield(Step{Events: events})
+			return
+		}
+		for i, stage := range s.definition.Stages {
+			p := s.last[stage.Name]
+			if p != nil && p.Status == Running && p.Deployment == "" {
+				step := s.stepOf(p)
+				if all[i].revision == p.Revision {
+					step.Value = all[i].value
+				}
+				if !yield(step) {
+					return
+				}
+			}
+			if all[i].code == Ready && !yield(s.begin(all[i])) {
+				return
+			}
+		}
+	}
+}
+
+func (s *State) stepOf(p *Promotion) Step {
+	return Step{
+		Promotes: true, ID: p.ID, Target: StageTarget(s.name, p.Stage), Stage: p.Stage, Environment: p.Environment, Revision: p.Revision, Attempt: p.Attempt,
+	}
+}
+
+// begin is the next try of a promotion, or the first of a new one.
+func (s *State) begin(v verdict) Step {
+	stage := s.definition.Stages[v.stage]
+	p := s.last[stage.Name]
+	if p == nil || p.Status != Failed || p.Revision != v.revision || p.came != v.came || p.Environment != stage.Environment {
+		id := fmt.Sprintf("%s/%s@%d", s.name, stage.Name, s.head)
+		p = &Promotion{ID: id, Stage: stage.Name, Revision: v.revision, Environment: stage.Environment}
+	}
+	step := s.stepOf(p)
+	step.Attempt, step.Value = p.Attempt+1, v.value
+	step.Events = []deploylog.Event{{
+		Deployment: p.ID, Target: step.Target, Revision: p.Revision, Name: StageStarted, Attempt: step.Attempt,
+		Data: Payload{From: s.definition.Stages[v.from].Name, Came: v.came, Environment: p.Environment}.Data(),
+	}}
+	return step
+}
+
+// facts are the events of what has come about: a try has ended, another revision is current,
+// all stages run it.
+func (s *State) facts(o Observed, all []verdict) (events []deploylog.Event) {
+	first := all[0]
+	single := s.definition.Promotion.Policy == definition.Single
+	if single && first.code == IsCurrent && !s.isCurrent(first) {
+		p := Payload{From: s.definition.Stages[0].Name, Came: first.came}
+		if r := s.Current(); r != nil {
+			p.Supersedes = r.Revision
+		}
+		run := deploylog.Event{
+			Deployment: fmt.Sprintf("%s@%d", s.name, s.head), Target: Target(s.name), Revision: first.revision, Name: RunStarted, Attempt: 1, Data: p.Data(),
+		}
+		return append(s.giveUp(first.revision, "", func(*Promotion) bool { return true }), run)
+	}
+	for _, stage := range s.definition.Stages {
+		if p := s.last[stage.Name]; p != nil && p.Status == Running {
+			if e, ended := s.ended(p, o.of(p.Environment)); ended {
+				events = append(events, e)
+			}
+		}
+	}
+	if r := s.Current(); len(events) == 0 && single && r != nil && r.Finished.IsZero() && s.isCurrent(first) {
+		for _, v := range all[1:] {
+			if v.code != There {
+				return nil
+			}
+		}
+		events = append(events, deploylog.Event{Deployment: r.ID, Target: Target(s.name), Revision: r.Revision, Name: RunFinished, Attempt: 1})
+	}
+	return events
+}
+
+// giveUp ends the tries that are under way and are not wanted any more.
+func (s *State) giveUp(by, cause string, which func(*Promotion) bool) (events []deploylog.Event) {
+	for _, p := range s.promotions {
+		if p.Status == Running && which(p) {
+			events = append(events, s.event(p, StageFailed, p.Attempt, Payload{SupersededBy: by, Cause: cause}))
+		}
+	}
+	return events
+}
+
+func (s *State) event(p *Promotion, name string, attempt int, data Payload) deploylog.Event {
+	data.Environment = p.Environment
+	return deploylog.Event{Deployment: p.ID, Target: StageTarget(s.name, p.Stage), Revision: p.Revision, Name: name, Attempt: attempt, Data: data.Data()}
+}
+
+// ended is how a try has ended whose environment is observed; ended is false where it has not,
+// or where that is not known. A promotion succeeds once, so that event has one number.
+func (s *State) ended(p *Promotion, seen Observation) (e deploylog.Event, ended bool) {
+	d := seen.Active
+	failed := func(format string, args ...any) (deploylog.Event, bool) {
+		return s.event(p, StageFailed, p.Attempt, Payload{Cause: fmt.Sprintf(format, args...), Deployment: p.Deployment}), true
+	}
+	succeeded := func() (deploylog.Event, bool) {
+		return s.event(p, StageFinished, 1, Payload{Deployment: p.Deployment, EnvironmentRevision: p.EnvironmentRevision}), true
+	}
+	switch {
+	case p.Deployment == "" || seen.Health == Unknown && d.ID == "" || seen.Event < p.deploymentEvent:
+		return e, false
+	case d.ID == p.Deployment || d.Revision == p.Revision: // somebody may have deployed the same again
+		switch d.Status {
+		case Deployed:
+			return succeeded()
+		case Stuck:
+			return failed("deployment %s of environment %s is stuck: %s", d.ID, p.Environment, d.Cause)
+		default:
+			return e, false
+		}
+	case d.ID == "":
+		return failed("environment %s was deleted", p.Environment)
+	default:
+		return failed("deployment %s of environment %s came before %s had finished", d.ID, p.Environment, p.Deployment)
+	}
+}
+
+// Begun is the environment's deployment by which a step promotes.
+type Begun struct {
+	Deployment string
+	Event      int64 // with which it started
+	Revision   int
+}
+
+// Completed returns the event that records what became of the work of a step: nothing where
+// the try has been given up since.
+func (s *State) Completed(step Step, begun Begun, err error) []deploylog.Event {
+	p := s.byID[step.ID]
+	if p == nil || !s.Wanted(step.ID, step.Attempt) {
+		return nil
+	}
+	if err != nil {
+		return []deploylog.Event{s.event(p, StageFailed, step.Attempt, Payload{Cause: deploylog.Cause(err.Error())})}
+	}
+	return []deploylog.Event{s.event(p, Triggered, step.Attempt, Payload{Deployment: begun.Deployment, DeploymentEvent: begun.Event, EnvironmentRevision: begun.Revision})}
+}
+
+// Wake is when something may become possible by the passing of time alone; zero is never.
+func (s *State) Wake(o Observed, now time.Time) (at time.Time) {
+	for _, v := range s.verdicts(o, now) {
+		if v.until.After(now) && (at.IsZero() || v.until.Before(at)) {
+			at = v.until
+		}
+	}
+	return at
+}
+
+// patientTries is how many failures in a row are worth waiting for the next try.
+const patientTries = 3
+
+// Idle reports whether nothing will be done until somebody does something: nothing is being
+// promoted or deployed, and what waits for time to pass waits for a window, or has failed
+// again and again.
+func (s *State) Idle(o Observed, now time.Time) bool {
+	if s.definition == nil {
+		return true
+	}
+	for range s.Decide(o, now) {
+		return false
+	}
+	for _, v := range s.verdicts(o, now) {
+		stage := s.definition.Stages[v.stage]
+		seen := o.of(stage.Environment)
+		if p := s.last[stage.Name]; p != nil && p.Status == Running && seen.Event < p.deploymentEvent {
+			return false // what has begun is not observed yet
+		}
+		switch v.code {
+		case Settling, AwaitsSoak:
+			return false
+		case AwaitsRetry:
+			if v.try < patientTries {
+				return false
+			}
+		default: // somebody has to do something, or an environment
+		}
+		if seen.Moving && v.code != There && v.code != IsCurrent {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,86 @@
+// Package definition is what a file says of a pipeline that promotes by observed state: its
+// stages, each an environment, and how a revision comes from one to the next. Parse reads a
+// file, and reports every problem with its place.
+package definition
+
+import (
+	"strings"
+
+	"github.com/deployster-go/deployster/internal/duration"
+	"github.com/deployster-go/deployster/pipeline/promotion/window"
+)
+
+// Duration is written as people do: 90s, 5m, 1h30m.
+type Duration = duration.Duration
+
+// Definition is a pipeline as it was applied: validated, with all defaults filled in. It is
+// stored whole in the event that introduces it.
+type Definition struct {
+	Name      string    `json:"pipeline"`
+	Stages    []Stage   `json:"stages"` // in the order in which a revision comes to them
+	Promotion Promotion `json:"promotion"`
+}
+
+// Policy is which revisions go through the stages.
+type Policy string
+
+// The policies.
+const (
+	// Single: the revision that the first stage runs goes through all stages; a newer one
+	// takes its place.
+	Single Policy = "single"
+
+	// Concurrent: each stage gives what it runs to the next, whatever the others run.
+	Concurrent Policy = "concurrent"
+)
+
+// Promotion is how revisions are found out and promoted.
+type Promotion struct {
+	Policy Policy `json:"policy"`
+
+	// Variable is the variable of tasks whose value is the revision that an environment runs.
+	Variable string `json:"variable"`
+
+	SettleFor  Duration `json:"settle_for,omitempty"` // how long the first stage must have run a revision before it goes on
+	RetryAfter Duration `json:"retry_after"`          // after the first failure; then double
+}
+
+// Stage is an environment, and what a revision waits for before it comes there and before it
+// leaves.
+type Stage struct {
+	Name        string           `json:"name"`
+	Environment string           `json:"environment"`
+	Soak        Duration         `json:"soak,omitempty"`   // how long it must have run a revision before that goes on
+	Manual      bool             `json:"manual,omitempty"` // a revision comes here only when somebody approves it
+	Calendar    *window.Calendar `json:"calendar,omitempty"`
+}
+
+// Index is the place of a stage, -1 if there is none of that name.
+func (d *Definition) Index(stage string) int {
+	for i := range d.Stages {
+		if d.Stages[i].Name == stage {
+			return i
+		}
+	}
+	return -1
+}
+
+// Names are those of the stages, in order.
+func (d *Definition) Names() []string {
+	names := make([]string, len(d.Stages))
+	for i := range d.Stages {
+		names[i] = d.Stages[i].Name
+	}
+	return names
+}
+
+// Short is the name of a stage as people write it: with or without the name of the pipeline
+// before it.
+func (d *Definition) Short(stage string) string {
+	if d.Index(stage) < 0 {
+		if short, ok := strings.CutPrefix(stage, d.Name+"/"); ok {
+			return short
+		}
+	}
+	return stage
+}

@@ -1,0 +1,95 @@
+// Package promotion decides which revision of an environment comes to the next one, by what
+// the environments of a pipeline are observed to run (seed "Pipelines: level-triggered
+// architecture").
+//
+// Nothing tells a pipeline to promote. What its environments run is observed, and a promotion
+// follows from that, its definition and the log: so one that was missed is made up for, one
+// that failed is tried again, and one that succeeded is not done twice. State is folded from
+// the log by Apply; Decide yields what may be done now, Explain says why the rest may not,
+// both from the same verdicts, and Propose turns a command into events or refuses it.
+// Everything is a pure function of the log, what is observed, and the time.
+package promotion
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// The events of pipelines that promote by observed state. With the markers of stages, which
+// begin and end each try of a promotion, they are all that happens to one.
+const (
+	PipelineDefined = "promotion-pipeline-defined"
+	PipelineDeleted = "promotion-pipeline-deleted"
+	RunStarted      = "promotion-run-started"  // its revision is current: the first stage runs it
+	RunFinished     = "promotion-run-finished" // all stages run it
+	Triggered       = "promotion-triggered"    // the environment is being deployed
+	Approved        = "promotion-approved"
+	Held            = "promotion-held"
+	HoldReleased    = "promotion-hold-released"
+	LineStopped     = "promotion-line-stopped"
+	LineResumed     = "promotion-line-resumed"
+
+	StageStarted  = "stage-started" // a try of a promotion
+	StageFinished = "stage-finished-successfully"
+	StageFailed   = "stage-failed"
+)
+
+// EventNames are the names of the events that nothing else has.
+func EventNames() []string {
+	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Approved, Held, HoldReleased, LineStopped, LineResumed}
+}
+
+// Target is the target of a pipeline.
+func Target(pipeline string) deploylog.Target { return deploylog.Target("pipeline/" + pipeline) }
+
+// StageTarget is the target of a stage of a pipeline.
+func StageTarget(pipeline, stage string) deploylog.Target {
+	return deploylog.Target("stage/" + pipeline + "/" + stage)
+}
+
+// NameOf is the pipeline of a target of either kind.
+func NameOf(t deploylog.Target) (name string, ok bool) {
+	if kind := t.Kind(); kind != "pipeline" && kind != "stage" {
+		return "", false
+	}
+	_, path, _ := strings.Cut(string(t), "/")
+	name, _, _ = strings.Cut(path, "/")
+	return name, name != ""
+}
+
+// Payload is what the events carry.
+type Payload struct {
+	Definition *definition.Definition `json:"definition,omitempty"`
+
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Cause  string `json:"error,omitempty"` // why a try failed
+
+	From         string `json:"from,omitempty"`          // the stage of which the revision was taken
+	Came         int64  `json:"came,omitempty"`          // event with which that came to run the revision
+	Supersedes   string `json:"supersedes,omitempty"`    // revision
+	SupersededBy string `json:"superseded_by,omitempty"` // revision, of a try that is given up
+
+	Environment         string `json:"environment,omitempty"`
+	EnvironmentRevision int    `json:"environment_revision,omitempty"`
+	Deployment          string `json:"environment_deployment,omitempty"`
+	DeploymentEvent     int64  `json:"environment_event,omitempty"`
+}
+
+// Data is the payload as it is recorded.
+func (p Payload) Data() json.RawMessage {
+	data, err := json.Marshal(p)
+	if err != nil { // it consists of texts, numbers and a definition that was read from a file
+		return nil
+	}
+	return data
+}
+
+// PayloadOf is what an event carries; what cannot be read is nothing.
+func PayloadOf(e deploylog.Event) (p Payload) {
+	_ = json.Unmarshal(e.Data, &p)
+	return p
+}

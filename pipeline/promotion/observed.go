@@ -1,0 +1,85 @@
+package promotion
+
+import (
+	"slices"
+	"time"
+)
+
+// Health is what is known of an environment as a whole.
+type Health string
+
+// The healths of an environment.
+const (
+	Unknown Health = "unknown" // it cannot be observed, which never counts as healthy
+	Whole   Health = "healthy" // all its targets are, and run one revision
+	Partly  Health = "unhealthy"
+)
+
+// Observation is what an environment was observed to run. The zero value is that of one that
+// cannot be observed.
+type Observation struct {
+	Health   Health
+	Revision string // that it runs as a whole, or else that of its active definition; "" is not known
+	Value    any    // the revision as its variable has it
+	Why      string // it is not healthy, or unknown
+
+	// Runs are the revisions that any target runs, healthy or otherwise, and the one that is
+	// being deployed.
+	Runs []string
+
+	Since time.Time // that it runs it as a whole
+	Came  int64     // event of the first of the deployments in a row that have the revision
+	Event int64     // the newest of the environment that is considered
+
+	Active     Deployment // the deployment that decides what runs there
+	RolledBack Rollback   // the last that somebody did by hand
+	Moving     bool       // it is being deployed, and nothing keeps that from going on
+}
+
+// Deployment is one of an environment.
+type Deployment struct {
+	ID       string
+	Revision string // the value of the variable
+	Status   DeploymentStatus
+	Cause    string // of being stuck
+}
+
+// DeploymentStatus is how far a deployment of an environment has come.
+type DeploymentStatus string
+
+// The statuses of deployments.
+const (
+	Deploying DeploymentStatus = "deploying"
+	Stuck     DeploymentStatus = "stuck"
+	Deployed  DeploymentStatus = "deployed"
+)
+
+// Rollback is one of an environment by hand; its event is 0 where there was none.
+type Rollback struct {
+	Event      int64
+	By, Reason string
+}
+
+// Observed is what was observed, by environment. One that is missing is unknown.
+type Observed map[string]Observation
+
+func (o Observed) of(environment string) Observation {
+	seen, ok := o[environment]
+	switch {
+	case !ok:
+		return Observation{Health: Unknown, Why: "it was not observed yet"}
+	case seen.Health == "":
+		seen.Health = Unknown
+	}
+	return seen
+}
+
+// wholly reports whether all targets are healthy and run a revision.
+func (o Observation) wholly(revision string) bool {
+	return o.Health == Whole && o.Revision == revision && revision != ""
+}
+
+// anywhere reports whether any target runs a revision, healthy or otherwise.
+func (o Observation) anywhere(revision string) bool {
+	return o.wholly(revision) || slices.Contains(o.Runs, revision)
+}

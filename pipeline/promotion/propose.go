@@ -1,0 +1,178 @@
+package promotion
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// The reasons for which Propose refuses a command.
+const (
+	UnknownPipeline refusal.Code = "unknown-pipeline"
+	UnknownStage    refusal.Code = "unknown-stage"
+	FirstStage      refusal.Code = "first-stage"
+	NotManual       refusal.Code = "not-manual"
+	NotAwaited      refusal.Code = "not-awaited" // the revision is not the next to come to the stage
+	NotHeld         refusal.Code = "not-held"
+	AlreadyHeld     refusal.Code = "already-held"
+	UnderWay        refusal.Code = "under-way"
+)
+
+// Command is what a person wants of a pipeline.
+type Command interface {
+	propose(s *State, o Observed, now time.Time) ([]deploylog.Event, error)
+}
+
+// Propose returns the events that carry out a command, none when there is nothing to do, or a
+// *refusal.Error.
+func (s *State) Propose(c Command, o Observed, now time.Time) ([]deploylog.Event, error) {
+	if _, defines := c.(Define); !defines && s.definition == nil {
+		return nil, refusal.New(UnknownPipeline, "pipeline %s does not exist: deployster pipeline apply -f FILE defines it", s.name)
+	}
+	return c.propose(s, o, now)
+}
+
+// Define makes a definition the current one.
+type Define struct {
+	Definition *definition.Definition
+	ID         string // of a fresh deployment, as of all commands
+	By         string
+}
+
+func (c Define) propose(s *State, _ Observed, _ time.Time) ([]deploylog.Event, error) {
+	if s.definition != nil && reflect.DeepEqual(s.definition, c.Definition) {
+		return nil, nil
+	}
+	gone := s.giveUp("", "its stage is not in the definition any more, or has another environment", func(p *Promotion) bool {
+		i := c.Definition.Index(p.Stage)
+		return i < 1 || c.Definition.Stages[i].Environment != p.Environment
+	})
+	return append(gone, deploylog.Event{
+		Deployment: c.ID, Target: Target(s.name), Name: PipelineDefined, Attempt: 1, Data: Payload{Definition: c.Definition, By: c.By}.Data(),
+	}), nil
+}
+
+// Delete ends the pipeline. What its environments run stays as it is.
+type Delete struct {
+	Cancel         bool // also while a promotion is under way
+	ID, By, Reason string
+}
+
+func (c Delete) propose(s *State, _ Observed, _ time.Time) ([]deploylog.Event, error) {
+	gone := s.giveUp("", "the pipeline was deleted", func(*Promotion) bool { return true })
+	if len(gone) > 0 && !c.Cancel {
+		return nil, refusal.New(UnderWay, "pipeline %s is not deleted: revision %s is being promoted to %s; --cancel deletes it all the same, and the environment goes on with what it is being deployed with", s.name, gone[0].Revision, gone[0].Target)
+	}
+	return append(gone, s.command(Target(s.name), "", PipelineDeleted, c.ID, c.By, c.Reason)), nil
+}
+
+func (s *State) command(t deploylog.Target, revision, name, id, by, reason string) deploylog.Event {
+	return deploylog.Event{Deployment: id, Target: t, Revision: revision, Name: name, Attempt: 1, Data: Payload{By: by, Reason: reason}.Data()}
+}
+
+// Stage finds a stage to which something is promoted.
+func (s *State) Stage(name string) (string, error) {
+	name = s.definition.Short(name)
+	switch s.definition.Index(name) {
+	case -1:
+		hint := ""
+		if near := suggest.Closest(name, s.definition.Names()); near != "" {
+			hint = fmt.Sprintf(", did you mean %s?", near)
+		}
+		return "", refusal.New(UnknownStage, "pipeline %s has no stage %.60q%s", s.name, name, hint)
+	case 0:
+		return "", refusal.New(FirstStage, "nothing is promoted to stage %s, which is the first of pipeline %s: its revision is observed; deployster pipeline stop-the-line %s keeps all others as they are", name, s.name, s.name)
+	}
+	return name, nil
+}
+
+// Approve lets a revision come to a stage that is manual: that revision, as it came to the
+// stage before this time.
+type Approve struct {
+	Stage, Revision string
+	ID, By, Reason  string
+}
+
+func (c Approve) propose(s *State, o Observed, now time.Time) ([]deploylog.Event, error) {
+	stage, err := s.Stage(c.Stage)
+	if err != nil {
+		return nil, err
+	}
+	i := s.definition.Index(stage)
+	if !s.definition.Stages[i].Manual {
+		return nil, refusal.New(NotManual, "stage %s of pipeline %s waits for no approval: it is not manual", stage, s.name)
+	}
+	v := s.verdicts(o, now)[i]
+	switch next := v.revision; {
+	case v.code == AwaitsStage || v.code == Unobserved:
+		return nil, refusal.New(NotAwaited, "revision %s is not approved: nothing can come to stage %s at present: %s", c.Revision, stage, s.reason(v).Message)
+	case next != c.Revision:
+		return nil, refusal.New(NotAwaited, "revision %s is not approved: what comes to stage %s next is revision %s; an approval is of one revision", c.Revision, stage, next)
+	case v.code == There || v.code == Promoting || v.code == Arriving:
+		return nil, refusal.New(NotAwaited, "revision %s waits for no approval at stage %s: %s", c.Revision, stage, s.reason(v).Message)
+	case s.approvals[stage][c.Revision].Event > v.came:
+		return nil, nil
+	}
+	return []deploylog.Event{s.command(StageTarget(s.name, stage), c.Revision, Approved, c.ID, c.By, c.Reason)}, nil
+}
+
+// HoldStage keeps promotions from a stage until ReleaseHold.
+type HoldStage struct {
+	Stage          string
+	ID, By, Reason string
+}
+
+func (c HoldStage) propose(s *State, _ Observed, _ time.Time) ([]deploylog.Event, error) {
+	stage, err := s.Stage(c.Stage)
+	if err != nil {
+		return nil, err
+	}
+	if h := s.holds[stage]; h != nil {
+		return nil, refusal.New(AlreadyHeld, "stage %s of pipeline %s is held already (event %d)", stage, s.name, h.Event)
+	}
+	return []deploylog.Event{s.command(StageTarget(s.name, stage), "", Held, c.ID, c.By, c.Reason)}, nil
+}
+
+// ReleaseHold lets promotions come to a stage again that was held, or rolled back by hand, or
+// to which something was promoted that somebody has replaced since.
+type ReleaseHold struct {
+	Stage          string
+	ID, By, Reason string
+}
+
+func (c ReleaseHold) propose(s *State, o Observed, now time.Time) ([]deploylog.Event, error) {
+	stage, err := s.Stage(c.Stage)
+	if err != nil {
+		return nil, err
+	}
+	i := s.definition.Index(stage)
+	if s.HoldOf(stage, o) == nil && s.verdicts(o, now)[i].code != WasPromoted {
+		return nil, refusal.New(NotHeld, "stage %s of pipeline %s is not held", stage, s.name)
+	}
+	return []deploylog.Event{s.command(StageTarget(s.name, stage), "", HoldReleased, c.ID, c.By, c.Reason)}, nil
+}
+
+// StopLine keeps everything from being promoted until ResumeLine.
+type StopLine struct{ ID, By, Reason string }
+
+func (c StopLine) propose(s *State, _ Observed, _ time.Time) ([]deploylog.Event, error) {
+	if s.stopped != nil {
+		return nil, refusal.New(AlreadyHeld, "the line of pipeline %s is stopped already (event %d)", s.name, s.stopped.Event)
+	}
+	return []deploylog.Event{s.command(Target(s.name), "", LineStopped, c.ID, c.By, c.Reason)}, nil
+}
+
+// ResumeLine ends what StopLine began.
+type ResumeLine struct{ ID, By, Reason string }
+
+func (c ResumeLine) propose(s *State, _ Observed, _ time.Time) ([]deploylog.Event, error) {
+	if s.stopped == nil {
+		return nil, refusal.New(NotHeld, "the line of pipeline %s is not stopped; deployster pipeline release-hold %s STAGE releases a stage", s.name, s.name)
+	}
+	return []deploylog.Event{s.command(Target(s.name), "", LineResumed, c.ID, c.By, c.Reason)}, nil
+}

@@ -1,0 +1,179 @@
+package promotion
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// Reason says why a stage is as it is.
+type Reason struct {
+	Code        Code             `json:"reason"`
+	Target      deploylog.Target `json:"target"`
+	Stage       string           `json:"stage"`
+	Environment string           `json:"environment"`
+	Revision    string           `json:"revision,omitempty"`
+	Event       int64            `json:"event,omitempty"` // that is responsible
+	Until       time.Time        `json:"until,omitzero"`
+	Message     string           `json:"message"`
+	Change      string           `json:"change,omitempty"` // what would change it; "" of what is as it should be
+}
+
+// Blocking reports whether somebody, or time, has to do something about it.
+func (r Reason) Blocking() bool {
+	switch r.Code {
+	case IsCurrent, There, Promoting, Ready, AwaitsStage:
+		return false
+	default:
+		return true
+	}
+}
+
+// Explain returns what is so at a stage and why; at all of them where the target is the
+// pipeline. It is made of the verdicts by which Decide yields steps or does not.
+func (s *State) Explain(t deploylog.Target, o Observed, now time.Time) (reasons []Reason) {
+	for _, v := range s.verdicts(o, now) {
+		if r := s.reason(v); t == Target(s.name) || t == r.Target {
+			reasons = append(reasons, r)
+		}
+	}
+	return reasons
+}
+
+// reason puts a verdict into words.
+func (s *State) reason(v verdict) Reason {
+	stage := s.definition.Stages[v.stage]
+	r := Reason{Code: v.code, Target: StageTarget(s.name, stage.Name), Stage: stage.Name, Environment: stage.Environment, Revision: v.revision, Event: v.seq, Until: v.until}
+	r.Message, r.Change = s.words(v, stage)
+	if v.seq > 0 {
+		r.Message += fmt.Sprintf(" (event %d)", v.seq)
+	}
+	return r
+}
+
+func after(text, sign string) string {
+	if text == "" {
+		return ""
+	}
+	return sign + text
+}
+
+// words are what there is to say of a verdict, and what would change it.
+func (s *State) words(v verdict, stage definition.Stage) (message, change string) {
+	by := after(v.by, " by ") + after(v.cause, ": ")
+	next, until := "revision "+v.revision, phrase.Moment(v.until)
+	look := "deployster env status " + stage.Environment
+	switch v.code {
+	case IsCurrent:
+		return next + " is current", ""
+	case Settling:
+		return fmt.Sprintf("revision %s is current when it has run for %s", v.revision, s.definition.Promotion.SettleFor), "at " + until
+	case Unobserved:
+		return fmt.Sprintf("what environment %s runs is not known: %s", stage.Environment, v.cause), look
+	case Unhealthy:
+		return fmt.Sprintf("environment %s does not run one revision, healthy, as a whole: %s", stage.Environment, v.cause), look
+	case There:
+		return "runs " + next, ""
+	case Promoting:
+		return fmt.Sprintf("revision %s is being promoted, try %d", v.revision, v.try), look
+	case Arriving:
+		return fmt.Sprintf("some of environment %s runs revision %s: %s", stage.Environment, v.revision, v.cause), "all of it runs it, or none: " + look
+	case AwaitsPromotion:
+		return fmt.Sprintf("revision %s waits for the end of the promotion of revision %s", v.revision, v.name), "that promotion ends: " + look
+	case WasPromoted:
+		return fmt.Sprintf("revision %s was promoted, and somebody has deployed another one since", v.revision), fmt.Sprintf("another revision, or deployster pipeline release-hold %s %s, which promotes it again", s.name, stage.Name)
+	case IsStopped:
+		return "the line is stopped" + by, "deployster pipeline resume " + s.name
+	case IsHeld:
+		return "held" + by, fmt.Sprintf("deployster pipeline release-hold %s %s", s.name, stage.Name)
+	case IsRolledBack:
+		return fmt.Sprintf("environment %s was rolled back%s, which holds", stage.Environment, by), fmt.Sprintf("deployster pipeline release-hold %s %s", s.name, stage.Name)
+	case AwaitsSoak:
+		return fmt.Sprintf("revision %s soaks in stage %s", v.revision, v.name), "at " + until
+	case AwaitsApproval:
+		return fmt.Sprintf("revision %s waits for approval", v.revision), fmt.Sprintf("deployster pipeline approve %s %s %s", s.name, stage.Name, v.revision)
+	case AwaitsWindow, AwaitsFreeze:
+		what := "no window is open"
+		if v.code == AwaitsFreeze {
+			what = "there is a freeze" + after(v.cause, ": ")
+		}
+		if v.until.IsZero() {
+			return fmt.Sprintf("revision %s waits: %s", v.revision, what), "another definition: none opens within two years"
+		}
+		return fmt.Sprintf("revision %s waits: %s", v.revision, what), "at " + until
+	case AwaitsRetry:
+		return fmt.Sprintf("try %d of promoting revision %s failed: %s", v.try, v.revision, v.cause), "it is tried again at " + until
+	case Ready:
+		return fmt.Sprintf("revision %s is to be promoted", v.revision), "deployster pipeline run " + s.name
+	default:
+		return "waits for stage " + v.name, "stage " + v.name + " runs the revision, healthy, as a whole"
+	}
+}
+
+// Report is the status of a pipeline at one moment.
+type Report struct {
+	Pipeline  string            `json:"pipeline"`
+	Policy    definition.Policy `json:"policy"`
+	Event     int64             `json:"event"`
+	Revision  string            `json:"revision,omitempty"` // the current one
+	Run       *Run              `json:"run,omitempty"`
+	Stopped   *Hold             `json:"stopped,omitempty"`
+	Stages    []StageReport     `json:"stages"`
+	Completed string            `json:"deployed,omitempty"` // revision that the last stage runs as a whole
+}
+
+// StageReport is the status of a stage.
+type StageReport struct {
+	Stage       string     `json:"stage"`
+	Environment string     `json:"environment"`
+	Runs        []string   `json:"runs"` // revisions
+	Health      Health     `json:"health"`
+	Why         string     `json:"why,omitempty"`
+	Since       time.Time  `json:"since,omitzero"` // that it runs one revision as a whole
+	Hold        *Hold      `json:"hold,omitempty"`
+	Promotion   *Promotion `json:"promotion,omitempty"` // the last
+	Reason      Reason     `json:"reason"`
+}
+
+// Report returns the status of the pipeline.
+func (s *State) Report(o Observed, now time.Time) Report {
+	r := Report{Pipeline: s.name, Event: s.head, Stages: []StageReport{}, Stopped: s.stopped}
+	if s.definition == nil {
+		return r
+	}
+	r.Policy = s.definition.Promotion.Policy
+	if run := s.Current(); run != nil && r.Policy == definition.Single {
+		copied := *run
+		r.Run, r.Revision = &copied, run.Revision
+	}
+	for i, v := range s.verdicts(o, now) {
+		stage := s.definition.Stages[i]
+		seen := o.of(stage.Environment)
+		row := StageReport{Stage: stage.Name, Environment: stage.Environment, Runs: slices.Clone(seen.Runs), Health: seen.Health, Why: seen.Why, Hold: s.HoldOf(stage.Name, o), Reason: s.reason(v)}
+		if seen.Health == Whole {
+			row.Runs, row.Since = []string{seen.Revision}, seen.Since
+			if i == len(s.definition.Stages)-1 {
+				r.Completed = seen.Revision
+			}
+		}
+		if row.Runs == nil {
+			row.Runs = []string{}
+		}
+		if p := s.last[stage.Name]; p != nil {
+			copied := *p
+			row.Promotion = &copied
+		}
+		r.Stages = append(r.Stages, row)
+	}
+	return r
+}
+
+// Promotions are all there were, in order. They must not be changed.
+func (s *State) Promotions() []*Promotion { return s.promotions }
+
+// Runs are the revisions that were current, in order. They must not be changed.
+func (s *State) Runs() []*Run { return s.runs }

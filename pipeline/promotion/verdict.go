@@ -1,0 +1,217 @@
+package promotion
+
+import (
+	"time"
+
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// Code says what is so at a stage. Its values never change their meaning.
+type Code string
+
+// What is so at the first stage.
+const (
+	IsCurrent Code = "current"  // it runs the current revision
+	Settling  Code = "settling" // it has not run it for long enough
+)
+
+// What is so at a stage that a revision is to come to, in the order in which that is found out.
+const (
+	Unobserved      Code = "unobserved" // Cause says why its environment cannot be observed
+	There           Code = "there"      // it runs the revision
+	Promoting       Code = "promoting"
+	Arriving        Code = "arriving"         // some of it runs the revision, and Cause says why that is not all
+	AwaitsPromotion Code = "awaits-promotion" // that of revision Name is under way
+	WasPromoted     Code = "was-promoted"     // by event Seq, and it is not there any more
+	IsStopped       Code = "line-stopped"     // by By
+	IsHeld          Code = "held"             // by By
+	IsRolledBack    Code = "rolled-back"      // by By, and so held
+	AwaitsSoak      Code = "awaits-soak"      // of stage Name, until Until
+	AwaitsApproval  Code = "awaits-approval"  //
+	AwaitsWindow    Code = "awaits-window"    // Until; zero is never
+	AwaitsFreeze    Code = "awaits-freeze"    // Cause says why there is one
+	AwaitsRetry     Code = "awaits-retry"     // the last try failed with Cause
+	Ready           Code = "ready"            // Decide yields it
+	AwaitsStage     Code = "awaits-stage"     // Name has to run the revision first
+	Unhealthy       Code = "unhealthy"        // of a stage of which a revision is taken: Cause says why
+)
+
+// verdict is what is so at a stage.
+type verdict struct {
+	stage    int
+	code     Code
+	revision string // that is there or is to come
+	value    any
+	came     int64 // see Run
+	from     int   // stage
+	name     string
+	cause    string
+	by       string
+	seq      int64
+	until    time.Time
+	since    time.Time
+	try      int
+}
+
+// verdicts are those of all stages, in order. This is the algorithm of the seed: what the
+// first stage runs as a whole is current; a stage that runs it as a whole is gone by, one that
+// runs it in part ends the search, and to the first that does not run it at all it is
+// promoted. With the policy concurrent each stage and the next are looked at by themselves.
+func (s *State) verdicts(o Observed, now time.Time) []verdict {
+	d := s.definition
+	if d == nil {
+		return nil
+	}
+	all := make([]verdict, len(d.Stages))
+	all[0] = s.first(o, now)
+	passed := all[0].code == IsCurrent
+	behind := 0 // the last stage that is not as it has to be for the next
+	for i := 1; i < len(all); i++ {
+		source := o.of(d.Stages[i-1].Environment)
+		wanted := all[0]
+		if d.Promotion.Policy == definition.Concurrent {
+			passed, behind = source.Health == Whole && (i > 1 || all[0].code == IsCurrent), i-1
+			wanted = verdict{revision: source.Revision, value: source.Value, came: source.Came}
+		}
+		if !passed {
+			all[i] = verdict{stage: i, code: AwaitsStage, name: d.Stages[behind].Name, from: i - 1}
+			continue
+		}
+		v := verdict{stage: i, revision: wanted.revision, value: wanted.value, came: wanted.came, from: i - 1}
+		all[i] = s.at(v, source, o.of(d.Stages[i].Environment), now)
+		if all[i].code != There {
+			passed, behind = false, i
+		}
+	}
+	return all
+}
+
+// first is what is so at the first stage.
+func (s *State) first(o Observed, now time.Time) verdict {
+	seen := o.of(s.definition.Stages[0].Environment)
+	v := verdict{revision: seen.Revision, value: seen.Value, came: seen.Came, since: seen.Since, cause: seen.Why}
+	switch {
+	case seen.Health == Unknown:
+		v.code = Unobserved
+	case seen.Health != Whole || seen.Revision == "":
+		v.code = Unhealthy
+	case s.isCurrent(v):
+		v.code = IsCurrent
+	default:
+		v.code = IsCurrent
+		settle := time.Duration(s.definition.Promotion.SettleFor)
+		if until := seen.Since.Add(settle); settle > 0 && now.Before(until) {
+			v.code, v.until = Settling, until
+		}
+	}
+	return v
+}
+
+// isCurrent reports whether what the first stage runs is the current revision already.
+func (s *State) isCurrent(v verdict) bool {
+	r := s.Current()
+	return r != nil && r.Revision == v.revision && r.came == v.came
+}
+
+// at is what is so at a stage to which a revision is to come that the stage before runs.
+func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
+	p := s.last[s.definition.Stages[v.stage].Name]
+	mine := p != nil && p.Revision == v.revision && p.came == v.came
+	switch {
+	case seen.Health == Unknown:
+		v.code, v.cause = Unobserved, seen.Why
+	case seen.wholly(v.revision):
+		v.code, v.since = There, seen.Since
+	case mine && p.Status == Running:
+		v.code, v.seq, v.try, v.cause, v.since = Promoting, p.Since, p.Attempt, seen.Why, p.Changed
+	case seen.anywhere(v.revision):
+		v.code, v.cause = Arriving, seen.Why
+	case p != nil && p.Status == Running:
+		v.code, v.name, v.seq = AwaitsPromotion, p.Revision, p.Since
+	case mine && p.Status == Finished && s.released[p.Stage] < p.Since && s.rolledBack(p.Stage, seen) == nil:
+		v.code, v.seq, v.since = WasPromoted, p.Since, p.Changed
+	default:
+		return s.waits(v, source, seen, p, mine, now)
+	}
+	return v
+}
+
+// waits is what a promotion waits for that may begin by the algorithm.
+func (s *State) waits(v verdict, source, seen Observation, p *Promotion, mine bool, now time.Time) verdict {
+	stage := &s.definition.Stages[v.stage]
+	if s.stopped != nil {
+		return v.held(IsStopped, s.stopped)
+	}
+	if hold := s.holds[stage.Name]; hold != nil {
+		return v.held(IsHeld, hold)
+	}
+	if hold := s.rolledBack(stage.Name, seen); hold != nil {
+		return v.held(IsRolledBack, hold)
+	}
+	before := &s.definition.Stages[v.stage-1]
+	if until := source.Since.Add(time.Duration(before.Soak)); before.Soak > 0 && now.Before(until) {
+		v.code, v.name, v.until = AwaitsSoak, before.Name, until
+		return v
+	}
+	if stage.Manual && s.approvals[stage.Name][v.revision].Event <= v.came {
+		v.code = AwaitsApproval
+		return v
+	}
+	if !stage.Calendar.Open(now) {
+		v.code, v.until = AwaitsWindow, stage.Calendar.Next(now)
+		if f := stage.Calendar.Frozen(now); f != nil {
+			v.code, v.cause = AwaitsFreeze, f.Reason
+		}
+		return v
+	}
+	if mine && p.Status == Failed {
+		if until := s.retriedAt(p, now); now.Before(until) {
+			v.code, v.until, v.cause, v.seq, v.try = AwaitsRetry, until, p.Cause, p.Since, p.Attempt
+			return v
+		}
+	}
+	v.code = Ready
+	return v
+}
+
+func (v verdict) held(code Code, h *Hold) verdict {
+	v.code, v.by, v.cause, v.seq, v.since = code, h.By, h.Reason, h.Event, h.Since
+	return v
+}
+
+// rolledBack is the hold of a stage whose environment somebody rolled back by hand, nil where
+// nobody did, or it was released since.
+func (s *State) rolledBack(stage string, seen Observation) *Hold {
+	back := seen.RolledBack
+	if back.Event == 0 || back.Event < max(s.created, s.released[stage]) {
+		return nil
+	}
+	return &Hold{By: back.By, Reason: back.Reason, Event: back.Event, RolledBack: true}
+}
+
+// HoldOf is what keeps automatic promotion from a stage, nil for nothing.
+func (s *State) HoldOf(stage string, o Observed) *Hold {
+	if h := s.holds[stage]; h != nil {
+		return h
+	}
+	if s.definition == nil || s.definition.Index(stage) < 1 {
+		return nil
+	}
+	return s.rolledBack(stage, o.of(s.definition.Stages[s.definition.Index(stage)].Environment))
+}
+
+// maxRetryPause is how long a promotion rests at most between two tries.
+const maxRetryPause = time.Hour
+
+// retriedAt is when a promotion is tried again. Where the clock was set back that is at once.
+func (s *State) retriedAt(p *Promotion, now time.Time) time.Time {
+	const doublings = 12
+	first := time.Duration(s.definition.Promotion.RetryAfter)
+	pause := first << min(max(p.Failures-1, 0), doublings)
+	pause = max(first, min(pause, maxRetryPause))
+	until := p.Changed.Add(pause)
+	if until.Sub(now) > pause {
+		return now
+	}
+	return until
+}
