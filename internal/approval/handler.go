@@ -122,6 +122,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusMethodNotAllowed, "Approvals are posted", "")
 		return
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // of a connection, which a recorder has not
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
 		var large *http.MaxBytesError

@@ -24,6 +24,7 @@ const (
 	MaxAge   = 5 * time.Minute  // of a signature
 	MaxLife  = 15 * time.Minute // from its creation to its expiry
 	MaxBody  = 16 << 10
+	bodyTime = 30 * time.Second // in which a body must have come
 	maxField = 4 << 10
 	maxNonce = 200
 	minNonce = 16

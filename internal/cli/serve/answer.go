@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/server"
 )
@@ -78,6 +80,9 @@ func (s *process) routes(drain <-chan struct{}) http.Handler {
 	mux.Handle("/v1/", server.New(server.Options{
 		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: s.authenticate.Identify,
 	}))
+	signed := approval.New(pipelines.New(s.log, s.Now), s.Now) // whose signature says who asks
+	signed.Log = s.logger
+	mux.Handle(approval.Pattern, signed)
 	return mux
 }
 
