@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -24,7 +23,7 @@ import (
 func serve(t testing.TB, log deploylog.Log, store objects.Store) (url string) {
 	t.Helper()
 	s := httptest.NewServer(server.New(server.Options{
-		Log: log, Objects: store, Now: time.Now, NewID: newID, Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log: log, Objects: store, Now: time.Now, NewID: newID, Version: "test", Logger: slog.New(slog.DiscardHandler),
 		Identify: func(*http.Request) (identity.Identity, error) {
 			return identity.Identity{Name: "ada", Grants: []identity.Grant{{Role: identity.Admin}}}, nil
 		},

@@ -28,7 +28,7 @@ import (
 func newServer(t *testing.T, log deploylog.Log, more ...func(*server.Options)) (*server.Server, string) {
 	t.Helper()
 	o := server.Options{
-		Log: log, Now: time.Now, Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log: log, Now: time.Now, Version: "test", Logger: slog.New(slog.DiscardHandler),
 		Objects:  objects.In(t.TempDir(), nil),
 		NewID:    newID,
 		Identify: byRole,
