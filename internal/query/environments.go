@@ -258,8 +258,10 @@ type Progress struct {
 }
 
 // Progress follows a deployment: it yields its progress whenever there are events of its
-// environment, from those behind after, whoever works on it. It goes on beyond the end of
-// the deployment until ctx ends, and with what has happened until then.
+// environment, from those behind after, whoever works on it. How it was right before hosts
+// were uncordoned is yielded in any case, for that takes back what is reached with them. It
+// goes on beyond the end of the deployment until ctx ends, and with what has happened until
+// then.
 func (e *Environments) Progress(ctx context.Context, name, deployment string, after int64) iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		reading := context.WithoutCancel(ctx)
@@ -276,15 +278,25 @@ func (e *Environments) Progress(ctx context.Context, name, deployment string, af
 				return
 			}
 		}
-		if p, err := e.progress(reading, name, deployment, after); err != nil || len(p.Events) > 0 {
-			yield(p, err)
+		for followed := int64(-1); followed < e.Head(); {
+			followed = e.Head()
+			p, err := e.progress(reading, name, deployment, after)
+			if after = e.Head(); err != nil || len(p.Events) > 0 {
+				if !yield(p, err) || err != nil {
+					return
+				}
+			}
 		}
 	}
 }
 
-// progress is that with the newest events behind after.
+// progress is that with the newest events behind after, as far as before hosts are uncordoned.
 func (e *Environments) progress(ctx context.Context, name, deployment string, after int64) (p Progress, err error) {
-	if err := e.Follow(ctx, 0); err != nil {
+	until, err := e.beforeUncordoned(ctx, name)
+	if err != nil {
+		return p, err
+	}
+	if err := e.Follow(ctx, until); err != nil {
 		return p, err
 	}
 	for event, err := range e.Log.Read(ctx, deploylog.Filter{After: after, Until: e.Head()}) {
@@ -301,6 +313,16 @@ func (e *Environments) progress(ctx context.Context, name, deployment string, af
 		return nil
 	})
 	return p, err
+}
+
+// beforeUncordoned is the event before the next that uncordons hosts and is not followed yet,
+// where there are others before it; 0 where there is none.
+func (e *Environments) beforeUncordoned(ctx context.Context, name string) (int64, error) {
+	next := deploylog.Filter{After: e.Head() + 1, Target: record.Target(name), Name: record.HostsUncordoned}
+	for event, err := range e.Log.Read(ctx, next) {
+		return event.Seq - 1, err
+	}
+	return 0, nil
 }
 
 // hostsOf are the hosts of tasks that were left running, some of many.

@@ -2,6 +2,7 @@ package query_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -132,6 +133,51 @@ func TestADeploymentIsFollowedToItsEnd(t *testing.T) {
 					t.Errorf("it fails with %v", last.Failure)
 				case seen != 1+len(tc.happens):
 					t.Errorf("%d events were seen, not %d", seen, 1+len(tc.happens))
+				}
+			})
+		})
+	}
+}
+
+func TestWhatWasReachedBeforeHostsWereUncordonedIsSeen(t *testing.T) {
+	for name, watched := range map[string]time.Duration{"while it is watched": time.Minute, "when it is not watched any more": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, started := deployed(t)
+				others := query.NewEnvironments(e.Log, time.Now)
+				for _, c := range []environment.Command{
+					environment.CordonHosts{Hosts: []string{"one"}, Drain: true}, environment.UncordonHosts{Hosts: []string{"one"}},
+					environment.CordonHosts{Hosts: []string{"two"}}, environment.UncordonHosts{Hosts: []string{"two"}},
+				} {
+					if _, err := others.Command(t.Context(), "shop", c); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), watched)
+				defer cancel()
+				var cordoned [][]string
+				seen := started.Seq
+				for p, err := range e.Progress(ctx, "shop", started.Deployment, started.Seq) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					var hosts []string
+					for _, c := range p.Report.Cordoned {
+						hosts = append(hosts, c.Host)
+					}
+					cordoned = append(cordoned, hosts)
+					for _, of := range p.Events {
+						if of.Seq != seen+1 {
+							t.Errorf("event %d comes behind %d", of.Seq, seen)
+						}
+						seen = of.Seq
+					}
+				}
+				if want := [][]string{{"one"}, {"two"}, nil}; !slices.EqualFunc(cordoned, want, slices.Equal) {
+					t.Errorf("cordoned were %v, not %v", cordoned, want)
+				}
+				if seen != others.Head() {
+					t.Errorf("events were seen up to %d, not %d", seen, others.Head())
 				}
 			})
 		})

@@ -174,9 +174,7 @@ func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, 
 		if unwatched = err; err != nil {
 			break
 		}
-		if f.Progress = p; f.until != nil {
-			f.Over, f.Failure = f.until(p.Report)
-		}
+		f.take(p)
 		for _, e := range p.Events {
 			f.screen.Recorded(e)
 		}
@@ -189,6 +187,19 @@ func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, 
 	<-controlling.Done()
 	telling.Wait()
 	return errors.Join(failed, unwatched)
+}
+
+// take takes over how far it has come. What was waited for has been reached even if somebody
+// takes it back before this is seen.
+func (f *follower) take(p query.Progress) {
+	was := f.Progress
+	f.Progress = p
+	switch {
+	case f.until != nil && was.Over:
+		f.Over, f.Failure = true, was.Failure
+	case f.until != nil:
+		f.Over, f.Failure = f.until(p.Report)
+	}
 }
 
 // ended says what there is to say of a deployment that is not followed any more, and
