@@ -192,7 +192,7 @@ func (d *document) step(r report.Report) {
 	text := fmt.Sprintf("Step %d of %d: %d of %s begun", s.Number, s.Of, s.Begun, phrase.Count(s.Hosts, "host"))
 	switch {
 	case s.Seq > 0 && s.Verify != "" && !s.Verified:
-		text += event(s.Seq) + d.verifying(r.Environment, s)
+		text += event(s.Seq) + d.verifying(r, s)
 	case s.Promote:
 		text += event(s.Seq) + ": it " + d.style.Yellow("waits") + " for deployster env promote " + clean(r.Environment)
 	case s.Seq > 0:
@@ -207,7 +207,7 @@ func (d *document) step(r report.Report) {
 }
 
 // verifying is how far the step of a deployment is verified.
-func (d *document) verifying(environment string, s *reason.StepInfo) string {
+func (d *document) verifying(r report.Report, s *reason.StepInfo) string {
 	by := clean(s.Verify)
 	switch {
 	case s.Verifying > 0:
@@ -215,9 +215,11 @@ func (d *document) verifying(environment string, s *reason.StepInfo) string {
 	case !s.Next.IsZero():
 		return fmt.Sprintf(": verifying it by %s %s (attempt %d), next try at %s", by, d.style.Red("failed"), s.Attempt, phrase.Moment(s.Next))
 	case s.Failures > 0:
-		return ": it " + d.style.Red("could not be verified") + " by " + by + "; deployster env promote " + clean(environment) + " goes on all the same"
+		return ": it " + d.style.Red("could not be verified") + " by " + by + "; deployster env promote " + clean(r.Environment) + " goes on all the same"
+	case r.Pause != nil:
+		return ": it is to be verified by " + by + " once the environment is resumed"
 	default:
-		return ": it is to be verified by " + by
+		return ": it is to be verified by " + by + ", and waits for its turn: no more are verified at once than the controller's --parallelism says"
 	}
 }
 

@@ -10,8 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 func shown(t *testing.T, r report.Report, hosts bool) string {
@@ -256,5 +258,33 @@ func TestOldRevisionsAreLeftOutOfTheTable(t *testing.T) {
 	got := shown(t, r, false)
 	if lines := strings.Count(got, "\n"); lines != 14 || !strings.Contains(got, "… 19 earlier revisions: deployster env revisions shop") || !strings.Contains(got, "shop:3 ") || strings.Contains(got, "shop:20 ") {
 		t.Errorf("shown are %d lines\n%s", lines, got)
+	}
+}
+
+func TestTheStatusSaysWhatAVerificationWaitsFor(t *testing.T) {
+	begun := time.Date(2017, 9, 6, 11, 48, 0, 0, time.Local)
+	step := reason.StepInfo{Number: 1, Of: 2, Begun: 1, Hosts: 1, Seq: 7, Verify: "smoke.yaml"}
+	verifying, tried, failed := step, step, step
+	verifying.Verifying = 8
+	tried.Next, tried.Failures, tried.Attempt = begun, 1, 1
+	failed.Failures = 3
+	for name, tc := range map[string]struct {
+		step   reason.StepInfo
+		paused bool
+		want   string
+	}{
+		"its turn":           {step: step, want: "it is to be verified by smoke.yaml, and waits for its turn: no more are verified at once than the controller's --parallelism says.\n"},
+		"a person":           {step: step, paused: true, want: "it is to be verified by smoke.yaml once the environment is resumed.\n"},
+		"its result":         {step: verifying, want: "it is being verified by smoke.yaml, event 8.\n"},
+		"its next try":       {step: tried, want: "verifying it by smoke.yaml failed (attempt 1), next try at " + phrase.Moment(begun) + ".\n"},
+		"somebody who helps": {step: failed, want: "it could not be verified by smoke.yaml; deployster env promote shop goes on all the same.\n"},
+	} {
+		r := report.Report{Environment: "shop", Step: &tc.step}
+		if tc.paused {
+			r.Pause = &report.PauseInfo{}
+		}
+		if got := shown(t, r, false); !strings.Contains(got, "Step 1 of 2: 1 of 1 host begun, event 7: "+tc.want) {
+			t.Errorf("%s: shown is\n%s", name, got)
+		}
 	}
 }

@@ -55,6 +55,25 @@ func noteNewer(w io.Writer, chosen []upstream.Chosen) {
 	}
 }
 
+// noteFailed says which of the revisions that are taken have failed, or were given up, behind
+// what they had to have passed: somebody who rejects one further on need not want it elsewhere.
+func noteFailed(w io.Writer, p *query.Pipelines, chosen []upstream.Chosen) {
+	for _, c := range chosen {
+		r, err := p.Release(c.Pipeline, c.Deployment)
+		if err != nil || r.Status != deployment.Failed && r.Status != deployment.Cancelled {
+			continue // one that was deleted since is told of by others
+		}
+		why := ""
+		if text := r.Why(); text != "" {
+			why = ": " + output.InLine(text)
+		}
+		fmt.Fprintf(w, "note: %s is taken, for it has %s, but it has %s since (event %d)%s; --input %s=REVISION takes another\n",
+			output.InLine(c.String()), output.InLine(c.Had()), ended[r.Status], r.Since, why, output.InLine(c.Pipeline))
+	}
+}
+
+var ended = map[deployment.Status]string{deployment.Failed: "failed", deployment.Cancelled: "been cancelled"}
+
 // withoutInputs says of the revisions under way to which a definition brings inputs that they do
 // not get them.
 func withoutInputs(s *pipeline.State, d *definition.Definition) (all []string) {

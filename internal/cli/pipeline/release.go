@@ -93,6 +93,7 @@ func runRelease(ctx context.Context, a *app.App, name string, wanted pipeline.Re
 			return err
 		}
 		noteNewer(a.Err, chosen)
+		noteFailed(a.Err, p, chosen)
 		next := ""
 		for _, c := range chosen {
 			next += fmt.Sprintf("\n  takes %s, which has %s", output.InLine(c.String()), output.InLine(c.Had()))
