@@ -131,6 +131,32 @@ func (r *run) address(t *testing.T) string {
 	return ""
 }
 
+// A pipeline that promotes by observed state does so in the server, too.
+func TestAServerPromotesWhatEnvironmentsRun(t *testing.T) {
+	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
+	if err := os.CopyFS(s.dir, os.DirFS("../../examples/promotion")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dev", "staging", "prod"} {
+		s.deployster("env", "create", "-f", name+".yaml")
+	}
+	s.deployster("pipeline", "apply", "-f", "shop.yaml")
+	r := s.serve("socket")
+	s.deployster("env", "deploy", "shop/dev", "--revision", "1")
+	s.until(1, s.happened("stage-finished-successfully", "stage/shop/staging"))
+	s.deployster("pipeline", "approve", "shop", "prod", "1")
+	s.until(1, s.happened("promotion-run-finished", "pipeline/shop"))
+	s.terminate(r)
+	if code := s.exit(r); code != 0 {
+		t.Errorf("exit %d\n%s", code, r.out)
+	}
+	for _, host := range []string{"dev001", "staging001", "prod001", "prod002"} {
+		if text, err := os.ReadFile(filepath.Join(s.dir, "hosts", host, "shop")); string(text) != "shop 1\n" {
+			t.Errorf("%s has %q, %v", host, text, err)
+		}
+	}
+}
+
 // What happens is told by the rules of a file: what waits for approval, and what has finished.
 func TestAServerTellsWhatHappens(t *testing.T) {
 	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
@@ -251,6 +277,7 @@ func TestAServerRefusesWhatWouldNotBeSafe(t *testing.T) {
 		{"must be at least 1s", []string{"--check-every", "1ms"}},
 		{"must not be negative", []string{"--stop-timeout", "-1s"}},
 		{"must not be empty", []string{"--socket", ""}},
+		{"it must be an address without a path", []string{"--public-url", "https://x.example/sub"}},
 		{"is not USER=ROLE", []string{"--socket-role", "ada"}},
 		{"--client-ca", []string{"--client-role", "ci=viewer"}},
 		{"every task has its own", []string{"--var", "host=x"}},

@@ -494,8 +494,7 @@ resources:
 	good := w.task(1, "antworker001", files, map[string]any{"path": "made"})
 	w.start(good)
 	w.terminate(good)
-	kept, err := os.ReadDir(filepath.Join(w.dir, "files"))
-	if err != nil || len(kept) != 1 || kept[0].Name() != "found" {
+	if kept, err := os.ReadDir(filepath.Join(w.dir, "files")); err != nil || len(kept) != 1 || kept[0].Name() != "found" {
 		t.Errorf("there is %v, %v", kept, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	buildrecord "github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
 	envrecord "github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
@@ -43,9 +44,9 @@ func kinds() (all []string) {
 var of = map[string]Kind{
 	record.PipelineFailed: Failed, envrecord.BakeFailed: Failed, buildrecord.GroupFailed: Failed, record.StageRejected: Failed,
 	envrecord.EnvironmentStuck: Stuck, buildrecord.GroupStalled: Stuck,
-	record.PipelineFinished: Finished, envrecord.EnvironmentFinished: Finished, buildrecord.GroupFinished: Finished,
+	record.PipelineFinished: Finished, promotion.RunFinished: Finished, envrecord.EnvironmentFinished: Finished, buildrecord.GroupFinished: Finished,
 	envrecord.TaskDrifted: Drifted,
-	record.PipelinePaused: Held, record.StagePaused: Held, envrecord.EnvironmentPaused: Held, record.MembersHeld: Held, envrecord.HostsHeld: Held,
+	record.PipelinePaused: Held, promotion.Held: Held, promotion.LineStopped: Held, record.StagePaused: Held, envrecord.EnvironmentPaused: Held, record.MembersHeld: Held, envrecord.HostsHeld: Held,
 }
 
 // Approvals reports whether a stage is one that waits for approval.

@@ -250,6 +250,8 @@ func TestWhatIsToldOfWhat(t *testing.T) {
 		{"environment/shop/prod", "environment-failed", ""}, // another deployment took its place
 		{"task/shop/prod/1/h1", "task-drifted", notification.Drifted},
 		{"stage/shop/prod", "stage-paused", notification.Held},
+		{"stage/shop/prod", "promotion-held", notification.Held},
+		{"pipeline/shop", "promotion-run-finished", notification.Finished},
 		{"run/m.yaml", "run-failed", ""},
 		{"pipeline/shop", "unheard-of", ""},
 	} {

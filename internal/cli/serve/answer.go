@@ -81,7 +81,7 @@ func (s *process) routes(drain <-chan struct{}) http.Handler {
 		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: s.authenticate.Identify,
 	}))
 	signed := approval.New(pipelines.New(s.log, s.Now), s.Now) // whose signature says who asks
-	signed.Log = s.logger
+	signed.Log, signed.Base = s.logger, s.public
 	mux.Handle(approval.Pattern, signed)
 	return mux
 }

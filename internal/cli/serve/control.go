@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -74,6 +75,9 @@ func (s *process) controllers(ctx context.Context, drain <-chan struct{}) (_ []c
 	}
 	return []controller{
 		{"scheduling pipelines", scheduler.Run},
+		{"promoting by observed state", promotions.NewController(promotions.Options{
+			Options: of, Observer: seen, Selected: s.workers.Hosts.Selected, Identity: s.workers.Hosts.Identity, Things: s.workers.Tasks.Things,
+		}).Run},
 		{"controlling environments", environments.NewController(environments.Options{
 			Options: of, Tasks: s.workers.Tasks, Inventory: s.workers.Hosts, Observer: seen, ProbeEvery: s.checkEvery,
 		}).Run},
@@ -81,9 +85,9 @@ func (s *process) controllers(ctx context.Context, drain <-chan struct{}) (_ []c
 	}, recorded, nil
 }
 
-// entitiesEach is how many entities each of the two controllers may have that keep a file open
+// entitiesEach is how many entities each of the controllers may have that keep a file open
 // for each; 0 is any number.
-func (s *process) entitiesEach() int { return (s.MaxEntities() + 1) / 2 }
+func (s *process) entitiesEach() int { return (s.MaxEntities() + 2) / 3 }
 
 // observer writes what controllers do into the log of the server.
 type observer struct {

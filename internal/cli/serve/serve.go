@@ -12,8 +12,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -43,12 +45,14 @@ type options struct {
 	sockets       []string
 	tls           listen.Files
 	insecure      bool
+	publicURL     string
 	notifications string
 	signKey       string
 	checkEvery    time.Duration
 	stopTimeout   time.Duration
 	socketRoles   []string // USER=ROLE
 	clientRoles   []string // NAME=ROLE, of client certificates
+	public        *url.URL // nil is what requests name
 	authenticate  identity.Authenticator
 	work          session.WorkerFlags
 }
@@ -94,6 +98,7 @@ Interrupt once to let running actions finish and begin nothing new, for as long 
 	flags.StringArrayVar(&o.socketRoles, "socket-role", nil, "USER=ROLE: what a user of this machine may do on a --socket: viewer (default), operator, approver or admin (repeatable)")
 	flags.StringArrayVar(&o.clientRoles, "client-role", nil, "NAME=ROLE: what who shows a certificate with that common name may do (repeatable)")
 	flags.BoolVar(&o.insecure, "insecure", false, "listen in plain text although other machines can reach the address")
+	flags.StringVar(&o.publicURL, "public-url", "", "address that clients use, where a proxy stands between: signed approvals are made for it")
 	flags.StringVar(&o.notifications, "notifications", "", "file that says what is told of the log to whom")
 	flags.StringVar(&o.signKey, "sign-key", "", "private key that signs how artifacts were made, where they are pushed: a file, Ed25519 or ECDSA P-256 in PEM")
 	flags.DurationVar(&o.checkEvery, "check-every", environments.DefaultProbeEvery, "how often to probe every task, in addition to the events of engines")
@@ -122,6 +127,12 @@ func (o *options) check() error {
 	}
 	if len(o.listen)+len(o.sockets) == 0 && !activated() {
 		o.listen = []string{defaultListen}
+	}
+	if o.publicURL != "" {
+		var err error
+		if o.public, err = url.Parse(o.publicURL); err != nil || o.public.Host == "" || o.public.Scheme != "https" && o.public.Scheme != "http" || strings.Trim(o.public.Path, "/") != "" {
+			return exit.Usage("--public-url %s: it must be an address without a path, such as https://deployster.example", o.publicURL)
+		}
 	}
 	return errors.Join(o.roles(), o.work.CheckTaskVariables())
 }
