@@ -199,7 +199,7 @@ func TestRuntimesPutThingsAsideWhereTheyGoWithTheContainer(t *testing.T) {
 	directory := t.TempDir()
 	said, script := filepath.Join(directory, "said"), filepath.Join(directory, "runtime")
 	text := "#!/bin/sh\necho \"$_LIBCONTAINER_STATEDIR\" >>" + said + "\nexec runc \"$@\"\n"
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil { //nolint:gosec // it is a program
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	e := openWith(t, Options{CacheDir: t.TempDir(), RunDir: t.TempDir(), Runtime: script})

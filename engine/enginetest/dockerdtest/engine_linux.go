@@ -56,7 +56,7 @@ func (e *Engine) Start() {
 		e.test.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	e.daemon = exec.Command("dockerd", "--host", e.Address(), "--data-root", e.below("data"), "--exec-root", e.below("exec"), //nolint:gosec // it is the test's
+	e.daemon = exec.Command("dockerd", "--host", e.Address(), "--data-root", e.below("data"), "--exec-root", e.below("exec"),
 		"--pidfile", e.below("pid"), "--bridge", "none", "--iptables=false", "--ip6tables=false")
 	e.daemon.Stdout, e.daemon.Stderr = log, log
 	// In a network of its own, so that the bridges of others are left alone.
@@ -118,7 +118,7 @@ func (e *Engine) Stop() {
 		return
 	}
 	_ = e.daemon.Process.Signal(syscall.SIGTERM)
-	<-e.done
+	_ = <-e.done // that it was killed
 	e.daemon = nil
 	// One that was killed has left this mount, which the next one takes for another's.
 	_ = syscall.Unmount(e.below("data"), 0)
@@ -129,6 +129,6 @@ func (e *Engine) Stop() {
 func (e *Engine) Kill() {
 	e.test.Helper()
 	_ = e.daemon.Process.Kill()
-	<-e.done
+	_ = <-e.done // that it was killed
 	e.daemon, e.killed = nil, true
 }
