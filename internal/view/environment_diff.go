@@ -7,26 +7,71 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/terminal"
 )
 
 // RevisionDifferences writes how two definitions differ, and a unified diff of their
-// manifests, which may be empty.
+// manifests, which may be empty. On a terminal it takes no more than a screen.
 func RevisionDifferences(w io.Writer, before, after *definition.Definition, manifests string, opts PlanOptions) error {
 	d := newDocument(opts)
 	for _, line := range DefinitionChanges(before, after) {
 		d.line("  " + d.style.Yellow("~") + " " + clean(line))
 	}
 	d.texts(manifests)
-	return d.writeTo(w, "differences")
+	return d.screenTo(w, opts.Height)
 }
 
-// TextDifferences writes a unified diff.
+// TextDifferences writes a unified diff. On a terminal it takes no more than a screen.
 func TextDifferences(w io.Writer, changed string, opts PlanOptions) error {
 	d := newDocument(opts)
 	d.texts(changed)
+	return d.screenTo(w, opts.Height)
+}
+
+// screenTo writes differences, of which only the first where a terminal is so high and has not
+// room for all, and how much else there is; 0 is no limit.
+func (d *document) screenTo(w io.Writer, height int) error {
+	if height == 0 {
+		return d.writeTo(w, "differences")
+	}
+	room := max(height-1, fewestReasons+1) // without the prompt
+	lines := strings.Split(strings.TrimSuffix(d.String(), "\n"), "\n")
+	rows, kept := 0, 0 // those that leave a row to say that there is more
+	for _, line := range lines {
+		if rows += d.rows(line); rows < room {
+			kept++
+		}
+	}
+	if rows > room {
+		left, files := lines[kept:], 0
+		for i, line := range left {
+			if i > 0 && strings.HasPrefix(ansi.Strip(left[i-1]), "    --- ") && strings.HasPrefix(ansi.Strip(line), "    +++ ") {
+				files++
+			}
+		}
+		text := fmt.Sprintf("… and %s", phrase.Count(len(left), "more line"))
+		if files > 0 {
+			text += ", also of " + phrase.Count(files, "more text")
+		}
+		d.Reset()
+		for _, line := range append(lines[:kept:kept], d.style.Dim(ansi.Truncate(text+": --all shows everything", terminal.Limit(d.width), "…"))) {
+			d.line(line)
+		}
+	}
 	return d.writeTo(w, "differences")
+}
+
+// rows is how many a line takes of the terminal.
+func (d *document) rows(line string) int {
+	if d.width == 0 {
+		return 1
+	}
+	return max(1, (ansi.StringWidth(line)+d.width-1)/d.width)
 }
 
 // texts adds a unified diff.

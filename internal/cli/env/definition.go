@@ -157,7 +157,9 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 			return err
 		}
 		if !a.JSON() {
-			if err := view.RevisionDifferences(a.Out, base.Definition, d.Definition, "", a.PlanOptions(a.Out)); err != nil {
+			opts := a.PlanOptions(a.Out)
+			opts.Height = 0 // what is recorded is shown whole
+			if err := view.RevisionDifferences(a.Out, base.Definition, d.Definition, "", opts); err != nil {
 				return err
 			}
 		}

@@ -326,11 +326,12 @@ type diffOptions struct {
 }
 
 func newDiffCommand(a *app.App) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "diff NAME A B",
 		Short: "Show how two revisions differ",
 		Long: `Show how two revisions differ: their definitions, the manifests of their tasks and the
-variables as they were when the revisions were made.`,
+variables as they were when the revisions were made. On a terminal as much as it shows
+at once.`,
 		Example: "  deployster env diff shop/prod 3 4",
 		Args:    arguments.Named("an environment", "a revision", "a revision"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -343,6 +344,8 @@ variables as they were when the revisions were made.`,
 			return runDiff(c.Context(), a, o)
 		},
 	}
+	a.RegisterWhole(c)
+	return c
 }
 
 func runDiff(ctx context.Context, a *app.App, o diffOptions) error {

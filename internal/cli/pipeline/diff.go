@@ -13,16 +13,18 @@ import (
 )
 
 func newDiffCommand(a *app.App) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "diff PIPELINE A B",
 		Short: "Show how two revisions differ",
 		Long: `Show how two revisions differ: what the pipeline was when they were released,
 what they take of other pipelines, and the manifests with what they include, the
-variables and the images that they carry.`,
+variables and the images that they carry. On a terminal as much as it shows at once.`,
 		Example: "  deployster pipeline diff gateway 41 42",
 		Args:    arguments.Named("a pipeline", "a revision", "a revision"),
 		RunE:    func(c *cobra.Command, args []string) error { return runDiff(c.Context(), a, args[0], args[1], args[2]) },
 	}
+	a.RegisterWhole(c)
+	return c
 }
 
 func runDiff(ctx context.Context, a *app.App, name, before, after string) error {
