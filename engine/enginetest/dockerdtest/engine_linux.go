@@ -21,7 +21,8 @@ type Engine struct {
 	dir    string
 	killed bool // its containers may go on, of which the next one makes an end
 	daemon *exec.Cmd
-	done   chan error
+	done   chan struct{} // closed when the daemon has ended
+	failed error         // of what, once it is
 }
 
 // New returns an engine that answers, and is gone with the test.
@@ -68,14 +69,17 @@ func (e *Engine) Start() {
 		e.daemon = nil
 		e.test.Fatal(err)
 	}
-	e.killed, e.done = false, make(chan error, 1)
-	go func(daemon *exec.Cmd, done chan<- error) { done <- daemon.Wait() }(e.daemon, e.done)
+	e.killed, e.done = false, make(chan struct{})
+	go func(daemon *exec.Cmd, done chan<- struct{}) {
+		e.failed = daemon.Wait()
+		close(done)
+	}(e.daemon, e.done)
 	// Nothing tells when a daemon is ready but that it answers.
 	for patience := time.Now().Add(10 * time.Minute); !e.answers(); {
 		select {
-		case err := <-e.done:
+		case <-e.done:
 			e.daemon = nil
-			e.test.Fatalf("dockerd has ended: %v\n%s", err, e.said())
+			e.test.Fatalf("dockerd has ended: %v\n%s", e.failed, e.said())
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(patience) {
@@ -118,7 +122,7 @@ func (e *Engine) Stop() {
 		return
 	}
 	_ = e.daemon.Process.Signal(syscall.SIGTERM)
-	_ = <-e.done // that it was killed
+	<-e.done
 	e.daemon = nil
 	// One that was killed has left this mount, which the next one takes for another's.
 	_ = syscall.Unmount(e.below("data"), 0)
@@ -129,6 +133,6 @@ func (e *Engine) Stop() {
 func (e *Engine) Kill() {
 	e.test.Helper()
 	_ = e.daemon.Process.Kill()
-	_ = <-e.done // that it was killed
+	<-e.done
 	e.daemon, e.killed = nil, true
 }
