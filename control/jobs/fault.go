@@ -102,6 +102,7 @@ func (a *attempt) result(finished *record.Finished, err error) build.Result {
 	case errors.As(err, &spoiled):
 		return build.Result{Lost: &record.Lost{Cause: spoiled.cause, Worker: a.task.Worker, Spoiled: spoiled.digests}}
 	default:
+		a.Unanswered(a.task.Worker) // where the container may be left
 		return build.Result{Lost: &record.Lost{Cause: a.secret.mask(err.Error()), Worker: a.task.Worker, Crowded: errors.Is(err, errCrowded) || a.isCrowded()}}
 	}
 }

@@ -175,5 +175,9 @@ func TestStraysAreRemovedWithoutAnotherJob(t *testing.T) {
 		<-time.After(time.Minute)
 		w.jobs.RemoveStrays(t.Context(), "w1")
 		w.clean()
+		e.Leave(map[string]string{"deployster.log": w.options.Log, "deployster.kind": "job", "deployster.job": "base-7/1", "deployster.attempt": "1"})
+		w.jobs.Unanswered("w1") // it was away for a moment
+		w.jobs.RemoveStrays(t.Context(), "w1")
+		w.clean()
 	})
 }

@@ -20,7 +20,8 @@ const strayPeriod = time.Minute
 // RemoveStrays removes what is left of attempts that are over: files of a process that was
 // killed right after what came of them was recorded, and containers of a worker whose engine was
 // gone for a while, whose jobs were done elsewhere meanwhile. It is to be called from time to
-// time while the engine of the worker answers, and does nothing within a minute of the last time.
+// time while the engine of the worker answers, and does nothing within a minute of the last time, unless the worker
+// was Unanswered since.
 func (j *Jobs) RemoveStrays(ctx context.Context, worker string) {
 	if j.Over == nil || !j.isDue(worker) {
 		return
@@ -29,6 +30,13 @@ func (j *Jobs) RemoveStrays(ctx context.Context, worker string) {
 	if err := j.removeStrayContainers(ctx, worker); err != nil && ctx.Err() == nil {
 		j.Logger.WarnContext(ctx, "containers of jobs that are over may be left behind", "worker", worker, "error", err)
 	}
+}
+
+// Unanswered has a worker asked for what is left there as soon as its engine answers again.
+func (j *Jobs) Unanswered(worker string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.asked, worker)
 }
 
 func (j *Jobs) removeStrayContainers(ctx context.Context, worker string) error {

@@ -307,6 +307,7 @@ func TestBuildsOnTwoDockerEnginesOfWhichOneIsLost(t *testing.T) {
 	if built := m.artifacts("base-2"); len(built) != 8 {
 		t.Errorf("of 8 jobs there are %v\n%s", built, second.out)
 	}
+	m.must("run", "--until-idle") // which looks at both once more
 	for _, e := range engines {
 		m.leftNoJob(e)
 	}

@@ -32,10 +32,12 @@ func (t tidied) Identity() string { return t.of.Identity() }
 // Look implements builds.Workers.
 func (t tidied) Look(ctx context.Context, name string) ([]string, error) {
 	platforms, err := t.of.Look(ctx, name)
-	if err == nil {
-		t.jobs.RemoveStrays(ctx, name)
+	if err != nil {
+		t.jobs.Unanswered(name)
+		return nil, err
 	}
-	return platforms, err
+	t.jobs.RemoveStrays(ctx, name)
+	return platforms, nil
 }
 
 // newBuilder returns what does jobs on the engines of a pool, which knows workers as hosts.
