@@ -107,7 +107,7 @@ Every step is recorded in one append-only deployment log.
 	flags.StringVar(&a.Global.Log, "log", "", "deployment log (default .deployster/deployments.db below the workspace)")
 	flags.StringVar(&a.Global.Server, "server", "", "server whose log to use: https://HOST, http://HOST of this machine, or unix:PATH (default DEPLOYSTER_SERVER)")
 	flags.StringVar(&a.Format, "output", "text", "output format: text or json")
-	flags.IntVar(&a.Global.Parallelism, "parallelism", 10, "how many resources to process at once")
+	flags.IntVar(&a.Global.Parallelism, "parallelism", 10, "how many resources, steps of hosts or jobs of build groups to process at once")
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "show every line that containers print, and ask resource types to be verbose")
 	root.AddCommand(
 		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewValidateCommand(a),

@@ -32,6 +32,9 @@ numbers of the others (--all names each). JOB is a number, or what the job build
 }
 
 func runExplain(ctx context.Context, a *app.App, q session.Question) error {
+	if err := checkListed(q.Inventory, q.Listed); err != nil {
+		return err
+	}
 	return withGroups(ctx, a, q.Names[:min(1, len(q.Names))], q.At, func(b *query.Builds) error {
 		var t deploylog.Target
 		switch len(q.Names) {
@@ -83,6 +86,9 @@ of jobs that need each other, which no number of workers makes shorter.`,
 		Example: "  deployster build forecast base-7\n  deployster build forecast base-7 --inventory larger.yaml",
 		Args:    arguments.Named("a build group"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkListed(inventory, c.Flags().Changed("inventory")); err != nil {
+				return err
+			}
 			return runForecast(c.Context(), a, args[0], inventory)
 		},
 	}

@@ -66,3 +66,27 @@ func TestAGroupOfAnotherInventorySaysSo(t *testing.T) {
 		t.Errorf("of its own inventory it says\n%s", out)
 	}
 }
+
+// This machine does not stand in for an inventory that somebody named and that is not there.
+func TestANamedInventoryThatIsNotThereIsRefused(t *testing.T) {
+	s := newSite(t, 1)
+	s.begin()
+	for _, command := range []string{"status base", "status", "explain base", "explain", "forecast base"} {
+		out, beside, code := s.run(append(strings.Fields(command), "--inventory", "wrokers.yaml")...)
+		if want := "--inventory wrokers.yaml: there is no such file"; code != 3 || out != "" || !strings.Contains(beside, want) {
+			t.Errorf("%s exits with %d, not because %q: %s %s", command, code, want, out, beside)
+		}
+	}
+	s.must(os.Remove("inventory.yaml"))
+	if out, beside, code := s.run("status", "base"); code != 0 {
+		t.Errorf("without an inventory the worker is this machine: %d %s %s", code, out, beside)
+	}
+}
+
+// A dispatcher does not know yet what reads variables, so it has no flag about that.
+func TestADispatcherHasNoStrictness(t *testing.T) {
+	s := newSite(t, 1)
+	if _, beside, code := s.run("run", "--strict", "--until-idle"); code == 0 || !strings.Contains(beside, "unknown flag: --strict") {
+		t.Errorf("it exits with %d and says %s", code, beside)
+	}
+}

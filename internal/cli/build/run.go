@@ -69,7 +69,7 @@ with this process, and are begun anew. To stop jobs for good: deployster build c
 	c.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when nothing more can be built: with 1 when a group has failed, or waits for a worker that there is not")
 	c.Flags().StringVar(&o.signKey, "sign-key", "", "private key that signs how artifacts were made, where they are pushed: a file, Ed25519 or ECDSA P-256 in PEM")
 	arguments.RegisterInventory(c, &o.Inventory)
-	o.Input.RegisterVariables(c)
+	o.Input.RegisterValues(c)
 	c.Flags().StringVar(&o.Engine.Pull, "pull", string(engine.PullMissing), "when to pull images: missing, always or never")
 	_ = c.RegisterFlagCompletionFunc("pull", cobra.FixedCompletions([]string{"missing", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 	return c

@@ -48,6 +48,15 @@ func workersHere(ctx context.Context, a *app.App, path string) (build.Workers, e
 	return s.workers, nil
 }
 
+// checkListed refuses an inventory that was named and is not there: this machine would be
+// taken in its place.
+func checkListed(path string, listed bool) error {
+	if _, err := os.Stat(path); listed && errors.Is(err, fs.ErrNotExist) {
+		return exit.Usage("--inventory %s: there is no such file; without --inventory the worker is this machine", path)
+	}
+	return nil
+}
+
 // present are the workers here, where the present is asked for; nil where the past is, or the
 // inventory cannot be read: that is said then beside what the log knows.
 func present(ctx context.Context, a *app.App, b *query.Builds, q session.Question) build.Workers {

@@ -97,6 +97,9 @@ With --check the command exits with 2 unless all these groups are Complete.`,
 }
 
 func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) error {
+	if err := checkListed(q.Inventory, q.Listed); err != nil {
+		return err
+	}
 	return withGroups(ctx, a, q.Names, q.At, func(b *query.Builds) error {
 		workers := present(ctx, a, b, q)
 		return q.Status(ctx, a, b, func() error {
@@ -128,6 +131,7 @@ func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) 
 
 func newJobsCommand(a *app.App) *cobra.Command {
 	var wanted []string
+	var o page
 	return session.Asked(a, &cobra.Command{
 		Use:   "jobs ID",
 		Short: "List the jobs of a build group",
@@ -144,32 +148,42 @@ func newJobsCommand(a *app.App) *cobra.Command {
   CancelPending     it was canceled, and still runs
   CancelComplete    it was canceled
 
-On a terminal the list takes a screen, with what failed or runs first, unless --all is given.`,
-		Example: "  deployster build jobs base-7\n  deployster build jobs base-7 --state JobFailed,DependencyFailed --output json",
+On a terminal the list takes a screen, with what failed or runs first, unless --all is given.
+--first and --after page through the jobs of a large group, in the order of their numbers.`,
+		Example: "  deployster build jobs base-7\n  deployster build jobs base-7 --after 1000 --first 500 --output json\n  deployster build jobs base-7 --state JobFailed,DependencyFailed --output json",
 		Args:    arguments.Named("a build group"),
 	}, func(ctx context.Context, a *app.App, q session.Question) error {
 		states, err := states(wanted, transition.AllJobs())
 		if err != nil {
 			return err
 		}
-		return runJobs(ctx, a, q, states)
+		if err := o.check(); err != nil {
+			return err
+		}
+		return runJobs(ctx, a, q, states, o)
 	}, func(_ *session.Question, c *cobra.Command) {
 		a.RegisterWhole(c)
 		registerState(c, &wanted, "jobs", transition.AllJobs())
+		o.register(c)
 	})
 }
 
-func runJobs(ctx context.Context, a *app.App, q session.Question, states []transition.Job) error {
+func runJobs(ctx context.Context, a *app.App, q session.Question, states []transition.Job, o page) error {
 	return withGroups(ctx, a, q.Names, q.At, func(b *query.Builds) error {
 		summary, jobs, err := b.Jobs(q.Names[0], states...)
 		if err != nil {
 			return err
 		}
+		jobs, left := o.of(jobs)
 		now := b.Now()
 		if q.At != 0 {
 			now = b.Moment(nil)
 		}
-		return a.Show(map[string]any{"group": summary.ID, "counts": summary.Counts, "jobs": jobs}, func() error {
+		document := map[string]any{"group": summary.ID, "counts": summary.Counts, "jobs": jobs}
+		if left > 0 {
+			document["more"] = left
+		}
+		return a.Show(document, func() error {
 			fit := 0
 			if height := viewOptions(a).Height; height > 0 {
 				fit = max(1, height-5) // beside the head, the notes and the prompt
@@ -180,6 +194,11 @@ func runJobs(ctx context.Context, a *app.App, q session.Question, states []trans
 			}
 			if more > 0 {
 				if err := a.Printf("… and %d more: --all shows them\n", more); err != nil {
+					return err
+				}
+			}
+			if left > 0 {
+				if err := a.Printf("… and %d more: --after %d shows them\n", left, jobs[len(jobs)-1].Number); err != nil {
 					return err
 				}
 			}

@@ -40,6 +40,12 @@ func (f *Flags) Register(c *cobra.Command) {
 // the command line, and --strict, which is about them.
 func (f *Flags) RegisterVariables(c *cobra.Command) {
 	c.Flags().BoolVar(&f.Strict, "strict", false, "refuse variables of --var and --var-file that nothing reads")
+	f.RegisterValues(c)
+}
+
+// RegisterValues adds --var and --var-file alone, for commands that cannot know yet what
+// reads them.
+func (f *Flags) RegisterValues(c *cobra.Command) {
 	c.Flags().Func("var", "set a variable, as NAME=VALUE (repeatable)", func(s string) error {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || name == "" {

@@ -22,6 +22,7 @@ type Question struct {
 	Hosts bool     // with every host
 
 	Inventory string // file, of the hosts that there are here
+	Listed    bool   // that file was named
 	watch     bool   // again whenever it changes
 }
 
@@ -64,7 +65,7 @@ func Asked(a *app.App, c *cobra.Command, run func(context.Context, *app.App, Que
 		register(&q, c)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		q.Names = args
+		q.Names, q.Listed = args, c.Flags().Changed("inventory")
 		return run(c.Context(), a, q)
 	}
 	return c
