@@ -13,7 +13,9 @@ import (
 // read is a name that a template reads, where it does.
 type read struct {
 	Ref
-	tested bool // "is defined" is asked of it
+	tested bool     // "is defined" is asked of it
+	keys   []string // constant ones, below the name, in which it is read
+	copes  bool     // the template copes with there being nothing of these keys
 }
 
 // reference is another template that one includes, imports or extends.
@@ -56,13 +58,18 @@ type visit struct {
 	isolated bool // it sees no variables, so that it is not checked against them
 }
 
-// usage finds the names that the template needs, by their first use, and all
-// that it mentions.
-func (s *evaluation) usage(t *template) Usage {
+func newNames(s *evaluation) *names {
 	n := &names{s: s, bound: map[string]bool{"self": true, "loop": true, "super": true}, visited: map[visit]bool{}}
 	for name := range s.e.globals {
 		n.bound[name] = true
 	}
+	return n
+}
+
+// usage finds the names that the template needs, by their first use, and all
+// that it mentions.
+func (s *evaluation) usage(t *template) Usage {
+	n := newNames(s)
 	var refs []Ref
 	index := map[string]int{}
 	mentioned, tested := map[string]bool{}, map[string]bool{}

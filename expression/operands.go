@@ -69,11 +69,47 @@ func (p *parser) reading(t token) {
 	p.reads = append(p.reads, read{Ref: Ref{Name: t.text, Line: t.at.Line, Column: t.at.Column}})
 }
 
+// lastRead is the name of an operand that was parsed last, where that is nothing but a name and
+// constant keys below it, with these.
+func (p *parser) lastRead(x expr) (r *read, keys []string) {
+	keys, ok := keysOf(x)
+	if !ok {
+		return nil, nil
+	}
+	return &p.reads[len(p.reads)-1], keys
+}
+
+func keysOf(x expr) (keys []string, ok bool) {
+	var of expr
+	var key any
+	switch x := x.(type) {
+	case *name:
+		return nil, true
+	case *attribute:
+		of, key = x.of, x.name
+	case *item:
+		c, constant := x.key.(*constant)
+		if !constant {
+			return nil, false
+		}
+		of, key = x.of, c.value
+	}
+	last, isText := key.(string)
+	if !isText {
+		return nil, false
+	}
+	keys, ok = keysOf(of)
+	return append(keys, last), ok
+}
+
 // optional notes that the operand, if it is a name, may be undefined. A name was
 // the last one to be read then.
 func (p *parser) optional(x expr, tested bool) {
-	if _, ok := x.(*name); ok {
-		r := &p.reads[len(p.reads)-1]
+	r, keys := p.lastRead(x)
+	if r == nil {
+		return
+	}
+	if r.copes = true; len(keys) == 0 {
 		r.Optional, r.tested = true, tested
 	}
 }
@@ -153,12 +189,24 @@ func (p *parser) postfix(x expr) expr {
 		case p.current().is("("):
 			x = p.call(x)
 		default:
+			p.keyed(x)
 			return x
 		}
 	}
 }
 
+// keyed notes in which keys a name is read. It looks at all of them, so it is called once for
+// all that are constant.
+func (p *parser) keyed(x expr) {
+	if r, keys := p.lastRead(x); r != nil {
+		r.keys = keys
+	}
+}
+
 func (p *parser) subscript(at python.Position, of expr) expr {
+	if p.current().kind != stringToken {
+		p.keyed(of)
+	}
 	s := &slice{at: at, of: of}
 	colons := 0
 	for i := range s.bounds {
@@ -179,6 +227,9 @@ func (p *parser) subscript(at python.Position, of expr) expr {
 
 func (p *parser) call(function expr) expr {
 	at := p.current().at
+	if r, keys := p.lastRead(function); r != nil && len(keys) > 0 {
+		r.keys = keys[:len(keys)-1] // a method
+	}
 	return &call{at, function, p.arguments()}
 }
 

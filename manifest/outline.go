@@ -1,6 +1,9 @@
 package manifest
 
-import "github.com/deployster-go/deployster/internal/yamlfile"
+import (
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/yamlfile"
+)
 
 // Outline is the resources of a manifest as they are written, whatever the variables are:
 // neither what they depend on is known, nor the plugs. What is wrong with the form of the
@@ -25,6 +28,32 @@ func Written(source Source) []any {
 	var all []any
 	for text := range expressionsOf(root) {
 		all = append(all, text.Value)
+	}
+	return all
+}
+
+// Path is what a manifest reads below a name, and where.
+type Path struct {
+	Position
+	expression.Path
+}
+
+// String is how an expression may write it, without its place.
+func (p Path) String() string { return p.Path.String() }
+
+// Paths are what the expressions of a manifest read below some names and cannot do without.
+// What is wrong with an expression is for others to report.
+func Paths(source Source, e *expression.Evaluator, names ...string) (all []Path) {
+	var found yamlfile.Report
+	root, _ := yamlfile.Open(source.Name, source.Data, manifestFile, &found)
+	for text := range expressionsOf(root) {
+		paths, err := e.Paths(text.Value, names...)
+		if err != nil {
+			continue
+		}
+		for _, p := range paths {
+			all = append(all, Path{within(text, p.Line, p.Column), p})
+		}
 	}
 	return all
 }

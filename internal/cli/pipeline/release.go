@@ -186,6 +186,7 @@ func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, r pipel
 	if err != nil {
 		return nil, err
 	}
+	warnMissing(a.Err, d, collected.Files, r)
 	if err := carryGroups(ctx, a, d, collected.Files, flags); err != nil {
 		return nil, err
 	}
