@@ -311,10 +311,10 @@ func (r Reason) Change() string {
 // endChange is what helps where something ended otherwise than well. What did not keep its
 // stage from going on is not retried with the deployment.
 func (r Reason) endChange() string {
-	if r.Name == "" {
-		return record.PipelineRetried
-	}
 	name, _ := record.NameOf(r.Target)
+	if r.Name == "" {
+		return fmt.Sprintf("%s: deployster pipeline retry %s %s", record.PipelineRetried, name, r.Revision)
+	}
 	return fmt.Sprintf("%s of the host, once the stage has finished: deployster pipeline repair %s %s", record.HostFinished, name, r.Name)
 }
 

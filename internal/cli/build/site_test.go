@@ -27,6 +27,7 @@ var hash = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 type site struct {
 	*querytest.Groups
 	t   *testing.T
+	log *sqlite.Log
 	dir string
 	now time.Time
 
@@ -59,6 +60,7 @@ func newSite(t *testing.T, workers int) *site {
 			t.Error(err)
 		}
 	})
+	s.log = log
 	s.Groups = querytest.NewGroups(t.Context(), log, s.clock, workers)
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/query"
 )
 
 // Stage is a build group that a stage of a pipeline builds.
@@ -24,6 +25,13 @@ type Stage struct {
 // Collect collects what the group of a stage is to carry, as "build submit" does.
 func Collect(ctx context.Context, a *app.App, s Stage) (*submission.Collected, error) {
 	return collect(ctx, a, submitOptions{planOptions: planOptions{file: s.File}, work: s.Work, public: s.Public, unpinned: s.Unpinned})
+}
+
+// JobName returns what tells what a job of the log's groups builds, for the output of a command
+// that dispatches the groups of stages; "" where that cannot be found out.
+func JobName(ctx context.Context, a *app.App, log deploylog.Log) func(group string, job int) string {
+	s := &screen{ctx: context.WithoutCancel(ctx), builds: query.NewBuilds(log, a.Now)}
+	return s.jobName
 }
 
 // Dispatch opens what a dispatcher needs that works off the groups of stages, as "build run"

@@ -182,11 +182,7 @@ func printSubmitted(a *app.App, events []deploylog.Event, collected *submission.
 		"sources": append([]submission.Kept{}, collected.Sources...), "warnings": append([]string{}, collected.Warnings...),
 	}
 	return a.Show(document, func() error {
-		packages := map[string]bool{}
-		for _, j := range c.Jobs {
-			packages[j.Package] = true
-		}
-		text := fmt.Sprintf("build group %s is submitted: %s of %s (event %d)\n", id, phrase.Count(len(c.Jobs), "job"), phrase.Count(len(packages), "package"), last)
+		text := fmt.Sprintf("build group %s is submitted: %s (event %d)\n", id, jobsOf(c.Jobs), last)
 		for _, i := range collected.Images {
 			text += fmt.Sprintf("  image %s for %s %s\n", output.InLine(i.Image.Image), i.Platform, output.InLine(described(i)))
 		}
@@ -233,4 +229,18 @@ func printUnbuildable(a *app.App, all []record.Unbuildable) error {
 		rows = append(rows, []string{u.Package, u.Cause})
 	}
 	return a.Table("", rows)
+}
+
+// jobsOf is how many jobs a group has, and of how many packages where that is not as many, as
+// it is of a list of jobs.
+func jobsOf(jobs []record.JobSpec) string {
+	packages := map[string]bool{}
+	for _, j := range jobs {
+		packages[j.Package] = true
+	}
+	text := phrase.Count(len(jobs), "job")
+	if len(packages) == len(jobs) {
+		return text
+	}
+	return text + " of " + phrase.Count(len(packages), "package")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	buildcli "github.com/deployster-go/deployster/internal/cli/build"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	promotioncli "github.com/deployster-go/deployster/internal/cli/promotion"
@@ -68,6 +69,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 			definitions = nil
 		}
 		screen := a.Events()
+		screen.JobName = buildcli.JobName(ctx, a, p.Log)
 		err := session.WithWorkers(ctx, a, p.Log, o.WorkerFlags, a.Notices(), func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
 			// Later, when a scheduler is at work, it goes on with the hosts it knows.
 			hasGroups := func(d *definition.Definition) bool { return len(d.Groups()) > 0 }

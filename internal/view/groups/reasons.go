@@ -89,6 +89,8 @@ func Forecast(w io.Writer, s build.Summary, f build.Forecast, names func(job int
 		p.line(id + " will not end: there is no worker.")
 	case f.Measured == 0:
 		p.line(fmt.Sprintf("When %s ends is not known: no job like those that are left has been built so far.", id))
+	case f.Left <= 0:
+		p.line(fmt.Sprintf("%s was expected to have ended by now: what runs takes longer than it did last.", id))
 	default:
 		p.line(fmt.Sprintf("%s is expected to end at %s, in %s.", id, phrase.Moment(f.End), phrase.Took(f.Left)))
 	}

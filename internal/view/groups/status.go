@@ -213,6 +213,8 @@ func Expected(f build.Forecast) string {
 		return ""
 	case f.Measured == 0 && f.Jobs > 0:
 		return fmt.Sprintf("%s left; how long they take is not known yet", are(f.Jobs, "job"))
+	case f.Left <= 0 && f.Jobs > 0:
+		return are(f.Jobs, "job") + " left: expected to have ended by now, what runs takes longer than it did last"
 	}
 	return fmt.Sprintf("%s left: expected to end at %s, in %s", are(f.Jobs, "job"), phrase.Moment(f.End), phrase.Took(f.Left))
 }
