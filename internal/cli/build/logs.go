@@ -27,6 +27,7 @@ import (
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/view/groups"
+	"github.com/deployster-go/deployster/runner"
 )
 
 type logsOptions struct {
@@ -58,7 +59,11 @@ leaves is below .deployster/builds of the workspace whose "build run" did the jo
 				return exit.Usage("--follow prints what the job prints: it cannot be JSON")
 			}
 			o.group, o.job = args[0], args[1]
-			return interrupt.Within(c.Context(), func(ctx context.Context) error { return runLogs(ctx, a, o) })
+			err := interrupt.Within(c.Context(), func(ctx context.Context) error { return runLogs(ctx, a, o) })
+			if o.follow && errors.Is(err, runner.ErrInterrupted) {
+				return exit.Reported(runner.ErrInterrupted) // that is how one who follows ends it
+			}
+			return err
 		},
 	}
 	c.Flags().IntVar(&o.attempt, "attempt", 0, "attempt to show (default: the last)")

@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -87,6 +88,12 @@ func (s *site) dispatch() {
 // run is what a command prints and says beside it, with its exit code.
 func (s *site) run(args ...string) (out, beside string, code int) {
 	s.t.Helper()
+	return s.within(s.t.Context(), args...)
+}
+
+// within is run in a context.
+func (s *site) within(ctx context.Context, args ...string) (out, beside string, code int) {
+	s.t.Helper()
 	file := func(name string) *os.File {
 		f, err := os.Create(filepath.Join(s.t.TempDir(), name))
 		s.must(err)
@@ -106,7 +113,7 @@ func (s *site) run(args ...string) (out, beside string, code int) {
 	c.SetArgs(args)
 	c.SetOut(stdout)
 	c.SetErr(stderr)
-	err := c.ExecuteContext(s.t.Context())
+	err := c.ExecuteContext(ctx)
 	text := func(f *os.File) string {
 		s.must(f.Close())
 		b, err := os.ReadFile(f.Name())
