@@ -14,6 +14,9 @@ import (
 // maxLog is how many bytes of a log are kept, half of them of its beginning.
 const maxLog = 16 << 20
 
+// MaxLog is the size beyond which the file of a log has had its middle left out.
+const MaxLog = maxLog
+
 // logFile keeps the log of a job. While that is being written, the file has its beginning; when
 // it is closed, the end follows, and between them is said how much is left out. A failure to
 // write it, as of a disk that is full, is told at the end: the job goes on.

@@ -109,6 +109,7 @@ type jobLog struct {
 	attempt int // 0 is the last
 
 	shown int64  // bytes of the file
+	short bool   // its middle is left out by now
 	rest  []byte // of the line that has not ended
 }
 
@@ -258,7 +259,7 @@ func (l *jobLog) follow(ctx context.Context) error {
 		if l.job.Attempt > 0 {
 			switch f, err := l.open(); {
 			case err == nil:
-				err = l.copy(f)
+				err = errors.Join(l.shortened(f), l.copy(f))
 				_ = f.Close()
 				if err != nil {
 					return err
@@ -287,10 +288,21 @@ func (l *jobLog) follow(ctx context.Context) error {
 				return err
 			}
 			fmt.Fprintf(l.app.Err, "note: attempt %d of %s is lost, this is attempt %d\n", at, groups.Name(j), j.Attempt)
-			l.shown = 0
+			l.shown, l.short = 0, false
 		}
 		at, l.job = j.Attempt, j
 	}
+}
+
+// shortened goes back to where the middle of a log is left out, once that is: what follows there
+// is the end of the log, whatever was shown of the middle.
+func (l *jobLog) shortened(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || l.short || info.Size() <= jobs.MaxLog {
+		return err
+	}
+	l.short, l.shown = true, min(l.shown, jobs.MaxLog/2)
+	return nil
 }
 
 // over reports whether the job will print no more.
