@@ -22,7 +22,7 @@ func TestTheEndOfALongLogIsShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close() //nolint:errcheck // opened for reading
+		defer f.Close()
 		if err := l.shortened(f); err != nil {
 			t.Fatal(err)
 		}
