@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,9 @@ var sending = []string{
 	"env pause shop/prod --reason why", "env resume shop/prod", "env pause nonsense", "env resume shop/prod", "build cancel nonsense", "build retry nonsense",
 }
 
+// recordedAt is when something was recorded: what is done here and there is not done in the same second.
+var recordedAt = regexp.MustCompile(`\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b`)
+
 // Whoever sends a command to a server reads what who has the log reads.
 func sendAlike(t *testing.T, program, dir, path string) {
 	other := filepath.Join(dir, "other", "deployments.db")
@@ -53,6 +57,7 @@ func sendAlike(t *testing.T, program, dir, path string) {
 			me, _, _ = strings.Cut(by, `"`)
 			here = strings.ReplaceAll(here, me, "ada") // the server says who it is
 		}
+		here, there = recordedAt.ReplaceAllString(here, "WHEN"), recordedAt.ReplaceAllString(there, "WHEN")
 		if here != there {
 			t.Errorf("%s: here\n%s\nthere\n%s", command, clip(here), clip(there))
 		}

@@ -108,7 +108,13 @@ func TestATokenAuthenticatesUntilItEnds(t *testing.T) {
 	if knows(again) {
 		t.Error("it is known though it was revoked")
 	}
-	list, err := other.List(ctx)
+	wantEnded(t, other, now)
+}
+
+// wantEnded has the first token listed as expired, and the second one as revoked.
+func wantEnded(t *testing.T, tokens *identity.Tokens, now time.Time) {
+	t.Helper()
+	list, err := tokens.List(t.Context())
 	if err != nil || len(list) != 2 || list[0].Status(now) != "expired" || list[1].Status(now) != "revoked" || list[1].Revoked != "ada@vm" {
 		t.Errorf("%+v, %v", list, err)
 	}
