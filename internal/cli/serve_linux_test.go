@@ -111,6 +111,19 @@ func TestAServerAnswersWhoItKnows(t *testing.T) {
 			t.Errorf("without a token %s answers %s", path, answer.Status)
 		}
 	}
+	foreign, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address(t)+"/v1/salt", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign.Header.Set("Origin", "https://elsewhere.example")
+	answer, err := http.DefaultClient.Do(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusForbidden {
+		t.Errorf("what a page of another site sends is answered with %s", answer.Status)
+	}
 	s.terminate(r)
 	if code := s.exit(r); code != 0 {
 		t.Errorf("exit %d\n%s", code, r.out)

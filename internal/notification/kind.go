@@ -50,20 +50,22 @@ var of = map[string]Kind{
 }
 
 // Approvals reports whether a stage is one that waits for approval.
-type Approvals func(stage deploylog.Target) bool
+type Approvals func(stage deploylog.Target) (bool, error)
 
 // KindOf is what an event is told as; "" when it is not.
-func KindOf(e deploylog.Event, approvals Approvals) Kind {
-	if e.Name == record.StageStarted && approvals(e.Target) {
-		return Waits
+func KindOf(e deploylog.Event, approvals Approvals) (Kind, error) {
+	if e.Name == record.StageStarted {
+		if waits, err := approvals(e.Target); waits || err != nil {
+			return Waits, err
+		}
 	}
-	return of[e.Name]
+	return of[e.Name], nil
 }
 
 // tells reports whether a rule tells of an event.
-func (r Rule) tells(e deploylog.Event, approvals Approvals) bool {
-	k := KindOf(e, approvals)
-	return k != "" && slices.Contains(r.On, k) && (len(r.Of) == 0 || slices.ContainsFunc(r.Of, func(of string) bool { return concerns(of, e.Target) }))
+func (r Rule) tells(e deploylog.Event, approvals Approvals) (bool, error) {
+	k, err := KindOf(e, approvals)
+	return err == nil && k != "" && slices.Contains(r.On, k) && (len(r.Of) == 0 || slices.ContainsFunc(r.Of, func(of string) bool { return concerns(of, e.Target) })), err
 }
 
 // concerns reports whether a target is what a rule names, or a part of it.

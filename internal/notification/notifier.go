@@ -117,7 +117,9 @@ func (n *Notifier) follow(ctx context.Context, r Rule) error {
 				n.Logger.Warn("what is to be told again is not in the log", "notification", r.Name, "event", again, "error", err)
 				continue
 			}
-		} else if !r.tells(e, n.Approvals) {
+		} else if tells, err := r.tells(e, n.Approvals); err != nil {
+			return fmt.Errorf("finding out whether the notification %s tells of event %d: %w", r.Name, e.Seq, err)
+		} else if !tells {
 			continue
 		}
 		if err := n.tell(ctx, r, told, e.Seq); err != nil {
@@ -156,9 +158,9 @@ func (n *Notifier) event(ctx context.Context, seq int64) (found deploylog.Event,
 
 // tell tells an event, tries again, and records how it ended. All up to through is told then.
 func (n *Notifier) tell(ctx context.Context, r Rule, e deploylog.Event, through int64) error {
-	k := KindOf(e, n.Approvals)
-	if k == "" {
-		return nil // of an approval stage that is none any more
+	k, err := KindOf(e, n.Approvals)
+	if err != nil || k == "" {
+		return err // nothing is told of an approval stage that is none any more
 	}
 	m := r.message(n.Log.ID(), e, k)
 	for try := 1; ; try++ {

@@ -39,7 +39,7 @@ func (s *site) run(rules ...notification.Rule) (end func() error) {
 	ctx, cancel := context.WithCancel(s.Context())
 	n := &notification.Notifier{
 		Log: s.log, Rules: rules, Logger: slog.New(slog.DiscardHandler), Pauses: []time.Duration{time.Millisecond, time.Millisecond},
-		Approvals: func(stage deploylog.Target) bool { return stage == "stage/shop/approve" },
+		Approvals: func(stage deploylog.Target) (bool, error) { return stage == "stage/shop/approve", nil },
 		Send: func(ctx context.Context, _ notification.Rule, m notification.Message) error {
 			select {
 			case s.told <- m:
@@ -234,7 +234,7 @@ func TestOneOfSeveralTells(t *testing.T) {
 }
 
 func TestWhatIsToldOfWhat(t *testing.T) {
-	approvals := func(stage deploylog.Target) bool { return strings.HasSuffix(string(stage), "/approve") }
+	approvals := func(stage deploylog.Target) (bool, error) { return strings.HasSuffix(string(stage), "/approve"), nil }
 	for _, c := range []struct {
 		target deploylog.Target
 		event  string
@@ -255,9 +255,13 @@ func TestWhatIsToldOfWhat(t *testing.T) {
 		{"run/m.yaml", "run-failed", ""},
 		{"pipeline/shop", "unheard-of", ""},
 	} {
-		if got := notification.KindOf(deploylog.Event{Target: c.target, Name: c.event}, approvals); got != c.want {
-			t.Errorf("%s of %s is told as %q, not %q", c.event, c.target, got, c.want)
+		if got, err := notification.KindOf(deploylog.Event{Target: c.target, Name: c.event}, approvals); err != nil || got != c.want {
+			t.Errorf("%s of %s is told as %q, not %q; %v", c.event, c.target, got, c.want, err)
 		}
+	}
+	broken := errors.New("the log cannot be read")
+	if _, err := notification.KindOf(deploylog.Event{Target: "stage/shop/approve", Name: "stage-started"}, func(deploylog.Target) (bool, error) { return false, broken }); !errors.Is(err, broken) {
+		t.Errorf("where nobody knows whether a stage waits for approval nothing is told: %v", err)
 	}
 }
 

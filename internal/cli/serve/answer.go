@@ -22,6 +22,8 @@ const (
 	headerTime  = 10 * time.Second
 	idleTime    = 2 * time.Minute
 	mostHeaders = 64 << 10
+	bodyTime    = time.Minute     // for the body of a request, whoever sends it
+	answerTime  = 2 * time.Minute // for who takes an answer; a stream sets its own for each part
 	closeTime   = 5 * time.Second // for answers that are under way when the server ends
 	lookTime    = 5 * time.Second // for looking at the log to say whether it is ready
 )
@@ -36,7 +38,7 @@ type answering struct {
 func (s *process) answer(listeners []net.Listener, drain <-chan struct{}) (_ answering, failed <-chan error) {
 	ctx, end := context.WithCancel(context.Background())
 	h := &http.Server{
-		Handler: s.metrics.Measure(s.routes(drain)), BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler: s.metrics.Measure(bounded(http.NewCrossOriginProtection().Handler(s.routes(drain)))), BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext:       identity.ConnContext,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeaders, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 	}
@@ -50,6 +52,20 @@ func (s *process) answer(listeners []net.Listener, drain <-chan struct{}) (_ ans
 		}()
 	}
 	return answering{h, end}, errs
+}
+
+// bounded gives who sends a body, or takes an answer, so long and no longer: otherwise whoever
+// can connect could hold connections without end. A request without a body is not bounded in
+// what is read, for that would end a stream.
+func bounded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, now := http.NewResponseController(w), time.Now()
+		if r.ContentLength != 0 {
+			_ = c.SetReadDeadline(now.Add(bodyTime)) // what cannot be bounded is no connection
+		}
+		_ = c.SetWriteDeadline(now.Add(answerTime))
+		h.ServeHTTP(w, r)
+	})
 }
 
 // close ends what goes on without end, and waits a while for the rest.

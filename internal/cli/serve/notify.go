@@ -56,7 +56,7 @@ func (s *process) notify(failed func()) (silence func() error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	all := pipelines.New(s.log, s.Now)
-	n := &notification.Notifier{Log: s.log, Rules: s.rules, Logger: s.logger, Approvals: func(stage deploylog.Target) bool { return awaits(ctx, all, stage) }}
+	n := &notification.Notifier{Log: s.log, Rules: s.rules, Logger: s.logger, Approvals: func(stage deploylog.Target) (bool, error) { return awaits(ctx, all, stage) }}
 	ended := make(chan error, 1)
 	go func() {
 		err := n.Run(ctx)
@@ -76,12 +76,15 @@ func (s *process) notify(failed func()) (silence func() error) {
 }
 
 // awaits reports whether a stage waits for approval.
-func awaits(ctx context.Context, all *pipelines.Pipelines, stage deploylog.Target) (approval bool) {
+func awaits(ctx context.Context, all *pipelines.Pipelines, stage deploylog.Target) (approval bool, err error) {
 	name, ok := record.NameOf(stage)
-	if !ok || all.Follow(ctx, 0) != nil {
-		return false
+	if !ok {
+		return false, nil
 	}
-	_ = all.Ask(name, func(s *pipeline.State) error {
+	if err := all.Follow(ctx, 0); err != nil {
+		return false, err
+	}
+	err = all.Ask(name, func(s *pipeline.State) error {
 		if d := s.Definition(); d != nil {
 			for _, known := range d.Stages {
 				approval = approval || known.Approval != nil && record.StageTarget(name, known.Name) == stage
@@ -89,5 +92,8 @@ func awaits(ctx context.Context, all *pipelines.Pipelines, stage deploylog.Targe
 		}
 		return nil
 	})
-	return approval
+	if errors.Is(err, pipelines.ErrNoPipeline) { // one that promotes by observed state
+		return false, nil
+	}
+	return approval, err
 }
