@@ -50,6 +50,11 @@ func (r *Refusal) Invalid() bool {
 	return r.Status == http.StatusNotFound || r.Status == http.StatusUnprocessableEntity
 }
 
+// lasts reports whether the same would be refused again later.
+func (r *Refusal) lasts() bool {
+	return r.Status != http.StatusTooManyRequests && r.Status < http.StatusInternalServerError
+}
+
 // Unwrap returns ErrRefused.
 func (*Refusal) Unwrap() error { return ErrRefused }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,3 +189,41 @@ func TestARedirectionGetsNoToken(t *testing.T) {
 }
 
 func newID() string { return "01JZZZZZZZZZZZZZZZZZZZZZZZ" }
+
+// A server that comes back with another log is not read on: the numbers of its events mean
+// something else.
+func TestAnotherLogIsNotReadOn(t *testing.T) {
+	var replaced atomic.Bool
+	of := func(log deploylog.Log) http.Handler {
+		return server.New(server.Options{
+			Log: log, Objects: objects.In(t.TempDir(), nil), Now: time.Now, NewID: newID, Version: "test", Logger: slog.New(slog.DiscardHandler),
+			Identify: func(*http.Request) (identity.Identity, error) {
+				return identity.Identity{Name: "ada", Grants: []identity.Grant{{Role: identity.Admin}}}, nil
+			},
+		})
+	}
+	first := logtest.NewMemory().Open()
+	one, other := of(first), of(logtest.NewMemory().Open())
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if replaced.Load() {
+			other.ServeHTTP(w, r)
+			return
+		}
+		one.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	if _, err := first.Append(t.Context(), deploylog.Event{Deployment: "d", Target: "run/m.yaml", Name: "run-started", Attempt: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range open(t, s.URL).Watch(t.Context(), deploylog.Filter{}) {
+		if err == nil && e.Seq == 1 && !replaced.Load() {
+			replaced.Store(true)
+			s.CloseClientConnections()
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), "another log") {
+			t.Errorf("%+v, %v", e, err)
+		}
+		return
+	}
+}

@@ -161,11 +161,14 @@ func (h hidden) Unwrap() error { return h.error }
 // Read implements deploylog.Log.
 func (l *Log) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
 	return func(yield func(deploylog.Event, error) bool) {
-		if err := l.stream(ctx, queryOf(f), func(e deploylog.Event) bool { return yield(e, nil) }); err != nil {
+		if err := l.stream(ctx, queryOf(f), func() {}, func(e deploylog.Event) bool { return yield(e, nil) }); err != nil {
 			yield(deploylog.Event{}, err)
 		}
 	}
 }
+
+// errOther is why a log is not read on: the numbers of events mean something else in another.
+var errOther = errors.New("it has another log than it had")
 
 // rewatch is how long Watch waits before it asks a server again that has gone.
 const rewatch = time.Second
@@ -182,8 +185,7 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			stopped := false
 			query := queryOf(f)
 			query.Set("follow", "true")
-			err := l.stream(ctx, query, func(e deploylog.Event) bool {
-				begun = true
+			err := l.stream(ctx, query, func() { begun = true }, func(e deploylog.Event) bool {
 				f.After, f.Last = e.Seq, 0
 				stopped = !yield(e, nil)
 				return !stopped
@@ -192,7 +194,7 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			switch {
 			case stopped || ctx.Err() != nil:
 				return
-			case err != nil && (!begun || errors.As(err, &refused) || errors.Is(err, errClosed)):
+			case err != nil && (!begun || errors.As(err, &refused) && refused.lasts() || errors.Is(err, errClosed) || errors.Is(err, errOther)):
 				yield(deploylog.Event{}, err)
 				return
 			}
@@ -232,7 +234,8 @@ const quiet = 2 * time.Minute
 const maxLine = 4 * deploylog.MaxData
 
 // stream reads events until there are no more, or enough of them.
-func (l *Log) stream(ctx context.Context, query url.Values, each func(deploylog.Event) bool) error {
+// begun is called when the server has begun to answer.
+func (l *Log) stream(ctx context.Context, query url.Values, begun func(), each func(deploylog.Event) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(l.closed, func() { cancel(errClosed) })()
@@ -252,6 +255,10 @@ func (l *Log) stream(ctx context.Context, query url.Values, each func(deploylog.
 		return err
 	}
 	defer answer.Body.Close() //nolint:errcheck // it is read only
+	if id := answer.Header.Get("Deployster-Log"); id != l.id {
+		return failed(errOther)
+	}
+	begun()
 	lines := bufio.NewReaderSize(answer.Body, 64<<10)
 	for {
 		line, err := readLine(lines)

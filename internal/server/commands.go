@@ -28,7 +28,7 @@ import (
 // commandInput is a command for what the path names.
 type commandInput struct {
 	Name    string `path:"name" maxLength:"512" doc:"Slashes are written %2F."`
-	IfMatch string `header:"If-Match" maxLength:"32" doc:"Number of an event: the command is refused where what it was made for has changed since."`
+	IfMatch string `header:"If-Match" maxLength:"32" doc:"Number of an event, for a release alone: it is refused where what it was made for has changed since."`
 	RawBody []byte `contentType:"application/json"`
 }
 
@@ -49,6 +49,9 @@ func (s *Server) registerCommands() {
 			Role: verb.Role, Kind: verb.Kind, Summary: verb.Summary, tags: []string{verb.Kind},
 			body: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}},
 		}, func(ctx context.Context, in *commandInput) (*recorded, error) {
+			if in.IfMatch != "" && verb.Name != "release" {
+				return nil, huma.Error422UnprocessableEntity("If-Match is heeded for a release alone")
+			}
 			command, err := verb.Decode(in.RawBody, proposal.Says{By: identity.Of(ctx).Name, ID: s.NewID(), Group: in.Name})
 			if err != nil {
 				return nil, huma.Error422UnprocessableEntity(err.Error())
@@ -138,7 +141,7 @@ func (s *Server) release(ctx context.Context, in *commandInput, c pipeline.Relea
 			for _, c := range chosen {
 				takes = append(takes, c.Input)
 			}
-			if !reflect.DeepEqual(takes, c.Takes) {
+			if len(takes)+len(c.Takes) > 0 && !reflect.DeepEqual(takes, c.Takes) {
 				return nil, moved
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"mime"
@@ -79,16 +80,21 @@ func (in *eventsInput) filter() (f deploylog.Filter, live bool, err error) {
 
 // stream writes events until there are no more, or who asked has gone.
 func (s *Server) stream(hc huma.Context, f deploylog.Filter, follow, live bool) {
-	_, w := humago.Unwrap(hc)
+	r, w := humago.Unwrap(hc)
 	ctx, cancel := context.WithCancel(hc.Context())
 	defer cancel()
 	out := &eventWriter{w: w, control: http.NewResponseController(w), stalled: s.Stalled, live: live}
+	out.may = func() bool {
+		who, err := s.Identify(r)
+		return err == nil && who.MayRead()
+	}
 	kind := "application/x-ndjson"
 	if live {
 		kind = "text/event-stream"
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("X-Accel-Buffering", "no")
+	w.Header().Set("Deployster-Log", s.Log.ID())
 	events := s.Log.Read(ctx, f)
 	if follow {
 		w.WriteHeader(http.StatusOK)
@@ -117,9 +123,13 @@ type eventWriter struct {
 	control *http.ResponseController
 	stalled time.Duration
 	live    bool
+	may     func() bool // whether who asks may still read, whose token may have ended
 
 	buffer bytes.Buffer
 }
+
+// errEnded is why a stream ends whose reader may read no more.
+var errEnded = errors.New("who follows may read no more")
 
 // enough is how much is written at once.
 const enough = 32 << 10
@@ -127,6 +137,9 @@ const enough = 32 << 10
 // all writes events; those that are followed are sent at once.
 func (o *eventWriter) all(events iter.Seq2[deploylog.Event, error], follow bool) error {
 	for e, err := range events {
+		if follow && e.Target.Kind() == "token" && !o.may() {
+			return errEnded
+		}
 		if err := o.event(e, err, follow); err != nil {
 			return err
 		}
@@ -211,6 +224,9 @@ func (o *eventWriter) beat(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
+		}
+		if !o.may() {
+			return
 		}
 		o.mu.Lock()
 		if o.live {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -324,5 +326,45 @@ func TestCommandsAreRecordedAsWhoWasAuthenticated(t *testing.T) {
 	}
 	if status, _, body := ask(t, "POST", at+"release", "operator", `{"revision":"2"}`, "If-Match", `"1"`); status != 412 {
 		t.Errorf("a revision that was collected for another definition: %d %s", status, body)
+	}
+}
+
+// What follows the log ends soon after its token did.
+func TestWhoMayReadNoMoreFollowsNoMore(t *testing.T) {
+	log := logtest.NewMemory().Open()
+	var revoked atomic.Bool
+	_, url := newServer(t, log, func(o *server.Options) {
+		o.Heartbeat = time.Millisecond
+		o.Identify = func(r *http.Request) (identity.Identity, error) {
+			if revoked.Load() {
+				return identity.Identity{}, identity.ErrUnknown
+			}
+			return byRole(r)
+		}
+	})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/events?follow=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer viewer")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.Header.Get("Deployster-Log") != log.ID() {
+		t.Errorf("the answer says nothing of the log: %v", answer.Header)
+	}
+	revoked.Store(true)
+	if _, err := io.ReadAll(answer.Body); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+}
+
+func TestOnlyAReleaseHeedsIfMatch(t *testing.T) {
+	_, url := newServer(t, logtest.NewMemory().Open())
+	code, _, body := ask(t, http.MethodPost, url+"/v1/pipelines/gateway/commands/pause", "admin", `{}`, "If-Match", `"1"`)
+	if code != http.StatusUnprocessableEntity || !strings.Contains(body, "release alone") {
+		t.Errorf("%d %s", code, body)
 	}
 }
