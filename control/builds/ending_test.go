@@ -35,6 +35,34 @@ func TestACancelIsHeardWhileADispatcherEnds(t *testing.T) {
 	})
 }
 
+// A process that is ended before a canceled job has stopped says nothing of the job: the next
+// one waits for that.
+func TestWhatIsCutOffBeforeItHasStoppedIsNotCanceled(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hook = func(ctx context.Context, _ build.Task) *build.Result {
+			<-ctx.Done()
+			<-builds.Life(ctx).Done()
+			return &build.Result{}
+		}
+		id := w.submit("base", jobs(""))
+		d := w.start()
+		wait(5 * time.Second)
+		w.do(build.Cancel{Group: id})
+		wait(time.Minute)
+		d.kill()
+		<-d.ended
+		if got := w.state(id); got != transition.Canceling || slices.Contains(w.story(id), record.JobFailed) {
+			t.Errorf("the group is %v: %s", got, w.story(id))
+		}
+		w.hook = nil
+		next := w.start()
+		wait(time.Minute)
+		w.wantState(id, transition.Canceled)
+		next.end()
+		check(w)
+	})
+}
+
 // late is a log whose watchers learn an hour late what others append.
 type late struct{ deploylog.Log }
 

@@ -92,6 +92,9 @@ func (c *Controller) work(t build.Task, do func(context.Context, build.Task) bui
 			}
 			defer context.AfterFunc(over, func() { cancel(context.Cause(over)) })()
 			ended = do(bounded, t)
+			if ctx.Err() != nil && ended == (build.Result{}) {
+				return context.Cause(ctx) // before a canceled job has stopped: the next one waits for that
+			}
 			if cause := context.Cause(bounded); cause != nil && !errors.Is(cause, ErrCanceled) && ended.Finished == nil {
 				return cause // what else it says may be because of that
 			}

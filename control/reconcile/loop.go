@@ -31,13 +31,14 @@ type Loop[S Machine, K comparable] struct {
 	life     context.Context //nolint:containedctx // of the jobs; it ends with the loop
 	jobs     sync.WaitGroup  // and work
 	inbox    chan func()
-	results  []*Work[K] // that has ended, which is not recorded yet
-	found    bool       // there is something observed to record
-	next     time.Time  // when there is more to observe or to probe
-	seen     bool       // all that is to be before anything is idle
-	news     bool       // there is something that others recorded
-	yieldTo  time.Time  // until then the decide lock is left to others
-	deferred []func()   // notifications for when no lock is held
+	results  []*Work[K]       // that has ended, which is not recorded yet
+	found    bool             // there is something observed to record
+	next     time.Time        // when there is more to observe or to probe
+	seen     bool             // all that is to be before anything is idle
+	news     bool             // there is something that others recorded
+	yieldTo  time.Time        // until then the decide lock is left to others
+	deferred []func()         // notifications for when no lock is held
+	late     func() time.Time // when the decide lock is waited for no more; called once the loop is to end at once
 
 	grown  chan struct{} // receives when there is a newer event of the kind
 	newest atomic.Int64  // which
@@ -57,6 +58,7 @@ func New[S Machine, K comparable](s Setup[S, K]) *Loop[S, K] {
 		Setup: s, own: ownership{held: map[string]func(){}, controlled: map[string]bool{}, taken: map[string]error{}, declined: map[string]string{}, noticed: map[string]string{}},
 		slots: newSlots[K](s.Parallelism, s.Slots), failures: map[K]failure{}, scans: map[string]scan{}, refused: map[string]refusal{},
 		inbox: make(chan func(), 2*s.Parallelism), grown: make(chan struct{}, 1),
+		late: sync.OnceValue(func() time.Time { return time.Now().Add(lastLock) }),
 	}
 }
 

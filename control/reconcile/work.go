@@ -111,13 +111,13 @@ func (l *Loop[S, K]) settle(ctx context.Context) error {
 	}
 	locking, end := context.WithCancel(recording)
 	defer end()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastLock, end) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Until(l.late()), end) })()
 	return l.Fold.Hold(locking, func() error { return l.settleResults(recording) })
 }
 
-// lastLock is for how long a loop that is to end at once waits for the decide lock, to record
-// how work ended.
-const lastLock = 5 * time.Second
+// lastLock is for how long a loop that is to end at once waits for the decide lock in all, to
+// record how work ended: a process ends within 2 s of the second signal.
+const lastLock = 1500 * time.Millisecond
 
 func (l *Loop[S, K]) settleResults(ctx context.Context) error {
 	var all []*transition[K]

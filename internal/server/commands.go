@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -103,6 +105,36 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 	return nil, fmt.Errorf("the command %s is of no kind that is known", verb.Name)
 }
 
+// notCarried is a manifest that a revision of a pipeline would need and does not carry; "" is
+// none. Without it, hosts would get what the file says when each has its turn.
+func notCarried(d *definition.Definition, carries map[string]string) string {
+	var missing []string
+	needs := func(key, name string) {
+		if name != "" && carries[key] == "" {
+			missing = append(missing, name)
+		}
+	}
+	for i := range d.Stages {
+		stage := &d.Stages[i]
+		if stage.Build != nil && stage.Build.Group != "" {
+			needs(record.CarriedGroup(stage.Name), stage.Build.Group)
+			continue
+		}
+		once, _ := stage.Once()
+		needs(once, once)
+		if stage.Deploy == nil {
+			continue
+		}
+		for _, step := range stage.Deploy.Steps {
+			needs(step.Manifest, step.Manifest)
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return slices.Min(missing)
+}
+
 // release has a revision released that carries what is kept, and takes of other pipelines
 // what it would get here.
 func (s *Server) release(ctx context.Context, in *commandInput, c pipeline.Release) ([]deploylog.Event, error) {
@@ -129,6 +161,9 @@ func (s *Server) release(ctx context.Context, in *commandInput, c pipeline.Relea
 			}
 		}
 		if d := p.Definition(); d != nil {
+			if missing := notCarried(d, c.Carries); missing != "" {
+				return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("the revision does not carry %.200q, which the pipeline applies: collect what it carries as deployster pipeline release does", missing))
+			}
 			named := map[string]string{}
 			for _, t := range c.Takes {
 				named[t.Pipeline] = t.Revision

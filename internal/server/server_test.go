@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -290,6 +291,12 @@ func TestCommandsAreRecordedAsWhoWasAuthenticated(t *testing.T) {
 	}
 	_, url := newServer(t, log)
 	at := url + "/v1/pipelines/" + d.Name + "/commands/"
+	const manifest = "resources: {}"
+	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(manifest)))
+	if status, _, body := ask(t, "PUT", url+"/v1/objects/"+digest, "operator", manifest); status/100 != 2 {
+		t.Fatal(status, body)
+	}
+	carries := `"carries":{"deploy.yaml":"` + digest + `"}`
 	for _, c := range []struct {
 		verb, role, body string
 		want             int
@@ -302,9 +309,10 @@ func TestCommandsAreRecordedAsWhoWasAuthenticated(t *testing.T) {
 		{"pause", "operator", `{"reason":"why"}`, 200, nil},
 		{"release", "operator", `{"revision":"1","carries":{"a":"b"}}`, 422, nil},
 		{"release", "operator", `{"revision":"1","carries":{"a":"` + strings.Repeat("0", 64) + `"}}`, 422, nil},
-		{"release", "operator", `{"revision":"1","takes":[{"pipeline":"x","revision":"1"}]}`, 404, nil},
-		{"release", "operator", `{"revision":"1"}`, 200, []string{"If-Match", `"1"`}},
-		{"release", "operator", `{"revision":"1"}`, 409, nil},
+		{"release", "operator", `{"revision":"1"}`, 422, nil},
+		{"release", "operator", `{"revision":"1","takes":[{"pipeline":"x","revision":"1"}],` + carries + `}`, 404, nil},
+		{"release", "operator", `{"revision":"1",` + carries + `}`, 200, []string{"If-Match", `"1"`}},
+		{"release", "operator", `{"revision":"1",` + carries + `}`, 409, nil},
 		{"skip", "operator", `{"revision":"nonsense"}`, 404, nil},
 		{"skip", "operator", strings.Repeat(" ", 2<<20), 413, nil},
 		{"approve", "operator", `{"stage":"x","revision":"1"}`, 403, nil},

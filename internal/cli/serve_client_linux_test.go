@@ -1,0 +1,181 @@
+package cli_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/identity"
+)
+
+const asked = `
+pipeline: one
+stages:
+  - {name: ask, approval: {}}
+  - {name: all, run: {manifest: m.yaml}}
+`
+
+// checkout is a directory with a pipeline that asks, and a manifest that writes a text.
+func checkout(t *testing.T, dir, text string) {
+	t.Helper()
+	manifest := `{plugs: {root: {path: things}}, resources: {current: {type: deployster/file, config: {path: current, content: "` + text + ` {{ revision }}"}}}}`
+	for name, content := range map[string]string{"one.yaml": asked, "m.yaml": manifest} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// asker is who asks a server: another directory, perhaps another user, and no log.
+type asker struct {
+	program, dir string
+	server       string
+	token        string
+	as           *syscall.Credential
+}
+
+// run is what a command prints that is sent to the server, and how it ends.
+func (c asker) run(t *testing.T, args ...string) (said string, code int) {
+	t.Helper()
+	command := exec.Command(c.program, args...)
+	command.Dir = c.dir
+	command.Env = append(os.Environ(), "DEPLOYSTER_SERVER="+c.server, "DEPLOYSTER_TOKEN="+c.token, "HOME="+c.dir, "XDG_CACHE_HOME="+filepath.Join(c.dir, "cache"))
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: c.as}
+	text, err := command.CombinedOutput()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	return string(text), command.ProcessState.ExitCode()
+}
+
+// want has a command end with a code and say some words.
+func (c asker) want(t *testing.T, code int, words string, args ...string) {
+	t.Helper()
+	if said, got := c.run(t, args...); got != code || !strings.Contains(said, words) {
+		t.Errorf("%q: exit %d, want %d and %q:\n%s", args, got, code, words, said)
+	}
+}
+
+// wantBy has an event in the log that says who wanted it.
+func (s *site) wantBy(name, who string) {
+	s.Helper()
+	if !slices.ContainsFunc(s.events(), func(e deploylog.Event) bool {
+		return e.Name == name && strings.Contains(string(e.Data), `"by":"`+who+`"`)
+	}) {
+		s.Errorf("the log has no %s by %s, but %v", name, who, s.names())
+	}
+}
+
+// Whoever has but a checkout and a token releases what is in the checkout; the server does it.
+func TestARevisionIsReleasedThroughAServer(t *testing.T) {
+	s := newSite(t, "  {}")
+	checkout(t, s.dir, "at the server")
+	s.deployster("pipeline", "apply", "-f", "one.yaml")
+	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
+	token := func(args ...string) string {
+		t.Helper()
+		secret, err := (&exec.Cmd{Path: binary, Dir: s.dir, Args: append([]string{binary, "token", "create"}, args...)}).Output()
+		if err != nil || !strings.HasPrefix(string(secret), "dpl_") {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(secret))
+	}
+	far := t.TempDir()
+	checkout(t, far, "from the checkout")
+	ci := asker{program: binary, dir: far, server: "http://" + r.address(t), token: token("ci", "--role", "operator", "--pipeline", "one")}
+	boss, other, nobody := ci, ci, ci
+	boss.token, other.token, nobody.token = token("boss", "--role", "approver"), token("other", "--role", "operator", "--pipeline", "two"), ""
+
+	nobody.want(t, 1, "a valid token is needed", "pipeline", "status", "one")
+	other.want(t, 1, "you may not do this", "pipeline", "release", "one", "1")
+	boss.want(t, 1, "you may not do this", "pipeline", "release", "one", "1")
+	ci.want(t, 0, "revision 1", "pipeline", "release", "one", "1")
+	s.until(1, s.happened("stage-started", "stage/one/ask"))
+	ci.want(t, 1, "you may not do this", "pipeline", "approve", "one", "ask", "1")
+	boss.want(t, 0, "approved", "pipeline", "approve", "one", "ask", "1")
+	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
+	if text, err := os.ReadFile(s.thing("current")); string(text) != "from the checkout 1" {
+		t.Errorf("what was done is %q, %v", text, err)
+	}
+	for _, args := range [][]string{{"pipeline", "status", "one"}, {"pipeline", "show", "one", "1", "--output", "json"}, {"pipeline", "history", "one"}, {"log", "list"}} {
+		here := s.deployster(args...)
+		if there, code := ci.run(t, args...); code != 0 || there != here {
+			t.Errorf("%q: exit %d\nthere\n%s\nhere\n%s", args, code, there, here)
+		}
+	}
+	s.wantBy("pipeline-started", "token ci")
+	s.wantBy("stage-approved", "token boss")
+
+	s.deployster("token", "revoke", "ci")
+	ci.want(t, 1, "a valid token is needed", "pipeline", "status", "one")
+	old := time.Now().AddDate(-1, 0, 0)
+	secret, _, err := identity.NewTokens(s.log, func() time.Time { return old }).Create(t.Context(), identity.New{
+		Name: "old", ID: "01OLD", Grant: identity.Grant{Role: identity.Admin}, Expires: old.AddDate(0, 1, 0), By: "ada",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ci.token = secret
+	ci.want(t, 1, "a valid token is needed", "pipeline", "pause", "one")
+	s.terminate(r)
+	if code := s.exit(r); code != 0 {
+		t.Errorf("exit %d\n%s", code, r.out)
+	}
+}
+
+// Every user of the machine reads the log of a socket. Who else may do something, is said
+// when the server is started.
+func TestUsersOfTheMachineReadThroughASocket(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	s := served(t)
+	const uid = 65534
+	name := "uid 65534"
+	if u, err := user.LookupId("65534"); err == nil {
+		name = u.Username
+	}
+	open, err := os.MkdirTemp("", "deployster-open-") // t.TempDir is not for others
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(open) })
+	program, err := os.ReadFile(binary)
+	if err := errors.Join(err, os.WriteFile(filepath.Join(open, "deployster"), program, 0o755), os.Chmod(open, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	all, some := filepath.Join(open, "all"), filepath.Join(open, "some")
+	reads, operates := s.serve(all), s.serve(some, "--socket-role", name+"=operator")
+	c := asker{program: filepath.Join(open, "deployster"), dir: open, server: "unix:" + all, as: &syscall.Credential{Uid: uid, Gid: uid}}
+	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
+	here := s.deployster("pipeline", "status", "one")
+	if there, code := c.run(t, "pipeline", "status", "one"); code != 0 || there != here {
+		t.Errorf("exit %d\nthere\n%s\nhere\n%s", code, there, here)
+	}
+	c.want(t, 1, "you may not do this", "pipeline", "pause", "one")
+	c.token = "dpl_01X_wrong"
+	c.want(t, 1, "a valid token is needed", "pipeline", "status", "one")
+	c.token, c.server = "", "unix:"+some
+	c.want(t, 0, "paused", "pipeline", "pause", "one", "--reason", "why")
+	c.want(t, 1, "you may not do this", "pipeline", "approve", "one", "all", "1")
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wantBy("pipeline-paused", name+"@"+host)
+	for _, r := range []*run{reads, operates} {
+		s.terminate(r)
+		if code := s.exit(r); code != 0 {
+			t.Errorf("exit %d\n%s", code, r.out)
+		}
+	}
+}
