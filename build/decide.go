@@ -201,6 +201,26 @@ func (s *State) Idle(serves func(record.Place) bool) bool {
 	return true
 }
 
+// Elsewhere is an inventory whose workers all groups need that have not ended; "" where a group
+// may be done on ours, or is canceled and nothing of it runs any more, so that anybody may
+// conclude it.
+func (s *State) Elsewhere(ours func(record.Place) bool) (inventory string) {
+	defer s.recorded()()
+	for _, groups := range [][]*group{s.active, s.queued} {
+		for _, g := range groups {
+			if g.state == transition.Canceling && g.running() == 0 || len(g.serving()) == 0 {
+				return ""
+			}
+			for _, place := range g.serving() {
+				if inventory = s.places[place].Inventory; inventory == "" || ours(s.places[place]) {
+					return ""
+				}
+			}
+		}
+	}
+	return inventory
+}
+
 // foreign reports whether all that was begun of a group is left to who has another inventory.
 func (s *State) foreign(g *group, served func(place int) bool) bool {
 	for i := g.inFlight.next(0); i >= 0; i = g.inFlight.next(i + 1) {

@@ -84,8 +84,21 @@ func (c *Controller) Run(ctx context.Context) error {
 	return err
 }
 
-// Declines implements reconcile.Tenant.
-func (c *Controller) Declines(*build.State) string { return "" }
+// Declines implements reconcile.Tenant: who has only groups of other inventories gives way to
+// those who have these.
+func (c *Controller) Declines(s *build.State) string {
+	if len(c.running) > 0 {
+		return ""
+	}
+	if c.fleet.first.IsZero() {
+		c.fleet.refresh() // or it would not be known which inventory is here
+	}
+	inventory := s.Elsewhere(func(p record.Place) bool { return !c.fleet.foreign(p) })
+	if inventory == "" {
+		return ""
+	}
+	return fmt.Sprintf("what is to be built is to be built on workers of the inventory %s, and %s", inventory, c.fleet.here())
+}
 
 // Acquired implements reconcile.Tenant.
 func (c *Controller) Acquired(string) { c.left = true }
@@ -116,8 +129,12 @@ func (c *Controller) Tick() {
 
 // Observe implements reconcile.Tenant: it looks which workers there are.
 func (c *Controller) Observe() (found bool) {
+	of := c.fleet.of
 	if c.fleet.refresh() {
 		c.fleetChanged()
+	}
+	if c.fleet.of != of {
+		c.loop.Reconsider()
 	}
 	return false
 }

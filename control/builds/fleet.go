@@ -348,11 +348,15 @@ func (f *fleet) leave(inventory string) {
 		f.others = map[string]bool{}
 	}
 	f.others[inventory] = true
-	here := "the one here is " + f.of
+	f.notice("build groups whose workers are of the inventory %s are left alone: %s; what helps is deployster build run with that inventory, which begins when this one has nothing of its own to do", inventory, f.here())
+}
+
+// here says which inventory is here.
+func (f *fleet) here() string {
 	if f.of == "" {
-		here = "there is none here"
+		return "there is none here"
 	}
-	f.notice("build groups whose workers are of the inventory %s are left alone: %s; what helps is deployster build run with that inventory", inventory, here)
+	return "the one here is " + f.of
 }
 
 // Serves reports whether a host, whose platforms are known, may do the jobs of a place: no

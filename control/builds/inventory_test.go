@@ -6,6 +6,7 @@ import (
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/transition"
+	"github.com/deployster-go/deployster/control/builds"
 )
 
 // of has the jobs of a group be done on workers of an inventory.
@@ -60,5 +61,53 @@ func TestWhatRunsOnHostsOfAnotherInventoryIsNotTakenUp(t *testing.T) {
 		wait(2 * time.Hour)
 		w.wantState(id, transition.Complete)
 		d.end()
+	})
+}
+
+// named are workers of an inventory.
+type named struct {
+	workers
+	inventory string
+}
+
+type workers = builds.Workers
+
+func (n named) Identity() string { return n.inventory }
+
+// Who has nothing but groups of another inventory keeps nobody from them, and goes on with those
+// of its own that come later.
+func TestWhoHasNothingToBuildGivesWayToAnotherInventory(t *testing.T) {
+	inWorld(t, func(w *world) {
+		workers := w.options.Workers
+		w.options.Workers = named{workers, "test"}
+		first := w.start()
+		wait(time.Minute)
+		id := w.submit("base", jobs("", "1"), of("prod"))
+		wait(time.Minute)
+		w.options.Workers = named{workers, "prod"}
+		second := w.start()
+		wait(time.Hour)
+		w.wantState(id, transition.Complete)
+		own := w.submit("tools", jobs(""), of("test"))
+		wait(time.Hour)
+		w.wantState(own, transition.Complete)
+		first.end()
+		second.end()
+		check(w)
+	})
+}
+
+// A group whose workers nobody has any more is canceled all the same, where nothing of it runs.
+func TestAGroupOfAnInventoryThatIsNoMoreIsCanceled(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.inventoryIs = "test"
+		id := w.submit("base", jobs("", "1"), of("prod"))
+		d := w.start()
+		wait(time.Minute)
+		w.do(build.Cancel{Group: id})
+		wait(time.Minute)
+		w.wantState(id, transition.Canceled)
+		d.end()
+		check(w)
 	})
 }
