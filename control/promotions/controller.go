@@ -323,9 +323,14 @@ func (c *Controller) Declines(*promotion.State) string { return "" }
 func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decision[workKey]) {
 	o := c.observe(s)
 	for step := range s.Decide(o, d.Now) {
-		if !step.Promotes {
+		slot := reconcile.Slot[workKey]{Key: workKey{step.ID}, Attempt: step.Attempt}
+		switch {
+		case step.ID == "":
 			d.Add(step.Events)
-		} else if slot := (reconcile.Slot[workKey]{Key: workKey{step.ID}, Attempt: step.Attempt}); d.Can(slot) {
+		case !d.Can(slot): // somebody is at work on it
+		case !step.Promotes:
+			d.Add(step.Events)
+		default:
 			d.Add(step.Events, d.Begin(c.work(name, slot, step, s.Definition().Promotion.Variable)))
 		}
 		if d.Full() {

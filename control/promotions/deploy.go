@@ -13,9 +13,6 @@ import (
 	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
-// keyOf is what a deployment of an environment is known again by: the try that began it.
-func keyOf(s promotion.Step) string { return fmt.Sprintf("%s/%d", s.ID, s.Attempt) }
-
 // deploy has an environment deployed with a revision. What it began it finds again in the log,
 // so that doing it twice deploys once.
 func (c *Controller) deploy(ctx context.Context, s promotion.Step, variable string) (begun promotion.Begun, err error) {
@@ -33,7 +30,7 @@ func (c *Controller) deploy(ctx context.Context, s promotion.Step, variable stri
 	if err == nil {
 		_, err = c.commands.Command(ctx, s.Environment, environment.Deploy{
 			Revision: revision.Number, Hosts: hosts, Inventory: c.Identity(), By: string(s.Target),
-			Reason: fmt.Sprintf("promotion of revision %s, try %d", s.Revision, s.Attempt), Step: keyOf(s),
+			Reason: fmt.Sprintf("promotion of revision %s, try %d", s.Revision, s.Attempt), Step: s.Key(),
 		})
 	}
 	if err != nil {
@@ -46,7 +43,7 @@ func (c *Controller) deploy(ctx context.Context, s promotion.Step, variable stri
 func (c *Controller) find(s promotion.Step) (begun promotion.Begun, err error) {
 	err = c.commands.Ask(s.Environment, func(state *environment.State) error {
 		for _, d := range slices.Backward(state.Deployments()) {
-			if d.Step == keyOf(s) {
+			if d.Step == s.Key() {
 				begun = promotion.Begun{Deployment: d.ID, Event: d.Seq, Revision: d.Revision}
 				return nil
 			}

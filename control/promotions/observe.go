@@ -22,6 +22,7 @@ func observe(s *environment.State, variable string) promotion.Observation {
 	}
 	values := values{s, variable, map[int]string{}}
 	all := s.Deployments()
+	seen.Begun = begun(all)
 	for _, d := range slices.Backward(all) {
 		if d.Kind == record.ByRollback && !d.Automatic {
 			seen.RolledBack = promotion.Rollback{Event: d.Seq, By: d.By, Reason: d.Reason}
@@ -47,6 +48,17 @@ func observe(s *environment.State, variable string) promotion.Observation {
 	}
 	hosts(&seen, r, values)
 	return seen
+}
+
+// begun are the deployments that a step of a pipeline began.
+func begun(all []report.Deployment) map[string]promotion.Begun {
+	found := map[string]promotion.Begun{}
+	for _, d := range all {
+		if d.Step != "" {
+			found[d.Step] = promotion.Begun{Deployment: d.ID, Event: d.Seq, Revision: d.Revision}
+		}
+	}
+	return found
 }
 
 // values are the revisions that the revisions of an environment stand for.

@@ -16,7 +16,7 @@ type Step struct {
 	// Promotes is whether the rest is to be done then: the environment is to be deployed with
 	// the revision. Otherwise that is all.
 	Promotes    bool
-	ID          string // of the promotion
+	ID          string // of the promotion; "" where it is of none. Nothing is done of a try at which somebody is at work
 	Target      deploylog.Target
 	Stage       string
 	Environment string
@@ -39,12 +39,8 @@ func (s *State) Decide(o Observed, now time.Time) iter.Seq[Step] {
 		}
 		for i, stage := range s.definition.Stages {
 			p := s.last[stage.Name]
-			if p != nil && p.Status == Running && p.Deployment == "" {
-				step := s.stepOf(p)
-				if all[i].revision == p.Revision {
-					step.Value = all[i].value
-				}
-				if !yield(step) {
+			if p != nil && i > 0 && p.Status == Running && p.Deployment == "" {
+				if step, known := s.resumed(p, all[i], o, now); known && !yield(step) {
 					return
 				}
 			}
@@ -59,6 +55,33 @@ func (s *State) stepOf(p *Promotion) Step {
 	return Step{
 		Promotes: true, ID: p.ID, Target: StageTarget(s.name, p.Stage), Stage: p.Stage, Environment: p.Environment, Revision: p.Revision, Attempt: p.Attempt,
 	}
+}
+
+// Key is what a deployment of an environment is known again by: the try that began it.
+func (s Step) Key() string { return fmt.Sprintf("%s/%d", s.ID, s.Attempt) }
+
+// resumed is what becomes of a try that was recorded, and whose process may have died before
+// it recorded a deployment: the deployment that it began is recorded; where it began none the
+// try goes on, or fails where it may not begin any more. known is false where neither can be
+// told, for its environment is not observed.
+func (s *State) resumed(p *Promotion, v verdict, o Observed, now time.Time) (step Step, known bool) {
+	step = s.stepOf(p)
+	if v.revision == p.Revision {
+		step.Value = v.value
+	}
+	seen := o.of(p.Environment)
+	if begun, found := seen.Begun[step.Key()]; found {
+		step.Promotes, step.Events = false, s.Completed(step, begun, nil)
+		return step, true
+	}
+	source := o.of(s.definition.Stages[v.stage-1].Environment)
+	again := s.waits(verdict{stage: v.stage, revision: p.Revision, came: p.came, from: v.from}, source, seen, p, false, now)
+	if again.code == Ready {
+		return step, true
+	}
+	cause := "its process ended before it deployed, and it may not begin any more: " + s.reason(again).Message
+	step.Promotes, step.Events = false, []deploylog.Event{s.event(p, StageFailed, p.Attempt, Payload{Cause: deploylog.Cause(cause)})}
+	return step, seen.Health != Unknown || seen.Event > 0
 }
 
 // begin is the next try of a promotion, or the first of a new one.
@@ -166,7 +189,7 @@ type Begun struct {
 // the try has been given up since.
 func (s *State) Completed(step Step, begun Begun, err error) []deploylog.Event {
 	p := s.byID[step.ID]
-	if p == nil || !s.Wanted(step.ID, step.Attempt) {
+	if p == nil || !s.Wanted(step.ID, step.Attempt) || p.Deployment != "" {
 		return nil
 	}
 	if err != nil {

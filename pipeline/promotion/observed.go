@@ -31,6 +31,8 @@ type Observation struct {
 	Came  int64     // event of the first of the deployments in a row that have the revision
 	Event int64     // the newest of the environment that is considered
 
+	Begun map[string]Begun // deployments by promotions, by the key of the step
+
 	Active     Deployment // the deployment that decides what runs there
 	RolledBack Rollback   // the last that somebody did by hand
 	Moving     bool       // it is being deployed, and nothing keeps that from going on

@@ -139,6 +139,61 @@ func TestATryThatWasRecordedBeforeItsProcessDiedIsResumed(t *testing.T) {
 	}
 }
 
+func TestATryWhoseProcessDiedDoesNotBeginWhereThatWasForbiddenSince(t *testing.T) {
+	rolledBack := func(w *world) {
+		o := w.seen["env/b"]
+		o.RolledBack = promotion.Rollback{Event: w.tick(), By: "ann"}
+		w.see("b", o)
+	}
+	for name, forbids := range map[promotion.Code]func(*world){
+		promotion.IsStopped:    func(w *world) { w.command(promotion.StopLine{Reason: "orders are lost"}) },
+		promotion.IsHeld:       func(w *world) { w.command(promotion.HoldStage{Stage: "b"}) },
+		promotion.IsRolledBack: rolledBack,
+		promotion.AwaitsWindow: func(w *world) { w.now = w.now.Add(2 * time.Hour) },
+	} {
+		t.Run(string(name), func(t *testing.T) {
+			w := newWorld(t, 2, usual, func(d *definition.Definition) {
+				d.Stages[1].Calendar = &window.Calendar{Windows: []window.Window{{From: "09:00", To: "11:00", Zone: "UTC"}}}
+			})
+			w.runs("a", "2")
+			w.runs("b", "1")
+			s := w.only("b", "2")
+			w.again()
+			forbids(w)
+			w.nothing("b", name)
+			if p := w.state.Promotions()[0]; p.Status != promotion.Failed || p.Cause == "" {
+				t.Errorf("the try is %+v", p)
+			}
+			if w.state.Wanted(s.ID, s.Attempt) {
+				t.Error("the try is still wanted")
+			}
+		})
+	}
+}
+
+func TestATryWhoseProcessDiedAfterItDeployedIsNotFailed(t *testing.T) {
+	w := newWorld(t, 2, usual)
+	w.runs("a", "2")
+	w.runs("b", "1")
+	s := w.only("b", "2")
+	w.again()
+	w.command(promotion.StopLine{})
+	unseen := w.seen
+	w.seen = promotion.Observed{"env/a": unseen["env/a"]}
+	w.nothing("b", promotion.Unobserved) // nothing is said of it before its environment is observed
+	if !w.state.Wanted(s.ID, s.Attempt) {
+		t.Error("the try ended unseen")
+	}
+	w.seen = unseen
+	o := w.seen["env/b"]
+	o.Begun = map[string]promotion.Begun{s.Key(): {Deployment: "env/b@7", Event: o.Event}}
+	w.see("b", o)
+	w.decide()
+	if p := w.state.Promotions()[0]; p.Deployment != "env/b@7" {
+		t.Errorf("what it began is not found: %+v", p)
+	}
+}
+
 func TestADeploymentThatIsStuckFailsTheTry(t *testing.T) {
 	w := newWorld(t, 2, usual)
 	w.runs("a", "2")
