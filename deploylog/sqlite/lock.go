@@ -48,7 +48,7 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	if name == "" {
 		return nil, errors.New("lock: the name must not be empty")
 	}
-	f, err := l.takeLock(name)
+	f, err := takeLock(l.lockDir(), name)
 	var held *heldError
 	switch {
 	case errors.As(err, &held):
@@ -72,10 +72,9 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 
 // takeLock opens the file of a lock and takes it. Where somebody holds it, it fails with
 // a *heldError.
-func (l *Log) takeLock(name string) (*os.File, error) {
-	dir := l.lockDir()
+func takeLock(dir, name string) (*os.File, error) {
 	for {
-		f, err := l.openLock(dir, name)
+		f, err := openLock(dir, name)
 		if err != nil {
 			return nil, err
 		}
@@ -86,16 +85,15 @@ func (l *Log) takeLock(name string) (*os.File, error) {
 			err = &heldError{by}
 		}
 		// Who prunes removes the file while it holds the lock, so a file that is not
-		// there after the lock was taken excludes nobody from it, or from another lock:
-		// so nobody who holds it holds this one.
-		there, failed := isThere(f, dir, name)
-		switch {
-		case err == nil && failed == nil && there:
-			return f, nil
-		case failed == nil && !there:
-			err = nil
+		// there after the lock was taken never is again, and its lock excludes nobody.
+		there := false
+		if err == nil {
+			there, err = isThere(f, dir, name)
 		}
-		if err := errors.Join(err, failed, f.Close()); err != nil {
+		if err == nil && there {
+			return f, nil
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
 	}
@@ -151,9 +149,6 @@ func (l *Log) Locked(name string) (bool, error) {
 	_, err = patiently(f, func(f *os.File) error { return flock(f, syscall.LOCK_SH) })
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		if there, err := isThere(f, l.lockDir(), name); err == nil && !there {
-			return l.Locked(name) // it became that of another lock meanwhile
-		}
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("ask for lock %q: %w", name, err)
@@ -189,7 +184,7 @@ func exclude(f *os.File) error {
 }
 
 // openLock opens the file of a lock, which no name can lead out of dir.
-func (l *Log) openLock(dir, name string) (*os.File, error) {
+func openLock(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		//nolint:gosec // beside the log, wherever its user wants that
@@ -201,11 +196,7 @@ func (l *Log) openLock(dir, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := root.OpenFile(lockFile(name), os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		l.spares.take(filepath.Join(dir, lockFile(name)))
-		f, err = root.OpenFile(lockFile(name), os.O_RDWR|os.O_CREATE, 0o600)
-	}
+	f, err := root.OpenFile(lockFile(name), os.O_RDWR|os.O_CREATE, 0o600)
 	return f, errors.Join(err, root.Close())
 }
 

@@ -16,7 +16,7 @@ import (
 
 // PruneLock implements deploylog.LockPruner.
 func (l *Log) PruneLock(name string) error {
-	if _, err := pruneLock(filepath.Join(l.lockDir(), lockFile(name)), time.Time{}, false, &l.spares); err != nil {
+	if _, err := pruneLock(filepath.Join(l.lockDir(), lockFile(name)), time.Time{}, false); err != nil {
 		return fmt.Errorf("prune lock %q: %w", name, err)
 	}
 	return nil
@@ -40,7 +40,7 @@ func (l *Log) PruneLocks(ctx context.Context, before time.Time, dryRun bool) (de
 			if ctx.Err() != nil {
 				return all, fmt.Errorf("prune locks: %w", ctx.Err())
 			}
-			info, err := pruneLock(filepath.Join(dir.Name(), name), before, dryRun, nil)
+			info, err := pruneLock(filepath.Join(dir.Name(), name), before, dryRun)
 			if denied.add(err) {
 				continue
 			}
@@ -91,7 +91,7 @@ func (d *deniedLocks) err() error {
 //
 // It holds the lock while it removes the file. Whoever waits for the lock of that file
 // finds after taking it that the file is gone, and begins anew with one that is there.
-func pruneLock(path string, before time.Time, dryRun bool, keep *spares) (fs.FileInfo, error) {
+func pruneLock(path string, before time.Time, dryRun bool) (fs.FileInfo, error) {
 	seen, err := os.Lstat(path) //nolint:gosec // beside the log, wherever its user wants that
 	if err != nil {
 		return nil, ignoreMissing(err)
@@ -127,7 +127,7 @@ func pruneLock(path string, before time.Time, dryRun bool, keep *spares) (fs.Fil
 		return nil, nil
 	}
 	if !dryRun {
-		if err := keep.put(path); err != nil {
+		if err := os.Remove(path); err != nil { //nolint:gosec // as above
 			return nil, ignoreMissing(err)
 		}
 	}

@@ -86,7 +86,6 @@ type Log struct {
 	readOnly bool
 	readers  *sql.DB
 	writer   *writer
-	spares   spares // files of locks
 
 	closing sync.Once
 	closed  chan struct{}
@@ -246,7 +245,6 @@ func (l *Log) Close() error {
 	l.closing.Do(func() {
 		close(l.closed)
 		<-l.checked
-		l.spares.close()
 		err = errors.Join(l.writer.close(), l.readers.Close())
 	})
 	if err != nil {
