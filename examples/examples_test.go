@@ -98,6 +98,20 @@ var all = []example{
 		},
 	},
 	{
+		dir: "approval", manifests: []string{"announce.yaml"}, resources: 1,
+		flags: func(*testing.T, *world) []string { return []string{"--var", "revision=42"} },
+		check: func(t *testing.T, dir string) {
+			contains(t, filepath.Join(dir, "site/index.html"), "revision 42")
+		},
+	},
+	{
+		dir: "promotion", manifests: []string{"task.yaml"}, resources: 1,
+		flags: func(*testing.T, *world) []string { return []string{"--var", "host=dev001", "--var", "version=2"} },
+		check: func(t *testing.T, dir string) {
+			contains(t, filepath.Join(dir, "hosts/dev001/shop"), "shop 2\n")
+		},
+	},
+	{
 		dir: "shop", manifests: []string{"deploy.yaml"}, resources: 1, flags: taking,
 		check: func(t *testing.T, dir string) {
 			contains(t, filepath.Join(dir, "hosts/shop001/current"), "shop 7\nconfig 1 from config-1.tar\nsearch 20 from search-20\n")

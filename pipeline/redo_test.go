@@ -103,7 +103,7 @@ func TestOfAHostThatFailedWithinTheBudgetARepairIsNamed(t *testing.T) {
 		t.Errorf("what helps is %q", got)
 	}
 	w.do(Cancel{Revision: "1"})
-	if got := changes(onHost("h2")); got != record.PipelineRetried+"|"+repair { // of the pipeline, too
+	if got := changes(onHost("h2")); got != record.PipelineRetried+": deployster pipeline retry p 1|"+repair { // of the pipeline, too
 		t.Errorf("of one that was cancelled what helps is %q", got)
 	}
 	w = newTale(t, lenient(deployed), map[string][]string{"all": {"h1", "h2", "h3"}})
