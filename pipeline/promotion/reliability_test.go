@@ -1,6 +1,7 @@
 package promotion_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -192,6 +193,46 @@ func TestATryWhoseProcessDiedAfterItDeployedIsNotFailed(t *testing.T) {
 	if p := w.state.Promotions()[0]; p.Deployment != "env/b@7" {
 		t.Errorf("what it began is not found: %+v", p)
 	}
+}
+
+// moves has a stage promote to another environment.
+func (w *world) moves(stage int, environment string) {
+	d := *w.state.Definition()
+	d.Stages = slices.Clone(d.Stages)
+	d.Stages[stage].Environment = environment
+	w.command(promotion.Define{Definition: &d})
+}
+
+func TestWhatWasPromotedToAnEnvironmentStillComesToAnother(t *testing.T) {
+	w := newWorld(t, 2, usual)
+	w.runs("a", "2")
+	w.runs("b", "1")
+	w.settle(false)
+	w.runs("b", "2")
+	w.decide()
+	w.moves(1, "env/new")
+	w.see("new", promotion.Observation{Health: promotion.Partly, Why: "nothing is deployed", Event: w.tick()})
+	w.again()
+	if s := w.only("b", "2"); s.Environment != "env/new" {
+		t.Errorf("it comes to %s", s.Environment)
+	}
+}
+
+func TestAnApprovalIsOfTheEnvironmentThatTheStageHad(t *testing.T) {
+	w := newWorld(t, 2, usual, func(d *definition.Definition) { d.Stages[1].Manual = true })
+	w.runs("a", "2")
+	w.runs("b", "1")
+	w.decide()
+	w.command(promotion.HoldStage{Stage: "b"})
+	w.command(promotion.Approve{Stage: "b", Revision: "2", By: "ann"})
+	w.moves(1, "env/new")
+	w.command(promotion.ReleaseHold{Stage: "b"})
+	w.see("new", promotion.Observation{Health: promotion.Partly, Event: w.tick()})
+	w.nothing("b", promotion.AwaitsApproval)
+	w.moves(1, "env/b") // nor does it come back with that
+	w.nothing("b", promotion.AwaitsApproval)
+	w.command(promotion.Approve{Stage: "b", Revision: "2", By: "ann"})
+	w.only("b", "2")
 }
 
 func TestADeploymentThatIsStuckFailsTheTry(t *testing.T) {

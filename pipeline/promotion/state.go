@@ -156,6 +156,11 @@ func (s *State) applyPipeline(e deploylog.Event, p Payload) {
 		if s.definition == nil {
 			s.created, s.deleted = e.Seq, 0
 		}
+		for stage := range s.approvals { // who approved meant the environment that the stage had
+			if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
+				delete(s.approvals, stage)
+			}
+		}
 		s.definition, s.defined = p.Definition, e.Seq
 	case PipelineDeleted:
 		s.forget()
@@ -179,6 +184,16 @@ func (s *State) applyPipeline(e deploylog.Event, p Payload) {
 	case LineResumed:
 		s.stopped = nil
 	}
+}
+
+// environmentOf is the environment of a stage, "" where the definition has no such stage.
+func environmentOf(d *definition.Definition, stage string) string {
+	if d != nil {
+		if i := d.Index(stage); i >= 0 {
+			return d.Stages[i].Environment
+		}
+	}
+	return ""
 }
 
 func (s *State) applyStage(e deploylog.Event, p Payload) {

@@ -115,8 +115,9 @@ func (s *State) isCurrent(v verdict) bool {
 
 // at is what is so at a stage to which a revision is to come that the stage before runs.
 func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
-	p := s.last[s.definition.Stages[v.stage].Name]
-	mine := p != nil && p.Revision == v.revision && p.came == v.came
+	stage := s.definition.Stages[v.stage]
+	p := s.last[stage.Name]
+	mine := p != nil && p.Revision == v.revision && p.came == v.came && p.Environment == stage.Environment
 	switch {
 	case seen.Health == Unknown:
 		v.code, v.cause = Unobserved, seen.Why
