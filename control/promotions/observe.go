@@ -105,14 +105,23 @@ func textOf(value any) string {
 }
 
 // came is the event of the first of the last deployments in a row that have one revision.
+// Those between them that never finished do not count, for what they were to bring was never
+// there as a whole: a deployment that fails and is rolled back leaves what ran before.
 func came(all []report.Deployment, v values) (event int64) {
-	of := ""
-	for i, d := range slices.Backward(all) {
-		text := v.text(d.Revision)
-		if d.Kind == record.ByDelete || i < len(all)-1 && text != of {
-			break
+	if len(all) == 0 {
+		return 0
+	}
+	of := v.text(all[len(all)-1].Revision)
+	for _, d := range slices.Backward(all) {
+		failed := (d.Status == report.DeploymentSuperseded || d.Status == report.DeploymentStuck) && d.BakeFailed == ""
+		switch {
+		case d.Kind == record.ByDelete:
+			return event
+		case v.text(d.Revision) == of:
+			event = d.Seq
+		case !failed:
+			return event
 		}
-		event, of = d.Seq, text
 	}
 	return event
 }
