@@ -177,6 +177,14 @@ func (c *Calendar) Next(at time.Time) time.Time {
 	}
 	const tries = 1000
 	for range tries {
+		if f := c.Frozen(at); f != nil { // no window matters before its end
+			_, to, err := f.span()
+			if err != nil {
+				return time.Time{}
+			}
+			at = to
+			continue
+		}
 		if c.Open(at) {
 			return at
 		}

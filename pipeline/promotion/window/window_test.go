@@ -83,3 +83,15 @@ func TestAWholeDayIsOpenToItsEnd(t *testing.T) {
 		}
 	}
 }
+
+func TestManyWindowsOpenAfterALongFreeze(t *testing.T) {
+	c := window.Calendar{Freezes: []window.Freeze{{From: "2026-12-20", To: "2027-01-07", Zone: "UTC"}}}
+	for minute := range 100 {
+		from := window.Clock(time.Date(2026, 1, 1, 8, minute, 0, 0, time.UTC).Format("15:04"))
+		c.Windows = append(c.Windows, window.Window{From: from, To: "16:00", Zone: "UTC"})
+	}
+	want := time.Date(2027, 1, 7, 8, 0, 0, 0, time.UTC)
+	if got := c.Next(time.Date(2026, 12, 20, 10, 0, 0, 0, time.UTC)); !got.Equal(want) {
+		t.Errorf("it opens at %s, not %s", got, want)
+	}
+}
