@@ -51,16 +51,12 @@ var all = []example{
 	{
 		dir: "type-python", manifests: []string{"setting.yaml"}, resources: 2,
 		prepare: func(t *testing.T, w *world) { w.buildType(t, "type-python", "deployster-example-setting", w.python) },
-		check: func(t *testing.T, dir string) {
-			contains(t, filepath.Join(dir, "settings/app.json"), `"title": "Settings (dark)"`)
-		},
+		check:   holds("settings/app.json", `"title": "Settings (dark)"`),
 	},
 	{
 		dir: "type-shell", manifests: []string{"line.yaml"}, resources: 2,
 		prepare: func(t *testing.T, w *world) { w.buildType(t, "type-shell", "deployster-example-line", w.busybox) },
-		check: func(t *testing.T, dir string) {
-			contains(t, filepath.Join(dir, "etc/hosts"), "10.0.0.1 gateway\n10.0.0.2 printer\n")
-		},
+		check:   holds("etc/hosts", "10.0.0.1 gateway\n10.0.0.2 printer\n"),
 	},
 	{
 		dir: "lifecycle", manifests: []string{"cloud.yaml", "sorted.yaml"}, resources: 2,
@@ -72,50 +68,36 @@ var all = []example{
 	},
 	{
 		dir: "gateway", manifests: []string{"replicate.yaml"}, resources: 2, flags: step,
-		check: func(t *testing.T, dir string) {
-			contains(t, filepath.Join(dir, "hosts/antworker001/artifacts/42"), "gateway-42.tar")
-		},
+		check: holds("hosts/antworker001/artifacts/42", "gateway-42.tar"),
 	},
 	{
 		dir: "log-daemon", manifests: []string{"log-daemon.yaml"}, resources: 1, flags: daemon,
-		check: func(t *testing.T, dir string) {
-			contains(t, filepath.Join(dir, "hosts/logger001/log-daemon"), "log-daemon:1 of revision 1")
-		},
+		check: holds("hosts/logger001/log-daemon", "log-daemon:1 of revision 1"),
 	},
 	{
 		dir: "gateway", manifests: []string{"deploy.yaml"}, resources: 1, flags: step,
-		check: func(t *testing.T, dir string) {
-			contains(t, filepath.Join(dir, "hosts/antworker001/current"), "gateway 42 at beta")
-		},
+		check: holds("hosts/antworker001/current", "gateway 42 at beta"),
 	},
 	{
 		dir: "distribution", manifests: []string{"install.yaml"}, resources: 1,
 		flags: func(*testing.T, *world) []string {
 			return []string{"--var", "revision=7", "--var", "artifacts={curl: sha256-of-curl}"}
 		},
-		check: func(t *testing.T, dir string) {
-			contains(t, filepath.Join(dir, "installed"), "7: curl sha256-of-curl\n")
-		},
+		check: holds("installed", "7: curl sha256-of-curl\n"),
 	},
 	{
 		dir: "approval", manifests: []string{"announce.yaml"}, resources: 1,
 		flags: func(*testing.T, *world) []string { return []string{"--var", "revision=42"} },
-		check: func(t *testing.T, dir string) {
-			contains(t, filepath.Join(dir, "site/index.html"), "revision 42")
-		},
+		check: holds("site/index.html", "revision 42"),
 	},
 	{
 		dir: "promotion", manifests: []string{"task.yaml"}, resources: 1,
 		flags: func(*testing.T, *world) []string { return []string{"--var", "host=dev001", "--var", "version=2"} },
-		check: func(t *testing.T, dir string) {
-			contains(t, filepath.Join(dir, "hosts/dev001/shop"), "shop 2\n")
-		},
+		check: holds("hosts/dev001/shop", "shop 2\n"),
 	},
 	{
 		dir: "shop", manifests: []string{"deploy.yaml"}, resources: 1, flags: taking,
-		check: func(t *testing.T, dir string) {
-			contains(t, filepath.Join(dir, "hosts/shop001/current"), "shop 7\nconfig 1 from config-1.tar\nsearch 20 from search-20\n")
-		},
+		check: holds("hosts/shop001/current", "shop 7\nconfig 1 from config-1.tar\nsearch 20 from search-20\n"),
 	},
 }
 
@@ -495,6 +477,11 @@ func (w *world) nothingLeft(t *testing.T, dir string) {
 	if err != nil || len(out) > 0 {
 		t.Errorf("containers left behind: %s %v", out, err)
 	}
+}
+
+// holds checks that a file below a directory holds a text.
+func holds(path, text string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) { contains(t, filepath.Join(dir, path), text) }
 }
 
 func contains(t *testing.T, path, want string) {

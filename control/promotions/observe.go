@@ -18,7 +18,7 @@ func observe(s *environment.State, variable string) promotion.Observation {
 	r := s.Report()
 	seen := promotion.Observation{Health: promotion.Partly, Event: r.Event}
 	if !s.Exists() {
-		return promotion.Observation{Health: promotion.Unknown, Event: r.Event, Why: "it was deleted"}
+		return promotion.Observation{Health: promotion.Unknown, Event: r.Event, Why: "it was deleted", Deleted: true}
 	}
 	values := values{s, variable, map[int]string{}}
 	all := s.Deployments()

@@ -160,7 +160,11 @@ func (s *State) ended(p *Promotion, seen Observation) (e deploylog.Event, ended 
 		return s.event(p, StageFinished, 1, Payload{Deployment: p.Deployment, EnvironmentRevision: p.EnvironmentRevision}), true
 	}
 	switch {
-	case p.Deployment == "" || seen.Health == Unknown && d.ID == "" || seen.Event < p.deploymentEvent:
+	case p.Deployment == "" || seen.Event < p.deploymentEvent:
+		return e, false
+	case seen.Deleted:
+		return failed("environment %s was deleted", p.Environment)
+	case seen.Health == Unknown && d.ID == "":
 		return e, false
 	case d.ID == p.Deployment || d.Revision == p.Revision: // somebody may have deployed the same again
 		switch d.Status {

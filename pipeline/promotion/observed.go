@@ -22,6 +22,7 @@ type Observation struct {
 	Revision string // that it runs as a whole, or else that of its active definition; "" is not known
 	Value    any    // the revision as its variable has it
 	Why      string // it is not healthy, or unknown
+	Deleted  bool   // and so unknown: nothing runs there any more
 
 	// Runs are the revisions that any target runs, healthy or otherwise, and the one that is
 	// being deployed.

@@ -2,7 +2,9 @@ package promotion
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -20,6 +22,7 @@ const (
 	NotAwaited      refusal.Code = "not-awaited" // the revision is not the next to come to the stage
 	NotHeld         refusal.Code = "not-held"
 	AlreadyHeld     refusal.Code = "already-held"
+	DropsHold       refusal.Code = "drops-hold" // the definition has no stage of that name any more
 	UnderWay        refusal.Code = "under-way"
 )
 
@@ -47,6 +50,11 @@ type Define struct {
 func (c Define) propose(s *State, _ Observed, _ time.Time) ([]deploylog.Event, error) {
 	if s.definition != nil && reflect.DeepEqual(s.definition, c.Definition) {
 		return nil, nil
+	}
+	for _, stage := range slices.Sorted(maps.Keys(s.holds)) {
+		if h := s.holds[stage]; c.Definition.Index(stage) < 1 {
+			return nil, refusal.New(DropsHold, "the definition has no stage %s, which is held (event %d), and what comes to its environment would be held no more: deployster pipeline release-hold %s %s ends that first", stage, h.Event, s.name, stage)
+		}
 	}
 	gone := s.giveUp("", "its stage is not in the definition any more, or has another environment", func(p *Promotion) bool {
 		i := c.Definition.Index(p.Stage)
