@@ -137,9 +137,9 @@ var validID = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,62}[a-zA-Z0-9])?
 
 // Add is the event that adds a key, whose fields are checked.
 func (k *Keys) Add(target deploylog.Target, add record.KeyInfo, id, by string) (deploylog.Event, error) {
-	for what, name := range map[string]string{"id": add.ID, "owner": cmp.Or(add.Owner, add.ID)} {
-		if !validID.MatchString(name) {
-			return deploylog.Event{}, refusal.New(InvalidKey, "%q cannot be the %s of a key: letters, digits, ., _ and - are possible, 64 of them, with a letter or digit at both ends", name, what)
+	for _, of := range [][2]string{{"id", add.ID}, {"owner", cmp.Or(add.Owner, add.ID)}} {
+		if !validID.MatchString(of[1]) {
+			return deploylog.Event{}, refusal.New(InvalidKey, "%q cannot be the %s of a key: letters, digits, ., _ and - are possible, 64 of them, with a letter or digit at both ends", of[1], of[0])
 		}
 	}
 	key := Key{KeyInfo: add}
