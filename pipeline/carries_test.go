@@ -33,6 +33,7 @@ type carriedOracle struct {
 	names   map[string]string                    // of revisions, by deployment
 	applied map[[2]string]deployment.Application // by deployment and step, since then
 	missed  map[string]map[int]bool              // definitions of log that came when a deployment had ended
+	last    int                                  // definition of log
 }
 
 // apply folds in an event. What has ended for good adopts nothing, though a rollback to the
@@ -45,7 +46,7 @@ func (o *carriedOracle) apply(e deploylog.Event, under func(deployment string) b
 	_ = json.Unmarshal(e.Data, &p)
 	switch e.Name {
 	case record.PipelineDefined:
-		o.log = append(o.log, p)
+		o.log, o.last = append(o.log, p), len(o.log)
 		for id, revision := range o.names {
 			if !under(id) {
 				o.missed[id][len(o.log)-1] = true
@@ -67,6 +68,7 @@ func (o *carriedOracle) apply(e deploylog.Event, under func(deployment string) b
 		}
 		if p.Redo != nil { // so does what does something again
 			o.release[e.Deployment], o.missed[e.Deployment] = o.release[p.Redo.Of], maps.Clone(o.missed[p.Redo.Of])
+			delete(o.missed[e.Deployment], o.last) // and gets what is new to it in the present definition
 			return
 		}
 		o.log = append(o.log, now)

@@ -291,14 +291,13 @@ func (s *State) unknown(code refusal.Code, what, name string, known []string) er
 // hosts get the same. A revision that adopts the definition is as if it had been released
 // with it.
 func (s *State) take(p record.Payload) {
-	s.manifests = deployment.ManifestsOf(s.definition)
+	s.manifests, s.taken = deployment.ManifestsOf(s.definition), p
 	present := deployment.Units(s.definition)
 	for _, d := range s.deployments {
 		maps.DeleteFunc(d.Adopted, func(unit string, _ bool) bool { return !slices.Contains(present, unit) })
-		switch {
-		case slices.Contains(p.Adopt, d.Revision):
+		if slices.Contains(p.Adopt, d.Revision) {
 			s.adopt(d, p.Carries)
-		case d.Carries != nil:
+		} else {
 			d.Bring(s.manifests, p)
 		}
 	}

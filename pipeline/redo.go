@@ -38,6 +38,7 @@ func (s *State) doAgain(d *deployment.Deployment, r *record.RedoInfo) {
 	if i >= 0 {
 		s.inherit(d, i)
 	}
+	d.Bring(s.manifests, s.taken) // what came when it had ended
 }
 
 // inherit has a deployment do its steps as another one of its revision did.

@@ -33,6 +33,7 @@ type State struct {
 	fixes      map[deploylog.Target]fixAt // that began stages, the last of each
 	through    map[deploylog.Target]int   // stages: the order of the last revision that finished them
 	introduced map[string]int             // unit → number of revisions registered before it
+	taken      record.Payload             // with which that came, for what is done again later
 	manifests  map[string]string          // of the definition, by unit
 	layout     *deployment.Layout         // nil after a change, until it is needed
 

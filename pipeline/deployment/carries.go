@@ -36,8 +36,11 @@ func (d *Deployment) files(manifest string) record.Files {
 
 // Bring gives a deployment the manifests of units that are new to it, and files for those
 // for which it has none. Definitions of former versions gave all deployments all of their
-// manifests.
+// manifests. One that carries nothing, which a former version released, gets nothing.
 func (d *Deployment) Bring(present map[string]string, p record.Payload) {
+	if d.Carries == nil {
+		return
+	}
 	manifests, brought := maps.Clone(d.Manifests), maps.Clone(d.Brought) // a preview shares them
 	if manifests == nil {
 		manifests = map[string]string{}
