@@ -136,6 +136,9 @@ func TestARevisionIsReleasedThroughAServer(t *testing.T) {
 // when the server is started.
 func TestUsersOfTheMachineReadThroughASocket(t *testing.T) {
 	if os.Getuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("only root can be another user, and what a machine cannot run fails in CI")
+		}
 		t.Skip("only root can be another user")
 	}
 	s := served(t)

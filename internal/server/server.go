@@ -97,28 +97,40 @@ func config(version string) huma.Config {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer s.guard(w, r)
-	who, err := s.Identify(r)
-	switch {
-	case errors.Is(err, identity.ErrUnknown):
-		w.Header().Set("WWW-Authenticate", `Bearer realm="deployster"`)
-		refuse(w, http.StatusUnauthorized, "a valid token is needed")
-		return
-	case err != nil:
-		s.Logger.Error("authenticating a request", "error", err)
-		refuse(w, http.StatusServiceUnavailable, "who asks cannot be found out at present")
-		return
-	case !who.MayRead():
-		refuse(w, http.StatusForbidden, "you may not do this")
-		return
-	}
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
+	s.Readers(http.HandlerFunc(s.route)).ServeHTTP(w, r)
+}
+
+// Readers lets only those ask a handler who may read, and tells it who that is.
+func (s *Server) Readers(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.guard(w, r)
+		who, err := s.Identify(r)
+		switch {
+		case errors.Is(err, identity.ErrUnknown):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="deployster"`)
+			refuse(w, http.StatusUnauthorized, "a valid token is needed")
+			return
+		case err != nil:
+			s.Logger.Error("authenticating a request", "error", err)
+			refuse(w, http.StatusServiceUnavailable, "who asks cannot be found out at present")
+			return
+		case !who.MayRead():
+			refuse(w, http.StatusForbidden, "you may not do this")
+			return
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		h.ServeHTTP(w, r.WithContext(identity.In(r.Context(), who)))
+	})
+}
+
+// route hands a request to its operation.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	if _, pattern := s.mux.Handler(r); pattern == "" {
 		s.notThere(w, r)
 		return
 	}
-	s.mux.ServeHTTP(w, r.WithContext(identity.In(r.Context(), who)))
+	s.mux.ServeHTTP(w, r)
 }
 
 // notThere answers a request for which there is no operation.

@@ -92,33 +92,15 @@ func (s *process) routes(drain <-chan struct{}) http.Handler {
 		}
 		write(w, http.StatusOK, map[string]any{"status": "ready"})
 	})
-	mux.Handle("GET /metrics", s.readers(s.metrics.Handler()))
-	mux.Handle("/v1/", server.New(server.Options{
+	api := server.New(server.Options{
 		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: s.authenticate.Identify,
-	}))
+	})
+	mux.Handle("/v1/", api)
+	mux.Handle("GET /metrics", api.Readers(s.metrics.Handler()))
 	signed := approval.New(pipelines.New(s.log, s.Now), s.Now) // whose signature says who asks
 	signed.Log, signed.Base = s.logger, s.public
 	mux.Handle(approval.Pattern, signed)
 	return mux
-}
-
-// readers lets only those ask who may read.
-func (s *process) readers(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, err := s.authenticate.Identify(r)
-		switch {
-		case errors.Is(err, identity.ErrUnknown):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="deployster"`)
-			http.Error(w, "a valid token is needed", http.StatusUnauthorized)
-		case err != nil:
-			s.logger.Error("authenticating a request", "error", err)
-			http.Error(w, "who asks cannot be found out at present", http.StatusServiceUnavailable)
-		case !who.MayRead():
-			http.Error(w, "you may not do this", http.StatusForbidden)
-		default:
-			h.ServeHTTP(w, r)
-		}
-	})
 }
 
 // ready says why no requests should come here; nil when they may.
