@@ -1,0 +1,323 @@
+package examples
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// unit is what a file of systemd says, by "Section.Key", in its order.
+type unit map[string][]string
+
+func readUnit(t *testing.T, path string) unit {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, section := unit{}, ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		name, value, assigned := strings.Cut(line, "=")
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '[':
+			section = strings.Trim(line, "[]")
+		case !assigned:
+			t.Fatalf("%s: %q says nothing", path, line)
+		default:
+			u[section+"."+name] = append(u[section+"."+name], value)
+		}
+	}
+	return u
+}
+
+// one is what is said once.
+func (u unit) one(t *testing.T, key string) string {
+	t.Helper()
+	if len(u[key]) != 1 {
+		t.Fatalf("%s is %q, want one", key, u[key])
+	}
+	return u[key][0]
+}
+
+// systemd itself finds nothing wrong with the units, and little that an intruder could do.
+func TestTheUnitsOfTheServerAreSound(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"deployster.service", "deployster.socket"} {
+		text, err := os.ReadFile(filepath.Join("server", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// It looks for the program, and for the page that is named.
+		text = []byte(strings.ReplaceAll(string(text), "/usr/local/bin/deployster", shared.binary))
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	service := filepath.Join(dir, "deployster.service")
+	if out, err := exec.Command("systemd-analyze", "verify", service, filepath.Join(dir, "deployster.socket")).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=25", service).CombinedOutput(); err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
+	}
+}
+
+// The service is started as systemd does it by the units: with their sockets, in their
+// directory, and told where to say that it is ready.
+func TestTheUnitsStartAServer(t *testing.T) {
+	service, socket := readUnit(t, "server/deployster.service"), readUnit(t, "server/deployster.socket")
+	dir := t.TempDir()
+	state := service.one(t, "Service.WorkingDirectory")
+	if state != "/var/lib/"+service.one(t, "Service.StateDirectory") {
+		t.Errorf("it works in %s, which is not the directory that it may write", state)
+	}
+	command := strings.Fields(service.one(t, "Service.ExecStart"))
+	if command[0] != "/usr/local/bin/deployster" || service.one(t, "Service.Type") != "notify" {
+		t.Fatalf("it is started as %q", command)
+	}
+	notified, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer notified.Close()
+	var passed []*os.File
+	var at []net.Addr
+	for _, where := range socket["Socket.ListenStream"] {
+		l := listenAs(t, where, dir)
+		defer l.Close()
+		file, err := l.(interface{ File() (*os.File, error) }).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		passed, at = append(passed, file), append(at, l.Addr())
+	}
+	if len(at) != 2 {
+		t.Fatalf("clients connect at %v", at)
+	}
+	// The process that is meant is the one that the shell becomes.
+	c := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, shared.binary}, command[1:]...)...)
+	c.Dir, c.ExtraFiles = filepath.Join(dir, "state"), passed
+	c.Env = append(append(shared.env, service["Service.Environment"]...), "HOME="+c.Dir, "NOTIFY_SOCKET="+notified.LocalAddr().String(), fmt.Sprintf("LISTEN_FDS=%d", len(passed)))
+	var said strings.Builder
+	c.Stdout, c.Stderr = &said, &said
+	if err := errors.Join(os.Mkdir(c.Dir, 0o750), c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.Wait()
+		_ = notified.Close() // nobody says anything any more
+	}()
+	defer func() { _ = c.Process.Kill() }()
+	wantNotified(t, notified, "READY=1")
+	for _, a := range at {
+		if code := answers(t, a, "/readyz"); code != http.StatusOK {
+			t.Errorf("at %s it is ready with %d", a, code)
+		}
+	}
+	if code := answers(t, at[0], "/v1/log"); code != http.StatusUnauthorized {
+		t.Errorf("who is unknown is answered with %d", code)
+	}
+	if code := answers(t, at[1], "/v1/log"); code != http.StatusOK {
+		t.Errorf("whom the kernel knows is answered with %d", code)
+	}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	wantNotified(t, notified, "STOPPING=1")
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v:\n%s", err, said.String())
+	}
+}
+
+// listenAs listens where a unit says, but for the port and the directory, which are those of
+// the test.
+func listenAs(t *testing.T, where, dir string) net.Listener {
+	t.Helper()
+	network, address := "unix", filepath.Join(dir, filepath.Base(where))
+	if !strings.HasPrefix(where, "/") {
+		host, _, err := net.SplitHostPort(where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network, address = "tcp", net.JoinHostPort(host, "0")
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func wantNotified(t *testing.T, c *net.UnixConn, want string) {
+	t.Helper()
+	text := make([]byte, 4096)
+	n, err := c.Read(text)
+	if err != nil || string(text[:n]) != want {
+		t.Fatalf("systemd is told %q, %v, want %q", text[:n], err, want)
+	}
+}
+
+// answers is the status with which a server answers.
+func answers(t *testing.T, at net.Addr, path string) int {
+	t.Helper()
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, at.Network(), at.String())
+	}}}
+	answer, err := client.Get("http://server" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode
+}
+
+// checkout is what the image of the server is built from.
+func checkout(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "bin"), 0o755), os.CopyFS(filepath.Join(dir, "examples/server"), os.DirFS("server"))); err != nil {
+		t.Fatal(err)
+	}
+	shared.command(t, "cp", shared.binary, filepath.Join(dir, "bin/deployster"))
+	return dir
+}
+
+// workspaceOfOne is a workspace with a pipeline that has a revision to be done.
+func workspaceOfOne(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("approval")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "site.yaml"), []byte("pipeline: site\nstages: [{name: all, run: {manifest: announce.yaml}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shared.deployster(t, dir, "pipeline", "apply", "-f", "site.yaml")
+	shared.deployster(t, dir, "pipeline", "release", "site", "7")
+	return dir
+}
+
+// In its container the server has the engine of the machine do what is to be done, in the
+// workspace that it shares with the machine.
+func TestTheImageOfTheServerDeploys(t *testing.T) {
+	name, from, dir := shared.name()+"-server", checkout(t), workspaceOfOne(t)
+	shared.images = append(shared.images, name)
+	shared.docker(t, "build", "--quiet", "--label", "deployster-examples="+shared.name(), "--tag", name, "--file", filepath.Join(from, "examples/server/Dockerfile"), from)
+	t.Cleanup(func() { _ = exec.Command("docker", "rm", "--force", "--volumes", name).Run() })
+	shared.docker(t, "run", "--detach", "--name", name, "--publish", "127.0.0.1::7450", "--workdir", dir,
+		"--volume", "/var/run/docker.sock:/var/run/docker.sock", "--volume", dir+":"+dir, name, "serve", "--listen", "0.0.0.0:7450", "--insecure")
+	wantServed(t, name, dir)
+	shared.docker(t, "stop", "--time", "60", name)
+	if out, err := exec.Command("docker", "inspect", "--format", "{{.State.ExitCode}}", name).Output(); err != nil || string(out) != "0\n" {
+		t.Errorf("it ended with %s, %v", out, err)
+	}
+}
+
+// Compose starts the server from its file as it is, but for the directory and the port.
+func TestTheComposeFileStartsAServer(t *testing.T) {
+	name, from, dir := shared.name()+"-composed", checkout(t), workspaceOfOne(t)
+	port := shared.freePort(t)
+	compose := func(args ...string) string {
+		t.Helper()
+		c := exec.Command("docker-compose", append([]string{"--project-name", name, "--file", filepath.Join(from, "examples/server/compose.yaml")}, args...)...)
+		c.Env = append(shared.env, "DEPLOYSTER_WORKSPACE="+dir, "DEPLOYSTER_IMAGE="+name, fmt.Sprintf("DEPLOYSTER_PORT=%d", port))
+		var said strings.Builder
+		c.Stderr = &said
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("docker-compose %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
+		}
+		return string(out)
+	}
+	shared.images = append(shared.images, name)
+	t.Cleanup(func() { compose("down", "--volumes", "--timeout", "60") })
+	compose("up", "--detach", "--build")
+	id := strings.TrimSpace(compose("ps", "--quiet"))
+	wantServed(t, id, dir)
+	token := strings.TrimSpace(compose("exec", "-T", "deployster", "/deployster", "token", "create", "ci", "--role", "viewer"))
+	at := published(t, id)
+	c := exec.Command(shared.binary, "--server", "http://"+at.String(), "log", "runs")
+	c.Env = append(shared.env, "DEPLOYSTER_TOKEN="+token)
+	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "announce.yaml") {
+		t.Errorf("with a token it answers %v\n%s", err, out)
+	}
+}
+
+// published is the address of the machine at which a container answers.
+func published(t *testing.T, container string) *net.TCPAddr {
+	t.Helper()
+	out, err := exec.Command("docker", "port", container, "7450/tcp").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := net.ResolveTCPAddr("tcp", strings.TrimSpace(string(out)))
+	if err != nil || !at.IP.IsLoopback() {
+		t.Fatalf("it is published at %s, %v", out, err)
+	}
+	return at
+}
+
+// wantServed waits until the server in a container has carried revision 7 through the
+// pipeline of a workspace, and checks that it answers.
+func wantServed(t *testing.T, container, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, "docker", "logs", "--follow", container)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = c.Stdout
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cancel()
+		_ = c.Wait()
+	}()
+	var said strings.Builder
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		fmt.Fprintln(&said, lines.Text())
+		if strings.Contains(lines.Text(), "pipeline-finished-successfully") {
+			break
+		}
+	}
+	if !strings.Contains(said.String(), "pipeline-finished-successfully") {
+		t.Fatalf("the revision does not get through the pipeline:\n%s", said.String())
+	}
+	contains(t, filepath.Join(dir, "site/index.html"), "revision 7")
+	var used struct {
+		Data struct {
+			ImageID string `json:"image_id"`
+		}
+	}
+	if err := json.Unmarshal([]byte(shared.deployster(t, dir, "log", "list", "--event", "resource-initialized", "--last", "1", "--output", "json")), &used); err != nil {
+		t.Fatal(err)
+	}
+	shared.shipped = used.Data.ImageID // to be removed at the end
+	at := published(t, container)
+	if code := answers(t, at, "/readyz"); code != http.StatusOK {
+		t.Errorf("it is ready with %d", code)
+	}
+	if code := answers(t, at, "/v1/log"); code != http.StatusUnauthorized {
+		t.Errorf("who is unknown is answered with %d", code)
+	}
+}
