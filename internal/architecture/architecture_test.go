@@ -116,6 +116,7 @@ var floors = []struct {
 	{"internal/client", []string{"control/reconcile", "deploylog", "internal/objects", "internal/proposal"}},
 	{"internal/server", []string{"internal/identity", "internal/proposal", "internal/query", "internal/objects", "control/*", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog", "internal/refusal"}},
 	{"internal/listen", nil},
+	{"internal/export", []string{"deploylog", "internal/phrase"}},
 	{"internal/notification", []string{"build/record", "environment/record", "pipeline/promotion", "pipeline/record", "deploylog", "internal/crash", "internal/yamlfile"}},
 	{"internal/metrics", []string{"internal/query", "deploylog"}},
 	{"internal/picture", []string{"internal/phrase"}},
