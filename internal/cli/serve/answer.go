@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/pages"
 	"github.com/deployster-go/deployster/internal/server"
 )
 
@@ -35,10 +36,14 @@ type answering struct {
 }
 
 // answer begins to answer requests. failed receives why it cannot any more.
-func (s *process) answer(listeners []net.Listener, drain <-chan struct{}) (_ answering, failed <-chan error) {
+func (s *process) answer(listeners []net.Listener, drain <-chan struct{}) (_ answering, failed <-chan error, _ error) {
+	routes, err := s.routes(drain)
+	if err != nil {
+		return answering{}, nil, err
+	}
 	ctx, end := context.WithCancel(context.Background())
 	h := &http.Server{
-		Handler: s.metrics.Measure(bounded(http.NewCrossOriginProtection().Handler(s.routes(drain)))), BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler: s.metrics.Measure(bounded(http.NewCrossOriginProtection().Handler(routes))), BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext:       identity.ConnContext,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeaders, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 	}
@@ -51,7 +56,7 @@ func (s *process) answer(listeners []net.Listener, drain <-chan struct{}) (_ ans
 			}
 		}()
 	}
-	return answering{h, end}, errs
+	return answering{h, end}, errs, nil
 }
 
 // bounded gives who sends a body, or takes an answer, so long and no longer: otherwise whoever
@@ -80,7 +85,7 @@ func (a answering) close() error {
 }
 
 // routes are what it answers.
-func (s *process) routes(drain <-chan struct{}) http.Handler {
+func (s *process) routes(drain <-chan struct{}) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusOK, map[string]any{"status": "alive"})
@@ -92,15 +97,20 @@ func (s *process) routes(drain <-chan struct{}) http.Handler {
 		}
 		write(w, http.StatusOK, map[string]any{"status": "ready"})
 	})
+	sessions := pages.NewSessions(s.Now, s.public != nil && s.public.Scheme == "https", s.authenticate.Identify)
 	api := server.New(server.Options{
-		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: s.authenticate.Identify,
+		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: sessions.Identify,
 	})
 	mux.Handle("/v1/", api)
 	mux.Handle("GET /metrics", api.Readers(s.metrics.Handler()))
 	signed := approval.New(pipelines.New(s.log, s.Now), s.Now) // whose signature says who asks
 	signed.Log, signed.Base = s.logger, s.public
 	mux.Handle(approval.Pattern, signed)
-	return mux
+	shown, err := pages.New(pages.Options{
+		Log: s.log, Hosts: s.workers.Hosts, Sessions: sessions, API: api, Now: s.Now, Version: s.Version, Logger: s.logger,
+	})
+	mux.Handle("/", shown)
+	return mux, err
 }
 
 // ready says why no requests should come here; nil when they may.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/metrics"
 )
 
@@ -22,8 +23,12 @@ func TestSignedApprovalsAreTakenWithoutAToken(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = log.Close() })
 	a := app.New()
-	s := &process{App: a, log: log, logger: slog.New(slog.DiscardHandler), metrics: metrics.New(log, "", a.Now)}
-	server := httptest.NewServer(s.routes(nil))
+	s := &process{App: a, log: log, logger: slog.New(slog.DiscardHandler), metrics: metrics.New(log, "", a.Now), workers: &session.Workers{}}
+	routes, err := s.routes(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(routes)
 	t.Cleanup(server.Close)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/pipelines/web/stages/eu%2Fapprove/approvals", strings.NewReader("{}"))
 	if err != nil {

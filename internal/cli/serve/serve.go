@@ -65,8 +65,9 @@ func NewCommand(a *app.App) *cobra.Command {
 		Short: "Serve a team: control everything in the log, and answer requests",
 		Long: `Serve a team: one process that carries revisions through all pipelines, keeps all
 environments in their desired state, has the jobs of all build groups done, and answers
-requests. It does what "pipeline run", "env run" and "build run" do, and keeps nothing but
-the log and what lies beside it: kill it and start another, and nothing is lost.
+requests: those of its API below /v1/, and those of browsers, to which it shows pages. It
+does what "pipeline run", "env run" and "build run" do, and keeps nothing but the log and
+what lies beside it: kill it and start another, and nothing is lost.
 
 A second one on the same log stands by. It takes over at once when the first has ended,
 however it ended.
@@ -246,7 +247,10 @@ func (s *process) serve(ctx context.Context, listeners []net.Listener, stop <-ch
 	defer kill(nil)
 	drain, begin := draining(stop)
 	defer begin()
-	answering, failed := s.answer(listeners, drain)
+	answering, failed, err := s.answer(listeners, drain)
+	if err != nil {
+		return err
+	}
 	go func() {
 		<-drain
 		tellSystemd(s.logger, daemon.SdNotifyStopping)
@@ -260,7 +264,6 @@ func (s *process) serve(ctx context.Context, listeners []net.Listener, stop <-ch
 	go func() { controlling <- s.control(ctx, drain) }()
 	silence := s.notify(begin)
 	tellSystemd(s.logger, daemon.SdNotifyReady)
-	var err error
 	select {
 	case err = <-controlling:
 	case cause := <-failed:

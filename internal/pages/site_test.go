@@ -1,0 +1,176 @@
+package pages_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/pages"
+	"github.com/deployster-go/deployster/internal/server"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
+
+// site is a server with its pages and its API.
+type site struct {
+	testing.TB
+	log    deploylog.Log
+	tokens *identity.Tokens
+	url    string
+
+	mu   sync.Mutex
+	late time.Duration // how much later it is than it is
+	ids  atomic.Int64
+}
+
+func newSite(t testing.TB, events ...deploylog.Event) *site {
+	t.Helper()
+	s := &site{TB: t, log: logtest.NewMemory().Open()}
+	if len(events) > 0 {
+		if _, err := s.log.Append(t.Context(), events...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.tokens = identity.NewTokens(s.log, s.now)
+	authenticate := identity.Authenticator{Tokens: s.tokens}
+	sessions := pages.NewSessions(s.now, false, authenticate.Identify)
+	api := server.New(server.Options{
+		Log: s.log, Objects: objects.In(t.TempDir(), nil), Now: s.now, NewID: s.id, Version: "test", Logger: slog.New(slog.DiscardHandler), Identify: sessions.Identify,
+	})
+	shown, err := pages.New(pages.Options{Log: s.log, Hosts: noHosts{}, Sessions: sessions, API: api, Now: s.now, Version: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/v1/", api)
+	mux.Handle("/", shown)
+	h := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		h.Close()
+	})
+	s.url = h.URL
+	return s
+}
+
+// noHosts is an inventory that cannot be read.
+type noHosts struct{}
+
+func (noHosts) Members(*definition.Definition) (map[string][]string, error) { return nil, io.EOF }
+func (noHosts) Slots(string) int                                            { return 1 }
+func (noHosts) Identity() string                                            { return "" }
+
+func (s *site) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(s.late)
+}
+
+func (s *site) later(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late += d
+}
+
+func (s *site) id() string { return fmt.Sprintf("id%d", s.ids.Add(1)) }
+
+// token creates a token of a role, of its name.
+func (s *site) token(role identity.Role) string {
+	s.Helper()
+	secret, _, err := s.tokens.Create(s.Context(), identity.New{Name: string(role), ID: s.id(), Grant: identity.Grant{Role: role}, By: "ada"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return secret
+}
+
+// browser is somebody who follows links and sends forms, without any script.
+type browser struct {
+	*site
+	*http.Client
+}
+
+func (s *site) browser() *browser {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return &browser{s, &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
+// signedIn is a browser with a session of a token with a role.
+func (s *site) signedIn(role identity.Role) *browser {
+	s.Helper()
+	b := s.browser()
+	if code, body := b.send("/sign-in", url.Values{"token": {s.token(role)}}); code != http.StatusOK {
+		s.Fatalf("signing in answers %d\n%s", code, body)
+	}
+	return b
+}
+
+func (b *browser) do(r *http.Request) (*http.Response, string) {
+	b.Helper()
+	answer, err := b.Do(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return answer, string(text)
+}
+
+func (b *browser) request(method, path, body string, header ...string) *http.Request {
+	b.Helper()
+	r, err := http.NewRequestWithContext(b.Context(), method, b.url+path, strings.NewReader(body))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+// open is the page at a path, where following it leads to.
+func (b *browser) open(path string, header ...string) (code int, body string) {
+	b.Helper()
+	answer, body := b.do(b.request(http.MethodGet, path, "", header...))
+	return answer.StatusCode, body
+}
+
+// send sends a form.
+func (b *browser) send(path string, fields url.Values, header ...string) (code int, body string) {
+	b.Helper()
+	header = append([]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", b.url}, header...)
+	answer, body := b.do(b.request(http.MethodPost, path, fields.Encode(), header...))
+	return answer.StatusCode, body
+}
+
+var formField = regexp.MustCompile(`name="form" value="([^"]+)"`)
+
+// form is what the forms of a page prove with that they are of it.
+func (b *browser) form(path string) string {
+	b.Helper()
+	_, body := b.open(path)
+	found := formField.FindStringSubmatch(body)
+	if found == nil {
+		b.Fatalf("%s has no form:\n%s", path, body)
+	}
+	return found[1]
+}
