@@ -42,6 +42,15 @@ type TLS struct {
 	Cert, Key string // of this client; both or none
 }
 
+// Of is an inventory of hosts that were read elsewhere, each with a name of its own.
+func Of(name string, hosts []Host) *Inventory {
+	v := &Inventory{Name: name, Hosts: hosts, byName: map[string]int{}}
+	for i, h := range hosts {
+		v.byName[h.Name] = i
+	}
+	return v
+}
+
 // Host finds a host by its name.
 func (v *Inventory) Host(name string) (Host, bool) {
 	i, ok := v.byName[name]

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/refusal"
 )
 
 // reservations are which environments have tasks on which hosts. Two must not make one
@@ -228,6 +229,9 @@ func (r *reservations) unclaimed(t tasks.Task, kept bool, hosts []string, own fu
 	return rest
 }
 
+// MadeByAnother is the code of commands that would have two environments make one thing.
+const MadeByAnother refusal.Code = "made-by-another"
+
 // mostNamed is how many names a notice lists.
 const mostNamed = 5
 
@@ -276,7 +280,7 @@ func (r *reservations) overlaps(t tasks.Task, kept bool, hosts []string) error {
 	if n > 1 {
 		more = fmt.Sprintf(", and other environments are in its way on %d more of its hosts", n-1)
 	}
-	return fmt.Errorf("environment %s would make the %s on host %s, where environment %s makes it%s; each would undo what the other does: "+
+	return refusal.New(MadeByAnother, "environment %s would make the %s on host %s, where environment %s makes it%s; each would undo what the other does: "+
 		"let instance_group.query select other hosts, name what is made by {{ task }}, or end the other one first: deployster env delete %s --terminate-tasks",
 		t.Environment, shared.Name, first, by, more, by)
 }

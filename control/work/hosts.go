@@ -17,7 +17,8 @@ import (
 // Hosts are those of an inventory file, as it is at the moment: the file is read
 // again when it has changed. It is safe for concurrent use.
 type Hosts struct {
-	path string
+	path  string
+	fixed bool // they were read elsewhere, and stay as they are
 
 	mu        sync.Mutex
 	read      fileState
@@ -42,6 +43,16 @@ type fileState struct {
 // needed.
 func NewHosts(path string) *Hosts { return &Hosts{path: path} }
 
+// FixedHosts are those of an inventory that was read elsewhere, where it is known as identity,
+// and stay as they are; err is why it could not be read.
+func FixedHosts(identity string, hosts []inventory.Host, err error) *Hosts {
+	h := &Hosts{fixed: true, where: identity, err: err, selected: map[string][]string{}}
+	if err == nil {
+		h.inventory = inventory.Of("", hosts)
+	}
+	return h
+}
+
 // Inventory is the inventory as it is now.
 func (h *Hosts) Inventory() (*inventory.Inventory, error) {
 	h.mu.Lock()
@@ -51,6 +62,9 @@ func (h *Hosts) Inventory() (*inventory.Inventory, error) {
 
 // load reads the file, if it has changed; h.mu is held.
 func (h *Hosts) load() (*inventory.Inventory, error) {
+	if h.fixed {
+		return h.inventory, h.err
+	}
 	now := fileState{}
 	if info, err := os.Stat(h.path); err == nil {
 		now = fileState{info.Size(), info.ModTime(), true}

@@ -23,8 +23,15 @@ import (
 // serve serves a log to an admin whose name is ada.
 func serve(t testing.TB, log deploylog.Log, store objects.Store) (url string) {
 	t.Helper()
+	return serveOn(t, log, store, nil)
+}
+
+// serveOn is serve with an inventory.
+func serveOn(t testing.TB, log deploylog.Log, store objects.Store, hosts server.Hosts) (url string) {
+	t.Helper()
 	s := httptest.NewServer(server.New(server.Options{
-		Log: log, Objects: store, Now: time.Now, NewID: newID, Version: "test", Logger: slog.New(slog.DiscardHandler),
+		Hosts: hosts,
+		Log:   log, Objects: store, Now: time.Now, NewID: newID, Version: "test", Logger: slog.New(slog.DiscardHandler),
 		Identify: func(*http.Request) (identity.Identity, error) {
 			return identity.Identity{Name: "ada", Grants: []identity.Grant{{Role: identity.Admin}}}, nil
 		},

@@ -3,6 +3,7 @@ package client_test
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/identity"
@@ -39,16 +41,33 @@ var reading = []string{
 var sending = []string{
 	"pipeline pause gateway --reason why", "pipeline pause gateway", "pipeline resume gateway", "pipeline pause nonsense", "pipeline pause gateway nonsense",
 	"pipeline skip gateway nonsense", "pipeline retry gateway nonsense", "pipeline rollback gateway nonsense", "pipeline approve gateway nonsense 1",
-	"env pause shop/prod --reason why", "env resume shop/prod", "env pause nonsense", "env resume shop/prod", "build cancel nonsense", "build retry nonsense",
+	"env pause shop/prod --reason why", "env resume shop/prod", "env pause nonsense", "env resume shop/prod",
+	"env confirm shop/prod", "env cordon shop/prod web-h1 web-h2 --reason disks", "env cordon shop/prod web-h1 --output json", "env cordon shop/prod wbe-h1", "env drain shop/prod web-h3", "env uncordon shop/prod web-h1 web-h2 web-h3",
+	"env deploy shop/prod --revision 2", "env deploy shop/prod --revision 99", "env rollback shop/prod --reason bad", "env restart shop/prod web-h1", "env adopt shop/prod", "env adopt nonsense --from shop/prod",
+	"env clean shop/prod", "env update shop/prod --base 1 --set task.vars.image=x", "env create -f nonsense.yaml", "env delete nonsense",
+	"env delete shop/prod", "env delete shop/prod --yes --reason old", "env delete shop/prod --yes", "env deploy shop/prod --revision 2", "env clean shop/prod", "env clean shop/prod --yes", "build cancel nonsense", "build retry nonsense",
 }
 
 // recordedAt is when something was recorded: what is done here and there is not done in the same second.
 var recordedAt = regexp.MustCompile(`\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b`)
 
+// listed is an inventory of the hosts of the environment.
+func listed(n int) string {
+	text := "hosts:\n"
+	for i := range n {
+		text += fmt.Sprintf("  - {name: web-h%d, engine: oci, attributes: {stack: prod}}\n", i+1)
+	}
+	return text
+}
+
 // Whoever sends a command to a server reads what who has the log reads.
 func sendAlike(t *testing.T, program, dir, path string) {
 	other := filepath.Join(dir, "other", "deployments.db")
-	url := serve(t, large(t, other), objects.In(filepath.Join(dir, "other", "objects"), nil))
+	inventory := filepath.Join(dir, "inventory.yaml")
+	if err := os.WriteFile(inventory, []byte(listed(8)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := serveOn(t, large(t, other), objects.In(filepath.Join(dir, "other", "objects"), nil), work.NewHosts(inventory))
 	for _, command := range sending {
 		here := run(t, program, dir, append(strings.Fields(command), "--log", path)...)
 		there := run(t, program, dir, append(strings.Fields(command), "--server", url)...)

@@ -37,8 +37,7 @@ type Verb struct {
 	fields  []string // of the command, in the order of those of the body
 }
 
-// verbs are all that can be sent. Definitions, and what is to run on which hosts, are recorded
-// where the inventory is.
+// verbs are all that can be sent.
 var verbs = []Verb{
 	of(identity.Pipelines, "release", identity.Operator, pipeline.Release{}, "Register a revision and start its deployment; what it carries is kept before, as objects"),
 	of(identity.Pipelines, "receive-artifact", identity.Operator, pipeline.ReceiveArtifact{}, "Record that an artifact was received"),
@@ -57,20 +56,33 @@ var verbs = []Verb{
 	of(identity.Environments, "pause", identity.Operator, environment.Pause{}, "Pause an environment"),
 	of(identity.Environments, "resume", identity.Operator, environment.Resume{}, "Resume an environment"),
 	of(identity.Environments, "promote", identity.Operator, environment.Promote{}, "Go on to the next step of a deployment"),
+	of(identity.Environments, "create", identity.Operator, environment.Create{}, "Create an environment with its first revision; what that carries is kept before, as objects"),
+	of(identity.Environments, "update", identity.Operator, environment.Update{}, "Create a revision from the newest one, which has to be named; what it carries is kept before, as objects"),
+	of(identity.Environments, "deploy", identity.Operator, environment.Deploy{}, "Deploy a revision", "Hosts"),
+	of(identity.Environments, "rollback", identity.Operator, environment.Rollback{}, "Go back to an earlier revision", "Hosts"),
+	of(identity.Environments, "restart", identity.Operator, environment.Restart{}, "Start the tasks of the active revision anew", "Hosts"),
+	of(identity.Environments, "delete", identity.Operator, environment.Delete{}, "Delete an environment"),
+	of(identity.Environments, "confirm", identity.Operator, environment.ConfirmHosts{}, "Confirm that an environment loses hosts", "Hosts"),
+	of(identity.Environments, "cordon", identity.Operator, environment.CordonHosts{}, "Leave hosts as they are, or terminate their tasks first"),
+	of(identity.Environments, "uncordon", identity.Operator, environment.UncordonHosts{}, "Let an environment change its cordoned hosts again"),
+	of(identity.Environments, "clean", identity.Operator, environment.Clean{}, "Terminate what a deleted environment left running"),
+	of(identity.Environments, "adopt", identity.Operator, environment.Adopt{}, "Have a deleted environment exist again, with what it left running", "Hosts"),
+	of(identity.Environments, "adopt-from", identity.Operator, environment.AdoptFrom{}, "Deploy an environment with what a deleted one left running", "Hosts"),
 	of(Builds, "cancel", identity.Operator, build.Cancel{}, "Cancel a build group"),
 	of(Builds, "retry", identity.Operator, build.Retry{}, "Retry a build group that failed or was canceled"),
 }
 
 // known is what the server says itself.
-var known = []string{"By", "ID", "Group", "Signature", "Step"}
+var known = []string{"By", "ID", "Group", "Signature", "Step", "Inventory", "Known", "Taken", "Same"}
 
-// of is a verb of a command.
-func of(kind, name string, role identity.Role, command any, summary string) Verb {
+// of is a verb of a command. omitted is what else of it the server says itself: of hosts that a
+// query selects it has its own inventory.
+func of(kind, name string, role identity.Role, command any, summary string, omitted ...string) Verb {
 	v := Verb{Kind: kind, Name: name, Role: role, Summary: summary, command: reflect.TypeOf(command)}
 	var fields []reflect.StructField
 	for i := range v.command.NumField() {
 		f := v.command.Field(i)
-		if !f.IsExported() || slices.Contains(known, f.Name) && (f.Name != "Group" || kind == Builds) {
+		if !f.IsExported() || slices.Contains(known, f.Name) && (f.Name != "Group" || kind == Builds) || slices.Contains(omitted, f.Name) {
 			continue
 		}
 		v.fields = append(v.fields, f.Name)

@@ -27,6 +27,11 @@ func TestWhatIsSentIsWhatArrives(t *testing.T) {
 		{identity.Pipelines, pipeline.Confirm{Group: "prod", ID: "x", By: "me"}, pipeline.Confirm{Group: "prod", ID: "01A", By: "token ci"}},
 		{identity.Pipelines, pipeline.Repair{Stage: "prod", Hosts: []string{"a"}}, pipeline.Repair{Stage: "prod", Hosts: []string{"a"}, ID: "01A", By: "token ci"}},
 		{identity.Environments, environment.Pause{By: "me"}, environment.Pause{By: "token ci"}},
+		{identity.Environments, environment.Deploy{Revision: 2, Hosts: []string{"forged"}, Inventory: "forged", By: "me", Reason: "why"}, environment.Deploy{Revision: 2, By: "token ci", Reason: "why"}},
+		{identity.Environments, environment.Restart{Only: []string{"a"}, Hosts: []string{"forged"}}, environment.Restart{Only: []string{"a"}, By: "token ci"}},
+		{identity.Environments, environment.CordonHosts{Hosts: []string{"a"}, Drain: true}, environment.CordonHosts{Hosts: []string{"a"}, Drain: true, By: "token ci"}},
+		{identity.Environments, environment.ConfirmHosts{Hosts: []string{"forged"}, Known: func(string) bool { return true }}, environment.ConfirmHosts{By: "token ci"}},
+		{identity.Environments, environment.AdoptFrom{From: "a", Revision: 1, Same: []string{"forged"}}, environment.AdoptFrom{From: "a", Revision: 1, By: "token ci"}},
 		{proposal.Builds, build.Retry{Group: "x", FailedOnly: true, Step: "forged"}, build.Retry{Group: "g1", FailedOnly: true, By: "token ci"}},
 	} {
 		verb, body, err := proposal.Encode(c.kind, c.sent)
@@ -60,7 +65,7 @@ func TestABodyThatIsNoneIsRefused(t *testing.T) {
 }
 
 func TestWhatCannotBeSentSaysWhereItIsDone(t *testing.T) {
-	_, _, err := proposal.Encode(identity.Environments, environment.Deploy{})
+	_, _, err := proposal.Encode(identity.Environments, environment.SetHosts{})
 	if !errors.Is(err, proposal.ErrUnsent) || !strings.Contains(err.Error(), "without --server") {
 		t.Error(err)
 	}

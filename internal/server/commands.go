@@ -98,7 +98,7 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 	case pipeline.Command:
 		return s.pipelines.Command(ctx, in.Name, c)
 	case environment.Command:
-		return s.environments.Command(ctx, in.Name, c)
+		return s.environment(ctx, in.Name, c)
 	case build.Command:
 		return s.builds.Command(ctx, c)
 	}
@@ -146,7 +146,7 @@ func (s *Server) release(ctx context.Context, in *commandInput, c pipeline.Relea
 		if !objects.IsHash(digest) {
 			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("what %.200q is to carry is no digest", name))
 		}
-		if _, err := s.Objects.Load(digest); err != nil {
+		if err := s.Objects.Check(digest); err != nil {
 			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("object %s of %.200q is not here: put it first", digest, name))
 		}
 	}

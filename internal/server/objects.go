@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"io"
 	"net/http"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,19 +21,26 @@ func (s *Server) registerObjects() {
 	type digest struct {
 		Digest string `path:"digest" pattern:"^[0-9a-f]{64}$" doc:"SHA-256 of the content, in hexadecimal."`
 	}
-	type content struct {
-		ContentType string `header:"Content-Type"`
-		Body        []byte
-	}
 	register(s, Operation{
 		ID: "get-object", Method: http.MethodGet, Path: "/v1/objects/{digest}", Role: identity.Viewer, tags: aboutObjects,
 		Summary: "A text that a revision carries",
-	}, func(_ context.Context, in *digest) (*content, error) {
-		text, err := s.Objects.Load(in.Digest)
+		answers: map[string]*huma.Response{"200": {Description: "The text", Content: map[string]*huma.MediaType{
+			"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
+		}}},
+	}, func(_ context.Context, in *digest) (*huma.StreamResponse, error) {
+		content, size, err := s.Objects.Open(in.Digest)
 		if errors.Is(err, objects.ErrMissing) {
 			return nil, huma.Error404NotFound("there is no such object")
 		}
-		return &content{"application/octet-stream", text}, err
+		if err != nil {
+			return nil, err
+		}
+		return &huma.StreamResponse{Body: func(ctx huma.Context) { // it need not fit into the memory
+			defer content.Close() //nolint:errcheck // it is read only
+			ctx.SetHeader("Content-Type", "application/octet-stream")
+			ctx.SetHeader("Content-Length", strconv.FormatInt(size, 10))
+			_, _ = io.Copy(ctx.BodyWriter(), content) // who asked may have gone, and makes sure of the digest
+		}}, nil
 	})
 	type keep struct {
 		Digest  string `path:"digest" pattern:"^[0-9a-f]{64}$" doc:"SHA-256 of the content, in hexadecimal."`

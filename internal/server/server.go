@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -20,7 +21,11 @@ import (
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 )
@@ -31,7 +36,12 @@ type Options struct {
 	Objects objects.Store // what revisions carry
 	Now     func() time.Time
 	NewID   func() string // of what begins now
-	Version string        // of this program
+	Hosts   Hosts         // that queries select from
+
+	// Things are what tasks make on their hosts; see environments.Identify. It may be nil.
+	Things func(tasks.Task) []tasks.Thing
+
+	Version string // of this program
 	Logger  *slog.Logger
 
 	// Identify authenticates a request. It fails with identity.ErrUnknown where it knows nobody who
@@ -72,11 +82,17 @@ func New(o Options) *Server {
 	if o.Stalled == 0 {
 		o.Stalled = 30 * time.Second
 	}
+	if o.Hosts == nil {
+		o.Hosts = work.FixedHosts("", nil, errors.New("the server has no inventory"))
+	}
 	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), large: make(chan struct{}, maxLarge)}
 	s.pipelines, s.environments, s.builds = pipelines.New(o.Log, o.Now), environments.New(o.Log, o.Now), builds.New(o.Log, o.Now)
 	s.api = humago.New(s.mux, config(o.Version))
+	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[budget.Budget](), reflect.TypeFor[string]())
+	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[duration.Duration](), reflect.TypeFor[string]())
 	s.registerLog()
 	s.registerObjects()
+	s.registerInventory()
 	s.registerCommands()
 	s.registerDocument()
 	return s

@@ -37,7 +37,7 @@ func (a *App) LogPath() (string, error) {
 // all who share it have them, whatever their workspace is, and are given to them.
 func (a *App) Texts() (work.Texts, error) {
 	if a.Server() != "" {
-		remote, err := a.remote()
+		remote, err := a.Remote()
 		if err != nil {
 			return work.Texts{}, err
 		}
@@ -120,7 +120,7 @@ func (a *App) openAny(ctx context.Context) (deploylog.Log, error) {
 	if a.Server() == "" {
 		return a.OpenLog(ctx, a.Err)
 	}
-	remote, err := a.remote()
+	remote, err := a.Remote()
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +129,19 @@ func (a *App) openAny(ctx context.Context) (deploylog.Log, error) {
 		return nil, err
 	}
 	return log, nil
+}
+
+// Drafting is a log of this machine for work that is only to find something out: containers
+// have an owner by it. It is the log itself, unless that is a server's.
+func (a *App) Drafting(ctx context.Context, log deploylog.Log) (_ deploylog.Log, closed func() error, err error) {
+	if a.Server() == "" {
+		return log, func() error { return nil }, nil
+	}
+	own, err := sqlite.Open(ctx, filepath.Join(a.Workspace, engine.StateDir, "drafts.db"), sqlite.Options{Logger: Logger(a.Err), Now: a.Now})
+	if err != nil {
+		return nil, nil, fmt.Errorf("noting here what is checked before it is sent: %w", err)
+	}
+	return own, own.Close, nil
 }
 
 // OpenLog opens the deployment log of this machine, which is created when it is not there.

@@ -29,9 +29,13 @@ func (a *App) Local() error {
 	return exit.Usage("this is done with the log itself, and not through server %s: run it where the log is, without --server and DEPLOYSTER_SERVER, or name the log here with --log", server)
 }
 
-// remote is the server, which is asked as who the token is of.
-func (a *App) remote() (*client.Client, error) {
+// Remote is the server, which is asked as who the token is of; nil is none, where the log is
+// here.
+func (a *App) Remote() (*client.Client, error) {
 	server := a.Server()
+	if server == "" {
+		return nil, nil
+	}
 	if a.Global.Log != "" {
 		return nil, exit.Usage("--server and --log exclude each other: a server has its own log")
 	}

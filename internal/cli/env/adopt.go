@@ -74,7 +74,7 @@ func runAdopt(ctx context.Context, a *app.App, o adoptOptions) error {
 		if err != nil {
 			return err
 		}
-		hosts, identity, err := deployable(a, r, o.work.Inventory)
+		hosts, identity, err := deployable(ctx, a, r, o.work.Inventory)
 		if err != nil {
 			return err
 		}

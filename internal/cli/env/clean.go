@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 )
@@ -55,7 +55,7 @@ func runClean(ctx context.Context, a *app.App, o cleanOptions) error {
 		if err != nil {
 			return err
 		}
-		if _, err := work.NewHosts(o.work.Inventory).Inventory(); err != nil {
+		if _, err := session.Hosts(ctx, a, o.work.Inventory).Inventory(); err != nil {
 			return exit.Invalid(err)
 		}
 		cleaning := environment.Clean{By: app.Whoami(), Reason: o.reason}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -52,12 +51,12 @@ func runConfirm(ctx context.Context, a *app.App, o confirmOptions) error {
 		if err != nil {
 			return err
 		}
-		inventory := work.NewHosts(o.inventory)
+		inventory := session.Hosts(ctx, a, o.inventory)
 		hosts, err := inventory.Selected(selects)
 		if err != nil {
 			return exit.Invalid(err)
 		}
-		things, err := session.Things(a, session.WorkerFlags{Inventory: o.inventory}, nil)
+		things, err := session.Things(ctx, a, session.WorkerFlags{Inventory: o.inventory}, nil)
 		if err != nil {
 			return err
 		}

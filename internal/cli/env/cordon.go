@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/suggest"
@@ -113,7 +114,7 @@ func runCordon(ctx context.Context, a *app.App, o cordonOptions, wanted environm
 		if err != nil {
 			return err
 		}
-		if err := checkHosts(now, o); err != nil {
+		if err := checkHosts(now, session.Hosts(ctx, a, o.work.Inventory), o); err != nil {
 			return err
 		}
 		if o.wait {
@@ -171,7 +172,7 @@ func withTasks(r report.Report, hosts []string) (all []string) {
 
 // checkHosts refuses hosts that neither the environment nor the inventory knows: a name that
 // is mistyped would protect nothing. A host may be cordoned before it joins.
-func checkHosts(r report.Report, o cordonOptions) error {
+func checkHosts(r report.Report, inventory *work.Hosts, o cordonOptions) error {
 	var known []string
 	for _, h := range r.Hosts {
 		known = append(known, h.Host)
@@ -179,7 +180,6 @@ func checkHosts(r report.Report, o cordonOptions) error {
 	for _, c := range r.Cordoned {
 		known = append(known, c.Host)
 	}
-	inventory := work.NewHosts(o.work.Inventory)
 	for _, name := range o.hosts {
 		if slices.Contains(known, name) {
 			continue

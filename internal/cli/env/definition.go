@@ -68,7 +68,7 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 	if err != nil {
 		return err
 	}
-	among := work.NewHosts(o.work.Inventory)
+	among := session.Hosts(ctx, a, o.work.Inventory)
 	hosts, err := among.Selected(d.InstanceGroup.Query)
 	if err != nil {
 		return exit.Invalid(err)
@@ -148,7 +148,7 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 		if err != nil {
 			return err
 		}
-		among := work.NewHosts(o.work.Inventory)
+		among := session.Hosts(ctx, a, o.work.Inventory)
 		if d.hosts, err = among.Selected(d.InstanceGroup.Query); err != nil {
 			return exit.Invalid(err)
 		}
@@ -244,8 +244,8 @@ func neverStops(c definition.Configuration, hosts int) bool {
 }
 
 // noticeSurprises says what may be meant, but surprises.
-func noticeSurprises(a *app.App, d draft, inventory string) {
-	if note := unordered(d, work.NewHosts(inventory)); note != "" {
+func noticeSurprises(a *app.App, d draft, among *work.Hosts) {
+	if note := unordered(d, among); note != "" {
 		fmt.Fprintf(a.Err, "note: %s\n", view.Clean(note))
 	}
 	switch hosts := len(d.hosts); {

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
@@ -17,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
@@ -105,7 +105,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 // agreeToDelete asks before an environment is deleted. It returns the number of its
 // tasks.
 func agreeToDelete(ctx context.Context, a *app.App, report report.Report, o deleteOptions) (tasks int, err error) {
-	inv := work.NewHosts(o.work.Inventory)
+	inv := session.Hosts(ctx, a, o.work.Inventory)
 	if _, err := inv.Inventory(); o.terminate && err != nil {
 		return 0, exit.Invalid(err)
 	}

@@ -195,7 +195,7 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o d
 		if err != nil {
 			return err
 		}
-		hosts, identity, err := deployable(a, r, o.work.Inventory)
+		hosts, identity, err := deployable(ctx, a, r, o.work.Inventory)
 		if err != nil {
 			return err
 		}

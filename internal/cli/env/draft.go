@@ -105,7 +105,7 @@ func carried(a *app.App, d *draft, flags workFlags) error {
 func recordDraft(
 	ctx context.Context, a *app.App, e *query.Environments, c environment.Command, d *draft, base *definition.Definition, flags workFlags,
 ) ([]deploylog.Event, error) {
-	things, err := session.Things(a, flags.WorkerFlags, d.files)
+	things, err := session.Things(ctx, a, flags.WorkerFlags, d.files)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func recordDraft(
 	}
 	events, err := e.Command(ctx, d.Name, c, d.hosts...)
 	if err == nil {
-		noticeSurprises(a, *d, flags.Inventory)
+		noticeSurprises(a, *d, session.Hosts(ctx, a, flags.Inventory))
 	}
 	return events, err
 }
@@ -211,6 +211,11 @@ func sameImages(ctx context.Context, a *app.App, d draft, base *definition.Defin
 func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *draft, base *definition.Definition, flags workFlags) (schemas map[string]*schema.Schema, err error) {
 	ctx, signals := interrupt.Handle(ctx, func(string) {})
 	defer signals.Done()
+	log, closed, err := a.Drafting(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closed()) }()
 	workers, err := session.OpenWorkers(ctx, a, log, flags.WorkerFlags, a.Err)
 	if err != nil {
 		return nil, err

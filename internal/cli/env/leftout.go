@@ -14,8 +14,8 @@ const freed = "the tasks of the other environment there being terminated, or an 
 
 // identify has environments asked what their tasks make, once for all of them.
 func identify(a *app.App, e *query.Environments, inventory string) {
-	if things, err := session.Things(a, session.WorkerFlags{Inventory: inventory}, nil); err == nil {
-		e.Identify(things)
+	if tasks, err := session.Identities(a, session.WorkerFlags{Inventory: inventory}, nil); err == nil {
+		e.Identify(tasks.Things)
 	}
 }
 

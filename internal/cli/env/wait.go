@@ -47,8 +47,8 @@ type follower struct {
 
 // deployable are the hosts that a revision would be deployed to, with the identity of the
 // inventory that lists them. It fails where what the revision carries cannot be read.
-func deployable(a *app.App, r report.Revision, inventory string) (hosts []string, identity string, err error) {
-	all := work.NewHosts(inventory)
+func deployable(ctx context.Context, a *app.App, r report.Revision, inventory string) (hosts []string, identity string, err error) {
+	all := session.Hosts(ctx, a, inventory)
 	if hosts, err = all.Selected(r.Definition.InstanceGroup.Query); err != nil {
 		return nil, "", exit.Invalid(err)
 	}
@@ -69,7 +69,7 @@ func recordWanted(ctx context.Context, a *app.App, e *query.Environments, name s
 	if err := engines.Abandon(ctx, e.Log, flags.Engine.Abandon); err != nil {
 		return nil, err
 	}
-	things, err := session.Things(a, flags.WorkerFlags, nil)
+	things, err := session.Things(ctx, a, flags.WorkerFlags, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -94,15 +94,7 @@ func (f *follower) run(ctx context.Context, command string, wanted environment.C
 	screen := a.LiveEvents()
 	f.screen = screen
 	begun := false
-	err := session.WithWorkers(ctx, a, e.Log, flags.WorkerFlags, screen.Notices, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
-		f.inventory = workers.Hosts.Identity()
-		if err := checkInventory(e, name, f.inventory); err != nil {
-			return err
-		}
-		if err := flags.warnUnread(a, e, workers.Tasks, []string{name}); err != nil {
-			return err
-		}
-		e.Identify(workers.Tasks.Things)
+	err := f.withControl(ctx, flags, func(ctx context.Context, control control, stop <-chan struct{}) error {
 		events, err := e.Command(ctx, name, wanted)
 		if err != nil {
 			return err
@@ -130,10 +122,7 @@ func (f *follower) run(ctx context.Context, command string, wanted environment.C
 			f.Over = true
 			return nil
 		}
-		return f.follow(ctx, stop, id, after, environments.Options{
-			Options: reconcile.Options{Log: e.Log, Scope: reconcile.Only(name), Parallelism: a.Global.Parallelism, Now: a.Now},
-			Tasks:   workers.Tasks, Inventory: workers.Hosts, Observer: output.Unrecorded{Events: screen}, ProbeEvery: flags.checkEvery,
-		})
+		return f.follow(ctx, stop, id, after, control)
 	})
 	if begun {
 		err = f.ended(err)
@@ -142,6 +131,53 @@ func (f *follower) run(ctx context.Context, command string, wanted environment.C
 		return err
 	}
 	return f.conclude()
+}
+
+// control does what is recorded until drain is closed, where nobody else does.
+type control func(ctx context.Context, drain <-chan struct{}) error
+
+// withControl has something done by who may control the environment itself. What is recorded
+// by a server is left to its controllers.
+func (f *follower) withControl(ctx context.Context, flags workFlags, do func(ctx context.Context, control control, stop <-chan struct{}) error) error {
+	a, e, name := f.app, f.environments, f.name
+	if a.Server() != "" {
+		things, err := session.Things(ctx, a, flags.WorkerFlags, nil)
+		if err != nil {
+			return err
+		}
+		e.Identify(things)
+		return session.WithSignals(ctx, f.screen.Notices, func(ctx context.Context, stop <-chan struct{}) error {
+			return do(ctx, waiting, stop)
+		})
+	}
+	return session.WithWorkers(ctx, a, e.Log, flags.WorkerFlags, f.screen.Notices, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
+		f.inventory = workers.Hosts.Identity()
+		if err := checkInventory(e, name, f.inventory); err != nil {
+			return err
+		}
+		if err := flags.warnUnread(a, e, workers.Tasks, []string{name}); err != nil {
+			return err
+		}
+		e.Identify(workers.Tasks.Things)
+		o := environments.Options{
+			Options: reconcile.Options{Log: e.Log, Scope: reconcile.Only(name), Parallelism: a.Global.Parallelism, Now: a.Now},
+			Tasks:   workers.Tasks, Inventory: workers.Hosts, Observer: output.Unrecorded{Events: f.screen}, ProbeEvery: flags.checkEvery,
+		}
+		return do(ctx, func(ctx context.Context, drain <-chan struct{}) error {
+			o.Drain = drain
+			return environments.NewController(o).Run(ctx)
+		}, stop)
+	})
+}
+
+// waiting is the control of who leaves it to others.
+func waiting(ctx context.Context, drain <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-drain:
+		return nil
+	}
 }
 
 // checkInventory refuses to wait for what nobody would do: no controller is at work on an
@@ -156,9 +192,8 @@ func checkInventory(e *query.Environments, name, inventory string) error {
 
 // follow shows what happens behind an event until the deployment has ended, and the
 // controller with it.
-func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, after int64, o environments.Options) error {
+func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, after int64, control control) error {
 	draining, drain := stop.Context(ctx)
-	o.Drain = draining.Done()
 	// It ends with the controller and not with ctx, for what is recorded last is shown, too.
 	controlling, ended := context.WithCancel(context.WithoutCancel(ctx))
 	var telling sync.WaitGroup
@@ -168,7 +203,7 @@ func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, 
 	var failed, unwatched error
 	go func() {
 		defer ended()
-		failed = crash.Do("controlling "+f.name, func() error { return environments.NewController(o).Run(ctx) })
+		failed = crash.Do("controlling "+f.name, func() error { return control(ctx, draining.Done()) })
 	}()
 	for p, err := range f.environments.Progress(controlling, f.name, id, after) {
 		if unwatched = err; err != nil {

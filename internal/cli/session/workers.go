@@ -67,19 +67,37 @@ func (f *WorkerFlags) CheckTaskVariables() error {
 	return nil
 }
 
+// Hosts are those that queries select from when something is recorded: of the inventory file
+// or, where a server records it, of that server.
+func Hosts(ctx context.Context, a *app.App, file string) *work.Hosts {
+	remote, err := a.Remote()
+	switch {
+	case err != nil:
+		return work.FixedHosts("", nil, err)
+	case remote == nil:
+		return work.NewHosts(file)
+	}
+	return work.FixedHosts(remote.Inventory(ctx))
+}
+
 // Identities find out what tasks make on their hosts. files are those that a revision is to
 // carry, which need not be kept yet.
 func Identities(a *app.App, f WorkerFlags, files work.Carried) (*work.Identities, error) {
+	return IdentitiesOn(a, work.NewHosts(f.Inventory), f, files)
+}
+
+// IdentitiesOn is Identities on hosts that were read already.
+func IdentitiesOn(a *app.App, hosts *work.Hosts, f WorkerFlags, files work.Carried) (*work.Identities, error) {
 	texts, err := a.Texts()
 	if err != nil {
 		return nil, err
 	}
-	return &work.Identities{Inputs: Inputs(a, f.Input), Texts: texts, Hosts: work.NewHosts(f.Inventory), Drafts: files}, nil
+	return &work.Identities{Inputs: Inputs(a, f.Input), Texts: texts, Hosts: hosts, Drafts: files}, nil
 }
 
 // Things find out what tasks make on their hosts; see Identities.
-func Things(a *app.App, f WorkerFlags, files work.Carried) (func(tasks.Task) []tasks.Thing, error) {
-	tasks, err := Identities(a, f, files)
+func Things(ctx context.Context, a *app.App, f WorkerFlags, files work.Carried) (func(tasks.Task) []tasks.Thing, error) {
+	tasks, err := IdentitiesOn(a, Hosts(ctx, a, f.Inventory), f, files)
 	if err != nil {
 		return nil, err
 	}
@@ -124,15 +142,22 @@ func OpenWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFla
 // signal closes stop, the second ends ctx; what has ended because of either is reported.
 func WithWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFlags, notices output.Notices,
 	do func(ctx context.Context, w *Workers, stop <-chan struct{}) error,
-) (err error) {
+) error {
+	return WithSignals(ctx, notices, func(ctx context.Context, stop <-chan struct{}) (err error) {
+		workers, err := OpenWorkers(ctx, a, log, f, notices)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, workers.Close(ctx)) }()
+		return do(ctx, workers, stop)
+	})
+}
+
+// WithSignals has something done that works on nothing itself, as WithWorkers does.
+func WithSignals(ctx context.Context, notices output.Notices, do func(ctx context.Context, stop <-chan struct{}) error) error {
 	ctx, signals := interrupt.Handle(ctx, notices)
 	defer signals.Done()
-	workers, err := OpenWorkers(ctx, a, log, f, notices)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, workers.Close(ctx)) }()
-	err = do(ctx, workers, signals.Stop)
+	err := do(ctx, signals.Stop)
 	if signals.Interrupted() && (err == nil || errors.Is(err, context.Canceled)) {
 		return exit.Reported(runner.ErrInterrupted)
 	}

@@ -1,0 +1,262 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/inventory"
+)
+
+// environment calls what the command line calls for an environment. Which hosts a query
+// selects, and what tasks make there, it finds out itself, whoever sends the command.
+func (s *Server) environment(ctx context.Context, name string, command environment.Command) ([]deploylog.Event, error) {
+	if err := s.environments.Follow(ctx, 0); err != nil {
+		return nil, err
+	}
+	s.environments.Identify(s.Things)
+	var hosts []string
+	var err error
+	switch c := command.(type) {
+	case environment.Create:
+		if hosts, err = s.drafted(name, &c.Definition); err == nil {
+			c.Inventory = s.Hosts.Identity()
+		}
+		command = c
+	case environment.Update:
+		if hosts, err = s.drafted(name, &c.Definition); err == nil {
+			c.Inventory = s.Hosts.Identity()
+		}
+		command = c
+	case environment.Deploy:
+		c.Hosts, c.Inventory, err = s.deployable(name, c.Revision)
+		command = c
+	case environment.Rollback:
+		c.Hosts, c.Inventory, err = s.deployable(name, c.Revision)
+		command = c
+	case environment.Restart:
+		c.Hosts, c.Inventory, err = s.deployable(name, s.active(name))
+		command = c
+	case environment.Adopt:
+		c.Hosts, c.Inventory, err = s.deployable(name, c.Revision)
+		command = c
+	case environment.AdoptFrom:
+		if !identity.Of(ctx).May(identity.Operator, identity.Environments, c.From) {
+			return nil, huma.Error403Forbidden("you may not do this: what another environment left is recorded there, too")
+		}
+		c.Hosts, c.Inventory, err = s.deployable(name, c.Revision)
+		command = c
+	case environment.ConfirmHosts:
+		var query string
+		if query, err = reconcile.Get(s.environments.Fold, name, (*environment.State).Query); err == nil {
+			c.Hosts, err = s.selected(query)
+		}
+		c.Known, c.Inventory = s.Hosts.Known, s.Hosts.Identity()
+		command = c
+	case environment.CordonHosts:
+		err = s.known(name, c.Hosts)
+	case environment.UncordonHosts:
+		err = s.known(name, c.Hosts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.environments.Command(ctx, name, command, hosts...)
+}
+
+// selected are the hosts here that a query selects.
+func (s *Server) selected(query string) ([]string, error) {
+	hosts, err := s.Hosts.Selected(query)
+	if err != nil {
+		return nil, huma.Error409Conflict(err.Error())
+	}
+	return hosts, nil
+}
+
+// active is the revision of an environment that is deployed; 0 is none.
+func (s *Server) active(name string) int {
+	d, err := reconcile.Get(s.environments.Fold, name, func(s *environment.State) report.Deployment {
+		d, _ := s.ActiveDeployment()
+		return d
+	})
+	if err != nil {
+		return 0
+	}
+	return d.Revision
+}
+
+// deployable are the hosts here to which a revision would be deployed, and what the inventory
+// is known as. It fails where what the revision carries is not here. Of what there is not,
+// the command is refused.
+func (s *Server) deployable(name string, revision int) (hosts []string, of string, err error) {
+	var r report.Revision
+	if s.environments.Ask(name, func(s *environment.State) (err error) {
+		r, err = s.Revision(revision)
+		return err
+	}) != nil {
+		return nil, "", nil
+	}
+	if hosts, err = s.selected(r.Definition.InstanceGroup.Query); err != nil {
+		return nil, "", err
+	}
+	for _, files := range []map[string]string{work.TaskFiles(r.Definition.Task), r.Definition.Deployment.VerifyFiles} {
+		if name, _, err := s.missing(files); err != nil {
+			return nil, "", huma.Error409Conflict(fmt.Sprintf("files of revision %d: %s: %v", r.Number, strings.TrimPrefix(name, "/"), err))
+		}
+	}
+	return hosts, s.Hosts.Identity(), nil
+}
+
+// missing is the first of some files that is not kept here.
+func (s *Server) missing(files map[string]string) (name, digest string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := s.Objects.Check(files[name]); err != nil {
+			return name, files[name], err
+		}
+	}
+	return "", "", nil
+}
+
+// drafted are the hosts here that a definition selects which somebody wants to be a revision.
+// It is read again as files are, so that what no file could say is refused, and it has to
+// carry its manifests: else hosts would get what lies in the workspace of the server.
+func (s *Server) drafted(name string, d **definition.Definition) ([]string, error) {
+	if *d == nil {
+		return nil, huma.Error422UnprocessableEntity("there is no definition")
+	}
+	sent := *d
+	if sent.Name != name {
+		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("the definition is of environment %.200q, not of %.200q", sent.Name, name))
+	}
+	read, err := definition.Parse("definition", sent.YAML(), inventory.CheckQuery)
+	if err != nil {
+		return nil, huma.Error422UnprocessableEntity(err.Error())
+	}
+	read.Task.Digest, read.Task.Includes, read.Deployment.VerifyFiles = sent.Task.Digest, sent.Task.Includes, sent.Deployment.VerifyFiles
+	if err := s.checkCarried(read); err != nil {
+		return nil, err
+	}
+	*d = read
+	return s.selected(read.InstanceGroup.Query)
+}
+
+// checkCarried refuses a definition that does not carry what it is to apply.
+func (s *Server) checkCarried(d *definition.Definition) error {
+	if d.Task.Digest == "" || d.Task.Includes == nil {
+		return huma.Error422UnprocessableEntity("the definition does not carry its manifest: put that and what it includes as objects, and name their digests in task.digest and task.includes")
+	}
+	for _, name := range d.Deployment.Verifies() {
+		if d.Deployment.VerifyFiles[name] == "" {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("the definition does not carry %.200q, which verifies a step: name its digest in deployment.verify_files", name))
+		}
+	}
+	for _, files := range []map[string]string{work.TaskFiles(d.Task), d.Deployment.VerifyFiles} {
+		if err := s.checkFiles(files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxFiles is how many files a revision may carry.
+const maxFiles = 2000
+
+// checkFiles refuses files that are not here, or that could not be of a workspace.
+func (s *Server) checkFiles(files map[string]string) error {
+	if len(files) > maxFiles {
+		return huma.Error422UnprocessableEntity(fmt.Sprintf("it carries %d files, and at most %d are possible", len(files), maxFiles))
+	}
+	for name, digest := range files {
+		if below := strings.TrimPrefix(name, "/"); !filepath.IsLocal(below) {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("%.200q is no path of a file in a workspace", name))
+		}
+		if !objects.IsHash(digest) {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("what %.200q is to carry is no digest", name))
+		}
+	}
+	switch name, digest, err := s.missing(files); {
+	case errors.Is(err, objects.ErrMissing):
+		return huma.Error422UnprocessableEntity(fmt.Sprintf("object %s of %.200q is not here: put it first", digest, name))
+	case err != nil:
+		return err
+	}
+	return nil
+}
+
+// known refuses hosts that neither the environment nor the inventory knows: a name that is
+// mistyped would protect nothing.
+func (s *Server) known(name string, hosts []string) error {
+	r, err := reconcile.Get(s.environments.Fold, name, (*environment.State).Report)
+	if err != nil {
+		return err
+	}
+	has := map[string]bool{}
+	for _, h := range r.Hosts {
+		has[h.Host] = true
+	}
+	for _, c := range r.Cordoned {
+		has[c.Host] = true
+	}
+	for _, host := range hosts {
+		if !has[host] && !s.Hosts.Known(host) {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("environment %s has no host %.200q, and the inventory of the server lists none of that name", name, host))
+		}
+	}
+	return nil
+}
+
+// Hosts are those of the inventory of a server.
+type Hosts interface {
+	Inventory() (*inventory.Inventory, error)
+	Selected(query string) ([]string, error)
+	Identity() string
+	Known(name string) bool
+}
+
+// Inventory is the hosts of a server as its clients see them.
+type Inventory struct {
+	Identity string `json:"identity" doc:"What the inventory is known as."`
+	Hosts    []Host `json:"hosts"`
+}
+
+// Host is one of them, without how its engine is reached.
+type Host struct {
+	Name       string              `json:"name"`
+	Platforms  []string            `json:"platforms"`
+	Slots      int                 `json:"slots"`
+	Attributes map[string][]string `json:"attributes"`
+}
+
+// registerInventory adds what says which hosts there are.
+func (s *Server) registerInventory() {
+	type listed struct{ Body Inventory }
+	register(s, Operation{
+		ID: "get-inventory", Method: http.MethodGet, Path: "/v1/inventory", Role: identity.Viewer, tags: []string{"hosts"},
+		Summary: "The hosts that queries select from, without how their engines are reached",
+	}, func(context.Context, *struct{}) (*listed, error) {
+		all, err := s.Hosts.Inventory()
+		if err != nil {
+			return nil, huma.Error409Conflict(err.Error())
+		}
+		out := listed{Inventory{Identity: s.Hosts.Identity(), Hosts: []Host{}}}
+		for _, h := range all.Hosts {
+			out.Body.Hosts = append(out.Body.Hosts, Host{h.Name, append([]string{}, h.Platforms...), h.Slots, h.Attributes})
+		}
+		return &out, nil
+	})
+}
