@@ -63,6 +63,45 @@ func TestWhatIsCutOffBeforeItHasStoppedIsNotCanceled(t *testing.T) {
 	})
 }
 
+// Nor does a process that is to end wait for ever for an engine that does not answer.
+func TestADispatcherEndsWhileACanceledJobDoesNotStop(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hook = func(ctx context.Context, _ build.Task) *build.Result {
+			<-ctx.Done()
+			<-builds.Life(ctx).Done()
+			return &build.Result{}
+		}
+		id := w.submit("base", jobs(""))
+		d := w.start()
+		wait(5 * time.Second)
+		w.do(build.Cancel{Group: id})
+		wait(time.Minute)
+		if len(d.ended) != 0 {
+			t.Fatal("it has ended, and nobody has told it to")
+		}
+		close(d.stop)
+		wait(30 * time.Second)
+		select {
+		case err := <-d.ended:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("half a minute after it was to end it waits for the job")
+		}
+		d.kill()
+		if got := w.state(id); got != transition.Canceling || slices.Contains(w.story(id), record.JobFailed) {
+			t.Errorf("the group is %v: %s", got, w.story(id))
+		}
+		w.hook = nil
+		next := w.start()
+		wait(time.Minute)
+		w.wantState(id, transition.Canceled)
+		next.end()
+		check(w)
+	})
+}
+
 // late is a log whose watchers learn an hour late what others append.
 type late struct{ deploylog.Log }
 

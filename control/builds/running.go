@@ -11,11 +11,16 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // canceledGrace is how long a job may take to stop whose group is canceled. Then its slot is
 // given to others, and its end recorded when it comes.
 const canceledGrace = time.Minute
+
+// drainGrace is how long a process that is to end waits for a job to stop whose group is
+// canceled. Where its engine does not answer by then, the next process goes on with that.
+const drainGrace = 20 * time.Second
 
 // running is a job that this controller has begun or taken up.
 type running struct {
@@ -85,15 +90,20 @@ func (c *Controller) work(t build.Task, do func(context.Context, build.Task) bui
 	r.work = &reconcile.Work[job]{
 		Slot: at, What: string(record.Job(t.Group, t.Job)),
 		Do: func(ctx context.Context) error {
-			bounded, cancel := context.WithCancelCause(WithLife(ctx))
+			life, end := context.WithCancelCause(ctx)
+			defer end(nil)
+			bounded, cancel := context.WithCancelCause(WithLife(life))
 			defer cancel(nil)
 			if over.Err() != nil {
 				cancel(context.Cause(over))
 			}
-			defer context.AfterFunc(over, func() { cancel(context.Cause(over)) })()
+			defer context.AfterFunc(over, func() {
+				cancel(context.Cause(over))
+				c.endUnstopped(life, end)
+			})()
 			ended = do(bounded, t)
-			if ctx.Err() != nil && ended == (build.Result{}) {
-				return context.Cause(ctx) // before a canceled job has stopped: the next one waits for that
+			if life.Err() != nil && ended == (build.Result{}) {
+				return context.Cause(life) // before a canceled job has stopped: the next one waits for that
 			}
 			if cause := context.Cause(bounded); cause != nil && !errors.Is(cause, ErrCanceled) && ended.Finished == nil {
 				return cause // what else it says may be because of that
@@ -113,6 +123,21 @@ func (c *Controller) work(t build.Task, do func(context.Context, build.Task) bui
 	}
 	c.running[at.Key] = r
 	return r.work
+}
+
+// endUnstopped ends the life of a job that is being stopped and does not, some time after this
+// process was told to end.
+func (c *Controller) endUnstopped(life context.Context, end context.CancelCauseFunc) {
+	select {
+	case <-life.Done():
+		return
+	case <-c.Drain:
+	}
+	select {
+	case <-life.Done():
+	case <-time.After(drainGrace):
+		end(fmt.Errorf("%w: the job was canceled, and has not stopped yet", runner.ErrInterrupted))
+	}
 }
 
 // lifeKey is of the context of the process in that of a job.

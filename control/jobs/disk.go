@@ -48,13 +48,17 @@ var errCrowded = errors.New("it was stopped because others had filled the disk")
 // remove what they hold of it a moment later.
 const diskGrace = 5 * time.Second
 
+// victimGrace is how long a job that is stopped may take to give its space back, before
+// another one is stopped: the engine of the first may not answer.
+const victimGrace = 30 * time.Second
+
 // shared are the jobs that write to the disk at once.
 type shared struct {
 	mu      sync.Mutex
 	writing map[*attempt]writer
-	victim  *attempt // the job that is being stopped
-	full    bool     // the disk has been full ever since a job was found to have filled it
-	until   time.Time
+	victim  *attempt  // the job that was stopped last, until nothing is left of it
+	full    bool      // the disk has been full ever since a job was found to have filled it
+	until   time.Time // before that no other job is stopped
 }
 
 // writer is the container of a job, which runs until the context has ended.
@@ -109,7 +113,7 @@ func (a *attempt) relieve() {
 		a.disk.full = a.disk.full && err != nil
 		return
 	}
-	if a.disk.victim != nil || time.Now().Before(a.disk.until) {
+	if time.Now().Before(a.disk.until) {
 		return
 	}
 	culprit, most := a.disk.largest()
@@ -121,7 +125,7 @@ func (a *attempt) relieve() {
 		cause = errCrowded
 	}
 	a.disk.blame(culprit)
-	a.disk.victim = most
+	a.disk.victim, a.disk.until = most, time.Now().Add(victimGrace)
 	a.disk.writing[most].stop(fmt.Errorf("%w: %s", cause, noSpace(a.dir, free)))
 }
 

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
 )
 
 // filling has three jobs run of which one fills the disk, and returns what came of them.
@@ -89,6 +92,54 @@ func TestWhoIsStoppedWhileTheDiskStaysFullIsNotToBlame(t *testing.T) {
 		if last.Lost != nil && !last.Lost.Crowded {
 			t.Error("it counts as a loss")
 		}
+		w.clean()
+	})
+}
+
+// stuck is an engine that does not say for a while that the first container it was to stop has
+// ended.
+type stuck struct {
+	*enginetest.Fake
+	is       atomic.Bool
+	released chan struct{}
+}
+
+func (s *stuck) Run(ctx context.Context, spec engine.Spec, io engine.IO) (engine.Exit, error) {
+	exit, err := s.Fake.Run(ctx, spec, io)
+	if ctx.Err() != nil && s.is.CompareAndSwap(false, true) {
+		<-s.released
+	}
+	return exit, err
+}
+
+// One that does not stop keeps nobody from stopping the next, for the disk fills on.
+func TestTheDiskIsGuardedWhileAJobDoesNotStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &stuck{Fake: fakeEngine(), released: make(chan struct{})}
+		w := newWorld(t, e)
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		w.jobs.SetFree(free.Load)
+		ended := make(chan build.Result, 2)
+		for i := range 2 {
+			task := w.task(w.recipe("hang"))
+			task.Job = 20 + i
+			go func() { ended <- w.jobs.Build(t.Context(), task) }()
+		}
+		synctest.Wait()
+		free.Store(3 << 20)
+		<-time.After(20 * time.Second)
+		if len(ended) != 0 || !e.is.Load() {
+			t.Fatalf("%d jobs have ended, the first was stopped: %v", len(ended), e.is.Load())
+		}
+		<-time.After(20 * time.Second)
+		synctest.Wait()
+		if len(ended) != 1 {
+			t.Fatalf("%d jobs have ended while the disk is full", len(ended))
+		}
+		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
+		close(e.released)
+		w.wants(<-ended, "failed: it was stopped before the disk was full: …")
 		w.clean()
 	})
 }

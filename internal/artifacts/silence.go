@@ -34,6 +34,15 @@ func (i impatient) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(ctx)
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &sentBody{r.Body, waiting.extend}
+		if again := r.GetBody; again != nil { // of a request that is sent once more, as where a connection has just been closed
+			r.GetBody = func() (io.ReadCloser, error) {
+				body, err := again()
+				if err != nil {
+					return nil, err
+				}
+				return &sentBody{body, waiting.extend}, nil
+			}
+		}
 	}
 	answer, err := i.inner.RoundTrip(r)
 	waiting.end()

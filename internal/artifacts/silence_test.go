@@ -98,3 +98,44 @@ func TestARegistryThatIsSilentIsGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// again is a transport whose connection was closed just as a request was to be sent: it sends
+// it once more, slowly.
+type again struct{}
+
+func (again) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := r.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	text := ""
+	for one := make([]byte, 1); ; {
+		select {
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		case <-time.After(50 * time.Second):
+		}
+		n, err := body.Read(one)
+		if text += string(one[:n]); err != nil {
+			break
+		}
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text)), Request: r}, body.Close()
+}
+
+// What is sent of a request counts also where it is sent once more.
+func TestARequestThatIsSentAgainIsNotSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://localhost/v2/", strings.NewReader("text"))
+		must(t, err)
+		client := http.Client{Transport: artifacts.Impatient(again{}, time.Minute)}
+		answer, err := client.Do(request)
+		must(t, err)
+		text, err := io.ReadAll(answer.Body)
+		must(t, err)
+		must(t, answer.Body.Close())
+		if string(text) != "text" {
+			t.Errorf("it has sent %q", text)
+		}
+	})
+}
