@@ -331,7 +331,7 @@ func newDiffCommand(a *app.App) *cobra.Command {
 		Short: "Show how two revisions differ",
 		Long: `Show how two revisions differ: their definitions, the manifests of their tasks and the
 variables as they were when the revisions were made. On a terminal as much as it shows
-at once.`,
+at once, as JSON the first 1000 lines, and how much is left out: --all shows everything.`,
 		Example: "  deployster env diff shop/prod 3 4",
 		Args:    arguments.Named("an environment", "a revision", "a revision"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -358,8 +358,11 @@ func runDiff(ctx context.Context, a *app.App, o diffOptions) error {
 		if err != nil {
 			return err
 		}
-		document := map[string]any{"environment": o.name, "from": o.from, "to": o.to, "manifest": d.Manifest, "differences": d.Definition}
-		return a.Show(document, func() error {
+		bounded := query.Bounded{All: a.All}
+		document := map[string]any{
+			"environment": o.name, "from": o.from, "to": o.to, "manifest": bounded.Text("manifest", d.Manifest), "differences": query.First(&bounded, "differences", d.Definition),
+		}
+		return a.Show(bounded.In(document), func() error {
 			if len(d.Definition) == 0 {
 				return a.Printf("revisions %d and %d of %s do not differ\n", o.from, o.to, o.name)
 			}

@@ -18,7 +18,8 @@ func newDiffCommand(a *app.App) *cobra.Command {
 		Short: "Show how two revisions differ",
 		Long: `Show how two revisions differ: what the pipeline was when they were released,
 what they take of other pipelines, and the manifests with what they include, the
-variables and the images that they carry. On a terminal as much as it shows at once.`,
+variables and the images that they carry. On a terminal as much as it shows at once, as
+JSON the first 1000 lines of each part, and how much is left out: --all shows everything.`,
 		Example: "  deployster pipeline diff gateway 41 42",
 		Args:    arguments.Named("a pipeline", "a revision", "a revision"),
 		RunE:    func(c *cobra.Command, args []string) error { return runDiff(c.Context(), a, args[0], args[1], args[2]) },
@@ -42,8 +43,12 @@ func runDiff(ctx context.Context, a *app.App, name, before, after string) error 
 				fmt.Fprintf(a.Err, "note: revision %s carries nothing that could be compared, for an older version released it\n", view.Clean(r.Revision))
 			}
 		}
-		document := map[string]any{"pipeline": name, "from": before, "to": after, "inputs": d.Inputs, "definition": d.Definition, "carried": d.Carried}
-		return a.Show(document, func() error {
+		bounded := query.Bounded{All: a.All}
+		document := map[string]any{
+			"pipeline": name, "from": before, "to": after, "inputs": bounded.Text("inputs", d.Inputs),
+			"definition": bounded.Text("definition", d.Definition), "carried": bounded.Text("carried", d.Carried),
+		}
+		return a.Show(bounded.In(document), func() error {
 			if d.Definition+d.Inputs+d.Carried == "" {
 				return a.Printf("revisions %s and %s of pipeline %s do not differ\n", view.Clean(before), view.Clean(after), view.Clean(name))
 			}

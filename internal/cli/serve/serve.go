@@ -104,7 +104,7 @@ Interrupt once to let running actions finish and begin nothing new, for as long 
 	flags.StringVar(&o.signKey, "sign-key", "", "private key that signs how artifacts were made, where they are pushed: a file, Ed25519 or ECDSA P-256 in PEM")
 	flags.DurationVar(&o.checkEvery, "check-every", environments.DefaultProbeEvery, "how often to probe every task, in addition to the events of engines")
 	flags.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Minute, "how long running actions may take to finish after the first signal; 0 is any time")
-	o.work.Register(c)
+	o.work.RegisterServed(c)
 	o.work.Engine.RegisterAbandon(c)
 	return c
 }

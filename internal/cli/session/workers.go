@@ -42,6 +42,18 @@ type WorkerFlags struct {
 func (f *WorkerFlags) Register(c *cobra.Command) {
 	arguments.RegisterInventory(c, &f.Inventory)
 	f.Input.RegisterVariables(c)
+	f.registerEngine(c)
+}
+
+// RegisterServed adds the flags of a server, which cannot know what will read variables: it
+// also does what others record later.
+func (f *WorkerFlags) RegisterServed(c *cobra.Command) {
+	arguments.RegisterInventory(c, &f.Inventory)
+	f.Input.RegisterValues(c)
+	f.registerEngine(c)
+}
+
+func (f *WorkerFlags) registerEngine(c *cobra.Command) {
 	f.Engine.Register(c)
 	f.Engine.RegisterCache(c)
 }
