@@ -25,12 +25,24 @@ type Pipelines struct {
 var ErrNoPipeline = errors.New("no such pipeline")
 
 // New knows nothing until it Follows. The subscribers receive every event of the log
-// that it folds, one at a time.
+// that it folds, one at a time. Without any it begins with a snapshot of the log where there
+// is one, and keeps one there where it had to read much.
 func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.Event)) *Pipelines {
-	return &Pipelines{reconcile.NewFold(reconcile.Kind[*pipeline.State]{
+	p := &Pipelines{reconcile.NewFold(reconcile.Kind[*pipeline.State]{
 		One: "pipeline", Many: "pipelines", NameOf: record.NameOf, Begins: record.PipelineDefined, Begin: pipeline.New, Exists: func(s *pipeline.State) bool { return s.Deleted() == 0 },
 		Missing: ErrNoPipeline, Remedy: "deployster pipeline apply -f FILE",
 	}, log, now, subscribers)}
+	if len(subscribers) == 0 {
+		p.KeepSnapshots(Snapshots(0))
+	}
+	return p
+}
+
+// Snapshots says what of a log is kept for who needs the states of pipelines alone, such as
+// schedulers, anew after so many events; 0 is some thousands. Who also needs what else the log
+// tells of pipelines has a snapshot of its own.
+func Snapshots(after int) reconcile.Needs[*pipeline.State] {
+	return reconcile.Needs[*pipeline.State]{Of: (*pipeline.State).Needed, Name: "schedulers", After: after}
 }
 
 // Upstream finds a pipeline of which others take revisions, for who is called by Ask, Change,

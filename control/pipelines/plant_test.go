@@ -64,6 +64,21 @@ func newPlant(t testing.TB, store logtest.Store) *plant {
 	return p
 }
 
+// takenOver is the log for a scheduler that comes after another died: with a snapshot of what
+// that left.
+func (p *plant) takenOver() deploylog.Log {
+	kept := &reconciletest.Snapshots{Log: p.log}
+	q := pipelines.New(kept, time.Now)
+	q.KeepSnapshots(pipelines.Snapshots(1))
+	if err := q.Follow(p.Context(), 0); err != nil {
+		p.Fatal(err)
+	}
+	if _, ok := kept.Snapshot(p.Context(), "schedulers"); !ok {
+		p.Fatal("no snapshot is kept")
+	}
+	return kept
+}
+
 func (p *plant) id() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -97,7 +97,7 @@ func TestWhoeverDiesWhereverTheLogIsTheSame(t *testing.T) {
 				err := pipelines.NewScheduler(p.options).Run(p.Context())
 				switch {
 				case errors.Is(err, reconciletest.ErrDead):
-					p.options.Log = p.log
+					p.options.Log = p.takenOver()
 					continue
 				case err != nil:
 					t.Fatal(err)

@@ -134,7 +134,7 @@ func TestWhoeverDiesWhereverATryIsCountedOnce(t *testing.T) {
 				return nil
 			}
 			for errors.Is(pipelines.NewScheduler(p.options).Run(p.Context()), reconciletest.ErrDead) {
-				p.options.Log = p.log
+				p.options.Log = p.takenOver()
 			}
 			for _, e := range p.events() {
 				if e.Target.Kind() != "run" && e.Name != record.StepsBegun {

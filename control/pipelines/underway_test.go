@@ -265,7 +265,7 @@ func TestWhoeverDiesWhereverNobodyEntersBeforeTheWorkHasEnded(t *testing.T) {
 				return nil
 			}
 			for errors.Is(pipelines.NewScheduler(p.options).Run(p.Context()), reconciletest.ErrDead) {
-				p.options.Log = p.log
+				p.options.Log = p.takenOver()
 			}
 			p.wantStatus("2", deployment.Finished)
 			p.wantAlone()

@@ -199,6 +199,7 @@ func (l *Loop[S, K]) tick() {
 		}
 	}
 	l.ticked = now
+	l.Fold.Locked(func() { l.Fold.keep(l.life) }) // for who comes after this process was killed
 	l.Tenant.Tick()
 }
 

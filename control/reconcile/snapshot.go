@@ -16,10 +16,12 @@ type Needs[S Machine] struct {
 	// where not all of that is.
 	Of func(s S, e deploylog.Event) (deploylog.Event, bool)
 
-	// Others are those of other targets that the subscribers need, in any order.
+	// Others are those of other targets that the subscribers need, in any order; may be nil:
+	// they need none.
 	Others func() []deploylog.Event
 
-	After int // new events for which a snapshot is made anew, at least; 0 is some thousands
+	Name  string // of the snapshot; "" is that of the kind
+	After int    // new events for which a snapshot is made anew, at least; 0 is some thousands
 }
 
 // States says how machines are kept whole, of which it depends on all that ever happened how
@@ -54,11 +56,12 @@ const (
 )
 
 // KeepSnapshots has the fold begin with a snapshot, and keep one, where its log can. It is
-// called before the fold follows.
+// called before the fold follows. Folds whose snapshots have the same name need the same.
 func (f *Fold[S]) KeepSnapshots(needs Needs[S]) {
 	if needs.After == 0 {
 		needs.After = snapshotAfter
 	}
+	needs.Name = cmp.Or(needs.Name, f.Many)
 	if log, ok := f.log.(deploylog.SnapshotLog); ok {
 		f.snapshot = &snapshot[S]{Needs: needs, log: log, most: snapshotSpare}
 	}
@@ -79,7 +82,7 @@ func (f *Fold[S]) restore(ctx context.Context, until int64) {
 	if f.snapshot == nil || f.head > 0 {
 		return
 	}
-	s, ok := f.snapshot.log.Snapshot(ctx, f.Many)
+	s, ok := f.snapshot.log.Snapshot(ctx, f.snapshot.Name)
 	if !ok || until > 0 && s.Seq > until {
 		return
 	}
@@ -169,10 +172,12 @@ func (f *Fold[S]) keep(ctx context.Context) {
 		}
 	} else {
 		f.leaveOut()
-		events = slices.Concat(s.events, s.Others())
+		if events = slices.Clone(s.events); s.Others != nil {
+			events = append(events, s.Others()...)
+		}
 	}
 	slices.SortStableFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	events = slices.CompactFunc(events, func(a, b deploylog.Event) bool { return a.Seq == b.Seq })
-	_ = s.log.KeepSnapshot(ctx, f.Many, deploylog.Snapshot{Seq: f.head, Events: events})
+	_ = s.log.KeepSnapshot(ctx, s.Name, deploylog.Snapshot{Seq: f.head, Events: events})
 	s.kept, s.size = f.head, len(events)
 }
