@@ -10,7 +10,7 @@ import (
 )
 
 // applyToGroup folds an event of a group itself.
-func (s *State) applyToGroup(g *group, e deploylog.Event) {
+func (s *State) applyToGroup(g *group, e *deploylog.Event) {
 	g.attempts[e.Name] = max(g.attempts[e.Name], e.Attempt)
 	switch e.Name {
 	case record.JobsCreated:
@@ -20,7 +20,7 @@ func (s *State) applyToGroup(g *group, e deploylog.Event) {
 		s.applyEligible(g, e)
 		return
 	case record.GroupStalled:
-		g.stalled, g.cause = g.state.Runs(), record.Decode[record.Ended](e).Cause
+		g.stalled, g.cause = g.state.Runs(), record.Decode[record.Ended](*e).Cause
 		return
 	}
 	to, ok := transition.NextGroup(g.state, e.Name)
@@ -32,7 +32,7 @@ func (s *State) applyToGroup(g *group, e deploylog.Event) {
 	s.list(g, from)
 	switch e.Name {
 	case record.GroupCreated:
-		g.created = record.Decode[record.Created](e)
+		g.created = record.Decode[record.Created](*e)
 		for _, p := range append(slices.Clone(g.created.Places), record.Place{}) { // the last is that of jobs without one
 			g.places = append(g.places, s.place(p))
 		}
@@ -45,21 +45,21 @@ func (s *State) applyToGroup(g *group, e deploylog.Event) {
 	case record.GroupFinished:
 		g.endedAt = e.CreatedAt
 	case record.GroupFailing:
-		g.cause = record.Decode[record.Ended](e).Cause
+		g.cause = record.Decode[record.Ended](*e).Cause
 		g.stop(e.Name)
 	case record.GroupFailed:
-		g.cause, g.endedAt = record.Decode[record.Ended](e).Cause, e.CreatedAt
+		g.cause, g.endedAt = record.Decode[record.Ended](*e).Cause, e.CreatedAt
 		g.stop(e.Name)
 	case record.GroupCanceling:
 		if from == transition.Triggered || from == transition.Created {
 			g.link()
 		}
-		g.canceling = record.Decode[record.Canceling](e)
+		g.canceling = record.Decode[record.Canceling](*e)
 		g.moveAll(e.Name)
 	case record.GroupCanceled:
 		g.endedAt = e.CreatedAt
 	case record.GroupRetried:
-		data := record.Decode[record.Retried](e)
+		data := record.Decode[record.Retried](*e)
 		g.retry(data.FailedOnly)
 		if from := g.triggered.Pipeline; from != nil && data.Step != "" {
 			again := *from
@@ -102,8 +102,8 @@ func without(all []*group, g *group) []*group {
 }
 
 // applyJobs adds jobs, a part that follows those that are there.
-func (s *State) applyJobs(g *group, e deploylog.Event) {
-	data := record.Decode[record.Jobs](e)
+func (s *State) applyJobs(g *group, e *deploylog.Event) {
+	data := record.Decode[record.Jobs](*e)
 	if g.state != transition.Created || data.From != len(g.jobs)+1 || len(g.jobs)+len(data.Jobs) > maxJobs {
 		return
 	}
@@ -113,12 +113,13 @@ func (s *State) applyJobs(g *group, e deploylog.Event) {
 }
 
 // applyEligible makes jobs Eligible that are named by an event.
-func (s *State) applyEligible(g *group, e deploylog.Event) {
+func (s *State) applyEligible(g *group, e *deploylog.Event) {
 	if g.state != transition.Dispatching && g.state != transition.FailureCleanup {
 		return
 	}
 	g.stalled = false
-	for _, n := range record.Decode[record.Eligible](e).Jobs {
+	s.named = record.JobsOf(e.Data, s.named)
+	for _, n := range s.named {
 		if n > len(g.jobs) {
 			return
 		}
@@ -146,7 +147,7 @@ func (g *group) stop(event string) {
 }
 
 // enter brings a job into a state by an event.
-func (g *group) enter(i int32, to transition.Job, e deploylog.Event) {
+func (g *group) enter(i int32, to transition.Job, e *deploylog.Event) {
 	g.jobs[i].since, g.jobs[i].seq = e.CreatedAt, e.Seq
 	g.move(i, to)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // applyToJob folds an event of a job.
-func (s *State) applyToJob(g *group, i int32, e deploylog.Event) {
+func (s *State) applyToJob(g *group, i int32, e *deploylog.Event) {
 	g.stalled = false
 	j := &g.jobs[i]
 	switch e.Name {
@@ -54,11 +54,11 @@ func (s *State) applyToJob(g *group, i int32, e deploylog.Event) {
 }
 
 // applyEnd takes note of how an attempt has ended.
-func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
+func (s *State) applyEnd(g *group, i int32, e *deploylog.Event) {
 	j := &g.jobs[i]
 	switch e.Name {
 	case record.JobFinished:
-		data := record.OutcomeOf(e)
+		data := record.OutcomeOf(e.Data)
 		if j.artifact, j.ident, j.reused = data.Artifact, "", data.Reused; j.reused {
 			g.reused++
 		}
@@ -67,7 +67,7 @@ func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
 		}
 		s.finished(g, i, &data, e.Seq)
 	case record.JobLost:
-		data := record.Decode[record.Lost](e)
+		data := record.Decode[record.Lost](*e)
 		s.spoil(j, &data)
 		if g.countsLoss(i, &data) {
 			j.lost++
@@ -77,7 +77,7 @@ func (s *State) applyEnd(g *group, i int32, e deploylog.Event) {
 		}
 	case record.JobFailed:
 		j.because = 0
-		s.unpushed(g, i, e)
+		s.notPushed(g, i, e)
 	}
 	j.ended = e.Data
 }
@@ -95,7 +95,7 @@ func (g *group) countsLoss(i int32, data *record.Lost) bool {
 // one had filled the disk, or for want of an artifact that its group builds again, whichever
 // group has found first that it is missing. What was released nobody builds again.
 func (g *group) excused(i int32, data *record.Lost) bool {
-	return data.Abandoned || data.Crowded || len(data.Spoiled) > 0 && slices.ContainsFunc(g.dependencies(i), func(d Dependency) bool {
+	return data.Abandoned || data.Crowded || len(data.Spoiled) > 0 && slices.ContainsFunc(g.dependencies(i, nil), func(d Dependency) bool {
 		return d.Job > 0 && (g.jobs[d.Job-1].rebuilt > 0 || slices.Contains(data.Spoiled, d.Artifact))
 	})
 }
@@ -137,12 +137,12 @@ func (s *State) wake(now time.Time) {
 }
 
 // applyDependentsFailed fails jobs that need one that has failed.
-func (s *State) applyDependentsFailed(g *group, root int32, e deploylog.Event) {
+func (s *State) applyDependentsFailed(g *group, root int32, e *deploylog.Event) {
 	because := root + 1
 	if of := g.jobs[root].because; of > 0 {
 		because = of
 	}
-	for _, n := range record.Decode[record.DependentsFailed](e).Jobs {
+	for _, n := range record.Decode[record.DependentsFailed](*e).Jobs {
 		if n > len(g.jobs) {
 			return
 		}
@@ -155,7 +155,7 @@ func (s *State) applyDependentsFailed(g *group, root int32, e deploylog.Event) {
 
 // applySpoiled has a job built again whose artifact is missing or altered. What uses it and
 // has not begun waits for that.
-func (s *State) applySpoiled(g *group, i int32, e deploylog.Event) {
+func (s *State) applySpoiled(g *group, i int32, e *deploylog.Event) {
 	if g.state != transition.Dispatching && g.state != transition.FailureCleanup || g.stopping() {
 		return
 	}
@@ -168,7 +168,7 @@ func (s *State) applySpoiled(g *group, i int32, e deploylog.Event) {
 	if j.rebuilt++; j.reused {
 		g.reused--
 	}
-	s.spoiled[j.artifact] = true
+	s.spoiled[record.HashOf(j.artifact)] = true
 	affected := g.affected(i)
 	g.enter(i, to, e)
 	for _, user := range affected {

@@ -92,7 +92,8 @@ func (p *pass) dispatch(g *group) bool {
 		step := Step{Kind: Dispatch, Group: g.id}
 		p.dispatched(&step.Task, g, i, worker)
 		started := record.Started{Worker: worker, Inputs: step.Task.Inputs}
-		step.Events = []deploylog.Event{g.writtenEvent(i, record.JobStarted, step.Task.Attempt, started.Text())}
+		text := started.AppendText(p.text.take(started.Room(), textBlock))
+		step.Events = append(p.events.take(1, eventsBlock), g.writtenEvent(i, record.JobStarted, step.Task.Attempt, text))
 		if g.state == transition.Dispatching && g.fails() && g.left() == g.running()+begun {
 			step.Events = append(step.Events, g.event(record.GroupFailing, g.next(record.GroupFailing), record.Ended{Cause: g.failure()}))
 		}

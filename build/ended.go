@@ -67,7 +67,8 @@ func (e *ending) add(name string, data any) {
 
 func (e *ending) finish(data record.Finished) {
 	data = fitting(data)
-	e.events = append(make([]deploylog.Event, 0, 2), e.g.writtenEvent(e.i, record.JobFinished, e.attempt, data.Text()))
+	text := data.AppendText(e.text.take(data.Room(), textBlock))
+	e.events = append(e.State.events.take(2, eventsBlock), e.g.writtenEvent(e.i, record.JobFinished, e.attempt, text))
 	e.try(e.g, e.i, transition.Built)
 	var room [16]int
 	ready := record.Numbers(room[:0])
@@ -95,7 +96,7 @@ func (e *ending) unlocked(ready record.Numbers) {
 	if len(ready) > 0 {
 		slices.Sort(ready)
 		data := record.Eligible{Jobs: ready}
-		e.events = append(e.events, e.g.writtenEvent(e.i, record.JobDependentsEligible, e.attempt, data.Text()))
+		e.events = append(e.events, e.g.writtenEvent(e.i, record.JobDependentsEligible, e.attempt, data.AppendText(e.text.take(data.Room(), textBlock))))
 	}
 }
 
@@ -203,7 +204,7 @@ func (e *ending) rebuild(spoiled []string) {
 		return
 	}
 	g, again := e.g, []int32(nil)
-	for _, d := range g.dependencies(e.i) {
+	for _, d := range g.dependencies(e.i, nil) {
 		if d.Job == 0 || !slices.Contains(spoiled, d.Artifact) || g.jobs[d.Job-1].state != transition.Built {
 			continue
 		}

@@ -23,12 +23,12 @@ func (g *group) event(name string, attempt int, data any) deploylog.Event {
 
 // jobEvent is an event of a job of the group.
 func (g *group) jobEvent(i int32, name string, attempt int, data any) deploylog.Event {
-	return newEvent(g.id, record.Job(g.id, int(i)+1), name, attempt, data)
+	return newEvent(g.id, g.targets.Job(int(i)+1), name, attempt, data)
 }
 
 // writtenEvent is an event of a job of the group, whose data is written already.
 func (g *group) writtenEvent(i int32, name string, attempt int, data json.RawMessage) deploylog.Event {
-	return deploylog.Event{Deployment: g.id, Target: record.Job(g.id, int(i)+1), Name: name, Attempt: attempt, Data: data}
+	return deploylog.Event{Deployment: g.id, Target: g.targets.Job(int(i) + 1), Name: name, Attempt: attempt, Data: data}
 }
 
 func newEvent(id string, target deploylog.Target, name string, attempt int, data any) deploylog.Event {

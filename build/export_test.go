@@ -1,10 +1,16 @@
 package build
 
+import "github.com/deployster-go/deployster/deploylog"
+
 // Comparable clears what two states may differ in that are folded from the same events: what
 // is only remembered of what follows from these, and what has rested by now.
 func (s *State) Comparable() *State {
 	s.takeBack(0)
-	s.tries, s.rests, s.last = nil, nil, nil
+	s.tries, s.rests, s.last, s.named = nil, nil, nil, nil
+	s.uses, s.events, s.text = block[Dependency]{}, block[deploylog.Event]{}, block[byte]{}
+	for _, l := range s.took {
+		l.index()
+	}
 	for _, g := range s.groups {
 		for i := range g.jobs {
 			j := &g.jobs[i]

@@ -19,6 +19,8 @@ type group struct {
 	specs     []record.JobSpec
 	jobs      []job
 
+	targets record.Targets // of its jobs, once all are known
+
 	needed []edge           // who needs a job: those of one after those of the other
 	more   map[int32][]edge // beyond these, since an artifact was missing
 	lacks  map[int32][]int32
@@ -36,7 +38,7 @@ type group struct {
 
 	attempts map[string]int // of its own events
 	notes    map[note]int   // attempts of events of jobs that have no number of their own
-	epoch    int            // how often an artifact was missing, or is there again
+	epoch    int32          // how often an artifact was missing, or is there again
 	reused   int            // jobs that are Built, and whose artifact was there already
 	stalled  bool
 	cause    string
@@ -57,31 +59,32 @@ type queue struct {
 	eligible set
 }
 
-// job is a job of a group.
+// job is a job of a group. What is looked at of others that a job needs, or that need it, is
+// together at its beginning: of a large group hardly anything else is at hand by then.
 type job struct {
 	state    transition.Job
-	resting  bool  // it was lost, and is not dispatched yet
-	asked    bool  // it has ended, and that is not applied
-	reused   bool  // its artifact was there already
-	runs     bool  // it uses something that whoever uses it needs, too
-	attempt  int32 // the last
-	lost     int32 // how often, since it was queued, as far as that counts
-	rebuilt  int32 // how often, as its artifact was missing
-	unmet    int32 // jobs that it needs or waits for, and that are not done
-	broken   int32 // jobs that it needs, and that have ended unbuilt
-	because  int32 // job that failed, of one that needs it; from 1
-	first    int32 // of the edges of its group
-	last     int32
-	queue    int32 // index of its place
-	position int32 // in the queue of that
-	rank     int32 // in its group
-
-	occurrence int32 // index of how long it took last
-	excused    int32 // how often it was lost through no fault of its own, since it was queued
-
+	resting  bool   // it was lost, and is not dispatched yet
+	asked    bool   // it has ended, and that is not applied
+	reused   bool   // its artifact was there already
+	runs     bool   // it uses something that whoever uses it needs, too
+	pass     int32  // as in its JobSpec
+	unmet    int32  // jobs that it needs or waits for, and that are not done
+	broken   int32  // jobs that it needs, and that have ended unbuilt
+	first    int32  // of the edges of its group
+	last     int32  //
+	queue    int32  // index of its place
+	position int32  // in the queue of that
 	artifact string // digest, once it is Built
-	ident    string // artifact with all that this needs to run
-	epoch    int    // of the group, when that was found out
+	rank     int32  // in its group
+	attempt  int32  // the last
+
+	occurrence int32  // index of how long it took last
+	lost       int32  // how often, since it was queued, as far as that counts
+	excused    int32  // how often it was lost through no fault of its own, since it was queued
+	rebuilt    int32  // how often, as its artifact was missing
+	because    int32  // job that failed, of one that needs it; from 1
+	epoch      int32  // of the group, when ident was found out
+	ident      string // artifact with all that this needs to run
 
 	started []byte // data of the last attempt
 	ended   []byte // data of how that ended
@@ -109,7 +112,7 @@ func (g *group) add(specs []record.JobSpec) {
 	g.specs = append(g.specs, specs...)
 	for i := len(g.jobs); i < len(g.specs); i++ {
 		runs := slices.ContainsFunc(g.specs[i].Uses, func(u record.Use) bool { return u.Run })
-		g.jobs = append(g.jobs, job{state: transition.Pending, runs: runs})
+		g.jobs = append(g.jobs, job{state: transition.Pending, runs: runs, pass: int32(g.specs[i].Pass)})
 		g.counts[transition.Pending]++
 	}
 }
@@ -148,6 +151,7 @@ func (g *group) link() {
 		from = end
 	}
 	g.inFlight = newSet(len(g.jobs))
+	g.targets = record.TargetsOf(g.id, len(g.jobs))
 }
 
 // nobody is the index of a job that there is not, in the edges.

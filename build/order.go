@@ -9,10 +9,12 @@ import (
 	"github.com/deployster-go/deployster/build/transition"
 )
 
-// lasted is how long the jobs of groups of one name took last.
+// lasted is how long the jobs of groups of one name took last. The first of these groups
+// gives the indexes, for many a name has no other.
 type lasted struct {
-	at   map[occurrence]int32 // index in took
-	took []time.Duration      // 0 is not known
+	took  []time.Duration // 0 is not known
+	first *group          // whose jobs are the first of took
+	at    map[occurrence]int32
 }
 
 // occurrence is a package in a pass.
@@ -23,6 +25,19 @@ type occurrence struct {
 
 func occurrenceOf(spec *record.JobSpec) occurrence { return occurrence{spec.Package, spec.Pass} }
 
+// index are the indexes in took by what was built.
+func (l *lasted) index() map[occurrence]int32 {
+	if l.at == nil {
+		l.at = make(map[occurrence]int32, len(l.first.specs))
+		for i := range l.first.timed {
+			if o := occurrenceOf(&l.first.specs[i]); l.at[o] == 0 {
+				l.at[o] = int32(i) + 1
+			}
+		}
+	}
+	return l.at
+}
+
 // of is how long a job of a group took last, 0 where that is not known.
 func (l *lasted) of(g *group, i int) time.Duration {
 	if i < g.timed {
@@ -31,29 +46,37 @@ func (l *lasted) of(g *group, i int) time.Duration {
 	if l == nil {
 		return 0
 	}
-	if at, known := l.at[occurrenceOf(&g.specs[i])]; known {
-		return l.took[at]
+	if at := l.index()[occurrenceOf(&g.specs[i])]; at > 0 {
+		return l.took[at-1]
 	}
 	return 0
 }
 
 // lasting is how long the jobs of groups with the name of one took last, among which each of
-// its jobs has an index then.
+// its jobs has an index then. All of its jobs are known.
 func (s *State) lasting(g *group) *lasted {
-	if g.lasted == nil {
-		if s.took[g.name] == nil {
-			s.took[g.name] = &lasted{at: make(map[occurrence]int32, len(g.jobs))}
-		}
-		g.lasted = s.took[g.name]
+	if g.lasted != nil {
+		return g.lasted
 	}
-	for last := g.lasted; g.timed < len(g.jobs); g.timed++ {
-		o := occurrenceOf(&g.specs[g.timed])
-		at, known := last.at[o]
-		if !known {
-			at = int32(len(last.took))
-			last.at[o], last.took = at, append(last.took, 0)
+	if g.lasted = s.took[g.name]; g.lasted == nil {
+		g.lasted = &lasted{took: make([]time.Duration, len(g.jobs)), first: g}
+		s.took[g.name] = g.lasted
+		for i := range g.jobs {
+			g.jobs[i].occurrence = int32(i)
 		}
-		g.jobs[g.timed].occurrence = at
+		g.timed = len(g.jobs)
+		return g.lasted
+	}
+	last, index := g.lasted, g.lasted.index()
+	for ; g.timed < len(g.jobs); g.timed++ {
+		o := occurrenceOf(&g.specs[g.timed])
+		at := index[o]
+		if at == 0 {
+			last.took = append(last.took, 0)
+			at = int32(len(last.took))
+			index[o] = at
+		}
+		g.jobs[g.timed].occurrence = at - 1
 	}
 	return g.lasted
 }
@@ -110,6 +133,7 @@ func (g *group) paths(durations []time.Duration) []time.Duration {
 // longest remaining path first, then by their numbers.
 func (s *State) order(g *group) {
 	s.lasting(g)
+	s.reusable.all = slices.Grow(s.reusable.all, len(g.jobs))
 	durations, _ := s.durations(g)
 	paths := g.paths(durations)
 	order := make([]int32, len(g.jobs))

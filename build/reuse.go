@@ -11,13 +11,44 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
+// artifacts are what was built, by the hashes of inputs. There are many, and neither these nor
+// the map that finds them have pointers.
+type artifacts struct {
+	all []found
+	at  map[uint64]int32 // by a part of the hash: the last of those that have it, from 1
+}
+
 // found is an artifact that was built of some inputs.
 type found struct {
-	g        *group
-	job      int32
-	artifact string
+	inputs   record.Hash
+	next     int32 // of those that have that part of the hash in common, from 1
+	g, job   int32 // in the orders of all
 	seq      int64
-	unpushed *record.Finished // of a job that failed because it could not be pushed
+	unpushed bool // by a job that failed because it could not be pushed
+	artifact record.Hash
+}
+
+// of is what was built of some inputs, nil is nothing. It is not kept.
+func (a *artifacts) of(inputs record.Hash) *found {
+	for i := a.at[inputs.Short()]; i > 0; i = a.all[i-1].next {
+		if f := &a.all[i-1]; f.inputs == inputs {
+			return f
+		}
+	}
+	return nil
+}
+
+// set notes what was built.
+func (a *artifacts) set(f found) {
+	if of := a.of(f.inputs); of != nil {
+		f.next = of.next
+		*of = f
+		return
+	}
+	short := f.inputs.Short()
+	f.next = a.at[short]
+	a.all = append(a.all, f)
+	a.at[short] = int32(len(a.all))
 }
 
 func decode[T any](data []byte) T { return record.Decode[T](deploylog.Event{Data: data}) }
@@ -26,55 +57,68 @@ func decode[T any](data []byte) T { return record.Decode[T](deploylog.Event{Data
 // it took.
 func (s *State) finished(g *group, i int32, data *record.Outcome, seq int64) {
 	if data.Reused {
-		if f, known := s.reusable[data.Inputs]; known && f.unpushed == nil {
+		if f := s.reusable.of(data.Inputs); f != nil && !f.unpushed {
 			return
 		}
 	} else {
 		if len(s.spoiled) > 0 {
-			delete(s.spoiled, data.Artifact)
+			delete(s.spoiled, record.HashOf(data.Artifact))
 		}
 		if data.Took > 0 {
 			took := s.lasting(g).took
 			took[g.jobs[i].occurrence] = data.Took
 		}
 	}
-	if data.Inputs != "" && data.Artifact != "" {
-		s.reusable[data.Inputs] = found{g: g, job: i, artifact: data.Artifact, seq: seq}
+	if data.Inputs != (record.Hash{}) && data.Artifact != "" {
+		s.reusable.set(found{inputs: data.Inputs, seq: seq, g: int32(g.at), job: i, artifact: record.HashOf(data.Artifact)})
+		if len(s.unpushed) > 0 {
+			delete(s.unpushed, data.Inputs)
+		}
 	}
 }
 
-// unpushed takes note of an artifact that a job has built and failed to push.
-func (s *State) unpushed(g *group, i int32, e deploylog.Event) {
+// notPushed takes note of an artifact that a job has built and failed to push.
+func (s *State) notPushed(g *group, i int32, e *deploylog.Event) {
 	if !bytes.Contains(e.Data, []byte(`"unpushed"`)) {
 		return
 	}
-	data := record.Decode[record.Failed](e).Unpushed
+	data := record.Decode[record.Failed](*e).Unpushed
 	if data == nil || data.Inputs == "" || data.Artifact == "" {
 		return
 	}
-	if f, known := s.reusable[data.Inputs]; known && f.unpushed == nil && !s.spoiled[f.artifact] {
+	inputs, artifact := record.HashOf(data.Inputs), record.HashOf(data.Artifact)
+	if f := s.reusable.of(inputs); f != nil && !f.unpushed && !s.spoiled[f.artifact] {
 		return
 	}
-	delete(s.spoiled, data.Artifact)
-	s.reusable[data.Inputs] = found{g: g, job: i, artifact: data.Artifact, seq: e.Seq, unpushed: data}
+	delete(s.spoiled, artifact)
+	s.reusable.set(found{inputs: inputs, seq: e.Seq, g: int32(g.at), job: i, unpushed: true, artifact: artifact})
+	s.unpushed[inputs] = data
 }
 
 // reuse is what was built before of some inputs, unless that is missing or altered.
 func (s *State) reuse(g *group, inputs string) *Built {
-	f, ok := s.reusable[inputs]
-	own := f.unpushed != nil && f.g == g // the group has built it itself
-	if !ok || s.spoiled[f.artifact] || g.triggered.NoReuse && !own {
+	if g.triggered.NoReuse && len(s.unpushed) == 0 || len(s.reusable.all) == 0 {
 		return nil
 	}
-	j := &f.g.jobs[f.job]
-	if f.unpushed != nil {
-		return &Built{Group: f.g.id, Job: int(f.job) + 1, Attempt: int(j.attempt), Seq: f.seq, Finished: *f.unpushed}
+	hash := record.HashOf(inputs)
+	f := s.reusable.of(hash)
+	if f == nil || s.spoiled[f.artifact] {
+		return nil
 	}
-	data := decode[record.Finished](j.ended)
-	if j.state != transition.Built || data.Artifact != f.artifact {
+	if own := f.unpushed && int(f.g) == g.at; g.triggered.NoReuse && !own { // own: the group has built it itself
+		return nil
+	}
+	by := s.groups[f.g]
+	j := &by.jobs[f.job]
+	built := Built{Group: by.id, Job: int(f.job) + 1, Attempt: int(j.attempt), Seq: f.seq}
+	if f.unpushed {
+		built.Finished = *s.unpushed[hash]
+		return &built
+	}
+	if built.Finished = decode[record.Finished](j.ended); j.state != transition.Built || record.HashOf(built.Finished.Artifact) != f.artifact {
 		return nil // it was built again since, of something else
 	}
-	return &Built{Group: f.g.id, Job: int(f.job) + 1, Attempt: int(j.attempt), Seq: f.seq, Finished: data}
+	return &built
 }
 
 // inputs is the hash of all that goes into a job.
@@ -102,10 +146,10 @@ func (g *group) ident(i int32) string {
 	if j.ident != "" && j.epoch == g.epoch {
 		return j.ident
 	}
-	j.ident, j.epoch = j.artifact, g.epoch // also for those that need each other, in a log written by hand
 	if !j.runs {
-		return j.ident
+		return j.artifact
 	}
+	j.ident, j.epoch = j.artifact, g.epoch // also for those that need each other, in a log written by hand
 	uses := g.specs[i].Uses
 	text := add(nil, j.artifact)
 	for k := range uses {

@@ -11,10 +11,10 @@ import (
 // before it was built again.
 func (s *State) spoil(j *job, data *record.Lost) {
 	for _, digest := range data.Spoiled {
-		s.spoiled[digest] = true
+		s.spoiled[record.HashOf(digest)] = true
 	}
 	if data.Mistaken && len(data.Spoiled) == 0 {
-		if f, ok := s.reusable[decode[record.Started](j.started).Inputs]; ok {
+		if f := s.reusable.of(record.HashOf(decode[record.Started](j.started).Inputs)); f != nil {
 			s.spoiled[f.artifact] = true
 		}
 	}

@@ -25,19 +25,25 @@ type State struct {
 	places  []record.Place
 	placeAt map[record.Place]int
 
-	reusable map[string]found   // by input hash
-	spoiled  map[string]bool    // digests that are missing or altered
-	took     map[string]*lasted // by name of groups
+	reusable artifacts                        // by input hash
+	unpushed map[record.Hash]*record.Finished // of those, by a job that failed because it could not be pushed
+	spoiled  map[record.Hash]bool             // digests that are missing or altered
+	took     map[string]*lasted               // by name of groups
 	rests    heap.Heap[rest]
 
 	tries []tried
+
+	named  record.Numbers // room to read them
+	uses   block[Dependency]
+	events block[deploylog.Event]
+	text   block[byte]
 }
 
 // New returns the state of a log without build groups.
 func New(name string) *State {
 	return &State{
 		name: name, byID: map[string]*group{}, byName: map[string][]*group{}, placeAt: map[record.Place]int{},
-		reusable: map[string]found{}, spoiled: map[string]bool{}, took: map[string]*lasted{},
+		reusable: artifacts{at: map[uint64]int32{}}, unpushed: map[record.Hash]*record.Finished{}, spoiled: map[record.Hash]bool{}, took: map[string]*lasted{},
 	}
 }
 
@@ -59,12 +65,12 @@ func (s *State) Apply(e deploylog.Event) {
 	switch {
 	case g == nil:
 		if number == 0 && e.Name == record.GroupTriggered {
-			s.trigger(id, e)
+			s.trigger(id, &e)
 		}
 	case number == 0:
-		s.applyToGroup(g, e)
+		s.applyToGroup(g, &e)
 	case number <= len(g.jobs):
-		s.applyToJob(g, int32(number-1), e)
+		s.applyToJob(g, int32(number-1), &e)
 	}
 }
 
@@ -81,8 +87,8 @@ func (s *State) group(id string) *group {
 }
 
 // trigger adds a group.
-func (s *State) trigger(id string, e deploylog.Event) {
-	data := record.Decode[record.Triggered](e)
+func (s *State) trigger(id string, e *deploylog.Event) {
+	data := record.Decode[record.Triggered](*e)
 	if data.Name == "" {
 		data.Name = id
 		if i := strings.LastIndexByte(id, '-'); i > 0 {

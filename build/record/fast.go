@@ -15,30 +15,36 @@ import (
 // reads is data that reads itself, where the text is of a plain form.
 type reads interface{ read(text []byte) bool }
 
-func (d *Finished) size() int {
+// Room is about how long the data is as it is recorded.
+func (d *Finished) Room() int {
 	const names = 180 // the names of the fields, and numbers
 	return names + len(d.Artifact) + len(d.Inputs) + len(d.Reused) + len(d.Worker) + len(d.Engine) + len(d.Image) + len(d.Commit) + len(d.Provenance) + len(d.Pushed) + len(d.Log)
 }
 
-// Text is the data as it is recorded.
-func (d *Started) Text() json.RawMessage {
-	to := make([]byte, 0, len(d.Worker)+len(d.Inputs)+len(`{"worker":"","inputs":""}`))
+// Room is how long the data is as it is recorded, unless there is something to escape in it.
+func (d *Started) Room() int { return len(d.Worker) + len(d.Inputs) + len(`{"worker":"","inputs":""}`) }
+
+// AppendText adds the data as it is recorded.
+func (d *Started) AppendText(to []byte) json.RawMessage {
 	to = appendText(append(to, `{"worker":`...), d.Worker)
 	to = appendText(append(to, `,"inputs":`...), d.Inputs)
 	return append(to, '}')
 }
 
-// Text is the data as it is recorded.
-func (d *Eligible) Text() json.RawMessage {
-	to := make([]byte, 0, 8*min(len(d.Jobs), 1000)+len(`{"jobs":""}`))
+// Room is how long the data is as it is recorded, unless it is of very many jobs.
+func (d *Eligible) Room() int { return maxNumberDigits*min(len(d.Jobs), 1000) + len(`{"jobs":""}`) }
+
+const maxNumberDigits = len("1000000,")
+
+// AppendText adds the data as it is recorded.
+func (d *Eligible) AppendText(to []byte) json.RawMessage {
 	to = append(to, `{"jobs":"`...)
 	to = d.Jobs.append(to)
 	return append(to, `"}`...)
 }
 
-// Text is the data as it is recorded.
-func (d *Finished) Text() json.RawMessage {
-	to := make([]byte, 0, d.size())
+// AppendText adds the data as it is recorded.
+func (d *Finished) AppendText(to []byte) json.RawMessage {
 	optional := func(key, text string) {
 		if text != "" {
 			to = appendText(append(to, key...), text)
@@ -70,7 +76,7 @@ func (d *Finished) Text() json.RawMessage {
 // appendText writes a text as JSON.
 func appendText(to []byte, text string) []byte {
 	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+		if !plainly[text[i]].written {
 			quoted, _ := json.Marshal(text)
 			return append(to, quoted...)
 		}
@@ -78,6 +84,16 @@ func appendText(to []byte, text string) []byte {
 	to = append(append(to, '"'), text...)
 	return append(to, '"')
 }
+
+// plainly tells of each byte whether it stands for itself where a text is written as JSON, and
+// where one is read.
+var plainly = func() (all [256]struct{ written, read bool }) {
+	for c := ' '; c <= '~'; c++ {
+		all[c].read = c != '"' && c != '\\'
+		all[c].written = all[c].read && c != '<' && c != '>' && c != '&'
+	}
+	return all
+}()
 
 func (d *Started) read(text []byte) bool {
 	return fields(text, func(key []byte, v value) bool {
@@ -140,23 +156,41 @@ func (d *Finished) read(text []byte) bool {
 	})
 }
 
+// JobsOf reads the jobs of the data of JobsEligible and JobDependentsEligible into room for it.
+func JobsOf(data json.RawMessage, room Numbers) Numbers {
+	all := room[:0]
+	plain := fields(data, func(key []byte, v value) bool {
+		if string(key) != "jobs" || !v.quoted {
+			return false
+		}
+		read, err := appendNumbers(room[:0], v.raw)
+		all = read
+		return err == nil
+	})
+	if plain {
+		return all
+	}
+	return Decode[Eligible](deploylog.Event{Data: data}).Jobs
+}
+
 // Outcome is that of the data of JobFinished which the machine keeps.
 type Outcome struct {
 	Artifact string
-	Inputs   string
+	Inputs   Hash
 	Reused   bool
 	Took     time.Duration
 }
 
 // OutcomeOf reads it from the data of JobFinished.
-func OutcomeOf(e deploylog.Event) (o Outcome) {
-	plain := fields(e.Data, func(key []byte, v value) bool {
+func OutcomeOf(data json.RawMessage) (o Outcome) {
+	plain := fields(data, func(key []byte, v value) bool {
 		var number int64
 		switch string(key) {
 		case "artifact":
 			return v.text(&o.Artifact)
 		case "inputs":
-			return v.text(&o.Inputs)
+			o.Inputs = HashOf(v.raw)
+			return v.quoted
 		case "reused":
 			o.Reused = len(v.raw) > 0
 			return v.quoted
@@ -175,8 +209,8 @@ func OutcomeOf(e deploylog.Event) (o Outcome) {
 	if plain {
 		return o
 	}
-	d := Decode[Finished](e)
-	return Outcome{Artifact: d.Artifact, Inputs: d.Inputs, Reused: d.Reused != "", Took: d.Took}
+	d := Decode[Finished](deploylog.Event{Data: data})
+	return Outcome{Artifact: d.Artifact, Inputs: HashOf(d.Inputs), Reused: d.Reused != "", Took: d.Took}
 }
 
 // value is one of an object of JSON.
@@ -251,11 +285,8 @@ func quotedAt(text []byte, at int) ([]byte, bool) {
 		return nil, false
 	}
 	for i := at + 1; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			return text[at+1 : i], true
-		case c < ' ' || c > '~' || c == '\\':
-			return nil, false
+		if !plainly[text[i]].read {
+			return text[at+1 : i], text[i] == '"'
 		}
 	}
 	return nil, false
@@ -265,11 +296,11 @@ func quotedAt(text []byte, at int) ([]byte, bool) {
 func Encode(data any) (json.RawMessage, error) {
 	switch d := data.(type) {
 	case Started:
-		return d.Text(), nil
+		return d.AppendText(nil), nil
 	case Eligible:
-		return d.Text(), nil
+		return d.AppendText(nil), nil
 	case Finished:
-		return d.Text(), nil
+		return d.AppendText(nil), nil
 	default:
 		return json.Marshal(data)
 	}

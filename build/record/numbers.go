@@ -1,9 +1,10 @@
 package record
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // Numbers are numbers of jobs, ascending. They are written as "1-500,502".
@@ -36,36 +37,44 @@ func (n Numbers) append(out []byte) []byte {
 // UnmarshalText implements encoding.TextUnmarshaler. It fails unless the numbers ascend
 // from 1 and there are not more than jobs can be.
 func (n *Numbers) UnmarshalText(text []byte) error {
-	var all Numbers
-	last := 0
-	for part := range strings.SplitSeq(string(text), ",") {
-		if len(text) == 0 {
-			break
-		}
-		from, to, isRange := strings.Cut(part, "-")
+	all, err := appendNumbers(nil, text)
+	if err != nil {
+		return err
+	}
+	*n = all
+	return nil
+}
+
+// appendNumbers adds the numbers of a text.
+func appendNumbers(all Numbers, text []byte) (Numbers, error) {
+	for last := 0; len(text) > 0; {
+		part, rest, more := bytes.Cut(text, []byte{','})
+		from, to, isRange := bytes.Cut(part, []byte{'-'})
 		first, err := number(from)
 		end := first
 		if err == nil && isRange {
 			end, err = number(to)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if first <= last || end < first {
-			return fmt.Errorf("the numbers of jobs do not ascend at %.40q", part)
+			return nil, fmt.Errorf("the numbers of jobs do not ascend at %.40q", part)
 		}
 		for last = first; last <= end; last++ {
 			all = append(all, last)
 		}
-		last = end
+		if last = end; more && len(rest) == 0 {
+			return nil, errors.New("the numbers of jobs end with a comma")
+		}
+		text = rest
 	}
-	*n = all
-	return nil
+	return all, nil
 }
 
-func number(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxNumber || text[0] == '+' || text[0] == '0' {
+func number(text []byte) (int, error) {
+	n, ok := positive(text)
+	if !ok || n > maxNumber {
 		return 0, fmt.Errorf("%.40q is not the number of a job", text)
 	}
 	return n, nil
