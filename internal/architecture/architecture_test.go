@@ -112,6 +112,7 @@ var floors = []struct {
 	{"internal/view", []string{"internal/terminal", "internal/terminal/pane", "internal/authoring", "internal/phrase", "internal/query", "internal/picture", "runner", "protocol", "engine", "control/*", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash"}},
 	{"internal/view/groups", []string{"internal/query", "internal/terminal", "internal/terminal/pane", "internal/phrase", "build", "build/*", "deploylog"}},
 	{"internal/identity", []string{"deploylog"}},
+	{"internal/identity/oidc", []string{"internal/identity", "internal/yamlfile"}},
 	{"internal/proposal", []string{"build", "environment", "pipeline", "internal/identity"}},
 	{"internal/client", []string{"control/reconcile", "deploylog", "inventory", "internal/objects", "internal/proposal"}},
 	{"internal/server", []string{"internal/identity", "internal/proposal", "internal/query", "internal/objects", "control/*", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog", "inventory", "internal/budget", "internal/duration", "internal/refusal"}},

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,8 +15,16 @@ var ErrUnknown = errors.New("nobody was authenticated")
 // verified, else by who is at the other end of a Unix socket.
 type Authenticator struct {
 	Tokens   *Tokens
+	Issued   Issued // may be nil: nobody else's tokens are accepted
 	Locals   Locals
 	Subjects map[string]Grant // by the common names of client certificates
+}
+
+// Issued authenticates by tokens that others have issued.
+type Issued interface {
+	// Identify fails with ErrUnknown where a token is not valid, and with another error where
+	// that cannot be found out.
+	Identify(ctx context.Context, token string) (Identity, error)
 }
 
 // Identify is who a request is of. What it says wrongly is not tried in another way.
@@ -28,7 +37,11 @@ func (a Authenticator) Identify(r *http.Request) (Identity, error) {
 		if !strings.EqualFold(scheme, "Bearer") {
 			return Identity{}, fmt.Errorf("%w: the header Authorization has no bearer token", ErrUnknown)
 		}
-		return a.Tokens.Identify(r.Context(), strings.TrimSpace(text))
+		text = strings.TrimSpace(text)
+		if a.Issued != nil && !strings.HasPrefix(text, prefix) {
+			return a.Issued.Identify(r.Context(), text)
+		}
+		return a.Tokens.Identify(r.Context(), text)
 	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		name := r.TLS.VerifiedChains[0][0].Subject.CommonName

@@ -5,47 +5,79 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/identity/oidc"
 	"github.com/deployster-go/deployster/internal/notification"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
-// mostRules is how large a file of notifications may be, in bytes.
-const mostRules = 1 << 20
+// mostSettings is how large a file of settings may be, in bytes.
+const mostSettings = 1 << 20
+
+// readSettings reads a file that a flag names, and returns also the directory in which it is.
+func readSettings(what, path string) (text []byte, directory string, err error) {
+	failed := func(err error) ([]byte, string, error) {
+		return nil, "", fmt.Errorf("reading the %s: %w", what, err)
+	}
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return failed(err)
+	}
+	switch info, err := os.Stat(whole); {
+	case err != nil:
+		return failed(err)
+	case !info.Mode().IsRegular():
+		return failed(fmt.Errorf("%s is not a regular file", path))
+	}
+	file, err := os.Open(whole)
+	if err != nil {
+		return failed(err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	text, err = io.ReadAll(io.LimitReader(file, mostSettings+1))
+	switch {
+	case err != nil:
+		return failed(err)
+	case len(text) > mostSettings:
+		return failed(fmt.Errorf("%s is larger than 1 MiB", path))
+	}
+	return text, filepath.Dir(whole), nil
+}
 
 // readRules reads what is told of the log; "" is nothing.
 func readRules(path string) ([]notification.Rule, error) {
 	if path == "" {
 		return nil, nil
 	}
-	whole, err := filepath.Abs(path)
+	text, directory, err := readSettings("notifications", path)
 	if err != nil {
-		return nil, fmt.Errorf("finding the notifications: %w", err)
+		return nil, err
 	}
-	switch info, err := os.Stat(whole); {
-	case err != nil:
-		return nil, fmt.Errorf("reading the notifications: %w", err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("reading the notifications: %s is not a regular file", path)
+	return notification.Parse(path, directory, text)
+}
+
+// issued accepts the tokens of the issuers that a file names; "" is none.
+func issued(path string, now func() time.Time, logger *slog.Logger) (identity.Issued, error) {
+	if path == "" {
+		return nil, nil
 	}
-	file, err := os.Open(whole)
+	text, directory, err := readSettings("issuers of tokens", path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the notifications: %w", err)
+		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(file, mostRules+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reading the notifications: %w", err)
-	case len(text) > mostRules:
-		return nil, fmt.Errorf("reading the notifications: %s is larger than 1 MiB", path)
+	issuers, err := oidc.Parse(path, directory, text)
+	if err != nil {
+		return nil, err
 	}
-	return notification.Parse(path, filepath.Dir(whole), text)
+	return oidc.New(issuers, now, logger)
 }
 
 // notify tells what happens until silence is called, which fails where that ended before. Then

@@ -47,6 +47,7 @@ type options struct {
 	insecure      bool
 	publicURL     string
 	notifications string
+	oidc          string // file that names issuers of tokens
 	signKey       string
 	checkEvery    time.Duration
 	stopTimeout   time.Duration
@@ -81,6 +82,7 @@ Interrupt once to let running actions finish and begin nothing new, for as long 
 		Example: `  deployster serve
   deployster serve --socket /run/deployster/socket --listen 127.0.0.1:7450
   deployster serve --listen 0.0.0.0:7450 --tls-cert server.crt --tls-key server.key
+  deployster serve --listen 127.0.0.1:7450 --oidc oidc.yaml
   deployster serve --output json                 # the log of the server as lines of JSON`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -101,6 +103,7 @@ Interrupt once to let running actions finish and begin nothing new, for as long 
 	flags.BoolVar(&o.insecure, "insecure", false, "listen in plain text although other machines can reach the address")
 	flags.StringVar(&o.publicURL, "public-url", "", "address that clients use, where a proxy stands between: signed approvals are made for it")
 	flags.StringVar(&o.notifications, "notifications", "", "file that says what is told of the log to whom")
+	flags.StringVar(&o.oidc, "oidc", "", "file that says whose tokens are accepted, of identity providers and CI systems, and what those may do")
 	flags.StringVar(&o.signKey, "sign-key", "", "private key that signs how artifacts were made, where they are pushed: a file, Ed25519 or ECDSA P-256 in PEM")
 	flags.DurationVar(&o.checkEvery, "check-every", environments.DefaultProbeEvery, "how often to probe every task, in addition to the events of engines")
 	flags.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Minute, "how long running actions may take to finish after the first signal; 0 is any time")
@@ -167,6 +170,9 @@ func run(ctx context.Context, a *app.App, o options) error {
 	logger := newLogger(a)
 	rules, err := readRules(o.notifications)
 	if err != nil {
+		return exit.Invalid(err)
+	}
+	if o.authenticate.Issued, err = issued(o.oidc, a.Now, logger); err != nil {
 		return exit.Invalid(err)
 	}
 	listeners, err := o.open(ctx, logger)

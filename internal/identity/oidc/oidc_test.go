@@ -1,0 +1,386 @@
+package oidc_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/identity/oidc"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// issuer is a server that signs tokens and publishes its keys.
+type issuer struct {
+	*httptest.Server
+	*testing.T
+	rsa   *rsa.PrivateKey
+	asked atomic.Int32 // for its keys
+
+	mu     sync.Mutex
+	keys   []jose.JSONWebKey
+	claims string // that it is another issuer; "" is that it is itself
+	silent bool
+}
+
+var key, other = must(rsa.GenerateKey(rand.Reader, 2048)), must(rsa.GenerateKey(rand.Reader, 2048))
+
+func must(k *rsa.PrivateKey, err error) *rsa.PrivateKey {
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
+func newIssuer(t *testing.T, start func(http.Handler) *httptest.Server) *issuer {
+	i := &issuer{T: t, rsa: key}
+	i.keys = []jose.JSONWebKey{{Key: key.Public(), KeyID: "1", Algorithm: "RS256", Use: "sig"}}
+	i.Server = start(http.HandlerFunc(i.answer))
+	t.Cleanup(i.Close)
+	return i
+}
+
+func (i *issuer) answer(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	document := any(map[string]any{"keys": i.keys})
+	switch {
+	case i.silent:
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	case strings.HasSuffix(r.URL.Path, "/openid-configuration"):
+		of := i.URL
+		if i.claims != "" {
+			of = i.claims
+		}
+		document = map[string]any{"issuer": of, "jwks_uri": i.URL + "/keys"}
+	default:
+		i.asked.Add(1)
+	}
+	if err := json.NewEncoder(w).Encode(document); err != nil {
+		i.Error(err)
+	}
+}
+
+// change changes what the issuer does.
+func (i *issuer) change(how func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	how()
+}
+
+// sign signs claims.
+func (i *issuer) sign(alg jose.SignatureAlgorithm, with any, id string, claims map[string]any) string {
+	i.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: with, KeyID: id}}, nil)
+	if err != nil {
+		i.Fatal(err)
+	}
+	text, err := json.Marshal(claims)
+	if err != nil {
+		i.Fatal(err)
+	}
+	signed, err := signer.Sign(text)
+	if err != nil {
+		i.Fatal(err)
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		i.Fatal(err)
+	}
+	return token
+}
+
+// job is what a token of a CI system says, but for what is changed; nil is left out.
+func (i *issuer) job(changed map[string]any) map[string]any {
+	claims := map[string]any{
+		"iss": i.URL, "sub": "repo:acme/gateway:ref:refs/heads/main", "aud": "https://deploy.example", "repository": "acme/gateway",
+		"ref": "refs/heads/main", "groups": []string{"dev", "ops"}, "iat": noon.Unix(), "nbf": noon.Unix(), "exp": noon.Add(time.Hour).Unix(),
+	}
+	maps.Copy(claims, changed)
+	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
+	return claims
+}
+
+// accepting is a server that accepts the tokens of an issuer, with what it logs.
+type accepting struct {
+	*oidc.Tokens
+	*testing.T
+	now time.Time
+	log bytes.Buffer
+}
+
+func accept(t *testing.T, i *issuer, more string) *accepting {
+	t.Helper()
+	text := fmt.Sprintf(`issuers:
+  - name: ci
+    issuer: %s
+    audience: https://deploy.example
+%s    grants:
+      - {claims: {repository: acme/gateway, ref: [refs/heads/main, refs/heads/next]}, role: operator, pipelines: [gateway]}
+      - {claims: {groups: ops}, role: approver}
+`, i.URL, more)
+	issuers, err := oidc.Parse("oidc.yaml", t.TempDir(), []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &accepting{T: t, now: noon}
+	a.Tokens, err = oidc.New(issuers, func() time.Time { return a.now }, slog.New(slog.NewTextHandler(&a.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// wantRefused checks that a token is refused for a reason, which is logged without anything
+// of the token.
+func (a *accepting) wantRefused(name, token, reason string) {
+	a.Helper()
+	a.log.Reset()
+	who, err := a.Identify(context.Background(), token)
+	if !errors.Is(err, identity.ErrUnknown) || !strings.Contains(err.Error(), reason) || len(who.Grants) > 0 {
+		a.Errorf("%s: %+v, %v, want %q", name, who, err, reason)
+	}
+	if !strings.Contains(a.log.String(), reason) {
+		a.Errorf("%s: logged is %s", name, &a.log)
+	}
+	for _, part := range append(strings.Split(token, "."), "acme", "hunter2", "elsewhere") {
+		if said := a.log.String() + fmt.Sprint(err); len(part) > 3 && strings.Contains(said, part) {
+			a.Errorf("%s: the token is told of: %s", name, said)
+		}
+	}
+}
+
+func TestATokenOfAnIssuerSaysWhoItIs(t *testing.T) {
+	i := newIssuer(t, httptest.NewServer)
+	a := accept(t, i, "")
+	token := i.sign(jose.RS256, key, "1", i.job(nil))
+	who, err := a.Identify(t.Context(), token)
+	if err != nil || who.Name != "ci repo:acme/gateway:ref:refs/heads/main" || !who.May(identity.Operator, identity.Pipelines, "gateway") ||
+		who.May(identity.Operator, identity.Pipelines, "other") || !who.May(identity.Approver, identity.Pipelines, "other") || who.May(identity.Admin, "", "") {
+		t.Errorf("%+v, %v", who, err)
+	}
+	for _, list := range []any{[]string{"x", "https://deploy.example"}, "https://deploy.example"} {
+		if _, err := a.Identify(t.Context(), i.sign(jose.RS256, key, "1", i.job(map[string]any{"aud": list, "groups": nil}))); err != nil {
+			t.Errorf("for %v: %v", list, err)
+		}
+	}
+	if n := i.asked.Load(); n != 1 {
+		t.Errorf("it was asked for its keys %d times", n)
+	}
+	for _, at := range []time.Duration{-59 * time.Second, time.Hour + 59*time.Second} { // the clocks may differ
+		a.now = noon.Add(at)
+		if _, err := a.Identify(t.Context(), token); err != nil {
+			t.Errorf("%s later: %v", at, err)
+		}
+	}
+	named := accept(t, i, "    identity: email\n")
+	for verified, want := range map[any]bool{true: true, "true": true, false: false, nil: false, "yes": false} {
+		_, err := named.Identify(t.Context(), i.sign(jose.RS256, key, "1", i.job(map[string]any{"email": "ada@acme.example", "email_verified": verified})))
+		if (err == nil) != want {
+			t.Errorf("an address that is verified %v: %v", verified, err)
+		}
+	}
+}
+
+// Each way to be let in without a token that the issuer has made for this server.
+func TestWhatNoIssuerSaidIsRefused(t *testing.T) {
+	i, elsewhere := newIssuer(t, httptest.NewServer), newIssuer(t, httptest.NewServer)
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
+	good := i.sign(jose.RS256, key, "1", i.job(map[string]any{"password": "hunter2"}))
+	parts := strings.Split(good, ".")
+	encode := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	changed, err := json.Marshal(i.job(map[string]any{"groups": []string{"ops", "admin"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(claims map[string]any) string { return i.sign(jose.RS256, key, "1", i.job(claims)) }
+	full, err := jose.ParseSigned(good, []jose.SignatureAlgorithm{jose.RS256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, token, reason string }{
+		{"nothing", "", "it is not a token"},
+		{"two parts", parts[0] + "." + parts[1], "it is not a token"},
+		{"a token as JSON", full.FullSerialize(), "it is not a token"},
+		{"one that is too large", good + strings.Repeat("A", 17<<10), "it is not a token"},
+		{"claims that are none", parts[0] + "." + encode("[]") + "." + parts[2], "it is not a token"},
+		{"alg none", encode(`{"alg":"none","kid":"1"}`) + "." + parts[1] + ".", "not signed as it should be"},
+		{"alg none with the signature", encode(`{"alg":"none","kid":"1"}`) + "." + parts[1] + "." + parts[2], "not signed as it should be"},
+		{"HS256 with the public key", i.sign(jose.HS256, inPEM, "1", i.job(nil)), "not signed as it should be"},
+		{"HS256 with the public key in DER", i.sign(jose.HS256, public, "1", i.job(nil)), "not signed as it should be"},
+		{"an algorithm that is not that of the key", i.sign(jose.RS512, key, "1", i.job(nil)), "not signed as it should be"},
+		{"another key of the same id", i.sign(jose.RS256, other, "1", i.job(nil)), "not signed as it should be"},
+		{"a curve of the same id", i.sign(jose.ES256, curve, "1", i.job(nil)), "not signed as it should be"},
+		{"a key that is not known", i.sign(jose.RS256, other, "2", i.job(nil)), "no key with that id"},
+		{"no id of a key", i.sign(jose.RS256, key, "", i.job(nil)), "no key with that id"},
+		{"changed claims", parts[0] + "." + base64.RawURLEncoding.EncodeToString(changed) + "." + parts[2], "not signed as it should be"},
+		{"no signature", parts[0] + "." + parts[1] + ".", "not signed as it should be"},
+		{"a signature that is cut", good[:len(good)-4], "not signed as it should be"},
+		{"another issuer with the same subject", elsewhere.sign(jose.RS256, other, "1", elsewhere.job(nil)), "not configured"},
+		{"another issuer that says it is this one", elsewhere.sign(jose.RS256, other, "1", i.job(nil)), "not signed as it should be"},
+		{"an issuer with a slash", with(map[string]any{"iss": i.URL + "/"}), "not configured"},
+		{"no issuer", with(map[string]any{"iss": nil}), "not configured"},
+		{"another audience", with(map[string]any{"aud": "https://elsewhere.example"}), "another audience"},
+		{"an audience that begins alike", with(map[string]any{"aud": "https://deploy.example.org"}), "another audience"},
+		{"no audience", with(map[string]any{"aud": nil}), "another audience"},
+		{"one that has expired", with(map[string]any{"exp": noon.Add(-time.Minute).Unix()}), "has expired"},
+		{"one that never does", with(map[string]any{"exp": nil}), "has expired"},
+		{"one that does in a far future", with(map[string]any{"exp": 1e300}), "has expired"},
+		{"one that is not valid yet", with(map[string]any{"nbf": noon.Add(61 * time.Second).Unix()}), "not valid yet"},
+		{"one that is not issued yet", with(map[string]any{"iat": noon.Add(61 * time.Second).Unix()}), "not valid yet"},
+		{"no subject", with(map[string]any{"sub": nil}), "does not say who"},
+		{"a subject that drives terminals", with(map[string]any{"sub": "a\x1b[2J"}), "does not say who"},
+		{"a subject that turns lines", with(map[string]any{"sub": "\u202eada"}), "does not say who"},
+		{"no claim of a grant", with(map[string]any{"repository": nil, "groups": nil}), "those of no grant"},
+		{"another repository", with(map[string]any{"repository": "acme/gateway2", "groups": nil}), "those of no grant"},
+		{"another branch", with(map[string]any{"ref": "refs/heads/evil", "groups": "dev"}), "those of no grant"},
+	} {
+		a := accept(t, i, "")
+		a.wantRefused(c.name, c.token, c.reason)
+	}
+}
+
+// A key that comes is found when a token has its id, and one that goes is of no use after an
+// hour. Whoever sends tokens with ids that there are not cannot have the issuer asked often.
+func TestKeysComeAndGo(t *testing.T) {
+	i := newIssuer(t, httptest.NewServer)
+	a := accept(t, i, "")
+	later := func(after time.Duration) (first, second error) {
+		a.now = a.now.Add(after)
+		claims := i.job(map[string]any{"exp": a.now.Add(time.Hour).Unix()})
+		_, first = a.Identify(t.Context(), i.sign(jose.RS256, key, "1", claims))
+		_, second = a.Identify(t.Context(), i.sign(jose.RS256, other, "2", claims))
+		return first, second
+	}
+	if first, second := later(0); first != nil || second == nil {
+		t.Fatal(first, second)
+	}
+	i.change(func() { i.keys = append(i.keys, jose.JSONWebKey{Key: other.Public(), KeyID: "2", Use: "sig"}) })
+	for range 100 {
+		if _, second := later(0); second == nil {
+			t.Fatal("the issuer was asked again at once")
+		}
+	}
+	if n := i.asked.Load(); n != 1 {
+		t.Errorf("for tokens with an unknown key it was asked %d times", n)
+	}
+	if first, second := later(30 * time.Second); first != nil || second != nil || i.asked.Load() != 2 {
+		t.Errorf("half a minute later: %v, %v, asked %d times", first, second, i.asked.Load())
+	}
+	i.change(func() { i.keys = i.keys[1:] })
+	if first, second := later(59 * time.Minute); first != nil || second != nil {
+		t.Errorf("before an hour has passed: %v, %v", first, second)
+	}
+	if first, second := later(2 * time.Minute); first == nil || second != nil {
+		t.Errorf("after an hour: %v, %v", first, second)
+	}
+	i.change(func() { i.silent = true })
+	if _, second := later(23 * time.Hour); second != nil {
+		t.Errorf("as long as the issuer is silent its keys serve: %v", second)
+	}
+	if _, second := later(2 * time.Hour); second == nil || errors.Is(second, identity.ErrUnknown) || !strings.Contains(second.Error(), "cannot be asked for its keys") {
+		t.Errorf("a day later: %v", second)
+	}
+	i.change(func() { i.silent = false })
+	if _, second := later(time.Minute); second != nil {
+		t.Errorf("when the issuer answers again: %v", second)
+	}
+}
+
+// Who cannot be asked does not refuse anybody, and admits nobody.
+func TestAnIssuerThatCannotBeAsked(t *testing.T) {
+	for name, change := range map[string]func(*issuer){
+		"it is gone":                     func(i *issuer) { i.Close() },
+		"it answers badly":               func(i *issuer) { i.change(func() { i.silent = true }) },
+		"it says that it is another one": func(i *issuer) { i.change(func() { i.claims = "https://elsewhere.example" }) },
+	} {
+		i := newIssuer(t, httptest.NewServer)
+		a := accept(t, i, "")
+		token := i.sign(jose.RS256, key, "1", i.job(nil))
+		change(i)
+		for range 2 {
+			if who, err := a.Identify(t.Context(), token); err == nil || errors.Is(err, identity.ErrUnknown) || !strings.Contains(err.Error(), "issuer ci: ") {
+				t.Errorf("%s: %+v, %v", name, who, err)
+			}
+		}
+		if n := strings.Count(a.log.String(), "\n"); n != 1 {
+			t.Errorf("%s: that was logged %d times:\n%s", name, n, &a.log)
+		}
+	}
+}
+
+// A key set may hold what is not a public key for signatures: none of it signs tokens.
+func TestKeysThatAnybodyCouldSignWithAreNone(t *testing.T) {
+	i := newIssuer(t, httptest.NewServer)
+	secret := []byte("a secret that all know who read the key set of the issuer")
+	i.keys = []jose.JSONWebKey{
+		{Key: secret, KeyID: "oct", Algorithm: "HS256"}, {Key: other, KeyID: "private"}, {Key: other.Public(), KeyID: "enc", Use: "enc"},
+	}
+	a := accept(t, i, "    algorithms: [RS256, PS256]\n")
+	a.wantRefused("a symmetric key", i.sign(jose.HS256, secret, "oct", i.job(nil)), "not signed as it should be")
+	a.wantRefused("a private key that was published", i.sign(jose.RS256, other, "private", i.job(nil)), "no key with that id")
+	a.now = a.now.Add(time.Hour)
+	a.wantRefused("a key for encryption", i.sign(jose.PS256, other, "enc", i.job(nil)), "no key with that id")
+}
+
+func TestAnIssuerWithAnAuthorityOfItsOwn(t *testing.T) {
+	i := newIssuer(t, httptest.NewTLSServer)
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	token := i.sign(jose.RS256, key, "1", i.job(nil))
+	if _, err := accept(t, i, "    ca: "+path+"\n").Identify(t.Context(), token); err != nil {
+		t.Error(err)
+	}
+	if _, err := accept(t, i, "").Identify(t.Context(), token); err == nil || errors.Is(err, identity.ErrUnknown) {
+		t.Errorf("whoever is not trusted is believed: %v", err)
+	}
+}
+
+// FuzzToken sends anything where a token should be.
+func FuzzToken(f *testing.F) {
+	f.Add("a.e30.b")
+	f.Add("eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwOi8vMTI3LjAuMC4xOjEifQ.")
+	tokens, err := oidc.New([]oidc.Issuer{{Name: "a", URL: "http://127.0.0.1:1", Audience: "b", Identity: "sub", Algorithms: []string{"RS256"}}}, time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		if who, err := tokens.Identify(t.Context(), token); err == nil {
+			t.Errorf("%q is %+v", token, who)
+		}
+	})
+}
