@@ -66,60 +66,75 @@ func (e *Environments) Identify(things func(tasks.Task) []tasks.Thing) {
 // was deployed are left to the other one instead, see LeftOut, unless those are all. So are all
 // hosts of a Rollback: it must not have to wait for another environment.
 func (e *Environments) Command(ctx context.Context, name string, c environment.Command, hosts ...string) ([]deploylog.Event, error) {
+	return e.CommandIf(ctx, name, c, nil, hosts...)
+}
+
+// CommandIf is Command, unless something is wrong with the newest state by then; nil is nothing.
+func (e *Environments) CommandIf(ctx context.Context, name string, c environment.Command, wrong func(*environment.State) error, hosts ...string) ([]deploylog.Event, error) {
 	if events, sent, err := e.Send(ctx, name, c, 0); sent {
 		return events, err
 	}
 	_, create := c.(environment.Create)
 	return e.Change(ctx, name, create, func(s *environment.State) ([]deploylog.Event, error) {
-		switch of := c.(type) {
-		case environment.AdoptFrom:
-			return e.takeOver(s, of)
-		case environment.Clean:
-			of.Taken = e.reservations.taken(s)
-			c = of
-		case environment.ConfirmHosts:
-			of.Hosts = e.reservations.without(s, of.Hosts)
-			c = of
-		case environment.Deploy:
-			of.Hosts = e.joined(s, of.Revision, of.Hosts)
-			c = of
-		case environment.Rollback:
-			hosts, of.Hosts = of.Hosts, e.reservations.backTo(s, of.Revision, of.Hosts)
-			c = of
-		case environment.Update:
-			hosts = e.reservations.joined(s, of.Definition, draft(of.Definition, s), false, hosts)
-		case environment.Restart:
-			of.Hosts = e.reservations.without(s, of.Hosts)
-			c = of
-		case environment.Adopt:
-			of.Taken = e.reservations.taken(s)
-			c = of
-		}
-		events, err := s.Propose(c, e.Now())
-		if err != nil {
-			return nil, err
-		}
-		switch c := c.(type) {
-		case environment.Create:
-			err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
-		case environment.Update:
-			err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
-		case environment.Deploy:
-			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
-		case environment.Adopt:
-			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
-		case environment.Rollback:
-			all := holds(events) // it keeps also those hosts that it would leave to others
-			if !all {
-				hosts = c.Hosts
-			}
-			if err = e.reservations.overlaps(s.Task(c.Revision, ""), true, hosts); err != nil && all {
-				err = fmt.Errorf("more hosts would leave at once than instance_group.max_leaving of revision %d lets go, so it would keep them; "+
-					"base a new revision on it with a higher one: %w", c.Revision, err)
+		if wrong != nil {
+			if err := wrong(s); err != nil {
+				return nil, err
 			}
 		}
-		return events, err
+		return e.propose(s, c, hosts)
 	})
+}
+
+// propose is what a command comes to, see Command.
+func (e *Environments) propose(s *environment.State, c environment.Command, hosts []string) ([]deploylog.Event, error) {
+	switch of := c.(type) {
+	case environment.AdoptFrom:
+		return e.takeOver(s, of)
+	case environment.Clean:
+		of.Taken = e.reservations.taken(s)
+		c = of
+	case environment.ConfirmHosts:
+		of.Hosts = e.reservations.without(s, of.Hosts)
+		c = of
+	case environment.Deploy:
+		of.Hosts = e.joined(s, of.Revision, of.Hosts)
+		c = of
+	case environment.Rollback:
+		hosts, of.Hosts = of.Hosts, e.reservations.backTo(s, of.Revision, of.Hosts)
+		c = of
+	case environment.Update:
+		hosts = e.reservations.joined(s, of.Definition, draft(of.Definition, s), false, hosts)
+	case environment.Restart:
+		of.Hosts = e.reservations.without(s, of.Hosts)
+		c = of
+	case environment.Adopt:
+		of.Taken = e.reservations.taken(s)
+		c = of
+	}
+	events, err := s.Propose(c, e.Now())
+	if err != nil {
+		return nil, err
+	}
+	switch c := c.(type) {
+	case environment.Create:
+		err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
+	case environment.Update:
+		err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
+	case environment.Deploy:
+		err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
+	case environment.Adopt:
+		err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
+	case environment.Rollback:
+		all := holds(events) // it keeps also those hosts that it would leave to others
+		if !all {
+			hosts = c.Hosts
+		}
+		if err = e.reservations.overlaps(s.Task(c.Revision, ""), true, hosts); err != nil && all {
+			err = fmt.Errorf("more hosts would leave at once than instance_group.max_leaving of revision %d lets go, so it would keep them; "+
+				"base a new revision on it with a higher one: %w", c.Revision, err)
+		}
+	}
+	return events, err
 }
 
 // holds reports whether events begin a deployment that keeps hosts which it was not to have.

@@ -39,9 +39,10 @@ type Controller struct {
 	loop       *reconcile.Loop[*promotion.State, workKey]
 	promotions *Promotions
 
-	// commands are the environments as its work changes them, which is not the goroutine of
-	// the loop; followed are those that are observed.
+	// commands are the environments as its work changes them, and tries the pipelines as it
+	// knows them, which is not the goroutine of the loop; followed are those that are observed.
 	commands *environments.Environments
+	tries    *Promotions
 	followed *environments.Environments
 	watching bool
 	broken   error
@@ -78,7 +79,7 @@ type kept struct {
 // NewController prepares a controller.
 func NewController(o Options) *Controller {
 	c := &Controller{
-		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now),
+		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now), tries: New(o.Log, o.Now),
 		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{},
 		seen: map[observed]observation{}, kept: map[string]kept{},
 	}
@@ -290,9 +291,16 @@ func (c *Controller) observe(s *promotion.State) promotion.Observed {
 		o, known := c.seen[of]
 		pause := min(part*o.took, most)
 		if age := c.Now().Sub(o.at); !known || o.changed && (age < 0 || age >= pause) {
-			started := time.Now()
+			started, before := time.Now(), o.Observation
 			o = observation{Observation: observeNow(c.followed, e, variable), at: c.Now()}
 			o.took = time.Since(started)
+			if o.Since.Equal(before.Since) {
+				o.Ahead = before.Ahead
+			}
+			c.seen[of] = o
+		}
+		if now := c.Now(); o.Ahead.IsZero() && o.Since.After(now) {
+			o.Ahead = now
 			c.seen[of] = o
 		}
 		seen := o.Observation
@@ -346,7 +354,7 @@ func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotio
 	return &reconcile.Work[workKey]{
 		Slot: at, What: string(step.Target),
 		Do: func(ctx context.Context) (err error) {
-			begun, err = c.deploy(ctx, step, variable)
+			begun, err = c.deploy(ctx, name, step, variable)
 			return err
 		},
 		Result: func(err error, _ int) ([]deploylog.Event, bool) {

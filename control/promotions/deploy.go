@@ -14,8 +14,8 @@ import (
 )
 
 // deploy has an environment deployed with a revision. What it began it finds again in the log,
-// so that doing it twice deploys once.
-func (c *Controller) deploy(ctx context.Context, s promotion.Step, variable string) (begun promotion.Begun, err error) {
+// so that doing it twice deploys once: also where that was recorded while this was under way.
+func (c *Controller) deploy(ctx context.Context, pipeline string, s promotion.Step, variable string) (begun promotion.Begun, err error) {
 	if err := c.commands.Follow(ctx, 0); err != nil {
 		return begun, err
 	}
@@ -28,15 +28,37 @@ func (c *Controller) deploy(ctx context.Context, s promotion.Step, variable stri
 	}
 	hosts, err := c.Selected(revision.Definition.InstanceGroup.Query)
 	if err == nil {
-		_, err = c.commands.Command(ctx, s.Environment, environment.Deploy{
+		err = c.command(ctx, pipeline, s, variable, environment.Deploy{
 			Revision: revision.Number, Hosts: hosts, Inventory: c.Identity(), By: string(s.Target),
 			Reason: fmt.Sprintf("promotion of revision %s, try %d", s.Revision, s.Attempt), Step: s.Key(),
 		})
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errBegun) {
 		return begun, fmt.Errorf("environment %s: deploying revision %d: %w", s.Environment, revision.Number, err)
 	}
 	return c.find(s)
+}
+
+// errBegun is that a try has deployed already.
+var errBegun = errors.New("it has deployed already")
+
+// command records the deployment of a try, unless one is recorded by then, or something that
+// was recorded since it was decided forbids it: that is looked at while nothing else changes.
+func (c *Controller) command(ctx context.Context, pipeline string, s promotion.Step, variable string, d environment.Deploy) error {
+	return c.tries.Hold(ctx, func() error {
+		p, err := c.tries.Find(pipeline)
+		if err != nil {
+			return err
+		}
+		_, err = c.commands.CommandIf(ctx, s.Environment, d, func(e *environment.State) error {
+			seen := observe(e, variable)
+			if _, begun := seen.Begun[s.Key()]; begun {
+				return errBegun
+			}
+			return p.Forbids(s, seen)
+		})
+		return err
+	})
 }
 
 // find is the deployment that a try began, without an ID if there is none.

@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -82,6 +83,22 @@ func (s *State) resumed(p *Promotion, v verdict, o Observed, now time.Time) (ste
 	cause := "its process ended before it deployed, and it may not begin any more: " + s.reason(again).Message
 	step.Promotes, step.Events = false, []deploylog.Event{s.event(p, StageFailed, p.Attempt, Payload{Cause: deploylog.Cause(cause)})}
 	return step, seen.Health != Unknown || seen.Event > 0
+}
+
+// Forbids is why the work of a step may not go on that Decide yielded, as of what was recorded
+// since; nil is nothing.
+func (s *State) Forbids(step Step, seen Observation) error {
+	if s.definition == nil || !s.Wanted(step.ID, step.Attempt) {
+		return errors.New("the try was given up")
+	}
+	v := verdict{stage: s.definition.Index(step.Stage), revision: step.Revision}
+	if v.stage < 1 {
+		return errors.New("its stage is not in the definition any more")
+	}
+	if v, held := s.kept(v, seen); held {
+		return errors.New(s.reason(v).Message)
+	}
+	return nil
 }
 
 // begin is the next try of a promotion, or the first of a new one.

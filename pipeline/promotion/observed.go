@@ -29,6 +29,7 @@ type Observation struct {
 	Runs []string
 
 	Since time.Time // that it runs it as a whole
+	Ahead time.Time // when Since was first seen to be in the future: the clock was set back
 	Came  int64     // event of the first of the deployments in a row that have the revision
 	Event int64     // the newest of the environment that is considered
 
@@ -75,6 +76,20 @@ func (o Observed) of(environment string) Observation {
 		seen.Health = Unknown
 	}
 	return seen
+}
+
+// ran is since when it has run the revision as a whole for certain. Where a clock was set back
+// that is not before it was first seen, so that nothing counts as proven too early, and nothing
+// waits for the clock to be where it was.
+func (o Observation) ran(now time.Time) time.Time {
+	switch {
+	case !o.Ahead.IsZero():
+		return o.Ahead
+	case o.Since.After(now):
+		return now
+	default:
+		return o.Since
+	}
 }
 
 // wholly reports whether all targets are healthy and run a revision.

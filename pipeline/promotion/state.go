@@ -5,15 +5,17 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion/window"
 )
 
 // State is one pipeline as recorded in the log. It is not safe for concurrent use.
 type State struct {
 	name       string
 	definition *definition.Definition
-	defined    int64 // event of the definition
-	created    int64 // of the first since it was created last
-	deleted    int64 // 0 while it exists
+	schedules  []*window.Schedule // of the calendars of its stages
+	defined    int64              // event of the definition
+	created    int64              // of the first since it was created last
+	deleted    int64              // 0 while it exists
 	head       int64
 
 	runs       []*Run // in order; the last is the current one
@@ -161,7 +163,10 @@ func (s *State) applyPipeline(e deploylog.Event, p Payload) {
 				delete(s.approvals, stage)
 			}
 		}
-		s.definition, s.defined = p.Definition, e.Seq
+		s.definition, s.defined, s.schedules = p.Definition, e.Seq, nil
+		for i := range p.Definition.Stages {
+			s.schedules = append(s.schedules, p.Definition.Stages[i].Calendar.Schedule())
+		}
 	case PipelineDeleted:
 		s.forget()
 		s.deleted = e.Seq

@@ -100,7 +100,7 @@ func (s *State) first(o Observed, now time.Time) verdict {
 	default:
 		v.code = IsCurrent
 		settle := time.Duration(s.definition.Promotion.SettleFor)
-		if until := seen.Since.Add(settle); settle > 0 && now.Before(until) {
+		if until := seen.ran(now).Add(settle); settle > 0 && now.Before(until) {
 			v.code, v.until = Settling, until
 		}
 	}
@@ -140,17 +140,11 @@ func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
 // waits is what a promotion waits for that may begin by the algorithm.
 func (s *State) waits(v verdict, source, seen Observation, p *Promotion, mine bool, now time.Time) verdict {
 	stage := &s.definition.Stages[v.stage]
-	if s.stopped != nil {
-		return v.held(IsStopped, s.stopped)
-	}
-	if hold := s.holds[stage.Name]; hold != nil {
-		return v.held(IsHeld, hold)
-	}
-	if hold := s.rolledBack(stage.Name, seen); hold != nil {
-		return v.held(IsRolledBack, hold)
+	if v, held := s.kept(v, seen); held {
+		return v
 	}
 	before := &s.definition.Stages[v.stage-1]
-	if until := source.Since.Add(time.Duration(before.Soak)); before.Soak > 0 && now.Before(until) {
+	if until := source.ran(now).Add(time.Duration(before.Soak)); before.Soak > 0 && now.Before(until) {
 		v.code, v.name, v.until = AwaitsSoak, before.Name, until
 		return v
 	}
@@ -158,9 +152,9 @@ func (s *State) waits(v verdict, source, seen Observation, p *Promotion, mine bo
 		v.code = AwaitsApproval
 		return v
 	}
-	if !stage.Calendar.Open(now) {
-		v.code, v.until = AwaitsWindow, stage.Calendar.Next(now)
-		if f := stage.Calendar.Frozen(now); f != nil {
+	if schedule := s.schedules[v.stage]; !schedule.Open(now) {
+		v.code, v.until = AwaitsWindow, schedule.Next(now)
+		if f := schedule.Frozen(now); f != nil {
 			v.code, v.cause = AwaitsFreeze, f.Reason
 		}
 		return v
@@ -173,6 +167,21 @@ func (s *State) waits(v verdict, source, seen Observation, p *Promotion, mine bo
 	}
 	v.code = Ready
 	return v
+}
+
+// kept is what a person did by which nothing comes to a stage; held is false where nobody did.
+func (s *State) kept(v verdict, seen Observation) (_ verdict, held bool) {
+	name := s.definition.Stages[v.stage].Name
+	if s.stopped != nil {
+		return v.held(IsStopped, s.stopped), true
+	}
+	if hold := s.holds[name]; hold != nil {
+		return v.held(IsHeld, hold), true
+	}
+	if hold := s.rolledBack(name, seen); hold != nil {
+		return v.held(IsRolledBack, hold), true
+	}
+	return v, false
 }
 
 func (v verdict) held(code Code, h *Hold) verdict {

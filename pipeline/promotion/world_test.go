@@ -77,7 +77,9 @@ func (w *world) command(c promotion.Command) {
 		w.Fatalf("%v", err)
 	}
 	for i := range events {
-		events[i].Deployment = strings.Repeat("c", 3) + fmt.Sprint(len(w.log), i)
+		if events[i].Deployment == "" { // those of promotions have their own
+			events[i].Deployment = strings.Repeat("c", 3) + fmt.Sprint(len(w.log), i)
+		}
 	}
 	w.record(events...)
 }

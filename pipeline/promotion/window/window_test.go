@@ -43,13 +43,14 @@ func TestWindowsAreOfTheWeekAndOfTheirTimeZone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			moment, want := at(t, c.at), at(t, c.next)
-			if next := c.calendar.Next(moment); !next.Equal(want) {
+			schedule := c.calendar.Schedule()
+			if next := schedule.Next(moment); !next.Equal(want) {
 				t.Errorf("it opens at %s, not at %s", next.UTC(), want)
 			}
-			if open := c.calendar.Open(moment); open != moment.Equal(want) {
+			if open := schedule.Open(moment); open != moment.Equal(want) {
 				t.Errorf("open is %t", open)
 			}
-			if !c.calendar.Open(want) {
+			if !schedule.Open(want) {
 				t.Error("it is not open when it opens")
 			}
 		})
@@ -65,10 +66,11 @@ func TestWhatCannotBeReadKeepsClosed(t *testing.T) {
 		"the zone of the machine":  {Windows: []window.Window{{From: "00:00", To: "24:00", Zone: "Local"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.Open(now) {
+			schedule := c.Schedule()
+			if schedule.Open(now) {
 				t.Error("it is open")
 			}
-			if next := c.Next(now); !next.IsZero() {
+			if next := schedule.Next(now); !next.IsZero() {
 				t.Errorf("it opens at %s", next)
 			}
 		})
@@ -76,7 +78,7 @@ func TestWhatCannotBeReadKeepsClosed(t *testing.T) {
 }
 
 func TestAWholeDayIsOpenToItsEnd(t *testing.T) {
-	c := window.Calendar{Windows: []window.Window{{From: "00:00", To: "24:00", Zone: "America/Sao_Paulo"}}}
+	c := (&window.Calendar{Windows: []window.Window{{From: "00:00", To: "24:00", Zone: "America/Sao_Paulo"}}}).Schedule()
 	for hour := range 48 {
 		if moment := at(t, "2018-11-03T00:00:00Z").Add(time.Duration(hour) * time.Hour); !c.Open(moment) {
 			t.Errorf("it is closed at %s", moment)
@@ -91,7 +93,7 @@ func TestManyWindowsOpenAfterALongFreeze(t *testing.T) {
 		c.Windows = append(c.Windows, window.Window{From: from, To: "16:00", Zone: "UTC"})
 	}
 	want := time.Date(2027, 1, 7, 8, 0, 0, 0, time.UTC)
-	if got := c.Next(time.Date(2026, 12, 20, 10, 0, 0, 0, time.UTC)); !got.Equal(want) {
+	if got := c.Schedule().Next(time.Date(2026, 12, 20, 10, 0, 0, 0, time.UTC)); !got.Equal(want) {
 		t.Errorf("it opens at %s, not %s", got, want)
 	}
 }
