@@ -3,11 +3,13 @@ package pages_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,9 +20,15 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/query/querytest"
+	"github.com/deployster-go/deployster/pipeline"
 )
 
 var pictures = flag.String("pictures", "", "directory for pictures of all pages, for who wants to look at them")
@@ -78,47 +86,47 @@ func newChromium(t testing.TB, s *site) *chromium {
 
 // look sets the size of the window, and whether people want it light or dark.
 func (c *chromium) look(width int64, scheme string) {
-	c.TB.Helper()
+	c.Helper()
 	_, err := chromedp.Call(c.tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	if err != nil {
-		c.TB.Fatal(err)
+		c.Fatal(err)
 	}
 	c.run(chromedp.EmulateViewport(width, 900))
 }
 
 func (c *chromium) run(do ...chromedp.Action[chromedp.Void]) {
-	c.TB.Helper()
+	c.Helper()
 	if err := chromedp.Do(c.tab, do...); err != nil {
-		c.TB.Fatal(err)
+		c.Fatal(err)
 	}
 }
 
 func (c *chromium) open(path string) {
-	c.TB.Helper()
+	c.Helper()
 	c.run(chromedp.Navigate(c.url+path), chromedp.WaitReady("main"))
 }
 
 // value is that of an expression.
 func value[T any](c *chromium, expression string) T {
-	c.TB.Helper()
+	c.Helper()
 	v, err := chromedp.Run(c.tab, chromedp.Evaluate[T](expression))
 	if err != nil {
-		c.TB.Fatal(err)
+		c.Fatal(err)
 	}
 	return v
 }
 
 // until waits for an expression to become true.
 func (c *chromium) until(expression string) {
-	c.TB.Helper()
+	c.Helper()
 	if _, err := chromedp.Run(c.tab, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(5*time.Millisecond), chromedp.WithPollingTimeout(minutes))); err != nil {
-		c.TB.Fatalf("waiting for %s: %v\n%s", expression, err, value[string](c, "document.body?.innerText || String()"))
+		c.Fatalf("waiting for %s: %v\n%s", expression, err, value[string](c, "document.body?.innerText || String()"))
 	}
 }
 
 // press presses keys, one after the other.
 func (c *chromium) press(keys ...string) {
-	c.TB.Helper()
+	c.Helper()
 	for _, key := range keys {
 		c.run(chromedp.KeyEvent(key))
 	}
@@ -126,7 +134,7 @@ func (c *chromium) press(keys ...string) {
 
 // signIn signs in as somebody does who has a keyboard and no mouse.
 func (c *chromium) signIn(role identity.Role) {
-	c.TB.Helper()
+	c.Helper()
 	c.open("/")
 	c.press(c.token(role), "\r")
 	c.run(chromedp.WaitReady(`nav[aria-label="Pages"]`))
@@ -134,7 +142,7 @@ func (c *chromium) signIn(role identity.Role) {
 
 // picture takes one for who wants to look at it: light, dark and narrow.
 func (c *chromium) picture(name string) {
-	c.TB.Helper()
+	c.Helper()
 	if *pictures == "" {
 		return
 	}
@@ -145,10 +153,10 @@ func (c *chromium) picture(name string) {
 		c.look(look.width, look.scheme)
 		picture, err := chromedp.Run(c.tab, chromedp.CaptureScreenshot())
 		if err != nil {
-			c.TB.Fatal(err)
+			c.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(*pictures, name+"-"+look.name+".png"), picture, 0o600); err != nil {
-			c.TB.Fatal(err)
+			c.Fatal(err)
 		}
 	}
 	c.look(1280, "light")
@@ -156,7 +164,7 @@ func (c *chromium) picture(name string) {
 
 // usable holds a page against what keyboards, screen readers and narrow screens need.
 func (c *chromium) usable(path string) {
-	c.TB.Helper()
+	c.Helper()
 	found := value[[]string](c, `(() => {
 		const wrong = [], all = (q) => [...document.querySelectorAll(q)];
 		const named = (e) => (e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") && document.getElementById(e.getAttribute("aria-labelledby"))?.innerText || "").trim();
@@ -176,16 +184,16 @@ func (c *chromium) usable(path string) {
 		return [...new Set(wrong)].slice(0, 10);
 	})()`)
 	for _, wrong := range found {
-		c.TB.Errorf("%s: %s", path, wrong)
+		c.Errorf("%s: %s", path, wrong)
 	}
 	c.look(320, "light")
 	if wide := value[int](c, "document.documentElement.scrollWidth"); wide > 320 {
-		c.TB.Errorf("%s is %d pixels wide on a screen of 320: %s", path, wide, value[string](c, `[...document.querySelectorAll("main *, header *, footer *")].filter((e) => e.getBoundingClientRect().right > 320 && !e.closest(".scroll, nav, .hidden")).map((e) => e.outerHTML.slice(0, 80)).join("\n")`))
+		c.Errorf("%s is %d pixels wide on a screen of 320: %s", path, wide, value[string](c, `[...document.querySelectorAll("main *, header *, footer *")].filter((e) => e.getBoundingClientRect().right > 320 && !e.closest(".scroll, nav, .hidden")).map((e) => e.outerHTML.slice(0, 80)).join("\n")`))
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		c.look(1280, scheme)
 		for _, wrong := range value[[]string](c, contrasts) {
-			c.TB.Errorf("%s, %s: %s", path, scheme, wrong)
+			c.Errorf("%s, %s: %s", path, scheme, wrong)
 		}
 	}
 	c.look(1280, "light")
@@ -207,24 +215,131 @@ const contrasts = `(() => {
 
 // All that takes a browser, with one browser and one server.
 func TestInABrowser(t *testing.T) {
-	s := newSite(t, querytest.Large(8, 13)...)
+	s := hostile(t, querytest.Large(8, 13)...)
 	c := newChromium(t, s)
-	for _, path := range []string{"/sign-in"} {
-		c.open(path)
-		c.usable(path)
-		c.picture("sign-in")
-	}
+	c.open("/sign-in")
+	c.usable("/sign-in")
+	c.picture("sign-in")
 	c.signIn(identity.Admin)
-	t.Run("pages are usable", func(t *testing.T) {
-		for i, path := range paths {
+	step := func(name string, do func()) {
+		t.Run(name, func(t *testing.T) {
+			c.TB, s.TB = t, t
+			do()
+		})
+	}
+	step("pages are usable", func() {
+		for i, path := range append(paths, hostilePaths()...) {
+			if i >= len(paths) && !strings.Contains(path, "/runs/") && !strings.Contains(path, "/builds/") && !strings.Contains(path, "/pipelines/") {
+				continue // which the others are like
+			}
 			c.open(path)
 			c.usable(path)
-			c.picture(fmt.Sprintf("%02d%s", i, strings.NewReplacer("/", "-", "?", "-", "%", "").Replace(path)))
+			name, _, _ := strings.Cut(strings.NewReplacer("/", "-", "?", "-", "%", "").Replace(path), "<")
+			c.picture(fmt.Sprintf("%02d%.30s", i, name))
 		}
 	})
-	t.Run("a page goes on by itself", func(t *testing.T) { c.goesOn() })
-	if len(c.said) > 0 {
-		t.Errorf("the browser complains:\n%s", strings.Join(c.said, "\n"))
+	step("a page goes on by itself", c.goesOn)
+	step("an approval by keyboard", c.approves)
+	step("ten thousand hosts", func() { c.showsManyHosts(10_000) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, said := range c.said {
+		if !strings.Contains(said, "status of 404") { // of pages that there are not
+			t.Errorf("the browser complains: %s", said)
+		}
+	}
+}
+
+// approves approves what waits as somebody does who has a keyboard and no mouse.
+func (c *chromium) approves() {
+	all := pipelines.New(c.log, c.now)
+	c.must(all.Command(c.Context(), "web", pipeline.ResumePipeline{By: "ada", ID: c.id()}))
+	c.proceed(all, "web")
+	c.open("/approvals")
+	c.run(chromedp.Focus(`[data-key^="web/"] input[name=reason]`))
+	c.press("reviewed", "\t", "\r")
+	c.run(chromedp.WaitReady(`main p[role=status]`))
+	if said := value[string](c, `document.querySelector("main p[role=status]").innerText`); said != "Approved." {
+		c.Errorf("it says %s", said)
+	}
+	if e, ok, err := c.log.Latest(c.Context(), "stage/web/first", deploylog.Succeeded); err != nil || ok {
+		c.Errorf("the stage is done by itself: %v %v", e, err)
+	}
+	var approved []deploylog.Event
+	for e, err := range c.log.Read(c.Context(), deploylog.Filter{Target: "stage/web/first", Name: "stage-approved"}) {
+		if err != nil {
+			c.Fatal(err)
+		}
+		approved = append(approved, e)
+	}
+	if len(approved) != 1 || approved[0].Revision != markup || !strings.Contains(string(approved[0].Data), "reviewed") {
+		c.Errorf("the log has %v", approved)
+	}
+}
+
+// showsManyHosts shows a rollout to so many hosts, which goes on.
+func (c *chromium) showsManyHosts(n int) {
+	all := environments.New(c.log, c.now)
+	var hosts []string
+	for i := range n {
+		hosts = append(hosts, fmt.Sprintf("web-%05d.example", i))
+	}
+	d := &definition.Definition{
+		Name: "large", Type: definition.Daemon, Task: definition.TaskSpec{Manifest: "web.yaml"}, InstanceGroup: definition.InstanceGroup{Query: "attribute:stack == large"},
+		Deployment: definition.Configuration{Method: definition.Replace, Drift: definition.RepairDrift, HealthyDeadline: definition.Duration(time.Hour), ProgressDeadline: definition.Duration(time.Hour)},
+	}
+	c.must(all.Command(c.Context(), "large", environment.Create{Definition: d, By: "ada"}, hosts...))
+	c.must(all.Command(c.Context(), "large", environment.Deploy{Revision: 1, Hosts: hosts, By: "ada"}))
+	roll := func(most int) {
+		var steps []tasks.Step
+		c.must(all.Change(c.Context(), "large", false, func(s *environment.State) (events []deploylog.Event, err error) {
+			for step := range s.Decide(c.now(), environment.Can{Disrupt: true}) {
+				if steps, events = append(steps, step), append(events, step.Events...); len(steps) == most {
+					break
+				}
+			}
+			return events, nil
+		}))
+		c.must(all.Change(c.Context(), "large", false, func(s *environment.State) (events []deploylog.Event, err error) {
+			for i, step := range steps {
+				switch {
+				case step.Kind == tasks.Record, i%10 == 1: // which goes on
+				case i%50 == 2:
+					events = append(events, s.Completed(step, tasks.ProbeResult{}, errors.New("exit code 1"))...)
+				default:
+					events = append(events, s.Completed(step, tasks.ProbeResult{Health: tasks.Healthy}, nil)...)
+				}
+			}
+			return events, nil
+		}))
+	}
+	roll(n * 3 / 5)
+	began := time.Now()
+	c.open("/environments/large")
+	took := time.Since(began)
+	paint := value[float64](c, `performance.getEntriesByName("first-contentful-paint")[0].startTime`)
+	if cells := value[int](c, `document.querySelectorAll("#grid .cell").length`); cells != n {
+		c.Fatalf("%d hosts are shown, of %d", cells, n)
+	}
+	c.usable("/environments/large")
+	c.picture("large")
+	var updates, asked []float64
+	for range 5 {
+		before := value[string](c, `document.getElementById("grid").dataset.codes`)
+		roll(50)
+		c.until(fmt.Sprintf(`Number(document.getElementById("main")?.dataset.head) >= %d`, c.head()))
+		if after := value[string](c, `document.getElementById("grid").dataset.codes`); after == before || len(after) != n {
+			c.Fatalf("nothing has changed of %d hosts", len(after))
+		}
+		if wrong := value[int](c, `[...document.querySelectorAll("#grid .cell")].filter((e, i) => e.className !== "cell " + document.getElementById("grid").dataset.codes[i]).length`); wrong != 0 {
+			c.Errorf("%d cells are not as the hosts are", wrong)
+		}
+		updates, asked = append(updates, value[float64](c, `Number(document.getElementById("main").dataset.took)`)), append(asked, value[float64](c, `Number(document.getElementById("main").dataset.asked)`))
+	}
+	c.Logf("%d hosts: first paint after %.0f ms, loaded after %s; updates took the page %.1f ms, with the server %.1f ms", n, paint, took, updates, asked)
+	const patience = 10 // times what is wanted: other tests run at the same time
+	if paint > patience*1000 || slices.Min(updates) > patience*100 {
+		c.Errorf("the first paint took %.0f ms, updates %.1f ms", paint, updates)
 	}
 }
 
@@ -237,22 +352,22 @@ func (c *chromium) goesOn() {
 	c.append(deploylog.Event{Deployment: "new", Target: "environment/shop/new", Name: "environment-created", Attempt: 1, Data: json.RawMessage(`{}`)})
 	c.until(fmt.Sprintf("Number(document.getElementById('main')?.dataset.head) >= %d", c.head()))
 	if got := value[string](c, `document.activeElement.id + " " + document.activeElement.value`); got != "q shop" {
-		c.TB.Errorf("what has the focus is %s", got)
+		c.Errorf("what has the focus is %s", got)
 	}
 }
 
 func (c *chromium) append(events ...deploylog.Event) {
-	c.TB.Helper()
-	if _, err := c.log.Append(c.TB.Context(), events...); err != nil {
-		c.TB.Fatal(err)
+	c.Helper()
+	if _, err := c.log.Append(c.Context(), events...); err != nil {
+		c.Fatal(err)
 	}
 }
 
 func (c *chromium) head() (head int64) {
-	c.TB.Helper()
-	for e, err := range c.log.Read(c.TB.Context(), deploylog.Filter{Last: 1}) {
+	c.Helper()
+	for e, err := range c.log.Read(c.Context(), deploylog.Filter{Last: 1}) {
 		if err != nil {
-			c.TB.Fatal(err)
+			c.Fatal(err)
 		}
 		head = e.Seq
 	}

@@ -93,7 +93,7 @@ type cell struct {
 }
 
 // chunk is so many cells that a browser need not lay out as long as they are not seen.
-const chunk = 500
+const chunk = 2500
 
 // environmentBody is the rollout of an environment.
 type environmentBody struct {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/query"
 )
@@ -14,28 +15,31 @@ import (
 // event.
 type known struct {
 	at, head     int64
+	past         bool  // it is as of that event; else the present, of which a part may be shown
 	newest       int64 // event of the log
 	pipelines    *query.Pipelines
 	environments *query.Environments
 	builds       *query.Builds
+	promotions   *promotions.Promotions
 }
 
 // present reports whether the present is asked for.
-func (k *known) present() bool { return k.at == 0 }
+func (k *known) present() bool { return !k.past }
 
 // errAsked is wrapped where a page is asked for what there cannot be.
 var errAsked = errors.New("this cannot be shown")
 
 // known is what the request asks for, with what gives it back. The present is folded
-// once, by whoever asks first; the past is folded for each request, of few at once.
-func (p *Pages) known(r *http.Request) (k *known, release func(), err error) {
+// once, by whoever asks first; the past is folded for each request, of few at once, and not
+// for pages that show the events themselves.
+func (p *Pages) known(r *http.Request, events bool) (k *known, release func(), err error) {
 	release = func() {}
 	at, err := number(r, "at")
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx := r.Context()
-	k = &known{at: at, pipelines: p.pipelines, environments: p.environments, builds: p.builds}
+	k = &known{at: at, past: at > 0 && !events, pipelines: p.pipelines, environments: p.environments, builds: p.builds, promotions: p.promotions}
 	for e, err := range p.Log.Read(ctx, deploylog.Filter{Last: 1}) {
 		if err != nil {
 			return nil, nil, err
@@ -45,7 +49,9 @@ func (p *Pages) known(r *http.Request) (k *known, release func(), err error) {
 	if at > k.newest {
 		return nil, nil, fmt.Errorf("%w: there is no event %d yet, the log ends with event %d", errAsked, at, k.newest)
 	}
-	if at > 0 {
+	until := int64(0)
+	if k.past {
+		until = at
 		select {
 		case p.past <- struct{}{}:
 			release = func() { <-p.past }
@@ -53,14 +59,15 @@ func (p *Pages) known(r *http.Request) (k *known, release func(), err error) {
 			return nil, nil, ctx.Err()
 		}
 		k.pipelines, k.environments, k.builds = query.NewPipelines(p.Log, p.Now), query.NewEnvironments(p.Log, p.Now), query.NewBuilds(p.Log, p.Now)
+		k.promotions = promotions.New(p.Log, p.Now)
 	}
-	err = errors.Join(k.pipelines.Follow(ctx, at), k.environments.Follow(ctx, at), k.builds.Follow(ctx, at))
+	err = errors.Join(k.pipelines.Follow(ctx, until), k.environments.Follow(ctx, until), k.builds.Follow(ctx, until), k.promotions.Follow(ctx, until))
 	if err != nil {
 		release()
 		return nil, nil, err
 	}
-	if k.head = at; at == 0 {
-		k.head = min(k.pipelines.Head(), k.environments.Head(), k.builds.Head())
+	if k.head = at; !k.past {
+		k.head = min(k.pipelines.Head(), k.environments.Head(), k.builds.Head(), k.promotions.Head())
 	}
 	return k, release, nil
 }

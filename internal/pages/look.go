@@ -13,6 +13,7 @@ import (
 	"path"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/terminal"
@@ -104,11 +105,30 @@ func (p *Pages) functions() template.FuncMap {
 		"path":  pathOf,
 		"asof":  asOf,
 		"ms":    func(ms float64) string { return phrase.Took(time.Duration(ms * float64(time.Millisecond))) },
-		"word":  func(s any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(s), "_", "-")) },
+		"word":  word,
 		"short": short,
 		"code":  codeOf,
+		"float": func(n int64) float64 { return float64(n) },
 		"deref": func(f *float64) float64 { return *f },
 	}
+}
+
+// word is what style sheets call a state: FailureCleanup is failure-cleanup.
+func word(state any) string {
+	var b strings.Builder
+	for i, r := range fmt.Sprint(state) {
+		switch {
+		case unicode.IsUpper(r) && i > 0:
+			b.WriteByte('-')
+			fallthrough
+		case unicode.IsUpper(r):
+			r = unicode.ToLower(r)
+		case !unicode.IsLower(r):
+			r = '-'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // clock is a time as pages show it, in UTC.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
 // overviewBody is what is deployed where.
@@ -71,7 +73,10 @@ func (p *Pages) overview(r *http.Request, k *known) (page, error) {
 			body.Counts = append(body.Counts, stateCount{string(status), n})
 		}
 	}
-	rows, _ := k.pipelines.List()
+	rows, err := pipelineRows(k)
+	if err != nil {
+		return page{}, err
+	}
 	for _, row := range rows {
 		switch {
 		case !strings.HasPrefix(row.Name, body.Query):
@@ -82,4 +87,30 @@ func (p *Pages) overview(r *http.Request, k *known) (page, error) {
 		}
 	}
 	return page{Title: "What is deployed where", Tab: "overview", Follow: following("environment", "task", "pipeline", "stage", "host-group", "host"), Body: body}, nil
+}
+
+// pipelineRows are all pipelines by their names, also those that promote by observed state.
+func pipelineRows(k *known) ([]query.PipelineRow, error) {
+	rows, _ := k.pipelines.List()
+	for _, name := range k.promotions.Present() {
+		r, _, _, err := k.promoted(name)
+		if err != nil {
+			return nil, err
+		}
+		row := query.PipelineRow{Name: name, Stages: len(r.Stages), Deployed: r.Completed}
+		if r.Revision != "" && r.Revision != r.Completed {
+			row.InProgress = []string{r.Revision}
+		}
+		for _, s := range r.Stages {
+			if s.Promotion != nil && s.Promotion.Status == promotion.Failed {
+				row.Failed = s.Promotion.Revision
+			}
+		}
+		if r.Stopped != nil {
+			row.Pauses = []pipeline.PauseInfo{{By: r.Stopped.By, Reason: r.Stopped.Reason, Since: r.Stopped.Since}}
+		}
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b query.PipelineRow) int { return strings.Compare(a.Name, b.Name) })
+	return rows, nil
 }

@@ -9,6 +9,7 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/query"
@@ -49,6 +51,8 @@ type Pages struct {
 	pipelines    *query.Pipelines
 	environments *query.Environments
 	builds       *query.Builds
+	promotions   *promotions.Promotions
+	remembered   remembered
 }
 
 // The limits of requests.
@@ -63,6 +67,7 @@ func New(o Options) (*Pages, error) {
 	p := &Pages{
 		Options: o, mux: http.NewServeMux(), past: make(chan struct{}, mostPast),
 		pipelines: query.NewPipelines(o.Log, o.Now), environments: query.NewEnvironments(o.Log, o.Now), builds: query.NewBuilds(o.Log, o.Now),
+		promotions: promotions.New(o.Log, o.Now),
 	}
 	var err error
 	if p.assets, err = readAssets(); err != nil {
@@ -77,6 +82,14 @@ func New(o Options) (*Pages, error) {
 	p.mux.HandleFunc("POST /sign-out", p.signOut)
 	p.show("/{$}", "overview", p.overview)
 	p.show("/environments/{name}", "environment", p.environment)
+	p.show("/pipelines/{name}", "pipeline", p.pipeline)
+	p.list("/runs", "runs", p.runs)
+	p.list("/runs/{id}", "run", p.run)
+	p.show("/builds", "builds", p.groups)
+	p.show("/builds/{id}", "build", p.group)
+	p.list("/log", "log", p.log)
+	p.show("/approvals", "approvals", p.approvals)
+	p.mux.Handle("POST /approvals", p.reader(p.decide))
 	p.mux.Handle("/", p.reader(func(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusNotFound, "There is no such page.")
 	}))
@@ -161,7 +174,10 @@ type page struct {
 	Waiting int // approvals
 	Now     time.Time
 	Path    string // of the page, without what it is asked
+	Newest  int64  // event of the log
 	Body    any
+
+	look string // its template; "" is that of its path
 }
 
 // tab is an entry of the navigation.
@@ -175,6 +191,10 @@ type tab struct {
 func (p page) Tabs() []tab {
 	return []tab{
 		{Name: "Overview", Path: "/", Here: p.Tab == "overview"},
+		{Name: "Approvals", Path: "/approvals", Here: p.Tab == "approvals", Count: p.Waiting},
+		{Name: "Runs", Path: "/runs", Here: p.Tab == "runs"},
+		{Name: "Builds", Path: "/builds", Here: p.Tab == "builds"},
+		{Name: "Log", Path: "/log", Here: p.Tab == "log"},
 	}
 }
 
@@ -183,15 +203,28 @@ var errNone = errors.New("not there")
 
 // show adds a page. look names its template.
 func (p *Pages) show(pattern, look string, make func(*http.Request, *known) (page, error)) {
+	p.add(pattern, look, false, make)
+}
+
+// list adds a page that shows events, and nothing that follows from all of them.
+func (p *Pages) list(pattern, look string, make func(*http.Request, *known) (page, error)) {
+	p.add(pattern, look, true, make)
+}
+
+func (p *Pages) add(pattern, look string, events bool, make func(*http.Request, *known) (page, error)) {
 	p.mux.Handle("GET "+pattern, p.reader(func(w http.ResponseWriter, r *http.Request) {
-		k, release, err := p.known(r)
+		k, release, err := p.known(r, events)
 		if err == nil {
 			defer release()
 			var shown page
 			if shown, err = make(r, k); err == nil {
-				shown.At, shown.Head = k.at, k.head
-				p.render(w, r, http.StatusOK, look, shown)
-				return
+				shown.At, shown.Head, shown.Newest = k.at, k.head, k.newest
+				var waiting []waitingApproval
+				if waiting, err = p.approvalsOf(k); err == nil {
+					shown.Waiting = len(waiting)
+					p.render(w, r, http.StatusOK, cmp.Or(shown.look, look), shown)
+					return
+				}
 			}
 		}
 		p.problem(w, r, err)

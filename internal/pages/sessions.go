@@ -154,7 +154,7 @@ func (s *Sessions) end(w http.ResponseWriter, r *http.Request) {
 
 func (s *Sessions) set(w http.ResponseWriter, r *http.Request, value string, age int) {
 	w.Header().Del("Set-Cookie")
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever TLS is: without, on this machine, browsers would not keep it
 		Name: s.name(r), Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.secure || r.TLS != nil,
 	})
 }

@@ -69,6 +69,28 @@ func Runs(ctx context.Context, log deploylog.Log, f RunFilter) ([]*Run, error) {
 	return list, nil
 }
 
+// RunOf is the run of a deployment as it was right after an event; 0 is now. It fails with
+// ErrNotFound.
+func RunOf(ctx context.Context, log deploylog.Log, deployment string, until int64) (r *Run, err error) {
+	for e, err := range log.Read(ctx, deploylog.Filter{Deployment: deployment, Target: "run/", Until: until}) {
+		switch {
+		case err != nil:
+			return nil, err
+		case e.Name == e.Target.Started() && r == nil:
+			r = begun(e, runs.DataOf(e))
+		case r != nil && (e.Name == e.Target.Succeeded() || e.Name == e.Target.Failed()):
+			r.end(e, runs.DataOf(e))
+		}
+	}
+	if r == nil {
+		return nil, unknown("there is no run %q: deployster runs lists them", deployment)
+	}
+	if until == 0 && r.Outcome == RunInProgress && !runs.Alive(log, r.Run) {
+		r.Outcome = RunDied
+	}
+	return r, nil
+}
+
 // readRuns folds the events of runs, which are in the order of their starts.
 func readRuns(ctx context.Context, log deploylog.Log, target deploylog.Target) ([]*Run, error) {
 	var list []*Run

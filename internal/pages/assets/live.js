@@ -3,6 +3,9 @@
 "use strict";
 (() => {
   const main = document.getElementById("main");
+  // A slider that is let go shows what was then.
+  addEventListener("change", ({ target }) => { if (target.matches("[data-submit]")) target.form.requestSubmit(); });
+  addEventListener("input", ({ target }) => { if (target.matches("[data-submit]")) target.form.querySelector("output").value = target.value; });
   const state = document.getElementById("live");
   if (!main || !("follow" in main.dataset)) return;
   const targets = main.dataset.follow.split("\n");
@@ -10,7 +13,7 @@
   let head = Number(main.dataset.head), newest = head;
   let events = null, asking = false, timer = 0, ended = 0, failures = 0;
 
-  const follows = (target) => targets.some((t) => target === t || target.startsWith(t + "/"));
+  const follows = (target) => targets.some((t) => t === "*" || target === t || target.startsWith(t + "/"));
   const say = (text) => { if (state.textContent !== text) state.textContent = text; };
 
   // connect follows the log from what the page shows. A page that nobody sees follows nothing:
@@ -45,17 +48,19 @@
   }
   async function ask() {
     timer = 0; asking = true;
+    const began = performance.now();
     try {
       const answer = await fetch(location.href, { headers: { "Deployster-Live": "1" }, redirect: "manual", credentials: "same-origin" });
       if (answer.type === "opaqueredirect" || answer.status === 401) { location.reload(); return; }
-      if (answer.ok) apply(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      if (answer.ok) apply(await answer.text());
     } catch { say("Not live: trying again."); }
+    main.dataset.asked = (performance.now() - began).toFixed(1);
     const again = asking === "again";
     asking = false; ended = performance.now();
     if (again) update();
   }
-  function apply(page) {
-    const began = performance.now();
+  function apply(text) {
+    const began = performance.now(), page = new DOMParser().parseFromString(text, "text/html");
     for (const id of ["main", "top"]) {
       const to = page.getElementById(id);
       if (to) change(document.getElementById(id), to);
@@ -88,7 +93,7 @@
   // change makes one element like another. Children with a key are found again by it.
   function change(from, to) {
     for (const { name } of [...from.attributes]) {
-      if (!to.hasAttribute(name) && name !== "open" && name !== "data-took") from.removeAttribute(name);
+      if (!to.hasAttribute(name) && name !== "open" && name !== "data-took" && name !== "data-asked") from.removeAttribute(name);
     }
     for (const { name, value } of to.attributes) {
       if (name !== "open" && name !== "value" || from.tagName === "PROGRESS") if (from.getAttribute(name) !== value) from.setAttribute(name, value);

@@ -1,0 +1,282 @@
+package pages_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	envdefinition "github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/query/querytest"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	promotiondefinition "github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// markup is what somebody writes who wants pages to do something, as a name may be.
+const markup = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>{{.}}`
+
+// colours is what containers write who think they have a terminal.
+const colours = "\x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c\r\n<b>second</b> line\x00"
+
+func (s *site) must(_ []deploylog.Event, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// hostile is a site on which everything that may have any name has that of markup.
+func hostile(t *testing.T, events ...deploylog.Event) *site {
+	s := newSite(t, events...)
+	all := pipelines.New(s.log, s.now)
+	d := &definition.Definition{Name: "web", Stages: []definition.Stage{
+		{Name: "first", After: []string{}, Approval: &definition.Approval{}}, {Name: "second", After: []string{"first"}, Approval: &definition.Approval{Approvals: 2}},
+	}}
+	s.must(all.Command(t.Context(), "web", pipeline.Define{Definition: d, ID: s.id(), By: markup}))
+	for _, revision := range []string{markup, "r2", "r3"} {
+		s.must(all.Command(t.Context(), "web", pipeline.Release{Revision: revision, ID: s.id(), By: markup}))
+	}
+	s.must(all.Command(t.Context(), "web", pipeline.PausePipeline{By: markup, Reason: markup + colours, ID: s.id()}))
+	envs := environments.New(s.log, s.now)
+	prod := &envdefinition.Definition{
+		Name: markup, Type: envdefinition.Daemon, Task: envdefinition.TaskSpec{Manifest: markup, Vars: map[string]any{markup: markup}}, InstanceGroup: envdefinition.InstanceGroup{Query: markup},
+		Deployment: envdefinition.Configuration{Method: envdefinition.Replace, Drift: envdefinition.RepairDrift, HealthyDeadline: envdefinition.Duration(time.Minute), ProgressDeadline: envdefinition.Duration(time.Minute)},
+	}
+	s.must(envs.Command(t.Context(), markup, environment.Create{Definition: prod, By: markup}, markup))
+	s.must(envs.Command(t.Context(), markup, environment.Deploy{Revision: 1, Hosts: []string{markup}, By: markup, Reason: colours}))
+	s.must(envs.Command(t.Context(), markup, environment.Pause{By: markup, Reason: colours}))
+	s.must(s.log.Append(t.Context(), runEvents("run-"+markup, "run/"+markup)...))
+	groups := querytest.NewGroups(t.Context(), s.log, s.now, 1)
+	for _, err := range []error{groups.Submit(record.Triggered{Name: "packages", By: markup, MaxLost: 1}, querytest.Chain("a"+markup, "b")...), dispatched(groups), groups.End(1, build.Result{Failed: &record.Failed{Cause: markup + colours, Worker: markup, Output: []string{colours}}})} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	promoted, err := promotiondefinition.Parse("shop.yaml", []byte("pipeline: shop\npromotion: {policy: single, revision: task.vars.v}\nstages: [{name: dev, environment: dev}, {name: prod, environment: prod, manual: true}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	observed := promotions.New(s.log, s.now)
+	s.must(observed.Change(t.Context(), "shop", true, func(p *promotion.State) ([]deploylog.Event, error) {
+		return p.Propose(promotion.Define{Definition: promoted, ID: s.id(), By: markup}, promotion.Observed{}, s.now())
+	}))
+	s.must(observed.Change(t.Context(), "shop", false, func(p *promotion.State) ([]deploylog.Event, error) {
+		return p.Propose(promotion.StopLine{ID: s.id(), By: markup, Reason: colours}, promotion.Observed{}, s.now())
+	}))
+	return s
+}
+
+// proceed does what a scheduler would do for a pipeline whose stages take no work.
+func (s *site) proceed(all *pipelines.Pipelines, name string) {
+	s.Helper()
+	for done := false; !done; {
+		s.must(all.Change(s.Context(), name, false, func(p *pipeline.State) ([]deploylog.Event, error) {
+			for step := range p.Decide(s.now(), pipeline.Can{}) {
+				return step.Completed(nil)
+			}
+			done = true
+			return nil, nil
+		}))
+	}
+}
+
+func dispatched(g *querytest.Groups) error {
+	_, err := g.Dispatch()
+	return err
+}
+
+// runEvents are those of a run of two resources, of which one failed.
+func runEvents(id string, target deploylog.Target) (events []deploylog.Event) {
+	add := func(t deploylog.Target, name string, data map[string]any) {
+		text, err := json.Marshal(data)
+		if err != nil {
+			panic(err)
+		}
+		events = append(events, deploylog.Event{Deployment: id, Target: t, Name: name, Attempt: 1, Data: text})
+	}
+	db, web := "db"+markup, "web"
+	add(target, "run-started", map[string]any{"resources": map[string]string{db: "deployster/file", web: markup}, "details": map[string]string{"command": "apply", "user": markup, "host": "h", "workspace": markup}})
+	add("resource/web", "resource-started", nil)
+	add("resource/web", "resource-resolved", map[string]any{"status": "STALE", "actions": []string{"create-file"}})
+	add("action/web/create-file", "action-started", map[string]any{"plan": map[string]any{"name": "create-file", "description": "create file index.html with mode 0644", "args": []string{"create-file", markup}}})
+	add("action/web/create-file", "action-finished-successfully", map[string]any{"exit_code": 0, "duration_ms": 120.5})
+	add("resource/web", "resource-finished-successfully", map[string]any{"status": "CHANGED", "duration_ms": 300})
+	add(deploylog.Target("resource/"+db), "resource-started", nil)
+	add(deploylog.Target("action/"+db+"/migrate"), "action-started", map[string]any{"plan": map[string]any{"name": "migrate", "description": markup}})
+	add(deploylog.Target("action/"+db+"/migrate"), "action-failed", map[string]any{"exit_code": 3, "error": colours, "output": []string{"one", colours, markup}})
+	add(deploylog.Target("resource/"+db), "resource-failed", map[string]any{"error": markup})
+	add(target, "run-failed", map[string]any{"counts": map[string]int{"changed": 1, "failed": 1}, "duration_ms": 900, "error": markup + colours})
+	return events
+}
+
+// hostilePaths are the pages that show what has such names.
+func hostilePaths() []string {
+	name, run := url.PathEscape(markup), url.PathEscape("run-"+markup)
+	return []string{
+		"/", "/?q=" + url.QueryEscape(markup), "/environments/" + name, "/environments/" + name + "?state=" + name + "&host=" + name, "/environments/" + name + "?host=" + url.QueryEscape("<script>"),
+		"/environments/" + name + "?state=all", "/pipelines/web", "/pipelines/shop", "/pipelines/" + name, "/approvals", "/runs", "/runs?target=" + name, "/runs/" + run, "/runs/" + name,
+		"/builds", "/builds/packages-1", "/builds/" + name, "/log", "/log?target=" + name + "&event=" + name + "&deployment=" + name, "/log?after=0", "/" + name, "/sign-in?next=/" + name,
+	}
+}
+
+// Whatever things are called, and whatever their output, pages have it as text.
+func TestEverythingIsText(t *testing.T) {
+	s := hostile(t)
+	b := s.signedIn(identity.Admin)
+	for _, path := range hostilePaths() {
+		code, body := b.open(path)
+		if code >= http.StatusInternalServerError || !strings.Contains(body, "<main") {
+			t.Errorf("%s answers %d\n%s", path, code, body)
+		}
+		for _, wrong := range []string{"<script>", "<img", "<b>second", "'><", `"><img`} {
+			if strings.Contains(body, wrong) {
+				i := strings.Index(body, wrong)
+				t.Errorf("%s has %s in it: %s", path, wrong, body[max(0, i-80):i+80])
+			}
+		}
+		if i := strings.IndexFunc(body, func(r rune) bool { return unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) }); i >= 0 {
+			t.Errorf("%s has the character %q in it: %q", path, body[i], body[max(0, i-80):i+20])
+		}
+	}
+	for path, want := range map[string]string{
+		"/pipelines/web": "&lt;script&gt;alert(1)&lt;/script&gt;", "/pipelines/shop": "The line is stopped since", "/environments/" + url.PathEscape(markup): "1 waiting",
+		"/runs/" + url.PathEscape("run-"+markup): "create file index.html with mode 0644", "/builds/packages-1": "job 1", "/": `<a href="/pipelines/shop">`, "/log?event=run-failed": "red",
+	} {
+		if code, body := b.open(path); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s answers %d and lacks %s:\n%s", path, code, want, body)
+		}
+	}
+}
+
+// A form approves as the API does: for who may, of a page that they were shown, what they were
+// shown.
+func TestApprovalsAreGivenByForms(t *testing.T) {
+	s := hostile(t)
+	all := pipelines.New(s.log, s.now)
+	s.must(all.Command(t.Context(), "web", pipeline.ResumePipeline{By: "ada", ID: s.id()}))
+	s.proceed(all, "web")
+	form := func(b *browser, verdict, revision string, more ...string) url.Values {
+		v := url.Values{"form": {b.form("/approvals")}, "pipeline": {"web"}, "stage": {"first"}, "revision": {revision}, "verdict": {verdict}, "reason": {"it is <good>"}}
+		for i := 0; i+1 < len(more); i += 2 {
+			v.Set(more[i], more[i+1])
+		}
+		return v
+	}
+	viewer, operator, approver := s.signedIn(identity.Viewer), s.signedIn(identity.Operator), s.signedIn(identity.Approver)
+	before := func() (n int) {
+		for _, err := range s.log.Read(t.Context(), deploylog.Filter{Target: "stage/web/first"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	events := before()
+	for name, test := range map[string]struct {
+		of     *browser
+		fields url.Values
+		header []string
+		code   int
+		says   string
+	}{
+		"a viewer":               {viewer, form(viewer, "approve", "r2"), nil, http.StatusForbidden, "you may not do this"},
+		"an operator":            {operator, form(operator, "approve", "r2"), nil, http.StatusForbidden, "you may not do this"},
+		"without proof":          {approver, form(approver, "approve", "r2", "form", ""), nil, http.StatusForbidden, "not sent by a page"},
+		"proof of another":       {approver, form(approver, "approve", "r2", "form", operator.form("/approvals")), nil, http.StatusForbidden, "not sent by a page"},
+		"of another site":        {approver, form(approver, "approve", "r2"), []string{"Origin", "https://elsewhere.example"}, http.StatusForbidden, "not sent by a page"},
+		"across sites":           {approver, form(approver, "approve", "r2"), []string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden, "not sent by a page"},
+		"something else":         {approver, form(approver, "release", "r2"), nil, http.StatusBadRequest, "neither approves nor rejects"},
+		"what it does not carry": {approver, form(approver, "approve", markup, "carries", "sha256:0a"), nil, http.StatusConflict, "look at it again"},
+		"no such revision":       {approver, form(approver, "approve", "r9"), nil, http.StatusNotFound, "r9"},
+		"no such pipeline":       {approver, form(approver, "approve", "r2", "pipeline", "../environments/x"), nil, http.StatusNotFound, "no such pipeline"},
+		"two lines":              {approver, form(approver, "approve", "r2", "reason", "a\nb"), nil, http.StatusUnprocessableEntity, "one line"},
+		"signed out":             {s.browser(), url.Values{"verdict": {"approve"}}, nil, http.StatusUnauthorized, "session has ended"},
+	} {
+		code, body := test.of.send("/approvals", test.fields, test.header...)
+		if code != test.code || !strings.Contains(body, test.says) || strings.Contains(body, "<good>") {
+			t.Errorf("%s: %d, want %d and %q\n%s", name, code, test.code, test.says, body)
+		}
+	}
+	if n := before(); n != events {
+		t.Fatalf("%d events were recorded by what was refused", n-events)
+	}
+	if _, body := viewer.open("/approvals"); strings.Contains(body, "<button class=\"primary\"") {
+		t.Error("who may not approve has a form for it")
+	}
+	for _, test := range []struct{ verdict, revision, done, event string }{{"approve", markup, "Approved.", "stage-approved"}, {"reject", "r2", "Rejected.", "stage-rejected"}} {
+		s.proceed(all, "web")
+		if code, body := approver.send("/approvals", form(approver, test.verdict, test.revision)); code != http.StatusOK || !strings.Contains(body, test.done) {
+			t.Errorf("%s answers %d\n%s", test.verdict, code, body)
+		}
+		e, ok := deploylog.Event{}, false
+		for last, err := range s.log.Read(t.Context(), deploylog.Filter{Target: "stage/web/first", Name: test.event}) {
+			e, ok = last, err == nil
+		}
+		if !ok || e.Revision != test.revision || !strings.Contains(string(e.Data), `"token approver"`) {
+			t.Errorf("after %s the log has %s %s", test.verdict, e.Name, e.Data)
+		}
+	}
+}
+
+var regexpRow = regexp.MustCompile(`<tr data-key="(\d+)">`)
+
+func regexpLink(rel string) *regexp.Regexp { return regexp.MustCompile(`href="([^"]+)" rel="` + rel) }
+
+// The log is read in pages, to its beginning and back, and each event is there once.
+func TestTheLogIsReadInPages(t *testing.T) {
+	s := newSite(t, querytest.Large(8, 13)...)
+	b := s.signedIn(identity.Viewer)
+	head := 0
+	for e := range s.log.Read(t.Context(), deploylog.Filter{Last: 1}) {
+		head = int(e.Seq)
+	}
+	follow := func(path, rel string) (seen []string) {
+		for n := 0; path != ""; n++ {
+			if n > 100 {
+				t.Fatal("it has no end")
+			}
+			code, body := b.open(path)
+			if code != http.StatusOK {
+				t.Fatalf("%s answers %d", path, code)
+			}
+			for _, found := range regexpRow.FindAllStringSubmatch(body, -1) {
+				seen = append(seen, found[1])
+			}
+			path = ""
+			if found := regexpLink(rel).FindStringSubmatch(body); found != nil {
+				path = strings.ReplaceAll(found[1], "&amp;", "&")
+			}
+		}
+		return seen
+	}
+	older := follow("/log", "next")
+	if len(older) != head || older[0] != fmt.Sprint(head) || older[head-1] != "1" {
+		t.Errorf("%d events are shown, of %d, from %s to %s", len(older), head, older[0], older[len(older)-1])
+	}
+	if newer := follow("/log?after=0", "prev"); len(newer) != head {
+		t.Errorf("back to the newest %d events are shown, of %d", len(newer), head)
+	}
+	some := 0
+	for range s.log.Read(t.Context(), deploylog.Filter{Target: "host/gateway/"}) {
+		some++
+	}
+	if seen := follow("/log?target=host/gateway/", "next"); len(seen) != some {
+		t.Errorf("of a target %d events are shown, of %d", len(seen), some)
+	}
+}
