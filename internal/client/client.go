@@ -159,6 +159,9 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	return nil, c.refusal(answer)
 }
 
+// errForeign is wrapped where what answers is something else.
+var errForeign = errors.New(", which no server of Deployster does")
+
 // refusal is why a server gives no answer.
 func (c *Client) refusal(answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
@@ -170,7 +173,7 @@ func (c *Client) refusal(answer *http.Response) error {
 		} `json:"errors"`
 	}
 	if err := json.Unmarshal(text, &said); err != nil || said.Detail == "" {
-		return fmt.Errorf("server %s answers %s, which no server of Deployster does: is the address right?", c.server, answer.Status)
+		return fmt.Errorf("server %s answers %s%w: is the address right?", c.server, answer.Status, errForeign)
 	}
 	for _, e := range said.Errors {
 		said.Detail += fmt.Sprintf("\n  %s: %s", e.Location, e.Message)

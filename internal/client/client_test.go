@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/server"
+	"github.com/deployster-go/deployster/pipeline"
 )
 
 // serve serves a log to an admin whose name is ada.
@@ -232,5 +234,50 @@ func TestAnotherLogIsNotReadOn(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 		return
+	}
+}
+
+// A command whose answer was cut off is sent again, and recorded once.
+func TestACommandOutlivesACutConnection(t *testing.T) {
+	log := logtest.NewMemory().Open()
+	if _, err := log.Append(t.Context(), definedPipeline()); err != nil {
+		t.Fatal(err)
+	}
+	h := server.New(server.Options{
+		Log: log, Objects: objects.In(t.TempDir(), nil), Now: time.Now, NewID: newID, Version: "test", Logger: slog.New(slog.DiscardHandler),
+		Identify: func(*http.Request) (identity.Identity, error) {
+			return identity.Identity{Name: "ada", Grants: []identity.Grant{{Role: identity.Admin}}}, nil
+		},
+	})
+	var cut atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && cut.Add(1) <= 2 {
+			h.ServeHTTP(httptest.NewRecorder(), r) // it is done, and who asked does not hear of it
+			panic(http.ErrAbortHandler)
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	events, err := open(t, s.URL).Command(t.Context(), identity.Pipelines, "one", pipeline.PausePipeline{Reason: "why"}, 0)
+	if err != nil || len(events) != 1 || events[0].Name != "pipeline-paused" {
+		t.Errorf("%+v, %v", events, err)
+	}
+	recorded := 0
+	for _, err := range log.Read(t.Context(), deploylog.Filter{Name: "pipeline-paused"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded++
+	}
+	if recorded != 1 || cut.Load() != 3 {
+		t.Errorf("recorded %d times, sent %d times", recorded, cut.Load())
+	}
+}
+
+// definedPipeline is the event of a pipeline with one stage.
+func definedPipeline() deploylog.Event {
+	return deploylog.Event{
+		Deployment: "d", Target: "pipeline/one", Name: "pipeline-defined", Attempt: 1,
+		Data: json.RawMessage(`{"version":1,"definition":{"pipeline":"one","stages":[{"name":"ask","after":[],"approval":{}}]}}`),
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 )
@@ -107,6 +109,11 @@ func (o Options) admit(a net.Addr) error {
 // socket listens on a Unix socket. One that a process left behind which was killed is
 // replaced; one on which another process listens is not.
 func socket(ctx context.Context, path string) (net.Listener, error) {
+	unlock, err := lockBeside(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("listening on the socket %s: %w", path, err)
+	}
+	defer unlock() // until it is listened on, for who comes meanwhile would remove it
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -127,6 +134,42 @@ func socket(ctx context.Context, path string) (net.Listener, error) {
 		return nil, fmt.Errorf("letting others connect to the socket %s: %w", path, err)
 	}
 	return l, nil
+}
+
+// The wait for others that open sockets in the same directory. None takes long.
+const (
+	lockTime  = 10 * time.Second
+	lockPause = 5 * time.Millisecond
+)
+
+// lockBeside locks the directory of a socket, for whoever opens sockets in it, until unlock: of
+// two servers that find a socket which a former one left, the second would remove that of the
+// first. The kernel unlocks it when the process ends.
+func lockBeside(ctx context.Context, path string) (unlock func(), err error) {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	for until := time.Now().Add(lockTime); ; {
+		switch err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case err == nil:
+			return func() {
+				_ = syscall.Flock(int(dir.Fd()), syscall.LOCK_UN) // closing alone would leave it to a child that is being started just now
+				_ = dir.Close()
+			}, nil
+		case ctx.Err() != nil:
+			err = ctx.Err()
+		case errors.Is(err, syscall.EWOULDBLOCK) && time.Now().Before(until), errors.Is(err, syscall.EINTR):
+			select {
+			case <-ctx.Done():
+			case <-time.After(lockPause):
+			}
+			continue
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			err = fmt.Errorf("another process has locked its directory for %s: end that, or use another directory", lockTime)
+		}
+		return nil, errors.Join(err, dir.Close())
+	}
 }
 
 // removeLeft removes a socket on which nobody listens.

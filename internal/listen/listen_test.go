@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,6 +104,41 @@ func TestASocketIsReplacedOnlyWhereNobodyListens(t *testing.T) {
 	}
 	if text, err := os.ReadFile(file); string(text) != "text" {
 		t.Errorf("the file holds %q: %v", text, err)
+	}
+}
+
+// Of servers that start at once on a socket which a killed one left, one listens, and can be
+// reached; none removes the socket of another.
+func TestOfServersThatStartAtOnceOneListens(t *testing.T) {
+	for round := range 50 {
+		path := filepath.Join(t.TempDir(), "socket")
+		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left.SetUnlinkOnClose(false)
+		_ = left.Close()
+		var starting sync.WaitGroup
+		opened := make([][]net.Listener, 4)
+		for i := range opened {
+			starting.Go(func() { opened[i], _ = listen.Open(t.Context(), listen.Options{Sockets: []string{path}}) })
+		}
+		starting.Wait()
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatalf("round %d: nobody is reached: %v", round, err)
+		}
+		_ = c.Close()
+		n := 0
+		for _, all := range opened {
+			for _, l := range all {
+				n++
+				_ = l.Close()
+			}
+		}
+		if n != 1 {
+			t.Fatalf("round %d: %d listen", round, n)
+		}
 	}
 }
 

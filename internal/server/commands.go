@@ -31,6 +31,7 @@ import (
 type commandInput struct {
 	Name    string `path:"name" maxLength:"512" doc:"Slashes are written %2F."`
 	IfMatch string `header:"If-Match" maxLength:"32" doc:"Number of an event, for a release alone: it is refused where what it was made for has changed since."`
+	Key     string `header:"Idempotency-Key" maxLength:"200" doc:"A text that the sender made up at random, for this request and no other: sent again within a day, also to another server of the log, it is done once and answered as before."`
 	RawBody []byte `contentType:"application/json"`
 }
 
@@ -58,7 +59,11 @@ func (s *Server) registerCommands() {
 			if err != nil {
 				return nil, huma.Error422UnprocessableEntity(err.Error())
 			}
-			events, err := s.command(ctx, verb, in, command)
+			var once *request
+			if in.Key != "" {
+				once = newRequest(identity.Of(ctx).Name, in.Key, verb.Kind, in.Name, verb.Name, in.IfMatch, string(in.RawBody))
+			}
+			events, err := s.once(ctx, once, func(ctx context.Context) ([]deploylog.Event, error) { return s.command(ctx, verb, in, command) })
 			if err != nil {
 				return nil, refused(err)
 			}

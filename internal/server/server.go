@@ -62,6 +62,7 @@ type Server struct {
 	pipelines    *pipelines.Pipelines
 	environments *environments.Environments
 	builds       *builds.Builds
+	requests     *requests
 	verifying    chan struct{}
 	large        chan struct{} // held by each request whose body may be large
 }
@@ -86,7 +87,9 @@ func New(o Options) *Server {
 		o.Hosts = work.FixedHosts("", nil, errors.New("the server has no inventory"))
 	}
 	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), large: make(chan struct{}, maxLarge)}
-	s.pipelines, s.environments, s.builds = pipelines.New(o.Log, o.Now), environments.New(o.Log, o.Now), builds.New(o.Log, o.Now)
+	s.requests = &requests{log: o.Log, now: o.Now}
+	log := s.recording()
+	s.pipelines, s.environments, s.builds = pipelines.New(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
 	s.api = humago.New(s.mux, config(o.Version))
 	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[budget.Budget](), reflect.TypeFor[string]())
 	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[duration.Duration](), reflect.TypeFor[string]())
