@@ -65,6 +65,7 @@ type observed struct{ environment, variable string }
 // observation is what was seen, until the environment changes.
 type observation struct {
 	promotion.Observation
+	watched bool // it is noticed when it changes
 	changed bool
 	at      time.Time     // when it was observed
 	took    time.Duration // to observe it
@@ -282,7 +283,8 @@ func (c *Controller) Probe() (next time.Time, seen bool) {
 }
 
 // observe is what the environments of a pipeline run. One that costs much is not looked at
-// again after every event of it.
+// again after every event of it. Of one that no pipeline here uses no change is noticed, as
+// of those of a pipeline that another process controls, so it is looked at again each time.
 func (c *Controller) observe(s *promotion.State) promotion.Observed {
 	const part, most = 20, time.Second
 	all, variable := promotion.Observed{}, c.variableOf(s)
@@ -290,9 +292,9 @@ func (c *Controller) observe(s *promotion.State) promotion.Observed {
 		of := observed{e, variable}
 		o, known := c.seen[of]
 		pause := min(part*o.took, most)
-		if age := c.Now().Sub(o.at); !known || o.changed && (age < 0 || age >= pause) {
+		if age := c.Now().Sub(o.at); !known || !o.watched || o.changed && (age < 0 || age >= pause) {
 			started, before := time.Now(), o.Observation
-			o = observation{Observation: observeNow(c.followed, e, variable), at: c.Now()}
+			o = observation{Observation: observeNow(c.followed, e, variable), watched: len(c.users[e]) > 0, at: c.Now()}
 			o.took = time.Since(started)
 			if o.Since.Equal(before.Since) {
 				o.Ahead = before.Ahead

@@ -2,6 +2,7 @@ package promotion_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,10 +29,13 @@ func naive(stages []string, targets map[string][]target) (stage, revision string
 		return "", ""
 	}
 	current := targets[stages[0]][0].revision
-	if !whole(stages[0], current) {
+	if unread(targets[stages[0]]) || !whole(stages[0], current) {
 		return "", ""
 	}
 	for _, next := range stages[1:] { // while there's a next environment
+		if unread(targets[next]) { // of which the seed says nothing: it may run anything
+			return "", ""
+		}
 		if whole(next, current) { // go to the next environment
 			continue
 		}
@@ -48,6 +52,11 @@ func naive(stages []string, targets map[string][]target) (stage, revision string
 type target struct {
 	revision string
 	healthy  bool
+	unread   bool // nobody knows the rest
+}
+
+func unread(targets []target) bool {
+	return slices.ContainsFunc(targets, func(t target) bool { return t.unread })
 }
 
 // observed is how the targets of an environment are observed as a whole.
@@ -58,6 +67,10 @@ func observed(targets []target, came, event int64) promotion.Observation {
 		return o
 	}
 	o.Revision = targets[0].revision
+	if unread(targets) {
+		o.Health, o.Why = promotion.Unknown, "one does not answer"
+		return o
+	}
 	for _, t := range targets {
 		if !t.healthy || t.revision != o.Revision {
 			o.Health, o.Why = promotion.Partly, "some are not"
@@ -68,42 +81,59 @@ func observed(targets []target, came, event int64) promotion.Observation {
 	return o
 }
 
+// drawn are targets of an environment.
+func drawn(t *rapid.T) (all []target) {
+	for range rapid.IntRange(0, 3).Draw(t, "targets") {
+		all = append(all, target{
+			rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "revision"), rapid.IntRange(0, 4).Draw(t, "healthy") > 0, rapid.IntRange(0, 14).Draw(t, "unread") == 14,
+		})
+	}
+	return all
+}
+
 // What Decide promotes is what the seed's algorithm does, whatever the environments run: with
-// promotions that fail, that never come about, and that somebody undoes.
+// promotions that fail, that never come about, and that somebody undoes, with environments of
+// which something cannot be read, and with processes that begin anew from the log.
 func TestPromotesAsTheSeedDoes(t *testing.T) {
+	promotions, refused, anew := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, rapid.IntRange(2, 5).Draw(t, "stages"), definition.Promotion{Policy: definition.Single, RetryAfter: dur(time.Second)})
 		targets := map[string][]target{}
 		came := map[string]int64{}
+		done := map[string]bool{}
 		for _, stage := range w.stages {
 			w.see(stage, observed(nil, 0, 0))
 		}
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			stage := rapid.SampledFrom(w.stages).Draw(t, "stage")
-			var now []target
-			for range rapid.IntRange(0, 3).Draw(t, "targets") {
-				now = append(now, target{rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "revision"), rapid.IntRange(0, 4).Draw(t, "healthy") > 0})
-			}
+			now := drawn(t)
 			if before := targets[stage]; len(before) == 0 || len(now) == 0 || before[0].revision != now[0].revision {
 				came[stage] = w.tick()
 			}
 			targets[stage] = now
 			w.see(stage, observed(now, came[stage], w.tick()))
 			w.now = w.now.Add(2 * time.Hour) // no retry is waited for
-			promoted := w.settle(rapid.Bool().Draw(t, "fails"))
+			if rapid.IntRange(0, 4).Draw(t, "begins anew") == 4 {
+				w.again()
+				anew++
+			}
+			fails := rapid.Bool().Draw(t, "fails")
+			promoted := w.settle(fails)
 			want, revision := naive(w.stages, targets)
-			got, of := "", ""
-			if promoted != nil {
-				got, of = promoted.Stage, promoted.Revision
+			of := fmt.Sprint(want, revision, came[w.stages[0]])
+			switch {
+			case promoted == nil && want == "":
+			case promoted != nil && promoted.Stage == want && promoted.Revision == revision && !done[of]:
+				promotions++
+				done[of] = !fails
+			case promoted == nil && done[of] && w.explain(want).Code == promotion.WasPromoted:
+				refused++ // what succeeded is not done twice, the only way in which they may differ
+			default:
+				t.Fatalf("promoted %+v; the seed promotes %q to %q: %+v", promoted, revision, want, w.reasons())
 			}
-			if got == want && of == revision {
-				continue
-			}
-			// What succeeded is not done twice: the only way in which they may differ.
-			if why := w.explain(want); got == "" && want != "" && why.Code == promotion.WasPromoted && why.Revision == revision {
-				continue
-			}
-			t.Fatalf("promoted %q to %q; the seed promotes %q to %q: %+v", of, got, revision, want, w.reasons())
 		}
 	})
+	if promotions == 0 || refused == 0 || anew == 0 || refused > promotions {
+		t.Errorf("the histories have %d promotions, %d that were done before, and %d processes", promotions, refused, anew)
+	}
 }

@@ -1,0 +1,248 @@
+package promotions_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// These are the sentences of the section "Promotion reliability" of seed "Pipelines:
+// level-triggered architecture", each on a log with controllers.
+
+// "the controller is able to retry if a promotion is missed (the controller was offline when a
+// update happened)"
+func TestAnUpdateWhileNoControllerWasAtWorkIsPromotedByTheNext(t *testing.T) {
+	inWorld(t, single(), func(w *world) {
+		w.deploys("dev", "1")
+		if err := w.untilIdle(w.open()); err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range []string{"2", "3"} { // of 2 nobody who promotes ever hears
+			w.deploys("dev", version)
+			w.keepOnly("dev")
+			reconciletest.Wait(time.Hour)
+		}
+		w.want("3", "1", "1")
+		if err := w.untilIdle(w.open()); err != nil {
+			t.Fatal(err)
+		}
+		w.want("3", "3", "3")
+		if n := w.count(promotion.RunStarted, "", "2"); n != 0 {
+			t.Errorf("revision 2, which dev does not run any more, was promoted:\n%s", w.story())
+		}
+	})
+}
+
+// "or fails"
+func TestAPromotionThatFailsIsTriedAgainAndSucceedsOnce(t *testing.T) {
+	inWorld(t, single(), func(w *world) {
+		w.set(func() { w.trouble["staging"] = errors.New("the inventory cannot be read") })
+		p := w.start()
+		w.deploys("dev", "1")
+		reconciletest.Wait(time.Minute)
+		if r := w.explain("staging"); r.Code != promotion.AwaitsRetry {
+			t.Errorf("staging: %+v", r)
+		}
+		p.die() // how often it failed is in the log
+		w.set(func() { delete(w.trouble, "staging") })
+		p = w.start()
+		reconciletest.Wait(5 * time.Minute)
+		w.want("1", "1", "1")
+		var pauses []time.Duration
+		var failed time.Time
+		for _, e := range w.events() {
+			switch {
+			case e.Target != promotion.StageTarget("shop", "staging"):
+			case e.Name == promotion.StageFailed:
+				failed = e.CreatedAt
+			case e.Name == promotion.StageStarted && !failed.IsZero():
+				pauses = append(pauses, e.CreatedAt.Sub(failed).Round(time.Second))
+			}
+		}
+		if want := []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second}; !slices.Equal(pauses, want) {
+			t.Errorf("it was tried again after %v, not %v:\n%s", pauses, want, w.story())
+		}
+		if n := w.count(promotion.StageFinished, "staging", "1"); n != 1 {
+			t.Errorf("it succeeded %d times", n)
+		}
+		p.end()
+	})
+}
+
+// "making promotion attempts exactly once, or at least usually once"
+func TestWhatSucceededIsNotPromotedAgainWhoeverLooks(t *testing.T) {
+	inWorld(t, single(), func(w *world) {
+		w.deploys("dev", "1")
+		if err := w.untilIdle(w.open()); err != nil {
+			t.Fatal(err)
+		}
+		before := len(w.events())
+		for range 3 {
+			p := w.start()
+			reconciletest.Wait(time.Hour)
+			p.die()
+		}
+		if after := w.events(); len(after) != before {
+			t.Errorf("controllers that find all done record %d events:\n%s", len(after)-before, w.story())
+		}
+		p := w.start()
+		w.deploys("staging", "hotfix") // which somebody wants there, whatever was promoted
+		reconciletest.Wait(time.Hour)
+		w.want("1", "hotfix", "1")
+		if r := w.explain("staging"); r.Code != promotion.WasPromoted {
+			t.Errorf("staging: %+v", r)
+		}
+		p.end()
+	})
+}
+
+// "By examining the state, rather than relying on being triggered by events": what cannot be
+// examined is not taken for anything.
+func TestAStageWhoseStateCannotBeReadBlocksUntilItCan(t *testing.T) {
+	for _, stage := range []string{"dev", "staging"} {
+		inWorld(t, single(), func(w *world) {
+			w.deploys("dev", "1")
+			if err := w.untilIdle(w.open()); err != nil {
+				t.Fatal(err)
+			}
+			p := w.start()
+			w.set(func() { w.silent[stage] = true })
+			reconciletest.Wait(2 * time.Minute)
+			if stage != "dev" { // which would never be whole
+				w.deploys("dev", "2")
+			}
+			reconciletest.Wait(time.Hour)
+			if n := w.startedIn("staging") + w.startedIn("prod"); n != 2 {
+				t.Errorf("%s does not answer, and there are %d deployments:\n%s", stage, n, w.story())
+			}
+			if r := w.explain(stage); r.Code != promotion.Unobserved || !r.Blocking() {
+				t.Errorf("%s: %+v", stage, r)
+			}
+			w.set(func() { w.silent[stage] = false })
+			w.deploys("dev", "3")
+			reconciletest.Wait(time.Hour)
+			p.end()
+			w.want("3", "3", "3")
+		})
+	}
+}
+
+// What nobody keeps nobody observes: its tasks may have died long ago.
+func TestNothingIsPromotedOnWhatNobodyKeeps(t *testing.T) {
+	inWorld(t, single(), func(w *world) {
+		w.deploys("dev", "1")
+		w.keepOnly("dev")
+		o := w.options(w.open())
+		o.UntilIdle, o.Selected, o.Identity = true, w.Selected, w.Identity
+		if err := promotions.NewController(o).Run(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r := w.explain("dev"); r.Code != promotion.Unobserved || w.startedIn("staging") > 0 {
+			t.Errorf("dev: %+v:\n%s", r, w.story())
+		}
+	})
+}
+
+// "What happens with outstanding promotions when a pipeline is restarted with a new revision?"
+// They are closed, and replaced by those of the new one.
+func TestPromotionsThatAreOutstandingAreReplacedByThoseOfANewRevision(t *testing.T) {
+	for name, between := range map[string]func(w *world, p *process, comes func()) *process{
+		"while it runs":               func(_ *world, p *process, comes func()) *process { comes(); return p },
+		"after it was killed":         func(w *world, p *process, comes func()) *process { p.die(); p = w.start(); comes(); return p },
+		"while there is none, killed": func(w *world, p *process, comes func()) *process { p.die(); comes(); return w.start() },
+		"while there is none, ended":  func(w *world, p *process, comes func()) *process { p.end(); comes(); return w.start() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, single(), func(w *world) {
+				w.set(func() { w.slowly["staging"] = 2 * time.Minute })
+				p := w.start()
+				w.deploys("dev", "1")
+				reconciletest.Wait(time.Minute)
+				if r := w.explain("staging"); r.Code != promotion.Promoting || r.Revision != "1" {
+					t.Fatalf("staging: %+v:\n%s", r, w.story())
+				}
+				p = between(w, p, func() { w.deploys("dev", "2") })
+				reconciletest.Wait(time.Hour)
+				p.end()
+				w.want("2", "2", "2")
+				if slices.Contains(w.deployments("prod"), "1") {
+					t.Errorf("revision 1 came to prod:\n%s", w.story())
+				}
+				started, ended := w.count(promotion.StageStarted, "staging", "1"), w.count(promotion.StageFailed, "staging", "1")+w.count(promotion.StageFinished, "staging", "1")
+				if started != ended {
+					t.Errorf("of %d tries of revision 1 %d have ended:\n%s", started, ended, w.story())
+				}
+			})
+		})
+	}
+}
+
+// "What about if the first environment is following a branch, and there are lots of merges,
+// will it just restart the pipeline all the time?" Not where it has to settle.
+func TestManyMergesRestartThePipelineOnce(t *testing.T) {
+	p := single()
+	p.SettleFor = definition.Duration(time.Minute)
+	inWorld(t, p, func(w *world) {
+		at := w.start()
+		const merges = 20
+		for i := range merges {
+			w.deploys("dev", fmt.Sprint(i+1))
+			reconciletest.Wait(20 * time.Second)
+		}
+		reconciletest.Wait(time.Hour)
+		at.end()
+		w.want("20", "20", "20")
+		if n := w.count(promotion.RunStarted, "", ""); n != 1 {
+			t.Errorf("the pipeline was restarted %d times:\n%s", n, w.story())
+		}
+	})
+}
+
+// A log that cannot be read ends the process with the reason, and the next one goes on.
+func TestALogThatCannotBeReadEndsTheProcessAndLosesNothing(t *testing.T) {
+	inWorld(t, single(), func(w *world) {
+		w.deploys("dev", "1")
+		failed := errors.New("input/output error")
+		for _, event := range []string{promotion.RunStarted, promotion.StageStarted, promotion.Triggered, promotion.StageFinished} {
+			err := w.untilIdle(&reconciletest.Hooked{Log: w.open(), Event: event, Hook: func(deploylog.Event) error { return failed }})
+			if !errors.Is(err, failed) {
+				t.Errorf("%s: %v", event, err)
+			}
+		}
+		if err := w.untilIdle(w.open()); err != nil {
+			t.Fatal(err)
+		}
+		w.want("1", "1", "1")
+	})
+}
+
+// Who rolls back by hand keeps the promotion of the same from coming again, in whichever
+// process.
+func TestARollbackByHandHoldsInTheNextProcess(t *testing.T) {
+	inWorld(t, single(), func(w *world) {
+		for _, version := range []string{"1", "2"} {
+			w.deploys("dev", version)
+			if err := w.untilIdle(w.open()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.do("prod", environment.Rollback{Revision: 2, Hosts: hostsOf("prod"), By: "ada", Reason: "orders are lost"})
+		w.deploys("dev", "3")
+		p := w.start()
+		reconciletest.Wait(time.Hour)
+		w.want("3", "3", "1")
+		if r := w.explain("prod"); r.Code != promotion.IsRolledBack {
+			t.Errorf("prod: %+v", r)
+		}
+		p.end()
+	})
+}

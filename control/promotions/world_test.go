@@ -1,0 +1,388 @@
+package promotions_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/environment"
+	envdefinition "github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// world is a pipeline that promotes, its environments, and two hosts of each, on which tasks
+// become healthy unless somebody says otherwise, in a time of its own.
+type world struct {
+	testing.TB
+	open         logtest.Store
+	log          deploylog.Log // of who gives commands
+	environments *environments.Environments
+	promotions   *promotions.Promotions
+	stages       []string
+	number       int // of commands
+
+	mu       sync.Mutex
+	silent   map[string]bool          // environments whose hosts do not answer
+	bad      map[string]bool          // "STAGE VERSION" that does not become healthy
+	slowly   map[string]time.Duration // how long a start takes, by stage
+	trouble  map[string]error         // with the hosts of a stage
+	notified []string
+}
+
+// inWorld has a pipeline of the stages dev, staging and prod, to which nothing was deployed.
+func inWorld(t *testing.T, p definition.Promotion, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, reconciletest.InMemory(t))
+		w.define(p)
+		test(w)
+	})
+}
+
+func newWorld(t testing.TB, store logtest.Store) *world {
+	w := &world{
+		TB: t, open: store, stages: []string{"dev", "staging", "prod"},
+		silent: map[string]bool{}, bad: map[string]bool{}, slowly: map[string]time.Duration{}, trouble: map[string]error{},
+	}
+	w.log = w.open()
+	w.environments, w.promotions = environments.New(w.log, time.Now), promotions.New(w.log, time.Now)
+	for _, stage := range w.stages {
+		w.do(stage, environment.Create{Definition: runs(stage, "0")})
+	}
+	return w
+}
+
+// single is the policy of the seed.
+func single() definition.Promotion {
+	return definition.Promotion{Policy: definition.Single, Variable: "version", RetryAfter: definition.Duration(10 * time.Second)}
+}
+
+// runs is the definition of the environment of a stage, with a version.
+func runs(stage, version string) *envdefinition.Definition {
+	return &envdefinition.Definition{
+		Name: stage, Type: envdefinition.Daemon, InstanceGroup: envdefinition.InstanceGroup{Query: stage},
+		Task: envdefinition.TaskSpec{Manifest: "shop.yaml", Vars: map[string]any{"version": version}},
+		Deployment: envdefinition.Configuration{
+			Method: envdefinition.Replace, MinHealthyPercent: 50, MaxOver: 1, Drift: envdefinition.RepairDrift,
+			HealthyDeadline: envdefinition.Duration(5 * time.Minute), ProgressDeadline: envdefinition.Duration(10 * time.Minute),
+		},
+	}
+}
+
+// define makes the pipeline what its stages are at present.
+func (w *world) define(p definition.Promotion, change ...func(*definition.Definition)) {
+	w.Helper()
+	d := &definition.Definition{Name: "shop", Promotion: p}
+	for _, stage := range w.stages {
+		d.Stages = append(d.Stages, definition.Stage{Name: stage, Environment: stage})
+	}
+	for _, c := range change {
+		c(d)
+	}
+	w.number++
+	_, err := w.promotions.Change(w.Context(), "shop", true, func(s *promotion.State) ([]deploylog.Event, error) {
+		return s.Propose(promotion.Define{Definition: d, ID: fmt.Sprint("define", w.number)}, promotion.Observed{}, time.Now())
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) do(stage string, c environment.Command) {
+	w.Helper()
+	if _, err := w.environments.Command(w.Context(), stage, c); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// deploys is what somebody, or a build, does by hand: the stage gets a version.
+func (w *world) deploys(stage, version string) {
+	w.Helper()
+	n := 0
+	if err := w.environments.Follow(w.Context(), 0); err != nil {
+		w.Fatal(err)
+	}
+	if err := w.environments.Ask(stage, func(s *environment.State) error {
+		n = len(s.Revisions())
+		return nil
+	}); err != nil {
+		w.Fatal(err)
+	}
+	w.do(stage, environment.Update{Base: n, Definition: runs(stage, version)})
+	w.do(stage, environment.Deploy{Revision: n + 1, Hosts: hostsOf(stage), By: "ada"})
+}
+
+func hostsOf(stage string) []string { return []string{stage + "1", stage + "2"} }
+
+// set changes how the world is.
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+// Start implements environments.Tasks.
+func (w *world) Start(ctx context.Context, t tasks.Task) (tasks.ProbeResult, error) {
+	w.mu.Lock()
+	takes := w.slowly[t.Environment]
+	w.mu.Unlock()
+	select {
+	case <-time.After(takes):
+		return w.Observe(ctx, t), nil
+	case <-ctx.Done():
+		return tasks.ProbeResult{}, context.Cause(ctx)
+	}
+}
+
+// Observe implements environments.Tasks.
+func (w *world) Observe(_ context.Context, t tasks.Task) tasks.ProbeResult {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.silent[t.Environment]:
+		return tasks.ProbeResult{Health: tasks.Unknown, Detail: "no answer"}
+	case w.bad[t.Environment+" "+fmt.Sprint(t.Spec.Vars["version"])]:
+		return tasks.ProbeResult{Health: tasks.Unhealthy, Detail: "it crashes"}
+	}
+	return tasks.ProbeResult{Health: tasks.Healthy}
+}
+
+// Check implements environments.Tasks.
+func (w *world) Check(context.Context, tasks.Task) error { return nil }
+
+// Terminate implements environments.Tasks.
+func (w *world) Terminate(context.Context, tasks.Task) error { return nil }
+
+// Verify implements environments.Tasks.
+func (w *world) Verify(context.Context, environment.Verification) error { return nil }
+
+// Things implements environments.Tasks.
+func (w *world) Things(t tasks.Task) []tasks.Thing {
+	return []tasks.Thing{{Key: t.Environment, Name: "task " + t.Environment}}
+}
+
+// Watch implements environments.Tasks.
+func (w *world) Watch(ctx context.Context, _ string, _ func()) { <-ctx.Done() }
+
+// Version implements environments.Inventory.
+func (w *world) Version() int { return 1 }
+
+// Identity implements environments.Inventory.
+func (w *world) Identity() string { return "" }
+
+// Selected implements environments.Inventory.
+func (w *world) Selected(stage string) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return hostsOf(stage), w.trouble[stage]
+}
+
+// Known implements environments.Inventory.
+func (w *world) Known(string) bool { return true }
+
+// Attribute implements environments.Inventory.
+func (w *world) Attribute(string, string) string { return "" }
+
+// Slots implements environments.Inventory.
+func (w *world) Slots(string) int { return 1 }
+
+// Recorded implements reconcile.Observer.
+func (w *world) Recorded(deploylog.Event) {}
+
+// Notice implements reconcile.Observer.
+func (w *world) Notice(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notified = append(w.notified, text)
+}
+
+func (w *world) options(log deploylog.Log) promotions.Options {
+	return promotions.Options{Options: reconcile.Options{Log: log, Parallelism: 4, Now: time.Now}, Observer: w}
+}
+
+// untilIdle runs a process that promotes, and keeps the environments, until nothing more is
+// to be done, or it dies.
+func (w *world) untilIdle(log deploylog.Log) error {
+	o := w.options(log)
+	o.UntilIdle = true
+	return promotions.Schedule(w.Context(), o, w, w)
+}
+
+// process is one that promotes, and keeps the environments.
+type process struct {
+	w     *world
+	drain chan struct{}
+	kill  context.CancelCauseFunc
+	ended chan error
+}
+
+func (w *world) start() *process {
+	ctx, kill := context.WithCancelCause(context.Background())
+	p := &process{w, make(chan struct{}), kill, make(chan error, 1)}
+	o := w.options(w.open())
+	o.Drain = p.drain
+	go func() { p.ended <- promotions.Schedule(ctx, o, w, w) }()
+	synctest.Wait()
+	return p
+}
+
+// end has the process finish what it has begun.
+func (p *process) end() {
+	p.w.Helper()
+	close(p.drain)
+	if err := <-p.ended; err != nil {
+		p.w.Error(err)
+	}
+	p.kill(nil)
+}
+
+var errKilled = errors.New("killed")
+
+// die kills the process.
+func (p *process) die() {
+	p.w.Helper()
+	p.kill(errKilled)
+	if err := <-p.ended; !errors.Is(err, errKilled) {
+		p.w.Errorf("it ended with %v", err)
+	}
+}
+
+// keepOnly runs a process that keeps an environment, and promotes nothing, until that is as it
+// is to be.
+func (w *world) keepOnly(stage string) {
+	w.Helper()
+	o := environments.Options{
+		Options: reconcile.Options{Log: w.open(), Scope: reconcile.Only(stage), Parallelism: 4, Now: time.Now, UntilIdle: true}, Tasks: w, Inventory: w, Observer: w,
+	}
+	if err := environments.NewController(o).Run(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) events() (all []deploylog.Event) {
+	w.Helper()
+	for e, err := range w.log.Read(context.Background(), deploylog.Filter{}) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// story are the events, for whoever reads of a failure.
+func (w *world) story() string {
+	w.Helper()
+	var all []string
+	for _, e := range w.events() {
+		all = append(all, fmt.Sprintf("%d %s %s %s %s %d %s", e.Seq, e.CreatedAt.Format("15:04:05"), e.Name, e.Target, e.Revision, e.Attempt, e.Data))
+	}
+	return strings.Join(all, "\n")
+}
+
+// count is how many events of a name there are of a stage, or of the pipeline for "", for a
+// revision or, for "", any.
+func (w *world) count(name, stage, revision string) (n int) {
+	w.Helper()
+	target := promotion.Target("shop")
+	if stage != "" {
+		target = promotion.StageTarget("shop", stage)
+	}
+	for _, e := range w.events() {
+		if e.Name == name && e.Target == target && (revision == "" || e.Revision == revision) {
+			n++
+		}
+	}
+	return n
+}
+
+// deployments are those that promotions began of the environment of a stage: the versions.
+func (w *world) deployments(stage string) (versions []string) {
+	w.Helper()
+	if err := w.environments.Follow(w.Context(), 0); err != nil {
+		w.Fatal(err)
+	}
+	_ = w.environments.Ask(stage, func(s *environment.State) error {
+		for _, d := range s.Deployments() {
+			if r, err := s.Revision(d.Revision); err == nil && d.Step != "" {
+				versions = append(versions, fmt.Sprint(r.Definition.Task.Vars["version"]))
+			}
+		}
+		return nil
+	})
+	return versions
+}
+
+// at is the version that a stage runs as a whole, "" for none.
+func (w *world) at(stage string) (version string) {
+	w.Helper()
+	if err := w.environments.Follow(w.Context(), 0); err != nil {
+		w.Fatal(err)
+	}
+	_ = w.environments.Ask(stage, func(s *environment.State) error {
+		d, ok := s.ActiveDeployment()
+		if r, err := s.Revision(d.Revision); ok && err == nil && d.Status == report.DeploymentFinished {
+			version = fmt.Sprint(r.Definition.Task.Vars["version"])
+		}
+		return nil
+	})
+	return version
+}
+
+// want fails unless the stages run these versions, each as a whole, and each came to those
+// after the first once.
+func (w *world) want(dev, staging, prod string) {
+	w.Helper()
+	if got, want := []string{w.at("dev"), w.at("staging"), w.at("prod")}, []string{dev, staging, prod}; !slices.Equal(got, want) {
+		w.Errorf("the stages run %q, not %q:\n%s", got, want, w.story())
+	}
+	for _, stage := range w.stages[1:] {
+		came := w.deployments(stage)
+		if once := slices.Compact(slices.Sorted(slices.Values(came))); len(once) != len(came) {
+			w.Errorf("to %s came %q:\n%s", stage, came, w.story())
+		}
+	}
+}
+
+// explain says why a stage does not get what it is to get.
+func (w *world) explain(stage string) (reason promotion.Reason) {
+	w.Helper()
+	if err := errors.Join(w.promotions.Follow(w.Context(), 0), w.environments.Follow(w.Context(), 0)); err != nil {
+		w.Fatal(err)
+	}
+	_ = w.promotions.Ask("shop", func(s *promotion.State) error {
+		for _, r := range s.Explain(promotion.Target("shop"), promotions.Observe(w.environments, s, w.environments.Controlled), time.Now()) {
+			if r.Stage == stage {
+				reason = r
+			}
+		}
+		return nil
+	})
+	return reason
+}
+
+// startedIn is the number of deployments that an environment ever had.
+func (w *world) startedIn(stage string) (n int) {
+	for _, e := range w.events() {
+		if e.Name == record.EnvironmentStarted && e.Target == record.Target(stage) {
+			n++
+		}
+	}
+	return n
+}
