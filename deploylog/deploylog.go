@@ -66,6 +66,19 @@ type Filter struct {
 	Last       int       // only the newest n of what the rest selects; 0 is all
 }
 
+// Selects reports whether a filter selects an event, as far as the event alone says that: Last
+// is not considered.
+func (f Filter) Selects(e Event) bool {
+	switch {
+	case e.Seq <= f.After || f.Until > 0 && e.Seq > f.Until:
+		return false
+	case f.Deployment != "" && e.Deployment != f.Deployment, f.Name != "" && e.Name != f.Name, e.CreatedAt.Before(f.Since):
+		return false
+	}
+	at, under := string(f.Target), strings.HasSuffix(string(f.Target), "/")
+	return at == "" || string(e.Target) == at || under && strings.HasPrefix(string(e.Target), at)
+}
+
 // Log is a deployment log. All methods are safe for concurrent use, also by
 // several processes on one store.
 type Log interface {

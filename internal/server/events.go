@@ -18,6 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/feed"
 	"github.com/deployster-go/deployster/internal/identity"
 )
 
@@ -95,23 +96,73 @@ func (s *Server) stream(hc huma.Context, f deploylog.Filter, follow, live bool) 
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.Header().Set("Deployster-Log", s.Log.ID())
-	events := s.Log.Read(ctx, f)
-	if follow {
-		w.WriteHeader(http.StatusOK)
-		if out.flush() != nil {
-			return
-		}
-		events = s.Log.Watch(ctx, f)
-		var beating sync.WaitGroup
-		defer beating.Wait()
-		defer cancel()
-		beating.Go(func() {
-			out.beat(ctx, s.Heartbeat)
-			cancel()
-		})
+	if !follow {
+		s.ended(ctx, out, out.all(s.Log.Read(ctx, f)))
+		return
 	}
-	if err := out.all(events, follow); err != nil && ctx.Err() == nil {
+	w.WriteHeader(http.StatusOK)
+	if out.flush() != nil {
+		return
+	}
+	var beating sync.WaitGroup
+	defer beating.Wait()
+	defer cancel()
+	beating.Go(func() {
+		out.beat(ctx, s.Heartbeat)
+		cancel()
+	})
+	if err := s.follow(ctx, f, out); ctx.Err() == nil { // otherwise who asked has gone, or the server ends
+		s.ended(ctx, out, err)
+	}
+}
+
+// unreadable is why there are no more events, where that is not because of who asked.
+type unreadable struct{ error }
+
+// ended says why a stream has ended that was not to.
+func (s *Server) ended(ctx context.Context, out *eventWriter, err error) {
+	var why unreadable
+	if errors.As(err, &why) {
+		err = errors.Join(err, out.problem(why.error))
+	}
+	if err != nil && ctx.Err() == nil {
 		s.Logger.Debug("a stream of events has ended", "error", err)
+	}
+}
+
+// follow writes what there is already, and what comes then, which one reader reads for all
+// who follow.
+func (s *Server) follow(ctx context.Context, f deploylog.Filter, out *eventWriter) error {
+	who, head, err := s.feed.Follow(ctx)
+	if err != nil {
+		return unreadable{err}
+	}
+	defer who.Leave()
+	if f.After < head {
+		before := f
+		before.Until = head
+		if err := out.all(s.Log.Read(ctx, before)); err != nil {
+			return err
+		}
+		f.After = head
+	}
+	for after := f.After; ; {
+		items, through, more, err := who.Take(ctx, after, f)
+		if err != nil {
+			return unreadable{err}
+		}
+		if err := out.items(items, f); err != nil {
+			return err
+		}
+		if through > after { // there may be more
+			after = through
+			continue
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 
@@ -134,48 +185,95 @@ var errEnded = errors.New("who follows may read no more")
 // enough is how much is written at once.
 const enough = 32 << 10
 
-// all writes events; those that are followed are sent at once.
-func (o *eventWriter) all(events iter.Seq2[deploylog.Event, error], follow bool) error {
+// all writes events.
+func (o *eventWriter) all(events iter.Seq2[deploylog.Event, error]) error {
+	var text bytes.Buffer
 	for e, err := range events {
-		if follow && e.Target.Kind() == "token" && !o.may() {
-			return errEnded
-		}
-		if err := o.event(e, err, follow); err != nil {
-			return err
-		}
 		if err != nil {
-			return o.flush()
+			return unreadable{err}
+		}
+		text.Reset()
+		if err := encodeEvent(&text, e); err != nil {
+			return fmt.Errorf("event %d: %w", e.Seq, err)
+		}
+		if err := o.event(e.Seq, text.Bytes()); err != nil {
+			return err
 		}
 	}
 	return o.flush()
 }
 
-func (o *eventWriter) event(e deploylog.Event, failed error, follow bool) error {
+// items writes those that a filter selects, and sends them.
+func (o *eventWriter) items(some []feed.Item, f deploylog.Filter) error {
+	sends := false
+	for _, i := range some {
+		if i.Event.Target.Kind() == "token" && !o.may() {
+			return errEnded
+		}
+		if !f.Selects(i.Event) {
+			continue
+		}
+		sends = true
+		if err := o.event(i.Event.Seq, i.Text); err != nil {
+			return err
+		}
+	}
+	if !sends {
+		return nil
+	}
+	return o.flush()
+}
+
+// event writes an event, which is sent when there is enough to send.
+func (o *eventWriter) event(seq int64, text []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.live {
-		if failed != nil {
-			o.buffer.WriteString("event: problem\n")
-		} else {
-			fmt.Fprintf(&o.buffer, "id: %d\n", e.Seq)
-		}
+		fmt.Fprintf(&o.buffer, "id: %d\n", seq)
+	}
+	return o.line(text)
+}
+
+// problem writes and sends why there are no more events.
+func (o *eventWriter) problem(why error) error {
+	var text bytes.Buffer
+	if err := encode(&text, map[string]any{"problem": why.Error()}); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.live {
+		o.buffer.WriteString("event: problem\n")
+	}
+	return errors.Join(o.line(text.Bytes()), o.send())
+}
+
+// line writes a line that ends with a line break. A long one is not copied.
+func (o *eventWriter) line(text []byte) error {
+	if o.live {
 		o.buffer.WriteString("data: ")
 	}
-	if failed != nil {
-		err := encode(&o.buffer, map[string]any{"problem": failed.Error()})
-		if err != nil {
-			return err
-		}
-	} else if err := encodeEvent(&o.buffer, e); err != nil {
-		return fmt.Errorf("event %d: %w", e.Seq, err)
+	if len(text) < enough {
+		o.buffer.Write(text)
+	} else if err := o.sendWith(text); err != nil {
+		return err
 	}
 	if o.live {
 		o.buffer.WriteByte('\n')
 	}
-	if follow || o.buffer.Len() >= enough {
+	if o.buffer.Len() >= enough {
 		return o.send()
 	}
 	return nil
+}
+
+// textOf is an event as a line.
+func textOf(e deploylog.Event) ([]byte, error) {
+	var text bytes.Buffer
+	if err := encodeEvent(&text, e); err != nil {
+		return nil, fmt.Errorf("event %d: %w", e.Seq, err)
+	}
+	return text.Bytes(), nil
 }
 
 func encode(to *bytes.Buffer, document any) error {
@@ -206,13 +304,26 @@ func (o *eventWriter) flush() error {
 }
 
 func (o *eventWriter) send() error {
-	// A connection that knows no deadlines is one of a test.
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.stalled))
-	if _, err := o.w.Write(o.buffer.Bytes()); err != nil {
+	if err := o.sendWith(nil); err != nil {
 		return err
 	}
-	o.buffer.Reset()
 	return o.control.Flush()
+}
+
+// sendWith sends what was written, and a text behind it.
+func (o *eventWriter) sendWith(text []byte) error {
+	// A connection that knows no deadlines is one of a test.
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.stalled))
+	for _, part := range [][]byte{o.buffer.Bytes(), text} {
+		if len(part) == 0 {
+			continue
+		}
+		if _, err := o.w.Write(part); err != nil {
+			return err
+		}
+	}
+	o.buffer.Reset()
+	return nil
 }
 
 // beat says now and then that the stream is alive, until that cannot be sent.

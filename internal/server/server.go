@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"reflect"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/duration"
+	"github.com/deployster-go/deployster/internal/feed"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 )
@@ -63,6 +65,7 @@ type Server struct {
 	environments *environments.Environments
 	builds       *builds.Builds
 	requests     *requests
+	feed         *feed.Feed // for who follows the log
 	verifying    chan struct{}
 	large        chan struct{} // held by each request whose body may be large
 }
@@ -90,6 +93,7 @@ func New(o Options) *Server {
 	s.requests = &requests{log: o.Log, now: o.Now}
 	log := s.recording()
 	s.pipelines, s.environments, s.builds = pipelines.New(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
+	s.feed = feed.New(feed.Options{Log: o.Log, Encode: textOf})
 	s.api = humago.New(s.mux, config(o.Version))
 	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[budget.Budget](), reflect.TypeFor[string]())
 	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[duration.Duration](), reflect.TypeFor[string]())
@@ -143,8 +147,13 @@ func (s *Server) Readers(h http.Handler) http.Handler {
 	})
 }
 
-// route hands a request to its operation.
+// route hands a request to its operation. A path that is written otherwise than it is, such
+// as with two slashes, is of none, and nobody is sent elsewhere.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	if asked := r.URL.EscapedPath(); path.Clean(asked) != asked {
+		refuse(w, http.StatusNotFound, nothingThere)
+		return
+	}
 	if _, pattern := s.mux.Handler(r); pattern == "" {
 		s.notThere(w, r)
 		return
@@ -161,8 +170,10 @@ func (s *Server) notThere(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, "there is no such operation; possible are "+allowed)
 		return
 	}
-	refuse(w, http.StatusNotFound, "there is nothing at this path; /v1/openapi.json says what there is")
+	refuse(w, http.StatusNotFound, nothingThere)
 }
+
+const nothingThere = "there is nothing at this path; /v1/openapi.json says what there is"
 
 // statusOnly is a response of which nothing is kept but its header.
 type statusOnly struct{ header http.Header }

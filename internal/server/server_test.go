@@ -28,14 +28,9 @@ import (
 )
 
 // newServer serves a log. Whoever says "Bearer ROLE" has that role.
-func newServer(t *testing.T, log deploylog.Log, more ...func(*server.Options)) (*server.Server, string) {
+func newServer(t testing.TB, log deploylog.Log, more ...func(*server.Options)) (*server.Server, string) {
 	t.Helper()
-	o := server.Options{
-		Log: log, Now: time.Now, Version: "test", Logger: slog.New(slog.DiscardHandler),
-		Objects:  objects.In(t.TempDir(), nil),
-		NewID:    newID,
-		Identify: byRole,
-	}
+	o := options(t, log)
 	for _, change := range more {
 		change(&o)
 	}
@@ -43,6 +38,12 @@ func newServer(t *testing.T, log deploylog.Log, more ...func(*server.Options)) (
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	return s, h.URL
+}
+
+func options(t testing.TB, log deploylog.Log) server.Options {
+	return server.Options{
+		Log: log, Now: time.Now, Version: "test", Logger: slog.New(slog.DiscardHandler), Objects: objects.In(t.TempDir(), nil), NewID: newID, Identify: byRole,
+	}
 }
 
 func byRole(r *http.Request) (identity.Identity, error) {

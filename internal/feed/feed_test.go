@@ -1,0 +1,228 @@
+package feed_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/feed"
+)
+
+// counted is a log that counts who watches it, and what is read.
+type counted struct {
+	deploylog.Log
+	watches, watching, reads atomic.Int64
+	fails                    atomic.Bool
+}
+
+var errFails = errors.New("input/output error")
+
+func (c *counted) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+	return func(yield func(deploylog.Event, error) bool) {
+		c.watches.Add(1)
+		c.watching.Add(1)
+		defer c.watching.Add(-1)
+		for e, err := range c.Log.Watch(ctx, f) {
+			if c.fails.Load() {
+				err = errFails
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (c *counted) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+	c.reads.Add(1)
+	return c.Log.Read(ctx, f)
+}
+
+func encode(e deploylog.Event) ([]byte, error) {
+	return []byte(fmt.Sprint(e.Seq, " ", string(e.Data))), nil
+}
+
+func newFeed(events, bytes int) (*counted, *feed.Feed) {
+	log := &counted{Log: logtest.NewMemory().Open()}
+	return log, feed.New(feed.Options{Log: log, Encode: encode, Events: events, Bytes: bytes})
+}
+
+func appendTo(t testing.TB, log deploylog.Log, n int, data string) {
+	t.Helper()
+	head := int64(0)
+	for e := range log.Read(context.Background(), deploylog.Filter{Last: 1}) {
+		head = e.Seq
+	}
+	for i := range n {
+		e := deploylog.Event{Deployment: fmt.Sprint("d", head+int64(i)), Target: "run/web.yaml", Name: "run-started", Attempt: 1}
+		if data != "" {
+			e.Data = json.RawMessage(data)
+		}
+		if _, err := log.Append(context.Background(), e); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// follow takes events until there are so many, waits between two takes, and fails the test
+// unless each comes once.
+func follow(t testing.TB, f *feed.Feed, until int64, pause time.Duration) {
+	who, after, err := f.Follow(t.Context())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer who.Leave()
+	for after < until {
+		items, through, more, err := who.Take(t.Context(), after, deploylog.Filter{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, i := range items {
+			if after++; i.Event.Seq != after || i.Event.Data != nil {
+				t.Errorf("event %d came after %d", i.Event.Seq, after-1)
+				return
+			}
+		}
+		if through != after {
+			t.Errorf("looked at %d, and got no more than %d", through, after)
+		}
+		if len(items) == 0 {
+			<-more
+		}
+		<-time.After(pause)
+	}
+}
+
+func TestAllWhoFollowGetEachEventOnceByOneReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, f := newFeed(10, 0)
+		appendTo(t, log, 5, "")
+		var following sync.WaitGroup
+		const many = 50
+		for i := range many {
+			pause := time.Duration(0)
+			if i%10 == 0 {
+				pause = time.Second // who is slow reads on in the log
+			}
+			following.Go(func() { follow(t, f, 505, pause) })
+		}
+		synctest.Wait()
+		if n := log.watches.Load(); n != 1 {
+			t.Errorf("%d follow by %d readers", many, n)
+		}
+		for range 100 {
+			appendTo(t, log, 5, "")
+			<-time.After(10 * time.Millisecond)
+		}
+		following.Wait()
+		synctest.Wait()
+		if n := log.watching.Load(); n != 0 {
+			t.Errorf("nobody follows, and %d readers read", n)
+		}
+	})
+}
+
+// However many events there are, and however large, no more is kept than may be, and the
+// events that were dropped are still got.
+func TestNoMoreIsKeptThanMayBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, f := newFeed(1000, 10_000)
+		who, after, err := f.Follow(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer who.Leave()
+		large := fmt.Sprintf(`{"text":"%01000d"}`, 1)
+		appendTo(t, log, 100, large)
+		synctest.Wait()
+		before := log.reads.Load()
+		for n := int64(1); n <= 100; {
+			items, through, _, err := who.Take(t.Context(), after, deploylog.Filter{})
+			if err != nil || len(items) == 0 {
+				t.Fatalf("%d items after %d, %v", len(items), after, err)
+			}
+			for _, i := range items {
+				if i.Event.Seq != n {
+					t.Fatalf("event %d, want %d", i.Event.Seq, n)
+				}
+				n++
+			}
+			after = through
+		}
+		if log.reads.Load() == before {
+			t.Error("100 large events were kept, where 9 may be")
+		}
+		if _, _, _, err := who.Take(t.Context(), 95, deploylog.Filter{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What cannot be read ends all who follow, and whoever comes next tries again.
+func TestALogThatFailsEndsWhoFollowsAndNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, f := newFeed(0, 0)
+		who, after, err := f.Follow(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, more, err := who.Take(t.Context(), after, deploylog.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.fails.Store(true)
+		appendTo(t, log, 1, "")
+		<-more
+		if _, _, _, err := who.Take(t.Context(), after, deploylog.Filter{}); !errors.Is(err, errFails) {
+			t.Errorf("%v", err)
+		}
+		log.fails.Store(false)
+		again, head, err := f.Follow(t.Context())
+		if err != nil || head != 1 {
+			t.Fatalf("%d, %v", head, err)
+		}
+		who.Leave()
+		who.Leave()
+		appendTo(t, log, 1, "")
+		synctest.Wait()
+		if items, _, _, err := again.Take(t.Context(), head, deploylog.Filter{}); len(items) != 1 || err != nil {
+			t.Errorf("%v, %v", items, err)
+		}
+		again.Leave()
+	})
+}
+
+// Who leaves while others come and go takes nobody's reader away.
+func TestWhoComesAndGoesDisturbsNobody(t *testing.T) {
+	log, f := newFeed(16, 0)
+	const events = 400
+	var following sync.WaitGroup
+	following.Go(func() { follow(t, f, events, 0) })
+	for range 8 {
+		following.Go(func() {
+			for range 50 {
+				who, _, err := f.Follow(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				who.Leave()
+			}
+		})
+	}
+	for range events {
+		appendTo(t, log, 1, "")
+	}
+	following.Wait()
+}

@@ -1,0 +1,249 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/server"
+)
+
+// pipes is a network in memory, whose connections hold nothing: who reads nothing stalls who
+// writes at once, and deadlines are of the time of a bubble.
+type pipes struct {
+	*server.Server
+	accept chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accept:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// inPipes serves a log of one event in a bubble of time.
+func inPipes(t *testing.T, test func(t *testing.T, log deploylog.Log, p *pipes)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		log := logOf(t, 1)
+		p := &pipes{server.New(options(t, log)), make(chan net.Conn), make(chan struct{})}
+		h := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
+		ended := make(chan error)
+		go func() { ended <- h.Serve(p) }()
+		test(t, log, p)
+		close(p.closed)
+		_ = h.Close()
+		<-ended
+		<-time.After(time.Second) // for which the server lingers where a client may still send
+	})
+}
+
+// dial connects, and sends a request whose body may follow.
+func (p *pipes) dial(request string) net.Conn {
+	here, there := net.Pipe()
+	p.accept <- there
+	_, _ = io.WriteString(here, strings.ReplaceAll(request, "\n", "\r\n"))
+	return here
+}
+
+// Who sends a body that never ends, or slowly, is answered in time, and no more is taken of it
+// than may be.
+func TestBodiesThatAreSlowOrHugeAreRefusedInTime(t *testing.T) {
+	const head = "POST /v1/pipelines/gateway/commands/pause HTTP/1.1\nHost: deploy\nAuthorization: Bearer admin\nContent-Type: application/json\n"
+	for name, c := range map[string]struct {
+		length string
+		part   string
+		pause  time.Duration
+		want   int
+	}{
+		"a byte every ten seconds":         {"Content-Length: 100\n\n", " ", 10 * time.Second, http.StatusRequestTimeout},
+		"nothing":                          {"Content-Length: 100\n\n", "", time.Second, http.StatusRequestTimeout},
+		"a terabyte, as it says":           {"Content-Length: 1099511627776\n\n", strings.Repeat(" ", 32<<10), 0, http.StatusRequestEntityTooLarge},
+		"parts without end":                {"Transfer-Encoding: chunked\n\n", "8000\r\n" + strings.Repeat(" ", 32<<10) + "\r\n", 0, http.StatusRequestEntityTooLarge},
+		"parts without end, a byte a time": {"Transfer-Encoding: chunked\n\n", "1\r\n \r\n", time.Second, http.StatusRequestTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPipes(t, func(t *testing.T, _ deploylog.Log, p *pipes) {
+				began, conn := time.Now(), p.dial(head+c.length)
+				defer conn.Close()
+				var sent atomic.Int64
+				var sending sync.WaitGroup
+				sending.Go(func() {
+					for {
+						n, err := io.WriteString(conn, c.part)
+						sent.Add(int64(n))
+						if err != nil || c.part == "" {
+							return
+						}
+						<-time.After(c.pause)
+					}
+				})
+				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(answer.Body)
+				const most, longest = 2 << 20, 40 * time.Second
+				if answer.StatusCode != c.want || answer.Header.Get("Content-Type") != "application/problem+json" || err != nil {
+					t.Errorf("%d %v %s, %v", answer.StatusCode, answer.Header, text, err)
+				}
+				if took := time.Since(began); took > longest || sent.Load() > most {
+					t.Errorf("it took %v, and %d bytes", took, sent.Load())
+				}
+				_ = conn.Close()
+				sending.Wait()
+			})
+		})
+	}
+}
+
+// Who follows the log and takes nothing is disconnected, and costs no memory until then; who
+// takes it gets all of it.
+func TestWhoFollowsAndTakesNothingIsDisconnected(t *testing.T) {
+	const stalled, following, events = 100, 5, 100
+	data := fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("x", 100<<10))
+	inPipes(t, func(t *testing.T, log deploylog.Log, p *pipes) {
+		var all []net.Conn
+		for i := range stalled {
+			all = append(all, p.dial([]string{
+				"GET /v1/events?follow=true&after=1 HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\n\n",
+				"GET /v1/events HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\nAccept: text/event-stream\n\n",
+			}[i%2]))
+		}
+		var taking sync.WaitGroup
+		for range following {
+			conn := p.dial("GET /v1/events?follow=true HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\n\n")
+			taking.Go(func() {
+				defer conn.Close()
+				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				lines := bufio.NewScanner(answer.Body)
+				lines.Buffer(nil, 1<<20)
+				for seq := 1; seq <= 1+events && lines.Scan(); {
+					if lines.Text() == "" {
+						continue
+					}
+					if !strings.HasPrefix(lines.Text(), fmt.Sprintf(`{"seq":%d,`, seq)) {
+						t.Errorf("%.100s, want event %d", lines.Text(), seq)
+						return
+					}
+					seq++
+				}
+				if err := lines.Err(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		before := heap()
+		for i := range events {
+			e := started(1000 + i)
+			e.Data = data
+			if _, err := log.Append(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		taking.Wait()
+		grown := heap() - before - int64(events*len(data))
+		if most := int64(24 << 20); grown > most {
+			t.Errorf("%d who take nothing cost %d MiB", stalled, grown>>20)
+		}
+		<-time.After(time.Minute)
+		for i, conn := range all {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+			if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+				t.Errorf("the connection of %d is still there: %v", i, err)
+			}
+			_ = conn.Close()
+		}
+	})
+}
+
+// heap is how much of it is in use.
+func heap() int64 {
+	var stats runtime.MemStats
+	for range 2 { // what has a finalizer goes with the second
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// However a path is written, it leads to an operation or to a problem: to no file, nowhere
+// else, and to no other operation than its text says.
+func TestPathsThatAreWrittenOddlyLeadNowhere(t *testing.T) {
+	_, url := newServer(t, logOf(t, 1))
+	at := strings.TrimPrefix(url, "http://")
+	zeros := strings.Repeat("0", 64)
+	for _, c := range []struct {
+		method, target string
+		want           int
+	}{
+		{"GET", "/v1//log", 404},
+		{"GET", "//v1/log", 404},
+		{"GET", "/v1/./log", 404},
+		{"GET", "/v1/objects/../log", 404},
+		{"GET", "/v1/%2e%2e/v1/log", 404},
+		{"GET", "/v1/log/", 404},
+		{"GET", "/v1/log/.", 404},
+		{"GET", "/V1/log", 404},
+		{"GET", "/v1/log%00", 404},
+		{"GET", "/v1/log;x=y", 404},
+		{"GET", "/v1/log%3Ffollow=true", 404},
+		{"GET", "/v1%2flog", 404},
+		{"GET", "/v1/events%2f", 404},
+		{"GET", "/", 404},
+		{"GET", "/v1/objects/" + zeros, 404},
+		{"GET", "/v1/objects/..%2f..%2f..%2fetc%2fpasswd", 422},
+		{"GET", "/v1/objects/%2e%2e", 422},
+		{"GET", "/v1/objects/" + zeros + "%00", 422},
+		{"GET", "/v1/objects/" + zeros + "%0a", 422},
+		{"GET", "/v1/objects/" + strings.Repeat("A", 64), 422},
+		{"POST", "/v1/pipelines//commands/pause", 404},
+		{"POST", "/v1/pipelines/../commands/pause", 404},
+		{"POST", "/v1/pipelines/%2e%2e/commands/pause", 404},
+		{"POST", "/v1/pipelines/a%2F..%2Fb/commands/pause", 404},
+		{"POST", "/v1/pipelines/%00/commands/pause", 404},
+		{"POST", "/v1/pipelines/%ff%fe/commands/pause", 404},
+		{"POST", "/v1/pipelines/x/commands/pause/", 404},
+		{"POST", "/v1/pipelines/x/commands/pause%2f", 404},
+		{"POST", "/v1/pipelines/" + strings.Repeat("x", 10_000) + "/commands/pause", 422},
+		{"PUT", "/v1/objects//" + zeros, 404},
+	} {
+		conn, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: deploy\r\nAuthorization: Bearer admin\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", c.method, c.target)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		_ = conn.Close()
+		if answer.StatusCode != c.want || answer.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %.80s: %d %v %.200s, want %d", c.method, c.target, answer.StatusCode, answer.Header, text, c.want)
+		}
+	}
+}
