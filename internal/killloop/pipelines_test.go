@@ -207,12 +207,7 @@ func (s *shop) settle() string {
 	}
 	s.apply(0)
 	for _, stage := range []string{"", "build", "beta", "approve", "prod"} {
-		for {
-			out := s.must(strings.Fields("pipeline resume shop " + stage)...)
-			if strings.Contains(out, "is not paused") {
-				break
-			}
-		}
+		s.resume(stage)
 	}
 	for len(s.unbuilt) > 0 {
 		s.build()
@@ -239,6 +234,24 @@ func (s *shop) settle() string {
 		}
 	}
 	return last
+}
+
+// resume resumes a stage until it is not paused. One that is being rolled back is resumed
+// when that has ended, for which somebody has to go on with it.
+func (s *shop) resume(stage string) {
+	s.Helper()
+	for range 5 {
+		out, ok := s.run(strings.Fields("pipeline resume shop " + stage)...)
+		switch {
+		case strings.Contains(out, "is not paused"):
+			return
+		case strings.Contains(out, "it is being rolled back"):
+			s.run("pipeline", "run", "--until-idle")
+		case !ok:
+			s.Fatalf("stage %q: %s", stage, out)
+		}
+	}
+	s.Fatalf("stage %q stays paused", stage)
 }
 
 type release struct{ Revision, Deployment, Status string }
