@@ -2,7 +2,6 @@ package promotions
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,9 +9,11 @@ import (
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // Options describes a Controller. All fields are required but where it says otherwise.
@@ -24,13 +25,14 @@ type Options struct {
 	Identity func() string                        // of the inventory, see environments.Inventory
 	Things   func(tasks.Task) []tasks.Thing       // see environments.Identify; may be nil
 
+	// Verify applies what verifies a stage, on the engine of no host. It must bear to be done
+	// again.
+	Verify func(ctx context.Context, v environment.Verification) error
+
 	// Control has an environment controlled while a pipeline uses it; nil where somebody
 	// controls all of them.
 	Control func(environment string) (leave func())
 }
-
-// ErrInterrupted is what work fails with that gave up because of a drain.
-var errInterrupted = errors.New("interrupted")
 
 // Controller promotes revisions (seed "Pipelines: level-triggered architecture"). All that it
 // knows is in the log, so one that dies is replaced by another.
@@ -47,13 +49,14 @@ type Controller struct {
 	watching bool
 	broken   error
 
-	users   map[string]map[string]bool // pipelines by environment
-	uses    map[string][]string        // environments by pipeline
-	leave   map[string]func()          // of environments that are controlled for a pipeline
-	since   map[string]time.Time       // when a pipeline was acquired
-	seen    map[observed]observation
-	kept    map[string]kept // of environments
-	looking reconcile.OrderedSet[string]
+	users     map[string]map[string]bool // pipelines by environment
+	uses      map[string][]string        // environments by pipeline
+	leave     map[string]func()          // of environments that are controlled for a pipeline
+	since     map[string]time.Time       // when a pipeline was acquired
+	seen      map[observed]observation
+	kept      map[string]kept                // of environments
+	verifying map[deploylog.Target]verifying // by stage
+	looking   reconcile.OrderedSet[string]
 }
 
 // workKey knows a promotion, whatever its try is.
@@ -82,7 +85,7 @@ func NewController(o Options) *Controller {
 	c := &Controller{
 		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now), tries: New(o.Log, o.Now),
 		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{},
-		seen: map[observed]observation{}, kept: map[string]kept{},
+		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{},
 	}
 	c.followed = environments.New(o.Log, o.Now, c.changed)
 	if o.Things != nil {
@@ -90,7 +93,7 @@ func NewController(o Options) *Controller {
 	}
 	c.loop = reconcile.New(reconcile.Setup[*promotion.State, workKey]{
 		Options: o.Options, Fold: c.promotions.Fold, Tenant: c, Observer: o.Observer,
-		Role: "promoter", Slots: func(string) int { return 1 }, Interrupted: errInterrupted,
+		Role: "promoter", Slots: func(string) int { return 1 }, Interrupted: runner.ErrInterrupted,
 	})
 	return c
 }
@@ -332,12 +335,15 @@ func (c *Controller) Declines(*promotion.State) string { return "" }
 // Decide implements reconcile.Tenant.
 func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decision[workKey]) {
 	o := c.observe(s)
+	c.dropVerifying(s)
 	for step := range s.Decide(o, d.Now) {
 		slot := reconcile.Slot[workKey]{Key: workKey{step.ID}, Attempt: step.Attempt}
 		switch {
 		case step.ID == "":
 			d.Add(step.Events)
 		case !d.Can(slot): // somebody is at work on it
+		case step.Verifies:
+			d.Add(step.Events, d.Begin(c.verify(name, slot, step, s.Definition().Stages[s.Definition().Index(step.Stage)])))
 		case !step.Promotes:
 			d.Add(step.Events)
 		default:

@@ -28,6 +28,7 @@ func Schedule(ctx context.Context, o Options, tasks environments.Tasks, inventor
 	})
 	defer controlling.Wait()
 	defer close(over)
+	o.Verify = tasks.Verify
 	o.Selected, o.Identity, o.Things, o.Control = inventory.Selected, inventory.Identity, tasks.Things, scope.Add
 	return NewController(o).Run(ctx)
 }

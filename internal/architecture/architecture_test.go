@@ -100,7 +100,7 @@ var floors = []struct {
 	{"control/workers", []string{"control/work", "inventory"}},
 	{"control/packages", []string{"control/reconcile", "control/pipelines", "control/builds", "runner", "build", "build/*", "pipeline", "pipeline/*", "deploylog", "internal/crash"}},
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash", "internal/refusal"}},
-	{"control/promotions", []string{"control/reconcile", "control/environments", "pipeline/promotion", "pipeline/promotion/*", "environment", "environment/*", "deploylog", "internal/crash", "internal/phrase"}},
+	{"control/promotions", []string{"control/reconcile", "control/environments", "pipeline/promotion", "pipeline/promotion/*", "environment", "environment/*", "runner", "deploylog", "internal/crash", "internal/phrase"}},
 	{"control/revision", []string{"engine"}},
 	{"control/health", []string{"runner", "manifest", "environment/*"}},
 	{"control/jobs", []string{"control/builds", "control/revision", "control/jobs/*", "runner/invoke", "build", "build/*", "engine", "deploylog", "inventory", "internal/artifacts", "internal/crash", "internal/duration"}},

@@ -17,6 +17,8 @@ type Step struct {
 	// Promotes is whether the rest is to be done then: the environment is to be deployed with
 	// the revision. Otherwise that is all.
 	Promotes    bool
+	Verifies    bool   // what it runs is to be verified; Deployment is that of the environment
+	Deployment  string //
 	ID          string // of the promotion; "" where it is of none. Nothing is done of a try at which somebody is at work
 	Target      deploylog.Target
 	Stage       string
@@ -48,7 +50,27 @@ func (s *State) Decide(o Observed, now time.Time) iter.Seq[Step] {
 			if all[i].code == Ready && !yield(s.begin(all[i])) {
 				return
 			}
+			seen := o.of(stage.Environment)
+			if !s.runsFor(i, all[i], seen) {
+				continue
+			}
+			if step, ok := s.verify(i, seen, now); ok && !yield(step) {
+				return
+			}
 		}
+	}
+}
+
+// runsFor reports whether what a stage runs as a whole may go on to another, and so is to be
+// verified: the current revision, or, where each stage is by itself, any.
+func (s *State) runsFor(stage int, v verdict, seen Observation) bool {
+	switch {
+	case seen.Health != Whole || seen.Revision == "":
+		return false
+	case stage == 0:
+		return v.code == IsCurrent
+	default:
+		return s.definition.Promotion.Policy == definition.Concurrent || v.code == There || v.code == Verifies
 	}
 }
 
@@ -251,7 +273,7 @@ func (s *State) Idle(o Observed, now time.Time) bool {
 		switch v.code {
 		case Settling, AwaitsSoak:
 			return false
-		case AwaitsRetry:
+		case AwaitsRetry, Verifies, AwaitsVerified:
 			if v.try < patientTries {
 				return false
 			}

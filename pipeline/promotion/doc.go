@@ -32,6 +32,11 @@ const (
 	LineStopped     = "promotion-line-stopped"
 	LineResumed     = "promotion-line-resumed"
 
+	Verifying    = "promotion-verifying" // a try to verify what a stage runs
+	Verified     = "promotion-verified"
+	VerifyFailed = "promotion-verify-failed"
+	VerifyEnded  = "promotion-verify-ended" // nobody waits for its result any more
+
 	StageStarted  = "stage-started" // a try of a promotion
 	StageFinished = "stage-finished-successfully"
 	StageFailed   = "stage-failed"
@@ -39,7 +44,7 @@ const (
 
 // EventNames are the names of the events that nothing else has.
 func EventNames() []string {
-	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Approved, Held, HoldReleased, LineStopped, LineResumed}
+	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Approved, Held, HoldReleased, LineStopped, LineResumed, Verifying, Verified, VerifyFailed, VerifyEnded}
 }
 
 // Target is the target of a pipeline.

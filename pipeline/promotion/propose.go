@@ -121,7 +121,7 @@ func (c Approve) propose(s *State, o Observed, now time.Time) ([]deploylog.Event
 		return nil, refusal.New(NotAwaited, "revision %s is not approved: nothing can come to stage %s at present: %s", c.Revision, stage, s.reason(v).Message)
 	case next != c.Revision:
 		return nil, refusal.New(NotAwaited, "revision %s is not approved: what comes to stage %s next is revision %s; an approval is of one revision", c.Revision, stage, next)
-	case v.code == There || v.code == Promoting || v.code == Arriving:
+	case v.code == There || v.code == Verifies || v.code == Promoting || v.code == Arriving:
 		return nil, refusal.New(NotAwaited, "revision %s waits for no approval at stage %s: %s", c.Revision, stage, s.reason(v).Message)
 	case s.approvals[stage][c.Revision].Event > v.came:
 		return nil, nil

@@ -48,7 +48,16 @@ func (s *State) Explain(t deploylog.Target, o Observed, now time.Time) (reasons 
 func (s *State) reason(v verdict) Reason {
 	stage := s.definition.Stages[v.stage]
 	r := Reason{Code: v.code, Target: StageTarget(s.name, stage.Name), Stage: stage.Name, Environment: stage.Environment, Revision: v.revision, Event: v.seq, Until: v.until}
-	r.Message, r.Change = s.words(v, stage)
+	switch v.code {
+	case Verifies:
+		r.Message, r.Change = s.verificationWords(v, stage.Verify)
+		r.Message = "runs revision " + v.revision + ", and " + r.Message
+	case AwaitsVerified:
+		r.Message, r.Change = s.verificationWords(v, s.definition.Stages[v.stage-1].Verify)
+		r.Message = fmt.Sprintf("revision %s waits for stage %s, which %s", v.revision, v.name, r.Message)
+	default:
+		r.Message, r.Change = s.words(v, stage)
+	}
 	if v.seq > 0 {
 		r.Message += fmt.Sprintf(" (event %d)", v.seq)
 	}
@@ -128,15 +137,16 @@ type Report struct {
 
 // StageReport is the status of a stage.
 type StageReport struct {
-	Stage       string     `json:"stage"`
-	Environment string     `json:"environment"`
-	Runs        []string   `json:"runs"` // revisions
-	Health      Health     `json:"health"`
-	Why         string     `json:"why,omitempty"`
-	Since       time.Time  `json:"since,omitzero"` // that it runs one revision as a whole
-	Hold        *Hold      `json:"hold,omitempty"`
-	Promotion   *Promotion `json:"promotion,omitempty"` // the last
-	Reason      Reason     `json:"reason"`
+	Stage       string        `json:"stage"`
+	Environment string        `json:"environment"`
+	Runs        []string      `json:"runs"` // revisions
+	Health      Health        `json:"health"`
+	Why         string        `json:"why,omitempty"`
+	Since       time.Time     `json:"since,omitzero"` // that it runs one revision as a whole
+	Hold        *Hold         `json:"hold,omitempty"`
+	Promotion   *Promotion    `json:"promotion,omitempty"`    // the last
+	Verifying   *Verification `json:"verification,omitempty"` // the last
+	Reason      Reason        `json:"reason"`
 }
 
 // Report returns the status of the pipeline.
@@ -166,6 +176,10 @@ func (s *State) Report(o Observed, now time.Time) Report {
 		if p := s.last[stage.Name]; p != nil {
 			copied := *p
 			row.Promotion = &copied
+		}
+		if of := s.verifications[stage.Name]; of != nil {
+			copied := *of
+			row.Verifying = &copied
 		}
 		r.Stages = append(r.Stages, row)
 	}

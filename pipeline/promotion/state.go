@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"maps"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -26,6 +27,8 @@ type State struct {
 	holds      map[string]*Hold               // by stage, by command
 	released   map[string]int64               // by stage: what held before this event holds no more
 	stopped    *Hold                          // the whole line
+
+	verifications map[string]*Verification // by stage, the last
 }
 
 // Run is that a revision is current: the first stage runs it, and the others are to.
@@ -103,6 +106,7 @@ func (s *State) forget() {
 	s.definition, s.stopped, s.runs, s.promotions = nil, nil, nil, nil
 	s.byID, s.last = map[string]*Promotion{}, map[string]*Promotion{}
 	s.approvals, s.holds, s.released = map[string]map[string]Approval{}, map[string]*Hold{}, map[string]int64{}
+	s.verifications = map[string]*Verification{}
 }
 
 // Head is the Seq of the last event that was applied.
@@ -130,6 +134,16 @@ func (s *State) Environments() (names []string) {
 	return names
 }
 
+// Stages are the targets of the stages.
+func (s *State) Stages() (all []deploylog.Target) {
+	if s.definition != nil {
+		for _, stage := range s.definition.Stages {
+			all = append(all, StageTarget(s.name, stage.Name))
+		}
+	}
+	return all
+}
+
 // Apply folds in an event. Events of other pipelines are ignored, and so are those that
 // contradict the state: history is never refused.
 func (s *State) Apply(e deploylog.Event) {
@@ -152,21 +166,7 @@ func (s *State) Apply(e deploylog.Event) {
 func (s *State) applyPipeline(e deploylog.Event, p Payload) {
 	switch e.Name {
 	case PipelineDefined:
-		if p.Definition == nil || len(p.Definition.Stages) == 0 {
-			return // it cannot be read
-		}
-		if s.definition == nil {
-			s.created, s.deleted = e.Seq, 0
-		}
-		for stage := range s.approvals { // who approved meant the environment that the stage had
-			if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
-				delete(s.approvals, stage)
-			}
-		}
-		s.definition, s.defined, s.schedules = p.Definition, e.Seq, nil
-		for i := range p.Definition.Stages {
-			s.schedules = append(s.schedules, p.Definition.Stages[i].Calendar.Schedule())
-		}
+		s.define(e, p)
 	case PipelineDeleted:
 		s.forget()
 		s.deleted = e.Seq
@@ -191,6 +191,30 @@ func (s *State) applyPipeline(e deploylog.Event, p Payload) {
 	}
 }
 
+// define folds in a definition.
+func (s *State) define(e deploylog.Event, p Payload) {
+	if p.Definition == nil || len(p.Definition.Stages) == 0 {
+		return // it cannot be read
+	}
+	if s.definition == nil {
+		s.created, s.deleted = e.Seq, 0
+	}
+	for stage := range s.approvals { // who approved meant the environment that the stage had
+		if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
+			delete(s.approvals, stage)
+		}
+	}
+	for stage := range s.verifications {
+		if !sameVerification(s.definition, p.Definition, stage) {
+			delete(s.verifications, stage)
+		}
+	}
+	s.definition, s.defined, s.schedules = p.Definition, e.Seq, nil
+	for i := range p.Definition.Stages {
+		s.schedules = append(s.schedules, p.Definition.Stages[i].Calendar.Schedule())
+	}
+}
+
 // environmentOf is the environment of a stage, "" where the definition has no such stage.
 func environmentOf(d *definition.Definition, stage string) string {
 	if d != nil {
@@ -201,8 +225,17 @@ func environmentOf(d *definition.Definition, stage string) string {
 	return ""
 }
 
+// sameVerification reports whether two definitions have a stage verified by the same.
+func sameVerification(a, b *definition.Definition, stage string) bool {
+	i, k := a.Index(stage), b.Index(stage)
+	return i >= 0 && k >= 0 && a.Stages[i].Verify == b.Stages[k].Verify && maps.Equal(a.Stages[i].VerifyFiles, b.Stages[k].VerifyFiles)
+}
+
 func (s *State) applyStage(e deploylog.Event, p Payload) {
 	stage := string(e.Target)[len(StageTarget(s.name, "")):]
+	if s.applyVerification(stage, e, p) {
+		return
+	}
 	if e.Name == StageStarted {
 		s.started(stage, e, p)
 		return

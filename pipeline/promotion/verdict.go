@@ -20,20 +20,22 @@ const (
 	Unobserved      Code = "unobserved" // Cause says why its environment cannot be observed
 	There           Code = "there"      // it runs the revision
 	Promoting       Code = "promoting"
-	Arriving        Code = "arriving"         // some of it runs the revision, and Cause says why that is not all
-	AwaitsPromotion Code = "awaits-promotion" // that of revision Name is under way
-	WasPromoted     Code = "was-promoted"     // by event Seq, and it is not there any more
-	IsStopped       Code = "line-stopped"     // by By
-	IsHeld          Code = "held"             // by By
-	IsRolledBack    Code = "rolled-back"      // by By, and so held
-	AwaitsSoak      Code = "awaits-soak"      // of stage Name, until Until
-	AwaitsApproval  Code = "awaits-approval"  //
-	AwaitsWindow    Code = "awaits-window"    // Until; zero is never
-	AwaitsFreeze    Code = "awaits-freeze"    // Cause says why there is one
-	AwaitsRetry     Code = "awaits-retry"     // the last try failed with Cause
-	Ready           Code = "ready"            // Decide yields it
-	AwaitsStage     Code = "awaits-stage"     // Name has to run the revision first
-	Unhealthy       Code = "unhealthy"        // of a stage of which a revision is taken: Cause says why
+	Arriving        Code = "arriving"            // some of it runs the revision, and Cause says why that is not all
+	Verifies        Code = "verifies"            // it runs the revision as a whole, and is to be verified
+	AwaitsPromotion Code = "awaits-promotion"    // that of revision Name is under way
+	WasPromoted     Code = "was-promoted"        // by event Seq, and it is not there any more
+	IsStopped       Code = "line-stopped"        // by By
+	IsHeld          Code = "held"                // by By
+	IsRolledBack    Code = "rolled-back"         // by By, and so held
+	AwaitsVerified  Code = "awaits-verification" // of stage Name
+	AwaitsSoak      Code = "awaits-soak"         // of stage Name, until Until
+	AwaitsApproval  Code = "awaits-approval"     //
+	AwaitsWindow    Code = "awaits-window"       // Until; zero is never
+	AwaitsFreeze    Code = "awaits-freeze"       // Cause says why there is one
+	AwaitsRetry     Code = "awaits-retry"        // the last try failed with Cause
+	Ready           Code = "ready"               // Decide yields it
+	AwaitsStage     Code = "awaits-stage"        // Name has to run the revision first
+	Unhealthy       Code = "unhealthy"           // of a stage of which a revision is taken: Cause says why
 )
 
 // verdict is what is so at a stage.
@@ -51,6 +53,7 @@ type verdict struct {
 	until    time.Time
 	since    time.Time
 	try      int
+	open     bool // the try to verify has no result
 }
 
 // verdicts are those of all stages, in order. This is the algorithm of the seed: what the
@@ -79,9 +82,13 @@ func (s *State) verdicts(o Observed, now time.Time) []verdict {
 		}
 		v := verdict{stage: i, revision: wanted.revision, value: wanted.value, came: wanted.came, from: i - 1}
 		all[i] = s.at(v, source, o.of(d.Stages[i].Environment), now)
-		if all[i].code != There {
-			passed, behind = false, i
+		if all[i].code == There {
+			if of, wanted := s.verification(i, o.of(d.Stages[i].Environment)); wanted {
+				all[i] = s.verifying(all[i], Verifies, of, now)
+			}
+			continue
 		}
+		passed, behind = false, i
 	}
 	return all
 }
@@ -144,6 +151,10 @@ func (s *State) waits(v verdict, source, seen Observation, p *Promotion, mine bo
 		return v
 	}
 	before := &s.definition.Stages[v.stage-1]
+	if of, wanted := s.verification(v.stage-1, source); wanted {
+		v.name = before.Name
+		return s.verifying(v, AwaitsVerified, of, now)
+	}
 	if until := source.ran(now).Add(time.Duration(before.Soak)); before.Soak > 0 && now.Before(until) {
 		v.code, v.name, v.until = AwaitsSoak, before.Name, until
 		return v
@@ -215,11 +226,15 @@ const maxRetryPause = time.Hour
 
 // retriedAt is when a promotion is tried again. Where the clock was set back that is at once.
 func (s *State) retriedAt(p *Promotion, now time.Time) time.Time {
+	return s.pausedUntil(p.Failures, p.Changed, now)
+}
+
+func (s *State) pausedUntil(failures int, changed, now time.Time) time.Time {
 	const doublings = 12
 	first := time.Duration(s.definition.Promotion.RetryAfter)
-	pause := first << min(max(p.Failures-1, 0), doublings)
+	pause := first << min(max(failures-1, 0), doublings)
 	pause = max(first, min(pause, maxRetryPause))
-	until := p.Changed.Add(pause)
+	until := changed.Add(pause)
 	if until.Sub(now) > pause {
 		return now
 	}

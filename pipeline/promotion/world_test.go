@@ -29,6 +29,7 @@ type world struct {
 	seen   promotion.Observed
 	now    time.Time
 	events int64
+	dies   bool // the process, after each event
 }
 
 // newWorld has a pipeline of some stages, a, b, c …, whose environments nobody has observed.
@@ -67,6 +68,9 @@ func (w *world) record(events ...deploylog.Event) {
 		}
 		w.log = append(w.log, e)
 		w.state.Apply(e)
+		if w.dies {
+			w.again()
+		}
 	}
 }
 
@@ -105,7 +109,7 @@ func (w *world) decide() (steps []promotion.Step) {
 		again := false
 		steps = nil
 		for s := range w.state.Decide(w.seen, w.now) {
-			if !s.Promotes {
+			if !s.Promotes && !s.Verifies {
 				w.record(s.Events...)
 				again = true
 				break

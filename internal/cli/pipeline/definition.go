@@ -65,7 +65,7 @@ is new to the revisions under way they take as it is now, with the variables of 
 			if o.file == "" {
 				return exit.Usage("which definition? say -f FILE")
 			}
-			if is, err := promotioncli.Apply(c.Context(), a, o.file, o.yes); is || err != nil {
+			if is, err := promotioncli.Apply(c.Context(), a, o.file, promotioncli.Inputs{WorkerFlags: o.inputs.WorkerFlags, Public: o.inputs.public, Unpinned: o.inputs.unpinned}, o.yes); is || err != nil {
 				return err
 			}
 			return runApply(c.Context(), a, o)

@@ -17,7 +17,7 @@ import (
 )
 
 // Apply defines a pipeline by a file, if that is of one that promotes by observed state.
-func Apply(ctx context.Context, a *app.App, file string, yes bool) (is bool, err error) {
+func Apply(ctx context.Context, a *app.App, file string, inputs Inputs, yes bool) (is bool, err error) {
 	text, err := work.ReadFile(file)
 	if err != nil || !definition.Promotes(text) {
 		return false, nil // the other kind of definition says what is wrong with it
@@ -26,10 +26,19 @@ func Apply(ctx context.Context, a *app.App, file string, yes bool) (is bool, err
 	if err != nil {
 		return true, exit.Invalid(err)
 	}
+	if err := placeVerifying(a, d, file); err != nil {
+		return true, err
+	}
 	return true, a.WithNewLog(ctx, func(log deploylog.Log) error {
 		l, err := Open(ctx, log, a.Now, 0)
 		if err != nil {
 			return err
+		}
+		if err := l.environments.Follow(ctx, 0); err != nil {
+			return err
+		}
+		if err := collectVerifying(ctx, a, l.environments, d, inputs); err != nil {
+			return exit.Invalid(err)
 		}
 		return apply(ctx, a, l, log, promotion.Define{Definition: d, ID: a.NewID(), By: app.Whoami()}, yes)
 	})

@@ -53,6 +53,12 @@ type Stage struct {
 	Soak        Duration         `json:"soak,omitempty"`   // how long it must have run a revision before that goes on
 	Manual      bool             `json:"manual,omitempty"` // a revision comes here only when somebody approves it
 	Calendar    *window.Calendar `json:"calendar,omitempty"`
+
+	// Verify is the path of a manifest below the workspace that must have been applied since
+	// the stage runs a revision, as a whole, before that goes on. VerifyFiles are the SHA-256
+	// of what it carries, itself among them, by path.
+	Verify      string            `json:"verify,omitempty"`
+	VerifyFiles map[string]string `json:"verify_files,omitempty"`
 }
 
 // Index is the place of a stage, -1 if there is none of that name.

@@ -20,6 +20,7 @@ const (
 	maxName        = 200
 	maxEnvironment = 100
 	maxVariable    = 100
+	maxPath        = 1000
 	maxReason      = 1000
 	maxWindows     = 100 // of a stage
 	maxTime        = Duration(30 * 24 * time.Hour)
@@ -64,7 +65,7 @@ func Promotes(data []byte) bool {
 	})
 }
 
-var stageFields = []string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy"}
+var stageFields = []string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy", "verify"}
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
 // *yamlfile.Error that holds every problem of the file.
@@ -180,10 +181,7 @@ func (p *parser) stage(n *yamlfile.Node) {
 			}
 		}
 	}
-	if at := n.Child("verify"); at != nil {
-		at.FailName("this version verifies no promotions; the steps of an environment's deployment have verify")
-	}
-	fields, ok := n.Fields("a stage", slices.Concat(stageFields, elsewhere, []string{"verify"})...)
+	fields, ok := n.Fields("a stage", slices.Concat(stageFields, elsewhere)...)
 	s := Stage{}
 	if !ok {
 		return
@@ -234,6 +232,9 @@ func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 			at.Fail("this version knows the strategy deploy only, which deploys the environment, not %.60q", text)
 		}
 	}
+	if at := fields["verify"]; at != nil {
+		s.Verify = readManifest(at)
+	}
 	if at := fields["soak"]; at != nil {
 		s.Soak, _ = at.Duration(0, maxTime)
 		if first && s.Soak > 0 {
@@ -252,6 +253,11 @@ func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 		}
 		s.Manual = value
 	}
+	s.Calendar = readCalendar(fields)
+}
+
+// readCalendar reads when something may come to a stage, nil for always.
+func readCalendar(fields map[string]*yamlfile.Node) *window.Calendar {
 	var c window.Calendar
 	if at := fields["windows"]; at != nil {
 		for _, one := range at.List("windows", maxWindows) {
@@ -266,9 +272,23 @@ func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 			c.Freezes = append(c.Freezes, readFreeze(one))
 		}
 	}
-	if len(c.Windows)+len(c.Freezes) > 0 {
-		s.Calendar = &c
+	if len(c.Windows)+len(c.Freezes) == 0 {
+		return nil
 	}
+	return &c
+}
+
+// readManifest reads the path of a manifest, relative to the file.
+func readManifest(n *yamlfile.Node) string {
+	text, ok := n.Line("the path of a manifest", maxPath)
+	switch {
+	case !ok:
+	case strings.HasPrefix(text, "/"):
+		n.Fail("must be a path within the workspace, not one that begins with /")
+	case strings.Contains(text, `\`):
+		n.Fail(`holds a \; the parts of a path are divided by /`)
+	}
+	return text
 }
 
 // readWindow reads {days: [mon], from: "09:00", to: "16:00", zone: Europe/Berlin}.

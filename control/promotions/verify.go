@@ -1,0 +1,100 @@
+package promotions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// verifyTime is how long what verifies a stage may take.
+const verifyTime = time.Hour
+
+// errUnwanted is why a try to verify a stage was ended though nothing is wrong with it.
+var errUnwanted = errors.New("something else runs there by now")
+
+// verifying is what verifies a stage at the moment.
+type verifying struct {
+	step promotion.Step
+	end  context.CancelCauseFunc
+}
+
+// verify is the work of verifying what a stage runs.
+func (c *Controller) verify(name string, at reconcile.Slot[workKey], step promotion.Step, stage definition.Stage) *reconcile.Work[workKey] {
+	wanted, end := context.WithCancelCause(context.Background())
+	c.verifying[step.Target] = verifying{step, end}
+	return &reconcile.Work[workKey]{
+		Slot: at, What: "verifying " + string(step.Target),
+		Do: func(ctx context.Context) error {
+			defer end(nil)
+			ctx, stop := context.WithTimeout(ctx, verifyTime)
+			defer stop()
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			defer context.AfterFunc(wanted, func() { cancel(context.Cause(wanted)) })()
+			err := c.verifyNow(ctx, step, stage)
+			switch cause := context.Cause(ctx); {
+			case err == nil:
+				return nil
+			case errors.Is(cause, errUnwanted): // it is not wrapped: nobody interrupted it
+				return fmt.Errorf("%w: %s", errUnwanted, err.Error())
+			case errors.Is(cause, context.DeadlineExceeded):
+				return fmt.Errorf("not done within %s, so it was ended: %s", definition.Duration(verifyTime), err.Error())
+			}
+			return err
+		},
+		Result: func(err error, _ int) ([]deploylog.Event, bool) {
+			if v := c.verifying[step.Target]; v.step.Key() == step.Key() {
+				delete(c.verifying, step.Target)
+			}
+			return c.promotions.States[name].Verified(step, err), false
+		},
+	}
+}
+
+// verifyNow applies what verifies a stage, with the variables of the tasks that run there.
+func (c *Controller) verifyNow(ctx context.Context, step promotion.Step, stage definition.Stage) error {
+	if err := c.commands.Follow(ctx, 0); err != nil {
+		return err
+	}
+	v := environment.Verification{Environment: step.Environment, Manifest: stage.Verify, Files: stage.VerifyFiles, Hosts: []string{}}
+	err := c.commands.Ask(step.Environment, func(s *environment.State) error {
+		active, ok := s.ActiveDeployment()
+		if !ok || active.ID != step.Deployment {
+			return errUnwanted
+		}
+		r, err := s.Revision(active.Revision)
+		if err != nil {
+			return err
+		}
+		v.Deployment, v.Revision, v.Vars = active.ID, active.Revision, r.Definition.Task.Vars
+		for _, h := range s.Report().Hosts {
+			if slices.ContainsFunc(h.Tasks, func(t report.TaskRow) bool { return t.Revision == active.Revision && t.Status == report.TaskHealthy }) {
+				v.Hosts = append(v.Hosts, h.Host)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.Verify(ctx, v)
+}
+
+// dropVerifying ends what verifies stages of a pipeline and is of no use any more.
+func (c *Controller) dropVerifying(s *promotion.State) {
+	for _, stage := range s.Stages() {
+		if v, is := c.verifying[stage]; is && !s.Verifies(v.step) {
+			delete(c.verifying, stage)
+			v.end(errUnwanted)
+		}
+	}
+}
