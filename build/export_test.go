@@ -1,6 +1,10 @@
 package build
 
-import "github.com/deployster-go/deployster/deploylog"
+import (
+	"slices"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
 
 // Comparable clears what two states may differ in that are folded from the same events: what
 // is only remembered of what follows from these, and what has rested by now.
@@ -11,6 +15,7 @@ func (s *State) Comparable() *State {
 	for _, l := range s.took {
 		l.index()
 	}
+	s.queued, s.active, s.reusable.all = slices.Concat(s.queued), slices.Concat(s.active), slices.Concat(s.reusable.all) // nil without any
 	for _, g := range s.groups {
 		for i := range g.jobs {
 			j := &g.jobs[i]

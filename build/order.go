@@ -143,6 +143,11 @@ func (s *State) order(g *group) {
 	slices.SortFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(paths[b], paths[a]), cmp.Compare(a, b))
 	})
+	g.queue(order)
+}
+
+// queue puts the jobs of a group into its queues.
+func (g *group) queue(order []int32) {
 	g.queues = make([]queue, len(g.places))
 	for rank, i := range order {
 		j := &g.jobs[i]

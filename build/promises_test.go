@@ -111,6 +111,7 @@ func (s *simulated) agrees() {
 	for range s.state.Decide(s.now, s) {
 		break // whoever decides does not change anything
 	}
+	s.keepsSnapshot()
 	if !reflect.DeepEqual(again.Comparable(), s.state.Comparable()) {
 		s.t.Fatal("folding all events again gives another state")
 	}

@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,6 +31,8 @@ type simulated struct {
 	containers map[string]build.Task
 	old        []build.Task // whose end was recorded
 
+	snapshot json.RawMessage // of the state, as it was at some time
+
 	missing string   // the artifact that was last found to be
 	uneven  bool     // equal inputs do not always give equal artifacts
 	settled []string // events
@@ -49,6 +52,13 @@ func simulate(t *rapid.T) *simulated {
 // crash ends the process, and begins another.
 func (s *simulated) crash() {
 	s.state, s.seen, s.doing = build.New(record.Entity), 0, nil
+	if s.snapshot != nil && rapid.Bool().Draw(s.t, "from a snapshot") {
+		restored, err := build.Restore(record.Entity, s.snapshot)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.state, s.seen = restored, int(restored.Head())
+	}
 	s.follow()
 }
 

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -37,6 +38,22 @@ func HashOf[T string | []byte](text T) (h Hash) {
 
 // Short is a number that two hashes hardly have in common.
 func (h Hash) Short() uint64 { return binary.LittleEndian.Uint64(h.sum[:]) }
+
+// Bytes are those of which HashFrom makes it again.
+func (h Hash) Bytes() []byte { return append([]byte{byte(h.form)}, h.sum[:]...) }
+
+// HashFrom is the hash that Bytes were made of; ok is false of others.
+func HashFrom(b string) (h Hash, ok bool) {
+	if len(b) != 1+len(h.sum) || hashForm(b[0]) > otherText {
+		return h, false
+	}
+	h.form = hashForm(b[0])
+	copy(h.sum[:], b[1:])
+	return h, true
+}
+
+// Compare orders hashes.
+func (h Hash) Compare(o Hash) int { return bytes.Compare(h.Bytes(), o.Bytes()) }
 
 // String is the text of a digest; of another text it is one that only stands for it.
 func (h Hash) String() string {

@@ -22,10 +22,14 @@ type Builds struct {
 // New knows nothing until it Follows. The subscribers receive every event of the log that
 // it folds, one at a time.
 func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.Event)) *Builds {
-	return &Builds{reconcile.NewFold(reconcile.Kind[*build.State]{
+	b := &Builds{reconcile.NewFold(reconcile.Kind[*build.State]{
 		One: "queue", Many: "builds", NameOf: record.NameOf, Begins: record.GroupTriggered, Begin: build.New, Exists: func(*build.State) bool { return true },
 		Missing: build.ErrNoGroup, Remedy: "deployster build submit -f FILE",
 	}, log, now, subscribers)}
+	b.KeepStates(reconcile.States[*build.State]{
+		Target: func(name string) deploylog.Target { return record.Group(name) }, Keep: (*build.State).Snapshot, Restore: build.Restore,
+	})
+	return b
 }
 
 // Command proposes a command and appends what it comes to.

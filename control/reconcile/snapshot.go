@@ -47,12 +47,13 @@ type snapshot[S Machine] struct {
 	events []deploylog.Event // of machines, what is not needed any more among them
 	most   int               // of those, before what is not needed is left out
 	kept   int64             // up to which event the snapshot is that is kept
-	size   int               // how many events that has
+	size   int               // how many events that has, or are read in about the time in which it is written
 }
 
 const (
 	snapshotSpare = 8192 // events that are not needed any more and not left out yet
 	snapshotAfter = 4096 // new events, which are read in less time than a program takes to start
+	snapshotBytes = 512  // of a whole machine, which are written in about the time in which an event is read
 )
 
 // KeepSnapshots has the fold begin with a snapshot, and keep one, where its log can. It is
@@ -93,7 +94,18 @@ func (f *Fold[S]) restore(ctx context.Context, until int64) {
 			f.apply(e)
 		}
 	}
-	f.head, f.snapshot.kept, f.snapshot.size = s.Seq, s.Seq, len(s.Events)
+	f.head, f.snapshot.kept, f.snapshot.size = s.Seq, s.Seq, sizeOf(s.Events)
+}
+
+// sizeOf is the size of a snapshot, see there.
+func sizeOf(events []deploylog.Event) int {
+	bytes := 0
+	for _, e := range events {
+		if e.Name == restored {
+			bytes += len(e.Data)
+		}
+	}
+	return len(events) + bytes/snapshotBytes
 }
 
 // restoreStates has the machines be as they were; ok is false where one cannot be read, and
@@ -179,5 +191,5 @@ func (f *Fold[S]) keep(ctx context.Context) {
 	slices.SortStableFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	events = slices.CompactFunc(events, func(a, b deploylog.Event) bool { return a.Seq == b.Seq })
 	_ = s.log.KeepSnapshot(ctx, s.Name, deploylog.Snapshot{Seq: f.head, Events: events})
-	s.kept, s.size = f.head, len(events)
+	s.kept, s.size = f.head, sizeOf(events)
 }

@@ -1,0 +1,83 @@
+package compact_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/build/compact"
+)
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		numbers, texts := rapid.SliceOf(rapid.Int64()).Draw(t, "numbers"), rapid.SliceOf(rapid.String()).Draw(t, "texts")
+		flags := rapid.SliceOfN(rapid.Bool(), 3, 3).Draw(t, "flags")
+		at := time.Unix(0, rapid.Int64Min(0).Draw(t, "at")).UTC()
+		w := &compact.Writer{}
+		w.Count(len(numbers))
+		for _, n := range numbers {
+			w.Number(n)
+		}
+		w.Count(len(texts))
+		for _, text := range texts {
+			w.Text(text)
+			w.Data([]byte(text))
+		}
+		w.Data(nil)
+		w.Flags(flags...)
+		w.Moment(at)
+		w.Moment(time.Time{})
+		w.JSON(texts)
+		r := &compact.Reader{Rest: string(w.To)}
+		for i := range r.Count() {
+			if got := r.Number(); got != numbers[i] {
+				t.Fatalf("%d is read as %d", numbers[i], got)
+			}
+		}
+		for i := range r.Count() {
+			if got, data := r.Text(), r.Data(); got != texts[i] || data == nil || !bytes.Equal(data, []byte(got)) {
+				t.Fatalf("%q is read as %q and %q", texts[i], got, data)
+			}
+		}
+		if r.Data() != nil {
+			t.Fatal("none is read as some")
+		}
+		flag := r.Flags()
+		for i, is := range flags {
+			if flag() != is {
+				t.Fatalf("flag %d is not %v", i, is)
+			}
+		}
+		var again []string
+		if got, never := r.Moment(), r.Moment(); !got.Equal(at) || !never.IsZero() {
+			t.Fatalf("%s is read as %s, and never as %s", at, got, never)
+		}
+		if r.JSON(&again); r.Bad || r.Rest != "" || len(again) != len(texts) {
+			t.Fatalf("%q is left, and %q read", r.Rest, again)
+		}
+	})
+}
+
+// What is damaged is bad, takes no more memory than it has bytes, and ends.
+func FuzzReader(f *testing.F) {
+	w := &compact.Writer{}
+	w.Text("text")
+	w.Data([]byte("data"))
+	w.JSON(map[string]int{"a": 1})
+	f.Add(w.To)
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := &compact.Reader{Rest: string(data)}
+		for r.Rest != "" && !r.Bad {
+			before := len(r.Rest)
+			n, text, data := r.Count(), r.Text(), r.Data()
+			var value any
+			r.JSON(&value)
+			if r.Moment(); n < 0 || n > before || len(text)+len(data) > before {
+				t.Fatalf("of %d bytes %d are counted, and %d are texts", before, n, len(text)+len(data))
+			}
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package build_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
+)
+
+// keepsSnapshot keeps a snapshot, from which processes begin from now on, and fails where it
+// gives another state than all events.
+func (s *simulated) keepsSnapshot() {
+	s.t.Helper()
+	s.follow()
+	again := build.New(record.Entity)
+	for _, e := range s.log {
+		again.Apply(e)
+	}
+	var err error
+	if s.snapshot, err = s.state.Snapshot(); err != nil {
+		s.t.Fatal(err)
+	}
+	restored, err := build.Restore(record.Entity, s.snapshot)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	kept, err := restored.Snapshot()
+	if err != nil || !bytes.Equal(kept, s.snapshot) {
+		s.t.Fatalf("a snapshot of what was restored is another one: %v", err)
+	}
+	if got, want := restored.Wake(), s.state.Wake(); !got.Equal(want) {
+		s.t.Fatalf("restored, it is to be looked at at %s, not at %s", got, want)
+	}
+	if !reflect.DeepEqual(restored.Comparable(), again.Comparable()) {
+		s.t.Fatal("restored from a snapshot it is another state than that of all events")
+	}
+}
+
+// What rests when a snapshot is made rests on, and is dispatched when it has rested.
+func TestWhatRestsIsInASnapshot(t *testing.T) {
+	w := newWorld(t)
+	w.must(group("base", spec(), spec()))
+	w.decide()
+	w.end(always(lost), "base-1", 1)
+	w.is("base-1", "Dispatching: e D")
+	data, err := w.state.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.state, err = build.Restore(record.Entity, data); err != nil {
+		t.Fatal(err)
+	}
+	if wake := w.state.Wake(); !wake.Equal(w.now.Add(time.Second)) {
+		t.Errorf("it is to be looked at again at %s", wake)
+	}
+	w.decide()
+	w.is("base-1", "Dispatching: e D")
+	w.now = w.now.Add(time.Second)
+	w.decide()
+	w.is("base-1", "Dispatching: D D")
+	w.end(built, "base-1", 1, 2)
+	w.is("base-1", "Complete: B B")
+}
+
+// What is asked about and not recorded yet is not in a snapshot, and not lost by it.
+func TestASnapshotIsOfWhatIsRecorded(t *testing.T) {
+	w := newWorld(t)
+	w.must(group("base", spec(), spec(), spec(1, 2)))
+	w.decide()
+	first := w.state.Ended(w.take("base-1", 1), built(build.Task{Inputs: "a"}), w.now)
+	data, err := w.state.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored, err := build.Restore(record.Entity, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, err := restored.Job("base-1", 1); err != nil || j.State.String() != "Dispatched" {
+		t.Errorf("the job is %v, %v", j.State, err)
+	}
+	second := w.state.Ended(w.take("base-1", 2), built(build.Task{Inputs: "b"}), w.now)
+	w.append(append(first, second...))
+	w.decide()
+	w.is("base-1", "Dispatching: B B D")
+}
+
+// Whatever a damaged snapshot says, it is refused or gives a state that can be asked.
+func FuzzRestore(f *testing.F) {
+	w := newWorld(f)
+	w.must(group("base", spec(), spec(1001), spec(2, -1), spec(1, 3)))
+	library := w.compilersOf("base-1")
+	w.must(group("base", spec(), spec(1)))
+	for _, data := range []any{nil, "", "AAAA", 1} {
+		text, err := json.Marshal(data)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add([]byte(text), 0, byte(0))
+	}
+	w.end(missing(library), "base-1", 3)
+	data, err := w.state.Snapshot()
+	if err != nil {
+		f.Fatal(err)
+	}
+	var whole []byte
+	if err := json.Unmarshal(data, &whole); err != nil {
+		f.Fatal(err)
+	}
+	for at := 0; at < len(whole); at += 5 {
+		f.Add(whole, at, byte(1))
+	}
+	f.Add(whole, 0, byte(0))
+	f.Fuzz(func(t *testing.T, data []byte, at int, change byte) {
+		if at >= 0 && at < len(data) {
+			data = bytes.Clone(data)
+			data[at] ^= change
+		}
+		text, err := json.Marshal(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := build.Restore(record.Entity, text)
+		if err != nil {
+			return
+		}
+		ask(s)
+		drive(s)
+		ask(s)
+	})
+}
+
+// compilersOf has the first two jobs of a group built, and returns the artifact of the first.
+func (w *world) compilersOf(id string) string {
+	w.decide()
+	w.end(built, id, 1)
+	w.end(built, id, 2)
+	j, err := w.state.Job(id, 1)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return j.Finished.Artifact
+}
