@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
@@ -228,10 +230,11 @@ func TestInABrowser(t *testing.T) {
 		})
 	}
 	step("pages are usable", func() {
-		for i, path := range append(paths, hostilePaths()...) {
-			if i >= len(paths) && !strings.Contains(path, "/runs/") && !strings.Contains(path, "/builds/") && !strings.Contains(path, "/pipelines/") {
-				continue // which the others are like
-			}
+		all := []string{
+			"/", "/pipelines/gateway", "/pipelines/shop", "/approvals", "/runs", "/runs/" + url.PathEscape("run-"+markup), "/builds", "/builds/packages-1", "/log?at=700&target=stage/",
+			"/environments/shop%2Fprod", "/environments/" + url.PathEscape(markup) + "/diff?after=2", "/nothing",
+		}
+		for i, path := range all {
 			c.open(path)
 			c.usable(path)
 			name, _, _ := strings.Cut(strings.NewReplacer("/", "-", "?", "-", "%", "").Replace(path), "<")
@@ -240,13 +243,38 @@ func TestInABrowser(t *testing.T) {
 	})
 	step("a page goes on by itself", c.goesOn)
 	step("an approval by keyboard", c.approves)
+	step("another moment", c.goesBack)
 	step("ten thousand hosts", func() { c.showsManyHosts(10_000) })
+	step("a token that is revoked", c.loses)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, said := range c.said {
-		if !strings.Contains(said, "status of 404") { // of pages that there are not
+		if !strings.Contains(said, "status of 404") && !strings.Contains(said, "status of 401") { // of pages that there are not
 			t.Errorf("the browser complains: %s", said)
 		}
+	}
+}
+
+// goesBack shows an earlier moment, by the slider and the keyboard, and the present again.
+func (c *chromium) goesBack() {
+	c.open("/pipelines/gateway")
+	c.run(chromedp.Focus("#time"), chromedp.KeyEvent(kb.Home))
+	c.run(chromedp.WaitReady(".past"))
+	if said := value[string](c, `document.querySelector(".past").innerText + document.querySelector("#time").value`); !strings.Contains(said, "right after event 1.") || !strings.HasSuffix(said, "1") {
+		c.Errorf("it says %s", said)
+	}
+	c.run(chromedp.Click(".past a"), chromedp.WaitNotPresent(".past"))
+}
+
+// loses has the token of who reads a page revoked: the page goes, and asks to sign in.
+func (c *chromium) loses() {
+	c.open("/pipelines/gateway")
+	if _, err := c.tokens.Revoke(c.Context(), "admin", "ada"); err != nil {
+		c.Fatal(err)
+	}
+	c.run(chromedp.WaitReady("#token"))
+	if text := value[string](c, "document.body.innerText"); strings.Contains(text, "wave0") {
+		c.Errorf("the page still has %s", text)
 	}
 }
 
@@ -313,10 +341,11 @@ func (c *chromium) showsManyHosts(n int) {
 			return events, nil
 		}))
 	}
-	roll(n * 3 / 5)
+	roll(n / 10)
 	began := time.Now()
 	c.open("/environments/large")
 	took := time.Since(began)
+	c.until(`performance.getEntriesByName("first-contentful-paint").length > 0`)
 	paint := value[float64](c, `performance.getEntriesByName("first-contentful-paint")[0].startTime`)
 	if cells := value[int](c, `document.querySelectorAll("#grid .cell").length`); cells != n {
 		c.Fatalf("%d hosts are shown, of %d", cells, n)

@@ -60,6 +60,10 @@ func hostile(t *testing.T, events ...deploylog.Event) *site {
 	s.must(envs.Command(t.Context(), markup, environment.Create{Definition: prod, By: markup}, markup))
 	s.must(envs.Command(t.Context(), markup, environment.Deploy{Revision: 1, Hosts: []string{markup}, By: markup, Reason: colours}))
 	s.must(envs.Command(t.Context(), markup, environment.Pause{By: markup, Reason: colours}))
+	next := *prod
+	next.Task.Vars = map[string]any{markup: colours}
+	next.Task.Manifest = "web.yaml"
+	s.must(envs.Command(t.Context(), markup, environment.Update{Base: 1, Definition: &next, By: markup}, markup))
 	s.must(s.log.Append(t.Context(), runEvents("run-"+markup, "run/"+markup)...))
 	groups := querytest.NewGroups(t.Context(), s.log, s.now, 1)
 	for _, err := range []error{groups.Submit(record.Triggered{Name: "packages", By: markup, MaxLost: 1}, querytest.Chain("a"+markup, "b")...), dispatched(groups), groups.End(1, build.Result{Failed: &record.Failed{Cause: markup + colours, Worker: markup, Output: []string{colours}}})} {
@@ -129,7 +133,8 @@ func hostilePaths() []string {
 	name, run := url.PathEscape(markup), url.PathEscape("run-"+markup)
 	return []string{
 		"/", "/?q=" + url.QueryEscape(markup), "/environments/" + name, "/environments/" + name + "?state=" + name + "&host=" + name, "/environments/" + name + "?host=" + url.QueryEscape("<script>"),
-		"/environments/" + name + "?state=all", "/pipelines/web", "/pipelines/shop", "/pipelines/" + name, "/approvals", "/runs", "/runs?target=" + name, "/runs/" + run, "/runs/" + name,
+		"/environments/" + name + "?state=all", "/environments/" + name + "/diff?before=1&after=2", "/pipelines/web/diff?after=r2&before=" + url.QueryEscape(markup),
+		"/environments/" + name + "/diff?after=9", "/pipelines/web", "/pipelines/shop", "/pipelines/" + name, "/approvals", "/runs", "/runs?target=" + name, "/runs/" + run, "/runs/" + name,
 		"/builds", "/builds/packages-1", "/builds/" + name, "/log", "/log?target=" + name + "&event=" + name + "&deployment=" + name, "/log?after=0", "/" + name, "/sign-in?next=/" + name,
 	}
 }
@@ -156,6 +161,7 @@ func TestEverythingIsText(t *testing.T) {
 	for path, want := range map[string]string{
 		"/pipelines/web": "&lt;script&gt;alert(1)&lt;/script&gt;", "/pipelines/shop": "The line is stopped since", "/environments/" + url.PathEscape(markup): "1 waiting",
 		"/runs/" + url.PathEscape("run-"+markup): "create file index.html with mode 0644", "/builds/packages-1": "job 1", "/": `<a href="/pipelines/shop">`, "/log?event=run-failed": "red",
+		"/environments/" + url.PathEscape(markup) + "/diff?after=2": "web.yaml", "/pipelines/web/diff?after=r2&before=r3": "They do not differ",
 	} {
 		if code, body := b.open(path); code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s answers %d and lacks %s:\n%s", path, code, want, body)
@@ -240,7 +246,10 @@ func regexpLink(rel string) *regexp.Regexp { return regexp.MustCompile(`href="([
 
 // The log is read in pages, to its beginning and back, and each event is there once.
 func TestTheLogIsReadInPages(t *testing.T) {
-	s := newSite(t, querytest.Large(8, 13)...)
+	s := newSite(t)
+	for i := range 30 {
+		s.must(s.log.Append(t.Context(), runEvents(fmt.Sprint("run", i), "run/web.yaml")...))
+	}
 	b := s.signedIn(identity.Viewer)
 	head := 0
 	for e := range s.log.Read(t.Context(), deploylog.Filter{Last: 1}) {
@@ -273,10 +282,10 @@ func TestTheLogIsReadInPages(t *testing.T) {
 		t.Errorf("back to the newest %d events are shown, of %d", len(newer), head)
 	}
 	some := 0
-	for range s.log.Read(t.Context(), deploylog.Filter{Target: "host/gateway/"}) {
+	for range s.log.Read(t.Context(), deploylog.Filter{Target: "resource/"}) {
 		some++
 	}
-	if seen := follow("/log?target=host/gateway/", "next"); len(seen) != some {
+	if seen := follow("/log?target=resource/", "next"); len(seen) != some {
 		t.Errorf("of a target %d events are shown, of %d", len(seen), some)
 	}
 }

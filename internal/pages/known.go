@@ -3,7 +3,9 @@ package pages
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/deployster-go/deployster/control/promotions"
@@ -83,4 +85,16 @@ func number(r *http.Request, name string) (int64, error) {
 		return 0, fmt.Errorf("%w: %s must be a number, from 0", errAsked, name)
 	}
 	return n, nil
+}
+
+// asked is what a page is asked beside the moment, and beside where a list begins, which is
+// another list at another moment.
+func asked(r *http.Request) (all []detail) {
+	values := r.URL.Query()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if name != "at" && name != "from" && name != "done" {
+			all = append(all, detail{name, values.Get(name)})
+		}
+	}
+	return all
 }

@@ -104,6 +104,9 @@ func (p *Pages) functions() template.FuncMap {
 		"since": func(t time.Time) string { return since(p.Now(), t) },
 		"path":  pathOf,
 		"asof":  asOf,
+		"diffpath": func(of, after string) string {
+			return of + "/diff?" + url.Values{"after": {after}}.Encode()
+		},
 		"ms":    func(ms float64) string { return phrase.Took(time.Duration(ms * float64(time.Millisecond))) },
 		"word":  word,
 		"short": short,

@@ -26,6 +26,7 @@ import (
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/query"
 )
 
@@ -33,6 +34,7 @@ import (
 type Options struct {
 	Log      deploylog.Log
 	Hosts    pipelines.Hosts // of the inventory
+	Objects  objects.Store   // what revisions carry
 	Sessions *Sessions
 	API      http.Handler // records what forms ask for, with the paths of the API
 	Now      func() time.Time
@@ -83,6 +85,8 @@ func New(o Options) (*Pages, error) {
 	p.show("/{$}", "overview", p.overview)
 	p.show("/environments/{name}", "environment", p.environment)
 	p.show("/pipelines/{name}", "pipeline", p.pipeline)
+	p.show("/environments/{name}/diff", "diff", p.environmentDiff)
+	p.show("/pipelines/{name}/diff", "diff", p.pipelineDiff)
 	p.list("/runs", "runs", p.runs)
 	p.list("/runs/{id}", "run", p.run)
 	p.show("/builds", "builds", p.groups)
@@ -173,8 +177,9 @@ type page struct {
 	Version string
 	Waiting int // approvals
 	Now     time.Time
-	Path    string // of the page, without what it is asked
-	Newest  int64  // event of the log
+	Path    string   // of the page, without what it is asked
+	Newest  int64    // event of the log
+	Asked   []detail // what the page was asked beside the moment
 	Body    any
 
 	look string // its template; "" is that of its path
@@ -219,6 +224,7 @@ func (p *Pages) add(pattern, look string, events bool, make func(*http.Request, 
 			var shown page
 			if shown, err = make(r, k); err == nil {
 				shown.At, shown.Head, shown.Newest = k.at, k.head, k.newest
+				shown.Asked = asked(r)
 				var waiting []waitingApproval
 				if waiting, err = p.approvalsOf(k); err == nil {
 					shown.Waiting = len(waiting)

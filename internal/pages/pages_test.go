@@ -16,7 +16,7 @@ import (
 var paths = []string{
 	"/", "/pipelines/gateway", "/pipelines/gateway?at=1500", "/approvals", "/approvals?at=1500", "/runs", "/builds",
 	"/log", "/log?at=700&target=stage/", "/log?after=700", "/log?event=stage-approved", "/log?deployment=nothing",
-	"/environments/shop%2Fprod", "/environments/shop%2Fprod?state=all&from=5", "/environments/shop%2Fprod?host=web-h1&at=2600",
+	"/environments/shop%2Fprod", "/environments/shop%2Fprod/diff?before=1&after=13", "/environments/shop%2Fprod?state=all&from=5", "/environments/shop%2Fprod?host=web-h1&at=2600",
 }
 
 var (

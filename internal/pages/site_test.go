@@ -47,10 +47,11 @@ func newSite(t testing.TB, events ...deploylog.Event) *site {
 	s.tokens = identity.NewTokens(s.log, s.now)
 	authenticate := identity.Authenticator{Tokens: s.tokens}
 	sessions := pages.NewSessions(s.now, false, authenticate.Identify)
+	kept := objects.In(t.TempDir(), nil)
 	api := server.New(server.Options{
-		Log: s.log, Objects: objects.In(t.TempDir(), nil), Now: s.now, NewID: s.id, Version: "test", Logger: slog.New(slog.DiscardHandler), Identify: sessions.Identify,
+		Log: s.log, Objects: kept, Now: s.now, NewID: s.id, Version: "test", Logger: slog.New(slog.DiscardHandler), Identify: sessions.Identify,
 	})
-	shown, err := pages.New(pages.Options{Log: s.log, Hosts: noHosts{}, Sessions: sessions, API: api, Now: s.now, Version: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	shown, err := pages.New(pages.Options{Log: s.log, Hosts: noHosts{}, Objects: kept, Sessions: sessions, API: api, Now: s.now, Version: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

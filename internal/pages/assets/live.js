@@ -31,7 +31,8 @@
       disconnect();
       failures++;
       say("Not live: trying again.");
-      setTimeout(() => { if (!document.hidden && !events) { connect(); update(); } }, Math.min(30000, 1000 * 2 ** failures));
+      update(); // which finds out whether the session has ended
+      setTimeout(() => { if (!document.hidden && !events) connect(); }, Math.min(30000, 500 * 2 ** failures));
     };
   }
   function disconnect() { if (events) events.close(); events = null; }
@@ -46,23 +47,26 @@
     if (asking || timer) { if (asking) asking = "again"; return; }
     timer = setTimeout(ask, Math.max(0, ended + rest - performance.now()));
   }
+  let whole = false; // the next answer is to have the cells of the grid
   async function ask() {
     timer = 0; asking = true;
     const began = performance.now();
     try {
-      const answer = await fetch(location.href, { headers: { "Deployster-Live": "1" }, redirect: "manual", credentials: "same-origin" });
+      const answer = await fetch(location.href, { headers: whole ? {} : { "Deployster-Live": "1" }, redirect: "manual", credentials: "same-origin" });
       if (answer.type === "opaqueredirect" || answer.status === 401) { location.reload(); return; }
-      if (answer.ok) apply(await answer.text());
+      if (answer.ok) { const text = await answer.text(), had = whole; whole = false; apply(text, had); }
     } catch { say("Not live: trying again."); }
     main.dataset.asked = (performance.now() - began).toFixed(1);
-    const again = asking === "again";
+    const again = asking === "again" || whole;
     asking = false; ended = performance.now();
     if (again) update();
   }
-  function apply(text) {
+  function apply(text, hasCells) {
     const began = performance.now(), page = new DOMParser().parseFromString(text, "text/html");
     for (const id of ["main", "top"]) {
       const to = page.getElementById(id);
+      const grid = document.getElementById("grid");
+      if (hasCells && grid && page.getElementById("grid")) grid.replaceWith(document.importNode(page.getElementById("grid"), true));
       if (to) change(document.getElementById(id), to);
     }
     head = Number(main.dataset.head);
@@ -73,7 +77,7 @@
   // cells has the grid show the hosts as they are now. It comes without its cells, which are the
   // same unless the hosts are others.
   function cells(from, to) {
-    if (from.dataset.names !== to.dataset.names) { location.reload(); return; }
+    if (from.dataset.names !== to.dataset.names) { whole = true; return; }
     const was = from.dataset.codes, is = to.dataset.codes;
     if (was === is) return;
     from.dataset.codes = is;
