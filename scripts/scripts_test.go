@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -268,6 +269,39 @@ func TestNoFailureOfASubstitutionIsLost(t *testing.T) {
 				at += len(opens)
 				rest = line[at:]
 			}
+		}
+	}
+}
+
+// Each of the tests that are run without the race detector is skipped with it: it must be there
+// once, where it is run without.
+func TestEachTestIsRun(t *testing.T) {
+	script, err := os.ReadFile("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`(?m)^reckoning='\^\((.*)\)\$'$`).FindStringSubmatch(string(script))
+	packages := regexp.MustCompile(`(?m)^reckon=.*'/\((.*)\)\$'`).FindStringSubmatch(string(script))
+	if list == nil || packages == nil {
+		t.Fatal("the lists of tests and packages are not where they were")
+	}
+	there := map[string][]string{}
+	err = filepath.WalkDir("..", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+			there[m[1]] = append(there[m[1]], strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Split(list[1], "|") {
+		if in := there[name]; len(in) != 1 || !slices.Contains(strings.Split(packages[1], "|"), in[0]) {
+			t.Errorf("%s is in %v, and run without the race detector in %s", name, in, packages[1])
 		}
 	}
 }
