@@ -55,6 +55,7 @@ func TestKilledAtAnyPointTheNextDestroyEndsWithAllGone(t *testing.T) {
 	}
 	for n := 1; n < events; n++ {
 		t.Run(fmt.Sprintf("after event %d", n), func(t *testing.T) {
+			t.Parallel()
 			s := wholeSite(t)
 			first := s.start("destroy", "m.yaml", "--confirm", "NO")
 			s.until(n, func(deploylog.Event) bool { return true })
@@ -129,6 +130,7 @@ func TestQuestionsBeforeARemoval(t *testing.T) {
 		{"ONCE", "\x03", 1, 130, false}, // an interrupt
 	} {
 		t.Run(tc.mode+" answered "+tc.answer, func(t *testing.T) {
+			t.Parallel()
 			s := wholeSite(t)
 			screen, code := s.terminal(tc.answer, "destroy", "m.yaml", "--confirm", tc.mode, "--parallelism", "1")
 			if code != tc.code {

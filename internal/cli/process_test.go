@@ -209,6 +209,7 @@ func TestKilledAtAnyPointTheNextApplyEndsValid(t *testing.T) {
 	}
 	for n := 1; n < events; n++ {
 		t.Run(fmt.Sprintf("after event %d", n), func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, three)
 			first := s.start("apply", "m.yaml", "--confirm", "NO")
 			s.until(n, func(deploylog.Event) bool { return true })
@@ -278,6 +279,7 @@ func TestAnActionThatOutlivesItsRunIsWaitedFor(t *testing.T) {
 		"in a process that serves":  {"  a: {type: SLOW, config: {value: one}}", runner.ActionFailed, "how this ended is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, tc.resource)
 			s.hold("a")
 			first := s.start("apply", "m.yaml", "--confirm", "NO")

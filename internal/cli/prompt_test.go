@@ -49,6 +49,7 @@ func (s *site) answering(answers []string, args ...string) (screen string, code 
 func TestThePlanIsShownBeforeTheFirstQuestion(t *testing.T) {
 	for _, mode := range []string{"ACTION", "RESOURCE", "ONCE"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, three)
 			screen, code := s.answering([]string{"n"}, "apply", "m.yaml", "--confirm", mode, "--parallelism", "1")
 			before, _, asked := strings.Cut(screen, "[y/N")
@@ -92,6 +93,7 @@ func TestAnswersToQuestions(t *testing.T) {
 		{"yes and NO are the same", nil, []string{"--yes", "--confirm", "NO"}, 0, 0, "ab", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, steps)
 			screen, code := s.answering(tc.answers, append([]string{"apply", "m.yaml"}, tc.flags...)...)
 			if asked := strings.Count(screen, "[y/N"); code != tc.code || asked != tc.asked {

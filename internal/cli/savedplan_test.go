@@ -49,6 +49,7 @@ func TestQuestionsAboutASavedPlan(t *testing.T) {
 		{"no is no question", three, "NO", "n", 0, 0, []string{"a", "b", "c"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, tc.manifest)
 			planned := s.start("plan", "m.yaml", "-o", "m.plan")
 			if code := s.exit(planned); code != 0 {

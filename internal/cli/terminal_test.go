@@ -64,6 +64,7 @@ func TestQuestionsOnATerminal(t *testing.T) {
 		{"ACTION", "\x03", 1, 130, false},
 	} {
 		t.Run(tc.mode+" answered "+tc.answer, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, three)
 			screen, code := s.terminal(tc.answer, "apply", "m.yaml", "--confirm", tc.mode, "--parallelism", "1")
 			if code != tc.code {
