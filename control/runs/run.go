@@ -38,6 +38,7 @@ type Options struct {
 	Notice   func(string)     // receives in a sentence what was found of dead runs
 	Sweeps   *Sweeps          // may be nil: this run looks for what all dead runs left on the engine
 	Place    string           // where the resources are, of a manifest that is applied in several places; "" is none
+	Ended    func()           // called at the end; may be nil
 
 	// OrphanTimeout is how long a run waits for an action that a dead run left
 	// running, before it stops that action.
@@ -105,6 +106,9 @@ func (r *Run) End() {
 		}
 	}
 	r.unlock()
+	if r.o.Ended != nil {
+		r.o.Ended()
+	}
 	forgetLock(r.o.Log, r.o.ID)
 }
 

@@ -51,7 +51,18 @@ type Config struct {
 	Crashed     func(*crash.Error)  // receives each panic
 	Reserve     *Reserve            // of processes that serve; may be nil: they end with their run
 
+	// Trace follows the run that details describe, in a place; may be nil.
+	Trace func(details map[string]string, place string) Trace
+
 	sweeps *runs.Sweeps // of those who do run after run; nil of others
+}
+
+// Trace follows what a run does, and changes nothing of it. Its methods return quickly.
+type Trace interface {
+	Begin()                                   // the run has its place in the log
+	End()                                     // and gives it back
+	Recorder(runner.Recorder) runner.Recorder // passes on what is recorded
+	Engine(invoke.Engine) invoke.Engine       // passes on what is run
 }
 
 // Request says what a run is for.
@@ -70,6 +81,7 @@ type Run struct {
 	Spec       runner.Spec
 	Containers runner.Containers
 	Caller     runner.Caller
+	trace      Trace // may be nil
 }
 
 // Prepare describes a run of an input on an engine. It asks nobody.
@@ -94,6 +106,10 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 	}
 	if c.Reserve != nil && on.Info.Tied {
 		run.Containers.Reserve = c.Reserve.processes
+	}
+	if c.Trace != nil {
+		run.trace = c.Trace(run.Caller.Details, request.Place)
+		run.Containers.Traced, run.Control.Ended = run.trace.Engine(run.Containers.Engine), run.trace.End
 	}
 	return run
 }
@@ -125,6 +141,10 @@ func (r *Run) Begin(ctx context.Context) (*runs.Run, error) {
 		return nil, err
 	}
 	r.Caller.Recorder, r.Caller.Guard, r.Caller.Absence = held, held, held.Gone
+	if r.trace != nil {
+		r.trace.Begin()
+		r.Caller.Recorder = r.trace.Recorder(held)
+	}
 	return held, nil
 }
 

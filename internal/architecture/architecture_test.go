@@ -120,6 +120,7 @@ var floors = []struct {
 	{"internal/server", []string{"internal/identity", "internal/proposal", "internal/query", "internal/objects", "control/*", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog", "inventory", "internal/budget", "internal/duration", "internal/refusal", "internal/feed"}},
 	{"internal/pages", []string{"internal/identity", "internal/query", "internal/terminal", "internal/phrase", "control/pipelines", "control/environments", "control/promotions", "control/runs", "control/work", "internal/objects", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog"}},
 	{"internal/listen", nil},
+	{"internal/tracing", []string{"runner", "runner/invoke", "engine"}},
 	{"internal/export", []string{"deploylog", "internal/phrase"}},
 	{"internal/notification", []string{"build/record", "environment/record", "pipeline/promotion", "pipeline/record", "deploylog", "internal/crash", "internal/yamlfile"}},
 	{"internal/metrics", []string{"internal/query", "deploylog"}},

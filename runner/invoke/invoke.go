@@ -62,6 +62,7 @@ type Line struct {
 type Containers struct {
 	Engine Engine
 	Images Images
+	Traced Engine // Engine, where somebody follows what it runs; may be nil
 
 	Parallelism int               // how many resources are worked on at once, at least 1; so many containers may also be prepared
 	Pull        engine.PullPolicy // when an image is fetched

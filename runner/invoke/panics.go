@@ -65,6 +65,9 @@ func (v *Invoker) runContainer(ctx context.Context, spec engine.Spec, streams en
 	streams.Stdin = guardedReader{v.panics, streams.Stdin, what}
 	streams.Stdout = &guardedWriter{panics: v.panics, to: streams.Stdout, what: what}
 	streams.Stderr = &guardedWriter{panics: v.panics, to: streams.Stderr, what: what}
+	if v.containers.Traced != nil {
+		return v.containers.Traced.Run(ctx, spec, streams)
+	}
 	return v.containers.Engine.Run(ctx, spec, streams)
 }
 

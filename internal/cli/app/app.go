@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/tracing"
 )
 
 // App is the process as the commands see it.
@@ -28,6 +29,8 @@ type App struct {
 	Workspace string // the directory in which the command was started
 	Global    GlobalFlags
 	Crashes   Crashes
+
+	tracer *tracing.Tracer // of this command, once a run is prepared and the environment asks for it
 }
 
 // New is the process with its standard streams.
@@ -64,6 +67,24 @@ func (a *App) FindWorkspace() (err error) {
 		return fmt.Errorf("finding the workspace: %w", err)
 	}
 	return nil
+}
+
+// Traces makes spans of runs; nil is that the environment does not ask for any.
+func (a *App) Traces() (*tracing.Tracer, error) {
+	if a.tracer == nil {
+		var err error
+		if a.tracer, err = tracing.New(tracing.Options{Getenv: a.Getenv, Version: a.Version, Notice: a.Notice}); err != nil {
+			return nil, exit.Usage("%w", err)
+		}
+	}
+	return a.tracer, nil
+}
+
+// CloseTraces sends what is left of the spans.
+func (a *App) CloseTraces() {
+	if a.tracer != nil {
+		a.tracer.Close()
+	}
 }
 
 // WithoutTLS is the environment without what it says of the TLS of Docker, which

@@ -43,10 +43,15 @@ type Started struct {
 func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.Config, error) {
 	policy, err := f.Policy()
 	texts, noLog := a.Texts()
-	return work.Config{
+	traced, wrong := a.Traces()
+	c := work.Config{
 		Inputs: Inputs(a, input), Log: log, Texts: texts, InitCache: engines.InitCache(a, f), InitAnswers: &runner.InitAnswers{}, Parallelism: a.Global.Parallelism, Pull: policy,
 		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, Notice: func(string) {}, Crashed: a.Crashes.Add,
-	}, cmp.Or(err, noLog)
+	}
+	if traced != nil {
+		c.Trace = func(details map[string]string, place string) work.Trace { return traced.Run(details, place) }
+	}
+	return c, cmp.Or(err, noLog, wrong)
 }
 
 // Start loads the input and connects to engine and log.
