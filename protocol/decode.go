@@ -23,7 +23,7 @@ func DecodeInit(data []byte) (InitOutput, error) {
 		return InitOutput{}, err
 	}
 	f := fields{object: object, data: data}
-	f.only("plugs", "config_schema", "state_action", "serve_action", "removable")
+	f.only("plugs", "config_schema", "state_action", "serve_action", "removable", "action_images")
 	out := InitOutput{Removable: f.boolean("removable", false)}
 	if plugs, ok := f.child("plugs"); ok {
 		out.Plugs = plugRequests(plugs)
@@ -44,10 +44,31 @@ func DecodeInit(data []byte) (InitOutput, error) {
 		action.needInvocation(serve)
 		out.ServeAction = &serve
 	}
+	out.ActionImages = f.actionImages()
 	if f.err != nil {
 		return InitOutput{}, f.err
 	}
 	return out, nil
+}
+
+// actionImages are the images that actions may name.
+func (f *fields) actionImages() (images []string) {
+	value, ok := f.object["action_images"]
+	if !ok {
+		return nil
+	}
+	list, ok := value.([]any)
+	if !ok {
+		f.fail("action_images", fmt.Sprintf("must be a list, not %s", kindOf(value)))
+	}
+	for i, item := range list {
+		image, ok := item.(string)
+		if !ok || image == "" || strings.ContainsRune(image, 0) {
+			f.fail(fmt.Sprintf("action_images[%d]", i), "must be the reference of an image")
+		}
+		images = append(images, image)
+	}
+	return images
 }
 
 // rawSchema takes the schema as it was written: decoding and encoding it would

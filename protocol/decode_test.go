@@ -209,6 +209,9 @@ func TestRefusedInitAnswers(t *testing.T) {
 		"writable is text":              {`{"plugs":{"a":{"container_path":"/a","writable":"yes"}},"state_action":{"args":["s"]}}`, "plugs.a.writable: must be true or false, not a string"},
 		"plug is a path":                {`{"plugs":{"a":"/a"},"state_action":{"args":["s"]}}`, "plugs.a: must be an object, not a string"},
 		"schema is a list":              {`{"config_schema":[],"state_action":{"args":["s"]}}`, "config_schema: must be an object, not a list"},
+		"action_images is a text":       {`{"action_images":"a","state_action":{"args":["s"]}}`, "action_images: must be a list, not"},
+		"action_images has a number":    {`{"action_images":["a",1],"state_action":{"args":["s"]}}`, "action_images[1]: must be the reference of an image"},
+		"action_images has none":        {`{"action_images":[""],"state_action":{"args":["s"]}}`, "action_images[0]: must be the reference of an image"},
 		"removable is a number":         {`{"removable":1,"state_action":{"args":["s"]}}`, "removable: must be true or false"},
 		"empty serve action":            {`{"serve_action":{},"state_action":{"args":["s"]}}`, "serve_action: must have at least one of"},
 		"NUL in an argument":            {`{"state_action":{"args":["a\u0000"]}}`, "state_action.args[0]: must not contain a NUL"},
@@ -332,7 +335,7 @@ func anyValue(depth int) *rapid.Generator[any] {
 
 func FuzzDecodeInit(f *testing.F) {
 	f.Add([]byte(seedInit))
-	f.Add([]byte(`{"state_action":{"image":"a","entrypoint":"b"},"serve_action":{"args":["c"]},"removable":true}`))
+	f.Add([]byte(`{"state_action":{"image":"a","entrypoint":"b"},"serve_action":{"args":["c"]},"removable":true,"action_images":["a"]}`))
 	for _, tc := range brokenDocuments {
 		f.Add([]byte(tc.answer))
 	}

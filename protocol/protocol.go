@@ -32,8 +32,9 @@ type InitOutput struct {
 	Plugs        map[string]PlugRequest `json:"plugs,omitempty"`
 	ConfigSchema json.RawMessage        `json:"config_schema,omitempty"` // JSON Schema; absent accepts any object
 	StateAction  Invocation             `json:"state_action"`
-	ServeAction  *Invocation            `json:"serve_action,omitempty"` // how to start a process that answers many requests
-	Removable    bool                   `json:"removable,omitempty"`    // the state action understands "ensure": "absent"
+	ServeAction  *Invocation            `json:"serve_action,omitempty"`  // how to start a process that answers many requests
+	Removable    bool                   `json:"removable,omitempty"`     // the state action understands "ensure": "absent"
+	ActionImages []string               `json:"action_images,omitempty"` // that actions of its answers to state may name
 }
 
 // PlugRequest asks for something of the user's machine.

@@ -44,7 +44,7 @@ func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 		`{"state_action": {"args": ["state"]}}`, `{"state_action": {"image": "x"}}`, `{"state_action": {"entrypoint": "/x", "args": []}}`,
 		`{}`, `{"state_action": {}}`, `{"state_action": {"args": []}}`, `{"state_action": {"args": "x"}}`, `{"state_action": {"image": ""}}`, `{"state_action": {"cmd": "x", "args": ["y"]}}`,
 		`{"state_action": {"args": ["s"]}, "config_schema": true}`, `{"state_action": {"args": ["s"]}, "config_schema": {"type": "object"}}`,
-		`{"state_action": {"args": ["s"]}, "removable": true, "serve_action": {"args": ["serve"]}}`, `{"state_action": {"args": ["s"]}, "removable": "yes"}`, `{"state_action": {"args": ["s"]}, "serve_action": {}}`,
+		`{"state_action": {"args": ["s"]}, "removable": true, "serve_action": {"args": ["serve"]}}`, `{"state_action": {"args": ["s"]}, "removable": "yes"}`, `{"state_action": {"args": ["s"]}, "action_images": ["a:1"]}`, `{"state_action": {"args": ["s"]}, "action_images": [""]}`, `{"state_action": {"args": ["s"]}, "serve_action": {}}`,
 		`{"state_action": {"args": ["s"]}, "plugs": {"a": {"container_path": "/x", "optional": true, "writable": false}}}`,
 		`{"state_action": {"args": ["s"]}, "plugs": {"a": {}}}`, `{"state_action": {"args": ["s"]}, "plugs": {"a": {"container_path": "x"}}}`, `{"state_action": {"args": ["s"]}, "plugs": {"a": {"container_path": "/"}}}`,
 		`{"state_action": {"args": ["s"]}, "plugs": {"1": {"container_path": "/x"}}}`, `{"state_action": {"args": ["s"]}, "plugs": []}`, `{"state_action": {"args": ["s"]}, "other": 1}`,

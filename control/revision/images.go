@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +23,8 @@ type Image struct {
 	Digest   string `json:"digest,omitempty"`   // of its content in a registry, if it was ever in one
 	Unpinned string `json:"unpinned,omitempty"` // why its content is not known: it is what its name means wherever it is used
 	Late     bool   `json:"late,omitempty"`     // its name is known only when it is applied, and must tell its content then
+
+	For []string `json:"for,omitempty"` // types whose actions run it; something else may, too
 }
 
 // Described says in words which content it is.
@@ -42,6 +45,8 @@ func (i Image) Described() string {
 type Images struct {
 	Version    int     `json:"version"`
 	Configured bool    `json:"configured,omitempty"` // those that configurations name are among them
+	Actions    bool    `json:"actions,omitempty"`    // those that types name for their own actions are among them
+	Unpinned   string  `json:"unpinned,omitempty"`   // why actions may also run images that are not among them, whatever these are
 	Images     []Image `json:"images"`               // sorted
 }
 
@@ -56,6 +61,15 @@ func DecodeImages(text []byte) (*Images, error) {
 		return nil, fmt.Errorf("images: they have the form %d, which this version does not know: use a newer one", c.Version)
 	}
 	return &c, nil
+}
+
+// Shown are the images as they are shown: what actions may run that is not carried is one of
+// them.
+func (c *Images) Shown() []Image {
+	if c == nil || c.Unpinned == "" {
+		return c.List()
+	}
+	return append(slices.Clone(c.Images), Image{Image: "(any that an action names)", Unpinned: c.Unpinned})
 }
 
 // List are the images, of a revision that may carry none.

@@ -21,11 +21,18 @@ type Pinned struct {
 	Carried []Image
 	Carrier string // such as "the revision"
 	Anew    string // what makes another one, such as "make a new revision"
+
+	Refuse func(ref string) error // fails for an image that must be carried; may be nil
 }
 
 // Image is Holder.Image.
 func (p Pinned) Image(ctx context.Context, ref string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error) {
 	i := slices.IndexFunc(p.Carried, func(c Image) bool { return c.Image == ref && c.Unpinned == "" && !c.Late })
+	if i < 0 && p.Refuse != nil {
+		if err := p.Refuse(ref); err != nil {
+			return engine.Image{}, err
+		}
+	}
 	if i < 0 {
 		return p.Holder.Image(ctx, ref, policy, progress)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -117,7 +118,7 @@ func TestARevisionCarriesTheImagesThatConfigurationsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := texts.Images(collected.Files.Digests())
-		if err != nil || !slices.Equal(got, want) {
+		if err != nil || !slices.EqualFunc(got, want, func(a, b revision.Image) bool { return reflect.DeepEqual(a, b) }) {
 			t.Errorf("of %s it carries %+v, %v, want %+v", image, got, err, want)
 		}
 	}

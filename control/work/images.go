@@ -27,7 +27,7 @@ func (t Texts) Images(files map[string]string) ([]revision.Image, error) {
 	if c == nil || err != nil {
 		return nil, err
 	}
-	return append([]revision.Image{}, c.Images...), nil
+	return append([]revision.Image{}, c.Shown()...), nil
 }
 
 func (t Texts) images(files map[string]string) (*revision.Images, error) {
@@ -54,6 +54,7 @@ type ImagePinning struct {
 	Unpinned bool                                   // an image that cannot be had is carried as whatever it is
 	Base     []byte                                 // what another revision carries under revision.ImagesName: such an image is not looked for; may be nil
 	Places   func(manifest string) ([]Place, error) // where a manifest is applied
+	Ask      AskActions                             // nil: what types name for their own actions is not carried
 }
 
 // PinImages makes the images of manifests a part of what is carried: those of their resource
@@ -69,8 +70,9 @@ func (c Carried) PinImages(ctx context.Context, p ImagePinning, manifests ...man
 		if err != nil {
 			return err
 		}
-		pins.base = base.Images
+		pins.base = base
 	}
+	pins.list = revision.Images{Configured: true, Actions: true, Images: []revision.Image{}}
 	for _, source := range manifests {
 		if err := pins.manifest(source); err != nil {
 			return err
@@ -79,7 +81,7 @@ func (c Carried) PinImages(ctx context.Context, p ImagePinning, manifests ...man
 	if len(pins.problems) > 0 {
 		return &InputError{&manifest.Error{Problems: pins.problems}}
 	}
-	list := revision.Images{Configured: true, Images: []revision.Image{}}
+	list := pins.list
 	for _, ref := range slices.Sorted(maps.Keys(pins.known)) {
 		list.Images = append(list.Images, pins.known[ref])
 	}
@@ -96,7 +98,8 @@ type imagePins struct {
 	ImagePinning
 	ctx      context.Context
 	engines  *search
-	base     []revision.Image
+	base     *revision.Images
+	list     revision.Images // what is said of all of them
 	known    map[string]revision.Image
 	problems []manifest.Problem
 	daemons  map[string]*Connection // Docker Engines of this machine, by the paths of their sockets
@@ -127,7 +130,7 @@ func (p *imagePins) manifest(source manifest.Source) error {
 			return context.Cause(p.ctx)
 		}
 	}
-	return nil
+	return p.actions(m, places)
 }
 
 // has reports whether the content of an image need not be looked for.
@@ -135,9 +138,9 @@ func (p *imagePins) has(ref string) bool {
 	if _, known := p.known[ref]; known {
 		return true
 	}
-	i := slices.IndexFunc(p.base, func(c revision.Image) bool { return c.Image == ref })
+	i := slices.IndexFunc(p.base.List(), func(c revision.Image) bool { return c.Image == ref })
 	if i >= 0 {
-		p.known[ref] = p.base[i]
+		p.known[ref] = p.base.Images[i]
 	}
 	return i >= 0
 }

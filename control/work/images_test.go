@@ -97,6 +97,7 @@ type fleet struct {
 	engine.Engine
 	names, answer []string
 	hang          bool
+	held          map[string]engine.Image // nil are x:1 and y:1
 
 	mu    sync.Mutex
 	asked []string
@@ -110,7 +111,10 @@ func (f *fleet) dial(ctx context.Context, host inventory.Host) (*Connection, err
 	f.asked = append(f.asked, host.Name)
 	f.mu.Unlock()
 	if slices.Contains(f.answer, host.Name) {
-		held := map[string]engine.Image{"x:1": {ID: "sha256:1"}, "y:1": {ID: "sha256:2"}}
+		held := f.held
+		if held == nil {
+			held = map[string]engine.Image{"x:1": {ID: "sha256:1"}, "y:1": {ID: "sha256:2"}}
+		}
 		return &Connection{Engine: f, Images: &registry{held: held}}, nil
 	}
 	if f.hang {

@@ -2,7 +2,6 @@ package work
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,30 +11,12 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/deployster-go/deployster/control/gc"
+	"github.com/deployster-go/deployster/control/rundirs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
-
-func TestTheFilesOfTheLastRunsInAPlaceAreKept(t *testing.T) {
-	dir := t.TempDir()
-	var k keptFiles
-	for i := range 8 {
-		for _, place := range []string{"a", "b"} {
-			run := filepath.Join(dir, fmt.Sprint(place, i))
-			if err := os.MkdirAll(filepath.Join(run, "web"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			k.add(place, run)
-		}
-	}
-	k.add("c", filepath.Join(dir, "gone already"))
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 2*mostKept || left[0].Name() != "a3" || left[mostKept].Name() != "b3" {
-		t.Errorf("left is %v, %v", left, err)
-	}
-}
 
 // Each revision has a place of its own on a host, but is not kept for that.
 func TestOldRevisionsOfAnEnvironmentAreNotKept(t *testing.T) {
@@ -46,7 +27,7 @@ func TestOldRevisionsOfAnEnvironmentAreNotKept(t *testing.T) {
 	}
 	defer log.Close()
 	now := time.Now()
-	var k keptFiles
+	var k rundirs.Kept
 	var want []string
 	const revisions = 100
 	for revision := 1; revision <= revisions; revision++ {
@@ -69,11 +50,11 @@ func TestOldRevisionsOfAnEnvironmentAreNotKept(t *testing.T) {
 			if revision > revisions-gc.KeptRuns {
 				want = append(want, run)
 			}
-			k.add(placeOf(task), filepath.Join(dir, "elsewhere", run))
+			k.Add(placeOf(task), filepath.Join(dir, "elsewhere", run))
 		}
 	}
-	if len(k.by) != 3 {
-		t.Errorf("a process remembers %d places, want 3", len(k.by))
+	if k.Places() != 3 {
+		t.Errorf("a process remembers %d places, want 3", k.Places())
 	}
 	c := gc.Collector{Log: log, Dir: dir, Now: now, Before: now.Add(-gc.DefaultAge)}
 	removed, err := c.Collect(t.Context())

@@ -59,7 +59,7 @@ func (w *StepWorker) apply(ctx context.Context, step step.Step, artifacts map[st
 	if _, err := r.Apply(ctx, run.Caller); err != nil {
 		return nil, err
 	}
-	w.kept.add(string(run.Control.Target), run.Work) // what failed stays, to explain it
+	w.kept.Add(string(run.Control.Target), run.Work) // what failed stays, to explain it
 	return made(r, step), nil
 }
 

@@ -158,7 +158,7 @@ func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runn
 	run.Caller.Recorder = tail
 	r := runner.New(run.Spec, run.Containers)
 	_, err = do(r, ctx, run.Caller)
-	w.kept.add(run.Control.Place, run.Work)
+	w.kept.Add(run.Control.Place, run.Work)
 	return r, tail.With(err)
 }
 

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/gc"
-	"github.com/deployster-go/deployster/control/revision"
+	"github.com/deployster-go/deployster/control/rundirs"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
@@ -98,7 +98,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 			Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, Configure: in.configure(), InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
 		},
 		Containers: runner.Containers{
-			Engine: on.Engine, Images: revision.Pinned{Holder: on.Images, Carried: in.images.List(), Carrier: "the revision", Anew: "make a new revision"}, Parallelism: c.Parallelism, Pull: c.Pull,
+			Engine: on.Engine, Images: in.pinned(on.Images), Parallelism: c.Parallelism, Pull: c.Pull,
 			Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Place: request.Place,
 			Run: in.Run, Log: c.Log.ID(), Workspace: in.Workspace, Work: in.Work, Now: c.Now,
 		},
@@ -153,14 +153,14 @@ type worker struct {
 	Config
 	pool    *EnginePool
 	command string // as the log names it
-	kept    *keptFiles
+	kept    *rundirs.Kept
 }
 
 func newWorker(c Config, pool *EnginePool, command string) worker {
 	c.sweeps = runs.NewSweeps(c.Now)
-	w := worker{Config: c, pool: pool, command: command, kept: &keptFiles{}}
+	w := worker{Config: c, pool: pool, command: command, kept: &rundirs.Kept{}}
 	if c.Reserve != nil {
-		w.kept.spare.in = filepath.Join(c.Reserve.dir, "_spare", strings.ReplaceAll(command, " ", "-"))
+		w.kept.SpareIn(filepath.Join(c.Reserve.dir, "_spare", strings.ReplaceAll(command, " ", "-")))
 	}
 	return w
 }
@@ -185,7 +185,7 @@ func (w *worker) hold(ctx context.Context, run *Run, place string) (held *runs.R
 	if held, err = run.Begin(ctx); err != nil {
 		return nil, nil, err
 	}
-	written := w.kept.begin(place, run.Work)
+	written := w.kept.Begin(place, run.Work)
 	return held, func() {
 		written()
 		held.End()

@@ -32,6 +32,10 @@ var (
 	movedType   = fmt.Sprintf("deployster-test-movedtype:%d", os.Getpid())   // a tag that tests move
 	oneShotType = fmt.Sprintf("deployster-test-oneshottype:%d", os.Getpid()) // slowType, but it does not serve
 	spyType     = fmt.Sprintf("deployster-test-spytype:%d", os.Getpid())     // it looks for what it may not see
+	tool        = fmt.Sprintf("deployster-test-tool:%d", os.Getpid())        // a tag that tests move, of the image of actions
+	tooledType  = fmt.Sprintf("deployster-test-tooledtype:%d", os.Getpid())  // slowType, with actions that run the tool
+	silentType  = fmt.Sprintf("deployster-test-silenttype:%d", os.Getpid())  // tooledType, but its init does not say so
+	louderType  = fmt.Sprintf("deployster-test-loudertype:%d", os.Getpid())  // a tool that does not do what is asked
 )
 
 // binary is the deployster under test: the real one, static as it is shipped,
@@ -98,6 +102,7 @@ func loadSlowType(dir string) error {
 	}
 	for ref, entrypoint := range map[string][]string{
 		slowType: {"/slowtype"}, fixedType: {"/slowtype", "fixed"}, oneShotType: {"/slowtype", "one-shot"}, spyType: {"/slowtype", "spy"},
+		tooledType: {"/slowtype", "tooled", tool, "declares"}, silentType: {"/slowtype", "tooled", tool, "silent"}, louderType: {"/slowtype", "louder"},
 	} {
 		image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: entrypoint})
 		if err != nil {
@@ -134,7 +139,7 @@ func removeImages() error {
 	if err != nil {
 		return fmt.Errorf("asking for the version: %w", err)
 	}
-	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType, spyType, movedType, movedType+"x") {
+	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType, spyType, movedType, movedType+"x", tool, tooledType, silentType, louderType) {
 		// Not every test made all of them.
 		if out, err := exec.Command("docker", "image", "rm", "--force", image).CombinedOutput(); err != nil && !strings.Contains(string(out), "No such image") {
 			return fmt.Errorf("removing images: %w\n%s", err, out)
@@ -168,6 +173,10 @@ func TestScripts(t *testing.T) {
 			env.Setenv("MOVEDTYPE", movedType)
 			env.Setenv("ONESHOTTYPE", oneShotType)
 			env.Setenv("SPYTYPE", spyType)
+			env.Setenv("TOOL", tool)
+			env.Setenv("TOOLEDTYPE", tooledType)
+			env.Setenv("SILENTTYPE", silentType)
+			env.Setenv("LOUDERTYPE", louderType)
 			env.Setenv("SLOWTYPE_TAR", slowTypeTar(filepath.Dir(binary)))
 			env.Setenv("PID", strconv.Itoa(os.Getpid()))
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)

@@ -161,7 +161,11 @@ func pinImages(ctx context.Context, a *app.App, pool *work.EnginePool, d draft, 
 	if err != nil {
 		return err
 	}
-	p := work.ImagePinning{Pool: pool, Policy: policy, Unpinned: flags.allowUnpinned, Base: base, Places: tasks.Places(d.Definition, d.hosts)}
+	ask, err := session.AskActions(a, flags.WorkerFlags)
+	if err != nil {
+		return err
+	}
+	p := work.ImagePinning{Ask: ask, Pool: pool, Policy: policy, Unpinned: flags.allowUnpinned, Base: base, Places: tasks.Places(d.Definition, d.hosts)}
 	if err := d.files.PinImages(ctx, p, manifest.Source{Name: d.Task.Manifest, Data: d.files[d.Task.Manifest]}); err != nil {
 		return err
 	}

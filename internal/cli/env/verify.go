@@ -3,9 +3,11 @@ package env
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/work"
@@ -15,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -74,6 +77,7 @@ func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definitio
 		return pinning.Inputs.Load([]manifest.Source{source}, o)
 	}
 	places := map[string][]work.Place{}
+	var inputs []*work.Input
 	for _, source := range sources {
 		for i, step := range d.Deployment.Steps {
 			if step.Verify != source.Name {
@@ -86,6 +90,7 @@ func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definitio
 			if err != nil {
 				return nil, err
 			}
+			inputs = append(inputs, in)
 		}
 		places[source.Name] = []work.Place{{Load: func() (*work.Input, error) { return load(source, variables) }}}
 	}
@@ -93,11 +98,18 @@ func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definitio
 	if err != nil {
 		return nil, err
 	}
+	ask, err := session.AskActions(a, flags.WorkerFlags)
+	if err != nil {
+		return nil, err
+	}
 	pool := session.OpenPool(a, flags.WorkerFlags, a.Err)
 	err = collected.Files.PinImages(ctx, work.ImagePinning{
-		Pool: pool, Policy: policy, Unpinned: flags.allowUnpinned, Base: v.images,
+		Ask: ask, Pool: pool, Policy: policy, Unpinned: flags.allowUnpinned, Base: v.images,
 		Places: func(name string) ([]work.Place, error) { return places[name], nil },
 	}, sources...)
+	if err == nil {
+		err = acceptVerifying(ctx, a, pool, inputs, collected.Files, v.images != nil, flags)
+	}
 	if err := errors.Join(err, pool.Close()); err != nil {
 		return nil, err
 	}
@@ -131,6 +143,36 @@ func checkVerifying(in *work.Input) error {
 		return err
 	}
 	return &work.InputError{Cause: &manifest.Error{Problems: manifest.Sorted(problems, in.Manifest.Files)}}
+}
+
+// acceptVerifying refuses what would fail when steps are to be verified, as far as types that
+// do not ship tell, on the engine that is asked then. What a base carries was asked for when
+// that was made, so it may do without an engine.
+func acceptVerifying(ctx context.Context, a *app.App, pool *work.EnginePool, inputs []*work.Input, files work.Carried, ofBase bool, flags workFlags) error {
+	inputs = slices.DeleteFunc(inputs, func(in *work.Input) bool {
+		return !slices.ContainsFunc(in.Manifest.Resources, func(r *manifest.Resource) bool { return !strings.HasPrefix(r.Type, shipped.Prefix) })
+	})
+	if len(inputs) == 0 {
+		return nil
+	}
+	images, err := revision.DecodeImages(files[revision.ImagesName])
+	if err != nil {
+		return err
+	}
+	on, err := pool.Answering(ctx, "")
+	switch {
+	case err != nil && ofBase:
+		fmt.Fprintf(a.Err, "note: what verifies the steps is not asked whether it still fits: %s\n", view.Clean(err.Error()))
+		return nil
+	case err != nil:
+		return fmt.Errorf("asking the types of what verifies the steps: %w", err)
+	}
+	for _, in := range inputs {
+		if err := session.Accepted(ctx, a, flags.WorkerFlags, on, in, images.List()); err != nil {
+			return fmt.Errorf("what verifies the steps: %w", err)
+		}
+	}
+	return nil
 }
 
 // looksAgain reports whether what verifies the steps of a draft, which its base carries, may

@@ -226,9 +226,13 @@ func pinImages(ctx context.Context, a *app.App, d *definition.Definition, collec
 	if err != nil {
 		return err
 	}
+	ask, err := session.AskActions(a, flags.WorkerFlags)
+	if err != nil {
+		return err
+	}
 	pool := session.OpenPool(a, flags.WorkerFlags, a.Err)
 	p := work.ImagePinning{
-		Pool: pool, Policy: policy, Unpinned: flags.unpinned,
+		Ask: ask, Pool: pool, Policy: policy, Unpinned: flags.unpinned,
 		Places: collected.Places(session.Inputs(a, flags.Input), work.NewHosts(flags.Inventory), d, r.Revision, r.Takes),
 	}
 	return interrupt.Within(ctx, func(ctx context.Context) error {

@@ -53,6 +53,30 @@ func main() {
 	if len(args) > 0 && args[0] == "spy" { // the image of a type that looks for what it may not see
 		t.State, args = spy, args[1:]
 	}
+	if len(args) > 2 && args[0] == "tooled" { // the image of a type whose actions run another image
+		tool, declares := args[1], args[2] == "declares"
+		if args = args[3:]; len(args) == 0 {
+			fmt.Print(`{"plugs":{"dir":{"container_path":"/dir","writable":true}},"removable":true,"state_action":{"args":["state"]}`)
+			if declares {
+				fmt.Printf(`,"action_images":[%q]`, tool)
+			}
+			fmt.Println("}")
+			return
+		}
+		t.State = func(ctx context.Context, r protocol.Request[config]) (protocol.StateOutput, error) {
+			out, err := state(ctx, r)
+			for i := range out.Actions {
+				out.Actions[i].Image = tool
+			}
+			return out, err
+		}
+	}
+	if len(args) > 0 && args[0] == "louder" { // another version of that image, which does not do what is asked
+		t.Actions["set"] = func(_ context.Context, r protocol.Request[config]) error {
+			return os.WriteFile(filepath.Join("/dir", r.Name), []byte(r.Config.Value+"!"), 0o600)
+		}
+		args = args[1:]
+	}
 	var in io.Reader = os.Stdin
 	if len(args) > 0 && args[0] == "bare" { // for benchmarks: run without anything attached
 		args, in = args[1:], strings.NewReader(`{"name":"bare","type":"t","version":"1","verbose":false,"workspace":"/","config":{"value":"x"},"staleState":{}}`)

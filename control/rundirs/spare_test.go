@@ -1,4 +1,4 @@
-package work
+package rundirs
 
 import (
 	"fmt"
@@ -14,19 +14,19 @@ import (
 type places struct {
 	*testing.T
 	dir  string
-	kept keptFiles
+	kept Kept
 }
 
 func newPlaces(t *testing.T) *places {
 	dir := t.TempDir()
-	return &places{T: t, dir: dir, kept: keptFiles{spare: spareDirs{in: filepath.Join(dir, "spare")}}}
+	return &places{T: t, dir: dir, kept: Kept{spare: spareDirs{in: filepath.Join(dir, "spare")}}}
 }
 
 // run is a run of a place that writes files, over what it may have got of another.
 func (p *places) run(name string, files map[string]string) {
 	p.Helper()
 	dir := filepath.Join(p.dir, name)
-	end := p.kept.begin("place", dir)
+	end := p.kept.Begin("place", dir)
 	for file, text := range files {
 		path := filepath.Join(dir, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -36,7 +36,7 @@ func (p *places) run(name string, files map[string]string) {
 			p.Fatal(err)
 		}
 	}
-	p.kept.add("place", dir)
+	p.kept.Add("place", dir)
 	end()
 }
 

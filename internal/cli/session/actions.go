@@ -1,0 +1,53 @@
+package session
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/deployster-go/deployster/control/revision"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// AskActions asks types which images they name for their own actions, as the runs of workers
+// with these flags will. Nothing of it is recorded.
+func AskActions(a *app.App, f WorkerFlags) (work.AskActions, error) {
+	c, err := config(a, nil, f.Input, f.Engine)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, on *work.Connection, m *manifest.Manifest, resources []string, carried []revision.Image) (map[string][]string, map[string]error) {
+		r, end := asking(a, c, on, &work.Input{Manifest: m, Expressions: expression.New(a.Workspace)}, carried)
+		defer end()
+		return r.ActionImages(ctx, runner.Caller{Crashed: c.Crashed}, resources)
+	}, nil
+}
+
+// Accepted asks the types of an input, with the contents that are carried, whether they
+// accept it. Nothing of it is recorded.
+func Accepted(ctx context.Context, a *app.App, f WorkerFlags, on *work.Connection, in *work.Input, carried []revision.Image) error {
+	c, err := config(a, nil, f.Input, f.Engine)
+	if err != nil {
+		return err
+	}
+	r, end := asking(a, c, on, in, carried)
+	defer end()
+	return r.Accepted(ctx, runner.Caller{Crashed: c.Crashed})
+}
+
+// asking is a runner that only asks types, and what removes its files.
+func asking(a *app.App, c work.Config, on *work.Connection, in *work.Input, carried []revision.Image) (r *runner.Runner, end func()) {
+	id := a.NewID()
+	dir := filepath.Join(a.Workspace, engine.StateDir, "work", id)
+	return runner.New(runner.Spec{
+		Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
+	}, runner.Containers{
+		Engine: on.Engine, Images: revision.Pinned{Holder: on.Images, Carried: carried, Carrier: "the revision", Anew: "make it again"}, Parallelism: c.Parallelism, Pull: c.Pull,
+		Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Run: id, Workspace: a.Workspace, Work: dir, Now: c.Now, Forget: true,
+	}), func() { _ = os.RemoveAll(dir) } // at worst they stay
+}
