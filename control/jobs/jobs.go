@@ -99,7 +99,8 @@ type Jobs struct {
 	disk shared
 
 	mu      sync.Mutex
-	results []result             // of this process, the oldest first
+	results []result // of this process, the oldest first
+	last    decoded
 	asked   map[string]time.Time // when workers were asked for containers that nobody waits for
 }
 

@@ -34,10 +34,39 @@ func (a *attempt) load() error {
 	} else if err != nil {
 		return unbuildable("what it runs cannot be read: object %s, which its group carries as %s: %v; restore it, or submit the group again", hash, name, err)
 	}
-	if a.recipe, err = recipe.At(text, a.task.Recipe); err != nil {
+	if a.recipe, err = a.recipeIn(hash, text, a.task.Recipe); err != nil {
 		return unbuildable("what it runs cannot be read: %v", err)
 	}
 	return nil
+}
+
+// decoded is a document of recipes that was read.
+type decoded struct {
+	hash string
+	from int
+	all  []recipe.Recipe
+}
+
+// recipeIn is a recipe of a document. That which was read last is not decoded again: the jobs
+// of a group have one in common, which holds the recipes of a thousand.
+func (j *Jobs) recipeIn(hash string, text []byte, index int) (recipe.Recipe, error) {
+	j.mu.Lock()
+	d := j.last
+	j.mu.Unlock()
+	if d.hash != hash {
+		from, all, err := recipe.Decode(text)
+		if err != nil {
+			return recipe.Recipe{}, err
+		}
+		d = decoded{hash, from, all}
+		j.mu.Lock()
+		j.last = d
+		j.mu.Unlock()
+	}
+	if index < d.from || index >= d.from+len(d.all) {
+		return recipe.At(text, index) // it says what is wrong
+	}
+	return d.all[index-d.from], nil
 }
 
 // reach connects to the worker.
