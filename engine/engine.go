@@ -189,6 +189,10 @@ type IO struct {
 type Exit struct {
 	Code      int
 	OOMKilled bool // the kernel killed something in it for lack of memory, whatever the code
+
+	// Ended is when it ended, as the engine noted it, which only Wait tells; zero where that is
+	// not known. Who Runs a container has seen it.
+	Ended time.Time `json:"ended,omitzero"`
 }
 
 // String says how the container ended, in words that follow its name.
@@ -220,6 +224,17 @@ var (
 	ErrNoContainer = errors.New("no such container")
 	ErrTimeout     = errors.New("timed out")
 )
+
+// SpecError is that no container can be made of a Spec, or of its image, on whichever machine it is
+// tried: what is to be executed is not there, a source of a mount is missing, a bound is none.
+// Another error may be trouble of the engine, and be gone the next time.
+type SpecError struct{ Cause error }
+
+// Error implements error.
+func (e *SpecError) Error() string { return e.Cause.Error() }
+
+// Unwrap implements errors.Is and errors.As.
+func (e *SpecError) Unwrap() error { return e.Cause }
 
 // UnreachableError is the error of a pull from a registry that cannot be
 // reached. It is ErrNoImage, too, for the image is not to be had; but it does not

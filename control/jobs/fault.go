@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -124,17 +123,8 @@ func (a *attempt) explain(err error, took time.Duration) error {
 
 // impossible reports whether an engine says that no container can be made of what the job
 // runs. All else may be trouble of the engine or its machine: the job is lost then, and fails
-// only when that has happened too often. Engines say so in their texts.
-func impossible(err error) bool {
-	return slices.ContainsFunc(impossibilities, func(text string) bool { return containsFold(err.Error(), text) })
-}
-
-var impossibilities = []string{
-	"cannot be executed in image", "cannot be executed: ", "is built for another platform", "neither entrypoint nor command",
-	"is not in the engine; `docker network ls`", "without a daemon there are the networks",
-	"does not exist on the engine's host", "mount source", "mount target", "duplicate mount point", "hidden directory",
-	"is too long: ", "working directory", "bounds cannot be negative", "minimum memory limit", "unable to find user",
-}
+// only when that has happened too often.
+func impossible(err error) bool { return errors.As(err, new(*engine.SpecError)) }
 
 // momentary reports whether an error is that of a machine which lacks something at the moment.
 func momentary(err error) bool {

@@ -16,7 +16,8 @@ func TestTroubleOfAnEngineIsNotTheFaultOfTheJob(t *testing.T) {
 		"it has no processes":    &os.PathError{Op: "fork/exec", Path: "/proc/self/exe", Err: syscall.EAGAIN},
 		"it says so":             errors.New("start the launcher: fork/exec /proc/self/exe: resource temporarily unavailable"),
 		"it has no files":        fmt.Errorf("make a socket to the launcher: %w", syscall.EMFILE),
-		"its machine has none":   errors.New("exec: \"/job\" cannot be executed in image \"x\": too many open files in system"),
+		"its machine has none":   &engine.SpecError{Cause: errors.New("exec: \"/job\" cannot be executed in image \"x\": too many open files in system")},
+		"it only sounds like it": errors.New("the store of entrypoints is locked: image cannot be executed in image"),
 		"its launcher is killed": errors.New("runc: the launcher ended before there was one: signal: killed"),
 		"it has an error":        errors.New("create the container: Error response from daemon: something is wrong here"),
 	} {
@@ -32,7 +33,7 @@ func TestTroubleOfAnEngineIsNotTheFaultOfTheJob(t *testing.T) {
 
 func TestWhatNoContainerCanBeMadeOfIsTheFaultOfTheJob(t *testing.T) {
 	for _, text := range []string{
-		`entrypoint "/x" cannot be executed in image "i"; check that the file is there and executable: exec: "/x": permission denied`,
+		`entrypoint "/x" cannot be executed in image "i"; check that the file is there and executable: exec: "/x": no such file or directory`,
 		`entrypoint "/x" of image "i" is built for another platform than the engine's: exec format error`,
 		`image "i" has neither entrypoint nor command: give one: no command specified`,
 		"network \"n\" is not in the engine; `docker network ls` lists what is there: network n not found",
@@ -42,7 +43,7 @@ func TestWhatNoContainerCanBeMadeOfIsTheFaultOfTheJob(t *testing.T) {
 	} {
 		fake := fakeEngine()
 		w := newWorld(t, fake)
-		fake.Fail = func(engine.Spec) error { return errors.New(text) }
+		fake.Fail = func(engine.Spec) error { return &engine.SpecError{Cause: errors.New(text)} }
 		w.wants(w.jobs.Build(t.Context(), w.task(w.recipe())), "unbuildable: run image …")
 		w.clean()
 	}

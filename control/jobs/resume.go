@@ -112,7 +112,8 @@ func (a *attempt) await(ctx context.Context, c engine.Container) (end, error) {
 	if running.Err() != nil {
 		err = context.Cause(running)
 	}
-	if e.Exit = exit; c.Running {
+	e.Exit, e.Ended = exit, exit.Ended
+	if e.Exit.Ended = (time.Time{}); c.Running {
 		e.Ended = a.Now()
 	}
 	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)

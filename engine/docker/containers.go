@@ -65,7 +65,9 @@ func (e *Engine) Wait(ctx context.Context, id string) (engine.Exit, error) {
 		if end.err != nil {
 			return engine.Exit{}, e.noContainer("wait for container", id, end.err)
 		}
-		return e.exit(ctx, id, end.code)
+		exit, ended, err := e.exit(ctx, id, end.code)
+		exit.Ended = ended
+		return exit, err
 	}
 }
 

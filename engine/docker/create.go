@@ -45,12 +45,12 @@ const longest = 128<<10 - 1
 func checkLengths(spec engine.Spec) error {
 	for i, argument := range spec.Args {
 		if len(argument) > longest {
-			return fmt.Errorf("argument %d is too long: it has %d bytes, and Linux takes %d; hand it over on stdin or in a file", i+1, len(argument), longest)
+			return &engine.SpecError{Cause: fmt.Errorf("argument %d is too long: it has %d bytes, and Linux takes %d; hand it over on stdin or in a file", i+1, len(argument), longest)}
 		}
 	}
 	for _, variable := range spec.Env {
 		if name, _, _ := strings.Cut(variable, "="); len(variable) > longest {
-			return fmt.Errorf("variable %.100s is too long: it has %d bytes, and Linux takes %d; hand it over on stdin or in a file", name, len(variable), longest)
+			return &engine.SpecError{Cause: fmt.Errorf("variable %.100s is too long: it has %d bytes, and Linux takes %d; hand it over on stdin or in a file", name, len(variable), longest)}
 		}
 	}
 	return nil

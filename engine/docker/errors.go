@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -100,18 +101,26 @@ func (e *Engine) runError(action string, spec engine.Spec, err error) error {
 	case strings.Contains(text, "No such image"):
 		return fmt.Errorf("%s: %w: image %q is not in the engine; pull or load it first", action, engine.ErrNoImage, spec.Image)
 	case strings.Contains(text, "bind source path does not exist"):
-		return fmt.Errorf("%s: mount source %s does not exist on the engine's host: %w", action, missingSource(spec, text), err)
+		return &engine.SpecError{Cause: fmt.Errorf("%s: mount source %s does not exist on the engine's host: %w", action, missingSource(spec, text), err)}
 	case strings.Contains(text, "network") && strings.Contains(text, "not found"):
-		return fmt.Errorf("%s: network %q is not in the engine; `docker network ls` lists what is there: %w", action, spec.Network, err)
+		return &engine.SpecError{Cause: fmt.Errorf("%s: network %q is not in the engine; `docker network ls` lists what is there: %w", action, spec.Network, err)}
 	case strings.Contains(text, "no command specified"), strings.Contains(text, "No command specified"):
-		return fmt.Errorf("%s: image %q has neither entrypoint nor command: give one: %w", action, spec.Image, err)
+		return &engine.SpecError{Cause: fmt.Errorf("%s: image %q has neither entrypoint nor command: give one: %w", action, spec.Image, err)}
 	case strings.Contains(text, "exec format error"):
-		return fmt.Errorf("%s: %s of image %q is built for another platform than the engine's: %w", action, entrypointOf(spec), spec.Image, err)
+		return &engine.SpecError{Cause: fmt.Errorf("%s: %s of image %q is built for another platform than the engine's: %w", action, entrypointOf(spec), spec.Image, err)}
 	case strings.Contains(text, "exec: "), strings.Contains(text, "executable file not found"):
-		return fmt.Errorf("%s: %s cannot be executed in image %q; check that the file is there and executable: %w", action, entrypointOf(spec), spec.Image, err)
+		return &engine.SpecError{Cause: fmt.Errorf("%s: %s cannot be executed in image %q; check that the file is there and executable: %w", action, entrypointOf(spec), spec.Image, err)}
+	case slices.ContainsFunc(refused, func(part string) bool { return strings.Contains(text, part) }):
+		return &engine.SpecError{Cause: e.wrap(action, err)}
 	default:
 		return e.wrap(action, err)
 	}
+}
+
+// refused are texts of the daemon about what no container can be made of.
+var refused = []string{
+	"working directory", "Duplicate mount point", "duplicate mount point", "inimum memory limit", "unable to find user", "invalid mount config", "invalid mount path",
+	"mount path must be absolute",
 }
 
 func entrypointOf(spec engine.Spec) string {

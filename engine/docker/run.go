@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/pkg/stdcopy"
@@ -111,7 +112,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		if shim.failed() {
 			return engine.Exit{}, e.runError("start the container", spec, errors.New(shim.reason()))
 		}
-		exit, err := e.exit(ctx, id, end.code)
+		exit, _, err := e.exit(ctx, id, end.code)
 		if err == nil && !exit.OOMKilled {
 			exit.OOMKilled = memory.happened(ctx, end.code)
 		}
@@ -223,16 +224,23 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // exit adds to an exit code whether the container lacked memory, which the code
-// need not show. Docker does not notice what happens in the first milliseconds
+// need not show, and when it ended, zero where that is not known. Docker does not notice what happens in the first milliseconds
 // of a container.
-func (e *Engine) exit(ctx context.Context, id string, code int) (engine.Exit, error) {
+func (e *Engine) exit(ctx context.Context, id string, code int) (exit engine.Exit, ended time.Time, err error) {
 	inspected, err := e.client.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
-		return engine.Exit{Code: code}, nil
+		return engine.Exit{Code: code}, time.Time{}, nil
 	}
 	if err != nil {
-		return engine.Exit{}, e.wrap("inspect the ended container", err)
+		return engine.Exit{}, time.Time{}, e.wrap("inspect the ended container", err)
 	}
 	state := inspected.Container.State
-	return engine.Exit{Code: code, OOMKilled: state != nil && state.OOMKilled}, nil
+	if state == nil {
+		return engine.Exit{Code: code}, time.Time{}, nil
+	}
+	ended, err = time.Parse(time.RFC3339Nano, state.FinishedAt)
+	if err != nil || ended.Unix() <= 0 { // it has never started, or the engine does not say
+		ended = time.Time{}
+	}
+	return engine.Exit{Code: code, OOMKilled: state.OOMKilled}, ended.UTC(), nil
 }

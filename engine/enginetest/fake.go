@@ -84,6 +84,7 @@ type fakeContainer struct {
 	kill  context.CancelFunc
 	ended chan struct{} // closed once exit is set
 	exit  engine.Exit
+	at    time.Time   // when it ended
 	kept  [][2]string // what it wrote to stdout and stderr; see Print
 }
 
@@ -219,7 +220,9 @@ func (f *Fake) Wait(ctx context.Context, id string) (engine.Exit, error) {
 	case <-ctx.Done():
 		return engine.Exit{}, fmt.Errorf("wait for container %s: %w", id, context.Cause(ctx))
 	case <-container.ended:
-		return container.exit, nil
+		exit := container.exit
+		exit.Ended = container.at
+		return exit, nil
 	}
 }
 
@@ -307,6 +310,6 @@ func (f *Fake) keep(container *fakeContainer, labels map[string]string) string {
 func (f *Fake) finish(container *fakeContainer, exit engine.Exit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	container.exit, container.Running = exit, false
+	container.exit, container.Running, container.at = exit, false, time.Now()
 	close(container.ended)
 }

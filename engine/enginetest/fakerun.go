@@ -219,7 +219,7 @@ func (f *Fake) prepare(spec engine.Spec) (Program, Call, error) {
 	}
 	for _, mount := range spec.Mounts {
 		if _, err := os.Stat(mount.Source); err != nil {
-			return nil, Call{}, fmt.Errorf("mount source %s: %w", mount.Source, err)
+			return nil, Call{}, &engine.SpecError{Cause: fmt.Errorf("mount source %s: %w", mount.Source, err)}
 		}
 	}
 	argv := slices.Concat(image.Entrypoint, image.Cmd)
@@ -233,10 +233,10 @@ func (f *Fake) prepare(spec engine.Spec) (Program, Call, error) {
 		return nil, Call{}, errors.New("the fake's image has no Program")
 	}
 	if len(argv) == 0 {
-		return nil, Call{}, errors.New("neither entrypoint nor command")
+		return nil, Call{}, &engine.SpecError{Cause: errors.New("neither entrypoint nor command")}
 	}
 	if image.Executables != nil && !slices.Contains(image.Executables, argv[0]) {
-		return nil, Call{}, fmt.Errorf("entrypoint %q cannot be executed: %w", argv[0], fs.ErrNotExist)
+		return nil, Call{}, &engine.SpecError{Cause: fmt.Errorf("entrypoint %q cannot be executed: %w", argv[0], fs.ErrNotExist)}
 	}
 	call := Call{
 		Spec:    spec,

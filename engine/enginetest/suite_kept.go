@@ -9,6 +9,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -68,6 +69,7 @@ func (s *suite) testKept(t *testing.T) {
 		{"read", "/probe"},   // any bytes
 	} {
 		whole := s.try(t, s.spec(args...), nil)
+		begun := time.Now().Add(-time.Second) // clocks of engines may be coarser
 		mark := s.abandon(t, args, 16<<20)
 		keeper, keeps := s.engine.(engine.Keeper)
 		left := s.list(t, map[string]string{label: s.mark, "kept": mark})
@@ -80,8 +82,12 @@ func (s *suite) testKept(t *testing.T) {
 		if len(left) != 1 {
 			t.Fatalf("%q left %+v, want one container", args, left)
 		}
-		if exit, err := s.engine.Wait(s.context(t), left[0].ID); err != nil || exit.Code != 0 {
+		exit, err := s.engine.Wait(s.context(t), left[0].ID)
+		if err != nil || exit.Code != 0 {
 			t.Errorf("%q: %+v, %v", args, exit, err)
+		}
+		if exit.Ended.Before(begun) || exit.Ended.After(time.Now()) {
+			t.Errorf("%q has ended at %s, by the engine, and between %s and now", args, exit.Ended, begun)
 		}
 		var stdout, stderr bytes.Buffer
 		if err := keeper.Logs(s.context(t), left[0].ID, engine.IO{Stdout: &stdout, Stderr: &stderr}); err != nil {

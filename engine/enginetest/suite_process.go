@@ -173,7 +173,7 @@ func (s *suite) testSurroundings(t *testing.T) {
 func (s *suite) testNoEntrypoint(t *testing.T) {
 	spec := s.spec()
 	spec.Entrypoint = "/no/such/program"
-	_ = s.refuse(t, spec, "/no/such/program", s.images.Probe)
+	ownFault(t, s.refuse(t, spec, "/no/such/program", s.images.Probe))
 }
 
 func (s *suite) testMounts(t *testing.T) {
@@ -252,9 +252,17 @@ func (s *suite) testMissingSource(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "not", "there")
 	spec := s.spec("exit", "0")
 	spec.Mounts = []engine.Mount{{Source: missing, Target: "/mnt"}}
-	_ = s.refuse(t, spec, missing)
+	ownFault(t, s.refuse(t, spec, missing))
 	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the missing source is there now (%v)", err)
+	}
+}
+
+// ownFault fails unless an error says that no container can be made of what was to be run.
+func ownFault(t *testing.T, err error) {
+	t.Helper()
+	if !errors.As(err, new(*engine.SpecError)) {
+		t.Errorf("it is not said to be the fault of what is to be run: %v", err)
 	}
 }
 

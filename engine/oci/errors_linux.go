@@ -28,9 +28,9 @@ func (e *Engine) explain(spec engine.Spec, failure *entrypoint.Failure) error {
 	case !failure.Runtime:
 		return failure
 	case contains("exec format error"):
-		return fmt.Errorf("%s of image %q is built for another platform than this machine's: %w", entrypointOf(spec), spec.Image, failure)
+		return &engine.SpecError{Cause: fmt.Errorf("%s of image %q is built for another platform than this machine's: %w", entrypointOf(spec), spec.Image, failure)}
 	case contains("exec: ", "executable file", "find program", "executable path", "open executable"):
-		return fmt.Errorf("%s cannot be executed in image %q; check that the file is there and executable: %w", entrypointOf(spec), spec.Image, failure)
+		return &engine.SpecError{Cause: fmt.Errorf("%s cannot be executed in image %q; check that the file is there and executable: %w", entrypointOf(spec), spec.Image, failure)}
 	case contains("cgroup"):
 		return fmt.Errorf("%s cannot use this machine's control groups; use another runtime, such as runc: %w", filepath.Base(e.runtime), failure)
 	default:

@@ -164,7 +164,7 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 	for _, m := range spec.Mounts {
 		switch source, err := os.Stat(m.Source); {
 		case errors.Is(err, fs.ErrNotExist):
-			return entrypoint.Request{}, fmt.Errorf("mount source %s does not exist: %w", m.Source, err)
+			return entrypoint.Request{}, &engine.SpecError{Cause: fmt.Errorf("mount source %s does not exist: %w", m.Source, err)}
 		case err != nil:
 			return entrypoint.Request{}, fmt.Errorf("mount source %s: %w", m.Source, err)
 		case !source.IsDir():
@@ -177,7 +177,7 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 	image := lease.Image.Config.Config
 	config, err := configure(id, spec, image, h)
 	if err != nil {
-		return entrypoint.Request{}, err
+		return entrypoint.Request{}, &engine.SpecError{Cause: err}
 	}
 	mounts, err := json.Marshal(config.Mounts)
 	if err != nil {
