@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,6 +124,7 @@ func (r *Run) observe(e runner.Event) {
 		says(r.root, e)
 		r.root.SetAttributes(attribute.Int("deployster.changed", e.Counts.Changed), attribute.Int("deployster.unchanged", e.Counts.Unchanged),
 			attribute.Int("deployster.failed", e.Counts.Failed), attribute.Int("deployster.skipped", e.Counts.Skipped))
+	default: // the span of the run begins before, and what is not recorded is in no span
 	}
 }
 
@@ -159,13 +161,8 @@ func says(span trace.Span, e runner.Event) {
 	if e.Exit != nil {
 		span.SetAttributes(attribute.Int("process.exit.code", *e.Exit))
 	}
-	switch e.Kind {
-	case runner.ActionFailed, runner.ResourceFailed, runner.RunFailed:
-		why := string(e.Reason)
-		if why == "" {
-			why = string(e.Kind)
-		}
-		span.SetAttributes(attribute.String("error.type", why))
+	if e.Kind == runner.ActionFailed || e.Kind == runner.ResourceFailed || e.Kind == runner.RunFailed {
+		span.SetAttributes(attribute.String("error.type", cmp.Or(string(e.Reason), string(e.Kind))))
 		span.SetStatus(codes.Error, e.Error) // in which secrets are masked
 	}
 }

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,14 +38,8 @@ type destination struct {
 	failed  func(error) // receives why spans were not sent
 }
 
-// destinationOf is where the environment has spans sent; nil is nowhere.
-func destinationOf(getenv func(string) string) (*destination, error) {
-	either := func(name string) string {
-		if value := getenv(traces + name); value != "" {
-			return value
-		}
-		return getenv(general + name)
-	}
+// endpointOf is the URL to which the environment has spans sent; "" is that it does not.
+func endpointOf(getenv func(string) string) (string, error) {
 	at := getenv(traces + "ENDPOINT")
 	if base := getenv(general + "ENDPOINT"); at == "" && base != "" {
 		at = strings.TrimSuffix(base, "/") + "/v1/traces"
@@ -54,31 +49,34 @@ func destinationOf(getenv func(string) string) (*destination, error) {
 		at = "http://localhost:4318/v1/traces"
 	}
 	if at == "" || exporter == "none" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
-		return nil, nil
+		return "", nil
 	}
 	if exporter != "" && exporter != "otlp" {
-		return nil, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: otlp and none are possible", exporter)
+		return "", fmt.Errorf("OTEL_TRACES_EXPORTER is %q: otlp and none are possible", exporter)
 	}
+	if u, err := url.Parse(at); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", fmt.Errorf("%sENDPOINT must be a URL, as http://127.0.0.1:4318 is", general)
+	}
+	return at, nil
+}
+
+// destinationOf is where the environment has spans sent; nil is nowhere.
+func destinationOf(getenv func(string) string) (*destination, error) {
+	at, err := endpointOf(getenv)
+	if at == "" || err != nil {
+		return nil, err
+	}
+	either := func(name string) string { return cmp.Or(getenv(traces+name), getenv(general+name)) }
 	if p := either("PROTOCOL"); p != "" && p != "http/protobuf" {
 		return nil, fmt.Errorf("%sPROTOCOL is %q: http/protobuf is possible, whose port is 4318", general, p)
 	}
-	if u, err := url.Parse(at); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%sENDPOINT must be a URL, as http://127.0.0.1:4318 is", general)
-	}
-	d := &destination{url: at, headers: http.Header{}, client: &http.Client{Timeout: defaultTimeout}, failed: func(error) {}}
+	d := &destination{url: at, headers: headersOf(either("HEADERS")), client: &http.Client{Timeout: defaultTimeout}, failed: func(error) {}}
 	if text := either("TIMEOUT"); text != "" {
 		ms, err := strconv.Atoi(text)
 		if err != nil || ms <= 0 {
 			return nil, fmt.Errorf("%sTIMEOUT is %q: it must be a number of milliseconds", general, text)
 		}
 		d.client.Timeout = time.Duration(ms) * time.Millisecond
-	}
-	for pair := range strings.SplitSeq(either("HEADERS"), ",") {
-		name, value, ok := strings.Cut(pair, "=")
-		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if name = strings.TrimSpace(name); name != "" && ok && err == nil { // it may hold a secret, so it is not quoted
-			d.headers.Add(name, value)
-		}
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if path := either("CERTIFICATE"); path != "" {
@@ -94,6 +92,20 @@ func destinationOf(getenv func(string) string) (*destination, error) {
 	}
 	d.client.Transport = transport
 	return d, nil
+}
+
+// headersOf reads NAME=VALUE,…, whose values are encoded as those of URLs. They may hold
+// secrets, so what cannot be read is left out and not quoted.
+func headersOf(list string) http.Header {
+	headers := http.Header{}
+	for pair := range strings.SplitSeq(list, ",") {
+		name, value, ok := strings.Cut(pair, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if name = strings.TrimSpace(name); name != "" && ok && err == nil {
+			headers.Add(name, value)
+		}
+	}
+	return headers
 }
 
 // Start implements otlptrace.Client.

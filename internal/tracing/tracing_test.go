@@ -150,7 +150,12 @@ func TestARunIsATraceOfItsResourcesActionsAndContainers(t *testing.T) {
 		t.Errorf("passed on were %v", log.all)
 	}
 	tracer.Close()
+	c.wantTrace(t)
+}
 
+// wantTrace checks what the collector got of a run that failed.
+func (c *collector) wantTrace(t *testing.T) {
+	t.Helper()
 	if c.about["service.name"] != "deployster" || c.about["service.version"] != "1.2" || c.asked[0].URL.Path != "/v1/traces" || c.asked[0].Header.Get("Api-Key") != "a b" {
 		t.Errorf("sent were %v to %s with %v", c.about, c.asked[0].URL, c.asked[0].Header)
 	}
