@@ -88,6 +88,8 @@ func NewController(o Options) *Controller {
 		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{},
 	}
 	c.followed = environments.New(o.Log, o.Now, c.changed)
+	c.followed.SpareSnapshots() // whoever keeps the environments keeps theirs
+	c.commands.SpareSnapshots()
 	if o.Things != nil {
 		c.commands.Identify(o.Things)
 	}
@@ -288,17 +290,20 @@ func (c *Controller) Probe() (next time.Time, seen bool) {
 // observe is what the environments of a pipeline run. One that costs much is not looked at
 // again after every event of it. Of one that no pipeline here uses no change is noticed, as
 // of those of a pipeline that another process controls, so it is looked at again each time.
-func (c *Controller) observe(s *promotion.State) promotion.Observed {
-	const part, most = 20, time.Second
-	all, variable := promotion.Observed{}, c.variableOf(s)
+// again is when there is more to see, zero where this is all.
+func (c *Controller) observe(s *promotion.State) (all promotion.Observed, again time.Time) {
+	const part, most, little = 20, time.Second, 100 * time.Microsecond
+	all = promotion.Observed{}
+	variable := c.variableOf(s)
 	for _, e := range s.Environments() {
 		of := observed{e, variable}
 		o, known := c.seen[of]
 		pause := min(part*o.took, most)
 		if age := c.Now().Sub(o.at); !known || !o.watched || o.changed && (age < 0 || age >= pause) {
-			started, before := time.Now(), o.Observation
+			started, before, took := time.Now(), o.Observation, o.took
 			o = observation{Observation: observeNow(c.followed, e, variable), watched: len(c.users[e]) > 0, at: c.Now()}
-			o.took = time.Since(started)
+			// It takes long at once also where the machine is busy with something else.
+			o.took = min(time.Since(started), 2*max(took, little))
 			if o.Since.Equal(before.Since) {
 				o.Ahead = before.Ahead
 			}
@@ -307,6 +312,9 @@ func (c *Controller) observe(s *promotion.State) promotion.Observed {
 		if now := c.Now(); o.Ahead.IsZero() && o.Since.After(now) {
 			o.Ahead = now
 			c.seen[of] = o
+		}
+		if o.changed {
+			again = reconcile.Earlier(again, o.at.Add(pause))
 		}
 		seen := o.Observation
 		switch {
@@ -319,7 +327,7 @@ func (c *Controller) observe(s *promotion.State) promotion.Observed {
 		}
 		all[e] = seen
 	}
-	return all
+	return all, again
 }
 
 func (c *Controller) variableOf(s *promotion.State) string {
@@ -334,7 +342,8 @@ func (c *Controller) Declines(*promotion.State) string { return "" }
 
 // Decide implements reconcile.Tenant.
 func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decision[workKey]) {
-	o := c.observe(s)
+	o, again := c.observe(s)
+	d.WakeAt(again)
 	c.dropVerifying(s)
 	for step := range s.Decide(o, d.Now) {
 		slot := reconcile.Slot[workKey]{Key: workKey{step.ID}, Attempt: step.Attempt}
@@ -372,4 +381,7 @@ func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotio
 }
 
 // Idle implements reconcile.Tenant.
-func (c *Controller) Idle(s *promotion.State) bool { return s.Idle(c.observe(s), c.Now()) }
+func (c *Controller) Idle(s *promotion.State) bool {
+	o, again := c.observe(s)
+	return again.IsZero() && s.Idle(o, c.Now())
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -74,6 +75,14 @@ func (f *Fold[S]) KeepStates(states States[S]) {
 	f.KeepSnapshots(Needs[S]{After: states.After})
 	if f.snapshot != nil {
 		f.snapshot.states = &states
+	}
+}
+
+// SpareSnapshots leaves it to others to keep snapshots, beside whom a fold is only one more
+// that follows: it begins with one, and keeps none, which would take the time of its pass.
+func (f *Fold[S]) SpareSnapshots() {
+	if f.snapshot != nil {
+		f.snapshot.After = math.MaxInt
 	}
 }
 

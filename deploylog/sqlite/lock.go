@@ -22,11 +22,28 @@ import (
 // The pauses between attempts of a caller who waits for a lock.
 const (
 	lockPause    = 2 * time.Millisecond
-	lockPauseMax = 100 * time.Millisecond
+	lockPauseMax = 20 * time.Millisecond
 )
 
-// Lock implements deploylog.Log.
+// Lock implements deploylog.Log. Of those of a process who wait for a lock one looks for it.
 func (l *Log) Lock(ctx context.Context, name string) (unlock func(), err error) {
+	done, err := l.turns.Wait(ctx, name, l.closed, errClosed)
+	if err != nil {
+		return nil, err
+	}
+	release, err := l.look(ctx, name)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return sync.OnceFunc(func() {
+		release()
+		done()
+	}), nil
+}
+
+// look looks for a lock until it is free.
+func (l *Log) look(ctx context.Context, name string) (unlock func(), err error) {
 	for pause := lockPause; ; pause = min(2*pause, lockPauseMax) {
 		unlock, err := l.TryLock(name)
 		if !errors.Is(err, deploylog.ErrLocked) {

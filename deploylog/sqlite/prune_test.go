@@ -35,7 +35,7 @@ func TestPrunedLocksExclude(t *testing.T) {
 	// One dies while it may hold the lock: nobody else is kept from it.
 	turns := func(n int) {
 		for range n {
-			if err := turn(ctx, l, "resource/db"); err != nil {
+			if err := takeTurn(ctx, l, "resource/db"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -74,7 +74,7 @@ func contend(ctx context.Context, l *Log, name string) error {
 		}
 	})
 	for ctx.Err() == nil {
-		if err := turn(ctx, l, name); err != nil {
+		if err := takeTurn(ctx, l, name); err != nil {
 			cancel(err)
 		}
 	}
@@ -87,7 +87,7 @@ func contend(ctx context.Context, l *Log, name string) error {
 
 // turn takes a lock and fails when somebody else has it at the same time: each holder
 // has a file that names its process, and there is never one of another that lives.
-func turn(ctx context.Context, l *Log, name string) error {
+func takeTurn(ctx context.Context, l *Log, name string) error {
 	unlock, err := l.Lock(ctx, name)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -81,8 +81,11 @@ func (l *Log) span(ctx context.Context, f deploylog.Filter) (after, until int64,
 		until = min(until, f.Until)
 	}
 	after = max(f.After, 0)
+	s := newSelection(f)
+	if f.Last > 0 && s.and == "" { // every number has its event
+		return max(after, until-int64(f.Last)), until, nil
+	}
 	if f.Last > 0 {
-		s := newSelection(f)
 		var first *int64
 		err = l.readers.QueryRowContext(ctx,
 			"SELECT min(seq) FROM (SELECT seq FROM events WHERE seq > ? AND seq <= ?"+s.and+" ORDER BY seq DESC LIMIT ?)",

@@ -51,6 +51,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite/turn"
 )
 
 // Options are what a log takes from its surroundings. The zero value is usable.
@@ -87,6 +88,7 @@ type Log struct {
 	readers  *sql.DB
 	writer   *writer
 
+	turns   turn.Turns
 	closing sync.Once
 	closed  chan struct{}
 	checked chan struct{} // closed when nothing is checked any more

@@ -1,0 +1,91 @@
+// Package turn has those of a process who want one lock take it by turns.
+package turn
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Turns has those of a process who wait for one lock take it one after the other, in the order
+// in which they came. To look for it again and again is for who waits for another process:
+// many who did so for each other would mostly sleep while it is free.
+type Turns struct {
+	mu sync.Mutex
+	of map[string]*waiters
+}
+
+// waiters are those of the process who want one lock.
+type waiters struct {
+	taken chan struct{} // holds one while somebody does
+	users int           // who does, and who waits; guarded by Turns.mu
+	left  time.Time     // when the lock was left to other processes; of who has the turn
+}
+
+const (
+	// turnsTime is how long the process has a lock in a row, by turns, and turnsRest for how
+	// long it leaves it to others then, who look for it.
+	turnsTime = 30 * time.Millisecond
+	turnsRest = 4 * time.Millisecond
+)
+
+// Wait waits for the turn of whoever asks; done ends it. It fails with ErrLocked where ctx
+// ends, and with the error given where closed is closed.
+func (t *Turns) Wait(ctx context.Context, name string, closed <-chan struct{}, ended error) (done func(), err error) {
+	mine := t.join(name)
+	select {
+	case mine.taken <- struct{}{}:
+	case <-ctx.Done():
+		err = fmt.Errorf("wait for a lock: %w: lock %q: %w", ctx.Err(), name, deploylog.ErrLocked)
+	case <-closed:
+		err = fmt.Errorf("wait for lock %q: %w", name, ended)
+	}
+	if err != nil {
+		t.leave(name, mine)
+		return nil, err
+	}
+	if time.Since(mine.left) > turnsTime {
+		<-time.After(turnsRest)
+		mine.left = time.Now()
+	}
+	return func() {
+		<-mine.taken
+		t.leave(name, mine)
+	}, nil
+}
+
+// Waiting is how many want some lock, or have it.
+func (t *Turns) Waiting() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, w := range t.of {
+		n += w.users
+	}
+	return n
+}
+
+func (t *Turns) join(name string) *waiters {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of = map[string]*waiters{}
+	}
+	mine := t.of[name]
+	if mine == nil {
+		mine = &waiters{taken: make(chan struct{}, 1), left: time.Now()}
+		t.of[name] = mine
+	}
+	mine.users++
+	return mine
+}
+
+func (t *Turns) leave(name string, mine *waiters) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if mine.users--; mine.users == 0 {
+		delete(t.of, name)
+	}
+}
