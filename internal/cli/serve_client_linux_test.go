@@ -115,6 +115,16 @@ func TestARevisionIsReleasedThroughAServer(t *testing.T) {
 	s.wantBy("pipeline-started", "token ci")
 	s.wantBy("stage-approved", "token boss")
 
+	lead := ci
+	lead.token = token("lead", "--role", "admin", "--pipeline", "one")
+	if err := os.WriteFile(filepath.Join(far, "one.yaml"), []byte(asked+"  - {name: last, approval: {}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ci.want(t, 1, "you may not do this", "pipeline", "apply", "-f", "one.yaml", "--yes")
+	lead.want(t, 0, "pipeline one is defined, 3 stages", "pipeline", "apply", "-f", "one.yaml", "--yes")
+	lead.want(t, 0, "pipeline one is defined like that already", "pipeline", "apply", "-f", "one.yaml")
+	s.wantBy("pipeline-defined", "token lead")
+
 	s.deployster("token", "revoke", "ci")
 	ci.want(t, 1, "a valid token is needed", "pipeline", "status", "one")
 	old := time.Now().AddDate(-1, 0, 0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -197,7 +198,9 @@ func TestARedirectionGetsNoToken(t *testing.T) {
 	}
 }
 
-func newID() string { return "01JZZZZZZZZZZZZZZZZZZZZZZZ" }
+var ids atomic.Int64
+
+func newID() string { return fmt.Sprintf("01JZ%022d", ids.Add(1)) }
 
 // A server that comes back with another log is not read on: the numbers of its events mean
 // something else.

@@ -41,6 +41,8 @@ var reading = []string{
 var sending = []string{
 	"pipeline pause gateway --reason why", "pipeline pause gateway", "pipeline resume gateway", "pipeline pause nonsense", "pipeline pause gateway nonsense",
 	"pipeline skip gateway nonsense", "pipeline retry gateway nonsense", "pipeline rollback gateway nonsense", "pipeline approve gateway nonsense 1",
+	"pipeline apply -f one.yaml", "pipeline apply -f one.yaml --output json", "pipeline apply -f changed.yaml", "pipeline apply -f changed.yaml --yes", "pipeline apply -f nonsense.yaml",
+	"pipeline delete one", "pipeline delete one --yes --reason old", "pipeline delete one --yes", "pipeline delete nonsense --yes", "pipeline delete gateway --yes",
 	"env pause shop/prod --reason why", "env resume shop/prod", "env pause nonsense", "env resume shop/prod",
 	"env confirm shop/prod", "env cordon shop/prod web-h1 web-h2 --reason disks", "env cordon shop/prod web-h1 --output json", "env cordon shop/prod wbe-h1", "env drain shop/prod web-h3", "env uncordon shop/prod web-h1 web-h2 web-h3",
 	"env deploy shop/prod --revision 2", "env deploy shop/prod --revision 99", "env rollback shop/prod --reason bad", "env restart shop/prod web-h1", "env adopt shop/prod", "env adopt nonsense --from shop/prod",
@@ -66,6 +68,11 @@ func sendAlike(t *testing.T, program, dir, path string) {
 	inventory := filepath.Join(dir, "inventory.yaml")
 	if err := os.WriteFile(inventory, []byte(listed(8)), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"one.yaml": "{name: ask, approval: {}}", "changed.yaml": "{name: ask, approval: {}}, {name: again, approval: {}}"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("pipeline: one\nstages: ["+text+"]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	url := serveOn(t, large(t, other), objects.In(filepath.Join(dir, "other", "objects"), nil), work.NewHosts(inventory))
 	for _, command := range sending {

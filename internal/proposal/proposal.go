@@ -53,6 +53,8 @@ var verbs = []Verb{
 	of(identity.Pipelines, "pause", identity.Operator, pipeline.PausePipeline{}, "Pause a pipeline or one of its stages"),
 	of(identity.Pipelines, "resume", identity.Operator, pipeline.ResumePipeline{}, "Resume a pipeline or one of its stages"),
 	of(identity.Pipelines, "confirm", identity.Operator, pipeline.Confirm{}, "Confirm that a host group loses hosts"),
+	of(identity.Pipelines, "define", identity.Admin, pipeline.Define{}, "Define a pipeline or change it; what revisions under way are to carry is kept before, as objects"),
+	of(identity.Pipelines, "delete", identity.Admin, pipeline.Delete{}, "Delete a pipeline"),
 	of(identity.Environments, "pause", identity.Operator, environment.Pause{}, "Pause an environment"),
 	of(identity.Environments, "resume", identity.Operator, environment.Resume{}, "Resume an environment"),
 	of(identity.Environments, "promote", identity.Operator, environment.Promote{}, "Go on to the next step of a deployment"),

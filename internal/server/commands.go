@@ -30,7 +30,7 @@ import (
 // commandInput is a command for what the path names.
 type commandInput struct {
 	Name    string `path:"name" maxLength:"512" doc:"Slashes are written %2F."`
-	IfMatch string `header:"If-Match" maxLength:"32" doc:"Number of an event, for a release alone: it is refused where what it was made for has changed since."`
+	IfMatch string `header:"If-Match" maxLength:"32" doc:"Number of an event, for release, define and delete of pipelines: it is refused where what it was made for has changed since."`
 	Key     string `header:"Idempotency-Key" maxLength:"200" doc:"A text that the sender made up at random, for this request and no other: sent again within a day, also to another server of the log, it is done once and answered as before."`
 	RawBody []byte `contentType:"application/json"`
 }
@@ -52,8 +52,8 @@ func (s *Server) registerCommands() {
 			Role: verb.Role, Kind: verb.Kind, Summary: verb.Summary, tags: []string{verb.Kind},
 			body: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}},
 		}, func(ctx context.Context, in *commandInput) (*recorded, error) {
-			if in.IfMatch != "" && verb.Name != "release" {
-				return nil, huma.Error422UnprocessableEntity("If-Match is heeded for a release alone")
+			if in.IfMatch != "" && (verb.Kind != identity.Pipelines || !slices.Contains([]string{"release", "define", "delete"}, verb.Name)) {
+				return nil, huma.Error422UnprocessableEntity("If-Match is heeded for release, define and delete of pipelines alone")
 			}
 			command, err := verb.Decode(in.RawBody, proposal.Says{By: identity.Of(ctx).Name, ID: s.NewID(), Group: in.Name})
 			if err != nil {
@@ -97,9 +97,17 @@ func refused(err error) error {
 
 // command calls what the command line calls.
 func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInput, command any) ([]deploylog.Event, error) {
+	asOf, err := number(in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
 	switch c := command.(type) {
 	case pipeline.Release:
-		return s.release(ctx, in, c)
+		return s.release(ctx, in, asOf, c)
+	case pipeline.Define:
+		return s.define(ctx, in.Name, asOf, c)
+	case pipeline.Delete:
+		return s.remove(ctx, in.Name, asOf, c)
 	case pipeline.Command:
 		return s.pipelines.Command(ctx, in.Name, c)
 	case environment.Command:
@@ -142,11 +150,7 @@ func notCarried(d *definition.Definition, carries map[string]string) string {
 
 // release has a revision released that carries what is kept, and takes of other pipelines
 // what it would get here.
-func (s *Server) release(ctx context.Context, in *commandInput, c pipeline.Release) ([]deploylog.Event, error) {
-	asOf, err := number(in.IfMatch)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pipeline.Release) ([]deploylog.Event, error) {
 	for name, digest := range c.Carries {
 		if !objects.IsHash(digest) {
 			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("what %.200q is to carry is no digest", name))

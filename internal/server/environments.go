@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/inventory"
+	pipelinedefinition "github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // environment calls what the command line calls for an environment. Which hosts a query
@@ -226,6 +227,7 @@ type Hosts interface {
 	Selected(query string) ([]string, error)
 	Identity() string
 	Known(name string) bool
+	Members(d *pipelinedefinition.Definition) (map[string][]string, error)
 }
 
 // Inventory is the hosts of a server as its clients see them.

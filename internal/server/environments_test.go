@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/deployster-go/deployster/control/environments"
@@ -44,10 +45,15 @@ func newShop(t *testing.T) *shop {
 		hosts = append(hosts, h)
 	}
 	_, s.url = newServer(t, s.log, func(o *server.Options) {
+		var ids atomic.Int64
+		o.NewID = func() string { return fmt.Sprintf("01J%023d", ids.Add(1)) }
 		o.Objects, o.Hosts = s.store, work.FixedHosts("the inventory", hosts, nil)
 		o.Identify = func(r *http.Request) (identity.Identity, error) {
 			if name, of := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer of "); of {
 				return identity.Identity{Name: name, Grants: []identity.Grant{{Role: identity.Operator, Environments: []string{name}}}}, nil
+			}
+			if name, of := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer admin of "); of {
+				return identity.Identity{Name: name, Grants: []identity.Grant{{Role: identity.Admin, Pipelines: []string{name}}}}, nil
 			}
 			return byRole(r)
 		}
@@ -75,11 +81,7 @@ func (s *shop) definition(name, text string, change ...func(*definition.Definiti
 // send sends a command as somebody, and returns how it is answered.
 func (s *shop) send(who, name, verb string, body any) (status int, said string) {
 	s.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		s.Fatal(err)
-	}
-	status, _, said = ask(s.T, "POST", s.url+"/v1/environments/"+name+"/commands/"+verb, who, string(text))
+	status, _, said = ask(s.T, "POST", s.url+"/v1/environments/"+name+"/commands/"+verb, who, string(mustJSON(s.T, body)))
 	return status, said
 }
 
@@ -97,6 +99,15 @@ func (s *shop) report(name string) (r report.Report) {
 }
 
 type body map[string]any
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
 
 // Whoever sends a command says what is wanted; which hosts there are, the server knows.
 func TestEnvironmentsAreMadeAndDeployedOnTheHostsOfTheServer(t *testing.T) {

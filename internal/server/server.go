@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"path"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -108,6 +109,7 @@ func New(o Options) *Server {
 // config is that of the API, which has no operations but those that are registered.
 func config(version string) huma.Config {
 	c := huma.DefaultConfig("Deployster", version)
+	c.Components = &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName)}
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
 	c.CreateHooks = nil // which would add where its schema is to every document
 	c.Info.Description = "The deployment log, what follows from it, and the commands that record."
@@ -116,6 +118,19 @@ func config(version string) huma.Config {
 	}}
 	c.Security = []map[string][]string{{"token": {}}}
 	return c
+}
+
+// schemaName is what the schema of a type is called. Pipelines and environments both have
+// definitions.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if strings.HasSuffix(t.PkgPath(), "/pipeline/definition") {
+		name = "Pipeline" + name
+	}
+	return name
 }
 
 // ServeHTTP implements http.Handler.

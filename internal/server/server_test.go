@@ -370,10 +370,10 @@ func TestWhoMayReadNoMoreFollowsNoMore(t *testing.T) {
 	}
 }
 
-func TestOnlyAReleaseHeedsIfMatch(t *testing.T) {
+func TestOnlyCommandsOfPipelinesHeedIfMatch(t *testing.T) {
 	_, url := newServer(t, logtest.NewMemory().Open())
 	code, _, body := ask(t, http.MethodPost, url+"/v1/pipelines/gateway/commands/pause", "admin", `{}`, "If-Match", `"1"`)
-	if code != http.StatusUnprocessableEntity || !strings.Contains(body, "release alone") {
+	if code != http.StatusUnprocessableEntity || !strings.Contains(body, "define and delete of pipelines alone") {
 		t.Errorf("%d %s", code, body)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -29,7 +29,6 @@ import (
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/effect"
-	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -117,7 +116,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 	if err != nil {
 		return err
 	}
-	hosts := work.NewHosts(o.inputs.Inventory)
+	hosts := session.Hosts(ctx, a, o.inputs.Inventory)
 	members, err := hosts.Members(d)
 	if err != nil {
 		return exit.Invalid(err)
@@ -203,6 +202,29 @@ func define(ctx context.Context, a *app.App, log deploylog.Log, p *pipelines.Pip
 	if err := keep(a, texts); err != nil {
 		return c, err
 	}
+	if err := c.record(ctx, a, log, p); err != nil {
+		return c, err
+	}
+	err = p.Ask(name, func(s *pipeline.State) error {
+		c.holds = s.Holds()
+		return nil
+	})
+	return c, err
+}
+
+// record has the change recorded as it was shown, with the hosts.
+func (c *change) record(ctx context.Context, a *app.App, log deploylog.Log, p *pipelines.Pipelines) (err error) {
+	name := c.Definition.Name
+	if a.Server() != "" {
+		asOf := p.Head()
+		if c.yes {
+			asOf = 0 // whatever it changes by then
+		}
+		if c.events, _, err = p.Send(ctx, name, c.Define, asOf); errors.Is(err, reconcile.ErrMoved) {
+			err = errMoved
+		}
+		return err
+	}
 	c.events, err = p.Change(ctx, name, true, func(s *pipeline.State) ([]deploylog.Event, error) {
 		if err := errors.Join(promotioncli.Free(ctx, log, name), c.asShown(p, s)); err != nil {
 			return nil, err
@@ -213,17 +235,10 @@ func define(ctx context.Context, a *app.App, log deploylog.Log, p *pipelines.Pip
 		c.ID = a.NewID()
 		return s.Propose(c.Define, a.Now())
 	})
-	if err != nil {
-		return c, err
+	if err == nil {
+		_, err = p.Command(ctx, name, pipeline.SetMembers{Members: c.members, ID: a.NewID(), By: app.Whoami()})
 	}
-	if _, err := p.Command(ctx, name, pipeline.SetMembers{Members: c.members, ID: a.NewID(), By: app.Whoami()}); err != nil {
-		return c, err
-	}
-	err = p.Ask(name, func(s *pipeline.State) error {
-		c.holds = s.Holds()
-		return nil
-	})
-	return c, err
+	return err
 }
 
 // asShown fails where the definition has come to mean something else than was shown.
@@ -323,74 +338,5 @@ func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines
 		}
 		c.changes, err = s.Preview(&c.Define, members)
 		return err
-	})
-}
-
-type deleteOptions struct {
-	name        string
-	yes, cancel bool
-	reason      string
-}
-
-func newDeleteCommand(a *app.App) *cobra.Command {
-	var o deleteOptions
-	c := &cobra.Command{
-		Use:   "delete PIPELINE",
-		Short: "Delete a pipeline",
-		Long: `Delete a pipeline. What it has deployed stays where it is, and its events stay in
-the log; nothing of it begins any more. One of its name that is applied later is a
-new pipeline: it has no revisions, and any may be released.
-
-While revisions are under way it is refused, unless they are to be cancelled
-(--cancel). What is being done at the moment is finished and recorded.`,
-		Example: "  deployster pipeline delete gateway --reason 'replaced by gateway-eu'\n  deployster pipeline delete gateway --cancel --yes",
-		Args:    arguments.Named("a pipeline"),
-		RunE: func(c *cobra.Command, args []string) error {
-			o.name = args[0]
-			return runDelete(c.Context(), a, o)
-		},
-	}
-	c.Flags().BoolVar(&o.cancel, "cancel", false, "cancel the revisions that are under way")
-	arguments.RegisterYes(c, &o.yes)
-	arguments.RegisterReason(c, &o.reason)
-	return c
-}
-
-func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
-	if is, err := promotioncli.Delete(ctx, a, o.name, promotion.Delete{ID: a.NewID(), By: app.Whoami(), Reason: o.reason, Cancel: o.cancel}, o.yes); is || err != nil {
-		return err
-	}
-	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
-		deletion := pipeline.Delete{ID: a.NewID(), By: app.Whoami(), Reason: o.reason, Cancel: o.cancel}
-		var running []string
-		err := p.Ask(o.name, func(s *pipeline.State) error {
-			running = query.InProgress(s)
-			_, err := s.Propose(deletion, a.Now()) // what is refused is not asked for
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		what := "pipeline " + o.name
-		if len(running) > 0 {
-			what += fmt.Sprintf(" (revision %s under way is cancelled)", strings.Join(running, ", "))
-		}
-		if err := prompt.Agree(ctx, a, o.yes, what+" would be deleted", "Delete %s?", what); err != nil {
-			return err
-		}
-		events, err := p.Change(ctx, o.name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
-			if !o.yes && !slices.Equal(query.InProgress(s), running) {
-				return nil, errMoved
-			}
-			return s.Propose(deletion, a.Now())
-		})
-		if err != nil {
-			return err
-		}
-		noteTakers(a.Err, p.Pipelines, o.name)
-		if !a.JSON() {
-			events = events[len(events)-1:] // the one of the deletion
-		}
-		return a.Recorded(map[string]any{"pipeline": o.name}, events, fmt.Sprintf("pipeline %s is deleted", o.name), "")
 	})
 }
