@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -24,6 +25,9 @@ type Options struct {
 	Selected func(query string) ([]string, error) // hosts, at present
 	Identity func() string                        // of the inventory, see environments.Inventory
 	Things   func(tasks.Task) []tasks.Thing       // see environments.Identify; may be nil
+
+	// Workspace is below what the keys are that sign.
+	Workspace string
 
 	// Verify applies what verifies a stage, on the engine of no host. It must bear to be done
 	// again.
@@ -356,7 +360,7 @@ func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decisi
 		case !step.Promotes:
 			d.Add(step.Events)
 		default:
-			d.Add(step.Events, d.Begin(c.work(name, slot, step, s.Definition().Promotion.Variable)))
+			d.Add(step.Events, d.Begin(c.work(name, slot, step, s.Definition())))
 		}
 		if d.Full() {
 			return
@@ -366,11 +370,16 @@ func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decisi
 }
 
 // work is to deploy an environment. How that goes on is observed.
-func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotion.Step, variable string) *reconcile.Work[workKey] {
+func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotion.Step, d *definition.Definition) *reconcile.Work[workKey] {
+	stage, variable := d.Stages[d.Index(step.Stage)], d.Promotion.Variable
 	var begun promotion.Begun
 	return &reconcile.Work[workKey]{
 		Slot: at, What: string(step.Target),
 		Do: func(ctx context.Context) (err error) {
+			if stage.Strategy == definition.WithWebhook {
+				begun, err = c.ask(ctx, name, step, variable, *stage.Webhook)
+				return err
+			}
 			begun, err = c.deploy(ctx, name, step, variable)
 			return err
 		},

@@ -35,7 +35,8 @@ type world struct {
 	environments *environments.Environments
 	promotions   *promotions.Promotions
 	stages       []string
-	number       int // of commands
+	number       int    // of commands
+	workspace    string // of the keys of webhooks
 
 	mu       sync.Mutex
 	silent   map[string]bool          // environments whose hosts do not answer
@@ -213,7 +214,7 @@ func (w *world) Notice(text string) {
 }
 
 func (w *world) options(log deploylog.Log) promotions.Options {
-	return promotions.Options{Options: reconcile.Options{Log: log, Parallelism: 4, Now: time.Now}, Observer: w}
+	return promotions.Options{Options: reconcile.Options{Log: log, Parallelism: 4, Now: time.Now}, Observer: w, Workspace: w.workspace}
 }
 
 // untilIdle runs a process that promotes, and keeps the environments, until nothing more is

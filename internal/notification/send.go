@@ -3,16 +3,11 @@ package notification
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
@@ -20,12 +15,13 @@ import (
 	"time"
 
 	"github.com/wneessen/go-mail"
+
+	"github.com/deployster-go/deployster/internal/webhook"
 )
 
 // The bounds of one try.
 const (
 	sendTime   = 15 * time.Second
-	mostAnswer = 64 << 10 // bytes of an answer that are read
 	mostShown  = 300      // bytes of what a program printed that an error shows
 	mostSecret = 64 << 10 // bytes
 )
@@ -44,11 +40,7 @@ func send(ctx context.Context, r Rule, m Message) error {
 	}
 }
 
-// client follows no redirects, which would lead what is signed elsewhere.
-var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-
-// send posts a message. The signature is that of Standard Webhooks: HMAC-SHA256 with the key
-// over id, time and body.
+// send posts a message, signed where there is a key.
 func (w *Webhook) send(ctx context.Context, m Message) error {
 	var document any = m
 	if w.Slack {
@@ -67,49 +59,18 @@ func (w *Webhook) send(ctx context.Context, m Message) error {
 			return fmt.Errorf("what %s holds %s", w.URLFile, wrong)
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
-	if err != nil {
-		return errors.New("the URL cannot be used")
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("User-Agent", "deployster")
+	key := ""
 	if w.KeyFile != "" {
-		if err := sign(request.Header, w.KeyFile, m.ID, time.Now(), body); err != nil {
+		if key, err = secret(w.KeyFile); err != nil {
 			return err
 		}
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		var of *url.Error
-		if errors.As(err, &of) { // which holds the URL, and that may be a secret
-			err = of.Err
+		if err := webhook.CheckKey(key); err != nil {
+			return fmt.Errorf("what %s holds: %w", w.KeyFile, err)
 		}
+	}
+	if _, err := webhook.Post(ctx, to, key, m.ID, time.Now(), body); err != nil {
 		return fmt.Errorf("posting the message: %w", err)
 	}
-	defer answer.Body.Close() //nolint:errcheck // the answer counts
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, mostAnswer))
-	if answer.StatusCode < 200 || answer.StatusCode > 299 {
-		return fmt.Errorf("posting the message: the answer was %d", answer.StatusCode)
-	}
-	return nil
-}
-
-// sign adds the headers that say who sends the message, and when.
-func sign(to http.Header, keyFile, id string, now time.Time, body []byte) error {
-	text, err := secret(keyFile)
-	if err != nil {
-		return err
-	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
-	if err != nil || len(key) < 24 {
-		return fmt.Errorf("the key in %s must be at least 24 bytes in base64, as openssl rand -base64 32 makes it", keyFile)
-	}
-	at := strconv.FormatInt(now.Unix(), 10)
-	mac := hmac.New(sha256.New, key)
-	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
-	to.Set("Webhook-Id", id)
-	to.Set("Webhook-Timestamp", at)
-	to.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	return nil
 }
 

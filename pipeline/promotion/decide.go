@@ -36,13 +36,13 @@ func (s *State) Decide(o Observed, now time.Time) iter.Seq[Step] {
 			return
 		}
 		all := s.verdicts(o, now)
-		if events := s.facts(o, all); len(events) > 0 {
+		if events := s.facts(o, all, now); len(events) > 0 {
 			yield(Step{Events: events})
 			return
 		}
 		for i, stage := range s.definition.Stages {
 			p := s.last[stage.Name]
-			if p != nil && i > 0 && p.Status == Running && p.Deployment == "" {
+			if p != nil && i > 0 && p.Status == Running && !p.triggered() {
 				if step, known := s.resumed(p, all[i], o, now); known && !yield(step) {
 					return
 				}
@@ -135,14 +135,14 @@ func (s *State) begin(v verdict) Step {
 	step.Attempt, step.Value = p.Attempt+1, v.value
 	step.Events = []deploylog.Event{{
 		Deployment: p.ID, Target: step.Target, Revision: p.Revision, Name: StageStarted, Attempt: step.Attempt,
-		Data: Payload{From: s.definition.Stages[v.from].Name, Came: v.came, Environment: p.Environment}.Data(),
+		Data: Payload{From: s.definition.Stages[v.from].Name, Came: v.came, Environment: p.Environment, Strategy: string(stage.Strategy)}.Data(),
 	}}
 	return step
 }
 
 // facts are the events of what has come about: a try has ended, another revision is current,
 // all stages run it.
-func (s *State) facts(o Observed, all []verdict) (events []deploylog.Event) {
+func (s *State) facts(o Observed, all []verdict, now time.Time) (events []deploylog.Event) {
 	first := all[0]
 	single := s.definition.Promotion.Policy == definition.Single
 	if single && first.code == IsCurrent && !s.isCurrent(first) {
@@ -157,7 +157,7 @@ func (s *State) facts(o Observed, all []verdict) (events []deploylog.Event) {
 	}
 	for _, stage := range s.definition.Stages {
 		if p := s.last[stage.Name]; p != nil && p.Status == Running {
-			if e, ended := s.ended(p, o.of(p.Environment)); ended {
+			if e, ended := s.ended(p, o.of(p.Environment), now); ended {
 				events = append(events, e)
 			}
 		}
@@ -190,13 +190,22 @@ func (s *State) event(p *Promotion, name string, attempt int, data Payload) depl
 
 // ended is how a try has ended whose environment is observed; ended is false where it has not,
 // or where that is not known. A promotion succeeds once, so that event has one number.
-func (s *State) ended(p *Promotion, seen Observation) (e deploylog.Event, ended bool) {
+func (s *State) ended(p *Promotion, seen Observation, now time.Time) (e deploylog.Event, ended bool) {
 	d := seen.Active
 	failed := func(format string, args ...any) (deploylog.Event, bool) {
 		return s.event(p, StageFailed, p.Attempt, Payload{Cause: fmt.Sprintf(format, args...), Deployment: p.Deployment}), true
 	}
 	succeeded := func() (deploylog.Event, bool) {
 		return s.event(p, StageFinished, 1, Payload{Deployment: p.Deployment, EnvironmentRevision: p.EnvironmentRevision}), true
+	}
+	if p.Strategy == definition.WithWebhook {
+		switch why := s.unanswered(p, seen, now); {
+		case seen.Health != Unknown && seen.wholly(p.Revision):
+			return succeeded()
+		case why != "":
+			return failed("%s", why)
+		}
+		return e, false
 	}
 	switch {
 	case p.Deployment == "" || seen.Event < p.deploymentEvent:
@@ -226,19 +235,20 @@ type Begun struct {
 	Deployment string
 	Event      int64 // with which it started
 	Revision   int
+	Answer     string // of who was asked to deploy it
 }
 
 // Completed returns the event that records what became of the work of a step: nothing where
 // the try has been given up since.
 func (s *State) Completed(step Step, begun Begun, err error) []deploylog.Event {
 	p := s.byID[step.ID]
-	if p == nil || !s.Wanted(step.ID, step.Attempt) || p.Deployment != "" {
+	if p == nil || !s.Wanted(step.ID, step.Attempt) || p.triggered() {
 		return nil
 	}
 	if err != nil {
 		return []deploylog.Event{s.event(p, StageFailed, step.Attempt, Payload{Cause: deploylog.Cause(err.Error())})}
 	}
-	return []deploylog.Event{s.event(p, Triggered, step.Attempt, Payload{Deployment: begun.Deployment, DeploymentEvent: begun.Event, EnvironmentRevision: begun.Revision})}
+	return []deploylog.Event{s.event(p, Triggered, step.Attempt, Payload{Answer: begun.Answer, Deployment: begun.Deployment, DeploymentEvent: begun.Event, EnvironmentRevision: begun.Revision})}
 }
 
 // Wake is when something may become possible by the passing of time alone; zero is never.

@@ -78,6 +78,9 @@ type Payload struct {
 	Supersedes   string `json:"supersedes,omitempty"`    // revision
 	SupersededBy string `json:"superseded_by,omitempty"` // revision, of a try that is given up
 
+	Strategy string `json:"strategy,omitempty"` // of a try; "" is that the environment is deployed
+	Answer   string `json:"answer,omitempty"`   // of who was asked to bring the revision
+
 	Environment         string `json:"environment,omitempty"`
 	EnvironmentRevision int    `json:"environment_revision,omitempty"`
 	Deployment          string `json:"environment_deployment,omitempty"`

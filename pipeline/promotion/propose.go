@@ -56,9 +56,10 @@ func (c Define) propose(s *State, _ Observed, _ time.Time) ([]deploylog.Event, e
 			return nil, refusal.New(DropsHold, "the definition has no stage %s, which is held (event %d), and what comes to its environment would be held no more: deployster pipeline release-hold %s %s ends that first", stage, h.Event, s.name, stage)
 		}
 	}
-	gone := s.giveUp("", "its stage is not in the definition any more, or has another environment", func(p *Promotion) bool {
+	gone := s.giveUp("", "its stage is not in the definition any more, or has another environment or strategy", func(p *Promotion) bool {
 		i := c.Definition.Index(p.Stage)
-		return i < 1 || c.Definition.Stages[i].Environment != p.Environment
+		k := s.definition.Index(p.Stage)
+		return i < 1 || c.Definition.Stages[i].Environment != p.Environment || k >= 0 && !sameStrategy(&s.definition.Stages[k], &c.Definition.Stages[i])
 	})
 	return append(gone, deploylog.Event{
 		Deployment: c.ID, Target: Target(s.name), Name: PipelineDefined, Attempt: 1, Data: Payload{Definition: c.Definition, By: c.By}.Data(),

@@ -71,7 +71,11 @@ type Promotion struct {
 	Changed     time.Time `json:"changed"` // when it got the status
 	Cause       string    `json:"cause,omitempty"`
 
-	SupersededBy        string `json:"superseded_by,omitempty"`
+	SupersededBy string              `json:"superseded_by,omitempty"`
+	Strategy     definition.Strategy `json:"strategy,omitempty"` // of its try; "" is that the environment is deployed
+	Answer       string              `json:"answer,omitempty"`   // of who was asked to bring the revision
+	Asked        time.Time           `json:"asked,omitzero"`     // when that was
+
 	Deployment          string `json:"environment_deployment,omitempty"` // that its try has started
 	EnvironmentRevision int    `json:"environment_revision,omitempty"`
 
@@ -262,6 +266,9 @@ func (s *State) applyStage(e deploylog.Event, p Payload) {
 	switch e.Name {
 	case Triggered:
 		pr.Deployment, pr.deploymentEvent, pr.EnvironmentRevision = p.Deployment, p.DeploymentEvent, p.EnvironmentRevision
+		if pr.Deployment == "" {
+			pr.Answer, pr.Asked = p.Answer, e.CreatedAt
+		}
 		return
 	case StageFinished:
 		pr.Status, pr.Cause, pr.Failures = Finished, "", 0
@@ -289,6 +296,7 @@ func (s *State) started(stage string, e deploylog.Event, p Payload) {
 		s.promotions = append(s.promotions, pr)
 	}
 	pr.Status, pr.Attempt, pr.Since, pr.Changed, pr.Deployment, pr.deploymentEvent = Running, e.Attempt, e.Seq, e.CreatedAt, "", 0
+	pr.Strategy, pr.Answer, pr.Asked = definition.Strategy(p.Strategy), "", time.Time{}
 }
 
 // Current is the run of the current revision; nil before the first. It must not be changed.

@@ -132,6 +132,7 @@ func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
 		v.code, v.since = There, seen.Since
 	case mine && p.Status == Running:
 		v.code, v.seq, v.try, v.cause, v.since = Promoting, p.Since, p.Attempt, seen.Why, p.Changed
+		v.until = s.askedUntil(p, now)
 	case seen.anywhere(v.revision):
 		v.code, v.cause = Arriving, seen.Why
 	case p != nil && p.Status == Running:

@@ -26,7 +26,7 @@ func Apply(ctx context.Context, a *app.App, file string, inputs Inputs, yes bool
 	if err != nil {
 		return true, exit.Invalid(err)
 	}
-	if err := placeVerifying(a, d, file); err != nil {
+	if err := placeFiles(a, d, file); err != nil {
 		return true, err
 	}
 	return true, a.WithNewLog(ctx, func(log deploylog.Log) error {

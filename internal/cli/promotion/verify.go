@@ -23,20 +23,30 @@ type Inputs struct {
 	Unpinned bool     // images whose contents are not known need not be carried
 }
 
-// placeVerifying makes the paths of what verifies stages, which are relative to the file of a
-// definition, ones below the workspace.
-func placeVerifying(a *app.App, d *definition.Definition, file string) error {
-	for i := range d.Stages {
-		stage := &d.Stages[i]
-		if stage.Verify == "" {
-			continue
-		}
-		at := filepath.Join(filepath.Dir(file), filepath.FromSlash(stage.Verify))
+// placeFiles makes the paths that stages name, which are relative to the file of a definition,
+// ones below the workspace.
+func placeFiles(a *app.App, d *definition.Definition, file string) error {
+	place := func(stage *definition.Stage, what string, path *string) error {
+		at := filepath.Join(filepath.Dir(file), filepath.FromSlash(*path))
 		below, err := session.ManifestBelow(a.Workspace, at)
 		if err != nil {
-			return exit.Usage("%s: stage %s: verify %s: %w", file, stage.Name, at, err)
+			return exit.Usage("%s: stage %s: %s %s: %w", file, stage.Name, what, at, err)
 		}
-		stage.Verify = below
+		*path = below
+		return nil
+	}
+	for i := range d.Stages {
+		stage := &d.Stages[i]
+		if stage.Verify != "" {
+			if err := place(stage, "verify", &stage.Verify); err != nil {
+				return err
+			}
+		}
+		if stage.Webhook != nil {
+			if err := place(stage, "webhook.key_file", &stage.Webhook.KeyFile); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -54,11 +54,31 @@ type Stage struct {
 	Manual      bool             `json:"manual,omitempty"` // a revision comes here only when somebody approves it
 	Calendar    *window.Calendar `json:"calendar,omitempty"`
 
+	Strategy Strategy `json:"strategy,omitempty"` // how a revision comes here; "" is Deploy
+	Webhook  *Webhook `json:"webhook,omitempty"`  // that is asked to bring it
+
 	// Verify is the path of a manifest below the workspace that must have been applied since
 	// the stage runs a revision, as a whole, before that goes on. VerifyFiles are the SHA-256
 	// of what it carries, itself among them, by path.
 	Verify      string            `json:"verify,omitempty"`
 	VerifyFiles map[string]string `json:"verify_files,omitempty"`
+}
+
+// Strategy is how a revision comes to a stage.
+type Strategy string
+
+// The strategies.
+const (
+	Deploy      Strategy = "deploy"  // the environment is deployed with it
+	WithWebhook Strategy = "webhook" // a program is asked to see to that, by a request that is signed
+)
+
+// Webhook is a program that brings a revision to an environment. What became of that is
+// observed.
+type Webhook struct {
+	URL     string   `json:"url"`
+	KeyFile string   `json:"key_file"` // path below the workspace of the key that signs
+	Timeout Duration `json:"timeout"`  // by when the environment must run it
 }
 
 // Index is the place of a stage, -1 if there is none of that name.

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"encoding/json"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func Promotes(data []byte) bool {
 	})
 }
 
-var stageFields = []string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy", "verify"}
+var stageFields = []string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy", "verify", "webhook"}
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
 // *yamlfile.Error that holds every problem of the file.
@@ -226,12 +227,7 @@ func (p *parser) unique(n *yamlfile.Node, name string) {
 // waits reads what a revision waits for at a stage.
 func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 	first := len(p.definition.Stages) == 0
-	if at := fields["strategy"]; at != nil {
-		const deploy = "deploy"
-		if text, ok := at.Line(deploy, maxName); ok && text != deploy {
-			at.Fail("this version knows the strategy deploy only, which deploys the environment, not %.60q", text)
-		}
-	}
+	readStrategy(fields, s)
 	if at := fields["verify"]; at != nil {
 		s.Verify = readManifest(at)
 	}
@@ -241,7 +237,7 @@ func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 			at.FailName("how long the first stage must have run a revision is promotion.settle_for")
 		}
 	}
-	for _, key := range []string{"manual", "windows", "freezes"} {
+	for _, key := range []string{"manual", "windows", "freezes", "webhook"} {
 		if at := fields[key]; at != nil && first {
 			at.FailName("nothing is promoted to the first stage: its revision is observed, so %s has no meaning there", key)
 		}
@@ -278,9 +274,63 @@ func readCalendar(fields map[string]*yamlfile.Node) *window.Calendar {
 	return &c
 }
 
+// readStrategy reads how a revision comes to a stage.
+func readStrategy(fields map[string]*yamlfile.Node, s *Stage) {
+	strategies := []string{string(Deploy), string(WithWebhook)}
+	at, hook := fields["strategy"], fields["webhook"]
+	if at != nil {
+		if text, ok := at.Line("deploy or webhook", maxName); ok && !slices.Contains(strategies, text) {
+			at.FailLike(text, strategies, "there is no strategy %.60q", text)
+		} else if text != string(Deploy) {
+			s.Strategy = Strategy(text)
+		}
+	}
+	switch {
+	case s.Strategy == WithWebhook && hook == nil:
+		at.Fail("the strategy webhook needs webhook: {url: …, key_file: …}")
+	case hook != nil && s.Strategy != WithWebhook:
+		hook.FailName("is of the strategy webhook: write strategy: webhook, too")
+	case hook != nil:
+		s.Webhook = readWebhook(hook)
+	}
+}
+
+// DefaultWebhookTimeout is by when an environment must run what a webhook was asked to bring.
+const DefaultWebhookTimeout = Duration(30 * time.Minute)
+
+func readWebhook(n *yamlfile.Node) *Webhook {
+	fields, ok := n.Fields("a webhook", "url", "key_file", "timeout")
+	if !ok {
+		return nil
+	}
+	w := &Webhook{Timeout: DefaultWebhookTimeout}
+	if at := fields["url"]; at == nil {
+		n.Fail("it has no url")
+	} else if text, ok := at.Line("a URL", maxPath); ok {
+		switch u, err := url.Parse(text); {
+		case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+			at.Fail("must be a URL, as https://ci.example/promote is")
+		case u.User != nil:
+			at.Fail("a URL must not hold a password: what is posted is signed")
+		}
+		w.URL = text
+	}
+	if at := fields["key_file"]; at == nil {
+		n.Fail("it has no key_file: what is promoted is asked for by a signed request only")
+	} else {
+		w.KeyFile = readPath(at, "the path of a file")
+	}
+	if at := fields["timeout"]; at != nil {
+		w.Timeout, _ = at.Duration(Duration(time.Second), maxTime)
+	}
+	return w
+}
+
 // readManifest reads the path of a manifest, relative to the file.
-func readManifest(n *yamlfile.Node) string {
-	text, ok := n.Line("the path of a manifest", maxPath)
+func readManifest(n *yamlfile.Node) string { return readPath(n, "the path of a manifest") }
+
+func readPath(n *yamlfile.Node, what string) string {
+	text, ok := n.Line(what, maxPath)
 	switch {
 	case !ok:
 	case strings.HasPrefix(text, "/"):

@@ -1,0 +1,122 @@
+package promotions
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/webhook"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// The bounds of one request.
+const (
+	askTime    = 15 * time.Second
+	mostKey    = 64 << 10 // bytes of the file of a key
+	mostAnswer = 200      // bytes of an answer that are recorded
+)
+
+// Request is what a webhook is asked, as it is sent.
+type Request struct {
+	Version     int    `json:"version"` // of the form of the request: 1
+	Key         string `json:"key"`     // the same whenever the same try asks again, after a kill
+	Pipeline    string `json:"pipeline"`
+	Stage       string `json:"stage"`
+	Environment string `json:"environment"`
+	Revision    string `json:"revision"`
+	Attempt     int    `json:"attempt"`
+}
+
+// ask asks a program to bring a revision to an environment. A process that died may have asked
+// already: the program knows that by the key.
+func (c *Controller) ask(ctx context.Context, pipeline string, s promotion.Step, variable string, hook definition.Webhook) (begun promotion.Begun, err error) {
+	if err := c.mayAsk(ctx, pipeline, s, variable); err != nil {
+		return begun, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	key, err := readKey(c.Workspace, hook.KeyFile)
+	if err != nil {
+		return begun, fmt.Errorf("webhook of %s: %w", s.Target, err)
+	}
+	r := Request{Version: 1, Key: c.keyOf(s), Pipeline: pipeline, Stage: s.Stage, Environment: s.Environment, Revision: s.Revision, Attempt: s.Attempt}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return begun, fmt.Errorf("webhook of %s: %w", s.Target, err)
+	}
+	answer, err := webhook.Post(ctx, hook.URL, key, r.Key, c.Now(), body)
+	if err != nil {
+		return begun, fmt.Errorf("webhook of %s: %w%s", s.Target, err, said(answer))
+	}
+	begun.Answer = fmt.Sprint(answer.Status) + said(answer)
+	return begun, nil
+}
+
+// mayAsk fails where something that was recorded since the step was decided forbids it.
+func (c *Controller) mayAsk(ctx context.Context, pipeline string, s promotion.Step, variable string) error {
+	if err := c.commands.Follow(ctx, 0); err != nil {
+		return err
+	}
+	if err := c.tries.Follow(ctx, 0); err != nil {
+		return err
+	}
+	var seen promotion.Observation
+	if err := c.commands.Ask(s.Environment, func(e *environment.State) error {
+		seen = observe(e, variable)
+		return nil
+	}); err != nil {
+		return err
+	}
+	return c.tries.Ask(pipeline, func(p *promotion.State) error { return p.Forbids(s, seen) })
+}
+
+// keyOf is what a try is known by, in all logs.
+func (c *Controller) keyOf(s promotion.Step) string {
+	const half = 16
+	sum := sha256.Sum256([]byte(c.Log.ID() + "\x00" + s.Key()))
+	return "promotion-" + hex.EncodeToString(sum[:half])
+}
+
+// said is the beginning of what was answered, in one line.
+func said(a webhook.Answer) string {
+	text := strings.ToValidUTF8(a.Body[:min(len(a.Body), mostAnswer)], "")
+	text = strings.Join(strings.Fields(phrase.Plain(text)), " ")
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// readKey reads a file below the workspace, and none beside it, whatever links there are. It is
+// read each time, so that it may be exchanged.
+func readKey(workspace, path string) (string, error) {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return "", fmt.Errorf("reading the key: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // it was only read
+	file, err := root.Open(filepath.FromSlash(path))
+	if err != nil {
+		return "", fmt.Errorf("reading the key: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(file, mostKey))
+	if err != nil {
+		return "", fmt.Errorf("reading the key: %w", err)
+	}
+	key := strings.TrimSpace(string(text))
+	if err := webhook.CheckKey(key); err != nil {
+		return "", fmt.Errorf("what %s holds: %w", path, err)
+	}
+	return key, nil
+}

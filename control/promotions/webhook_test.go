@@ -1,0 +1,222 @@
+package promotions_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+const hookKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// receiver is a program that is asked to bring revisions to environments. It is outside of the
+// time of the world.
+type receiver struct {
+	testing.TB
+	*httptest.Server
+	mu        sync.Mutex
+	requests  []promotions.Request
+	refusals  int // of the next requests
+	workspace string
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{TB: t, workspace: t.TempDir()}
+	if err := os.WriteFile(filepath.Join(r.workspace, "hook.key"), []byte(hookKey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := standardwebhooks.NewWebhook(hookKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		var got promotions.Request
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Error(err)
+		}
+		if request.Header.Get("Webhook-Id") != got.Key { // the time of the signature is that of the world
+			t.Errorf("it is not signed as what it is: %v", request.Header)
+		}
+		if signed, err := verifier.Sign(got.Key, unix(t, request.Header.Get("Webhook-Timestamp")), body); err != nil || signed != request.Header.Get("Webhook-Signature") {
+			t.Errorf("the signature is %q, not %q", request.Header.Get("Webhook-Signature"), signed)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.refusals > 0 {
+			r.refusals--
+			http.Error(to, "not\x1b[31m now\nplease", http.StatusServiceUnavailable)
+			return
+		}
+		r.requests = append(r.requests, got)
+		to.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(to, "job 7 has begun")
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func unix(t *testing.T, text string) time.Time {
+	seconds, err := json.Number(text).Int64()
+	if err != nil {
+		t.Error(err)
+	}
+	return time.Unix(seconds, 0)
+}
+
+// asks has the stages but the first ask the receiver.
+func (r *receiver) asks(d *definition.Definition) {
+	for i := range d.Stages[1:] {
+		d.Stages[i+1].Strategy = definition.WithWebhook
+		d.Stages[i+1].Webhook = &definition.Webhook{URL: r.URL, KeyFile: "hook.key", Timeout: definition.Duration(30 * time.Minute)}
+	}
+}
+
+// take returns what was asked since.
+func (r *receiver) take() []promotions.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.requests
+	r.requests = nil
+	return all
+}
+
+// asking is a world whose stages ask the receiver.
+func (r *receiver) asking(t *testing.T, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, reconciletest.InMemory(t))
+		w.workspace = r.workspace
+		w.define(single(), r.asks)
+		test(w)
+	})
+}
+
+// A process that dies at any of its appends is replaced by another one: whoever is asked knows
+// by the key what it was asked before, and each revision comes to each stage once.
+func TestWhicheverProcessDiesAWebhookIsAskedForEachTryWithOneKey(t *testing.T) {
+	r := newReceiver(t)
+	appends := r.carried(t, 1000, false)
+	if appends < 15 {
+		t.Fatalf("there are only %d appends", appends)
+	}
+	for lives := range appends {
+		for _, last := range []bool{false, true} {
+			r.carried(t, lives, last)
+		}
+	}
+}
+
+func (r *receiver) carried(t *testing.T, lives int, last bool) (appends int) {
+	t.Helper()
+	r.asking(t, func(w *world) {
+		mortal := &reconciletest.Mortal{Log: w.open(), Lives: lives, Last: last}
+		log := deploylog.Log(mortal)
+		w.deploys("dev", "1")
+		keys := map[string]promotions.Request{}
+		for range 20 {
+			if err := w.untilIdle(log); err != nil {
+				log = w.open() // the next process
+				continue
+			}
+			asked := r.take()
+			if len(asked) == 0 {
+				break
+			}
+			for _, request := range asked {
+				if before, known := keys[request.Key]; known && before != request {
+					t.Errorf("one key is of %+v and %+v", before, request)
+				} else if !known {
+					w.deploys(request.Stage, request.Revision)
+				}
+				keys[request.Key] = request
+			}
+		}
+		appends = mortal.Calls()
+		if len(keys) != 2 || w.count(promotion.RunFinished, "", "1") != 1 {
+			t.Errorf("after a death at append %d (in the log: %v) it was asked %+v, and\n%s", lives+1, last, keys, w.story())
+		}
+		for _, stage := range []string{"staging", "prod"} {
+			if n := w.count(promotion.StageFinished, stage, "1"); n != 1 {
+				t.Errorf("after a death at append %d (in the log: %v) the promotion to %s finished %d times", lives+1, last, stage, n)
+			}
+		}
+	})
+	return appends
+}
+
+func TestAWebhookThatFailsIsAskedAgainAndItsAnswerIsNoPromotion(t *testing.T) {
+	r := newReceiver(t)
+	r.refusals = 1
+	r.asking(t, func(w *world) {
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(time.Minute)
+		if got := r.take(); len(got) != 1 || got[0].Attempt != 2 || got[0].Revision != "1" || got[0].Stage != "staging" || got[0].Pipeline != "shop" {
+			t.Fatalf("it was asked %+v\n%s", got, w.story())
+		}
+		if story := w.story(); !strings.Contains(story, `the answer was 503: not [31m now please`) && !strings.Contains(story, "503: not") || strings.Contains(story, "\x1b") {
+			t.Errorf("the refusal is not in the log: %s", story)
+		}
+		if w.count(promotion.Triggered, "staging", "1") != 1 || !strings.Contains(w.story(), "202: job 7 has begun") || w.count(promotion.StageFinished, "staging", "") != 0 {
+			t.Errorf("the answer is not in the log, or taken for the promotion: %s", w.story())
+		}
+		<-time.After(31 * time.Minute) // nothing becomes of it
+		if got := r.take(); len(got) != 1 || got[0].Attempt != 3 {
+			t.Errorf("it was asked %+v\n%s", got, w.story())
+		}
+		w.deploys("staging", "1")
+		<-time.After(time.Minute)
+		if w.count(promotion.StageFinished, "staging", "1") != 1 {
+			t.Errorf("the promotion has not finished: %s", w.story())
+		}
+	})
+}
+
+func TestNothingIsAskedWithoutAKeyInTheWorkspace(t *testing.T) {
+	r := newReceiver(t)
+	outside := filepath.Join(t.TempDir(), "key")
+	for name, place := range map[string]func(path string) error{
+		"no file":      func(string) error { return nil },
+		"a short key":  func(path string) error { return os.WriteFile(path, []byte("c2hvcnQ="), 0o600) },
+		"an empty key": func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"a link out of the workspace": func(path string) error {
+			if err := os.WriteFile(outside, []byte(hookKey), 0o600); err != nil {
+				return err
+			}
+			return os.Symlink(outside, path)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.workspace = t.TempDir()
+			if err := place(filepath.Join(r.workspace, "hook.key")); err != nil {
+				t.Fatal(err)
+			}
+			r.asking(t, func(w *world) {
+				w.deploys("dev", "1")
+				p := w.start()
+				defer p.end()
+				<-time.After(5 * time.Second)
+				if got := r.take(); len(got) > 0 || w.count(promotion.StageFailed, "staging", "1") != 1 || strings.Contains(w.story(), "c2hvcnQ") {
+					t.Errorf("it was asked %+v\n%s", got, w.story())
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package promotion
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// Where a stage has the strategy webhook, a program is asked to bring a revision to its
+// environment. What it answers says that it was asked, and nothing of what became of that: a
+// try ends well when the environment is observed to run the revision as a whole.
+
+// triggered reports whether the work of the present try is done, and what becomes of it is
+// observed.
+func (p *Promotion) triggered() bool { return p.Deployment != "" || !p.Asked.IsZero() }
+
+// askedUntil is when a try has failed by which a program was asked, zero where it has not been.
+// Where the clock was set back by more than that takes, it is now.
+func (s *State) askedUntil(p *Promotion, now time.Time) time.Time {
+	i := s.definition.Index(p.Stage)
+	if p.Asked.IsZero() || i < 0 || s.definition.Stages[i].Webhook == nil {
+		return time.Time{}
+	}
+	timeout := time.Duration(s.definition.Stages[i].Webhook.Timeout)
+	until := p.Asked.Add(timeout)
+	if until.Sub(now) > 2*timeout {
+		return now
+	}
+	return until
+}
+
+// unanswered is why a try has failed by which a program was asked, "" where it has not.
+func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string {
+	until := s.askedUntil(p, now)
+	switch {
+	case seen.Deleted:
+		return fmt.Sprintf("environment %s was deleted", p.Environment)
+	case until.IsZero():
+		return ""
+	case seen.Active.Status == Stuck && seen.Active.Revision == p.Revision:
+		return fmt.Sprintf("deployment %s of environment %s is stuck: %s", seen.Active.ID, p.Environment, seen.Active.Cause)
+	case !now.Before(until):
+		return fmt.Sprintf("environment %s does not run revision %s, healthy, as a whole, %s after the webhook was asked, which answered %s", p.Environment, p.Revision, definition.Duration(until.Sub(p.Asked)), p.Answer)
+	}
+	return ""
+}
+
+// sameStrategy reports whether a revision comes to two stages in the same way.
+func sameStrategy(a, b *definition.Stage) bool {
+	if a.Strategy != b.Strategy {
+		return false
+	}
+	return a.Webhook == nil || b.Webhook == nil || *a.Webhook == *b.Webhook
+}
