@@ -1,0 +1,73 @@
+package cli_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// A run is sent as spans to whom the environment names, and the same run without anybody
+// there neither fails nor takes long; without the environment nothing is sent.
+func TestARunIsTraced(t *testing.T) {
+	var mu sync.Mutex
+	names := map[string]int{}
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var data tracepb.TracesData
+		if err == nil {
+			err = proto.Unmarshal(body, &data)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, of := range data.ResourceSpans {
+			for _, scope := range of.ScopeSpans {
+				for _, s := range scope.Spans {
+					names[s.Name]++
+				}
+			}
+		}
+	}))
+	defer collector.Close()
+	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
+	apply := func(endpoint string) string {
+		t.Helper()
+		c := exec.Command(binary, "apply", "m.yaml", "--confirm", "NO")
+		c.Dir, c.Env = s.dir, append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoint, "OTEL_TRACES_SAMPLER=always_on")
+		began := time.Now()
+		out, err := c.CombinedOutput()
+		if err != nil || time.Since(began) > 2*time.Minute {
+			t.Errorf("%s: %v after %s\n%s", endpoint, err, time.Since(began), out)
+		}
+		return string(out)
+	}
+	if out := apply(""); strings.Contains(out, "spans") || len(names) > 0 {
+		t.Errorf("nobody asked for spans: %v\n%s", names, out)
+	}
+	for _, do := range []func() error{func() error { return os.RemoveAll(s.dir + "/things") }, func() error { return os.Mkdir(s.dir+"/things", 0o700) }} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(collector.URL)
+	for _, name := range []string{"apply", "resource a", "container state"} {
+		if names[name] == 0 {
+			t.Errorf("there is no span %q among %v", name, names)
+		}
+	}
+	collector.Close()
+	if out := apply(collector.URL); strings.Count(out, "note: spans are not sent") != 1 {
+		t.Errorf("it is not said that nobody takes spans:\n%s", out)
+	}
+}
