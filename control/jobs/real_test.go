@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/engine"
 )
 
@@ -36,6 +37,7 @@ type killedStory struct {
 	late    bool          // it is resumed only when its container has ended
 	cancel  bool          // its group is canceled meanwhile
 	removed bool          // somebody else removes the container
+	after   time.Duration // how much later it is resumed
 	want    string
 	log     string
 	content string
@@ -48,6 +50,10 @@ func killed() map[string]killedStory {
 		},
 		"it ends before it is resumed": {
 			then: []string{"print done"}, late: true, want: `finished {"a":"1"}`, log: "begun\ndone\n", content: "f: text, go: ",
+		},
+		"it ends in time, and is resumed when that is over": {
+			then: []string{"print done"}, late: true, timeout: time.Hour, after: 2 * time.Hour,
+			want: `finished {"a":"1"}`, log: "begun\ndone\n", content: "f: text, go: ",
 		},
 		"it fails": {
 			then: []string{"print no", "exit 4"}, late: true, want: "failed: exited with 4", log: "begun\nno\n",
@@ -101,6 +107,10 @@ func (s killedStory) tell(t *testing.T, at place) {
 	ctx, cancel := cancelable(t)
 	if s.cancel {
 		cancel()
+	}
+	if s.after > 0 {
+		w.options.Now = func() time.Time { return time.Now().Add(s.after) }
+		w.jobs = jobs.New(w.options)
 	}
 	result := w.jobs.Resume(ctx, task)
 	if got := told(result); got != want.want {

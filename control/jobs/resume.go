@@ -98,8 +98,8 @@ func (a *attempt) await(ctx context.Context, c engine.Container) (end, error) {
 	defer stop(nil)
 	a.writes(running, stop)
 	go a.watchDisk(running)
-	if a.recipe.Timeout > 0 {
-		late := fmt.Errorf("%w after %s", engine.ErrTimeout, a.recipe.Timeout)
+	late := fmt.Errorf("%w after %s", engine.ErrTimeout, a.recipe.Timeout)
+	if a.recipe.Timeout > 0 && c.Running {
 		timer := time.AfterFunc(a.began.Add(a.recipe.Timeout).Sub(a.Now()), func() { stop(late) })
 		defer timer.Stop()
 	}
@@ -109,8 +109,11 @@ func (a *attempt) await(ctx context.Context, c engine.Container) (end, error) {
 	if err := interrupted(ctx); errors.Is(err, errLeft) {
 		return end{}, err
 	}
-	if running.Err() != nil {
+	switch {
+	case running.Err() != nil && (err != nil || c.Running || ctx.Err() != nil):
 		err = context.Cause(running)
+	case err == nil && !c.Running && a.recipe.Timeout > 0 && exit.Ended.After(a.began.Add(a.recipe.Timeout)):
+		err = late // it ended while nobody was there to stop it in time
 	}
 	e.Exit, e.Ended = exit, exit.Ended
 	if e.Exit.Ended = (time.Time{}); c.Running {
