@@ -238,7 +238,10 @@ func readNames(n *yamlfile.Node, what string) (all []string) {
 		return nil
 	}
 	for _, at := range n.List(what, mostValues) {
-		if text := strings.TrimSpace(line(at, "a name")); text != "" {
+		text, ok := at.Line("a name", mostText)
+		if text = strings.TrimSpace(text); ok && text == "" {
+			at.Fail("must be a name, not blank: without any the role would be for everything")
+		} else if ok {
 			all = append(all, text)
 		}
 	}

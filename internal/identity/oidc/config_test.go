@@ -31,6 +31,7 @@ func TestIssuersThatCannotBeMeantAreRefused(t *testing.T) {
 		"issuers: [{name: a, issuer: 'https://a.example', audience: b, " + grants + "}, {name: a, issuer: 'https://b.example', audience: b, " + grants + "}]": "duplicate name",
 		"issuers: [{name: a, issuer: 'https://a.example', audience: b, " + grants + "}, {name: b, issuer: 'https://a.example', audience: c, " + grants + "}]": "duplicate issuer",
 		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}, role: operator, pipelines: []}]}]":                         "leave it out where the role is for everything",
+		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}, role: operator, pipelines: [' ']}]}]":                      "must be a name, not blank",
 		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: 7}, role: operator}]}]":                                        "must be the value of a claim, as text",
 		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}, role: operator, environments: prod}]}]":                    "must be a list of environments",
 	} {
