@@ -52,20 +52,25 @@ func TestARunIsTraced(t *testing.T) {
 		}
 		return string(out)
 	}
-	if out := apply(""); strings.Contains(out, "spans") || len(names) > 0 {
+	out := apply("")
+	mu.Lock()
+	if strings.Contains(out, "spans") || len(names) > 0 {
 		t.Errorf("nobody asked for spans: %v\n%s", names, out)
 	}
+	mu.Unlock()
 	for _, do := range []func() error{func() error { return os.RemoveAll(s.dir + "/things") }, func() error { return os.Mkdir(s.dir+"/things", 0o700) }} {
 		if err := do(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	apply(collector.URL)
+	mu.Lock()
 	for _, name := range []string{"apply", "resource a", "container state"} {
 		if names[name] == 0 {
 			t.Errorf("there is no span %q among %v", name, names)
 		}
 	}
+	mu.Unlock()
 	collector.Close()
 	if out := apply(collector.URL); strings.Count(out, "note: spans are not sent") != 1 {
 		t.Errorf("it is not said that nobody takes spans:\n%s", out)
