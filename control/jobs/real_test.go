@@ -108,10 +108,8 @@ func (s killedStory) tell(t *testing.T, at place) {
 	if s.cancel {
 		cancel()
 	}
-	if s.after > 0 {
-		w.options.Now = func() time.Time { return time.Now().Add(s.after) }
-		w.jobs = jobs.New(w.options)
-	}
+	w.options.Now = func() time.Time { return time.Now().Add(s.after) }
+	w.jobs = jobs.New(w.options)
 	result := w.jobs.Resume(ctx, task)
 	if got := told(result); got != want.want {
 		t.Errorf("it is %q, want %q", got, want.want)
