@@ -71,6 +71,7 @@ type reader struct {
 
 	kept  []Item // the newest, in order and without gaps; only ever appended to
 	bytes int    // of these
+	cut   int    // bytes that were cut off before them, and that their array still holds
 	head  int64  // the newest event that it has read
 	err   error  // why it reads no more
 
@@ -197,7 +198,11 @@ func (r *reader) add(item Item, o Options) {
 	r.bytes += len(item.Text)
 	for len(r.kept) > 1 && (len(r.kept) > o.Events || r.bytes > o.Bytes) {
 		r.bytes -= len(r.kept[0].Text)
+		r.cut += len(r.kept[0].Text)
 		r.kept = r.kept[1:]
+	}
+	if r.cut > o.Bytes { // the array still holds what was cut off, and others may be reading it
+		r.kept, r.cut = slices.Clone(r.kept), 0
 	}
 }
 
