@@ -123,9 +123,13 @@ func collect(ctx context.Context, a *app.App, stage *definition.Stage, vars map[
 	if err != nil {
 		return err
 	}
+	ask, err := session.AskActions(a, inputs.WorkerFlags)
+	if err != nil {
+		return err
+	}
 	pool := session.OpenPool(a, inputs.WorkerFlags, a.Err)
 	err = collected.Files.PinImages(ctx, work.ImagePinning{
-		Pool: pool, Policy: policy, Unpinned: inputs.Unpinned, Places: func(string) ([]work.Place, error) { return []work.Place{{Load: load}}, nil },
+		Ask: ask, Pool: pool, Policy: policy, Unpinned: inputs.Unpinned, Places: func(string) ([]work.Place, error) { return []work.Place{{Load: load}}, nil },
 	}, source)
 	if err := errors.Join(err, pool.Close()); err != nil {
 		return err
