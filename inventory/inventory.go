@@ -10,6 +10,8 @@
 // without asking a host anything; nothing is connected to, no file is opened.
 package inventory
 
+import "strings"
+
 // The kinds of engines.
 const (
 	Docker = "docker"
@@ -34,6 +36,9 @@ type Host struct {
 	Slots      int                 `json:"slots"`              // steps that may run at once, from 1
 	Attributes map[string][]string `json:"attributes"`         // each has a value at least; one that was written as a text has exactly one
 }
+
+// IsHere reports whether its engine runs on this machine, as far as its address tells.
+func (h Host) IsHere() bool { return h.Engine == OCI || strings.HasPrefix(h.Endpoint, "unix://") }
 
 // TLS names the files that authenticate an engine and this client, as they are
 // written in the inventory: relative paths are below its directory.

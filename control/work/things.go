@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -28,7 +29,10 @@ func (i Identities) Things(t tasks.Task) (things []tasks.Thing) {
 	if err != nil {
 		return nil
 	}
-	return in.things(t)
+	host, _ := i.Hosts.host(t.Host)
+	check := in.shipped()
+	check.Here = host.IsHere()
+	return in.things(t, check.Things())
 }
 
 // load loads the manifest of a task without some of the variables that nobody else can set.
@@ -82,15 +86,15 @@ func includedBy(t tasks.Task, load func(digest string) ([]byte, error)) expressi
 	return filesOf(TaskFiles(t.Spec), load)
 }
 
-// things are what the resources of a task manage.
-func (in *Input) things(t tasks.Task) (things []tasks.Thing) {
+// things are what the resources of a task manage, of which some is known.
+func (in *Input) things(t tasks.Task, known []shipped.Thing) (things []tasks.Thing) {
 	spec := t.Spec
 	spec.Manifest = ""
 	applied, err := json.Marshal(spec)
 	if err != nil {
 		return nil
 	}
-	for _, thing := range in.shipped().Things() {
+	for _, thing := range known {
 		found := tasks.Thing{Key: thing.Key, Name: thing.Name}
 		if r := thing.Resource; found.Key == "" {
 			if named, err := in.Expressions.Reads(r.Config, "task"); named && err == nil {

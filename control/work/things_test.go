@@ -1,6 +1,7 @@
 package work
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // identities of tasks in a workspace with two hosts.
 func (c checkout) identities() Identities {
 	c.Helper()
-	c.write("inventory.yaml", "hosts:\n  - {name: a, engine: oci, attributes: {zone: east}}\n  - {name: b, engine: oci, attributes: {zone: west}}\n")
+	c.write("inventory.yaml", "hosts:\n  - {name: a, engine: oci, attributes: {zone: east}}\n  - {name: b, engine: oci, attributes: {zone: west}}\n  - {name: far, engine: docker, endpoint: 'ssh://far'}\n")
 	hosts := NewHosts(filepath.Join(c.dir, "inventory.yaml"))
 	if _, err := hosts.Inventory(); err != nil {
 		c.Fatal(err)
@@ -42,6 +43,7 @@ func TestWhichTasksMakeOneThing(t *testing.T) {
 		file    = plug + "resources: {f: {type: deployster/file, config: {path: a/../conf, content: x}}}"
 		other   = "plugs: {root: {path: '/opt'}}\nresources: {f: {type: deployster/file, config: {path: conf, content: x}}}"
 		same    = "plugs: {root: {path: '/srv/'}}\nresources: {f: {type: deployster/file, config: {path: conf, content: y}}}"
+		higher  = "plugs: {root: {path: /}}\nresources: {f: {type: deployster/file, config: {path: srv/conf, content: y}}}"
 		only    = plug + "resources: {f: {type: deployster/file, readonly: true, config: {path: conf, content: y}}}"
 		secret  = plug + "resources: {c: {type: deployster/container, config: {image: i, name: web, env: {P: '{{ password }}'}}}}"
 		foreign = "resources: {x: {type: acme/vm:1, config: {name: '{{ environment }}'}}}"
@@ -61,6 +63,7 @@ func TestWhichTasksMakeOneThing(t *testing.T) {
 		"another kind":                      {definedTask{web, "one", "a", ""}, definedTask{volume, "two", "a", ""}, false},
 		"a path":                            {definedTask{file, "one", "a", ""}, definedTask{same, "two", "a", ""}, true},
 		"a path below another plug":         {definedTask{file, "one", "a", ""}, definedTask{other, "two", "a", ""}, false},
+		"a path below a plug higher up":     {definedTask{file, "one", "a", ""}, definedTask{higher, "two", "a", ""}, true},
 		"one that only observes":            {definedTask{file, "one", "a", ""}, definedTask{only, "two", "a", ""}, false},
 		"a variable that is not known here": {definedTask{web, "one", "a", ""}, definedTask{secret, "two", "a", ""}, true},
 		"a foreign type":                    {definedTask{foreign, "one", "a", ""}, definedTask{foreign, "two", "a", ""}, true},
@@ -82,6 +85,54 @@ func TestWhichTasksMakeOneThing(t *testing.T) {
 		if got := c.things(i, definedTask{text, "one", "a", ""}); len(got) > 0 {
 			t.Errorf("it is said to make %q", got)
 		}
+	}
+}
+
+// Links lead to one thing by several paths: whoever wrote them, its owners would undo each
+// other's work. Where the machine is another, what its links are is not known here.
+func TestLinksLeadToOneThing(t *testing.T) {
+	file := func(root, path string) string {
+		return "plugs: {root: {path: '" + root + "'}}\nresources: {f: {type: deployster/file, config: {path: '" + path + "', content: x}}}"
+	}
+	socket := func(path string) string {
+		return "plugs: {docker: {path: '" + path + "'}}\nresources: {c: {type: deployster/container, config: {image: i, name: web}}}"
+	}
+	dir := t.TempDir()
+	at := func(path string) string { return filepath.Join(dir, path) }
+	for _, made := range []error{
+		os.MkdirAll(at("real/etc"), 0o755), os.MkdirAll(at("other/etc"), 0o755), os.WriteFile(at("real/docker.sock"), nil, 0o600),
+		os.Symlink("real", at("link")), os.Symlink("etc", at("real/conf.d")), os.Symlink("link", at("again")),
+		os.Symlink("motd", at("real/etc/last")), os.Symlink("loop", at("loop")), os.Symlink("nowhere", at("dangling")),
+	} {
+		if made != nil {
+			t.Fatal(made)
+		}
+	}
+	for name, test := range map[string]struct {
+		a, b string
+		host string
+		want bool
+	}{
+		"a link as the plug":           {file(at("real"), "etc/motd"), file(at("link"), "etc/motd"), "a", true},
+		"a link to a link":             {file(at("real"), "etc/motd"), file(at("again"), "etc/motd"), "a", true},
+		"a link within the plug":       {file(at("real"), "etc/motd"), file(at("real"), "conf.d/motd"), "a", true},
+		"a link above the plug":        {file(at("real/etc"), "motd"), file(at("again/conf.d"), "motd"), "a", true},
+		"what is not there yet":        {file(at("real"), "new/motd"), file(at("link"), "new/motd"), "a", true},
+		"a link to a socket":           {socket(at("real/docker.sock")), socket(at("link/docker.sock")), "a", true},
+		"another directory":            {file(at("real"), "etc/motd"), file(at("other"), "etc/motd"), "a", false},
+		"a link is a thing of its own": {file(at("real"), "etc/motd"), file(at("real"), "etc/last"), "a", false},
+		"a link in a circle":           {file(at("real"), "etc/motd"), file(at("loop"), "etc/motd"), "a", false},
+		"a link to nothing":            {file(at("real"), "etc/motd"), file(at("dangling"), "etc/motd"), "a", false},
+		"links of another machine":     {file(at("real"), "etc/motd"), file(at("link"), "etc/motd"), "far", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCheckout(t, nil)
+			i := c.identities()
+			a, b := c.things(i, definedTask{test.a, "one", test.host, ""}), c.things(i, definedTask{test.b, "two", test.host, ""})
+			if got := slices.Equal(a, b); got != test.want || len(a) != 1 || len(b) != 1 {
+				t.Errorf("they make %q and %q", a, b)
+			}
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package shipped
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,9 @@ type Check struct {
 	Manifest    *manifest.Manifest
 	Variables   map[string]any
 	Expressions *expression.Evaluator
+
+	// Here is whether the paths of plugs are on this machine, where links in them are seen.
+	Here bool
 }
 
 // unresolved stands for a value that only a run knows.
@@ -178,8 +180,8 @@ type Thing struct {
 }
 
 // Things are what resources manage, as far as types that ship and configurations tell
-// without a run. The same path below another plug, or the same name on the engine of
-// another, is another thing. Of types that do not ship it is not known.
+// without a run. The same name on the engine of another plug is another thing; a file is
+// one thing, below whichever plug it is found. Of types that do not ship it is not known.
 func (c Check) Things() (things []Thing) {
 	for _, r := range c.inOrder() {
 		t, ships := typeOf(r.Type)
@@ -188,16 +190,9 @@ func (c Check) Things() (things []Thing) {
 		}
 		found := Thing{Resource: r}
 		if ships {
-			_, found.Name = t.Identify(r.Name, c.resolveEarly(r).config)
-		}
-		if found.Name != "" {
-			found.Key = t.Name
-			for _, name := range slices.Sorted(maps.Keys(t.Plugs)) {
-				if p := c.Manifest.Plug(name); p != nil {
-					found.Key += "\x00" + name + "=" + p.Path
-				}
-			}
-			found.Key += "\x00" + found.Name
+			config := c.resolveEarly(r).config
+			_, found.Name = t.Identify(r.Name, config)
+			found.Key = c.key(t, found.Name, config)
 		}
 		things = append(things, found)
 	}

@@ -36,6 +36,10 @@ type Type struct {
 	// behind its plug "docker" runs; "" is none.
 	Image string
 
+	// Path is the property of its configuration that names what it manages as a path below
+	// its only plug; "" is none.
+	Path string
+
 	identify func(resource string, config map[string]any) (property, thing string) // nil: its resources manage no thing of their own
 
 	run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
@@ -63,7 +67,7 @@ func types() map[string]Type {
 	return map[string]Type{
 		"command":   {Summary: command.Summary, Image: "image", Schema: commandType.ConfigSchema, Plugs: commandType.Plugs, run: commandType.Run},
 		"container": {Summary: container.Summary, Image: "image", Schema: containerType.ConfigSchema, Plugs: containerType.Plugs, identify: container.Identity, run: containerType.Run},
-		"file":      {Summary: file.Summary, Schema: fileType.ConfigSchema, Plugs: fileType.Plugs, identify: file.Identity, run: fileType.Run},
+		"file":      {Summary: file.Summary, Path: "path", Schema: fileType.ConfigSchema, Plugs: fileType.Plugs, identify: file.Identity, run: fileType.Run},
 		"http":      {Summary: http.Summary, Schema: httpType.ConfigSchema, Plugs: httpType.Plugs, run: httpType.Run},
 		"network":   {Summary: network.Summary, Schema: networkType.ConfigSchema, Plugs: networkType.Plugs, identify: network.Identity, run: networkType.Run},
 		"volume":    {Summary: volume.Summary, Schema: volumeType.ConfigSchema, Plugs: volumeType.Plugs, identify: volume.Identity, run: volumeType.Run},
