@@ -129,16 +129,8 @@ func (r *receiver) carried(t *testing.T, lives int, last bool) (appends int) {
 		log := deploylog.Log(mortal)
 		w.deploys("dev", "1")
 		keys := map[string]promotions.Request{}
-		for range 20 {
-			if err := w.untilIdle(log); err != nil {
-				log = w.open() // the next process
-				continue
-			}
-			asked := r.take()
-			if len(asked) == 0 {
-				break
-			}
-			for _, request := range asked {
+		answer := func() {
+			for _, request := range r.take() {
 				if before, known := keys[request.Key]; known && before != request {
 					t.Errorf("one key is of %+v and %+v", before, request)
 				} else if !known {
@@ -146,6 +138,9 @@ func (r *receiver) carried(t *testing.T, lives int, last bool) (appends int) {
 				}
 				keys[request.Key] = request
 			}
+		}
+		for w.untilIdleWith(log, answer) != nil {
+			log = w.open() // the next process
 		}
 		appends = mortal.Calls()
 		if len(keys) != 2 || w.count(promotion.RunFinished, "", "1") != 1 {
@@ -158,6 +153,54 @@ func (r *receiver) carried(t *testing.T, lives int, last bool) (appends int) {
 		}
 	})
 	return appends
+}
+
+// untilIdleWith runs a process until nothing more is to be done, or it dies, while somebody looks
+// each second whether something was asked.
+func (w *world) untilIdleWith(log deploylog.Log, answer func()) error {
+	ended := make(chan error)
+	go func() { ended <- w.untilIdle(log) }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(time.Second):
+			answer()
+		}
+	}
+}
+
+// Who is asked has until the timeout to answer with what then runs there, which is for what a
+// process until it is idle waits.
+func TestAProcessIsNotIdleWhileAWebhookIsAwaited(t *testing.T) {
+	for name, takes := range map[string]time.Duration{"in time": 29 * time.Minute, "never": 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			r := newReceiver(t)
+			r.asking(t, func(w *world) {
+				w.deploys("dev", "1")
+				started, tries := time.Now(), 0
+				due := map[time.Time]string{} // stages
+				if err := w.untilIdleWith(w.open(), func() {
+					for _, request := range r.take() {
+						due[time.Now().Add(takes)] = request.Stage
+						tries++
+					}
+					for at, stage := range due {
+						if !time.Now().Before(at) {
+							delete(due, at)
+							w.deploys(stage, "1")
+						}
+					}
+				}); err != nil {
+					t.Fatal(err)
+				}
+				finished := w.count(promotion.RunFinished, "", "1")
+				if took := time.Since(started); takes < time.Hour && (finished != 1 || tries != 2) || takes > time.Hour && (finished != 0 || tries != 3 || w.count(promotion.StageFailed, "staging", "1") != 3 || took > 2*time.Hour) {
+					t.Errorf("after %s it is idle, was asked %d times, and\n%s", took, tries, w.story())
+				}
+			})
+		})
+	}
 }
 
 func TestAWebhookThatFailsIsAskedAgainAndItsAnswerIsNoPromotion(t *testing.T) {

@@ -253,9 +253,17 @@ func (s *State) Completed(step Step, begun Begun, err error) []deploylog.Event {
 
 // Wake is when something may become possible by the passing of time alone; zero is never.
 func (s *State) Wake(o Observed, now time.Time) (at time.Time) {
+	soonest := func(until time.Time) {
+		if until.After(now) && (at.IsZero() || until.Before(at)) {
+			at = until
+		}
+	}
 	for _, v := range s.verdicts(o, now) {
-		if v.until.After(now) && (at.IsZero() || v.until.Before(at)) {
-			at = v.until
+		soonest(v.until)
+	}
+	if s.definition != nil {
+		for until := range s.awaited(now) {
+			soonest(until)
 		}
 	}
 	return at
@@ -265,13 +273,16 @@ func (s *State) Wake(o Observed, now time.Time) (at time.Time) {
 const patientTries = 3
 
 // Idle reports whether nothing will be done until somebody does something: nothing is being
-// promoted or deployed, and what waits for time to pass waits for a window, or has failed
-// again and again.
+// promoted or deployed, no program that was asked to do so has time left, and what waits for
+// time to pass waits for a window, or has failed again and again.
 func (s *State) Idle(o Observed, now time.Time) bool {
 	if s.definition == nil {
 		return true
 	}
 	for range s.Decide(o, now) {
+		return false
+	}
+	for range s.awaited(now) {
 		return false
 	}
 	for _, v := range s.verdicts(o, now) {

@@ -58,6 +58,9 @@ func (s *State) reason(v verdict) Reason {
 	default:
 		r.Message, r.Change = s.words(v, stage)
 	}
+	if v.code == Unobserved && v.try > 0 {
+		r.Message += fmt.Sprintf("; so what becomes of try %d of promoting revision %s there is not known, either", v.try, v.name)
+	}
 	if v.seq > 0 {
 		r.Message += fmt.Sprintf(" (event %d)", v.seq)
 	}

@@ -128,6 +128,9 @@ func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
 	switch {
 	case seen.Health == Unknown:
 		v.code, v.cause = Unobserved, seen.Why
+		if p != nil && p.Status == Running {
+			v.try, v.name = p.Attempt, p.Revision
+		}
 	case seen.wholly(v.revision):
 		v.code, v.since = There, seen.Since
 	case mine && p.Status == Running:

@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -30,7 +31,23 @@ func (s *State) askedUntil(p *Promotion, now time.Time) time.Time {
 	return until
 }
 
-// unanswered is why a try has failed by which a program was asked, "" where it has not.
+// awaited yields when tries have failed by time alone that wait for what a program was asked to
+// do. What their stages run, and those before them, makes no difference to that.
+func (s *State) awaited(now time.Time) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		for _, p := range s.last {
+			if p.Status != Running {
+				continue
+			}
+			if until := s.askedUntil(p, now); until.After(now) && !yield(until) {
+				return
+			}
+		}
+	}
+}
+
+// unanswered is why a try has failed by which a program was asked, "" where it has not, or
+// where nobody knows: an environment that cannot be observed may run the revision by now.
 func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string {
 	until := s.askedUntil(p, now)
 	switch {
@@ -40,6 +57,8 @@ func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string
 		return ""
 	case seen.Active.Status == Stuck && seen.Active.Revision == p.Revision:
 		return fmt.Sprintf("deployment %s of environment %s is stuck: %s", seen.Active.ID, p.Environment, seen.Active.Cause)
+	case seen.Health == Unknown:
+		return ""
 	case !now.Before(until):
 		return fmt.Sprintf("environment %s does not run revision %s, healthy, as a whole, %s after the webhook was asked, which answered %s", p.Environment, p.Revision, definition.Duration(until.Sub(p.Asked)), p.Answer)
 	}

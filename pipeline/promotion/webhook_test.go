@@ -103,3 +103,112 @@ func TestWhatCannotBeObservedIsNotTakenForWhatTheWebhookWasAsked(t *testing.T) {
 		t.Errorf("the promotion is %+v", p)
 	}
 }
+
+// asked is a pipeline whose second stage was asked for revision 2 just now.
+func asked(t *testing.T) *world {
+	w := newWorld(t, 3, usual, asks)
+	w.runs("bc", "1")
+	w.runs("a", "2")
+	w.answered(w.only("b", "2"))
+	return w
+}
+
+// ill has an environment observed that does not run what it is to run.
+func (w *world) ill(stage string, health promotion.Health, why string) {
+	o := w.seen["env/"+stage]
+	o.Health, o.Why, o.Event = health, why, w.tick()
+	w.see(stage, o)
+}
+
+func TestTheTimeoutOfAWebhookWakesThePipelineWhateverIsSoAtItsStage(t *testing.T) {
+	for name, c := range map[string]struct {
+		since func(*world)
+		code  promotion.Code
+	}{
+		"it is being promoted":               {func(*world) {}, promotion.Promoting},
+		"the stage before is not whole":      {func(w *world) { w.ill("a", promotion.Partly, "one host is down") }, promotion.AwaitsStage},
+		"the stage before is not observable": {func(w *world) { w.ill("a", promotion.Unknown, "no answer") }, promotion.AwaitsStage},
+		"it is not observable":               {func(w *world) { w.ill("b", promotion.Unknown, "no answer") }, promotion.Unobserved},
+		"the line was stopped":               {func(w *world) { w.command(promotion.StopLine{}) }, promotion.Promoting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := asked(t)
+			until := w.now.Add(30 * time.Minute)
+			c.since(w)
+			w.nothing("b", c.code)
+			if wake := w.state.Wake(w.seen, w.now); !wake.Equal(until) || w.state.Idle(w.seen, w.now) {
+				t.Errorf("it wakes at %s, not at %s, and is idle: %v", wake, until, w.state.Idle(w.seen, w.now))
+			}
+			w.now = until
+			w.decide()
+			failed := w.state.Promotions()[0].Status == promotion.Failed
+			if known := c.code != promotion.Unobserved; failed != known {
+				t.Errorf("it is known what runs there: %v; the try has failed: %v", known, failed)
+			}
+		})
+	}
+}
+
+// The promotions of several stages wait at once where each is by itself.
+func TestTheFirstTimeoutOfSeveralWebhooksWakesThePipeline(t *testing.T) {
+	w := newWorld(t, 3, definition.Promotion{Policy: definition.Concurrent, RetryAfter: dur(time.Second)}, asks, func(d *definition.Definition) {
+		d.Stages[2].Strategy = definition.WithWebhook
+		d.Stages[2].Webhook = &definition.Webhook{URL: "https://ci.example/promote", KeyFile: "ci.key", Timeout: dur(20 * time.Minute)}
+	})
+	w.runs("a", "3")
+	w.runs("b", "2")
+	w.runs("c", "1")
+	steps := w.decide()
+	if len(steps) != 2 {
+		t.Fatalf("it does %+v", steps)
+	}
+	for _, s := range steps {
+		w.answered(s)
+	}
+	first := w.now.Add(20 * time.Minute)
+	for _, stage := range w.stages {
+		w.ill(stage, promotion.Partly, "one host is down")
+	}
+	if wake := w.state.Wake(w.seen, w.now); !wake.Equal(first) {
+		t.Errorf("it wakes at %s, not at %s", wake, first)
+	}
+	w.now = first
+	w.decide()
+	if wake := w.state.Wake(w.seen, w.now); !wake.Equal(first.Add(10 * time.Minute)) {
+		t.Errorf("then it wakes at %s", wake)
+	}
+}
+
+// What runs there when time is up is only known when it is observed again.
+func TestAnEnvironmentThatIsUnknownWhenTimeIsUpIsJudgedWhenItIsObserved(t *testing.T) {
+	for revision, want := range map[string]promotion.Status{"2": promotion.Finished, "1": promotion.Failed} {
+		t.Run("it runs "+revision, func(t *testing.T) {
+			w := asked(t)
+			w.dies = true
+			w.ill("b", promotion.Unknown, "it does not answer")
+			w.now = w.now.Add(time.Hour)
+			w.nothing("b", promotion.Unobserved)
+			r, p := w.explain("b"), w.state.Promotions()[0]
+			if p.Status != promotion.Running || !r.Blocking() || r.Message != "what environment env/b runs is not known: it does not answer; so what becomes of try 1 of promoting revision 2 there is not known, either" {
+				t.Errorf("the promotion is %+v, and it says %q", p, r.Message)
+			}
+			if !w.state.Idle(w.seen, w.now) {
+				t.Error("it waits for time to pass, which changes nothing")
+			}
+			w.runs("b", revision)
+			w.decide()
+			if p := w.state.Promotions()[0]; p.Status != want || want == promotion.Failed && p.Failures != 1 {
+				t.Errorf("the promotion is %+v", p)
+			}
+		})
+	}
+}
+
+func TestAnEnvironmentThatWasDeletedIsNotUnknown(t *testing.T) {
+	w := asked(t)
+	w.see("b", promotion.Observation{Health: promotion.Unknown, Deleted: true, Why: "it was deleted", Event: w.tick()})
+	w.decide()
+	if p := w.state.Promotions()[0]; p.Status != promotion.Failed || p.Cause != "environment env/b was deleted" {
+		t.Errorf("the promotion is %+v", p)
+	}
+}
