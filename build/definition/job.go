@@ -98,6 +98,7 @@ func readTarget(n *yamlfile.Node) Value {
 	v := readLine(n, "a platform such as linux/amd64")
 	if v.Text != "" && !inventory.IsPlatform(v.Text) {
 		n.Fail("%.60q is not a platform, as linux/amd64 or linux/arm/v7 are", v.Text)
+		v.Text = ""
 	}
 	return v
 }
@@ -106,6 +107,7 @@ func readWorkers(n *yamlfile.Node) Value {
 	v := readLine(n, `a query over the inventory, such as "attribute:role == builder"`)
 	if _, err := inventory.ParseQuery(v.Text); v.Text != "" && err != nil {
 		n.Fail("cannot select workers: %s", err)
+		v.Text = ""
 	}
 	return v
 }

@@ -38,19 +38,20 @@ var (
 const nameRule = "it has letters, digits and . _ + -, and parts with / between them"
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
-// *yamlfile.Error that holds every problem of the file.
+// *yamlfile.Error that holds every problem of the file. Then the definition is what could be
+// read of it, without what is wrong, for whoever looks for further problems; it is nil where
+// nothing could be read.
 func Parse(name string, data []byte) (*Definition, error) {
 	p := &parser{known: map[string]*yamlfile.Node{}, needs: map[string]*yamlfile.Node{}}
 	p.Converge = DefaultConverge
 	var report yamlfile.Report
 	format := yamlfile.Format{Needs: "a build group needs a name, group, and packages or jobs", MaxSize: MaxSize}
-	if root, _ := yamlfile.Open(name, data, format, &report); root != nil {
-		p.read(root)
+	root, _ := yamlfile.Open(name, data, format, &report)
+	if root == nil {
+		return nil, report.Err()
 	}
-	if err := report.Err(); err != nil {
-		return nil, err
-	}
-	return &p.Definition, nil
+	p.read(root)
+	return &p.Definition, report.Err()
 }
 
 type parser struct {
@@ -170,6 +171,8 @@ func (p *parser) one(m *yamlfile.Node) {
 	one := Package{Name: m.Name, At: m.NameAt, Job: p.defaults}
 	fields, ok := m.Fields("a package", packageKeys...)
 	if !ok {
+		one.At = m.Position // where that has been reported
+		p.Packages = append(p.Packages, one)
 		return
 	}
 	for key, text := range map[string]*string{"version": &one.Version, "unbuildable": &one.Unbuildable} {
@@ -188,6 +191,7 @@ func (p *parser) one(m *yamlfile.Node) {
 		one.Run, p.needs[m.Name] = p.needed(n, &all), n
 		if slices.Contains(one.Run, m.Name) {
 			n.Fail("package %s cannot need itself to run; what its own build needs stands under build", m.Name)
+			one.Run = slices.DeleteFunc(one.Run, func(name string) bool { return name == m.Name })
 		}
 	}
 	p.checkPlaces(all)
@@ -214,6 +218,7 @@ func released(n *yamlfile.Node) (name string, have *Released) {
 		have.Artifact, _ = artifact.Line("the digest of an artifact", maxText)
 		if name = have.Artifact; name != "" && !validDigest.MatchString(name) {
 			artifact.Fail("%.100q is not the digest of an artifact, sha256: and 64 hexadecimal digits", name)
+			have.Artifact = ""
 		}
 	default:
 		n.Fail("what is released needs a path, a directory of the workspace, or the digest of an artifact; where nothing is known but a name, that is a text: released: NAME")
@@ -268,12 +273,18 @@ func (p *parser) checkPlaces(all []*yamlfile.Node) {
 // build of the other.
 func (p *parser) checkRun() {
 	g := graph.New[string]()
+	at := make(map[string]int, len(p.Packages))
 	for i := range p.Packages {
 		g.Add(p.Packages[i].Name, p.Packages[i].Run...)
+		at[p.Packages[i].Name] = i
 	}
 	for _, group := range g.Components() {
-		if len(group) > 1 {
-			p.needs[group[0]].Fail("packages need each other to run: %s; only builds may need each other", phrase.First(group, named))
+		if len(group) < 2 {
+			continue
+		}
+		p.needs[group[0]].Fail("packages need each other to run: %s; only builds may need each other", phrase.First(group, named))
+		for _, name := range group {
+			p.Packages[at[name]].Run = nil
 		}
 	}
 }

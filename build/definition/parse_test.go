@@ -76,16 +76,19 @@ func TestWhatIsWrongIsToldAtItsPlace(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, Parse answers with a definition of which a plan can be made, or
-// with problems whose positions are in the file.
+// Whatever a file holds, Parse answers with a definition of which a plan can be made, with
+// problems whose positions are in the file, or both.
 func FuzzParse(f *testing.F) {
 	f.Add(base)
 	f.Add(recipes)
 	f.Add(list)
+	f.Add("group: g\npackages: {a: [b], b: {build: [a, c], run: [b, d]}, d: {run: [b]}}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := definition.Parse("packages.yaml", []byte(text))
 		if err != nil {
 			yamltest.Showable(t, err, yamltest.Lines(text))
+		}
+		if d == nil {
 			return
 		}
 		if _, err := plan.Make(d, nil); err != nil {

@@ -82,11 +82,19 @@ func (s *collecting) choosePlaces(p *plan.Plan) error {
 	known := map[record.Place]int{}
 	for _, j := range p.Jobs {
 		of := s.jobs[j.Package]
-		key := record.Place{Platform: of.pkg.Job.Target.Text, Workers: of.pkg.Job.Workers.Text}
+		target, workers := of.pkg.Job.Target, of.pkg.Job.Workers
+		if s.failed[workers.At] {
+			of.place = nowhere
+			continue
+		}
+		key := record.Place{Platform: target.Text, Workers: workers.Text}
 		i, is := known[key]
 		if !is {
-			at := of.pkg.Job.Workers.At
-			if of.pkg.Job.Workers.Text == "" {
+			at := workers.At
+			switch {
+			case s.failed[target.At]:
+				at = target.At
+			case workers.Text == "":
 				at = of.pkg.At
 			}
 			chosen, err := s.choose(key, at)
@@ -103,6 +111,9 @@ func (s *collecting) choosePlaces(p *plan.Plan) error {
 	}
 	return nil
 }
+
+// nowhere is the place of jobs whose workers are not known.
+const nowhere = -1
 
 // choose finds out which workers may serve a place. Where it has no platform it has the one
 // that its workers have.
@@ -156,7 +167,10 @@ func (s *collecting) inferPlatform(p *place, selected []inventory.Host) error {
 	case 1:
 		p.Platform = all[0]
 	default:
-		s.found.Add(yamlfile.Problem{Position: p.at, Message: fmt.Sprintf("its workers have several platforms, %s: say for which it is built, as target: %s", phrase.List(all), all[0])})
+		p.Platform = all[0] // for what else is looked at
+		if !s.failed[p.at] {
+			s.found.Add(yamlfile.Problem{Position: p.at, Message: fmt.Sprintf("its workers have several platforms, %s: say for which it is built, as target: %s", phrase.List(all), all[0])})
+		}
 	}
 	return nil
 }
@@ -197,33 +211,50 @@ func (s *collecting) answering(p *place) (string, error) {
 	return "", nil
 }
 
-// pinImages finds out which contents images have.
+// pinImages finds out which contents images have. Those of packages that cannot be built are
+// looked at where the definition is refused, for what is wrong with them.
 func (s *collecting) pinImages(p *plan.Plan) error {
 	done := map[string]bool{} // packages
-	for _, j := range p.Jobs {
-		of := s.jobs[j.Package]
-		if done[j.Package] || of.pkg.Unbuildable != "" {
-			continue
+	for _, unbuildable := range []bool{false, true} {
+		if unbuildable && s.found.Empty() {
+			break
 		}
-		done[j.Package] = true
-		at := s.places[of.place]
-		name := of.recipe.Image.Image
-		if _, known := at.images[name]; known {
-			continue
+		for _, j := range p.Jobs {
+			of := s.jobs[j.Package]
+			if done[j.Package] || of.pkg.Unbuildable != "" && !unbuildable {
+				continue
+			}
+			done[j.Package] = true
+			if err := s.pinImage(of); err != nil {
+				return err
+			}
 		}
-		pinned, err := s.pin(at, name)
+	}
+	return nil
+}
+
+// pinImage finds out which content the image of a job has.
+func (s *collecting) pinImage(of *job) error {
+	name, from := of.recipe.Image.Image, of.pkg.Job.Image.At
+	if of.place == nowhere || name == "" || s.failed[from] {
+		return nil
+	}
+	at := s.places[of.place]
+	pinned, known := at.images[name]
+	if !known {
+		var err error
+		pinned, err = s.pin(at, name)
 		if s.ctx.Err() != nil {
 			return context.Cause(s.ctx)
 		}
 		if err != nil {
 			pinned.Unpinned = cut(strings.Join(strings.Fields(err.Error()), " "))
-			if !s.Unpinned {
-				s.found.Add(yamlfile.Problem{Position: of.pkg.Job.Image.At, Path: s.pathOf(of.pkg, "image"), Message: fmt.Sprintf(
-					"which content image %s has for %s cannot be found out: %s; make it available, or say --allow-unpinned to use whatever it is on each worker", name, at.Platform, pinned.Unpinned)})
-			}
 		}
 		at.images[name] = pinned
 		s.out.Images = append(s.out.Images, pinned)
+	}
+	if pinned.Unpinned != "" && !s.Unpinned {
+		s.problem(from, of.pkg, "image", "which content image %s has for %s cannot be found out: %s; make it available, or say --allow-unpinned to use whatever it is on each worker", name, at.Platform, pinned.Unpinned)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,8 +27,8 @@ var sourceLimits = artifacts.Limits{Files: 100_000, Bytes: 4 << 30}
 // keepSources makes artifacts of the sources of packages, one of each set of them.
 func (s *collecting) keepSources(p *plan.Plan) error {
 	kept := map[string]string{}
-	causes := map[string]error{}
-	done := map[*recipe.Recipe]bool{}
+	causes := map[string][]sourceFault{}
+	done, blamed := map[*recipe.Recipe]bool{}, map[string]bool{}
 	for _, j := range p.Jobs {
 		of := s.jobs[j.Package]
 		if len(of.recipe.Sources) == 0 {
@@ -39,25 +40,42 @@ func (s *collecting) keepSources(p *plan.Plan) error {
 		}
 		key := strings.Join(paths, "\x00")
 		if !done[of.recipe] && kept[key] == "" && causes[key] == nil {
-			a, err := s.keep(paths)
-			var fault *faultError
+			a, faults, err := s.keep(paths)
 			switch {
-			case errors.As(err, &fault):
-				causes[key] = fault
 			case err != nil:
 				return err
+			case len(faults) > 0:
+				causes[key] = faults
 			default:
 				kept[key] = a.Digest
 				s.out.Sources = append(s.out.Sources, Kept{Paths: paths, Artifact: a.Digest, Size: a.Size, Files: a.Files})
 			}
 		}
 		done[of.recipe] = true
-		if cause := causes[key]; cause != nil {
-			s.blame(of.pkg, "its sources: %v", cause)
+		if faults := causes[key]; !blamed[j.Package] && len(faults) > 0 {
+			blamed[j.Package] = true
+			s.blameSources(of, faults)
 		}
 		of.recipe.Artifact = kept[key]
 	}
 	return nil
+}
+
+// sourceFault is what is wrong with a source.
+type sourceFault struct {
+	path  string // of the workspace; "" is all sources of a package
+	cause error
+}
+
+// blameSources makes a package unbuildable because of its sources.
+func (s *collecting) blameSources(of *job, faults []sourceFault) {
+	causes := make([]string, len(faults))
+	for i, f := range faults {
+		causes[i] = f.cause.Error()
+		at := max(0, slices.Index(s.sources[of.recipe], f.path))
+		s.fault(of.pkg.Job.Sources[at].At, of.pkg, fmt.Sprintf("sources[%d]", at), "%v: %s cannot be built without it; correct the path, or what is there", f.cause, of.pkg.Name)
+	}
+	s.blame(of.pkg, "its sources: %s", strings.Join(causes, "; "))
 }
 
 // keepReleased finds the artifacts of what was released, or makes them. Who needs what is
@@ -66,23 +84,30 @@ func (s *collecting) keepReleased(p *plan.Plan) error {
 	s.released = map[string]string{}
 	causes := map[string]error{}
 	for _, pkg := range s.uses(p) {
-		if pkg.Have == nil {
-			continue
+		if pkg.Have == nil || *pkg.Have == (definition.Released{Path: definition.Value{At: pkg.Have.Path.At}}) {
+			continue // it needs not be known, or that cannot be read
 		}
 		digest, err := s.have(pkg)
 		var fault *faultError
 		switch {
 		case errors.As(err, &fault):
 			causes[pkg.Name] = fault
+			if pkg.Have.Artifact == "" {
+				s.fault(pkg.Have.Path.At, pkg, "released.path", "%v: what needs %s cannot be built without it; correct the path, or what is there", fault, pkg.Name)
+			} else {
+				s.fault(pkg.At, pkg, "released.artifact", "%v", fault)
+			}
 		case err != nil:
 			return fmt.Errorf("getting what was released of %s: %w", pkg.Name, err)
 		default:
 			s.released[pkg.Name] = digest
 		}
 	}
+	blamed := map[[2]string]bool{}
 	for _, j := range p.Jobs {
 		for _, u := range j.Uses {
-			if cause := causes[u.Package]; cause != nil && u.Job == 0 {
+			if cause := causes[u.Package]; cause != nil && u.Job == 0 && !blamed[[2]string{j.Package, u.Package}] {
+				blamed[[2]string{j.Package, u.Package}] = true
 				s.blame(s.packages[j.Package], "it needs what was released of %s: %v", u.Package, cause)
 			}
 		}
@@ -165,20 +190,40 @@ func unread(at string, err error) error {
 	return &faultError{fmt.Errorf("%s cannot be read: %w", at, err)}
 }
 
-// keep makes an artifact of files and directories of the workspace, each at its path.
-func (s *collecting) keep(paths []string) (artifacts.Artifact, error) {
+// keep makes an artifact of files and directories of the workspace, each at its path, or says of
+// each what is wrong with it.
+func (s *collecting) keep(paths []string) (a artifacts.Artifact, faults []sourceFault, err error) {
 	root, err := os.OpenRoot(s.Inputs.Workspace)
 	if err != nil {
-		return artifacts.Artifact{}, err
+		return a, nil, err
 	}
-	return s.collect(func(c *copier) error {
+	a, err = s.collect(func(c *copier) error {
+		var last *faultError
 		for _, at := range paths {
-			if err := c.source(root, at); err != nil {
+			err := c.source(root, at)
+			switch {
+			case errors.As(err, &last):
+				faults = append(faults, sourceFault{at, last})
+			case err != nil:
 				return err
 			}
+			if c.files < 0 || c.bytes < 0 {
+				break // there is no room for any other
+			}
+		}
+		if last != nil {
+			return last
 		}
 		return nil
 	}, root)
+	var fault *faultError
+	if !errors.As(err, &fault) {
+		return a, nil, err
+	}
+	if len(faults) == 0 {
+		faults = []sourceFault{{"", fault}}
+	}
+	return a, faults, nil
 }
 
 // collect copies files to a directory of its own, of which it makes an artifact: what is

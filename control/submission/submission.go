@@ -3,7 +3,8 @@
 // of the workspace that it reads, and what was released. From then on the group is what it
 // was, whatever becomes of the workspace.
 //
-// What is wrong with the definition is refused, all of it in one go. What is wrong with a
+// What is wrong with the definition is refused, all of it in one go: whatever can be found
+// without what is broken is looked for all the same. What is wrong with a
 // package alone (a source of it is missing, what was released is gone) makes that package
 // unbuildable, and with it all that needs it; the rest is built.
 package submission
@@ -11,6 +12,7 @@ package submission
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -22,7 +24,6 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
-	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
 )
@@ -87,25 +88,28 @@ type Kept struct {
 // Collect collects what a group carries. What it finds wrong is an *work.InputError. It keeps
 // artifacts, but none of the Files.
 func (c *Collector) Collect(ctx context.Context, r Request) (*Collected, error) {
-	d, p, err := Plan(r)
-	if err != nil {
-		return nil, err
+	s := &collecting{Collector: c, ctx: ctx, out: &Collected{Files: work.Carried{}}, packages: map[string]*definition.Package{}}
+	d, p := s.read(r)
+	if p == nil {
+		return nil, s.refusal()
 	}
-	s := &collecting{Collector: c, ctx: ctx, d: d, out: &Collected{Files: work.Carried{}}, packages: map[string]*definition.Package{}}
+	s.d = d
 	for i := range d.Packages {
 		s.packages[d.Packages[i].Name] = &d.Packages[i]
 	}
-	for _, step := range []func(*plan.Plan) error{s.evaluate, s.choosePlaces, s.keepSources, s.keepReleased, s.pinImages} {
-		if err := step(p); err != nil {
-			return nil, err
-		}
-		if err := s.found.Err(); err != nil {
-			return nil, &work.InputError{Cause: err}
-		}
+	err := s.look(p)
+	if supposed := s.suppose(p, r.Touched); err == nil && supposed != nil {
+		err = s.look(supposed)
 	}
-	if s.blamed {
+	if s.ctx.Err() != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.refusal(), err); err != nil {
+		return nil, err
+	}
+	if s.blamed != nil {
 		if p, err = plan.Make(d, r.Touched); err != nil {
-			return nil, invalid(r.File, err)
+			return nil, &work.InputError{Cause: fmt.Errorf("%s: %w", r.File, err)}
 		}
 	}
 	if err := s.submit(r, p); err != nil {
@@ -114,44 +118,41 @@ func (c *Collector) Collect(ctx context.Context, r Request) (*Collected, error) 
 	return s.out, nil
 }
 
-// Plan reads a definition, and makes its plan.
-func Plan(r Request) (*definition.Definition, *plan.Plan, error) {
-	d, err := definition.Parse(r.File, r.Text)
-	if err != nil {
-		return nil, nil, &work.InputError{Cause: err}
+// look looks at all that the jobs of a plan run.
+func (s *collecting) look(p *plan.Plan) error {
+	for _, step := range []func(*plan.Plan) error{s.evaluate, s.choosePlaces, s.keepSources, s.keepReleased, s.pinImages} {
+		if err := step(p); err != nil {
+			return err
+		}
 	}
-	switch {
-	case r.Converge > 0 && d.List:
-		return nil, nil, &work.InputError{Cause: fmt.Errorf("--converge: %s is a list of jobs, which are in no cycle", r.File)}
-	case r.Converge > 0:
-		d.Converge = r.Converge
-	}
-	p, err := plan.Make(d, r.Touched)
-	if err != nil {
-		return nil, nil, invalid(r.File, err)
-	}
-	return d, p, nil
+	return nil
 }
 
-func invalid(file string, err error) error {
-	return &work.InputError{Cause: fmt.Errorf("%s: %w", file, err)}
+// Plan reads a definition, and makes its plan. What is wrong is an *work.InputError.
+func Plan(r Request) (*definition.Definition, *plan.Plan, error) {
+	var s problems
+	d, p := s.read(r)
+	if err := s.found.Err(); err != nil {
+		return nil, nil, &work.InputError{Cause: err}
+	}
+	return d, p, nil
 }
 
 // collecting is one Collect.
 type collecting struct {
 	*Collector
+	problems
 	ctx      context.Context
-	d        *definition.Definition
 	out      *Collected
-	found    yamlfile.Report
 	packages map[string]*definition.Package
 
-	jobs     map[string]*job // by package
+	jobs     map[string]*job             // by package
+	sources  map[*recipe.Recipe][]string // evaluated, as the definition lists them; "" is one that cannot be
 	fleet    *fleet
-	places   []*place          // of jobs
-	released map[string]string // digests of what was released, by package
-	blamed   bool              // a package turned out to be unbuildable
-	cleaned  bool              // what killed processes left was removed
+	places   []*place              // of jobs
+	released map[string]string     // digests of what was released, by package
+	blamed   []*definition.Package // that turned out to be unbuildable
+	cleaned  bool                  // what killed processes left was removed
 }
 
 // job is what the build of a package runs.
@@ -161,12 +162,14 @@ type job struct {
 	place  int            // index in the places
 }
 
-// blame makes a package unbuildable; the first cause stays.
+// blame makes a package unbuildable, of which what is wrong with it as well is said, too.
 func (s *collecting) blame(pkg *definition.Package, format string, args ...any) {
-	if pkg.Unbuildable == "" {
-		pkg.Unbuildable = cut(fmt.Sprintf(format, args...))
-		s.blamed = true
+	cause := fmt.Sprintf(format, args...)
+	if pkg.Unbuildable != "" {
+		cause = pkg.Unbuildable + "; " + cause
 	}
+	pkg.Unbuildable = cut(cause)
+	s.blamed = append(s.blamed, pkg)
 }
 
 // cut bounds a cause, which stands in an event.

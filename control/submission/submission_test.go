@@ -364,3 +364,61 @@ func FuzzCollect(f *testing.F) {
 		}
 	})
 }
+
+// What is broken hides nothing else: whoever mends all that is said can submit.
+func TestMistakesOfAllKindsAreSaidAtOnce(t *testing.T) {
+	w := newWorld(t, plans())
+	text := `group: base
+job: {image: build:1, target: linux-amd64}
+packages:
+  a: {build: [bbb], sources: [plans/gone, plans/gcc, plans/lost]}
+  b: {run: [b], args: ["{{ nope }}", "{{ } }}", "{{ flags }}"]}
+  c: {image: nosuch:1, env: {X: "{{ } }}"}}
+  d: {sources: [gone, ../out], workers: role = x}
+  e: {build: [e], image: "{{ flags }} x", env: {X: "{{ nope }}"}}
+  f: {released: {path: nowhere}}
+  g: {image: nosuch:1, build: [f], sources: [lost]}
+  h: [a]
+  i: {build: [h], image: "", args: ["{{ nope }}"]}
+`
+	want := []string{
+		`2:31: job.target: "linux-amd64" is not a platform, as linux/amd64 or linux/arm/v7 are`,
+		`4:15: packages.a.build[0]: there is no package "bbb"; possible are a, b, c, `,
+		`4:31: packages.a.sources[0]: there is no plans/gone in the workspace: a cannot be built without it; correct the path, or what is there`,
+		`4:54: packages.a.sources[2]: there is no plans/lost in the workspace: a cannot`,
+		`5:12: packages.b.run: package b cannot need itself to run`,
+		`5:24: packages.b.args[0]: "nope" is not defined`,
+		`5:38: packages.b.args[1]: `,
+		`6:14: packages.c.image: which content image nosuch:1 has for linux/amd64 cannot be found out: `,
+		`6:33: packages.c.env.X: `,
+		`7:17: packages.d.sources[0]: there is no gone in the workspace`,
+		`7:23: packages.d.sources[1]: "../out" leaves the workspace`,
+		`7:41: packages.d.workers: cannot select workers: `,
+		`8:3: packages.e: it cannot be built: it needs itself, and was never released; give one that is released`,
+		`8:26: packages.e.image: "-O2 x" is not an image`,
+		`8:52: packages.e.env.X: "nope" is not defined`,
+		`10:14: packages.g.image: which content image nosuch:1 has`,
+		`10:46: packages.g.sources[0]: there is no lost in the workspace`,
+		`11:6: packages.h: a package must be a mapping`,
+		`12:26: packages.i.image: must be an image, not empty`,
+		`12:37: packages.i.args[0]: "nope" is not defined`,
+	}
+	_, err := w.collect(text)
+	var invalid *work.InputError
+	if !errors.As(err, &invalid) {
+		t.Fatalf("the error is %v", err)
+	}
+	got := strings.Split(err.Error(), "\n")
+	for i, line := range got {
+		if i >= len(want) || !strings.HasPrefix(line, "packages.yaml:"+want[i]) {
+			t.Fatalf("line %d is not as wanted:\n%s", i+1, err)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("it says only\n%s", err)
+	}
+	left, err := filepath.Glob(filepath.Join(w.dir, ".deployster/sources-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v", left)
+	}
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/phrase"
-	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // maxValue is how long a value may be once it is evaluated, in bytes: no argument of a
@@ -23,8 +22,8 @@ const maxValue = 128 << 10
 
 // evaluate finds out what each package runs.
 func (s *collecting) evaluate(p *plan.Plan) error {
-	e := &evaluation{collecting: s, known: map[string]string{}, shared: map[*definition.Job]*recipe.Recipe{}, failed: map[yamlfile.Position]bool{}}
-	s.jobs = map[string]*job{}
+	e := &evaluation{collecting: s, known: map[string]string{}, shared: map[*definition.Job]*recipe.Recipe{}}
+	s.jobs, s.sources = map[string]*job{}, map[*recipe.Recipe][]string{}
 	var order []*definition.Package
 	for _, j := range p.Jobs {
 		if s.jobs[j.Package] == nil {
@@ -34,17 +33,17 @@ func (s *collecting) evaluate(p *plan.Plan) error {
 		}
 	}
 	released := s.uses(p)
-	if err := e.read(order, released); err != nil {
+	if err := e.readVariables(order, released); err != nil {
 		return err
 	}
 	for _, pkg := range order {
-		if pkg.Job.Image.Text == "" {
+		if pkg.Job.Image == (definition.Value{}) && !s.unnamed {
 			e.problem(pkg.At, pkg, "", "it runs no image; give it one, or give one to all of them in job")
 		}
 		s.jobs[pkg.Name].recipe = e.recipe(pkg)
 	}
 	for _, pkg := range released {
-		if pkg.Have != nil && pkg.Have.Artifact == "" {
+		if pkg.Have != nil && pkg.Have.Path.Text != "" {
 			pkg.Have.Path.Text = e.path(pkg, "released.path", pkg.Have.Path)
 		}
 	}
@@ -68,34 +67,12 @@ func (s *collecting) uses(p *plan.Plan) []*definition.Package {
 	return all
 }
 
-// problem reports what is wrong with a value of a package, once where several share it.
-func (e *evaluation) problem(at yamlfile.Position, pkg *definition.Package, key, format string, args ...any) {
-	if e.failed[at] {
-		return
-	}
-	e.failed[at] = true
-	e.found.Add(yamlfile.Problem{Position: at, Path: e.pathOf(pkg, key), Message: fmt.Sprintf(format, args...)})
-}
-
-// pathOf is how a problem names a value.
-func (s *collecting) pathOf(pkg *definition.Package, key string) string {
-	name := "packages." + pkg.Name
-	if s.d.List {
-		name = "job " + pkg.Name
-	}
-	if key == "" {
-		return name
-	}
-	return name + "." + key
-}
-
 // evaluation evaluates the values of jobs.
 type evaluation struct {
 	*collecting
 	variables
 	known  map[string]string                  // what texts come to that do not read their package
 	shared map[*definition.Job]*recipe.Recipe // of jobs that do not either
-	failed map[yamlfile.Position]bool         // where a problem was reported
 }
 
 // values calls each with the values of a job in which expressions are evaluated.
@@ -152,9 +129,11 @@ func (e *evaluation) recipe(pkg *definition.Package) *recipe.Recipe {
 	}
 	var paths []string
 	for i, v := range j.Sources {
-		if at := e.path(pkg, "sources["+strconv.Itoa(i)+"]", v); at != "" {
+		at := e.path(pkg, "sources["+strconv.Itoa(i)+"]", v)
+		if at != "" {
 			paths = append(paths, at)
 		}
+		e.sources[r] = append(e.sources[r], at)
 	}
 	for _, at := range outermost(paths) {
 		r.Sources = append(r.Sources, recipe.Source{Path: at})
@@ -183,7 +162,7 @@ func (e *evaluation) image(pkg *definition.Package) string {
 	at := pkg.Job.Image
 	name := e.value(pkg, "image", at)
 	switch {
-	case !expression.IsTemplate(at.Text) || e.failed[at.At]:
+	case !expression.IsTemplate(at.Text) || e.failed[at.At]: // or it has been checked
 	case name == "" || strings.ContainsAny(name, " \t\n"):
 		e.problem(at.At, pkg, "image", "%.100q is not an image: its name is not empty and has no spaces", name)
 	case strings.HasPrefix(name, "deployster/"):
@@ -212,6 +191,10 @@ func (e *evaluation) value(pkg *definition.Package, key string, v definition.Val
 	}
 	if known, is := e.known[v.Text]; is {
 		return known
+	}
+	if e.expressions == nil || e.failed[v.At] {
+		e.failed[v.At] = true // what it comes to is not known
+		return ""
 	}
 	vars, own := e.values, e.readsPackage(v.Text)
 	if own {

@@ -24,7 +24,7 @@ type variables struct {
 	files       []string          // that these may include
 	tainted     map[string]string // variables that are secret, or read what is: the secret one, by name
 	own         map[string]bool   // whether a text reads its package; of those that were looked at
-	at          []origin          // where the expressions of the outline stand, by its lines
+	at          [][]origin        // where the expressions of the outline stand, by its lines
 }
 
 // origin is where an expression stands in the definition.
@@ -42,9 +42,25 @@ const (
 	firstLine   = 2 // of the outline on which an expression stands
 )
 
-// read collects the variables that the values of packages read, with all that these include,
-// and evaluates them. Secret ones are carried by reference.
-func (e *evaluation) read(packages, released []*definition.Package) error {
+// readVariables reads the variables that values use. Expressions that are wrong are reported, and
+// left out then; where something else is, none is evaluated.
+func (e *evaluation) readVariables(packages, released []*definition.Package) error {
+	for {
+		err := e.collectVariables(packages, released)
+		if err == nil {
+			return nil
+		}
+		e.expressions = nil
+		known := len(e.failed)
+		if err := e.placed(err); err != nil || len(e.failed) == known {
+			return err
+		}
+	}
+}
+
+// collectVariables collects the variables that the values of packages read, with all that these
+// include, and evaluates them. Secret ones are carried by reference.
+func (e *evaluation) collectVariables(packages, released []*definition.Package) error {
 	outline, texts, err := e.outline(packages, released)
 	if err != nil {
 		return err
@@ -55,7 +71,7 @@ func (e *evaluation) read(packages, released []*definition.Package) error {
 	}
 	collected, err := work.Collect(e.Inputs.Workspace, nil, given, manifest.Source{Name: outlineName, Data: outline})
 	if err != nil {
-		return e.placed(err)
+		return err
 	}
 	plain, err := schema.CompileConfig(json.RawMessage(`{"type": "object"}`))
 	if err != nil {
@@ -63,7 +79,7 @@ func (e *evaluation) read(packages, released []*definition.Package) error {
 	}
 	err = collected.Pin(work.Pinning{Inputs: e.Inputs, Texts: e.Texts, Public: e.Public, Schemas: map[string]*schema.Schema{plainType: plain}})
 	if err != nil {
-		return e.placed(err)
+		return err
 	}
 	e.out.Unread = collected.GivenUnread()
 	delete(collected.Files, outlineName)
@@ -88,20 +104,26 @@ func (e *evaluation) read(packages, released []*definition.Package) error {
 // returns those that are not secrets.
 func (e *evaluation) outline(packages, released []*definition.Package) (outline []byte, plain []written, err error) {
 	lines := []string{"resources:"}
-	seen, known := map[*definition.Job]bool{}, map[string]bool{}
+	e.at = nil
+	seen, known := map[*definition.Job]bool{}, map[string]int{}
 	add := func(pkg *definition.Package, key string, v definition.Value, secret bool) {
 		typ := plainType
 		if secret {
 			typ = secretType
 		}
-		if !expression.IsTemplate(v.Text) || known[typ+v.Text] {
+		if !expression.IsTemplate(v.Text) || e.failed[v.At] {
 			return
 		}
-		known[typ+v.Text] = true
+		from := origin{v.At, e.pathOf(pkg, key)}
+		if line, is := known[typ+v.Text]; is {
+			e.at[line] = append(e.at[line], from)
+			return
+		}
+		known[typ+v.Text] = len(e.at)
 		quoted, failed := json.Marshal(v.Text)
 		err = errors.Join(err, failed)
 		lines = append(lines, fmt.Sprintf("  r%d: {type: %s, config: {value: %s}}", len(lines), typ, quoted))
-		e.at = append(e.at, origin{v.At, e.pathOf(pkg, key)})
+		e.at = append(e.at, []origin{from})
 		if !secret {
 			plain = append(plain, written{pkg, key, v})
 		}
@@ -131,19 +153,27 @@ type written struct {
 	definition.Value
 }
 
-// placed says of problems with the outline where they are in the definition.
+// placed reports what is wrong with variables and expressions, with the outline where it is in
+// the definition. Any other error it returns.
 func (e *evaluation) placed(err error) error {
+	var input *work.InputError
 	var found *manifest.Error
-	if !errors.As(err, &found) {
-		return err
+	if !errors.As(err, &input) || !errors.As(input.Cause, &found) {
+		return e.report(err)
 	}
-	for i := range found.Problems {
-		p := &found.Problems[i]
-		if at := p.Line - firstLine; p.File == outlineName && at >= 0 && at < len(e.at) {
-			p.Position, p.Path = e.at[at].Position, e.at[at].path
+	for _, p := range found.Problems {
+		at := p.Line - firstLine
+		if p.File != outlineName || at < 0 || at >= len(e.at) {
+			e.found.Add(p)
+			continue
+		}
+		for _, from := range e.at[at] {
+			e.failed[from.Position] = true
+			p.Position, p.Path = from.Position, from.path
+			e.found.Add(p)
 		}
 	}
-	return err
+	return nil
 }
 
 // taint finds the variables that are secret, and those that read such ones.
@@ -202,7 +232,7 @@ func (e *evaluation) refuseSecret(w written) {
 
 // readsPackage reports whether a text may read its package.
 func (e *evaluation) readsPackage(text string) bool {
-	if !expression.IsTemplate(text) {
+	if !expression.IsTemplate(text) || e.expressions == nil {
 		return false
 	}
 	own, known := e.own[text]
