@@ -71,9 +71,9 @@ func newStages(ctx context.Context, o pipelines.Options, submission Submission, 
 
 // Work implements pipelines.Worker. It returns when the group has ended, and cancels it when
 // its stage took too long, or waits for it no more.
-func (p *Stages) Work(ctx context.Context, s step.Step, artifacts map[string]string) (map[string]string, error) {
+func (p *Stages) Work(ctx context.Context, s step.Step, artifacts map[string]string, wanted func() error) (map[string]string, error) {
 	if s.Packages == "" {
-		return p.Worker.Work(ctx, s, artifacts)
+		return p.Worker.Work(ctx, s, artifacts, wanted)
 	}
 	id, err := p.group(ctx, s)
 	if err != nil {

@@ -120,7 +120,7 @@ func (p *plant) Workers() ([]inventory.Host, error) {
 func (p *plant) Look(context.Context, string) ([]string, error) { return []string{"linux/amd64"}, nil }
 
 // Work and Settle implement pipelines.Worker.
-func (p *plant) Work(_ context.Context, s step.Step, artifacts map[string]string) (map[string]string, error) {
+func (p *plant) Work(_ context.Context, s step.Step, artifacts map[string]string, _ func() error) (map[string]string, error) {
 	if s.Manifest != "announce.yaml" {
 		return nil, fmt.Errorf("work of %s is not this worker's", s.Event)
 	}

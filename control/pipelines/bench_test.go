@@ -19,7 +19,7 @@ import (
 // idler does no work, watches nothing, and knows no other hosts than one group.
 type idler struct{ hosts []string }
 
-func (i *idler) Work(context.Context, step.Step, map[string]string) (map[string]string, error) {
+func (i *idler) Work(context.Context, step.Step, map[string]string, func() error) (map[string]string, error) {
 	return nil, nil
 }
 

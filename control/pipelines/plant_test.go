@@ -90,9 +90,12 @@ func say(s step.Step) string { return strings.TrimSpace(s.Revision + " " + s.Eve
 
 // Work implements pipelines.Worker: that it has begun is an event, as it is of
 // real runs.
-func (p *plant) Work(ctx context.Context, s step.Step, _ map[string]string) (map[string]string, error) {
+func (p *plant) Work(ctx context.Context, s step.Step, _ map[string]string, wanted func() error) (map[string]string, error) {
 	if p.before != nil {
 		p.before(s)
+	}
+	if err := wanted(); err != nil {
+		return nil, err
 	}
 	_, err := p.log.Append(ctx, deploylog.Event{Deployment: p.id(), Target: "run/step", Revision: s.Revision, Name: "run-started"})
 	p.mu.Lock()

@@ -29,19 +29,21 @@ type running struct {
 	freed   bool
 	stopped atomic.Pointer[time.Time] // when its timeout did that; nil is not
 	ended   time.Time                 // when its deployment was first seen to have ended
-	giveUp  func()                    // has it end that only waits for an environment or a build group; nil of other work
+	waits   bool                      // it applies nothing, but waits for an environment or a build group
+	giveUp  func()                    // has it end if it waits, or has not applied anything yet
 	givenUp bool
 }
 
-// ErrGivenUp is why a wait for an environment or a build group ends whose deployment has ended.
-var ErrGivenUp = errors.New("the deployment of the pipeline has ended that waited for it")
+// ErrGivenUp is why work ends whose deployment has ended, where nothing of it is being done.
+var ErrGivenUp = errors.New("its deployment has ended meanwhile")
 
-// giveUpWaiting ends the waits for environments and build groups of deployments that have ended: nothing of
-// them is being done, and as long as they last nobody else enters the stage, not even a
-// rollback of what the environment does not get done.
-func (s *Scheduler) giveUpWaiting(name string) {
+// giveUp ends the work of deployments that have ended where nothing of it is being done: the
+// waits for environments and build groups, as long as which last nobody else enters the stage,
+// not even a rollback of what the environment does not get done; and what an engine, which may
+// not have answered for long, has not begun.
+func (s *Scheduler) giveUp(name string) {
 	for key, r := range s.running {
-		if at, _ := record.NameOf(key.target); at == name && r.giveUp != nil && !r.givenUp && !s.inProgress(key) {
+		if at, _ := record.NameOf(key.target); at == name && !r.givenUp && !s.inProgress(key) {
 			r.givenUp = true
 			r.giveUp()
 		}
@@ -112,19 +114,24 @@ func (s *Scheduler) freeStuck() {
 func (s *Scheduler) work(at reconcile.Slot[stepKey], step step.Step, state *pipeline.State) *reconcile.Work[stepKey] {
 	artifacts := state.Artifacts(step.Deployment)
 	var completed []deploylog.Event
-	r := &running{}
 	over, giveUp := context.WithCancel(context.Background())
-	if step.Environment != "" || step.Packages != "" {
-		r.giveUp = giveUp
+	r := &running{waits: step.Environment != "" || step.Packages != "", giveUp: giveUp}
+	wanted := func() error {
+		if over.Err() != nil {
+			return ErrGivenUp
+		}
+		return nil
 	}
 	r.work = &reconcile.Work[stepKey]{
 		Slot: at, What: string(step.Target),
 		Do: func(ctx context.Context) error {
 			ctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
-			defer context.AfterFunc(over, func() { cancel(ErrGivenUp) })()
+			if r.waits {
+				defer context.AfterFunc(over, func() { cancel(ErrGivenUp) })()
+			}
 			made, err := r.within(ctx, step.Timeout, func(ctx context.Context) (map[string]string, error) {
-				return s.Worker.Work(ctx, step, artifacts)
+				return s.Worker.Work(ctx, step, artifacts, wanted)
 			})
 			if err == nil {
 				completed, err = step.Completed(made)
@@ -139,7 +146,7 @@ func (s *Scheduler) work(at reconcile.Slot[stepKey], step step.Step, state *pipe
 			switch {
 			case err == nil:
 				return completed, false
-			case r.givenUp:
+			case r.givenUp && (r.waits || errors.Is(err, ErrGivenUp)):
 				return []deploylog.Event{step.Settled(s.NewID(), s.By)}, false
 			case failures > step.Retries || !s.active(at.Key, step.Attempt) || errors.Is(err, deploylog.ErrPoisoned):
 				events = append(events, step.Failed(err.Error(), s.By))

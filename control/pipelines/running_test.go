@@ -20,7 +20,7 @@ type ending struct {
 	after time.Duration
 }
 
-func (w ending) Work(ctx context.Context, s step.Step, _ map[string]string) (map[string]string, error) {
+func (w ending) Work(ctx context.Context, s step.Step, _ map[string]string, _ func() error) (map[string]string, error) {
 	w.mu.Lock()
 	w.begun = append(w.begun, say(s))
 	w.mu.Unlock()
@@ -95,6 +95,46 @@ func TestWorkThatDoesNotEndGivesItsSlotsBack(t *testing.T) {
 				}
 				close(result)
 				wait(time.Minute)
+				p.wantStatus("2", deployment.Finished)
+				r.end()
+			})
+		})
+	}
+}
+
+// An engine that did not answer for long answers again: what it has not begun by then is not
+// begun any more, since nobody wants it.
+func TestWhatHasNotBegunWhenItsDeploymentEndsIsNotBegun(t *testing.T) {
+	for name, c := range map[string]struct {
+		stop func(p *plant)
+		then []string
+	}{
+		"cancelled":                 {func(p *plant) { p.do(pipeline.Cancel{Revision: "1"}) }, []string{"2 host-deployed a"}},
+		"cancelled and tried again": {func(p *plant) { p.do(pipeline.Cancel{Revision: "1"}); p.do(pipeline.Retry{Revision: "1"}) }, []string{"1 host-deployed a", "2 host-deployed a"}},
+		"still wanted":              {func(*plant) {}, []string{"1 host-deployed a", "2 host-deployed a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				p.rollOut(steps("host-deployed"), "a")
+				answers, first := make(chan bool), true
+				p.before = func(step.Step) {
+					if first {
+						first = false
+						<-answers
+					}
+				}
+				r := p.start()
+				c.stop(p)
+				p.release("2")
+				wait(10 * time.Minute)
+				if got := p.hasBegun(); len(got) > 0 {
+					t.Errorf("begun are %q, and the engine has not answered", got)
+				}
+				close(answers)
+				wait(time.Minute)
+				if got := p.hasBegun(); !slices.Equal(got, c.then) {
+					t.Errorf("begun are %q, not %q", got, c.then)
+				}
 				p.wantStatus("2", deployment.Finished)
 				r.end()
 			})

@@ -19,8 +19,9 @@ type Worker interface {
 	// Work applies the manifest of a step. What it does must be safe to do
 	// again, for a scheduler that died may have had it done before. That it begins
 	// is in the log. It returns the references of the artifacts that were made. It is
-	// waited for, also when ctx ends.
-	Work(ctx context.Context, s step.Step, artifacts map[string]string) (made map[string]string, err error)
+	// waited for, also when ctx ends. wanted is asked right before anything is applied, as
+	// an engine may take its time to answer: its error says why nothing is to be by then.
+	Work(ctx context.Context, s step.Step, artifacts map[string]string, wanted func() error) (made map[string]string, err error)
 
 	// Settle waits until nothing of work is running any more that another process began,
 	// which died. An error that says LeftRun names a run that may still be at work.
@@ -141,7 +142,7 @@ func (s *Scheduler) Released(name string) {
 func (s *Scheduler) Received(name string, e deploylog.Event) (more bool) {
 	s.noticeHolding(name, e)
 	if e.Target == record.Target(name) && e.Name != record.StepsBegun && e.Name != record.StepsEnded {
-		s.giveUpWaiting(name)
+		s.giveUp(name)
 	}
 	return e.Name != record.StepsBegun
 }

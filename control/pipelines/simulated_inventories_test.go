@@ -99,7 +99,7 @@ type checkoutWorker struct {
 	c *checkout
 }
 
-func (w checkoutWorker) Work(ctx context.Context, t step.Step, made map[string]string) (map[string]string, error) {
+func (w checkoutWorker) Work(ctx context.Context, t step.Step, made map[string]string, wanted func() error) (map[string]string, error) {
 	if now := time.Now(); !w.fits(w.c, now) {
 		w.Errorf("%s is done by who has inventory %s, and the pipeline is bound to %v", say(t), w.c.Identity(), w.binding(now))
 	}
@@ -109,7 +109,7 @@ func (w checkoutWorker) Work(ctx context.Context, t step.Step, made map[string]s
 	w.c.mu.Lock()
 	w.c.worked++
 	w.c.mu.Unlock()
-	return w.plant.Work(ctx, t, made)
+	return w.plant.Work(ctx, t, made, wanted)
 }
 
 func (s *twoInventories) start(c *checkout) {

@@ -21,7 +21,7 @@ import (
 // refusing is an engine that nobody can connect to: nothing of a run is in the log.
 type refusing struct{ *plant }
 
-func (r refusing) Work(context.Context, step.Step, map[string]string) (map[string]string, error) {
+func (r refusing) Work(context.Context, step.Step, map[string]string, func() error) (map[string]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begun = append(r.begun, time.Now().Format(time.TimeOnly))

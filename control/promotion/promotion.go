@@ -77,9 +77,9 @@ func Worker(o pipelines.Options, tasks environments.Tasks, inventory environment
 
 // Work implements pipelines.Worker. It returns when the deployment has finished, and fails
 // when it is stuck or another one came before.
-func (p *Promotion) Work(ctx context.Context, s step.Step, artifacts map[string]string) (map[string]string, error) {
+func (p *Promotion) Work(ctx context.Context, s step.Step, artifacts map[string]string, wanted func() error) (map[string]string, error) {
 	if s.Environment == "" {
-		return p.Worker.Work(ctx, s, artifacts)
+		return p.Worker.Work(ctx, s, artifacts, wanted)
 	}
 	d, err := p.find(ctx, s)
 	if err == nil && d.ID == "" {

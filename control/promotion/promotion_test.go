@@ -79,7 +79,7 @@ func (p *promoted) do(c environment.Command) {
 func (p *promoted) work(ctx context.Context, s step.Step) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := p.promotion.Work(ctx, s, map[string]string{"x86": "gateway-42.tar"})
+		_, err := p.promotion.Work(ctx, s, map[string]string{"x86": "gateway-42.tar"}, nil)
 		done <- err
 	}()
 	return done

@@ -22,9 +22,9 @@ func NewStepWorker(c Config, pool *EnginePool) *StepWorker {
 }
 
 // Work implements pipelines.Worker.
-func (w *StepWorker) Work(ctx context.Context, step step.Step, artifacts map[string]string) (made map[string]string, err error) {
+func (w *StepWorker) Work(ctx context.Context, step step.Step, artifacts map[string]string, wanted func() error) (made map[string]string, err error) {
 	defer w.guard(&err, "working on "+string(step.Target))
-	made, err = w.apply(ctx, step, artifacts)
+	made, err = w.apply(ctx, step, artifacts, wanted)
 	if err != nil {
 		err = w.leftBehind(ctx, w.runTarget(step.Manifest, step.Host), err)
 	}
@@ -32,7 +32,7 @@ func (w *StepWorker) Work(ctx context.Context, step step.Step, artifacts map[str
 }
 
 // apply applies the manifest of a step.
-func (w *StepWorker) apply(ctx context.Context, step step.Step, artifacts map[string]string) (map[string]string, error) {
+func (w *StepWorker) apply(ctx context.Context, step step.Step, artifacts map[string]string, wanted func() error) (map[string]string, error) {
 	on, err := w.pool.Connection(ctx, step.Host)
 	if err != nil {
 		return nil, err
@@ -55,6 +55,9 @@ func (w *StepWorker) apply(ctx context.Context, step step.Step, artifacts map[st
 		return nil, err
 	}
 	defer end()
+	if err := wanted(); err != nil {
+		return nil, err
+	}
 	r := runner.New(run.Spec, run.Containers)
 	if _, err := r.Apply(ctx, run.Caller); err != nil {
 		return nil, err
