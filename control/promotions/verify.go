@@ -18,9 +18,6 @@ import (
 // verifyTime is how long what verifies a stage may take.
 const verifyTime = time.Hour
 
-// errUnwanted is why a try to verify a stage was ended though nothing is wrong with it.
-var errUnwanted = errors.New("something else runs there by now")
-
 // verifying is what verifies a stage at the moment.
 type verifying struct {
 	step promotion.Step
@@ -40,12 +37,12 @@ func (c *Controller) verify(name string, at reconcile.Slot[workKey], step promot
 			ctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
 			defer context.AfterFunc(wanted, func() { cancel(context.Cause(wanted)) })()
-			err := c.verifyNow(ctx, step, stage)
+			err := c.verifyNow(ctx, name, step, stage)
 			switch cause := context.Cause(ctx); {
 			case err == nil:
 				return nil
-			case errors.Is(cause, errUnwanted): // it is not wrapped: nobody interrupted it
-				return fmt.Errorf("%w: %s", errUnwanted, err.Error())
+			case errors.Is(cause, promotion.ErrUnwanted): // it is not wrapped: nobody interrupted it
+				return fmt.Errorf("%w: %s", promotion.ErrUnwanted, err.Error())
 			case errors.Is(cause, context.DeadlineExceeded):
 				return fmt.Errorf("not done within %s, so it was ended: %s", definition.Duration(verifyTime), err.Error())
 			}
@@ -61,32 +58,49 @@ func (c *Controller) verify(name string, at reconcile.Slot[workKey], step promot
 }
 
 // verifyNow applies what verifies a stage, with the variables of the tasks that run there.
-func (c *Controller) verifyNow(ctx context.Context, step promotion.Step, stage definition.Stage) error {
-	if err := c.commands.Follow(ctx, 0); err != nil {
-		return err
-	}
-	v := environment.Verification{Environment: step.Environment, Manifest: stage.Verify, Files: stage.VerifyFiles, Hosts: []string{}}
-	err := c.commands.Ask(step.Environment, func(s *environment.State) error {
-		active, ok := s.ActiveDeployment()
-		if !ok || active.ID != step.Deployment {
-			return errUnwanted
-		}
-		r, err := s.Revision(active.Revision)
-		if err != nil {
-			return err
-		}
-		v.Deployment, v.Revision, v.Vars = active.ID, active.Revision, r.Definition.Task.Vars
-		for _, h := range s.Report().Hosts {
-			if slices.ContainsFunc(h.Tasks, func(t report.TaskRow) bool { return t.Revision == active.Revision && t.Status == report.TaskHealthy }) {
-				v.Hosts = append(v.Hosts, h.Host)
-			}
-		}
-		return nil
-	})
+func (c *Controller) verifyNow(ctx context.Context, name string, step promotion.Step, stage definition.Stage) error {
+	v, err := c.verification(ctx, name, step, stage)
 	if err != nil {
 		return err
 	}
 	return c.Verify(ctx, v)
+}
+
+// verification is what a try applies. It is none where something was recorded since it was
+// decided by which it is of no use, in whichever process: nothing else is recorded while that is
+// looked at.
+func (c *Controller) verification(ctx context.Context, name string, step promotion.Step, stage definition.Stage) (v environment.Verification, err error) {
+	v = environment.Verification{Environment: step.Environment, Manifest: stage.Verify, Files: stage.VerifyFiles, Hosts: []string{}}
+	err = c.tries.Hold(ctx, func() error {
+		p, err := c.tries.Find(name)
+		if err != nil {
+			return err
+		}
+		if !p.Verifies(step) {
+			return promotion.ErrUnwanted
+		}
+		if err := c.commands.Follow(ctx, 0); err != nil {
+			return err
+		}
+		return c.commands.Ask(step.Environment, func(s *environment.State) error {
+			active, ok := s.ActiveDeployment()
+			if !ok || active.ID != step.Deployment {
+				return promotion.ErrUnwanted
+			}
+			r, err := s.Revision(active.Revision)
+			if err != nil {
+				return err
+			}
+			v.Deployment, v.Revision, v.Vars = active.ID, active.Revision, r.Definition.Task.Vars
+			for _, h := range s.Report().Hosts {
+				if slices.ContainsFunc(h.Tasks, func(t report.TaskRow) bool { return t.Revision == active.Revision && t.Status == report.TaskHealthy }) {
+					v.Hosts = append(v.Hosts, h.Host)
+				}
+			}
+			return nil
+		})
+	})
+	return v, err
 }
 
 // dropVerifying ends what verifies stages of a pipeline and is of no use any more.
@@ -94,7 +108,7 @@ func (c *Controller) dropVerifying(s *promotion.State) {
 	for _, stage := range s.Stages() {
 		if v, is := c.verifying[stage]; is && !s.Verifies(v.step) {
 			delete(c.verifying, stage)
-			v.end(errUnwanted)
+			v.end(promotion.ErrUnwanted)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/webhook"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -38,13 +38,9 @@ type Request struct {
 }
 
 // ask asks a program to bring a revision to an environment. A process that died may have asked
-// already: the program knows that by the key.
+// already: the program knows that by the key. What takes time comes first, so that nothing but
+// the request is between the decision that it may be asked and that it is.
 func (c *Controller) ask(ctx context.Context, pipeline string, s promotion.Step, variable string, hook definition.Webhook) (begun promotion.Begun, err error) {
-	if err := c.mayAsk(ctx, pipeline, s, variable); err != nil {
-		return begun, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
 	key, err := readKey(c.Workspace, hook.KeyFile)
 	if err != nil {
 		return begun, fmt.Errorf("webhook of %s: %w", s.Target, err)
@@ -54,6 +50,11 @@ func (c *Controller) ask(ctx context.Context, pipeline string, s promotion.Step,
 	if err != nil {
 		return begun, fmt.Errorf("webhook of %s: %w", s.Target, err)
 	}
+	if err := c.mayAsk(ctx, pipeline, s, variable); err != nil {
+		return begun, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	answer, err := webhook.Post(ctx, hook.URL, key, r.Key, c.Now(), body)
 	if err != nil {
 		return begun, fmt.Errorf("webhook of %s: %w%s", s.Target, err, said(answer))
@@ -62,22 +63,24 @@ func (c *Controller) ask(ctx context.Context, pipeline string, s promotion.Step,
 	return begun, nil
 }
 
-// mayAsk fails where something that was recorded since the step was decided forbids it.
+// mayAsk fails where something that was recorded since the step was decided forbids it. While
+// that is looked at nobody records anything of pipelines or environments: a hold is either seen,
+// or comes after the program was to be asked. The locks are not kept while it is asked, or one
+// that does not answer would keep everybody from giving commands.
 func (c *Controller) mayAsk(ctx context.Context, pipeline string, s promotion.Step, variable string) error {
-	if err := c.commands.Follow(ctx, 0); err != nil {
-		return err
-	}
-	if err := c.tries.Follow(ctx, 0); err != nil {
-		return err
-	}
-	var seen promotion.Observation
-	if err := c.commands.Ask(s.Environment, func(e *environment.State) error {
-		seen = observe(e, variable)
-		return nil
-	}); err != nil {
-		return err
-	}
-	return c.tries.Ask(pipeline, func(p *promotion.State) error { return p.Forbids(s, seen) })
+	return c.tries.Hold(ctx, func() error {
+		p, err := c.tries.Find(pipeline)
+		if err != nil {
+			return err
+		}
+		return c.commands.Hold(ctx, func() error {
+			e, err := c.commands.Find(s.Environment)
+			if err != nil {
+				return err
+			}
+			return p.Forbids(s, observe(e, variable))
+		})
+	})
 }
 
 // keyOf is what a try is known by, in all logs.
@@ -105,11 +108,15 @@ func readKey(workspace, path string) (string, error) {
 		return "", fmt.Errorf("reading the key: %w", err)
 	}
 	defer root.Close() //nolint:errcheck // it was only read
-	file, err := root.Open(filepath.FromSlash(path))
+	// Whoever opens a pipe is not to wait for somebody who writes to it.
+	file, err := root.OpenFile(filepath.FromSlash(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", fmt.Errorf("reading the key: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("reading the key: %s is no regular file", path)
+	}
 	text, err := io.ReadAll(io.LimitReader(file, mostKey))
 	if err != nil {
 		return "", fmt.Errorf("reading the key: %w", err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -236,9 +237,11 @@ func TestNothingIsAskedWithoutAKeyInTheWorkspace(t *testing.T) {
 	r := newReceiver(t)
 	outside := filepath.Join(t.TempDir(), "key")
 	for name, place := range map[string]func(path string) error{
-		"no file":      func(string) error { return nil },
-		"a short key":  func(path string) error { return os.WriteFile(path, []byte("c2hvcnQ="), 0o600) },
-		"an empty key": func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"no file":                       func(string) error { return nil },
+		"a short key":                   func(path string) error { return os.WriteFile(path, []byte("c2hvcnQ="), 0o600) },
+		"an empty key":                  func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"a directory":                   func(path string) error { return os.Mkdir(path, 0o700) },
+		"a pipe to which nobody writes": func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a link out of the workspace": func(path string) error {
 			if err := os.WriteFile(outside, []byte(hookKey), 0o600); err != nil {
 				return err
@@ -257,6 +260,27 @@ func TestNothingIsAskedWithoutAKeyInTheWorkspace(t *testing.T) {
 				defer p.end()
 				<-time.After(5 * time.Second)
 				if got := r.take(); len(got) > 0 || w.count(promotion.StageFailed, "staging", "1") != 1 || strings.Contains(w.story(), "c2hvcnQ") {
+					t.Errorf("it was asked %+v\n%s", got, w.story())
+				}
+			})
+		})
+	}
+}
+
+// Whoever has the lock may be about to hold the stage, so nothing is asked meanwhile.
+func TestNothingIsAskedThatIsHeldInBetween(t *testing.T) {
+	for name, c := range map[string]promotion.Command{
+		"held":    promotion.HoldStage{Stage: "staging", ID: "hold", By: "ada"},
+		"stopped": promotion.StopLine{ID: "stop", By: "ada"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReceiver(t)
+			r.asking(t, func(w *world) {
+				w.deploys("dev", "1")
+				if err := w.untilIdle(&overtaken{Log: w.open(), w: w, event: promotion.StageStarted, command: c}); err != nil {
+					t.Fatal(err)
+				}
+				if got := r.take(); len(got) > 0 || w.count(promotion.StageFailed, "staging", "1") != 1 || w.count(promotion.Triggered, "", "") > 0 || !strings.Contains(w.story(), name) {
 					t.Errorf("it was asked %+v\n%s", got, w.story())
 				}
 			})

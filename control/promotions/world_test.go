@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,7 @@ type world struct {
 	bad      map[string]bool          // "STAGE VERSION" that does not become healthy
 	slowly   map[string]time.Duration // how long a start takes, by stage
 	trouble  map[string]error         // with the hosts of a stage
+	verifies func(ctx context.Context, v environment.Verification) error
 	notified []string
 }
 
@@ -171,7 +173,15 @@ func (w *world) Check(context.Context, tasks.Task) error { return nil }
 func (w *world) Terminate(context.Context, tasks.Task) error { return nil }
 
 // Verify implements environments.Tasks.
-func (w *world) Verify(context.Context, environment.Verification) error { return nil }
+func (w *world) Verify(ctx context.Context, v environment.Verification) error {
+	w.mu.Lock()
+	verifies := w.verifies
+	w.mu.Unlock()
+	if verifies == nil {
+		return nil
+	}
+	return verifies(ctx, v)
+}
 
 // Things implements environments.Tasks.
 func (w *world) Things(t tasks.Task) []tasks.Thing {
@@ -211,6 +221,61 @@ func (w *world) Notice(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.notified = append(w.notified, text)
+}
+
+// overtaken is the log of a process in which somebody else has the lock of the promotions as soon
+// as an event of a name was recorded, and gives a command under it a while later.
+type overtaken struct {
+	deploylog.Log
+	w       *world
+	event   string
+	command promotion.Command
+	once    sync.Once
+	begun   atomic.Bool
+}
+
+// Append implements deploylog.Log.
+func (o *overtaken) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	if slices.ContainsFunc(events, func(e deploylog.Event) bool { return e.Name == o.event }) {
+		o.once.Do(func() { o.begun.Store(true) })
+	}
+	return o.Log.Append(ctx, events...)
+}
+
+// Lock implements deploylog.Log.
+func (o *overtaken) Lock(ctx context.Context, name string) (func(), error) {
+	unlock, err := o.Log.Lock(ctx, name)
+	if err != nil || name != "promotions" {
+		return unlock, err
+	}
+	return func() {
+		if !o.begun.Swap(false) {
+			unlock()
+			return
+		}
+		go func() {
+			defer unlock()
+			<-time.After(5 * time.Second)
+			o.w.proposes(o.command)
+		}()
+	}, nil
+}
+
+// proposes records a command for who has the lock.
+func (w *world) proposes(c promotion.Command) {
+	err := w.promotions.Follow(w.Context(), 0)
+	if err == nil {
+		err = w.promotions.Ask("shop", func(s *promotion.State) error {
+			events, err := s.Propose(c, promotions.Observe(w.environments, s, nil), time.Now())
+			if err == nil {
+				_, err = w.log.Append(context.Background(), events...)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		w.Error(err)
+	}
 }
 
 func (w *world) options(log deploylog.Log) promotions.Options {

@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -105,6 +106,10 @@ func (s *State) Verifies(step Step) bool {
 	return of != nil && of.ID == step.ID && of.Open && of.Attempt == step.Attempt
 }
 
+// ErrUnwanted is why a try to verify a stage was ended though nothing is wrong with it: it is of
+// no use any more, see Verifies.
+var ErrUnwanted = errors.New("something else runs there by now, or is to verify it")
+
 // Verified returns the event that records how a try to verify ended: nothing where it was
 // ended since.
 func (s *State) Verified(step Step, err error) []deploylog.Event {
@@ -112,7 +117,10 @@ func (s *State) Verified(step Step, err error) []deploylog.Event {
 		return nil
 	}
 	of := s.verifications[step.Stage]
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrUnwanted):
+		return []deploylog.Event{s.verificationEvent(step.Stage, of, VerifyEnded, step.Attempt, Payload{})}
+	case err != nil:
 		return []deploylog.Event{s.verificationEvent(step.Stage, of, VerifyFailed, step.Attempt, Payload{Cause: deploylog.Cause(err.Error())})}
 	}
 	return []deploylog.Event{s.verificationEvent(step.Stage, of, Verified, step.Attempt, Payload{})}
@@ -148,7 +156,7 @@ func (s *State) applyVerification(stage string, e deploylog.Event, p Payload) (i
 // what would change that.
 func (s *State) verificationWords(v verdict, by string) (message, change string) {
 	switch {
-	case v.try == 0:
+	case v.try == 0 || !v.open && v.cause == "": // or that try was ended
 		return "is to be verified by " + by, "deployster pipeline run " + s.name
 	case v.open:
 		return fmt.Sprintf("is being verified by %s, try %d", by, v.try), "its result"

@@ -1,7 +1,9 @@
 package promotion_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,4 +164,26 @@ func TestHistoryOfVerificationsIsNeverRefused(t *testing.T) {
 	w.runs("b", "1")
 	w.runs("a", "2")
 	w.verifies("a", "2")
+}
+
+// Its work finds out before it begins that something else is deployed, which nobody has observed.
+func TestATryThatIsOfNoUseIsNoFailure(t *testing.T) {
+	w := newWorld(t, 2, usual, verified(0))
+	w.runs("b", "1")
+	w.runs("a", "2")
+	w.result(w.verifies("a", "2"), fmt.Errorf("verifying: %w", promotion.ErrUnwanted))
+	w.nothing("b", promotion.AwaitsVerified)
+	if names := w.names(); slices.Contains(names, promotion.VerifyFailed) || names[len(names)-1] != promotion.VerifyEnded {
+		t.Errorf("it recorded %q", names)
+	}
+	if why := w.explain("b"); strings.Contains(why.Message, "could not") {
+		t.Errorf("b: %+v", why)
+	}
+	if w.state.Idle(w.seen, w.now) {
+		t.Error("it is idle, and nothing is verified")
+	}
+	w.now = w.state.Wake(w.seen, w.now)
+	if s := w.verifies("a", "2"); s.Attempt != 2 {
+		t.Errorf("it is try %d", s.Attempt)
+	}
 }

@@ -1,0 +1,151 @@
+package promotions_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// verifiedBy has the first stage verified by a manifest.
+func verifiedBy(text string) func(*definition.Definition) {
+	return func(d *definition.Definition) {
+		d.Stages[0].Verify, d.Stages[0].VerifyFiles = "smoke.yaml", map[string]string{"smoke.yaml": text}
+	}
+}
+
+// inVerified has a pipeline whose first stage is verified by a manifest, as somebody says.
+func inVerified(t *testing.T, verifies func(w *world, ctx context.Context, v environment.Verification) error, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, reconciletest.InMemory(t))
+		w.define(single(), verifiedBy("1"))
+		w.verifies = func(ctx context.Context, v environment.Verification) error { return verifies(w, ctx, v) }
+		test(w)
+	})
+}
+
+func TestWhatRunsInAStageIsVerifiedWithItsHostsAndVariables(t *testing.T) {
+	var got []environment.Verification
+	inVerified(t, func(_ *world, _ context.Context, v environment.Verification) error {
+		got = append(got, v)
+		return nil
+	}, func(w *world) {
+		w.deploys("dev", "1")
+		if err := w.untilIdle(w.open()); err != nil {
+			t.Fatal(err)
+		}
+		w.want("1", "1", "1")
+	})
+	if len(got) != 1 || got[0].Environment != "dev" || got[0].Manifest != "smoke.yaml" || got[0].Files["smoke.yaml"] != "1" || got[0].Vars["version"] != "1" || !slices.Equal(got[0].Hosts, hostsOf("dev")) {
+		t.Errorf("it was verified by %+v", got)
+	}
+}
+
+// A process that is killed at any of its appends is replaced by another one, by which what one
+// left open is verified: the log says once that it is.
+func TestWhicheverProcessDiesAStageIsVerifiedOnce(t *testing.T) {
+	carried := func(lives int, last bool) (appends int) {
+		inVerified(t, func(*world, context.Context, environment.Verification) error { return nil }, func(w *world) {
+			mortal := &reconciletest.Mortal{Log: w.open(), Lives: lives, Last: last}
+			w.deploys("dev", "1")
+			for log := deploylog.Log(mortal); w.untilIdle(log) != nil; {
+				log = w.open()
+			}
+			w.want("1", "1", "1")
+			for _, name := range []string{promotion.Verifying, promotion.Verified} {
+				if n := w.count(name, "dev", "1"); n != 1 {
+					t.Errorf("after a death at append %d (in the log: %v) there are %d %s:\n%s", lives+1, last, n, name, w.story())
+				}
+			}
+			appends = mortal.Calls()
+		})
+		return appends
+	}
+	appends := carried(1000, false)
+	if appends < 20 {
+		t.Fatalf("there are only %d appends", appends)
+	}
+	for lives := range appends {
+		carried(lives, false)
+		carried(lives, true)
+	}
+}
+
+// The next process waits until what verifies has ended, though the one that began it is killed.
+func TestAStageIsNeverVerifiedByTwoProcessesAtOnce(t *testing.T) {
+	at, most, began := 0, 0, 0
+	inVerified(t, func(w *world, ctx context.Context, _ environment.Verification) error {
+		w.set(func() { at++; began++; most = max(most, at) })
+		<-time.After(time.Minute) // nobody can end it
+		w.set(func() { at-- })
+		return context.Cause(ctx)
+	}, func(w *world) {
+		w.deploys("dev", "1")
+		first := w.start()
+		reconciletest.Wait(30 * time.Second)
+		second := w.start()
+		first.die()
+		reconciletest.Wait(time.Hour)
+		second.end()
+		w.want("1", "1", "1")
+		if most != 1 || began != 2 || w.count(promotion.Verifying, "dev", "1") != 1 || w.count(promotion.Verified, "dev", "1") != 1 {
+			t.Errorf("%d at once, of %d:\n%s", most, began, w.story())
+		}
+	})
+}
+
+// Whoever has the lock may be about to have it verified by something else.
+func TestNothingIsVerifiedByWhatIsExchangedInBetween(t *testing.T) {
+	var by []string
+	inVerified(t, func(_ *world, _ context.Context, v environment.Verification) error {
+		by = append(by, v.Files["smoke.yaml"])
+		return nil
+	}, func(w *world) {
+		w.deploys("dev", "1")
+		d := &definition.Definition{Name: "shop", Promotion: single()}
+		for _, stage := range w.stages {
+			d.Stages = append(d.Stages, definition.Stage{Name: stage, Environment: stage})
+		}
+		verifiedBy("2")(d)
+		if err := w.untilIdle(&overtaken{Log: w.open(), w: w, event: promotion.Verifying, command: promotion.Define{Definition: d, ID: "another"}}); err != nil {
+			t.Fatal(err)
+		}
+		w.want("1", "1", "1")
+		if !slices.Equal(by, []string{"2"}) || w.count(promotion.VerifyFailed, "dev", "") > 0 {
+			t.Errorf("it was verified by %q:\n%s", by, w.story())
+		}
+	})
+}
+
+// What another deployment makes useless is ended, which is no failure.
+func TestWhatVerifiesIsEndedWhenSomethingElseIsDeployed(t *testing.T) {
+	ended := 0
+	inVerified(t, func(_ *world, ctx context.Context, v environment.Verification) error {
+		if v.Vars["version"] != "1" {
+			return nil
+		}
+		<-ctx.Done()
+		ended++
+		return fmt.Errorf("ended: %w", context.Cause(ctx))
+	}, func(w *world) {
+		w.deploys("dev", "1")
+		p := w.start()
+		reconciletest.Wait(time.Minute)
+		w.deploys("dev", "2")
+		reconciletest.Wait(10 * time.Minute)
+		p.end()
+		w.want("2", "2", "2")
+		if ended != 1 || w.count(promotion.VerifyFailed, "dev", "") > 0 || w.count(promotion.VerifyEnded, "dev", "1") != 1 {
+			t.Errorf("it was ended %d times:\n%s", ended, w.story())
+		}
+	})
+}
