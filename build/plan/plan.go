@@ -28,7 +28,6 @@ import (
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/internal/heap"
 	"github.com/deployster-go/deployster/internal/phrase"
-	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Plan is a build manifest.
@@ -83,9 +82,11 @@ func Make(d *definition.Definition, touched []string) (*Plan, error) {
 		p := &pkg{Package: &d.Packages[i], at: i}
 		m.all[p.Name], m.order[i] = p, p
 	}
-	if err := m.touch(touched); err != nil {
+	known, err := Touched(d, touched)
+	if err != nil {
 		return nil, err
 	}
+	m.touch(known)
 	m.connect()
 	m.spread()
 	for {
@@ -149,28 +150,16 @@ type maker struct {
 	order []*pkg
 }
 
-func (m *maker) touch(touched []string) error {
-	var names []string
+// touch notes what is touched.
+func (m *maker) touch(touched []string) {
 	for _, name := range touched {
-		p := m.all[name]
-		if p == nil {
-			for _, o := range m.order {
-				names = append(names, o.Name)
-			}
-			err := fmt.Errorf("planning build group %s: there is no package %.60q", m.Group, name)
-			if meant := suggest.Closest(name, names); meant != "" {
-				err = fmt.Errorf("%w; did you mean %s?", err, meant)
-			}
-			return err
-		}
-		p.rebuilt = true
+		m.all[name].rebuilt = true
 	}
 	for _, p := range m.order {
 		if p.rebuilt = p.rebuilt || len(touched) == 0; p.rebuilt {
 			m.Touched = append(m.Touched, p.Name)
 		}
 	}
-	return nil
 }
 
 // connect fills in who needs whom, each once.

@@ -121,10 +121,33 @@ func TestWhatNeedsNoTouchedPackageStays(t *testing.T) {
 	}
 }
 
-func TestATouchedPackageMustBeThere(t *testing.T) {
-	_, err := Make(toolchain(), []string{"gc"})
-	if err == nil || !strings.Contains(err.Error(), `there is no package "gc"; did you mean gcc?`) {
+func TestTouchedPackagesMustBeThere(t *testing.T) {
+	_, err := Make(toolchain(), []string{"gc", "make", "mkae", "nonsense", "gc", ""})
+	want := `there is no package "gc", did you mean "gcc"?
+there is no package "mkae", did you mean "make"?
+there is no package "nonsense"; possible are glibc, make, gcc, curl, docs
+there is no package ""; possible are glibc, make, gcc, curl, docs`
+	if err == nil || err.Error() != want {
 		t.Error(err)
+	}
+	list := toolchain()
+	list.List = true
+	if _, err := Make(list, []string{"gc"}); err == nil || err.Error() != `there is no job "gc", did you mean "gcc"?` {
+		t.Error(err)
+	}
+}
+
+// Whoever touches a hundred thousand names that there are not gets an answer at once.
+func TestManyNamesThatThereAreNot(t *testing.T) {
+	d := &definition.Definition{Group: "g", Converge: 2}
+	var names []string
+	for i := range 100_000 {
+		d.Packages = append(d.Packages, definition.Package{Name: fmt.Sprintf("package-%d", i)})
+		names = append(names, fmt.Sprintf("pakcage-%d", i))
+	}
+	known, err := Touched(d, append(names, "package-7"))
+	if err == nil || !slices.Equal(known, []string{"package-7"}) || !strings.HasSuffix(err.Error(), "and 99000 more problems") {
+		t.Errorf("known are %v", known)
 	}
 }
 

@@ -42,7 +42,17 @@ func (s *problems) read(r Request) (*definition.Definition, *plan.Plan) {
 	case r.Converge > 0:
 		d.Converge = r.Converge
 	}
-	p, err := plan.Make(d, r.Touched)
+	touched, err := plan.Touched(d, r.Touched)
+	if errors.As(err, &list) {
+		for _, p := range list.Problems {
+			p.File = "--touched"
+			s.found.Add(p)
+		}
+		if len(touched) == 0 {
+			return nil, nil // what is to be built is not known
+		}
+	}
+	p, err := plan.Make(d, touched)
 	if err != nil {
 		s.found.Add(yamlfile.Problem{Position: yamlfile.Position{File: r.File}, Message: err.Error()})
 		return nil, nil
@@ -97,7 +107,7 @@ func (s *problems) pathOf(pkg *definition.Package, key string) string {
 // suppose plans what could be built if the packages could be that turned out to be unbuildable, for
 // whatever else is wrong with it. It returns nil where that is nothing else than the plan, and
 // where the definition is not refused.
-func (s *collecting) suppose(p *plan.Plan, touched []string) *plan.Plan {
+func (s *collecting) suppose(p *plan.Plan) *plan.Plan {
 	if s.found.Empty() {
 		return nil
 	}
@@ -115,7 +125,7 @@ func (s *collecting) suppose(p *plan.Plan, touched []string) *plan.Plan {
 	for _, pkg := range s.blamed {
 		pkg.Unbuildable = ""
 	}
-	supposed, err := plan.Make(s.d, touched)
+	supposed, err := plan.Make(s.d, p.Touched)
 	if !more || err != nil {
 		return nil
 	}

@@ -98,7 +98,7 @@ func (c *Collector) Collect(ctx context.Context, r Request) (*Collected, error) 
 		s.packages[d.Packages[i].Name] = &d.Packages[i]
 	}
 	err := s.look(p)
-	if supposed := s.suppose(p, r.Touched); err == nil && supposed != nil {
+	if supposed := s.suppose(p); err == nil && supposed != nil {
 		err = s.look(supposed)
 	}
 	if s.ctx.Err() != nil {

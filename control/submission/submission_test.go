@@ -422,3 +422,23 @@ packages:
 		t.Errorf("it leaves %v", left)
 	}
 }
+
+// A name that is not there hides nothing of those that are.
+func TestTouchedNamesAreSaidWithTheRest(t *testing.T) {
+	w := newWorld(t, plans())
+	_, err := w.collect("group: g\njob: {image: build:1}\npackages:\n  gcc: {args: [\"{{ nope }}\"]}\n  make: {build: [gc]}\n  curl: {args: [\"{{ nix }}\"]}\n", "gc", "gcc", "mkae")
+	want := []string{
+		`packages.yaml:4:16: packages.gcc.args[0]: "nope" is not defined`,
+		`packages.yaml:5:18: packages.make.build[0]: there is no package "gc", did you mean "gcc"?`,
+		`--touched: there is no package "gc", did you mean "gcc"?`,
+		`--touched: there is no package "mkae", did you mean "make"?`,
+	}
+	if err == nil {
+		t.Fatal("it is submitted")
+	}
+	for i, line := range strings.Split(err.Error(), "\n") {
+		if i >= len(want) || !strings.HasPrefix(line, want[i]) {
+			t.Errorf("line %d is not as wanted:\n%s", i+1, err)
+		}
+	}
+}

@@ -64,7 +64,7 @@ var floors = []struct {
 	{"build/definition", []string{"expression", "graph", "inventory", "internal/duration", "internal/phrase", "internal/yamlfile"}},
 	{"build/record", []string{"deploylog"}},
 	{"build/recipe", []string{"build/record"}},
-	{"build/plan", []string{"build/definition", "graph", "internal/heap", "internal/phrase", "internal/suggest"}},
+	{"build/plan", []string{"build/definition", "graph", "internal/heap", "internal/phrase", "internal/yamlfile"}},
 	{"build/transition", []string{"build/record", "deploylog"}},
 	{"build/compact", nil},
 	{"build/reason", []string{"deploylog", "internal/phrase"}},
