@@ -10,10 +10,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // errDisk is why a job was stopped that filled the disk.
-var errDisk = errors.New("it was stopped before the disk was full")
+var errDisk = errors.New("it was stopped as it filled the disk")
 
 // diskPeriod is how often the disk is looked at.
 const diskPeriod = time.Second
@@ -32,14 +34,28 @@ func noSpace(dir string, free uint64) string {
 	return fmt.Sprintf("only %d MiB are free on the disk of %s: make room, `deployster gc` removes what nobody needs any more", free>>20, dir)
 }
 
+// filled says what the job can do that has filled the disk.
+func (j *Jobs) filled(wrote int64, free uint64) string {
+	return fmt.Sprintf("it has written %s, more than any other job, and of %d MiB that are free on the disk of %s %d MiB are to stay so: let it write less, or make room, `deployster gc` removes what nobody needs any more",
+		phrase.Size(wrote), free>>20, j.Workspace, j.MinFree>>20)
+}
+
 // enoughSpace fails where the disk is full already.
 func (a *attempt) enoughSpace() error {
 	free, err := a.free(a.dir)
 	if err == nil && free < a.MinFree {
-		err = errors.New(noSpace(a.dir, free))
+		err = &fullError{noSpace(a.Workspace, free)}
 	}
 	return err
 }
+
+// fullError is that the disk is full, before anything failed to be written to it.
+type fullError struct{ text string }
+
+func (e *fullError) Error() string { return e.text }
+
+// Is says that it is what a write to a full disk fails with.
+func (e *fullError) Is(target error) bool { return target == syscall.ENOSPC }
 
 // errCrowded is why a job was stopped that was not the one which filled the disk.
 var errCrowded = errors.New("it was stopped because others had filled the disk")
@@ -102,9 +118,7 @@ func (a *attempt) watchDisk(running context.Context) {
 	}
 }
 
-// relieve stops the job that has written the most where the disk is full: one at a time, for
-// there is room again when it is removed. Only the first is to blame; who is stopped while
-// the disk stays full is not.
+// relieve stops the job that has written the most where the disk is full.
 func (a *attempt) relieve() {
 	a.disk.mu.Lock()
 	defer a.disk.mu.Unlock()
@@ -113,35 +127,61 @@ func (a *attempt) relieve() {
 		a.disk.full = a.disk.full && err != nil
 		return
 	}
-	if time.Now().Before(a.disk.until) {
-		return
-	}
-	culprit, most := a.disk.largest()
-	if most == nil {
-		return
-	}
-	cause := errDisk
-	if a.disk.full || most != culprit {
-		cause = errCrowded
-	}
-	a.disk.blame(culprit)
-	a.disk.victim, a.disk.until = most, time.Now().Add(victimGrace)
-	a.disk.writing[most].stop(fmt.Errorf("%w: %s", cause, noSpace(a.dir, free)))
+	a.press(a.disk.written(), free)
 }
 
-// largest is the job that has written the most, and the one among those whose container runs.
-func (s *shared) largest() (most, running *attempt) {
-	var bytes, taken int64 = -1, -1
-	for a, w := range s.writing {
-		n, runs := a.written(), w.running.Err() == nil
-		if n > bytes || n == bytes && runs {
-			most, bytes = a, n
+// press stops the job that has written the most, on a disk that is full: one at a time, for
+// there is room again when it is removed. Only the first is to blame; who is stopped while
+// the disk stays full is not.
+func (a *attempt) press(by usage, free uint64) {
+	if by.running == nil || time.Now().Before(a.disk.until) {
+		return
+	}
+	first := !a.disk.full
+	a.disk.blame(by.most)
+	if first && by.most != by.running { // it has ended, and is about to be removed
+		a.disk.until = time.Now().Add(diskGrace)
+		return
+	}
+	cause := fmt.Errorf("%w: %s", errCrowded, noSpace(a.Workspace, free))
+	if first {
+		cause = fmt.Errorf("%w: %s", errDisk, a.filled(by.bytes, free))
+	}
+	a.disk.victim, a.disk.until = by.running, time.Now().Add(victimGrace)
+	a.disk.writing[by.running].stop(cause)
+}
+
+// usage is what jobs have written to the disk.
+type usage struct {
+	most    *attempt // that has written the most; nil is none
+	bytes   int64    // that it has written
+	running *attempt // that has written the most of those whose container runs; nil is none
+	all     int64    // bytes
+}
+
+// written finds out what the jobs have written, and others that do not write any more.
+func (s *shared) written(others ...*attempt) (u usage) {
+	var taken int64 = -1
+	u.bytes = -1
+	count := func(a *attempt, runs bool) {
+		n := a.written()
+		u.all += n
+		if n > u.bytes || n == u.bytes && runs {
+			u.most, u.bytes = a, n
 		}
 		if runs && n >= taken {
-			running, taken = a, n
+			u.running, taken = a, n
 		}
 	}
-	return most, running
+	for a, w := range s.writing {
+		count(a, w.running.Err() == nil)
+	}
+	for _, a := range others {
+		if _, writes := s.writing[a]; !writes {
+			count(a, false)
+		}
+	}
+	return u
 }
 
 // blame notes that a job has filled the disk, and that what becomes of the others by that is
@@ -151,18 +191,6 @@ func (s *shared) blame(most *attempt) {
 	for a := range s.writing {
 		a.crowded = a.crowded || a != most
 	}
-}
-
-// innocent reports whether a job that has failed may have done so as another one filled the
-// disk.
-func (a *attempt) innocent() bool {
-	a.disk.mu.Lock()
-	defer a.disk.mu.Unlock()
-	if free, err := a.free(a.Workspace); err == nil && free < a.MinFree && !a.disk.full && len(a.disk.writing) > 1 {
-		most, _ := a.disk.largest()
-		a.disk.blame(most)
-	}
-	return a.crowded
 }
 
 // isCrowded reports whether another job was found to have filled the disk while this one ran.

@@ -54,7 +54,7 @@ func TestOnlyTheJobThatFillsTheDiskIsStopped(t *testing.T) {
 			w.jobs.SetFree(free.Load)
 			results := filling(t, w, others, &free)
 			w.wants(results[0], want)
-			w.wants(results[1], "failed: it was stopped before the disk was full: only 3 MiB are free on the disk of …")
+			w.wants(results[1], "failed: it was stopped as it filled the disk: it has written …")
 			w.wants(results[2], want)
 			for _, r := range results {
 				if r.Lost != nil && !r.Lost.Crowded {
@@ -81,7 +81,7 @@ func TestWhoIsStoppedWhileTheDiskStaysFullIsNotToBlame(t *testing.T) {
 		}
 		synctest.Wait()
 		free.Store(3 << 20)
-		w.wants(<-ended, "failed: it was stopped before the disk was full: …")
+		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
 		begun := time.Now()
 		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
 		if waited := time.Since(begun); waited < 4*time.Second {
@@ -139,7 +139,7 @@ func TestTheDiskIsGuardedWhileAJobDoesNotStop(t *testing.T) {
 		}
 		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
 		close(e.released)
-		w.wants(<-ended, "failed: it was stopped before the disk was full: …")
+		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
 		w.clean()
 	})
 }

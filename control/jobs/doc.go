@@ -34,5 +34,6 @@
 //
 // Nothing that a container wrote: its output, its metadata and its log are bounded, and none
 // of them is read through a link. What a job writes cannot take the last of the disk, which
-// the log of events needs: it is stopped before that.
+// the log of events needs: it is stopped before that. One that is faster is found when a job ends
+// for want of space, by how much each has written.
 package jobs

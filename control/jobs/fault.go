@@ -62,6 +62,7 @@ func (a *attempt) conclude(ctx context.Context, do func() (*record.Finished, err
 	if stopped := interrupted(ctx); stopped != nil && err != nil {
 		err = stopped
 	}
+	err = a.unwritten(err)
 	if errors.Is(err, builds.ErrCanceled) {
 		err = a.awaitStop(ctx)
 	}
@@ -152,14 +153,16 @@ func (a *attempt) exited(ctx context.Context, exit engine.Exit, took time.Durati
 		}
 	}
 	cause := exit.String()
-	if a.innocent() {
-		return fmt.Errorf("its container %s, while another job had filled the disk: make room, `deployster gc` removes what nobody needs any more", exit)
-	}
 	if exit.OOMKilled {
 		cause += "; give it more with `memory`, or let it use less"
 	}
-	if free, err := a.free(a.Workspace); err == nil && free < a.MinFree {
-		cause += "; " + noSpace(a.Workspace, free)
+	switch who, says := a.whoFilled(false); {
+	case who == another:
+		return fmt.Errorf("its container %s, while another job had filled the disk: make room, `deployster gc` removes what nobody needs any more", exit)
+	case says != "":
+		cause += "; " + says
+	case a.unlogged:
+		cause += "; while it ran the disk was full: make room, `deployster gc` removes what nobody needs any more"
 	}
 	return &failedError{cause: cause, exit: exit.Code, took: took}
 }

@@ -178,8 +178,9 @@ type attempt struct {
 	began  time.Time
 	engine string // name and version, where another process has begun it
 
-	crowded bool // another job has filled the disk while it ran
-	exists  bool // there may be a container of it
+	crowded  bool // another job has filled the disk while it ran
+	unlogged bool // its log lacks something, for the disk was full
+	exists   bool // there may be a container of it
 }
 
 func (j *Jobs) attempt(t build.Task) *attempt {

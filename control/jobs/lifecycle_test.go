@@ -273,7 +273,7 @@ func TestAJobThatFillsTheDiskIsStopped(t *testing.T) {
 			return 1 << 40
 		})
 		r := w.jobs.Build(t.Context(), w.task(w.recipe("hang")))
-		w.wants(r, "failed: it was stopped before the disk was full: only 3 MiB are free on the disk of …")
+		w.wants(r, "failed: it was stopped as it filled the disk: it has written …")
 		w.clean()
 	})
 }

@@ -123,7 +123,7 @@ func (a *attempt) await(ctx context.Context, c engine.Container) (end, error) {
 	defer cancel()
 	a.takeLog(longer, c.ID)
 	if err == nil {
-		err = write(filepath.Join(a.dir, endedName), e)
+		err = a.noteEnd(e)
 	} else {
 		err = a.waitFailed(err, e.took())
 	}

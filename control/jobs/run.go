@@ -127,6 +127,7 @@ func (a *attempt) container(ctx context.Context, spec engine.Spec, log *logFile)
 	o.end = end{Exit: exit, Began: a.began, Ended: a.Now()}
 	if flushed := errors.Join(flush(), log.close()); flushed != nil {
 		a.Logger.WarnContext(ctx, "the log of a job is not whole", "log", a.log, "error", flushed)
+		a.unlogged = full(flushed)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, errDisk) || errors.Is(cause, errCrowded) {
 		err = cause
@@ -135,8 +136,19 @@ func (a *attempt) container(ctx context.Context, spec engine.Spec, log *logFile)
 		o.err = a.explain(err, o.end.took())
 		return o
 	}
-	o.err = write(filepath.Join(a.dir, endedName), o.end)
+	o.err = a.noteEnd(o.end)
 	return o
+}
+
+// noteEnd notes how the container ended for whoever resumes the job. That it has ended is known
+// also where there is no room for it.
+func (a *attempt) noteEnd(e end) error {
+	err := write(filepath.Join(a.dir, endedName), e)
+	if err != nil && full(err) {
+		a.Logger.WarnContext(context.Background(), "how a job ended is not noted: where this process dies now, it is done again", "job", a.task.Target(), "error", err)
+		return nil
+	}
+	return err
 }
 
 // begun is what is known before there is a container.

@@ -105,7 +105,7 @@ var floors = []struct {
 	{"control/promotions", []string{"control/reconcile", "control/environments", "pipeline/promotion", "pipeline/promotion/*", "environment", "environment/*", "runner", "deploylog", "internal/crash", "internal/phrase", "internal/webhook"}},
 	{"control/revision", []string{"engine"}},
 	{"control/health", []string{"runner", "manifest", "environment/*"}},
-	{"control/jobs", []string{"control/builds", "control/revision", "control/jobs/*", "runner/invoke", "build", "build/*", "engine", "deploylog", "inventory", "internal/artifacts", "internal/crash", "internal/duration"}},
+	{"control/jobs", []string{"control/builds", "control/revision", "control/jobs/*", "runner/invoke", "build", "build/*", "engine", "deploylog", "inventory", "internal/artifacts", "internal/crash", "internal/duration", "internal/phrase"}},
 	{"control/jobs/*", []string{"control/jobs/*"}},
 	{"control/rundirs", []string{"control/gc", "control/runs"}},
 	{"control/work", []string{"control/gc", "control/rundirs", "control/runs", "control/revision", "control/health", "control/looks", "runner", "runner/*", "manifest", "schema", "expression", "engine", "deploylog", "pipeline", "pipeline/*", "environment", "environment/*", "inventory", "internal/shipped", "internal/planfile", "internal/objects", "internal/crash"}},

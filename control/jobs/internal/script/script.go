@@ -11,6 +11,7 @@
 //	chown PATH ID       give it to a user and its group
 //	size PATH BYTES     make a file as long as that, which takes no disk
 //	many PATH N         make N files in a directory
+//	fill PATH BYTES     write a file of so many bytes, or of as many as the disk takes
 //	remove PATH         remove it, with all that is in it
 //	print TEXT          print a line
 //	bytes N             print N bytes without an end
@@ -117,6 +118,8 @@ func (p Process) do(ctx context.Context, verb, first, second string) error {
 		return errors.Join(err, os.Chmod(at, os.FileMode(mode)))
 	case "size":
 		return os.Truncate(at, int64(number(second)))
+	case "fill":
+		return fill(at, number(second))
 	case "remove":
 		return os.RemoveAll(at)
 	case "many":
@@ -129,6 +132,22 @@ func (p Process) do(ctx context.Context, verb, first, second string) error {
 	default:
 		return errors.New("no such verb")
 	}
+}
+
+// fill writes a file, which has less where the disk is full.
+func fill(at string, size int) error {
+	f, err := os.OpenFile(at, os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // as programs do
+	if err != nil {
+		return err
+	}
+	const page = 4 << 10
+	for n := 0; n < size && err == nil; n += page {
+		_, err = f.Write(make([]byte, page))
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
 }
 
 // print does what a verb prints or waits for; done is false for any other verb.

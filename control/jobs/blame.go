@@ -1,0 +1,77 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// blamed is whose fault it is that a job has no room on the disk.
+type blamed int
+
+const (
+	nobody  blamed = iota // there is room, or it is not jobs that have taken it
+	itself                // it has written the most
+	another               // one that has written more
+)
+
+// whoFilled finds out who has filled the disk by the end of a job, for a disk can be full before
+// it is watched again, and stops that one if it runs. failed is whether something of the job could
+// not be written: that may have needed more room than there is, as a second copy of what it has
+// made does. says is what its user is to know of the disk.
+func (a *attempt) whoFilled(failed bool) (who blamed, says string) {
+	a.disk.mu.Lock()
+	defer a.disk.mu.Unlock()
+	if a.crowded {
+		return another, ""
+	}
+	free, err := a.free(a.Workspace)
+	if err != nil {
+		return nobody, ""
+	}
+	isFull := free < a.MinFree
+	a.disk.full = a.disk.full && isFull
+	if !isFull && (!failed || free-a.MinFree >= uint64(a.written())) {
+		return nobody, ""
+	}
+	by := a.disk.written(a)
+	if a.disk.removing(a) || by.most != a {
+		a.crowded = true
+		if isFull {
+			a.press(by, free)
+		}
+		return another, ""
+	}
+	if free+uint64(by.all) < a.MinFree {
+		return nobody, noSpace(a.Workspace, free)
+	}
+	if isFull {
+		a.disk.blame(a)
+		a.disk.victim, a.disk.until = a, time.Now().Add(victimGrace)
+	}
+	return itself, a.filled(by.bytes, free)
+}
+
+// removing reports whether what filled the disk is about to be removed, where a job has hardly
+// begun that it keeps from writing.
+func (s *shared) removing(a *attempt) bool {
+	_, writes := s.writing[a]
+	return !writes && s.full && time.Now().Before(s.until)
+}
+
+// unwritten says whose fault it is that something of a job could not be written. It is not that of
+// the worker where another one would have no room either.
+func (a *attempt) unwritten(err error) error {
+	if err == nil || errors.As(err, new(*failedError)) || !full(err) {
+		return err
+	}
+	who, says := a.whoFilled(true)
+	switch who {
+	case itself:
+		return &failedError{cause: "there is no room on the disk for what it makes: " + says}
+	case another:
+		return fmt.Errorf("another job had filled the disk: %w", err)
+	default:
+		return err
+	}
+}

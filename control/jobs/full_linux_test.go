@@ -1,0 +1,142 @@
+package jobs_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/deployster-go/deployster/build"
+)
+
+// onSmallDisk is a world in a workspace on a disk of 8 MiB, of which 2 MiB are to stay free.
+func onSmallDisk(t *testing.T) *world {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
+		t.Fatalf("this test needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	w := worldIn(t, dir, fakeEngine())
+	w.options.MinFree = 2 << 20
+	w.restart()
+	return w
+}
+
+func (w *world) freeBytes() uint64 {
+	w.Helper()
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(w.dir, &disk); err != nil {
+		w.Fatal(err)
+	}
+	return disk.Bavail * uint64(disk.Bsize)
+}
+
+// A job can fill a small disk before that is looked at again. How it ended is known although
+// there is no room to write it down.
+func TestAJobThatFillsTheDiskAtOnceHasFailed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lines []string
+		want  string
+	}{
+		{"it fails", []string{"fill " + out + "/f 9000000", "print full", "exit 3"}, "failed: exited with 3; it has written 8.0 MiB, more than any other job, and of 0 MiB that are free on the disk of …"},
+		{"it goes on", []string{"fill " + out + "/f 9000000"}, "failed: there is no room on the disk for what it makes: it has written 8.0 MiB, more than any other job, and of 0 MiB that …"},
+		{"there is no room for a copy", []string{"fill " + out + "/f 4000000"}, "failed: there is no room on the disk for what it makes: it has written 3.8 MiB, more than any other job, and of 4 MiB that …"},
+		{"it fails, and leaves room", []string{"fill " + out + "/f 9000000", "print full", "remove " + out + "/f", "exit 3"}, "failed: exited with 3; while it ran the disk was full: make room, …"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := onSmallDisk(t)
+			w.wants(w.jobs.Build(t.Context(), w.task(w.recipe(c.lines...))), c.want)
+			w.clean()
+			w.wants(w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x"))), "finished")
+			w.clean()
+		})
+	}
+}
+
+// Whose writes fail because another job has filled the disk has not failed, and that one is
+// stopped at once.
+func TestWhoFindsTheDiskFullIsNotToBlame(t *testing.T) {
+	w := onSmallDisk(t)
+	ended := map[int]chan build.Result{}
+	begin := func(number int, lines ...string) {
+		task := w.task(w.recipe(lines...))
+		task.Job, ended[number] = number, make(chan build.Result, 1)
+		go func() { ended[number] <- w.jobs.Build(t.Context(), task) }()
+		await(t, "it has begun", func() bool { return w.log(task) == "begun\n" })
+	}
+	goOn := func(number int) {
+		if err := os.WriteFile(filepath.Join(w.dir, ".deployster", "builds", "work", "base-7~"+strconv.Itoa(number)+".1", "out", "go"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	begin(1, "print begun", "await "+out+"/go", "write "+out+"/f text")
+	begin(2, "print begun", "await "+out+"/go", "fill "+out+"/f 9000000", "hang")
+	goOn(2)
+	await(t, "the disk is full", func() bool { return w.freeBytes() == 0 })
+	goOn(1)
+	innocent := <-ended[1]
+	w.wants(innocent, "lost: its container exited with 65, while another job had filled the disk: make room, …")
+	if innocent.Lost == nil || !innocent.Lost.Crowded {
+		t.Errorf("it counts as a loss: %s", told(innocent))
+	}
+	w.wants(<-ended[2], "failed: it was stopped as it filled the disk: it has written 8.0 MiB, more than any other job, …")
+	w.clean()
+}
+
+// A job that is to begin while another one fills the disk is not lost by its worker.
+func TestWhoBeginsOnAFullDiskIsNotToBlame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fakeEngine())
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		w.jobs.SetFree(free.Load)
+		ended := make(chan build.Result, 1)
+		go func() { ended <- w.jobs.Build(t.Context(), w.task(w.recipe("hang"))) }()
+		synctest.Wait()
+		free.Store(3 << 20)
+		for number := range 2 { // while that one is stopped, and when it is gone
+			task := w.task(w.recipe())
+			task.Job = 20 + number
+			late := w.jobs.Build(t.Context(), task)
+			w.wants(late, "lost: another job had filled the disk: preparing the job: only 3 MiB are free on the disk of …")
+			if late.Lost == nil || !late.Lost.Crowded {
+				t.Errorf("it counts as a loss: %s", told(late))
+			}
+			if number == 0 {
+				w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
+			}
+		}
+		w.clean()
+	})
+}
+
+// Where it is no job that has filled the disk, none has failed by that.
+func TestADiskThatOthersFilledIsNotTheFaultOfAJob(t *testing.T) {
+	w := onSmallDisk(t)
+	ended := make(chan build.Result, 1)
+	task := w.task(w.recipe("print begun", "await "+out+"/go"))
+	go func() { ended <- w.jobs.Build(t.Context(), task) }()
+	await(t, "it has begun", func() bool { return w.log(task) == "begun\n" })
+	if err := os.WriteFile(filepath.Join(w.dir, "other"), make([]byte, 7<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.goOn()
+	for _, r := range []build.Result{<-ended, w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x")))} {
+		if r.Lost == nil || r.Lost.Crowded {
+			t.Errorf("it is no loss that counts: %+v", r.Lost)
+		}
+		w.wants(r, "lost: …")
+	}
+	w.clean()
+}
