@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/deployster-go/deployster/engine"
 )
 
 // blamed is whose fault it is that a job has no room on the disk.
@@ -62,7 +64,7 @@ func (s *shared) removing(a *attempt) bool {
 // unwritten says whose fault it is that something of a job could not be written. It is not that of
 // the worker where another one would have no room either.
 func (a *attempt) unwritten(err error) error {
-	if err == nil || errors.As(err, new(*failedError)) || !full(err) {
+	if err == nil || errors.As(err, new(*failedError)) || !engine.Full(err) {
 		return err
 	}
 	who, says := a.whoFilled(true)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -216,8 +215,4 @@ func (a *attempt) written() (bytes int64) {
 		})
 	}
 	return bytes
-}
-
-func containsFold(text, part string) bool {
-	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }

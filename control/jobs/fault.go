@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/deployster-go/deployster/build"
@@ -114,7 +113,7 @@ func (a *attempt) explain(err error, took time.Duration) error {
 		return &failedError{cause: "timed out after " + duration.Duration(a.recipe.Timeout).String(), took: took}
 	case errors.Is(err, errDisk):
 		return &failedError{cause: err.Error(), took: took}
-	case errors.Is(err, errCrowded), errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrNoImage), full(err), momentary(err), !impossible(err):
+	case errors.Is(err, errCrowded), errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrNoImage), momentary(err), !impossible(err):
 		return err
 	default:
 		// The engine was given the image by its id.
@@ -129,17 +128,7 @@ func impossible(err error) bool { return errors.As(err, new(*engine.SpecError)) 
 
 // momentary reports whether an error is that of a machine which lacks something at the moment.
 func momentary(err error) bool {
-	for _, lacks := range []syscall.Errno{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO} {
-		if errors.Is(err, lacks) || containsFold(err.Error(), lacks.Error()) {
-			return true
-		}
-	}
-	return containsFold(err.Error(), "signal: killed")
-}
-
-// full reports whether an error is that of a disk that is full. Engines say so in their texts.
-func full(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || containsFold(err.Error(), "no space left on device")
+	return engine.Exhausted(err) || strings.Contains(err.Error(), "signal: killed")
 }
 
 // exited is the fault of a job whose container ended with another code than 0. A container

@@ -95,7 +95,7 @@ func (a *attempt) getImage(ctx context.Context) error {
 	case err == nil:
 		a.image = image
 		return nil
-	case ctx.Err() != nil, errors.Is(err, engine.ErrUnavailable), errors.As(err, &unreachable), full(err), momentary(err), a.silent(ctx):
+	case ctx.Err() != nil, errors.Is(err, engine.ErrUnavailable), errors.As(err, &unreachable), momentary(err), a.silent(ctx):
 		return fmt.Errorf("image %s: %w", i.Image, err)
 	default:
 		return unbuildable("image %s: %v", i.Image, err)

@@ -127,7 +127,7 @@ func (a *attempt) container(ctx context.Context, spec engine.Spec, log *logFile)
 	o.end = end{Exit: exit, Began: a.began, Ended: a.Now()}
 	if flushed := errors.Join(flush(), log.close()); flushed != nil {
 		a.Logger.WarnContext(ctx, "the log of a job is not whole", "log", a.log, "error", flushed)
-		a.unlogged = full(flushed)
+		a.unlogged = engine.Full(flushed)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, errDisk) || errors.Is(cause, errCrowded) {
 		err = cause
@@ -144,7 +144,7 @@ func (a *attempt) container(ctx context.Context, spec engine.Spec, log *logFile)
 // also where there is no room for it.
 func (a *attempt) noteEnd(e end) error {
 	err := write(filepath.Join(a.dir, endedName), e)
-	if err != nil && full(err) {
+	if err != nil && engine.Full(err) {
 		a.Logger.WarnContext(context.Background(), "how a job ended is not noted: where this process dies now, it is done again", "job", a.task.Target(), "error", err)
 		return nil
 	}

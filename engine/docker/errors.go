@@ -98,6 +98,8 @@ func (e endpoint) sshTarget() string {
 func (e *Engine) runError(action string, spec engine.Spec, err error) error {
 	text := err.Error()
 	switch {
+	case engine.Exhausted(err): // whatever else it says: the daemon names what it was about to do
+		return e.wrap(action, err)
 	case strings.Contains(text, "No such image"):
 		return fmt.Errorf("%s: %w: image %q is not in the engine; pull or load it first", action, engine.ErrNoImage, spec.Image)
 	case strings.Contains(text, "bind source path does not exist"):

@@ -161,6 +161,9 @@ func (e *Engine) pullError(ref, host string, hasCredentials bool, err error) err
 	if isCancelled(err) || client.IsErrConnectionFailed(err) {
 		return e.wrap(action, err)
 	}
+	if engine.Exhausted(err) {
+		return fmt.Errorf("%s: the engine's machine lacks something: %w", action, err)
+	}
 	text := strings.ToLower(err.Error())
 	contains := func(parts ...string) bool {
 		for _, part := range parts {

@@ -95,7 +95,7 @@ func (e *Engine) withoutShim(image string) bool {
 // if the engine does not have the shim's file or is another platform, else of this
 // one.
 func (e *Engine) shimFailed(ctx context.Context, image, mark string, err error) bool {
-	if mark == "" || err == nil {
+	if mark == "" || err == nil || engine.Exhausted(err) {
 		return false
 	}
 	text := err.Error()

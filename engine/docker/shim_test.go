@@ -312,6 +312,7 @@ func TestWhichContainersDoWithoutTheShim(t *testing.T) {
 		{"a plug is missing below it", "bind source path does not exist: " + file + "/data", false, false},
 		{"an image is missing that is named like the shim", "No such image: registry.example" + file + ":latest", false, false},
 		{"the engine is out of something", "no space left on device", false, false},
+		{"the engine has no room to mount it", `error mounting "` + file + `" to rootfs at "` + target + `": no space left on device`, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := &Engine{shim: file, log: slog.New(slog.DiscardHandler)}

@@ -27,6 +27,8 @@ func (e *Engine) explain(spec engine.Spec, failure *entrypoint.Failure) error {
 	switch {
 	case !failure.Runtime:
 		return failure
+	case engine.Exhausted(failure): // whatever else it says: runtimes name what they were about to do
+		return fmt.Errorf("%s: %w", filepath.Base(e.runtime), failure)
 	case contains("exec format error"):
 		return &engine.SpecError{Cause: fmt.Errorf("%s of image %q is built for another platform than this machine's: %w", entrypointOf(spec), spec.Image, failure)}
 	case contains("exec: ", "executable file", "find program", "executable path", "open executable"):

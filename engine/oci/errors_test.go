@@ -70,6 +70,12 @@ func TestWhatRuntimesSayIsExplained(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	for _, said := range []string{`exec: "/tool": mkdir /run/x: no space left on device`, "open executable: Too many open files in system"} {
+		err := e.explain(spec, &entrypoint.Failure{Doing: "run the container", Text: said, Runtime: true})
+		if errors.As(err, new(*engine.SpecError)) || !strings.HasPrefix(err.Error(), "some-runtime: ") || !strings.Contains(err.Error(), said) {
+			t.Errorf("of a machine that lacks something it says %v", err)
+		}
+	}
 	own := &entrypoint.Failure{Doing: "find user", Text: "exec: it is none of the runtime's"}
 	if err := e.explain(spec, own); !errors.Is(err, own) || err.Error() != own.Error() {
 		t.Errorf("%v", err)

@@ -143,7 +143,7 @@ func (r *repository) blob(ctx context.Context, of v1.Descriptor) (io.ReadCloser,
 
 // explain reports why the registry does not give an image.
 func (r *repository) explain(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || engine.Exhausted(err) {
 		return err
 	}
 	if unreachable(err) {

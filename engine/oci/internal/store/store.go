@@ -212,6 +212,9 @@ func (s *Store) config(id v1.Hash) (*v1.ConfigFile, error) {
 		return config, nil
 	}
 	raw, err := os.ReadFile(s.configFile(id))
+	if engine.Exhausted(err) { // it may be there
+		return nil, fmt.Errorf("read its configuration: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: its configuration is lost; pull or load it again: %w", engine.ErrNoImage, err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -235,6 +236,31 @@ func TestWhatTheStoreLostIsTold(t *testing.T) {
 			load(t, s, packed)
 			checkTree(t, lease(t, s, image.ID).Layers[0], `a "1"`)
 		})
+	}
+}
+
+// A process that can open no more files does not know what the store has lost.
+func TestAProcessWithoutFilesHasLostNoImage(t *testing.T) {
+	dir := t.TempDir()
+	image := load(t, open(t, dir), save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
+	id, _ := v1.NewHash(image.ID)
+	s := open(t, dir)
+	var had unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &had); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: had.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.config(id)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &had); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, unix.EMFILE) || errors.Is(err, engine.ErrNoImage) {
+		t.Errorf("it says %v", err)
+	}
+	if _, err := s.config(id); err != nil {
+		t.Error(err)
 	}
 }
 
