@@ -17,8 +17,26 @@ const maxLog = 16 << 20
 // MaxLog is the size beyond which the file of a log has had its middle left out.
 const MaxLog = maxLog
 
+// Omission is what is in a log in the place of its middle: how many bytes that has.
+const Omission = "\n[%d bytes are left out here]\n"
+
+// LeftOut returns how many bytes are left out of the middle of a log whose file is larger than
+// MaxLog, and where in the file its end begins. ok is false where the file does not say that.
+func LeftOut(file io.ReaderAt) (bytes, end int64, ok bool) {
+	text := make([]byte, len(Omission)+20)
+	n, err := file.ReadAt(text, maxLog/2)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, 0, false
+	}
+	if _, err := fmt.Sscanf(string(text[:n]), Omission, &bytes); err != nil || bytes < 1 {
+		return 0, 0, false
+	}
+	return bytes, maxLog/2 + int64(len(fmt.Sprintf(Omission, bytes))), true
+}
+
 // logFile keeps the log of a job. While that is being written, the file has its beginning; when
-// it is closed, the end follows, and between them is said how much is left out. A failure to
+// it is closed, another one takes its place that has the end as well, and between them how much is
+// left out. So whoever reads it along sees either, and knows what of it he has seen. A failure to
 // write it, as of a disk that is full, is told at the end: the job goes on.
 type logFile struct {
 	file *os.File
@@ -93,20 +111,27 @@ func (l *logFile) close() error {
 	return errors.Join(l.err, l.file.Close())
 }
 
-// shorten puts the end of the log in the place of what follows its first half.
-func (l *logFile) shorten() error {
-	if err := l.file.Truncate(l.half); err != nil {
+// shorten replaces the file with one that has the end of the log after its first half.
+func (l *logFile) shorten() (err error) {
+	path := l.file.Name()
+	short, err := os.OpenFile(path+".short", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
 		return err
 	}
-	if _, err := l.file.Seek(0, io.SeekEnd); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(l.file, "\n[%d bytes are left out here]\n", l.size-2*l.half); err != nil {
-		return err
-	}
+	defer func() {
+		if err = errors.Join(err, short.Close()); err == nil {
+			err = os.Rename(short.Name(), path)
+		}
+		if err != nil {
+			_ = os.Remove(short.Name())
+		}
+	}()
 	oldest := (l.size - l.half) % l.half
-	for _, part := range []*io.SectionReader{io.NewSectionReader(l.last, oldest, l.half-oldest), io.NewSectionReader(l.last, 0, oldest)} {
-		if _, err := io.Copy(l.file, part); err != nil {
+	for _, part := range []io.Reader{
+		io.NewSectionReader(l.file, 0, l.half), strings.NewReader(fmt.Sprintf(Omission, l.size-2*l.half)),
+		io.NewSectionReader(l.last, oldest, l.half-oldest), io.NewSectionReader(l.last, 0, oldest),
+	} {
+		if _, err := io.Copy(short, part); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -36,10 +37,18 @@ func TestALogHasItsBeginningAndItsEnd(t *testing.T) {
 				t.Fatalf("while it is written it is %q, of %q", text, all.String())
 			}
 		}
+		along, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer along.Close()
 		if err := l.close(); err != nil {
 			t.Fatal(err)
 		}
 		want, half := all.String(), int(l.half)
+		if text, _ := io.ReadAll(along); string(text) != want[:min(len(want), 2*half)] {
+			t.Fatalf("who reads it along sees %q, of %q", text, want)
+		}
 		if len(want) > 2*half {
 			want = fmt.Sprintf("%s\n[%d bytes are left out here]\n%s", want[:half], len(want)-2*half, want[len(want)-half:])
 		}
@@ -125,6 +134,28 @@ func TestTheLastLinesOfALog(t *testing.T) {
 		}
 		if got := lastLines(at); got != nil {
 			t.Errorf("of a %s they are %q", name, got)
+		}
+	}
+}
+
+// What stands in the place of the middle is said by the file alone.
+func TestWhatIsLeftOutOfALog(t *testing.T) {
+	half := strings.Repeat("x", maxLog/2)
+	for _, c := range []struct {
+		file       string
+		bytes, end int64
+	}{
+		{half + "\n[7 bytes are left out here]\n" + half, 7, maxLog/2 + 29},
+		{half + "\n[7000000000 bytes are left out here]\n", 7000000000, maxLog/2 + 38},
+		{half + "\n[-7 bytes are left out here]\n" + half, 0, 0},
+		{half + "\n[0 bytes are left out here]\n" + half, 0, 0},
+		{half + half, 0, 0},
+		{half, 0, 0},
+		{"", 0, 0},
+	} {
+		bytes, end, ok := LeftOut(strings.NewReader(c.file))
+		if bytes != c.bytes || end != c.end || ok != (c.end > 0) {
+			t.Errorf("%.40q: %d bytes, on at %d, %v", c.file[min(len(c.file), maxLog/2):], bytes, end, ok)
 		}
 	}
 }

@@ -294,15 +294,24 @@ func (l *jobLog) follow(ctx context.Context) error {
 	}
 }
 
-// shortened goes back to where the middle of a log is left out, once that is: what follows there
-// is the end of the log, whatever was shown of the middle.
+// shortened goes on in the end of a log, once its middle is left out: after what was shown of
+// that already, or after how much of it was not.
 func (l *jobLog) shortened(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || l.short || info.Size() <= jobs.MaxLog {
 		return err
 	}
-	l.short, l.shown = true, min(l.shown, jobs.MaxLog/2)
-	return nil
+	l.short = true
+	beyond := l.shown - jobs.MaxLog/2
+	left, end, ok := jobs.LeftOut(f)
+	if beyond <= 0 || !ok {
+		return nil // the file says what is left out where it goes on
+	}
+	l.shown = end + max(0, beyond-left)
+	if beyond >= left {
+		return nil
+	}
+	return l.write(fmt.Appendf(nil, jobs.Omission, left-beyond))
 }
 
 // over reports whether the job will print no more.
