@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/build/compact"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
 	"github.com/deployster-go/deployster/deploylog"
@@ -107,6 +108,7 @@ func (s *State) applyJobs(g *group, e *deploylog.Event) {
 	if g.state != transition.Created || data.From != len(g.jobs)+1 || len(g.jobs)+len(data.Jobs) > maxJobs {
 		return
 	}
+	data.Share()
 	g.add(data.Jobs)
 	g.created.Cycles = append(g.created.Cycles, data.Cycles...)
 	g.created.Unbuildable = append(g.created.Unbuildable, data.Unbuildable...)
@@ -114,7 +116,7 @@ func (s *State) applyJobs(g *group, e *deploylog.Event) {
 
 // applyEligible makes jobs Eligible that are named by an event.
 func (s *State) applyEligible(g *group, e *deploylog.Event) {
-	if g.state != transition.Dispatching && g.state != transition.FailureCleanup {
+	if !g.dispatches() {
 		return
 	}
 	g.stalled = false
@@ -148,7 +150,7 @@ func (g *group) stop(event string) {
 
 // enter brings a job into a state by an event.
 func (g *group) enter(i int32, to transition.Job, e *deploylog.Event) {
-	g.jobs[i].since, g.jobs[i].seq = e.CreatedAt, e.Seq
+	g.jobs[i].since, g.jobs[i].seq = compact.MomentOf(e.CreatedAt), e.Seq
 	g.move(i, to)
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/build/compact"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
 	"github.com/deployster-go/deployster/deploylog"
@@ -36,7 +37,7 @@ func (s *State) applyToJob(g *group, i int32, e *deploylog.Event) {
 	}
 	switch e.Name {
 	case record.JobStarted:
-		j.began, j.started, j.ended, j.resting = e.CreatedAt, e.Data, nil, false
+		j.began, j.started, j.ended, j.resting = compact.MomentOf(e.CreatedAt), e.Data, nil, false
 	case record.JobEligible:
 		if e.Attempt <= int(j.attempt) || j.unmet > 0 || j.broken > 0 {
 			return
@@ -58,14 +59,8 @@ func (s *State) applyEnd(g *group, i int32, e *deploylog.Event) {
 	j := &g.jobs[i]
 	switch e.Name {
 	case record.JobFinished:
-		data := record.OutcomeOf(e.Data)
-		if j.artifact, j.ident, j.reused = data.Artifact, "", data.Reused; j.reused {
-			g.reused++
-		}
-		if j.rebuilt > 0 {
-			g.epoch++ // it may be another than before
-		}
-		s.finished(g, i, &data, e.Seq)
+		outcome := record.OutcomeOf(e.Data)
+		s.applyFinished(g, i, e, &outcome)
 	case record.JobLost:
 		data := record.Decode[record.Lost](*e)
 		s.spoil(j, &data)
@@ -80,6 +75,20 @@ func (s *State) applyEnd(g *group, i int32, e *deploylog.Event) {
 		s.notPushed(g, i, e)
 	}
 	j.ended = e.Data
+}
+
+// applyFinished takes note of what was built.
+func (s *State) applyFinished(g *group, i int32, e *deploylog.Event, outcome *record.Outcome) {
+	j := &g.jobs[i]
+	delete(g.idents, i)
+	if j.artifact, j.reused = outcome.Artifact, outcome.Reused; j.reused {
+		g.reused++
+	}
+	if j.rebuilt > 0 {
+		clear(g.idents) // it may be another than before
+	}
+	j.ended = e.Data
+	s.finished(g, i, outcome, e.Seq)
 }
 
 // maxExcused is how often a job may be lost through no fault of its own before that counts: a
@@ -156,7 +165,7 @@ func (s *State) applyDependentsFailed(g *group, root int32, e *deploylog.Event) 
 // applySpoiled has a job built again whose artifact is missing or altered. What uses it and
 // has not begun waits for that.
 func (s *State) applySpoiled(g *group, i int32, e *deploylog.Event) {
-	if g.state != transition.Dispatching && g.state != transition.FailureCleanup || g.stopping() {
+	if !g.dispatches() || g.stopping() {
 		return
 	}
 	j := &g.jobs[i]
@@ -164,7 +173,7 @@ func (s *State) applySpoiled(g *group, i int32, e *deploylog.Event) {
 	if !ok || j.state != transition.Built {
 		return
 	}
-	g.epoch++
+	clear(g.idents)
 	if j.rebuilt++; j.reused {
 		g.reused--
 	}

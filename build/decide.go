@@ -14,7 +14,7 @@ import (
 // the state while it is iterated.
 func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 	return func(yield func(Step) bool) {
-		s.takeBack(0)
+		s.takeBack()
 		s.wake(now)
 		p := pass{State: s, can: can, full: make([]bool, len(s.places)), yield: yield}
 		var dispatching []*group
@@ -58,7 +58,7 @@ func (p *pass) begun(g *group) (settled, ok bool) {
 		events := []deploylog.Event{g.event(record.GroupStalled, g.next(record.GroupStalled), record.Ended{Cause: cause})}
 		return false, p.yield(Step{Kind: Stalled, Group: g.id, Events: events, Cause: cause})
 	}
-	for i := g.inFlight.next(0); i >= 0; i = g.inFlight.next(i + 1) {
+	for i := g.inFlight.Next(0); i >= 0; i = g.inFlight.Next(i + 1) {
 		j := &g.jobs[i]
 		t := Task{Group: g.id, Job: i + 1, Attempt: int(j.attempt), Name: g.name, Package: g.specs[i].Package, Place: p.places[g.places[g.placeOf(int32(i))]], Canceling: j.state == transition.CancelPending}
 		if p.can.Resume(t) && !p.yield(Step{Kind: Resume, Group: g.id, Task: p.resumed(g, int32(i))}) {
@@ -72,7 +72,7 @@ func (p *pass) begun(g *group) (settled, ok bool) {
 func (p *pass) dispatch(g *group) bool {
 	at := make([]int, len(g.queues)) // the first jobs of the places
 	for k := range g.queues {
-		at[k] = g.queues[k].eligible.next(0)
+		at[k] = g.queues[k].eligible.Next(0)
 	}
 	for begun := 1; ; {
 		first := -1
@@ -92,8 +92,8 @@ func (p *pass) dispatch(g *group) bool {
 		step := Step{Kind: Dispatch, Group: g.id}
 		p.dispatched(&step.Task, g, i, worker)
 		started := record.Started{Worker: worker, Inputs: step.Task.Inputs}
-		text := started.AppendText(p.text.take(started.Room(), textBlock))
-		step.Events = append(p.events.take(1, eventsBlock), g.writtenEvent(i, record.JobStarted, step.Task.Attempt, text))
+		text := started.AppendText(p.text.Take(started.Room(), textBlock))
+		step.Events = append(p.events.Take(1, eventsBlock), g.writtenEvent(i, record.JobStarted, step.Task.Attempt, text))
 		if g.state == transition.Dispatching && g.fails() && g.left() == g.running()+begun {
 			step.Events = append(step.Events, g.event(record.GroupFailing, g.next(record.GroupFailing), record.Ended{Cause: g.failure()}))
 		}
@@ -101,7 +101,7 @@ func (p *pass) dispatch(g *group) bool {
 		if !p.yield(step) {
 			return false
 		}
-		at[first] = g.queues[first].eligible.next(at[first] + 1)
+		at[first] = g.queues[first].eligible.Next(at[first] + 1)
 	}
 }
 
@@ -224,7 +224,7 @@ func (s *State) Elsewhere(ours func(record.Place) bool) (inventory string) {
 
 // foreign reports whether all that was begun of a group is left to who has another inventory.
 func (s *State) foreign(g *group, served func(place int) bool) bool {
-	for i := g.inFlight.next(0); i >= 0; i = g.inFlight.next(i + 1) {
+	for i := g.inFlight.Next(0); i >= 0; i = g.inFlight.Next(i + 1) {
 		if place := g.places[g.placeOf(int32(i))]; s.places[place].Inventory == "" || served(place) {
 			return false
 		}
@@ -235,7 +235,7 @@ func (s *State) foreign(g *group, served func(place int) bool) bool {
 // hasEligible reports whether jobs at a place may be dispatched, or rest before that.
 func (g *group) hasEligible(queue int) bool {
 	q := &g.queues[queue]
-	if q.eligible.size > 0 {
+	if q.eligible.Len() > 0 {
 		return true
 	}
 	for _, i := range q.jobs {

@@ -21,7 +21,7 @@ func (s *State) Ended(t Task, r Result, _ time.Time) []deploylog.Event {
 	}
 	i := int32(t.Job - 1)
 	if g.jobs[i].asked {
-		s.takeBack(0) // what was returned before was not recorded
+		s.takeBack() // what was returned before was not recorded
 	}
 	if j := &g.jobs[i]; !j.state.InFlight() || int(j.attempt) != t.Attempt {
 		return nil
@@ -58,6 +58,8 @@ type ending struct {
 	i       int32
 	attempt int
 	events  []deploylog.Event
+
+	foreseen bool // its events change what is tried, and nothing else
 }
 
 // add adds an event of the job.
@@ -67,13 +69,32 @@ func (e *ending) add(name string, data any) {
 
 func (e *ending) finish(data record.Finished) {
 	data = fitting(data)
-	text := data.AppendText(e.text.take(data.Room(), textBlock))
-	e.events = append(e.State.events.take(2, eventsBlock), e.g.writtenEvent(e.i, record.JobFinished, e.attempt, text))
+	text := data.AppendText(e.text.Take(data.Room(), textBlock))
+	e.events = append(e.State.events.Take(2, eventsBlock), e.g.writtenEvent(e.i, record.JobFinished, e.attempt, text))
+	outcome, foreseen := data.Outcome()
+	e.foreseen = foreseen && e.g.dispatches()
+	from := len(e.tries.all)
 	e.try(e.g, e.i, transition.Built)
+	e.foresee(from, outcome)
 	var room [16]int
 	ready := record.Numbers(room[:0])
+	from = len(e.tries.all)
 	e.g.users(e.i, func(u edge) { ready = e.unlock(ready, u.job()) })
 	e.unlocked(ready)
+	if len(ready) > 0 {
+		e.foresee(from, record.Outcome{})
+	}
+}
+
+// foresee takes note of the last event: its changes are those that were tried last.
+func (e *ending) foresee(from int, outcome record.Outcome) {
+	if e.foreseen {
+		last := &e.events[len(e.events)-1]
+		e.tries.foreseen = append(e.tries.foreseen, foreseen{
+			name: last.Name, target: last.Target, data: last.Data, attempt: int32(e.attempt), job: e.i, g: e.g,
+			from: int32(from), to: int32(len(e.tries.all)), outcome: outcome,
+		})
+	}
 }
 
 // unlockable reports whether a job waits for nothing more, and that is not recorded.
@@ -96,7 +117,7 @@ func (e *ending) unlocked(ready record.Numbers) {
 	if len(ready) > 0 {
 		slices.Sort(ready)
 		data := record.Eligible{Jobs: ready}
-		e.events = append(e.events, e.g.writtenEvent(e.i, record.JobDependentsEligible, e.attempt, data.AppendText(e.text.take(data.Room(), textBlock))))
+		e.events = append(e.events, e.g.writtenEvent(e.i, record.JobDependentsEligible, e.attempt, data.AppendText(e.text.Take(data.Room(), textBlock))))
 	}
 }
 

@@ -79,7 +79,7 @@ func (e *explanation) service(place int) *service {
 	if e.busy == nil {
 		e.busy = map[string]int{}
 		for _, g := range e.active {
-			for i := g.inFlight.next(0); i >= 0; i = g.inFlight.next(i + 1) {
+			for i := g.inFlight.Next(0); i >= 0; i = g.inFlight.Next(i + 1) {
 				e.busy[decode[record.Started](g.jobs[i].started).Worker]++
 			}
 		}
@@ -247,7 +247,7 @@ func (e *explanation) job(all []reason.Reason, g *group, i int32) []reason.Reaso
 func (e *explanation) eligibleFor(g *group, i int32, d *reason.Details) reason.Code {
 	j, place := &g.jobs[i], g.places[g.placeOf(i)]
 	if j.resting {
-		d.Until = j.since.Add(pauseAfter(int(j.lost)))
+		d.Until = j.since.Time().Add(pauseAfter(int(j.lost)))
 		d.Cause = decode[record.Lost](j.ended).Cause
 		return reason.Rests
 	}
@@ -274,7 +274,7 @@ func (e *explanation) eligibleFor(g *group, i int32, d *reason.Details) reason.C
 
 func (g *group) hasEligibleAt(place int) bool {
 	for k := range g.queues {
-		if g.places[k] == place && g.queues[k].eligible.size > 0 {
+		if g.places[k] == place && g.queues[k].eligible.Len() > 0 {
 			return true
 		}
 	}

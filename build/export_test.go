@@ -3,23 +3,30 @@ package build
 import (
 	"slices"
 
+	"github.com/deployster-go/deployster/build/block"
+	"github.com/deployster-go/deployster/build/reusable"
 	"github.com/deployster-go/deployster/deploylog"
 )
 
 // Comparable clears what two states may differ in that are folded from the same events: what
 // is only remembered of what follows from these, and what has rested by now.
 func (s *State) Comparable() *State {
-	s.takeBack(0)
-	s.tries, s.rests, s.last, s.named = nil, nil, nil, nil
-	s.uses, s.events, s.text = block[Dependency]{}, block[deploylog.Event]{}, block[byte]{}
+	s.takeBack()
+	s.tries, s.rests, s.last, s.named = tries{}, nil, nil, nil
+	s.uses, s.events, s.text = block.Of[Dependency]{}, block.Of[deploylog.Event]{}, block.Of[byte]{}
+	s.texts = block.Texts{}
+	if s.reusable.Len() == 0 {
+		s.reusable = reusable.Table{} // without room
+	}
 	for _, l := range s.took {
 		l.index()
 	}
-	s.queued, s.active, s.reusable.all = slices.Concat(s.queued), slices.Concat(s.active), slices.Concat(s.reusable.all) // nil without any
+	s.queued, s.active = slices.Concat(s.queued), slices.Concat(s.active) // nil without any
 	for _, g := range s.groups {
+		g.idents = nil
 		for i := range g.jobs {
 			j := &g.jobs[i]
-			j.ident, j.epoch, j.resting = "", 0, false
+			j.resting = false
 			if len(g.queues) > 0 && g.counts[0] == 0 {
 				g.enqueueIfEligible(j)
 			}
@@ -36,7 +43,7 @@ func (g *group) enqueueIfEligible(j *job) {
 
 // Sums reports whether each job is counted once, and nothing is left to try.
 func (s *State) Sums() bool {
-	s.takeBack(0)
+	s.takeBack()
 	for _, g := range s.groups {
 		total := 0
 		for _, n := range g.counts {

@@ -80,7 +80,7 @@ func (s *State) Forecast(id string, now time.Time, slots func(record.Place) int)
 }
 
 // linked reports whether the jobs of the group are known.
-func (g *group) linked() bool { return len(g.inFlight.levels) > 0 }
+func (g *group) linked() bool { return g.inFlight.Made() }
 
 // critical are the longest chain of jobs that need or wait for each other, and how long that
 // takes.
@@ -171,7 +171,7 @@ func (m *simulation) add(g *group) *projected {
 			p.left++
 			place := g.places[g.placeOf(int32(i))]
 			m.free[place] = max(0, m.free[place]-1)
-			m.running.Push(expected{max(0, p.durations[i]-max(0, m.now.Sub(j.began))), p, int32(i), place})
+			m.running.Push(expected{max(0, p.durations[i]-max(0, m.now.Sub(j.began.Time()))), p, int32(i), place})
 		default:
 			p.left++
 			if j.unmet == 0 && j.broken == 0 {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/build/bitset"
+	"github.com/deployster-go/deployster/build/compact"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
 )
@@ -25,9 +27,9 @@ type group struct {
 	more   map[int32][]edge // beyond these, since an artifact was missing
 	lacks  map[int32][]int32
 
-	places   []int   // of the state, by those of the group
-	queues   []queue // of what is Eligible, by the places
-	inFlight set     // jobs that a worker has
+	places   []int      // of the state, by those of the group
+	queues   []queue    // of what is Eligible, by the places
+	inFlight bitset.Set // jobs that a worker has
 
 	counts  [int(transition.CancelComplete) + 1]int // jobs by state
 	ready   int                                     // jobs that are Schedulable or lost, and need nothing more
@@ -36,10 +38,10 @@ type group struct {
 	lasted *lasted // of all groups of its name; nil is that none of them has begun
 	timed  int     // jobs that have an index there
 
-	attempts map[string]int // of its own events
-	notes    map[note]int   // attempts of events of jobs that have no number of their own
-	epoch    int32          // how often an artifact was missing, or is there again
-	reused   int            // jobs that are Built, and whose artifact was there already
+	attempts map[string]int   // of its own events
+	notes    map[note]int     // attempts of events of jobs that have no number of their own
+	idents   map[int32]string // of artifacts with all that these need to run, as far as they were asked for
+	reused   int              // jobs that are Built, and whose artifact was there already
 	stalled  bool
 	cause    string
 	seq      int64 // of the event with which it came into its state
@@ -56,7 +58,7 @@ type note struct {
 // queue is the jobs of one place by their order, and which of them may be dispatched now.
 type queue struct {
 	jobs     []int32
-	eligible set
+	eligible bitset.Set
 }
 
 // job is a job of a group. What is looked at of others that a job needs, or that need it, is
@@ -78,18 +80,16 @@ type job struct {
 	rank     int32  // in its group
 	attempt  int32  // the last
 
-	occurrence int32  // index of how long it took last
-	lost       int32  // how often, since it was queued, as far as that counts
-	excused    int32  // how often it was lost through no fault of its own, since it was queued
-	rebuilt    int32  // how often, as its artifact was missing
-	because    int32  // job that failed, of one that needs it; from 1
-	epoch      int32  // of the group, when ident was found out
-	ident      string // artifact with all that this needs to run
+	occurrence int32 // index of how long it took last
+	lost       int32 // how often, since it was queued, as far as that counts
+	excused    int32 // how often it was lost through no fault of its own, since it was queued
+	rebuilt    int32 // how often, as its artifact was missing
+	because    int32 // job that failed, of one that needs it; from 1
 
 	started []byte // data of the last attempt
 	ended   []byte // data of how that ended
-	began   time.Time
-	since   time.Time
+	began   compact.Moment
+	since   compact.Moment
 	seq     int64
 }
 
@@ -150,7 +150,7 @@ func (g *group) link() {
 		}
 		from = end
 	}
-	g.inFlight = newSet(len(g.jobs))
+	g.inFlight = bitset.New(len(g.jobs))
 	g.targets = record.TargetsOf(g.id, len(g.jobs))
 }
 
@@ -212,13 +212,18 @@ func (g *group) users(i int32, yield func(edge)) {
 // failFast reports whether nothing of the group is to begin after a failure.
 func (g *group) failFast() bool { return g.triggered.FailFast }
 
+// dispatches reports whether jobs of the group may begin.
+func (g *group) dispatches() bool {
+	return g.state == transition.Dispatching || g.state == transition.FailureCleanup
+}
+
 // stopping reports whether a job of the group that was lost is not tried again.
 func (g *group) stopping() bool {
 	return g.state == transition.Canceling || g.failFast() && g.counts[transition.JobFailed] > 0
 }
 
 // running is how many jobs workers have.
-func (g *group) running() int { return g.inFlight.size }
+func (g *group) running() int { return g.inFlight.Len() }
 
 // left is how many jobs have not ended.
 func (g *group) left() int {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/build/bitset"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
 )
@@ -133,16 +134,29 @@ func (g *group) paths(durations []time.Duration) []time.Duration {
 // longest remaining path first, then by their numbers.
 func (s *State) order(g *group) {
 	s.lasting(g)
-	s.reusable.all = slices.Grow(s.reusable.all, len(g.jobs))
+	s.reusable.Grow(len(g.jobs))
 	durations, _ := s.durations(g)
 	paths := g.paths(durations)
-	order := make([]int32, len(g.jobs))
-	for i := range order {
-		order[i] = int32(i)
+	type path struct {
+		length time.Duration
+		job    int32
 	}
-	slices.SortFunc(order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(paths[b], paths[a]), cmp.Compare(a, b))
+	sorted := make([]path, len(paths))
+	for i, length := range paths {
+		sorted[i] = path{length, int32(i)}
+	}
+	slices.SortFunc(sorted, func(a, b path) int {
+		switch {
+		case a.length != b.length:
+			return cmp.Compare(b.length, a.length)
+		default:
+			return int(a.job) - int(b.job)
+		}
 	})
+	order := make([]int32, len(sorted))
+	for rank, p := range sorted {
+		order[rank] = p.job
+	}
 	g.queue(order)
 }
 
@@ -157,7 +171,7 @@ func (g *group) queue(order []int32) {
 		q.jobs = append(q.jobs, i)
 	}
 	for k := range g.queues {
-		g.queues[k].eligible = newSet(len(g.queues[k].jobs))
+		g.queues[k].eligible = bitset.New(len(g.queues[k].jobs))
 	}
 }
 

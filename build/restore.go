@@ -5,6 +5,7 @@ import (
 
 	"github.com/deployster-go/deployster/build/compact"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/reusable"
 	"github.com/deployster-go/deployster/build/transition"
 )
 
@@ -46,14 +47,14 @@ func (s *State) restoreFound(r reader) {
 		return
 	}
 	flag := r.Flags()
-	f := found{g: int32(g.at), job: i, unpushed: flag()}
+	f := reusable.Artifact{Group: int32(g.at), Job: i, Unpushed: flag()}
 	if follows := flag(); follows {
 		end := record.OutcomeOf(g.jobs[i].ended)
-		f.inputs, f.artifact, f.seq = end.Inputs, record.HashOf(end.Artifact), g.jobs[i].seq
+		f.Inputs, f.Artifact, f.Seq = end.Inputs, record.HashOf(end.Artifact), g.jobs[i].seq
 	} else {
-		f.inputs, f.artifact, f.seq = r.hash(), r.hash(), r.Number()
+		f.Inputs, f.Artifact, f.Seq = r.hash(), r.hash(), r.Number()
 	}
-	s.reusable.set(f)
+	s.reusable.Set(f)
 }
 
 // restoreGroup adds a group. Who needs whom, and all that is counted, is found anew.
@@ -71,7 +72,7 @@ func (s *State) restoreGroup(r reader) (g *group, timed bool) {
 	for range r.Count() {
 		g.notes[note{int32(r.Number()), r.Text()}] = int(r.Number())
 	}
-	g.epoch, g.reused = int32(r.Number()), int(r.Number())
+	g.reused = int(r.Number())
 	flag := r.Flags()
 	timed, ordered := flag(), flag()
 	g.stalled, g.cause, g.seq = flag(), r.Text(), r.Number()
@@ -120,7 +121,7 @@ func restoreJobs(r reader, g *group) (states []transition.Job) {
 			j.artifact = r.Text()
 		}
 		j.started, j.ended = r.Data(), r.Data()
-		j.began, j.since, j.seq = r.Moment(), r.Moment(), r.Number()
+		j.began, j.since, j.seq = compact.MomentOf(r.Moment()), compact.MomentOf(r.Moment()), r.Number()
 		if hasItsEnd {
 			j.artifact = record.OutcomeOf(j.ended).Artifact
 		}

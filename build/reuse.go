@@ -7,49 +7,10 @@ import (
 	"encoding/hex"
 
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/reusable"
 	"github.com/deployster-go/deployster/build/transition"
 	"github.com/deployster-go/deployster/deploylog"
 )
-
-// artifacts are what was built, by the hashes of inputs. There are many, and neither these nor
-// the map that finds them have pointers.
-type artifacts struct {
-	all []found
-	at  map[uint64]int32 // by a part of the hash: the last of those that have it, from 1
-}
-
-// found is an artifact that was built of some inputs.
-type found struct {
-	inputs   record.Hash
-	next     int32 // of those that have that part of the hash in common, from 1
-	g, job   int32 // in the orders of all
-	seq      int64
-	unpushed bool // by a job that failed because it could not be pushed
-	artifact record.Hash
-}
-
-// of is what was built of some inputs, nil is nothing. It is not kept.
-func (a *artifacts) of(inputs record.Hash) *found {
-	for i := a.at[inputs.Short()]; i > 0; i = a.all[i-1].next {
-		if f := &a.all[i-1]; f.inputs == inputs {
-			return f
-		}
-	}
-	return nil
-}
-
-// set notes what was built.
-func (a *artifacts) set(f found) {
-	if of := a.of(f.inputs); of != nil {
-		f.next = of.next
-		*of = f
-		return
-	}
-	short := f.inputs.Short()
-	f.next = a.at[short]
-	a.all = append(a.all, f)
-	a.at[short] = int32(len(a.all))
-}
 
 func decode[T any](data []byte) T { return record.Decode[T](deploylog.Event{Data: data}) }
 
@@ -57,7 +18,7 @@ func decode[T any](data []byte) T { return record.Decode[T](deploylog.Event{Data
 // it took.
 func (s *State) finished(g *group, i int32, data *record.Outcome, seq int64) {
 	if data.Reused {
-		if f := s.reusable.of(data.Inputs); f != nil && !f.unpushed {
+		if f := s.reusable.Of(data.Inputs); f != nil && !f.Unpushed {
 			return
 		}
 	} else {
@@ -70,7 +31,7 @@ func (s *State) finished(g *group, i int32, data *record.Outcome, seq int64) {
 		}
 	}
 	if data.Inputs != (record.Hash{}) && data.Artifact != "" {
-		s.reusable.set(found{inputs: data.Inputs, seq: seq, g: int32(g.at), job: i, artifact: record.HashOf(data.Artifact)})
+		s.reusable.Set(reusable.Artifact{Inputs: data.Inputs, Seq: seq, Group: int32(g.at), Job: i, Artifact: record.HashOf(data.Artifact)})
 		if len(s.unpushed) > 0 {
 			delete(s.unpushed, data.Inputs)
 		}
@@ -87,49 +48,50 @@ func (s *State) notPushed(g *group, i int32, e *deploylog.Event) {
 		return
 	}
 	inputs, artifact := record.HashOf(data.Inputs), record.HashOf(data.Artifact)
-	if f := s.reusable.of(inputs); f != nil && !f.unpushed && !s.spoiled[f.artifact] {
+	if f := s.reusable.Of(inputs); f != nil && !f.Unpushed && !s.spoiled[f.Artifact] {
 		return
 	}
 	delete(s.spoiled, artifact)
-	s.reusable.set(found{inputs: inputs, seq: e.Seq, g: int32(g.at), job: i, unpushed: true, artifact: artifact})
+	s.reusable.Set(reusable.Artifact{Inputs: inputs, Seq: e.Seq, Group: int32(g.at), Job: i, Unpushed: true, Artifact: artifact})
 	s.unpushed[inputs] = data
 }
 
 // reuse is what was built before of some inputs, unless that is missing or altered.
 func (s *State) reuse(g *group, inputs string) *Built {
-	if g.triggered.NoReuse && len(s.unpushed) == 0 || len(s.reusable.all) == 0 {
+	if g.triggered.NoReuse && len(s.unpushed) == 0 || s.reusable.Len() == 0 {
 		return nil
 	}
 	hash := record.HashOf(inputs)
-	f := s.reusable.of(hash)
-	if f == nil || s.spoiled[f.artifact] {
+	f := s.reusable.Of(hash)
+	if f == nil || s.spoiled[f.Artifact] {
 		return nil
 	}
-	if own := f.unpushed && int(f.g) == g.at; g.triggered.NoReuse && !own { // own: the group has built it itself
+	if own := f.Unpushed && int(f.Group) == g.at; g.triggered.NoReuse && !own { // own: the group has built it itself
 		return nil
 	}
-	by := s.groups[f.g]
-	j := &by.jobs[f.job]
-	built := Built{Group: by.id, Job: int(f.job) + 1, Attempt: int(j.attempt), Seq: f.seq}
-	if f.unpushed {
+	by := s.groups[f.Group]
+	j := &by.jobs[f.Job]
+	built := Built{Group: by.id, Job: int(f.Job) + 1, Attempt: int(j.attempt), Seq: f.Seq}
+	if f.Unpushed {
 		built.Finished = *s.unpushed[hash]
 		return &built
 	}
-	if built.Finished = decode[record.Finished](j.ended); j.state != transition.Built || record.HashOf(built.Finished.Artifact) != f.artifact {
+	if built.Finished = decode[record.Finished](j.ended); j.state != transition.Built || record.HashOf(built.Finished.Artifact) != f.Artifact {
 		return nil // it was built again since, of something else
 	}
 	return &built
 }
 
 // inputs is the hash of all that goes into a job.
-func (g *group) inputs(i int32) string {
+func (s *State) inputs(g *group, i int32) string {
 	spec := &g.specs[i]
 	var room [1 << 10]byte
 	text := add(room[:0], spec.Inputs)
 	for k := range spec.Uses {
 		text = add(add(text, spec.Uses[k].Package), g.identOf(&spec.Uses[k]))
 	}
-	return sum(text)
+	hash := sum(text)
+	return s.texts.Add(hash[:])
 }
 
 // identOf is a text that two have in common that are the same artifacts: what a use names,
@@ -143,13 +105,16 @@ func (g *group) identOf(u *record.Use) string {
 
 func (g *group) ident(i int32) string {
 	j := &g.jobs[i]
-	if j.ident != "" && j.epoch == g.epoch {
-		return j.ident
-	}
 	if !j.runs {
 		return j.artifact
 	}
-	j.ident, j.epoch = j.artifact, g.epoch // also for those that need each other, in a log written by hand
+	if known := g.idents[i]; known != "" {
+		return known
+	}
+	if g.idents == nil {
+		g.idents = map[int32]string{}
+	}
+	g.idents[i] = j.artifact // also for those that need each other, in a log written by hand
 	uses := g.specs[i].Uses
 	text := add(nil, j.artifact)
 	for k := range uses {
@@ -157,8 +122,9 @@ func (g *group) ident(i int32) string {
 			text = add(add(text, uses[k].Package), g.identOf(&uses[k]))
 		}
 	}
-	j.ident = sum(text)
-	return j.ident
+	hash := sum(text)
+	g.idents[i] = string(hash[:])
+	return g.idents[i]
 }
 
 // add adds a text with its length, so that others never give the same.
@@ -167,10 +133,11 @@ func add(to []byte, text string) []byte {
 	return append(to, text...)
 }
 
+const sumKind = "sha256:"
+
 // sum is a hash, written as digests are.
-func sum(text []byte) string {
-	const kind = "sha256:"
+func sum(text []byte) (written [len(sumKind) + 2*sha256.Size]byte) {
 	hash := sha256.Sum256(text)
-	var room [len(kind) + 2*sha256.Size]byte
-	return string(hex.AppendEncode(append(room[:0], kind...), hash[:]))
+	hex.Encode(written[copy(written[:], sumKind):], hash[:])
+	return written
 }

@@ -15,10 +15,10 @@ import (
 // so where the consequences of an event are not in its append: there were too many, or it was
 // recorded by a process that did not know yet what others had recorded.
 func (s *State) settle(g *group) (events []deploylog.Event) {
-	if len(s.tries) > 0 || g.ready == 0 && g.blocked == 0 && !g.concludes() {
+	if len(s.tries.all) > 0 || g.ready == 0 && g.blocked == 0 && !g.concludes() {
 		return nil
 	}
-	defer s.takeBack(0)
+	defer s.takeBack()
 	if g.ready > 0 && g.counts[transition.JobLost] > 0 {
 		events = append(events, s.settleLost(g)...)
 	}
@@ -102,7 +102,7 @@ func (g *group) conclusion() (event string, to transition.Group) {
 	switch {
 	case g.state == transition.Canceling && running == 0:
 		return record.GroupCanceled, transition.Canceled
-	case g.state != transition.Dispatching && g.state != transition.FailureCleanup:
+	case !g.dispatches():
 		return "", 0
 	case left == 0 && g.state == transition.Dispatching && !g.fails() && g.counts[transition.CancelComplete] == 0 && len(g.created.Unbuildable) == 0:
 		return record.GroupFinished, transition.Complete

@@ -11,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/build/compact"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/reusable"
 )
 
 // Snapshot is the state as Restore reads it: so whoever reads the log need not begin at its
@@ -33,9 +34,9 @@ func (s *State) Snapshot() (json.RawMessage, error) {
 		w.Text(name)
 		w.lasted(s.took[name])
 	}
-	w.Count(len(s.reusable.all))
-	for i := range s.reusable.all {
-		w.found(s, &s.reusable.all[i])
+	w.Count(s.reusable.Len())
+	for i := range s.reusable.All() {
+		w.found(s, &s.reusable.All()[i])
 	}
 	w.Count(len(s.unpushed))
 	for _, inputs := range sorted(s.unpushed) {
@@ -77,17 +78,17 @@ type writer struct{ *compact.Writer }
 func (w writer) hash(h record.Hash) { w.Text(string(h.Bytes())) }
 
 // found writes what was built, of which most follows from how its job has ended.
-func (w writer) found(s *State, f *found) {
-	j := &s.groups[f.g].jobs[f.job]
+func (w writer) found(s *State, f *reusable.Artifact) {
+	j := &s.groups[f.Group].jobs[f.Job]
 	end := record.OutcomeOf(j.ended)
-	follows := !f.unpushed && f.seq == j.seq && f.inputs == end.Inputs && f.artifact == record.HashOf(end.Artifact)
-	w.Number(int64(f.g))
-	w.Number(int64(f.job))
-	w.Flags(f.unpushed, follows)
+	follows := !f.Unpushed && f.Seq == j.seq && f.Inputs == end.Inputs && f.Artifact == record.HashOf(end.Artifact)
+	w.Number(int64(f.Group))
+	w.Number(int64(f.Job))
+	w.Flags(f.Unpushed, follows)
 	if !follows {
-		w.hash(f.inputs)
-		w.hash(f.artifact)
-		w.Number(f.seq)
+		w.hash(f.Inputs)
+		w.hash(f.Artifact)
+		w.Number(f.Seq)
 	}
 }
 
@@ -128,7 +129,6 @@ func (w writer) group(g *group) {
 		w.Text(n.event)
 		w.Number(int64(g.notes[n]))
 	}
-	w.Number(int64(g.epoch))
 	w.Number(int64(g.reused))
 	w.Flags(g.lasted != nil, len(g.queues) > 0, g.stalled)
 	w.Text(g.cause)
@@ -195,8 +195,8 @@ func (w writer) job(j *job) {
 	}
 	w.Data(j.started)
 	w.Data(j.ended)
-	w.Moment(j.began)
-	w.Moment(j.since)
+	w.Moment(j.began.Time())
+	w.Moment(j.since.Time())
 	w.Number(j.seq)
 }
 
@@ -252,9 +252,9 @@ func (s *State) restore(r reader) {
 		r.JSON(data)
 		s.unpushed[record.HashOf(data.Inputs)] = data
 	}
-	for i := range s.reusable.all {
-		f := &s.reusable.all[i]
-		r.Require(!f.unpushed || s.unpushed[f.inputs] != nil)
+	for i := range s.reusable.All() {
+		f := &s.reusable.All()[i]
+		r.Require(!f.Unpushed || s.unpushed[f.Inputs] != nil)
 	}
 	for range r.Count() {
 		s.spoiled[r.hash()] = true

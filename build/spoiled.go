@@ -14,8 +14,8 @@ func (s *State) spoil(j *job, data *record.Lost) {
 		s.spoiled[record.HashOf(digest)] = true
 	}
 	if data.Mistaken && len(data.Spoiled) == 0 {
-		if f := s.reusable.of(record.HashOf(decode[record.Started](j.started).Inputs)); f != nil {
-			s.spoiled[f.artifact] = true
+		if f := s.reusable.Of(record.HashOf(decode[record.Started](j.started).Inputs)); f != nil {
+			s.spoiled[f.Artifact] = true
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/build/block"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/reusable"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/heap"
 )
@@ -25,25 +27,26 @@ type State struct {
 	places  []record.Place
 	placeAt map[record.Place]int
 
-	reusable artifacts                        // by input hash
+	reusable reusable.Table                   // by input hash
 	unpushed map[record.Hash]*record.Finished // of those, by a job that failed because it could not be pushed
 	spoiled  map[record.Hash]bool             // digests that are missing or altered
 	took     map[string]*lasted               // by name of groups
 	rests    heap.Heap[rest]
 
-	tries []tried
+	tries tries
 
 	named  record.Numbers // room to read them
-	uses   block[Dependency]
-	events block[deploylog.Event]
-	text   block[byte]
+	uses   block.Of[Dependency]
+	events block.Of[deploylog.Event]
+	text   block.Of[byte]
+	texts  block.Texts
 }
 
 // New returns the state of a log without build groups.
 func New(name string) *State {
 	return &State{
 		name: name, byID: map[string]*group{}, byName: map[string][]*group{}, placeAt: map[record.Place]int{},
-		reusable: artifacts{at: map[uint64]int32{}}, unpushed: map[record.Hash]*record.Finished{}, spoiled: map[record.Hash]bool{}, took: map[string]*lasted{},
+		unpushed: map[record.Hash]*record.Finished{}, spoiled: map[record.Hash]bool{}, took: map[string]*lasted{},
 	}
 }
 
@@ -55,8 +58,11 @@ func (s *State) Head() int64 { return s.head }
 
 // Apply folds an event. One that does not fit changes nothing: history is never refused.
 func (s *State) Apply(e deploylog.Event) {
-	s.takeBack(0)
 	s.head = e.Seq
+	if s.keep(&e) {
+		return
+	}
+	s.takeBack()
 	id, number, ok := record.Parse(e.Target)
 	if !ok {
 		return
@@ -113,6 +119,13 @@ func (s *State) place(p record.Place) int {
 	}
 	return i
 }
+
+// The most that one piece of memory has room for.
+const (
+	usesBlock   = 256
+	eventsBlock = 64
+	textBlock   = 16 << 10
+)
 
 // rest is that a job is not dispatched before a time.
 type rest struct {

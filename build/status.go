@@ -96,7 +96,7 @@ func (s *State) job(g *group, i int32) JobReport {
 	r := JobReport{
 		Group: g.id, Number: int(i) + 1, Package: spec.Package, Version: spec.Version, Pass: spec.Pass, Of: spec.Of, State: j.state,
 		Attempt: int(j.attempt), Lost: int(j.lost), Rebuilt: int(j.rebuilt), Because: int(j.because), Place: s.places[g.places[g.placeOf(i)]], Recipe: spec.Recipe, Uses: spec.Uses, Waits: spec.Waits,
-		Began: j.began, Since: j.since, Seq: j.seq, Inputs: spec.Inputs,
+		Began: j.began.Time(), Since: j.since.Time(), Seq: j.seq, Inputs: spec.Inputs,
 	}
 	if len(j.started) > 0 {
 		data := decode[record.Started](j.started)

@@ -20,9 +20,9 @@ func (s *State) task(t *Task, g *group, i int32, room []Dependency) {
 
 // dispatched is the task of a job that a worker is to have.
 func (s *State) dispatched(t *Task, g *group, i int32, worker string) {
-	s.task(t, g, i, s.uses.take(len(g.specs[i].Uses), usesBlock))
+	s.task(t, g, i, s.uses.Take(len(g.specs[i].Uses), usesBlock))
 	t.Attempt++
-	t.Worker, t.Inputs = worker, g.inputs(i)
+	t.Worker, t.Inputs = worker, s.inputs(g, i)
 	t.Reuse = s.reuse(g, t.Inputs)
 }
 

@@ -144,3 +144,22 @@ func (r *Reader) Moment() time.Time {
 
 // JSON reads a value.
 func (r *Reader) JSON(value any) { r.Require(json.Unmarshal([]byte(r.Text()), value) == nil) }
+
+// Moment is a time without pointers, in nanoseconds since 1970; 0 is none.
+type Moment int64
+
+// MomentOf is that of a time.
+func MomentOf(t time.Time) Moment {
+	if t.IsZero() {
+		return 0
+	}
+	return Moment(t.UnixNano())
+}
+
+// Time is when it was.
+func (m Moment) Time() time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(m)).UTC()
+}

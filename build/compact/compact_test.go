@@ -81,3 +81,11 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+func TestMomentsAreTimes(t *testing.T) {
+	for _, at := range []time.Time{{}, time.Date(2020, 3, 6, 0, 26, 55, 123456789, time.UTC), time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		if got := compact.MomentOf(at).Time(); !got.Equal(at) || got.IsZero() != at.IsZero() {
+			t.Errorf("%v is %v", at, got)
+		}
+	}
+}

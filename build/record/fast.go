@@ -181,6 +181,13 @@ type Outcome struct {
 	Took     time.Duration
 }
 
+// Outcome is what OutcomeOf reads of the data once that is written. ok is false where this is
+// not known before, for not all texts are read as they were.
+func (d *Finished) Outcome() (o Outcome, ok bool) {
+	o = Outcome{Artifact: d.Artifact, Inputs: HashOf(d.Inputs), Reused: d.Reused != "", Took: d.Took}
+	return o, o.Inputs.form == digest && HashOf(d.Artifact).form == digest
+}
+
 // OutcomeOf reads it from the data of JobFinished.
 func OutcomeOf(data json.RawMessage) (o Outcome) {
 	plain := fields(data, func(key []byte, v value) bool {

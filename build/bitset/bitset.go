@@ -1,15 +1,17 @@
-package build
+// Package bitset has sets of small numbers, of which the next is found at once.
+package bitset
 
 import "math/bits"
 
-// set is a set of indexes below a bound. Those in it are found in their order, however few
+// Set is a set of indexes below a bound. Those in it are found in their order, however few
 // of them there are: a bit of a level says that a word of the level below is not 0.
-type set struct {
+type Set struct {
 	levels [][]uint64
 	size   int // how many are in it
 }
 
-func newSet(bound int) (s set) {
+// New is an empty set of indexes below a bound.
+func New(bound int) (s Set) {
 	for n := bound; ; {
 		n = (n + 63) / 64
 		s.levels = append(s.levels, make([]uint64, n))
@@ -19,10 +21,18 @@ func newSet(bound int) (s set) {
 	}
 }
 
-func (s *set) has(i int) bool { return s.levels[0][i/64]&(1<<(i%64)) != 0 }
+// Len is how many are in the set.
+func (s *Set) Len() int { return s.size }
 
-func (s *set) add(i int) {
-	if s.has(i) {
+// Made reports whether the set was made with New.
+func (s *Set) Made() bool { return len(s.levels) > 0 }
+
+// Has reports whether an index is in the set.
+func (s *Set) Has(i int) bool { return s.levels[0][i/64]&(1<<(i%64)) != 0 }
+
+// Add adds an index.
+func (s *Set) Add(i int) {
+	if s.Has(i) {
 		return
 	}
 	s.size++
@@ -36,8 +46,9 @@ func (s *set) add(i int) {
 	}
 }
 
-func (s *set) remove(i int) {
-	if !s.has(i) {
+// Remove removes an index.
+func (s *Set) Remove(i int) {
+	if !s.Has(i) {
 		return
 	}
 	s.size--
@@ -49,8 +60,8 @@ func (s *set) remove(i int) {
 	}
 }
 
-// next is the first index that is in the set and not below i, -1 without one.
-func (s *set) next(i int) int {
+// Next is the first index that is in the set and not below i, -1 without one.
+func (s *Set) Next(i int) int {
 	for up := 0; up < len(s.levels); up++ {
 		if i/64 >= len(s.levels[up]) {
 			return -1
