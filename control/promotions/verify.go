@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
@@ -14,9 +13,6 @@ import (
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
-
-// verifyTime is how long what verifies a stage may take.
-const verifyTime = time.Hour
 
 // verifying is what verifies a stage at the moment.
 type verifying struct {
@@ -27,12 +23,13 @@ type verifying struct {
 // verify is the work of verifying what a stage runs.
 func (c *Controller) verify(name string, at reconcile.Slot[workKey], step promotion.Step, stage definition.Stage) *reconcile.Work[workKey] {
 	wanted, end := context.WithCancelCause(context.Background())
+	within := stage.VerifiedWithin()
 	c.verifying[step.Target] = verifying{step, end}
 	return &reconcile.Work[workKey]{
 		Slot: at, What: "verifying " + string(step.Target),
 		Do: func(ctx context.Context) error {
 			defer end(nil)
-			ctx, stop := context.WithTimeout(ctx, verifyTime)
+			ctx, stop := context.WithTimeout(ctx, within)
 			defer stop()
 			ctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
@@ -44,7 +41,7 @@ func (c *Controller) verify(name string, at reconcile.Slot[workKey], step promot
 			case errors.Is(cause, promotion.ErrUnwanted): // it is not wrapped: nobody interrupted it
 				return fmt.Errorf("%w: %s", promotion.ErrUnwanted, err.Error())
 			case errors.Is(cause, context.DeadlineExceeded):
-				return fmt.Errorf("not done within %s, so it was ended: %s", definition.Duration(verifyTime), err.Error())
+				return fmt.Errorf("not done within %s, so it was ended: %s", definition.Duration(within), err.Error())
 			}
 			return err
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,4 +149,32 @@ func TestWhatVerifiesIsEndedWhenSomethingElseIsDeployed(t *testing.T) {
 			t.Errorf("it was ended %d times:\n%s", ended, w.story())
 		}
 	})
+}
+
+// A try that takes too long has failed with that, and is made again.
+func TestATryToVerifyEndsInItsTime(t *testing.T) {
+	for _, c := range []struct {
+		timeout definition.Duration
+		tries   int // in the first two hours
+		want    string
+	}{
+		{0, 1, "not done within 1h, so it was ended: "},
+		{definition.Duration(50 * time.Minute), 2, "not done within 50m, so it was ended: "},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, reconciletest.InMemory(t))
+			w.define(single(), verifiedBy("1"), func(d *definition.Definition) { d.Stages[0].VerifyTimeout = c.timeout })
+			w.verifies = func(ctx context.Context, _ environment.Verification) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			w.deploys("dev", "1")
+			p := w.start()
+			reconciletest.Wait(2 * time.Hour)
+			p.die()
+			if n := w.count(promotion.VerifyFailed, "dev", "1"); n != c.tries || !strings.Contains(w.story(), c.want) || w.count(promotion.StageStarted, "staging", "") > 0 {
+				t.Errorf("%d tries have failed of %s:\n%s", n, c.timeout, w.story())
+			}
+		})
+	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
 const asked = `
@@ -189,6 +190,63 @@ func TestUsersOfTheMachineReadThroughASocket(t *testing.T) {
 		s.terminate(r)
 		if code := s.exit(r); code != 0 {
 			t.Errorf("exit %d\n%s", code, r.out)
+		}
+	}
+}
+
+// A pipeline that promotes by observed state is defined where the log is, with what verifies its
+// stages: a server is sent nothing of that.
+func TestAPipelineThatPromotesIsNotDefinedThroughAServer(t *testing.T) {
+	s := newSite(t, "  {}")
+	example(t, s.dir)
+	for _, name := range []string{"dev", "staging", "prod"} {
+		s.deployster("env", "create", "-f", name+".yaml")
+	}
+	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
+	secret, err := (&exec.Cmd{Path: binary, Dir: s.dir, Args: []string{binary, "token", "create", "boss", "--role", "admin"}}).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := asker{program: binary, dir: t.TempDir(), server: "http://" + r.address(t), token: strings.TrimSpace(string(secret))}
+	example(t, far.dir)
+	kept := func() (names []string) {
+		all, err := filepath.Glob(filepath.Join(s.dir, ".deployster", "objects", "*", "*"))
+		if err != nil || len(all) == 0 {
+			t.Fatalf("nothing is kept: %v", err)
+		}
+		return all
+	}
+	before := kept()
+	far.want(t, 3, "not through server "+far.server+": run it where the log is", "pipeline", "apply", "-f", "shop.yaml")
+	if after := kept(); !slices.Equal(before, after) {
+		t.Errorf("the server was sent %q", after)
+	}
+	s.deployster("pipeline", "apply", "-f", "shop.yaml")
+	far.want(t, 0, "promotes by observed state", "pipeline", "status", "shop")
+	far.want(t, 3, "not through server", "pipeline", "apply", "-f", "shop.yaml", "--yes")
+	s.terminate(r)
+	s.exit(r)
+	if names := s.names(); len(slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, promotion.PipelineDefined+" ") })) != 1 {
+		t.Errorf("it is defined another time: %v", s.names())
+	}
+}
+
+// example is the example of promotion, with a first stage that a manifest verifies.
+func example(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.CopyFS(dir, os.DirFS("../../examples/promotion")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "shop.yaml")
+	text, err := os.ReadFile(path)
+	verified := strings.Replace(string(text), "environment: shop/dev}", "environment: shop/dev, verify: smoke.yaml}", 1)
+	if err != nil || verified == string(text) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	smoke := `{plugs: {root: {path: .}}, resources: {seen: {type: deployster/file, config: {path: seen, content: "{{ version }}"}}}}`
+	for to, text := range map[string]string{path: verified, filepath.Join(dir, "smoke.yaml"): smoke} {
+		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

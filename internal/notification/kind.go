@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func kinds() (all []string) {
 
 // of are the kinds of events that are told whatever else is in the log.
 var of = map[string]Kind{
-	record.PipelineFailed: Failed, envrecord.BakeFailed: Failed, buildrecord.GroupFailed: Failed, record.StageRejected: Failed,
+	record.PipelineFailed: Failed, envrecord.BakeFailed: Failed, buildrecord.GroupFailed: Failed, record.StageRejected: Failed, promotion.VerifyFailed: Failed,
 	envrecord.EnvironmentStuck: Stuck, buildrecord.GroupStalled: Stuck,
 	record.PipelineFinished: Finished, promotion.RunFinished: Finished, envrecord.EnvironmentFinished: Finished, buildrecord.GroupFinished: Finished,
 	envrecord.TaskDrifted: Drifted,
@@ -108,7 +109,11 @@ func (r Rule) message(log string, e deploylog.Event, k Kind) Message {
 	if e.Revision != "" {
 		m.Text += ": revision " + e.Revision
 	}
-	m.Text += " " + words[k]
+	if e.Name == promotion.VerifyFailed {
+		m.Text += " could not be verified, try " + strconv.Itoa(e.Attempt)
+	} else {
+		m.Text += " " + words[k]
+	}
 	if m.Cause != "" {
 		m.Text += ": " + m.Cause
 	}

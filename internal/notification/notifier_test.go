@@ -233,6 +233,20 @@ func TestOneOfSeveralTells(t *testing.T) {
 	_ = second()
 }
 
+// The rule is of the pipeline: its stages belong to it.
+func TestAStageThatCouldNotBeVerifiedIsToldWithItsCause(t *testing.T) {
+	s := newSite(t)
+	end := s.run(team)
+	s.until(notification.Begun, 1)
+	s.append("stage/other/prod", "promotion-verify-failed")
+	s.append("stage/shop/prod", "promotion-verify-failed")
+	if m := <-s.told; m.On != notification.Failed || m.Text != "stage/shop/prod: revision 7 could not be verified, try 1: it broke" || m.Cause != "it broke" {
+		t.Errorf("it was told %+v", m)
+	}
+	s.until(notification.Delivered, 1)
+	_ = end()
+}
+
 func TestWhatIsToldOfWhat(t *testing.T) {
 	approvals := func(stage deploylog.Target) (bool, error) { return strings.HasSuffix(string(stage), "/approve"), nil }
 	for _, c := range []struct {
@@ -252,6 +266,8 @@ func TestWhatIsToldOfWhat(t *testing.T) {
 		{"stage/shop/prod", "stage-paused", notification.Held},
 		{"stage/shop/prod", "promotion-held", notification.Held},
 		{"pipeline/shop", "promotion-run-finished", notification.Finished},
+		{"stage/shop/staging", "promotion-verify-failed", notification.Failed},
+		{"stage/shop/staging", "promotion-verify-ended", ""},
 		{"run/m.yaml", "run-failed", ""},
 		{"pipeline/shop", "unheard-of", ""},
 	} {

@@ -1,7 +1,6 @@
 package env
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -9,8 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/definition"
-	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -34,26 +32,14 @@ func (w *workFlags) refuseLoggedVerifying(uses []runner.SecretUse, d draft, base
 }
 
 func (w *workFlags) refuseUses(uses []runner.SecretUse, base *definition.Definition, looked bool) error {
-	var problems []manifest.Problem
-	for _, use := range uses {
-		if looked {
-			if _, allowed := base.Task.Vars[use.Variable]; allowed {
-				continue
-			}
+	uses = slices.DeleteFunc(slices.Clone(uses), func(use runner.SecretUse) bool {
+		if !looked {
+			return false
 		}
-		if slices.Contains(w.allowLogged, use.Variable) {
-			continue
-		}
-		problems = append(problems, manifest.Problem{
-			Position: use.Position, Path: use.Path,
-			Message: fmt.Sprintf("is secret and reads task.vars.%s, which the log would keep as it is: take it out of task.vars and give it in a file of variables (--var-file), or say --allow-logged %s where it is no secret",
-				use.Variable, use.Variable),
-		})
-	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return exit.Invalid(&manifest.Error{Problems: problems})
+		_, allowed := base.Task.Vars[use.Variable]
+		return allowed
+	})
+	return session.RefuseLogged(uses, w.allowLogged)
 }
 
 // sameFiles reports whether two definitions carry the same manifest, whatever the

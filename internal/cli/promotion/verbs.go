@@ -26,6 +26,9 @@ func Apply(ctx context.Context, a *app.App, file string, inputs Inputs, yes bool
 	if err != nil {
 		return true, exit.Invalid(err)
 	}
+	if err := a.Local(); err != nil { // before anything is sent there
+		return true, err
+	}
 	if err := placeFiles(a, d, file); err != nil {
 		return true, err
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/work"
@@ -103,6 +105,13 @@ func collect(ctx context.Context, a *app.App, stage *definition.Stage, vars map[
 	collected, err := work.Collect(a.Workspace, nil, given, source)
 	if err == nil {
 		err = collected.Unchanged(a.Workspace)
+	}
+	if err != nil {
+		return err
+	}
+	uses, err := collected.SecretUses(slices.Sorted(maps.Keys(vars))...)
+	if err == nil {
+		err = session.RefuseLogged(uses, inputs.Public)
 	}
 	if err != nil {
 		return err

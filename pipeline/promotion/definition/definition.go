@@ -4,7 +4,9 @@
 package definition
 
 import (
+	"cmp"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/pipeline/promotion/window"
@@ -62,6 +64,16 @@ type Stage struct {
 	// of what it carries, itself among them, by path.
 	Verify      string            `json:"verify,omitempty"`
 	VerifyFiles map[string]string `json:"verify_files,omitempty"`
+
+	VerifyTimeout Duration `json:"verify_timeout,omitempty"` // of one try; 0 is DefaultVerifyTimeout
+}
+
+// DefaultVerifyTimeout is how long a try to verify a stage may take where nothing else is said.
+const DefaultVerifyTimeout = Duration(time.Hour)
+
+// VerifiedWithin is how long a try to verify the stage may take.
+func (s *Stage) VerifiedWithin() time.Duration {
+	return time.Duration(cmp.Or(s.VerifyTimeout, DefaultVerifyTimeout))
 }
 
 // Strategy is how a revision comes to a stage.

@@ -66,7 +66,7 @@ func Promotes(data []byte) bool {
 	})
 }
 
-var stageFields = []string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy", "verify", "webhook"}
+var stageFields = []string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook"}
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
 // *yamlfile.Error that holds every problem of the file.
@@ -230,6 +230,12 @@ func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 	readStrategy(fields, s)
 	if at := fields["verify"]; at != nil {
 		s.Verify = readManifest(at)
+	}
+	if at := fields["verify_timeout"]; at != nil {
+		if s.Verify == "" {
+			at.FailName("is of what verifies the stage: write verify, too")
+		}
+		s.VerifyTimeout, _ = at.Duration(Duration(time.Second), maxTime)
 	}
 	if at := fields["soak"]; at != nil {
 		s.Soak, _ = at.Duration(0, maxTime)
