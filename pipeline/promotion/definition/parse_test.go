@@ -1,0 +1,72 @@
+package definition_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/schema"
+)
+
+const shop = `
+pipeline: shop
+stages:
+  - {name: dev, environment: shop/dev, verify: smoke.yaml}
+  - {name: staging, environment: shop/staging, soak: 10m, verify: tests/smoke.yaml, verify_timeout: 5m}
+  - name: prod
+    environment: shop/prod
+    manual: true
+    windows: [{days: [mon], from: "09:00", to: "16:00", zone: Europe/Berlin}]
+    freezes: [{from: 2026-12-20, to: 2027-01-07, zone: Europe/Berlin, reason: holidays}]
+    strategy: webhook
+    webhook: {url: "https://ci.example/promote", key_file: ci.key}
+promotion: {policy: single, revision: task.vars.version, settle_for: 1m}
+`
+
+func TestADefinitionIsStoredAsItIsRead(t *testing.T) {
+	d, err := definition.Parse("shop.yaml", []byte(shop))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored definition.Definition
+	data, err := json.Marshal(d)
+	if err == nil {
+		err = json.Unmarshal(data, &stored)
+	}
+	if err != nil || !reflect.DeepEqual(*d, stored) {
+		t.Errorf("%+v is stored as %+v: %v", d, stored, err)
+	}
+	if w := d.Stages[2].Webhook; w.Timeout != definition.DefaultWebhookTimeout || d.Promotion.RetryAfter != definition.DefaultRetryAfter {
+		t.Errorf("what is not said is %+v, %+v", w, d.Promotion)
+	}
+	if a, b := d.Stages[0].VerifiedWithin(), d.Stages[1].VerifiedWithin(); a != time.Hour || b != 5*time.Minute {
+		t.Errorf("a try to verify may take %s, and %s", a, b)
+	}
+}
+
+// The schema and the parser accept the same documents, but for what a schema cannot say, such as
+// what the first stage cannot have and what goes together.
+func TestTheSchemaOfDefinitionsThatPromoteAgrees(t *testing.T) {
+	source, err := schema.Source("pipeline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage := func(more string) string {
+		return "{pipeline: p, stages: [{name: a, environment: a}, {name: b, environment: b, " + more + "}], promotion: {policy: single}}"
+	}
+	hook := func(of string) string { return stage("strategy: webhook, webhook: {" + of + "}") }
+	yamltest.Schema(t, source, map[string]bool{
+		shop: true, stage("manual: true"): true, stage("manual: 'true'"): false, stage("soak: 5m"): true, stage("soak: 5"): false,
+		stage("verify: m.yaml"): true, stage("verify: [m.yaml]"): false, stage("verifi: m.yaml"): false,
+		stage("verify: m.yaml, verify_timeout: 90s"): true, stage("verify: m.yaml, verify_timeout: 90"): false, stage("verify: m.yaml, verify_timeout: soon"): false,
+		stage("strategy: deploy"): true, stage("strategy: pray"): false,
+		hook("url: 'https://ci.example', key_file: ci.key"): true, hook("url: 'http://ci.example', key_file: ci.key, timeout: 5m"): true, hook("url: 'https://ci.example'"): false, hook("key_file: ci.key"): false,
+		hook("url: 'ftp://ci.example', key_file: ci.key"): false, hook("url: 'https://ci.example', key_file: ci.key, timeout: 5"): false, hook("url: 'https://ci.example', key_file: ci.key, retries: 1"): false,
+	}, func(file string) error {
+		_, err := definition.Parse("p.yaml", []byte(file))
+		return err
+	})
+}
