@@ -16,6 +16,7 @@ import (
 // collect makes an artifact of what the container left, if it ended well. It may be called
 // again where it was cut short.
 func (a *attempt) collect(ctx context.Context, e end) (*record.Finished, error) {
+	e = e.within(a.Now())
 	if e.Exit.Code != 0 {
 		return nil, a.exited(ctx, e.Exit, e.took())
 	}

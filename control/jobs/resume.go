@@ -112,8 +112,8 @@ func (a *attempt) await(ctx context.Context, c engine.Container) (end, error) {
 	switch {
 	case running.Err() != nil && (err != nil || c.Running || ctx.Err() != nil):
 		err = context.Cause(running)
-	case err == nil && !c.Running && a.recipe.Timeout > 0 && exit.Ended.After(a.began.Add(a.recipe.Timeout)):
-		err = late // it ended while nobody was there to stop it in time
+	case err == nil && !c.Running && a.recipe.Timeout > 0 && exit.Ended.After(a.began.Add(a.recipe.Timeout)) && exit.Ended.Sub(c.Created) > a.recipe.Timeout:
+		err = late // it ended while nobody was there to stop it in time, also by the clock of the engine
 	}
 	e.Exit, e.Ended = exit, exit.Ended
 	if e.Exit.Ended = (time.Time{}); c.Running {
@@ -125,7 +125,7 @@ func (a *attempt) await(ctx context.Context, c engine.Container) (end, error) {
 	if err == nil {
 		err = a.noteEnd(e)
 	} else {
-		err = a.waitFailed(err, e.took())
+		err = a.waitFailed(err, e.within(a.Now()).took())
 	}
 	if removed := a.worker.Engine.Remove(longer, c.ID); removed != nil {
 		a.Logger.WarnContext(ctx, "a container is left behind", "container", c.ID, "error", removed)

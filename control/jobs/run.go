@@ -171,3 +171,15 @@ func (e end) took() time.Duration {
 	}
 	return max(0, e.Ended.Sub(e.Began)) // the clock may have been set back
 }
+
+// within is an end that is neither before the beginning nor to come: the clock of an engine may
+// be another than that of this machine, which may have been set.
+func (e end) within(now time.Time) end {
+	if e.Ended.After(now) {
+		e.Ended = now
+	}
+	if !e.Ended.IsZero() && e.Ended.Before(e.Began) {
+		e.Ended = e.Began
+	}
+	return e
+}
