@@ -20,6 +20,7 @@ type Task struct {
 	Carries   record.Carries // of the group
 	Recipe    int            // index in the recipes that the group carries
 	Commit    string         // of git, that the group was submitted at
+	Source    *record.Source // that commit, and whether the sources are its; nil is not known
 	Artifacts string         // repository of a registry that what is built is pushed to; "" is none
 
 	Inputs string       // hash of all that goes into it

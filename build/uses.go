@@ -13,7 +13,7 @@ func (s *State) task(t *Task, g *group, i int32, room []Dependency) {
 	spec, j := &g.specs[i], &g.jobs[i]
 	*t = Task{
 		Group: g.id, Job: int(i) + 1, Attempt: int(j.attempt), Name: g.name, Package: spec.Package, Version: spec.Version, Pass: spec.Pass,
-		Place: s.places[g.places[g.placeOf(i)]], Carries: g.triggered.Carries, Recipe: spec.Recipe, Commit: g.triggered.Commit, Artifacts: g.triggered.Artifacts,
+		Place: s.places[g.places[g.placeOf(i)]], Carries: g.triggered.Carries, Recipe: spec.Recipe, Commit: g.triggered.Commit, Source: g.triggered.Source, Artifacts: g.triggered.Artifacts,
 		Uses: g.dependencies(i, room),
 	}
 }

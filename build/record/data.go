@@ -30,9 +30,17 @@ type Triggered struct {
 	NoReuse   bool     `json:"no_reuse,omitempty"`  // build also what was built before of the same inputs
 	MaxLost   int      `json:"max_lost"`            // how often a job may be lost until it is failed
 	Commit    string   `json:"commit,omitempty"`    // of git, that the workspace was at
+	Source    *Source  `json:"source,omitempty"`    // that commit as the sources are of it; nil: none were copied, or it is not known
 	Artifacts string   `json:"artifacts,omitempty"` // repository of a registry that what is built is pushed to; "" is none
 	Pipeline  *From    `json:"pipeline,omitempty"`  // whose build stage it is
 	Carries   Carries  `json:"carries,omitempty"`
+}
+
+// Source is the commit of git that the workspace was at when sources were copied from it.
+type Source struct {
+	Repository string `json:"repository,omitempty"` // URL without credentials; "" is not known
+	Commit     string `json:"commit"`
+	Exact      bool   `json:"exact"` // each file that was copied is the commit's, and none of its is missing; otherwise they were modified
 }
 
 // From is the revision of a pipeline that a group builds.

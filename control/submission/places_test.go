@@ -3,8 +3,6 @@ package submission_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -76,45 +74,5 @@ func TestAnInventoryThatCannotBeReadIsSaid(t *testing.T) {
 	_, err := w.collect("group: g\npackages: {a: {image: build:1}}")
 	if err == nil || !strings.Contains(err.Error(), "it is not known which workers there are: inventory.yaml:1:1: it is broken") {
 		t.Errorf("the error is %v", err)
-	}
-}
-
-func TestTheCommitIsThatOfTheRepository(t *testing.T) {
-	one, two := strings.Repeat("1", 40), strings.Repeat("2", 64)
-	for _, c := range []struct {
-		name  string
-		files map[string]string
-		want  string
-	}{
-		{"no repository", nil, ""},
-		{"a branch", map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/refs/heads/main": one + "\n"}, one},
-		{"a packed branch", map[string]string{".git/HEAD": "ref: refs/heads/a/b\n", ".git/packed-refs": "# pack-refs with: peeled\n" + two + " refs/heads/a/b\n^" + one + "\n"}, two},
-		{"no branch", map[string]string{".git/HEAD": one}, one},
-		{"a loose branch before a packed one", map[string]string{".git/HEAD": "ref: refs/heads/m", ".git/refs/heads/m": one, ".git/packed-refs": two + " refs/heads/m\n"}, one},
-		{"a branch that is another", map[string]string{".git/HEAD": "ref: refs/heads/m", ".git/refs/heads/m": "ref: refs/heads/n", ".git/refs/heads/n": one}, one},
-		{"branches in a circle", map[string]string{".git/HEAD": "ref: refs/heads/m", ".git/refs/heads/m": "ref: refs/heads/m"}, ""},
-		{"a branch without commits", map[string]string{".git/HEAD": "ref: refs/heads/main"}, ""},
-		{"a worktree", map[string]string{".git": "gitdir: elsewhere/.git/worktrees/w\n", "elsewhere/.git/worktrees/w/HEAD": "ref: refs/heads/w", "elsewhere/.git/worktrees/w/commondir": "../..\n", "elsewhere/.git/refs/heads/w": one}, one},
-		{"a packed one of a worktree", map[string]string{".git": "gitdir: elsewhere/.git/worktrees/w\n", "elsewhere/.git/worktrees/w/HEAD": "ref: refs/heads/w", "elsewhere/.git/worktrees/w/commondir": "../..\n", "elsewhere/.git/packed-refs": one + " refs/heads/w\n"}, one},
-		{"a worktree that is gone", map[string]string{".git": "gitdir: nowhere"}, ""},
-		{"what is no reference", map[string]string{".git/HEAD": "ref: ../secret", "secret": one}, ""},
-		{"a reference that climbs", map[string]string{".git/HEAD": "ref: refs/../../secret", "secret": one}, ""},
-		{"what is no commit", map[string]string{".git/HEAD": "ref: refs/heads/main", ".git/refs/heads/main": "swordfish"}, ""},
-		{"a long line", map[string]string{".git/HEAD": strings.Repeat("1", 100_000)}, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, c.files)
-			if got := w.collected("group: g\npackages: {a: {image: build:1}}").Submit.Commit; got != c.want {
-				t.Errorf("it is %q", got)
-			}
-			below := filepath.Join(w.dir, "some/where")
-			if err := os.MkdirAll(below, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			w.Inputs.Workspace = below
-			if got := w.collected("group: g\npackages: {a: {image: build:1}}").Submit.Commit; got != c.want {
-				t.Errorf("below it is %q", got)
-			}
-		})
 	}
 }

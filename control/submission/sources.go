@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/worktree"
 )
 
 // sourceLimits bound the sources of one package, and what was released of one.
@@ -197,8 +198,10 @@ func (s *collecting) keep(paths []string) (a artifacts.Artifact, faults []source
 	if err != nil {
 		return a, nil, err
 	}
+	compared := s.tree().Compare()
 	a, err = s.collect(func(c *copier) error {
 		var last *faultError
+		c.compared = compared
 		for _, at := range paths {
 			err := c.source(root, at)
 			switch {
@@ -217,7 +220,11 @@ func (s *collecting) keep(paths []string) (a artifacts.Artifact, faults []source
 		return nil
 	}, root)
 	var fault *faultError
-	if !errors.As(err, &fault) {
+	switch {
+	case err == nil:
+		s.copied, s.modified = true, s.modified || !compared.Exact()
+		return a, nil, nil
+	case !errors.As(err, &fault):
 		return a, nil, err
 	}
 	if len(faults) == 0 {
@@ -279,8 +286,9 @@ type copier struct {
 	workspace string
 	state     fs.FileInfo // of the directory of what Deployster keeps
 	to        string
-	files     int   // that may still be copied
-	bytes     int64 // the same
+	files     int                  // that may still be copied
+	bytes     int64                // the same
+	compared  *worktree.Comparison // with the commit; nil is none
 }
 
 // outsideState fails where a path of the workspace leads to what Deployster keeps, through
@@ -323,12 +331,18 @@ func (c *copier) source(root *os.Root, at string) error {
 			return unread(at, err)
 		}
 		defer below.Close() //nolint:errcheck // opened for reading
-		return c.directory(below, to, at)
+		if err := c.directory(below, to, at); err != nil {
+			return err
+		}
 	case info.Mode().IsRegular():
-		return c.file(root, at, to, at)
+		if err := c.file(root, at, to, at); err != nil {
+			return err
+		}
 	default:
 		return &faultError{fmt.Errorf("%s is no file and no directory", at)}
 	}
+	c.compared.Source(at)
+	return nil
 }
 
 // directory copies what is in a directory. What Deployster keeps is no part of it.
@@ -336,6 +350,7 @@ func (c *copier) directory(from *os.Root, to, at string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
+	c.compared.Directory(at)
 	opened, err := from.Open(".")
 	if err != nil {
 		return unread(at, err)
@@ -364,6 +379,7 @@ func (c *copier) directory(from *os.Root, to, at string) error {
 			var target string
 			if target, err = from.Readlink(name); err == nil {
 				err = os.Symlink(target, to)
+				c.compared.Link(at, target)
 			}
 		case e.Type().IsRegular():
 			err = c.file(from, name, to, at)
@@ -408,7 +424,8 @@ func (c *copier) file(from *os.Root, name, to, at string) error {
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(out, io.LimitReader(in, before.Size()+1))
+	sum := c.compared.Hash(before.Size())
+	n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, before.Size()+1))
 	if err := errors.Join(err, out.Close()); err != nil {
 		return err
 	}
@@ -416,5 +433,6 @@ func (c *copier) file(from *os.Root, name, to, at string) error {
 	if err != nil || n != before.Size() || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
 		return &faultError{fmt.Errorf("%s was changed while it was read: try again", at)}
 	}
+	c.compared.File(at, before.Mode()&0o100 != 0, sum)
 	return nil
 }

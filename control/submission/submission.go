@@ -152,6 +152,7 @@ type collecting struct {
 	places   []*place              // of jobs
 	released map[string]string     // digests of what was released, by package
 	blamed   []*definition.Package // that turned out to be unbuildable
+	checkout                       // of the workspace
 	cleaned  bool                  // what killed processes left was removed
 }
 
@@ -184,7 +185,10 @@ func cut(text string) string {
 // submit makes the command of what was collected.
 func (s *collecting) submit(r Request, p *plan.Plan) error {
 	c := &s.out.Submit
-	c.Triggered = record.Triggered{Name: s.d.Group, File: r.Name, Touched: r.Touched, Artifacts: s.d.Artifacts, Commit: commit(s.Inputs.Workspace)}
+	c.Triggered = record.Triggered{Name: s.d.Group, File: r.Name, Touched: r.Touched, Artifacts: s.d.Artifacts, Source: s.source()}
+	if at := s.tree(); at != nil {
+		c.Commit = at.Commit
+	}
 	if !s.d.List {
 		c.Converge = s.d.Converge
 	}

@@ -77,7 +77,7 @@ type InternalParameters struct {
 	Inputs   string `json:"inputs,omitempty"`
 
 	// WorkspaceCommit is what the workspace was checked out at. Its files may have been changed
-	// since, so that it is no dependency: what the job read is in the artifact of the sources.
+	// since: it is a dependency only where the sources were compared with it, and are the same.
 	WorkspaceCommit string `json:"workspaceCommit,omitempty"`
 }
 
@@ -121,10 +121,17 @@ type Job struct {
 	Sources  string     // digest of the artifact of its sources; "" without
 	Uses     []Material // the artifacts that it could read
 	Commit   string     // of Git, that the workspace was at, whose files may have been changed; "" where it was at none
+	Source   Source     // the commit that the sources are of; zero where they are of none, were modified, or that is not known
 	Metadata map[string]string
 
 	Deployster        string // version of the program
 	Started, Finished time.Time
+}
+
+// Source is a commit of Git whose content was read.
+type Source struct {
+	Repository string // URL; "" is not known
+	Commit     string // "" is none
 }
 
 // Material is something that went into an artifact.
@@ -195,6 +202,13 @@ func (j Job) materials() (all []ResourceDescriptor, err error) {
 		if err := add("sources", Material{Digest: j.Sources}); err != nil {
 			return nil, err
 		}
+		if j.Source.Commit != "" {
+			commit, err := j.Source.describe()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, commit)
+		}
 	}
 	for _, use := range j.Uses {
 		if err := add("package", use); err != nil {
@@ -202,6 +216,18 @@ func (j Job) materials() (all []ResourceDescriptor, err error) {
 		}
 	}
 	return all, nil
+}
+
+// describe is the descriptor of a commit.
+func (s Source) describe() (ResourceDescriptor, error) {
+	if sum, err := hex.DecodeString(s.Commit); err != nil || len(sum) != 20 && len(sum) != 32 || strings.ToLower(s.Commit) != s.Commit {
+		return ResourceDescriptor{}, fmt.Errorf("%.90q is no commit of Git: it is to be 40 or 64 hexadecimal digits", s.Commit)
+	}
+	d := ResourceDescriptor{Name: "commit", Digest: map[string]string{"gitCommit": s.Commit}}
+	if s.Repository != "" {
+		d.URI = "git+" + s.Repository
+	}
+	return d, nil
 }
 
 // describe is the descriptor of something with a digest.

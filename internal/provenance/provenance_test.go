@@ -67,6 +67,33 @@ func TestAStatementSaysHowAnArtifactCameToBe(t *testing.T) {
 	}
 }
 
+// A commit of Git is what the sources were only where somebody has compared them.
+func TestACommitIsADependency(t *testing.T) {
+	j := job()
+	j.Source = provenance.Source{Repository: "https://example.org/base.git", Commit: strings.Repeat("f", 40)}
+	text, err := statement(t, j).JSON()
+	must(t, err)
+	commit := `"name":"sources"},{"digest":{"gitCommit":"` + strings.Repeat("f", 40) + `"},"name":"commit","uri":"git+https://example.org/base.git"},`
+	if string(text) != strings.Replace(want, `"name":"sources"},`, commit, 1) {
+		t.Errorf("it says\n%s", text)
+	}
+	j.Source.Repository = ""
+	if text, err := statement(t, j).JSON(); err != nil || strings.Contains(string(text), `"uri"`) || !strings.Contains(string(text), `"gitCommit"`) {
+		t.Errorf("without a repository it says\n%s, %v", text, err)
+	}
+	j.Sources = ""
+	if text, err := statement(t, j).JSON(); err != nil || strings.Contains(string(text), `"gitCommit"`) {
+		t.Errorf("without sources it says\n%s, %v", text, err)
+	}
+	for _, wrong := range []string{"main", strings.Repeat("F", 40), strings.Repeat("f", 64)[:63]} {
+		j := job()
+		j.Source.Commit = wrong
+		if _, err := j.Statement(); err == nil || !strings.Contains(err.Error(), "is no commit of Git") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
 // The least that is known makes a statement with all that the forms require.
 func TestALittleIsEnough(t *testing.T) {
 	text, err := statement(t, provenance.Job{Artifact: digest("a"), Group: "base-7", Number: 1, Attempt: 1, Package: "make"}).JSON()

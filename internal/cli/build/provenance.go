@@ -44,6 +44,9 @@ func (s *statements) keep(_ context.Context, made jobs.Made) (hash string, err e
 		Sources: made.Recipe.Artifact, Commit: task.Commit, Metadata: made.Metadata,
 		Deployster: s.version, Started: made.Began, Finished: made.End,
 	}
+	if source := task.Source; source != nil && source.Exact {
+		job.Source = provenance.Source{Repository: source.Repository, Commit: source.Commit}
+	}
 	if made.Image.OS != "" {
 		job.Platform = made.Image.OS + "/" + made.Image.Arch
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
+	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
@@ -69,6 +70,17 @@ func TestHowAnArtifactWasMadeIsKeptAndAttached(t *testing.T) {
 		must(t, err)
 		if d := statement.Predicate.BuildDefinition; "sha256:"+statement.Subject[0].Digest["sha256"] != made.Digest || len(d.ResolvedDependencies) != 3 || d.InternalParameters.WorkspaceCommit != strings.Repeat("1", 40) || d.InternalParameters.Platform != "linux/amd64" || !strings.Contains(string(d.ExternalParameters.Recipe), `"toolchain:1"`) {
 			t.Errorf("it says %s", kept)
+		}
+		for exact, commits := range map[bool]int{true: 1, false: 0} {
+			of := done
+			of.Task.Source = &record.Source{Repository: "https://example.org/base.git", Commit: strings.Repeat("1", 40), Exact: exact}
+			other, err := s.keep(t.Context(), of)
+			must(t, err)
+			text, err := s.objects.Load(other)
+			must(t, err)
+			if strings.Count(string(text), `"gitCommit"`) != commits {
+				t.Errorf("of a commit, exact %t, it says %s", exact, text)
+			}
 		}
 		ref, err := store.Push(t.Context(), made.Digest, strings.TrimPrefix(server.URL, "http://")+"/base", "gcc", nil)
 		must(t, err)

@@ -69,6 +69,9 @@ func showGroup(a *app.App, b *query.Builds, group string) error {
 			text = strings.TrimRight(string(file), "\n") + "\n"
 		}
 		text += "# The group carries:\n" + output.Carried("#   ", texts, withoutRecipes(carries))
+		if of := groups.Source(s.Triggered.Source); of != "" {
+			text += "#   sources" + of + "\n"
+		}
 		for _, i := range images {
 			text += fmt.Sprintf("#   image %s %s\n", output.InLine(i.Image), output.InLine(content(i)))
 		}
@@ -130,7 +133,7 @@ func showJob(a *app.App, b *query.Builds, group, job string) error {
 	if err != nil {
 		return fmt.Errorf("%s of build group %s: %w", groups.Name(j), j.Group, err)
 	}
-	return a.Show(map[string]any{"job": j, "recipe": r}, func() error { return a.Printf("%s", jobText(j, r)) })
+	return a.Show(map[string]any{"job": j, "recipe": r}, func() error { return a.Printf("%s", jobText(j, r, s.Triggered.Source)) })
 }
 
 // recipeOf is what a job runs.
@@ -147,7 +150,7 @@ func recipeOf(a *app.App, carries record.Carries, index int) (r recipe.Recipe, e
 }
 
 // jobText is a job, a property a line.
-func jobText(j build.JobReport, r recipe.Recipe) string {
+func jobText(j build.JobReport, r recipe.Recipe, from *record.Source) string {
 	var b strings.Builder
 	say := func(name, text string) {
 		if text != "" {
@@ -173,7 +176,7 @@ func jobText(j build.JobReport, r recipe.Recipe) string {
 		say("secret", name+"="+r.Secrets[name].Value)
 	}
 	for _, s := range r.Sources {
-		say("source", s.Path)
+		say("source", s.Path+groups.Source(from))
 	}
 	for _, p := range r.Plugs {
 		say("plug", p.Path+" at "+p.ContainerPath)

@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/view/groups"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -177,7 +178,7 @@ func nameOf(workspace, file string) string {
 func printSubmitted(a *app.App, events []deploylog.Event, collected *submission.Collected) error {
 	c, id, last := collected.Submit, events[0].Deployment, events[len(events)-1].Seq
 	document := map[string]any{
-		"group": id, "event": last, "jobs": len(c.Jobs), "places": c.Places, "commit": c.Commit,
+		"group": id, "event": last, "jobs": len(c.Jobs), "places": c.Places, "commit": c.Commit, "source": c.Source,
 		"unbuildable": append([]record.Unbuildable{}, c.Unbuildable...), "images": append([]submission.Pinned{}, collected.Images...),
 		"sources": append([]submission.Kept{}, collected.Sources...), "warnings": append([]string{}, collected.Warnings...),
 	}
@@ -191,7 +192,11 @@ func printSubmitted(a *app.App, events []deploylog.Event, collected *submission.
 			for _, kept := range collected.Sources {
 				size += kept.Size
 			}
-			text += fmt.Sprintf("  sources in %s, %s\n", phrase.Count(len(collected.Sources), "artifact"), phrase.Size(size))
+			of := groups.Source(c.Source)
+			if of != "" {
+				of = "," + of
+			}
+			text += fmt.Sprintf("  sources in %s, %s%s\n", phrase.Count(len(collected.Sources), "artifact"), phrase.Size(size), of)
 		}
 		if err := a.Printf("%s", text); err != nil {
 			return err

@@ -172,6 +172,9 @@ func origin(r build.Report) string {
 		}
 		if t.Commit != "" {
 			text += ", git " + phrase.Cut(clean(t.Commit), 12)
+			if t.Source != nil && !t.Source.Exact {
+				text += " (modified)"
+			}
 		}
 	}
 	if from := r.Pipeline; from != nil {
@@ -182,6 +185,21 @@ func origin(r build.Report) string {
 	}
 	if r.Reused > 0 {
 		text += fmt.Sprintf("; %d reused", r.Reused)
+	}
+	return text
+}
+
+// Source says of sources which commit they are of; "" is that it is not known.
+func Source(s *record.Source) string {
+	if s == nil {
+		return ""
+	}
+	text := " of commit " + clean(s.Commit)
+	if s.Repository != "" {
+		text += " of " + clean(s.Repository)
+	}
+	if !s.Exact {
+		text += ", modified"
 	}
 	return text
 }

@@ -1,0 +1,415 @@
+package worktree_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/internal/worktree"
+)
+
+// repository is a repository with a work tree.
+type repository struct {
+	testing.TB
+	dir string
+}
+
+func newRepository(t testing.TB, args ...string) repository {
+	t.Helper()
+	t.Setenv("HOME", t.TempDir()) // without settings
+	r := repository{t, t.TempDir()}
+	r.git(append([]string{"init", "-q", "-b", "main"}, args...)...)
+	return r
+}
+
+func (r repository) git(args ...string) string {
+	r.Helper()
+	c := exec.Command("git", append([]string{"-C", r.dir, "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always"}, args...)...)
+	var errors bytes.Buffer
+	c.Stderr = &errors
+	out, err := c.Output()
+	if err != nil {
+		r.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, &errors)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (r repository) write(name, text string) {
+	r.Helper()
+	at := filepath.Join(r.dir, name)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		r.Fatal(err)
+	}
+	if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r repository) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// commit commits all files, and returns the hash.
+func (r repository) commit() string {
+	r.Helper()
+	r.git("add", "-A")
+	r.git("commit", "-q", "--allow-empty", "-m", "all")
+	return r.git("rev-parse", "HEAD")
+}
+
+// compare copies files and directories below a directory to nowhere.
+func (r repository) compare(dir string, paths ...string) (*worktree.Tree, bool) {
+	r.Helper()
+	tree := worktree.Open(r.Context(), filepath.Join(r.dir, dir))
+	c := tree.Compare()
+	if c == nil {
+		return nil, c.Exact()
+	}
+	for _, path := range paths {
+		root := filepath.Join(r.dir, dir)
+		err := filepath.WalkDir(filepath.Join(root, path), func(at string, d os.DirEntry, err error) error {
+			below := strings.TrimPrefix(at, root+"/")
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir():
+				c.Directory(below)
+			case d.Type() == os.ModeSymlink:
+				target, err := os.Readlink(at)
+				r.must(err)
+				c.Link(below, target)
+			default:
+				text, err := os.ReadFile(at)
+				r.must(err)
+				info, err := d.Info()
+				r.must(err)
+				h := c.Hash(info.Size())
+				_, _ = h.Write(text)
+				c.File(below, info.Mode()&0o100 != 0, h)
+			}
+			return nil
+		})
+		r.must(err)
+		c.Source(path)
+	}
+	return tree, c.Exact()
+}
+
+// started is a repository with a commit of files, links and directories.
+func started(t testing.TB, args ...string) (r repository, commit string) {
+	r = newRepository(t, args...)
+	r.write("src/a.txt", "a")
+	r.write("src/deep/b", "b\n")
+	r.write("src/deep.txt", "which sorts between what git sorts otherwise")
+	r.write("src/run", "run")
+	r.write("lib/c", "c")
+	r.must(os.Chmod(filepath.Join(r.dir, "src/run"), 0o755))
+	r.must(os.Symlink("a.txt", filepath.Join(r.dir, "src/link")))
+	return r, r.commit()
+}
+
+func TestWhatIsCopiedIsComparedWithTheCommit(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r repository)
+		exact  bool
+	}{
+		"nothing is changed":       {func(repository) {}, true},
+		"what is not copied":       {func(r repository) { r.write("other/x", "x"); r.write("lib/c", "d") }, true},
+		"a file is changed":        {func(r repository) { r.write("src/a.txt", "b") }, false},
+		"a change is in the index": {func(r repository) { r.write("src/a.txt", "b"); r.git("add", "-A") }, false},
+		"a change that git ignores": {func(r repository) {
+			r.git("update-index", "--assume-unchanged", "src/a.txt")
+			r.write("src/a.txt", "b")
+		}, false},
+		"a file is new":          {func(r repository) { r.write("src/new", "") }, false},
+		"a file is ignored":      {func(r repository) { r.write(".git/info/exclude", "*.o"); r.write("src/a.o", "") }, false},
+		"a file is missing":      {func(r repository) { r.must(os.Remove(filepath.Join(r.dir, "src/deep/b"))) }, false},
+		"a directory is empty":   {func(r repository) { r.must(os.Mkdir(filepath.Join(r.dir, "src/empty"), 0o755)) }, false},
+		"a file may be executed": {func(r repository) { r.must(os.Chmod(filepath.Join(r.dir, "src/a.txt"), 0o755)) }, false},
+		"a file may not":         {func(r repository) { r.must(os.Chmod(filepath.Join(r.dir, "src/run"), 0o644)) }, false},
+		"others may read a file": {func(r repository) { r.must(os.Chmod(filepath.Join(r.dir, "src/a.txt"), 0o666)) }, true},
+		"a link leads elsewhere": {func(r repository) {
+			r.must(os.Remove(filepath.Join(r.dir, "src/link")))
+			r.must(os.Symlink("run", filepath.Join(r.dir, "src/link")))
+		}, false},
+		"a link is a file": {func(r repository) {
+			r.must(os.Remove(filepath.Join(r.dir, "src/link")))
+			r.write("src/link", "a.txt")
+		}, false},
+		"line breaks are converted": {func(r repository) {
+			r.git("config", "core.autocrlf", "true")
+			r.must(os.Remove(filepath.Join(r.dir, "src/deep/b")))
+			r.git("checkout", "src/deep/b")
+		}, false},
+		"a submodule": {func(r repository) {
+			other, _ := started(r.TB, "--object-format="+r.git("rev-parse", "--show-object-format"))
+			r.git("submodule", "add", "-q", other.dir, "src/sub")
+			r.commit()
+		}, false},
+		"a later commit": {func(r repository) { r.write("src/a.txt", "b"); r.commit() }, true},
+		"names that are odd": {func(r repository) {
+			r.write("src/deep0", "0")
+			r.write("src/\tä \"\n\\", "x")
+			r.write("src/deep-/x", "x")
+			r.commit()
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, format := range []string{"sha1", "sha256"} {
+				r, _ := started(t, "--object-format="+format)
+				c.change(r)
+				tree, exact := r.compare("", "src")
+				if tree == nil || tree.Commit != r.git("rev-parse", "HEAD") || exact != c.exact {
+					t.Errorf("%s: it is %+v, exact %t", format, tree, exact)
+				}
+			}
+		})
+	}
+}
+
+func TestSourcesBelowTheWorkTree(t *testing.T) {
+	r, _ := started(t)
+	for _, c := range []struct {
+		dir   string
+		paths []string
+		exact bool
+	}{
+		{"src", []string{"deep", "a.txt"}, true},
+		{"", []string{"src/deep", "src/link", "lib"}, true},
+		{"", nil, false}, // nothing was copied
+		{"", []string{".git/hooks"}, false},
+	} {
+		if _, exact := r.compare(c.dir, c.paths...); exact != c.exact {
+			t.Errorf("%v in %q: exact %t", c.paths, c.dir, exact)
+		}
+	}
+	worktree := filepath.Join(t.TempDir(), "other")
+	r.git("worktree", "add", "-q", worktree)
+	other := repository{t, worktree}
+	other.write("src/a.txt", "b")
+	commit := other.commit()
+	if tree, exact := other.compare("", "src"); tree == nil || tree.Commit != commit || !exact {
+		t.Errorf("of another work tree it is %+v, %t", tree, exact)
+	}
+}
+
+func TestWhereThereIsNoCommit(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T) string{
+		"no repository": func(t *testing.T) string { return t.TempDir() },
+		"no commit":     func(t *testing.T) string { return newRepository(t).dir },
+		"no work tree":  func(t *testing.T) string { r, _ := started(t); return filepath.Join(r.dir, ".git") },
+		"a bare repository": func(t *testing.T) string {
+			return newRepository(t, "--bare").dir
+		},
+		"no directory": func(t *testing.T) string { return filepath.Join(t.TempDir(), "gone") },
+		"another user's": func(t *testing.T) string {
+			r, _ := started(t)
+			r.must(filepath.WalkDir(r.dir, func(at string, _ os.DirEntry, err error) error {
+				r.must(err)
+				return os.Lchown(at, 12345, 12345)
+			}))
+			return r.dir
+		},
+		"no git": func(t *testing.T) string { r, _ := started(t); t.Setenv("PATH", t.TempDir()); return r.dir },
+		"a git that hangs on": func(t *testing.T) string {
+			r, _ := started(t)
+			bin := t.TempDir()
+			r.must(os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\nwhile :; do echo true; done\n"), 0o755))
+			t.Setenv("PATH", bin)
+			return r.dir
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := worktree.Open(t.Context(), prepare(t))
+			if tree != nil || tree.Compare().Exact() {
+				t.Errorf("it is %+v", tree)
+			}
+			tree.Compare().Directory("src")
+			tree.Compare().Source("src")
+		})
+	}
+}
+
+// What a repository says that Git is to run is not run.
+func TestNoProgramOfTheRepositoryIsRun(t *testing.T) {
+	r, _ := started(t)
+	ran := filepath.Join(t.TempDir(), "ran")
+	program := filepath.Join(t.TempDir(), "program")
+	r.must(os.WriteFile(program, []byte("#!/bin/sh\necho \"$0 $*\" >> "+ran+"\ncat\n"), 0o755))
+	r.write("src/.gitattributes", "* filter=evil diff=evil\n")
+	r.git("add", "-A")
+	commit := r.commit()
+	for key, value := range map[string]string{
+		"core.fsmonitor": program, "core.hooksPath": filepath.Dir(program), "filter.evil.clean": program, "filter.evil.smudge": program,
+		"filter.evil.process": program, "diff.evil.textconv": program, "diff.external": program, "core.pager": program, "pager.ls-tree": program,
+		"core.editor": program, "core.sshCommand": program, "credential.helper": program, "alias.ls-tree": "!" + program, "core.askPass": program,
+		"gpg.program": program, "log.showSignature": "true", "uploadpack.packObjectsHook": program,
+	} {
+		r.git("config", key, value)
+	}
+	for _, hook := range []string{"post-index-change", "post-checkout", "pre-commit", "reference-transaction"} {
+		r.must(os.Symlink(program, filepath.Join(r.dir, ".git/hooks", hook)))
+	}
+	r.must(os.RemoveAll(ran))
+	tree, exact := r.compare("", "src")
+	if tree == nil || tree.Commit != commit || !exact {
+		t.Errorf("it is %+v, %t", tree, exact)
+	}
+	if text, err := os.ReadFile(ran); err == nil {
+		t.Errorf("it ran %s", text)
+	}
+}
+
+// Objects that are not here are not fetched, by whatever the repository says.
+func TestNothingIsFetched(t *testing.T) {
+	r, commit := started(t)
+	ran := filepath.Join(t.TempDir(), "ran")
+	tree := r.git("rev-parse", "HEAD:src")
+	r.must(os.Remove(filepath.Join(r.dir, ".git/objects", tree[:2], tree[2:])))
+	for key, value := range map[string]string{
+		"core.repositoryFormatVersion": "1", "extensions.partialClone": "origin", "remote.origin.promisor": "true",
+		"remote.origin.url": "ext::sh -c echo% >>" + ran, "protocol.allow": "always", "protocol.ext.allow": "always",
+	} {
+		r.git("config", key, value)
+	}
+	got, exact := r.compare("", "lib")
+	if got == nil || got.Commit != commit || got.Repository != "" || exact {
+		t.Errorf("it is %+v, %t", got, exact)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("it was fetched")
+	}
+}
+
+// Who can write to a repository may put objects there under names that are not theirs, or say
+// that others take their place. Neither is the commit's.
+func TestForgedObjectsProveNothing(t *testing.T) {
+	t.Run("a replaced commit", func(t *testing.T) {
+		r, commit := started(t)
+		r.write("src/a.txt", "forged")
+		forged := r.commit()
+		r.git("checkout", "-q", "--detach", commit)
+		r.git("replace", commit, forged)
+		r.write("src/a.txt", "forged")
+		if tree, exact := r.compare("", "src"); tree == nil || tree.Commit != commit || exact {
+			t.Errorf("it is %+v, %t", tree, exact)
+		}
+	})
+	for _, object := range []string{"HEAD^{commit}", "HEAD^{tree}", "HEAD:src"} {
+		t.Run(object, func(t *testing.T) {
+			r, commit := started(t)
+			real := r.git("rev-parse", object)
+			r.write("src/a.txt", "forged")
+			r.commit()
+			forged := r.git("rev-parse", object)
+			r.git("update-ref", "refs/heads/main", commit)
+			at := func(name string) string { return filepath.Join(r.dir, ".git/objects", name[:2], name[2:]) }
+			text, err := os.ReadFile(at(forged))
+			r.must(err)
+			r.must(os.Remove(at(real)))
+			r.must(os.WriteFile(at(real), text, 0o444))
+			if tree, exact := r.compare("", "src"); exact {
+				t.Errorf("it is %+v", tree)
+			}
+		})
+	}
+}
+
+// A hundred thousand files take as many processes as one.
+func TestManyFiles(t *testing.T) {
+	r := newRepository(t)
+	const files = 100_000
+	var in bytes.Buffer
+	in.WriteString("blob\nmark :1\ndata 1\nx\ncommit refs/heads/main\ncommitter a <a@example.org> 0 +0000\ndata 0\n")
+	for i := range files {
+		fmt.Fprintf(&in, "M 100644 :1 src/%d/%d\n", i%100, i)
+	}
+	c := exec.Command("git", "-C", r.dir, "fast-import", "--quiet")
+	c.Stdin = &in
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	real, err := exec.LookPath("git")
+	r.must(err)
+	bin, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
+	r.must(os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\necho >> "+calls+"\nexec "+real+" \"$@\"\n"), 0o755))
+	t.Setenv("PATH", bin)
+	compared := worktree.Open(t.Context(), r.dir).Compare()
+	for i := range files {
+		h := compared.Hash(1)
+		_, _ = h.Write([]byte("x"))
+		compared.File(fmt.Sprintf("src/%d/%d", i%100, i), false, h)
+	}
+	compared.Source("src")
+	if made, err := os.ReadFile(calls); err != nil || len(made) > 10 || !compared.Exact() {
+		t.Errorf("git was called %d times, %v; exact %t", len(made), err, compared.Exact())
+	}
+}
+
+// Deployster may be run by a hook, whose variables name another repository.
+func TestTheRepositoryOfAHookIsNotMeant(t *testing.T) {
+	hook, _ := started(t)
+	r, _ := started(t)
+	r.write("src/more", "")
+	commit := r.commit()
+	t.Setenv("GIT_DIR", filepath.Join(hook.dir, ".git"))
+	t.Setenv("GIT_WORK_TREE", hook.dir)
+	if tree := worktree.Open(t.Context(), r.dir); tree == nil || tree.Commit != commit {
+		t.Errorf("it is %+v", tree)
+	}
+}
+
+func TestAnAddressHasNoCredentials(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://example.org/a/b.git":                         "https://example.org/a/b.git",
+		"https://user:token@example.org:8443/a.git":           "https://example.org:8443/a.git",
+		"https://token@example.org/a.git":                     "https://example.org/a.git",
+		"https://example.org/a.git?private_token=x#y":         "https://example.org/a.git",
+		"https://us%40er:to%2Fken@example.org/a%20b":          "https://example.org/a%20b",
+		"https://user:to@ken@example.org/a":                   "https://example.org/a",
+		"ssh://git:secret@example.org:22/a.git":               "ssh://example.org:22/a.git",
+		"ssh://git@[2001:db8::1]:22/a.git":                    "ssh://[2001:db8::1]:22/a.git",
+		"git@example.org:a/b.git":                             "ssh://example.org/a/b.git",
+		"example.org:/srv/b.git":                              "ssh://example.org/srv/b.git",
+		"git@example.org:b.git?token=x":                       "ssh://example.org/b.git",
+		"user:token@example.org:b.git":                        "",
+		"https://mirror.example/https://u:token@example.org/": "",
+		"https://mirror.example/u:token%40example.org/":       "",
+		"ext::sh -c 'echo token'":                             "",
+		"ext::sh":                                             "",
+		"helper::https://user:token@example.org/a":            "",
+		"https:user:token@example.org":                        "",
+		"https:///user:token@example.org":                     "",
+		"https://user:token@":                                 "",
+		"https://user:to\nken@example.org/a":                  "",
+		"https://user:token\\@example.org/a":                  "",
+		"/srv/git/a.git":                                      "",
+		"../a.git":                                            "",
+		"file:///srv/git/a.git":                               "",
+		"":                                                    "",
+		"https://example.org/" + strings.Repeat("a", 2000):    "",
+	} {
+		if got := worktree.Address(text); got != want {
+			t.Errorf("%q is %q, not %q", text, got, want)
+		}
+	}
+}
+
+func FuzzAddress(f *testing.F) {
+	f.Add("https://", "example.org/a")
+	f.Add("", "example.org:a")
+	f.Fuzz(func(t *testing.T, scheme, rest string) {
+		for _, user := range []string{"hunter2@", "x:hunter2@"} {
+			if got := worktree.Address(scheme + user + rest); strings.Contains(got, "hunter2") {
+				t.Errorf("%q is %q", scheme+user+rest, got)
+			}
+		}
+	})
+}
