@@ -200,3 +200,29 @@ func BenchmarkCancel(b *testing.B) {
 		return processor() - before
 	})
 }
+
+// BenchmarkSnapshot measures a snapshot of a group whose jobs are built: what is copied while
+// nothing is followed, and what is encoded then.
+func BenchmarkSnapshot(b *testing.B) {
+	f := newFleet(1000)
+	f.do(large(100_000))
+	for f.begin(); len(f.doing) > 0; f.begin() {
+		f.end(1000)
+	}
+	var copying, encoding time.Duration
+	size := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		before := processor()
+		c := f.state.Copy()
+		copied := processor()
+		text, err := c.Encode()
+		if err != nil {
+			b.Fatal(err)
+		}
+		copying, encoding, size = copying+copied-before, encoding+processor()-copied, len(text)
+	}
+	b.ReportMetric(copying.Seconds()*1e3/float64(b.N), "ms/copy")
+	b.ReportMetric(encoding.Seconds()*1e3/float64(b.N), "ms/encode")
+	b.ReportMetric(float64(size)/(1<<20), "MiB")
+}

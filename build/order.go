@@ -146,12 +146,7 @@ func (s *State) order(g *group) {
 		sorted[i] = path{length, int32(i)}
 	}
 	slices.SortFunc(sorted, func(a, b path) int {
-		switch {
-		case a.length != b.length:
-			return cmp.Compare(b.length, a.length)
-		default:
-			return int(a.job) - int(b.job)
-		}
+		return cmp.Or(cmp.Compare(b.length, a.length), cmp.Compare(a.job, b.job))
 	})
 	order := make([]int32, len(sorted))
 	for rank, p := range sorted {

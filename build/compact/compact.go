@@ -3,9 +3,14 @@
 package compact
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"io"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -69,10 +74,31 @@ func (w *Writer) JSON(value any) {
 	w.Text(string(text))
 }
 
+// Quoted is what was written, as a text of JSON.
+func (w *Writer) Quoted() json.RawMessage {
+	text := make([]byte, 0, base64.StdEncoding.EncodedLen(len(w.To))+len(`""`))
+	text = base64.StdEncoding.AppendEncode(append(text, '"'), w.To)
+	return append(text, '"')
+}
+
 // Reader reads what a Writer wrote. Of something else it is Bad, and gives zero values.
 type Reader struct {
 	Rest string
 	Bad  bool
+}
+
+// NewReader reads what was Quoted. All texts share one piece of memory.
+func NewReader(quoted json.RawMessage) (*Reader, error) {
+	if len(quoted) < len(`""`) || quoted[0] != '"' || quoted[len(quoted)-1] != '"' {
+		return nil, errors.New("it is no text")
+	}
+	coded := quoted[1 : len(quoted)-1]
+	var text strings.Builder
+	text.Grow(base64.StdEncoding.DecodedLen(len(coded)))
+	if _, err := io.Copy(&text, base64.NewDecoder(base64.StdEncoding, bytes.NewReader(coded))); err != nil {
+		return nil, err
+	}
+	return &Reader{Rest: text.String()}, nil
 }
 
 // Require notes what has to be so.

@@ -35,6 +35,9 @@ func (t *Table) Len() int { return len(t.all) }
 // Grow makes room for so many more.
 func (t *Table) Grow(n int) { t.all = slices.Grow(t.all, n) }
 
+// Copy is a table of which the artifacts are the same, and which is not changed with this one.
+func (t *Table) Copy() Table { return Table{all: slices.Clone(t.all)} }
+
 // All are the artifacts, in the order of their inputs' first ones. They are not kept.
 func (t *Table) All() []Artifact { return t.all }
 

@@ -7,6 +7,7 @@ package environments
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,7 +47,13 @@ func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.
 // Snapshots says how environments are kept in snapshots of a log, made anew after so many
 // events; 0 is some thousands.
 func Snapshots(after int) reconcile.States[*environment.State] {
-	return reconcile.States[*environment.State]{Target: record.Target, Keep: (*environment.State).Snapshot, Restore: environment.Restore, After: after}
+	return reconcile.States[*environment.State]{Target: record.Target, Copy: copied, Restore: environment.Restore, After: after}
+}
+
+// copied is an environment, which is encoded at once: there are many, of which none is large.
+func copied(s *environment.State) func() (json.RawMessage, error) {
+	data, err := s.Snapshot()
+	return func() (json.RawMessage, error) { return data, err }
 }
 
 // Identify has it asked what tasks make on their hosts, see Tasks. Without that, or where

@@ -60,10 +60,11 @@ func NewFold[S Machine](of Kind[S], log deploylog.Log, now func() time.Time, sub
 func (f *Fold[S]) Follow(ctx context.Context, until int64) (err error) {
 	f.Locked(func() {
 		f.restore(ctx, until)
-		if err = f.catchUp(ctx, until); err == nil && until == 0 {
-			f.keep(ctx)
-		}
+		err = f.catchUp(ctx, until)
 	})
+	if err == nil && until == 0 {
+		f.keep(ctx)
+	}
 	return err
 }
 

@@ -36,6 +36,7 @@ type Loop[S Machine, K comparable] struct {
 	next     time.Time        // when there is more to observe or to probe
 	seen     bool             // all that is to be before anything is idle
 	news     bool             // there is something that others recorded
+	unkept   bool             // it was said that no snapshot can be kept
 	yieldTo  time.Time        // until then the decide lock is left to others
 	deferred []func()         // notifications for when no lock is held
 	late     func() time.Time // when the decide lock is waited for no more; called once the loop is to end at once
@@ -199,7 +200,7 @@ func (l *Loop[S, K]) tick() {
 		}
 	}
 	l.ticked = now
-	l.Fold.Locked(func() { l.Fold.keep(l.life) }) // for who comes after this process was killed
+	l.keepSnapshot()
 	l.Tenant.Tick()
 }
 

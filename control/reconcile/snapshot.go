@@ -29,8 +29,11 @@ type Needs[S Machine] struct {
 // they are. Subscribers receive an event of each machine that is restored, whose time is that
 // of the newest event of the log.
 type States[S Machine] struct {
-	Target  func(name string) deploylog.Target
-	Keep    func(S) (json.RawMessage, error)
+	Target func(name string) deploylog.Target
+
+	// Copy copies a machine, while nothing is followed. What it returns encodes the copy, while
+	// others follow again.
+	Copy    func(S) (encode func() (json.RawMessage, error))
 	Restore func(name string, data json.RawMessage) (S, error)
 
 	After int // as of Needs
@@ -49,6 +52,8 @@ type snapshot[S Machine] struct {
 	most   int               // of those, before what is not needed is left out
 	kept   int64             // up to which event the snapshot is that is kept
 	size   int               // how many events that has, or are read in about the time in which it is written
+	makes  bool              // one is being made
+	failed error             // why the last one could not be kept
 }
 
 const (
@@ -142,16 +147,33 @@ func (f *Fold[S]) restoreStates(events []deploylog.Event) (ok bool) {
 	return true
 }
 
-// keepStates are the events of a snapshot of whole machines.
-func (f *Fold[S]) keepStates() (events []deploylog.Event, err error) {
+// copyStates copies the machines, and returns what encodes them as the events of a snapshot.
+func (f *Fold[S]) copyStates() func() ([]deploylog.Event, error) {
+	var encode []func() (json.RawMessage, error)
+	var events []deploylog.Event
 	for name, s := range f.States {
-		data, err := f.snapshot.states.Keep(s)
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, deploylog.Event{Seq: s.Head(), Target: f.snapshot.states.Target(name), Name: restored, CreatedAt: f.newest, Data: data})
+		encode = append(encode, f.snapshot.states.Copy(s))
+		events = append(events, deploylog.Event{Seq: s.Head(), Target: f.snapshot.states.Target(name), Name: restored, CreatedAt: f.newest})
 	}
-	return events, nil
+	return func() (_ []deploylog.Event, err error) {
+		for i := range events {
+			if events[i].Data, err = encode[i](); err != nil {
+				return nil, err
+			}
+			encode[i] = nil // the copy is not needed any more
+		}
+		return events, nil
+	}
+}
+
+// copyEvents copies the events that are needed.
+func (f *Fold[S]) copyEvents() func() ([]deploylog.Event, error) {
+	f.leaveOut()
+	events := slices.Clone(f.snapshot.events)
+	if f.snapshot.Others != nil {
+		events = append(events, f.snapshot.Others()...)
+	}
+	return func() ([]deploylog.Event, error) { return events, nil }
 }
 
 // note takes note of an event that a machine has applied.
@@ -178,27 +200,63 @@ func (f *Fold[S]) leaveOut() {
 	f.snapshot.events, f.snapshot.most = needed, 2*len(needed)+snapshotSpare
 }
 
-// keep keeps a snapshot where much has changed since the one that is kept. That it cannot
-// be kept, such as beside a log that is only read, costs time alone.
-func (f *Fold[S]) keep(ctx context.Context) {
+// due returns what keeps a snapshot, of how all is now, where much has changed since the one that
+// is kept; nil where that is not so. What it returns must be called, and without the lock: to
+// encode a snapshot, and to write it, takes long. That it cannot be kept, such as beside a log
+// that is only read, costs time alone.
+func (f *Fold[S]) due() (keep func(ctx context.Context)) {
 	s := f.snapshot
-	if s == nil || f.head-s.kept < int64(max(s.After, s.size/2)) {
-		return
+	if s == nil || s.makes || f.head-s.kept < int64(max(s.After, s.size/2)) {
+		return nil
 	}
-	var events []deploylog.Event
+	of := f.copyEvents
 	if s.states != nil {
-		var err error
-		if events, err = f.keepStates(); err != nil {
-			return
-		}
-	} else {
-		f.leaveOut()
-		if events = slices.Clone(s.events); s.Others != nil {
-			events = append(events, s.Others()...)
-		}
+		of = f.copyStates
 	}
-	slices.SortStableFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
-	events = slices.CompactFunc(events, func(a, b deploylog.Event) bool { return a.Seq == b.Seq })
-	_ = s.log.KeepSnapshot(ctx, s.Name, deploylog.Snapshot{Seq: f.head, Events: events})
-	s.kept, s.size = f.head, sizeOf(events)
+	copied, head := of(), f.head
+	s.makes, s.kept = true, head
+	return func(ctx context.Context) {
+		events, err := copied()
+		if err == nil {
+			slices.SortStableFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+			events = slices.CompactFunc(events, func(a, b deploylog.Event) bool { return a.Seq == b.Seq })
+			err = s.log.KeepSnapshot(ctx, s.Name, deploylog.Snapshot{Seq: head, Events: events})
+		}
+		if ctx.Err() != nil {
+			err = nil // nobody waits for it any more, and nothing is wrong
+		}
+		size := sizeOf(events)
+		f.Locked(func() { s.makes, s.size, s.failed = false, size, err })
+	}
+}
+
+// keep keeps a snapshot if one is due.
+func (f *Fold[S]) keep(ctx context.Context) {
+	var keep func(context.Context)
+	f.Locked(func() { keep = f.due() })
+	if keep != nil {
+		keep(ctx)
+	}
+}
+
+// keepSnapshot has a snapshot be kept if one is due, for who comes after this process was killed.
+// It says once why none can be.
+func (l *Loop[S, K]) keepSnapshot() {
+	var keep func(context.Context)
+	var failed error
+	l.Fold.Locked(func() {
+		if keep = l.Fold.due(); l.Fold.snapshot != nil {
+			failed = l.Fold.snapshot.failed
+		}
+	})
+	if failed != nil && !l.unkept {
+		l.notice("no snapshot of the %s can be kept, so that every process that begins reads all of the log: %v", l.Fold.Many, failed)
+	}
+	l.unkept = failed != nil
+	if keep != nil {
+		l.Go(func(ctx context.Context) func() {
+			keep(ctx)
+			return func() {}
+		})
+	}
 }

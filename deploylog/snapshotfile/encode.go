@@ -27,8 +27,19 @@ type header struct {
 	program string
 }
 
+// encodedSize is about how large a file is: not less than it is.
+func encodedSize(made header, s deploylog.Snapshot) int {
+	const text = binary.MaxVarintLen64 // before each
+	size := len(form) + 3*text + len(made.Log) + len(made.Hash) + len(made.program) + binary.MaxVarintLen64 + sha256.Size
+	for i := range s.Events {
+		e := &s.Events[i]
+		size += 3*binary.MaxVarintLen64 + 6*text + len(e.ID) + len(e.Deployment) + len(e.Target) + len(e.Revision) + len(e.Name) + len(e.Data)
+	}
+	return size
+}
+
 func encode(made header, s deploylog.Snapshot) []byte {
-	b := []byte(form)
+	b := append(make([]byte, 0, encodedSize(made, s)), form...)
 	text := func(t string) {
 		b = binary.AppendUvarint(b, uint64(len(t)))
 		b = append(b, t...)
@@ -44,7 +55,8 @@ func encode(made header, s deploylog.Snapshot) []byte {
 		}
 		b = binary.AppendVarint(b, int64(e.Attempt))
 		b = binary.AppendVarint(b, e.CreatedAt.UnixNano())
-		text(string(e.Data))
+		b = binary.AppendUvarint(b, uint64(len(e.Data)))
+		b = append(b, e.Data...)
 	}
 	return summed(b)
 }

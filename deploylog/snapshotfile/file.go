@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	limit      = 256 << 20 // bytes of a file, beyond which reading the log is as good
-	unfinished = ".new-"   // begins the names of files that are being written
+	limit      = 1 << 30 // bytes of a file, which is read as a whole
+	unfinished = ".new-" // begins the names of files that are being written
 
 	abandonedAfter = time.Hour // since when whoever wrote an unfinished file was killed at it
 )
@@ -70,10 +70,10 @@ func Write(dir, name string, of Origin, s deploylog.Snapshot, share func(dir *os
 	if made.program == "" {
 		return errors.New("this program cannot be told from other versions")
 	}
-	text := encode(made, s)
-	if len(text) > limit {
-		return fmt.Errorf("it is larger than %d bytes", limit)
+	if size := encodedSize(made, s); size > limit {
+		return fmt.Errorf("it has %d bytes, at most %d are possible", size, limit)
 	}
+	text := encode(made, s)
 	if err := makeDir(dir, share); err != nil {
 		return err
 	}

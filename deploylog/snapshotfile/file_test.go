@@ -3,6 +3,7 @@ package snapshotfile
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,18 @@ func TestASnapshotIsOfOneProgram(t *testing.T) {
 	}
 }
 
+// One that is too large to be read is not written, and it is said how large it is.
+func TestASnapshotThatIsTooLargeIsRefused(t *testing.T) {
+	e := sample(3)
+	e.Data = make([]byte, limit)
+	err := Write(t.TempDir(), "web", Origin{"l", "h"}, deploylog.Snapshot{Seq: 4, Events: []deploylog.Event{e}}, func(*os.File, bool) {
+		t.Error("a directory is made for it")
+	})
+	if err == nil || !strings.Contains(err.Error(), "at most 1073741824 are possible") {
+		t.Errorf("it is written, or refused because of %v", err)
+	}
+}
+
 func FuzzSnapshot(f *testing.F) {
 	e := sample(3)
 	whole := encode(header{Origin{"l", "h"}, "p"}, deploylog.Snapshot{Seq: 4, Events: []deploylog.Event{e}})
@@ -52,6 +65,9 @@ func FuzzSnapshot(f *testing.F) {
 			if e.Seq > s.Seq || e.Seq < 1 || i > 0 && e.Seq <= s.Events[i-1].Seq {
 				t.Errorf("event %d follows, up to %d", e.Seq, s.Seq)
 			}
+		}
+		if size := len(encode(made, s)); size > encodedSize(made, s) {
+			t.Errorf("it has %d bytes, more than %d", size, encodedSize(made, s))
 		}
 		again, same, ok := decode(encode(made, s))
 		if !ok || again != made || fmt.Sprint(same) != fmt.Sprint(s) {

@@ -1,0 +1,99 @@
+package reconcile_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// whole says how counters are kept whole; encode is called when one is encoded.
+func whole(encode func() error) reconcile.States[*counter] {
+	return reconcile.States[*counter]{
+		Target: func(name string) deploylog.Target { return deploylog.Target("counter/" + name) }, After: 1,
+		Copy: func(c *counter) func() (json.RawMessage, error) {
+			head := c.head
+			return func() (json.RawMessage, error) {
+				text, _ := json.Marshal(head)
+				return text, encode()
+			}
+		},
+		Restore: func(name string, data json.RawMessage) (*counter, error) {
+			c := &counter{name: name}
+			return c, json.Unmarshal(data, &c.head)
+		},
+	}
+}
+
+// While a snapshot is encoded others ask, and no other snapshot is begun.
+func TestASnapshotIsEncodedWithoutTheLock(t *testing.T) {
+	kept := &reconciletest.Snapshots{Log: reconciletest.InMemory(t)()}
+	append1 := func(n int) {
+		if _, err := kept.Append(t.Context(), (&counter{name: "a", goal: 9}).event("counter-created", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	append1(1)
+	f, encoded := folded(kept), 0
+	f.KeepStates(whole(func() error {
+		encoded++
+		if encoded > 1 {
+			return nil
+		}
+		append1(2)
+		asked := make(chan error, 1)
+		go func() { asked <- f.Follow(t.Context(), 0) }()
+		select {
+		case err := <-asked:
+			return err
+		case <-time.After(10 * time.Second):
+			return errors.New("others wait until it is encoded")
+		}
+	}))
+	for want := int64(1); want <= 2; want++ {
+		if err := f.Follow(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := kept.Snapshot(t.Context(), "counters"); !ok || s.Seq != want || encoded != int(want) || f.Head() != 2 {
+			t.Fatalf("there is a snapshot of event %d, %t, after %d were encoded; event %d is followed", s.Seq, ok, encoded, f.Head())
+		}
+		if want == 1 {
+			continue // the next one is that of what was followed while this one was encoded
+		}
+		again := folded(kept)
+		again.KeepStates(whole(func() error { return nil }))
+		if err := again.Follow(t.Context(), 0); err != nil || again.Head() != 2 {
+			t.Errorf("whoever begins with it has followed %d: %v", again.Head(), err)
+		}
+	}
+}
+
+// full is a log beside which there is no room for snapshots.
+type full struct{ deploylog.Log }
+
+func (*full) Snapshot(context.Context, string) (s deploylog.Snapshot, ok bool) { return s, false }
+func (*full) KeepSnapshot(context.Context, string, deploylog.Snapshot) error {
+	return errors.New("the disk is full")
+}
+func (*full) PruneSnapshots(time.Time, bool) (p deploylog.Pruned, err error) { return p, nil }
+
+func TestALoopSaysOnceThatNoSnapshotCanBeKept(t *testing.T) {
+	inSite(t, func(s *site) {
+		s.create("a", 5)
+		f := folded(&full{s.log})
+		f.KeepStates(whole(func() error { return nil }))
+		l := reconcile.New(reconcile.Setup[*counter, string]{
+			Options: reconcile.Options{Log: s.log, Parallelism: 10, Now: time.Now, UntilIdle: true}, Fold: f, Tenant: &tenant{work: s.do}, Observer: s,
+			Role: "counter's controller", Slots: func(string) int { return 100 }, Interrupted: errInterrupted,
+		})
+		if err := l.Run(s.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.wantNotices("no snapshot of the counters can be kept, so that every process that begins reads all of the log: the disk is full")
+	})
+}
