@@ -60,7 +60,20 @@ func KindOf(e deploylog.Event, approvals Approvals) (Kind, error) {
 			return Waits, err
 		}
 	}
+	if failedPromotion(e) {
+		return Failed, nil
+	}
 	return of[e.Name], nil
+}
+
+// failedPromotion reports whether an event ends a try to promote a revision to an environment,
+// which has failed. Where revisions are released it is their pipeline that has failed then.
+func failedPromotion(e deploylog.Event) bool {
+	if e.Name != promotion.StageFailed {
+		return false
+	}
+	p := promotion.PayloadOf(e)
+	return p.Environment != "" && p.SupersededBy == ""
 }
 
 // tells reports whether a rule tells of an event.

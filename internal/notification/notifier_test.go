@@ -233,6 +233,22 @@ func TestOneOfSeveralTells(t *testing.T) {
 	_ = second()
 }
 
+// A promotion that fails has no pipeline that fails with it, and one that gives way to a newer
+// revision has not failed.
+func TestAPromotionThatFailsIsTold(t *testing.T) {
+	for data, want := range map[string]notification.Kind{
+		`{"environment":"shop/prod","error":"the answer was 503"}`: notification.Failed,
+		`{"environment":"shop/prod","superseded_by":"8"}`:          "",
+		`{"version":1,"error":"stage prod failed"}`:                "", // where revisions are released
+		`{"environment":7}`: "", `[]`: "", ``: "",
+	} {
+		got, err := notification.KindOf(deploylog.Event{Target: "stage/shop/prod", Name: "stage-failed", Data: []byte(data)}, nil)
+		if err != nil || got != want {
+			t.Errorf("stage-failed with %s is told as %q, not %q; %v", data, got, want, err)
+		}
+	}
+}
+
 // The rule is of the pipeline: its stages belong to it.
 func TestAStageThatCouldNotBeVerifiedIsToldWithItsCause(t *testing.T) {
 	s := newSite(t)
