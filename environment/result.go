@@ -15,10 +15,14 @@ import (
 // result of a Start or Confirm, or why the work failed. A Confirm records nothing
 // if its task changed while it was running, and a Verify has no probe result.
 func (s *State) Completed(step tasks.Step, seen tasks.ProbeResult, err error) []deploylog.Event {
-	if step.Kind == tasks.Confirm && !s.awaitsConfirm(step) {
-		return nil // a probe was recorded before
+	if step.Kind == tasks.Confirm {
+		t := s.awaitingConfirm(step)
+		if t == nil {
+			return nil // a probe was recorded before
+		}
+		seen = t.Judge(seen)
 	}
-	name, p := "", record.Payload{}
+	name, p := "", record.Payload{Restarts: seen.Restarts}
 	if err == nil && step.Kind != tasks.Verify && step.Kind != tasks.Terminate && step.Kind != tasks.Check && seen.Health != tasks.Healthy && seen.Health != tasks.Drifted {
 		p.Error = cmp.Or(seen.Detail, string(seen.Health))
 	}
@@ -45,14 +49,17 @@ func (s *State) Completed(step tasks.Step, seen tasks.ProbeResult, err error) []
 	return []deploylog.Event{step.Event(name, p)}
 }
 
-// awaitsConfirm reports whether a task is still waiting to be confirmed.
-func (s *State) awaitsConfirm(step tasks.Step) bool {
+// awaitingConfirm is the task of a step that is still waiting to be confirmed; nil is none.
+func (s *State) awaitingConfirm(step tasks.Step) *tasks.State {
 	h := s.byName[step.Host]
 	if h == nil {
-		return false
+		return nil
 	}
 	t := h.Find(step.Revision)
-	return t != nil && t.Status == report.TaskLaunched && t.Deployment == step.Deployment && t.Attempt == step.Attempt
+	if t == nil || t.Status != report.TaskLaunched || t.Deployment != step.Deployment || t.Attempt != step.Attempt {
+		return nil
+	}
+	return t
 }
 
 // needsConfirm reports whether a task that was started has to stay healthy for a
@@ -88,12 +95,13 @@ func (s *State) Probed(seen tasks.Task, found tasks.ProbeResult) []deploylog.Eve
 	if t == nil || !t.Probed() {
 		return nil
 	}
+	found = t.Judge(found)
 	if t.Status == report.TaskLaunched {
 		if found.Health != tasks.Unhealthy && found.Health != tasks.Unknown {
 			return nil
 		}
 		step := tasks.Step{Deployment: t.Deployment, Target: record.TaskTarget(s.name, t.Revision, h.Name), Revision: t.Revision, Attempt: t.Attempt}
-		return []deploylog.Event{step.Event(record.TaskFailed, record.Payload{Error: found.Cause()})}
+		return []deploylog.Event{step.Event(record.TaskFailed, record.Payload{Error: found.Cause(), Restarts: found.Restarts})}
 	}
 	name, p := t.ChangedBy(found)
 	if name == "" {

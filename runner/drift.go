@@ -27,7 +27,7 @@ type ResourceDrift struct {
 	Ignored   []Change   // what differs and is to be ignored (manifest.Resource.IgnoreDrift)
 	Unmatched []string   // paths to ignore that begin with nothing that there is: mistyped, perhaps
 	Asked     string     // Stale: the actions that state asks for, and why
-	Output    []string   // Stale: the last lines that state printed for people
+	Output    []string   // Stale and Valid: the last lines that state printed for people
 	Because   []string   // Unknown: the resources whose state it needs, and that have none or lack in theirs what is needed
 	Reason    ReasonCode // Failed, Skipped: why
 	Error     string     // the same as a sentence
@@ -69,6 +69,8 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 		d.Error = r.secrets.Mask(d.Error)
 		if d.Status == Stale {
 			d.Asked = r.secrets.Mask(r.requested(s.answer.Actions))
+		}
+		if d.Status == Stale || d.Status == Valid {
 			for _, line := range res.output {
 				d.Output = append(d.Output, r.secrets.Mask(line))
 			}

@@ -4,12 +4,15 @@ package health
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -22,7 +25,11 @@ func Applied(m *manifest.Manifest, state func(resource string) map[string]any) t
 			unhealthy = append(unhealthy, r.Name+" "+reason)
 		}
 	}
-	return result(unhealthy, nil, nil)
+	found := result(unhealthy, nil, nil)
+	for _, r := range m.Resources {
+		addRestarts(&found, r.Name, state(r.Name), nil)
+	}
+	return found
 }
 
 // Probed is the state of a task, by its drift and the states of its resources. In what one
@@ -49,7 +56,48 @@ func Probed(report *runner.DriftReport, state func(resource string) map[string]a
 			}
 		}
 	}
-	return result(unhealthy, unknown, drifted)
+	found := result(unhealthy, unknown, drifted)
+	for _, r := range report.Resources {
+		addRestarts(&found, r.Name, state(r.Name), r.Output)
+	}
+	return found
+}
+
+// mostRestarts is what no count of them exceeds: a type may say anything.
+const mostRestarts = 1 << 30
+
+// addRestarts adds how often what a resource makes has ended by itself, where its state says so.
+func addRestarts(to *tasks.ProbeResult, resource string, state map[string]any, output []string) {
+	var n float64
+	switch said := state["restarts"].(type) {
+	case float64:
+		n = said
+	case int64:
+		n = float64(said)
+	case json.Number:
+		var err error
+		if n, err = said.Float64(); err != nil {
+			return
+		}
+	default:
+		return
+	}
+	if !(n >= 0) || n > mostRestarts || n != math.Trunc(n) {
+		return
+	}
+	sum := int(n)
+	if to.Restarts != nil {
+		sum = min(sum+*to.Restarts, mostRestarts)
+	}
+	to.Restarts = &sum
+	if n == 0 {
+		return
+	}
+	text := resource + " ended by itself, and was started again: it has restarted " + phrase.Count(int(n), "time")
+	for _, line := range output {
+		text += "\n  │ " + line
+	}
+	to.Restarted = strings.TrimPrefix(to.Restarted+"\n"+text, "\n")
 }
 
 // longest is how much of a text that differs gets into the log.

@@ -1,6 +1,8 @@
 package health
 
 import (
+	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -53,6 +55,42 @@ func TestHowATaskIsGoingByItsResources(t *testing.T) {
 		got := Probed(&runner.DriftReport{Resources: tc.found}, func(name string) map[string]any { return ill[name] }, func(string) bool { return false })
 		if want := (tasks.ProbeResult{Health: tc.health, Detail: tc.detail}); got != want {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", tc.name, got, want)
+		}
+	}
+}
+
+func TestHowOftenATaskHasEndedByItself(t *testing.T) {
+	report := &runner.DriftReport{Resources: []runner.ResourceDrift{{Name: "a", Status: runner.Valid, Output: []string{"panic: no table"}}, {Name: "b", Status: runner.Valid}}}
+	for name, tc := range map[string]struct {
+		a, b any
+		want int // -1 is not known
+		says string
+	}{
+		"nobody says":         {nil, nil, -1, ""},
+		"never":               {0.0, nil, 0, ""},
+		"once":                {1.0, nil, 1, "a ended by itself, and was started again: it has restarted 1 time\n  │ panic: no table"},
+		"both":                {2.0, json.Number("3"), 5, "a ended by itself, and was started again: it has restarted 2 times\n  │ panic: no table\nb ended by itself, and was started again: it has restarted 3 times"},
+		"a text":              {"often", nil, -1, ""},
+		"less than never":     {-1.0, nil, -1, ""},
+		"a part of a time":    {0.5, nil, -1, ""},
+		"more than can be":    {1e300, nil, -1, ""},
+		"no number":           {json.Number("x"), nil, -1, ""},
+		"not a number at all": {math.NaN(), nil, -1, ""},
+	} {
+		states := map[string]map[string]any{"a": {"running": true}, "b": {"running": true}}
+		if tc.a != nil {
+			states["a"]["restarts"] = tc.a
+		}
+		if tc.b != nil {
+			states["b"]["restarts"] = tc.b
+		}
+		got := Probed(report, func(name string) map[string]any { return states[name] }, func(string) bool { return false })
+		n := -1
+		if got.Restarts != nil {
+			n = *got.Restarts
+		}
+		if n != tc.want || got.Restarted != tc.says || got.Health != tasks.Healthy {
+			t.Errorf("%s: %d times, %q", name, n, got.Restarted)
 		}
 	}
 }

@@ -64,6 +64,7 @@ type Kept struct {
 type kept struct {
 	Look
 	from  From
+	found tasks.ProbeResult
 	since time.Time
 }
 
@@ -71,22 +72,22 @@ type kept struct {
 func Keep(now func() time.Time) *Kept { return &Kept{now: now, byTask: map[string]kept{}} }
 
 // Again repeats the look that was made from this, and reports whether there is one that
-// found the task well.
-func (k *Kept) Again(ctx context.Context, from From) (well bool) {
+// found the task as well as before.
+func (k *Kept) Again(ctx context.Context, from From) (found tasks.ProbeResult, well bool) {
 	l, some := k.take(from)
 	if !some || !l.Repeatable() {
-		return false
+		return found, false
 	}
 	found, err := l.Look.Look(ctx)
-	if err != nil || found.Health != tasks.Healthy {
-		return false
+	if err != nil || !reflect.DeepEqual(found, l.found) {
+		return found, false
 	}
 	k.put(l)
-	return true
+	return found, true
 }
 
 // Add keeps a look that found its task well.
-func (k *Kept) Add(from From, l Look) { k.put(kept{l, from, k.now()}) }
+func (k *Kept) Add(from From, l Look, found tasks.ProbeResult) { k.put(kept{l, from, found, k.now()}) }
 
 // take takes a look out, so that only one repeats it.
 func (k *Kept) take(from From) (kept, bool) {

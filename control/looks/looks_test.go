@@ -35,15 +35,19 @@ func from(change func(*From)) From {
 
 func TestALookIsRepeatedWhileTheTaskIsWell(t *testing.T) {
 	well := tasks.ProbeResult{Health: tasks.Healthy}
+	once, twice := 1, 2
 	for name, tc := range map[string]struct {
 		from  func(*From) // what the second look is made from
 		then  fake        // what becomes of the first
 		later time.Duration
 		again bool
+		was   *int // how often it had restarted
 	}{
 		"nothing changed":            {then: fake{found: well}, later: 50 * time.Second, again: true},
 		"it is a while ago":          {then: fake{found: well}, later: time.Minute},
 		"the clock was set back":     {then: fake{found: well}, later: -time.Second},
+		"as often restarted":         {then: fake{found: tasks.ProbeResult{Health: tasks.Healthy, Restarts: &once}}, was: &once, again: true},
+		"it has restarted":           {then: fake{found: tasks.ProbeResult{Health: tasks.Healthy, Restarts: &twice}}, was: &once},
 		"the task drifted":           {then: fake{found: tasks.ProbeResult{Health: tasks.Drifted}}},
 		"the task died":              {then: fake{found: tasks.ProbeResult{Health: tasks.Unhealthy}}},
 		"its host does not answer":   {then: fake{err: errors.New("no answer")}},
@@ -59,17 +63,17 @@ func TestALookIsRepeatedWhileTheTaskIsWell(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 			k := Keep(func() time.Time { return now })
-			k.Add(from(nil), &tc.then)
+			k.Add(from(nil), &tc.then, tasks.ProbeResult{Health: tasks.Healthy, Restarts: tc.was})
 			now = now.Add(tc.later)
-			if got := k.Again(t.Context(), from(tc.from)); got != tc.again {
+			if found, got := k.Again(t.Context(), from(tc.from)); got != tc.again || got && found != tc.then.found {
 				t.Errorf("again: %t, want %t", got, tc.again)
 			}
 			// What was not confirmed is forgotten, and what was is repeated no longer for that.
-			if got := k.Again(t.Context(), from(tc.from)); got != tc.again {
+			if _, got := k.Again(t.Context(), from(tc.from)); got != tc.again {
 				t.Errorf("again, once more: %t, want %t", got, tc.again)
 			}
 			now = now.Add(time.Minute)
-			if k.Again(t.Context(), from(tc.from)) {
+			if _, well := k.Again(t.Context(), from(tc.from)); well {
 				t.Error("it is repeated for ever")
 			}
 		})
@@ -82,14 +86,14 @@ func TestSoManyLooksAreKept(t *testing.T) {
 	of := func(i int) From { return from(func(f *From) { f.Task.Host = fmt.Sprint("h", i) }) }
 	one := &fake{found: tasks.ProbeResult{Health: tasks.Healthy}}
 	for i := range most + 1 {
-		k.Add(of(i), one)
+		k.Add(of(i), one, one.found)
 	}
-	if k.Again(t.Context(), of(most)) {
+	if _, well := k.Again(t.Context(), of(most)); well {
 		t.Error("there is no bound")
 	}
 	now = now.Add(longest)
-	k.Add(of(most), one)
-	if !k.Again(t.Context(), of(most)) || len(k.byTask) != 1 {
+	k.Add(of(most), one, one.found)
+	if _, well := k.Again(t.Context(), of(most)); !well || len(k.byTask) != 1 {
 		t.Errorf("%d are kept, though all but one are too old", len(k.byTask))
 	}
 }
@@ -101,11 +105,15 @@ func TestAnEngineIsTheSameOnlyIfItIsThatOne(t *testing.T) {
 	k := Keep(time.Now)
 	on := func(e *engine) From { return from(func(f *From) { f.Engine = e }) }
 	well := &fake{found: tasks.ProbeResult{Health: tasks.Healthy}}
-	k.Add(on(one), well)
-	if one.tasks["b"] = 2; !k.Again(t.Context(), on(one)) {
+	k.Add(on(one), well, well.found)
+	again := func(e *engine) bool {
+		_, well := k.Again(t.Context(), on(e))
+		return well
+	}
+	if one.tasks["b"] = 2; !again(one) {
 		t.Error("it is not repeated on the same engine")
 	}
-	if delete(one.tasks, "b"); k.Again(t.Context(), on(like)) {
+	if delete(one.tasks, "b"); again(like) {
 		t.Error("it is repeated on another engine")
 	}
 }

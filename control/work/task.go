@@ -186,8 +186,8 @@ func (w *TaskWorker) probe(ctx context.Context, t tasks.Task) (_ tasks.ProbeResu
 		return tasks.ProbeResult{}, err
 	}
 	from := looks.From{Task: t, Hosts: w.pool.hosts.Version(), Engine: on}
-	if w.looks.Again(ctx, from) {
-		return tasks.ProbeResult{Health: tasks.Healthy}, nil
+	if found, well := w.looks.Again(ctx, from); well {
+		return found, nil
 	}
 	run, err := w.begin(ctx, t, observing, nil)
 	if err != nil {
@@ -200,7 +200,7 @@ func (w *TaskWorker) probe(ctx context.Context, t tasks.Task) (_ tasks.ProbeResu
 	from.Engine, look.Runner = run.Connection, runner.New(run.Spec, run.Containers) // as a part of the run of all probes
 	found, err := look.Look(ctx)
 	if err == nil && found.Health == tasks.Healthy && w.Texts.fixed(t.Spec.Includes) {
-		w.looks.Add(from, look)
+		w.looks.Add(from, look, found)
 	}
 	return found, err
 }

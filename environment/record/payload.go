@@ -49,6 +49,7 @@ type Payload struct {
 	Code       string                 `json:"code,omitempty"` // of the error
 	Error      string                 `json:"error,omitempty"`
 	Diff       string                 `json:"diff,omitempty"`
+	Restarts   *int                   `json:"restarts,omitempty"` // how often what a task makes had ended by itself and was started again; nil is not known
 }
 
 // Data is it as it stands in an event.

@@ -21,6 +21,7 @@ func (r ProbeResult) Cause() string {
 // ChangedBy is the event that a probe of the task makes; the name is "" when
 // nothing has changed.
 func (t *State) ChangedBy(found ProbeResult) (name string, p record.Payload) {
+	defer func() { p.Restarts = found.Restarts }()
 	switch known := t.Status; {
 	case found.Health == Unknown && t.Available():
 		return record.TaskLost, record.Payload{Error: found.Cause()}
@@ -33,6 +34,18 @@ func (t *State) ChangedBy(found ProbeResult) (name string, p record.Payload) {
 	default:
 		return "", record.Payload{}
 	}
+}
+
+// Judge is what a probe found in the light of what was recorded of the task before: what has
+// ended by itself since has died, though it was started again and runs.
+func (t *State) Judge(found ProbeResult) ProbeResult {
+	if t.Restarts == nil || found.Restarts == nil || *found.Restarts <= *t.Restarts {
+		return found
+	}
+	if found.Health == Healthy || found.Health == Drifted {
+		found.Health, found.Detail = Unhealthy, found.Restarted
+	}
+	return found
 }
 
 // Health is the result of probing a task.
@@ -50,4 +63,9 @@ const (
 type ProbeResult struct {
 	Health Health
 	Detail string // why it is not healthy; what differs
+
+	// Restarts is how often what it makes has ended by itself and was started again, by what
+	// keeps it there; nil is not known.
+	Restarts  *int
+	Restarted string // what is to be said of that
 }

@@ -21,11 +21,12 @@ type State struct {
 	Failures     int               `json:",omitzero"` // in a row
 	FailedIn     string            `json:",omitzero"` // Deployment of the last failure
 	Cause        string            `json:",omitzero"`
-	RetryAt      time.Time         `json:",omitzero"` // no step before
-	AttemptEnded bool              `json:",omitzero"` // Of a terminating one: the attempt failed
-	HealthySince time.Time         `json:",omitzero"` // Since when it was healthy, the last time
-	DriftedAt    time.Time         `json:",omitzero"` // when it last drifted
-	FirstStarted time.Time         `json:",omitzero"` // by the deployment
+	RetryAt      time.Time         `json:",omitzero"`  // no step before
+	AttemptEnded bool              `json:",omitzero"`  // Of a terminating one: the attempt failed
+	HealthySince time.Time         `json:",omitzero"`  // Since when it was healthy, the last time
+	DriftedAt    time.Time         `json:",omitzero"`  // when it last drifted
+	FirstStarted time.Time         `json:",omitzero"`  // by the deployment
+	Restarts     *int              `json:",omitempty"` // how often it had ended by itself by its last event; nil is not known
 }
 
 // Available reports whether the task counts as healthy: a drifted task still runs.
@@ -56,6 +57,9 @@ func (t *State) Rank() int {
 func (t *State) Apply(e deploylog.Event) (gone bool) {
 	t.Seq, t.Since = e.Seq, e.CreatedAt
 	p := record.Read(e.Data)
+	if p.Restarts != nil {
+		t.Restarts = p.Restarts
+	}
 	switch e.Name {
 	case record.TaskStarted, record.TaskTerminating:
 		if t.Deployment != e.Deployment {

@@ -108,7 +108,7 @@ var floors = []struct {
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash", "internal/refusal"}},
 	{"control/promotions", []string{"control/reconcile", "control/environments", "pipeline/promotion", "pipeline/promotion/*", "environment", "environment/*", "runner", "deploylog", "internal/crash", "internal/phrase", "internal/webhook"}},
 	{"control/revision", []string{"engine"}},
-	{"control/health", []string{"runner", "manifest", "environment/*"}},
+	{"control/health", []string{"internal/phrase", "runner", "manifest", "environment/*"}},
 	{"control/jobs", []string{"control/builds", "control/revision", "control/jobs/*", "runner/invoke", "build", "build/*", "engine", "deploylog", "inventory", "internal/artifacts", "internal/crash", "internal/duration", "internal/phrase"}},
 	{"control/jobs/*", []string{"control/jobs/*"}},
 	{"control/rundirs", []string{"control/gc", "control/runs"}},

@@ -40,7 +40,7 @@ func (m *manager) compare(ctx context.Context, c *dockercontainer.InspectRespons
 	if err := json.Unmarshal(text, &d.found); err != nil {
 		return nil, fmt.Errorf("decoding the configuration: %w", err)
 	}
-	d.found["running"], d.found["healthy"] = c.State.Running, healthy(c)
+	d.found["running"], d.found["healthy"], d.found["restarts"] = c.State.Running, healthy(c), c.RestartCount
 	if err := m.compareImage(ctx, c, d); err != nil {
 		return nil, err
 	}

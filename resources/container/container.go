@@ -140,11 +140,11 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		return protocol.StateOutput{}, err
 	}
 	actions := d.actions(name, c, left)
+	if crashes(c) || restartedLately(c, time.Now()) {
+		m.showOutput(ctx, c.ID)
+	}
 	if len(actions) == 0 {
 		return protocol.AnswerValid(describe(c))
-	}
-	if crashes(c) {
-		m.showOutput(ctx, c.ID)
 	}
 	if err := m.MayChange(c); err != nil {
 		return protocol.StateOutput{}, err
@@ -209,6 +209,14 @@ func condition(c *dockercontainer.InspectResponse) string {
 // crashes reports whether a container ends by itself, again and again.
 func crashes(c *dockercontainer.InspectResponse) bool {
 	return c.State.Restarting || !c.State.Running && c.RestartCount > 0
+}
+
+// restartedLately reports whether a container was started again not long ago, after it had
+// ended by itself: what it printed says why.
+func restartedLately(c *dockercontainer.InspectResponse, now time.Time) bool {
+	const lately = 10 * time.Minute
+	at, err := time.Parse(time.RFC3339Nano, c.State.StartedAt)
+	return err == nil && c.RestartCount > 0 && now.Sub(at).Abs() < lately
 }
 
 func running(c *dockercontainer.InspectResponse) bool {
