@@ -9,7 +9,8 @@ import (
 )
 
 // Comparable clears what two states may differ in that are folded from the same events: what
-// is only remembered of what follows from these, and what has rested by now.
+// is only remembered of what follows from these, and what has rested by now. By the latter they
+// are compared in what they decide.
 func (s *State) Comparable() *State {
 	s.takeBack()
 	s.tries, s.rests, s.last, s.named = tries{}, nil, nil, nil

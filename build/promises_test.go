@@ -112,6 +112,9 @@ func (s *simulated) agrees() {
 		break // whoever decides does not change anything
 	}
 	s.keepsSnapshot()
+	if got, want := s.decided(s.state), s.decided(again); !slices.Equal(got, want) {
+		s.t.Fatalf("it decides\n%q\nand by all events\n%q", got, want)
+	}
 	if !reflect.DeepEqual(again.Comparable(), s.state.Comparable()) {
 		s.t.Fatal("folding all events again gives another state")
 	}

@@ -23,6 +23,8 @@ type simulated struct {
 	log    []deploylog.Event
 	unique map[string]int // events, by what they are unique by
 	now    time.Time
+	back   bool      // the clock was set back
+	latest time.Time // that it was before that
 	slots  map[string]int
 
 	state      *build.State // of the process

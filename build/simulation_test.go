@@ -44,7 +44,11 @@ func (s *simulated) step() {
 	case 8:
 		s.slots[amd], s.slots[arm] = rapid.IntRange(0, 4).Draw(s.t, "amd"), rapid.IntRange(0, 2).Draw(s.t, "arm")
 	case 9:
-		s.now = s.now.Add(time.Duration(rapid.SampledFrom([]int64{-10, 1, 5, 100}).Draw(s.t, "time")) * time.Second)
+		by := time.Duration(rapid.SampledFrom([]int64{-10, 1, 5, 100}).Draw(s.t, "time")) * time.Second
+		if s.back = s.back || by < 0; by < 0 && s.latest.Before(s.now) {
+			s.latest = s.now
+		}
+		s.now = s.now.Add(by)
 	case 10:
 		s.tooLate()
 	case 11, 12, 13:

@@ -3,7 +3,9 @@ package build_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,8 +37,40 @@ func (s *simulated) keepsSnapshot() {
 	if got, want := restored.Wake(), s.state.Wake(); !got.Equal(want) {
 		s.t.Fatalf("restored, it is to be looked at at %s, not at %s", got, want)
 	}
+	if got, want := s.decided(restored), s.decided(again); !slices.Equal(got, want) {
+		s.t.Fatalf("restored from a snapshot it decides\n%q\nand by all events\n%q", got, want)
+	}
 	if !reflect.DeepEqual(restored.Comparable(), again.Comparable()) {
 		s.t.Fatal("restored from a snapshot it is another state than that of all events")
+	}
+}
+
+// free has workers with room for all, which do nothing so far.
+type free struct{}
+
+func (free) Worker(p record.Place) string { return p.Platform }
+func (free) Resume(build.Task) bool       { return true }
+
+// decided is what a state says is to be done now, and then whenever something may be done because
+// time has passed, which is never recorded. Where the clock was set back, it is what is to be done
+// once all has rested: who saw the later time lets what had rested go on.
+func (s *simulated) decided(state *build.State) (steps []string) {
+	from := s.now
+	if s.back {
+		from = from.Add(max(0, s.latest.Sub(from)) + time.Minute)
+	}
+	for now := from; ; now = state.Wake() {
+		for step := range state.Decide(now, free{}) {
+			step.Task.Uses = slices.Concat(step.Task.Uses) // nil without any
+			text, err := json.Marshal(step)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			steps = append(steps, fmt.Sprintf("%s: %s", now, text))
+		}
+		if wake := state.Wake(); !wake.After(now) {
+			return steps
+		}
 	}
 }
 
