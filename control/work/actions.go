@@ -17,7 +17,7 @@ import (
 type AskActions func(ctx context.Context, on *Connection, m *manifest.Manifest, resources []string, carried []revision.Image) (map[string][]string, map[string]error)
 
 // actions finds the images that types name for their own actions: of types that base carries
-// those of base, and else what they answer on the first host that answers.
+// those of base, where that has any, and else what they answer on the first host that answers.
 func (p *imagePins) actions(m *manifest.Manifest, places func() ([]*Place, error)) error {
 	ask := p.unknown(m)
 	if len(ask) == 0 {
@@ -28,8 +28,11 @@ func (p *imagePins) actions(m *manifest.Manifest, places func() ([]*Place, error
 		return err
 	}
 	_, on, err := p.engines.first(p.ctx, hostsOf(at))
-	if err != nil {
+	if err != nil && p.base == nil {
 		return err // it answered just now
+	} else if err != nil {
+		p.list.Actions = false // base has the contents of types, so none was asked yet: it stays as it was
+		return nil
 	}
 	carried := []revision.Image{}
 	for _, i := range p.known {
@@ -63,8 +66,8 @@ func (p *imagePins) unknown(m *manifest.Manifest) (ask []string) {
 	for _, r := range m.Resources {
 		switch {
 		case ships(r.Type):
-		case p.base != nil && p.base.Holds(r.Type):
-			p.list.Actions, p.list.Unpinned = p.list.Actions && p.base.Actions, cmp.Or(p.list.Unpinned, p.base.Unpinned)
+		case p.base.Holds(r.Type) && p.base.Actions:
+			p.list.Unpinned = cmp.Or(p.list.Unpinned, p.base.Unpinned)
 			for _, i := range p.base.Of(r.Type) {
 				p.known[i.Image] = i
 			}

@@ -41,6 +41,7 @@ func TestARevisionCarriesTheImagesThatTypesNameForTheirActions(t *testing.T) {
 		named    map[string][]string
 		unpinned bool
 		base     []byte
+		away     bool // no host answers
 		asked    string
 		want     revision.Images
 		says     string // of an error
@@ -64,13 +65,26 @@ func TestARevisionCarriesTheImagesThatTypesNameForTheirActions(t *testing.T) {
 			base: document(revision.Images{Actions: true, Images: []revision.Image{older, x, {Image: "other:1", ID: id("7")}}}),
 			want: revision.Images{Actions: true, Images: []revision.Image{older, x}},
 		},
-		"of a base that an older version made": {base: document(revision.Images{Images: []revision.Image{x}}), want: revision.Images{Images: []revision.Image{x}}},
+		"of a base that an older version made": {
+			base: document(revision.Images{Images: []revision.Image{x}}), named: map[string][]string{"a": {"tool:1"}, "b": {}}, asked: "a b",
+			want: revision.Images{Actions: true, Images: []revision.Image{tool, x}},
+		},
+		"of such a base that cannot be asked": {
+			base: document(revision.Images{Images: []revision.Image{x}}), named: map[string][]string{"b": {}}, asked: "a b",
+			says: "resources.a.type: which images the actions of x:1 run cannot be found out",
+		},
+		"of such a base where no host answers": {
+			base: document(revision.Images{Images: []revision.Image{x}}), away: true, want: revision.Images{Images: []revision.Image{x}},
+		},
 		"of a base that may be unpinned": {
 			base: document(revision.Images{Actions: true, Unpinned: "why", Images: []revision.Image{x}}), want: revision.Images{Actions: true, Unpinned: "why", Images: []revision.Image{x}},
 		},
 	} {
 		var asked []string
-		f := &fleet{answer: []string{""}}
+		f := &fleet{}
+		if !c.away {
+			f.answer = []string{""}
+		}
 		on := NewEnginePool(NewHosts(""), f.dial)
 		f.held = held
 		files := Carried{"m.yaml": []byte(text)}
