@@ -3,7 +3,10 @@ package authoring
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/distribution/reference"
 
 	"github.com/deployster-go/deployster/protocol"
 )
@@ -28,7 +31,23 @@ func (c *checker) stateValid(context.Context) (verdict, error) {
 	if c.state, err = protocol.DecodeState(c.answer.stdout); err != nil {
 		return fail("%s; `deployster schema state` says what it must be like", c.explain(decodeState, c.answer.stdout)), nil
 	}
+	for _, action := range c.state.Actions {
+		if !c.carries(action.Image) {
+			return warn("action %q runs the image %.100q, which action_images of init does not name, so a revision would refuse to run it; name it there, or by its digest, as NAME@sha256:…", action.Name, action.Image), nil
+		}
+	}
 	return pass("%s", describe(c.state)), nil
+}
+
+// carries reports whether a revision could carry the image that an action names; "" is that of
+// the type.
+func (c *checker) carries(ref string) bool {
+	if ref == "" || ref == c.Image || slices.Contains(c.init.ActionImages, ref) {
+		return true
+	}
+	parsed, err := reference.ParseAnyReference(ref)
+	_, byContent := parsed.(reference.Digested)
+	return err == nil && byContent
 }
 
 func (c *checker) stateChangesNothing(ctx context.Context) (verdict, error) {

@@ -54,6 +54,18 @@ var broken = map[string]brokenType{
 		`"removable": True`, `"removeable": True`,
 		"init answer is valid", Failed, "removeable",
 	},
+	"init names no list of images": {
+		`"removable": True`, `"removable": True, "action_images": "tool:1"`,
+		"init answer is valid", Failed, "action_images: must be a list, not ",
+	},
+	"init names an image that is a number": {
+		`"removable": True`, `"removable": True, "action_images": ["tool:1", 2]`,
+		"init answer is valid", Failed, "action_images[1]: must be the reference of an image",
+	},
+	"init names an image that is none": {
+		`"removable": True`, `"removable": True, "action_images": ["tool:1", "Tool 1"]`,
+		"init answer is valid", Failed, `action_images[1]: "Tool 1" is not the reference of an image: invalid reference format`,
+	},
 	"init asks for no state action": {
 		`"state_action": {"args": ["state"]},`, "",
 		"init answer is valid", Failed, "state_action",
@@ -123,8 +135,12 @@ var broken = map[string]brokenType{
 		"actions exit with 0", Failed, `action "create", run with args ["create"], exited with 1; the end of what it printed: "disk full\n"`,
 	},
 	"an action cannot be run": {
-		`"description": description, "args": [name]`, `"description": description, "image": "elsewhere", "args": [name]`,
-		"actions exit with 0", Failed, `the image of create: image "elsewhere": no such image`,
+		`"description": description, "args": [name]`, `"description": description, "image": "elsewhere@sha256:" + "0" * 64, "args": [name]`,
+		"actions exit with 0", Failed, `the image of create: image "elsewhere@sha256:` + strings.Repeat("0", 64) + `": no such image`,
+	},
+	"an action runs an image that init does not name": {
+		`"description": description, "args": [name]`, `"description": description, "image": "my-tool", "args": [name]`,
+		"state answer is valid", Warning, `action "create" runs the image "my-tool", which action_images of init does not name, so a revision would refuse to run it`,
 	},
 	"an action does nothing": {
 		`os.replace(temp, path)`, `os.remove(temp)`,

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/distribution/reference"
+
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/schema"
@@ -29,7 +31,15 @@ func (c *checker) initValid(context.Context) (verdict, error) {
 	if c.init, err = protocol.DecodeInit(c.answer.stdout); err != nil {
 		return fail("%s; `deployster schema init` says what it must be like", c.explain(decodeInit, c.answer.stdout)), nil
 	}
+	for i, ref := range c.init.ActionImages {
+		if _, err := reference.ParseAnyReference(ref); err != nil {
+			return fail("action_images[%d]: %.100q is not the reference of an image: %v; no engine could get it, and no revision carry it", i, ref, err), nil
+		}
+	}
 	said := []string{fmt.Sprintf("plugs: %s", list(slices.Sorted(maps.Keys(c.init.Plugs))))}
+	if len(c.init.ActionImages) > 0 {
+		said = append(said, "images of actions: "+list(c.init.ActionImages))
+	}
 	if c.init.Removable {
 		said = append(said, "removable")
 	}
