@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/pullrequest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/runner"
@@ -26,8 +27,10 @@ type Options struct {
 	Identity func() string                        // of the inventory, see environments.Inventory
 	Things   func(tasks.Task) []tasks.Thing       // see environments.Identify; may be nil
 
-	// Workspace is below what the keys are that sign.
+	// Workspace is below what the keys are that sign, and tokens. Getenv is the environment
+	// that others are in; nil is none.
 	Workspace string
+	Getenv    func(name string) string
 
 	// Verify applies what verifies a stage, on the engine of no host. It must bear to be done
 	// again.
@@ -61,6 +64,10 @@ type Controller struct {
 	kept      map[string]kept                // of environments
 	verifying map[deploylog.Target]verifying // by stage
 	looking   reconcile.OrderedSet[string]
+
+	pulls       *pullrequest.Client
+	looks       map[workKey]lookedAt // at what is proposed
+	unwithdrawn map[workKey]int      // how many times in a row that failed
 }
 
 // workKey knows a promotion, whatever its try is.
@@ -90,7 +97,12 @@ func NewController(o Options) *Controller {
 		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now), tries: New(o.Log, o.Now),
 		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{},
 		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{},
+		looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
 	}
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
+	c.pulls = pullrequest.New(pullrequest.Options{Workspace: o.Workspace, Getenv: o.Getenv, Now: o.Now})
 	c.followed = environments.New(o.Log, o.Now, c.changed)
 	c.followed.SpareSnapshots() // whoever keeps the environments keeps theirs
 	c.commands.SpareSnapshots()
@@ -171,6 +183,9 @@ func (c *Controller) forget(environment string) {
 func (c *Controller) Received(name string, e deploylog.Event) bool {
 	if e.Name == promotion.PipelineDefined {
 		c.use(name, c.promotions.States[name].Environments())
+	}
+	if e.Name == promotion.StageStarted || e.Name == promotion.StageFailed || e.Name == promotion.StageFinished {
+		delete(c.looks, workKey{e.Deployment})
 	}
 	return true
 }
@@ -366,6 +381,7 @@ func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decisi
 			return
 		}
 	}
+	c.proposals(name, s, o, d)
 	d.WakeAt(s.Wake(o, d.Now))
 }
 
@@ -376,14 +392,20 @@ func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotio
 	return &reconcile.Work[workKey]{
 		Slot: at, What: string(step.Target),
 		Do: func(ctx context.Context) (err error) {
-			if stage.Strategy == definition.WithWebhook {
+			switch stage.Strategy {
+			case definition.WithWebhook:
 				begun, err = c.ask(ctx, name, step, variable, *stage.Webhook)
-				return err
+			case definition.WithPullRequest:
+				begun, err = c.propose(ctx, name, step, variable, stage.PullRequest)
+			default:
+				begun, err = c.deploy(ctx, name, step, variable)
 			}
-			begun, err = c.deploy(ctx, name, step, variable)
 			return err
 		},
 		Result: func(err error, _ int) ([]deploylog.Event, bool) {
+			if stage.PullRequest != nil {
+				c.looks[at.Key] = lookedAt{next: c.Now().Add(time.Duration(stage.PullRequest.CheckEvery))}
+			}
 			return c.promotions.States[name].Completed(step, begun, err), false
 		},
 	}
@@ -392,5 +414,5 @@ func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotio
 // Idle implements reconcile.Tenant.
 func (c *Controller) Idle(s *promotion.State) bool {
 	o, again := c.observe(s)
-	return again.IsZero() && s.Idle(o, c.Now())
+	return again.IsZero() && s.Idle(o, c.Now()) && !c.awaitsLooks(s, o)
 }

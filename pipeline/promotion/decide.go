@@ -127,16 +127,20 @@ func (s *State) Forbids(step Step, seen Observation) error {
 func (s *State) begin(v verdict) Step {
 	stage := s.definition.Stages[v.stage]
 	p := s.last[stage.Name]
-	if p == nil || p.Status != Failed || p.Revision != v.revision || p.came != v.came || p.Environment != stage.Environment {
+	var events []deploylog.Event
+	if p != nil && p.Status == Running { // what it proposed is proposed no more
+		events = append(events, s.event(p, StageFailed, p.Attempt, Payload{SupersededBy: v.revision}))
+	}
+	if p == nil || p.Status != Failed || p.Declined || p.Revision != v.revision || p.came != v.came || p.Environment != stage.Environment {
 		id := fmt.Sprintf("%s/%s@%d", s.name, stage.Name, s.head)
 		p = &Promotion{ID: id, Stage: stage.Name, Revision: v.revision, Environment: stage.Environment}
 	}
 	step := s.stepOf(p)
 	step.Attempt, step.Value = p.Attempt+1, v.value
-	step.Events = []deploylog.Event{{
+	step.Events = append(events, deploylog.Event{
 		Deployment: p.ID, Target: step.Target, Revision: p.Revision, Name: StageStarted, Attempt: step.Attempt,
 		Data: Payload{From: s.definition.Stages[v.from].Name, Came: v.came, Environment: p.Environment, Strategy: string(stage.Strategy)}.Data(),
-	}}
+	})
 	return step
 }
 
@@ -198,7 +202,7 @@ func (s *State) ended(p *Promotion, seen Observation, now time.Time) (e deploylo
 	succeeded := func() (deploylog.Event, bool) {
 		return s.event(p, StageFinished, 1, Payload{Deployment: p.Deployment, EnvironmentRevision: p.EnvironmentRevision}), true
 	}
-	if p.Strategy == definition.WithWebhook {
+	if p.asks() {
 		switch why := s.unanswered(p, seen, now); {
 		case seen.Health != Unknown && seen.wholly(p.Revision):
 			return succeeded()
@@ -236,6 +240,8 @@ type Begun struct {
 	Event      int64 // with which it started
 	Revision   int
 	Answer     string // of who was asked to deploy it
+	Taken      bool   // the repository has what was proposed to it
+	Declined   bool   // somebody closed what was proposed
 }
 
 // Completed returns the event that records what became of the work of a step: nothing where
@@ -248,7 +254,10 @@ func (s *State) Completed(step Step, begun Begun, err error) []deploylog.Event {
 	if err != nil {
 		return []deploylog.Event{s.event(p, StageFailed, step.Attempt, Payload{Cause: deploylog.Cause(err.Error())})}
 	}
-	return []deploylog.Event{s.event(p, Triggered, step.Attempt, Payload{Answer: begun.Answer, Deployment: begun.Deployment, DeploymentEvent: begun.Event, EnvironmentRevision: begun.Revision})}
+	if begun.Declined {
+		return s.declined(p, begun)
+	}
+	return []deploylog.Event{s.event(p, Triggered, step.Attempt, Payload{Answer: begun.Answer, Taken: begun.Taken, Deployment: begun.Deployment, DeploymentEvent: begun.Event, EnvironmentRevision: begun.Revision})}
 }
 
 // Wake is when something may become possible by the passing of time alone; zero is never.

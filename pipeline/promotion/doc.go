@@ -25,7 +25,9 @@ const (
 	PipelineDeleted = "promotion-pipeline-deleted"
 	RunStarted      = "promotion-run-started"  // its revision is current: the first stage runs it
 	RunFinished     = "promotion-run-finished" // all stages run it
-	Triggered       = "promotion-triggered"    // the environment is being deployed
+	Triggered       = "promotion-triggered"    // the environment is being deployed, or somebody was asked to see to that
+	Merged          = "promotion-merged"       // what was proposed to a repository is there
+	Withdrawn       = "promotion-withdrawn"    // what was proposed, and nobody wants any more
 	Approved        = "promotion-approved"
 	Held            = "promotion-held"
 	HoldReleased    = "promotion-hold-released"
@@ -44,7 +46,7 @@ const (
 
 // EventNames are the names of the events that nothing else has.
 func EventNames() []string {
-	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Approved, Held, HoldReleased, LineStopped, LineResumed, Verifying, Verified, VerifyFailed, VerifyEnded}
+	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Merged, Withdrawn, Approved, Held, HoldReleased, LineStopped, LineResumed, Verifying, Verified, VerifyFailed, VerifyEnded}
 }
 
 // Target is the target of a pipeline.
@@ -80,6 +82,8 @@ type Payload struct {
 
 	Strategy string `json:"strategy,omitempty"` // of a try; "" is that the environment is deployed
 	Answer   string `json:"answer,omitempty"`   // of who was asked to bring the revision
+	Taken    bool   `json:"taken,omitempty"`    // the repository had it already
+	Declined bool   `json:"declined,omitempty"` // somebody closed the pull request
 
 	Environment         string `json:"environment,omitempty"`
 	EnvironmentRevision int    `json:"environment_revision,omitempty"`

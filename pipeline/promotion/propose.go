@@ -122,7 +122,7 @@ func (c Approve) propose(s *State, o Observed, now time.Time) ([]deploylog.Event
 		return nil, refusal.New(NotAwaited, "revision %s is not approved: nothing can come to stage %s at present: %s", c.Revision, stage, s.reason(v).Message)
 	case next != c.Revision:
 		return nil, refusal.New(NotAwaited, "revision %s is not approved: what comes to stage %s next is revision %s; an approval is of one revision", c.Revision, stage, next)
-	case v.code == There || v.code == Verifies || v.code == Promoting || v.code == Arriving:
+	case v.code == There || v.code == Verifies || v.code == Promoting || v.code == AwaitsMerge || v.code == Arriving:
 		return nil, refusal.New(NotAwaited, "revision %s waits for no approval at stage %s: %s", c.Revision, stage, s.reason(v).Message)
 	case s.approvals[stage][c.Revision].Event > v.came:
 		return nil, nil
@@ -148,7 +148,8 @@ func (c HoldStage) propose(s *State, _ Observed, _ time.Time) ([]deploylog.Event
 }
 
 // ReleaseHold lets promotions come to a stage again that was held, or rolled back by hand, or
-// to which something was promoted that somebody has replaced since.
+// to which something was promoted that somebody has replaced since, or whose pull request was
+// closed.
 type ReleaseHold struct {
 	Stage          string
 	ID, By, Reason string
@@ -160,7 +161,7 @@ func (c ReleaseHold) propose(s *State, o Observed, now time.Time) ([]deploylog.E
 		return nil, err
 	}
 	i := s.definition.Index(stage)
-	if s.HoldOf(stage, o) == nil && s.verdicts(o, now)[i].code != WasPromoted {
+	if code := s.verdicts(o, now)[i].code; s.HoldOf(stage, o) == nil && code != WasPromoted && code != IsDeclined {
 		return nil, refusal.New(NotHeld, "stage %s of pipeline %s is not held", stage, s.name)
 	}
 	return []deploylog.Event{s.command(StageTarget(s.name, stage), "", HoldReleased, c.ID, c.By, c.Reason)}, nil

@@ -92,6 +92,10 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 		return "runs " + next, ""
 	case Promoting:
 		return fmt.Sprintf("revision %s is being promoted, try %d", v.revision, v.try), look
+	case AwaitsMerge:
+		return fmt.Sprintf("revision %s is proposed, and waits to be merged: %s", v.revision, v.cause), "somebody merges or closes it"
+	case IsDeclined:
+		return fmt.Sprintf("revision %s was declined: %s", v.revision, v.cause), fmt.Sprintf("another revision, or deployster pipeline release-hold %s %s, which proposes it again", s.name, stage.Name)
 	case Arriving:
 		return fmt.Sprintf("some of environment %s runs revision %s: %s", stage.Environment, v.revision, v.cause), "all of it runs it, or none: " + look
 	case AwaitsPromotion:

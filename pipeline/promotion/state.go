@@ -29,6 +29,7 @@ type State struct {
 	stopped    *Hold                          // the whole line
 
 	verifications map[string]*Verification // by stage, the last
+	proposals     map[string]proposal      // that may be open, by place
 }
 
 // Run is that a revision is current: the first stage runs it, and the others are to.
@@ -75,12 +76,15 @@ type Promotion struct {
 	Strategy     definition.Strategy `json:"strategy,omitempty"` // of its try; "" is that the environment is deployed
 	Answer       string              `json:"answer,omitempty"`   // of who was asked to bring the revision
 	Asked        time.Time           `json:"asked,omitzero"`     // when that was
+	Merged       time.Time           `json:"merged,omitzero"`    // when it was seen that the repository has it
+	Declined     bool                `json:"declined,omitempty"` // somebody closed its pull request
 
 	Deployment          string `json:"environment_deployment,omitempty"` // that its try has started
 	EnvironmentRevision int    `json:"environment_revision,omitempty"`
 
 	came            int64 // what it is for, see Run
 	deploymentEvent int64
+	pull            *definition.PullRequest // of its try
 }
 
 // Approval is that somebody approved a revision at a stage.
@@ -110,7 +114,7 @@ func (s *State) forget() {
 	s.definition, s.stopped, s.runs, s.promotions = nil, nil, nil, nil
 	s.byID, s.last = map[string]*Promotion{}, map[string]*Promotion{}
 	s.approvals, s.holds, s.released = map[string]map[string]Approval{}, map[string]*Hold{}, map[string]int64{}
-	s.verifications = map[string]*Verification{}
+	s.verifications, s.proposals = map[string]*Verification{}, map[string]proposal{}
 }
 
 // Head is the Seq of the last event that was applied.
@@ -260,6 +264,10 @@ func (s *State) applyStage(e deploylog.Event, p Payload) {
 		return
 	}
 	pr := s.byID[e.Deployment]
+	if e.Name == Withdrawn {
+		s.withdrawn(e)
+		return
+	}
 	if pr == nil || pr.Stage != stage || pr.Status != Running {
 		return
 	}
@@ -269,11 +277,18 @@ func (s *State) applyStage(e deploylog.Event, p Payload) {
 		if pr.Deployment == "" {
 			pr.Answer, pr.Asked = p.Answer, e.CreatedAt
 		}
+		if p.Taken {
+			pr.Merged = e.CreatedAt
+		}
+		return
+	case Merged:
+		pr.Merged, pr.Answer = e.CreatedAt, p.Answer
 		return
 	case StageFinished:
 		pr.Status, pr.Cause, pr.Failures = Finished, "", 0
+		s.settled(pr)
 	case StageFailed:
-		pr.Status, pr.Cause = Failed, p.Cause
+		pr.Status, pr.Cause, pr.Declined = Failed, p.Cause, p.Declined
 		pr.Failures++
 		if p.SupersededBy != "" {
 			pr.Status, pr.SupersededBy = Superseded, p.SupersededBy
@@ -297,6 +312,8 @@ func (s *State) started(stage string, e deploylog.Event, p Payload) {
 	}
 	pr.Status, pr.Attempt, pr.Since, pr.Changed, pr.Deployment, pr.deploymentEvent = Running, e.Attempt, e.Seq, e.CreatedAt, "", 0
 	pr.Strategy, pr.Answer, pr.Asked = definition.Strategy(p.Strategy), "", time.Time{}
+	pr.Merged, pr.Declined = time.Time{}, false
+	s.proposed(pr)
 }
 
 // Current is the run of the current revision; nil before the first. It must not be changed.

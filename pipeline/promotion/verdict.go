@@ -32,6 +32,8 @@ const (
 	AwaitsApproval  Code = "awaits-approval"     //
 	AwaitsWindow    Code = "awaits-window"       // Until; zero is never
 	AwaitsFreeze    Code = "awaits-freeze"       // Cause says why there is one
+	AwaitsMerge     Code = "awaits-merge"        // of a pull request, as Cause says
+	IsDeclined      Code = "declined"            // somebody closed the pull request, as Cause says
 	AwaitsRetry     Code = "awaits-retry"        // the last try failed with Cause
 	Ready           Code = "ready"               // Decide yields it
 	AwaitsStage     Code = "awaits-stage"        // Name has to run the revision first
@@ -136,9 +138,12 @@ func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
 	case mine && p.Status == Running:
 		v.code, v.seq, v.try, v.cause, v.since = Promoting, p.Since, p.Attempt, seen.Why, p.Changed
 		v.until = s.askedUntil(p, now)
+		if p.open() {
+			v.code, v.cause = AwaitsMerge, p.Answer
+		}
 	case seen.anywhere(v.revision):
 		v.code, v.cause = Arriving, seen.Why
-	case p != nil && p.Status == Running:
+	case p != nil && p.Status == Running && !p.open():
 		v.code, v.name, v.seq = AwaitsPromotion, p.Revision, p.Since
 	case mine && p.Status == Finished && s.released[p.Stage] < p.Since && s.rolledBack(p.Stage, seen) == nil:
 		v.code, v.seq, v.since = WasPromoted, p.Since, p.Changed
@@ -175,6 +180,10 @@ func (s *State) waits(v verdict, source, seen Observation, p *Promotion, mine bo
 		return v
 	}
 	if mine && p.Status == Failed {
+		if s.declines(p, stage) {
+			v.code, v.cause, v.seq, v.try = IsDeclined, p.Cause, p.Since, p.Attempt
+			return v
+		}
 		if until := s.retriedAt(p, now); now.Before(until) {
 			v.code, v.until, v.cause, v.seq, v.try = AwaitsRetry, until, p.Cause, p.Since, p.Attempt
 			return v

@@ -16,15 +16,33 @@ import (
 // observed.
 func (p *Promotion) triggered() bool { return p.Deployment != "" || !p.Asked.IsZero() }
 
+// asks reports whether somebody else sees to it that the environment runs the revision.
+func (p *Promotion) asks() bool {
+	return p.Strategy == definition.WithWebhook || p.Strategy == definition.WithPullRequest
+}
+
+// patience is since when and for how long an environment may take to run what somebody was
+// asked to bring; zero is that nothing is expected yet.
+func (s *State) patience(p *Promotion) (since time.Time, timeout time.Duration) {
+	i := s.definition.Index(p.Stage)
+	switch {
+	case i < 0:
+	case p.Strategy == definition.WithPullRequest && s.definition.Stages[i].PullRequest != nil:
+		return p.Merged, time.Duration(s.definition.Stages[i].PullRequest.Timeout)
+	case s.definition.Stages[i].Webhook != nil:
+		return p.Asked, time.Duration(s.definition.Stages[i].Webhook.Timeout)
+	}
+	return time.Time{}, 0
+}
+
 // askedUntil is when a try has failed by which a program was asked, zero where it has not been.
 // Where the clock was set back by more than that takes, it is now.
 func (s *State) askedUntil(p *Promotion, now time.Time) time.Time {
-	i := s.definition.Index(p.Stage)
-	if p.Asked.IsZero() || i < 0 || s.definition.Stages[i].Webhook == nil {
+	since, timeout := s.patience(p)
+	if since.IsZero() {
 		return time.Time{}
 	}
-	timeout := time.Duration(s.definition.Stages[i].Webhook.Timeout)
-	until := p.Asked.Add(timeout)
+	until := since.Add(timeout)
 	if until.Sub(now) > 2*timeout {
 		return now
 	}
@@ -60,7 +78,12 @@ func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string
 	case seen.Health == Unknown:
 		return ""
 	case !now.Before(until):
-		return fmt.Sprintf("environment %s does not run revision %s, healthy, as a whole, %s after the webhook was asked, which answered %s", p.Environment, p.Revision, definition.Duration(until.Sub(p.Asked)), p.Answer)
+		since, _ := s.patience(p)
+		asked := "the webhook was asked, which answered " + p.Answer
+		if p.Strategy == definition.WithPullRequest {
+			asked = p.Answer
+		}
+		return fmt.Sprintf("environment %s does not run revision %s, healthy, as a whole, %s after %s", p.Environment, p.Revision, definition.Duration(until.Sub(since)), asked)
 	}
 	return ""
 }
@@ -68,6 +91,9 @@ func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string
 // sameStrategy reports whether a revision comes to two stages in the same way.
 func sameStrategy(a, b *definition.Stage) bool {
 	if a.Strategy != b.Strategy {
+		return false
+	}
+	if a.PullRequest != nil && b.PullRequest != nil && *a.PullRequest != *b.PullRequest {
 		return false
 	}
 	return a.Webhook == nil || b.Webhook == nil || *a.Webhook == *b.Webhook

@@ -49,6 +49,11 @@ func placeFiles(a *app.App, d *definition.Definition, file string) error {
 				return err
 			}
 		}
+		if stage.PullRequest != nil && stage.PullRequest.TokenFile != "" {
+			if err := place(stage, "pull_request.token_file", &stage.PullRequest.TokenFile); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

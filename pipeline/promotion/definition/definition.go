@@ -59,6 +59,8 @@ type Stage struct {
 	Strategy Strategy `json:"strategy,omitempty"` // how a revision comes here; "" is Deploy
 	Webhook  *Webhook `json:"webhook,omitempty"`  // that is asked to bring it
 
+	PullRequest *PullRequest `json:"pull_request,omitempty"` // that proposes it
+
 	// Verify is the path of a manifest below the workspace that must have been applied since
 	// the stage runs a revision, as a whole, before that goes on. VerifyFiles are the SHA-256
 	// of what it carries, itself among them, by path.
@@ -83,6 +85,8 @@ type Strategy string
 const (
 	Deploy      Strategy = "deploy"  // the environment is deployed with it
 	WithWebhook Strategy = "webhook" // a program is asked to see to that, by a request that is signed
+
+	WithPullRequest Strategy = "pull-request" // a pull request proposes it to a git repository
 )
 
 // Webhook is a program that brings a revision to an environment. What became of that is

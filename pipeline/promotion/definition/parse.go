@@ -66,7 +66,7 @@ func Promotes(data []byte) bool {
 	})
 }
 
-var stageFields = []string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook"}
+var stageFields = []string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
 // *yamlfile.Error that holds every problem of the file.
@@ -227,7 +227,7 @@ func (p *parser) unique(n *yamlfile.Node, name string) {
 // waits reads what a revision waits for at a stage.
 func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 	first := len(p.definition.Stages) == 0
-	readStrategy(fields, s)
+	p.readStrategy(fields, s)
 	if at := fields["verify"]; at != nil {
 		s.Verify = readManifest(at)
 	}
@@ -243,7 +243,7 @@ func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 			at.FailName("how long the first stage must have run a revision is promotion.settle_for")
 		}
 	}
-	for _, key := range []string{"manual", "windows", "freezes", "webhook"} {
+	for _, key := range []string{"manual", "windows", "freezes", "webhook", "pull_request"} {
 		if at := fields[key]; at != nil && first {
 			at.FailName("nothing is promoted to the first stage: its revision is observed, so %s has no meaning there", key)
 		}
@@ -281,11 +281,11 @@ func readCalendar(fields map[string]*yamlfile.Node) *window.Calendar {
 }
 
 // readStrategy reads how a revision comes to a stage.
-func readStrategy(fields map[string]*yamlfile.Node, s *Stage) {
-	strategies := []string{string(Deploy), string(WithWebhook)}
-	at, hook := fields["strategy"], fields["webhook"]
+func (p *parser) readStrategy(fields map[string]*yamlfile.Node, s *Stage) {
+	strategies := []string{string(Deploy), string(WithWebhook), string(WithPullRequest)}
+	at, hook, pull := fields["strategy"], fields["webhook"], fields["pull_request"]
 	if at != nil {
-		if text, ok := at.Line("deploy or webhook", maxName); ok && !slices.Contains(strategies, text) {
+		if text, ok := at.Line("deploy, webhook or pull-request", maxName); ok && !slices.Contains(strategies, text) {
 			at.FailLike(text, strategies, "there is no strategy %.60q", text)
 		} else if text != string(Deploy) {
 			s.Strategy = Strategy(text)
@@ -298,6 +298,14 @@ func readStrategy(fields map[string]*yamlfile.Node, s *Stage) {
 		hook.FailName("is of the strategy webhook: write strategy: webhook, too")
 	case hook != nil:
 		s.Webhook = readWebhook(hook)
+	}
+	switch {
+	case s.Strategy == WithPullRequest && pull == nil:
+		at.Fail("the strategy pull-request needs pull_request: {repository: …, file: …, value: …, provider: …}")
+	case pull != nil && s.Strategy != WithPullRequest:
+		pull.FailName("is of the strategy pull-request: write strategy: pull-request, too")
+	case pull != nil:
+		s.PullRequest = p.readPullRequest(pull, s)
 	}
 }
 

@@ -58,6 +58,8 @@ func TestTheSchemaOfDefinitionsThatPromoteAgrees(t *testing.T) {
 		return "{pipeline: p, stages: [{name: a, environment: a}, {name: b, environment: b, " + more + "}], promotion: {policy: single}}"
 	}
 	hook := func(of string) string { return stage("strategy: webhook, webhook: {" + of + "}") }
+	place := "repository: 'https://git.example/a/b.git', file: a/b.yaml, value: 'images[name=shop].newTag', "
+	pull := func(of string) string { return stage("strategy: pull-request, pull_request: {" + of + "}") }
 	yamltest.Schema(t, source, map[string]bool{
 		shop: true, stage("manual: true"): true, stage("manual: 'true'"): false, stage("soak: 5m"): true, stage("soak: 5"): false,
 		stage("verify: m.yaml"): true, stage("verify: [m.yaml]"): false, stage("verifi: m.yaml"): false,
@@ -65,6 +67,10 @@ func TestTheSchemaOfDefinitionsThatPromoteAgrees(t *testing.T) {
 		stage("strategy: deploy"): true, stage("strategy: pray"): false,
 		hook("url: 'https://ci.example', key_file: ci.key"): true, hook("url: 'http://ci.example', key_file: ci.key, timeout: 5m"): true, hook("url: 'https://ci.example'"): false, hook("key_file: ci.key"): false,
 		hook("url: 'ftp://ci.example', key_file: ci.key"): false, hook("url: 'https://ci.example', key_file: ci.key, timeout: 5"): false, hook("url: 'https://ci.example', key_file: ci.key, retries: 1"): false,
+		pull(place + "provider: none"): true, pull(place + "provider: gitea, token_file: t"): true, pull(place + "provider: svn, token_file: t"): false, pull(place + "tokens: t"): false,
+		pull(place + "provider: github, token_env: DEPLOY_TOKEN, user: bot, api: 'https://git.example/api', base: trunk, branch: promote/prod, part: tag, timeout: 5m, check_every: 1m"): true,
+		pull(place + "provider: github, token_env: s3cret"): false, pull(place + "provider: none, part: name"): false, pull("provider: none"): false, pull(place[1:]): false,
+		pull(place + "provider: none, timeout: 5"): false, pull("repository: 'https://git.example/a', file: /etc/passwd, value: a, provider: none"): false,
 	}, func(file string) error {
 		_, err := definition.Parse("p.yaml", []byte(file))
 		return err

@@ -1,0 +1,221 @@
+package promotions_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// proposing is a world whose stages but the first propose to a repository. That is outside of
+// the time of the world.
+func proposing(t *testing.T, test func(w *world, f *forgetest.Forge)) {
+	t.Helper()
+	f := forgetest.New(t, "gitea", map[string]string{"staging.yaml": "tag: \"0\" # of staging\n", "prod.yaml": "tag: \"0\" # of prod\n"})
+	workspace := t.TempDir()
+	if err := os.WriteFile(filepath.Join(workspace, "token"), []byte(forgetest.Token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, reconciletest.InMemory(t))
+		w.workspace = workspace
+		w.define(single(), proposes(f))
+		test(w, f)
+	})
+}
+
+func proposes(f *forgetest.Forge) func(*definition.Definition) {
+	return func(d *definition.Definition) {
+		for i := range d.Stages[1:] {
+			stage := &d.Stages[i+1]
+			stage.Strategy = definition.WithPullRequest
+			stage.PullRequest = &definition.PullRequest{
+				Repository: f.Address(), File: stage.Name + ".yaml", Value: "tag", Base: "main", Branch: "deployster/shop/" + stage.Name,
+				Provider: "gitea", TokenFile: "token", Timeout: definition.Duration(30 * time.Minute), CheckEvery: definition.Duration(time.Minute),
+			}
+		}
+	}
+}
+
+func open(f *forgetest.Forge) (all []forgetest.Pull) {
+	for _, p := range f.Pulls() {
+		if p.State == "open" {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func TestAPullRequestPromotesByWhatIsObserved(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(10 * time.Minute)
+		if all := open(f); len(all) != 1 || f.Show(all[0].Branch, "staging.yaml") != "tag: \"1\" # of staging\n" {
+			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
+		}
+		if r := w.explain("staging"); r.Code != promotion.AwaitsMerge || !strings.Contains(r.Message, "revision 1 is proposed, and waits to be merged: pull request 1: http") {
+			t.Errorf("it says %+v", r)
+		}
+		if w.count(promotion.StageStarted, "staging", "1") != 1 || w.count(promotion.Merged, "staging", "") != 0 {
+			t.Errorf("%s", w.story())
+		}
+		f.Merge(1)
+		<-time.After(2 * time.Minute)
+		if w.count(promotion.Merged, "staging", "1") != 1 || w.count(promotion.StageFinished, "staging", "") != 0 {
+			t.Fatalf("it is promoted without the environment: %s", w.story())
+		}
+		w.deploys("staging", "1") // by whoever follows the repository
+		<-time.After(2 * time.Minute)
+		if all := open(f); w.count(promotion.StageFinished, "staging", "1") != 1 || len(all) != 1 || all[0].Branch != "deployster/shop/prod" {
+			t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
+		}
+	})
+}
+
+func TestANewerRevisionTakesThePlaceOfWhatIsProposed(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		w.deploys("staging", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		w.deploys("dev", "2")
+		<-time.After(2 * time.Minute)
+		all := open(f)
+		if len(all) != 1 || all[0].Branch != "deployster/shop/staging" || f.Show("deployster/shop/staging", "staging.yaml") != "tag: \"2\" # of staging\n" {
+			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
+		}
+		if f.Head("deployster/shop/prod") != "" || w.count(promotion.Withdrawn, "prod", "1") != 1 {
+			t.Errorf("what was proposed to prod is still there: %+v\n%s", f.Pulls(), w.story())
+		}
+		w.deploys("dev", "3")
+		<-time.After(2 * time.Minute)
+		all = open(f)
+		if len(all) != 1 || all[0].Title != "Promote staging to revision 3" || len(f.Pulls()) != 2 {
+			t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
+		}
+	})
+}
+
+func TestAClosedPullRequestDeclinesTheRevisionUntilItIsReleased(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		f.Decline(1)
+		<-time.After(time.Hour)
+		r := w.explain("staging")
+		if r.Code != promotion.IsDeclined || !strings.Contains(r.Message, "pull request 1 was closed without being merged") || !strings.Contains(r.Change, "release-hold shop staging") {
+			t.Errorf("it says %+v\n%s", r, w.story())
+		}
+		if len(f.Pulls()) != 1 || w.count(promotion.StageStarted, "staging", "1") != 1 {
+			t.Errorf("it was proposed again: %+v\n%s", f.Pulls(), w.story())
+		}
+		seen := observedNow(w)
+		if _, err := w.promotions.Change(w.Context(), "shop", true, func(s *promotion.State) ([]deploylog.Event, error) {
+			return s.Propose(promotion.ReleaseHold{Stage: "staging", ID: "release"}, seen, time.Now())
+		}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * time.Minute)
+		if all := open(f); len(all) != 1 || all[0].Number != 2 {
+			t.Errorf("it was not proposed again: %+v\n%s", f.Pulls(), w.story())
+		}
+	})
+}
+
+func TestWhatIsNotTakenByTheEnvironmentFailsAfterItsTime(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Hour) // people take the time they need
+		if w.count(promotion.StageFailed, "staging", "") != 0 {
+			t.Fatalf("%s", w.story())
+		}
+		f.Merge(1)
+		<-time.After(32 * time.Minute)
+		if w.count(promotion.StageFailed, "staging", "1") != 1 || !strings.Contains(w.story(), "does not run revision 1, healthy, as a whole, 30m after pull request 1 is merged") {
+			t.Errorf("%s", w.story())
+		}
+		w.deploys("staging", "1")
+		<-time.After(2 * time.Minute)
+		if len(f.Pulls()) != 2 || w.count(promotion.StageStarted, "prod", "1") != 1 {
+			t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
+		}
+	})
+}
+
+// A process that dies at any of its appends is replaced by another one: there is one pull
+// request for each stage, and each revision comes to each stage once.
+func TestWhicheverProcessDiesThereIsOnePullRequestForAStage(t *testing.T) {
+	appends := carriedByPulls(t, 1000, false)
+	if appends < 12 {
+		t.Fatalf("there are only %d appends", appends)
+	}
+	for lives := range appends {
+		for _, last := range []bool{false, true} {
+			carriedByPulls(t, lives, last)
+		}
+	}
+}
+
+func carriedByPulls(t *testing.T, lives int, last bool) (appends int) {
+	t.Helper()
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		mortal := &reconciletest.Mortal{Log: w.open(), Lives: lives, Last: last}
+		log := deploylog.Log(mortal)
+		w.deploys("dev", "1")
+		for range 20 {
+			if err := w.untilIdle(log); err != nil {
+				log = w.open() // the next process
+				continue
+			}
+			merged := false
+			for _, p := range open(f) {
+				f.Merge(p.Number)
+				w.deploys(strings.TrimPrefix(p.Branch, "deployster/shop/"), "1")
+				merged = true
+			}
+			if !merged {
+				break
+			}
+		}
+		appends = mortal.Calls()
+		if len(f.Pulls()) != 2 || w.count(promotion.RunFinished, "", "1") != 1 {
+			t.Errorf("after a death at append %d (in the log: %v) there are %+v\n%s", lives+1, last, f.Pulls(), w.story())
+		}
+		for _, stage := range []string{"staging", "prod"} {
+			if n := w.count(promotion.StageFinished, stage, "1"); n != 1 {
+				t.Errorf("after a death at append %d (in the log: %v) the promotion to %s finished %d times", lives+1, last, stage, n)
+			}
+		}
+	})
+	return appends
+}
+
+// observedNow is what the environments run.
+func observedNow(w *world) promotion.Observed {
+	w.Helper()
+	if err := w.environments.Follow(w.Context(), 0); err != nil {
+		w.Fatal(err)
+	}
+	all := promotion.Observed{}
+	_ = w.promotions.Ask("shop", func(s *promotion.State) error {
+		all = promotions.Observe(w.environments, s, w.environments.Controlled)
+		return nil
+	})
+	return all
+}

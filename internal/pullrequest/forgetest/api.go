@@ -1,0 +1,256 @@
+package forgetest
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Pull is a pull request as a test sees it.
+type Pull struct {
+	Number       int
+	Title, Body  string
+	Branch, Base string
+	State        string // open, merged or closed
+}
+
+// Pulls are all pull requests.
+func (f *Forge) Pulls() (all []Pull) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.pulls {
+		all = append(all, Pull{p.number, p.title, p.body, p.branch, p.base, p.state})
+	}
+	return all
+}
+
+// Served is how many answers of the API had contents.
+func (f *Forge) Served() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.served
+}
+
+// Close closes a pull request without merging it.
+func (f *Forge) Decline(number int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pulls[number-1].state = "closed"
+}
+
+// Fork is that somebody has a pull request from a branch of that name of another repository.
+func (f *Forge) Fork(branch, base, body, state string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pulls = append(f.pulls, &pull{number: len(f.pulls) + 1, title: "mine", body: body, branch: branch, base: base, state: state, fork: true})
+}
+
+// Merge merges a pull request.
+func (f *Forge) Merge(number int) {
+	f.Helper()
+	f.mu.Lock()
+	p := f.pulls[number-1]
+	p.state = "merged"
+	f.mu.Unlock()
+	f.git(f.bare(), "update-ref", "refs/heads/"+p.base, f.Head(p.branch))
+}
+
+func (f *Forge) api(w http.ResponseWriter, r *http.Request) {
+	if !strings.Contains(r.Header.Get("Authorization"), Token) {
+		answer(w, http.StatusUnauthorized, map[string]string{"message": "who has " + r.Header.Get("Authorization") + "?"})
+		return
+	}
+	list := map[string]string{
+		"github": "/api/v3/repos/acme/deploy/pulls", "gitea": "/api/v1/repos/acme/deploy/pulls",
+		"gitlab": "/api/v4/projects/acme/deploy/merge_requests", "bitbucket": "/2.0/repositories/acme/deploy/pullrequests",
+	}[f.Kind]
+	rest, ok := strings.CutPrefix(r.URL.Path, list)
+	if !ok {
+		answer(w, http.StatusNotFound, map[string]string{"message": "no " + r.URL.Path})
+		return
+	}
+	var in map[string]any
+	data, _ := io.ReadAll(r.Body)
+	if len(data) > 0 {
+		if err := json.Unmarshal(data, &in); err != nil {
+			f.Errorf("%s %s is no JSON: %s", r.Method, r.URL, data)
+		}
+	}
+	number, _ := strconv.Atoi(strings.TrimSuffix(strings.Trim(rest, "/"), "/decline"))
+	switch {
+	case r.Method == http.MethodGet && rest == "":
+		f.listed(w, r)
+	case r.Method == http.MethodPost && rest == "":
+		f.open(w, in)
+	case number > 0 && number <= len(f.Pulls()):
+		f.edit(w, r, in, number)
+	default:
+		answer(w, http.StatusNotFound, map[string]string{"message": "no " + r.URL.Path})
+	}
+}
+
+func answer(w http.ResponseWriter, status int, of any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(of)
+}
+
+// listed lists as the provider does: only what its parameters ask for, a page at a time.
+func (f *Forge) listed(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q := r.URL.Query()
+	all := []any{}
+	for _, p := range slices.Backward(f.pulls) {
+		if f.asksFor(q, p) {
+			all = append(all, f.form(p))
+		}
+	}
+	size, _ := strconv.Atoi(q.Get("per_page") + q.Get("limit") + q.Get("pagelen"))
+	if size == 0 {
+		f.Errorf("%s asks for no size of pages", r.URL)
+		size = 30
+	}
+	page, _ := strconv.Atoi(q.Get("page"))
+	first := min(len(all), size*max(0, page-1))
+	all = all[first:min(len(all), first+size)]
+	var of any = all
+	if f.Kind == "bitbucket" {
+		of = map[string]any{"values": all, "pagelen": size}
+	}
+	data, _ := json.Marshal(of)
+	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(data))
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	f.served++
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(data)
+}
+
+func (f *Forge) asksFor(q map[string][]string, p *pull) bool {
+	one := func(key string) string { return strings.Join(q[key], ",") }
+	switch f.Kind {
+	case "github":
+		owner := "acme"
+		if p.fork {
+			owner = "eve"
+		}
+		return one("state") == "all" && one("head") == owner+":"+p.branch && one("base") == p.base
+	case "gitlab":
+		return one("state") == "all" && one("source_branch") == p.branch && one("target_branch") == p.base
+	case "gitea":
+		return (one("state") == "open") == (p.state == "open") && one("base_branch") == p.base
+	default:
+		state := map[string]string{"open": "OPEN", "merged": "MERGED", "closed": "DECLINED"}[p.state]
+		return slices.Contains(q["state"], state) && one("q") == fmt.Sprintf("source.branch.name=%q AND destination.branch.name=%q", p.branch, p.base)
+	}
+}
+
+// form is a pull request as the provider writes it.
+func (f *Forge) form(p *pull) any {
+	link := fmt.Sprintf("%s/acme/deploy/pulls/%d", f.URL, p.number)
+	created := fmt.Sprintf("2026-11-22T12:%02d:00Z", p.number)
+	from := 1
+	if p.fork {
+		from = 2
+	}
+	switch f.Kind {
+	case "gitlab":
+		state := map[string]string{"open": "opened"}[p.state]
+		if state == "" {
+			state = p.state
+		}
+		return map[string]any{
+			"id": 1000 + p.number, "iid": p.number, "web_url": link, "title": p.title, "description": p.body, "state": state, "created_at": created,
+			"source_branch": p.branch, "target_branch": p.base, "source_project_id": from, "target_project_id": 1,
+		}
+	case "bitbucket":
+		end := func(branch string, id int) any {
+			return map[string]any{"branch": map[string]any{"name": branch}, "repository": map[string]any{"full_name": map[int]string{1: "acme/deploy", 2: "eve/deploy"}[id]}}
+		}
+		return map[string]any{
+			"id": p.number, "title": p.title, "description": p.body, "state": map[string]string{"open": "OPEN", "merged": "MERGED", "closed": "DECLINED"}[p.state],
+			"created_on": created, "links": map[string]any{"html": map[string]any{"href": link}}, "source": end(p.branch, from), "destination": end(p.base, 1),
+		}
+	default:
+		var merged any
+		if p.state == "merged" {
+			merged = created
+		}
+		end := func(branch string, id int) any {
+			return map[string]any{"ref": branch, "repo": map[string]any{"id": id}}
+		}
+		return map[string]any{
+			"number": p.number, "html_url": link, "title": p.title, "body": p.body, "state": map[bool]string{true: "open", false: "closed"}[p.state == "open"],
+			"merged_at": merged, "created_at": created, "head": end(p.branch, from), "base": end(p.base, 1),
+		}
+	}
+}
+
+// open opens a pull request, unless its branch is not there, has nothing new, or has one.
+func (f *Forge) open(w http.ResponseWriter, in map[string]any) {
+	text := func(keys ...string) string {
+		for _, key := range keys {
+			if s, ok := in[key].(string); ok {
+				return s
+			}
+		}
+		return ""
+	}
+	p := &pull{title: text("title"), body: text("body", "description"), branch: text("head", "source_branch"), base: text("base", "target_branch"), state: "open"}
+	if f.Kind == "bitbucket" {
+		name := func(key string) string {
+			end, _ := in[key].(map[string]any)
+			branch, _ := end["branch"].(map[string]any)
+			name, _ := branch["name"].(string)
+			return name
+		}
+		p.branch, p.base = name("source"), name("destination")
+	}
+	if head := f.Head(p.branch); head == "" || head == f.Head(p.base) {
+		answer(w, http.StatusUnprocessableEntity, map[string]any{"message": "Validation Failed", "errors": []any{map[string]any{"message": "No commits between " + p.base + " and " + p.branch}}})
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, other := range f.pulls {
+		if other.state == "open" && other.branch == p.branch && other.base == p.base && !other.fork {
+			answer(w, http.StatusConflict, map[string]any{"message": "A pull request already exists"})
+			return
+		}
+	}
+	p.number = len(f.pulls) + 1
+	f.pulls = append(f.pulls, p)
+	answer(w, http.StatusCreated, f.form(p))
+}
+
+func (f *Forge) edit(w http.ResponseWriter, r *http.Request, in map[string]any, number int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.pulls[number-1]
+	wanted := map[string]string{"github": http.MethodPatch, "gitea": http.MethodPatch, "gitlab": http.MethodPut, "bitbucket": http.MethodPut}[f.Kind]
+	declines := f.Kind == "bitbucket" && strings.HasSuffix(r.URL.Path, "/decline") && r.Method == http.MethodPost
+	if r.Method != wanted && !declines {
+		f.Errorf("%s does not know %s %s", f.Kind, r.Method, r.URL.Path)
+	}
+	if title, ok := in["title"].(string); ok {
+		p.title = title
+	}
+	for _, key := range []string{"body", "description"} {
+		if body, ok := in[key].(string); ok {
+			p.body = body
+		}
+	}
+	if declines || in["state"] == "closed" && f.Kind != "gitlab" || in["state_event"] == "close" && f.Kind == "gitlab" {
+		p.state = "closed"
+	}
+	answer(w, http.StatusOK, f.form(p))
+}

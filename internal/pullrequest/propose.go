@@ -1,0 +1,204 @@
+package pullrequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/deployster-go/deployster/internal/pullrequest/provider"
+	"github.com/deployster-go/deployster/internal/pullrequest/remote"
+)
+
+// propose brings about what is missing, in an order in which a process that dies anywhere
+// leaves what the next one finds: the branch before the pull request, the pull request before
+// what it says.
+func (s *session) propose(ctx context.Context, w Wanted) (o Outcome, err error) {
+	branches, err := s.repository.Branches(ctx)
+	if err != nil {
+		return o, err
+	}
+	base, tip := branches.Head(s.Base), branches.Head(s.Branch)
+	if base == "" {
+		return o, fmt.Errorf("the repository has no branch %s", s.Base)
+	}
+	v, files, err := s.view(ctx, branches, base, tip, w.Revision)
+	if err != nil {
+		return o, err
+	}
+	pulls, err := s.pulls(ctx)
+	if err != nil {
+		return o, err
+	}
+	if v.base == w.Revision {
+		return s.taken(ctx, w, v, tip, pulls)
+	}
+	open := pulls.open()
+	if open == nil {
+		if last := pulls.of(w.Key); last != nil {
+			return closed(s.Place, *last)
+		}
+	}
+	if tip == "" || v.tip != w.Revision || v.ours && !v.current {
+		if tip != "" && !v.ours && (open == nil || keyOf(open.Body) == "" || keyOf(open.Body) == w.Key) {
+			return o, s.foreign(v, tip)
+		}
+		if err := s.push(ctx, branches, w, base, tip, files); err != nil {
+			return o, err
+		}
+	}
+	return s.opened(ctx, w, open)
+}
+
+// push makes the branch a commit on the base branch as that is now.
+func (s *session) push(ctx context.Context, b *remote.Branches, w Wanted, base, tip remote.Hash, files []*remote.File) (err error) {
+	if files == nil {
+		if files, err = s.files(ctx, b, base, ""); err != nil {
+			return err
+		}
+	}
+	content, err := s.set(files[0], w.Revision)
+	if err != nil {
+		return err
+	}
+	if err := s.allowed(ctx); err != nil {
+		return err
+	}
+	_, err = s.repository.Push(ctx, remote.Change{
+		Branch: s.Branch, Was: tip, On: files[0], Content: content,
+		Message: messageOf(w), Author: "Deployster", Email: "deployster@localhost", When: s.Now(),
+	})
+	if err != nil {
+		return fmt.Errorf("pushing branch %s: %w", s.Branch, err)
+	}
+	return nil
+}
+
+// foreign is why a branch is left as it is that somebody else has changed.
+func (s *session) foreign(v view, tip remote.Hash) error {
+	const shown = 10
+	return fmt.Errorf("branch %s has commit %s by %s, not by Deployster, with the value %q: merge it or delete the branch, or name another one (branch)", s.Branch, tip[:min(len(tip), shown)], oneLine(v.author), oneLine(v.tip))
+}
+
+// taken is what there is to say where the base branch has the value. What was proposed before
+// would set it back, so that is closed.
+func (s *session) taken(ctx context.Context, w Wanted, v view, tip remote.Hash, pulls pulls) (Outcome, error) {
+	o := Outcome{Status: Taken, Detail: fmt.Sprintf("branch %s has it", s.Base)}
+	if p := pulls.of(w.Key); p != nil && p.State == provider.Merged {
+		o.Number, o.URL = p.Number, p.URL
+		o.Detail = fmt.Sprintf("pull request %d is merged: %s", p.Number, oneLine(p.URL))
+	}
+	outstanding := pulls.open() != nil || s.provider == nil && tip != "" && v.ours && v.tip != w.Revision
+	if outstanding {
+		if err := s.withdraw(ctx); err != nil {
+			return Outcome{}, err
+		}
+	}
+	return o, nil
+}
+
+// closed is what becomes of a promotion whose pull request is not open any more, though the
+// base branch has not got the value.
+func closed(at Place, p provider.PullRequest) (Outcome, error) {
+	if p.State == provider.Merged { // also where it was merged just now
+		return Outcome{}, fmt.Errorf("pull request %d is merged, and %s has another value than it: %s", p.Number, at.Base, oneLine(p.URL))
+	}
+	return Outcome{
+		Status: Declined, Number: p.Number, URL: p.URL, Detail: fmt.Sprintf("pull request %d was closed without being merged: %s", p.Number, oneLine(p.URL)),
+	}, nil
+}
+
+// opened has a pull request be open that says what the branch has.
+func (s *session) opened(ctx context.Context, w Wanted, open *provider.PullRequest) (Outcome, error) {
+	if s.provider == nil {
+		return Outcome{Status: Proposed, Detail: "branch " + s.Branch + " has it"}, nil
+	}
+	text := textOf(s.Place, w)
+	if open != nil && open.Title == text.Title && keyOf(open.Body) == w.Key {
+		return found(open), nil
+	}
+	if err := s.allowed(ctx); err != nil {
+		return Outcome{}, err
+	}
+	if open == nil {
+		p, err := s.provider.Open(ctx, text, s.Branch, s.Base)
+		if err != nil {
+			return Outcome{}, err
+		}
+		open = &p
+	} else if err := s.provider.Edit(ctx, open.Number, text); err != nil {
+		return Outcome{}, err
+	}
+	return found(open), nil
+}
+
+func found(p *provider.PullRequest) Outcome {
+	return Outcome{Status: Proposed, Number: p.Number, URL: p.URL, Detail: fmt.Sprintf("pull request %d: %s", p.Number, oneLine(p.URL))}
+}
+
+// withdraw closes what was proposed, whoever's turn it was.
+func (s *session) withdraw(ctx context.Context) error {
+	pulls, err := s.pulls(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.allowed(ctx); err != nil {
+		return err
+	}
+	for _, p := range pulls {
+		if p.State != provider.Open || keyOf(p.Body) == "" {
+			continue
+		}
+		if err := s.provider.Close(ctx, p.Number); err != nil {
+			return err
+		}
+	}
+	branches, err := s.repository.Branches(ctx)
+	if err != nil {
+		return err
+	}
+	tip := branches.Head(s.Branch)
+	if tip == "" {
+		return nil
+	}
+	files, err := branches.Files(ctx, s.File, tip)
+	if err != nil || !madeHere(files[0].Message) {
+		return err // what others committed is theirs
+	}
+	if err := s.repository.Delete(ctx, s.Branch, tip); err != nil && !errors.Is(err, remote.ErrMoved) {
+		return fmt.Errorf("deleting branch %s: %w", s.Branch, err)
+	}
+	return nil
+}
+
+// pulls are the pull requests of a branch, newest first.
+type pulls []provider.PullRequest
+
+func (s *session) pulls(ctx context.Context) (pulls, error) {
+	if s.provider == nil {
+		return nil, nil
+	}
+	return s.provider.Find(ctx, s.Branch, s.Base)
+}
+
+// open is the one that is open: one that was opened here, if there is one.
+func (all pulls) open() (found *provider.PullRequest) {
+	for i := range all {
+		if all[i].State != provider.Open {
+			continue
+		}
+		if found == nil || keyOf(found.Body) == "" && keyOf(all[i].Body) != "" {
+			found = &all[i]
+		}
+	}
+	return found
+}
+
+// of is the newest of a promotion, nil for none.
+func (all pulls) of(key string) *provider.PullRequest {
+	for i := range all {
+		if keyOf(all[i].Body) == key {
+			return &all[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,296 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The bounds of what is kept and read.
+const (
+	mostAnswer = 8 << 20
+	mostKept   = 200 // answers
+	mostWait   = time.Hour
+	leastWait  = time.Minute // where a provider says that it is asked too often, and not until when
+)
+
+// Cache keeps what providers answered, with the tag by which they say that it is as it was,
+// and until when they want not to be asked. It is safe for concurrent use.
+type Cache struct {
+	Now func() time.Time
+
+	mu      sync.Mutex
+	answers map[[sha256.Size]byte]answer
+	closed  map[string]time.Time // by host and token
+}
+
+type answer struct {
+	etag, modified string
+	body           []byte
+}
+
+// LimitedError is that a provider wants not to be asked before a time.
+type LimitedError struct{ Until time.Time }
+
+func (e *LimitedError) Error() string {
+	return "the provider is asked too often, and wants to be left alone until " + e.Until.UTC().Format("15:04:05") + " UTC"
+}
+
+type caller struct {
+	kind        Kind
+	api         string
+	user, token string
+	http        *http.Client
+	cache       *Cache
+}
+
+// call makes a request, and returns the answer of success.
+func (c *caller) call(ctx context.Context, r request) ([]byte, error) {
+	address := c.api + r.path
+	if len(r.query) > 0 {
+		address += "?" + r.query.Encode()
+	}
+	if err := c.cache.mayAsk(c.who()); err != nil {
+		return nil, err
+	}
+	to, err := c.prepare(ctx, address, r)
+	if err != nil {
+		return nil, err
+	}
+	key := sha256.Sum256([]byte(c.who() + "\x00" + address))
+	known, cached := c.cache.get(key, r.method)
+	if cached {
+		if known.etag != "" {
+			to.Header.Set("If-None-Match", known.etag)
+		}
+		if known.modified != "" {
+			to.Header.Set("If-Modified-Since", known.modified)
+		}
+	}
+	response, err := c.http.Do(to)
+	if err != nil {
+		var of *url.Error
+		if errors.As(err, &of) {
+			err = of.Err
+		}
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // the answer counts
+	body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	case len(body) > mostAnswer:
+		return nil, fmt.Errorf("the answer has more than %d MiB", mostAnswer>>20)
+	}
+	limited := c.cache.limits(c.who(), response)
+	switch {
+	case response.StatusCode == http.StatusNotModified && cached:
+		return known.body, nil
+	case response.StatusCode >= 200 && response.StatusCode < 300:
+		if r.method == http.MethodGet {
+			c.cache.put(key, answer{response.Header.Get("ETag"), response.Header.Get("Last-Modified"), body})
+		}
+		return body, nil
+	case limited != nil:
+		return nil, limited
+	default:
+		return nil, refused(response.StatusCode, response.Header.Get("Location"), body)
+	}
+}
+
+func (c *caller) who() string { return c.api + "\x00" + c.user + "\x00" + c.token }
+
+func (c *caller) prepare(ctx context.Context, address string, r request) (*http.Request, error) {
+	var body io.Reader
+	if r.body != nil {
+		data, err := json.Marshal(r.body)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(data)
+	}
+	to, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	if err != nil {
+		return nil, errors.New("the address of the API cannot be used")
+	}
+	to.Header.Set("User-Agent", "deployster")
+	to.Header.Set("Accept", "application/json")
+	if c.kind == GitHub {
+		to.Header.Set("Accept", "application/vnd.github+json")
+	}
+	if r.body != nil {
+		to.Header.Set("Content-Type", "application/json")
+	}
+	switch {
+	case c.token == "":
+	case c.kind == Gitea:
+		to.Header.Set("Authorization", "token "+c.token)
+	case c.kind == Bitbucket && c.user != "":
+		to.SetBasicAuth(c.user, c.token)
+	default:
+		to.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return to, nil
+}
+
+// refused says what an answer means that is not of success.
+func refused(status int, location string, body []byte) error {
+	said := messageOf(body)
+	switch {
+	case location != "" && status >= 300 && status < 400:
+		return fmt.Errorf("the provider sends on to another address (%d), which is not followed: name the repository, or api, as it is now", status)
+	case status == http.StatusUnauthorized:
+		return fmt.Errorf("the provider does not know the token (401)%s", said)
+	case status == http.StatusForbidden:
+		return fmt.Errorf("the token may not do that (403); it has to read and write pull requests%s", said)
+	case status == http.StatusNotFound:
+		return fmt.Errorf("the provider has no such repository, or the token may not see it (404)%s", said)
+	default:
+		return fmt.Errorf("the provider answered %d%s", status, said)
+	}
+}
+
+// messageOf is what a provider says of an error, as far as that has a known form.
+func messageOf(body []byte) string {
+	const most = 300
+	var e struct {
+		Message any `json:"message"`
+		Error   any `json:"error"`
+		Errors  any `json:"errors"`
+	}
+	if json.Unmarshal(body, &e) != nil {
+		return ""
+	}
+	var all []string
+	for _, part := range []any{e.Message, e.Error, e.Errors} {
+		all = append(all, texts(part, 0)...)
+	}
+	text := strings.Join(all, "; ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// texts are those in a value of JSON.
+func texts(of any, depth int) (all []string) {
+	const deepest = 4
+	switch of := of.(type) {
+	case string:
+		return []string{of}
+	case []any:
+		for _, one := range of {
+			if depth < deepest {
+				all = append(all, texts(one, depth+1)...)
+			}
+		}
+	case map[string]any:
+		for _, key := range []string{"message", "detail", "fields", "field", "code"} {
+			if one, ok := of[key]; ok && depth < deepest {
+				all = append(all, texts(one, depth+1)...)
+			}
+		}
+	}
+	return all
+}
+
+func (c *Cache) get(key [sha256.Size]byte, method string) (answer, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.answers[key]
+	return a, ok && method == http.MethodGet
+}
+
+func (c *Cache) put(key [sha256.Size]byte, a answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a.etag == "" && a.modified == "" {
+		delete(c.answers, key)
+		return
+	}
+	if c.answers == nil || len(c.answers) >= mostKept {
+		c.answers = map[[sha256.Size]byte]answer{}
+	}
+	c.answers[key] = a
+}
+
+// mayAsk fails while a provider wants to be left alone. Where the clock was set back that is
+// over.
+func (c *Cache) mayAsk(who string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	until, now := c.closed[who], c.Now()
+	if now.Before(until) && until.Sub(now) <= mostWait {
+		return &LimitedError{until}
+	}
+	delete(c.closed, who)
+	return nil
+}
+
+// limits notes what an answer says of how often may be asked, and returns why it is an error
+// of that; nil is that it is not.
+func (c *Cache) limits(who string, r *http.Response) error {
+	now := c.Now()
+	spent := r.Header.Get("X-RateLimit-Remaining") == "0" || r.Header.Get("RateLimit-Remaining") == "0"
+	after := r.Header.Get("Retry-After")
+	refuses := r.StatusCode == http.StatusTooManyRequests || r.StatusCode == http.StatusForbidden && (spent || after != "") ||
+		r.StatusCode == http.StatusServiceUnavailable && after != ""
+	if !refuses && !spent {
+		return nil
+	}
+	until := waitUntil(now, r.Header)
+	if until.IsZero() {
+		if !refuses {
+			return nil
+		}
+		until = now.Add(leastWait)
+	}
+	if until.After(now.Add(mostWait)) {
+		until = now.Add(mostWait)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed == nil {
+		c.closed = map[string]time.Time{}
+	}
+	c.closed[who] = until
+	if refuses {
+		return &LimitedError{until}
+	}
+	return nil
+}
+
+// waitUntil is when a provider may be asked again by the headers of its answer, zero where they
+// do not say, or it is over.
+func waitUntil(now time.Time, h http.Header) (until time.Time) {
+	if after := h.Get("Retry-After"); after != "" {
+		if seconds, err := strconv.Atoi(after); err == nil {
+			until = now.Add(time.Duration(min(max(seconds, 0), int(mostWait/time.Second))) * time.Second)
+		} else if at, err := http.ParseTime(after); err == nil {
+			until = at
+		}
+	}
+	for _, name := range []string{"X-RateLimit-Reset", "RateLimit-Reset"} {
+		if unix, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil && until.IsZero() {
+			until = time.Unix(unix, 0)
+		}
+	}
+	if !until.After(now) {
+		return time.Time{}
+	}
+	return until
+}

@@ -1,0 +1,268 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// pageSize is how many pull requests are listed at once.
+const pageSize = 50
+
+func values(pairs ...string) url.Values {
+	v := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		v.Add(pairs[i], pairs[i+1])
+	}
+	return v
+}
+
+// gitHub is that of GitHub, and of its servers elsewhere.
+type gitHub struct{ path, owner string }
+
+// branchOf is one end of a pull request as GitHub and Gitea have it.
+type branchOf struct {
+	Ref  string `json:"ref"`
+	Repo *struct {
+		ID int64 `json:"id"`
+	} `json:"repo"`
+}
+
+// hubPull is a pull request as GitHub and Gitea have it.
+type hubPull struct {
+	Number  int      `json:"number"`
+	URL     string   `json:"html_url"`
+	Title   string   `json:"title"`
+	Body    string   `json:"body"`
+	State   string   `json:"state"`
+	Merged  any      `json:"merged_at"`
+	Created string   `json:"created_at"`
+	Head    branchOf `json:"head"`
+	Base    branchOf `json:"base"`
+}
+
+func (p *hubPull) read() PullRequest {
+	state := Closed
+	switch {
+	case p.Merged != nil && p.Merged != "":
+		state = Merged
+	case p.State == "open":
+		state = Open
+	}
+	return PullRequest{Number: p.Number, URL: p.URL, Title: p.Title, Body: p.Body, State: state, created: p.Created}
+}
+
+// listHub reads a list as GitHub and Gitea have it. Branches of other repositories, which
+// anybody may name as they like, are left out.
+func listHub(answer []byte, branch, base string) (all []PullRequest, count int, err error) {
+	var pulls []hubPull
+	if err := json.Unmarshal(answer, &pulls); err != nil {
+		return nil, 0, err
+	}
+	for _, p := range pulls {
+		if p.Head.Ref == branch && p.Base.Ref == base && p.Head.Repo != nil && p.Base.Repo != nil && p.Head.Repo.ID == p.Base.Repo.ID {
+			all = append(all, p.read())
+		}
+	}
+	return all, len(pulls), nil
+}
+
+func openedHub(answer []byte) (PullRequest, error) {
+	var p hubPull
+	err := json.Unmarshal(answer, &p)
+	return p.read(), err
+}
+
+func (d gitHub) find(branch, base string) []listing {
+	return []listing{{path: d.path, query: values("state", "all", "head", d.owner+":"+branch, "base", base, "per_page", fmt.Sprint(pageSize)), page: "page", size: pageSize, pages: 4}}
+}
+
+func (gitHub) list(answer []byte, branch, base string) ([]PullRequest, int, error) {
+	return listHub(answer, branch, base)
+}
+
+func (d gitHub) open(t Text, branch, base string) request {
+	return request{method: http.MethodPost, path: d.path, body: map[string]string{"title": t.Title, "body": t.Body, "head": branch, "base": base}}
+}
+
+func (gitHub) opened(answer []byte) (PullRequest, error) { return openedHub(answer) }
+
+func (d gitHub) edit(number int, t Text) request {
+	return request{method: http.MethodPatch, path: fmt.Sprintf("%s/%d", d.path, number), body: map[string]string{"title": t.Title, "body": t.Body}}
+}
+
+func (d gitHub) close(number int) request {
+	return request{method: http.MethodPatch, path: fmt.Sprintf("%s/%d", d.path, number), body: map[string]string{"state": "closed"}}
+}
+
+// gitea is that of Gitea and Forgejo, which differs in how pull requests are listed: they
+// cannot be asked for by their branch.
+type gitea struct{ path string }
+
+func (d gitea) find(_, base string) []listing {
+	limit := fmt.Sprint(pageSize)
+	return []listing{
+		{path: d.path, query: values("state", "open", "base_branch", base, "limit", limit), page: "page", size: pageSize, pages: 20},
+		{path: d.path, query: values("state", "closed", "sort", "recentupdate", "base_branch", base, "limit", limit), page: "page", size: pageSize, pages: 2},
+	}
+}
+
+func (gitea) list(answer []byte, branch, base string) ([]PullRequest, int, error) {
+	return listHub(answer, branch, base)
+}
+
+func (d gitea) open(t Text, branch, base string) request {
+	return gitHub{path: d.path}.open(t, branch, base)
+}
+
+func (gitea) opened(answer []byte) (PullRequest, error) { return openedHub(answer) }
+
+func (d gitea) edit(number int, t Text) request { return gitHub{path: d.path}.edit(number, t) }
+
+func (d gitea) close(number int) request { return gitHub{path: d.path}.close(number) }
+
+// gitLab is that of GitLab, where they are merge requests.
+type gitLab struct{ path string }
+
+type labPull struct {
+	Number  int    `json:"iid"`
+	URL     string `json:"web_url"`
+	Title   string `json:"title"`
+	Body    string `json:"description"`
+	State   string `json:"state"`
+	Created string `json:"created_at"`
+	Branch  string `json:"source_branch"`
+	Base    string `json:"target_branch"`
+	From    int64  `json:"source_project_id"`
+	Into    int64  `json:"target_project_id"`
+}
+
+func (p *labPull) read() PullRequest {
+	state := Closed
+	switch p.State {
+	case "opened", "locked":
+		state = Open
+	case "merged":
+		state = Merged
+	}
+	return PullRequest{Number: p.Number, URL: p.URL, Title: p.Title, Body: p.Body, State: state, created: p.Created}
+}
+
+func (d gitLab) find(branch, base string) []listing {
+	return []listing{{path: d.path, query: values("state", "all", "scope", "all", "source_branch", branch, "target_branch", base, "per_page", fmt.Sprint(pageSize)), page: "page", size: pageSize, pages: 4}}
+}
+
+func (gitLab) list(answer []byte, branch, base string) (all []PullRequest, count int, err error) {
+	var pulls []labPull
+	if err := json.Unmarshal(answer, &pulls); err != nil {
+		return nil, 0, err
+	}
+	for _, p := range pulls {
+		if p.Branch == branch && p.Base == base && p.From == p.Into {
+			all = append(all, p.read())
+		}
+	}
+	return all, len(pulls), nil
+}
+
+func (d gitLab) open(t Text, branch, base string) request {
+	return request{method: http.MethodPost, path: d.path, body: map[string]string{"title": t.Title, "description": t.Body, "source_branch": branch, "target_branch": base}}
+}
+
+func (gitLab) opened(answer []byte) (PullRequest, error) {
+	var p labPull
+	err := json.Unmarshal(answer, &p)
+	return p.read(), err
+}
+
+func (d gitLab) edit(number int, t Text) request {
+	return request{method: http.MethodPut, path: fmt.Sprintf("%s/%d", d.path, number), body: map[string]string{"title": t.Title, "description": t.Body}}
+}
+
+func (d gitLab) close(number int) request {
+	return request{method: http.MethodPut, path: fmt.Sprintf("%s/%d", d.path, number), body: map[string]string{"state_event": "close"}}
+}
+
+// bitbucket is that of Bitbucket Cloud.
+type bitbucket struct{ path, repository string }
+
+type bucketEnd struct {
+	Branch struct {
+		Name string `json:"name"`
+	} `json:"branch"`
+	Repository *struct {
+		Name string `json:"full_name"`
+	} `json:"repository,omitempty"`
+}
+
+type bucketPull struct {
+	Number  int    `json:"id"`
+	Title   string `json:"title"`
+	Body    string `json:"description"`
+	State   string `json:"state"`
+	Created string `json:"created_on"`
+	Links   struct {
+		HTML struct {
+			URL string `json:"href"`
+		} `json:"html"`
+	} `json:"links"`
+	Source      bucketEnd `json:"source"`
+	Destination bucketEnd `json:"destination"`
+}
+
+func (p *bucketPull) read() PullRequest {
+	state := Closed // declined, or superseded
+	switch p.State {
+	case "OPEN", "DRAFT", "QUEUED":
+		state = Open
+	case "MERGED":
+		state = Merged
+	}
+	return PullRequest{Number: p.Number, URL: p.Links.HTML.URL, Title: p.Title, Body: p.Body, State: state, created: p.Created}
+}
+
+func (d bitbucket) find(branch, base string) []listing {
+	quote := func(text string) string { return string(must(json.Marshal(text))) }
+	query := values("q", "source.branch.name="+quote(branch)+" AND destination.branch.name="+quote(base),
+		"state", "OPEN", "state", "MERGED", "state", "DECLINED", "state", "SUPERSEDED", "sort", "-created_on", "pagelen", fmt.Sprint(pageSize))
+	return []listing{{path: d.path, query: query, page: "page", size: pageSize, pages: 4}}
+}
+
+// must is the form of a text, which every text has.
+func must(data []byte, _ error) []byte { return data }
+
+func (d bitbucket) list(answer []byte, branch, base string) (all []PullRequest, count int, err error) {
+	var page struct {
+		Values []bucketPull `json:"values"`
+	}
+	if err := json.Unmarshal(answer, &page); err != nil {
+		return nil, 0, err
+	}
+	for _, p := range page.Values {
+		if p.Source.Branch.Name == branch && p.Destination.Branch.Name == base && p.Source.Repository != nil && p.Source.Repository.Name == d.repository {
+			all = append(all, p.read())
+		}
+	}
+	return all, len(page.Values), nil
+}
+
+func (d bitbucket) open(t Text, branch, base string) request {
+	var from, into bucketEnd
+	from.Branch.Name, into.Branch.Name = branch, base
+	return request{method: http.MethodPost, path: d.path, body: map[string]any{"title": t.Title, "description": t.Body, "source": from, "destination": into}}
+}
+
+func (bitbucket) opened(answer []byte) (PullRequest, error) {
+	var p bucketPull
+	err := json.Unmarshal(answer, &p)
+	return p.read(), err
+}
+
+func (d bitbucket) edit(number int, t Text) request {
+	return request{method: http.MethodPut, path: fmt.Sprintf("%s/%d", d.path, number), body: map[string]string{"title": t.Title, "description": t.Body}}
+}
+
+func (d bitbucket) close(number int) request {
+	return request{method: http.MethodPost, path: fmt.Sprintf("%s/%d/decline", d.path, number)}
+}

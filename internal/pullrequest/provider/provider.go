@@ -1,0 +1,213 @@
+// Package provider finds, opens, edits and closes pull requests where a git repository is
+// kept: GitHub, GitLab, Gitea (and Forgejo) and Bitbucket Cloud. What was read is asked for
+// again by its tag, so that an unchanged answer costs little, and a provider that asks to wait
+// is not asked before.
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Kind is a provider.
+type Kind string
+
+// The providers.
+const (
+	GitHub    Kind = "github"
+	GitLab    Kind = "gitlab"
+	Gitea     Kind = "gitea"
+	Bitbucket Kind = "bitbucket"
+)
+
+// Kinds are all of them.
+func Kinds() []Kind { return []Kind{GitHub, GitLab, Gitea, Bitbucket} }
+
+// State is how a pull request is.
+type State string
+
+// The states of pull requests.
+const (
+	Open   State = "open"
+	Merged State = "merged"
+	Closed State = "closed" // and not merged
+)
+
+// PullRequest is one, whatever its provider calls it.
+type PullRequest struct {
+	Number int
+	URL    string // for people
+	Title  string
+	Body   string
+	State  State
+
+	created string // sorts as the times do
+}
+
+// Text is what a pull request says.
+type Text struct{ Title, Body string }
+
+// Client asks a provider about one repository.
+type Client struct {
+	dialect dialect
+	caller  *caller
+}
+
+// dialect is how a provider is asked.
+type dialect interface {
+	// find are the requests that list pull requests, and list reads their answers: those whose
+	// branch is in the same repository, into base.
+	find(branch, base string) []listing
+	list(answer []byte, branch, base string) (all []PullRequest, count int, err error)
+	open(t Text, branch, base string) request
+	opened(answer []byte) (PullRequest, error)
+	edit(number int, t Text) request
+	close(number int) request
+}
+
+// listing is a request of which pages are read while they are full.
+type listing struct {
+	path  string
+	query url.Values
+	page  string // parameter
+	size  int
+	pages int // at most
+}
+
+type request struct {
+	method, path string
+	query        url.Values
+	body         any
+}
+
+// Options say where a repository is, and who asks.
+type Options struct {
+	Kind       Kind
+	Repository string // its URL, as git has it
+	API        string // "" is where the provider has it by its host
+	User       string // with a password instead of a token; Bitbucket alone knows that
+	Token      string
+	HTTP       *http.Client // bounds how long anything takes, and follows no redirect
+	Cache      *Cache
+}
+
+// New prepares to ask.
+func New(o Options) (*Client, error) {
+	repository, err := url.Parse(o.Repository)
+	if err != nil || repository.Host == "" {
+		return nil, errors.New("the address of the repository is no URL")
+	}
+	api := o.API
+	if api == "" {
+		api = apiOf(o.Kind, repository)
+	}
+	path := strings.TrimSuffix(strings.Trim(repository.Path, "/"), ".git")
+	parts := strings.Split(path, "/")
+	if len(parts) < 2 || slices.Contains(parts, "") {
+		return nil, fmt.Errorf("the address of the repository does not end with OWNER/NAME")
+	}
+	owner, name := parts[len(parts)-2], parts[len(parts)-1]
+	escaped := url.PathEscape(owner) + "/" + url.PathEscape(name)
+	c := &Client{caller: &caller{kind: o.Kind, api: strings.TrimSuffix(api, "/"), user: o.User, token: o.Token, http: o.HTTP, cache: o.Cache}}
+	switch o.Kind {
+	case GitHub:
+		c.dialect = gitHub{"/repos/" + escaped + "/pulls", owner}
+	case GitLab:
+		c.dialect = gitLab{"/projects/" + url.PathEscape(path) + "/merge_requests"}
+	case Gitea:
+		c.dialect = gitea{"/repos/" + escaped + "/pulls"}
+	case Bitbucket:
+		c.dialect = bitbucket{"/repositories/" + escaped + "/pullrequests", owner + "/" + name}
+	default:
+		return nil, fmt.Errorf("there is no provider %q", o.Kind)
+	}
+	return c, nil
+}
+
+// apiOf is where a provider has its API for repositories of a host.
+func apiOf(k Kind, repository *url.URL) string {
+	root := repository.Scheme + "://" + repository.Host
+	switch host := strings.ToLower(repository.Hostname()); {
+	case k == GitHub && host == "github.com":
+		return "https://api.github.com"
+	case k == GitHub:
+		return root + "/api/v3"
+	case k == GitLab:
+		return root + "/api/v4"
+	case k == Bitbucket && host == "bitbucket.org":
+		return "https://api.bitbucket.org/2.0"
+	case k == Bitbucket:
+		return root + "/2.0"
+	default:
+		return root + "/api/v1"
+	}
+}
+
+// Find returns the pull requests from a branch of the repository into another one, newest
+// first: all that are open, and of the others those that are not long past.
+func (c *Client) Find(ctx context.Context, branch, base string) (all []PullRequest, err error) {
+	for _, l := range c.dialect.find(branch, base) {
+		for page := 1; page <= l.pages; page++ {
+			query := url.Values{}
+			for key, values := range l.query {
+				query[key] = values
+			}
+			if page > 1 {
+				query.Set(l.page, fmt.Sprint(page))
+			}
+			answer, err := c.caller.call(ctx, request{method: http.MethodGet, path: l.path, query: query})
+			if err != nil {
+				return nil, fmt.Errorf("looking for the pull request: %w", err)
+			}
+			some, count, err := c.dialect.list(answer, branch, base)
+			if err != nil {
+				return nil, fmt.Errorf("looking for the pull request: its provider answers what cannot be read: %w", err)
+			}
+			all = append(all, some...)
+			if count < l.size {
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b PullRequest) int {
+		if by := strings.Compare(b.created, a.created); by != 0 {
+			return by
+		}
+		return b.Number - a.Number
+	})
+	return all, nil
+}
+
+// Open opens a pull request.
+func (c *Client) Open(ctx context.Context, t Text, branch, base string) (PullRequest, error) {
+	answer, err := c.caller.call(ctx, c.dialect.open(t, branch, base))
+	if err != nil {
+		return PullRequest{}, fmt.Errorf("opening the pull request: %w", err)
+	}
+	p, err := c.dialect.opened(answer)
+	if err != nil || p.Number == 0 {
+		return PullRequest{}, fmt.Errorf("opening the pull request: its provider answers what cannot be read: %v", err)
+	}
+	return p, nil
+}
+
+// Edit changes what a pull request says.
+func (c *Client) Edit(ctx context.Context, number int, t Text) error {
+	if _, err := c.caller.call(ctx, c.dialect.edit(number, t)); err != nil {
+		return fmt.Errorf("changing pull request %d: %w", number, err)
+	}
+	return nil
+}
+
+// Close closes a pull request.
+func (c *Client) Close(ctx context.Context, number int) error {
+	if _, err := c.caller.call(ctx, c.dialect.close(number)); err != nil {
+		return fmt.Errorf("closing pull request %d: %w", number, err)
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+// Package pullrequest proposes that a file of a git repository has a value, and sees what
+// becomes of that: a branch has the value, and a pull request asks to take that over. All it
+// knows is there: whoever asks again, also after a kill at any moment, finds what there is and
+// makes nothing twice.
+package pullrequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/pullrequest/provider"
+	"github.com/deployster-go/deployster/internal/pullrequest/remote"
+	"github.com/deployster-go/deployster/internal/pullrequest/value"
+)
+
+// Place is a value in a file of a repository.
+type Place struct {
+	Repository string // its URL
+	File       string
+	Value      value.Path
+	Tag        bool   // the value is an image, of which the tag is meant
+	Base       string // branch that is to have the value
+	Branch     string // that proposes it, and is of nobody else
+
+	Provider provider.Kind // "" opens no pull request
+	API      string        // "" is where the provider has it
+	User     string        // "" is whom the provider expects with a token
+
+	TokenFile string // path below the workspace
+	TokenEnv  string // name of a variable
+}
+
+// Wanted is what is proposed.
+type Wanted struct {
+	Key         string // of the promotion, the same at each try
+	Pipeline    string
+	Stage       string
+	Environment string
+	Revision    string // the value
+}
+
+// Status is how far a proposal is.
+type Status string
+
+// The statuses of proposals.
+const (
+	Proposed Status = "proposed" // the branch has the value, and a pull request is open where there is a provider
+	Taken    Status = "taken"    // the base branch has the value
+	Declined Status = "declined" // the pull request was closed, and nothing was done since
+)
+
+// Outcome is what there is.
+type Outcome struct {
+	Status Status
+	Number int    // of the pull request, 0 for none
+	URL    string // of it
+	Detail string // for people
+}
+
+// ErrForbidden is wrapped where nothing was changed because it may not be any more.
+var ErrForbidden = errors.New("it may not be proposed any more")
+
+// Options are what a Client needs.
+type Options struct {
+	Workspace string // below which the files of tokens are
+	Getenv    func(string) string
+	Now       func() time.Time
+}
+
+// Client proposes. It is safe for concurrent use.
+type Client struct {
+	Options
+	http  *http.Client
+	cache *provider.Cache
+
+	slots chan struct{} // how many are at work
+
+	mu    sync.Mutex
+	looks map[look]view
+	busy  map[string]chan struct{} // by place
+}
+
+// mostAtWork is how many proposals are worked on at once: a server that does not answer holds
+// each up for long.
+const mostAtWork = 16
+
+// New prepares to propose.
+func New(o Options) *Client {
+	return &Client{Options: o, http: newHTTP(), cache: &provider.Cache{Now: o.Now}, slots: make(chan struct{}, mostAtWork), looks: map[look]view{}, busy: map[string]chan struct{}{}}
+}
+
+// mostTime is how long one proposal may take.
+const mostTime = 2 * time.Minute
+
+// Propose has the branch carry the value, and a pull request be open for it, unless the base
+// branch has the value or the pull request was closed. Before anything is changed, may says
+// whether that may be.
+func (c *Client) Propose(ctx context.Context, p Place, w Wanted, may func(context.Context) error) (o Outcome, err error) {
+	err = c.with(ctx, p, may, func(ctx context.Context, s *session) error {
+		o, err = s.propose(ctx, w)
+		return err
+	})
+	return o, err
+}
+
+// Withdraw closes the pull request, and deletes the branch if its newest commit was made here.
+func (c *Client) Withdraw(ctx context.Context, p Place, may func(context.Context) error) error {
+	return c.with(ctx, p, may, func(ctx context.Context, s *session) error { return s.withdraw(ctx) })
+}
+
+// alone waits until nobody else is at work on a place.
+func (c *Client) alone(ctx context.Context, p Place) (leave func(), err error) {
+	c.mu.Lock()
+	place, ok := c.busy[p.Repository+" "+p.Branch]
+	if !ok {
+		place = make(chan struct{}, 1)
+		c.busy[p.Repository+" "+p.Branch] = place
+	}
+	c.mu.Unlock()
+	for _, wait := range []chan struct{}{place, c.slots} {
+		select {
+		case wait <- struct{}{}:
+		case <-ctx.Done():
+			if wait == c.slots {
+				<-place
+			}
+			return nil, context.Cause(ctx)
+		}
+	}
+	return func() { <-c.slots; <-place }, nil
+}
+
+// session is a use of a place with its token.
+type session struct {
+	*Client
+	Place
+	repository *remote.Repository
+	provider   *provider.Client
+	may        func(context.Context) error
+}
+
+// allowed fails where nothing may be changed.
+func (s *session) allowed(ctx context.Context) error {
+	if err := s.may(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
+	return nil
+}
+
+// with opens a place. No error that comes of it tells the token.
+func (c *Client) with(ctx context.Context, p Place, may func(context.Context) error, do func(context.Context, *session) error) error {
+	leave, err := c.alone(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	token, err := c.token(p)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, mostTime)
+	defer cancel()
+	s := &session{Client: c, Place: p, may: may}
+	var credentials remote.Credentials
+	if token != "" {
+		credentials = remote.Credentials{User: p.user(), Password: token}
+	}
+	if s.repository, err = remote.Open(p.Repository, credentials, c.http); err != nil {
+		return err
+	}
+	if p.Provider != "" {
+		s.provider, err = provider.New(provider.Options{
+			Kind: p.Provider, Repository: p.Repository, API: p.API, User: p.User, Token: token, HTTP: c.http, Cache: c.cache,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err = do(ctx, s)
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		err = fmt.Errorf("it was not done within %s: %w", mostTime, err)
+	}
+	return hidden(err, token, p.user())
+}
+
+// user is who has the token, as git is told.
+func (p Place) user() string {
+	switch {
+	case p.User != "":
+		return p.User
+	case p.Provider == provider.GitHub:
+		return "x-access-token"
+	case p.Provider == provider.GitLab:
+		return "oauth2"
+	case p.Provider == provider.Bitbucket:
+		return "x-token-auth"
+	default:
+		return "deployster"
+	}
+}
+
+// look is what a view is of: the commits say all of it.
+type look struct {
+	repository, file, path string
+	tag                    bool
+	base, tip              remote.Hash
+	revision               string
+}
+
+// view is what two commits have.
+type view struct {
+	base    string // the value
+	tip     string // the value of the branch
+	ours    bool   // its newest commit was made here
+	author  string // of that
+	current bool   // its file is that of the base branch, but for the value
+}
+
+const mostViews = 1000
+
+// view compares the branch with the base branch. Files are read only where that is not known:
+// files is nil then.
+func (s *session) view(ctx context.Context, b *remote.Branches, base, tip remote.Hash, revision string) (v view, files []*remote.File, err error) {
+	of := look{s.Repository, s.File, s.Value.String(), s.Tag, base, tip, revision}
+	s.mu.Lock()
+	v, known := s.looks[of]
+	s.mu.Unlock()
+	if known {
+		return v, nil, nil
+	}
+	if files, err = s.files(ctx, b, base, tip); err != nil {
+		return v, nil, err
+	}
+	if v.base, err = s.get(files[0]); err != nil {
+		return v, nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, err)
+	}
+	if len(files) > 1 {
+		v.author, v.ours = files[1].Author, madeHere(files[1].Message)
+		if v.tip, err = s.get(files[1]); err != nil {
+			v.tip = "" // it is somebody else's, or is made anew
+		}
+		wanted, err := s.set(files[0], revision)
+		if err != nil {
+			return v, nil, err
+		}
+		v.current = string(wanted) == string(files[1].Content)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.looks) >= mostViews {
+		clear(s.looks)
+	}
+	s.looks[of] = v
+	return v, files, nil
+}
+
+func (s *session) files(ctx context.Context, b *remote.Branches, base, tip remote.Hash) ([]*remote.File, error) {
+	commits := []remote.Hash{base}
+	if tip != "" {
+		commits = append(commits, tip)
+	}
+	return b.Files(ctx, s.File, commits...)
+}
+
+func (s *session) get(f *remote.File) (string, error) {
+	if f.Missing != nil {
+		return "", f.Missing
+	}
+	text, err := s.Value.Get(f.Content)
+	if err == nil && s.Tag {
+		return value.TagOf(text)
+	}
+	return text, err
+}
+
+func (s *session) set(f *remote.File, revision string) ([]byte, error) {
+	if f.Missing != nil {
+		return nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, f.Missing)
+	}
+	to := revision
+	if s.Tag {
+		image, err := s.Value.Get(f.Content)
+		if err == nil {
+			to, err = value.WithTag(image, revision)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, err)
+		}
+	}
+	text, err := s.Value.Set(f.Content, to)
+	if err != nil {
+		return nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, err)
+	}
+	return text, nil
+}

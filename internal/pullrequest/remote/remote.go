@@ -1,0 +1,118 @@
+// Package remote changes one file on a branch of a git repository elsewhere, over HTTP and
+// without a copy of it on disk: it reads the newest commits of the branches that it is asked
+// for, and no history, makes a commit of the objects that change, and pushes that only if the
+// branch is what it was when it was read.
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+)
+
+// Repository is one elsewhere.
+type Repository struct {
+	endpoint *transport.Endpoint
+	client   transport.Transport
+	auth     transport.AuthMethod
+}
+
+// Credentials are who asks. The zero value asks as nobody.
+type Credentials struct{ User, Password string }
+
+// Open prepares to use a repository, by a client that bounds what it reads and how long that
+// takes. Redirects are not followed, so that credentials stay with the host of the address.
+func Open(address string, c Credentials, client *http.Client) (*Repository, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, errors.New("its address is not a URL of https")
+	}
+	port := 0
+	if text := u.Port(); text != "" {
+		if port, err = strconv.Atoi(text); err != nil {
+			return nil, errors.New("its address has a port that is no number")
+		}
+	}
+	host := u.Hostname()
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	r := &Repository{
+		endpoint: &transport.Endpoint{Protocol: u.Scheme, Host: host, Port: port, Path: u.Path},
+		client:   githttp.NewClientWithOptions(client, &githttp.ClientOptions{RedirectPolicy: githttp.NoFollowRedirects}),
+	}
+	if c != (Credentials{}) {
+		r.auth = &githttp.BasicAuth{Username: c.User, Password: c.Password}
+	}
+	return r, nil
+}
+
+// Hash names a commit; "" is none.
+type Hash string
+
+// ErrNoBranch is wrapped where a branch is not there.
+var ErrNoBranch = errors.New("there is no such branch")
+
+// Branches are the newest commits of the branches of a repository.
+type Branches struct {
+	repository *Repository
+	session    transport.UploadPackSession
+	all        *packp.AdvRefs
+}
+
+// Branches asks for the branches, which is cheap.
+func (r *Repository) Branches(ctx context.Context) (*Branches, error) {
+	endpoint := *r.endpoint
+	session, err := r.client.NewUploadPackSession(&endpoint, r.auth)
+	if err != nil {
+		return nil, explained(err)
+	}
+	all, err := session.AdvertisedReferencesContext(ctx)
+	if err != nil {
+		return nil, explained(err)
+	}
+	return &Branches{repository: r, session: session, all: all}, nil
+}
+
+const heads = "refs/heads/"
+
+// Head is the newest commit of a branch, "" where there is no such branch.
+func (b *Branches) Head(branch string) Hash {
+	h, ok := b.all.References[heads+branch]
+	if !ok || h.IsZero() {
+		return ""
+	}
+	return Hash(h.String())
+}
+
+// explained says in other words what went wrong with a request, and what helps.
+func explained(err error) error {
+	var status *githttp.Err
+	var of *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, transport.ErrEmptyRemoteRepository):
+		return errors.New("the repository has no commit yet: make a first one on its base branch")
+	case errors.Is(err, transport.ErrAuthenticationRequired):
+		return errors.New("the server does not know the token, or wants one (401): see token_file or token_env, and user")
+	case errors.Is(err, transport.ErrAuthorizationFailed):
+		return errors.New("the token may not do that (403): it needs to read and write the contents of the repository")
+	case errors.Is(err, transport.ErrRepositoryNotFound):
+		return errors.New("there is no such repository, or the token may not see it (404)")
+	case errors.As(err, &status):
+		return fmt.Errorf("the server answered %d", status.StatusCode())
+	case errors.As(err, &of):
+		return of.Err
+	default:
+		return err
+	}
+}

@@ -1,0 +1,101 @@
+package pullrequest
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/pullrequest/provider"
+)
+
+// token reads the token of a place, each time, so that it may be exchanged. A file is below
+// the workspace, and not beside it, whatever links there are.
+func (c *Client) token(p Place) (string, error) {
+	switch {
+	case p.TokenEnv != "":
+		token := strings.TrimSpace(c.Getenv(p.TokenEnv))
+		if token == "" {
+			return "", fmt.Errorf("the environment variable %s, which has the token, is not set where this runs", p.TokenEnv)
+		}
+		return token, check(token, "the environment variable "+p.TokenEnv)
+	case p.TokenFile != "":
+		text, err := readBelow(c.Workspace, p.TokenFile)
+		if err != nil {
+			return "", fmt.Errorf("reading the token: %w", err)
+		}
+		token := strings.TrimSpace(text)
+		if token == "" {
+			return "", fmt.Errorf("%s, which has the token, is empty", p.TokenFile)
+		}
+		return token, check(token, p.TokenFile)
+	default:
+		return "", nil
+	}
+}
+
+const mostToken = 16 << 10
+
+func check(token, where string) error {
+	if len(token) >= mostToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("%s holds no token: one line without spaces", where)
+	}
+	return nil
+}
+
+func readBelow(workspace, path string) (string, error) {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close() //nolint:errcheck // it was only read
+	file, err := root.Open(filepath.FromSlash(path))
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a file", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, mostToken))
+	return string(text), err
+}
+
+// hidden is an error without the token, which a server may have said.
+func hidden(err error, token, user string) error {
+	var limited *provider.LimitedError
+	if err == nil || token == "" || errors.As(err, &limited) || errors.Is(err, ErrForbidden) {
+		return err
+	}
+	text := err.Error()
+	clean := text
+	for _, form := range []string{token, url.QueryEscape(token), url.PathEscape(token), base64.StdEncoding.EncodeToString([]byte(user + ":" + token))} {
+		clean = strings.ReplaceAll(clean, form, "(token)")
+	}
+	if clean = oneLine(clean); clean == text {
+		return err
+	}
+	return errors.New(clean)
+}
+
+// newHTTP is a client that waits for nothing for long, follows no redirects, which would lead
+// tokens elsewhere, and keeps no connections: what is proposed is rare.
+func newHTTP() *http.Client {
+	const slow = 30 * time.Second
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSHandshakeTimeout: slow, ResponseHeaderTimeout: slow, MaxResponseHeaderBytes: 1 << 20,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}

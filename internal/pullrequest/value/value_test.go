@@ -1,0 +1,143 @@
+package value_test
+
+import (
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/internal/pullrequest/value"
+)
+
+func path(t testing.TB, text string) value.Path {
+	t.Helper()
+	p, err := value.Parse(text)
+	if err != nil {
+		t.Fatalf("path %s: %v", text, err)
+	}
+	return p
+}
+
+func TestOnlyTheBytesOfTheValueChange(t *testing.T) {
+	for name, c := range map[string]struct{ file, path, to, want string }{
+		"a plain text":                    {"# top\nimage:\n  tag:   v1   # keep\n\nother: 1\n", "image.tag", "v2", "# top\nimage:\n  tag:   v2   # keep\n\nother: 1\n"},
+		"a number stays one":              {"tag: 41\n", "tag", "42", "tag: 42\n"},
+		"a text does not become a number": {"tag: v1\n", "tag", "42", "tag: \"42\"\n"},
+		"a number may become a text":      {"tag: 41\n", "tag", "v1: x", "tag: \"v1: x\"\n"},
+		"single quotes":                   {"a: {b: ' it''s'}\n", "a.b", "it's", "a: {b: 'it''s'}\n"},
+		"double quotes":                   {"a: [\"x\\\"y\", 'z']\n", "a[0]", "q\"<r>", "a: [\"q\\\"<r>\", 'z']\n"},
+		"an element by its member":        {"images:\n- name: web\n  newTag: a\n- newTag: b\n  name: shop/app\n", `images[name=shop/app].newTag`, "c", "images:\n- name: web\n  newTag: a\n- newTag: c\n  name: shop/app\n"},
+		"a key with a dot":                {"a.b: {\"c\": 1}\n", `["a.b"].c`, "2", "a.b: {\"c\": 2}\n"},
+		"JSON":                            {"{\n  \"image\": {\"tag\": \"1\",\t\"n\": 1}\n}\n", "image.tag", "2", "{\n  \"image\": {\"tag\": \"2\",\t\"n\": 1}\n}\n"},
+		"a number of JSON":                {"{\"n\": 1}", "n", "v2", "{\"n\": \"v2\"}"},
+		"the second document":             {"kind: A\n---\nkind: B\nspec: {tag: 1}\n", "spec.tag", "2", "kind: A\n---\nkind: B\nspec: {tag: 2}\n"},
+		"lines of Windows":                {"a: 1\r\nü: {é: x}\r\n", "ü.é", "z", "a: 1\r\nü: {é: z}\r\n"},
+		"the same":                        {"a: 'x'\n", "a", "x", "a: 'x'\n"},
+		"without an end of line":          {"a: x", "a", "yes", "a: \"yes\""},
+		"a mark at the beginning":         {"\ufeffa: x\nb: 1\n", "a", "z", "\ufeffa: z\nb: 1\n"},
+		"two lines in quotes":             {"a: \"x\n  y\"\nb: 1\n", "a", "z", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := path(t, c.path).Set([]byte(c.file), c.to)
+			if c.want == "" {
+				if err == nil {
+					t.Fatalf("it became %q", got)
+				}
+				return
+			}
+			if err != nil || string(got) != c.want {
+				t.Fatalf("it became\n%q, not\n%q: %v", got, c.want, err)
+			}
+			if now, err := path(t, c.path).Get(got); err != nil || now != c.to {
+				t.Errorf("it reads %q: %v", now, err)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotCertainIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ file, path, want string }{
+		"no such key":        {"image: {tag: 1}\n", "image.tog", `image has no key "tog" (line 1); did you mean "tag"?`},
+		"a mapping":          {"image: {tag: 1}\n", "image", "image is a mapping, not one value"},
+		"an alias":           {"a: &x 1\nb: *x\n", "b", "b is the alias *x (line 2)"},
+		"an anchor":          {"a: &x 1\nb: *x\n", "a", "a has the anchor &x (line 1)"},
+		"an anchor before":   {"a: &x {b: 1}\nc: *x\n", "a.b", "a has the anchor &x"},
+		"through an alias":   {"a: &x {b: 1}\nc: *x\n", "c.b", "c is the alias *x"},
+		"two documents":      {"a: 1\n---\na: 2\n", "a", "2 of its documents have a"},
+		"a key twice":        {"a: 1\na: 2\n", "a", `has the key "a" twice`},
+		"two elements":       {"- {name: a, v: 1}\n- {name: a, v: 2}\n", "[name=a].v", "several elements of the file have name a"},
+		"no element":         {"- {name: a}\n", "[name=b].v", "no element of the file has name b"},
+		"too few elements":   {"a: [1]\n", "a[1]", "a has 1 elements, so there is no a[1]"},
+		"a block":            {"a: |\n  x\n", "a", "written as a block"},
+		"a tag":              {"a: !!str 1\n", "a", "it has a tag of its own"},
+		"nothing":            {"a:\nb: 1\n", "a", "there is no value yet"},
+		"an empty file":      {"", "a", "it is empty"},
+		"no YAML":            {"a: [\n", "a", "it is neither YAML nor JSON"},
+		"no text":            {"a: \xff\n", "a", "not text in UTF-8"},
+		"more than one line": {"a: x\n  y\n", "a", "where it is written is not known for certain"},
+		"too large":          {strings.Repeat("#", value.MaxFile+1), "a", "at most"},
+		"a merged key":       {"a: &x {b: 1}\nc:\n  <<: *x\n", "c.b", `c has no key "b"`},
+		"a value of no list": {"a: {b: 1}\n", "a[0]", "a is a mapping, not a list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := path(t, c.path).Set([]byte(c.file), "new")
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("it became %q: %v; it has to say %s", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestPathsThatLeadNowhere(t *testing.T) {
+	for _, text := range []string{"", ".", "a.", ".a", "a..b", "a[", "a[]", "a[-1]", "a[x]", "a[x=", "a[=x]", `a["b]`, "a[0]b", `a]`, strings.Repeat("a.", 60) + "a"} {
+		if p, err := value.Parse(text); err == nil {
+			t.Errorf("%q is read as %+v", text, p)
+		}
+	}
+}
+
+func TestTagsOfImages(t *testing.T) {
+	for image, want := range map[string]string{"shop:1": "shop:2", "localhost:5000/a/shop": "localhost:5000/a/shop:2", "localhost:5000/shop:x": "localhost:5000/shop:2", "shop@sha256:ab": "", "": ":2"} {
+		if got, _ := value.WithTag(image, "2"); got != want {
+			t.Errorf("%s becomes %q, not %q", image, got, want)
+		}
+	}
+	if _, err := value.WithTag("shop:1", "a b"); err == nil {
+		t.Error("a tag with a space is possible")
+	}
+}
+
+// Whatever the file and the value, either nothing is written, or what is written reads as the
+// same but for that value.
+func FuzzSet(f *testing.F) {
+	f.Add("a: 1 # x\nb: [c, {d: 'e'}]\n", "a", "v2")
+	f.Add("b: [c, {d: 'e'}]\n", "b[1].d", "x'\"\n")
+	f.Add("{\"a\": {\"b\": \"c\"}}", "a.b", "\u2028")
+	f.Add("\ufeffa: 1\r\nb: \u0085x\n", "b", "- x")
+	f.Fuzz(func(t *testing.T, file, text, to string) {
+		p, err := value.Parse(text)
+		if err != nil {
+			return
+		}
+		before := file
+		got, err := p.Set([]byte(file), to)
+		if err != nil {
+			return
+		}
+		if file != before {
+			t.Fatal("the file was changed")
+		}
+		if now, err := p.Get(got); err != nil || now != to {
+			t.Fatalf("%q reads %q, not %q: %v", got, now, to, err)
+		}
+		old, _ := p.Get([]byte(file))
+		back, err := p.Set(got, old)
+		if err != nil {
+			return // such as a tag that the text needed
+		}
+		var a, b any
+		if yaml.Unmarshal([]byte(file), &a) == nil && yaml.Unmarshal(back, &b) != nil {
+			t.Fatalf("%q was changed to %q and back to %q, which cannot be read", file, got, back)
+		}
+	})
+}

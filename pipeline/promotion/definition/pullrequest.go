@@ -1,0 +1,211 @@
+package definition
+
+import (
+	"net/netip"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/pullrequest/value"
+	"github.com/deployster-go/deployster/internal/yamlfile"
+)
+
+// PullRequest is a value in a file of a git repository, which a pull request sets to the
+// revision. What became of that is observed.
+type PullRequest struct {
+	Repository string   `json:"repository"` // URL
+	File       string   `json:"file"`
+	Value      string   `json:"value"`              // path of the value in the file
+	Part       string   `json:"part,omitempty"`     // Tag, or "" for all of the value
+	Base       string   `json:"base"`               // branch
+	Branch     string   `json:"branch"`             // that proposes it
+	Provider   string   `json:"provider,omitempty"` // "" only pushes the branch
+	API        string   `json:"api,omitempty"`      // URL
+	User       string   `json:"user,omitempty"`
+	TokenFile  string   `json:"token_file,omitempty"` // path below the workspace
+	TokenEnv   string   `json:"token_env,omitempty"`  // name of a variable
+	Timeout    Duration `json:"timeout"`              // by when after it is merged the environment must run it
+	CheckEvery Duration `json:"check_every"`          // how often is looked what became of it
+}
+
+// Tag is the part of a value that is the tag of an image.
+const Tag = "tag"
+
+// NoProvider is how a file says that the branch is pushed, and nothing else.
+const NoProvider = "none"
+
+// The defaults of a PullRequest.
+const (
+	DefaultBase       = "main"
+	DefaultMergeTime  = Duration(30 * time.Minute)
+	DefaultCheckEvery = Duration(time.Minute)
+	leastCheckEvery   = Duration(10 * time.Second)
+)
+
+// Place is what two proposals cannot share.
+func (p *PullRequest) Place() string { return p.Repository + " " + p.Branch }
+
+var (
+	validBranch = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._/+-]*$`)
+	validEnv    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`) // which tokens are not
+	validUser   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+{}-]*$`)
+)
+
+var providers = []string{"github", "gitlab", "gitea", "bitbucket", NoProvider}
+
+var pullRequestFields = []string{"repository", "file", "value", "part", "base", "branch", "provider", "api", "user", "token_file", "token_env", "timeout", "check_every"}
+
+// readPullRequest reads what a stage proposes to a repository.
+func (p *parser) readPullRequest(n *yamlfile.Node, s *Stage) *PullRequest {
+	fields, ok := n.Fields("a pull_request", pullRequestFields...)
+	if !ok {
+		return nil
+	}
+	to := &PullRequest{Base: DefaultBase, Branch: "deployster/" + p.definition.Name + "/" + s.Environment, Timeout: DefaultMergeTime, CheckEvery: DefaultCheckEvery}
+	readPlace(n, fields, to)
+	readToken(n, fields, to)
+	branchAt := n
+	for key, branch := range map[string]*string{"base": &to.Base, "branch": &to.Branch} {
+		if at := fields[key]; at != nil {
+			*branch, _ = at.Line("a branch", maxName)
+		}
+	}
+	if at := fields["branch"]; at != nil {
+		branchAt = at
+	}
+	for _, branch := range []string{to.Base, to.Branch} {
+		if !isBranch(branch) {
+			branchAt.Fail("%q cannot be a branch of git; name another one", branch)
+		}
+	}
+	if to.Base == to.Branch {
+		branchAt.Fail("what is proposed needs a branch of its own, not %s, which is to have it", to.Base)
+	}
+	if at := fields["timeout"]; at != nil {
+		to.Timeout, _ = at.Duration(Duration(time.Second), maxTime)
+	}
+	if at := fields["check_every"]; at != nil {
+		to.CheckEvery, _ = at.Duration(leastCheckEvery, maxTime)
+	}
+	p.ownBranch(branchAt, to)
+	return to
+}
+
+// isBranch reports whether git can have a branch of a name.
+func isBranch(name string) bool {
+	if !validBranch.MatchString(name) || strings.Contains(name, "..") || strings.HasSuffix(name, ".") {
+		return false
+	}
+	return !slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool {
+		return part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
+	})
+}
+
+// ownBranch fails where two stages would have one branch, or git could not have both.
+func (p *parser) ownBranch(n *yamlfile.Node, to *PullRequest) {
+	for i := range p.definition.Stages {
+		other := p.definition.Stages[i].PullRequest
+		if other == nil || other.Repository != to.Repository {
+			continue
+		}
+		switch name := p.definition.Stages[i].Name; {
+		case other.Branch == to.Branch:
+			n.Fail("stage %s has branch %s of this repository already: each stage needs one of its own (branch)", name, to.Branch)
+		case strings.HasPrefix(other.Branch, to.Branch+"/"), strings.HasPrefix(to.Branch, other.Branch+"/"):
+			n.Fail("git cannot have branch %s beside %s of stage %s: name another one (branch)", to.Branch, other.Branch, name)
+		}
+	}
+}
+
+func readPlace(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullRequest) {
+	if at := fields["repository"]; at == nil {
+		n.Fail("it has no repository, the URL of one of git")
+	} else if text, ok := at.Line("a URL", maxPath); ok {
+		to.Repository = text
+		failURL(at, text, "https://git.example/acme/deploy.git")
+	}
+	if at := fields["file"]; at == nil {
+		n.Fail("it has no file, the path of the one in the repository that has the value")
+	} else if text, ok := at.Line("the path of a file in the repository", maxPath); ok {
+		to.File = text
+		if text != path.Clean(text) || strings.HasPrefix(text, "/") || strings.HasPrefix(text, "../") || text == "." || text == ".." || strings.Contains(text, `\`) {
+			at.Fail("must be a path within the repository, as shop/prod/values.yaml is")
+		}
+	}
+	if at := fields["value"]; at == nil {
+		n.Fail("it has no value, the path of the value in the file, as image.tag or images[name=shop].newTag")
+	} else if text, ok := at.Line("a path in the file, as image.tag", maxPath); ok {
+		to.Value = text
+		if _, err := value.Parse(text); err != nil {
+			at.Fail("%.60q leads to no value: %s", text, err)
+		}
+	}
+	if at := fields["part"]; at != nil {
+		if text, ok := at.Line(Tag, maxName); ok && text != Tag {
+			at.Fail("must be tag, of a value such as shop:1.2, not %.60q; leave it out for all of the value", text)
+		} else {
+			to.Part = text
+		}
+	}
+	if at := fields["provider"]; at == nil {
+		n.Fail("it has no provider, who keeps the repository: github, gitlab, gitea or bitbucket; none pushes the branch only")
+	} else if text, ok := at.Line("a provider", maxName); ok && !slices.Contains(providers, text) {
+		at.FailLike(text, providers, "there is no provider %.60q", text)
+	} else if text != NoProvider {
+		to.Provider = text
+	}
+	if at := fields["api"]; at != nil {
+		if to.API, _ = at.Line("a URL", maxPath); to.Provider == "" {
+			at.FailName("is of a provider, and there is none")
+		}
+		failURL(at, to.API, "https://git.example/api/v1")
+	}
+}
+
+// failURL fails for what is no URL to which a token may be sent.
+func failURL(at *yamlfile.Node, text, example string) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "":
+		at.Fail("must be a URL, as %s is", example)
+	case u.User != nil:
+		at.Fail("a URL must not hold a password: name it by token_file or token_env")
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		at.Fail("must be a URL of https: by http everybody on the way could read the token")
+	}
+}
+
+// isLoopback reports whether a host is this machine.
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+func readToken(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullRequest) {
+	if at := fields["token_file"]; at != nil {
+		to.TokenFile = readPath(at, "the path of a file")
+	}
+	if at := fields["token_env"]; at != nil {
+		if text, ok := at.Line("the name of an environment variable", maxName); ok && !validEnv.MatchString(text) {
+			at.Fail("must be the name of an environment variable in capital letters, as DEPLOY_TOKEN is; the token itself must not be here")
+		} else {
+			to.TokenEnv = text
+		}
+	}
+	if at := fields["user"]; at != nil {
+		if text, ok := at.Line("a user", maxName); ok && !validUser.MatchString(text) {
+			at.Fail("%.60q cannot be a user", text)
+		} else {
+			to.User = text
+		}
+	}
+	switch {
+	case fields["token_file"] != nil && fields["token_env"] != nil:
+		fields["token_env"].FailName("the token is in token_file already")
+	case fields["token_file"] == nil && fields["token_env"] == nil && to.Provider != "":
+		n.Fail("it has neither token_file nor token_env, by which pull requests are opened")
+	}
+}
