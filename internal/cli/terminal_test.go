@@ -14,10 +14,16 @@ import (
 // terminal runs deployster on a pseudo terminal and answers its questions.
 func (s *site) terminal(answer string, args ...string) (screen string, code int) {
 	s.Helper()
+	return s.sized(&pty.Winsize{Rows: 24, Cols: 100}, answer, args...)
+}
+
+// sized is terminal of a size.
+func (s *site) sized(size *pty.Winsize, answer string, args ...string) (screen string, code int) {
+	s.Helper()
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color")
-	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
+	tty, err := pty.StartWithSize(cmd, size)
 	if err != nil {
 		s.Fatal(err)
 	}

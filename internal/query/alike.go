@@ -19,6 +19,8 @@ type Alike[T any] struct {
 	First  T
 	Hosts  []string
 	Causes map[string]string // by host, where they are too many to be said and differ
+
+	LeftOut map[string]LeftOut // of the hosts and the causes, in a document that is bounded
 }
 
 // Name is a target, how many others there are of which the same is said, and whether what is
@@ -41,9 +43,10 @@ func (a Alike[T]) MarshalJSON() ([]byte, error) {
 		return first, err
 	}
 	others, err := json.Marshal(struct {
-		Hosts  []string          `json:"hosts"`
-		Causes map[string]string `json:"causes,omitempty"`
-	}{a.Hosts, a.Causes})
+		Hosts   []string           `json:"hosts"`
+		Causes  map[string]string  `json:"causes,omitempty"`
+		LeftOut map[string]LeftOut `json:"left_out,omitempty"`
+	}{a.Hosts, a.Causes, a.LeftOut})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ const (
 // LeftOut is what a bounded document does not show of a list, or of a unified diff.
 type LeftOut struct {
 	Differences int `json:"differences,omitempty"`
+	Entries     int `json:"entries,omitempty"` // of a list
 	Lines       int `json:"lines,omitempty"`
 	Texts       int `json:"texts,omitempty"` // that begin among these lines
 }
@@ -65,6 +66,7 @@ func (b *Bounded) note(field string, out LeftOut) {
 	if b.LeftOut == nil {
 		b.LeftOut = map[string]LeftOut{}
 	}
+	out.Entries += b.LeftOut[field].Entries
 	b.LeftOut[field] = out
 }
 

@@ -228,6 +228,8 @@ type PipelineStatus struct {
 	Inventory string             `json:"inventory,omitempty"`       // that it is bound to
 	Elsewhere *reason.Reason     `json:"other_inventory,omitempty"` // why nobody is at work who has the inventory here
 	underWay  bool               // a revision is
+
+	LeftOut map[string]LeftOut `json:"left_out,omitempty"` // of the lists, see Bound
 }
 
 // Here has it said of each where revisions are under way that who has this inventory leaves
@@ -253,6 +255,8 @@ type TargetRow struct {
 	Failing map[string][]string `json:"failing,omitempty"` // of a host group: on which hosts revisions in progress failed
 
 	Again map[string]string `json:"-"` // what deployments do again, by their ids: rerun of smoke
+
+	LeftOut map[string]LeftOut `json:"left_out,omitempty"` // of the lists, see Bound
 }
 
 // Status is that of the pipelines of those names, none is all, with or without a row for

@@ -19,6 +19,7 @@ type Table struct {
 	Rows   [][]string
 	Width  int   // of the terminal in cells; 0 is no limit
 	Height int   // of the terminal in lines, of which the newest rows take what they may; 0 is no limit
+	First  bool  // the first rows take them, for there is no newest
 	Extra  []int // columns that are left out where there is no room, in this order
 	Wrap   bool  // a cell that is wider than its column goes on below instead of being cut
 	Color  bool
@@ -42,22 +43,31 @@ func (t Table) Lines() []string {
 			rows[i] = append(rows[i], InLine(cell))
 		}
 	}
-	head, body, note := rows[:1], rows[1:], ""
+	head, body, first, note := rows[:1], rows[1:], 1, ""
 	if room := t.Height - 3; t.Height > 0 && room > 0 && len(body) > room { // beside the head, the note and the prompt
 		note = fmt.Sprintf("… %s: --all shows them", phrase.Count(len(body)-room, "earlier row"))
-		body = body[len(body)-room:]
+		first, body = len(rows)-room, body[len(body)-room:]
+		if t.First {
+			note = fmt.Sprintf("… %s: --all shows them", phrase.Count(len(rows)-1-room, "more row"))
+			first, body = 1, rows[1:1+room]
+		}
 	}
-	first := len(rows) - len(body)
 	widths := t.fitting(slices.Concat(head, body))
 	lines := t.row(0, head[0], widths)
 	for i := range lines {
 		lines[i] = Style(t.Color).Bold(lines[i])
 	}
 	if note != "" {
-		lines = append(lines, Style(t.Color).Dim(ansi.Truncate(note, Limit(t.Width), "…")))
+		note = Style(t.Color).Dim(ansi.Truncate(note, Limit(t.Width), "…"))
+	}
+	if note != "" && !t.First {
+		lines = append(lines, note)
 	}
 	for i, row := range body {
 		lines = append(lines, t.row(first+i, row, widths)...)
+	}
+	if note != "" && t.First {
+		lines = append(lines, note)
 	}
 	return lines
 }
@@ -86,7 +96,7 @@ func (t Table) row(number int, row []string, widths []int) (lines []string) {
 		switch {
 		case widths[i] == 0:
 		case t.Wrap:
-			cells[i] = wrapWords(cell, widths[i])
+			cells[i] = Words(cell, widths[i])
 		default:
 			cells[i] = []string{ansi.Truncate(cell, widths[i], "…")}
 		}
@@ -117,9 +127,9 @@ func (t Table) row(number int, row []string, widths []int) (lines []string) {
 	return lines
 }
 
-// wrapWords breaks a line where there are spaces, for names may have any other mark, and
+// Words breaks a line where there are spaces, for names may have any other mark, and
 // within words that are too long. What it continues is indented as it begins.
-func wrapWords(text string, width int) (lines []string) {
+func Words(text string, width int) (lines []string) {
 	if ansi.StringWidth(text) <= width {
 		return []string{text}
 	}

@@ -68,10 +68,11 @@ func logRevision(e deploylog.Event) string {
 	return "  revision " + revision
 }
 
-// Latest is what of a target came last, in lines of the width of the terminal.
-func Latest(l query.Latest, utc bool, width int) string {
-	var b strings.Builder
-	line := func(label string, e *deploylog.Event) {
+// Latest is what of a target came last, in lines of the width of the terminal: of what is in
+// progress, the newest for which it has room.
+func Latest(l query.Latest, utc bool, opts PlanOptions) string {
+	const labels = 13
+	entry := func(label string, e *deploylog.Event) (lines []string) {
 		text := "–"
 		if e != nil {
 			revision := "revision " + e.Revision
@@ -80,22 +81,31 @@ func Latest(l query.Latest, utc bool, width int) string {
 			}
 			text = fmt.Sprintf("%s  %s  %s  event %d%s", e.Deployment, revision, Clock(e.CreatedAt, utc), e.Seq, logDetails(*e))
 		}
-		for i, line := range fold(text, max(width-13, 0)) {
+		for i, line := range fold(text, max(opts.Width-labels, 0)) {
 			if i > 0 {
 				label = ""
 			}
-			fmt.Fprintf(&b, "%-12s %s\n", label, line)
+			lines = append(lines, fmt.Sprintf("%-12s %s", label, line))
 		}
+		return lines
 	}
-	line("succeeded", l.Succeeded)
-	line("failed", l.Failed)
-	for i := range l.InProgress {
-		line("in progress", &l.InProgress[i])
+	lines := append(entry("succeeded", l.Succeeded), entry("failed", l.Failed)...)
+	var here []string
+	room, first := max(opts.Height-len(lines)-2, 1), len(l.InProgress) // beside the prompt and what is left out
+	for ; first > 0; first-- {
+		one := entry("in progress", &l.InProgress[first-1])
+		if opts.Height > 0 && len(here) > 0 && len(here)+len(one) > room {
+			break
+		}
+		here = append(one, here...)
 	}
-	if len(l.InProgress) == 0 {
-		line("in progress", nil)
+	switch {
+	case len(l.InProgress) == 0:
+		here = entry("in progress", nil)
+	case first > 0:
+		lines = append(lines, OneLine(fmt.Sprintf("%-12s … %d earlier: --all", "in progress", first), opts))
 	}
-	return b.String()
+	return strings.Join(append(lines, here...), "\n") + "\n"
 }
 
 // logDetails picks from an event's data what a person asks for first.

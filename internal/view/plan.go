@@ -103,6 +103,13 @@ func (d *document) line(text string) {
 	d.WriteString(text + "\n")
 }
 
+// sentence writes a text in lines of the width of the terminal.
+func (d *document) sentence(text string) {
+	for _, line := range fold(text, d.width) {
+		d.line(line)
+	}
+}
+
 func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 	mark, text := d.style.Dim("○"), strings.ToLower(clean(string(r.Status)))
 	switch r.Status {

@@ -20,18 +20,7 @@ import (
 const reasonLines = 3
 
 // urgencyOf is how urgent a reason is.
-func urgencyOf(r reason.Reason) urgency {
-	switch {
-	case r.Code == reason.HasFailed:
-		return failing
-	case r.Blocking():
-		return awaiting
-	case r.Code == reason.AwaitsStage, r.Code == reason.NotNew, r.Code == reason.LeftOut, r.Code == reason.CameLater:
-		return quiet
-	default:
-		return underWay
-	}
-}
+func urgencyOf(r reason.Reason) urgency { return urgency(query.Rank(r)) }
 
 // wholeFailed are the deployments that have failed as a whole, for which there is a reason of
 // the pipeline's own; what failed of them is in it.
@@ -68,7 +57,7 @@ func (d *document) message(prefix, text string, opts PlanOptions) (lines []strin
 func PipelineReasons(w io.Writer, t deploylog.Target, reasons []query.Alike[reason.Reason], opts PlanOptions) error {
 	d := newDocument(opts)
 	if len(reasons) == 0 {
-		d.line(fmt.Sprintf("Nothing of %s is waiting: no revision is in progress there, or everything proceeds by itself.", clean(string(t))))
+		d.sentence(fmt.Sprintf("Nothing of %s is waiting: no revision is in progress there, or everything proceeds by itself.", clean(string(t))))
 	}
 	failed := wholeFailed(reasons)
 	all := make([]remark, len(reasons))
@@ -90,28 +79,17 @@ func PipelineReasons(w io.Writer, t deploylog.Target, reasons []query.Alike[reas
 func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []query.Alike[environmentreason.Reason], opts PlanOptions) error {
 	d := newDocument(opts)
 	if len(reasons) == 0 {
-		d.line(fmt.Sprintf("%s is in the desired state.", clean(string(t))))
+		d.sentence(fmt.Sprintf("%s is in the desired state.", clean(string(t))))
 	}
 	all := make([]remark, len(reasons))
 	for i, a := range reasons {
 		r := a.First
-		all[i].urgency = taskUrgency(r)
+		all[i].urgency = urgency(query.RankTask(r))
 		all[i].lines = append(indent("  ", a.Name(clean(r.Target))+d.style.Dim(event(r.Seq)), d.width), d.message("      ", r.Message, opts)...)
 		all[i].lines = append(all[i].lines, paintAll(d.message("      ", "→ "+r.Change, opts), d.style.Dim)...)
 	}
 	d.remarks(all, "", opts)
 	return d.writeTo(w, "explanation")
-}
-
-func taskUrgency(r environmentreason.Reason) urgency {
-	switch r.Code {
-	case environmentreason.Ready, environmentreason.InProgress, environmentreason.AwaitsHealth:
-		return underWay
-	case environmentreason.AwaitsStep, environmentreason.AwaitsZone, environmentreason.MinHealthy, environmentreason.MaxOver, environmentreason.TaskPaused, environmentreason.Cordoned:
-		return awaiting
-	default:
-		return failing
-	}
 }
 
 // remarks writes remarks, those under one heading below it: on a terminal the most urgent of
@@ -137,22 +115,17 @@ func (d *document) remarks(all []remark, heading string, opts PlanOptions) {
 func PipelineChanges(w io.Writer, changes []query.Alike[effect.Change], exists bool, opts PlanOptions) error {
 	d := newDocument(opts)
 	if exists && len(changes) == 0 {
-		d.line("No revision in progress is affected.")
+		d.sentence("No revision in progress is affected.")
 	}
 	marks := map[effect.Effect]string{
 		effect.Runs: d.style.Green("+"), effect.Ends: d.style.Red("-"), effect.Skipped: d.style.Dim("·"), effect.Refused: d.style.Yellow("!"),
 		effect.Keeps: d.style.Dim("="), effect.Takes: d.style.Green("~"),
 	}
-	urgencies := map[effect.Effect]urgency{effect.Refused: failing, effect.Ends: failing, effect.Runs: awaiting, effect.Takes: awaiting}
 	all := make([]remark, len(changes))
 	for i, a := range changes {
-		u, urgent := urgencies[a.First.Effect]
-		if !urgent {
-			u = underWay
-		}
 		c := a.First
 		c.Target = deploylog.Target(a.Name(clean(string(c.Target))))
-		all[i] = remark{urgency: u, under: c.Revision}
+		all[i] = remark{urgency: urgency(query.RankChange(c)), under: c.Revision}
 		for n, line := range d.message("    ", c.Message(), opts) {
 			if n == 0 {
 				line = "  " + marks[c.Effect] + " " + strings.TrimPrefix(line, "    ")

@@ -58,7 +58,9 @@ func Explain(ctx context.Context, a *app.App, t deploylog.Target, inventory stri
 			}
 		}
 		alike := query.AlikeTasks(reasons, a.All)
-		return a.Show(map[string]any{"target": t, "event": e.Head(), "reasons": alike},
+		bounded := query.Bounded{All: a.All}
+		document := map[string]any{"target": t, "event": e.Head(), "reasons": query.BoundTasks(&bounded, "reasons", alike)}
+		return a.Show(bounded.In(document),
 			func() error { return view.EnvironmentReasons(a.Out, t, alike, a.PlanOptions(a.Out)) })
 	})
 }

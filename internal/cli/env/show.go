@@ -303,7 +303,7 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 			if report.Deleted {
 				fmt.Fprintf(a.Err, "note: environment %s is deleted; this is its revision %d%s\n", o.name, r.Number, left)
 			}
-			return a.Printf("%s%s", r.Definition.YAML(), carriedText(texts, r.Definition))
+			return a.Printf("%s%s", r.Definition.YAML(), a.Wrapped(carriedText(texts, r.Definition)))
 		})
 	})
 }

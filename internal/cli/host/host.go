@@ -86,6 +86,7 @@ func newListCommand(a *app.App) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return runList(a, o) },
 	}
+	a.RegisterWhole(c)
 	o.register(c)
 	return c
 }
@@ -100,7 +101,7 @@ func runList(a *app.App, o options) error {
 		list[i].Platforms = append([]string{}, h.Platforms...) // programs find a list, not null
 		rows = append(rows, []string{h.Name, h.Engine, output.Dash(h.Endpoint), fmt.Sprint(h.Slots), output.Dash(strings.Join(h.Platforms, ",")), output.Dash(attributeText(h))})
 	}
-	return a.List(map[string]any{"hosts": list}, "no hosts", rows)
+	return a.Listing(map[string]any{"hosts": list}, "no hosts", rows)
 }
 
 func attributeText(h inventory.Host) string {

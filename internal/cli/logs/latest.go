@@ -41,6 +41,7 @@ pipeline had started, once that has ended, was cancelled, or the pipeline delete
 		},
 	}
 	registerUTC(c, &utc)
+	a.RegisterWhole(c)
 	return c
 }
 
@@ -60,7 +61,7 @@ func runLatest(ctx context.Context, a *app.App, target deploylog.Target, utc boo
 			}
 			return fmt.Errorf("the log at %s knows nothing of %s%s", path, target, cmp.Or(didYouMean(names.LikeTarget(target)), "; `deployster log list` shows what it knows"))
 		}
-		if err := a.Printf("%s", view.Latest(latest, utc, a.PlanOptions(a.Out).Width)); err != nil || len(latest.InProgress) == 0 {
+		if err := a.Printf("%s", view.Latest(latest, utc, a.PlanOptions(a.Out))); err != nil || len(latest.InProgress) == 0 {
 			return err
 		}
 		return printDead(ctx, a, log, target)

@@ -89,11 +89,16 @@ func parseSince(a *app.App, text string) (time.Time, error) {
 }
 
 func newListCommand(a *app.App) *cobra.Command {
-	return listing(a, &cobra.Command{
-		Use:     "list",
-		Short:   "List events, oldest first",
+	c := listing(a, &cobra.Command{
+		Use:   "list",
+		Short: "List events, oldest first",
+		Long: `List events, oldest first. On a terminal the newest are listed for which there is room,
+and it is said how many there are before them, unless --last or --all asks for more. What
+is piped, and JSON, is every event.`,
 		Example: "  deployster log list --target resource/db --last 20\n  deployster log list --event action-failed --since 24h --output json",
 	}, listOptions{})
+	a.RegisterWhole(c)
+	return c
 }
 
 func newFollowCommand(a *app.App) *cobra.Command {
@@ -115,6 +120,12 @@ func runList(ctx context.Context, a *app.App, o listOptions) error {
 			read = log.Watch
 		}
 		found, actors := false, query.NewActors(log)
+		if height := a.PlanOptions(a.Out).Height; height > 0 && !o.follow && !a.JSON() && o.filter.Last == 0 {
+			if found, err := listNewest(ctx, a, log, o, height); found || err != nil {
+				return err
+			}
+			return unknownFilter(ctx, a, log, o.filter, false)
+		}
 		for e, err := range read(ctx, o.filter) {
 			if err != nil {
 				return err

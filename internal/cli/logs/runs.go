@@ -40,6 +40,7 @@ then abandoned.`,
 	c.Flags().StringVar(&o.since, "since", "", "only runs that were started since then: a time, a date, or how long ago (90m)")
 	arguments.RegisterLast(c, &o.filter.Last)
 	registerUTC(c, &o.utc)
+	a.RegisterWhole(c)
 	return c
 }
 
@@ -63,7 +64,7 @@ func runRuns(ctx context.Context, a *app.App, o runsOptions) (err error) {
 				return err
 			}
 		}
-		return printRuns(a, list, o.utc)
+		return printRuns(a, list, o)
 	})
 }
 
@@ -75,7 +76,7 @@ func printRunLines(a *app.App, runs []*query.Run) error {
 	return err
 }
 
-func printRuns(a *app.App, runs []*query.Run, utc bool) error {
+func printRuns(a *app.App, runs []*query.Run, o runsOptions) error {
 	rows := [][]string{{"RUN", "MANIFEST", "VERB", "USER", "STARTED", "TOOK", "OUTCOME"}}
 	for _, r := range runs {
 		took := output.Dash("")
@@ -83,8 +84,11 @@ func printRuns(a *app.App, runs []*query.Run, utc bool) error {
 			took = fmt.Sprintf("%.1fs", *r.TookMS/1000)
 		}
 		rows = append(rows, []string{
-			r.Run, phrase.Plain(r.Manifest), output.Dash(phrase.Plain(r.Verb)), output.Dash(phrase.Plain(r.User)), view.Clock(r.Started, utc), took, phrase.Plain(r.Summary()),
+			r.Run, phrase.Plain(r.Manifest), output.Dash(phrase.Plain(r.Verb)), output.Dash(phrase.Plain(r.User)), view.Clock(r.Started, o.utc), took, phrase.Plain(r.Summary()),
 		})
 	}
-	return a.Table("no runs", rows)
+	if o.filter.Last > 0 {
+		return a.Table("no runs", rows)
+	}
+	return a.History(nil, "no runs", rows)
 }

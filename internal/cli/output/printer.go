@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -113,6 +114,38 @@ func (p *Printer) History(document map[string]any, none string, rows [][]string,
 	return p.Show(document, func() error {
 		return p.table(none, rows, terminal.Table{Extra: extra, Height: p.PlanOptions(p.Out).Height})
 	})
+}
+
+// Listing is History of a table of which the first rows are shown, for none is the newest.
+func (p *Printer) Listing(document map[string]any, none string, rows [][]string, extra ...int) error {
+	return p.Show(document, func() error {
+		return p.table(none, rows, terminal.Table{Extra: extra, Height: p.PlanOptions(p.Out).Height, First: true})
+	})
+}
+
+// Wrapped are lines of a text that are wider than the terminal in several, each of which begins
+// with the spaces and the marks of a comment of the one it continues.
+func (p *Printer) Wrapped(text string) string { return wrapped(text, p.PlanOptions(p.Out).Width) }
+
+func wrapped(text string, width int) string {
+	const deeper, least = "  ", 10
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		rest := strings.TrimLeft(line, "# ")
+		prefix := line[:len(line)-len(rest)]
+		if width <= 0 || ansi.StringWidth(line) <= width {
+			out.WriteString(line + "\n")
+			continue
+		}
+		for i, part := range terminal.Words(rest, max(width-len(prefix)-len(deeper), least)) {
+			if i == 1 {
+				prefix += deeper
+			}
+			out.WriteString(prefix + part + "\n")
+		}
+	}
+	return out.String()
 }
 
 // Recorded prints what was done, with the events that record it; next is what

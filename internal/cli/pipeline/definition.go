@@ -140,7 +140,9 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 			if err != nil {
 				return err
 			}
-			document := map[string]any{"pipeline": d.Name, "changes": query.AlikeChanges(c.changes, a.All), "events": append([]deploylog.Event{}, c.events...), "holds": append([]reason.Reason{}, c.holds...)}
+			bounded := query.Bounded{All: a.All}
+			changes := query.BoundChanges(&bounded, "changes", query.AlikeChanges(c.changes, a.All))
+			document := bounded.In(map[string]any{"pipeline": d.Name, "changes": changes, "events": append([]deploylog.Event{}, c.events...), "holds": append([]reason.Reason{}, c.holds...)})
 			if len(c.renames) > 0 {
 				document["renames"] = c.renames
 			}

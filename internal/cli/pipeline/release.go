@@ -302,7 +302,7 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 			if r.Carries == nil {
 				text += "  It carries no files, for an older version released it: manifests are read when they are applied.\n"
 			}
-			return a.Printf("%s", text)
+			return a.Printf("%s", a.Wrapped(text))
 		})
 	})
 }

@@ -35,7 +35,9 @@ large group that are alike in one row; with --all every host and every reason, w
 
 On a terminal it takes no more than a screen, and shows first what failed, waits or is in
 progress: stages at which there is nothing of that share a row, and texts are cut (…). What
-is piped, or --all shows, is neither cut nor shortened. As JSON, hosts come with --hosts.
+is piped, or --all shows, is neither cut nor shortened. As JSON, hosts come with --hosts;
+of a long list it has what failed, waits or goes on first, and says how many entries it
+leaves out (left_out), unless --all.
 
 As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
 		Example: `  deployster pipeline status gateway
@@ -84,7 +86,7 @@ func runStatus(ctx context.Context, a *app.App, q session.Question) error {
 			case err != nil:
 				return err
 			case a.JSON() || a.Format == "text":
-				document := map[string]any{"pipelines": all}
+				document := map[string]any{"pipelines": query.Bound(all, a.All)}
 				if len(reports) > 0 {
 					document["promoting"] = reports
 				}
@@ -249,7 +251,9 @@ func Explain(ctx context.Context, a *app.App, o Options) error {
 			return err
 		}
 		alike := query.AlikeReasons(reasons, a.All)
-		return a.Show(map[string]any{"target": o.Target, "event": p.Head(), "reasons": alike},
+		bounded := query.Bounded{All: a.All}
+		document := map[string]any{"target": o.Target, "event": p.Head(), "reasons": query.BoundReasons(&bounded, "reasons", alike)}
+		return a.Show(bounded.In(document),
 			func() error { return view.PipelineReasons(a.Out, o.Target, alike, a.PlanOptions(a.Out)) })
 	})
 }
