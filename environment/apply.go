@@ -144,7 +144,7 @@ func (s *State) applyStarted(e deploylog.Event, p record.Payload) {
 	s.finished, s.started, s.pause, s.kept, s.waiting, s.lastProgress, s.resumed = false, false, nil, nil, time.Time{}, e.CreatedAt, time.Time{}
 	s.onlyOn(p.Only)
 	s.endBake()
-	if s.wave = (wave{}); p.Kind == record.ByRollback {
+	if s.wave = (wave{}); p.Kind == record.ByRollback || len(p.Only) > 0 {
 		s.active.Configuration.Steps = nil
 	}
 	for _, h := range s.hosts {

@@ -50,6 +50,31 @@ func TestARestartOfSomeHostsLeavesTheOthers(t *testing.T) {
 	w.can() // it was passed over
 }
 
+// Who names hosts has chosen them: steps, which choose others, and what waits after them, are not
+// of such a restart. That of all hosts takes them.
+func TestARestartOfSomeHostsTakesNoSteps(t *testing.T) {
+	w := deployed(t, 8, nil)
+	w.update(inSteps(0, 0), hostNames(8))
+	for _, h := range hostNames(8) {
+		w.taken("2", h)
+	}
+	w.propose(Restart{Hosts: hostNames(8), Only: []string{"h7"}})
+	w.can("terminate 2 h7")
+	if step := w.state.Report().Step; step != nil {
+		t.Errorf("it is at the step %+v", step)
+	}
+	w.refuses(Promote{}, NothingToPromote)
+	w.done("terminate 2 h7", "start 2 h7")
+	w.can()
+	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
+	         SomeEnvironment/Prod:2 Active 8 8`)
+	w.propose(Restart{Hosts: hostNames(8)})
+	w.can("terminate 2 h1")
+	if step := w.state.Report().Step; step == nil || step.Of != 3 {
+		t.Errorf("a restart of all is at the step %+v", step)
+	}
+}
+
 // Two tasks of one revision cannot be on a host, so also Surge stops one before it starts it.
 func TestARestartWithSurgeReplaces(t *testing.T) {
 	w := deployed(t, 2, func(d *definition.Definition) {

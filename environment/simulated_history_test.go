@@ -70,7 +70,7 @@ func (n *naive) start(s *simulation, e deploylog.Event, p record.Payload) {
 		configuration: p.Change.Apply(n.revisions[number(e)-1].Deployment),
 	}
 	f.task, f.clean = n.tasks[f.revision-1], p.Clean
-	if p.Kind == record.ByRollback {
+	if p.Kind == record.ByRollback || len(p.Only) > 0 {
 		f.configuration.Steps = nil
 	}
 	n.bearsWith(s, p)

@@ -15,7 +15,8 @@ import (
 
 // A deployment may go in steps: so many hosts get the new task, and when they are healthy
 // it waits for some time, or for a person, before it goes on. A host is begun once the
-// deployment has taken its task away or given it the new one. Rollbacks take no steps.
+// deployment has taken its task away or given it the new one. Rollbacks, and restarts of
+// hosts that are named, take no steps.
 
 // wave is how far a deployment is in its steps.
 type wave struct {

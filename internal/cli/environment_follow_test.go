@@ -90,6 +90,23 @@ func TestADeploymentIsFollowedOnATerminal(t *testing.T) {
 	}
 }
 
+// Who waits for a deployment that waits for a person is told what that person types; a restart of
+// a host that is named waits for nobody.
+func TestWhoFollowsADeploymentInStepsIsToldToPromoteIt(t *testing.T) {
+	s := shop(t, "min_healthy_time: 0s, steps: [{hosts: 1}, {hosts: 2, pause: 1h}, {hosts: 100%}]", "one", "two", "three")
+	r := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
+	r.out.until(t, "step 1 of 3 is done: the deployment waits for somebody to let it go on by deployster env promote shop")
+	s.wantExit(0, "env", "promote", "shop")
+	r.out.until(t, ", at once by deployster env promote shop")
+	s.wantExit(0, "env", "promote", "shop")
+	if code := s.exit(r); code != 0 || strings.Count(r.out.String(), "deployster env promote shop") != 2 {
+		t.Errorf("exit %d\n%s", code, r.out)
+	}
+	if said := s.wantExit(0, "env", "restart", "shop", "three", "--wait"); strings.Contains(said, "step") || !strings.Contains(said, "has finished: 3 hosts healthy") {
+		t.Errorf("a restart of one host says\n%s", said)
+	}
+}
+
 func TestAnInterruptedDeploymentStaysInForce(t *testing.T) {
 	s := shop(t, "min_healthy_time: 1h, healthy_deadline: 2h, progress_deadline: 3h", "one")
 	r := s.start("env", "deploy", "shop", "--revision", "1", "--wait")

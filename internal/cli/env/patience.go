@@ -35,6 +35,26 @@ func (f *follower) tellWhy(ctx context.Context) {
 	}
 }
 
+// tellPromotion says, once of each step, that the deployment waits after it for a person, and
+// what lets it go on.
+func (f *follower) tellPromotion() {
+	s := f.Report.Step
+	if s == nil || f.Over || !s.Promote && !s.Until.After(f.app.Now()) || s.Seq == f.promotable {
+		return
+	}
+	f.promotable = s.Seq
+	text := fmt.Sprintf("step %d of %d is done", s.Number, s.Of)
+	switch {
+	case !s.Promote:
+		text += ": the deployment goes on at " + phrase.Moment(s.Until) + ", at once by"
+	case s.Verify != "" && !s.Verified:
+		text = fmt.Sprintf("step %d of %d could not be verified: the deployment goes on all the same by", s.Number, s.Of)
+	default:
+		text += ": the deployment waits for somebody to let it go on by"
+	}
+	f.screen.Notice(view.Clean(text + " deployster env promote " + f.name))
+}
+
 // waitsFor is why nothing happens on the hosts that are waited for, and what would help.
 func (f *follower) waitsFor() (texts []string) {
 	reasons, err := f.environments.Explain(record.Target(f.name), f.inventory, true)

@@ -23,6 +23,7 @@ named: each is terminated and started again, as in a deployment of the revision,
 its minimum and deadlines. With the method Surge, too, one is terminated before it is
 started, for two tasks of one revision cannot be on a host: where the minimum is all
 hosts, say --min-healthy-percent or --max-unavailable. Cordoned hosts are passed over.
+Hosts that are named are restarted without the steps of the configuration.
 
 The command sets the desired state; see "env deploy", also for --wait.`,
 		Example: `  deployster env restart shop/prod --reason 'it leaks' --wait

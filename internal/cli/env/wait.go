@@ -37,6 +37,7 @@ type follower struct {
 	hosts        []string // of whose tasks it is told why nothing happens with them
 	selected     []string // hosts that the query of the revision selects here
 	inventory    string   // the one here
+	promotable   int64    // event for which it was told that somebody has to promote the deployment
 
 	// until reports when it is over, and why it cannot succeed any more; nil is at the end of
 	// the deployment.
@@ -214,6 +215,7 @@ func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, 
 			f.screen.Recorded(e)
 		}
 		f.screen.Table(p.Report, p.Deployment)
+		f.tellPromotion()
 		if f.Over {
 			drain()
 		}
