@@ -26,7 +26,7 @@ func TestWhatEndedByItselfSinceItWasSeenHasDied(t *testing.T) {
 		"it ended once":                          {running(0), running(1), true},
 		"it ended as often before it was begun":  {running(7), running(7), false},
 		"it ended again":                         {running(7), running(9), true},
-		"it was made anew by somebody":           {running(7), running(0), false},
+		"it was made anew by somebody":           {running(7), running(0), true},
 		"it is not said any more":                {running(0), tasks.ProbeResult{Health: tasks.Healthy}, false},
 		"it was not said by an earlier version":  {tasks.ProbeResult{Health: tasks.Healthy}, running(9), false},
 		"it ended, and is not as configured now": {running(0), tasks.ProbeResult{Health: tasks.Drifted, Detail: "x", Restarts: running(1).Restarts, Restarted: "web ended by itself"}, true},
@@ -64,7 +64,11 @@ func TestWhatEndedByItselfSinceItWasSeenHasDied(t *testing.T) {
 			if !tc.dies {
 				return
 			}
-			if died := w.events[len(w.events)-1]; !strings.Contains(string(died.Data), "web ended by itself") {
+			says := "web ended by itself"
+			if *tc.then.Restarts < *tc.launched.Restarts {
+				says = "it was started anew, not by its environment"
+			}
+			if died := w.events[len(w.events)-1]; !strings.Contains(string(died.Data), says) {
 				t.Errorf("the log says %s", died.Data)
 			}
 			w.append(w.state.Probed(w.state.Task(1, "h1"), tasks.ProbeResult{Health: tasks.Healthy, Restarts: tc.then.Restarts})...)

@@ -37,13 +37,17 @@ func (t *State) ChangedBy(found ProbeResult) (name string, p record.Payload) {
 }
 
 // Judge is what a probe found in the light of what was recorded of the task before: what has
-// ended by itself since has died, though it was started again and runs.
+// ended since has died, though it was started again and runs. Whoever starts it by hand, or
+// makes it anew, begins the count anew.
 func (t *State) Judge(found ProbeResult) ProbeResult {
-	if t.Restarts == nil || found.Restarts == nil || *found.Restarts <= *t.Restarts {
+	if t.Restarts == nil || found.Restarts == nil || *found.Restarts == *t.Restarts {
 		return found
 	}
 	if found.Health == Healthy || found.Health == Drifted {
 		found.Health, found.Detail = Unhealthy, found.Restarted
+		if *found.Restarts < *t.Restarts {
+			found.Detail = "it was started anew, not by its environment"
+		}
 	}
 	return found
 }
