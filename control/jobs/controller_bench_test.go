@@ -1,0 +1,122 @@
+package jobs_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/recipe"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/builds"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/inventory"
+)
+
+// BenchmarkController compares build groups, from their submit until their end is in the log,
+// with a plain loop that runs the same containers, as many at once: what a job costs besides is
+// what BenchmarkJobs says, and that its beginning and its end are decided and durable. The two
+// take turns, so that what else the machine does slows both down.
+func BenchmarkController(b *testing.B) {
+	for _, each := range []int{1, 2} { // slots for each processor
+		b.Run(fmt.Sprintf("slots-of-processor=%d", each), func(b *testing.B) { benchController(b, each*runtime.GOMAXPROCS(0)) })
+	}
+}
+
+func benchController(b *testing.B, slots int) {
+	e := &noting{Engine: benchEngine(b)}
+	w := newWorld(b, e)
+	const turn = 40
+	recipes := make([]recipe.Recipe, turn+b.N)
+	for i := range recipes {
+		recipes[i] = w.recipe("print hello", fmt.Sprintf("write %s/f %d", out, i)) // each makes something else
+	}
+	carries := w.tasks(recipes).Carries
+	var uses []record.Use
+	for _, name := range []string{"a", "b", "c", "d"} {
+		uses = append(uses, record.Use{Package: name, Artifact: w.artifact(map[string]string{"f": name})})
+	}
+	log, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "log.db"), sqlite.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	one := &soleWorker{slots: slots, ended: make(chan string, 1)}
+	ctx, end := context.WithCancel(b.Context())
+	ran := make(chan error, 1)
+	c := builds.NewController(builds.Options{
+		Options: reconcile.Options{Log: log, Parallelism: slots, Now: time.Now}, Builder: w.jobs, Workers: one, Observer: one,
+	})
+	go func() { ran <- c.Run(ctx) }()
+	submitter := builds.New(log, time.Now)
+	done := 0
+	group := func(n int) {
+		submit := build.Submit{
+			Triggered: record.Triggered{Name: "bench", NoReuse: true, MaxLost: 1, Carries: carries},
+			Places:    []record.Place{{Platform: "linux/" + runtime.GOARCH}},
+		}
+		for range n {
+			submit.Jobs = append(submit.Jobs, record.JobSpec{Package: fmt.Sprint("p", done), Recipe: done, Inputs: fmt.Sprintf("sha256:%064x", done), Uses: uses})
+			done++
+		}
+		if _, err := submitter.Command(ctx, submit); err != nil {
+			b.Fatal(err)
+		}
+		if ended := <-one.ended; ended != record.GroupFinished {
+			b.Fatalf("the group ended with %s", ended)
+		}
+	}
+	group(turn) // until engines and files are known
+	spec := e.sameElsewhere(b)
+	containers := func(n int) {
+		inParallel(slots, n, func() {
+			if exit, err := e.Engine.Run(ctx, spec, engine.IO{Stdout: &bytes.Buffer{}}); err != nil || exit.Code != 0 {
+				b.Error(exit, err)
+			}
+		})
+	}
+	containers(slots)
+	var took [2]time.Duration
+	b.ResetTimer()
+	for begun := 0; begun < b.N; begun += turn {
+		for i, do := range []func(int){containers, group} {
+			began := time.Now()
+			do(min(turn, b.N-begun))
+			took[i] += time.Since(began)
+		}
+	}
+	b.StopTimer()
+	b.ReportMetric(took[0].Seconds()*1000/float64(b.N), "ms/container")
+	b.ReportMetric(took[1].Seconds()*1000/float64(b.N), "ms/job")
+	b.ReportMetric(100*took[0].Seconds()/took[1].Seconds(), "%-of-loop")
+	end()
+	<-ran
+}
+
+// soleWorker is an inventory of one worker, and sees how groups end.
+type soleWorker struct {
+	slots int
+	ended chan string
+}
+
+func (s *soleWorker) Workers() ([]inventory.Host, error) {
+	platform := "linux/" + runtime.GOARCH
+	return []inventory.Host{{Name: "local", Engine: inventory.OCI, Slots: s.slots, Platforms: []string{platform}}}, nil
+}
+func (*soleWorker) Identity() string { return "" }
+func (*soleWorker) Look(context.Context, string) ([]string, error) {
+	return []string{"linux/" + runtime.GOARCH}, nil
+}
+func (*soleWorker) Notice(string) {}
+func (s *soleWorker) Recorded(e deploylog.Event) {
+	if e.Name == record.GroupFinished || e.Name == record.GroupFailed {
+		s.ended <- e.Name
+	}
+}
