@@ -161,10 +161,10 @@ func (s *State) keptOut(d *deployment.Deployment, stage int) (why reason.Reason,
 	if d.Only() != "" { // others are kept out for it
 		return s.pause(d, &s.layout.Stages[stage])
 	}
-	if why, is = s.stoppedBy(d, stage); is {
+	if why, is = s.outcomes.Stopped(s.layout, d, stage); is {
 		return why, true
 	}
-	if why, is = s.fixAhead(d); is && d.WorksIn(s.layout) != deployment.None {
+	if why, is = s.outcomes.FixAhead(s.layout, d); is && d.WorksIn(s.layout) != deployment.None {
 		return why, true
 	}
 	return s.pause(d, &s.layout.Stages[stage])

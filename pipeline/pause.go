@@ -107,7 +107,7 @@ func (s *State) applyPause(e deploylog.Event) {
 		case paused:
 			delete(s.paused, e.Target)
 		default:
-			delete(s.stops, e.Target)
+			s.outcomes.Resume(e.Target)
 		}
 	}
 }

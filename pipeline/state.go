@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/outcome"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/pipeline/upstream"
@@ -29,13 +30,11 @@ type State struct {
 	changed    map[string]int64                   // events of the members
 	held       map[string]*deployment.HeldMembers // of groups that hold instead of taking a selection over
 	paused     map[deploylog.Target]PauseInfo
-	stops      map[deploylog.Target]stop  // of stages
-	fixes      map[deploylog.Target]fixAt // that began stages, the last of each
-	through    map[deploylog.Target]int   // stages: the order of the last revision that finished them
-	introduced map[string]int             // unit → number of revisions registered before it
-	taken      record.Payload             // with which that came, for what is done again later
-	manifests  map[string]string          // of the definition, by unit
-	layout     *deployment.Layout         // nil after a change, until it is needed
+	outcomes   outcome.Stages
+	introduced map[string]int     // unit → number of revisions registered before it
+	taken      record.Payload     // with which that came, for what is done again later
+	manifests  map[string]string  // of the definition, by unit
+	layout     *deployment.Layout // nil after a change, until it is needed
 
 	revisions   []Registration
 	byRevision  map[string]int           // the release of a revision
@@ -73,7 +72,6 @@ func New(name string) *State {
 	return &State{
 		name: name, target: record.Target(name), members: map[string][]string{}, changed: map[string]int64{},
 		held: map[string]*deployment.HeldMembers{}, paused: map[deploylog.Target]PauseInfo{}, visits: map[deploylog.Target]visits{},
-		stops: map[deploylog.Target]stop{}, fixes: map[deploylog.Target]fixAt{}, through: map[deploylog.Target]int{},
 		byRevision: map[string]int{}, byID: map[string]*deployment.Deployment{},
 	}
 }
@@ -142,7 +140,7 @@ func (s *State) Apply(e deploylog.Event) {
 		s.work.End(step.Key{Deployment: e.Deployment, Target: e.Target, Event: strings.TrimSuffix(e.Name, record.FailedAfter)})
 		if d := s.byID[e.Deployment]; d != nil {
 			d.ForgetTries(e)
-			s.applyOutcome(d, e)
+			s.outcomes.Apply(d, e)
 			s.visit(d, e)
 			d.Record(s.layout, e)
 		}
@@ -313,7 +311,7 @@ func (s *State) clone() *State {
 	c := *s
 	c.layout, c.work, c.keys = nil, s.work.Clone(), s.keys.Clone()
 	c.members, c.changed, c.held = maps.Clone(s.members), maps.Clone(s.changed), maps.Clone(s.held)
-	c.paused, c.visits, c.stops, c.fixes, c.through = maps.Clone(s.paused), maps.Clone(s.visits), maps.Clone(s.stops), maps.Clone(s.fixes), maps.Clone(s.through)
+	c.paused, c.visits, c.outcomes = maps.Clone(s.paused), maps.Clone(s.visits), s.outcomes.Clone()
 	c.revisions, c.byRevision = slices.Clone(s.revisions), maps.Clone(s.byRevision)
 	c.byID, c.deployments = make(map[string]*deployment.Deployment, len(s.byID)), make([]*deployment.Deployment, len(s.deployments))
 	for i, d := range s.deployments {

@@ -40,7 +40,7 @@ func (s *State) supersededBy(d *deployment.Deployment, newest []newestRevisions)
 	if newest == nil || d.Only() != "" || d.Status != deployment.Running || d.Left == 0 {
 		return ""
 	}
-	last, awaited := s.finished, d.Fix && s.stopsBefore(d)
+	last, awaited := s.finished, d.Fix && s.outcomes.FailedBefore(s.layout, d)
 	for i := range s.layout.Stages {
 		switch run := &d.Stages[i]; {
 		case run.Passed:
@@ -56,14 +56,4 @@ func (s *State) supersededBy(d *deployment.Deployment, newest []newestRevisions)
 		return ""
 	}
 	return s.revisions[last-1].Revision
-}
-
-// stopsBefore reports whether an earlier revision failed in a stage, which waits for a fix.
-func (s *State) stopsBefore(d *deployment.Deployment) bool {
-	for i := range s.layout.Stages {
-		if p, failed := s.stops[s.layout.Stages[i].Target]; failed && p.order < d.Order && s.layout.Stages[i].StopsOnFailure() {
-			return true
-		}
-	}
-	return false
 }
