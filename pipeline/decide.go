@@ -103,7 +103,7 @@ type walk struct {
 	superseded string                                       // by which revision
 	keptOut    func(stage int) bool                         // it must not be entered
 	awaits     func(step.Step, *step.Work)                  // is called with what would be yielded but for work; may be nil
-	passedOver func() (cause string)                        // "" unless a fix has gone by the deployment while it waits
+	passedOver func() (cause string)                        // "" unless the deployment waits and is skipped for a fix
 	waits      func(at deployment.Place, why reason.Reason) // is called with a host that has to wait; nil is not
 	pipeline   deploylog.Target
 }
@@ -164,7 +164,7 @@ func (s *State) keptOut(d *deployment.Deployment, stage int) (why reason.Reason,
 	if why, is = s.outcomes.Stopped(s.layout, d, stage); is {
 		return why, true
 	}
-	if why, is = s.outcomes.FixAhead(s.layout, d); is && d.WorksIn(s.layout) != deployment.None {
+	if why, is = s.skippedFor(d); is && d.WorksIn(s.layout) != deployment.None {
 		return why, true
 	}
 	return s.pause(d, &s.layout.Stages[stage])

@@ -69,7 +69,7 @@ func (n *naive) failures(r *revision) (doable func(entry) bool, failures []entry
 			n.failuresInGroup(r, c, st, g)
 		}
 	}
-	if n.overtaken(r) && !n.works(r) {
+	if (n.overtaken(r) || n.blocksFix(r)) && !n.works(r) {
 		return func(entry) bool { return false }, []entry{{"pipeline/" + n.name, "pipeline-skipped"}}
 	}
 	return c.doable, c.failures

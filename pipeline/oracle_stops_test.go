@@ -66,9 +66,11 @@ func (n *naive) keptOut(r *revision, e entry) bool {
 	if e.event != "stage-started" {
 		return false
 	}
-	if n.overtaken(r) {
-		return true
-	}
+	return n.overtaken(r) || n.blocksFix(r) || n.isStopped(r, e)
+}
+
+// isStopped: an earlier revision failed, and the revision is no fix.
+func (n *naive) isStopped(r *revision, e entry) bool {
 	if r.fix {
 		return false
 	}
@@ -125,6 +127,39 @@ func (n *naive) overtaken(r *revision) bool {
 		}
 	}
 	return false
+}
+
+// blocksFix: the revision is in a batch that a newer one, which is a fix, would begin if
+// nobody was in it, and never comes to its end.
+func (n *naive) blocksFix(r *revision) bool {
+	if r.only != "" {
+		return false
+	}
+	for _, f := range n.revisions[r.order:] {
+		if !f.fix || f.over || f.only != "" {
+			continue
+		}
+		frontier, _ := n.frontier(f)
+		for _, e := range n.ready(f, frontier) {
+			if e.event != "stage-started" || n.isPaused(f, e) {
+				continue
+			}
+			for _, b := range n.batchesAt(e) {
+				if n.passed(r, b[0]) && !n.passed(r, b[1]) && n.isStuck(r, b) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// isStuck: between the ends of a batch there is a stage that the revision does not begin
+// before somebody else has gone through another.
+func (n *naive) isStuck(r *revision, b [2]entry) bool {
+	return slices.ContainsFunc(append(n.flood(r, b[0]), b[0]), func(e entry) bool {
+		return e.event == "stage-started" && slices.Contains(n.flood(r, e), b[1]) && !n.passed(r, e) && n.isStopped(r, e)
+	})
 }
 
 // flies: a host has begun. One that failed before a retry begins anew with what is done

@@ -1,9 +1,13 @@
 package pipeline
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -265,6 +269,142 @@ func TestBatchesThatOverlapLeaveTheWayFreeForAFix(t *testing.T) {
 	if w.happened("2", stageOf("a"), record.StageStarted) || w.state.Registrations()[1].Status != deployment.PassedOver {
 		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
 	}
+}
+
+// inTheWay is a pipeline with batches that overlap. Revision 1 failed in d after 2 had begun
+// a, so that 2 is in the batch from a to c and is kept out of b.
+func inTheWay(t *testing.T, supersede bool) *tale {
+	t.Helper()
+	w := newTale(t, &definition.Definition{
+		Name: "p", Stages: []definition.Stage{run("a"), run("b", "a"), run("c", "b"), run("d", "c")},
+		Batches: []definition.Batch{{From: "a", To: "c"}, {From: "b", To: "d"}}, Supersede: supersede,
+	}, nil)
+	w.release("1")
+	w.until("1", stageOf("d"), record.StageStarted)
+	w.release("2")
+	w.complete("2", stageOf("a"), record.StageStarted)
+	w.fails[string(stageOf("d"))+" "+record.StageApplied] = "disk full"
+	return w
+}
+
+// A revision that is in a batch which a failure does not let it leave is skipped for the fix
+// that waits for this batch.
+func TestWhatCannotLeaveABatchIsSkippedForAFix(t *testing.T) {
+	for _, supersede := range []bool{false, true} {
+		w := inTheWay(t, supersede)
+		w.idle()
+		w.fails = nil
+		if !w.happened("1", stageOf("d"), record.StageFailed) || !w.happened("2", stageOf("a"), record.StageFinished) || w.happened("2", stageOf("b"), record.StageStarted) {
+			t.Fatalf("it went so:\n%s", strings.Join(w.story(), "\n"))
+		}
+		w.do(PausePipeline{Stage: "a", ID: w.id()}) // the fix does not wait for 2 then
+		w.do(Release{Revision: "3", Fix: true, ID: w.id()})
+		w.mayDo()
+		w.do(ResumePipeline{Stage: "a", ID: w.id()})
+		w.mayDo("2 pipeline-skipped pipeline")
+		because := fmt.Sprintf("revision 3, a fix, waits at stage a for the batch up to stage c, which this one cannot leave: revision 1 failed in stage d (event %d)", w.seq("1", stageOf("d"), record.StageFailed))
+		got := strings.Join(texts(w.state.Explain(w.state.target)), "\n")
+		if !strings.Contains(got, because) || !strings.Contains(got, "3 stage/p/a stage-started: awaits-batch a c 2 ") {
+			t.Errorf("explain says\n%s\nand not %q", got, because)
+		}
+		w.release("4")
+		w.idle()
+		w.finished("3")
+		w.finished("4")
+		if r := w.state.Registrations()[1]; r.Status != deployment.PassedOver || r.Cause != because {
+			t.Errorf("2 is %s, because %q", r.Status, r.Cause)
+		}
+	}
+}
+
+// What it is at work in ends before it is skipped, and it begins nothing else.
+func TestWhatCannotLeaveABatchIsNotLeftHalfDone(t *testing.T) {
+	w := newTale(t, &definition.Definition{
+		Name: "p", Stages: []definition.Stage{run("a"), run("b", "a"), run("x", "a"), run("y", "a"), run("c", "b", "x", "y"), run("d", "c")},
+		Batches: []definition.Batch{{From: "a", To: "c"}, {From: "b", To: "d"}},
+	}, nil)
+	w.release("1")
+	w.until("1", stageOf("d"), record.StageStarted)
+	w.release("2")
+	for _, event := range []string{record.StageStarted, record.StageApplied, record.StageFinished} {
+		w.complete("2", stageOf("a"), event)
+	}
+	w.do(PausePipeline{Stage: "y", ID: w.id()})
+	w.complete("2", stageOf("x"), record.StageStarted)
+	w.fails[string(stageOf("d"))+" "+record.StageApplied] = "disk full"
+	w.until("1", w.state.target, record.PipelineFailed)
+	w.fails = nil
+	w.do(Release{Revision: "3", Fix: true, ID: w.id()})
+	w.do(ResumePipeline{Stage: "y", ID: w.id()})
+	w.mayDo("2 stage-manifest-applied stage/x")
+	all := w.state.Explain(stageOf("y"))
+	why := all[slices.IndexFunc(all, func(r reason.Reason) bool { return r.Revision == "2" })]
+	failed := w.seq("1", stageOf("d"), record.StageFailed)
+	if want := fmt.Sprintf("kept out: revision 3, a fix, waits at stage a for the batch up to stage c, which this one cannot leave because revision 1 failed in stage d, and it is skipped when what it has begun is done (event %d)", failed); why.Code != reason.AwaitsSkip || why.Message() != want {
+		t.Errorf("2 does not enter y: %s, and not %s", why.Message(), want)
+	}
+	w.idle()
+	w.finished("3")
+	if !w.happened("2", stageOf("x"), record.StageFinished) || w.happened("2", stageOf("y"), record.StageStarted) || w.state.Registrations()[1].Status != deployment.PassedOver {
+		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
+	}
+}
+
+// When a fix has come and nothing breaks any more, everything ends, whatever happened before.
+func TestWithAFixEverythingEnds(t *testing.T) {
+	cases(t, 3000, func(t *rapid.T) {
+		w := newWorld(t)
+		d := &definition.Definition{Name: "p", Supersede: w.n(3, "supersede") == 0}
+		for i, name := range []string{"a", "b", "c", "d", "e"} {
+			s := run(name)
+			if i > 0 {
+				s.After = []string{d.Stages[i-1].Name}
+			}
+			if goes := w.n(4, "stops") > 0; !goes {
+				s.StopOnFailure = &goes
+			}
+			d.Stages = append(d.Stages, s)
+		}
+		for range w.n(4, "batches") {
+			from := w.n(4, "from")
+			d.Batches = append(d.Batches, definition.Batch{From: d.Stages[from].Name, To: d.Stages[from+1+w.n(4-from, "so far")].Name})
+		}
+		w.define(d)
+		revision := 0
+		release := func(fix bool) {
+			revision++
+			if err := w.propose(Release{Revision: strconv.Itoa(revision), Fix: fix, ID: w.id()}); err != nil {
+				w.Fatal(err)
+			}
+		}
+		release(false)
+		for range w.n(60, "length") {
+			steps := slices.Collect(w.state.Decide(noon, Can{}))
+			switch what := w.n(12, "what"); {
+			case what == 0 && revision < 6:
+				release(w.n(4, "fix") == 0)
+			case what == 1:
+				_ = w.propose(Retry{Revision: w.anyRevision()})
+			case what == 2:
+				w.giveUp()
+			case len(steps) > 0:
+				w.end(steps[w.n(len(steps), "step")])
+			}
+		}
+		release(true)
+		for range 1000 {
+			steps := slices.Collect(w.state.Decide(noon, Can{}))
+			if len(steps) == 0 {
+				break
+			}
+			w.complete(steps[w.n(len(steps), "step")])
+		}
+		for _, d := range w.state.deployments {
+			if d.Status == deployment.Running {
+				w.Fatalf("%s does not end: %q\n%s", d.Revision, texts(w.state.Explain(w.state.target)), w.story())
+			}
+		}
+	})
 }
 
 // Who ends a freeze need not know that a revision failed there.

@@ -31,7 +31,7 @@ const (
 	LeftOut            Code = "left-out"            // the step was introduced late, and the revision skipped it elsewhere
 	CameLater          Code = "came-later"          // the kind of artifact, Name, was introduced after the revision was registered
 	AwaitsFix          Code = "awaits-fix"          // revision Holder failed in stage Name, Cause says how
-	AwaitsSkip         Code = "awaits-skip"         // revision Holder, a fix, went by it into stage Name
+	AwaitsSkip         Code = "awaits-skip"         // for revision Holder, a fix, which went by it into stage Name, or waits there for the batch up to stage To
 	AwaitsFlight       Code = "max-in-flight"       // so many hosts of group Name are in flight as may be
 	IsPaused           Code = "paused"              // by Actor, Since, Cause says why; Name is the stage, "" the whole pipeline
 	HasFailed          Code = "failed"              // Cause says how; Name is the stage that goes on all the same, of a host
@@ -156,6 +156,9 @@ func (r Reason) text() string {
 	case AwaitsFix:
 		return fmt.Sprintf("kept out: revision %s failed in stage %s", r.Holder, r.Name)
 	case AwaitsSkip:
+		if r.To != "" {
+			return fmt.Sprintf("kept out: revision %s, a fix, waits at stage %s for the batch up to stage %s, which this one cannot leave because %s, and it is skipped when what it has begun is done", r.Holder, r.Name, r.To, r.Cause)
+		}
 		return fmt.Sprintf("kept out: revision %s, a fix, went by it into stage %s, and it is skipped when what it has begun is done", r.Holder, r.Name)
 	case AwaitsFlight:
 		return "waits for a host in flight: " + r.Cause
