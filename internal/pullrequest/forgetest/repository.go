@@ -185,3 +185,12 @@ func (f *Forge) Delete(branch string) {
 	f.Helper()
 	f.git(f.bare(), "update-ref", "-d", "refs/heads/"+branch)
 }
+
+// Refuse has the server refuse every push.
+func (f *Forge) Refuse(why string) {
+	f.Helper()
+	hook := "#!/bin/sh\necho '" + why + "' >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(f.bare(), "hooks", "pre-receive"), []byte(hook), 0o700); err != nil { //nolint:gosec // git runs it
+		f.Fatal(err)
+	}
+}

@@ -1,0 +1,229 @@
+package pullrequest_test
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1" //nolint:gosec // the form of packs has it
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
+	"github.com/deployster-go/deployster/internal/pullrequest/value"
+)
+
+func TestFilesThatCannotBeChangedAreSaidSo(t *testing.T) {
+	w := newWorld(t, "github")
+	w.forge.Commit("main", map[string]string{
+		"link.yaml": "->" + file, "out": "->../../../etc", "dir/x.yaml": "a: 1\n", "alias.yaml": "image: &a {tag: 1}\nb: *a\n", "two.yaml": "image: {tag: 1}\n---\nimage: {tag: 1}\n",
+		"map.yaml": "image: {tag: {}}\n", "bytes": "\x00\x01\xff",
+	}, "")
+	for path, why := range map[string]string{
+		"none.yaml": "there is no none.yaml in the repository", "link.yaml": "link.yaml is a symbolic link, which is not followed", "out/passwd": "out is a symbolic link", "dir": "dir is not a file, but a directory",
+		"shop/prod.yaml/x": "shop/prod.yaml is not a directory", "alias.yaml": "has the anchor &a", "two.yaml": "2 of its documents have image.tag", "map.yaml": "image.tag is a mapping", "bytes": "not text in UTF-8",
+	} {
+		w.place.File = path
+		w.refused("2", why)
+	}
+	if w.forge.Head(branch) != "" || len(w.forge.Pulls()) != 0 {
+		t.Error("something was pushed, or opened")
+	}
+}
+
+func TestAFileThatTheServerLeavesOutIsReadAllTheSame(t *testing.T) {
+	w := newWorld(t, "gitlab")
+	large := before + strings.Repeat("# a line that tells nobody anything\n", 1<<12)
+	w.forge.Commit("main", map[string]string{file: large, "other.bin": strings.Repeat("x", 1<<20)}, "")
+	w.propose("2")
+	if got := w.forge.Show(branch, file); got != strings.Replace(large, `"1"`, `"2"`, 1) || w.forge.Changed("main", branch) != file {
+		t.Errorf("the branch has %d bytes", len(got))
+	}
+	w.forge.Check()
+}
+
+func TestTheTagOfAnImageIsSet(t *testing.T) {
+	w := newWorld(t, "bitbucket")
+	w.forge.Commit("main", map[string]string{file: "spec:\n  containers:\n  - {name: web, image: 'localhost:5000/web:1'} # here\n"}, "")
+	path, err := value.Parse("spec.containers[name=web].image")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.place.Value, w.place.Tag = path, true
+	w.propose("2")
+	if got := w.forge.Show(branch, file); got != "spec:\n  containers:\n  - {name: web, image: 'localhost:5000/web:2'} # here\n" {
+		t.Errorf("the branch has\n%s", got)
+	}
+	w.refused("not a tag", `"not a tag" cannot be the tag of an image`)
+}
+
+// A server may send on to another host, with git or with its API: nobody there gets the token.
+func TestNobodyGetsTheTokenToWhomAServerSendsOn(t *testing.T) {
+	var told atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { told.Add(1) }))
+	defer elsewhere.Close()
+	for _, part := range []string{"/acme/", "/api/", "git-receive-pack"} {
+		w := newWorld(t, "gitea")
+		w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.URL.String(), part) {
+				return false
+			}
+			http.Redirect(to, r, elsewhere.URL+r.URL.String(), http.StatusTemporaryRedirect)
+			return true
+		})
+		w.refused("2", map[bool]string{true: "sends on to another address (307), which is not followed", false: "redirect"}[part == "/api/"])
+		if told.Load() != 0 {
+			t.Errorf("%s: somebody else was asked", part)
+		}
+		if len(w.forge.Pulls()) != 0 {
+			t.Error("a pull request was opened")
+		}
+	}
+}
+
+func TestAServerThatTellsTheTokenIsNotRepeated(t *testing.T) {
+	for _, part := range []string{"/acme/", "/api/"} {
+		for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTeapot, http.StatusInternalServerError} {
+			w := newWorld(t, "github")
+			w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
+				if !strings.Contains(r.URL.Path, part) {
+					return false
+				}
+				to.WriteHeader(status)
+				_, _ = fmt.Fprintf(to, `{"message": "\u001b[31m%s %s"}`, forgetest.Token, r.Header.Get("Authorization"))
+				return true
+			})
+			w.refused("2", "")
+		}
+	}
+}
+
+func TestWithoutATokenNothingIsAsked(t *testing.T) {
+	w := newWorld(t, "github")
+	outside := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(outside, []byte(forgetest.Token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(w.workspace, "token")
+	for name, place := range map[string]func() error{
+		"no file":   func() error { return nil },
+		"empty":     func() error { return os.WriteFile(at, []byte("\n"), 0o600) },
+		"two lines": func() error { return os.WriteFile(at, []byte(forgetest.Token+"\nb\n"), 0o600) },
+		"directory": func() error { return os.Mkdir(at, 0o700) },
+		"a link":    func() error { return os.Symlink(outside, at) },
+		"a way out": func() error { w.place.TokenFile = "../token"; return nil },
+		"no variable": func() error {
+			w.place.TokenFile, w.place.TokenEnv = "", "TOKEN"
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.RemoveAll(at); err != nil {
+				t.Fatal(err)
+			}
+			was := w.place
+			defer func() { w.place = was }()
+			if err := place(); err != nil {
+				t.Fatal(err)
+			}
+			w.refused("2", "token")
+		})
+	}
+	if all := w.forge.Requests(); len(all) != 0 {
+		t.Errorf("it was asked %v", all)
+	}
+}
+
+func TestAWrongTokenIsSaidSo(t *testing.T) {
+	w := newWorld(t, "github")
+	if err := os.WriteFile(filepath.Join(w.workspace, "token"), []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.refused("2", "the server does not know the token, or wants one (401): see token_file or token_env")
+	w.place.Base = "trunk"
+	if err := os.WriteFile(filepath.Join(w.workspace, "token"), []byte(forgetest.Token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.refused("2", "the repository has no branch trunk")
+	w.place.Repository = w.forge.URL + "/acme/none.git"
+	w.refused("2", "")
+}
+
+// bomb is a pack whose one object is small as it is sent, and large as it says it is.
+func bomb(size int) []byte {
+	var pack bytes.Buffer
+	pack.WriteString("PACK")
+	_ = binary.Write(&pack, binary.BigEndian, []uint32{2, 1})
+	const blob = 3
+	first, rest := byte(blob<<4|size&15), size>>4
+	for rest > 0 {
+		pack.WriteByte(first | 0x80)
+		first, rest = byte(rest&0x7f), rest>>7
+	}
+	pack.WriteByte(first)
+	z := zlib.NewWriter(&pack)
+	chunk := make([]byte, 1<<20)
+	for written := 0; written < size; written += len(chunk) {
+		_, _ = z.Write(chunk[:min(len(chunk), size-written)])
+	}
+	_ = z.Close()
+	sum := sha1.Sum(pack.Bytes()) //nolint:gosec // the form of packs has it
+	return append(pack.Bytes(), sum[:]...)
+}
+
+func TestWhatAServerSendsIsBounded(t *testing.T) {
+	w := newWorld(t, "github")
+	large, small := bomb(300<<20), bomb(1<<20)
+	for name, c := range map[string]struct {
+		body []byte
+		why  string
+	}{
+		"a bomb":      {large, "too large"},
+		"half a pack": {small[:len(small)/2], "reading what the server sent"},
+		"no pack":     {[]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff"), "reading what the server sent"},
+		"nothing":     {nil, ""},
+		"too much":    {bytes.Repeat([]byte("x"), 65<<20), "too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "git-upload-pack") {
+					return false
+				}
+				_, _ = to.Write([]byte("00000008NAK\n"))
+				_, _ = to.Write(c.body)
+				return true
+			})
+			w.refused("2", c.why)
+		})
+	}
+	w.forge.Before(nil)
+	w.propose("2")
+}
+
+func TestAHookThatRefusesIsSaidSo(t *testing.T) {
+	w := newWorld(t, "gitea")
+	w.forge.Refuse("refs may not be made here")
+	w.refused("2", "the server refused the push: command error on refs/heads/deployster/shop/prod: pre-receive hook declined")
+}
+
+// Somebody pushes to the branch between the moment at which it is read and the push.
+func TestWhoPushesAtTheSameTimeIsNotOverwritten(t *testing.T) {
+	w := newWorld(t, "gitea")
+	w.propose("2")
+	w.forge.Before(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "git-receive-pack") {
+			w.forge.Before(nil)
+			w.forge.Commit(branch, map[string]string{"README": "at the same time"}, "")
+		}
+		return false
+	})
+	w.refused("3", "was changed by somebody else at the same time")
+	if w.forge.Show(branch, "README") != "at the same time" {
+		t.Error("it was overwritten")
+	}
+}

@@ -1,0 +1,211 @@
+package promotion_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// proposes has the stages but the first propose to a repository.
+func proposes(d *definition.Definition) {
+	for i := range d.Stages[1:] {
+		stage := &d.Stages[i+1]
+		stage.Strategy = definition.WithPullRequest
+		stage.PullRequest = &definition.PullRequest{
+			Repository: "https://git.example/acme/deploy.git", File: stage.Name, Value: "tag", Base: "main", Branch: "deployster/" + stage.Name, Timeout: dur(30 * time.Minute), CheckEvery: dur(time.Minute),
+		}
+	}
+}
+
+func (w *world) proposed(s promotion.Step) {
+	w.record(w.state.Completed(s, promotion.Begun{Answer: "pull request 7"}, nil)...)
+}
+
+// looked is that the only open proposal was looked at.
+func (w *world) looked(begun promotion.Begun, err error) {
+	w.Helper()
+	open := w.state.Open()
+	if len(open) != 1 {
+		w.Fatalf("open are %+v", open)
+	}
+	w.record(w.state.Looked(open[0], begun, err)...)
+}
+
+func (w *world) unwanted(t *testing.T, branches ...string) (all []promotion.Proposal) {
+	t.Helper()
+	all = w.state.Unwanted(w.seen, w.now)
+	var got []string
+	for _, p := range all {
+		got = append(got, p.Pull.Branch)
+	}
+	if strings.Join(got, " ") != strings.Join(branches, " ") {
+		t.Errorf("to be withdrawn are %q, not %q", got, branches)
+	}
+	return all
+}
+
+func TestAProposalWaitsForPeopleAndThenForTheEnvironment(t *testing.T) {
+	w := newWorld(t, 3, usual, proposes)
+	w.dies = true
+	w.runs("bc", "1")
+	w.runs("a", "2")
+	w.proposed(w.only("b", "2"))
+	w.now = w.now.Add(1000 * time.Hour)
+	w.nothing("b", promotion.AwaitsMerge)
+	if r := w.explain("b"); !r.Blocking() || !strings.Contains(r.Message, "pull request 7") {
+		t.Errorf("it says %+v", r)
+	}
+	w.looked(promotion.Begun{}, nil)
+	w.looked(promotion.Begun{Taken: true, Answer: "pull request 7 is merged"}, nil)
+	w.nothing("b", promotion.Promoting)
+	w.nothing("c", promotion.AwaitsStage)
+	if open := w.state.Open(); len(open) > 0 {
+		t.Errorf("open are %+v", open)
+	}
+	w.now = w.now.Add(30 * time.Minute)
+	w.nothing("b", promotion.AwaitsRetry)
+	if why := w.explain("b").Message; !strings.Contains(why, "does not run revision 2, healthy, as a whole, 30m after pull request 7 is merged") {
+		t.Errorf("it says %s", why)
+	}
+	w.runs("b", "2")
+	w.only("c", "2")
+	w.unwanted(t)
+}
+
+func TestWhoClosesAProposalDeclinesItUntilItIsReleased(t *testing.T) {
+	w := newWorld(t, 2, usual, proposes)
+	w.dies = true
+	w.runs("b", "1")
+	w.runs("a", "2")
+	first := w.only("b", "2")
+	w.proposed(first)
+	w.looked(promotion.Begun{Declined: true, Answer: "pull request 7 was closed"}, nil)
+	w.now = w.now.Add(1000 * time.Hour)
+	w.nothing("b", promotion.IsDeclined)
+	if !w.state.Idle(w.seen, w.now) {
+		t.Error("it waits for something")
+	}
+	w.unwanted(t)
+	w.command(promotion.ReleaseHold{Stage: "b"})
+	if again := w.only("b", "2"); again.ID == first.ID {
+		t.Errorf("it is known by what was declined: %+v", again)
+	}
+}
+
+func TestWhatWasDeclinedIsNotWhatComesAfterIt(t *testing.T) {
+	w := newWorld(t, 2, usual, proposes)
+	w.runs("b", "1")
+	w.runs("a", "2")
+	w.record(w.state.Completed(w.only("b", "2"), promotion.Begun{Declined: true, Answer: "closed"}, nil)...)
+	w.nothing("b", promotion.IsDeclined)
+	w.runs("a", "3")
+	w.only("b", "3")
+}
+
+func TestANewerRevisionWithdrawsWhatItDoesNotReplace(t *testing.T) {
+	w := newWorld(t, 3, usual, proposes)
+	w.dies = true
+	w.runs("ab", "2")
+	w.runs("c", "1")
+	w.proposed(w.only("c", "2"))
+	w.unwanted(t)
+	w.runs("a", "3")
+	w.only("b", "3")
+	for _, p := range w.unwanted(t, "deployster/c") {
+		w.record(w.state.Withdrew(p)...)
+		if again := w.state.Withdrew(p); len(again) > 0 {
+			t.Errorf("it is withdrawn twice: %+v", again)
+		}
+	}
+	w.unwanted(t)
+}
+
+func TestANewerRevisionAtTheSameStageTakesThePlace(t *testing.T) {
+	w := newWorld(t, 2, usual, proposes)
+	w.runs("b", "1")
+	w.runs("a", "2")
+	w.proposed(w.only("b", "2"))
+	w.runs("a", "3")
+	w.record(firstOf(w)...) // that it is current
+	w.unwanted(t)           // for it is about to come
+	w.only("b", "3")
+	w.unwanted(t)
+}
+
+// firstOf are the events of the first step.
+func firstOf(w *world) (events []deploylog.Event) {
+	for s := range w.state.Decide(w.seen, w.now) {
+		return s.Events
+	}
+	return nil
+}
+
+func TestWithThePolicyConcurrentAProposalGivesWay(t *testing.T) {
+	policy := usual
+	policy.Policy = definition.Concurrent
+	w := newWorld(t, 2, policy, proposes)
+	w.dies = true
+	w.runs("b", "1")
+	w.runs("a", "2")
+	first := w.only("b", "2")
+	w.runs("a", "3")
+	if code := w.explain("b").Code; code != promotion.AwaitsPromotion { // it is being pushed
+		t.Errorf("it is %s", code)
+	}
+	w.proposed(first)
+	second := w.only("b", "3")
+	if w.state.Wanted(first.ID, first.Attempt) || !w.state.Wanted(second.ID, second.Attempt) {
+		t.Error("both are wanted")
+	}
+	w.proposed(second)
+	w.looked(promotion.Begun{Taken: true}, nil)
+	w.runs("a", "4")
+	w.nothing("b", promotion.AwaitsPromotion) // what is merged is let finish
+}
+
+func TestAnotherPlaceWithdrawsWhatIsAtTheOld(t *testing.T) {
+	w := newWorld(t, 2, usual, proposes)
+	w.runs("b", "1")
+	w.runs("a", "2")
+	w.proposed(w.only("b", "2"))
+	for _, change := range []func(*definition.Stage){
+		func(s *definition.Stage) { s.PullRequest.Branch = "promote/b" },
+		func(s *definition.Stage) { s.Strategy, s.PullRequest = "", nil },
+	} {
+		before := w.state.Definition().Stages[1].PullRequest.Branch
+		d := *w.state.Definition()
+		d.Stages = append([]definition.Stage{}, d.Stages...)
+		pull := *d.Stages[1].PullRequest
+		d.Stages[1].PullRequest = &pull
+		change(&d.Stages[1])
+		w.command(promotion.Define{Definition: &d})
+		for _, p := range w.unwanted(t, before) {
+			w.record(w.state.Withdrew(p)...)
+		}
+		w.now = w.now.Add(time.Hour)
+		s := w.only("b", "2")
+		if d.Stages[1].PullRequest != nil {
+			w.proposed(s)
+		}
+	}
+	w.unwanted(t)
+}
+
+func TestALookThatFailsIsATryThatFailed(t *testing.T) {
+	w := newWorld(t, 2, usual, proposes)
+	w.runs("b", "1")
+	w.runs("a", "2")
+	s := w.only("b", "2")
+	w.proposed(s)
+	w.looked(promotion.Begun{}, errors.New("no answer"))
+	w.nothing("b", promotion.AwaitsRetry)
+	w.now = w.now.Add(time.Minute)
+	if again := w.only("b", "2"); again.ID != s.ID || again.Attempt != 2 {
+		t.Errorf("it is %+v", again)
+	}
+}
