@@ -3,8 +3,10 @@ package pullrequest_test
 import (
 	"bytes"
 	"compress/zlib"
+	"context"
 	"crypto/sha1" //nolint:gosec // the form of packs has it
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -225,5 +227,43 @@ func TestWhoPushesAtTheSameTimeIsNotOverwritten(t *testing.T) {
 	w.refused("3", "was changed by somebody else at the same time")
 	if w.forge.Show(branch, "README") != "at the same time" {
 		t.Error("it was overwritten")
+	}
+}
+
+// A server that does not answer holds nobody up who is to end, and others of the same branch
+// wait for their turn no longer than they want.
+func TestAServerThatDoesNotAnswerIsLeft(t *testing.T) {
+	for _, part := range []string{"info/refs", "git-upload-pack", "/api/", "git-receive-pack"} {
+		w := newWorld(t, "gitea")
+		asked := make(chan struct{}, 10)
+		release := make(chan struct{})
+		w.forge.Before(func(_ http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.URL.Path, part) || r.Method == http.MethodGet && part == "git-receive-pack" {
+				return false
+			}
+			asked <- struct{}{}
+			select {
+			case <-r.Context().Done():
+			case <-release:
+			}
+			return true
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := w.client.Propose(ctx, w.place, wanted("2"), may)
+			ended <- err
+		}()
+		<-asked
+		waiting, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := w.client.Propose(waiting, w.place, wanted("2"), may); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: who waits for a turn ends with %v", part, err)
+		}
+		cancel()
+		if err := <-ended; err == nil {
+			t.Errorf("%s: it was proposed", part)
+		}
+		close(release)
 	}
 }

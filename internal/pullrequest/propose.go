@@ -113,7 +113,7 @@ func (s *session) opened(ctx context.Context, w Wanted, open *provider.PullReque
 		return Outcome{Status: Proposed, Detail: "branch " + s.Branch + " has it"}, nil
 	}
 	text := textOf(s.Place, w)
-	if open != nil && open.Title == text.Title && keyOf(open.Body) == w.Key {
+	if open != nil && keyOf(open.Body) == w.Key { // what people made of its title is theirs
 		return found(open), nil
 	}
 	if err := s.allowed(ctx); err != nil {

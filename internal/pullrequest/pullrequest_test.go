@@ -145,6 +145,19 @@ func TestAPullRequestIsOpenedUpdatedAndTaken(t *testing.T) {
 	})
 }
 
+func TestATitleOfSomebodyStaysUntilThereIsAnotherRevision(t *testing.T) {
+	each(t, func(w *world) {
+		w.propose("2")
+		w.forge.Retitle(1, "Draft: wait for me")
+		w.propose("2")
+		if all := w.forge.Pulls(); all[0].Title != "Draft: wait for me" {
+			w.Errorf("there is %+v", all)
+		}
+		w.propose("3")
+		w.has("3", 1)
+	})
+}
+
 func TestWhatIsAsItWasIsNotReadAgain(t *testing.T) {
 	each(t, func(w *world) {
 		w.propose("2")

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -30,6 +31,7 @@ type Payload struct {
 	Inventory    string                 `json:"inventory,omitempty"`       // that the queries of a definition are over
 	Reason       string                 `json:"reason,omitempty"`
 	Error        string                 `json:"error,omitempty"`
+	Answer       string                 `json:"answer,omitempty"` // of whom a promotion asked, or to whom it proposed
 	Steps        []Work                 `json:"steps,omitempty"`
 	Try          int                    `json:"try,omitempty"`    // that failed for good
 	Takes        []upstream.Input       `json:"inputs,omitempty"` // of a revision: those of other pipelines that it takes
@@ -63,7 +65,7 @@ func Read(data json.RawMessage) (p Payload) {
 type Files map[string]string
 
 // Cause is why something failed, ended otherwise, is paused, or holds, as recorded in
-// its event; "" for other events.
+// its event, or what was answered by whom a promotion asked; "" for other events.
 func Cause(e deploylog.Event) string {
 	p := Read(e.Data)
 	switch e.Name {
@@ -78,7 +80,7 @@ func Cause(e deploylog.Event) string {
 	if p.SupersededBy != "" {
 		return SupersededText(p.SupersededBy)
 	}
-	return p.Error
+	return cmp.Or(p.Error, p.Answer)
 }
 
 // RollbackInfo is what a deployment that rolls a stage back does, in the data of the event

@@ -36,7 +36,14 @@ func (f *Forge) Served() int {
 	return f.served
 }
 
-// Close closes a pull request without merging it.
+// Retitle is that somebody gives a pull request another title.
+func (f *Forge) Retitle(number int, title string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pulls[number-1].title = title
+}
+
+// Decline closes a pull request without merging it.
 func (f *Forge) Decline(number int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // pageSize is how many pull requests are listed at once.
@@ -223,14 +224,14 @@ func (p *bucketPull) read() PullRequest {
 }
 
 func (d bitbucket) find(branch, base string) []listing {
-	quote := func(text string) string { return string(must(json.Marshal(text))) }
+	quote := func(text string) string {
+		data, _ := json.Marshal(text) // every text has a form
+		return string(data)
+	}
 	query := values("q", "source.branch.name="+quote(branch)+" AND destination.branch.name="+quote(base),
 		"state", "OPEN", "state", "MERGED", "state", "DECLINED", "state", "SUPERSEDED", "sort", "-created_on", "pagelen", fmt.Sprint(pageSize))
 	return []listing{{path: d.path, query: query, page: "page", size: pageSize, pages: 4}}
 }
-
-// must is the form of a text, which every text has.
-func must(data []byte, _ error) []byte { return data }
 
 func (d bitbucket) list(answer []byte, branch, base string) (all []PullRequest, count int, err error) {
 	var page struct {
@@ -240,7 +241,7 @@ func (d bitbucket) list(answer []byte, branch, base string) (all []PullRequest, 
 		return nil, 0, err
 	}
 	for _, p := range page.Values {
-		if p.Source.Branch.Name == branch && p.Destination.Branch.Name == base && p.Source.Repository != nil && p.Source.Repository.Name == d.repository {
+		if p.Source.Branch.Name == branch && p.Destination.Branch.Name == base && p.Source.Repository != nil && strings.EqualFold(p.Source.Repository.Name, d.repository) {
 			all = append(all, p.read())
 		}
 	}
