@@ -1,6 +1,7 @@
 package promotions_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -217,5 +218,127 @@ func observedNow(w *world) promotion.Observed {
 		all = promotions.Observe(w.environments, s, w.environments.Controlled)
 		return nil
 	})
+	return all
+}
+
+func TestAServerThatIsAwayForAMomentFailsNothing(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		away := func(to http.ResponseWriter, _ *http.Request) bool {
+			http.Error(to, "away", http.StatusBadGateway)
+			return true
+		}
+		f.Before(away)
+		<-time.After(3 * time.Minute)
+		f.Before(nil)
+		<-time.After(2 * time.Minute)
+		if w.count(promotion.StageFailed, "staging", "") != 0 {
+			t.Errorf("%s", w.story())
+		}
+		f.Before(away)
+		<-time.After(20 * time.Minute)
+		if r := w.explain("staging"); r.Code != promotion.AwaitsRetry || !strings.Contains(r.Message, "the server answered 502") {
+			t.Errorf("it says %+v\n%s", r, w.story())
+		}
+		f.Before(nil)
+		<-time.After(time.Hour)
+		if r := w.explain("staging"); r.Code != promotion.AwaitsMerge || len(f.Pulls()) != 1 {
+			t.Errorf("it says %+v, and there are %+v", r, f.Pulls())
+		}
+	})
+}
+
+func TestAProviderThatWantsToBeLeftAloneFailsNothing(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		f.Before(func(to http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasPrefix(r.URL.Path, "/api/") {
+				return false
+			}
+			to.Header().Set("Retry-After", "1800")
+			to.WriteHeader(http.StatusTooManyRequests)
+			return true
+		})
+		f.Requests()
+		<-time.After(25 * time.Minute)
+		asked := 0
+		for _, r := range f.Requests() {
+			if strings.Contains(r, "/api/") {
+				asked++
+			}
+		}
+		if asked != 1 || w.count(promotion.StageFailed, "staging", "") != 0 {
+			t.Errorf("it was asked %d times\n%s", asked, w.story())
+		}
+		f.Before(nil)
+		f.Merge(1)
+		<-time.After(10 * time.Minute)
+		if w.count(promotion.Merged, "staging", "1") != 1 {
+			t.Errorf("%s", w.story())
+		}
+	})
+}
+
+func TestWhatCannotBeWithdrawnIsWithdrawnLaterAndOnce(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		w.deploys("staging", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		f.Before(func(to http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPatch {
+				return false
+			}
+			http.Error(to, "not now", http.StatusBadGateway)
+			return true
+		})
+		w.deploys("dev", "2")
+		<-time.After(5 * time.Minute)
+		if w.count(promotion.Withdrawn, "prod", "") != 0 || len(w.notices("is not closed: closing pull request 1: the provider answered 502")) == 0 {
+			t.Errorf("%v\n%s", w.notices(""), w.story())
+		}
+		f.Before(nil)
+		<-time.After(5 * time.Minute)
+		if all := open(f); w.count(promotion.Withdrawn, "prod", "1") != 1 || len(all) != 1 || all[0].Branch != "deployster/shop/staging" {
+			t.Errorf("there are %+v\n%s", all, w.story())
+		}
+	})
+}
+
+func TestNothingIsPushedToWhatIsHeld(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		if _, err := w.promotions.Change(w.Context(), "shop", true, func(s *promotion.State) ([]deploylog.Event, error) {
+			return s.Propose(promotion.HoldStage{Stage: "staging", ID: "hold"}, nil, time.Now())
+		}); err != nil {
+			t.Fatal(err)
+		}
+		f.Delete("deployster/shop/staging")
+		<-time.After(10 * time.Minute)
+		if f.Head("deployster/shop/staging") != "" || w.count(promotion.StageFailed, "staging", "") != 0 {
+			t.Errorf("something was pushed: %+v\n%s", f.Pulls(), w.story())
+		}
+	})
+}
+
+// notices are those with a text in them.
+func (w *world) notices(text string) (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.notified {
+		if strings.Contains(n, text) {
+			all = append(all, n)
+		}
+	}
 	return all
 }

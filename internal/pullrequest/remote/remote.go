@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
@@ -97,9 +98,15 @@ func (b *Branches) Head(branch string) Hash {
 func explained(err error) error {
 	var status *githttp.Err
 	var of *url.Error
+	var permanent *plumbing.PermanentError
+	var unexpected *plumbing.UnexpectedError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &permanent): // neither can be unwrapped
+		return explained(permanent.Err)
+	case errors.As(err, &unexpected):
+		return explained(unexpected.Err)
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return errors.New("the repository has no commit yet: make a first one on its base branch")
 	case errors.Is(err, transport.ErrAuthenticationRequired):
