@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // newBroken is the ant gateway, on whose host of prod revision v1 broke.
@@ -377,9 +378,17 @@ func TestWithAFixEverythingEnds(t *testing.T) {
 				w.Fatal(err)
 			}
 		}
+		w.oracle.now = noon
+		decide := func() []step.Step {
+			steps := slices.Collect(w.state.Decide(noon, Can{}))
+			if got, want := names(steps), w.oracle.names(); !slices.Equal(got, want) {
+				w.Fatalf("the machine picks %q,\nthe seed %q, after\n%s", got, want, w.story())
+			}
+			return steps
+		}
 		release(false)
 		for range w.n(60, "length") {
-			steps := slices.Collect(w.state.Decide(noon, Can{}))
+			steps := decide()
 			switch what := w.n(12, "what"); {
 			case what == 0 && revision < 6:
 				release(w.n(4, "fix") == 0)
@@ -393,7 +402,7 @@ func TestWithAFixEverythingEnds(t *testing.T) {
 		}
 		release(true)
 		for range 1000 {
-			steps := slices.Collect(w.state.Decide(noon, Can{}))
+			steps := decide()
 			if len(steps) == 0 {
 				break
 			}
