@@ -1,0 +1,67 @@
+package definition_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// proposes is a definition whose stages but the first propose, with more keys each.
+func proposes(environments []string, more ...string) string {
+	text := "pipeline: shop\npromotion: {policy: single}\nstages:\n- {name: dev, environment: dev}\n"
+	for i, e := range environments {
+		text += fmt.Sprintf("- {name: s%d, environment: %s, strategy: pull-request, pull_request: {repository: 'https://git.example/a/b.git', file: x.yaml, value: a.b, %s}}\n", i, e, more[i])
+	}
+	return text
+}
+
+func TestWhatAPullRequestDoesNotSayHasADefault(t *testing.T) {
+	d, err := definition.Parse("shop.yaml", []byte(proposes([]string{"shop/prod"}, "provider: gitea, token_env: TOKEN")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := definition.PullRequest{
+		Repository: "https://git.example/a/b.git", File: "x.yaml", Value: "a.b", Base: "main", Branch: "deployster/shop/shop/prod", Provider: "gitea", TokenEnv: "TOKEN",
+		Timeout: definition.Duration(30 * time.Minute), CheckEvery: definition.Duration(time.Minute),
+	}
+	if got := *d.Stages[1].PullRequest; got != want {
+		t.Errorf("it is %+v", got)
+	}
+}
+
+func TestEachStageHasABranchOfItsOwn(t *testing.T) {
+	both := []string{"shop", "shop/prod"}
+	for name, c := range map[string]struct{ first, second, why string }{
+		"one below the other":   {"provider: none", "provider: none", "git cannot have branch deployster/shop/shop/prod beside deployster/shop/shop of stage s0"},
+		"the same":              {"provider: none, branch: x", "provider: none, branch: x", "stage s0 has branch x of this repository already"},
+		"two of them":           {"provider: none, branch: x", "provider: none", ""},
+		"the base branch":       {"provider: none, branch: x", "provider: none, base: trunk, branch: trunk", "needs a branch of its own, not trunk"},
+		"no branch":             {"provider: none, branch: x", "provider: none, branch: a..b", "cannot be a branch of git"},
+		"a lock":                {"provider: none, branch: x", "provider: none, branch: a/b.lock", "cannot be a branch of git"},
+		"an option":             {"provider: none, branch: x", "provider: none, base: --upload-pack=x", "cannot be a branch of git"},
+		"a name within another": {"provider: none, branch: x", "provider: none, branch: a//b", "cannot be a branch of git"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := definition.Parse("shop.yaml", []byte(proposes(both, c.first, c.second)))
+			if (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
+				t.Errorf("it fails with %v, not %s", err, c.why)
+			}
+		})
+	}
+}
+
+func TestTokensGoNowhereInTheClear(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"https://git.example/a/b": true, "http://localhost:3000/a/b": true, "http://127.0.0.1/a/b": true, "http://[::1]:3000/a/b": true,
+		"http://git.example/a/b": false, "http://localhost.git.example/a/b": false, "ssh://git.example/a/b": false, "git@git.example:a/b": false, "file:///etc": false, "/etc": false,
+		"https://ann:secret@git.example/a/b": false, "https://git.example/a/b?x=1": false,
+	} {
+		text := strings.ReplaceAll(proposes([]string{"prod"}, "provider: none"), "https://git.example/a/b.git", address)
+		if _, err := definition.Parse("shop.yaml", []byte(text)); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
