@@ -35,6 +35,20 @@ func New(log deploylog.Log, now func() time.Time) *Promotions {
 	}, log, now, nil)}
 }
 
+// Command proposes a command, by what e says that environments run, and appends what it comes to.
+func (p *Promotions) Command(ctx context.Context, e *environments.Environments, name string, c promotion.Command) ([]deploylog.Event, error) {
+	if events, sent, err := p.Send(ctx, name, c, 0); sent {
+		return events, err
+	}
+	if err := e.Follow(ctx, 0); err != nil {
+		return nil, err
+	}
+	_, create := c.(promotion.Define)
+	return p.Change(ctx, name, create, func(s *promotion.State) ([]deploylog.Event, error) {
+		return s.Propose(c, Observe(e, s, nil), p.Now())
+	})
+}
+
 // Has reports whether a log has a pipeline of the name that promotes by observed state, or
 // any for "".
 func Has(ctx context.Context, log deploylog.Log, name string, until int64) (bool, error) {

@@ -231,6 +231,48 @@ func TestAPipelineThatPromotesIsNotDefinedThroughAServer(t *testing.T) {
 	}
 }
 
+// Who holds, releases and approves needs no more than a token, and reads what is read beside the log.
+func TestAPipelineThatPromotesIsSteeredThroughAServer(t *testing.T) {
+	s := newSite(t, "  {}")
+	if err := os.CopyFS(s.dir, os.DirFS("../../examples/promotion")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dev", "staging", "prod"} {
+		s.deployster("env", "create", "-f", name+".yaml")
+	}
+	s.deployster("pipeline", "apply", "-f", "shop.yaml")
+	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
+	far := func(name, role, pipeline string) asker {
+		t.Helper()
+		secret, err := (&exec.Cmd{Path: binary, Dir: s.dir, Args: []string{binary, "token", "create", name, "--role", role, "--pipeline", pipeline}}).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return asker{program: binary, dir: t.TempDir(), server: "http://" + r.address(t), token: strings.TrimSpace(string(secret))}
+	}
+	ci, boss, other := far("ci", "operator", "shop"), far("boss", "approver", "shop"), far("other", "admin", "two")
+
+	other.want(t, 1, "you may not do this", "pipeline", "hold", "shop", "prod")
+	ci.want(t, 0, "stage prod of pipeline shop is held (event ", "pipeline", "hold", "shop", "prod", "--reason", "the network")
+	ci.want(t, 1, "is held already", "pipeline", "hold", "shop", "prod")
+	ci.want(t, 0, "stage prod of pipeline shop is released (event ", "pipeline", "release-hold", "shop", "prod")
+	ci.want(t, 0, "the line of pipeline shop is stopped (event ", "pipeline", "stop-the-line", "shop")
+	ci.want(t, 0, `"event":"promotion-line-resumed"`, "pipeline", "resume", "shop", "--output", "json")
+	ci.want(t, 3, "there is no pause of it", "pipeline", "pause", "shop")
+	boss.want(t, 1, "revision 1 is not approved", "pipeline", "approve", "shop", "prod", "1")
+
+	s.deployster("env", "deploy", "shop/dev", "--revision", "1")
+	s.until(1, s.happened("stage-finished-successfully", "stage/shop/staging"))
+	ci.want(t, 1, "you may not do this", "pipeline", "approve", "shop", "prod", "1")
+	boss.want(t, 0, "revision 1 of pipeline shop is approved at stage prod (event ", "pipeline", "approve", "shop", "prod", "1")
+	s.until(1, s.happened("promotion-run-finished", "pipeline/shop"))
+	for name, who := range map[string]string{promotion.Held: "ci", promotion.HoldReleased: "ci", promotion.LineStopped: "ci", promotion.LineResumed: "ci", promotion.Approved: "boss"} {
+		s.wantBy(name, "token "+who)
+	}
+	s.terminate(r)
+	s.exit(r)
+}
+
 // example is the example of promotion, with a first stage that a manifest verifies.
 func example(t *testing.T, dir string) {
 	t.Helper()

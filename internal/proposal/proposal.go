@@ -1,5 +1,5 @@
-// Package proposal is the commands of pipelines, environments and build groups as they are
-// sent to a server: which there are, the role that each needs, and its body.
+// Package proposal is the commands of pipelines of both kinds, environments and build groups as
+// they are sent to a server: which there are, the role that each needs, and its body.
 //
 // A body is the command without what the server knows better: who wants it, and the ids of
 // what begins with it.
@@ -20,14 +20,18 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
-// Builds is the kind of build groups, beside those that grants are for.
-const Builds = "builds"
+// The kinds beside those that grants are for.
+const (
+	Builds     = "builds"
+	Promotions = "promotions" // pipelines that promote by observed state
+)
 
 // Verb is a command that can be sent.
 type Verb struct {
-	Kind    string // pipelines, environments or builds
+	Kind    string // pipelines, promotions, environments or builds
 	Name    string
 	Role    identity.Role
 	Summary string
@@ -55,6 +59,11 @@ var verbs = []Verb{
 	of(identity.Pipelines, "confirm", identity.Operator, pipeline.Confirm{}, "Confirm that a host group loses hosts"),
 	of(identity.Pipelines, "define", identity.Admin, pipeline.Define{}, "Define a pipeline or change it; what revisions under way are to carry is kept before, as objects"),
 	of(identity.Pipelines, "delete", identity.Admin, pipeline.Delete{}, "Delete a pipeline"),
+	of(Promotions, "approve", identity.Approver, promotion.Approve{}, "Approve that a revision comes to a stage of a pipeline that promotes by observed state"),
+	of(Promotions, "hold", identity.Operator, promotion.HoldStage{}, "Keep revisions from being promoted to a stage"),
+	of(Promotions, "release-hold", identity.Operator, promotion.ReleaseHold{}, "Let revisions be promoted to a stage again that was held"),
+	of(Promotions, "stop-the-line", identity.Operator, promotion.StopLine{}, "Keep revisions from being promoted to any stage"),
+	of(Promotions, "resume", identity.Operator, promotion.ResumeLine{}, "Let revisions be promoted again after stop-the-line"),
 	of(identity.Environments, "pause", identity.Operator, environment.Pause{}, "Pause an environment"),
 	of(identity.Environments, "resume", identity.Operator, environment.Resume{}, "Resume an environment"),
 	of(identity.Environments, "promote", identity.Operator, environment.Promote{}, "Go on to the next step of a deployment"),
@@ -72,6 +81,15 @@ var verbs = []Verb{
 	of(identity.Environments, "adopt-from", identity.Operator, environment.AdoptFrom{}, "Deploy an environment with what a deleted one left running", "Hosts"),
 	of(Builds, "cancel", identity.Operator, build.Cancel{}, "Cancel a build group"),
 	of(Builds, "retry", identity.Operator, build.Retry{}, "Retry a build group that failed or was canceled"),
+}
+
+// GrantedBy is the kind of what grants name that let somebody do it: one name is of one pipeline,
+// however it promotes.
+func (v Verb) GrantedBy() string {
+	if v.Kind == Promotions {
+		return identity.Pipelines
+	}
+	return v.Kind
 }
 
 // known is what the server says itself.

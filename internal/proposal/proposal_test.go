@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
@@ -32,6 +33,8 @@ func TestWhatIsSentIsWhatArrives(t *testing.T) {
 		{identity.Environments, environment.CordonHosts{Hosts: []string{"a"}, Drain: true}, environment.CordonHosts{Hosts: []string{"a"}, Drain: true, By: "token ci"}},
 		{identity.Environments, environment.ConfirmHosts{Hosts: []string{"forged"}, Known: func(string) bool { return true }}, environment.ConfirmHosts{By: "token ci"}},
 		{identity.Environments, environment.AdoptFrom{From: "a", Revision: 1, Same: []string{"forged"}}, environment.AdoptFrom{From: "a", Revision: 1, By: "token ci"}},
+		{proposal.Promotions, promotion.Approve{Stage: "prod", Revision: "42", ID: "x", By: "me"}, promotion.Approve{Stage: "prod", Revision: "42", ID: "01A", By: "token ci"}},
+		{proposal.Promotions, promotion.StopLine{Reason: "why", ID: "x", By: "me"}, promotion.StopLine{Reason: "why", ID: "01A", By: "token ci"}},
 		{proposal.Builds, build.Retry{Group: "x", FailedOnly: true, Step: "forged"}, build.Retry{Group: "g1", FailedOnly: true, By: "token ci"}},
 	} {
 		verb, body, err := proposal.Encode(c.kind, c.sent)

@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/identity"
@@ -23,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -49,7 +51,7 @@ func (s *Server) registerCommands() {
 		schema := s.api.OpenAPI().Components.Schemas.Schema(verb.Body(), true, "command-"+one+"-"+verb.Name)
 		register(s, Operation{
 			ID: verb.Name + "-" + one, Method: http.MethodPost, Path: "/v1/" + verb.Kind + "/{name}/commands/" + verb.Name,
-			Role: verb.Role, Kind: verb.Kind, Summary: verb.Summary, tags: []string{verb.Kind},
+			Role: verb.Role, Kind: verb.GrantedBy(), Summary: verb.Summary, tags: []string{verb.Kind},
 			body: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}},
 		}, func(ctx context.Context, in *commandInput) (*recorded, error) {
 			if in.IfMatch != "" && (verb.Kind != identity.Pipelines || !slices.Contains([]string{"release", "define", "delete"}, verb.Name)) {
@@ -81,7 +83,7 @@ func refused(err error) error {
 	switch {
 	case errors.As(err, &said):
 		return err
-	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup),
+	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, promotions.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup),
 		errors.Is(err, pipeline.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, upstream.ErrUnknown), errors.Is(err, environment.ErrUnknown):
 		return huma.Error404NotFound(err.Error())
 	case errors.As(err, &why):
@@ -110,6 +112,8 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		return s.remove(ctx, in.Name, asOf, c)
 	case pipeline.Command:
 		return s.pipelines.Command(ctx, in.Name, c)
+	case promotion.Command:
+		return s.promotions.Command(ctx, s.environments, in.Name, c)
 	case environment.Command:
 		return s.environment(ctx, in.Name, c)
 	case build.Command:

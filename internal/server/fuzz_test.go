@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/server"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
 // answer is what a handler answers. Whoever follows the log leaves when the answer has begun.
@@ -64,7 +65,11 @@ type api struct {
 // fuzzed is a log of pipelines, environments and build groups, which are small.
 func fuzzed(tb testing.TB) (events []deploylog.Event, words []string) {
 	tb.Helper()
-	events = querytest.Large(8, 14)
+	events = append(querytest.Large(8, 14), deploylog.Event{
+		Deployment: "d0", Target: promotion.Target("shop"), Name: promotion.PipelineDefined, Attempt: 1, Data: promotion.Payload{Definition: promoted(tb, promoting), By: "root"}.Data(),
+	}, deploylog.Event{
+		Deployment: "d1", Target: promotion.StageTarget("shop", "prod"), Name: promotion.Held, Attempt: 1, Data: promotion.Payload{By: "root"}.Data(),
+	})
 	known := map[string]bool{}
 	for i := range events {
 		e := &events[i]

@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -63,6 +64,7 @@ type Server struct {
 	operations []Operation
 
 	pipelines    *pipelines.Pipelines
+	promotions   *promotions.Promotions
 	environments *environments.Environments
 	builds       *builds.Builds
 	requests     *requests
@@ -94,6 +96,7 @@ func New(o Options) *Server {
 	s.requests = &requests{log: o.Log, now: o.Now}
 	log := s.recording()
 	s.pipelines, s.environments, s.builds = pipelines.New(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
+	s.promotions = promotions.New(log, o.Now)
 	s.feed = feed.New(feed.Options{Log: o.Log, Encode: textOf})
 	s.api = humago.New(s.mux, config(o.Version))
 	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[budget.Budget](), reflect.TypeFor[string]())

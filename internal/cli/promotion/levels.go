@@ -84,17 +84,6 @@ func (l *Levels) Report(name string) (promotion.Report, error) {
 	return ask(l, name, func(s *promotion.State, o promotion.Observed) promotion.Report { return s.Report(o, l.Now()) })
 }
 
-// command proposes a command and appends what it comes to.
-func (l *Levels) command(ctx context.Context, name string, c promotion.Command) ([]deploylog.Event, error) {
-	if err := l.environments.Follow(ctx, 0); err != nil {
-		return nil, err
-	}
-	_, create := c.(promotion.Define)
-	return l.Change(ctx, name, create, func(s *promotion.State) ([]deploylog.Event, error) {
-		return s.Propose(c, promotions.Observe(l.environments, s, nil), l.Now())
-	})
-}
-
 // within has something done with the pipelines of the log, if name is one of them; is is false
 // where it is not, or there is no log.
 func within(ctx context.Context, a *app.App, name string, at int64, do func(l *Levels) error) (is bool, err error) {

@@ -76,7 +76,7 @@ func apply(ctx context.Context, a *app.App, l *Levels, log deploylog.Log, c prom
 		if s, err := others.Find(name); err == nil && s.Deleted() == 0 && s.Definition() != nil {
 			return exit.Usage("pipeline %s is one whose revisions are released: leave promotion out of its definition, delete it first (deployster pipeline delete %s), or take another name", name, name)
 		}
-		events, err = l.command(ctx, name, c)
+		events, err = l.Command(ctx, l.environments, name, c)
 		return err
 	})
 	if err != nil {
@@ -109,7 +109,7 @@ func Free(ctx context.Context, log deploylog.Log, name string) error {
 // Propose has a command recorded, if a name is that of such a pipeline.
 func Propose(ctx context.Context, a *app.App, name string, c promotion.Command, done string) (is bool, err error) {
 	return within(ctx, a, name, 0, func(l *Levels) error {
-		events, err := l.command(ctx, name, c)
+		events, err := l.Command(ctx, l.environments, name, c)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func Delete(ctx context.Context, a *app.App, name string, c promotion.Delete, ye
 		if err := prompt.Agree(ctx, a, yes, "pipeline "+name+" would be deleted", "Delete pipeline %s?", name); err != nil {
 			return err
 		}
-		events, err := l.command(ctx, name, c)
+		events, err := l.Command(ctx, l.environments, name, c)
 		if err != nil {
 			return err
 		}

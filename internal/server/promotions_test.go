@@ -1,0 +1,104 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+const promoting = "pipeline: shop\npromotion: {policy: single, revision: task.vars.v}\nstages:\n  - {name: dev, environment: theirs}\n  - {name: prod, environment: prod, manual: true}\n"
+
+// promoted is a definition that promotes by observed state, as JSON has it.
+func promoted(t testing.TB, text string, change ...func(*definition.Definition)) *definition.Definition {
+	t.Helper()
+	d, err := definition.Parse("shop.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range change {
+		c(d)
+	}
+	return d
+}
+
+// promotes has the log have a pipeline that promotes by observed state.
+func (s *shop) promotes() {
+	s.Helper()
+	p := promotions.New(s.log, time.Now)
+	if _, err := p.Command(s.Context(), environments.New(s.log, time.Now), "shop", promotion.Define{Definition: promoted(s, promoting), ID: "d0", By: "root"}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// steer sends a command for the pipeline that promotes, as somebody.
+func (s *shop) steer(who, verb, body string, header ...string) (status int, said string) {
+	s.Helper()
+	status, _, said = ask(s.T, "POST", s.url+"/v1/promotions/shop/commands/"+verb, who, body, header...)
+	return status, said
+}
+
+// Grants name pipelines, however these promote.
+func TestPipelinesThatPromoteAreSteered(t *testing.T) {
+	s := newShop(t)
+	if status, said := s.steer("admin", "hold", `{"stage":"prod"}`); status != 404 {
+		t.Errorf("no pipeline: %d %s", status, said)
+	}
+	s.promotes()
+	for i, step := range []struct {
+		who, verb, body string
+		want            int
+		says            string
+	}{
+		{"viewer", "hold", `{"stage":"prod"}`, 403, "may not"},
+		{"approver", "hold", `{"stage":"prod"}`, 403, "may not"},
+		{"operator", "approve", `{"stage":"prod","revision":"1"}`, 403, "may not"},
+		{"admin of web", "hold", `{"stage":"prod"}`, 403, "may not"},
+		{"of theirs", "hold", `{"stage":"prod"}`, 403, "may not"},
+		{"admin of shop", "hold", `{"stage":"prod","by":"root"}`, 422, "unknown field"},
+		{"admin of shop", "hold", `{"stage":"prod","reason":"a\nb"}`, 422, "one line"},
+		{"admin of shop", "hold", `{"stage":"nonsense"}`, 409, "no stage"},
+		{"admin of shop", "hold", `{"stage":"dev"}`, 409, "nothing is promoted to stage dev"},
+		{"admin of shop", "hold", `{"stage":"prod","reason":"why"}`, 200, `"by":"shop"`},
+		{"operator", "hold", `{"stage":"prod"}`, 409, "is held already"},
+		{"operator", "release-hold", `{"stage":"shop/prod"}`, 200, `"by":"the operator"`},
+		{"operator", "release-hold", `{"stage":"prod"}`, 409, "is not held"},
+		{"operator", "stop-the-line", `{"reason":"why"}`, 200, `"by":"the operator"`},
+		{"operator", "stop-the-line", `{}`, 409, "stopped already"},
+		{"operator", "resume", `{}`, 200, `"by":"the operator"`},
+		{"operator", "resume", `{}`, 409, "not stopped"},
+		{"approver", "approve", `{"stage":"prod","revision":"1"}`, 409, "revision 1 is not approved"},
+	} {
+		if status, said := s.steer(step.who, step.verb, step.body); status != step.want || !strings.Contains(said, step.says) {
+			t.Errorf("step %d, %s as %s: %d, want %d and %q: %.300s", i, step.verb, step.who, status, step.want, step.says, said)
+		}
+	}
+	if status, _, said := ask(t, "POST", s.url+"/v1/pipelines/shop/commands/pause", "admin", `{}`); status != 404 {
+		t.Errorf("a command of the other kind: %d %s", status, said)
+	}
+}
+
+// A command whose answer was lost is sent again.
+func TestAPipelineThatPromotesIsHeldOnce(t *testing.T) {
+	s := newShop(t)
+	s.promotes()
+	first := ""
+	for i := range 2 {
+		status, said := s.steer("operator", "hold", `{"stage":"prod"}`, "Idempotency-Key", "once")
+		if status != 200 || i > 0 && said != first {
+			t.Errorf("%d: %d %s", i, status, said)
+		}
+		first = said
+	}
+	if status, said := s.steer("operator", "release-hold", `{"stage":"prod"}`, "Idempotency-Key", "once"); status != 422 || !strings.Contains(said, "was used for another request") {
+		t.Errorf("%d %s", status, said)
+	}
+	if status, said := s.steer("operator", "hold", `{"stage":"prod"}`, "If-Match", fmt.Sprintf("%q", "1")); status != 422 {
+		t.Errorf("%d %s", status, said)
+	}
+}
