@@ -59,6 +59,15 @@ func (n *naive) define(e deploylog.Event, d *definition.Definition) {
 	}
 }
 
+// configured is the configuration of a deployment of a revision that is started.
+func (n *naive) configured(p record.Payload, revision int) definition.Configuration {
+	c := p.Change.Apply(n.revisions[revision-1].Deployment)
+	if p.Kind == record.ByRollback || len(p.Only) > 0 {
+		c.Steps = nil
+	}
+	return c
+}
+
 func (n *naive) start(s *simulation, e deploylog.Event, p record.Payload) {
 	was := n.force
 	if was != nil && !was.reached && !was.passed {
@@ -67,12 +76,9 @@ func (n *naive) start(s *simulation, e deploylog.Event, p record.Payload) {
 	f := &inForce{
 		id: e.Deployment, kind: p.Kind, revision: number(e), progress: e.CreatedAt, moved: true, late: map[place]bool{}, counted: map[string]bool{}, automatic: p.Automatic, tolerates: p.Tolerates,
 		seq: e.Seq, only: p.Only, taken: map[string]bool{},
-		configuration: p.Change.Apply(n.revisions[number(e)-1].Deployment),
+		configuration: n.configured(p, number(e)),
 	}
 	f.task, f.clean = n.tasks[f.revision-1], p.Clean
-	if p.Kind == record.ByRollback || len(p.Only) > 0 {
-		f.configuration.Steps = nil
-	}
 	n.bearsWith(s, p)
 	if n.force = f; p.Kind == record.ByDelete {
 		f.revision, f.task = 0, 0 // of which no host is to have a task

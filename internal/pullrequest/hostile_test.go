@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"compress/zlib"
 	"context"
-	"crypto/sha1" //nolint:gosec // the form of packs has it
+	"crypto/sha1"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -174,7 +174,7 @@ func bomb(size int) []byte {
 		_, _ = z.Write(chunk[:min(len(chunk), size-written)])
 	}
 	_ = z.Close()
-	sum := sha1.Sum(pack.Bytes()) //nolint:gosec // the form of packs has it
+	sum := sha1.Sum(pack.Bytes())
 	return append(pack.Bytes(), sum[:]...)
 }
 

@@ -75,8 +75,28 @@ func TestTheDocumentOfALargePipelineIsBounded(t *testing.T) {
 	if want := map[string]LeftOut{"waiting": {Entries: 70}, "targets": {Entries: 20_000 - 500}}; !reflect.DeepEqual(got.LeftOut, want) {
 		t.Errorf("it leaves out %+v, want %+v", got.LeftOut, want)
 	}
-	hosts, failed := 0, false
-	for _, r := range got.Rows {
+	failed, hosts := false, checkRows(t, got.Rows)
+	for _, a := range got.Waiting {
+		failed = failed || a.First.Code == reason.HasFailed
+		if want := map[string]LeftOut{"hosts": {Entries: 900}, "causes": {Entries: 980}}; len(a.Hosts) != 100 || len(a.Causes) != 20 || !reflect.DeepEqual(a.LeftOut, want) {
+			t.Fatalf("a reason names %d hosts with %d causes, and leaves out %+v", len(a.Hosts), len(a.Causes), a.LeftOut)
+		}
+	}
+	if !failed || hosts != 500 {
+		t.Errorf("%d hosts are shown, and what failed: %v", hosts, failed)
+	}
+	if after, err := json.Marshal(p.Rows[:3]); err != nil || string(after) != string(before) || len(p.Waiting[0].Hosts) != 1000 {
+		t.Errorf("what was bounded is not what it was: %v", err)
+	}
+	if all := Bound([]PipelineStatus{p}, true)[0]; len(all.Rows) != len(p.Rows) || len(all.Waiting) != 120 || all.LeftOut != nil || len(all.Rows[5].Revisions) != 60 {
+		t.Error("with all of it something is left out")
+	}
+}
+
+// checkRows checks what is shown of a pipeline that is crowded, and counts its hosts.
+func checkRows(t *testing.T, rows []TargetRow) (hosts int) {
+	t.Helper()
+	for _, r := range rows {
 		switch {
 		case r.Stage == "":
 			if len(r.Revisions) != 60 || r.LeftOut != nil {
@@ -95,21 +115,7 @@ func TestTheDocumentOfALargePipelineIsBounded(t *testing.T) {
 			t.Errorf("%s shows %d revisions, and leaves out %+v", r.Target, len(r.Revisions), r.LeftOut)
 		}
 	}
-	for _, a := range got.Waiting {
-		failed = failed || a.First.Code == reason.HasFailed
-		if want := map[string]LeftOut{"hosts": {Entries: 900}, "causes": {Entries: 980}}; len(a.Hosts) != 100 || len(a.Causes) != 20 || !reflect.DeepEqual(a.LeftOut, want) {
-			t.Fatalf("a reason names %d hosts with %d causes, and leaves out %+v", len(a.Hosts), len(a.Causes), a.LeftOut)
-		}
-	}
-	if !failed || hosts != 500 {
-		t.Errorf("%d hosts are shown, and what failed: %v", hosts, failed)
-	}
-	if after, err := json.Marshal(p.Rows[:3]); err != nil || string(after) != string(before) || len(p.Waiting[0].Hosts) != 1000 {
-		t.Errorf("what was bounded is not what it was: %v", err)
-	}
-	if all := Bound([]PipelineStatus{p}, true)[0]; len(all.Rows) != len(p.Rows) || len(all.Waiting) != 120 || all.LeftOut != nil || len(all.Rows[5].Revisions) != 60 {
-		t.Error("with all of it something is left out")
-	}
+	return hosts
 }
 
 // A small document is whole, and does not speak of what would be left out.

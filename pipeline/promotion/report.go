@@ -113,14 +113,7 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 	case AwaitsApproval:
 		return fmt.Sprintf("revision %s waits for approval", v.revision), fmt.Sprintf("deployster pipeline approve %s %s %s", s.name, stage.Name, v.revision)
 	case AwaitsWindow, AwaitsFreeze:
-		what := "no window is open"
-		if v.code == AwaitsFreeze {
-			what = "there is a freeze" + after(v.cause, ": ")
-		}
-		if v.until.IsZero() {
-			return fmt.Sprintf("revision %s waits: %s", v.revision, what), "another definition: none opens within two years"
-		}
-		return fmt.Sprintf("revision %s waits: %s", v.revision, what), "at " + until
+		return v.windowWords()
 	case AwaitsRetry:
 		return fmt.Sprintf("try %d of promoting revision %s failed: %s", v.try, v.revision, v.cause), "it is tried again at " + until
 	case Ready:
@@ -128,6 +121,19 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 	default:
 		return "waits for stage " + v.name, "stage " + v.name + " runs the revision, healthy, as a whole"
 	}
+}
+
+// windowWords are those of a verdict that waits for a time.
+func (v verdict) windowWords() (message, change string) {
+	what := "no window is open"
+	if v.code == AwaitsFreeze {
+		what = "there is a freeze" + after(v.cause, ": ")
+	}
+	message = fmt.Sprintf("revision %s waits: %s", v.revision, what)
+	if v.until.IsZero() {
+		return message, "another definition: none opens within two years"
+	}
+	return message, "at " + phrase.Moment(v.until)
 }
 
 // Report is the status of a pipeline at one moment.

@@ -156,10 +156,7 @@ func (r Reason) text() string {
 	case AwaitsFix:
 		return fmt.Sprintf("kept out: revision %s failed in stage %s", r.Holder, r.Name)
 	case AwaitsSkip:
-		if r.To != "" {
-			return fmt.Sprintf("kept out: revision %s, a fix, waits at stage %s for the batch up to stage %s, which this one cannot leave because %s, and it is skipped when what it has begun is done", r.Holder, r.Name, r.To, r.Cause)
-		}
-		return fmt.Sprintf("kept out: revision %s, a fix, went by it into stage %s, and it is skipped when what it has begun is done", r.Holder, r.Name)
+		return r.skipText()
 	case AwaitsFlight:
 		return "waits for a host in flight: " + r.Cause
 	case NotNew:
@@ -179,6 +176,14 @@ func (r Reason) text() string {
 	default:
 		return r.schedulerText(cause)
 	}
+}
+
+// skipText is that of a reason for which a revision is to be skipped.
+func (r Reason) skipText() string {
+	if r.To != "" {
+		return fmt.Sprintf("kept out: revision %s, a fix, waits at stage %s for the batch up to stage %s, which this one cannot leave because %s, and it is skipped when what it has begun is done", r.Holder, r.Name, r.To, r.Cause)
+	}
+	return fmt.Sprintf("kept out: revision %s, a fix, went by it into stage %s, and it is skipped when what it has begun is done", r.Holder, r.Name)
 }
 
 func (r Reason) notNewText() string {

@@ -190,8 +190,11 @@ func (c *Client) Open(ctx context.Context, t Text, branch, base string) (PullReq
 		return PullRequest{}, fmt.Errorf("opening the pull request: %w", err)
 	}
 	p, err := c.dialect.opened(answer)
-	if err != nil || p.Number == 0 {
-		return PullRequest{}, fmt.Errorf("opening the pull request: its provider answers what cannot be read: %v", err)
+	if err == nil && p.Number == 0 {
+		err = errors.New("there is no number")
+	}
+	if err != nil {
+		return PullRequest{}, fmt.Errorf("opening the pull request: its provider answers what cannot be read: %w", err)
 	}
 	return p, nil
 }

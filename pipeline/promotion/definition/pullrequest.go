@@ -130,8 +130,7 @@ func readPlace(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullReque
 	if at := fields["file"]; at == nil {
 		n.Fail("it has no file, the path of the one in the repository that has the value")
 	} else if text, ok := at.Line("the path of a file in the repository", maxPath); ok {
-		to.File = text
-		if text != path.Clean(text) || strings.HasPrefix(text, "/") || strings.HasPrefix(text, "../") || text == "." || text == ".." || strings.Contains(text, `\`) {
+		if to.File = text; !isWithin(text) {
 			at.Fail("must be a path within the repository, as shop/prod/values.yaml is")
 		}
 	}
@@ -163,6 +162,11 @@ func readPlace(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullReque
 		}
 		failURL(at, to.API, "https://git.example/api/v1")
 	}
+}
+
+// isWithin reports whether a path is one of a file within a repository.
+func isWithin(text string) bool {
+	return text == path.Clean(text) && !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "../") && text != "." && text != ".." && !strings.Contains(text, `\`)
 }
 
 // failURL fails for what is no URL to which a token may be sent.
