@@ -194,41 +194,57 @@ func TestUsersOfTheMachineReadThroughASocket(t *testing.T) {
 	}
 }
 
-// A pipeline that promotes by observed state is defined where the log is, with what verifies its
-// stages: a server is sent nothing of that.
-func TestAPipelineThatPromotesIsNotDefinedThroughAServer(t *testing.T) {
+// What verifies the stages of a pipeline that promotes is that of the checkout of who defines it.
+func TestAPipelineThatPromotesIsDefinedThroughAServer(t *testing.T) {
 	s := newSite(t, "  {}")
 	example(t, s.dir)
 	for _, name := range []string{"dev", "staging", "prod"} {
 		s.deployster("env", "create", "-f", name+".yaml")
 	}
-	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
-	secret, err := (&exec.Cmd{Path: binary, Dir: s.dir, Args: []string{binary, "token", "create", "boss", "--role", "admin"}}).Output()
-	if err != nil {
+	if err := os.Remove(filepath.Join(s.dir, "smoke.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	far := asker{program: binary, dir: t.TempDir(), server: "http://" + r.address(t), token: strings.TrimSpace(string(secret))}
-	example(t, far.dir)
-	kept := func() (names []string) {
-		all, err := filepath.Glob(filepath.Join(s.dir, ".deployster", "objects", "*", "*"))
-		if err != nil || len(all) == 0 {
-			t.Fatalf("nothing is kept: %v", err)
+	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
+	far := func(name, role string) asker {
+		t.Helper()
+		secret, err := (&exec.Cmd{Path: binary, Dir: s.dir, Args: []string{binary, "token", "create", name, "--role", role}}).Output()
+		if err != nil {
+			t.Fatal(err)
 		}
-		return all
+		a := asker{program: binary, dir: t.TempDir(), server: "http://" + r.address(t), token: strings.TrimSpace(string(secret))}
+		example(t, a.dir)
+		return a
 	}
-	before := kept()
-	far.want(t, 3, "not through server "+far.server+": run it where the log is", "pipeline", "apply", "-f", "shop.yaml")
-	if after := kept(); !slices.Equal(before, after) {
-		t.Errorf("the server was sent %q", after)
+	boss, ci := far("boss", "admin"), far("ci", "operator")
+	ci.want(t, 1, "you may not do this", "pipeline", "apply", "-f", "shop.yaml")
+	boss.want(t, 0, "pipeline shop is defined, 3 stages that promote by observed state (event ", "pipeline", "apply", "-f", "shop.yaml")
+	boss.want(t, 0, "is defined like that already", "pipeline", "apply", "-f", "shop.yaml")
+	here := s.deployster("pipeline", "status", "shop")
+	if there, _ := boss.run(t, "pipeline", "status", "shop"); here != there {
+		t.Errorf("there\n%s\nhere\n%s", there, here)
 	}
-	s.deployster("pipeline", "apply", "-f", "shop.yaml")
-	far.want(t, 0, "promotes by observed state", "pipeline", "status", "shop")
-	far.want(t, 3, "not through server", "pipeline", "apply", "-f", "shop.yaml", "--yes")
+	s.deployster("env", "deploy", "shop/dev", "--revision", "1")
+	s.until(1, s.happened("stage-finished-successfully", "stage/shop/staging"))
+	if names := s.names(); !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, promotion.Verified+" ") }) {
+		t.Errorf("nothing was verified: %v", names)
+	}
+	smoke := filepath.Join(boss.dir, "smoke.yaml")
+	if err := os.WriteFile(smoke, []byte("resources: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	boss.want(t, 3, "pipeline shop would be changed", "pipeline", "apply", "-f", "shop.yaml")
+	boss.want(t, 0, "pipeline shop is defined, 3 stages", "pipeline", "apply", "-f", "shop.yaml", "--yes")
+	checkout(t, boss.dir, "")
+	if err := os.WriteFile(filepath.Join(boss.dir, "one.yaml"), []byte(strings.Replace(asked, "one", "shop", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	boss.want(t, 3, "promotes by observed state", "pipeline", "apply", "-f", "one.yaml")
+	ci.want(t, 1, "you may not do this", "pipeline", "delete", "shop", "--cancel", "--yes")
+	boss.want(t, 0, "pipeline shop is deleted (event ", "pipeline", "delete", "shop", "--cancel", "--yes")
+	s.wantBy(promotion.PipelineDefined, "token boss")
+	s.wantBy(promotion.PipelineDeleted, "token boss")
 	s.terminate(r)
 	s.exit(r)
-	if names := s.names(); len(slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, promotion.PipelineDefined+" ") })) != 1 {
-		t.Errorf("it is defined another time: %v", s.names())
-	}
 }
 
 // Who holds, releases and approves needs no more than a token, and reads what is read beside the log.

@@ -64,6 +64,8 @@ var verbs = []Verb{
 	of(Promotions, "release-hold", identity.Operator, promotion.ReleaseHold{}, "Let revisions be promoted to a stage again that was held"),
 	of(Promotions, "stop-the-line", identity.Operator, promotion.StopLine{}, "Keep revisions from being promoted to any stage"),
 	of(Promotions, "resume", identity.Operator, promotion.ResumeLine{}, "Let revisions be promoted again after stop-the-line"),
+	of(Promotions, "define", identity.Admin, promotion.Define{}, "Define a pipeline that promotes by observed state, or change it; what verifies its stages is kept before, as objects"),
+	of(Promotions, "delete", identity.Admin, promotion.Delete{}, "Delete a pipeline that promotes by observed state"),
 	of(identity.Environments, "pause", identity.Operator, environment.Pause{}, "Pause an environment"),
 	of(identity.Environments, "resume", identity.Operator, environment.Resume{}, "Resume an environment"),
 	of(identity.Environments, "promote", identity.Operator, environment.Promote{}, "Go on to the next step of a deployment"),

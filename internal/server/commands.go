@@ -54,7 +54,7 @@ func (s *Server) registerCommands() {
 			Role: verb.Role, Kind: verb.GrantedBy(), Summary: verb.Summary, tags: []string{verb.Kind},
 			body: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}},
 		}, func(ctx context.Context, in *commandInput) (*recorded, error) {
-			if in.IfMatch != "" && (verb.Kind != identity.Pipelines || !slices.Contains([]string{"release", "define", "delete"}, verb.Name)) {
+			if in.IfMatch != "" && (verb.GrantedBy() != identity.Pipelines || !slices.Contains([]string{"release", "define", "delete"}, verb.Name)) {
 				return nil, huma.Error422UnprocessableEntity("If-Match is heeded for release, define and delete of pipelines alone")
 			}
 			command, err := verb.Decode(in.RawBody, proposal.Says{By: identity.Of(ctx).Name, ID: s.NewID(), Group: in.Name})
@@ -112,6 +112,10 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		return s.remove(ctx, in.Name, asOf, c)
 	case pipeline.Command:
 		return s.pipelines.Command(ctx, in.Name, c)
+	case promotion.Define:
+		return s.definePromotion(ctx, in.Name, asOf, c)
+	case promotion.Delete:
+		return s.removePromotion(ctx, in.Name, asOf, c)
 	case promotion.Command:
 		return s.promotions.Command(ctx, s.environments, in.Name, c)
 	case environment.Command:

@@ -121,10 +121,18 @@ func (s *Server) reaches(ctx context.Context, p *pipeline.State, d *definition.D
 		}
 	}
 	for i := range d.Stages {
-		to := d.Stages[i].Environment
-		if to != "" && !before[to] && !identity.Of(ctx).May(identity.Operator, identity.Environments, to) {
-			return huma.Error403Forbidden(fmt.Sprintf("you may not do this: stage %s would deploy to environment %s", d.Stages[i].Name, to))
+		if err := reach(ctx, before, d.Stages[i].Name, d.Stages[i].Environment); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// reach refuses a stage that would begin to deploy to an environment to which its sender may
+// not.
+func reach(ctx context.Context, before map[string]bool, stage, to string) error {
+	if to != "" && !before[to] && !identity.Of(ctx).May(identity.Operator, identity.Environments, to) {
+		return huma.Error403Forbidden(fmt.Sprintf("you may not do this: stage %s would deploy to environment %s", stage, to))
 	}
 	return nil
 }

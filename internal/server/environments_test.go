@@ -31,6 +31,7 @@ type shop struct {
 	*testing.T
 	log   deploylog.Log
 	store objects.Store
+	hosts server.Hosts
 	url   string
 }
 
@@ -44,10 +45,11 @@ func newShop(t *testing.T) *shop {
 		}
 		hosts = append(hosts, h)
 	}
+	s.hosts = work.FixedHosts("the inventory", hosts, nil)
 	_, s.url = newServer(t, s.log, func(o *server.Options) {
 		var ids atomic.Int64
 		o.NewID = func() string { return fmt.Sprintf("01J%023d", ids.Add(1)) }
-		o.Objects, o.Hosts = s.store, work.FixedHosts("the inventory", hosts, nil)
+		o.Objects, o.Hosts = s.store, s.hosts
 		o.Identify = func(r *http.Request) (identity.Identity, error) {
 			if name, of := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer of "); of {
 				return identity.Identity{Name: name, Grants: []identity.Grant{{Role: identity.Operator, Environments: []string{name}}}}, nil

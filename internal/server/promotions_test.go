@@ -102,3 +102,95 @@ func TestAPipelineThatPromotesIsHeldOnce(t *testing.T) {
 		t.Errorf("%d %s", status, said)
 	}
 }
+
+// defined is the body that defines the pipeline that promotes.
+func (s *shop) defined(text string, change ...func(*definition.Definition)) string {
+	s.Helper()
+	return string(mustJSON(s.T, body{"definition": promoted(s, text, change...)}))
+}
+
+func TestPipelinesThatPromoteAreDefinedAndDeleted(t *testing.T) {
+	s := newShop(t)
+	smoke, err := s.store.Keep([]byte("resources: {}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	verified := strings.Replace(promoting, "environment: theirs", "environment: theirs, verify: smoke.yaml", 1)
+	carrying := func(files map[string]string) string {
+		return s.defined(verified, func(d *definition.Definition) { d.Stages[0].VerifyFiles = files })
+	}
+	asking := func(path string) string {
+		return s.defined(promoting, func(d *definition.Definition) {
+			d.Stages[1].Strategy, d.Stages[1].Webhook = definition.WithWebhook, &definition.Webhook{URL: "https://ci.example/", KeyFile: path, Timeout: definition.DefaultWebhookTimeout}
+		})
+	}
+	zeros := strings.Repeat("0", 64)
+	for i, step := range []struct {
+		who, verb, body string
+		asOf            string
+		want            int
+		says            string
+	}{
+		{"operator", "define", s.defined(promoting), "", 403, "may not"},
+		{"approver", "define", s.defined(promoting), "", 403, "may not"},
+		{"admin of web", "define", s.defined(promoting), "", 403, "may not"},
+		{"admin of shop", "define", s.defined(promoting), "", 403, "stage dev would deploy to environment theirs"},
+		{"admin", "define", `{}`, "", 422, "there is no definition"},
+		{"admin", "define", `{"definition":{}}`, "", 422, "definition"},
+		{"admin", "define", s.defined(strings.Replace(promoting, "shop", "other", 1)), "", 422, "is of pipeline other"},
+		{"admin", "define", s.defined(promoting, func(d *definition.Definition) { d.Stages[1].Name = "../prod" }), "", 422, "cannot be"},
+		{"admin", "define", s.defined(verified), "", 422, "does not carry"},
+		{"admin", "define", carrying(map[string]string{"other.yaml": smoke}), "", 422, "does not carry"},
+		{"admin", "define", carrying(map[string]string{"smoke.yaml": zeros}), "", 422, "put it first"},
+		{"admin", "define", carrying(map[string]string{"smoke.yaml": smoke, "../etc": smoke}), "", 422, "is no path"},
+		{"admin", "define", s.defined(promoting, func(d *definition.Definition) { d.Stages[1].VerifyFiles = map[string]string{"a": smoke} }), "", 422, "nothing verifies it"},
+		{"admin", "define", s.defined(strings.Replace(verified, "smoke.yaml", "../smoke.yaml", 1)), "", 422, "is no path"},
+		{"admin", "define", asking("../../etc/key"), "", 422, "is no path"},
+		{"admin", "define", carrying(map[string]string{"smoke.yaml": smoke}), "", 200, `"by":"the admin"`},
+		{"admin", "define", carrying(map[string]string{"smoke.yaml": smoke}), "", 200, `"events":[]`},
+		{"admin of shop", "define", s.defined(promoting), `"1"`, 200, `"by":"shop"`}, // it reaches no other environment
+		{"admin of shop", "define", s.defined(strings.Replace(promoting, "prod, manual", "others, manual", 1)), "", 403, "environment others"},
+		{"admin", "define", asking("ci.key"), `"1"`, 412, "something else"},
+		{"admin", "define", asking("ci.key"), `"2"`, 200, `"key_file":"ci.key"`},
+		{"operator", "hold", `{"stage":"prod"}`, "", 200, "held"},
+		{"admin", "define", s.defined(strings.Replace(promoting, "name: prod", "name: live", 1)), "", 409, "which is held"},
+		{"operator", "delete", `{}`, "", 403, "may not"},
+		{"admin", "delete", `{}`, `"2"`, 412, "something else"},
+		{"admin", "delete", `{"reason":"old"}`, `"3"`, 200, "promotion-pipeline-deleted"},
+		{"admin", "delete", `{}`, "", 409, "does not exist"},
+		{"operator", "hold", `{"stage":"prod"}`, "", 409, "does not exist"},
+		{"admin", "define", s.defined(promoting), `"3"`, 412, "something else"},
+		{"admin of shop", "define", s.defined(promoting), "", 403, "environment theirs"},
+	} {
+		var header []string
+		if step.asOf != "" {
+			header = []string{"If-Match", step.asOf}
+		}
+		if status, said := s.steer(step.who, step.verb, step.body, header...); status != step.want || !strings.Contains(said, step.says) {
+			t.Errorf("step %d, %s as %s: %d, want %d and %q: %.400s", i, step.verb, step.who, status, step.want, step.says, said)
+		}
+	}
+}
+
+// One name is of one pipeline, whichever is defined first.
+func TestANameIsOfOnePipeline(t *testing.T) {
+	for _, promotesFirst := range []bool{false, true} {
+		s := newShop(t)
+		both := []func() (int, string){
+			func() (int, string) {
+				status, _, said := ask(t, "POST", s.url+"/v1/pipelines/shop/commands/define", "admin", string(mustJSON(t, body{"definition": s.pipeline(strings.Replace(asking, "web", "shop", 1))})))
+				return status, said
+			},
+			func() (int, string) { return s.steer("admin", "define", s.defined(promoting)) },
+		}
+		if promotesFirst {
+			both[0], both[1] = both[1], both[0]
+		}
+		if status, said := both[0](); status != 200 {
+			t.Fatalf("%d %s", status, said)
+		}
+		if status, said := both[1](); status != 409 || !strings.Contains(said, "take another name") {
+			t.Errorf("%d %s", status, said)
+		}
+	}
+}

@@ -93,7 +93,7 @@ func TestARequestThatIsSentTwiceAtOnceIsDoneOnce(t *testing.T) {
 	if status, said := s.send("operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")}); status != 200 {
 		t.Fatal(said)
 	}
-	_, other := newServer(t, s.log, func(o *server.Options) { o.Objects = s.store })
+	_, other := newServer(t, s.log, func(o *server.Options) { o.Objects, o.Hosts = s.store, s.hosts })
 	var sending sync.WaitGroup
 	answers := make([]string, 8)
 	for i := range answers {

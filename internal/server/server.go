@@ -123,15 +123,18 @@ func config(version string) huma.Config {
 	return c
 }
 
-// schemaName is what the schema of a type is called. Pipelines and environments both have
-// definitions.
+// schemaName is what the schema of a type is called. Pipelines of both kinds and environments
+// have definitions.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	if strings.HasSuffix(t.PkgPath(), "/pipeline/definition") {
-		name = "Pipeline" + name
+	switch {
+	case strings.HasSuffix(t.PkgPath(), "/pipeline/definition"):
+		return "Pipeline" + name
+	case strings.HasSuffix(t.PkgPath(), "/promotion/definition") && !strings.HasPrefix(name, "Promotion"):
+		return "Promotion" + name
 	}
 	return name
 }

@@ -2,10 +2,12 @@ package promotion
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -26,9 +28,6 @@ func Apply(ctx context.Context, a *app.App, file string, inputs Inputs, yes bool
 	if err != nil {
 		return true, exit.Invalid(err)
 	}
-	if err := a.Local(); err != nil { // before anything is sent there
-		return true, err
-	}
 	if err := placeFiles(a, d, file); err != nil {
 		return true, err
 	}
@@ -37,14 +36,30 @@ func Apply(ctx context.Context, a *app.App, file string, inputs Inputs, yes bool
 		if err != nil {
 			return err
 		}
-		if err := l.environments.Follow(ctx, 0); err != nil {
+		if err := l.Follow(ctx); err != nil {
 			return err
 		}
 		if err := collectVerifying(ctx, a, l.environments, d, inputs); err != nil {
 			return exit.Invalid(err)
 		}
-		return apply(ctx, a, l, log, promotion.Define{Definition: d, ID: a.NewID(), By: app.Whoami()}, yes)
+		for {
+			err := apply(ctx, a, l, log, promotion.Define{Definition: d, ID: a.NewID(), By: app.Whoami()}, yes)
+			if again, err := moved(ctx, a, l, d.Name, err); !again {
+				return err
+			}
+		}
 	})
+}
+
+// moved follows what is new where a pipeline was changed since it was looked at, so that it is
+// looked at again.
+func moved(ctx context.Context, a *app.App, l *Levels, name string, err error) (again bool, _ error) {
+	if !errors.Is(err, reconcile.ErrMoved) {
+		return false, err
+	}
+	fmt.Fprintf(a.Err, "note: pipeline %s has been changed meanwhile\n", name)
+	err = l.Follow(ctx)
+	return err == nil, err
 }
 
 func apply(ctx context.Context, a *app.App, l *Levels, log deploylog.Log, c promotion.Define, yes bool) error {
@@ -66,19 +81,7 @@ func apply(ctx context.Context, a *app.App, l *Levels, log deploylog.Log, c prom
 			return err
 		}
 	}
-	// While both kinds are locked no pipeline of the other kind can get the name.
-	others := pipelines.New(log, a.Now)
-	if err := others.Follow(ctx, 0); err != nil {
-		return err
-	}
-	var events []deploylog.Event
-	err := others.Hold(ctx, func() (err error) {
-		if s, err := others.Find(name); err == nil && s.Deleted() == 0 && s.Definition() != nil {
-			return exit.Usage("pipeline %s is one whose revisions are released: leave promotion out of its definition, delete it first (deployster pipeline delete %s), or take another name", name, name)
-		}
-		events, err = l.Command(ctx, l.environments, name, c)
-		return err
-	})
+	events, err := define(ctx, a, l, log, c, yes)
 	if err != nil {
 		return err
 	}
@@ -93,7 +96,45 @@ func apply(ctx context.Context, a *app.App, l *Levels, log deploylog.Log, c prom
 			fmt.Fprintf(a.Err, "note: stage %s: %s\n", phrase.Plain(r.Stage), phrase.Plain(r.Message))
 		}
 	}
-	return a.Recorded(map[string]any{"pipeline": name}, events[len(events)-1:], fmt.Sprintf("pipeline %s is defined, %s that promote by observed state", name, phrase.Count(len(c.Definition.Stages), "stage")), "")
+	return a.Recorded(map[string]any{"pipeline": name}, events[max(len(events)-1, 0):], fmt.Sprintf("pipeline %s is defined, %s that promote by observed state", name, phrase.Count(len(c.Definition.Stages), "stage")), "")
+}
+
+// define has a definition recorded, of a pipeline that is as it was looked at.
+func define(ctx context.Context, a *app.App, l *Levels, log deploylog.Log, c promotion.Define, yes bool) (events []deploylog.Event, err error) {
+	name := c.Definition.Name
+	others := pipelines.New(log, a.Now)
+	if err := others.Follow(ctx, 0); err != nil {
+		return nil, err
+	}
+	taken := func() error {
+		if s, err := others.Find(name); err == nil && s.Deleted() == 0 && s.Definition() != nil {
+			return exit.Usage("pipeline %s is one whose revisions are released: leave promotion out of its definition, delete it first (deployster pipeline delete %s), or take another name", name, name)
+		}
+		return nil
+	}
+	if others.Locked(func() { err = taken() }); err != nil {
+		return nil, err
+	}
+	if events, sent, err := l.Send(ctx, name, c, l.asOf(yes)); sent {
+		return events, err
+	}
+	// While both kinds are locked no pipeline of the other kind can get the name.
+	err = others.Hold(ctx, func() (err error) {
+		if err := taken(); err != nil {
+			return err
+		}
+		events, err = l.Command(ctx, l.environments, name, c)
+		return err
+	})
+	return events, err
+}
+
+// asOf is the event that a change is made for; 0 is whatever the pipeline has become by then.
+func (l *Levels) asOf(whatever bool) int64 {
+	if whatever {
+		return 0
+	}
+	return l.Head()
 }
 
 // Free refuses the name of a pipeline that promotes by observed state for one of the other
@@ -123,21 +164,33 @@ func Propose(ctx context.Context, a *app.App, name string, c promotion.Command, 
 // Delete deletes a pipeline, if it is such a one.
 func Delete(ctx context.Context, a *app.App, name string, c promotion.Delete, yes bool) (is bool, err error) {
 	return within(ctx, a, name, 0, func(l *Levels) error {
-		if err := l.Ask(name, func(s *promotion.State) error {
-			_, err := s.Propose(c, nil, l.Now()) // what is refused is not asked for
-			return err
-		}); err != nil {
-			return err
+		for {
+			err := remove(ctx, a, l, name, c, yes)
+			if again, err := moved(ctx, a, l, name, err); !again {
+				return err
+			}
 		}
-		if err := prompt.Agree(ctx, a, yes, "pipeline "+name+" would be deleted", "Delete pipeline %s?", name); err != nil {
-			return err
-		}
-		events, err := l.Command(ctx, l.environments, name, c)
-		if err != nil {
-			return err
-		}
-		return a.Recorded(map[string]any{"pipeline": name}, events[len(events)-1:], fmt.Sprintf("pipeline %s is deleted", name), "")
 	})
+}
+
+func remove(ctx context.Context, a *app.App, l *Levels, name string, c promotion.Delete, yes bool) error {
+	if err := l.Ask(name, func(s *promotion.State) error {
+		_, err := s.Propose(c, nil, l.Now()) // what is refused is not asked for
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := prompt.Agree(ctx, a, yes, "pipeline "+name+" would be deleted", "Delete pipeline %s?", name); err != nil {
+		return err
+	}
+	events, sent, err := l.Send(ctx, name, c, l.asOf(yes))
+	if !sent {
+		events, err = l.Command(ctx, l.environments, name, c)
+	}
+	if err != nil {
+		return err
+	}
+	return a.Recorded(map[string]any{"pipeline": name}, events[max(len(events)-1, 0):], fmt.Sprintf("pipeline %s is deleted", name), "")
 }
 
 // Refuse refuses a command that makes no sense for such a pipeline, if a name is that of one.
