@@ -161,7 +161,7 @@ func (s *State) keptOut(d *deployment.Deployment, stage int) (why reason.Reason,
 	if d.Only() != "" { // others are kept out for it
 		return s.pause(d, &s.layout.Stages[stage])
 	}
-	if why, is = s.outcomes.Stopped(s.layout, d, stage); is {
+	if why, is = s.outcomes.Stopped(s.layout, d, stage, nil); is {
 		return why, true
 	}
 	if why, is = s.skippedFor(d); is && d.WorksIn(s.layout) != deployment.None {

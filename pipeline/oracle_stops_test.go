@@ -66,11 +66,12 @@ func (n *naive) keptOut(r *revision, e entry) bool {
 	if e.event != "stage-started" {
 		return false
 	}
-	return n.overtaken(r) || n.blocksFix(r) || n.isStopped(r, e)
+	return n.overtaken(r) || n.blocksFix(r) || n.isStopped(r, e, false)
 }
 
 // isStopped: an earlier revision failed, and the revision is no fix.
-func (n *naive) isStopped(r *revision, e entry) bool {
+// forGood leaves out those that are being tried again.
+func (n *naive) isStopped(r *revision, e entry, forGood bool) bool {
 	if r.fix {
 		return false
 	}
@@ -78,6 +79,9 @@ func (n *naive) isStopped(r *revision, e entry) bool {
 		t := "stage/" + n.name + "/" + s.Name
 		stops := (s.StopOnFailure == nil || *s.StopOnFailure) && s.Build == nil && s.Approval == nil
 		if o := n.outcomes(t); !stops || o.stopped == 0 || r.order <= o.stopped {
+			continue
+		}
+		if i := n.outcomes(t).stopped; forGood && !n.revisions[i-1].over {
 			continue
 		}
 		started, finished := entry{t, "stage-started"}, entry{t, "stage-finished-successfully"}
@@ -158,7 +162,7 @@ func (n *naive) blocksFix(r *revision) bool {
 // before somebody else has gone through another.
 func (n *naive) isStuck(r *revision, b [2]entry) bool {
 	return slices.ContainsFunc(append(n.flood(r, b[0]), b[0]), func(e entry) bool {
-		return e.event == "stage-started" && slices.Contains(n.flood(r, e), b[1]) && !n.passed(r, e) && n.isStopped(r, e)
+		return e.event == "stage-started" && slices.Contains(n.flood(r, e), b[1]) && !n.passed(r, e) && n.isStopped(r, e, true)
 	})
 }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/reason"
@@ -61,8 +62,16 @@ func (s *State) fixBehind(d *deployment.Deployment) (why reason.Reason, is bool)
 	return why, false
 }
 
+// isTriedAgain reports whether a revision that failed has been retried: its success would let
+// others follow.
+func (s *State) isTriedAgain(revision string) bool {
+	return slices.ContainsFunc(s.deployments, func(d *deployment.Deployment) bool {
+		return d.Revision == revision && d.Only() == "" && d.Status == deployment.Running
+	})
+}
+
 // cannotLeave finds the failure for which a deployment never comes to the end of a batch that
-// it is in.
+// it is in: of a revision that is tried again it is not known.
 func (s *State) cannotLeave(d *deployment.Deployment, b deployment.Span) (failure reason.Reason, stays bool) {
 	if !d.Holds(s.layout, b) {
 		return failure, false
@@ -71,7 +80,7 @@ func (s *State) cannotLeave(d *deployment.Deployment, b deployment.Span) (failur
 		if run := &d.Stages[i]; run.Begun || run.Passed || !s.layout.Within(i, b) {
 			continue
 		}
-		if failure, stays = s.outcomes.Stopped(s.layout, d, i); stays {
+		if failure, stays = s.outcomes.Stopped(s.layout, d, i, s.isTriedAgain); stays {
 			return failure, true
 		}
 	}

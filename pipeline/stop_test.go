@@ -429,3 +429,28 @@ func TestResumingEndsThePauseBeforeItLetsOthersFollowAFailure(t *testing.T) {
 	w.idle()
 	w.finished("v2")
 }
+
+// The success of the revision that failed would let it go on: while that is tried again, it is
+// not skipped for a fix, whichever of the two came first.
+func TestWhatMayLeaveABatchAfterARetryIsNotSkipped(t *testing.T) {
+	for _, first := range []string{"the fix", "the retry"} {
+		w := inTheWay(t, false)
+		w.idle()
+		fix, retry := Release{Revision: "3", Fix: true, ID: w.id()}, Retry{Revision: "1"}
+		if first == "the fix" {
+			w.do(fix)
+			w.do(retry)
+		} else {
+			w.do(retry)
+			w.do(fix)
+		}
+		w.mayDo("1 stage-manifest-applied stage/d")
+		w.idle() // which fails once more
+		if !w.happened("3", stageOf("a"), record.StageStarted) {
+			t.Errorf("with %s first, the fix is still kept out", first)
+		}
+		if r := w.state.Registrations()[1]; r.Status != deployment.PassedOver {
+			t.Errorf("with %s first, 2 is %s after the retry has failed", first, r.Status)
+		}
+	}
+}

@@ -77,12 +77,12 @@ func (s *Stages) Clone() Stages {
 // Stopped finds the failure for which a deployment does not enter a stage: in the stage,
 // or in one of a batch that begins with it, or with a stage that it would be kept out of
 // before it leaves that batch. It could not leave that again, and would keep out the revision
-// that is to go through.
-func (s *Stages) Stopped(l *deployment.Layout, d *deployment.Deployment, stage int) (why reason.Reason, stopped bool) {
+// that is to go through. Failures of which but says so are left out; it may be nil.
+func (s *Stages) Stopped(l *deployment.Layout, d *deployment.Deployment, stage int, but func(revision string) bool) (why reason.Reason, stopped bool) {
 	var ahead []int // batches
 	for t, p := range s.stops {
 		i, ok := l.StageAt[t]
-		if !ok || d.Fix || d.Order <= p.order || !l.Stages[i].StopsOnFailure() || why.Seq > p.seq {
+		if !ok || d.Fix || d.Order <= p.order || !l.Stages[i].StopsOnFailure() || why.Seq > p.seq || but != nil && but(p.revision) {
 			continue
 		}
 		if ahead == nil {
