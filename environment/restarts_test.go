@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestWhatEndedByItselfSinceItWasSeenHasDied(t *testing.T) {
 		"it ended once":                          {running(0), running(1), true},
 		"it ended as often before it was begun":  {running(7), running(7), false},
 		"it ended again":                         {running(7), running(9), true},
-		"it was made anew by somebody":           {running(7), running(0), true},
+		"it was made anew by somebody":           {running(7), running(0), false},
 		"it is not said any more":                {running(0), tasks.ProbeResult{Health: tasks.Healthy}, false},
 		"it was not said by an earlier version":  {tasks.ProbeResult{Health: tasks.Healthy}, running(9), false},
 		"it ended, and is not as configured now": {running(0), tasks.ProbeResult{Health: tasks.Drifted, Detail: "x", Restarts: running(1).Restarts, Restarted: "web ended by itself"}, true},
@@ -64,11 +65,7 @@ func TestWhatEndedByItselfSinceItWasSeenHasDied(t *testing.T) {
 			if !tc.dies {
 				return
 			}
-			says := "web ended by itself"
-			if *tc.then.Restarts < *tc.launched.Restarts {
-				says = "it was started anew, not by its environment"
-			}
-			if died := w.events[len(w.events)-1]; !strings.Contains(string(died.Data), says) {
+			if died := w.events[len(w.events)-1]; !strings.Contains(string(died.Data), "web ended by itself") {
 				t.Errorf("the log says %s", died.Data)
 			}
 			w.append(w.state.Probed(w.state.Task(1, "h1"), tasks.ProbeResult{Health: tasks.Healthy, Restarts: tc.then.Restarts})...)
@@ -76,6 +73,32 @@ func TestWhatEndedByItselfSinceItWasSeenHasDied(t *testing.T) {
 				t.Error("it has not recovered, though it has not ended since")
 			}
 		})
+	}
+}
+
+// From the first number that is said, or one that somebody began anew, it is counted on: what
+// was counted before hides nothing, and nobody is blamed for it.
+func TestRestartsAreCountedFromWhereTheyBegin(t *testing.T) {
+	for name, launched := range map[string]tasks.ProbeResult{
+		"an earlier version did not count": {Health: tasks.Healthy},
+		"it had restarted more often":      running(7),
+	} {
+		w := newWorld(t)
+		w.propose(Create{Definition: defined(nil), By: "alice@host"})
+		w.propose(Deploy{Revision: 1, Hosts: hostNames(1)})
+		w.append(w.state.Completed(w.begin("start 1 h1"), launched, nil)...)
+		since := w.state.Report().Hosts
+		for range 3 {
+			w.after(time.Minute)
+			w.append(w.state.Probed(w.state.Task(1, "h1"), running(2))...)
+		}
+		if w.times(record.TaskCounted) != 1 || w.times(record.TaskDied) != 0 || !reflect.DeepEqual(w.state.Report().Hosts, since) {
+			t.Errorf("%s: it was counted %d times and died %d times; hosts are %+v", name, w.times(record.TaskCounted), w.times(record.TaskDied), w.state.Report().Hosts)
+		}
+		w.append(w.state.Probed(w.state.Task(1, "h1"), running(3))...)
+		if w.times(record.TaskDied) != 1 {
+			t.Errorf("%s: it has restarted once more, and has not died", name)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func addRestarts(to *tasks.ProbeResult, resource string, state map[string]any, o
 	default:
 		return
 	}
-	if !(n >= 0) || n > mostRestarts || n != math.Trunc(n) {
+	if !(n >= 0) || n >= mostRestarts || n != math.Trunc(n) {
 		return
 	}
 	sum := int(n)

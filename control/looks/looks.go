@@ -79,7 +79,7 @@ func (k *Kept) Again(ctx context.Context, from From) (found tasks.ProbeResult, w
 		return found, false
 	}
 	found, err := l.Look.Look(ctx)
-	if err != nil || !reflect.DeepEqual(found, l.found) {
+	if err != nil || found.Health != l.found.Health || !reflect.DeepEqual(found.Restarts, l.found.Restarts) {
 		return found, false
 	}
 	k.put(l)

@@ -146,7 +146,7 @@ func (s *Scheduler) work(at reconcile.Slot[stepKey], step step.Step, state *pipe
 			switch {
 			case err == nil:
 				return completed, false
-			case r.givenUp && (r.waits || errors.Is(err, ErrGivenUp)):
+			case r.givenUp && (r.waits || errors.Is(err, ErrGivenUp) && leftRun(err) == ""):
 				return []deploylog.Event{step.Settled(s.NewID(), s.By)}, false
 			case failures > step.Retries || !s.active(at.Key, step.Attempt) || errors.Is(err, deploylog.ErrPoisoned):
 				events = append(events, step.Failed(err.Error(), s.By))

@@ -33,10 +33,11 @@ const (
 	TaskDied              = "task-died"
 	TaskLost              = "task-lost" // its host does not answer
 	TaskDrifted           = "task-drifted"
-	TaskRecovered         = "task-recovered"    // without any action of ours
-	TaskAdopted           = "task-adopted"      // it is what a later revision wants, and was not touched
-	TaskCheckFailed       = "task-check-failed" // it could not be started, so nothing was stopped for it
-	TaskChecked           = "task-checked"      // it could, after that
+	TaskRecovered         = "task-recovered"        // without any action of ours
+	TaskCounted           = "task-restarts-counted" // from this number of restarts on
+	TaskAdopted           = "task-adopted"          // it is what a later revision wants, and was not touched
+	TaskCheckFailed       = "task-check-failed"     // it could not be started, so nothing was stopped for it
+	TaskChecked           = "task-checked"          // it could, after that
 	TaskTerminating       = "task-terminating"
 	TaskTerminated        = "task-terminated"
 	TaskTerminationFailed = "task-termination-failed"
@@ -47,6 +48,6 @@ func EventNames() []string {
 	return []string{
 		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, StepVerifying, StepVerified, StepVerifyFailed, StepVerifyEnded, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, TasksTaken, EnvironmentDeleted,
 		TaskStarted, TaskLaunched, TaskFinished, TaskFailed, TaskDeadlinePassed, TaskDied, TaskLost, TaskDrifted,
-		TaskRecovered, TaskAdopted, TaskCheckFailed, TaskChecked, TaskTerminating, TaskTerminated, TaskTerminationFailed,
+		TaskRecovered, TaskCounted, TaskAdopted, TaskCheckFailed, TaskChecked, TaskTerminating, TaskTerminated, TaskTerminationFailed,
 	}
 }

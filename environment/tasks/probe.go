@@ -31,25 +31,33 @@ func (t *State) ChangedBy(found ProbeResult) (name string, p record.Payload) {
 		return record.TaskDrifted, record.Payload{Diff: deploylog.Cause(found.Detail)}
 	case found.Health == Healthy && (known == report.TaskDrifted || known == report.TaskDied || known == report.TaskLost):
 		return record.TaskRecovered, record.Payload{}
+	case t.counts(found):
+		return record.TaskCounted, record.Payload{}
 	default:
 		return "", record.Payload{}
 	}
 }
 
 // Judge is what a probe found in the light of what was recorded of the task before: what has
-// ended since has died, though it was started again and runs. Whoever starts it by hand, or
-// makes it anew, begins the count anew.
+// ended by itself since has died, though it was started again and runs.
 func (t *State) Judge(found ProbeResult) ProbeResult {
-	if t.Restarts == nil || found.Restarts == nil || *found.Restarts == *t.Restarts {
+	if t.Restarts == nil || found.Restarts == nil || *found.Restarts <= *t.Restarts {
 		return found
 	}
 	if found.Health == Healthy || found.Health == Drifted {
 		found.Health, found.Detail = Unhealthy, found.Restarted
-		if *found.Restarts < *t.Restarts {
-			found.Detail = "it was started anew, not by its environment"
-		}
 	}
 	return found
+}
+
+// counts reports whether a probe found a number to count from: the first one of a task, or a
+// smaller one than before, as somebody, or the engine when it was started itself, started anew
+// what the task makes.
+func (t *State) counts(found ProbeResult) bool {
+	if found.Restarts == nil || !t.Available() {
+		return false
+	}
+	return t.Restarts == nil || *found.Restarts < *t.Restarts
 }
 
 // Health is the result of probing a task.

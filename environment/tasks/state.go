@@ -55,11 +55,14 @@ func (t *State) Rank() int {
 
 // Apply folds in an event of the task and reports whether the task is gone.
 func (t *State) Apply(e deploylog.Event) (gone bool) {
-	t.Seq, t.Since = e.Seq, e.CreatedAt
 	p := record.Read(e.Data)
 	if p.Restarts != nil {
 		t.Restarts = p.Restarts
 	}
+	if e.Name == record.TaskCounted {
+		return false // which is not how it is
+	}
+	t.Seq, t.Since = e.Seq, e.CreatedAt
 	switch e.Name {
 	case record.TaskStarted, record.TaskTerminating:
 		if t.Deployment != e.Deployment {
