@@ -3,9 +3,8 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
-
-	"github.com/deployster-go/deployster/engine"
 )
 
 // blamed is whose fault it is that a job has no room on the disk.
@@ -37,15 +36,15 @@ func (a *attempt) whoFilled(failed bool) (who blamed, says string) {
 		return nobody, ""
 	}
 	by := a.disk.written(a)
+	if !a.mayHaveFilled(by, free) {
+		return nobody, noSpace(a.Workspace, free)
+	}
 	if a.disk.removing(a) || by.most != a {
 		a.crowded = true
 		if isFull {
 			a.press(by, free)
 		}
 		return another, ""
-	}
-	if free+uint64(by.all) < a.MinFree {
-		return nobody, noSpace(a.Workspace, free)
 	}
 	if isFull {
 		a.disk.blame(a)
@@ -64,8 +63,8 @@ func (s *shared) removing(a *attempt) bool {
 // unwritten says whose fault it is that something of a job could not be written. It is not that of
 // the worker where another one would have no room either.
 func (a *attempt) unwritten(err error) error {
-	if err == nil || errors.As(err, new(*failedError)) || !engine.Full(err) {
-		return err
+	if err == nil || errors.As(err, new(*failedError)) || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err // what others say of a disk may be said of another one
 	}
 	who, says := a.whoFilled(true)
 	switch who {

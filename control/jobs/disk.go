@@ -131,9 +131,9 @@ func (a *attempt) relieve() {
 
 // press stops the job that has written the most, on a disk that is full: one at a time, for
 // there is room again when it is removed. Only the first is to blame; who is stopped while
-// the disk stays full is not.
+// the disk stays full is not. Where it would be full without the jobs, too, none is stopped.
 func (a *attempt) press(by usage, free uint64) {
-	if by.running == nil || time.Now().Before(a.disk.until) {
+	if by.running == nil || time.Now().Before(a.disk.until) || !a.mayHaveFilled(by, free) {
 		return
 	}
 	first := !a.disk.full
@@ -149,6 +149,9 @@ func (a *attempt) press(by usage, free uint64) {
 	a.disk.victim, a.disk.until = by.running, time.Now().Add(victimGrace)
 	a.disk.writing[by.running].stop(cause)
 }
+
+// mayHaveFilled reports whether the disk would not be full without what jobs have written.
+func (a *attempt) mayHaveFilled(by usage, free uint64) bool { return free+uint64(by.all) >= a.MinFree }
 
 // usage is what jobs have written to the disk.
 type usage struct {

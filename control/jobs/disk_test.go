@@ -15,6 +15,17 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 )
 
+// nearlyFull is what is free of a disk that is full, but by less than what a job has written.
+const nearlyFull = 3 << 20
+
+// onFullDisk has the disk have so much free, of which a byte more than nearlyFull is to stay.
+func (w *world) onFullDisk(free func() uint64) {
+	w.Helper()
+	w.options.MinFree = nearlyFull + 1
+	w.restart()
+	w.jobs.SetFree(free)
+}
+
 // filling has three jobs run of which one fills the disk, and returns what came of them.
 func filling(t *testing.T, w *world, others string, free *atomic.Uint64) (results [3]build.Result) {
 	var ended [3]chan build.Result
@@ -29,7 +40,7 @@ func filling(t *testing.T, w *world, others string, free *atomic.Uint64) (result
 		go func() { ended[i] <- w.jobs.Build(t.Context(), task) }()
 	}
 	synctest.Wait()
-	free.Store(3 << 20)
+	free.Store(nearlyFull)
 	results[1] = <-ended[1]
 	free.Store(1 << 40)
 	<-time.After(10 * time.Second)
@@ -51,7 +62,7 @@ func TestOnlyTheJobThatFillsTheDiskIsStopped(t *testing.T) {
 			w := newWorld(t, fakeEngine())
 			var free atomic.Uint64
 			free.Store(1 << 40)
-			w.jobs.SetFree(free.Load)
+			w.onFullDisk(free.Load)
 			results := filling(t, w, others, &free)
 			w.wants(results[0], want)
 			w.wants(results[1], "failed: it was stopped as it filled the disk: it has written …")
@@ -72,15 +83,15 @@ func TestWhoIsStoppedWhileTheDiskStaysFullIsNotToBlame(t *testing.T) {
 		w := newWorld(t, fakeEngine())
 		var free atomic.Uint64
 		free.Store(1 << 40)
-		w.jobs.SetFree(free.Load)
+		w.onFullDisk(free.Load)
 		ended := make(chan build.Result, 3)
 		for i := range 3 {
-			task := w.task(w.recipe("hang"))
+			task := w.task(w.recipe("write "+out+"/f x", "hang"))
 			task.Job = 20 + i
 			go func() { ended <- w.jobs.Build(t.Context(), task) }()
 		}
 		synctest.Wait()
-		free.Store(3 << 20)
+		free.Store(nearlyFull)
 		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
 		begun := time.Now()
 		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
@@ -119,15 +130,15 @@ func TestTheDiskIsGuardedWhileAJobDoesNotStop(t *testing.T) {
 		w := newWorld(t, e)
 		var free atomic.Uint64
 		free.Store(1 << 40)
-		w.jobs.SetFree(free.Load)
+		w.onFullDisk(free.Load)
 		ended := make(chan build.Result, 2)
 		for i := range 2 {
-			task := w.task(w.recipe("hang"))
+			task := w.task(w.recipe("write "+out+"/f x", "hang"))
 			task.Job = 20 + i
 			go func() { ended <- w.jobs.Build(t.Context(), task) }()
 		}
 		synctest.Wait()
-		free.Store(3 << 20)
+		free.Store(nearlyFull)
 		<-time.After(20 * time.Second)
 		if len(ended) != 0 || !e.is.Load() {
 			t.Fatalf("%d jobs have ended, the first was stopped: %v", len(ended), e.is.Load())
@@ -151,4 +162,31 @@ func TestAFileWithHolesIsTheFaultOfItsJob(t *testing.T) {
 	w.jobs.SetFree(func() uint64 { return 1 << 61 })
 	w.wants(w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x", "size "+out+"/f 8000000000"))), `failed: what it made in $DEPLOYSTER_OUT: "f" has 8000000000 bytes with its holes, …`)
 	w.clean()
+}
+
+// A disk that would be full without what jobs have written is not their fault: none is stopped
+// for it, and what ends well meanwhile is built.
+func TestNoJobIsStoppedForADiskThatOthersFilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fakeEngine())
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		w.options.MinFree = 64 << 20
+		w.restart()
+		w.jobs.SetFree(free.Load)
+		ended := make(chan build.Result, 1)
+		task := w.task(w.recipe("write "+out+"/f x", "print begun", "await "+out+"/go"))
+		go func() { ended <- w.jobs.Build(t.Context(), task) }()
+		synctest.Wait()
+		free.Store(3 << 20)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if len(ended) != 0 {
+			t.Fatalf("it is stopped: %s", told(<-ended))
+		}
+		free.Store(1 << 40)
+		w.goOn()
+		w.wants(<-ended, "finished")
+		w.clean()
+	})
 }

@@ -100,11 +100,11 @@ func TestWhoBeginsOnAFullDiskIsNotToBlame(t *testing.T) {
 		w := newWorld(t, fakeEngine())
 		var free atomic.Uint64
 		free.Store(1 << 40)
-		w.jobs.SetFree(free.Load)
+		w.onFullDisk(free.Load)
 		ended := make(chan build.Result, 1)
-		go func() { ended <- w.jobs.Build(t.Context(), w.task(w.recipe("hang"))) }()
+		go func() { ended <- w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x", "hang"))) }()
 		synctest.Wait()
-		free.Store(3 << 20)
+		free.Store(nearlyFull)
 		for number := range 2 { // while that one is stopped, and when it is gone
 			task := w.task(w.recipe())
 			task.Job = 20 + number

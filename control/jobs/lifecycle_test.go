@@ -266,13 +266,13 @@ func TestAJobThatFillsTheDiskIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fakeEngine())
 		begun := time.Now()
-		w.jobs.SetFree(func() uint64 {
+		w.onFullDisk(func() uint64 {
 			if time.Since(begun) > 10*time.Second {
-				return 3 << 20
+				return nearlyFull
 			}
 			return 1 << 40
 		})
-		r := w.jobs.Build(t.Context(), w.task(w.recipe("hang")))
+		r := w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x", "hang")))
 		w.wants(r, "failed: it was stopped as it filled the disk: it has written …")
 		w.clean()
 	})

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/deployster-go/deployster/engine"
 )
 
 // maxLog is how many bytes of a log are kept, half of them of its beginning.
@@ -45,6 +47,9 @@ type logFile struct {
 	last *os.File // of what follows the first half: its end, as a ring; nil before there is any
 	err  error
 }
+
+// shortName ends the name of a log while it is shortened.
+const shortName = ".short"
 
 // createLog makes the log of an attempt, in the place of one that is there.
 func createLog(path string) (*logFile, error) {
@@ -103,7 +108,9 @@ func (l *logFile) keepLast(p []byte, at int64) error {
 // close completes the file.
 func (l *logFile) close() error {
 	if l.size > 2*l.half && l.err == nil {
-		l.err = l.shorten()
+		if l.err = l.shorten(); engine.Full(l.err) {
+			l.err = l.shortenHere() // its end is worth more than who reads it along
+		}
 	}
 	if l.last != nil {
 		l.err = errors.Join(l.err, l.last.Close())
@@ -114,7 +121,10 @@ func (l *logFile) close() error {
 // shorten replaces the file with one that has the end of the log after its first half.
 func (l *logFile) shorten() (err error) {
 	path := l.file.Name()
-	short, err := os.OpenFile(path+".short", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := os.Remove(path + shortName); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+		return err
+	}
+	short, err := os.OpenFile(path+shortName, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -126,16 +136,25 @@ func (l *logFile) shorten() (err error) {
 			_ = os.Remove(short.Name())
 		}
 	}()
-	oldest := (l.size - l.half) % l.half
-	for _, part := range []io.Reader{
-		io.NewSectionReader(l.file, 0, l.half), strings.NewReader(fmt.Sprintf(Omission, l.size-2*l.half)),
-		io.NewSectionReader(l.last, oldest, l.half-oldest), io.NewSectionReader(l.last, 0, oldest),
-	} {
-		if _, err := io.Copy(short, part); err != nil {
-			return err
-		}
+	_, err = io.Copy(short, io.MultiReader(io.NewSectionReader(l.file, 0, l.half), l.end()))
+	return err
+}
+
+// shortenHere makes the file itself the one that shorten makes, which takes no more room. Who
+// reads it along may miss some of its middle.
+func (l *logFile) shortenHere() error {
+	if err := l.file.Truncate(l.half); err != nil {
+		return err
 	}
-	return nil
+	_, err := io.Copy(io.NewOffsetWriter(l.file, l.half), l.end())
+	return err
+}
+
+// end is what follows the first half of a log that was shortened.
+func (l *logFile) end() io.Reader {
+	oldest := (l.size - l.half) % l.half
+	return io.MultiReader(strings.NewReader(fmt.Sprintf(Omission, l.size-2*l.half)),
+		io.NewSectionReader(l.last, oldest, l.half-oldest), io.NewSectionReader(l.last, 0, oldest))
 }
 
 const (

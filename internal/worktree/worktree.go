@@ -23,9 +23,10 @@ import (
 
 // The bounds of asking Git.
 const (
-	askTimeout = time.Minute
-	maxAnswer  = 1 << 20 // bytes of a short one
-	maxListing = 1 << 30 // bytes of the list of all files
+	askTimeout  = 10 * time.Second // for all short answers
+	listTimeout = time.Minute
+	maxAnswer   = 1 << 20 // bytes of a short one
+	maxListing  = 1 << 30 // bytes of the list of all files
 )
 
 var validCommit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
@@ -48,6 +49,9 @@ func Open(ctx context.Context, dir string) *Tree {
 		return nil
 	}
 	g := git{program, dir}
+	all := ctx
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	about, ok := g.ask(ctx, "rev-parse", "--is-inside-work-tree", "--show-prefix")
 	inside, prefix, _ := strings.Cut(about, "\n")
 	prefix = strings.TrimSuffix(prefix, "\n")
@@ -63,7 +67,7 @@ func Open(ctx context.Context, dir string) *Tree {
 		t.Repository = Address(strings.TrimSuffix(url, "\n"))
 	}
 	if object, ok := g.ask(ctx, "cat-file", "commit", commit); ok {
-		t.list(ctx, g, object)
+		t.list(all, g, object)
 	}
 	return t
 }
@@ -102,7 +106,7 @@ func (g git) ask(ctx context.Context, args ...string) (answer string, ok bool) {
 
 // stream has what a command prints read. It fails where that has more bytes than most.
 func (g git) stream(ctx context.Context, most int64, read func(io.Reader) bool, args ...string) bool {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	c := g.command(ctx, args...)
 	pipe, err := c.StdoutPipe()

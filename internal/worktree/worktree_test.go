@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/deployster-go/deployster/internal/worktree"
@@ -218,6 +219,13 @@ func TestWhereThereIsNoCommit(t *testing.T) {
 			return r.dir
 		},
 		"no git": func(t *testing.T) string { r, _ := started(t); t.Setenv("PATH", t.TempDir()); return r.dir },
+		"a pipe to which nobody writes": func(t *testing.T) string {
+			r, _ := started(t)
+			config := filepath.Join(r.dir, ".git", "config")
+			r.must(os.Remove(config))
+			r.must(syscall.Mkfifo(config, 0o600))
+			return r.dir
+		},
 		"a git that hangs on": func(t *testing.T) string {
 			r, _ := started(t)
 			bin := t.TempDir()
