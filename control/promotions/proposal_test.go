@@ -301,7 +301,7 @@ func TestWhatCannotBeWithdrawnIsWithdrawnLaterAndOnce(t *testing.T) {
 		})
 		w.deploys("dev", "2")
 		<-time.After(5 * time.Minute)
-		if w.count(promotion.Withdrawn, "prod", "") != 0 || len(w.notices("is not closed: closing pull request 1: the provider answered 502")) == 0 {
+		if w.count(promotion.Withdrawn, "prod", "") != 0 || len(w.notices("is not closed: changing pull request 1: the provider answered 502")) == 0 {
 			t.Errorf("%v\n%s", w.notices(""), w.story())
 		}
 		f.Before(nil)

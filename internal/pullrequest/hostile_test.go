@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
@@ -118,6 +119,7 @@ func TestWithoutATokenNothingIsAsked(t *testing.T) {
 		"two lines": func() error { return os.WriteFile(at, []byte(forgetest.Token+"\nb\n"), 0o600) },
 		"directory": func() error { return os.Mkdir(at, 0o700) },
 		"a link":    func() error { return os.Symlink(outside, at) },
+		"a pipe":    func() error { return syscall.Mkfifo(at, 0o600) },
 		"a way out": func() error { w.place.TokenFile = "../token"; return nil },
 		"no variable": func() error {
 			w.place.TokenFile, w.place.TokenEnv = "", "TOKEN"
@@ -266,4 +268,42 @@ func TestAServerThatDoesNotAnswerIsLeft(t *testing.T) {
 		}
 		close(release)
 	}
+}
+
+// What a provider answers gets into the log: neither what nobody can follow, nor the token.
+func TestWhatAProviderAnswersIsBounded(t *testing.T) {
+	for name, link := range map[string]string{
+		"the token": "https://git.example/" + forgetest.Token, "a long one": "https://git.example/" + strings.Repeat("x", 2<<20), "no address": "javascript:alert(1)",
+	} {
+		w := newWorld(t, "gitea")
+		w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pulls") {
+				return false
+			}
+			to.WriteHeader(http.StatusCreated)
+			_, _ = fmt.Fprintf(to, `{"number": 1, "html_url": %q, "state": "open"}`, link)
+			return true
+		})
+		o := w.propose("2")
+		if said := o.Detail + o.URL; strings.Contains(said, forgetest.Token) || len(said) > 1000 || strings.Contains(said, "javascript") {
+			t.Errorf("of %s it says %.200s", name, said)
+		}
+	}
+}
+
+// A server that answers without end is not read without end.
+func TestAnswersOverGitAreBounded(t *testing.T) {
+	w := newWorld(t, "gitea")
+	w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/info/refs") {
+			return false
+		}
+		to.WriteHeader(http.StatusInternalServerError)
+		for chunk := make([]byte, 1<<20); ; {
+			if _, err := to.Write(chunk); err != nil {
+				return true
+			}
+		}
+	})
+	w.refused("2", "")
 }

@@ -33,7 +33,7 @@ func (s *session) propose(ctx context.Context, w Wanted) (o Outcome, err error) 
 		return s.taken(ctx, w, v, tip, pulls)
 	}
 	open := pulls.open()
-	if open == nil {
+	if open == nil || !isOurs(open.Body) {
 		if last := pulls.of(w.Key); last != nil {
 			return closed(s.Place, *last)
 		}
@@ -46,7 +46,7 @@ func (s *session) propose(ctx context.Context, w Wanted) (o Outcome, err error) 
 			return o, err
 		}
 	}
-	return s.opened(ctx, w, open)
+	return s.opened(ctx, w, open, tip == "" || v.ours)
 }
 
 // push makes the branch a commit on the base branch as that is now.
@@ -87,7 +87,8 @@ func (s *session) taken(ctx context.Context, w Wanted, v view, tip remote.Hash, 
 		o.Number, o.URL = p.Number, p.URL
 		o.Detail = fmt.Sprintf("pull request %d is merged: %s", p.Number, oneLine(p.URL))
 	}
-	outstanding := pulls.open() != nil || s.provider == nil && tip != "" && v.ours && v.tip != w.Revision
+	open := pulls.open()
+	outstanding := open != nil && isOurs(open.Body) || s.provider == nil && tip != "" && v.ours && v.tip != w.Revision
 	if outstanding {
 		if err := s.withdraw(ctx); err != nil {
 			return Outcome{}, err
@@ -107,14 +108,19 @@ func closed(at Place, p provider.PullRequest) (Outcome, error) {
 	}, nil
 }
 
-// opened has a pull request be open that says what the branch has.
-func (s *session) opened(ctx context.Context, w Wanted, open *provider.PullRequest) (Outcome, error) {
+// opened has a pull request be open that says what the branch has. ours is whether nobody else
+// has made the branch.
+func (s *session) opened(ctx context.Context, w Wanted, open *provider.PullRequest, ours bool) (Outcome, error) {
 	if s.provider == nil {
 		return Outcome{Status: Proposed, Detail: "branch " + s.Branch + " has it"}, nil
 	}
 	text := textOf(s.Place, w)
-	if open != nil && keyOf(open.Body) == w.Key { // what people made of its title is theirs
+	switch {
+	case open == nil:
+	case keyOf(open.Body) == w.Key, ours && !isOurs(open.Body): // what people made of its texts is theirs
 		return found(open), nil
+	case !isOurs(open.Body):
+		return Outcome{}, fmt.Errorf("branch %s has pull request %d, which is not of Deployster: close it and delete the branch, or name another one (branch)", s.Branch, open.Number)
 	}
 	if err := s.allowed(ctx); err != nil {
 		return Outcome{}, err
@@ -145,8 +151,12 @@ func (s *session) withdraw(ctx context.Context) error {
 		return err
 	}
 	for _, p := range pulls {
-		if p.State != provider.Open || keyOf(p.Body) == "" {
+		if p.State != provider.Open || !isOurs(p.Body) {
 			continue
+		}
+		// First, so that nobody takes its end for a decline, whoever dies in between.
+		if err := s.provider.Edit(ctx, p.Number, provider.Text{Title: p.Title, Body: withdrawn(p.Body)}); err != nil {
+			return err
 		}
 		if err := s.provider.Close(ctx, p.Number); err != nil {
 			return err
@@ -186,7 +196,7 @@ func (all pulls) open() (found *provider.PullRequest) {
 		if all[i].State != provider.Open {
 			continue
 		}
-		if found == nil || keyOf(found.Body) == "" && keyOf(all[i].Body) != "" {
+		if found == nil || !isOurs(found.Body) && isOurs(all[i].Body) {
 			found = &all[i]
 		}
 	}

@@ -82,6 +82,8 @@ type Client struct {
 	mu    sync.Mutex
 	looks map[look]view
 	busy  map[string]chan struct{} // by place
+
+	unpacking sync.Mutex
 }
 
 // mostAtWork is how many proposals are worked on at once: a server that does not answer holds
@@ -102,6 +104,7 @@ const mostTime = 2 * time.Minute
 func (c *Client) Propose(ctx context.Context, p Place, w Wanted, may func(context.Context) error) (o Outcome, err error) {
 	err = c.with(ctx, p, may, func(ctx context.Context, s *session) error {
 		o, err = s.propose(ctx, w)
+		o.Detail, o.URL = s.hide(o.Detail), s.hide(o.URL)
 		return err
 	})
 	return o, err
@@ -141,6 +144,7 @@ type session struct {
 	repository *remote.Repository
 	provider   *provider.Client
 	may        func(context.Context) error
+	hide       func(text string) string // leaves the token out
 }
 
 // allowed fails where nothing may be changed.
@@ -164,12 +168,12 @@ func (c *Client) with(ctx context.Context, p Place, may func(context.Context) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, mostTime)
 	defer cancel()
-	s := &session{Client: c, Place: p, may: may}
+	s := &session{Client: c, Place: p, may: may, hide: func(text string) string { return without(text, token, p.user()) }}
 	var credentials remote.Credentials
 	if token != "" {
 		credentials = remote.Credentials{User: p.user(), Password: token}
 	}
-	if s.repository, err = remote.Open(p.Repository, credentials, c.http); err != nil {
+	if s.repository, err = remote.Open(p.Repository, credentials, c.http, &c.unpacking); err != nil {
 		return err
 	}
 	if p.Provider != "" {

@@ -374,3 +374,35 @@ func TestAProviderThatWantsToBeLeftAloneIs(t *testing.T) {
 	w.propose("2")
 	w.has("2", 1)
 }
+
+// What is closed here is no decline: the same may be proposed again.
+func TestWhatIsWithdrawnIsNotDeclined(t *testing.T) {
+	each(t, func(w *world) {
+		w.propose("2")
+		if err := w.client.Withdraw(w.Context(), w.place, may); err != nil {
+			w.Fatal(err)
+		}
+		if o := w.propose("2"); o.Status != pullrequest.Proposed || o.Number != 2 {
+			w.Errorf("it is %+v", o)
+		}
+		w.has("2", 1)
+	})
+}
+
+// A pull request that somebody else opened from the branch keeps its texts.
+func TestAPullRequestOfSomebodyElseIsLeftAlone(t *testing.T) {
+	each(t, func(w *world) {
+		w.forge.Commit(branch, map[string]string{file: after("2")}, "main")
+		person, err := provider.New(provider.Options{Kind: w.place.Provider, Repository: w.place.Repository, Token: forgetest.Token, HTTP: http.DefaultClient, Cache: &provider.Cache{Now: time.Now}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err := person.Open(w.Context(), provider.Text{Title: "mine", Body: "mine"}, branch, "main"); err != nil {
+			w.Fatal(err)
+		}
+		w.refused("2", "has pull request 1, which is not of Deployster")
+		if all := w.forge.Pulls(); len(all) != 1 || all[0].Title != "mine" || all[0].State != "open" {
+			w.Errorf("there are %+v", all)
+		}
+	})
+}

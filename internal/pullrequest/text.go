@@ -11,8 +11,19 @@ import (
 // mark is the beginning of the line by which a commit and a pull request are known again.
 const mark = "Deployster-Promotion: "
 
+// withdrawnMark takes its place in a pull request that is closed here: that nobody declines.
+const withdrawnMark = "Deployster-Withdrawn: "
+
 // keyOf is the promotion that a text is of, "" for none.
-func keyOf(text string) string {
+func keyOf(text string) string { return marked(text, mark) }
+
+// isOurs reports whether a pull request with this text was opened by this package.
+func isOurs(text string) bool { return keyOf(text) != "" || marked(text, withdrawnMark) != "" }
+
+// withdrawn is the text of a pull request that is closed here.
+func withdrawn(text string) string { return strings.ReplaceAll(text, mark, withdrawnMark) }
+
+func marked(text, mark string) string {
 	for line := range strings.Lines(text) {
 		if key, ok := strings.CutPrefix(strings.TrimSpace(line), mark); ok {
 			return key

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
@@ -55,7 +56,8 @@ func readBelow(workspace, path string) (string, error) {
 		return "", err
 	}
 	defer root.Close() //nolint:errcheck // it was only read
-	file, err := root.Open(filepath.FromSlash(path))
+	// Whoever opens a pipe is not to wait for somebody who writes to it.
+	file, err := root.OpenFile(filepath.FromSlash(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}
@@ -78,14 +80,22 @@ func hidden(err error, token, user string) error {
 		return err
 	}
 	text := err.Error()
-	clean := text
-	for _, form := range []string{token, url.QueryEscape(token), url.PathEscape(token), base64.StdEncoding.EncodeToString([]byte(user + ":" + token))} {
-		clean = strings.ReplaceAll(clean, form, "(token)")
-	}
-	if clean = oneLine(clean); clean == text {
+	clean := oneLine(without(text, token, user))
+	if clean == text {
 		return err
 	}
 	return errors.New(clean)
+}
+
+// without is a text without the token.
+func without(text, token, user string) string {
+	if token == "" {
+		return text
+	}
+	for _, form := range []string{token, url.QueryEscape(token), url.PathEscape(token), base64.StdEncoding.EncodeToString([]byte(user + ":" + token))} {
+		text = strings.ReplaceAll(text, form, "(token)")
+	}
+	return text
 }
 
 // newHTTP is a client that waits for nothing for long, follows no redirects, which would lead
@@ -93,9 +103,40 @@ func hidden(err error, token, user string) error {
 func newHTTP() *http.Client {
 	const slow = 30 * time.Second
 	return &http.Client{
-		Transport: &http.Transport{
+		Transport: bounded{&http.Transport{
 			Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSHandshakeTimeout: slow, ResponseHeaderTimeout: slow, MaxResponseHeaderBytes: 1 << 20,
-		},
+		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// bounded fails answers that have more bytes than anybody reads, as whoever reads them may read
+// them whole.
+type bounded struct{ http.RoundTripper }
+
+const mostAnswer = 80 << 20 // bytes of an answer: more than what may be sent of a repository
+
+var errLongAnswer = fmt.Errorf("the server answers more than %d MiB", mostAnswer>>20)
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = &body{answer.Body, mostAnswer}
+	return answer, nil
+}
+
+type body struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errLongAnswer
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
 }

@@ -168,6 +168,9 @@ func (c *Client) Find(ctx context.Context, branch, base string) (all []PullReque
 			if err != nil {
 				return nil, fmt.Errorf("looking for the pull request: its provider answers what cannot be read: %w", err)
 			}
+			for i := range some {
+				some[i].URL = linkOf(some[i].URL)
+			}
 			all = append(all, some...)
 			if count < l.size {
 				break
@@ -196,7 +199,18 @@ func (c *Client) Open(ctx context.Context, t Text, branch, base string) (PullReq
 	if err != nil {
 		return PullRequest{}, fmt.Errorf("opening the pull request: its provider answers what cannot be read: %w", err)
 	}
+	p.URL = linkOf(p.URL)
 	return p, nil
+}
+
+// linkOf is an address that a provider gives, where people may follow it; "" is none.
+func linkOf(address string) string {
+	const most = 2 << 10 // bytes
+	u, err := url.Parse(address)
+	if err != nil || len(address) > most || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	return address
 }
 
 // Edit changes what a pull request says.

@@ -20,7 +20,7 @@ import (
 // The bounds of what is read of a repository, as it is sent and as it is then.
 const (
 	mostSent     = 64 << 20
-	mostUnpacked = 256 << 20
+	mostUnpacked = 64 << 20
 	smallFiles   = 64 // KiB: larger ones are left out where the server can do that
 )
 
@@ -53,6 +53,8 @@ func (b *Branches) fetch(ctx context.Context, small bool, commits ...Hash) (to *
 	if err != nil {
 		return nil, false, fmt.Errorf("reading what the server sends: %w", explained(err))
 	}
+	b.repository.unpacking.Lock()
+	defer b.repository.unpacking.Unlock()
 	to, err = unpack(sent)
 	return to, filtered, err
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -24,14 +25,17 @@ type Repository struct {
 	endpoint *transport.Endpoint
 	client   transport.Transport
 	auth     transport.AuthMethod
+
+	unpacking *sync.Mutex // what is unpacked takes a multiple of its size for a moment
 }
 
 // Credentials are who asks. The zero value asks as nobody.
 type Credentials struct{ User, Password string }
 
 // Open prepares to use a repository, by a client that bounds what it reads and how long that
-// takes. Redirects are not followed, so that credentials stay with the host of the address.
-func Open(address string, c Credentials, client *http.Client) (*Repository, error) {
+// takes. Redirects are not followed, so that credentials stay with the host of the address. Of
+// the repositories with one lock, one at a time is unpacked.
+func Open(address string, c Credentials, client *http.Client, unpacking *sync.Mutex) (*Repository, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, errors.New("its address is not a URL of https")
@@ -47,8 +51,9 @@ func Open(address string, c Credentials, client *http.Client) (*Repository, erro
 		host = "[" + host + "]"
 	}
 	r := &Repository{
-		endpoint: &transport.Endpoint{Protocol: u.Scheme, Host: host, Port: port, Path: u.Path},
-		client:   githttp.NewClientWithOptions(client, &githttp.ClientOptions{RedirectPolicy: githttp.NoFollowRedirects}),
+		unpacking: unpacking,
+		endpoint:  &transport.Endpoint{Protocol: u.Scheme, Host: host, Port: port, Path: u.Path},
+		client:    githttp.NewClientWithOptions(client, &githttp.ClientOptions{RedirectPolicy: githttp.NoFollowRedirects}),
 	}
 	if c != (Credentials{}) {
 		r.auth = &githttp.BasicAuth{Username: c.User, Password: c.Password}
