@@ -29,6 +29,9 @@ func placeOf(d *definition.PullRequest) (p pullrequest.Place, err error) {
 	if err != nil {
 		return p, fmt.Errorf("value %s: %w", d.Value, err)
 	}
+	if d.TokenEnv != "" && !definition.IsTokenVariable(d.TokenEnv) { // the log may have what no file could say
+		return p, fmt.Errorf("the token is not read: token_env %.60q %s", d.TokenEnv, definition.TokenVariableRule)
+	}
 	return pullrequest.Place{
 		Repository: d.Repository, File: d.File, Value: path, Tag: d.Part == definition.Tag, Base: d.Base, Branch: d.Branch,
 		Provider: provider.Kind(d.Provider), API: d.API, User: d.User, TokenFile: d.TokenFile, TokenEnv: d.TokenEnv,

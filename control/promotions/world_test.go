@@ -38,6 +38,7 @@ type world struct {
 	stages       []string
 	number       int    // of commands
 	workspace    string // of the keys of webhooks
+	getenv       func(string) string
 
 	mu       sync.Mutex
 	silent   map[string]bool          // environments whose hosts do not answer
@@ -279,7 +280,7 @@ func (w *world) proposes(c promotion.Command) {
 }
 
 func (w *world) options(log deploylog.Log) promotions.Options {
-	return promotions.Options{Options: reconcile.Options{Log: log, Parallelism: 4, Now: time.Now}, Observer: w, Workspace: w.workspace}
+	return promotions.Options{Options: reconcile.Options{Log: log, Parallelism: 4, Now: time.Now}, Observer: w, Workspace: w.workspace, Getenv: w.getenv}
 }
 
 // untilIdle runs a process that promotes, and keeps the environments, until nothing more is

@@ -30,7 +30,7 @@ stages:
   - name: other
     environment: shop/other
     strategy: pull-request
-    pull_request: {repository: "https://git.example/a/c.git", file: values.yaml, value: image.tag, part: tag, provider: gitea, api: "https://git.example/api/v1", token_env: TOKEN, user: bot}
+    pull_request: {repository: "https://git.example/a/c.git", file: values.yaml, value: image.tag, part: tag, provider: gitea, api: "https://git.example/api/v1", token_env: DEPLOYSTER_GIT_TOKEN, user: bot}
 `
 
 // sent is a definition as it comes from elsewhere.
@@ -74,7 +74,7 @@ func TestADefinitionThatNoFileCouldSayIsRefused(t *testing.T) {
 		"zone":                             func(d *definition.Definition) { d.Stages[1].Calendar.Freezes[0].Zone = "Nowhere/Land" },
 		"must be a URL":                    func(d *definition.Definition) { d.Stages[1].Webhook.URL = "file:///etc/passwd" },
 		"needs webhook":                    func(d *definition.Definition) { d.Stages[1].Webhook = nil },
-		"in capital letters":               func(d *definition.Definition) { d.Stages[3].PullRequest.TokenEnv = "a b" },
+		"must be DEPLOYSTER_GIT_TOKEN":     func(d *definition.Definition) { d.Stages[3].PullRequest.TokenEnv = "HOME" },
 		"write verify, too":                func(d *definition.Definition) { d.Stages[0].Verify = "" },
 	} {
 		if read, err := sent(t, change).Reread("definition"); err == nil || !strings.Contains(err.Error(), want) {

@@ -68,8 +68,8 @@ func TestTheSchemaOfDefinitionsThatPromoteAgrees(t *testing.T) {
 		hook("url: 'https://ci.example', key_file: ci.key"): true, hook("url: 'http://ci.example', key_file: ci.key, timeout: 5m"): true, hook("url: 'https://ci.example'"): false, hook("key_file: ci.key"): false,
 		hook("url: 'ftp://ci.example', key_file: ci.key"): false, hook("url: 'https://ci.example', key_file: ci.key, timeout: 5"): false, hook("url: 'https://ci.example', key_file: ci.key, retries: 1"): false,
 		pull(place + "provider: none"): true, pull(place + "provider: gitea, token_file: t"): true, pull(place + "provider: svn, token_file: t"): false, pull(place + "tokens: t"): false,
-		pull(place + "provider: github, token_env: DEPLOY_TOKEN, user: bot, api: 'https://git.example/api', base: trunk, branch: promote/prod, part: tag, timeout: 5m, check_every: 1m"): true,
-		pull(place + "provider: github, token_env: s3cret"): false, pull(place + "provider: none, part: name"): false, pull("provider: none"): false, pull(place[1:]): false,
+		pull(place + "provider: github, token_env: DEPLOYSTER_GIT_TOKEN_ACME, user: bot, api: 'https://git.example/api', base: trunk, branch: promote/prod, part: tag, timeout: 5m, check_every: 1m"): true,
+		pull(place + "provider: github, token_env: s3cret"): false, pull(place + "provider: github, token_env: AWS_SECRET_ACCESS_KEY"): false, pull(place + "provider: github, token_env: DEPLOYSTER_TOKEN"): false, pull(place + "provider: github, token_env: DEPLOYSTER_GIT_TOKEN"): true, pull(place + "provider: none, part: name"): false, pull("provider: none"): false, pull(place[1:]): false,
 		pull(place + "provider: none, timeout: 5"): false, pull("repository: 'https://git.example/a', file: /etc/passwd, value: a, provider: none"): false,
 	}, func(file string) error {
 		_, err := definition.Parse("p.yaml", []byte(file))

@@ -26,7 +26,7 @@ type PullRequest struct {
 	API        string   `json:"api,omitempty"`      // URL
 	User       string   `json:"user,omitempty"`
 	TokenFile  string   `json:"token_file,omitempty"` // path below the workspace
-	TokenEnv   string   `json:"token_env,omitempty"`  // name of a variable
+	TokenEnv   string   `json:"token_env,omitempty"`  // name of a variable, see IsTokenVariable
 	Timeout    Duration `json:"timeout"`              // by when after it is merged the environment must run it
 	CheckEvery Duration `json:"check_every"`          // how often is looked what became of it
 }
@@ -50,9 +50,16 @@ func (p *PullRequest) Place() string { return p.Repository + " " + p.Branch }
 
 var (
 	validBranch = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._/+-]*$`)
-	validEnv    = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`) // which tokens are not
+	validEnv    = regexp.MustCompile(`^DEPLOYSTER_GIT_TOKEN(_[A-Z0-9_]+)?$`)
 	validUser   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+{}-]*$`)
 )
+
+// TokenVariableRule says which variables may be named as token_env: whoever writes a definition
+// chooses to which server the token goes, and must not get the other secrets of the process.
+const TokenVariableRule = "must be DEPLOYSTER_GIT_TOKEN, or a variable whose name begins with DEPLOYSTER_GIT_TOKEN_, as DEPLOYSTER_GIT_TOKEN_ACME does"
+
+// IsTokenVariable reports whether a variable may have the token of a repository.
+func IsTokenVariable(name string) bool { return validEnv.MatchString(name) }
 
 var providers = []string{"github", "gitlab", "gitea", "bitbucket", NoProvider}
 
@@ -193,8 +200,8 @@ func readToken(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullReque
 		to.TokenFile = readPath(at, "the path of a file")
 	}
 	if at := fields["token_env"]; at != nil {
-		if text, ok := at.Line("the name of an environment variable", maxName); ok && !validEnv.MatchString(text) {
-			at.Fail("must be the name of an environment variable in capital letters, as DEPLOY_TOKEN is; the token itself must not be here")
+		if text, ok := at.Line("the name of an environment variable", maxName); ok && !IsTokenVariable(text) {
+			at.Fail("%s; the token itself must not be here", TokenVariableRule)
 		} else {
 			to.TokenEnv = text
 		}

@@ -19,12 +19,12 @@ func proposes(environments []string, more ...string) string {
 }
 
 func TestWhatAPullRequestDoesNotSayHasADefault(t *testing.T) {
-	d, err := definition.Parse("shop.yaml", []byte(proposes([]string{"shop/prod"}, "provider: gitea, token_env: TOKEN")))
+	d, err := definition.Parse("shop.yaml", []byte(proposes([]string{"shop/prod"}, "provider: gitea, token_env: DEPLOYSTER_GIT_TOKEN")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := definition.PullRequest{
-		Repository: "https://git.example/a/b.git", File: "x.yaml", Value: "a.b", Base: "main", Branch: "deployster/shop/shop/prod", Provider: "gitea", TokenEnv: "TOKEN",
+		Repository: "https://git.example/a/b.git", File: "x.yaml", Value: "a.b", Base: "main", Branch: "deployster/shop/shop/prod", Provider: "gitea", TokenEnv: "DEPLOYSTER_GIT_TOKEN",
 		Timeout: definition.Duration(30 * time.Minute), CheckEvery: definition.Duration(time.Minute),
 	}
 	if got := *d.Stages[1].PullRequest; got != want {
