@@ -23,8 +23,8 @@ type lookedAt struct {
 	failures int
 }
 
-// placeOf is where a stage proposes.
-func placeOf(d *definition.PullRequest) (p pullrequest.Place, err error) {
+// placeOf is where a stage of a pipeline proposes.
+func (c *Controller) placeOf(pipeline string, d *definition.PullRequest) (p pullrequest.Place, err error) {
 	path, err := value.Parse(d.Value)
 	if err != nil {
 		return p, fmt.Errorf("value %s: %w", d.Value, err)
@@ -33,7 +33,7 @@ func placeOf(d *definition.PullRequest) (p pullrequest.Place, err error) {
 		return p, fmt.Errorf("the token is not read: token_env %.60q %s", d.TokenEnv, definition.TokenVariableRule)
 	}
 	return pullrequest.Place{
-		Repository: d.Repository, File: d.File, Value: path, Tag: d.Part == definition.Tag, Base: d.Base, Branch: d.Branch,
+		Repository: d.Repository, File: d.File, Value: path, Tag: d.Part == definition.Tag, Base: d.Base, Branch: d.Branch, Owner: "pipeline " + pipeline + " of log " + c.Log.ID(),
 		Provider: provider.Kind(d.Provider), API: d.API, User: d.User, TokenFile: d.TokenFile, TokenEnv: d.TokenEnv,
 	}, nil
 }
@@ -41,7 +41,7 @@ func placeOf(d *definition.PullRequest) (p pullrequest.Place, err error) {
 // propose proposes a revision to a repository. A process that died may have done it, or a part
 // of it: that is found there.
 func (c *Controller) propose(ctx context.Context, pipeline string, s promotion.Step, variable string, to *definition.PullRequest) (begun promotion.Begun, err error) {
-	place, err := placeOf(to)
+	place, err := c.placeOf(pipeline, to)
 	if err == nil {
 		w := pullrequest.Wanted{Key: c.promotionKey(s.ID), Pipeline: pipeline, Stage: s.Stage, Environment: s.Environment, Revision: s.Revision}
 		var o pullrequest.Outcome
@@ -136,7 +136,7 @@ func (c *Controller) withdraw(name string, at reconcile.Slot[workKey], of promot
 	return &reconcile.Work[workKey]{
 		Slot: at, What: "withdrawing what is proposed for " + string(of.Target),
 		Do: func(ctx context.Context) error {
-			place, err := placeOf(of.Pull)
+			place, err := c.placeOf(name, of.Pull)
 			if err != nil {
 				return err
 			}

@@ -33,20 +33,23 @@ func (s *session) propose(ctx context.Context, w Wanted) (o Outcome, err error) 
 		return s.taken(ctx, w, v, tip, pulls)
 	}
 	open := pulls.open()
-	if open == nil || !isOurs(open.Body) {
+	if err := s.owned(v, open); err != nil {
+		return o, err
+	}
+	if !open.has().made() {
 		if last := pulls.of(w.Key); last != nil {
-			return closed(s.Place, *last)
+			return closed(s.Place, last)
 		}
 	}
-	if tip == "" || v.tip != w.Revision || v.ours && !v.current {
-		if tip != "" && !v.ours && (open == nil || keyOf(open.Body) == "" || keyOf(open.Body) == w.Key) {
+	if tip == "" || v.tip != w.Revision || v.made.made() && !v.current {
+		if tip != "" && !v.made.made() && (!open.has().made() || open.withdrawn || open.of(w.Key)) {
 			return o, s.foreign(v, tip)
 		}
 		if err := s.push(ctx, branches, w, base, tip, files); err != nil {
 			return o, err
 		}
 	}
-	return s.opened(ctx, w, open, tip == "" || v.ours)
+	return s.opened(ctx, w, open, tip == "" || v.made.made())
 }
 
 // push makes the branch a commit on the base branch as that is now.
@@ -65,10 +68,21 @@ func (s *session) push(ctx context.Context, b *remote.Branches, w Wanted, base, 
 	}
 	_, err = s.repository.Push(ctx, remote.Change{
 		Branch: s.Branch, Was: tip, On: files[0], Content: content,
-		Message: messageOf(w), Author: "Deployster", Email: "deployster@localhost", When: s.Now(),
+		Message: messageOf(s.Place, w), Author: "Deployster", Email: "deployster@localhost", When: s.Now(),
 	})
 	if err != nil {
 		return fmt.Errorf("pushing branch %s: %w", s.Branch, err)
+	}
+	return nil
+}
+
+// owned fails where somebody else proposes from the branch: two that do so would undo what the
+// other one does, without end.
+func (s *session) owned(v view, open *pull) error {
+	for _, m := range []mark{v.made, open.has()} {
+		if m.made() && !m.by(s.Owner) {
+			return fmt.Errorf("branch %s is used by another: %s proposes from it, and not %s; name a branch for each (branch), or delete it and close its pull request where nobody needs them any more", s.Branch, oneLine(m.owner), s.Owner)
+		}
 	}
 	return nil
 }
@@ -88,7 +102,7 @@ func (s *session) taken(ctx context.Context, w Wanted, v view, tip remote.Hash, 
 		o.Detail = fmt.Sprintf("pull request %d is merged: %s", p.Number, oneLine(p.URL))
 	}
 	open := pulls.open()
-	outstanding := open != nil && isOurs(open.Body) || s.provider == nil && tip != "" && v.ours && v.tip != w.Revision
+	outstanding := open.has().by(s.Owner) || s.provider == nil && tip != "" && v.made.by(s.Owner) && v.tip != w.Revision
 	if outstanding {
 		if err := s.withdraw(ctx); err != nil {
 			return Outcome{}, err
@@ -99,7 +113,7 @@ func (s *session) taken(ctx context.Context, w Wanted, v view, tip remote.Hash, 
 
 // closed is what becomes of a promotion whose pull request is not open any more, though the
 // base branch has not got the value.
-func closed(at Place, p provider.PullRequest) (Outcome, error) {
+func closed(at Place, p *pull) (Outcome, error) {
 	if p.State == provider.Merged { // also where it was merged just now
 		return Outcome{}, fmt.Errorf("pull request %d is merged, and %s has another value than it: %s", p.Number, at.Base, oneLine(p.URL))
 	}
@@ -110,16 +124,16 @@ func closed(at Place, p provider.PullRequest) (Outcome, error) {
 
 // opened has a pull request be open that says what the branch has. ours is whether nobody else
 // has made the branch.
-func (s *session) opened(ctx context.Context, w Wanted, open *provider.PullRequest, ours bool) (Outcome, error) {
+func (s *session) opened(ctx context.Context, w Wanted, open *pull, ours bool) (Outcome, error) {
 	if s.provider == nil {
 		return Outcome{Status: Proposed, Detail: "branch " + s.Branch + " has it"}, nil
 	}
 	text := textOf(s.Place, w)
 	switch {
 	case open == nil:
-	case keyOf(open.Body) == w.Key, ours && !isOurs(open.Body): // what people made of its texts is theirs
-		return found(open), nil
-	case !isOurs(open.Body):
+	case open.of(w.Key), ours && !open.made(): // what people made of its texts is theirs
+		return found(open.PullRequest), nil
+	case !open.made():
 		return Outcome{}, fmt.Errorf("branch %s has pull request %d, which is not of Deployster: close it and delete the branch, or name another one (branch)", s.Branch, open.Number)
 	}
 	if err := s.allowed(ctx); err != nil {
@@ -130,14 +144,15 @@ func (s *session) opened(ctx context.Context, w Wanted, open *provider.PullReque
 		if err != nil {
 			return Outcome{}, err
 		}
-		open = &p
-	} else if err := s.provider.Edit(ctx, open.Number, text); err != nil {
+		return found(p), nil
+	}
+	if err := s.provider.Edit(ctx, open.Number, text); err != nil {
 		return Outcome{}, err
 	}
-	return found(open), nil
+	return found(open.PullRequest), nil
 }
 
-func found(p *provider.PullRequest) Outcome {
+func found(p provider.PullRequest) Outcome {
 	return Outcome{Status: Proposed, Number: p.Number, URL: p.URL, Detail: fmt.Sprintf("pull request %d: %s", p.Number, oneLine(p.URL))}
 }
 
@@ -151,11 +166,11 @@ func (s *session) withdraw(ctx context.Context) error {
 		return err
 	}
 	for _, p := range pulls {
-		if p.State != provider.Open || !isOurs(p.Body) {
+		if p.State != provider.Open || !p.by(s.Owner) {
 			continue
 		}
 		// First, so that nobody takes its end for a decline, whoever dies in between.
-		if err := s.provider.Edit(ctx, p.Number, provider.Text{Title: p.Title, Body: withdrawn(p.Body)}); err != nil {
+		if err := s.provider.Edit(ctx, p.Number, provider.Text{Title: p.Title, Body: withdrawn(p.Body, p.mark)}); err != nil {
 			return err
 		}
 		if err := s.provider.Close(ctx, p.Number); err != nil {
@@ -171,44 +186,11 @@ func (s *session) withdraw(ctx context.Context) error {
 		return nil
 	}
 	files, err := branches.Files(ctx, s.File, tip)
-	if err != nil || !madeHere(files[0].Message) {
+	if err != nil || !markOf(files[0].Message).by(s.Owner) {
 		return err // what others committed is theirs
 	}
 	if err := s.repository.Delete(ctx, s.Branch, tip); err != nil && !errors.Is(err, remote.ErrMoved) {
 		return fmt.Errorf("deleting branch %s: %w", s.Branch, err)
-	}
-	return nil
-}
-
-// pulls are the pull requests of a branch, newest first.
-type pulls []provider.PullRequest
-
-func (s *session) pulls(ctx context.Context) (pulls, error) {
-	if s.provider == nil {
-		return nil, nil
-	}
-	return s.provider.Find(ctx, s.Branch, s.Base)
-}
-
-// open is the one that is open: one that was opened here, if there is one.
-func (all pulls) open() (found *provider.PullRequest) {
-	for i := range all {
-		if all[i].State != provider.Open {
-			continue
-		}
-		if found == nil || !isOurs(found.Body) && isOurs(all[i].Body) {
-			found = &all[i]
-		}
-	}
-	return found
-}
-
-// of is the newest of a promotion, nil for none.
-func (all pulls) of(key string) *provider.PullRequest {
-	for i := range all {
-		if keyOf(all[i].Body) == key {
-			return &all[i]
-		}
 	}
 	return nil
 }

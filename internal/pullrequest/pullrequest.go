@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/pullrequest/address"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 	"github.com/deployster-go/deployster/internal/pullrequest/remote"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
@@ -25,6 +26,7 @@ type Place struct {
 	Tag        bool   // the value is an image, of which the tag is meant
 	Base       string // branch that is to have the value
 	Branch     string // that proposes it, and is of nobody else
+	Owner      string // for whom it is proposed, as people are told: what others proposed is left alone
 
 	Provider provider.Kind // "" opens no pull request
 	API      string        // "" is where the provider has it
@@ -118,10 +120,11 @@ func (c *Client) Withdraw(ctx context.Context, p Place, may func(context.Context
 // alone waits until nobody else is at work on a place.
 func (c *Client) alone(ctx context.Context, p Place) (leave func(), err error) {
 	c.mu.Lock()
-	place, ok := c.busy[p.Repository+" "+p.Branch]
+	key := address.Canonical(p.Repository) + " " + p.Branch
+	place, ok := c.busy[key]
 	if !ok {
 		place = make(chan struct{}, 1)
-		c.busy[p.Repository+" "+p.Branch] = place
+		c.busy[key] = place
 	}
 	c.mu.Unlock()
 	for _, wait := range []chan struct{}{place, c.slots} {
@@ -219,7 +222,7 @@ type look struct {
 type view struct {
 	base    string // the value
 	tip     string // the value of the branch
-	ours    bool   // its newest commit was made here
+	made    mark   // of its newest commit
 	author  string // of that
 	current bool   // its file is that of the base branch, but for the value
 }
@@ -243,7 +246,7 @@ func (s *session) view(ctx context.Context, b *remote.Branches, base, tip remote
 		return v, nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, err)
 	}
 	if len(files) > 1 {
-		v.author, v.ours = files[1].Author, madeHere(files[1].Message)
+		v.author, v.made = files[1].Author, markOf(files[1].Message)
 		if v.tip, err = s.get(files[1]); err != nil {
 			v.tip = "" // it is somebody else's, or is made anew
 		}

@@ -43,10 +43,44 @@ func (f *Forge) Retitle(number int, title string) {
 	f.pulls[number-1].title = title
 }
 
+// Rewrite is that somebody gives a pull request another text.
+func (f *Forge) Rewrite(number int, body string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pulls[number-1].body = body
+}
+
+// messages are those of the commits of a pull request; of one that is closed, as they were then.
+func (f *Forge) messages(p *pull) []string {
+	if p.state == "open" && f.Head(p.branch) != "" {
+		p.commits = strings.Split(f.git(f.bare(), "log", "--format=%B%x00", p.base+".."+p.branch), "\x00")
+	}
+	return p.commits
+}
+
+func (f *Forge) committed(w http.ResponseWriter, number int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := []any{}
+	for _, message := range f.messages(f.pulls[number-1]) {
+		commit := map[string]any{"message": message}
+		if f.Kind == "github" || f.Kind == "gitea" {
+			commit = map[string]any{"commit": commit}
+		}
+		all = append(all, commit)
+	}
+	if f.Kind == "bitbucket" {
+		answer(w, http.StatusOK, map[string]any{"values": all})
+		return
+	}
+	answer(w, http.StatusOK, all)
+}
+
 // Decline closes a pull request without merging it.
 func (f *Forge) Decline(number int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.messages(f.pulls[number-1])
 	f.pulls[number-1].state = "closed"
 }
 
@@ -62,6 +96,7 @@ func (f *Forge) Merge(number int) {
 	f.Helper()
 	f.mu.Lock()
 	p := f.pulls[number-1]
+	f.messages(p)
 	p.state = "merged"
 	f.mu.Unlock()
 	f.git(f.bare(), "update-ref", "refs/heads/"+p.base, f.Head(p.branch))
@@ -88,8 +123,10 @@ func (f *Forge) api(w http.ResponseWriter, r *http.Request) {
 			f.Errorf("%s %s is no JSON: %s", r.Method, r.URL, data)
 		}
 	}
-	number, _ := strconv.Atoi(strings.TrimSuffix(strings.Trim(rest, "/"), "/decline"))
+	number, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSuffix(strings.Trim(rest, "/"), "/decline"), "/commits"))
 	switch {
+	case r.Method == http.MethodGet && strings.HasSuffix(rest, "/commits") && number > 0 && number <= len(f.Pulls()):
+		f.committed(w, number)
 	case r.Method == http.MethodGet && rest == "":
 		f.listed(w, r)
 	case r.Method == http.MethodPost && rest == "":
@@ -256,6 +293,7 @@ func (f *Forge) edit(w http.ResponseWriter, r *http.Request, in map[string]any, 
 			p.body = body
 		}
 	}
+	f.messages(p)
 	if declines || in["state"] == "closed" && f.Kind != "gitlab" || in["state_event"] == "close" && f.Kind == "gitlab" {
 		p.state = "closed"
 	}

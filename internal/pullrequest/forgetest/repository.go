@@ -39,6 +39,7 @@ type pull struct {
 	title, body         string
 	branch, base, state string // open, merged, closed
 	fork                bool
+	commits             []string // messages, newest first
 }
 
 // New has a repository whose branch main has files, by path. What is named -> is a link.

@@ -97,6 +97,26 @@ func (d gitHub) close(number int) request {
 	return request{method: http.MethodPatch, path: fmt.Sprintf("%s/%d", d.path, number), body: map[string]string{"state": "closed"}}
 }
 
+func (d gitHub) commits(number int) listing {
+	return listing{path: fmt.Sprintf("%s/%d/commits", d.path, number), query: values("per_page", fmt.Sprint(pageSize))}
+}
+
+func (gitHub) messages(answer []byte) ([]string, error) { return messagesHub(answer) }
+
+// messagesHub reads a list of commits as GitHub and Gitea have it.
+func messagesHub(answer []byte) (all []string, err error) {
+	var commits []struct {
+		Commit struct {
+			Message string `json:"message"`
+		} `json:"commit"`
+	}
+	err = json.Unmarshal(answer, &commits)
+	for _, c := range commits {
+		all = append(all, c.Commit.Message)
+	}
+	return all, err
+}
+
 // gitea is that of Gitea and Forgejo, which differs in how pull requests are listed: they
 // cannot be asked for by their branch.
 type gitea struct{ path string }
@@ -122,6 +142,12 @@ func (gitea) opened(answer []byte) (PullRequest, error) { return openedHub(answe
 func (d gitea) edit(number int, t Text) request { return gitHub{path: d.path}.edit(number, t) }
 
 func (d gitea) close(number int) request { return gitHub{path: d.path}.close(number) }
+
+func (d gitea) commits(number int) listing {
+	return listing{path: fmt.Sprintf("%s/%d/commits", d.path, number), query: values("limit", fmt.Sprint(pageSize))}
+}
+
+func (gitea) messages(answer []byte) ([]string, error) { return messagesHub(answer) }
 
 // gitLab is that of GitLab, where they are merge requests.
 type gitLab struct{ path string }
@@ -183,6 +209,28 @@ func (d gitLab) edit(number int, t Text) request {
 
 func (d gitLab) close(number int) request {
 	return request{method: http.MethodPut, path: fmt.Sprintf("%s/%d", d.path, number), body: map[string]string{"state_event": "close"}}
+}
+
+func (d gitLab) commits(number int) listing {
+	return listing{path: fmt.Sprintf("%s/%d/commits", d.path, number), query: values("per_page", fmt.Sprint(pageSize))}
+}
+
+// commitOf is a commit as GitLab and Bitbucket have it.
+type commitOf struct {
+	Message string `json:"message"`
+}
+
+func messagesOf(commits []commitOf) (all []string) {
+	for _, c := range commits {
+		all = append(all, c.Message)
+	}
+	return all
+}
+
+func (gitLab) messages(answer []byte) ([]string, error) {
+	var commits []commitOf
+	err := json.Unmarshal(answer, &commits)
+	return messagesOf(commits), err
 }
 
 // bitbucket is that of Bitbucket Cloud.
@@ -266,4 +314,16 @@ func (d bitbucket) edit(number int, t Text) request {
 
 func (d bitbucket) close(number int) request {
 	return request{method: http.MethodPost, path: fmt.Sprintf("%s/%d/decline", d.path, number)}
+}
+
+func (d bitbucket) commits(number int) listing {
+	return listing{path: fmt.Sprintf("%s/%d/commits", d.path, number), query: values("pagelen", fmt.Sprint(pageSize))}
+}
+
+func (bitbucket) messages(answer []byte) ([]string, error) {
+	var page struct {
+		Values []commitOf `json:"values"`
+	}
+	err := json.Unmarshal(answer, &page)
+	return messagesOf(page.Values), err
 }

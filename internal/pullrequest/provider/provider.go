@@ -68,6 +68,8 @@ type dialect interface {
 	opened(answer []byte) (PullRequest, error)
 	edit(number int, t Text) request
 	close(number int) request
+	commits(number int) listing
+	messages(answer []byte) ([]string, error)
 }
 
 // listing is a request of which pages are read while they are full.
@@ -211,6 +213,20 @@ func linkOf(address string) string {
 		return ""
 	}
 	return address
+}
+
+// Messages are those of the commits of a pull request, as far as they fit in one answer.
+func (c *Client) Messages(ctx context.Context, number int) ([]string, error) {
+	l := c.dialect.commits(number)
+	answer, err := c.caller.call(ctx, request{method: http.MethodGet, path: l.path, query: l.query})
+	var messages []string
+	if err == nil {
+		messages, err = c.dialect.messages(answer)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the commits of pull request %d: %w", number, err)
+	}
+	return messages, nil
 }
 
 // Edit changes what a pull request says.

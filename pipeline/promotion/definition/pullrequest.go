@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/pullrequest/address"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
@@ -46,7 +47,7 @@ const (
 )
 
 // Place is what two proposals cannot share.
-func (p *PullRequest) Place() string { return p.Repository + " " + p.Branch }
+func (p *PullRequest) Place() string { return address.Canonical(p.Repository) + " " + p.Branch }
 
 var (
 	validBranch = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._/+-]*$`)
@@ -115,7 +116,7 @@ func isBranch(name string) bool {
 func (p *parser) ownBranch(n *yamlfile.Node, to *PullRequest) {
 	for i := range p.definition.Stages {
 		other := p.definition.Stages[i].PullRequest
-		if other == nil || other.Repository != to.Repository {
+		if other == nil || address.Canonical(other.Repository) != address.Canonical(to.Repository) {
 			continue
 		}
 		switch name := p.definition.Stages[i].Name; {

@@ -53,6 +53,18 @@ func TestEachStageHasABranchOfItsOwn(t *testing.T) {
 	}
 }
 
+// The same repository is the same however it is written.
+func TestARepositoryIsThatHoweverItIsWritten(t *testing.T) {
+	text := proposes([]string{"shop", "shop/prod"}, "provider: none, branch: x", "provider: none, branch: x")
+	last := strings.LastIndex(text, "https://git.example/a/b.git")
+	for _, same := range []string{"https://GIT.example:443/a/b/", "https://git.example/A/b", "https://git.example./a/b.git/"} {
+		again := text[:last] + strings.Replace(text[last:], "https://git.example/a/b.git", same, 1)
+		if _, err := definition.Parse("shop.yaml", []byte(again)); err == nil || !strings.Contains(err.Error(), "stage s0 has branch x of this repository already") {
+			t.Errorf("%s: %v", same, err)
+		}
+	}
+}
+
 func TestTokensGoNowhereInTheClear(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"https://git.example/a/b": true, "http://localhost:3000/a/b": true, "http://127.0.0.1/a/b": true, "http://[::1]:3000/a/b": true,

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -39,4 +40,27 @@ func TestNoVariableButThoseOfTokensGoesToAServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two logs that name one repository and branch do not fight for it: the second one says so.
+func TestTwoLogsDoNotFightForABranch(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		other := newWorld(w.TB, reconciletest.InMemory(w.TB))
+		other.workspace = w.workspace
+		other.define(single(), proposes(f))
+		other.deploys("dev", "2")
+		second := other.start()
+		defer second.end()
+		<-time.After(10 * time.Minute)
+		if r := other.explain("staging"); r.Code != promotion.AwaitsRetry || !strings.Contains(r.Message, "is used by another: pipeline shop of log "+w.open().ID()+" proposes from it, and not pipeline shop of log "+other.open().ID()) {
+			t.Errorf("it says %+v", r)
+		}
+		if all := f.Pulls(); len(all) != 1 || all[0].Title != "Promote staging to revision 1" || all[0].State != "open" || w.explain("staging").Code != promotion.AwaitsMerge {
+			t.Errorf("there are %+v\n%s", all, w.story())
+		}
+	})
 }
