@@ -60,6 +60,11 @@ func At(text []byte, index int) (Recipe, error) {
 	if err != nil {
 		return Recipe{}, err
 	}
+	return Select(from, recipes, index)
+}
+
+// Select is the recipe with an index among those of a document that was decoded.
+func Select(from int, recipes []Recipe, index int) (Recipe, error) {
 	if index < from || index >= from+len(recipes) {
 		return Recipe{}, fmt.Errorf("recipes: there is no recipe %d among %d to %d", index, from, from+len(recipes)-1)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/oci"
+	_ "github.com/deployster-go/deployster/internal/early" // containers start with it
 	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 

@@ -28,13 +28,14 @@ func (a *attempt) load() error {
 	if !carried {
 		return unbuildable("its group does not carry what it runs (%s): submit it again", name)
 	}
-	text, err := a.Object(hash)
-	if err != nil && momentary(err) {
+	read, err := a.recipes(hash)
+	switch {
+	case err != nil && momentary(err):
 		return fmt.Errorf("what it runs cannot be read: %w", err)
-	} else if err != nil {
+	case err != nil:
 		return unbuildable("what it runs cannot be read: object %s, which its group carries as %s: %v; restore it, or submit the group again", hash, name, err)
 	}
-	if a.recipe, err = a.recipeIn(hash, text, a.task.Recipe); err != nil {
+	if a.recipe, err = recipe.Select(read.from, read.all, a.task.Recipe); err != nil {
 		return unbuildable("what it runs cannot be read: %v", err)
 	}
 	return nil
@@ -47,26 +48,28 @@ type decoded struct {
 	all  []recipe.Recipe
 }
 
-// recipeIn is a recipe of a document. That which was read last is not decoded again: the jobs
-// of a group have one in common, which holds the recipes of a thousand.
-func (j *Jobs) recipeIn(hash string, text []byte, index int) (recipe.Recipe, error) {
+// recipes is a document of recipes. That which was read last is not read again, as its hash
+// names it: the jobs of a group have one in common, which holds the recipes of a thousand.
+func (j *Jobs) recipes(hash string) (decoded, error) {
 	j.mu.Lock()
-	d := j.last
+	last := j.last
 	j.mu.Unlock()
-	if d.hash != hash {
-		from, all, err := recipe.Decode(text)
-		if err != nil {
-			return recipe.Recipe{}, err
-		}
-		d = decoded{hash, from, all}
-		j.mu.Lock()
-		j.last = d
-		j.mu.Unlock()
+	if last.hash == hash {
+		return last, nil
 	}
-	if index < d.from || index >= d.from+len(d.all) {
-		return recipe.At(text, index) // it says what is wrong
+	text, err := j.Object(hash)
+	if err != nil {
+		return decoded{}, err
 	}
-	return d.all[index-d.from], nil
+	from, all, err := recipe.Decode(text)
+	if err != nil {
+		return decoded{}, err
+	}
+	read := decoded{hash, from, all}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.last = read
+	return read, nil
 }
 
 // reach connects to the worker.

@@ -26,7 +26,8 @@ func TestEachJobGetsItsRecipe(t *testing.T) {
 	a, last := documents(t, "a")
 	b, _ := documents(t, "b")
 	texts := map[string][]byte{"a": a, "last": last, "b": b, "none": []byte("{")}
-	j := New(Options{})
+	reads := 0
+	j := New(Options{Object: func(hash string) ([]byte, error) { reads++; return texts[hash], nil }})
 	for _, c := range []struct {
 		hash  string
 		index int
@@ -43,10 +44,17 @@ func TestEachJobGetsItsRecipe(t *testing.T) {
 		{"none", 0, ""},
 		{"a", 7, "a makes 7"},
 	} {
-		got, err := j.recipeIn(c.hash, texts[c.hash], c.index)
+		var got recipe.Recipe
+		read, err := j.recipes(c.hash)
+		if err == nil {
+			got, err = recipe.Select(read.from, read.all, c.index)
+		}
 		if (err != nil) != (c.want == "") || err == nil && got.Args[1] != c.want {
 			t.Errorf("recipe %d of %s is %v, %v, want %q", c.index, c.hash, got.Args, err, c.want)
 		}
+	}
+	if reads != 6 { // each time that it is another, or was no document
+		t.Errorf("documents were read %d times", reads)
 	}
 }
 
@@ -54,9 +62,13 @@ func TestEachJobGetsItsRecipe(t *testing.T) {
 func BenchmarkRecipe(b *testing.B) {
 	text, _ := documents(b, "a")
 	b.Run("of the last document", func(b *testing.B) {
-		j := New(Options{})
+		j := New(Options{Object: func(string) ([]byte, error) { return text, nil }})
 		for b.Loop() {
-			if _, err := j.recipeIn("a", text, 1); err != nil {
+			read, err := j.recipes("a")
+			if err == nil {
+				_, err = recipe.Select(read.from, read.all, 1)
+			}
+			if err != nil {
 				b.Fatal(err)
 			}
 		}

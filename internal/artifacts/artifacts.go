@@ -105,10 +105,12 @@ type Store struct {
 	// How often directories of the store were made, and, one more, how often they had been when
 	// they were made durable.
 	made, durable atomic.Int64
+
+	startOfMachine func() string // does not change while the process lives
 }
 
 // In is the store in a directory, which is made with its first artifact.
-func In(dir string) *Store { return &Store{dir: dir} }
+func In(dir string) *Store { return &Store{dir: dir, startOfMachine: sync.OnceValue(startOfMachine)} }
 
 const digestPrefix = "sha256:"
 

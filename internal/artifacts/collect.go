@@ -18,8 +18,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// bufferSize is how much is read and written at once.
-const bufferSize = 256 << 10
+// bufferSize is how much is read and written at once. Most artifacts are small, and memory that
+// is taken for each of them is to be cleared and given back each time.
+const bufferSize = 32 << 10
 
 // Collect makes an artifact of a directory, which anybody may have written to. It fails with
 // a RefusedError where that cannot be one, and leaves nothing in the store then. Files that

@@ -34,9 +34,7 @@ func (s *Store) directory(ctx context.Context, digest string) (path string, err 
 	if err != nil {
 		return "", err
 	}
-	// From here on it stays.
-	err = s.locked(ctx, shared, func() error { return s.renew(digest) })
-	if err != nil {
+	if err := s.use(ctx, digest); err != nil { // from here on it stays
 		return "", unread("its manifest", err)
 	}
 	files := filepath.Join(s.copyOf(digest), filesName)
@@ -69,8 +67,8 @@ func (s *Store) directory(ctx context.Context, digest string) (path string, err 
 // be made again: what was not durable when the machine stopped is nobody's fault.
 func (s *Store) reconsider(ctx context.Context, in *workspace, digest string, layer v1.Descriptor) (again bool, err error) {
 	was, err := os.ReadFile(filepath.Join(s.copyOf(digest), fingerprintName))
-	lost := err != nil || !strings.HasPrefix(string(was), startOfMachine()+" ")
-	settled, err := settle(ctx, in)
+	lost := err != nil || !strings.HasPrefix(string(was), s.startOfMachine()+" ")
+	settled, err := s.settle(ctx, in)
 	if err != nil {
 		return false, err
 	}
@@ -101,7 +99,7 @@ func (s *Store) unpack(ctx context.Context, in *workspace, digest string, layer 
 	if err := errors.Join(err, to.close()); err != nil {
 		return err
 	}
-	settled, err := settle(ctx, in)
+	settled, err := s.settle(ctx, in)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (s *Store) fingerprint(files string, layer v1.Descriptor) (print string, la
 		return "", 0, unread("the unpacked copy", err)
 	}
 	_ = w.Flush() // a hash takes everything
-	return startOfMachine() + " " + hex.EncodeToString(sum.Sum(nil)) + "\n", last, nil
+	return s.startOfMachine() + " " + hex.EncodeToString(sum.Sum(nil)) + "\n", last, nil
 }
 
 // known reports whether a copy, and the blob that it was made of, are as they were when all
@@ -67,7 +67,7 @@ func (s *Store) fingerprint(files string, layer v1.Descriptor) (print string, la
 func (s *Store) known(digest string, layer v1.Descriptor) bool {
 	at := filepath.Join(s.copyOf(digest), fingerprintName)
 	info, err := os.Lstat(at)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > 1024 || startOfMachine() == "" {
+	if err != nil || !info.Mode().IsRegular() || info.Size() > 1024 || s.startOfMachine() == "" {
 		return false
 	}
 	was, err := os.ReadFile(at)
@@ -80,7 +80,7 @@ func (s *Store) known(digest string, layer v1.Descriptor) bool {
 
 // settle waits until the clock of the file system has gone on, and returns what it shows: what
 // changes from now on has a time that no earlier change has.
-func settle(ctx context.Context, in *workspace) (time.Duration, error) {
+func (s *Store) settle(ctx context.Context, in *workspace) (time.Duration, error) {
 	f, err := os.OpenFile(in.path("clock"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return 0, err
@@ -99,7 +99,7 @@ func settle(ctx context.Context, in *workspace) (time.Duration, error) {
 		if i == 0 {
 			first = now
 		}
-		if now != first || startOfMachine() == "" { // without, no fingerprint is trusted
+		if now != first || s.startOfMachine() == "" { // without, no fingerprint is trusted
 			return now, nil
 		}
 		select {

@@ -104,6 +104,22 @@ func (s *Store) dropCopy(ctx context.Context, in *workspace, digest string) erro
 	})
 }
 
+// noted is for how long it need not be noted again that an artifact is used: nobody removes one
+// that was noted to be so MinAge ago.
+const noted = MinAge / 24
+
+// use notes that an artifact is used now, unless that was noted lately.
+func (s *Store) use(ctx context.Context, digest string) error {
+	info, err := os.Lstat(s.blob(digest))
+	if err != nil {
+		return err
+	}
+	if age := time.Since(info.ModTime()); age >= 0 && age < noted {
+		return nil
+	}
+	return s.locked(ctx, shared, func() error { return s.renew(digest) })
+}
+
 // renew notes that an artifact is used now.
 func (s *Store) renew(digest string) error {
 	now := time.Now()
