@@ -2,7 +2,6 @@ package promotions
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/pullrequest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
-	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -72,18 +70,6 @@ type Controller struct {
 
 // workKey knows a promotion, whatever its try is.
 type workKey struct{ promotion string }
-
-// observed is an environment, as those see it for whom a variable has the revision.
-type observed struct{ environment, variable string }
-
-// observation is what was seen, until the environment changes.
-type observation struct {
-	promotion.Observation
-	watched bool // it is noticed when it changes
-	changed bool
-	at      time.Time     // when it was observed
-	took    time.Duration // to observe it
-}
 
 // kept is whether somebody keeps an environment.
 type kept struct {
@@ -306,56 +292,6 @@ func (c *Controller) Probe() (next time.Time, seen bool) {
 	return time.Time{}, true
 }
 
-// observe is what the environments of a pipeline run. One that costs much is not looked at
-// again after every event of it. Of one that no pipeline here uses no change is noticed, as
-// of those of a pipeline that another process controls, so it is looked at again each time.
-// again is when there is more to see, zero where this is all.
-func (c *Controller) observe(s *promotion.State) (all promotion.Observed, again time.Time) {
-	const part, most, little = 20, time.Second, 100 * time.Microsecond
-	all = promotion.Observed{}
-	variable := c.variableOf(s)
-	for _, e := range s.Environments() {
-		of := observed{e, variable}
-		o, known := c.seen[of]
-		pause := min(part*o.took, most)
-		if age := c.Now().Sub(o.at); !known || !o.watched || o.changed && (age < 0 || age >= pause) {
-			started, before, took := time.Now(), o.Observation, o.took
-			o = observation{Observation: observeNow(c.followed, e, variable), watched: len(c.users[e]) > 0, at: c.Now()}
-			// It takes long at once also where the machine is busy with something else.
-			o.took = min(time.Since(started), 2*max(took, little))
-			if o.Since.Equal(before.Since) {
-				o.Ahead = before.Ahead
-			}
-			c.seen[of] = o
-		}
-		if now := c.Now(); o.Ahead.IsZero() && o.Since.After(now) {
-			o.Ahead = now
-			c.seen[of] = o
-		}
-		if o.changed {
-			again = reconcile.Earlier(again, o.at.Add(pause))
-		}
-		seen := o.Observation
-		switch {
-		case c.broken != nil:
-			seen = promotion.Observation{Health: promotion.Unknown, Why: fmt.Sprintf("its events cannot be read: %v", c.broken)}
-		case seen.Health == promotion.Unknown && seen.Event == 0: // there is none
-			delete(c.seen, of)
-		case !c.keeps(e):
-			seen = unkept(seen)
-		}
-		all[e] = seen
-	}
-	return all, again
-}
-
-func (c *Controller) variableOf(s *promotion.State) string {
-	if s.Definition() == nil {
-		return ""
-	}
-	return s.Definition().Promotion.Variable
-}
-
 // Declines implements reconcile.Tenant.
 func (c *Controller) Declines(*promotion.State) string { return "" }
 
@@ -369,13 +305,13 @@ func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decisi
 		switch {
 		case step.ID == "":
 			d.Add(step.Events)
+		case step.Promotes:
+			c.promote(name, step, s.Definition(), d)
 		case !d.Can(slot): // somebody is at work on it
 		case step.Verifies:
 			d.Add(step.Events, d.Begin(c.verify(name, slot, step, s.Definition().Stages[s.Definition().Index(step.Stage)])))
-		case !step.Promotes:
-			d.Add(step.Events)
 		default:
-			d.Add(step.Events, d.Begin(c.work(name, slot, step, s.Definition())))
+			d.Add(step.Events)
 		}
 		if d.Full() {
 			return
@@ -383,32 +319,6 @@ func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decisi
 	}
 	c.proposals(name, s, o, d)
 	d.WakeAt(s.Wake(o, d.Now))
-}
-
-// work is to deploy an environment. How that goes on is observed.
-func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotion.Step, d *definition.Definition) *reconcile.Work[workKey] {
-	stage, variable := d.Stages[d.Index(step.Stage)], d.Promotion.Variable
-	var begun promotion.Begun
-	return &reconcile.Work[workKey]{
-		Slot: at, What: string(step.Target),
-		Do: func(ctx context.Context) (err error) {
-			switch stage.Strategy {
-			case definition.WithWebhook:
-				begun, err = c.ask(ctx, name, step, variable, *stage.Webhook)
-			case definition.WithPullRequest:
-				begun, err = c.propose(ctx, name, step, variable, stage.PullRequest)
-			default:
-				begun, err = c.deploy(ctx, name, step, variable)
-			}
-			return err
-		},
-		Result: func(err error, _ int) ([]deploylog.Event, bool) {
-			if stage.PullRequest != nil {
-				c.looks[at.Key] = lookedAt{next: c.Now().Add(time.Duration(stage.PullRequest.CheckEvery))}
-			}
-			return c.promotions.States[name].Completed(step, begun, err), false
-		},
-	}
 }
 
 // Idle implements reconcile.Tenant.

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/pullrequest"
+	"github.com/deployster-go/deployster/internal/pullrequest/limit"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -109,7 +110,7 @@ func (c *Controller) lookAt(name string, at reconcile.Slot[workKey], of promotio
 		},
 		Result: func(err error, _ int) ([]deploylog.Event, bool) {
 			looked := lookedAt{next: c.Now().Add(time.Duration(of.Pull.CheckEvery))}
-			var limited *provider.LimitedError
+			var limited *limit.Error
 			switch {
 			case errors.As(err, &limited):
 				looked.next = limited.Until

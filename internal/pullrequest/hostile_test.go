@@ -307,3 +307,41 @@ func TestAnswersOverGitAreBounded(t *testing.T) {
 	})
 	w.refused("2", "")
 }
+
+// However many wait for a server that does not answer, another one is asked at once.
+func TestAServerThatDoesNotAnswerKeepsNobodyFromAnother(t *testing.T) {
+	w, other := newWorld(t, "gitea"), newWorld(t, "gitea")
+	release := make(chan struct{})
+	var asked atomic.Int32
+	w.forge.Before(func(http.ResponseWriter, *http.Request) bool {
+		asked.Add(1)
+		<-release
+		return false
+	})
+	const many = 40
+	ended := make(chan error, many)
+	for i := range many {
+		place := w.place
+		place.Branch = fmt.Sprint("b", i)
+		go func() {
+			_, err := w.client.Propose(t.Context(), place, wanted("2"), may)
+			ended <- err
+		}()
+	}
+	if _, err := w.client.Propose(t.Context(), other.place, wanted("2"), may); err != nil {
+		t.Error(err)
+	}
+	if n := asked.Load(); n > 4 {
+		t.Errorf("%d are at work with one server", n)
+	}
+	w.forge.Before(nil)
+	close(release)
+	for range many {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(w.forge.Pulls()); n != many {
+		t.Errorf("%d of %d are proposed", n, many)
+	}
+}

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/address"
+	"github.com/deployster-go/deployster/internal/pullrequest/limit"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 	"github.com/deployster-go/deployster/internal/pullrequest/remote"
+	"github.com/deployster-go/deployster/internal/pullrequest/slots"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
 )
 
@@ -76,25 +78,30 @@ type Options struct {
 // Client proposes. It is safe for concurrent use.
 type Client struct {
 	Options
-	http  *http.Client
-	cache *provider.Cache
+	http   *http.Client
+	limits *limit.Servers
+	cache  *provider.Cache
 
-	slots chan struct{} // how many are at work
+	places  *slots.Slots // one is at work on each at once
+	servers *slots.Slots
 
 	mu    sync.Mutex
 	looks map[look]view
-	busy  map[string]chan struct{} // by place
 
 	unpacking sync.Mutex
 }
 
-// mostAtWork is how many proposals are worked on at once: a server that does not answer holds
-// each up for long.
-const mostAtWork = 16
+// mostAtServer is how many proposals are worked on at once with one server: one that does not
+// answer holds each up for long, and nobody but those.
+const mostAtServer = 4
 
 // New prepares to propose.
 func New(o Options) *Client {
-	return &Client{Options: o, http: newHTTP(), cache: &provider.Cache{Now: o.Now}, slots: make(chan struct{}, mostAtWork), looks: map[look]view{}, busy: map[string]chan struct{}{}}
+	limits := &limit.Servers{Now: o.Now}
+	return &Client{
+		Options: o, http: newHTTP(), limits: limits, cache: &provider.Cache{Limits: limits},
+		places: slots.New(1), servers: slots.New(mostAtServer), looks: map[look]view{},
+	}
 }
 
 // mostTime is how long one proposal may take.
@@ -117,27 +124,19 @@ func (c *Client) Withdraw(ctx context.Context, p Place, may func(context.Context
 	return c.with(ctx, p, may, func(ctx context.Context, s *session) error { return s.withdraw(ctx) })
 }
 
-// alone waits until nobody else is at work on a place.
+// alone waits until nobody else is at work on a place, and its servers have a free slot. Whoever
+// waits for a server that does not answer keeps nobody from another one.
 func (c *Client) alone(ctx context.Context, p Place) (leave func(), err error) {
-	c.mu.Lock()
-	key := address.Canonical(p.Repository) + " " + p.Branch
-	place, ok := c.busy[key]
-	if !ok {
-		place = make(chan struct{}, 1)
-		c.busy[key] = place
+	place, err := c.places.Take(ctx, address.Canonical(p.Repository)+" "+p.Branch)
+	if err != nil {
+		return nil, err
 	}
-	c.mu.Unlock()
-	for _, wait := range []chan struct{}{place, c.slots} {
-		select {
-		case wait <- struct{}{}:
-		case <-ctx.Done():
-			if wait == c.slots {
-				<-place
-			}
-			return nil, context.Cause(ctx)
-		}
+	server, err := c.servers.Take(ctx, address.Host(p.Repository)+" "+address.Host(p.API))
+	if err != nil {
+		place()
+		return nil, err
 	}
-	return func() { <-c.slots; <-place }, nil
+	return func() { server(); place() }, nil
 }
 
 // session is a use of a place with its token.
@@ -176,7 +175,14 @@ func (c *Client) with(ctx context.Context, p Place, may func(context.Context) er
 	if token != "" {
 		credentials = remote.Credentials{User: p.user(), Password: token}
 	}
-	if s.repository, err = remote.Open(p.Repository, credentials, c.http, &c.unpacking); err != nil {
+	asks := "git\x00" + address.Host(p.Repository) + "\x00" + token
+	if err := c.limits.May(asks); err != nil {
+		return err
+	}
+	s.repository, err = remote.Open(p.Repository, credentials, remote.Options{
+		HTTP: c.http, Now: c.Now, Unpacking: &c.unpacking, Limited: func(until time.Time) { c.limits.Leave(asks, until) },
+	})
+	if err != nil {
 		return err
 	}
 	if p.Provider != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/pullrequest"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
+	"github.com/deployster-go/deployster/internal/pullrequest/limit"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
 )
@@ -358,7 +359,7 @@ func TestAProviderThatWantsToBeLeftAloneIs(t *testing.T) {
 		return true
 	})
 	_, err := w.client.Propose(t.Context(), w.place, wanted("2"), may)
-	var limited *provider.LimitedError
+	var limited *limit.Error
 	if !errors.As(err, &limited) || !limited.Until.Equal(w.now.Add(90*time.Second)) {
 		t.Fatalf("it fails with %v", err)
 	}
@@ -393,7 +394,7 @@ func TestWhatIsWithdrawnIsNotDeclined(t *testing.T) {
 func TestAPullRequestOfSomebodyElseIsLeftAlone(t *testing.T) {
 	each(t, func(w *world) {
 		w.forge.Commit(branch, map[string]string{file: after("2")}, "main")
-		person, err := provider.New(provider.Options{Kind: w.place.Provider, Repository: w.place.Repository, Token: forgetest.Token, HTTP: http.DefaultClient, Cache: &provider.Cache{Now: time.Now}})
+		person, err := provider.New(provider.Options{Kind: w.place.Provider, Repository: w.place.Repository, Token: forgetest.Token, HTTP: http.DefaultClient, Cache: &provider.Cache{Limits: &limit.Servers{Now: time.Now}}})
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/deployster-go/deployster/internal/pullrequest/provider"
+	"github.com/deployster-go/deployster/internal/pullrequest/limit"
 )
 
 // token reads the token of a place, each time, so that it may be exchanged. A file is below
@@ -75,7 +75,7 @@ func readBelow(workspace, path string) (string, error) {
 
 // hidden is an error without the token, which a server may have said.
 func hidden(err error, token, user string) error {
-	var limited *provider.LimitedError
+	var limited *limit.Error
 	if err == nil || token == "" || errors.As(err, &limited) || errors.Is(err, ErrForbidden) {
 		return err
 	}

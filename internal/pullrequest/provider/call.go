@@ -10,40 +10,30 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
+
+	"github.com/deployster-go/deployster/internal/pullrequest/limit"
 )
 
 // The bounds of what is kept and read.
 const (
 	mostAnswer = 8 << 20
 	mostKept   = 200 // answers
-	mostWait   = time.Hour
-	leastWait  = time.Minute // where a provider says that it is asked too often, and not until when
 )
 
-// Cache keeps what providers answered, with the tag by which they say that it is as it was,
-// and until when they want not to be asked. It is safe for concurrent use.
+// Cache keeps what providers answered, with the tag by which they say that it is as it was. It
+// is safe for concurrent use.
 type Cache struct {
-	Now func() time.Time
+	Limits *limit.Servers // that want not to be asked
 
 	mu      sync.Mutex
 	answers map[[sha256.Size]byte]answer
-	closed  map[string]time.Time // by host and token
 }
 
 type answer struct {
 	etag, modified string
 	body           []byte
-}
-
-// LimitedError is that a provider wants not to be asked before a time.
-type LimitedError struct{ Until time.Time }
-
-func (e *LimitedError) Error() string {
-	return "the provider is asked too often, and wants to be left alone until " + e.Until.UTC().Format("15:04:05") + " UTC"
 }
 
 type caller struct {
@@ -60,7 +50,7 @@ func (c *caller) call(ctx context.Context, r request) ([]byte, error) {
 	if len(r.query) > 0 {
 		address += "?" + r.query.Encode()
 	}
-	if err := c.cache.mayAsk(c.who()); err != nil {
+	if err := c.cache.Limits.May(c.who()); err != nil {
 		return nil, err
 	}
 	to, err := c.prepare(ctx, address, r)
@@ -93,7 +83,10 @@ func (c *caller) call(ctx context.Context, r request) ([]byte, error) {
 	case len(body) > mostAnswer:
 		return nil, fmt.Errorf("the answer has more than %d MiB", mostAnswer>>20)
 	}
-	limited := c.cache.limits(c.who(), response)
+	until, limited := limit.Of(c.cache.Limits.Now(), response.StatusCode, response.Header)
+	if !until.IsZero() {
+		c.cache.Limits.Leave(c.who(), until)
+	}
 	switch {
 	case response.StatusCode == http.StatusNotModified && cached:
 		return known.body, nil
@@ -102,8 +95,8 @@ func (c *caller) call(ctx context.Context, r request) ([]byte, error) {
 			c.cache.put(key, answer{response.Header.Get("ETag"), response.Header.Get("Last-Modified"), body})
 		}
 		return body, nil
-	case limited != nil:
-		return nil, limited
+	case limited:
+		return nil, &limit.Error{Until: until}
 	default:
 		return nil, refused(response.StatusCode, response.Header.Get("Location"), body)
 	}
@@ -226,71 +219,4 @@ func (c *Cache) put(key [sha256.Size]byte, a answer) {
 		c.answers = map[[sha256.Size]byte]answer{}
 	}
 	c.answers[key] = a
-}
-
-// mayAsk fails while a provider wants to be left alone. Where the clock was set back that is
-// over.
-func (c *Cache) mayAsk(who string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	until, now := c.closed[who], c.Now()
-	if now.Before(until) && until.Sub(now) <= mostWait {
-		return &LimitedError{until}
-	}
-	delete(c.closed, who)
-	return nil
-}
-
-// limits notes what an answer says of how often may be asked, and returns why it is an error
-// of that; nil is that it is not.
-func (c *Cache) limits(who string, r *http.Response) error {
-	now := c.Now()
-	spent := r.Header.Get("X-RateLimit-Remaining") == "0" || r.Header.Get("RateLimit-Remaining") == "0"
-	after := r.Header.Get("Retry-After")
-	refuses := r.StatusCode == http.StatusTooManyRequests || r.StatusCode == http.StatusForbidden && (spent || after != "") ||
-		r.StatusCode == http.StatusServiceUnavailable && after != ""
-	if !refuses && !spent {
-		return nil
-	}
-	until := waitUntil(now, r.Header)
-	if until.IsZero() {
-		if !refuses {
-			return nil
-		}
-		until = now.Add(leastWait)
-	}
-	if until.After(now.Add(mostWait)) {
-		until = now.Add(mostWait)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed == nil {
-		c.closed = map[string]time.Time{}
-	}
-	c.closed[who] = until
-	if refuses {
-		return &LimitedError{until}
-	}
-	return nil
-}
-
-// waitUntil is when a provider may be asked again by the headers of its answer, zero where they
-// do not say, or it is over.
-func waitUntil(now time.Time, h http.Header) (until time.Time) {
-	if after := h.Get("Retry-After"); after != "" {
-		if seconds, err := strconv.Atoi(after); err == nil {
-			until = now.Add(time.Duration(min(max(seconds, 0), int(mostWait/time.Second))) * time.Second)
-		} else if at, err := http.ParseTime(after); err == nil {
-			until = at
-		}
-	}
-	for _, name := range []string{"X-RateLimit-Reset", "RateLimit-Reset"} {
-		if unix, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil && until.IsZero() {
-			until = time.Unix(unix, 0)
-		}
-	}
-	if !until.After(now) {
-		return time.Time{}
-	}
-	return until
 }

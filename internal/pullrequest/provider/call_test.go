@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/pullrequest/limit"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 )
 
@@ -28,7 +29,7 @@ func newWorld(t *testing.T, kind provider.Kind, answer http.HandlerFunc) *world 
 	}))
 	t.Cleanup(s.Close)
 	c, err := provider.New(provider.Options{
-		Kind: kind, Repository: s.URL + "/acme/deploy.git", Token: "t0ken", HTTP: s.Client(), Cache: &provider.Cache{Now: func() time.Time { return w.now }},
+		Kind: kind, Repository: s.URL + "/acme/deploy.git", Token: "t0ken", HTTP: s.Client(), Cache: &provider.Cache{Limits: &limit.Servers{Now: func() time.Time { return w.now }}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func TestWhoWantsToBeLeftAloneIs(t *testing.T) {
 				_, _ = to.Write([]byte("[]"))
 			})
 			_, err := w.Find(t.Context(), "b", "main")
-			var limited *provider.LimitedError
+			var limited *limit.Error
 			if errors.As(err, &limited) != (c.fails && c.until > 0) || (err != nil) != c.fails {
 				t.Fatalf("it fails with %v", err)
 			}

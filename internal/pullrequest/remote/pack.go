@@ -46,15 +46,15 @@ func (b *Branches) fetch(ctx context.Context, small bool, commits ...Hash) (to *
 	}
 	response, err := b.session.UploadPack(ctx, request)
 	if err != nil {
-		return nil, false, explained(err)
+		return nil, false, b.repository.explained(err)
 	}
 	defer response.Close() //nolint:errcheck // what was read is checked
 	sent, err := io.ReadAll(io.LimitReader(response, mostSent+1))
 	if err != nil {
-		return nil, false, fmt.Errorf("reading what the server sends: %w", explained(err))
+		return nil, false, fmt.Errorf("reading what the server sends: %w", b.repository.explained(err))
 	}
-	b.repository.unpacking.Lock()
-	defer b.repository.unpacking.Unlock()
+	b.repository.Unpacking.Lock()
+	defer b.repository.Unpacking.Unlock()
 	to, err = unpack(sent)
 	return to, filtered, err
 }

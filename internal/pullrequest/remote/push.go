@@ -55,11 +55,11 @@ func (r *Repository) update(ctx context.Context, branch string, was, is plumbing
 	endpoint := *r.endpoint
 	session, err := r.client.NewReceivePackSession(&endpoint, r.auth)
 	if err != nil {
-		return explained(err)
+		return r.explained(err)
 	}
 	all, err := session.AdvertisedReferencesContext(ctx)
 	if err != nil {
-		return explained(err)
+		return r.explained(err)
 	}
 	name := plumbing.NewBranchReferenceName(branch)
 	if now := all.References[name.String()]; now != was {
@@ -82,7 +82,7 @@ func (r *Repository) update(ctx context.Context, branch string, was, is plumbing
 			return refusal(refused)
 		}
 	}
-	return explained(err)
+	return r.explained(err)
 }
 
 // refusal puts into words why a server did not change a branch.

@@ -13,11 +13,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/deployster-go/deployster/internal/pullrequest/limit"
 )
 
 // Repository is one elsewhere.
@@ -25,17 +28,23 @@ type Repository struct {
 	endpoint *transport.Endpoint
 	client   transport.Transport
 	auth     transport.AuthMethod
+	Options
+}
 
-	unpacking *sync.Mutex // what is unpacked takes a multiple of its size for a moment
+// Options are what repositories share. All fields are required.
+type Options struct {
+	HTTP      *http.Client          // bounds what is read, and how long that takes
+	Now       func() time.Time      //
+	Unpacking *sync.Mutex           // what is unpacked takes a multiple of its size for a moment, so one is at a time
+	Limited   func(until time.Time) // is called where the server wants not to be asked before a time
 }
 
 // Credentials are who asks. The zero value asks as nobody.
 type Credentials struct{ User, Password string }
 
-// Open prepares to use a repository, by a client that bounds what it reads and how long that
-// takes. Redirects are not followed, so that credentials stay with the host of the address. Of
-// the repositories with one lock, one at a time is unpacked.
-func Open(address string, c Credentials, client *http.Client, unpacking *sync.Mutex) (*Repository, error) {
+// Open prepares to use a repository. Redirects are not followed, so that credentials stay with
+// the host of the address.
+func Open(address string, c Credentials, o Options) (*Repository, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, errors.New("its address is not a URL of https")
@@ -51,9 +60,9 @@ func Open(address string, c Credentials, client *http.Client, unpacking *sync.Mu
 		host = "[" + host + "]"
 	}
 	r := &Repository{
-		unpacking: unpacking,
-		endpoint:  &transport.Endpoint{Protocol: u.Scheme, Host: host, Port: port, Path: u.Path},
-		client:    githttp.NewClientWithOptions(client, &githttp.ClientOptions{RedirectPolicy: githttp.NoFollowRedirects}),
+		Options:  o,
+		endpoint: &transport.Endpoint{Protocol: u.Scheme, Host: host, Port: port, Path: u.Path},
+		client:   githttp.NewClientWithOptions(o.HTTP, &githttp.ClientOptions{RedirectPolicy: githttp.NoFollowRedirects}),
 	}
 	if c != (Credentials{}) {
 		r.auth = &githttp.BasicAuth{Username: c.User, Password: c.Password}
@@ -79,11 +88,11 @@ func (r *Repository) Branches(ctx context.Context) (*Branches, error) {
 	endpoint := *r.endpoint
 	session, err := r.client.NewUploadPackSession(&endpoint, r.auth)
 	if err != nil {
-		return nil, explained(err)
+		return nil, r.explained(err)
 	}
 	all, err := session.AdvertisedReferencesContext(ctx)
 	if err != nil {
-		return nil, explained(err)
+		return nil, r.explained(err)
 	}
 	return &Branches{repository: r, session: session, all: all}, nil
 }
@@ -99,8 +108,9 @@ func (b *Branches) Head(branch string) Hash {
 	return Hash(h.String())
 }
 
-// explained says in other words what went wrong with a request, and what helps.
-func explained(err error) error {
+// explained says in other words what went wrong with a request, and what helps; a *limit.Error
+// that the server wants not to be asked now.
+func (r *Repository) explained(err error) error {
 	var status *githttp.Err
 	var of *url.Error
 	var permanent *plumbing.PermanentError
@@ -109,9 +119,13 @@ func explained(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &permanent): // neither can be unwrapped
-		return explained(permanent.Err)
+		return r.explained(permanent.Err)
 	case errors.As(err, &unexpected):
-		return explained(unexpected.Err)
+		return r.explained(unexpected.Err)
+	case errors.As(err, &status) && r.refused(status.Response):
+		until, _ := limit.Of(r.Now(), status.StatusCode(), status.Response.Header)
+		r.Limited(until)
+		return &limit.Error{Until: until}
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return errors.New("the repository has no commit yet: make a first one on its base branch")
 	case errors.Is(err, transport.ErrAuthenticationRequired):
@@ -127,4 +141,13 @@ func explained(err error) error {
 	default:
 		return err
 	}
+}
+
+// refused reports whether a server refused because it is asked too often.
+func (r *Repository) refused(answer *http.Response) bool {
+	if answer == nil {
+		return false
+	}
+	_, refused := limit.Of(r.Now(), answer.StatusCode, answer.Header)
+	return refused
 }
