@@ -98,7 +98,7 @@ func (l *Log) span(ctx context.Context, f deploylog.Filter) (after, until int64,
 }
 
 func (l *Log) newest(ctx context.Context) (seq int64, err error) {
-	err = l.readers.QueryRowContext(ctx, "SELECT seq FROM log").Scan(&seq)
+	err = l.last.QueryRowContext(ctx).Scan(&seq)
 	return seq, err
 }
 

@@ -86,6 +86,7 @@ type Log struct {
 
 	readOnly bool
 	readers  *sql.DB
+	last     *sql.Stmt // of readers: asked for whenever somebody follows the log
 	writer   *writer
 
 	turns   turn.Turns
@@ -172,6 +173,9 @@ func (l *Log) start(ctx context.Context, s settings) error {
 		return err
 	}
 	l.id = h.id
+	if l.last, err = l.readers.PrepareContext(ctx, "SELECT seq FROM log"); err != nil {
+		return err
+	}
 	if l.readOnly {
 		l.writer = noWriter(errReadOnly)
 		close(l.checked)
