@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
@@ -311,14 +312,13 @@ func TestAnswersOverGitAreBounded(t *testing.T) {
 // However many wait for a server that does not answer, another one is asked at once.
 func TestAServerThatDoesNotAnswerKeepsNobodyFromAnother(t *testing.T) {
 	w, other := newWorld(t, "gitea"), newWorld(t, "gitea")
-	release := make(chan struct{})
-	var asked atomic.Int32
+	const many, atOnce = 40, 4
+	release, asked := make(chan struct{}), make(chan struct{}, 10*many)
 	w.forge.Before(func(http.ResponseWriter, *http.Request) bool {
-		asked.Add(1)
+		asked <- struct{}{}
 		<-release
 		return false
 	})
-	const many = 40
 	ended := make(chan error, many)
 	for i := range many {
 		place := w.place
@@ -328,11 +328,16 @@ func TestAServerThatDoesNotAnswerKeepsNobodyFromAnother(t *testing.T) {
 			ended <- err
 		}()
 	}
-	if _, err := w.client.Propose(t.Context(), other.place, wanted("2"), may); err != nil {
+	for range atOnce {
+		<-asked
+	}
+	ctx, end := context.WithTimeout(t.Context(), 20*time.Second)
+	defer end()
+	if _, err := w.client.Propose(ctx, other.place, wanted("2"), may); err != nil {
 		t.Error(err)
 	}
-	if n := asked.Load(); n > 4 {
-		t.Errorf("%d are at work with one server", n)
+	if n := len(asked); n > 0 {
+		t.Errorf("%d are at work with one server", atOnce+n)
 	}
 	w.forge.Before(nil)
 	close(release)
