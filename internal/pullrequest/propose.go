@@ -36,12 +36,17 @@ func (s *session) propose(ctx context.Context, w Wanted) (o Outcome, err error) 
 	if err := s.owned(v, open); err != nil {
 		return o, err
 	}
-	if !open.has().made() {
-		if last := pulls.of(w.Key); last != nil {
-			return closed(s.Place, last)
+	reverted := false
+	if last := pulls.of(w.Key); last != nil && !open.has().made() {
+		if last.State != provider.Merged {
+			return declined(last), nil
 		}
+		if now, err := s.repository.Branches(ctx); err != nil || now.Head(s.Base) != base {
+			return o, errors.Join(err, fmt.Errorf("pull request %d is merged just now, or branch %s was changed at the same time: %s", last.Number, s.Base, oneLine(last.URL)))
+		}
+		reverted = v.parent != base // what was merged once is nothing new to the base branch
 	}
-	if tip == "" || v.tip != w.Revision || v.made.made() && !v.current {
+	if tip == "" || v.tip != w.Revision || v.made.made() && !v.current || reverted {
 		if tip != "" && !v.made.made() && (!open.has().made() || open.withdrawn || open.of(w.Key)) {
 			return o, s.foreign(v, tip)
 		}
@@ -111,15 +116,11 @@ func (s *session) taken(ctx context.Context, w Wanted, v view, tip remote.Hash, 
 	return o, nil
 }
 
-// closed is what becomes of a promotion whose pull request is not open any more, though the
-// base branch has not got the value.
-func closed(at Place, p *pull) (Outcome, error) {
-	if p.State == provider.Merged { // also where it was merged just now
-		return Outcome{}, fmt.Errorf("pull request %d is merged, and %s has another value than it: %s", p.Number, at.Base, oneLine(p.URL))
-	}
+// declined is what becomes of a promotion whose pull request somebody closed.
+func declined(p *pull) Outcome {
 	return Outcome{
 		Status: Declined, Number: p.Number, URL: p.URL, Detail: fmt.Sprintf("pull request %d was closed without being merged: %s", p.Number, oneLine(p.URL)),
-	}, nil
+	}
 }
 
 // opened has a pull request be open that says what the branch has. ours is whether nobody else

@@ -231,6 +231,7 @@ type view struct {
 	made    mark   // of its newest commit
 	author  string // of that
 	current bool   // its file is that of the base branch, but for the value
+	parent  remote.Hash
 }
 
 const mostViews = 1000
@@ -252,7 +253,7 @@ func (s *session) view(ctx context.Context, b *remote.Branches, base, tip remote
 		return v, nil, fmt.Errorf("file %s on %s: %w", s.File, s.Base, err)
 	}
 	if len(files) > 1 {
-		v.author, v.made = files[1].Author, markOf(files[1].Message)
+		v.author, v.made, v.parent = files[1].Author, markOf(files[1].Message), files[1].Parent
 		if v.tip, err = s.get(files[1]); err != nil {
 			v.tip = "" // it is somebody else's, or is made anew
 		}

@@ -407,3 +407,47 @@ func TestAPullRequestOfSomebodyElseIsLeftAlone(t *testing.T) {
 		}
 	})
 }
+
+// What counts is what the base branch has, and not what was merged once.
+func TestWhatWasRevertedIsProposedAgain(t *testing.T) {
+	each(t, func(w *world) {
+		w.propose("2")
+		w.forge.Merge(1)
+		w.propose("2")
+		w.forge.Commit("main", map[string]string{file: before}, "") // by hand
+		for range 2 {
+			if o := w.propose("2"); o.Status != pullrequest.Proposed || o.Number != 2 {
+				w.Errorf("it is %+v", o)
+			}
+			w.again()
+		}
+		w.has("2", 1)
+		if w.forge.Parent(branch) != w.forge.Head("main") {
+			w.Error("the commit is not on the base branch")
+		}
+		w.forge.Decline(2)
+		if o := w.propose("2"); o.Status != pullrequest.Declined || o.Number != 2 {
+			w.Errorf("it is %+v", o)
+		}
+	})
+}
+
+// Somebody merges between the moment at which the branches are read and that at which the pull
+// requests are: that is not taken for something reverted.
+func TestWhatIsMergedAtTheSameTimeIsNotProposedAgain(t *testing.T) {
+	each(t, func(w *world) {
+		w.propose("2")
+		w.forge.Before(func(_ http.ResponseWriter, r *http.Request) bool {
+			if strings.Contains(r.URL.Path, "/acme/deploy.git") {
+				return false
+			}
+			w.forge.Before(nil)
+			w.forge.Merge(1)
+			return false
+		})
+		w.refused("2", "is merged just now")
+		if o := w.propose("2"); o.Status != pullrequest.Taken || len(w.forge.Pulls()) != 1 {
+			w.Errorf("it is %+v", o)
+		}
+	})
+}

@@ -259,7 +259,7 @@ func (f *Forge) open(w http.ResponseWriter, in map[string]any) {
 		}
 		p.branch, p.base = name("source"), name("destination")
 	}
-	if head := f.Head(p.branch); head == "" || head == f.Head(p.base) {
+	if f.Head(p.branch) == "" || strings.TrimSpace(f.git(f.bare(), "rev-list", "--count", p.base+".."+p.branch)) == "0" {
 		answer(w, http.StatusUnprocessableEntity, map[string]any{"message": "Validation Failed", "errors": []any{map[string]any{"message": "No commits between " + p.base + " and " + p.branch}}})
 		return
 	}

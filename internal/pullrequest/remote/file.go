@@ -18,6 +18,7 @@ type File struct {
 	Commit  Hash
 	Message string // of the commit
 	Author  string
+	Parent  Hash // the first commit before it, "" for none
 	Path    string
 	Content []byte
 	Missing error // why the commit has no such file, or none that can be read
@@ -62,6 +63,9 @@ func read(store *memory.Storage, at Hash, path string) (*File, error) {
 		return f, fmt.Errorf("commit %s: %w", short(at), err)
 	}
 	f.Message, f.Author = commit.Message, commit.Author.Name
+	if len(commit.ParentHashes) > 0 {
+		f.Parent = Hash(commit.ParentHashes[0].String())
+	}
 	hash := commit.TreeHash
 	parts := strings.Split(path, "/")
 	for i, part := range parts {

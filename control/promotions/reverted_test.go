@@ -1,0 +1,34 @@
+package promotions_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+)
+
+// A merge that somebody reverts before the environment took it is proposed again when its time
+// is up: the file says what is so.
+func TestAMergeThatIsRevertedIsProposedAgain(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		f.Merge(1)
+		<-time.After(2 * time.Minute)
+		f.Commit("main", map[string]string{"staging.yaml": "tag: \"0\" # of staging\n"}, "")
+		<-time.After(40 * time.Minute)
+		if all := open(f); len(all) != 1 || all[0].Number != 2 || w.count(promotion.StageFailed, "staging", "1") != 1 || w.explain("staging").Code != promotion.AwaitsMerge {
+			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
+		}
+		f.Merge(2)
+		<-time.After(2 * time.Minute)
+		w.deploys("staging", "1")
+		<-time.After(2 * time.Minute)
+		if w.count(promotion.StageFinished, "staging", "1") != 1 {
+			t.Errorf("%s", w.story())
+		}
+	})
+}
