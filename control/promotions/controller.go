@@ -169,6 +169,9 @@ func (c *Controller) forget(environment string) {
 func (c *Controller) Received(name string, e deploylog.Event) bool {
 	if e.Name == promotion.PipelineDefined {
 		c.use(name, c.promotions.States[name].Environments())
+		for _, of := range c.promotions.States[name].Open() { // it may be looked at more often now
+			delete(c.looks, slotOf(of, "").Key)
+		}
 	}
 	if e.Name == promotion.StageStarted || e.Name == promotion.StageFailed || e.Name == promotion.StageFinished {
 		delete(c.looks, workKey{e.Deployment})

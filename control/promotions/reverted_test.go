@@ -6,6 +6,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
 // A merge that somebody reverts before the environment took it is proposed again when its time
@@ -28,6 +29,30 @@ func TestAMergeThatIsRevertedIsProposedAgain(t *testing.T) {
 		w.deploys("staging", "1")
 		<-time.After(2 * time.Minute)
 		if w.count(promotion.StageFinished, "staging", "1") != 1 {
+			t.Errorf("%s", w.story())
+		}
+	})
+}
+
+// Who has a proposal looked at more often does not wait for the look that was due before.
+func TestAnotherDefinitionOfHowOftenIsFollowedAtOnce(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		every := func(d time.Duration) func(*definition.Definition) {
+			return func(of *definition.Definition) {
+				for _, stage := range of.Stages[1:] {
+					stage.PullRequest.CheckEvery = definition.Duration(d)
+				}
+			}
+		}
+		w.define(single(), proposes(f), every(10*time.Hour))
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		w.define(single(), proposes(f), every(time.Minute))
+		f.Merge(1)
+		<-time.After(3 * time.Minute)
+		if w.count(promotion.Merged, "staging", "1") != 1 || w.count(promotion.StageFailed, "", "") != 0 {
 			t.Errorf("%s", w.story())
 		}
 	})

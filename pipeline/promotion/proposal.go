@@ -39,6 +39,21 @@ func (s *State) proposed(p *Promotion) {
 	}
 }
 
+// redefined has what is proposed looked after as the definition says now.
+func (s *State) redefined() {
+	for _, stage := range s.definition.Stages {
+		p := s.last[stage.Name]
+		if p == nil || p.pull == nil || stage.PullRequest == nil || !p.pull.Same(stage.PullRequest) {
+			continue
+		}
+		p.pull = stage.PullRequest
+		if open, is := s.proposals[p.pull.Place()]; is && open.promotion == p {
+			open.pull = p.pull
+			s.proposals[p.pull.Place()] = open
+		}
+	}
+}
+
 // settled notes that nothing is to be done any more about what a promotion proposed.
 func (s *State) settled(p *Promotion) {
 	if p.pull != nil && s.proposals[p.pull.Place()].promotion == p {

@@ -209,3 +209,52 @@ func TestALookThatFailsIsATryThatFailed(t *testing.T) {
 		t.Errorf("it is %+v", again)
 	}
 }
+
+// How what is proposed is looked after may change while it waits; what is proposed, and where,
+// may not.
+func TestHowAProposalIsLookedAfterMayChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*definition.PullRequest)
+		same   bool
+	}{
+		"how often":    {func(p *definition.PullRequest) { p.CheckEvery = dur(time.Hour) }, true},
+		"for how long": {func(p *definition.PullRequest) { p.Timeout = dur(time.Hour) }, true},
+		"by which token": {func(p *definition.PullRequest) {
+			p.TokenFile, p.User, p.API = "other", "bot", "https://git.example/api"
+		}, true},
+		"written otherwise": {func(p *definition.PullRequest) { p.Repository = "https://GIT.example/acme/deploy/" }, true},
+		"another file":      {func(p *definition.PullRequest) { p.File = "other" }, false},
+		"another value":     {func(p *definition.PullRequest) { p.Value = "other" }, false},
+		"another base":      {func(p *definition.PullRequest) { p.Base = "trunk" }, false},
+		"another branch":    {func(p *definition.PullRequest) { p.Branch = "other" }, false},
+		"another server":    {func(p *definition.PullRequest) { p.Repository = "https://git.example.org/acme/deploy" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2, usual, proposes)
+			w.runs("b", "1")
+			w.runs("a", "2")
+			step := w.only("b", "2")
+			w.proposed(step)
+			d := *w.state.Definition()
+			d.Stages = append([]definition.Stage{}, d.Stages...)
+			pull := *d.Stages[1].PullRequest
+			c.change(&pull)
+			d.Stages[1].PullRequest = &pull
+			w.command(promotion.Define{Definition: &d})
+			if w.state.Wanted(step.ID, step.Attempt) != c.same {
+				t.Errorf("the try goes on: %t", !c.same)
+			}
+			if all := w.state.Open(); c.same && (len(all) != 1 || *all[0].Pull != pull) {
+				t.Errorf("it is looked after by %+v", all)
+			}
+			w.runs("a", "3")
+			w.record(firstOf(w)...)
+			d.Stages = d.Stages[:1:1]
+			d.Stages = append(d.Stages, definition.Stage{Name: "c", Environment: "c"})
+			w.command(promotion.Define{Definition: &d})
+			if all := w.state.Unwanted(w.seen, w.now); len(all) != 1 || c.same && *all[0].Pull != pull {
+				t.Errorf("it is withdrawn by %+v", all)
+			}
+		})
+	}
+}

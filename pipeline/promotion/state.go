@@ -221,6 +221,7 @@ func (s *State) define(e deploylog.Event, p Payload) {
 	for i := range p.Definition.Stages {
 		s.schedules = append(s.schedules, p.Definition.Stages[i].Calendar.Schedule())
 	}
+	s.redefined()
 }
 
 // environmentOf is the environment of a stage, "" where the definition has no such stage.

@@ -88,13 +88,14 @@ func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string
 	return ""
 }
 
-// sameStrategy reports whether a revision comes to two stages in the same way.
+// sameStrategy reports whether a revision comes to two stages in the same way. How long that may
+// take, how often is looked, and by which keys and tokens make no difference.
 func sameStrategy(a, b *definition.Stage) bool {
 	if a.Strategy != b.Strategy {
 		return false
 	}
-	if a.PullRequest != nil && b.PullRequest != nil && *a.PullRequest != *b.PullRequest {
+	if a.PullRequest != nil && b.PullRequest != nil && !a.PullRequest.Same(b.PullRequest) {
 		return false
 	}
-	return a.Webhook == nil || b.Webhook == nil || *a.Webhook == *b.Webhook
+	return a.Webhook == nil || b.Webhook == nil || a.Webhook.URL == b.Webhook.URL
 }

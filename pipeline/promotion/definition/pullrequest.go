@@ -49,6 +49,15 @@ const (
 // Place is what two proposals cannot share.
 func (p *PullRequest) Place() string { return address.Canonical(p.Repository) + " " + p.Branch }
 
+// Same reports whether two propose the same in the same place: one may be looked after as the
+// other says.
+func (p *PullRequest) Same(other *PullRequest) bool {
+	of := func(p *PullRequest) [6]string {
+		return [...]string{p.Place(), p.Base, p.File, p.Value, p.Part, p.Provider}
+	}
+	return of(p) == of(other)
+}
+
 var (
 	validBranch = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._/+-]*$`)
 	validEnv    = regexp.MustCompile(`^DEPLOYSTER_GIT_TOKEN(_[A-Z0-9_]+)?$`)
