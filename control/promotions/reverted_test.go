@@ -44,7 +44,7 @@ func TestAnotherDefinitionOfHowOftenIsFollowedAtOnce(t *testing.T) {
 				}
 			}
 		}
-		w.define(single(), proposes(f), every(10*time.Hour))
+		w.define(single(), proposes(f), every(50*time.Minute))
 		w.deploys("dev", "1")
 		p := w.start()
 		defer p.end()
