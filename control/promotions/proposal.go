@@ -44,7 +44,7 @@ func (c *Controller) placeOf(pipeline string, d *definition.PullRequest) (p pull
 func (c *Controller) propose(ctx context.Context, pipeline string, s promotion.Step, variable string, to *definition.PullRequest) (begun promotion.Begun, err error) {
 	place, err := c.placeOf(pipeline, to)
 	if err == nil {
-		w := pullrequest.Wanted{Key: c.promotionKey(s.ID), Pipeline: pipeline, Stage: s.Stage, Environment: s.Environment, Revision: s.Revision}
+		w := pullrequest.Wanted{Key: c.promotionKey(s.ID), Pipeline: pipeline, Stage: s.Stage, Environment: s.Environment, Revision: s.Revision, Since: s.Since}
 		var o pullrequest.Outcome
 		o, err = c.pulls.Propose(ctx, place, w, func(ctx context.Context) error { return c.mayAsk(ctx, pipeline, s, variable) })
 		begun = promotion.Begun{Answer: o.Detail, Taken: o.Status == pullrequest.Taken, Declined: o.Status == pullrequest.Declined}

@@ -25,7 +25,7 @@ func (s *session) propose(ctx context.Context, w Wanted) (o Outcome, err error) 
 	if err != nil {
 		return o, err
 	}
-	pulls, err := s.pulls(ctx)
+	pulls, err := s.pulls(ctx, &w)
 	if err != nil {
 		return o, err
 	}
@@ -159,7 +159,7 @@ func found(p provider.PullRequest) Outcome {
 
 // withdraw closes what was proposed, whoever's turn it was.
 func (s *session) withdraw(ctx context.Context) error {
-	pulls, err := s.pulls(ctx)
+	pulls, err := s.pulls(ctx, nil)
 	if err != nil {
 		return err
 	}

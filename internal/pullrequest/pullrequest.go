@@ -44,7 +44,8 @@ type Wanted struct {
 	Pipeline    string
 	Stage       string
 	Environment string
-	Revision    string // the value
+	Revision    string    // the value
+	Since       time.Time // when it was first wanted; zero is just now
 }
 
 // Status is how far a proposal is.

@@ -2,6 +2,7 @@ package pullrequest
 
 import (
 	"context"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 )
@@ -26,9 +27,10 @@ type pulls []pull
 // mostRead is of how many pull requests without a mark in their texts the commits are read.
 const mostRead = 10
 
-// pulls finds those of the branch. Somebody may have edited the mark out of a text: then the
-// commits have it.
-func (s *session) pulls(ctx context.Context) (all pulls, err error) {
+// pulls finds those of the branch that are open, and of the others at least the one of what is
+// wanted, where nothing is open; nil is that nothing is. Somebody may have edited the mark out of
+// a text: then the commits have it.
+func (s *session) pulls(ctx context.Context, w *Wanted) (all pulls, err error) {
 	if s.provider == nil {
 		return nil, nil
 	}
@@ -36,6 +38,29 @@ func (s *session) pulls(ctx context.Context) (all pulls, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if all, err = s.marked(ctx, found); err != nil || w == nil || all.open().has().made() {
+		return all, err
+	}
+	past, err := s.provider.Past(ctx, s.Branch, s.Base, s.earliest(w), func(p provider.PullRequest) bool { return markOf(p.Body).of(w.Key) })
+	if err != nil {
+		return nil, err
+	}
+	more, err := s.marked(ctx, past)
+	return append(all, more...), err
+}
+
+// earliest is since when there may be a pull request of what is wanted, by the clock of a server.
+func (s *session) earliest(w *Wanted) time.Time {
+	const apart = 24 * time.Hour // clocks
+	since := s.Now()
+	if !w.Since.IsZero() && w.Since.Before(since) {
+		since = w.Since
+	}
+	return since.Add(-apart)
+}
+
+// marked finds the marks of pull requests.
+func (s *session) marked(ctx context.Context, found []provider.PullRequest) (all pulls, err error) {
 	read := 0
 	for _, p := range found {
 		m := markOf(p.Body)

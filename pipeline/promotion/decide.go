@@ -26,6 +26,7 @@ type Step struct {
 	Revision    string
 	Value       any // the revision as the variable of the environment before has it; nil where that is not known
 	Attempt     int
+	Since       time.Time // when its first try began; zero where this is it
 }
 
 // Decide yields what may be done now. What is only recorded comes alone: once it is, decide
@@ -76,7 +77,7 @@ func (s *State) runsFor(stage int, v verdict, seen Observation) bool {
 
 func (s *State) stepOf(p *Promotion) Step {
 	return Step{
-		Promotes: true, ID: p.ID, Target: StageTarget(s.name, p.Stage), Stage: p.Stage, Environment: p.Environment, Revision: p.Revision, Attempt: p.Attempt,
+		Promotes: true, ID: p.ID, Target: StageTarget(s.name, p.Stage), Stage: p.Stage, Environment: p.Environment, Revision: p.Revision, Attempt: p.Attempt, Since: p.Started,
 	}
 }
 

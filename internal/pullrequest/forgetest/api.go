@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Pull is a pull request as a test sees it.
@@ -160,12 +161,27 @@ func (f *Forge) listed(w http.ResponseWriter, r *http.Request) {
 		f.Errorf("%s asks for no size of pages", r.URL)
 		size = 30
 	}
+	if f.PageSize > 0 {
+		size = min(size, f.PageSize)
+	}
 	page, _ := strconv.Atoi(q.Get("page"))
-	first := min(len(all), size*max(0, page-1))
-	all = all[first:min(len(all), first+size)]
+	page = max(page, 1)
+	total := len(all)
+	first := min(total, size*(page-1))
+	all = all[first:min(total, first+size)]
 	var of any = all
-	if f.Kind == "bitbucket" {
+	next := *r.URL
+	q.Set("page", strconv.Itoa(page+1))
+	next.RawQuery = q.Encode()
+	switch more := first+size < total; {
+	case f.Kind == "bitbucket" && more:
+		of = map[string]any{"values": all, "pagelen": size, "next": f.URL + next.String()}
+	case f.Kind == "bitbucket":
 		of = map[string]any{"values": all, "pagelen": size}
+	case f.Kind == "gitea":
+		w.Header().Set("X-Total-Count", strconv.Itoa(total))
+	case more:
+		w.Header().Set("Link", fmt.Sprintf(`<%s%s>; rel="first", <%s%s>; rel="next"`, f.URL, r.URL, f.URL, &next))
 	}
 	data, _ := json.Marshal(of)
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(data))
@@ -201,7 +217,7 @@ func (f *Forge) asksFor(q map[string][]string, p *pull) bool {
 // form is a pull request as the provider writes it.
 func (f *Forge) form(p *pull) any {
 	link := fmt.Sprintf("%s/acme/deploy/pulls/%d", f.URL, p.number)
-	created := fmt.Sprintf("2026-11-22T12:%02d:00Z", p.number)
+	created := time.Date(2026, 11, 22, 12, p.number, 0, 0, time.UTC).Format(time.RFC3339)
 	from := 1
 	if p.fork {
 		from = 2
@@ -234,7 +250,7 @@ func (f *Forge) form(p *pull) any {
 		}
 		return map[string]any{
 			"number": p.number, "html_url": link, "title": p.title, "body": p.body, "state": map[bool]string{true: "open", false: "closed"}[p.state == "open"],
-			"merged_at": merged, "created_at": created, "head": end(p.branch, from), "base": end(p.base, 1),
+			"merged_at": merged, "created_at": created, "updated_at": created, "head": end(p.branch, from), "base": end(p.base, 1),
 		}
 	}
 }

@@ -26,6 +26,8 @@ type Forge struct {
 	*httptest.Server
 	Kind string // provider
 
+	PageSize int // that the provider gives at most; 0 is what it is asked for
+
 	mu       sync.Mutex
 	root     string
 	pulls    []*pull

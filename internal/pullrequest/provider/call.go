@@ -34,6 +34,7 @@ type Cache struct {
 type answer struct {
 	etag, modified string
 	body           []byte
+	following      following
 }
 
 type caller struct {
@@ -45,17 +46,17 @@ type caller struct {
 }
 
 // call makes a request, and returns the answer of success.
-func (c *caller) call(ctx context.Context, r request) ([]byte, error) {
+func (c *caller) call(ctx context.Context, r request) (of answer, err error) {
 	address := c.api + r.path
 	if len(r.query) > 0 {
 		address += "?" + r.query.Encode()
 	}
 	if err := c.cache.Limits.May(c.who()); err != nil {
-		return nil, err
+		return of, err
 	}
 	to, err := c.prepare(ctx, address, r)
 	if err != nil {
-		return nil, err
+		return of, err
 	}
 	key := sha256.Sum256([]byte(c.who() + "\x00" + address))
 	known, cached := c.cache.get(key, r.method)
@@ -73,15 +74,15 @@ func (c *caller) call(ctx context.Context, r request) ([]byte, error) {
 		if errors.As(err, &of) {
 			err = of.Err
 		}
-		return nil, err
+		return answer{}, err
 	}
 	defer response.Body.Close() //nolint:errcheck // the answer counts
 	body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return of, fmt.Errorf("reading the answer: %w", err)
 	case len(body) > mostAnswer:
-		return nil, fmt.Errorf("the answer has more than %d MiB", mostAnswer>>20)
+		return of, fmt.Errorf("the answer has more than %d MiB", mostAnswer>>20)
 	}
 	until, limited := limit.Of(c.cache.Limits.Now(), response.StatusCode, response.Header)
 	if !until.IsZero() {
@@ -89,16 +90,17 @@ func (c *caller) call(ctx context.Context, r request) ([]byte, error) {
 	}
 	switch {
 	case response.StatusCode == http.StatusNotModified && cached:
-		return known.body, nil
+		return known, nil
 	case response.StatusCode >= 200 && response.StatusCode < 300:
+		of = answer{response.Header.Get("ETag"), response.Header.Get("Last-Modified"), body, followingOf(response.Header)}
 		if r.method == http.MethodGet {
-			c.cache.put(key, answer{response.Header.Get("ETag"), response.Header.Get("Last-Modified"), body})
+			c.cache.put(key, of)
 		}
-		return body, nil
+		return of, nil
 	case limited:
-		return nil, &limit.Error{Until: until}
+		return of, &limit.Error{Until: until}
 	default:
-		return nil, refused(response.StatusCode, response.Header.Get("Location"), body)
+		return of, refused(response.StatusCode, response.Header.Get("Location"), body)
 	}
 }
 

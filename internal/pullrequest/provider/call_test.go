@@ -118,7 +118,7 @@ func TestListsAreBounded(t *testing.T) {
 			page = `{"values": ` + page + `}`
 		}
 		w := newWorld(t, kind, func(to http.ResponseWriter, _ *http.Request) { _, _ = to.Write([]byte(page)) })
-		if all, err := w.Find(t.Context(), "b", "main"); err != nil || len(all) > 0 || w.asked > 22 {
+		if all, err := w.Find(t.Context(), "b", "main"); err != nil || len(all) > 0 || w.asked > 40 {
 			t.Errorf("%s: asked %d times, and found %v, %v", kind, w.asked, all, err)
 		}
 	}

@@ -8,8 +8,11 @@ import (
 	"strings"
 )
 
-// pageSize is how many pull requests are listed at once.
-const pageSize = 50
+const (
+	pageSize = 50   // pull requests that are listed at once
+	ofBranch = 200  // that are read of those of a branch, newest first
+	ofBase   = 2000 // and of those into a branch, where they cannot be asked for by their own
+)
 
 func values(pairs ...string) url.Values {
 	v := url.Values{}
@@ -39,6 +42,7 @@ type hubPull struct {
 	State   string   `json:"state"`
 	Merged  any      `json:"merged_at"`
 	Created string   `json:"created_at"`
+	Updated string   `json:"updated_at"`
 	Head    branchOf `json:"head"`
 	Base    branchOf `json:"base"`
 }
@@ -56,17 +60,19 @@ func (p *hubPull) read() PullRequest {
 
 // listHub reads a list as GitHub and Gitea have it. Branches of other repositories, which
 // anybody may name as they like, are left out.
-func listHub(answer []byte, branch, base string) (all []PullRequest, count int, err error) {
+func listHub(answer []byte, branch, base string) (of page, err error) {
 	var pulls []hubPull
 	if err := json.Unmarshal(answer, &pulls); err != nil {
-		return nil, 0, err
+		return of, err
 	}
+	of.count = len(pulls)
 	for _, p := range pulls {
+		of.changed = p.Updated
 		if p.Head.Ref == branch && p.Base.Ref == base && p.Head.Repo != nil && p.Base.Repo != nil && p.Head.Repo.ID == p.Base.Repo.ID {
-			all = append(all, p.read())
+			of.pulls = append(of.pulls, p.read())
 		}
 	}
-	return all, len(pulls), nil
+	return of, nil
 }
 
 func openedHub(answer []byte) (PullRequest, error) {
@@ -75,11 +81,13 @@ func openedHub(answer []byte) (PullRequest, error) {
 	return p.read(), err
 }
 
-func (d gitHub) find(branch, base string) []listing {
-	return []listing{{path: d.path, query: values("state", "all", "head", d.owner+":"+branch, "base", base, "per_page", fmt.Sprint(pageSize)), page: "page", size: pageSize, pages: 4}}
+func (d gitHub) find(branch, base string) listing {
+	return listing{path: d.path, query: values("state", "all", "head", d.owner+":"+branch, "base", base, "per_page", fmt.Sprint(pageSize)), size: pageSize, most: ofBranch}
 }
 
-func (gitHub) list(answer []byte, branch, base string) ([]PullRequest, int, error) {
+func (gitHub) past(string) (listing, bool) { return listing{}, false }
+
+func (gitHub) list(answer []byte, branch, base string) (page, error) {
 	return listHub(answer, branch, base)
 }
 
@@ -121,15 +129,16 @@ func messagesHub(answer []byte) (all []string, err error) {
 // cannot be asked for by their branch.
 type gitea struct{ path string }
 
-func (d gitea) find(_, base string) []listing {
-	limit := fmt.Sprint(pageSize)
-	return []listing{
-		{path: d.path, query: values("state", "open", "base_branch", base, "limit", limit), page: "page", size: pageSize, pages: 20},
-		{path: d.path, query: values("state", "closed", "sort", "recentupdate", "base_branch", base, "limit", limit), page: "page", size: pageSize, pages: 2},
-	}
+func (d gitea) find(_, base string) listing {
+	return listing{path: d.path, query: values("state", "open", "base_branch", base, "limit", fmt.Sprint(pageSize)), size: pageSize, most: ofBase}
 }
 
-func (gitea) list(answer []byte, branch, base string) ([]PullRequest, int, error) {
+func (d gitea) past(base string) (listing, bool) {
+	query := values("state", "closed", "sort", "recentupdate", "base_branch", base, "limit", fmt.Sprint(pageSize))
+	return listing{path: d.path, query: query, size: pageSize, most: ofBase}, true
+}
+
+func (gitea) list(answer []byte, branch, base string) (page, error) {
 	return listHub(answer, branch, base)
 }
 
@@ -176,21 +185,24 @@ func (p *labPull) read() PullRequest {
 	return PullRequest{Number: p.Number, URL: p.URL, Title: p.Title, Body: p.Body, State: state, created: p.Created}
 }
 
-func (d gitLab) find(branch, base string) []listing {
-	return []listing{{path: d.path, query: values("state", "all", "scope", "all", "source_branch", branch, "target_branch", base, "per_page", fmt.Sprint(pageSize)), page: "page", size: pageSize, pages: 4}}
+func (d gitLab) find(branch, base string) listing {
+	return listing{path: d.path, query: values("state", "all", "scope", "all", "source_branch", branch, "target_branch", base, "per_page", fmt.Sprint(pageSize)), size: pageSize, most: ofBranch}
 }
 
-func (gitLab) list(answer []byte, branch, base string) (all []PullRequest, count int, err error) {
+func (gitLab) past(string) (listing, bool) { return listing{}, false }
+
+func (gitLab) list(answer []byte, branch, base string) (of page, err error) {
 	var pulls []labPull
 	if err := json.Unmarshal(answer, &pulls); err != nil {
-		return nil, 0, err
+		return of, err
 	}
+	of.count = len(pulls)
 	for _, p := range pulls {
 		if p.Branch == branch && p.Base == base && p.From == p.Into {
-			all = append(all, p.read())
+			of.pulls = append(of.pulls, p.read())
 		}
 	}
-	return all, len(pulls), nil
+	return of, nil
 }
 
 func (d gitLab) open(t Text, branch, base string) request {
@@ -271,29 +283,33 @@ func (p *bucketPull) read() PullRequest {
 	return PullRequest{Number: p.Number, URL: p.Links.HTML.URL, Title: p.Title, Body: p.Body, State: state, created: p.Created}
 }
 
-func (d bitbucket) find(branch, base string) []listing {
+func (d bitbucket) find(branch, base string) listing {
 	quote := func(text string) string {
 		data, _ := json.Marshal(text) // every text has a form
 		return string(data)
 	}
 	query := values("q", "source.branch.name="+quote(branch)+" AND destination.branch.name="+quote(base),
 		"state", "OPEN", "state", "MERGED", "state", "DECLINED", "state", "SUPERSEDED", "sort", "-created_on", "pagelen", fmt.Sprint(pageSize))
-	return []listing{{path: d.path, query: query, page: "page", size: pageSize, pages: 4}}
+	return listing{path: d.path, query: query, size: pageSize, most: ofBranch}
 }
 
-func (d bitbucket) list(answer []byte, branch, base string) (all []PullRequest, count int, err error) {
-	var page struct {
+func (bitbucket) past(string) (listing, bool) { return listing{}, false }
+
+func (d bitbucket) list(answer []byte, branch, base string) (of page, err error) {
+	var all struct {
 		Values []bucketPull `json:"values"`
+		Next   string       `json:"next"` // URL
 	}
-	if err := json.Unmarshal(answer, &page); err != nil {
-		return nil, 0, err
+	if err := json.Unmarshal(answer, &all); err != nil {
+		return of, err
 	}
-	for _, p := range page.Values {
+	of.count, of.more = len(all.Values), all.Next != ""
+	for _, p := range all.Values {
 		if p.Source.Branch.Name == branch && p.Destination.Branch.Name == base && p.Source.Repository != nil && strings.EqualFold(p.Source.Repository.Name, d.repository) {
-			all = append(all, p.read())
+			of.pulls = append(of.pulls, p.read())
 		}
 	}
-	return all, len(page.Values), nil
+	return of, nil
 }
 
 func (d bitbucket) open(t Text, branch, base string) request {

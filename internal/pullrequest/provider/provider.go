@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Kind is a provider.
@@ -60,25 +61,20 @@ type Client struct {
 
 // dialect is how a provider is asked.
 type dialect interface {
-	// find are the requests that list pull requests, and list reads their answers: those whose
+	// find is the request that lists pull requests, and list reads its answers: those whose
 	// branch is in the same repository, into base.
-	find(branch, base string) []listing
-	list(answer []byte, branch, base string) (all []PullRequest, count int, err error)
+	find(branch, base string) listing
+	list(answer []byte, branch, base string) (page, error)
+
+	// past is the request that lists those that are not open, most recently changed first;
+	// apart is that find leaves them out.
+	past(base string) (_ listing, apart bool)
 	open(t Text, branch, base string) request
 	opened(answer []byte) (PullRequest, error)
 	edit(number int, t Text) request
 	close(number int) request
 	commits(number int) listing
 	messages(answer []byte) ([]string, error)
-}
-
-// listing is a request of which pages are read while they are full.
-type listing struct {
-	path  string
-	query url.Values
-	page  string // parameter
-	size  int
-	pages int // at most
 }
 
 type request struct {
@@ -151,41 +147,34 @@ func apiOf(k Kind, repository *url.URL) string {
 }
 
 // Find returns the pull requests from a branch of the repository into another one, newest
-// first: all that are open, and of the others those that are not long past.
+// first: all that are open, and the others where the provider can be asked for those of a
+// branch. Past returns them elsewhere.
 func (c *Client) Find(ctx context.Context, branch, base string) (all []PullRequest, err error) {
-	for _, l := range c.dialect.find(branch, base) {
-		for page := 1; page <= l.pages; page++ {
-			query := url.Values{}
-			for key, values := range l.query {
-				query[key] = values
-			}
-			if page > 1 {
-				query.Set(l.page, fmt.Sprint(page))
-			}
-			answer, err := c.caller.call(ctx, request{method: http.MethodGet, path: l.path, query: query})
-			if err != nil {
-				return nil, fmt.Errorf("looking for the pull request: %w", err)
-			}
-			some, count, err := c.dialect.list(answer, branch, base)
-			if err != nil {
-				return nil, fmt.Errorf("looking for the pull request: its provider answers what cannot be read: %w", err)
-			}
-			for i := range some {
-				some[i].URL = linkOf(some[i].URL)
-			}
-			all = append(all, some...)
-			if count < l.size {
-				break
-			}
-		}
+	all, err = c.read(ctx, c.dialect.find(branch, base), branch, base, func(PullRequest) bool { return false })
+	sorted(all)
+	return all, err
+}
+
+// Past returns pull requests from a branch that are not open, where Find leaves them out: those
+// that were changed since a time, newest first, until one is enough.
+func (c *Client) Past(ctx context.Context, branch, base string, since time.Time, enough func(PullRequest) bool) (all []PullRequest, err error) {
+	l, apart := c.dialect.past(base)
+	if !apart {
+		return nil, nil
 	}
+	l.since = since
+	all, err = c.read(ctx, l, branch, base, enough)
+	sorted(all)
+	return all, err
+}
+
+func sorted(all []PullRequest) {
 	slices.SortStableFunc(all, func(a, b PullRequest) int {
 		if by := strings.Compare(b.created, a.created); by != 0 {
 			return by
 		}
 		return b.Number - a.Number
 	})
-	return all, nil
 }
 
 // Open opens a pull request.
@@ -194,7 +183,7 @@ func (c *Client) Open(ctx context.Context, t Text, branch, base string) (PullReq
 	if err != nil {
 		return PullRequest{}, fmt.Errorf("opening the pull request: %w", err)
 	}
-	p, err := c.dialect.opened(answer)
+	p, err := c.dialect.opened(answer.body)
 	if err == nil && p.Number == 0 {
 		err = errors.New("there is no number")
 	}
@@ -221,7 +210,7 @@ func (c *Client) Messages(ctx context.Context, number int) ([]string, error) {
 	answer, err := c.caller.call(ctx, request{method: http.MethodGet, path: l.path, query: l.query})
 	var messages []string
 	if err == nil {
-		messages, err = c.dialect.messages(answer)
+		messages, err = c.dialect.messages(answer.body)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the commits of pull request %d: %w", number, err)
