@@ -14,6 +14,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/pullrequest/address"
 	"github.com/deployster-go/deployster/internal/pullrequest/limit"
+	"github.com/deployster-go/deployster/internal/pullrequest/lru"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 	"github.com/deployster-go/deployster/internal/pullrequest/remote"
 	"github.com/deployster-go/deployster/internal/pullrequest/slots"
@@ -86,8 +87,7 @@ type Client struct {
 	places  *slots.Slots // one is at work on each at once
 	servers *slots.Slots
 
-	mu    sync.Mutex
-	looks map[look]view
+	looks *lru.Cache[look, view]
 
 	unpacking sync.Mutex
 }
@@ -100,10 +100,13 @@ const mostAtServer = 4
 func New(o Options) *Client {
 	limits := &limit.Servers{Now: o.Now}
 	return &Client{
-		Options: o, http: newHTTP(), limits: limits, cache: &provider.Cache{Limits: limits},
-		places: slots.New(1), servers: slots.New(mostAtServer), looks: map[look]view{},
+		Options: o, http: newHTTP(), limits: limits, cache: provider.NewCache(limits, mostAnswers),
+		places: slots.New(1), servers: slots.New(mostAtServer), looks: lru.New[look, view](mostViews),
 	}
 }
+
+// Kept is how many bytes are kept of what was read.
+func (c *Client) Kept() int { return c.looks.Bytes() + c.cache.Bytes() }
 
 // mostTime is how long one proposal may take.
 const mostTime = 2 * time.Minute
@@ -235,16 +238,21 @@ type view struct {
 	parent  remote.Hash
 }
 
-const mostViews = 1000
+func (v *view) bytes() int {
+	return len(v.base) + len(v.tip) + len(v.made.key) + len(v.made.owner) + len(v.author) + len(v.parent)
+}
+
+// The bytes that are kept of what was read, so that it is not read again.
+const (
+	mostViews   = 4 << 20
+	mostAnswers = 32 << 20 // of providers
+)
 
 // view compares the branch with the base branch. Files are read only where that is not known:
 // files is nil then.
 func (s *session) view(ctx context.Context, b *remote.Branches, base, tip remote.Hash, revision string) (v view, files []*remote.File, err error) {
 	of := look{s.Repository, s.File, s.Value.String(), s.Tag, base, tip, revision}
-	s.mu.Lock()
-	v, known := s.looks[of]
-	s.mu.Unlock()
-	if known {
+	if v, known := s.looks.Get(of); known {
 		return v, nil, nil
 	}
 	if files, err = s.files(ctx, b, base, tip); err != nil {
@@ -264,12 +272,7 @@ func (s *session) view(ctx context.Context, b *remote.Branches, base, tip remote
 		}
 		v.current = string(wanted) == string(files[1].Content)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.looks) >= mostViews {
-		clear(s.looks)
-	}
-	s.looks[of] = v
+	s.looks.Put(of, v, v.bytes()+len(of.repository)+len(of.file)+len(of.path)+len(of.revision)+len(of.base)+len(of.tip))
 	return v, files, nil
 }
 

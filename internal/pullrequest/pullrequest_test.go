@@ -394,7 +394,7 @@ func TestWhatIsWithdrawnIsNotDeclined(t *testing.T) {
 func TestAPullRequestOfSomebodyElseIsLeftAlone(t *testing.T) {
 	each(t, func(w *world) {
 		w.forge.Commit(branch, map[string]string{file: after("2")}, "main")
-		person, err := provider.New(provider.Options{Kind: w.place.Provider, Repository: w.place.Repository, Token: forgetest.Token, HTTP: http.DefaultClient, Cache: &provider.Cache{Limits: &limit.Servers{Now: time.Now}}})
+		person, err := provider.New(provider.Options{Kind: w.place.Provider, Repository: w.place.Repository, Token: forgetest.Token, HTTP: http.DefaultClient, Cache: provider.NewCache(&limit.Servers{Now: time.Now}, 1<<20)})
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -11,25 +11,28 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/limit"
+	"github.com/deployster-go/deployster/internal/pullrequest/lru"
 )
 
-// The bounds of what is kept and read.
-const (
-	mostAnswer = 8 << 20
-	mostKept   = 200 // answers
-)
+const mostAnswer = 8 << 20 // bytes that are read
 
 // Cache keeps what providers answered, with the tag by which they say that it is as it was. It
 // is safe for concurrent use.
 type Cache struct {
-	Limits *limit.Servers // that want not to be asked
-
-	mu      sync.Mutex
-	answers map[[sha256.Size]byte]answer
+	limits  *limit.Servers // that want not to be asked
+	answers *lru.Cache[[sha256.Size]byte, answer]
 }
+
+// NewCache returns one that keeps so many bytes at most; limits has the servers that want not to
+// be asked.
+func NewCache(limits *limit.Servers, most int) *Cache {
+	return &Cache{limits: limits, answers: lru.New[[sha256.Size]byte, answer](most)}
+}
+
+// Bytes is how many bytes are kept.
+func (c *Cache) Bytes() int { return c.answers.Bytes() }
 
 type answer struct {
 	etag, modified string
@@ -51,7 +54,7 @@ func (c *caller) call(ctx context.Context, r request) (of answer, err error) {
 	if len(r.query) > 0 {
 		address += "?" + r.query.Encode()
 	}
-	if err := c.cache.Limits.May(c.who()); err != nil {
+	if err := c.cache.limits.May(c.who()); err != nil {
 		return of, err
 	}
 	to, err := c.prepare(ctx, address, r)
@@ -59,8 +62,8 @@ func (c *caller) call(ctx context.Context, r request) (of answer, err error) {
 		return of, err
 	}
 	key := sha256.Sum256([]byte(c.who() + "\x00" + address))
-	known, cached := c.cache.get(key, r.method)
-	if cached {
+	known, cached := c.cache.answers.Get(key)
+	if cached = cached && r.method == http.MethodGet; cached {
 		if known.etag != "" {
 			to.Header.Set("If-None-Match", known.etag)
 		}
@@ -84,17 +87,17 @@ func (c *caller) call(ctx context.Context, r request) (of answer, err error) {
 	case len(body) > mostAnswer:
 		return of, fmt.Errorf("the answer has more than %d MiB", mostAnswer>>20)
 	}
-	until, limited := limit.Of(c.cache.Limits.Now(), response.StatusCode, response.Header)
+	until, limited := limit.Of(c.cache.limits.Now(), response.StatusCode, response.Header)
 	if !until.IsZero() {
-		c.cache.Limits.Leave(c.who(), until)
+		c.cache.limits.Leave(c.who(), until)
 	}
 	switch {
 	case response.StatusCode == http.StatusNotModified && cached:
 		return known, nil
 	case response.StatusCode >= 200 && response.StatusCode < 300:
 		of = answer{response.Header.Get("ETag"), response.Header.Get("Last-Modified"), body, followingOf(response.Header)}
-		if r.method == http.MethodGet {
-			c.cache.put(key, of)
+		if r.method == http.MethodGet && of.etag+of.modified != "" {
+			c.cache.answers.Put(key, of, len(body)+len(of.etag)+len(of.modified))
 		}
 		return of, nil
 	case limited:
@@ -201,24 +204,4 @@ func texts(of any, depth int) (all []string) {
 		}
 	}
 	return all
-}
-
-func (c *Cache) get(key [sha256.Size]byte, method string) (answer, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a, ok := c.answers[key]
-	return a, ok && method == http.MethodGet
-}
-
-func (c *Cache) put(key [sha256.Size]byte, a answer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a.etag == "" && a.modified == "" {
-		delete(c.answers, key)
-		return
-	}
-	if c.answers == nil || len(c.answers) >= mostKept {
-		c.answers = map[[sha256.Size]byte]answer{}
-	}
-	c.answers[key] = a
 }

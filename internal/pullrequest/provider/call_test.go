@@ -29,7 +29,7 @@ func newWorld(t *testing.T, kind provider.Kind, answer http.HandlerFunc) *world 
 	}))
 	t.Cleanup(s.Close)
 	c, err := provider.New(provider.Options{
-		Kind: kind, Repository: s.URL + "/acme/deploy.git", Token: "t0ken", HTTP: s.Client(), Cache: &provider.Cache{Limits: &limit.Servers{Now: func() time.Time { return w.now }}},
+		Kind: kind, Repository: s.URL + "/acme/deploy.git", Token: "t0ken", HTTP: s.Client(), Cache: provider.NewCache(&limit.Servers{Now: func() time.Time { return w.now }}, 1<<20),
 	})
 	if err != nil {
 		t.Fatal(err)

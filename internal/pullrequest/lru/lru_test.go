@@ -1,0 +1,67 @@
+package lru_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/deployster-go/deployster/internal/pullrequest/lru"
+)
+
+func TestWhatWasUsedLeastRecentlyGivesWay(t *testing.T) {
+	const most = 10_000
+	c := lru.New[int, string](most)
+	for i := range 4 {
+		c.Put(i, "value", 2000)
+	}
+	if _, ok := c.Get(0); !ok {
+		t.Fatal("the first is gone")
+	}
+	c.Put(4, "value", 2000)
+	for i, want := range []bool{true, false, true, true, true} {
+		if _, ok := c.Get(i); ok != want {
+			t.Errorf("%d is held: %t", i, ok)
+		}
+	}
+	c.Put(2, "large", most/4) // which is not held
+	if v, ok := c.Get(2); ok {
+		t.Errorf("2 is %s", v)
+	}
+	c.Delete(3)
+	c.Delete(3)
+	c.Put(4, "other", 10)
+	if v, _ := c.Get(4); v != "other" || c.Bytes() > 3000 {
+		t.Errorf("4 is %s, and %d bytes are held", v, c.Bytes())
+	}
+}
+
+func TestNeverMoreIsHeld(t *testing.T) {
+	const most = 1 << 16
+	c := lru.New[int, int](most)
+	var all sync.WaitGroup
+	for seed := range uint64(4) {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // it is a test
+			for range 5000 {
+				switch key := r.IntN(200); r.IntN(3) {
+				case 0:
+					c.Delete(key)
+				case 1:
+					c.Get(key)
+				default:
+					c.Put(key, key, r.IntN(most/2))
+				}
+				if n := c.Bytes(); n > most || n < 0 {
+					t.Errorf("%d bytes are held", n)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for key := range 200 {
+		c.Delete(key)
+	}
+	if n := c.Bytes(); n != 0 {
+		t.Errorf("%d bytes are held of nothing", n)
+	}
+}
