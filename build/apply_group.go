@@ -177,7 +177,7 @@ func (g *group) again(i int32) {
 		if !ok {
 			continue
 		}
-		j.lost, j.excused, j.because, j.resting = 0, 0, 0, false
+		j.lost, j.excused, j.because, j.backingOff = 0, 0, 0, false
 		g.move(i, to)
 		queue = append(queue, g.uses(i)...)
 	}

@@ -37,13 +37,13 @@ func (s *State) applyToJob(g *group, i int32, e *deploylog.Event) {
 	}
 	switch e.Name {
 	case record.JobStarted:
-		j.began, j.started, j.ended, j.resting = compact.MomentOf(e.CreatedAt), e.Data, nil, false
+		j.began, j.started, j.ended, j.backingOff = compact.MomentOf(e.CreatedAt), e.Data, nil, false
 	case record.JobEligible:
 		if e.Attempt <= int(j.attempt) || j.unmet > 0 || j.broken > 0 {
 			return
 		}
 		if j.state == transition.JobLost {
-			s.rest(g, i, e.CreatedAt)
+			s.backOff(g, i, e.CreatedAt)
 		}
 	default:
 		if e.Attempt != int(j.attempt) {
@@ -109,13 +109,13 @@ func (g *group) excused(i int32, data *record.Lost) bool {
 	})
 }
 
-// rest has a job that was lost wait before it is dispatched again: whatever was wrong may
+// backOff has a job that was lost wait before it is dispatched again: whatever was wrong may
 // take a moment, and each loss counts.
-func (s *State) rest(g *group, i int32, at time.Time) {
+func (s *State) backOff(g *group, i int32, at time.Time) {
 	j := &g.jobs[i]
 	pause := pauseAfter(int(j.lost))
-	if j.resting = pause > 0; j.resting {
-		s.rests.Push(rest{until: at.Add(pause), pause: pause, g: g, job: i, attempt: j.attempt})
+	if j.backingOff = pause > 0; j.backingOff {
+		s.backoffs.Push(backoff{until: at.Add(pause), pause: pause, g: g, job: i, attempt: j.attempt})
 	}
 }
 
@@ -130,16 +130,16 @@ func pauseAfter(lost int) time.Duration {
 
 // wake lets jobs be dispatched that have rested. Where the clock was set back they have.
 func (s *State) wake(now time.Time) {
-	for len(s.rests) > 0 {
-		if left := s.rests[0].until.Sub(now); left > 0 && left <= s.rests[0].pause {
+	for len(s.backoffs) > 0 {
+		if left := s.backoffs[0].until.Sub(now); left > 0 && left <= s.backoffs[0].pause {
 			return
 		}
-		r := s.rests.Pop()
+		r := s.backoffs.Pop()
 		j := &r.g.jobs[r.job]
-		if !j.resting || j.attempt != r.attempt {
+		if !j.backingOff || j.attempt != r.attempt {
 			continue
 		}
-		if j.resting = false; j.state == transition.Eligible {
+		if j.backingOff = false; j.state == transition.Eligible {
 			r.g.enqueue(j)
 		}
 	}
@@ -182,7 +182,7 @@ func (s *State) applySpoiled(g *group, i int32, e *deploylog.Event) {
 	g.enter(i, to, e)
 	for _, user := range affected {
 		if to, ok := transition.NextJob(g.jobs[user].state, e.Name); ok && g.jobs[user].state != transition.Built {
-			g.jobs[user].resting = false
+			g.jobs[user].backingOff = false
 			g.enter(user, to, e)
 		}
 	}

@@ -161,12 +161,12 @@ func (g *group) stalls() bool { return g.running() == 0 && g.counts[transition.E
 // dispatched again. Zero is never.
 func (s *State) Wake() time.Time {
 	defer s.recorded()()
-	for len(s.rests) > 0 {
-		r := s.rests[0]
-		if j := &r.g.jobs[r.job]; j.resting && j.attempt == r.attempt {
+	for len(s.backoffs) > 0 {
+		r := s.backoffs[0]
+		if j := &r.g.jobs[r.job]; j.backingOff && j.attempt == r.attempt {
 			return r.until
 		}
-		s.rests.Pop()
+		s.backoffs.Pop()
 	}
 	return time.Time{}
 }

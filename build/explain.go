@@ -246,7 +246,7 @@ func (e *explanation) job(all []reason.Reason, g *group, i int32) []reason.Reaso
 // eligibleFor is why a job is not dispatched that needs nothing more.
 func (e *explanation) eligibleFor(g *group, i int32, d *reason.Details) reason.Code {
 	j, place := &g.jobs[i], g.places[g.placeOf(i)]
-	if j.resting {
+	if j.backingOff {
 		d.Until = j.since.Time().Add(pauseAfter(int(j.lost)))
 		d.Cause = decode[record.Lost](j.ended).Cause
 		return reason.Rests

@@ -13,7 +13,7 @@ import (
 // are compared in what they decide.
 func (s *State) Comparable() *State {
 	s.takeBack()
-	s.tries, s.rests, s.last, s.named = tries{}, nil, nil, nil
+	s.tries, s.backoffs, s.last, s.named = tries{}, nil, nil, nil
 	s.uses, s.events, s.text = block.Of[Dependency]{}, block.Of[deploylog.Event]{}, block.Of[byte]{}
 	s.texts = block.Texts{}
 	if s.reusable.Len() == 0 {
@@ -27,7 +27,7 @@ func (s *State) Comparable() *State {
 		g.idents = nil
 		for i := range g.jobs {
 			j := &g.jobs[i]
-			j.resting = false
+			j.backingOff = false
 			if len(g.queues) > 0 && g.counts[0] == 0 {
 				g.enqueueIfEligible(j)
 			}

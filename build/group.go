@@ -64,21 +64,21 @@ type queue struct {
 // job is a job of a group. What is looked at of others that a job needs, or that need it, is
 // together at its beginning: of a large group hardly anything else is at hand by then.
 type job struct {
-	state    transition.Job
-	resting  bool   // it was lost, and is not dispatched yet
-	asked    bool   // it has ended, and that is not applied
-	reused   bool   // its artifact was there already
-	runs     bool   // it uses something that whoever uses it needs, too
-	pass     int32  // as in its JobSpec
-	unmet    int32  // jobs that it needs or waits for, and that are not done
-	broken   int32  // jobs that it needs, and that have ended unbuilt
-	first    int32  // of the edges of its group
-	last     int32  //
-	queue    int32  // index of its place
-	position int32  // in the queue of that
-	artifact string // digest, once it is Built
-	rank     int32  // in its group
-	attempt  int32  // the last
+	state      transition.Job
+	backingOff bool   // it was lost, and is not dispatched yet
+	asked      bool   // it has ended, and that is not applied
+	reused     bool   // its artifact was there already
+	runs       bool   // it uses something that whoever uses it needs, too
+	pass       int32  // as in its JobSpec
+	unmet      int32  // jobs that it needs or waits for, and that are not done
+	broken     int32  // jobs that it needs, and that have ended unbuilt
+	first      int32  // of the edges of its group
+	last       int32  //
+	queue      int32  // index of its place
+	position   int32  // in the queue of that
+	artifact   string // digest, once it is Built
+	rank       int32  // in its group
+	attempt    int32  // the last
 
 	occurrence int32 // index of how long it took last
 	lost       int32 // how often, since it was queued, as far as that counts

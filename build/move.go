@@ -79,7 +79,7 @@ func (g *group) note(j *job, by int) {
 
 // enqueue puts a job where it may be dispatched from, unless it rests.
 func (g *group) enqueue(j *job) {
-	if !j.resting && len(g.queues) > 0 {
+	if !j.backingOff && len(g.queues) > 0 {
 		g.queues[j.queue].eligible.Add(int(j.position))
 	}
 }

@@ -45,8 +45,8 @@ func (s *simulated) promised(n *naive, step build.Step) {
 	}
 }
 
-// resting reports whether a job rests since it was lost.
-func (s *simulated) resting(id string, number int) bool {
+// backingOff reports whether a job rests since it was lost.
+func (s *simulated) backingOff(id string, number int) bool {
 	for _, r := range s.state.Explain(record.Job(id, number), s.now, nil) {
 		return r.Code == reason.Rests
 	}
@@ -73,7 +73,7 @@ func (s *simulated) ordered(n *naive, steps []build.Step) {
 				return step.Kind == build.Dispatch && step.Group == g.id && step.Task.Job == number
 			})
 			place := record.Place{Platform: []string{amd, arm}[g.jobs[number-1].Place]}
-			if !begun && !settling[g.id] && s.Worker(place) != "" && !s.resting(g.id, number) {
+			if !begun && !settling[g.id] && s.Worker(place) != "" && !s.backingOff(g.id, number) {
 				s.t.Fatalf("job %d of %s is not dispatched although a worker has room", number, g.id)
 			}
 		}

@@ -113,7 +113,7 @@ func restoreJobs(r reader, g *group) (states []transition.Job) {
 		j := &g.jobs[len(g.jobs)-1]
 		states = append(states, transition.Job(r.Number()))
 		flag := r.Flags()
-		j.resting, j.reused = flag(), flag()
+		j.backingOff, j.reused = flag(), flag()
 		hasItsEnd := flag()
 		j.attempt, j.lost, j.rebuilt, j.because = int32(r.Number()), int32(r.Number()), int32(r.Number()), int32(r.Number())
 		j.rank, j.excused = int32(r.Number()), int32(r.Number())

@@ -25,7 +25,7 @@ func (s *State) Copy() Copy {
 	defer s.recorded()()
 	c := &State{
 		head: s.head, places: s.places, groups: make([]*group, len(s.groups)), took: make(map[string]*lasted, len(s.took)),
-		reusable: s.reusable.Copy(), unpushed: maps.Clone(s.unpushed), spoiled: maps.Clone(s.spoiled), rests: slices.Clone(s.rests),
+		reusable: s.reusable.Copy(), unpushed: maps.Clone(s.unpushed), spoiled: maps.Clone(s.spoiled), backoffs: slices.Clone(s.backoffs),
 	}
 	for i, g := range s.groups {
 		copied := *g
@@ -36,8 +36,8 @@ func (s *State) Copy() Copy {
 	for name, l := range s.took {
 		c.took[name] = &lasted{took: slices.Clone(l.took), first: c.groups[l.first.at], at: maps.Clone(l.at)}
 	}
-	for i := range c.rests {
-		c.rests[i].g = c.groups[c.rests[i].g.at]
+	for i := range c.backoffs {
+		c.backoffs[i].g = c.groups[c.backoffs[i].g.at]
 	}
 	return Copy{c}
 }
@@ -72,14 +72,14 @@ func (c Copy) Encode() (json.RawMessage, error) {
 	for _, digest := range sorted(s.spoiled) {
 		w.hash(digest)
 	}
-	var rests []rest
-	for _, r := range s.rests {
-		if j := &r.g.jobs[r.job]; j.resting && j.attempt == r.attempt {
-			rests = append(rests, r)
+	var backoffs []backoff
+	for _, r := range s.backoffs {
+		if j := &r.g.jobs[r.job]; j.backingOff && j.attempt == r.attempt {
+			backoffs = append(backoffs, r)
 		}
 	}
-	w.Count(len(rests))
-	for _, r := range rests {
+	w.Count(len(backoffs))
+	for _, r := range backoffs {
 		w.Number(int64(r.g.at))
 		w.Number(int64(r.job))
 		w.Number(int64(r.attempt))
@@ -219,7 +219,7 @@ func (w writer) spec(spec *record.JobSpec) {
 func (w writer) job(j *job) {
 	hasItsEnd := j.artifact != "" && j.artifact == record.OutcomeOf(j.ended).Artifact
 	w.Number(int64(j.state))
-	w.Flags(j.resting, j.reused, hasItsEnd)
+	w.Flags(j.backingOff, j.reused, hasItsEnd)
 	w.Number(int64(j.attempt))
 	w.Number(int64(j.lost))
 	w.Number(int64(j.rebuilt))
@@ -291,10 +291,10 @@ func (s *State) restore(r reader) {
 		s.spoiled[r.hash()] = true
 	}
 	for range r.Count() {
-		one := rest{g: s.groupAt(r)}
+		one := backoff{g: s.groupAt(r)}
 		one.job, one.attempt, one.pause, one.until = int32(r.Number()), int32(r.Number()), time.Duration(r.Number()), r.Moment()
 		if r.Require(one.g.has(one.job)) {
-			s.rests.Push(one)
+			s.backoffs.Push(one)
 		}
 	}
 }

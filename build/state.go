@@ -31,7 +31,7 @@ type State struct {
 	unpushed map[record.Hash]*record.Finished // of those, by a job that failed because it could not be pushed
 	spoiled  map[record.Hash]bool             // digests that are missing or altered
 	took     map[string]*lasted               // by name of groups
-	rests    heap.Heap[rest]
+	backoffs heap.Heap[backoff]
 
 	tries tries
 
@@ -127,8 +127,8 @@ const (
 	textBlock   = 16 << 10
 )
 
-// rest is that a job is not dispatched before a time.
-type rest struct {
+// backoff is that a job is not dispatched before a time.
+type backoff struct {
 	until   time.Time
 	pause   time.Duration
 	g       *group
@@ -136,5 +136,5 @@ type rest struct {
 	attempt int32
 }
 
-// Before reports whether a rest ends before another.
-func (r rest) Before(o rest) bool { return r.until.Before(o.until) }
+// Before reports whether a backoff ends before another.
+func (r backoff) Before(o backoff) bool { return r.until.Before(o.until) }

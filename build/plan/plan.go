@@ -319,7 +319,7 @@ func (m *maker) pass(group []*pkg) (order []*pkg, ok bool) {
 	if len(order) == len(group) {
 		return order, true
 	}
-	m.blame(group, in)
+	m.explainUnplaced(group, in)
 	return order, false
 }
 
@@ -342,9 +342,9 @@ func count(group []*pkg) (in map[*pkg]bool) {
 	return in
 }
 
-// blame says of packages that could not be placed why they cannot be built: they need each
+// explainUnplaced says of packages that could not be placed why they cannot be built: they need each
 // other, and what they need was never released.
-func (m *maker) blame(group []*pkg, in map[*pkg]bool) {
+func (m *maker) explainUnplaced(group []*pkg, in map[*pkg]bool) {
 	g := graph.New[int]()
 	for _, p := range group {
 		if p.placed {

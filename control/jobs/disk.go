@@ -16,8 +16,8 @@ import (
 // errDisk is why a job was stopped that filled the disk.
 var errDisk = errors.New("it was stopped as it filled the disk")
 
-// diskPeriod is how often the disk is looked at.
-const diskPeriod = time.Second
+// DiskPeriod is how often the disk is looked at, unless Options says otherwise.
+const DiskPeriod = time.Second
 
 // freeBytes is how much can be written where a directory is.
 func freeBytes(dir string) (uint64, error) {
@@ -63,15 +63,15 @@ var errCrowded = errors.New("it was stopped because others had filled the disk")
 // remove what they hold of it a moment later.
 const diskGrace = 5 * time.Second
 
-// victimGrace is how long a job that is stopped may take to give its space back, before
+// evictionGrace is how long a job that is stopped may take to give its space back, before
 // another one is stopped: the engine of the first may not answer.
-const victimGrace = 30 * time.Second
+const evictionGrace = 30 * time.Second
 
 // shared are the jobs that write to the disk at once.
 type shared struct {
 	mu      sync.Mutex
 	writing map[*attempt]writer
-	victim  *attempt  // the job that was stopped last, until nothing is left of it
+	evicted *attempt  // the job that was stopped last, until nothing is left of it
 	full    bool      // the disk has been full ever since a job was found to have filled it
 	until   time.Time // before that no other job is stopped
 }
@@ -97,28 +97,28 @@ func (a *attempt) wrote() {
 	a.disk.mu.Lock()
 	defer a.disk.mu.Unlock()
 	delete(a.disk.writing, a)
-	if a.disk.victim == a {
-		a.disk.victim, a.disk.until = nil, time.Now().Add(diskGrace)
+	if a.disk.evicted == a {
+		a.disk.evicted, a.disk.until = nil, time.Now().Add(diskGrace)
 	}
 }
 
 // watchDisk sees to it that the jobs leave something of the disk, until the container of this
 // one has ended.
 func (a *attempt) watchDisk(running context.Context) {
-	ticks := time.NewTicker(diskPeriod)
+	ticks := time.NewTicker(a.DiskPeriod)
 	defer ticks.Stop()
 	for {
 		select {
 		case <-running.Done():
 			return
 		case <-ticks.C:
-			a.relieve()
+			a.enforceMinFree()
 		}
 	}
 }
 
-// relieve stops the job that has written the most where the disk is full.
-func (a *attempt) relieve() {
+// enforceMinFree stops the job that has written the most where the disk is full.
+func (a *attempt) enforceMinFree() {
 	a.disk.mu.Lock()
 	defer a.disk.mu.Unlock()
 	free, err := a.free(a.dir)
@@ -126,32 +126,34 @@ func (a *attempt) relieve() {
 		a.disk.full = a.disk.full && err != nil
 		return
 	}
-	a.press(a.disk.written(), free)
+	a.evict(a.disk.written(), free)
 }
 
-// press stops the job that has written the most, on a disk that is full: one at a time, for
-// there is room again when it is removed. Only the first is to blame; who is stopped while
+// evict stops the job that has written the most, on a disk that is full: one at a time, for
+// there is room again when it is removed. Only the first is responsible; who is stopped while
 // the disk stays full is not. Where it would be full without the jobs, too, none is stopped.
-func (a *attempt) press(by usage, free uint64) {
-	if by.running == nil || time.Now().Before(a.disk.until) || !a.mayHaveFilled(by, free) {
+func (a *attempt) evict(used usage, free uint64) {
+	if used.running == nil || time.Now().Before(a.disk.until) || !a.mayHaveFilled(used, free) {
 		return
 	}
 	first := !a.disk.full
-	a.disk.blame(by.most)
-	if first && by.most != by.running { // it has ended, and is about to be removed
+	a.disk.markFull(used.most)
+	if first && used.most != used.running { // it has ended, and is about to be removed
 		a.disk.until = time.Now().Add(diskGrace)
 		return
 	}
 	cause := fmt.Errorf("%w: %s", errCrowded, noSpace(a.Workspace, free))
 	if first {
-		cause = fmt.Errorf("%w: %s", errDisk, a.filled(by.bytes, free))
+		cause = fmt.Errorf("%w: %s", errDisk, a.filled(used.bytes, free))
 	}
-	a.disk.victim, a.disk.until = by.running, time.Now().Add(victimGrace)
-	a.disk.writing[by.running].stop(cause)
+	a.disk.evicted, a.disk.until = used.running, time.Now().Add(evictionGrace)
+	a.disk.writing[used.running].stop(cause)
 }
 
 // mayHaveFilled reports whether the disk would not be full without what jobs have written.
-func (a *attempt) mayHaveFilled(by usage, free uint64) bool { return free+uint64(by.all) >= a.MinFree }
+func (a *attempt) mayHaveFilled(used usage, free uint64) bool {
+	return free+uint64(used.all) >= a.MinFree
+}
 
 // usage is what jobs have written to the disk.
 type usage struct {
@@ -186,9 +188,9 @@ func (s *shared) written(others ...*attempt) (u usage) {
 	return u
 }
 
-// blame notes that a job has filled the disk, and that what becomes of the others by that is
+// markFull notes that a job has filled the disk, and that what becomes of the others by that is
 // not their fault.
-func (s *shared) blame(most *attempt) {
+func (s *shared) markFull(most *attempt) {
 	s.full = true
 	for a := range s.writing {
 		a.crowded = a.crowded || a != most

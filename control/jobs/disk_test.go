@@ -78,7 +78,7 @@ func TestOnlyTheJobThatFillsTheDiskIsStopped(t *testing.T) {
 }
 
 // Who is stopped because the disk stays full, though the job is gone that filled it, is lost.
-func TestWhoIsStoppedWhileTheDiskStaysFullIsNotToBlame(t *testing.T) {
+func TestWhoIsStoppedWhileTheDiskStaysFullIsNotResponsible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fakeEngine())
 		var free atomic.Uint64
@@ -151,6 +151,27 @@ func TestTheDiskIsGuardedWhileAJobDoesNotStop(t *testing.T) {
 		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
 		close(e.released)
 		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
+		w.clean()
+	})
+}
+
+// The disk is looked at as often as the options say.
+func TestHowOftenTheDiskIsLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fakeEngine())
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		w.options.DiskPeriod = time.Minute
+		w.onFullDisk(free.Load)
+		ended := make(chan build.Result, 1)
+		go func() { ended <- w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x", "hang"))) }()
+		synctest.Wait()
+		begun := time.Now()
+		free.Store(nearlyFull)
+		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
+		if took := time.Since(begun); took != time.Minute {
+			t.Errorf("it is stopped after %s", took)
+		}
 		w.clean()
 	})
 }

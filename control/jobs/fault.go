@@ -145,8 +145,8 @@ func (a *attempt) exited(ctx context.Context, exit engine.Exit, took time.Durati
 	if exit.OOMKilled {
 		cause += "; give it more with `memory`, or let it use less"
 	}
-	switch who, says := a.whoFilled(false); {
-	case who == another:
+	switch by, says := a.attributeFull(false); {
+	case by == anotherJob:
 		return fmt.Errorf("its container %s, while another job had filled the disk: make room, `deployster gc` removes what nobody needs any more", exit)
 	case says != "":
 		cause += "; " + says

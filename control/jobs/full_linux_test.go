@@ -8,13 +8,15 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/build"
 )
 
-// onSmallDisk is a world in a workspace on a disk of 8 MiB, of which 2 MiB are to stay free.
+// onSmallDisk is a world in a workspace on a disk of 8 MiB, of which 2 MiB are to stay free,
+// and which is not looked at while a job runs.
 func onSmallDisk(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +29,7 @@ func onSmallDisk(t *testing.T) *world {
 		}
 	})
 	w := worldIn(t, dir, fakeEngine())
-	w.options.MinFree = 2 << 20
+	w.options.MinFree, w.options.DiskPeriod = 2<<20, time.Hour
 	w.restart()
 	return w
 }
@@ -66,7 +68,7 @@ func TestAJobThatFillsTheDiskAtOnceHasFailed(t *testing.T) {
 
 // Whose writes fail because another job has filled the disk has not failed, and that one is
 // stopped at once.
-func TestWhoFindsTheDiskFullIsNotToBlame(t *testing.T) {
+func TestWhoFindsTheDiskFullIsNotResponsible(t *testing.T) {
 	w := onSmallDisk(t)
 	ended := map[int]chan build.Result{}
 	begin := func(number int, lines ...string) {
@@ -85,17 +87,17 @@ func TestWhoFindsTheDiskFullIsNotToBlame(t *testing.T) {
 	goOn(2)
 	await(t, "the disk is full", func() bool { return w.freeBytes() == 0 })
 	goOn(1)
-	innocent := <-ended[1]
-	w.wants(innocent, "lost: its container exited with 65, while another job had filled the disk: make room, …")
-	if innocent.Lost == nil || !innocent.Lost.Crowded {
-		t.Errorf("it counts as a loss: %s", told(innocent))
+	other := <-ended[1]
+	w.wants(other, "lost: its container exited with 65, while another job had filled the disk: make room, …")
+	if other.Lost == nil || !other.Lost.Crowded {
+		t.Errorf("it counts as a loss: %s", told(other))
 	}
 	w.wants(<-ended[2], "failed: it was stopped as it filled the disk: it has written 8.0 MiB, more than any other job, …")
 	w.clean()
 }
 
 // A job that is to begin while another one fills the disk is not lost by its worker.
-func TestWhoBeginsOnAFullDiskIsNotToBlame(t *testing.T) {
+func TestWhoBeginsOnAFullDiskIsNotResponsible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fakeEngine())
 		var free atomic.Uint64

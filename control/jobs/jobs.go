@@ -52,6 +52,8 @@ type Options struct {
 	Pull      engine.PullPolicy // when an image is fetched; "" is engine.PullMissing
 	MinFree   uint64            // bytes of the disk that no job may take; 0 is MinFree
 
+	DiskPeriod time.Duration // how often the disk is looked at while jobs run; 0 is DiskPeriod
+
 	// Object returns what a group carries, by its hash.
 	Object func(hash string) ([]byte, error)
 
@@ -114,6 +116,9 @@ func New(o Options) *Jobs {
 	if o.MinFree == 0 {
 		o.MinFree = MinFree
 	}
+	if o.DiskPeriod == 0 {
+		o.DiskPeriod = DiskPeriod
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -155,7 +160,7 @@ func (j *Jobs) Build(ctx context.Context, t build.Task) build.Result {
 		if err := a.clear(ctx); err != nil {
 			return nil, err
 		}
-		a.RemoveStrays(ctx, t.Worker)
+		a.RemoveOrphans(ctx, t.Worker)
 		end, err := a.run(ctx)
 		if err != nil {
 			return nil, err

@@ -26,7 +26,7 @@ func (a *attempt) awaitStop(ctx context.Context) error {
 		return builds.ErrCanceled
 	}
 	life := builds.Life(ctx)
-	told := false
+	warned := false
 	for pause := stopPause; ; pause = min(2*pause, longestStopPause) {
 		err := a.removeContainers(life)
 		var gone *inventory.NoHostError
@@ -38,8 +38,8 @@ func (a *attempt) awaitStop(ctx context.Context) error {
 		case errors.As(err, &gone):
 			return fmt.Errorf("it was canceled, and nobody can say whether its container has stopped: %w", err)
 		}
-		if !told {
-			told = true
+		if !warned {
+			warned = true
 			a.Logger.WarnContext(ctx, "a job that was canceled may still run: its worker is asked until it says that it does not, or is not in the inventory any more",
 				"job", a.task.Target(), "worker", a.task.Worker, "error", err)
 		}

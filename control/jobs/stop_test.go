@@ -158,7 +158,7 @@ func TestAJobIsLostThatCannotBeStoppedBecauseItsWorkerIsGone(t *testing.T) {
 
 // What was done elsewhere goes on no longer than until its engine is reached again, though no
 // job begins there.
-func TestStraysAreRemovedWithoutAnotherJob(t *testing.T) {
+func TestOrphansAreRemovedWithoutAnotherJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &cutOff{Fake: fakeEngine()}
 		w := newWorld(t, e)
@@ -166,18 +166,18 @@ func TestStraysAreRemovedWithoutAnotherJob(t *testing.T) {
 		w.restart()
 		e.Leave(map[string]string{"deployster.log": w.options.Log, "deployster.kind": "job", "deployster.job": "base-7/1", "deployster.attempt": "1"})
 		e.away.Store(true)
-		w.jobs.RemoveStrays(t.Context(), "w1")
+		w.jobs.RemoveOrphans(t.Context(), "w1")
 		e.away.Store(false)
-		w.jobs.RemoveStrays(t.Context(), "w1")
+		w.jobs.RemoveOrphans(t.Context(), "w1")
 		if n := e.running(); n != 1 {
 			t.Errorf("it was asked again at once: %d run", n)
 		}
 		<-time.After(time.Minute)
-		w.jobs.RemoveStrays(t.Context(), "w1")
+		w.jobs.RemoveOrphans(t.Context(), "w1")
 		w.clean()
 		e.Leave(map[string]string{"deployster.log": w.options.Log, "deployster.kind": "job", "deployster.job": "base-7/1", "deployster.attempt": "1"})
 		w.jobs.Unanswered("w1") // it was away for a moment
-		w.jobs.RemoveStrays(t.Context(), "w1")
+		w.jobs.RemoveOrphans(t.Context(), "w1")
 		w.clean()
 	})
 }

@@ -240,7 +240,7 @@ func (f *Fold[S]) keep(ctx context.Context) {
 }
 
 // keepSnapshot has a snapshot be kept if one is due, for who comes after this process was killed.
-// It says once why none can be.
+// It says why none can be: once, until one is kept again.
 func (l *Loop[S, K]) keepSnapshot() {
 	var keep func(context.Context)
 	var failed error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,27 +74,50 @@ func TestASnapshotIsEncodedWithoutTheLock(t *testing.T) {
 	}
 }
 
-// full is a log beside which there is no room for snapshots.
-type full struct{ deploylog.Log }
+// full is a log beside which there is room for snapshots at times.
+type full struct {
+	deploylog.Log
+	has func() bool // whether there is room
+}
 
 func (*full) Snapshot(context.Context, string) (s deploylog.Snapshot, ok bool) { return s, false }
-func (*full) KeepSnapshot(context.Context, string, deploylog.Snapshot) error {
+func (f *full) KeepSnapshot(context.Context, string, deploylog.Snapshot) error {
+	if f.has() {
+		return nil
+	}
 	return errors.New("the disk is full")
 }
 func (*full) PruneSnapshots(time.Time, bool) (p deploylog.Pruned, err error) { return p, nil }
 
+// It is said once, and again only after there was room.
 func TestALoopSaysOnceThatNoSnapshotCanBeKept(t *testing.T) {
-	inSite(t, func(s *site) {
-		s.create("a", 5)
-		f := folded(&full{s.log})
-		f.KeepStates(whole(func() error { return nil }))
-		l := reconcile.New(reconcile.Setup[*counter, string]{
-			Options: reconcile.Options{Log: s.log, Parallelism: 10, Now: time.Now, UntilIdle: true}, Fold: f, Tenant: &tenant{work: s.do}, Observer: s,
-			Role: "counter's controller", Slots: func(string) int { return 100 }, Interrupted: errInterrupted,
+	for name, c := range map[string]struct {
+		room []bool // for the first snapshots; there is none for later ones
+		says int
+	}{
+		"there never is room":            {nil, 1},
+		"there is for a while":           {[]bool{false, true}, 2},
+		"there is none after some while": {[]bool{true, true}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSite(t, func(s *site) {
+				s.create("a", 9)
+				tries := 0
+				f := folded(&full{s.log, func() bool { tries++; return tries <= len(c.room) && c.room[tries-1] }})
+				f.KeepStates(whole(func() error { return nil }))
+				l := reconcile.New(reconcile.Setup[*counter, string]{
+					Options: reconcile.Options{Log: s.log, Parallelism: 10, Now: time.Now, UntilIdle: true}, Fold: f, Tenant: &tenant{work: s.do}, Observer: s,
+					Role: "counter's controller", Slots: func(string) int { return 100 }, Interrupted: errInterrupted,
+				})
+				if err := l.Run(s.Context()); err != nil {
+					t.Fatal(err)
+				}
+				const says = "no snapshot of the counters can be kept, so that every process that begins reads all of the log: the disk is full"
+				s.wantNotices(slices.Repeat([]string{says}, c.says)...)
+				if tries < 4 {
+					t.Errorf("only %d snapshots were to be kept", tries)
+				}
+			})
 		})
-		if err := l.Run(s.Context()); err != nil {
-			t.Fatal(err)
-		}
-		s.wantNotices("no snapshot of the counters can be kept, so that every process that begins reads all of the log: the disk is full")
-	})
+	}
 }

@@ -177,6 +177,8 @@ func TestWhatIsCopiedIsComparedWithTheCommit(t *testing.T) {
 
 func TestSourcesBelowTheWorkTree(t *testing.T) {
 	r, _ := started(t)
+	r.must(os.Symlink("src", filepath.Join(r.dir, "linked")))
+	r.commit()
 	for _, c := range []struct {
 		dir   string
 		paths []string
@@ -186,6 +188,8 @@ func TestSourcesBelowTheWorkTree(t *testing.T) {
 		{"", []string{"src/deep", "src/link", "lib"}, true},
 		{"", nil, false}, // nothing was copied
 		{"", []string{".git/hooks"}, false},
+		{"", []string{"linked"}, true},
+		{"", []string{"linked/deep"}, false}, // the commit has the link alone
 	} {
 		if _, exact := r.compare(c.dir, c.paths...); exact != c.exact {
 			t.Errorf("%v in %q: exact %t", c.paths, c.dir, exact)

@@ -36,7 +36,7 @@ func (t tidied) Look(ctx context.Context, name string) ([]string, error) {
 		t.jobs.Unanswered(name)
 		return nil, err
 	}
-	t.jobs.RemoveStrays(ctx, name)
+	t.jobs.RemoveOrphans(ctx, name)
 	return platforms, nil
 }
 

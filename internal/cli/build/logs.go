@@ -311,7 +311,12 @@ func (l *jobLog) shortened(f *os.File) error {
 	if beyond >= left {
 		return nil
 	}
-	return l.write(fmt.Appendf(nil, jobs.Omission, left-beyond))
+	for line := range bytes.Lines(fmt.Appendf(nil, jobs.Omission, left-beyond)) { // the first ends what was shown
+		if err := l.write(line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // over reports whether the job will print no more.

@@ -14,20 +14,20 @@ import (
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
-// strayPeriod is how often a worker is asked at most for containers that nobody waits for.
-const strayPeriod = time.Minute
+// orphanPeriod is how often a worker is asked at most for containers that nobody waits for.
+const orphanPeriod = time.Minute
 
-// RemoveStrays removes what is left of attempts that are over: files of a process that was
+// RemoveOrphans removes what is left of attempts that are over: files of a process that was
 // killed right after what came of them was recorded, and containers of a worker whose engine was
 // gone for a while, whose jobs were done elsewhere meanwhile. It is to be called from time to
 // time while the engine of the worker answers, and does nothing within a minute of the last time, unless the worker
 // was Unanswered since.
-func (j *Jobs) RemoveStrays(ctx context.Context, worker string) {
+func (j *Jobs) RemoveOrphans(ctx context.Context, worker string) {
 	if j.Over == nil || !j.isDue(worker) {
 		return
 	}
-	j.removeStrayFiles(ctx)
-	if err := j.removeStrayContainers(ctx, worker); err != nil && ctx.Err() == nil {
+	j.removeOrphanedFiles(ctx)
+	if err := j.removeOrphanedContainers(ctx, worker); err != nil && ctx.Err() == nil {
 		j.Logger.WarnContext(ctx, "containers of jobs that are over may be left behind", "worker", worker, "error", err)
 	}
 }
@@ -39,7 +39,7 @@ func (j *Jobs) Unanswered(worker string) {
 	delete(j.asked, worker)
 }
 
-func (j *Jobs) removeStrayContainers(ctx context.Context, worker string) error {
+func (j *Jobs) removeOrphanedContainers(ctx context.Context, worker string) error {
 	on, err := j.Worker(ctx, worker)
 	if err != nil {
 		return err
@@ -49,8 +49,8 @@ func (j *Jobs) removeStrayContainers(ctx context.Context, worker string) error {
 		return err
 	}
 	for _, c := range all {
-		stray, err := j.isStray(ctx, c)
-		if err == nil && stray {
+		orphan, err := j.isOrphan(ctx, c)
+		if err == nil && orphan {
 			err = on.Engine.Remove(ctx, c.ID)
 		}
 		if err != nil {
@@ -60,8 +60,8 @@ func (j *Jobs) removeStrayContainers(ctx context.Context, worker string) error {
 	return nil
 }
 
-// removeStrayFiles removes the directories and the results of attempts that are over.
-func (j *Jobs) removeStrayFiles(ctx context.Context) {
+// removeOrphanedFiles removes the directories and the results of attempts that are over.
+func (j *Jobs) removeOrphanedFiles(ctx context.Context) {
 	work := filepath.Join(j.dir(), workName)
 	entries, _ := os.ReadDir(work) // at worst they stay
 	for _, e := range entries {
@@ -92,7 +92,7 @@ func attemptOf(name string) (job deploylog.Target, attempt int, ours bool) {
 func (j *Jobs) isDue(worker string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if at, asked := j.asked[worker]; asked && time.Since(at) < strayPeriod {
+	if at, asked := j.asked[worker]; asked && time.Since(at) < orphanPeriod {
 		return false
 	}
 	if j.asked == nil {
@@ -102,9 +102,9 @@ func (j *Jobs) isDue(worker string) bool {
 	return true
 }
 
-// isStray reports whether a container is of an attempt that is over. What does not say of
+// isOrphan reports whether a container is of an attempt that is over. What does not say of
 // which it is is not ours.
-func (j *Jobs) isStray(ctx context.Context, c engine.Container) (bool, error) {
+func (j *Jobs) isOrphan(ctx context.Context, c engine.Container) (bool, error) {
 	i := strings.LastIndexByte(c.Labels[LabelJob], '/')
 	if i < 1 {
 		return false, nil

@@ -7,50 +7,50 @@ import (
 	"time"
 )
 
-// blamed is whose fault it is that a job has no room on the disk.
-type blamed int
+// responsible is which job has filled the disk on which one has no room.
+type responsible int
 
 const (
-	nobody  blamed = iota // there is room, or it is not jobs that have taken it
-	itself                // it has written the most
-	another               // one that has written more
+	noJob      responsible = iota // there is room, or it is not jobs that have taken it
+	itself                        // it has written the most
+	anotherJob                    // one that has written more
 )
 
-// whoFilled finds out who has filled the disk by the end of a job, for a disk can be full before
+// attributeFull finds out which job has filled the disk by the end of a job, for a disk can be full before
 // it is watched again, and stops that one if it runs. failed is whether something of the job could
 // not be written: that may have needed more room than there is, as a second copy of what it has
 // made does. says is what its user is to know of the disk.
-func (a *attempt) whoFilled(failed bool) (who blamed, says string) {
+func (a *attempt) attributeFull(failed bool) (by responsible, says string) {
 	a.disk.mu.Lock()
 	defer a.disk.mu.Unlock()
 	if a.crowded {
-		return another, ""
+		return anotherJob, ""
 	}
 	free, err := a.free(a.Workspace)
 	if err != nil {
-		return nobody, ""
+		return noJob, ""
 	}
 	isFull := free < a.MinFree
 	a.disk.full = a.disk.full && isFull
 	if !isFull && (!failed || free-a.MinFree >= uint64(a.written())) {
-		return nobody, ""
+		return noJob, ""
 	}
-	by := a.disk.written(a)
-	if !a.mayHaveFilled(by, free) {
-		return nobody, noSpace(a.Workspace, free)
+	used := a.disk.written(a)
+	if !a.mayHaveFilled(used, free) {
+		return noJob, noSpace(a.Workspace, free)
 	}
-	if a.disk.removing(a) || by.most != a {
+	if a.disk.removing(a) || used.most != a {
 		a.crowded = true
 		if isFull {
-			a.press(by, free)
+			a.evict(used, free)
 		}
-		return another, ""
+		return anotherJob, ""
 	}
 	if isFull {
-		a.disk.blame(a)
-		a.disk.victim, a.disk.until = a, time.Now().Add(victimGrace)
+		a.disk.markFull(a)
+		a.disk.evicted, a.disk.until = a, time.Now().Add(evictionGrace)
 	}
-	return itself, a.filled(by.bytes, free)
+	return itself, a.filled(used.bytes, free)
 }
 
 // removing reports whether what filled the disk is about to be removed, where a job has hardly
@@ -60,17 +60,17 @@ func (s *shared) removing(a *attempt) bool {
 	return !writes && s.full && time.Now().Before(s.until)
 }
 
-// unwritten says whose fault it is that something of a job could not be written. It is not that of
+// unwritten says who is responsible that something of a job could not be written. It is not that of
 // the worker where another one would have no room either.
 func (a *attempt) unwritten(err error) error {
 	if err == nil || errors.As(err, new(*failedError)) || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err // what others say of a disk may be said of another one
 	}
-	who, says := a.whoFilled(true)
-	switch who {
+	by, says := a.attributeFull(true)
+	switch by {
 	case itself:
 		return &failedError{cause: "there is no room on the disk for what it makes: " + says}
-	case another:
+	case anotherJob:
 		return fmt.Errorf("another job had filled the disk: %w", err)
 	default:
 		return err
