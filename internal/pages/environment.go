@@ -3,6 +3,7 @@ package pages
 import (
 	"fmt"
 	"hash/fnv"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -86,21 +87,12 @@ func codeOf(name string) string {
 	return ""
 }
 
-// cell is a host in the grid.
-type cell struct {
-	Host  string
-	State hostState
-}
-
-// chunk is so many cells that a browser need not lay out as long as they are not seen.
-const chunk = 2500
-
 // environmentBody is the rollout of an environment.
 type environmentBody struct {
 	report.Report
 	Reasons  []query.Alike[reason.Reason]
 	States   []stateCount  // of hosts
-	Grid     [][]cell      // in chunks; empty where it is only asked what has changed
+	Grid     template.HTML // empty where it is only asked what has changed
 	Codes    string        // the states of all hosts, in the order of their names
 	Names    string        // a hash of the names of all hosts, in their order
 	Filter   hostFilter    //
@@ -149,7 +141,7 @@ func (p *Pages) environment(r *http.Request, k *known) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	body.hosts(int(from), r.Header.Get("Deployster-Live") == "")
+	body.hosts(int(from), r.Header.Get("Deployster-Live") == "", k.at)
 	body.Pages = paged(r, int(from), mostHosts, body.Selected)
 	reasons, err := k.environments.Explain(record.Target(name), p.Hosts.Identity(), k.present())
 	if err != nil {
@@ -160,23 +152,20 @@ func (p *Pages) environment(r *http.Request, k *known) (page, error) {
 }
 
 // hosts sorts the hosts by how they are, and picks those that are shown with details.
-func (b *environmentBody) hosts(from int, grid bool) {
+func (b *environmentBody) hosts(from int, shown bool, at int64) {
 	counts, codes, names := map[byte]int{}, make([]byte, len(b.Hosts)), fnv.New64a()
 	revision := 0
 	if b.Deployment != nil {
 		revision = b.Deployment.Revision
 	}
+	grid := grid{at: at}
 	for i, h := range b.Hosts {
 		s := stateOf(h, revision)
 		counts[s.Code]++
 		codes[i] = s.Code
 		_, _ = names.Write(append([]byte(h.Host), 0))
-		if grid {
-			if i%chunk == 0 {
-				b.Grid = append(b.Grid, nil)
-			}
-			last := len(b.Grid) - 1
-			b.Grid[last] = append(b.Grid[last], cell{h.Host, s})
+		if shown {
+			grid.add(h.Host, s)
 		}
 		if b.Filter.selects(h.Host, s) {
 			if b.Selected >= from && len(b.Shown) < mostHosts {
@@ -185,6 +174,7 @@ func (b *environmentBody) hosts(from int, grid bool) {
 			b.Selected++
 		}
 	}
+	b.Grid = grid.html()
 	b.Codes, b.Names = string(codes), fmt.Sprintf("%x", names.Sum64())
 	for _, s := range hostStates {
 		if n := counts[s.Code]; n > 0 {

@@ -6,6 +6,17 @@
   // A slider that is let go shows what was then.
   addEventListener("change", ({ target }) => { if (target.matches("[data-submit]")) target.form.requestSubmit(); });
   addEventListener("input", ({ target }) => { if (target.matches("[data-submit]")) target.form.querySelector("output").value = target.value; });
+  // A cell of the grid leads to its host; without this, to the page of details that has it.
+  const hostOf = (cell) => cell.title.slice(0, cell.title.lastIndexOf(":"));
+  document.getElementById("grid")?.parentElement.addEventListener("click", (click) => {
+    if (!click.target.matches("#grid .cell") || click.ctrlKey || click.metaKey || click.shiftKey) return;
+    click.preventDefault();
+    const to = new URL(location.href);
+    for (const name of ["state", "from"]) to.searchParams.delete(name);
+    to.searchParams.set("host", hostOf(click.target));
+    to.hash = "details";
+    location.assign(to);
+  });
   const state = document.getElementById("live");
   if (!main || !("follow" in main.dataset)) return;
   const targets = main.dataset.follow.split("\n");
@@ -82,14 +93,12 @@
     if (was === is) return;
     from.dataset.codes = is;
     let i = 0;
-    for (const chunk of from.children) {
-      for (const cell of chunk.children) {
-        if (was[i] !== is[i]) {
-          cell.className = "cell " + is[i];
-          cell.title = cell.title.slice(0, cell.title.lastIndexOf(":") + 2) + states[is[i]];
-        }
-        i++;
+    for (const cell of from.querySelectorAll(".cell")) {
+      if (was[i] !== is[i]) {
+        cell.className = "cell " + is[i];
+        cell.title = hostOf(cell) + ": " + states[is[i]];
       }
+      i++;
     }
   }
   const states = { f: "failed", l: "lost", d: "drifted", x: "cordoned", w: "waiting", s: "starting", t: "terminating", o: "older", c: "current" };
