@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -190,7 +191,8 @@ func TestWhatAServerSendsIsBounded(t *testing.T) {
 	}{
 		"a bomb":      {large, "too large"},
 		"half a pack": {small[:len(small)/2], "reading what the server sent"},
-		"no pack":     {[]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff"), "reading what the server sent"},
+		"no pack":     {[]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x07"), "reading what the server sent"},
+		"many":        {[]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff"), "too large"},
 		"nothing":     {nil, ""},
 		"too much":    {bytes.Repeat([]byte("x"), 65<<20), "too large"},
 	} {
@@ -348,5 +350,53 @@ func TestAServerThatDoesNotAnswerKeepsNobodyFromAnother(t *testing.T) {
 	}
 	if n := len(w.forge.Pulls()); n != many {
 		t.Errorf("%d of %d are proposed", n, many)
+	}
+}
+
+// Whoever sends much and does not end keeps nobody else from reading much.
+func TestALargeRepositoryThatDoesNotEndKeepsNobodyFromAnother(t *testing.T) {
+	w, other := newWorld(t, "gitea"), newWorld(t, "gitea")
+	files := map[string]string{}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is a test
+	for i := range 100 {
+		text := make([]byte, 60<<10)
+		for k := range text {
+			text[k] = byte(random.Uint32())
+		}
+		files[fmt.Sprint("data/", i)] = string(text)
+	}
+	other.forge.Commit("main", files, "")
+	release, sent := make(chan struct{}), make(chan struct{}, 10)
+	w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "git-upload-pack") {
+			return false
+		}
+		_, _ = to.Write([]byte("00000008NAK\n"))
+		_, _ = to.Write(make([]byte, 5<<20))
+		sent <- struct{}{}
+		<-release
+		return true
+	})
+	const atOnce = 4
+	ended := make(chan error, atOnce)
+	for i := range atOnce {
+		place := w.place
+		place.Branch = fmt.Sprint("b", i)
+		go func() {
+			_, err := w.client.Propose(t.Context(), place, wanted("2"), may)
+			ended <- err
+		}()
+	}
+	<-sent
+	ctx, end := context.WithTimeout(t.Context(), 30*time.Second)
+	defer end()
+	if _, err := w.client.Propose(ctx, other.place, wanted("2"), may); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	for range atOnce {
+		if err := <-ended; err == nil {
+			t.Error("nothing is a pack")
+		}
 	}
 }

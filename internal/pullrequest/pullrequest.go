@@ -86,6 +86,8 @@ type Client struct {
 
 	places  *slots.Slots // one is at work on each at once
 	servers *slots.Slots
+	large   *slots.Slots // that use much memory, one of each server
+	memory  *slots.Slots // and so many of all
 
 	looks *lru.Cache[look, view]
 
@@ -96,12 +98,15 @@ type Client struct {
 // answer holds each up for long, and nobody but those.
 const mostAtServer = 4
 
+// mostLarge is how many use much memory at once, which may be some hundred MiB each.
+const mostLarge = 4
+
 // New prepares to propose.
 func New(o Options) *Client {
 	limits := &limit.Servers{Now: o.Now}
 	return &Client{
 		Options: o, http: newHTTP(), limits: limits, cache: provider.NewCache(limits, mostAnswers),
-		places: slots.New(1), servers: slots.New(mostAtServer), looks: lru.New[look, view](mostViews),
+		places: slots.New(1), servers: slots.New(mostAtServer), large: slots.New(1), memory: slots.New(mostLarge), looks: lru.New[look, view](mostViews),
 	}
 }
 
@@ -149,6 +154,7 @@ type session struct {
 	Place
 	repository *remote.Repository
 	provider   *provider.Client
+	leave      []func()
 	may        func(context.Context) error
 	hide       func(text string) string // leaves the token out
 }
@@ -159,6 +165,31 @@ func (s *session) allowed(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrForbidden, err)
 	}
 	return nil
+}
+
+// large waits until there is memory for more than a little, which this use of a place has until
+// it ends.
+func (s *session) large(ctx context.Context) error {
+	if len(s.leave) > 0 {
+		return nil
+	}
+	for _, of := range []struct {
+		*slots.Slots
+		key string
+	}{{s.Client.large, address.Host(s.Repository)}, {s.memory, ""}} {
+		leave, err := of.Take(ctx, of.key)
+		if err != nil {
+			return err
+		}
+		s.leave = append(s.leave, leave)
+	}
+	return nil
+}
+
+func (s *session) end() {
+	for _, leave := range s.leave {
+		leave()
+	}
 }
 
 // with opens a place. No error that comes of it tells the token.
@@ -175,6 +206,7 @@ func (c *Client) with(ctx context.Context, p Place, may func(context.Context) er
 	ctx, cancel := context.WithTimeout(ctx, mostTime)
 	defer cancel()
 	s := &session{Client: c, Place: p, may: may, hide: func(text string) string { return without(text, token, p.user()) }}
+	defer s.end()
 	var credentials remote.Credentials
 	if token != "" {
 		credentials = remote.Credentials{User: p.user(), Password: token}
@@ -184,7 +216,7 @@ func (c *Client) with(ctx context.Context, p Place, may func(context.Context) er
 		return err
 	}
 	s.repository, err = remote.Open(p.Repository, credentials, remote.Options{
-		HTTP: c.http, Now: c.Now, Unpacking: &c.unpacking, Limited: func(until time.Time) { c.limits.Leave(asks, until) },
+		HTTP: c.http, Now: c.Now, Unpacking: &c.unpacking, Large: s.large, Limited: func(until time.Time) { c.limits.Leave(asks, until) },
 	})
 	if err != nil {
 		return err

@@ -21,7 +21,10 @@ import (
 const (
 	mostSent     = 64 << 20
 	mostUnpacked = 64 << 20
-	smallFiles   = 64 // KiB: larger ones are left out where the server can do that
+	mostObjects  = 250_000 // each takes memory, however small it is
+	perObject    = 500     // about so many bytes
+	smallFiles   = 64      // KiB: larger ones are left out where the server can do that
+	little       = 4 << 20 // what takes less does not count
 )
 
 // fetch reads commits without those before them. With small, files that are not small are left
@@ -49,9 +52,16 @@ func (b *Branches) fetch(ctx context.Context, small bool, commits ...Hash) (to *
 		return nil, false, b.repository.explained(err)
 	}
 	defer response.Close() //nolint:errcheck // what was read is checked
-	sent, err := io.ReadAll(io.LimitReader(response, mostSent+1))
+	sent, err := b.repository.read(ctx, response)
 	if err != nil {
-		return nil, false, fmt.Errorf("reading what the server sends: %w", b.repository.explained(err))
+		return nil, false, err
+	}
+	unpacked, err := measure(sent)
+	if err == nil && unpacked > little {
+		err = b.repository.Large(ctx)
+	}
+	if err != nil {
+		return nil, false, err
 	}
 	b.repository.Unpacking.Lock()
 	defer b.repository.Unpacking.Unlock()
@@ -59,55 +69,83 @@ func (b *Branches) fetch(ctx context.Context, small bool, commits ...Hash) (to *
 	return to, filtered, err
 }
 
-var errTooLarge = fmt.Errorf("its newest commit is too large: more than %d MiB are sent, or %d MiB unpacked; a repository with less in it would do", mostSent>>20, mostUnpacked>>20)
-
-// unpack reads what a server sent, which may be anything.
-func unpack(sent []byte) (to *memory.Storage, err error) {
-	if len(sent) > mostSent {
-		return nil, errTooLarge
-	}
-	to = memory.NewStorage()
-	err = crash.Do("reading a pack of git", func() error {
-		if err := bounded(sent); err != nil {
-			return err
+// read reads a pack.
+func (r *Repository) read(ctx context.Context, from io.Reader) (sent []byte, err error) {
+	for _, most := range []int64{little, mostSent} {
+		if most > little {
+			if err := r.Large(ctx); err != nil {
+				return nil, err
+			}
 		}
-		return packfile.UpdateObjectStorage(to, bytes.NewReader(sent))
+		some, err := io.ReadAll(io.LimitReader(from, most+1-int64(len(sent))))
+		if err != nil {
+			return nil, fmt.Errorf("reading what the server sends: %w", r.explained(err))
+		}
+		if sent = append(sent, some...); int64(len(sent)) <= most {
+			return sent, nil
+		}
+	}
+	return nil, errTooLarge
+}
+
+var errTooLarge = fmt.Errorf("its newest commit is too large: more than %d MiB are sent, or %d MiB unpacked, or %d files and directories; a repository with less in it would do", mostSent>>20, mostUnpacked>>20, mostObjects)
+
+// measure is how many bytes what a server sent takes unpacked, which may be anything. It keeps
+// nothing of it.
+func measure(sent []byte) (unpacked int64, err error) {
+	return unpacked, reading(func() (err error) {
+		unpacked, err = sizeOf(sent)
+		return err
 	})
+}
+
+// unpack unpacks what was measured.
+func unpack(sent []byte) (*memory.Storage, error) {
+	to := memory.NewStorage()
+	return to, reading(func() error { return packfile.UpdateObjectStorage(to, bytes.NewReader(sent)) })
+}
+
+func reading(do func() error) error {
+	err := crash.Do("reading a pack of git", do)
 	if err != nil && !errors.Is(err, errTooLarge) {
 		err = fmt.Errorf("reading what the server sent: %w", err)
 	}
-	return to, err
+	return err
 }
 
-// bounded fails where a pack would be too large unpacked. It keeps nothing of it.
-func bounded(sent []byte) error {
+// sizeOf fails where a pack would be too large unpacked. What an object that is made from another
+// one takes is what it says: whoever unpacks it makes no more of it.
+func sizeOf(sent []byte) (int64, error) {
 	s := packfile.NewScanner(bytes.NewReader(sent))
 	_, count, err := s.Header()
 	if err != nil {
-		return err
+		return 0, err
+	}
+	if count > mostObjects {
+		return 0, errTooLarge
 	}
 	left := int64(mostUnpacked)
 	for range count {
 		header, err := s.NextObjectHeader()
 		if err != nil {
-			return err
+			return 0, err
 		}
 		size := header.Length
 		if size < 0 || size > left {
-			return errTooLarge
+			return 0, errTooLarge
 		}
 		var start beginning
 		if _, _, err := s.NextObject(&start); err != nil {
-			return err
+			return 0, err
 		}
 		if header.Type.IsDelta() {
 			size += start.target()
 		}
 		if left -= size; left < 0 || size < 0 {
-			return errTooLarge
+			return 0, errTooLarge
 		}
 	}
-	return nil
+	return mostUnpacked - left + int64(count)*perObject, nil
 }
 
 // beginning keeps the first bytes that are written to it.

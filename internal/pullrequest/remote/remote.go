@@ -33,10 +33,13 @@ type Repository struct {
 
 // Options are what repositories share. All fields are required.
 type Options struct {
-	HTTP      *http.Client          // bounds what is read, and how long that takes
-	Now       func() time.Time      //
-	Unpacking *sync.Mutex           // what is unpacked takes a multiple of its size for a moment, so one is at a time
-	Limited   func(until time.Time) // is called where the server wants not to be asked before a time
+	HTTP      *http.Client     // bounds what is read, and how long that takes
+	Now       func() time.Time //
+	Unpacking *sync.Mutex      // what is unpacked takes a multiple of its size for a moment, so one is at a time
+	// Large is called before much memory is used, and waits until there is some.
+	Large func(ctx context.Context) error
+
+	Limited func(until time.Time) // is called where the server wants not to be asked before a time
 }
 
 // Credentials are who asks. The zero value asks as nobody.
