@@ -72,6 +72,14 @@ type Keeper interface {
 	Logs(ctx context.Context, id string, streams IO) error
 }
 
+// Measurer is an engine whose containers can write to the disk of this machine beside their mounts,
+// without a bound.
+type Measurer interface {
+	// Written returns how many bytes the containers that carry all the given labels have written so,
+	// and a directory of the disk that has them.
+	Written(ctx context.Context, labels map[string]string) (bytes int64, dir string, err error)
+}
+
 // KeptLine is for how many bytes a line counts at least where an engine keeps output: engines
 // keep more of it than its text.
 const KeptLine = 32

@@ -21,6 +21,11 @@ const (
 // not be written: that may have needed more room than there is, as a second copy of what it has
 // made does. says is what its user is to know of the disk.
 func (a *attempt) attributeFull(failed bool) (by responsible, says string) {
+	if free, err := a.free(a.Workspace); err == nil && (failed || free < a.MinFree) && !a.isCrowded() {
+		a.disk.turn <- struct{}{}
+		a.disk.measure(a)
+		<-a.disk.turn
+	}
 	a.disk.mu.Lock()
 	defer a.disk.mu.Unlock()
 	if a.crowded {

@@ -69,6 +69,9 @@ const evictionGrace = 30 * time.Second
 
 // shared are the jobs that write to the disk at once.
 type shared struct {
+	turn     chan struct{} // of who finds out what all have written
+	measured time.Time     // when that was found out last; of who has the turn
+
 	mu      sync.Mutex
 	writing map[*attempt]writer
 	evicted *attempt  // the job that was stopped last, until nothing is left of it
@@ -119,14 +122,33 @@ func (a *attempt) watchDisk(running context.Context) {
 
 // enforceMinFree stops the job that has written the most where the disk is full.
 func (a *attempt) enforceMinFree() {
+	if !a.isFull() {
+		return
+	}
+	select {
+	case a.disk.turn <- struct{}{}:
+		defer func() { <-a.disk.turn }()
+	default:
+		return // another one does
+	}
+	a.disk.measure()
+	a.disk.mu.Lock()
+	defer a.disk.mu.Unlock()
+	if free, err := a.free(a.dir); err == nil && free < a.MinFree {
+		a.evict(a.disk.written(), free)
+	}
+}
+
+// isFull reports whether the disk is full, and a job may be stopped for that.
+func (a *attempt) isFull() bool {
 	a.disk.mu.Lock()
 	defer a.disk.mu.Unlock()
 	free, err := a.free(a.dir)
 	if err != nil || free >= a.MinFree {
 		a.disk.full = a.disk.full && err != nil
-		return
+		return false
 	}
-	a.evict(a.disk.written(), free)
+	return !time.Now().Before(a.disk.until)
 }
 
 // evict stops the job that has written the most, on a disk that is full: one at a time, for
@@ -206,6 +228,7 @@ func (a *attempt) isCrowded() bool {
 
 // written is how many bytes of the disk a job has taken where it may write.
 func (a *attempt) written() (bytes int64) {
+	bytes = a.layer
 	for _, name := range []string{outName, metadataName} {
 		_ = filepath.WalkDir(filepath.Join(a.dir, name), func(_ string, entry fs.DirEntry, err error) error {
 			if err != nil {

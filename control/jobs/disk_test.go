@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 )
@@ -153,6 +154,67 @@ func TestTheDiskIsGuardedWhileAJobDoesNotStop(t *testing.T) {
 		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
 		w.clean()
 	})
+}
+
+// measuring is an engine whose containers have written so much to a disk, by their job.
+type measuring struct {
+	*enginetest.Fake
+	bytes map[string]int64
+	dir   string
+}
+
+func (m measuring) Written(ctx context.Context, labels map[string]string) (int64, string, error) {
+	bytes, known := m.bytes[labels[jobs.LabelJob]]
+	if !known { // it does not answer
+		<-ctx.Done()
+		return 0, "", ctx.Err()
+	}
+	return bytes, m.dir, nil
+}
+
+// What a container writes beside what is mounted counts where it is on the same disk.
+func TestWhatAContainerWritesElsewhereCounts(t *testing.T) {
+	here, elsewhere := t.TempDir(), "/proc"
+	for name, c := range map[string]struct {
+		bytes map[string]int64
+		dir   string
+		want  [2]string
+	}{
+		"on this disk":                 {map[string]int64{"base-7/20": 0, "base-7/21": 5 << 20}, here, [2]string{"canceled", "failed: it was stopped as it filled the disk: it has written 5.0 MiB, …"}},
+		"on another one":               {map[string]int64{"base-7/20": 0, "base-7/21": 5 << 20}, elsewhere, [2]string{"failed: it was stopped as it filled the disk: it has written 10…", "canceled"}},
+		"on one that is not there":     {map[string]int64{"base-7/20": 0, "base-7/21": 5 << 20}, here + "/none", [2]string{"failed: it was stopped as it filled the disk: it has written 10…", "canceled"}},
+		"of one nobody can say":        {map[string]int64{"base-7/20": 0}, here, [2]string{"failed: it was stopped as it filled the disk: it has written 10…", "canceled"}},
+		"nobody can say it of another": {map[string]int64{"base-7/21": 5 << 20}, here, [2]string{"canceled", "failed: it was stopped as it filled the disk: it has written 5.0 MiB, …"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := worldIn(t, filepath.Join(here, name), measuring{fakeEngine(), c.bytes, c.dir})
+				var free atomic.Uint64
+				free.Store(1 << 40)
+				w.onFullDisk(free.Load)
+				ctx, cancel := cancelable(t)
+				var ended [2]chan build.Result
+				for i, lines := range [][]string{{"write " + out + "/f " + strings.Repeat("x", 100<<10), "hang"}, {"hang"}} {
+					task := w.task(w.recipe(lines...))
+					task.Job, ended[i] = 20+i, make(chan build.Result, 1)
+					go func() { ended[i] <- w.jobs.Build(ctx, task) }()
+				}
+				synctest.Wait()
+				free.Store(nearlyFull)
+				var first build.Result
+				select {
+				case first = <-ended[0]:
+					ended[0] <- first
+				case first = <-ended[1]:
+					ended[1] <- first
+				}
+				cancel()
+				for i := range ended {
+					w.wants(<-ended[i], c.want[i])
+				}
+			})
+		})
+	}
 }
 
 // The disk is looked at as often as the options say.

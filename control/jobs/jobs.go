@@ -122,7 +122,7 @@ func New(o Options) *Jobs {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Jobs{Options: o, free: freeBytes}
+	return &Jobs{Options: o, free: freeBytes, disk: shared{turn: make(chan struct{}, 1)}}
 }
 
 // Dir is the directory, below that of the state of a workspace, of what jobs leave.
@@ -186,6 +186,8 @@ type attempt struct {
 	crowded  bool // another job has filled the disk while it ran
 	unlogged bool // its log lacks something, for the disk was full
 	exists   bool // there may be a container of it
+
+	layer int64 // bytes that its container was found to have written beside what is mounted
 }
 
 func (j *Jobs) attempt(t build.Task) *attempt {

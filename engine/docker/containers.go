@@ -15,15 +15,8 @@ import (
 // Containers lists the containers, running or not, that carry all the labels,
 // except those of ended runs that this Engine is removing.
 func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
-	filters := client.Filters{}
-	for key, value := range labels {
-		if value != "" {
-			key += "=" + value
-		}
-		filters.Add("label", key)
-	}
 	leaving := e.removals.now() // before the list, so that no removal ends in between
-	listed, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
+	listed, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: having(labels)})
 	if err != nil {
 		return nil, e.wrap("list containers", err)
 	}
@@ -41,6 +34,18 @@ func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]en
 		})
 	}
 	return containers, nil
+}
+
+// having selects the containers that carry all the labels.
+func having(labels map[string]string) client.Filters {
+	filters := client.Filters{}
+	for key, value := range labels {
+		if value != "" {
+			key += "=" + value
+		}
+		filters.Add("label", key)
+	}
+	return filters
 }
 
 // alive reports whether processes of a container in this state exist.

@@ -1,0 +1,42 @@
+package docker
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+)
+
+func TestWhatContainersWriteBesideTheirMountsIsMeasured(t *testing.T) {
+	e := open(t)
+	f := loadProbe(t, e)
+	labels := map[string]string{"deployster.test": t.TempDir()}
+	for range 2 {
+		created, err := e.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+			Config:     &container.Config{Image: f.ref, Cmd: []string{"write", "/tmp/f", strings.Repeat("x", 100_000)}, Labels: labels},
+			HostConfig: &container.HostConfig{NetworkMode: "none"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := e.Remove(t.Context(), created.ID); err != nil {
+				t.Error(err)
+			}
+		}()
+		if _, err := e.client.ContainerStart(t.Context(), created.ID, client.ContainerStartOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if exit, err := e.Wait(t.Context(), created.ID); err != nil || exit.Code != 0 {
+			t.Fatalf("%s, %v", exit, err)
+		}
+	}
+	bytes, dir, err := e.Written(t.Context(), labels)
+	if err != nil || bytes < 200_000 || bytes > 300_000 || !strings.HasPrefix(dir, "/") {
+		t.Errorf("they have written %d bytes below %q: %v", bytes, dir, err)
+	}
+	if bytes, _, err = e.Written(t.Context(), map[string]string{"deployster.test": "none"}); err != nil || bytes != 0 {
+		t.Errorf("those that are not there have written %d bytes: %v", bytes, err)
+	}
+}
