@@ -181,7 +181,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PID", strconv.Itoa(os.Getpid()))
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "forge": newForges(t).command},
 	})
 }
 

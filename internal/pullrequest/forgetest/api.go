@@ -104,7 +104,7 @@ func (f *Forge) Merge(number int) {
 }
 
 func (f *Forge) api(w http.ResponseWriter, r *http.Request) {
-	if !strings.Contains(r.Header.Get("Authorization"), Token) {
+	if scheme := map[bool]string{true: "token ", false: "Bearer "}[f.Kind == "gitea"]; r.Header.Get("Authorization") != scheme+Token {
 		answer(w, http.StatusUnauthorized, map[string]string{"message": "who has " + r.Header.Get("Authorization") + "?"})
 		return
 	}
