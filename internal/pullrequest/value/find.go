@@ -15,6 +15,10 @@ import (
 // MaxFile is how many bytes a file may have.
 const MaxFile = 4 << 20
 
+// maxDocuments is how many documents a file may have: each takes long for the few bytes that it
+// needs in a file.
+const maxDocuments = 10_000
+
 // Get returns the value to which the path leads, as it is without its quotes.
 func (p Path) Get(file []byte) (string, error) {
 	_, target, err := p.find(file)
@@ -41,7 +45,9 @@ func read(file []byte) (all []*yaml.Node, err error) {
 		case err != nil:
 			return nil, fmt.Errorf("it is neither YAML nor JSON: %w", err)
 		}
-		all = append(all, document)
+		if all = append(all, document); len(all) > maxDocuments {
+			return nil, fmt.Errorf("it has more than %d documents of YAML (---): write fewer into one file", maxDocuments)
+		}
 	}
 }
 

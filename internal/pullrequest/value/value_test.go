@@ -76,6 +76,7 @@ func TestWhatIsNotCertainIsRefused(t *testing.T) {
 		"no text":            {"a: \xff\n", "a", "not text in UTF-8"},
 		"more than one line": {"a: x\n  y\n", "a", "where it is written is not known for certain"},
 		"too large":          {strings.Repeat("#", value.MaxFile+1), "a", "at most"},
+		"many documents":     {"a: 1\n" + strings.Repeat("---\n", 1<<18), "a", "it has more than 10000 documents of YAML"},
 		"a merged key":       {"a: &x {b: 1}\nc:\n  <<: *x\n", "c.b", `c has no key "b"`},
 		"a value of no list": {"a: {b: 1}\n", "a[0]", "a is a mapping, not a list"},
 	} {
@@ -104,6 +105,22 @@ func TestTagsOfImages(t *testing.T) {
 	}
 	if _, err := value.WithTag("shop:1", "a b"); err == nil {
 		t.Error("a tag with a space is possible")
+	}
+}
+
+// A file of very many documents is read no further than it may be: what that costs does not grow
+// with the file.
+func TestManyDocumentsAreNotAllRead(t *testing.T) {
+	allocated := func(size int) float64 {
+		file := []byte("a: 1\n" + strings.Repeat("---\n", size/len("---\n")))
+		return testing.AllocsPerRun(1, func() { _, _ = path(t, "a").Set(file, "2") })
+	}
+	if small, large := allocated(1<<17), allocated(1<<20); large > 1.1*small {
+		t.Errorf("%.0f allocations for 128 KiB, and %.0f for 1 MiB", small, large)
+	}
+	few := "a: 1\n" + strings.Repeat("---\nb: 1\n", 9_999)
+	if got, err := path(t, "a").Set([]byte(few), "2"); err != nil || string(got) != "a: 2"+few[len("a: 1"):] {
+		t.Errorf("10000 documents: %v", err)
 	}
 }
 
