@@ -143,3 +143,44 @@ func TestTheNameOfARepositoryIsThatHoweverItIsWritten(t *testing.T) {
 		t.Errorf("found %+v, %v", all, err)
 	}
 }
+
+// A host may have its provider below a path, which is no group or owner.
+func TestAProviderMayBeBelowAPath(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind            provider.Kind
+		repository, api string // paths
+		want            string
+	}{
+		"GitLab below a path":             {provider.GitLab, "/gitlab/group/sub/repo.git", "/gitlab/api/v4", "/gitlab/api/v4/projects/group%2Fsub%2Frepo/merge_requests"},
+		"with a slash":                    {provider.GitLab, "/gitlab/group/repo/", "/gitlab/api/v4/", "/gitlab/api/v4/projects/group%2Frepo/merge_requests"},
+		"below two":                       {provider.GitLab, "/a/b/group/repo", "/a/b/api/v4", "/a/b/api/v4/projects/group%2Frepo/merge_requests"},
+		"a group of that name":            {provider.GitLab, "/gitlab/repo", "/api/v4", "/api/v4/projects/gitlab%2Frepo/merge_requests"},
+		"a group that begins so":          {provider.GitLab, "/gitlabs/group/repo", "/gitlab/api/v4", "/gitlab/api/v4/projects/gitlabs%2Fgroup%2Frepo/merge_requests"},
+		"GitLab, for itself":              {provider.GitLab, "/group/sub/repo", "", "/api/v4/projects/group%2Fsub%2Frepo/merge_requests"},
+		"Gitea below a path, for itself":  {provider.Gitea, "/git/acme/deploy.git", "", "/git/api/v1/repos/acme/deploy/pulls"},
+		"Gitea, for itself":               {provider.Gitea, "/acme/deploy.git", "", "/api/v1/repos/acme/deploy/pulls"},
+		"Gitea below a path, where it is": {provider.Gitea, "/git/acme/deploy.git", "/git/api/v1", "/git/api/v1/repos/acme/deploy/pulls"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := ""
+			s := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+				asked = r.URL.EscapedPath()
+				_, _ = to.Write([]byte("[]"))
+			}))
+			defer s.Close()
+			api := c.api
+			if api != "" {
+				api = s.URL + api
+			}
+			client, err := provider.New(provider.Options{
+				Kind: c.kind, Repository: s.URL + c.repository, API: api, Token: "t0ken", HTTP: s.Client(), Cache: provider.NewCache(&limit.Servers{Now: time.Now}, 1<<20),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Find(t.Context(), "b", "main"); err != nil || asked != c.want {
+				t.Errorf("it asks %s, not %s: %v", asked, c.want, err)
+			}
+		})
+	}
+}

@@ -100,16 +100,19 @@ func New(o Options) (*Client, error) {
 	if err != nil || repository.Host == "" {
 		return nil, errors.New("the address of the repository is no URL")
 	}
-	api := o.API
-	if api == "" {
-		api = apiOf(o.Kind, repository)
-	}
 	path := strings.TrimSuffix(strings.Trim(repository.Path, "/"), ".git")
+	if o.Kind == GitLab {
+		path = strings.TrimPrefix(path, below(o.API, repository))
+	}
 	parts := strings.Split(path, "/")
 	if len(parts) < 2 || slices.Contains(parts, "") {
 		return nil, fmt.Errorf("the address of the repository does not end with OWNER/NAME")
 	}
 	owner, name := parts[len(parts)-2], parts[len(parts)-1]
+	api := o.API
+	if api == "" {
+		api = apiOf(o.Kind, repository, parts[:len(parts)-2])
+	}
 	escaped := url.PathEscape(owner) + "/" + url.PathEscape(name)
 	c := &Client{caller: &caller{kind: o.Kind, api: strings.TrimSuffix(api, "/"), user: o.User, token: o.Token, http: o.HTTP, cache: o.Cache}}
 	switch o.Kind {
@@ -127,8 +130,23 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// apiOf is where a provider has its API for repositories of a host.
-func apiOf(k Kind, repository *url.URL) string {
+// below is the path below which a host has GitLab, with a slash at its end, "" for none: that is
+// no group of projects.
+func below(api string, repository *url.URL) string {
+	u, err := url.Parse(api)
+	if err != nil || !strings.EqualFold(u.Host, repository.Host) {
+		return ""
+	}
+	path, _, is := strings.Cut(strings.Trim(u.Path, "/")+"/", "api/v4/")
+	if !is {
+		return ""
+	}
+	return path
+}
+
+// apiOf is where a provider has its API for repositories of a host, with what is in the path of
+// one before its owner. That is a group at GitLab, and elsewhere where the host has the provider.
+func apiOf(k Kind, repository *url.URL, before []string) string {
 	root := repository.Scheme + "://" + repository.Host
 	switch host := strings.ToLower(repository.Hostname()); {
 	case k == GitHub && host == "github.com":
@@ -142,7 +160,7 @@ func apiOf(k Kind, repository *url.URL) string {
 	case k == Bitbucket:
 		return root + "/2.0"
 	default:
-		return root + "/api/v1"
+		return strings.Join(append([]string{root}, before...), "/") + "/api/v1"
 	}
 }
 
