@@ -3,8 +3,6 @@ package jobs
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,22 +94,8 @@ func (j *Jobs) Close() { j.forget(0) }
 
 // discard removes the directory of the attempt.
 func (a *attempt) discard() {
-	if err := remove(a.dir); err != nil {
-		a.Logger.WarnContext(context.Background(), "a directory of a job is left behind; remove it as the user that owns what is in it", "directory", a.dir, "error", err)
+	ctx := context.Background()
+	if err := a.removeAll(ctx, a.worker, a.dir); err != nil {
+		a.leftBehind(ctx, a.dir, err)
 	}
-}
-
-// remove removes a directory, also where what is in it is closed to its owner.
-func remove(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, _ error) error {
-		if entry != nil && entry.IsDir() {
-			_ = os.Chmod(path, 0o700) //nolint:gosec // a directory has to be searched to be emptied
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

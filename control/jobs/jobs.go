@@ -54,6 +54,10 @@ type Options struct {
 
 	DiskPeriod time.Duration // how often the disk is looked at while jobs run; 0 is DiskPeriod
 
+	// Program has containers remove what jobs leave that ran as root, where this process does not. It
+	// may be empty: that stays then.
+	Program Program
+
 	// Object returns what a group carries, by its hash.
 	Object func(hash string) ([]byte, error)
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
@@ -37,6 +39,9 @@ type order struct {
 	Engine place
 	Dir    string
 	Task   build.Task
+
+	User    user // who does it; zero is the same one
+	Program jobs.Program
 }
 
 // place is an engine that other processes can open, too.
@@ -57,6 +62,9 @@ func doOrder(text string) error {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
 	}
+	if err := o.User.become(); err != nil {
+		return err
+	}
 	e, err := o.Engine.open(context.Background())
 	if err != nil {
 		return err
@@ -65,8 +73,9 @@ func doOrder(text string) error {
 	if err != nil {
 		return err
 	}
+	options.Program, options.Logger = o.Program, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	r := jobs.New(options).Build(context.Background(), o.Task)
-	return fmt.Errorf("the job is not to end: %s", told(r))
+	return errors.Join(fmt.Errorf("the job is not to end: %s", told(r)), e.Close())
 }
 
 // begin has another process do a job, and returns what kills it.

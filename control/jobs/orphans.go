@@ -26,7 +26,7 @@ func (j *Jobs) RemoveOrphans(ctx context.Context, worker string) {
 	if j.Over == nil || !j.isDue(worker) {
 		return
 	}
-	j.removeOrphanedFiles(ctx)
+	j.removeOrphanedFiles(ctx, worker)
 	if err := j.removeOrphanedContainers(ctx, worker); err != nil && ctx.Err() == nil {
 		j.Logger.WarnContext(ctx, "containers of jobs that are over may be left behind", "worker", worker, "error", err)
 	}
@@ -61,7 +61,7 @@ func (j *Jobs) removeOrphanedContainers(ctx context.Context, worker string) erro
 }
 
 // removeOrphanedFiles removes the directories and the results of attempts that are over.
-func (j *Jobs) removeOrphanedFiles(ctx context.Context) {
+func (j *Jobs) removeOrphanedFiles(ctx context.Context, worker string) {
 	work := filepath.Join(j.dir(), workName)
 	entries, _ := os.ReadDir(work) // at worst they stay
 	for _, e := range entries {
@@ -70,7 +70,11 @@ func (j *Jobs) removeOrphanedFiles(ctx context.Context) {
 			continue
 		}
 		if over, err := j.Over(ctx, target, attempt); err == nil && over {
-			_ = remove(filepath.Join(work, e.Name()))
+			dir := filepath.Join(work, e.Name())
+			if err := remove(dir); err != nil {
+				on, _ := j.Worker(ctx, worker) // without one it stays
+				_ = j.removeAll(ctx, on, dir)
+			}
 		}
 	}
 }
@@ -105,6 +109,9 @@ func (j *Jobs) isDue(worker string) bool {
 // isOrphan reports whether a container is of an attempt that is over. What does not say of
 // which it is is not ours.
 func (j *Jobs) isOrphan(ctx context.Context, c engine.Container) (bool, error) {
+	if c.Labels[LabelCleanup] != "" {
+		return !c.Running, nil // its process has died, or it is about to be removed
+	}
 	i := strings.LastIndexByte(c.Labels[LabelJob], '/')
 	if i < 1 {
 		return false, nil

@@ -33,8 +33,8 @@ func (a *attempt) clear(ctx context.Context) error {
 	for n := 1; n <= a.task.Attempt; n++ {
 		dir := a.workDir(a.task.Group, a.task.Job, n)
 		_ = os.Remove(dir + resultSuffix)
-		if err := remove(dir); err != nil {
-			a.Logger.WarnContext(ctx, "a directory of a job is left behind", "directory", dir, "error", err)
+		if err := a.removeAll(ctx, a.worker, dir); err != nil {
+			a.leftBehind(ctx, dir, err)
 		}
 	}
 	if a.task.Attempt < 2 {

@@ -1,12 +1,13 @@
 // Package entrypoint is what this program is when a container has it executed
 // again: in a role before or inside the container, instead of as the tool.
 //
-// There are two roles. The launcher (Launch) runs on the machine, in namespaces of
+// There are three roles. The launcher (Launch) runs on the machine, in namespaces of
 // its own, prepares a container and becomes the OCI runtime that runs it. The
 // shim (Await, AwaitWhole) runs inside a container, as its first process, and
-// becomes the container's program once there is input for it.
+// becomes the container's program once there is input for it. The last one (Empty) removes what is
+// in a directory that is mounted, which may be another user's than the tool's.
 //
-// Both have to be this binary. The launcher works between the creation of
+// The first two have to be this binary. The launcher works between the creation of
 // namespaces and the execution of a runtime, where Go can run no code except in a
 // new program. The shim has to run in containers of any image, and this static
 // binary is the one that is always there.
@@ -18,7 +19,7 @@
 // program would take longer than the role itself; so it calls Dispatch before most of
 // them are (see internal/early).
 //
-// Neither role gives anybody a right. The launcher acts only as the first process
+// No role gives anybody a right. The launcher acts only as the first process
 // of a process namespace, so it cannot change the mounts of a machine that it was
 // started on by hand, and the shim executes what its caller could execute.
 //
@@ -75,6 +76,7 @@ const (
 	roleLaunch     = "launch"
 	roleAwait      = "await"       // a mark, the program and its arguments follow
 	roleAwaitWhole = "await-whole" // the idle timeout, and then the same
+	roleEmpty      = "empty"
 )
 
 // LauncherName is the zeroth argument of a launcher, by which others find it.

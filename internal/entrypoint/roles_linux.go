@@ -1,5 +1,7 @@
 package entrypoint
 
+import "os"
+
 func take(args []string) int {
 	if len(args) == 0 {
 		return refuse("this command is for deployster itself")
@@ -9,6 +11,8 @@ func take(args []string) int {
 		return launch()
 	case roleAwait, roleAwaitWhole:
 		return shim(role, rest)
+	case roleEmpty:
+		return takeEmpty(EmptyTarget, os.Getpid())
 	default:
 		return refuse("there is no role " + role)
 	}

@@ -21,6 +21,9 @@ const format = "1"
 // Prefix is how manifests name the shipped types.
 const Prefix = "deployster/"
 
+// Program is the path of this program in the images of shipped types.
+const Program = "/deployster"
+
 // Tag is the reference of a type's image. It is given by the type's name and by
 // what the binary contains; version only makes it readable.
 func Tag(name, version string, b Binary) string {
@@ -85,7 +88,7 @@ func imageConfig(name, version, arch string, diffID v1.Hash) v1.ConfigFile {
 	return v1.ConfigFile{
 		OS: "linux", Architecture: arch, Created: v1.Time{Time: time.Unix(0, 0).UTC()},
 		Config: v1.Config{
-			Entrypoint: []string{"/deployster", "type", "run", name},
+			Entrypoint: []string{Program, "type", "run", name},
 			Env:        []string{"PATH=/", "HOME=/tmp"},
 			Labels:     map[string]string{"deployster.type": name, "deployster.version": version},
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -61,6 +62,7 @@ func newBuilder(a *app.App, o runOptions, log deploylog.Log, pool *work.EnginePo
 	return jobs.New(jobs.Options{
 		Log: log.ID(), Workspace: a.Workspace, Artifacts: artifacts.In(kept), Pull: policy, Now: a.Now, Logger: app.Logger(a.Err),
 		Object: texts.Objects().Load, Over: jobs.Over(log), Provenance: made.keep, Attach: made.attach,
+		Program: jobs.Program{Image: shipped.Prefix + "file", Path: shipped.Program},
 		Worker: func(ctx context.Context, name string) (jobs.Worker, error) {
 			on, err := pool.Answering(ctx, host(name))
 			if err != nil {

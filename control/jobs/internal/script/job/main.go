@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/jobs/internal/script"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 func main() {
+	entrypoint.Dispatch()
 	dir, _ := os.Getwd()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	code := script.Run(ctx, script.Process{
