@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -123,8 +124,10 @@ func (s *Sessions) begin(w http.ResponseWriter, r *http.Request, token string) {
 	s.set(w, r, base64.RawURLEncoding.EncodeToString(text), int(lasts/time.Second))
 }
 
-// forget makes room: sessions that have ended go, and where there are too many the oldest.
+// forget makes room: sessions that have ended go, and where there are too many the oldest. A
+// token that nobody uses any more is not to stay in the memory.
 func (s *Sessions) forget() {
+	maps.DeleteFunc(s.all, func(_ [sha256.Size]byte, is session) bool { return s.now().Sub(is.began) >= lasts })
 	if len(s.all) < mostSessions {
 		return
 	}
