@@ -44,7 +44,7 @@ func (t *Tree) sum(kind string, content []byte) string {
 	return string(h.Sum(nil))
 }
 
-// list reads all that the commit has. The object of the commit, and the trees that the list makes,
+// list reads all that the commit has, and keeps what is in the directory. The object of the commit, and the trees that the list makes,
 // must have the hashes by which they are called: Git does not look at these.
 func (t *Tree) list(ctx context.Context, g git, commit string) {
 	root, is := strings.CutPrefix(commit, "tree ")
@@ -62,12 +62,18 @@ func (t *Tree) list(ctx context.Context, g git, commit string) {
 			if !ok {
 				return false
 			}
-			t.entries = append(t.entries, e)
 			trees.add(e)
+			if strings.HasPrefix(e.path, t.prefix) {
+				e.path = strings.Clone(e.path) // or the whole line would be kept
+				t.entries = append(t.entries, e)
+			}
 		}
 		return lines.Err() == nil
 	}, "ls-tree", "-r", "-z", "--full-tree", t.Commit)
 	t.proved = ok && hex.EncodeToString([]byte(trees.root())) == root
+	if !t.proved {
+		t.entries = nil
+	}
 	slices.SortFunc(t.entries, func(a, b entry) int { return strings.Compare(a.path, b.path) })
 }
 
@@ -90,7 +96,17 @@ func read(line string) (e entry, ok bool) {
 		return e, false
 	}
 	sum, err := hex.DecodeString(fields[2])
-	return entry{path, fields[0], string(sum)}, err == nil
+	return entry{path, modeOf(fields[0]), string(sum)}, err == nil
+}
+
+// modeOf is a mode, of which there are few.
+func modeOf(text string) string {
+	for _, known := range []string{regular, executable, link} {
+		if text == known {
+			return known
+		}
+	}
+	return strings.Clone(text)
 }
 
 // trees makes the trees of a list of files, in the order of which each tree comes whole.

@@ -25,8 +25,8 @@ import (
 const (
 	askTimeout  = 10 * time.Second // for all short answers
 	listTimeout = time.Minute
-	maxAnswer   = 1 << 20 // bytes of a short one
-	maxListing  = 1 << 30 // bytes of the list of all files
+	maxAnswer   = 1 << 20  // bytes of a short one
+	maxListing  = 64 << 20 // bytes of the list of all files, which is room for more than 500,000
 )
 
 var validCommit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
@@ -37,7 +37,7 @@ type Tree struct {
 	Commit     string
 
 	prefix  string  // of the directory in the work tree; "" or with a slash at its end
-	entries []entry // what the commit has, sorted by path
+	entries []entry // what the commit has in the directory, sorted by path; none unless proved
 	proved  bool    // by their hashes
 }
 
