@@ -39,22 +39,34 @@ func (t *Turns) Wait(ctx context.Context, name string, closed <-chan struct{}, e
 	select {
 	case mine.taken <- struct{}{}:
 	case <-ctx.Done():
-		err = fmt.Errorf("wait for a lock: %w: lock %q: %w", ctx.Err(), name, deploylog.ErrLocked)
-	case <-closed:
-		err = fmt.Errorf("wait for lock %q: %w", name, ended)
-	}
-	if err != nil {
 		t.leave(name, mine)
-		return nil, err
+		return nil, late(ctx, name)
+	case <-closed:
+		t.leave(name, mine)
+		return nil, fmt.Errorf("wait for lock %q: %w", name, ended)
 	}
-	if time.Since(mine.left) > turnsTime {
-		<-time.After(turnsRest)
-		mine.left = time.Now()
-	}
-	return func() {
+	done = func() {
 		<-mine.taken
 		t.leave(name, mine)
-	}, nil
+	}
+	if time.Since(mine.left) <= turnsTime {
+		return done, nil
+	}
+	select {
+	case <-time.After(turnsRest):
+		mine.left = time.Now()
+		return done, nil
+	case <-ctx.Done():
+		done()
+		return nil, late(ctx, name)
+	case <-closed:
+		done()
+		return nil, fmt.Errorf("wait for lock %q: %w", name, ended)
+	}
+}
+
+func late(ctx context.Context, name string) error {
+	return fmt.Errorf("wait for a lock: %w: lock %q: %w", ctx.Err(), name, deploylog.ErrLocked)
 }
 
 // Waiting is how many want some lock, or have it.

@@ -1,0 +1,57 @@
+package turn_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite/turn"
+)
+
+var errClosed = errors.New("closed")
+
+// While the lock is left to other processes nobody waits longer than they want.
+func TestWhoEndsWhileTheLockIsLeftToOthersEndsAtOnce(t *testing.T) {
+	for name, want := range map[string]error{"by its context": deploylog.ErrLocked, "for the log is closed": errClosed} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var turns turn.Turns
+				closed := make(chan struct{})
+				first, err := turns.Wait(t.Context(), "lock", closed, errClosed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				ended := make(chan error, 1)
+				go func() {
+					_, err := turns.Wait(ctx, "lock", closed, errClosed)
+					ended <- err
+				}()
+				<-time.After(time.Second) // so that it is left to others next
+				first()
+				synctest.Wait()
+				start := time.Now()
+				if want == errClosed {
+					close(closed)
+				} else {
+					end()
+				}
+				if err := <-ended; !errors.Is(err, want) || time.Since(start) > 0 {
+					t.Errorf("it ends with %v after %s", err, time.Since(start))
+				}
+				if n := turns.Waiting(); n != 0 {
+					t.Errorf("%d wait still", n)
+				}
+				again, err := turns.Wait(t.Context(), "lock", nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				again()
+			})
+		})
+	}
+}
