@@ -2,6 +2,7 @@ package shipped
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 )
@@ -31,12 +32,20 @@ func (c Check) key(t Type, name string, config map[string]any) string {
 	return key + "\x00" + name
 }
 
-// real is a path without links, so far as it exists and this machine can tell.
+// mostLinks is how many links that lead to nothing yet are followed.
+const mostLinks = 40
+
+// real is a path without links, so far as this machine can tell. What is not there yet may be
+// below a link, or be where a link leads: it is made there.
 func (c Check) real(path string) string {
-	path = filepath.Clean(path)
 	if !c.Here {
-		return path
+		return filepath.Clean(path)
 	}
+	left := mostLinks
+	return followed(filepath.Clean(path), &left)
+}
+
+func followed(path string, left *int) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
@@ -44,5 +53,14 @@ func (c Check) real(path string) string {
 	if parent == path {
 		return path
 	}
-	return filepath.Join(c.real(parent), filepath.Base(path))
+	parent = followed(parent, left)
+	path = filepath.Join(parent, filepath.Base(path))
+	to, err := os.Readlink(path)
+	if *left--; err != nil || *left < 0 {
+		return path
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(parent, to)
+	}
+	return followed(filepath.Clean(to), left)
 }
