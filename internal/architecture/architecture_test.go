@@ -92,7 +92,7 @@ var floors = []struct {
 	{"internal/pullrequest/provider", []string{"internal/pullrequest/limit", "internal/pullrequest/lru"}},
 	{"internal/pullrequest/forgetest", nil},
 	{"internal/pullrequest", []string{"internal/pullrequest/*", "internal/phrase"}},
-	{"pipeline/promotion/definition", []string{"pipeline/promotion/window", "deploylog", "internal/pullrequest/value", "internal/pullrequest/address", "internal/yamlfile", "internal/duration"}},
+	{"pipeline/promotion/definition", []string{"pipeline/promotion/window", "deploylog", "internal/pullrequest/value", "internal/pullrequest/address", "internal/yamlfile", "internal/duration", "internal/budget", "internal/phrase"}},
 	{"pipeline/promotion", []string{"pipeline/promotion/*", "deploylog", "internal/phrase", "internal/refusal", "internal/suggest"}},
 	{"pipeline", []string{"pipeline/*", "deploylog", "internal/suggest", "internal/phrase", "internal/budget", "internal/refusal"}},
 	{"environment/definition", []string{"deploylog", "internal/yamlfile", "internal/suggest", "internal/budget", "internal/duration"}},

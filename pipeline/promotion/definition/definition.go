@@ -47,13 +47,14 @@ type Promotion struct {
 	RetryAfter Duration `json:"retry_after"`          // after the first failure; then double
 }
 
-// Stage is an environment, and what a revision waits for before it comes there and before it
+// Stage is an environment, or a manifest on hosts, and what a revision waits for before it comes there and before it
 // leaves.
 type Stage struct {
 	Name        string           `json:"name"`
-	Environment string           `json:"environment"`
-	Soak        Duration         `json:"soak,omitempty"`   // how long it must have run a revision before that goes on
-	Manual      bool             `json:"manual,omitempty"` // a revision comes here only when somebody approves it
+	Environment string           `json:"environment"`       // of a stage on hosts, what it is known as instead
+	Targets     *Targets         `json:"targets,omitempty"` // nil of one that is an environment
+	Soak        Duration         `json:"soak,omitempty"`    // how long it must have run a revision before that goes on
+	Manual      bool             `json:"manual,omitempty"`  // a revision comes here only when somebody approves it
 	Calendar    *window.Calendar `json:"calendar,omitempty"`
 
 	Strategy Strategy `json:"strategy,omitempty"` // how a revision comes here; "" is Deploy

@@ -8,7 +8,7 @@ import (
 )
 
 // Reread reads a definition that came as JSON as a file is read: it refuses what no file could
-// say. name is what its messages call it. What verifies stages is carried as it came.
+// say. name is what its messages call it. What manifests carry stays as it came.
 func (d *Definition) Reread(name string) (*Definition, error) {
 	sent, err := json.Marshal(d)
 	if err != nil {
@@ -32,6 +32,12 @@ func (d *Definition) Reread(name string) (*Definition, error) {
 			maps.Copy(stage, calendar)
 		}
 		delete(stage, "calendar")
+		if targets, has := stage["targets"].(map[string]any); has {
+			delete(targets, "manifest_files")
+			maps.Copy(stage, targets)
+			delete(stage, "environment")
+		}
+		delete(stage, "targets")
 		if pull, has := stage["pull_request"].(map[string]any); has && pull["provider"] == nil {
 			pull["provider"] = NoProvider
 		}
@@ -46,6 +52,9 @@ func (d *Definition) Reread(name string) (*Definition, error) {
 	}
 	for i := range read.Stages {
 		read.Stages[i].VerifyFiles = d.Stages[i].VerifyFiles
+		if on := read.Stages[i].Targets; on != nil && d.Stages[i].Targets != nil {
+			on.Files = d.Stages[i].Targets.Files
+		}
 	}
 	return read, nil
 }

@@ -66,7 +66,7 @@ func Promotes(data []byte) bool {
 	})
 }
 
-var stageFields = []string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}
+var stageFields = slices.Concat([]string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, targetsFields)
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
 // *yamlfile.Error that holds every problem of the file.
@@ -178,7 +178,7 @@ func (p *parser) stage(n *yamlfile.Node) {
 			case "after":
 				at.FailName("a pipeline with promotion goes through its stages in the order of the file")
 			default:
-				at.FailName("a pipeline with promotion has environments only, not %s: revisions of a pipeline without promotion are released, and go through such stages", key)
+				at.FailName("a pipeline with promotion has environments and manifests on hosts only, not %s: revisions of a pipeline without promotion are released, and go through such stages", key)
 			}
 		}
 	}
@@ -193,8 +193,25 @@ func (p *parser) stage(n *yamlfile.Node) {
 		s.Name = text
 		p.unique(at, text)
 	}
+	if fields["manifest"] != nil {
+		p.readTargets(n, fields, &s)
+	} else {
+		p.readEnvironment(n, fields, &s)
+	}
+	p.waits(fields, &s)
+	failDeploy(n, fields["strategy"], &s, len(p.definition.Stages) == 0)
+	p.definition.Stages = append(p.definition.Stages, s)
+}
+
+// readEnvironment reads the environment of a stage.
+func (p *parser) readEnvironment(n *yamlfile.Node, fields map[string]*yamlfile.Node, s *Stage) {
+	for _, key := range targetsFields {
+		if at := fields[key]; at != nil {
+			at.FailName("is of a stage that is a manifest on hosts, and this one has no manifest")
+		}
+	}
 	if at := fields["environment"]; at == nil {
-		n.Fail("the stage has no environment, whose revision is promoted")
+		n.Fail("the stage has neither an environment, whose revision is promoted, nor a manifest on hosts")
 	} else if text, ok := at.Line("the name of an environment", maxEnvironment); ok {
 		s.Environment = text
 		switch first := p.taken[text]; {
@@ -206,8 +223,6 @@ func (p *parser) stage(n *yamlfile.Node) {
 			p.taken[text] = at
 		}
 	}
-	p.waits(fields, &s)
-	p.definition.Stages = append(p.definition.Stages, s)
 }
 
 func (p *parser) unique(n *yamlfile.Node, name string) {

@@ -81,7 +81,11 @@ func (p *parser) readPullRequest(n *yamlfile.Node, s *Stage) *PullRequest {
 	if !ok {
 		return nil
 	}
-	to := &PullRequest{Base: DefaultBase, Branch: "deployster/" + p.definition.Name + "/" + s.Environment, Timeout: DefaultMergeTime, CheckEvery: DefaultCheckEvery}
+	place := s.Environment
+	if s.Targets != nil {
+		place = s.Name
+	}
+	to := &PullRequest{Base: DefaultBase, Branch: "deployster/" + p.definition.Name + "/" + place, Timeout: DefaultMergeTime, CheckEvery: DefaultCheckEvery}
 	readPlace(n, fields, to)
 	readToken(n, fields, to)
 	branchAt := n
