@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/targets"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
@@ -33,6 +34,10 @@ type Options struct {
 	// Verify applies what verifies a stage, on the engine of no host. It must bear to be done
 	// again.
 	Verify func(ctx context.Context, v environment.Verification) error
+
+	// Engines are where the hosts of stages are that are manifests on hosts; nil leaves them
+	// unknown.
+	Engines targets.Engines
 
 	// Control has an environment controlled while a pipeline uses it; nil where somebody
 	// controls all of them.
@@ -63,6 +68,9 @@ type Controller struct {
 	verifying map[deploylog.Target]verifying // by stage
 	looking   reconcile.OrderedSet[string]
 
+	targets *targets.Observed
+	onHosts map[string][]string // places of the stages on hosts, by pipeline
+
 	pulls       *pullrequest.Client
 	looks       map[workKey]lookedAt // at what is proposed
 	unwithdrawn map[workKey]int      // how many times in a row that failed
@@ -83,7 +91,7 @@ func NewController(o Options) *Controller {
 		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now), tries: New(o.Log, o.Now),
 		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{},
 		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{},
-		looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
+		onHosts: map[string][]string{}, looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
 	}
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
@@ -99,6 +107,11 @@ func NewController(o Options) *Controller {
 		Options: o.Options, Fold: c.promotions.Fold, Tenant: c, Observer: o.Observer,
 		Role: "promoter", Slots: func(string) int { return 1 }, Interrupted: runner.ErrInterrupted,
 	})
+	if o.Engines != nil {
+		c.targets = targets.New(targets.Options{
+			Engines: o.Engines, Selected: o.Selected, Parallelism: o.Parallelism, Now: o.Now, Go: c.loop.Go, Post: c.loop.Post, Changed: c.changedHosts,
+		})
+	}
 	return c
 }
 
@@ -121,6 +134,7 @@ func (c *Controller) Acquired(name string) {
 // Released implements reconcile.Tenant.
 func (c *Controller) Released(name string) {
 	c.use(name, nil)
+	c.leaveHosts(name)
 	delete(c.since, name)
 }
 
@@ -167,6 +181,9 @@ func (c *Controller) forget(environment string) {
 
 // Received implements reconcile.Tenant.
 func (c *Controller) Received(name string, e deploylog.Event) bool {
+	if e.Name == promotion.PipelineDefined || e.Name == promotion.PipelineDeleted {
+		c.leaveHosts(name, c.promotions.States[name].HostGroups()...)
+	}
 	if e.Name == promotion.PipelineDefined {
 		c.use(name, c.promotions.States[name].Environments())
 		for _, of := range c.promotions.States[name].Open() { // it may be looked at more often now
@@ -301,6 +318,10 @@ func (c *Controller) Declines(*promotion.State) string { return "" }
 // Decide implements reconcile.Tenant.
 func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decision[workKey]) {
 	o, again := c.observe(s)
+	if events := c.sightings(s); len(events) > 0 { // what is decided is decided by what the log has
+		d.Add(events)
+		return
+	}
 	d.WakeAt(again)
 	c.dropVerifying(s)
 	for step := range s.Decide(o, d.Now) {
@@ -327,5 +348,5 @@ func (c *Controller) Decide(name string, s *promotion.State, d *reconcile.Decisi
 // Idle implements reconcile.Tenant.
 func (c *Controller) Idle(s *promotion.State) bool {
 	o, again := c.observe(s)
-	return again.IsZero() && s.Idle(o, c.Now()) && !c.awaitsLooks(s, o)
+	return again.IsZero() && c.looked(s.Name()) && s.Idle(o, c.Now()) && !c.awaitsLooks(s, o)
 }

@@ -84,7 +84,7 @@ func (c *Controller) revise(ctx context.Context, s promotion.Step, variable stri
 		}
 		all := state.Revisions()
 		r = all[len(all)-1]
-		if textOf(r.Definition.Task.Vars[variable]) == s.Revision {
+		if promotion.TextOf(r.Definition.Task.Vars[variable]) == s.Revision {
 			return nil, nil
 		}
 		d, vars := *r.Definition, maps.Clone(r.Definition.Task.Vars)
@@ -101,7 +101,7 @@ func (c *Controller) revise(ctx context.Context, s promotion.Step, variable stri
 
 // valueOf is the revision as the environment before has it, which may be a number.
 func valueOf(s promotion.Step) any {
-	if s.Value != nil && textOf(s.Value) == s.Revision {
+	if s.Value != nil && promotion.TextOf(s.Value) == s.Revision {
 		return s.Value
 	}
 	return s.Revision

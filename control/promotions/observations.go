@@ -60,6 +60,7 @@ func (c *Controller) observe(s *promotion.State) (all promotion.Observed, again 
 		}
 		all[e] = seen
 	}
+	c.observeHosts(s, all)
 	return all, again
 }
 

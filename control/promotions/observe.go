@@ -3,7 +3,6 @@ package promotions
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
@@ -80,26 +79,8 @@ func (v values) raw(revision int) any {
 func (v values) text(revision int) string {
 	text, ok := v.known[revision]
 	if !ok {
-		text = textOf(v.raw(revision))
+		text = promotion.TextOf(v.raw(revision))
 		v.known[revision] = text
-	}
-	return text
-}
-
-// textOf is the revision that a value of the variable stands for, "" for what cannot be one.
-func textOf(value any) string {
-	const most = 1000 // bytes that fit as a revision into the log
-	text := ""
-	switch value := value.(type) {
-	case string:
-		text = value
-	case int64, int, bool:
-		text = fmt.Sprint(value)
-	case float64:
-		text = strconv.FormatFloat(value, 'f', -1, 64)
-	}
-	if len(text) > most {
-		return ""
 	}
 	return text
 }

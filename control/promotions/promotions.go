@@ -103,6 +103,7 @@ func Observe(e *environments.Environments, s *promotion.State, keeps func(enviro
 			all[name] = unkept(all[name])
 		}
 	}
+	s.AddSightings(all)
 	return all
 }
 

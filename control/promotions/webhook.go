@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,7 +33,9 @@ type Request struct {
 	Key         string `json:"key"`     // the same whenever the same try asks again, after a kill
 	Pipeline    string `json:"pipeline"`
 	Stage       string `json:"stage"`
-	Environment string `json:"environment"`
+	Environment string `json:"environment"`        // "" of a stage on hosts
+	Manifest    string `json:"manifest,omitempty"` // of a stage on hosts
+	Hosts       string `json:"hosts,omitempty"`    // the query that selects them
 	Revision    string `json:"revision"`
 	Attempt     int    `json:"attempt"`
 }
@@ -40,12 +43,15 @@ type Request struct {
 // ask asks a program to bring a revision to an environment. A process that died may have asked
 // already: the program knows that by the key. What takes time comes first, so that nothing but
 // the request is between the decision that it may be asked and that it is.
-func (c *Controller) ask(ctx context.Context, pipeline string, s promotion.Step, variable string, hook definition.Webhook) (begun promotion.Begun, err error) {
+func (c *Controller) ask(ctx context.Context, pipeline string, s promotion.Step, variable string, hook definition.Webhook, on *definition.Targets) (begun promotion.Begun, err error) {
 	key, err := readKey(c.Workspace, hook.KeyFile)
 	if err != nil {
 		return begun, fmt.Errorf("webhook of %s: %w", s.Target, err)
 	}
 	r := Request{Version: 1, Key: c.keyOf(s), Pipeline: pipeline, Stage: s.Stage, Environment: s.Environment, Revision: s.Revision, Attempt: s.Attempt}
+	if on != nil {
+		r.Environment, r.Manifest, r.Hosts = "", on.Manifest, on.Hosts
+	}
 	body, err := json.Marshal(r)
 	if err != nil {
 		return begun, fmt.Errorf("webhook of %s: %w", s.Target, err)
@@ -72,6 +78,9 @@ func (c *Controller) mayAsk(ctx context.Context, pipeline string, s promotion.St
 		p, err := c.tries.Find(pipeline)
 		if err != nil {
 			return err
+		}
+		if slices.Contains(p.HostGroups(), s.Environment) {
+			return p.Forbids(s, promotion.Observation{}) // nobody rolls it back here
 		}
 		return c.commands.Hold(ctx, func() error {
 			e, err := c.commands.Find(s.Environment)

@@ -164,45 +164,54 @@ func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runn
 
 // Observe implements environments.Tasks.
 func (w *TaskWorker) Observe(ctx context.Context, t tasks.Task) tasks.ProbeResult {
+	o, _ := w.observe(ctx, t, asked{})
+	return o
+}
+
+func (w *TaskWorker) observe(ctx context.Context, t tasks.Task, as asked) (tasks.ProbeResult, map[string]any) {
 	ctx, cancel := context.WithTimeout(ctx, w.ProbeTimeout)
 	defer cancel()
-	o, err := w.probe(ctx, t)
+	o, state, err := w.probe(ctx, t, as)
 	switch {
 	case o.Health != tasks.Unknown && err == nil:
-		return o
+		return o, state
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		o.Detail = fmt.Sprintf("host %s: no answer within %s", t.Host, w.ProbeTimeout)
 	case err != nil:
 		o.Detail = err.Error()
 	}
 	o.Health = tasks.Unknown
-	return o
+	return o, state
 }
 
-func (w *TaskWorker) probe(ctx context.Context, t tasks.Task) (_ tasks.ProbeResult, err error) {
+func (w *TaskWorker) probe(ctx context.Context, t tasks.Task, as asked) (_ tasks.ProbeResult, state map[string]any, err error) {
 	defer w.guard(&err, "probing a task of "+t.Environment)
 	on, err := w.pool.Answering(ctx, t.Host)
 	if err != nil {
-		return tasks.ProbeResult{}, err
+		return tasks.ProbeResult{}, nil, err
 	}
 	from := looks.From{Task: t, Hosts: w.pool.hosts.Version(), Engine: on}
-	if found, well := w.looks.Again(ctx, from); well {
-		return found, nil
+	if as.read == "" {
+		if found, well := w.looks.Again(ctx, from); well {
+			return found, nil, nil
+		}
 	}
-	run, err := w.begin(ctx, t, observing, nil)
+	run, err := w.begin(ctx, t, observing, as.own)
 	if err != nil {
-		return tasks.ProbeResult{}, err
+		return tasks.ProbeResult{}, nil, err
 	}
 	look := looks.Drift{
 		Caller: run.Caller, Forget: w.asProbe(run), Plugs: func() error { return run.CheckPlugs(run.Manifest) },
-		Doubts: func(resource string) bool { return run.doubts(t, resource) },
+		Doubts: func(resource string) bool { return !as.all && run.doubts(t, resource) },
 	}
 	from.Engine, look.Runner = run.Connection, runner.New(run.Spec, run.Containers) // as a part of the run of all probes
 	found, err := look.Look(ctx)
-	if err == nil && found.Health == tasks.Healthy && w.Texts.fixed(t.Spec.Includes) {
+	if as.read != "" {
+		state = look.Runner.State(as.read)
+	} else if err == nil && found.Health == tasks.Healthy && w.Texts.fixed(t.Spec.Includes) {
 		w.looks.Add(from, look, found)
 	}
-	return found, err
+	return found, state, err
 }
 
 // asProbe makes a run part of the run of all probes. The files of all probes of
@@ -257,7 +266,10 @@ func (w *TaskWorker) begin(ctx context.Context, t tasks.Task, p purpose, own map
 		return nil, err
 	}
 	// The file may say something else by now.
-	name := fmt.Sprintf("%s (of revision %d)", t.Spec.Manifest, t.Revision)
+	name := t.Spec.Manifest
+	if t.Revision > 0 {
+		name = fmt.Sprintf("%s (of revision %d)", t.Spec.Manifest, t.Revision)
+	}
 	source := manifest.Source{Name: name, Data: text}
 	o, err := w.carriedFor(t, source, p)
 	if o.Builtin = own; err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -93,6 +94,12 @@ func (s *Server) checkStage(stage *definition.Stage) error {
 	if stage.Verify != "" {
 		paths = append(paths, stage.Verify)
 	}
+	if stage.Targets != nil {
+		paths = append(paths, stage.Targets.Manifest)
+		if err := s.checkTargets(stage.Name, stage.Targets); err != nil {
+			return err
+		}
+	}
 	if stage.Webhook != nil {
 		paths = append(paths, stage.Webhook.KeyFile)
 	}
@@ -116,6 +123,17 @@ func (s *Server) checkStage(stage *definition.Stage) error {
 	return nil
 }
 
+// checkTargets refuses a stage on hosts that does not carry its manifest, or selects nothing.
+func (s *Server) checkTargets(stage string, t *definition.Targets) error {
+	if err := inventory.CheckQuery(t.Hosts); err != nil {
+		return huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s: hosts: %v", stage, err))
+	}
+	if t.Files[t.Manifest] == "" {
+		return huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s does not carry %.200q, its manifest: collect it as deployster pipeline apply does", stage, t.Manifest))
+	}
+	return s.checkFiles(t.Files)
+}
+
 // reachesPromoting refuses a definition by which a pipeline would begin to deploy to an
 // environment, or to verify one, to which its sender may not deploy.
 func (s *Server) reachesPromoting(ctx context.Context, p *promotion.State, d *definition.Definition) error {
@@ -126,6 +144,9 @@ func (s *Server) reachesPromoting(ctx context.Context, p *promotion.State, d *de
 		}
 	}
 	for i := range d.Stages {
+		if d.Stages[i].Targets != nil { // nothing is deployed there by the pipeline
+			continue
+		}
 		if err := reach(ctx, before, d.Stages[i].Name, d.Stages[i].Environment); err != nil {
 			return err
 		}

@@ -28,6 +28,7 @@ const (
 	Triggered       = "promotion-triggered"    // the environment is being deployed, or somebody was asked to see to that
 	Merged          = "promotion-merged"       // what was proposed to a repository is there
 	Withdrawn       = "promotion-withdrawn"    // what was proposed, and nobody wants any more
+	HostsObserved   = "promotion-observed"     // the hosts of a stage run something else than before
 	Approved        = "promotion-approved"
 	Held            = "promotion-held"
 	HoldReleased    = "promotion-hold-released"
@@ -46,7 +47,7 @@ const (
 
 // EventNames are the names of the events that nothing else has.
 func EventNames() []string {
-	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Merged, Withdrawn, Approved, Held, HoldReleased, LineStopped, LineResumed, Verifying, Verified, VerifyFailed, VerifyEnded}
+	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Merged, Withdrawn, HostsObserved, Approved, Held, HoldReleased, LineStopped, LineResumed, Verifying, Verified, VerifyFailed, VerifyEnded}
 }
 
 // Target is the target of a pipeline.
@@ -84,6 +85,8 @@ type Payload struct {
 	Answer   string `json:"answer,omitempty"`   // of who was asked to bring the revision
 	Taken    bool   `json:"taken,omitempty"`    // the repository had it already
 	Declined bool   `json:"declined,omitempty"` // somebody closed the pull request
+
+	Observed *Sighting `json:"observed,omitempty"`
 
 	Environment         string `json:"environment,omitempty"`
 	EnvironmentRevision int    `json:"environment_revision,omitempty"`

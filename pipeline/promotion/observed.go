@@ -1,7 +1,9 @@
 package promotion
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -100,4 +102,22 @@ func (o Observation) wholly(revision string) bool {
 // anywhere reports whether any target runs a revision, healthy or otherwise.
 func (o Observation) anywhere(revision string) bool {
 	return o.wholly(revision) || slices.Contains(o.Runs, revision)
+}
+
+// TextOf is the revision that a value of the variable stands for, "" for what cannot be one.
+func TextOf(value any) string {
+	const most = 1000 // bytes that fit as a revision into the log
+	text := ""
+	switch value := value.(type) {
+	case string:
+		text = value
+	case int64, int, bool:
+		text = fmt.Sprint(value)
+	case float64:
+		text = strconv.FormatFloat(value, 'f', -1, 64)
+	}
+	if len(text) > most {
+		return ""
+	}
+	return text
 }

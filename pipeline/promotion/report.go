@@ -78,16 +78,19 @@ func after(text, sign string) string {
 func (s *State) words(v verdict, stage definition.Stage) (message, change string) {
 	by := after(v.by, " by ") + after(v.cause, ": ")
 	next, until := "revision "+v.revision, phrase.Moment(v.until)
-	look := "deployster env status " + stage.Environment
+	look, place := "deployster env status "+stage.Environment, definition.PlaceText(stage.Environment)
+	if stage.Targets != nil {
+		look = "deployster pipeline status " + s.name
+	}
 	switch v.code {
 	case IsCurrent:
 		return next + " is current", ""
 	case Settling:
 		return fmt.Sprintf("revision %s is current when it has run for %s", v.revision, s.definition.Promotion.SettleFor), "at " + until
 	case Unobserved:
-		return fmt.Sprintf("what environment %s runs is not known: %s", stage.Environment, v.cause), look
+		return fmt.Sprintf("what %s runs is not known: %s", place, v.cause), look
 	case Unhealthy:
-		return fmt.Sprintf("environment %s does not run one revision, healthy, as a whole: %s", stage.Environment, v.cause), look
+		return fmt.Sprintf("%s does not run one revision, healthy, as a whole: %s", place, v.cause), look
 	case There:
 		return "runs " + next, ""
 	case Promoting:
@@ -97,10 +100,13 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 	case IsDeclined:
 		return fmt.Sprintf("revision %s was declined: %s", v.revision, v.cause), fmt.Sprintf("another revision, or deployster pipeline release-hold %s %s, which proposes it again", s.name, stage.Name)
 	case Arriving:
-		return fmt.Sprintf("some of environment %s runs revision %s: %s", stage.Environment, v.revision, v.cause), "all of it runs it, or none: " + look
+		return fmt.Sprintf("some of %s runs revision %s: %s", place, v.revision, v.cause), "all of it runs it, or none: " + look
 	case AwaitsPromotion:
 		return fmt.Sprintf("revision %s waits for the end of the promotion of revision %s", v.revision, v.name), "that promotion ends: " + look
 	case WasPromoted:
+		if stage.Targets != nil {
+			return fmt.Sprintf("revision %s was promoted, and does not run there any more%s", v.revision, after(v.cause, ": ")), fmt.Sprintf("that it runs there again, another revision, or deployster pipeline release-hold %s %s, which promotes it again", s.name, stage.Name)
+		}
 		return fmt.Sprintf("revision %s was promoted, and somebody has deployed another one since", v.revision), fmt.Sprintf("another revision, or deployster pipeline release-hold %s %s, which promotes it again", s.name, stage.Name)
 	case IsStopped:
 		return "the line is stopped" + by, "deployster pipeline resume " + s.name
@@ -160,6 +166,9 @@ type StageReport struct {
 	Promotion   *Promotion    `json:"promotion,omitempty"`    // the last
 	Verifying   *Verification `json:"verification,omitempty"` // the last
 	Reason      Reason        `json:"reason"`
+
+	Manifest string         `json:"manifest,omitempty"` // of a stage on hosts
+	Hosts    []HostSighting `json:"hosts,omitempty"`    // of such a stage, as they were seen
 }
 
 // Report returns the status of the pipeline.
@@ -189,6 +198,9 @@ func (s *State) Report(o Observed, now time.Time) Report {
 		if p := s.last[stage.Name]; p != nil {
 			copied := *p
 			row.Promotion = &copied
+		}
+		if stage.Targets != nil {
+			row.Manifest, row.Hosts = stage.Targets.Manifest, s.hostsSeen(stage.Name)
 		}
 		if of := s.verifications[stage.Name]; of != nil {
 			copied := *of

@@ -30,6 +30,7 @@ type State struct {
 
 	verifications map[string]*Verification // by stage, the last
 	proposals     map[string]proposal      // that may be open, by place
+	sighted       map[string]*sighted      // what the hosts of stages run, by stage
 }
 
 // Run is that a revision is current: the first stage runs it, and the others are to.
@@ -115,7 +116,11 @@ func (s *State) forget() {
 	s.byID, s.last = map[string]*Promotion{}, map[string]*Promotion{}
 	s.approvals, s.holds, s.released = map[string]map[string]Approval{}, map[string]*Hold{}, map[string]int64{}
 	s.verifications, s.proposals = map[string]*Verification{}, map[string]proposal{}
+	s.sighted = map[string]*sighted{}
 }
+
+// Name is that of the pipeline.
+func (s *State) Name() string { return s.name }
 
 // Head is the Seq of the last event that was applied.
 func (s *State) Head() int64 { return s.head }
@@ -132,11 +137,25 @@ func (s *State) Definition() *definition.Definition { return s.definition }
 // Defined is the event of the definition.
 func (s *State) Defined() int64 { return s.defined }
 
-// Environments are those of the stages, which are to be observed.
+// Environments are those of the stages, which are to be observed. Stages on hosts have none.
 func (s *State) Environments() (names []string) {
 	if s.definition != nil {
 		for _, stage := range s.definition.Stages {
-			names = append(names, stage.Environment)
+			if stage.Targets == nil {
+				names = append(names, stage.Environment)
+			}
+		}
+	}
+	return names
+}
+
+// HostGroups are what the stages on hosts are known as, see definition.Stage.
+func (s *State) HostGroups() (names []string) {
+	if s.definition != nil {
+		for _, stage := range s.definition.Stages {
+			if stage.Targets != nil {
+				names = append(names, stage.Environment)
+			}
 		}
 	}
 	return names
@@ -212,6 +231,12 @@ func (s *State) define(e deploylog.Event, p Payload) {
 			delete(s.approvals, stage)
 		}
 	}
+	for stage, k := range s.sighted {
+		k.members = nil // whoever applies another definition may have fewer hosts
+		if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
+			delete(s.sighted, stage)
+		}
+	}
 	for stage := range s.verifications {
 		if !sameVerification(s.definition, p.Definition, stage) {
 			delete(s.verifications, stage)
@@ -224,11 +249,12 @@ func (s *State) define(e deploylog.Event, p Payload) {
 	s.redefined()
 }
 
-// environmentOf is the environment of a stage, "" where the definition has no such stage.
+// environmentOf is the environment of a stage, or which hosts and manifest it is; "" where the
+// definition has no such stage.
 func environmentOf(d *definition.Definition, stage string) string {
 	if d != nil {
 		if i := d.Index(stage); i >= 0 {
-			return d.Stages[i].Environment
+			return d.Stages[i].Identity()
 		}
 	}
 	return ""
@@ -250,6 +276,9 @@ func (s *State) applyStage(e deploylog.Event, p Payload) {
 		return
 	}
 	switch e.Name {
+	case HostsObserved:
+		s.applySighting(stage, e, p)
+		return
 	case Approved:
 		if s.approvals[stage] == nil {
 			s.approvals[stage] = map[string]Approval{}

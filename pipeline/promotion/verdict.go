@@ -146,7 +146,7 @@ func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
 	case p != nil && p.Status == Running && !p.open():
 		v.code, v.name, v.seq = AwaitsPromotion, p.Revision, p.Since
 	case mine && p.Status == Finished && s.released[p.Stage] < p.Since && s.rolledBack(p.Stage, seen) == nil:
-		v.code, v.seq, v.since = WasPromoted, p.Since, p.Changed
+		v.code, v.seq, v.since, v.cause = WasPromoted, p.Since, p.Changed, seen.Why
 	default:
 		return s.waits(v, source, seen, p, mine, now)
 	}

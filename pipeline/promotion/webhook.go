@@ -70,7 +70,7 @@ func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string
 	until := s.askedUntil(p, now)
 	switch {
 	case seen.Deleted:
-		return fmt.Sprintf("environment %s was deleted", p.Environment)
+		return fmt.Sprintf("%s was deleted", definition.PlaceText(p.Environment))
 	case until.IsZero():
 		return ""
 	case seen.Active.Status == Stuck && seen.Active.Revision == p.Revision:
@@ -83,7 +83,7 @@ func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string
 		if p.Strategy == definition.WithPullRequest {
 			asked = p.Answer
 		}
-		return fmt.Sprintf("environment %s does not run revision %s, healthy, as a whole, %s after %s", p.Environment, p.Revision, definition.Duration(until.Sub(since)), asked)
+		return fmt.Sprintf("%s does not run revision %s, healthy, as a whole, %s after %s", definition.PlaceText(p.Environment), p.Revision, definition.Duration(until.Sub(since)), asked)
 	}
 	return ""
 }
@@ -91,7 +91,7 @@ func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string
 // sameStrategy reports whether a revision comes to two stages in the same way. How long that may
 // take, how often is looked, and by which keys and tokens make no difference.
 func sameStrategy(a, b *definition.Stage) bool {
-	if a.Strategy != b.Strategy {
+	if a.Strategy != b.Strategy || (a.Targets != nil || b.Targets != nil) && a.Identity() != b.Identity() {
 		return false
 	}
 	if a.PullRequest != nil && b.PullRequest != nil && !a.PullRequest.Same(b.PullRequest) {

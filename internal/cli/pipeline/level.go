@@ -160,7 +160,7 @@ func promoting(ctx context.Context, a *app.App, o pipelines.Options, workers *se
 	if !named || len(observed) > 0 {
 		running.Go(func() {
 			failed = crash.Do("promoting", func() error {
-				p := promotions.Options{Options: o.Options, Observer: o.Observer, Workspace: a.Workspace, Getenv: a.Getenv}
+				p := promotions.Options{Options: o.Options, Observer: o.Observer, Workspace: a.Workspace, Getenv: a.Getenv, Engines: workers.Tasks}
 				p.Scope = reconcile.Of(observed...)
 				if !named {
 					p.Scope = reconcile.All()

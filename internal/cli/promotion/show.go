@@ -90,6 +90,9 @@ func (r Status) Print(a *app.App) error {
 	if err := a.Table("no stages", rows); err != nil {
 		return err
 	}
+	if err := r.printHosts(a); err != nil {
+		return err
+	}
 	for _, w := range waiting {
 		if err := printReason(a, w); err != nil {
 			return err
@@ -99,6 +102,24 @@ func (r Status) Print(a *app.App) error {
 		return nil
 	}
 	return a.Printf("  nobody is at work on it: deployster pipeline run %s\n", r.Pipeline)
+}
+
+// printHosts prints what the hosts of stages run that have no environment which does so.
+func (r Status) printHosts(a *app.App) error {
+	rows := [][]string{{"STAGE", "HOST", "RUNS", "WHY"}}
+	for _, s := range r.Stages {
+		for _, h := range s.Hosts {
+			runs := output.Dash(h.Revision)
+			if h.Unknown {
+				runs = "unknown"
+			}
+			rows = append(rows, []string{s.Stage, h.Host, runs, output.Dash(h.Why)})
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	return a.Table("no hosts", rows)
 }
 
 func printReason(a *app.App, r promotion.Reason) error {

@@ -42,6 +42,9 @@ func Apply(ctx context.Context, a *app.App, file string, inputs Inputs, yes bool
 		if err := collectVerifying(ctx, a, l.environments, d, inputs); err != nil {
 			return exit.Invalid(err)
 		}
+		if err := collectTargets(ctx, a, d, inputs); err != nil {
+			return exit.Invalid(err)
+		}
 		for {
 			err := apply(ctx, a, l, log, promotion.Define{Definition: d, ID: a.NewID(), By: app.Whoami()}, yes)
 			if again, err := moved(ctx, a, l, d.Name, err); !again {

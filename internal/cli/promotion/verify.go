@@ -44,6 +44,11 @@ func placeFiles(a *app.App, d *definition.Definition, file string) error {
 				return err
 			}
 		}
+		if stage.Targets != nil {
+			if err := place(stage, "manifest", &stage.Targets.Manifest); err != nil {
+				return err
+			}
+		}
 		if stage.Webhook != nil {
 			if err := place(stage, "webhook.key_file", &stage.Webhook.KeyFile); err != nil {
 				return err
@@ -64,10 +69,14 @@ func collectVerifying(ctx context.Context, a *app.App, e *environments.Environme
 	for i := range d.Stages {
 		if stage := &d.Stages[i]; stage.Verify != "" {
 			vars, err := taskVariables(e, stage)
-			if err == nil {
-				err = collect(ctx, a, stage, vars, inputs)
-			}
 			if err != nil {
+				return err
+			}
+			c := &carrying{
+				stage: stage.Name, manifest: stage.Verify, vars: vars, last: vars,
+				known: environment.Verification{Environment: stage.Environment, Revision: 1, Hosts: []string{"host"}}.Variables(),
+			}
+			if stage.VerifyFiles, err = collect(ctx, a, c, inputs); err != nil {
 				return err
 			}
 		}
@@ -91,69 +100,90 @@ func taskVariables(e *environments.Environments, stage *definition.Stage) (vars 
 	return vars, err
 }
 
-// collect has a stage carry what verifies it.
-func collect(ctx context.Context, a *app.App, stage *definition.Stage, vars map[string]any, inputs Inputs) error {
+// carrying is a manifest that a stage carries.
+type carrying struct {
+	stage, manifest string
+	vars            map[string]any // that others give it, by name
+	last            map[string]any // those whose values are known
+	known           map[string]any // what it knows, wherever it is
+	partly          bool           // not all of its variables are known
+	resources       []string       // of the manifest, where that is known
+	places          func(load func(known map[string]any) (*work.Input, error)) ([]work.Place, error)
+}
+
+// collect returns the digests of what a manifest carries, which it keeps.
+func collect(ctx context.Context, a *app.App, c *carrying, inputs Inputs) (map[string]string, error) {
 	pinning, err := session.Pinning(a, inputs.Input, inputs.Public)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	text, err := work.ReadFile(filepath.Join(a.Workspace, filepath.FromSlash(stage.Verify)))
+	text, err := work.ReadFile(filepath.Join(a.Workspace, filepath.FromSlash(c.manifest)))
 	if err != nil {
-		return exit.Invalid(err)
+		return nil, exit.Invalid(err)
 	}
-	source := manifest.Source{Name: stage.Verify, Data: text}
-	known := environment.Verification{Environment: stage.Environment, Revision: 1, Hosts: []string{"host"}}.Variables()
-	given, err := session.Assignments(a, inputs.Input, known)
+	source := manifest.Source{Name: c.manifest, Data: text}
+	given, err := session.Assignments(a, inputs.Input, c.known)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	collected, err := work.Collect(a.Workspace, nil, given, source)
 	if err == nil {
 		err = collected.Unchanged(a.Workspace)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	uses, err := collected.SecretUses(slices.Sorted(maps.Keys(vars))...)
+	uses, err := collected.SecretUses(slices.Sorted(maps.Keys(c.vars))...)
 	if err == nil {
 		err = session.RefuseLogged(uses, inputs.Public)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	load := func() (*work.Input, error) {
+	loadAs := func(known, last map[string]any) (*work.Input, error) {
 		return pinning.Inputs.Load([]manifest.Source{source}, work.LoadOptions{
-			Included: collected.Files.Files(), Assigned: append([]manifest.Assignment{}, collected.Assignments...), Last: vars, Builtin: known,
+			Included: collected.Files.Files(), Assigned: append([]manifest.Assignment{}, collected.Assignments...), Last: last, Builtin: known, Partly: c.partly,
 		})
 	}
-	in, err := load()
+	load := func(known map[string]any) (*work.Input, error) { return loadAs(known, c.last) }
+	in, err := load(c.known)
 	if err == nil {
 		err = in.Conflicts()
 	}
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if c.partly {
+		if err := c.readsAll(func() (*work.Input, error) { return loadAs(c.known, c.vars) }); err != nil {
+			return nil, err
+		}
+	}
+	places := []work.Place{{Load: func() (*work.Input, error) { return load(c.known) }}}
+	if c.places != nil {
+		if places, err = c.places(load); err != nil {
+			return nil, err
+		}
 	}
 	policy, err := inputs.Engine.Policy()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ask, err := session.AskActions(a, inputs.WorkerFlags)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pool := session.OpenPool(a, inputs.WorkerFlags, a.Err)
 	err = collected.Files.PinImages(ctx, work.ImagePinning{
-		Ask: ask, Pool: pool, Policy: policy, Unpinned: inputs.Unpinned, Places: func(string) ([]work.Place, error) { return []work.Place{{Load: load}}, nil },
+		Ask: ask, Pool: pool, Policy: policy, Unpinned: inputs.Unpinned, Places: func(string) ([]work.Place, error) { return places, nil },
 	}, source)
 	if err := errors.Join(err, pool.Close()); err != nil {
-		return err
+		return nil, err
 	}
 	if err := collected.Pin(pinning); err != nil {
-		return err
+		return nil, err
 	}
-	stage.VerifyFiles = collected.Files.Digests()
 	if err := pinning.Texts.KeepAll(collected.Files); err != nil {
-		return fmt.Errorf("keeping what verifies stage %s: %w", stage.Name, err)
+		return nil, fmt.Errorf("keeping what stage %s carries: %w", c.stage, err)
 	}
-	return nil
+	return collected.Files.Digests(), nil
 }

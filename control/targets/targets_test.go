@@ -1,0 +1,318 @@
+package targets_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/targets"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// world is some hosts, and what they run.
+type world struct {
+	*testing.T
+	*targets.Observed
+	inbox chan func()
+
+	mu      sync.Mutex
+	hosts   []string
+	trouble error               // with the inventory
+	runs    map[string][]string // revisions for which all is VALID, by host
+	silent  map[string]bool     // hosts that do not answer
+	broken  map[string]bool     // "HOST REVISION" that cannot be asked about
+	state   map[string]map[string]any
+	asked   int
+	most    int // at once
+	asking  int
+	watches map[string]func()
+}
+
+// answers is how long a look at a host takes.
+const answers = 10 * time.Millisecond
+
+func inWorld(t *testing.T, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, inbox: make(chan func(), 100), runs: map[string][]string{}, silent: map[string]bool{}, broken: map[string]bool{}, state: map[string]map[string]any{}, watches: map[string]func(){}}
+		w.Observed = targets.New(targets.Options{
+			Engines: w, Parallelism: 2, Now: time.Now, Changed: func(string) {},
+			Selected: func(string) ([]string, error) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return append([]string{}, w.hosts...), w.trouble
+			},
+			Go: func(job func(context.Context) func()) func() {
+				ctx, end := context.WithCancel(t.Context())
+				go job(ctx)
+				return end
+			},
+			Post: func(f func()) { w.inbox <- f },
+		})
+		test(w)
+		w.Leave("hosts:shop/prod")
+		synctest.Wait()
+	})
+}
+
+// ObserveTarget implements targets.Engines.
+func (w *world) ObserveTarget(ctx context.Context, q targets.Question) (tasks.ProbeResult, map[string]any) {
+	w.mu.Lock()
+	w.asked++
+	w.asking++
+	w.most = max(w.most, w.asking)
+	silent := w.silent[q.Task.Host]
+	w.mu.Unlock()
+	took := answers
+	if silent {
+		took = 30 * time.Second
+	}
+	select {
+	case <-time.After(took):
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asking--
+	if silent {
+		return tasks.ProbeResult{Health: tasks.Unknown, Detail: "host " + q.Task.Host + ": no answer within 30s"}, nil
+	}
+	revision := promotion.TextOf(q.Task.Spec.Vars["version"])
+	if w.broken[q.Task.Host+" "+revision] {
+		return tasks.ProbeResult{Health: tasks.Unknown, Detail: "its type failed"}, nil
+	}
+	for _, r := range w.runs[q.Task.Host] {
+		if r == revision {
+			return tasks.ProbeResult{Health: tasks.Healthy}, w.state[q.Task.Host]
+		}
+	}
+	return tasks.ProbeResult{Health: tasks.Drifted, Detail: "web is not as configured"}, w.state[q.Task.Host]
+}
+
+// Watch implements targets.Engines.
+func (w *world) Watch(ctx context.Context, host string, changed func()) {
+	w.mu.Lock()
+	w.watches[host] = changed
+	w.mu.Unlock()
+	<-ctx.Done()
+	w.mu.Lock()
+	delete(w.watches, host)
+	w.mu.Unlock()
+}
+
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+func (w *world) use(revisions ...string) {
+	s := targets.Stage{Pipeline: "shop", Name: "prod", Place: "hosts:shop/prod", Variable: "version", Targets: definition.Targets{Manifest: "m", Hosts: "all", CheckEvery: definition.Duration(time.Minute)}}
+	for _, r := range revisions {
+		s.Candidates = append(s.Candidates, promotion.Candidate{Revision: r})
+	}
+	w.Use(s)
+}
+
+// after is what is seen after some time.
+func (w *world) after(d time.Duration) (promotion.Sighting, bool) {
+	time.Sleep(d)
+	synctest.Wait()
+	for {
+		select {
+		case f := <-w.inbox:
+			f()
+		default:
+			return w.Seen("hosts:shop/prod")
+		}
+	}
+}
+
+// wants wants that something is seen after some time.
+func (w *world) wants(d time.Duration, want string) {
+	w.Helper()
+	seen, ok := w.after(d)
+	text := seen.Why
+	for _, h := range seen.Hosts {
+		what := h.Revision
+		switch {
+		case h.Unknown:
+			what = "unknown, " + h.Why
+		case h.Revision == "":
+			what = "none, " + h.Why
+		}
+		text += fmt.Sprintf("%s: %s. ", h.Host, what)
+	}
+	if text = strings.TrimSpace(text); !ok || text != want {
+		w.Fatalf("seen, %t: %s\nwant: %s", ok, text, want)
+	}
+}
+
+func TestHostsRunTheRevisionForWhichAllIsValid(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts = []string{"a", "b", "c"}
+		w.runs = map[string][]string{"a": {"1"}, "b": {"2"}, "c": {"7"}}
+		w.use("1", "2")
+		w.wants(time.Second, "a: 1. b: 2. c: none, for revision 1: web is not as configured; for revision 2: web is not as configured.")
+		if w.most > 2 {
+			t.Errorf("%d hosts are asked at once", w.most)
+		}
+	})
+}
+
+func TestAManifestThatIsValidForTwoRevisionsTellsNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts = []string{"a"}
+		w.runs["a"] = []string{"1", "2"}
+		w.use("1", "2")
+		w.wants(time.Second, "a: unknown, all resources are VALID for revision 1 and 2 alike, so the manifest does not tell them apart: it must read the variable version where the revision shows.")
+	})
+}
+
+func TestWithoutAHostNothingIsKnown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.use("1")
+		w.wants(time.Second, "all selects no host")
+		w.set(func() { w.trouble = errors.New("inventory.yaml:3: no name") })
+		w.wants(time.Minute, "inventory.yaml:3: no name")
+		w.set(func() {
+			w.trouble = nil
+			for i := range 1001 {
+				w.hosts = append(w.hosts, fmt.Sprint("h", i))
+			}
+		})
+		w.wants(time.Minute, "all selects 1001 hosts, and at most 1000 of a stage are observed")
+		w.set(func() { w.hosts = []string{"a"} })
+		w.use()
+		w.wants(time.Minute, "no revision is known yet that they could run")
+	})
+}
+
+func TestAHostThatIsRemovedOrDoesNotAnswerMeanwhileDoesNotStayAsItWas(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts = []string{"a", "b"}
+		w.runs = map[string][]string{"a": {"1"}, "b": {"1"}}
+		w.use("1")
+		w.wants(time.Second, "a: 1. b: 1.")
+		w.set(func() { w.silent["b"] = true })
+		w.wants(2*time.Minute, "a: 1. b: unknown, for revision 1: host b: no answer within 30s.")
+		w.set(func() { w.hosts = []string{"a"} })
+		w.wants(2*time.Minute, "a: 1.")
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.watches["b"] != nil || w.watches["a"] == nil {
+			t.Errorf("it watches %d hosts, b among them: %t", len(w.watches), w.watches["b"] != nil)
+		}
+	})
+}
+
+func TestWhatCannotBeAskedAboutDoesNotHideWhatRuns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts = []string{"a", "b"}
+		w.runs["a"] = []string{"2"}
+		w.broken = map[string]bool{"a 1": true, "b 1": true}
+		w.use("1", "2")
+		w.wants(time.Second, "a: 2. b: unknown, for revision 1: its type failed.")
+	})
+}
+
+func TestHostsAreLookedAtWhenSomethingHappensThere(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts = []string{"a"}
+		w.use("1")
+		w.wants(time.Second, "a: none, for revision 1: web is not as configured.")
+		w.set(func() {
+			w.runs["a"] = []string{"1"}
+			for range 100 {
+				w.watches["a"]()
+			}
+		})
+		before := w.asked
+		w.wants(5*time.Second, "a: 1.")
+		if n := w.asked - before; n > 2 {
+			t.Errorf("%d looks at what happened at once", n)
+		}
+	})
+}
+
+func TestAnotherRevisionIsLookedForAtOnceAndNothingIsKnownBefore(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts = []string{"a"}
+		w.runs["a"] = []string{"2"}
+		w.use("1")
+		w.wants(time.Second, "a: none, for revision 1: web is not as configured.")
+		w.use("1", "2")
+		if _, ok := w.Seen("hosts:shop/prod"); ok {
+			t.Error("what was seen counts for another revision")
+		}
+		w.wants(100*time.Millisecond, "a: 2.")
+		before := w.asked
+		w.use("2", "1") // which is the same
+		w.after(time.Second)
+		if w.asked != before {
+			t.Error("it looks again for the same")
+		}
+	})
+}
+
+func TestNothingIsObservedThatNobodyUses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts = []string{"a"}
+		w.use("1")
+		w.after(time.Second)
+		w.Leave("hosts:shop/prod")
+		w.after(time.Second)
+		before := w.asked
+		if _, ok := w.after(time.Hour); ok || w.asked != before || len(w.watches) != 0 {
+			t.Errorf("%d looks, %d watches", w.asked-before, len(w.watches))
+		}
+		w.use("1") // and again
+		if _, ok := w.after(time.Second); !ok {
+			t.Error("it is not observed again")
+		}
+	})
+}
+
+func TestTheRevisionIsReadFromTheState(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts = []string{"a"}
+		use := func(revisions ...string) {
+			s := targets.Stage{Pipeline: "shop", Name: "prod", Place: "hosts:shop/prod", Variable: "version", Targets: definition.Targets{Manifest: "m", Hosts: "all", CheckEvery: definition.Duration(time.Minute), Revision: "resources.web.tag"}}
+			for _, r := range revisions {
+				s.Candidates = append(s.Candidates, promotion.Candidate{Revision: r})
+			}
+			w.Use(s)
+		}
+		use()
+		w.wants(time.Second, "a: none, web does not exist.")
+		for _, tc := range []struct {
+			state map[string]any
+			runs  []string
+			want  string
+		}{
+			{map[string]any{"tag": "7"}, []string{"7"}, "a: 7."},
+			{map[string]any{"tag": int64(7)}, []string{"7"}, "a: 7."},
+			{map[string]any{"tag": "7"}, nil, `a: none, revision "7" is not as its manifest says: web is not as configured.`},
+			{map[string]any{}, nil, "a: none, the state of web has no tag."},
+			{map[string]any{"tag": []any{"7"}}, nil, "a: none, tag of web is no text or number that can be a revision."},
+			{map[string]any{"tag": ""}, nil, "a: none, tag of web is no text or number that can be a revision."},
+			{map[string]any{"tag": strings.Repeat("x", 1000)}, nil, "a: none, tag of web is no text or number that can be a revision."},
+			{map[string]any{"tag": "7\x1b[31m"}, nil, "a: none, tag of web is no text or number that can be a revision."},
+		} {
+			w.set(func() { w.state["a"], w.runs["a"] = tc.state, tc.runs })
+			w.wants(time.Minute+time.Second, tc.want)
+		}
+		w.set(func() { w.silent["a"] = true })
+		w.wants(2*time.Minute, "a: unknown, host a: no answer within 30s.")
+		use("7")
+		w.set(func() { w.silent["a"], w.state["a"], w.runs["a"] = false, map[string]any{"tag": "8"}, []string{"8"} })
+		w.wants(2*time.Minute, "a: 8.")
+	})
+}

@@ -1,0 +1,237 @@
+package promotion
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+	"unicode"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// What a stage on hosts runs is in no events of others: whoever is at work on the pipeline looks
+// at the hosts, and records what is seen whenever that is something else. So all decide by the
+// same, also who cannot reach the hosts.
+
+// Sighting is what the hosts of a stage were seen to run.
+type Sighting struct {
+	Hosts []HostSighting `json:"hosts"`
+	Value any            `json:"value,omitempty"` // the revision that all run, as its variable has it
+	Why   string         `json:"error,omitempty"` // nothing is known of them: why
+}
+
+// HostSighting is what one host was seen to run.
+type HostSighting struct {
+	Host     string `json:"host"`
+	Revision string `json:"revision,omitempty"` // as which all resources of the manifest are VALID; "" is none
+	Unknown  bool   `json:"unknown,omitempty"`  // it was not seen, or could be either of two revisions
+	Why      string `json:"error,omitempty"`    // it runs no revision, or is unknown
+}
+
+// sighted is what is known of the hosts of a stage.
+type sighted struct {
+	Sighting
+	event   int64
+	members []string  // hosts, as of the last time that those that were selected counted
+	whole   string    // revision that all of them ran, the last time that they ran one
+	value   any       // that
+	came    int64     // event with which they came to run it
+	since   time.Time // that they have run it without a break
+	joined  []string  // hosts that have run it since then
+}
+
+// mostHostsNamed is how many hosts a reason names.
+const mostHostsNamed = 3
+
+// applySighting folds in what was seen.
+func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
+	if p.Observed == nil {
+		return
+	}
+	k := s.sighted[stage]
+	if k == nil {
+		k = &sighted{}
+		s.sighted[stage] = k
+	}
+	before := k.observation()
+	k.Sighting, k.event = *p.Observed, e.Seq
+	if k.Why == "" {
+		k.members = k.hosts()
+	}
+	now := k.observation()
+	if now.Health != Whole {
+		return
+	}
+	same := before.Health == Whole && before.Revision == now.Revision
+	if !same || slices.ContainsFunc(k.members, func(host string) bool { return !slices.Contains(k.joined, host) }) {
+		k.since = e.CreatedAt
+	}
+	if k.whole != now.Revision {
+		k.whole, k.came = now.Revision, e.Seq
+	}
+	k.joined, k.value = k.members, integral(k.Value)
+}
+
+// integral is a value as it was before it was written as JSON.
+func integral(value any) any {
+	const exact = 1 << 53
+	if f, is := value.(float64); is && f == math.Trunc(f) && math.Abs(f) < exact {
+		return int64(f)
+	}
+	return value
+}
+
+func (k *sighted) hosts() []string {
+	all := make([]string, len(k.Hosts))
+	for i, h := range k.Hosts {
+		all[i] = h.Host
+	}
+	return all
+}
+
+// observation is what the stage runs by what was seen. One that has no host is unknown, as is
+// one of which a host is.
+func (k *sighted) observation() Observation {
+	o := Observation{Health: Unknown, Revision: k.whole, Value: k.value, Came: k.came, Since: k.since, Event: k.event, Why: k.Why}
+	var unknown, wrong []string
+	for _, h := range k.Hosts {
+		switch {
+		case h.Unknown:
+			unknown = append(unknown, h.Host+": "+h.Why)
+		case h.Revision == "":
+			wrong = append(wrong, h.Host+" runs no revision: "+h.Why)
+		case !slices.Contains(o.Runs, h.Revision):
+			o.Runs = append(o.Runs, h.Revision)
+		}
+	}
+	if len(o.Runs) > 1 {
+		for _, h := range k.Hosts {
+			if h.Revision != "" && !h.Unknown {
+				wrong = append(wrong, h.Host+" runs revision "+h.Revision)
+			}
+		}
+	}
+	switch {
+	case k.Why != "":
+	case len(k.Hosts) == 0:
+		o.Why = "no host is selected"
+	case len(unknown) > 0:
+		o.Why = phrase.First(unknown, mostHostsNamed)
+	case len(wrong) > 0:
+		o.Health, o.Why = Partly, phrase.First(wrong, mostHostsNamed)
+	default:
+		o.Health, o.Revision, o.Value = Whole, o.Runs[0], integral(k.Value)
+	}
+	return o
+}
+
+// hostsSeen are the hosts of a stage as they were seen.
+func (s *State) hostsSeen(stage string) []HostSighting {
+	if k := s.sighted[stage]; k != nil {
+		return slices.Clone(k.Hosts)
+	}
+	return nil
+}
+
+// AddSightings adds what was recorded of the stages on hosts to what is observed.
+func (s *State) AddSightings(to Observed) {
+	if s.definition == nil {
+		return
+	}
+	for _, stage := range s.definition.Stages {
+		if k := s.sighted[stage.Name]; k != nil && stage.Targets != nil {
+			to[stage.Environment] = k.observation()
+		}
+	}
+}
+
+// Sighted returns the event that records what was seen of the hosts of a stage: none where that
+// is what is known already. Where too many hosts have gone at once it is recorded that nothing is
+// known of them.
+func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
+	i := -1
+	if s.definition != nil {
+		i = s.definition.Index(stage)
+	}
+	if i < 0 || s.definition.Stages[i].Targets == nil {
+		return nil
+	}
+	k := s.sighted[stage]
+	if k != nil && seen.Why == "" && len(seen.Hosts) > 0 {
+		next := sighted{Sighting: seen}
+		seen.Why = s.definition.Stages[i].Targets.Losing(k.members, next.hosts())
+	}
+	if k != nil && sameSighting(k.Sighting, seen) {
+		return nil
+	}
+	return []deploylog.Event{{
+		Deployment: fmt.Sprintf("%s/%s/observed@%d", s.name, stage, s.head), Target: StageTarget(s.name, stage), Name: HostsObserved, Attempt: 1,
+		Data: Payload{Observed: &seen}.Data(),
+	}}
+}
+
+// sameSighting reports whether two sightings say the same. Numbers in reasons, such as for how
+// long something did not answer, make no difference, or each look would be recorded.
+func sameSighting(a, b Sighting) bool {
+	return sameWords(a.Why, b.Why) && slices.EqualFunc(a.Hosts, b.Hosts, func(a, b HostSighting) bool {
+		return a.Host == b.Host && a.Revision == b.Revision && a.Unknown == b.Unknown && sameWords(a.Why, b.Why)
+	})
+}
+
+func sameWords(a, b string) bool { return a == b || withoutDigits(a) == withoutDigits(b) }
+
+func withoutDigits(text string) string {
+	letters := []rune{}
+	for _, r := range text {
+		if !unicode.IsDigit(r) {
+			letters = append(letters, r)
+		}
+	}
+	return string(letters)
+}
+
+// Candidate is a revision that a host may run.
+type Candidate struct {
+	Revision string
+	Value    any // as its variable has it, where that is known; or else nil
+}
+
+// Candidates are the revisions that the hosts of a stage may run, which are looked for: the one
+// that is to come there, those that were brought there, and what they ran last. Nobody can look
+// for others.
+func (s *State) Candidates(stage int, o Observed) (all []Candidate) {
+	const most = 4 // each is looked for on each host
+	add := func(revision string, value any) {
+		known := slices.ContainsFunc(all, func(c Candidate) bool { return c.Revision == revision })
+		if revision != "" && !known && len(all) < most {
+			all = append(all, Candidate{revision, value})
+		}
+	}
+	own := o.of(s.definition.Stages[stage].Environment)
+	if stage > 0 {
+		first, before := o.of(s.definition.Stages[0].Environment), o.of(s.definition.Stages[stage-1].Environment)
+		if run := s.Current(); run != nil && s.definition.Promotion.Policy == definition.Single {
+			value := first.Value
+			if first.Revision != run.Revision {
+				value = nil
+			}
+			add(run.Revision, value)
+		}
+		add(before.Revision, before.Value)
+	}
+	add(own.Revision, own.Value)
+	name := s.definition.Stages[stage].Name
+	if p := s.last[name]; p != nil {
+		add(p.Revision, nil)
+	}
+	for _, p := range slices.Backward(s.promotions) {
+		if p.Stage == name && p.Status == Finished {
+			add(p.Revision, nil)
+			break
+		}
+	}
+	return all
+}
