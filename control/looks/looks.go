@@ -27,14 +27,19 @@ const (
 	// the task, such as that an object was altered that its revision carries.
 	longest = time.Minute
 
-	// most is how many are kept: each has the manifest of its task.
-	most = 1000
+	// most is how many are kept, and mostBytes how many bytes they may take in all: each has the
+	// manifest of its task, and its variables.
+	most      = 1000
+	mostBytes = 64 << 20
 )
 
 // Look is a look at a task.
 type Look interface {
 	// Look looks at the task.
 	Look(ctx context.Context) (tasks.ProbeResult, error)
+
+	// Bytes is about how many bytes it takes to keep it.
+	Bytes() int
 
 	// Repeatable reports whether another Look would do what one that is made anew does.
 	Repeatable() bool
@@ -59,6 +64,7 @@ type Kept struct {
 
 	mu     sync.Mutex
 	byTask map[string]kept
+	bytes  int // of those
 }
 
 type kept struct {
@@ -66,6 +72,7 @@ type kept struct {
 	from  From
 	found tasks.ProbeResult
 	since time.Time
+	bytes int
 }
 
 // Keep returns that of a process.
@@ -87,7 +94,9 @@ func (k *Kept) Again(ctx context.Context, from From) (found tasks.ProbeResult, w
 }
 
 // Add keeps a look that found its task well.
-func (k *Kept) Add(from From, l Look, found tasks.ProbeResult) { k.put(kept{l, from, found, k.now()}) }
+func (k *Kept) Add(from From, l Look, found tasks.ProbeResult) {
+	k.put(kept{l, from, found, k.now(), l.Bytes()})
+}
 
 // take takes a look out, so that only one repeats it.
 func (k *Kept) take(from From) (kept, bool) {
@@ -95,23 +104,31 @@ func (k *Kept) take(from From) (kept, bool) {
 	defer k.mu.Unlock()
 	name := from.Task.Name()
 	l, some := k.byTask[name]
-	delete(k.byTask, name)
+	k.drop(name)
 	return l, some && k.fresh(l) && l.from.is(from)
 }
 
 func (k *Kept) put(l kept) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.byTask) >= most {
+	k.drop(l.from.Task.Name())
+	room := func() bool { return len(k.byTask) < most && k.bytes+l.bytes <= mostBytes }
+	if !room() {
 		for name, other := range k.byTask {
 			if !k.fresh(other) {
-				delete(k.byTask, name)
+				k.drop(name)
 			}
 		}
 	}
-	if len(k.byTask) < most {
+	if room() {
 		k.byTask[l.from.Task.Name()] = l
+		k.bytes += l.bytes
 	}
+}
+
+func (k *Kept) drop(name string) {
+	k.bytes -= k.byTask[name].bytes
+	delete(k.byTask, name)
 }
 
 // fresh reports whether a look may be repeated still. A clock may have been set back.
@@ -127,6 +144,29 @@ type Drift struct {
 	Doubts func(resource string) bool // of which it is not known what it should be
 	Plugs  func() error               // whether they are there
 	Forget func()                     // removes the files of a look
+	Size   int                        // see Weight
+}
+
+// Bytes implements Look.
+func (d Drift) Bytes() int { return d.Size }
+
+// Weight is about how many bytes values take that were read from a file.
+func Weight(values ...any) (bytes int) {
+	const each = 32
+	for _, v := range values {
+		bytes += each
+		switch v := v.(type) {
+		case string:
+			bytes += len(v)
+		case []any:
+			bytes += Weight(v...)
+		case map[string]any:
+			for key, one := range v {
+				bytes += each + len(key) + Weight(one)
+			}
+		}
+	}
+	return bytes
 }
 
 // Repeatable implements Look.

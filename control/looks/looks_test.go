@@ -17,9 +17,11 @@ type fake struct {
 	err    error
 	differ bool // it would look at something else by now
 	made   int
+	size   int
 }
 
 func (f *fake) Look(context.Context) (tasks.ProbeResult, error) { f.made++; return f.found, f.err }
+func (f *fake) Bytes() int                                      { return f.size }
 func (f *fake) Repeatable() bool                                { return !f.differ }
 
 func from(change func(*From)) From {
@@ -115,5 +117,39 @@ func TestAnEngineIsTheSameOnlyIfItIsThatOne(t *testing.T) {
 	}
 	if delete(one.tasks, "b"); again(like) {
 		t.Error("it is repeated on another engine")
+	}
+}
+
+// However large the manifests of tasks are, what is kept of them is bounded.
+func TestSoManyBytesOfLooksAreKept(t *testing.T) {
+	const large = mostBytes / 3
+	k := Keep(time.Now)
+	of := func(i int) From { return from(func(f *From) { f.Task.Host = fmt.Sprint("h", i) }) }
+	one := &fake{found: tasks.ProbeResult{Health: tasks.Healthy}, size: large}
+	for range 2 { // putting one again does not count twice
+		for i := range 3 {
+			k.Add(of(i), one, one.found)
+		}
+	}
+	for i := range 3 {
+		if _, well := k.Again(t.Context(), of(i)); !well {
+			t.Errorf("look %d is not kept", i)
+		}
+	}
+	k.Add(of(3), one, one.found)
+	k.Add(of(4), &fake{found: one.found, size: mostBytes + 1}, one.found)
+	for i := 3; i < 5; i++ {
+		if _, well := k.Again(t.Context(), of(i)); well {
+			t.Errorf("look %d is kept, too", i)
+		}
+	}
+	for i := range 3 {
+		k.take(of(i))
+	}
+	if k.bytes != 0 || len(k.byTask) != 0 {
+		t.Errorf("nothing takes %d bytes", k.bytes)
+	}
+	if Weight("abc") < 3 || Weight(map[string]any{"a": []any{string(make([]byte, large)), 1}}) < large || Weight(map[string]any{}) > 100 {
+		t.Error("it weighs something else")
 	}
 }

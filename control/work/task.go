@@ -202,7 +202,10 @@ func (w *TaskWorker) probe(ctx context.Context, t tasks.Task, as asked) (_ tasks
 	}
 	look := looks.Drift{
 		Caller: run.Caller, Forget: w.asProbe(run), Plugs: func() error { return run.CheckPlugs(run.Manifest) },
-		Doubts: func(resource string) bool { return !as.all && run.doubts(t, resource) },
+		Doubts: func(resource string) bool { return !as.all && run.doubts(t, resource) }, Size: looks.Weight(run.Variables, t.Spec.Vars),
+	}
+	for _, r := range run.Manifest.Resources {
+		look.Size += looks.Weight(r.Config)
 	}
 	from.Engine, look.Runner = run.Connection, runner.New(run.Spec, run.Containers) // as a part of the run of all probes
 	found, err := look.Look(ctx)
