@@ -41,8 +41,8 @@ func (c Retry) propose(s *State, _ time.Time) ([]deploylog.Event, error) {
 		return nil, refusal.New(NotEnded, "retrying build group %s: it is being canceled, and what runs is stopped first, for which deployster build run must be at work; wait for that: deployster build cancel %s --wait", g.id, g.id)
 	case !g.state.Ended():
 		return nil, refusal.New(NotEnded, "retrying build group %s: it has not ended, it is %s; to begin anew, cancel it first: deployster build cancel %s", g.id, g.state, g.id)
-	case len(g.jobs) == 0:
-		return nil, refusal.New(NothingToRetry, "retrying build group %s: it has no jobs; submit it again", g.id)
+	case len(g.jobs) == 0 || len(g.jobs) < g.created.Jobs:
+		return nil, refusal.New(NothingToRetry, "retrying build group %s: it was not submitted whole, it has %d of %d jobs; submit it again", g.id, len(g.jobs), g.created.Jobs)
 	case g.left() == 0 && g.counts[transition.Built] == len(g.jobs):
 		return nil, refusal.New(NothingToRetry, "retrying build group %s: all of its jobs were built; what cannot be built is listed by deployster build status %s", g.id, g.id)
 	case c.FailedOnly && failed == 0:

@@ -88,9 +88,39 @@ func TestAGroupIsCanceledBeforeItStarts(t *testing.T) {
 	w.must(group("base", spec(), spec(1)))
 	w.must(build.Cancel{Group: "base-1"})
 	w.is("base-1", "Canceled: c c")
-	w.append([]deploylogEvent{event("group/other-1", record.GroupTriggered, record.Triggered{Name: "other"})})
-	w.must(build.Cancel{Group: "other-1"})
-	w.is("other-1", "Canceled:")
+}
+
+// Whoever submits a group may die before all of its events are there.
+func TestAGroupIsCanceledWhichWasNotSubmittedWhole(t *testing.T) {
+	target := record.Group("other-1")
+	triggered := event(target, record.GroupTriggered, record.Triggered{Name: "other"})
+	created := event(target, record.GroupCreated, record.Created{Jobs: 3, Places: []record.Place{{Platform: amd}}})
+	some := event(target, record.JobsCreated, record.Jobs{From: 1, Jobs: []record.JobSpec{spec(), spec(1)}})
+	for is, c := range map[string]struct {
+		before []deploylogEvent
+		want   string
+	}{
+		"Triggered:":   {[]deploylogEvent{triggered}, "Canceled:"},
+		"Created:":     {[]deploylogEvent{triggered, created}, "Canceled:"},
+		"Created: - -": {[]deploylogEvent{triggered, created, some}, "Canceled: c c"},
+	} {
+		w := newWorld(t)
+		w.append(c.before)
+		w.is("other-1", is)
+		w.decide()
+		w.is("other-1", is)
+		w.must(build.Cancel{Group: "other-1", By: "ann"})
+		w.is("other-1", c.want)
+		w.append([]deploylogEvent{event(target, record.GroupQueued, struct{}{})}) // it comes too late
+		w.decide()
+		w.is("other-1", c.want)
+		if _, err := w.state.Propose(build.Cancel{Group: "other-1"}, w.now); err == nil {
+			t.Errorf("of %s: it is canceled twice", is)
+		}
+		if _, err := w.state.Propose(build.Retry{Group: "other-1"}, w.now); err == nil {
+			t.Errorf("of %s: what is there of it is built", is)
+		}
+	}
 }
 
 func TestALostJobRestsAndIsFailedAtLast(t *testing.T) {
