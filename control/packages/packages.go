@@ -18,7 +18,6 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/runner"
@@ -44,19 +43,10 @@ func Schedule(ctx context.Context, o pipelines.Options, dispatch builds.Options,
 	scope := reconcile.Only()
 	over := make(chan struct{})
 	dispatch.Scope, dispatch.Drain, dispatch.UntilIdle = scope, over, false
-	dispatcher := builds.NewController(dispatch)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var dispatching sync.WaitGroup
-	dispatching.Go(func() {
-		if err := crash.Do("dispatching build groups", func() error { return dispatcher.Run(ctx) }); err != nil {
-			cancel(err) // or stages would wait for it without end
-		}
+	return reconcile.Beside(ctx, "dispatching build groups", over, builds.NewController(dispatch).Run, func(ctx context.Context) error {
+		o.Worker = newStages(ctx, o, submission, sync.OnceFunc(func() { scope.Add(buildrecord.Entity) }))
+		return run(ctx, o)
 	})
-	defer dispatching.Wait()
-	defer close(over)
-	o.Worker = newStages(ctx, o, submission, sync.OnceFunc(func() { scope.Add(buildrecord.Entity) }))
-	return run(ctx, o)
 }
 
 // Worker is the Stages of a scheduler that ends with ctx, beside which somebody dispatches

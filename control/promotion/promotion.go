@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
@@ -18,7 +17,6 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
-	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
@@ -46,26 +44,14 @@ func New(o pipelines.Options, selected func(query string) ([]string, error), con
 // Schedule runs a scheduler of pipelines that carries their revisions to environments, too,
 // and beside it the controller of the environments that stages wait for.
 func Schedule(ctx context.Context, o pipelines.Options, tasks environments.Tasks, inventory environments.Inventory) error {
-	scope := reconcile.Only() // the environments that stages wait for
-	over := make(chan struct{})
-	controller := environments.NewController(environments.Options{
-		Options: reconcile.Options{Log: o.Log, Scope: scope, Parallelism: o.Parallelism, Drain: over, Now: o.Now},
-		Tasks:   tasks, Inventory: inventory, Observer: o.Observer,
+	return environments.Beside(ctx, environments.Options{
+		Options: reconcile.Options{Log: o.Log, Parallelism: o.Parallelism, Now: o.Now}, Tasks: tasks, Inventory: inventory, Observer: o.Observer,
+	}, func(ctx context.Context, scope *reconcile.Scope) error {
+		p := New(o, inventory.Selected, scope.Add)
+		p.environments.Identify(tasks.Things)
+		o.Worker = p
+		return pipelines.NewScheduler(o).Run(ctx)
 	})
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var controlling sync.WaitGroup
-	controlling.Go(func() {
-		if err := crash.Do("controlling environments", func() error { return controller.Run(ctx) }); err != nil {
-			cancel(err) // or stages would wait for it without end
-		}
-	})
-	defer controlling.Wait()
-	defer close(over)
-	p := New(o, inventory.Selected, scope.Add)
-	p.environments.Identify(tasks.Things)
-	o.Worker = p
-	return pipelines.NewScheduler(o).Run(ctx)
 }
 
 // Worker is the Promotion of a scheduler beside which somebody controls all environments.
