@@ -212,3 +212,33 @@ func TestAnEnvironmentThatWasDeletedIsNotUnknown(t *testing.T) {
 		t.Errorf("the promotion is %+v", p)
 	}
 }
+
+// What a webhook was asked goes on when another key, or time, is defined, and not when another
+// program is to be asked.
+func TestHowAWebhookIsAskedMayChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*definition.Webhook)
+		same   bool
+	}{
+		"another key":     {func(h *definition.Webhook) { h.KeyFile = "other.key" }, true},
+		"another time":    {func(h *definition.Webhook) { h.Timeout = dur(time.Hour) }, true},
+		"another program": {func(h *definition.Webhook) { h.URL = "https://ci.example/other" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2, usual, asks)
+			w.runs("b", "1")
+			w.runs("a", "2")
+			step := w.only("b", "2")
+			w.answered(step)
+			d := *w.state.Definition()
+			d.Stages = append([]definition.Stage{}, d.Stages...)
+			hook := *d.Stages[1].Webhook
+			c.change(&hook)
+			d.Stages[1].Webhook = &hook
+			w.command(promotion.Define{Definition: &d})
+			if w.state.Wanted(step.ID, step.Attempt) != c.same {
+				t.Errorf("the try goes on: %t", !c.same)
+			}
+		})
+	}
+}
