@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/control/targets"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/environment"
@@ -39,6 +40,7 @@ type world struct {
 	number       int    // of commands
 	workspace    string // of the keys of webhooks
 	getenv       func(string) string
+	engines      targets.Engines // of stages on hosts; nil has none
 
 	mu       sync.Mutex
 	silent   map[string]bool          // environments whose hosts do not answer
@@ -280,7 +282,7 @@ func (w *world) proposes(c promotion.Command) {
 }
 
 func (w *world) options(log deploylog.Log) promotions.Options {
-	return promotions.Options{Options: reconcile.Options{Log: log, Parallelism: 4, Now: time.Now}, Observer: w, Workspace: w.workspace, Getenv: w.getenv}
+	return promotions.Options{Options: reconcile.Options{Log: log, Parallelism: 4, Now: time.Now}, Observer: w, Workspace: w.workspace, Getenv: w.getenv, Engines: w.engines}
 }
 
 // untilIdle runs a process that promotes, and keeps the environments, until nothing more is

@@ -1,0 +1,157 @@
+package promotions_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/control/targets"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// machines are hosts to which somebody else deploys.
+type machines struct {
+	mu      sync.Mutex
+	runs    string // revision for which all is VALID
+	silent  bool
+	asked   int
+	watched int
+}
+
+// ObserveTarget implements targets.Engines.
+func (m *machines) ObserveTarget(ctx context.Context, q targets.Question) (tasks.ProbeResult, map[string]any) {
+	m.mu.Lock()
+	m.asked++
+	if m.silent {
+		m.mu.Unlock()
+		select {
+		case <-time.After(time.Minute):
+		case <-ctx.Done():
+		}
+		return tasks.ProbeResult{Health: tasks.Unknown, Detail: "no answer"}, nil
+	}
+	defer m.mu.Unlock()
+	switch {
+	case promotion.TextOf(q.Task.Spec.Vars["version"]) == m.runs:
+		return tasks.ProbeResult{Health: tasks.Healthy}, nil
+	}
+	return tasks.ProbeResult{Health: tasks.Drifted, Detail: "web differs"}, nil
+}
+
+// Watch implements targets.Engines.
+func (m *machines) Watch(ctx context.Context, _ string, _ func()) {
+	m.mu.Lock()
+	m.watched++
+	m.mu.Unlock()
+	<-ctx.Done()
+	m.mu.Lock()
+	m.watched--
+	m.mu.Unlock()
+}
+
+func (m *machines) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+// onMachines is a world whose last stage is a manifest on hosts, for which the receiver is asked.
+func (r *receiver) onMachines(t *testing.T, test func(*world, *machines)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newWorld(t, reconciletest.InMemory(t)), &machines{runs: "0"}
+		w.workspace, w.engines = r.workspace, m
+		w.stages = []string{"dev", "prod"}
+		w.define(single(), r.asks, func(d *definition.Definition) {
+			d.Stages[1].Environment = "hosts:shop/prod"
+			d.Stages[1].Targets = &definition.Targets{Manifest: "web.yaml", Hosts: "prod", CheckEvery: definition.Duration(time.Minute)}
+		})
+		test(w, m)
+	})
+}
+
+func TestHostsAreAskedForAndObserved(t *testing.T) {
+	r := newReceiver(t)
+	r.onMachines(t, func(w *world, m *machines) {
+		p := w.start()
+		w.deploys("dev", "1")
+		time.Sleep(2 * time.Minute)
+		asked := r.take()
+		if len(asked) != 1 || asked[0].Revision != "1" || asked[0].Environment != "" || asked[0].Manifest != "web.yaml" || asked[0].Hosts != "prod" {
+			t.Fatalf("asked: %+v\n%s", asked, w.story())
+		}
+		m.set(func() { m.runs = "1" })
+		time.Sleep(2 * time.Minute)
+		if w.count(promotion.StageFinished, "prod", "1") != 1 || w.count(promotion.RunFinished, "", "1") != 1 {
+			t.Errorf("it is there, and that is not noticed:\n%s", w.story())
+		}
+		n := w.count(promotion.HostsObserved, "prod", "")
+		time.Sleep(time.Hour)
+		if again := w.count(promotion.HostsObserved, "prod", ""); again != n {
+			t.Errorf("nothing has changed, and %d events say so", again-n)
+		}
+		p.end()
+		synctest.Wait()
+		if m.watched != 0 {
+			t.Errorf("%d hosts are watched by nobody", m.watched)
+		}
+	})
+}
+
+// What was recorded before is of no use to a process that has not looked itself.
+func TestAProcessDoesNotPromoteByWhatAFormerOneSaw(t *testing.T) {
+	r := newReceiver(t)
+	r.onMachines(t, func(w *world, m *machines) {
+		m.runs = "1"
+		p := w.start()
+		w.deploys("dev", "1")
+		time.Sleep(2 * time.Minute)
+		p.die()
+		m.set(func() { m.silent = true })
+		p = w.start()
+		w.deploys("dev", "2")
+		time.Sleep(10 * time.Minute)
+		if asked := r.take(); len(asked) != 0 {
+			t.Errorf("asked for hosts that do not answer: %+v\n%s", asked, w.story())
+		}
+		if why := w.explain("prod"); why.Code != promotion.Unobserved || !strings.Contains(why.Message, "no answer") {
+			t.Errorf("it is %s: %s", why.Code, why.Message)
+		}
+
+		// Where somebody has brought the revision there meanwhile, nobody is asked for it.
+		p.die()
+		m.set(func() { m.silent, m.runs = false, "2" })
+		p = w.start()
+		time.Sleep(5 * time.Minute)
+		if asked := r.take(); len(asked) != 0 || w.count(promotion.RunFinished, "", "2") != 1 {
+			t.Errorf("asked for what is there: %+v\n%s", asked, w.story())
+		}
+		p.end()
+	})
+}
+
+func TestTheHostsOfAPipelineThatIsDeletedAreLeftAlone(t *testing.T) {
+	r := newReceiver(t)
+	r.onMachines(t, func(w *world, m *machines) {
+		p := w.start()
+		w.deploys("dev", "1")
+		time.Sleep(2 * time.Minute)
+		if m.asked == 0 || m.watched != 2 {
+			t.Fatalf("%d looks, %d watches", m.asked, m.watched)
+		}
+		w.proposes(promotion.Delete{Cancel: true, ID: "delete"})
+		time.Sleep(time.Minute)
+		before := m.asked
+		time.Sleep(time.Hour)
+		if m.asked != before || m.watched != 0 {
+			t.Errorf("%d looks at what nobody uses, %d watches", m.asked-before, m.watched)
+		}
+		p.end()
+	})
+}
