@@ -2,6 +2,7 @@ package build
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,6 +66,52 @@ func TestAFollowedLogWhoseMiddleIsLeftOut(t *testing.T) {
 			}
 			if shown, err := os.ReadFile(said.Name()); err != nil || !bytes.Equal(shown, want) {
 				t.Errorf("%d bytes are shown, want %d: %v", len(shown), len(want), err)
+			}
+		})
+	}
+}
+
+// The log of a container that goes on when its process has died is taken again and again: each
+// time more of its middle is left out.
+func TestAFollowedLogOfWhichMoreIsLeftOut(t *testing.T) {
+	const half = jobs.MaxLog / 2
+	for name, grown := range map[string]int{"by a little": 100, "by all that was shown": half, "by more than that": half + 7, "by much": 2 * jobs.MaxLog} {
+		t.Run(name, func(t *testing.T) {
+			const first = jobs.MaxLog + 50
+			all := make([]byte, first+grown)
+			for i := range all {
+				all[i] = "abcdefghijklmnopqrstuvw\n"[i%24]
+			}
+			omission := func(n int) []byte { return fmt.Appendf(nil, "\n[%d bytes are left out here]\n", n) }
+			short := func(size int) []byte {
+				return bytes.Join([][]byte{all[:half], omission(size - jobs.MaxLog), all[size-half : size]}, nil)
+			}
+			said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer said.Close()
+			l := &jobLog{app: &app.App{Printer: &output.Printer{Out: said}}}
+			for _, content := range [][]byte{all[:half+3], short(first), short(first), short(len(all)), short(len(all))} {
+				path := filepath.Join(t.TempDir(), "log")
+				if err := os.WriteFile(path, content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				f, err := os.Open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(l.shortened(f), l.copy(f), f.Close()); err != nil {
+					t.Error(err)
+				}
+			}
+			want := [][]byte{all[:half+3], omission(47), all[first-half : first]}
+			if missed := grown - half; missed > 0 {
+				want = append(want, omission(missed))
+			}
+			want = append(want, all[max(first, len(all)-half):])
+			if shown, err := os.ReadFile(said.Name()); err != nil || !bytes.Equal(shown, bytes.Join(want, nil)) {
+				t.Errorf("%d bytes are shown, want %d: %v", len(shown), len(bytes.Join(want, nil)), err)
 			}
 		})
 	}

@@ -108,9 +108,10 @@ type jobLog struct {
 	job     build.JobReport
 	attempt int // 0 is the last
 
-	shown int64  // bytes of the file
-	short bool   // its middle is left out by now
-	rest  []byte // of the line that has not ended
+	shown   int64  // bytes of the file
+	left    int64  // bytes that the file was found to leave out of its middle; 0 is none
+	resumes int64  // where in the file the rest begins
+	rest    []byte // of the line that has not ended
 }
 
 // number is the attempt that is shown; 0 is none. The last may only have pushed what an earlier
@@ -288,23 +289,29 @@ func (l *jobLog) follow(ctx context.Context) error {
 				return err
 			}
 			fmt.Fprintf(l.app.Err, "note: attempt %d of %s is lost, this is attempt %d\n", at, groups.Name(j), j.Attempt)
-			l.shown, l.short = 0, false
+			l.shown, l.left, l.resumes = 0, 0, 0
 		}
 		at, l.job = j.Attempt, j
 	}
 }
 
-// shortened goes on in the end of a log, once its middle is left out: after what was shown of
-// that already, or after how much of it was not.
+// shortened goes on in the end of a log, once its middle is left out, or more of that than before,
+// as of a log that goes on after its process was killed: after what was shown already, or after how
+// much of it was not.
 func (l *jobLog) shortened(f *os.File) error {
 	info, err := f.Stat()
-	if err != nil || l.short || info.Size() <= jobs.MaxLog {
+	if err != nil || info.Size() <= jobs.MaxLog {
 		return err
 	}
-	l.short = true
-	beyond := l.shown - jobs.MaxLog/2
 	left, end, ok := jobs.LeftOut(f)
-	if beyond <= 0 || !ok {
+	if !ok || left == l.left {
+		return nil
+	}
+	beyond := l.shown - jobs.MaxLog/2 // what was shown of the log after its first half, or left out
+	if l.left > 0 {
+		beyond = l.left + l.shown - l.resumes
+	}
+	if l.left, l.resumes = left, end; l.shown <= jobs.MaxLog/2 {
 		return nil // the file says what is left out where it goes on
 	}
 	l.shown = end + max(0, beyond-left)
