@@ -35,6 +35,17 @@ func New(log deploylog.Log, now func() time.Time) *Promotions {
 	}, log, now, nil)}
 }
 
+// NewReader is New for who looks once: it begins with a snapshot of the log where there is
+// one, and keeps one there where it had to read much. All events of these pipelines are needed
+// and held, which are few among those of their environments.
+func NewReader(log deploylog.Log, now func() time.Time) *Promotions {
+	p := New(log, now)
+	p.KeepSnapshots(reconcile.Needs[*promotion.State]{
+		Of: func(_ *promotion.State, e deploylog.Event) (deploylog.Event, bool) { return e, true },
+	})
+	return p
+}
+
 // Command proposes a command, by what e says that environments run, and appends what it comes to.
 func (p *Promotions) Command(ctx context.Context, e *environments.Environments, name string, c promotion.Command) ([]deploylog.Event, error) {
 	if events, sent, err := p.Send(ctx, name, c, 0); sent {

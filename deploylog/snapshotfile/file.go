@@ -34,11 +34,7 @@ func Read(dir, name string) (of Origin, s deploylog.Snapshot, ok bool) {
 	if err != nil {
 		return of, s, false
 	}
-	made, s, ok := decode(text)
-	if !ok || made.program == "" || made.program != program() {
-		return of, deploylog.Snapshot{}, false
-	}
-	return made.Origin, s, true
+	return Decode(text)
 }
 
 // readOwn reads a file of this user.
@@ -66,14 +62,10 @@ func readOwn(path string) ([]byte, error) {
 // directory to whoever may write there, too; made says that it is new. Nothing is synced:
 // what a power failure leaves of the file is found to be damaged.
 func Write(dir, name string, of Origin, s deploylog.Snapshot, share func(dir *os.File, made bool)) error {
-	made := header{of, program()}
-	if made.program == "" {
-		return errors.New("this program cannot be told from other versions")
+	text, err := Encode(of, s)
+	if err != nil {
+		return err
 	}
-	if size := encodedSize(made, s); size > limit {
-		return fmt.Errorf("it has %d bytes, at most %d are possible", size, limit)
-	}
-	text := encode(made, s)
 	if err := makeDir(dir, share); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,8 @@ import (
 type Options struct {
 	Server string // https://HOST, http://HOST of this machine, or unix:PATH
 	Token  string // "" is none, for who is known by the socket
+
+	Idle time.Duration // how long what is sent may make no progress; 0 is 2 minutes
 }
 
 // Client is a server of a log.
@@ -30,6 +33,7 @@ type Client struct {
 	server string // as it was named
 	base   string
 	token  string
+	idle   time.Duration
 	http   *http.Client
 }
 
@@ -40,6 +44,7 @@ var ErrRefused = errors.New("refused")
 type Refusal struct {
 	Status int
 	Detail string
+	log    string // of the server; "" where it does not say
 }
 
 // Error is what the server says.
@@ -63,7 +68,7 @@ const headerTimeout = 2 * time.Minute
 
 // New is a server that is not asked yet. A token is not sent where others could read it.
 func New(o Options) (*Client, error) {
-	c := &Client{server: o.Server, token: o.Token, base: strings.TrimSuffix(o.Server, "/")}
+	c := &Client{server: o.Server, token: o.Token, idle: cmp.Or(o.Idle, headerTimeout), base: strings.TrimSuffix(o.Server, "/")}
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: headerTimeout,
 		MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
@@ -119,6 +124,7 @@ type request struct {
 	query        url.Values
 	body         []byte
 	kind         string // of the body; "" is JSON
+	idle         *idle  // of which sending the body is progress; may be nil
 	header       http.Header
 }
 
@@ -131,6 +137,14 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	asked, err := http.NewRequestWithContext(ctx, r.method, address, bytes.NewReader(r.body))
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", c.server, err)
+	}
+	if r.idle != nil && r.body != nil { // the length of the request is known already
+		again := asked.GetBody
+		asked.Body = io.NopCloser(r.idle.progress(asked.Body))
+		asked.GetBody = func() (io.ReadCloser, error) {
+			body, err := again()
+			return io.NopCloser(r.idle.progress(body)), err
+		}
 	}
 	for name, values := range r.header {
 		asked.Header[name] = values
@@ -149,6 +163,9 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		var failed *url.Error
 		if errors.As(err, &failed) {
 			err = failed.Err
+		}
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && r.idle != nil {
+			err = cause
 		}
 		return nil, fmt.Errorf("server %s: %w", c.server, err)
 	}
@@ -186,7 +203,7 @@ func (c *Client) refusal(answer *http.Response) error {
 	case http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
 		said.Detail = fmt.Sprintf("server %s: %s", c.server, said.Detail)
 	}
-	return &Refusal{answer.StatusCode, said.Detail}
+	return &Refusal{answer.StatusCode, said.Detail, answer.Header.Get("Deployster-Log")}
 }
 
 // get asks for a document.

@@ -249,6 +249,10 @@ func (l *Log) stream(ctx context.Context, query url.Values, begun func(), each f
 	}
 	answer, err := l.do(ctx, request{method: http.MethodGet, path: "/v1/events", query: query})
 	if err != nil {
+		var refused *Refusal
+		if errors.As(err, &refused) && refused.log != "" && refused.log != l.id {
+			return failed(errOther)
+		}
 		if errors.Is(context.Cause(ctx), errClosed) {
 			err = failed(err)
 		}

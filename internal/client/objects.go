@@ -19,9 +19,9 @@ func (c *Client) Objects() Objects { return Objects{c} }
 
 // Load implements objects.Remote. Its caller makes sure that it is what was asked for.
 func (o Objects) Load(hash string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), headerTimeout)
+	ctx, idle, cancel := unlessIdle(context.Background(), o.client.idle)
 	defer cancel()
-	answer, err := o.client.do(ctx, request{method: http.MethodGet, path: "/v1/objects/" + hash})
+	answer, err := o.client.do(ctx, request{method: http.MethodGet, path: "/v1/objects/" + hash, idle: idle})
 	var refused *Refusal
 	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
 		return nil, fmt.Errorf("at server %s it %w", o.client.server, objects.ErrMissing)
@@ -30,8 +30,11 @@ func (o Objects) Load(hash string) ([]byte, error) {
 		return nil, err
 	}
 	defer answer.Body.Close() //nolint:errcheck // it is read only
-	content, err := io.ReadAll(io.LimitReader(answer.Body, objects.MaxSize+1))
+	content, err := io.ReadAll(io.LimitReader(idle.progress(answer.Body), objects.MaxSize+1))
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
 		return nil, fmt.Errorf("server %s: %w", o.client.server, err)
 	}
 	return content, nil
@@ -39,9 +42,9 @@ func (o Objects) Load(hash string) ([]byte, error) {
 
 // Keep implements objects.Remote.
 func (o Objects) Keep(hash string, content []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), headerTimeout)
+	ctx, idle, cancel := unlessIdle(context.Background(), o.client.idle)
 	defer cancel()
-	answer, err := o.client.do(ctx, request{method: http.MethodPut, path: "/v1/objects/" + hash, body: content, kind: "application/octet-stream"})
+	answer, err := o.client.do(ctx, request{method: http.MethodPut, path: "/v1/objects/" + hash, body: content, kind: "application/octet-stream", idle: idle})
 	if err != nil {
 		return err
 	}

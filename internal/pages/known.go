@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
@@ -56,12 +57,12 @@ func (p *Pages) known(r *http.Request, events bool) (k *known, release func(), e
 		until = at
 		select {
 		case p.past <- struct{}{}:
-			release = func() { <-p.past }
+			release = sync.OnceFunc(func() { <-p.past })
 		case <-ctx.Done():
 			return nil, nil, ctx.Err()
 		}
 		k.pipelines, k.environments, k.builds = query.NewPipelines(p.Log, p.Now), query.NewEnvironments(p.Log, p.Now), query.NewBuilds(p.Log, p.Now)
-		k.promotions = promotions.New(p.Log, p.Now)
+		k.promotions = promotions.NewReader(p.Log, p.Now)
 	}
 	err = errors.Join(k.pipelines.Follow(ctx, until), k.environments.Follow(ctx, until), k.builds.Follow(ctx, until), k.promotions.Follow(ctx, until))
 	if err != nil {

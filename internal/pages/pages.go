@@ -228,7 +228,9 @@ func (p *Pages) add(pattern, look string, events bool, make func(*http.Request, 
 				var waiting []waitingApproval
 				if waiting, err = p.approvalsOf(k); err == nil {
 					shown.Waiting = len(waiting)
-					p.render(w, r, http.StatusOK, cmp.Or(shown.look, look), shown)
+					text := p.rendered(r, cmp.Or(shown.look, look), shown)
+					release() // who asked may take the page slowly
+					p.write(w, http.StatusOK, text)
 					return
 				}
 			}
@@ -259,6 +261,11 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, code int, why strin
 
 // render writes a page, whole or not at all.
 func (p *Pages) render(w http.ResponseWriter, r *http.Request, code int, look string, shown page) {
+	p.write(w, code, p.rendered(r, look, shown))
+}
+
+// rendered is the text of a page; nil where it has none.
+func (p *Pages) rendered(r *http.Request, look string, shown page) []byte {
 	shown.Version, shown.Now, shown.Path = p.Version, p.Now(), r.URL.EscapedPath()
 	if who := identity.Of(r.Context()); who.Name != "" {
 		shown.Who, shown.Form, shown.Session = who.Name, p.Sessions.form(r, who), p.Sessions.has(r)
@@ -266,13 +273,21 @@ func (p *Pages) render(w http.ResponseWriter, r *http.Request, code int, look st
 	var text bytes.Buffer
 	if err := p.looks[look].ExecuteTemplate(&text, "page", shown); err != nil {
 		p.Logger.Error("a page cannot be rendered", "path", r.URL.Path, "error", err)
+		return nil
+	}
+	return text.Bytes()
+}
+
+// write sends the text of a page.
+func (p *Pages) write(w http.ResponseWriter, code int, text []byte) {
+	if text == nil {
 		http.Error(w, "internal error; the log of the server says more", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(code)
-	_, _ = w.Write(text.Bytes()) // who asked may have gone
+	_, _ = w.Write(text) // who asked may have gone
 }
 
 // plain answers with a page that has nothing but a sentence.

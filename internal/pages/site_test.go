@@ -30,6 +30,7 @@ type site struct {
 	log    deploylog.Log
 	tokens *identity.Tokens
 	url    string
+	pages  http.Handler
 
 	mu   sync.Mutex
 	late time.Duration // how much later it is than it is
@@ -58,6 +59,7 @@ func newSite(t testing.TB, events ...deploylog.Event) *site {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", api)
 	mux.Handle("/", shown)
+	s.pages = mux
 	h := httptest.NewServer(mux)
 	t.Cleanup(func() {
 		h.CloseClientConnections()

@@ -47,10 +47,20 @@ func (s *Server) registerEvents() {
 			"application/x-ndjson": {Schema: event},
 			"text/event-stream":    {Schema: &huma.Schema{Type: huma.TypeString}},
 		}}},
-	}, func(_ context.Context, in *eventsInput) (*huma.StreamResponse, error) {
+	}, func(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
 		filter, live, err := in.filter()
 		if err != nil {
 			return nil, err
+		}
+		if (in.Follow || live) && filter.After > 0 {
+			// Who has received an event that there is not has followed another log, and would wait.
+			head, err := s.head(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if filter.After > head {
+				return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("there is no event %d yet: the log ends with event %d", filter.After, head))
+			}
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) { s.stream(ctx, filter, in.Follow || live, live) }}, nil
 	})
@@ -84,7 +94,7 @@ func (s *Server) stream(hc huma.Context, f deploylog.Filter, follow, live bool) 
 	r, w := humago.Unwrap(hc)
 	ctx, cancel := context.WithCancel(hc.Context())
 	defer cancel()
-	out := &eventWriter{w: w, control: http.NewResponseController(w), stalled: s.Stalled, live: live}
+	out := &eventWriter{w: w, control: http.NewResponseController(w), stalled: s.Stalled, live: live, asked: time.Now()}
 	out.may = func() bool {
 		who, err := s.Identify(r)
 		return err == nil && who.MayRead()
@@ -95,7 +105,6 @@ func (s *Server) stream(hc huma.Context, f deploylog.Filter, follow, live bool) 
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("X-Accel-Buffering", "no")
-	w.Header().Set("Deployster-Log", s.Log.ID())
 	if !follow {
 		s.ended(ctx, out, out.all(s.Log.Read(ctx, f)))
 		return
@@ -175,12 +184,17 @@ type eventWriter struct {
 	stalled time.Duration
 	live    bool
 	may     func() bool // whether who asks may still read, whose token may have ended
+	asked   time.Time   // when that was asked, before something was sent
 
 	buffer bytes.Buffer
 }
 
 // errEnded is why a stream ends whose reader may read no more.
 var errEnded = errors.New("who follows may read no more")
+
+// mayFor is for how long it is taken for granted that who may read still may: events are sent
+// to very many at once.
+const mayFor = time.Second
 
 // enough is how much is written at once.
 const enough = 32 << 10
@@ -312,6 +326,12 @@ func (o *eventWriter) send() error {
 
 // sendWith sends what was written, and a text behind it.
 func (o *eventWriter) sendWith(text []byte) error {
+	if now := time.Now(); now.Sub(o.asked) >= mayFor && o.buffer.Len()+len(text) > 0 {
+		if !o.may() {
+			return errEnded
+		}
+		o.asked = now
+	}
 	// A connection that knows no deadlines is one of a test.
 	_ = o.control.SetWriteDeadline(time.Now().Add(o.stalled))
 	for _, part := range [][]byte{o.buffer.Bytes(), text} {

@@ -42,9 +42,17 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 // inPipes serves a log of one event in a bubble of time.
 func inPipes(t *testing.T, test func(t *testing.T, log deploylog.Log, p *pipes)) {
 	t.Helper()
+	inPipesOf(t, func(*server.Options) {}, test)
+}
+
+// inPipesOf is inPipes with options.
+func inPipesOf(t *testing.T, with func(*server.Options), test func(t *testing.T, log deploylog.Log, p *pipes)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := logOf(t, 1)
-		p := &pipes{server.New(options(t, log)), make(chan net.Conn), make(chan struct{})}
+		o := options(t, log)
+		with(&o)
+		p := &pipes{server.New(o), make(chan net.Conn), make(chan struct{})}
 		h := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
 		ended := make(chan error)
 		go func() { ended <- h.Serve(p) }()

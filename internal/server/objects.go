@@ -39,7 +39,7 @@ func (s *Server) registerObjects() {
 			defer content.Close() //nolint:errcheck // it is read only
 			ctx.SetHeader("Content-Type", "application/octet-stream")
 			ctx.SetHeader("Content-Length", strconv.FormatInt(size, 10))
-			_, _ = io.Copy(ctx.BodyWriter(), content) // who asked may have gone, and makes sure of the digest
+			_, _ = io.Copy(s.progressing(ctx), content) // who asked may have gone, and makes sure of the digest
 		}}, nil
 	})
 	type keep struct {

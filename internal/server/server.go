@@ -69,6 +69,8 @@ type Server struct {
 	builds       *builds.Builds
 	requests     *requests
 	feed         *feed.Feed // for who follows the log
+	snapshots    map[string]*snapshots
+	sending      chan struct{} // held by each who is sent a snapshot
 	verifying    chan struct{}
 	large        chan struct{} // held by each request whose body may be large
 }
@@ -92,7 +94,7 @@ func New(o Options) *Server {
 	if o.Hosts == nil {
 		o.Hosts = work.FixedHosts("", nil, errors.New("the server has no inventory"))
 	}
-	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), large: make(chan struct{}, maxLarge)}
+	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), sending: make(chan struct{}, maxSending), large: make(chan struct{}, maxLarge)}
 	s.requests = &requests{log: o.Log, now: o.Now}
 	log := s.recording()
 	s.pipelines, s.environments, s.builds = pipelines.New(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
@@ -102,6 +104,7 @@ func New(o Options) *Server {
 	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[budget.Budget](), reflect.TypeFor[string]())
 	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[duration.Duration](), reflect.TypeFor[string]())
 	s.registerLog()
+	s.registerSnapshots()
 	s.registerObjects()
 	s.registerInventory()
 	s.registerCommands()
@@ -179,6 +182,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		s.notThere(w, r)
 		return
 	}
+	w.Header().Set("Deployster-Log", s.Log.ID())
 	s.mux.ServeHTTP(w, r)
 }
 

@@ -26,7 +26,7 @@ type Levels struct {
 
 // Open folds them as they were after an event; 0 is now. Where there are none nothing is read.
 func Open(ctx context.Context, log deploylog.Log, now func() time.Time, at int64) (*Levels, error) {
-	l := &Levels{Promotions: promotions.New(log, now), environments: environments.New(log, now), at: at}
+	l := &Levels{Promotions: promotions.NewReader(log, now), environments: environments.New(log, now), at: at}
 	has, err := promotions.Has(ctx, log, "", at)
 	if err != nil || !has {
 		return l, err
