@@ -210,7 +210,7 @@ func ended(t *testing.T, before int) {
 func TestTheAPIAnswersWhateverIsSent(t *testing.T) {
 	events, words := fuzzed(t)
 	before := runtime.NumGoroutine()
-	const inputs, bytes = 400, 300
+	const inputs, bytes = 800, 300
 	reached, dir := map[int]int{}, t.TempDir()
 	var a *api
 	for i := range inputs {
