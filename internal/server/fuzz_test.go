@@ -146,6 +146,11 @@ func (a *api) wrong(got *answer, r *http.Request, op operation, role string) str
 			return "the answer is no problem"
 		}
 		return ""
+	case got.status == http.StatusNotModified:
+		if got.body.Len() > 0 || got.header.Get("ETag") == "" || r.Header.Get("If-None-Match") == "" {
+			return "it is as nobody has said that it was"
+		}
+		return ""
 	case got.status >= http.StatusMultipleChoices:
 		return "it is sent elsewhere"
 	case r.Method != op.method:

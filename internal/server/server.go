@@ -105,6 +105,7 @@ func New(o Options) *Server {
 	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[duration.Duration](), reflect.TypeFor[string]())
 	s.registerLog()
 	s.registerSnapshots()
+	s.registerLists()
 	s.registerObjects()
 	s.registerInventory()
 	s.registerCommands()
