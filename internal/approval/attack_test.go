@@ -102,7 +102,7 @@ func TestForgedApprovalsAreRefused(t *testing.T) {
 		},
 		"a pipeline that is not there": func(_ *site, f *forged) { f.name, f.body.Pipeline = "none", "none" },
 		"revoked key": func(s *site, _ *forged) {
-			if _, err := approval.RevokeKey(s.Context(), s.p, "web", "ci", s.id(), "ann", "lost"); err != nil {
+			if _, err := s.all().RevokeKey(s.Context(), "web", "ci", s.id(), "ann", "lost"); err != nil {
 				s.Fatal(err)
 			}
 		},

@@ -81,7 +81,7 @@ var _ approval.Keys = (*machine.Keys)(nil)
 
 func TestTheLogSaysWhyAndTheAnswerDoesNot(t *testing.T) {
 	s := newSite(t, 1)
-	h := approval.New(s.p, func() time.Time { return s.now })
+	h := approval.New(s.all(), func() time.Time { return s.now })
 	f := s.good()
 	f.keyID = "nobody"
 	text, _ := json.Marshal(f.body)

@@ -16,10 +16,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
-	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/approval"
-	"github.com/deployster-go/deployster/pipeline/reason"
-	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Pattern is how a server mounts a Handler.
@@ -27,7 +24,7 @@ const Pattern = "POST /v1/pipelines/{pipeline}/stages/{stage}/approvals"
 
 // Handler takes signed approvals of the pipelines of a log.
 type Handler struct {
-	Pipelines *pipelines.Pipelines
+	Pipelines Pipelines
 	Now       func() time.Time
 
 	// Base is the address at which clients reach the server, where that is not the one that
@@ -39,7 +36,7 @@ type Handler struct {
 }
 
 // New returns a handler.
-func New(p *pipelines.Pipelines, now func() time.Time) *Handler {
+func New(p Pipelines, now func() time.Time) *Handler {
 	return &Handler{Pipelines: p, Now: now}
 }
 
@@ -62,15 +59,14 @@ var errMismatch = errors.New("the body approves another pipeline or stage than t
 // Approve records the approval that a request to the path of a stage is. An error that is
 // Refused is about the signature; others are about what it approves.
 func (h *Handler) Approve(ctx context.Context, name, stage string, r Request) (Answer, error) {
-	if err := h.Pipelines.Follow(ctx, 0); err != nil {
+	keys, err := h.Pipelines.Keys(ctx, name)
+	switch {
+	case errors.Is(err, pipelines.ErrNoPipeline):
+		keys = &approval.Keys{} // as of one that has none
+	case err != nil:
 		return Answer{}, err
 	}
-	var keys approval.Keys // of a pipeline that there is not: none
-	_ = h.Pipelines.Ask(name, func(s *pipeline.State) error {
-		keys = s.Keys().Clone()
-		return nil
-	})
-	by, signature, err := Verify(r, &keys, stage, h.Now())
+	by, signature, err := Verify(r, keys, stage, h.Now())
 	if err != nil {
 		return Answer{}, err
 	}
@@ -81,15 +77,7 @@ func (h *Handler) Approve(ctx context.Context, name, stage string, r Request) (A
 	if body.Pipeline != name || body.Stage != stage {
 		return Answer{}, invalid{errMismatch}
 	}
-	answer := Answer{Pipeline: name, Stage: stage, Revision: body.Revision, By: by}
-	written, err := h.Pipelines.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
-		if whole, err := s.Stage(stage); err == nil && whole != stage {
-			return nil, invalid{errMismatch}
-		}
-		return s.Propose(pipeline.Approve{
-			Stage: stage, Revision: body.Revision, By: by, Reason: body.Reason, Carries: body.Carries, Signature: &signature, ID: ulid.Make().String(),
-		}, h.Now())
-	})
+	v, err := h.Pipelines.approve(ctx, body, by, ulid.Make().String(), &signature, h.Now())
 	var refused *refusal.Error
 	switch {
 	case errors.As(err, &refused) && (refused.Code == approval.NoKey || refused.Code == approval.UsedNonce):
@@ -97,19 +85,10 @@ func (h *Handler) Approve(ctx context.Context, name, stage string, r Request) (A
 	case err != nil:
 		return Answer{}, err
 	}
-	answer.Recorded, answer.Event = written[0], written[0].Seq
-	answer.Approved = answer.Recorded.Name == record.StageApproved
-	if !answer.Approved {
-		_ = h.Pipelines.Ask(name, func(s *pipeline.State) error {
-			for _, why := range s.Explain(answer.Recorded.Target) {
-				if why.Code == reason.AwaitsApproval && why.Revision == body.Revision {
-					answer.Missing = why.Approval
-				}
-			}
-			return nil
-		})
-	}
-	return answer, nil
+	return Answer{
+		Pipeline: name, Stage: stage, Revision: body.Revision, By: by,
+		Approved: v.missing == nil, Missing: v.missing, Recorded: v.recorded, Event: v.recorded.Seq,
+	}, nil
 }
 
 // invalid is a request that was signed as it should be, and makes no sense.

@@ -4,52 +4,69 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/approval"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
-// AddKey adds a key to a pipeline. Its stages are approval stages, by names that people use.
-func AddKey(ctx context.Context, p *pipelines.Pipelines, name string, key record.KeyInfo, id, by string) ([]deploylog.Event, error) {
-	return p.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
+// change has something recorded of the keys of a pipeline. stage finds a stage at which a key
+// may approve, by a name that people use.
+func (p Pipelines) change(ctx context.Context, name string, do func(keys *approval.Keys, stage func(key, given string) (string, error)) (deploylog.Event, error)) ([]deploylog.Event, error) {
+	observed, err := p.follow(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	one := func(e deploylog.Event, err error) ([]deploylog.Event, error) { return []deploylog.Event{e}, err }
+	if observed {
+		return p.Observed.Change(ctx, name, false, func(s *promotion.State) ([]deploylog.Event, error) {
+			return one(do(s.Keys(), func(key, given string) (string, error) {
+				stage, err := s.Stage(given)
+				if err == nil && !s.Definition().Stages[s.Definition().Index(stage)].Manual {
+					err = fmt.Errorf("key %s cannot approve at stage %s: it is not manual", key, stage)
+				}
+				return stage, err
+			}))
+		})
+	}
+	return p.Released.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
 		if s.Definition() == nil {
 			return nil, refusal.New(pipeline.UnknownPipeline, "pipeline %s was deleted (event %d): apply its definition to create it again", name, s.Deleted())
 		}
-		var stages []string
-		for _, given := range key.Stages {
+		return one(do(s.Keys(), func(key, given string) (string, error) {
 			stage, err := s.Stage(given)
-			if err != nil {
-				return nil, err
-			}
 			for _, defined := range s.Definition().Stages {
-				if defined.Name == stage && defined.Approval == nil {
-					return nil, fmt.Errorf("key %s cannot approve at stage %s: it is a %s stage", key.ID, stage, defined.Kind())
+				if err == nil && defined.Name == stage && defined.Approval == nil {
+					err = fmt.Errorf("key %s cannot approve at stage %s: it is a %s stage", key, stage, defined.Kind())
 				}
 			}
-			stages = append(stages, stage)
+			return stage, err
+		}))
+	})
+}
+
+// AddKey adds a key to a pipeline. Its stages are those that wait for approval, by names that
+// people use.
+func (p Pipelines) AddKey(ctx context.Context, name string, key record.KeyInfo, id, by string) ([]deploylog.Event, error) {
+	return p.change(ctx, name, func(keys *approval.Keys, stage func(key, given string) (string, error)) (deploylog.Event, error) {
+		add := key
+		add.Stages = nil
+		for _, given := range key.Stages {
+			found, err := stage(key.ID, given)
+			if err != nil {
+				return deploylog.Event{}, err
+			}
+			add.Stages = append(add.Stages, found)
 		}
-		key.Stages = stages
-		e, err := s.Keys().Add(record.Target(name), key, id, by)
-		return []deploylog.Event{e}, err
+		return keys.Add(record.Target(name), add, id, by)
 	})
 }
 
 // RevokeKey revokes a key of a pipeline: it signs nothing from then on.
-func RevokeKey(ctx context.Context, p *pipelines.Pipelines, name, key, id, by, reason string) ([]deploylog.Event, error) {
-	return p.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
-		e, err := s.Keys().Revoke(record.Target(name), key, id, by, reason)
-		return []deploylog.Event{e}, err
+func (p Pipelines) RevokeKey(ctx context.Context, name, key, id, by, reason string) ([]deploylog.Event, error) {
+	return p.change(ctx, name, func(keys *approval.Keys, _ func(key, given string) (string, error)) (deploylog.Event, error) {
+		return keys.Revoke(record.Target(name), key, id, by, reason)
 	})
-}
-
-// KeysOf are the keys of a pipeline.
-func KeysOf(p *pipelines.Pipelines, name string) (keys []approval.Key, err error) {
-	err = p.Ask(name, func(s *pipeline.State) error {
-		keys = s.Keys().All()
-		return nil
-	})
-	return keys, err
 }

@@ -122,7 +122,7 @@ func TestKeysOfOneOwnerCountOnce(t *testing.T) {
 		t.Fatalf("it is answered %d %s", status, answer)
 	}
 	next := keyOf(5)
-	if _, err := approval.AddKey(t.Context(), s.p, "web", record.KeyInfo{ID: "ci-next", Owner: "ci", Public: public(next)}, s.id(), "ann"); err != nil {
+	if _, err := s.all().AddKey(t.Context(), "web", record.KeyInfo{ID: "ci-next", Owner: "ci", Public: public(next)}, s.id(), "ann"); err != nil {
 		t.Fatal(err)
 	}
 	f = s.good()
@@ -141,7 +141,7 @@ func TestKeysOfOneOwnerCountOnce(t *testing.T) {
 // Behind a proxy the target is what clients address, whatever the proxy sends.
 func TestTheTargetIsThatOfClients(t *testing.T) {
 	s := newSite(t, 1)
-	h := approval.New(s.p, func() time.Time { return s.now })
+	h := approval.New(s.all(), func() time.Time { return s.now })
 	h.Base = &url.URL{Scheme: "https", Host: "deploy.example"}
 	f := s.good()
 	text, _ := json.Marshal(f.body)

@@ -80,13 +80,13 @@ func (s *site) start() {
 // replica is another process that serves the same log.
 func (s *site) replica() (deploylog.Log, *pipelines.Pipelines, *httptest.Server) {
 	s.Helper()
-	log, err := sqlite.Open(s.Context(), s.path, sqlite.Options{})
+	log, err := sqlite.Open(s.Context(), s.path, sqlite.Options{Now: func() time.Time { return s.now }})
 	if err != nil {
 		s.Fatal(err)
 	}
 	p := pipelines.New(log, func() time.Time { return s.now })
 	mux := http.NewServeMux()
-	mux.Handle(approval.Pattern, approval.New(p, func() time.Time { return s.now }))
+	mux.Handle(approval.Pattern, approval.New(approval.Of(log, func() time.Time { return s.now }), func() time.Time { return s.now }))
 	server := httptest.NewServer(mux)
 	s.Cleanup(func() {
 		server.Close()
@@ -124,7 +124,7 @@ func (s *site) proceed(name string) {
 
 func (s *site) addKey(name, id string, key ed25519.PrivateKey, stages ...string) {
 	s.Helper()
-	if _, err := approval.AddKey(s.Context(), s.p, name, record.KeyInfo{ID: id, Public: public(key), Stages: stages}, s.id(), "ann"); err != nil {
+	if _, err := s.all().AddKey(s.Context(), name, record.KeyInfo{ID: id, Public: public(key), Stages: stages}, s.id(), "ann"); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -224,4 +224,9 @@ func (s *site) approvals() (n int) {
 		}
 	}
 	return n
+}
+
+// all are the pipelines of both kinds.
+func (s *site) all() approval.Pipelines {
+	return approval.Of(s.log, func() time.Time { return s.now })
 }

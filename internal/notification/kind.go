@@ -43,7 +43,8 @@ func kinds() (all []string) {
 
 // of are the kinds of events that are told whatever else is in the log.
 var of = map[string]Kind{
-	record.PipelineFailed: Failed, envrecord.BakeFailed: Failed, buildrecord.GroupFailed: Failed, record.StageRejected: Failed, promotion.VerifyFailed: Failed,
+	promotion.Waiting:     Waits,
+	record.PipelineFailed: Failed, envrecord.BakeFailed: Failed, buildrecord.GroupFailed: Failed, record.StageRejected: Failed, promotion.Rejected: Failed, promotion.VerifyFailed: Failed,
 	envrecord.EnvironmentStuck: Stuck, buildrecord.GroupStalled: Stuck,
 	record.PipelineFinished: Finished, promotion.RunFinished: Finished, envrecord.EnvironmentFinished: Finished, buildrecord.GroupFinished: Finished,
 	envrecord.TaskDrifted: Drifted,

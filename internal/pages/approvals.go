@@ -51,7 +51,7 @@ func (p *Pages) approvals(r *http.Request, k *known) (page, error) {
 	body, who := approvalsBody{Waiting: slices.Clone(all)}, identity.Of(r.Context())
 	for i := range body.Waiting {
 		w := &body.Waiting[i]
-		w.May = k.present() && !w.Observed && who.May(identity.Approver, identity.Pipelines, w.Pipeline)
+		w.May = k.present() && who.May(identity.Approver, identity.Pipelines, w.Pipeline)
 	}
 	if done := r.URL.Query().Get("done"); done == "approve" || done == "reject" {
 		body.Done = map[string]string{"approve": "Approved.", "reject": "Rejected."}[done]
@@ -101,7 +101,11 @@ func findApprovals(k *known) (all []waitingApproval, err error) {
 		}
 		for _, s := range r.Stages {
 			if s.Reason.Code == promotion.AwaitsApproval {
-				all = append(all, waitingApproval{Pipeline: name, Stage: s.Stage, Revision: s.Reason.Revision, Says: s.Reason.Message, Seq: s.Reason.Event, Observed: true})
+				w := waitingApproval{Pipeline: name, Stage: s.Stage, Revision: s.Reason.Revision, Says: s.Reason.Message, Seq: s.Reason.Event, Observed: true}
+				if of := s.Reason.Approval; of != nil {
+					w.Carries, w.By, w.Needed = of.Carries, of.By, of.Needed
+				}
+				all = append(all, w)
 			}
 		}
 	}
@@ -130,7 +134,11 @@ func (p *Pages) decide(w http.ResponseWriter, r *http.Request) {
 	for _, name := range []string{"stage", "revision", "reason"} {
 		sent[name] = r.PostFormValue(name)
 	}
-	code, detail := p.record(w, r, "/v1/pipelines/"+url.PathEscape(r.PostFormValue("pipeline"))+"/commands/"+verb, sent)
+	kind := "pipelines"
+	if r.PostFormValue("observed") == "true" {
+		kind = "promotions"
+	}
+	code, detail := p.record(w, r, "/v1/"+kind+"/"+url.PathEscape(r.PostFormValue("pipeline"))+"/commands/"+verb, sent)
 	if code != http.StatusOK {
 		p.fail(w, r, code, detail)
 		return

@@ -60,6 +60,7 @@ var verbs = []Verb{
 	of(identity.Pipelines, "define", identity.Admin, pipeline.Define{}, "Define a pipeline or change it; what revisions under way are to carry is kept before, as objects"),
 	of(identity.Pipelines, "delete", identity.Admin, pipeline.Delete{}, "Delete a pipeline"),
 	of(Promotions, "approve", identity.Approver, promotion.Approve{}, "Approve that a revision comes to a stage of a pipeline that promotes by observed state"),
+	of(Promotions, "reject", identity.Approver, promotion.Reject{}, "Keep a revision from a stage of a pipeline that promotes by observed state, which waits for approval"),
 	of(Promotions, "hold", identity.Operator, promotion.HoldStage{}, "Keep revisions from being promoted to a stage"),
 	of(Promotions, "release-hold", identity.Operator, promotion.ReleaseHold{}, "Let revisions be promoted to a stage again that was held"),
 	of(Promotions, "stop-the-line", identity.Operator, promotion.StopLine{}, "Keep revisions from being promoted to any stage"),

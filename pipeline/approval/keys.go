@@ -44,10 +44,7 @@ const (
 func (k *Keys) Apply(e deploylog.Event) {
 	if e.Name == record.StageApproved || e.Name == record.StageApprovalGiven {
 		if info := record.ApprovalOf(e); info != nil && info.Signature != nil {
-			if k.nonces == nil {
-				k.nonces = map[string]bool{}
-			}
-			k.nonces[info.Signature.Key+" "+info.Signature.Nonce] = true
+			k.Use(*info.Signature)
 		}
 	}
 	if e.Name != record.KeyAdded && e.Name != record.KeyRevoked {
@@ -65,6 +62,14 @@ func (k *Keys) Apply(e deploylog.Event) {
 		k.all = slices.Clone(k.all)
 		k.all[i].Revoked, k.all[i].RevokedBy, k.all[i].Since = e.Seq, p.By, e.CreatedAt
 	}
+}
+
+// Use notes that the nonce of a signature served.
+func (k *Keys) Use(s record.Signature) {
+	if k.nonces == nil {
+		k.nonces = map[string]bool{}
+	}
+	k.nonces[s.Key+" "+s.Nonce] = true
 }
 
 // Forget drops the keys of a pipeline that is deleted. Nonces that served stay so: a pipeline

@@ -103,7 +103,7 @@ func (s *State) resumed(p *Promotion, v verdict, o Observed, now time.Time) (ste
 	if again.code == Ready {
 		return step, true
 	}
-	cause := "its process ended before it deployed, and it may not begin any more: " + s.reason(again).Message
+	cause := "its process ended before it deployed, and it may not begin any more: " + s.reason(again, now).Message
 	step.Promotes, step.Events = false, []deploylog.Event{s.event(p, StageFailed, p.Attempt, Payload{Cause: deploylog.Cause(cause)})}
 	return step, seen.Health != Unknown || seen.Event > 0
 }
@@ -119,7 +119,7 @@ func (s *State) Forbids(step Step, seen Observation) error {
 		return errors.New("its stage is not in the definition any more")
 	}
 	if v, held := s.kept(v, seen); held {
-		return errors.New(s.reason(v).Message)
+		return errors.New(s.reason(v, time.Time{}).Message)
 	}
 	return nil
 }
@@ -167,6 +167,7 @@ func (s *State) facts(o Observed, all []verdict, now time.Time) (events []deploy
 			}
 		}
 	}
+	events = append(events, s.asks(all, now)...)
 	if r := s.Current(); len(events) == 0 && single && r != nil && r.Finished.IsZero() && s.isCurrent(first) {
 		for _, v := range all[1:] {
 			if v.code != There {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // The events of pipelines that promote by observed state. With the markers of stages, which
@@ -29,7 +30,9 @@ const (
 	Merged          = "promotion-merged"       // what was proposed to a repository is there
 	Withdrawn       = "promotion-withdrawn"    // what was proposed, and nobody wants any more
 	HostsObserved   = "promotion-observed"     // the hosts of a stage run something else than before
+	Waiting         = "promotion-waiting"      // for approval
 	Approved        = "promotion-approved"
+	Rejected        = "promotion-rejected"
 	Held            = "promotion-held"
 	HoldReleased    = "promotion-hold-released"
 	LineStopped     = "promotion-line-stopped"
@@ -47,7 +50,7 @@ const (
 
 // EventNames are the names of the events that nothing else has.
 func EventNames() []string {
-	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Merged, Withdrawn, HostsObserved, Approved, Held, HoldReleased, LineStopped, LineResumed, Verifying, Verified, VerifyFailed, VerifyEnded}
+	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Merged, Withdrawn, HostsObserved, Waiting, Approved, Rejected, Held, HoldReleased, LineStopped, LineResumed, Verifying, Verified, VerifyFailed, VerifyEnded}
 }
 
 // Target is the target of a pipeline.
@@ -86,7 +89,8 @@ type Payload struct {
 	Taken    bool   `json:"taken,omitempty"`    // the repository had it already
 	Declined bool   `json:"declined,omitempty"` // somebody closed the pull request
 
-	Observed *Sighting `json:"observed,omitempty"`
+	Observed *Sighting            `json:"observed,omitempty"`
+	Approval *record.ApprovalInfo `json:"approval,omitempty"` // what an approval is bound to
 
 	Environment         string `json:"environment,omitempty"`
 	EnvironmentRevision int    `json:"environment_revision,omitempty"`

@@ -24,6 +24,9 @@ const (
 	AlreadyHeld     refusal.Code = "already-held"
 	DropsHold       refusal.Code = "drops-hold" // the definition has no stage of that name any more
 	UnderWay        refusal.Code = "under-way"
+	AlreadyApproved refusal.Code = "already-approved"
+	AlreadyRejected refusal.Code = "already-rejected"
+	CarriesOther    refusal.Code = "carries-other" // what is approved is not what the revision is
 )
 
 // Command is what a person wants of a pipeline.
@@ -100,36 +103,6 @@ func (s *State) Stage(name string) (string, error) {
 	return name, nil
 }
 
-// Approve lets a revision come to a stage that is manual: that revision, as it came to the
-// stage before this time.
-type Approve struct {
-	Stage, Revision string
-	ID, By, Reason  string
-}
-
-func (c Approve) propose(s *State, o Observed, now time.Time) ([]deploylog.Event, error) {
-	stage, err := s.Stage(c.Stage)
-	if err != nil {
-		return nil, err
-	}
-	i := s.definition.Index(stage)
-	if !s.definition.Stages[i].Manual {
-		return nil, refusal.New(NotManual, "stage %s of pipeline %s waits for no approval: it is not manual", stage, s.name)
-	}
-	v := s.verdicts(o, now)[i]
-	switch next := v.revision; {
-	case v.code == AwaitsStage || v.code == Unobserved:
-		return nil, refusal.New(NotAwaited, "revision %s is not approved: nothing can come to stage %s at present: %s", c.Revision, stage, s.reason(v).Message)
-	case next != c.Revision:
-		return nil, refusal.New(NotAwaited, "revision %s is not approved: what comes to stage %s next is revision %s; an approval is of one revision", c.Revision, stage, next)
-	case v.code == There || v.code == Verifies || v.code == Promoting || v.code == AwaitsMerge || v.code == Arriving:
-		return nil, refusal.New(NotAwaited, "revision %s waits for no approval at stage %s: %s", c.Revision, stage, s.reason(v).Message)
-	case s.approvals[stage][c.Revision].Event > v.came:
-		return nil, nil
-	}
-	return []deploylog.Event{s.command(StageTarget(s.name, stage), c.Revision, Approved, c.ID, c.By, c.Reason)}, nil
-}
-
 // HoldStage keeps promotions from a stage until ReleaseHold.
 type HoldStage struct {
 	Stage          string
@@ -148,8 +121,8 @@ func (c HoldStage) propose(s *State, _ Observed, _ time.Time) ([]deploylog.Event
 }
 
 // ReleaseHold lets promotions come to a stage again that was held, or rolled back by hand, or
-// to which something was promoted that somebody has replaced since, or whose pull request was
-// closed.
+// to which something was promoted that somebody has replaced since, or for which something was
+// rejected, or whose pull request was closed.
 type ReleaseHold struct {
 	Stage          string
 	ID, By, Reason string
@@ -161,7 +134,7 @@ func (c ReleaseHold) propose(s *State, o Observed, now time.Time) ([]deploylog.E
 		return nil, err
 	}
 	i := s.definition.Index(stage)
-	if code := s.verdicts(o, now)[i].code; s.HoldOf(stage, o) == nil && code != WasPromoted && code != IsDeclined {
+	if code := s.verdicts(o, now)[i].code; s.HoldOf(stage, o) == nil && code != WasPromoted && code != IsDeclined && code != IsRejected {
 		return nil, refusal.New(NotHeld, "stage %s of pipeline %s is not held", stage, s.name)
 	}
 	return []deploylog.Event{s.command(StageTarget(s.name, stage), "", HoldReleased, c.ID, c.By, c.Reason)}, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
@@ -21,6 +22,8 @@ type Reason struct {
 	Until       time.Time        `json:"until,omitzero"`
 	Message     string           `json:"message"`
 	Change      string           `json:"change,omitempty"` // what would change it; "" of what is as it should be
+
+	Approval *approval.Standing `json:"approval,omitempty"` // of what waits for it
 }
 
 // Blocking reports whether somebody, or time, has to do something about it.
@@ -37,7 +40,7 @@ func (r Reason) Blocking() bool {
 // pipeline. It is made of the verdicts by which Decide yields steps or does not.
 func (s *State) Explain(t deploylog.Target, o Observed, now time.Time) (reasons []Reason) {
 	for _, v := range s.verdicts(o, now) {
-		if r := s.reason(v); t == Target(s.name) || t == r.Target {
+		if r := s.reason(v, now); t == Target(s.name) || t == r.Target {
 			reasons = append(reasons, r)
 		}
 	}
@@ -45,7 +48,7 @@ func (s *State) Explain(t deploylog.Target, o Observed, now time.Time) (reasons 
 }
 
 // reason puts a verdict into words.
-func (s *State) reason(v verdict) Reason {
+func (s *State) reason(v verdict, now time.Time) Reason {
 	stage := s.definition.Stages[v.stage]
 	r := Reason{Code: v.code, Target: StageTarget(s.name, stage.Name), Stage: stage.Name, Environment: stage.Environment, Revision: v.revision, Event: v.seq, Until: v.until}
 	switch v.code {
@@ -55,6 +58,11 @@ func (s *State) reason(v verdict) Reason {
 	case AwaitsVerified:
 		r.Message, r.Change = s.verificationWords(v, s.definition.Stages[v.stage-1].Verify)
 		r.Message = fmt.Sprintf("revision %s waits for stage %s, which %s", v.revision, v.name, r.Message)
+	case AwaitsApproval:
+		standing := s.standing(&stage, v, now)
+		standing.Carries = s.carries(v)
+		r.Approval = &standing
+		r.Message, r.Change = s.approvalWords(v, &stage, standing)
 	default:
 		r.Message, r.Change = s.words(v, stage)
 	}
@@ -116,8 +124,8 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 		return fmt.Sprintf("environment %s was rolled back%s, which holds", stage.Environment, by), fmt.Sprintf("deployster pipeline release-hold %s %s", s.name, stage.Name)
 	case AwaitsSoak:
 		return fmt.Sprintf("revision %s soaks in stage %s", v.revision, v.name), "at " + until
-	case AwaitsApproval:
-		return fmt.Sprintf("revision %s waits for approval", v.revision), fmt.Sprintf("deployster pipeline approve %s %s %s", s.name, stage.Name, v.revision)
+	case IsRejected:
+		return fmt.Sprintf("revision %s was rejected%s", v.revision, by), fmt.Sprintf("another revision, or deployster pipeline release-hold %s %s, which asks for approval again", s.name, stage.Name)
 	case AwaitsWindow, AwaitsFreeze:
 		return v.windowWords()
 	case AwaitsRetry:
@@ -185,7 +193,7 @@ func (s *State) Report(o Observed, now time.Time) Report {
 	for i, v := range s.verdicts(o, now) {
 		stage := s.definition.Stages[i]
 		seen := o.of(stage.Environment)
-		row := StageReport{Stage: stage.Name, Environment: stage.Environment, Runs: slices.Clone(seen.Runs), Health: seen.Health, Why: seen.Why, Hold: s.HoldOf(stage.Name, o), Reason: s.reason(v)}
+		row := StageReport{Stage: stage.Name, Environment: stage.Environment, Runs: slices.Clone(seen.Runs), Health: seen.Health, Why: seen.Why, Hold: s.HoldOf(stage.Name, o), Reason: s.reason(v, now)}
 		if seen.Health == Whole {
 			row.Runs, row.Since = []string{seen.Revision}, seen.Since
 			if i == len(s.definition.Stages)-1 {

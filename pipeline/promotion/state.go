@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/window"
 )
@@ -22,11 +23,14 @@ type State struct {
 	runs       []*Run // in order; the last is the current one
 	promotions []*Promotion
 	byID       map[string]*Promotion
-	last       map[string]*Promotion          // of each stage
-	approvals  map[string]map[string]Approval // by stage and revision, the last
-	holds      map[string]*Hold               // by stage, by command
-	released   map[string]int64               // by stage: what held before this event holds no more
-	stopped    *Hold                          // the whole line
+	last       map[string]*Promotion            // of each stage
+	approvals  map[string]map[string][]Approval // by stage and revision, the last of each identity
+	rejected   map[string]rejection             // by stage, the last
+	asked      map[string]asked                 // by stage, the last
+	keys       approval.Keys
+	holds      map[string]*Hold // by stage, by command
+	released   map[string]int64 // by stage: what held before this event holds no more
+	stopped    *Hold            // the whole line
 
 	verifications map[string]*Verification // by stage, the last
 	proposals     map[string]proposal      // that may be open, by place
@@ -88,13 +92,6 @@ type Promotion struct {
 	pull            *definition.PullRequest // of its try
 }
 
-// Approval is that somebody approved a revision at a stage.
-type Approval struct {
-	By    string
-	Event int64
-	At    time.Time
-}
-
 // Hold is why a stage gets nothing, or the whole line stands.
 type Hold struct {
 	By         string    `json:"by,omitempty"`
@@ -114,7 +111,8 @@ func New(name string) *State {
 func (s *State) forget() {
 	s.definition, s.stopped, s.runs, s.promotions = nil, nil, nil, nil
 	s.byID, s.last = map[string]*Promotion{}, map[string]*Promotion{}
-	s.approvals, s.holds, s.released = map[string]map[string]Approval{}, map[string]*Hold{}, map[string]int64{}
+	s.approvals, s.rejected, s.asked = map[string]map[string][]Approval{}, map[string]rejection{}, map[string]asked{}
+	s.holds, s.released, s.keys = map[string]*Hold{}, map[string]int64{}, s.keys.Forget()
 	s.verifications, s.proposals = map[string]*Verification{}, map[string]proposal{}
 	s.sighted = map[string]*sighted{}
 }
@@ -215,6 +213,8 @@ func (s *State) applyPipeline(e deploylog.Event, p Payload) {
 		s.stopped = &Hold{By: p.By, Reason: p.Reason, Event: e.Seq, Since: e.CreatedAt}
 	case LineResumed:
 		s.stopped = nil
+	default:
+		s.keys.Apply(e)
 	}
 }
 
@@ -235,6 +235,11 @@ func (s *State) define(e deploylog.Event, p Payload) {
 		k.members = nil // whoever applies another definition may have fewer hosts
 		if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
 			delete(s.sighted, stage)
+		}
+	}
+	for stage := range s.rejected {
+		if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
+			delete(s.rejected, stage)
 		}
 	}
 	for stage := range s.verifications {
@@ -275,15 +280,12 @@ func (s *State) applyStage(e deploylog.Event, p Payload) {
 		s.started(stage, e, p)
 		return
 	}
+	if s.applyApproval(stage, e, p) {
+		return
+	}
 	switch e.Name {
 	case HostsObserved:
 		s.applySighting(stage, e, p)
-		return
-	case Approved:
-		if s.approvals[stage] == nil {
-			s.approvals[stage] = map[string]Approval{}
-		}
-		s.approvals[stage][e.Revision] = Approval{By: p.By, Event: e.Seq, At: e.CreatedAt}
 		return
 	case Held:
 		s.holds[stage] = &Hold{By: p.By, Reason: p.Reason, Event: e.Seq, Since: e.CreatedAt}

@@ -29,7 +29,8 @@ const (
 	IsRolledBack    Code = "rolled-back"         // by By, and so held
 	AwaitsVerified  Code = "awaits-verification" // of stage Name
 	AwaitsSoak      Code = "awaits-soak"         // of stage Name, until Until
-	AwaitsApproval  Code = "awaits-approval"     //
+	IsRejected      Code = "rejected"            // by By
+	AwaitsApproval  Code = "awaits-approval"     // of which the standing is how far it is
 	AwaitsWindow    Code = "awaits-window"       // Until; zero is never
 	AwaitsFreeze    Code = "awaits-freeze"       // Cause says why there is one
 	AwaitsMerge     Code = "awaits-merge"        // of a pull request, as Cause says
@@ -159,6 +160,10 @@ func (s *State) waits(v verdict, source, seen Observation, p *Promotion, mine bo
 	if v, held := s.kept(v, seen); held {
 		return v
 	}
+	if r := s.rejects(stage.Name, v); r != nil && stage.Manual {
+		v.code, v.by, v.cause, v.seq = IsRejected, r.by, r.reason, r.event
+		return v
+	}
 	before := &s.definition.Stages[v.stage-1]
 	if of, wanted := s.verification(v.stage-1, source); wanted {
 		v.name = before.Name
@@ -168,7 +173,7 @@ func (s *State) waits(v verdict, source, seen Observation, p *Promotion, mine bo
 		v.code, v.name, v.until = AwaitsSoak, before.Name, until
 		return v
 	}
-	if stage.Manual && s.approvals[stage.Name][v.revision].Event <= v.came {
+	if stage.Manual && s.standing(stage, v, now).Missing() > 0 {
 		v.code = AwaitsApproval
 		return v
 	}

@@ -32,15 +32,15 @@ With --carries the approval is refused where the revision has come to carry some
 else since you looked at it.
 
 Of a pipeline that promotes by observed state, approve the revision that is the next to
-come to a manual stage: that one, and no other.`,
+come to a manual stage: that one, as it came to the stage before, and no other.`,
 		Example: "  deployster pipeline approve gateway approve-prod 42 --reason 'tested on beta'",
 		Args:    arguments.Named("a pipeline", "a stage", "a revision"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if is, err := approveLevel(c.Context(), a, args, carries+key, reason); is || err != nil {
-				return err
-			}
 			if key != "" {
 				return runApproveSigned(c.Context(), a, signing{pipeline: args[0], stage: args[1], revision: args[2], reason: reason, carries: carries, key: key})
+			}
+			if is, err := approveLevel(c.Context(), a, args, carries, reason); is || err != nil {
+				return err
 			}
 			return runApprove(c.Context(), a, args[0], pipeline.Approve{Stage: args[1], Revision: args[2], By: app.Whoami(), Reason: reason, Carries: carries, ID: a.NewID()})
 		},

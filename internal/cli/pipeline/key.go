@@ -20,6 +20,9 @@ import (
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
+// approvals are the pipelines of both kinds, at whose stages is approved.
+func approvals(a *app.App, p *query.Pipelines) approval.Pipelines { return approval.Of(p.Log, a.Now) }
+
 // newKey is what the commands that add keys are told.
 type newKey struct {
 	file      string
@@ -57,7 +60,7 @@ and record its public half.`,
 				return exit.Usage("where to? --out FILE takes the private half of the key")
 			}
 			return withPipelines(c.Context(), a, nil, 0, func(p *query.Pipelines) error {
-				if _, err := approval.KeysOf(p.Pipelines, args[0]); err != nil { // before there is a file
+				if _, err := approvals(a, p).Keys(c.Context(), args[0]); err != nil { // before there is a file
 					return err
 				}
 				public, err := approval.CreateKey(o.file)
@@ -126,7 +129,7 @@ func addKey(ctx context.Context, a *app.App, p *query.Pipelines, name, id string
 	if o.expires > 0 {
 		key.Expires = key.NotBefore.Add(o.expires)
 	}
-	events, err := approval.AddKey(ctx, p.Pipelines, name, key, a.NewID(), app.Whoami())
+	events, err := approvals(a, p).AddKey(ctx, name, key, a.NewID(), app.Whoami())
 	if err != nil && o.created {
 		_ = os.Remove(o.file) // nobody knows the key
 	}
@@ -158,13 +161,13 @@ func newKeyListCommand(a *app.App) *cobra.Command {
 		Example: "  deployster pipeline key list gateway",
 		Args:    arguments.Named("a pipeline"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return withPipelines(c.Context(), a, args, 0, func(p *query.Pipelines) error { return listKeys(a, p, args[0]) })
+			return withPipelines(c.Context(), a, nil, 0, func(p *query.Pipelines) error { return listKeys(c.Context(), a, p, args[0]) })
 		},
 	}
 }
 
-func listKeys(a *app.App, p *query.Pipelines, name string) error {
-	keys, err := approval.KeysOf(p.Pipelines, name)
+func listKeys(ctx context.Context, a *app.App, p *query.Pipelines, name string) error {
+	keys, err := approvals(a, p).Keys(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -175,7 +178,7 @@ func listKeys(a *app.App, p *query.Pipelines, name string) error {
 	}
 	lines := []line{}
 	rows := [][]string{{"KEY", "APPROVES AS", "STATUS", "STAGES", "EXPIRES", "ADDED BY"}}
-	for _, k := range keys {
+	for _, k := range keys.All() {
 		expires := "–"
 		if !k.Expires.IsZero() {
 			expires = k.Expires.Local().Format(time.DateTime)
@@ -197,7 +200,7 @@ stay as they are: reject the revision where they should not count.`,
 		Args:    arguments.Named("a pipeline", "an id of the key"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return withPipelines(c.Context(), a, nil, 0, func(p *query.Pipelines) error {
-				events, err := approval.RevokeKey(c.Context(), p.Pipelines, args[0], args[1], a.NewID(), app.Whoami(), reason)
+				events, err := approvals(a, p).RevokeKey(c.Context(), args[0], args[1], a.NewID(), app.Whoami(), reason)
 				if err != nil {
 					return err
 				}

@@ -27,7 +27,6 @@ import (
 var withoutReleases = map[string]string{
 	"release":  "deploy the environment of its first stage (deployster env deploy), and its revision is promoted",
 	"artifact": "it has no releases that artifacts could be of",
-	"reject":   "a revision that is not approved does not come to the stage; deployster pipeline hold PIPELINE STAGE keeps others from it, too",
 	"skip":     "a newer revision in the first stage takes the place of one that waits",
 	"rollback": "deployster env rollback NAME rolls the environment of a stage back, which holds the stage",
 	"repair":   "the environment of a stage repairs its tasks by itself",
@@ -122,12 +121,14 @@ func resumeLine(ctx context.Context, a *app.App, o pausing) (is bool, err error)
 }
 
 // approveLevel approves a revision at a stage of a pipeline that promotes by observed state.
-func approveLevel(ctx context.Context, a *app.App, args []string, bound, reason string) (is bool, err error) {
-	if bound != "" {
-		return promotioncli.Refuse(ctx, a, args[0], "--carries or --key", "a revision that is observed carries nothing, and its approval is not signed")
-	}
-	return promotioncli.Propose(ctx, a, args[0], promotion.Approve{Stage: args[1], Revision: args[2], ID: a.NewID(), By: app.Whoami(), Reason: reason},
-		fmt.Sprintf("revision %s of pipeline %s is approved at stage %s", args[2], args[0], args[1]))
+func approveLevel(ctx context.Context, a *app.App, args []string, carries, reason string) (is bool, err error) {
+	return promotioncli.Approve(ctx, a, args[0], promotion.Approve{Stage: args[1], Revision: args[2], ID: a.NewID(), By: app.Whoami(), Reason: reason, Carries: carries})
+}
+
+// rejectLevel rejects a revision at a stage of a pipeline that promotes by observed state.
+func rejectLevel(ctx context.Context, a *app.App, args []string, reason string) (is bool, err error) {
+	return promotioncli.Propose(ctx, a, args[0], promotion.Reject{Stage: args[1], Revision: args[2], ID: a.NewID(), By: app.Whoami(), Reason: reason},
+		fmt.Sprintf("revision %s of pipeline %s is rejected at stage %s", args[2], args[0], args[1]))
 }
 
 // split opens the pipelines of both kinds: those of some names, none is all.

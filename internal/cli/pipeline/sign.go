@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -20,9 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/query"
-	"github.com/deployster-go/deployster/pipeline"
-	"github.com/deployster-go/deployster/pipeline/reason"
-	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/internal/view"
 )
 
 // signing is an approval that is to be signed.
@@ -73,7 +72,7 @@ func runSign(ctx context.Context, a *app.App, o signing) error {
 		return err
 	}
 	if o.keyID == "" || o.carries == "" {
-		err = withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error { return o.complete(p, private) })
+		err = withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error { return o.complete(ctx, approvals(a, p), private, a.Now()) })
 		if err != nil {
 			return err
 		}
@@ -96,31 +95,26 @@ func runSign(ctx context.Context, a *app.App, o signing) error {
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // complete looks up what is not said.
-func (o *signing) complete(p *query.Pipelines, private ed25519.PrivateKey) error {
+func (o *signing) complete(ctx context.Context, p approval.Pipelines, private ed25519.PrivateKey, now time.Time) error {
 	public := base64.StdEncoding.EncodeToString(private.Public().(ed25519.PublicKey))
-	return p.Ask(o.pipeline, func(s *pipeline.State) (err error) {
-		if o.stage, err = s.Stage(o.stage); err != nil {
-			return err
+	keys, err := p.Keys(ctx, o.pipeline)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys.All() {
+		if k.Public == public && o.keyID == "" {
+			o.keyID = k.ID
 		}
-		for _, k := range s.Keys().All() {
-			if k.Public == public && o.keyID == "" {
-				o.keyID = k.ID
-			}
-		}
-		if o.keyID == "" {
-			return fmt.Errorf("the key of %s is not one of pipeline %s: deployster pipeline key add records it", o.key, o.pipeline)
-		}
-		for _, r := range s.Explain(record.StageTarget(o.pipeline, o.stage)) {
-			if r.Code == reason.AwaitsApproval && r.Revision == o.revision && o.carries == "" {
-				o.carries = r.Approval.Carries
-			}
-		}
-		if o.carries == "" {
-			_, err := s.Propose(pipeline.Approve{Stage: o.stage, Revision: o.revision}, p.Now()) // says why it does not wait
-			return err
-		}
-		return nil
-	})
+	}
+	if o.keyID == "" {
+		return fmt.Errorf("the key of %s is not one of pipeline %s: deployster pipeline key add records it", o.key, o.pipeline)
+	}
+	stage, carries, err := p.Awaited(ctx, o.pipeline, o.stage, o.revision, now)
+	if err != nil {
+		return err
+	}
+	o.stage, o.carries = stage, cmp.Or(o.carries, carries)
+	return nil
 }
 
 // sign makes the request.
@@ -148,20 +142,21 @@ func runApproveSigned(ctx context.Context, a *app.App, o signing) error {
 		return err
 	}
 	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
-		if err := o.complete(p, private); err != nil {
+		all := approvals(a, p)
+		if err := o.complete(ctx, all, private, a.Now()); err != nil {
 			return err
 		}
 		r, err := o.sign(private, &url.URL{Scheme: "http", Host: "localhost"}, a.Now())
 		if err != nil {
 			return err
 		}
-		answer, err := approval.New(p.Pipelines, a.Now).Approve(ctx, o.pipeline, o.stage, r)
+		answer, err := approval.New(all, a.Now).Approve(ctx, o.pipeline, o.stage, r)
 		if err != nil {
 			return err
 		}
-		done, err := approved(p, o.pipeline, pipeline.Approve{Stage: o.stage, Revision: o.revision}, answer.Recorded)
-		if err != nil {
-			return err
+		done := fmt.Sprintf("revision %s of pipeline %s is approved at stage %s", o.revision, o.pipeline, o.stage)
+		if answer.Missing != nil {
+			done = fmt.Sprintf("revision %s of pipeline %s waits at stage %s: %s", o.revision, o.pipeline, o.stage, view.Clean(answer.Missing.Text()))
 		}
 		return a.Recorded(map[string]any{}, []deploylog.Event{answer.Recorded}, done, "")
 	})

@@ -41,7 +41,11 @@ func newRejectCommand(a *app.App) *cobra.Command {
 		Use:   "reject PIPELINE STAGE REVISION --reason TEXT",
 		Short: "Reject a revision at an approval stage",
 		Long: `Reject a revision at an approval stage. It has failed there, rejected by you with
-this reason, and later revisions proceed. A retry of it waits for approval again.`,
+this reason, and later revisions proceed. A retry of it waits for approval again.
+
+Of a pipeline that promotes by observed state, reject the revision that is the next to
+come to a manual stage. It does not come there, whoever approves it, until another
+revision does, or "pipeline release-hold" asks for approval again.`,
 		Example: "  deployster pipeline reject gateway approve-prod 42 --reason 'drops sessions'",
 		Args:    arguments.Named("a pipeline", "a stage", "a revision"),
 	}, func(args []string) (pipeline.Command, string) {
@@ -49,6 +53,13 @@ this reason, and later revisions proceed. A retry of it waits for approval again
 			fmt.Sprintf("revision %s of pipeline %s is rejected at stage %s", args[2], args[0], args[1])
 	})
 	arguments.RegisterReason(c, &reason)
+	released := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if is, err := rejectLevel(c.Context(), a, args, reason); is || err != nil {
+			return err
+		}
+		return released(c, args)
+	}
 	check := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
 		if reason == "" {

@@ -164,6 +164,40 @@ func Propose(ctx context.Context, a *app.App, name string, c promotion.Command, 
 	})
 }
 
+// Approve has an approval recorded, if a name is that of such a pipeline, and says what it came to.
+func Approve(ctx context.Context, a *app.App, name string, c promotion.Approve) (is bool, err error) {
+	return within(ctx, a, name, 0, func(l *Levels) error {
+		events, err := l.Command(ctx, l.environments, name, c)
+		if err != nil {
+			return err
+		}
+		done, err := l.approved(ctx, name, c)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return a.Say(map[string]any{"events": []deploylog.Event{}}, "%s already", done)
+		}
+		return a.Recorded(map[string]any{}, events, done, "")
+	})
+}
+
+// approved says what an approval came to.
+func (l *Levels) approved(ctx context.Context, name string, c promotion.Approve) (string, error) {
+	if err := l.Follow(ctx); err != nil {
+		return "", err
+	}
+	reasons, err := ask(l, name, func(s *promotion.State, o promotion.Observed) []promotion.Reason {
+		return s.Explain(promotion.StageTarget(name, s.Definition().Short(c.Stage)), o, l.Now())
+	})
+	for _, r := range reasons {
+		if r.Code == promotion.AwaitsApproval && r.Revision == c.Revision {
+			return fmt.Sprintf("revision %s of pipeline %s waits at stage %s: %s", c.Revision, name, c.Stage, phrase.Plain(r.Approval.Text())), err
+		}
+	}
+	return fmt.Sprintf("revision %s of pipeline %s is approved at stage %s", c.Revision, name, c.Stage), err
+}
+
 // Delete deletes a pipeline, if it is such a one.
 func Delete(ctx context.Context, a *app.App, name string, c promotion.Delete, yes bool) (is bool, err error) {
 	return within(ctx, a, name, 0, func(l *Levels) error {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/internal/identity"
@@ -104,7 +103,7 @@ func (s *process) routes(drain <-chan struct{}) (http.Handler, error) {
 	})
 	mux.Handle("/v1/", api)
 	mux.Handle("GET /metrics", api.Readers(s.metrics.Handler()))
-	signed := approval.New(pipelines.New(s.log, s.Now), s.Now) // whose signature says who asks
+	signed := approval.New(approval.Of(s.log, s.Now), s.Now) // whose signature says who asks
 	signed.Log, signed.Base = s.logger, s.public
 	mux.Handle(approval.Pattern, signed)
 	shown, err := pages.New(pages.Options{

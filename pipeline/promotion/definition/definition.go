@@ -57,6 +57,9 @@ type Stage struct {
 	Manual      bool             `json:"manual,omitempty"`  // a revision comes here only when somebody approves it
 	Calendar    *window.Calendar `json:"calendar,omitempty"`
 
+	Approvals int      `json:"approvals,omitempty"` // by different identities, of a stage that is manual; 0 is 1
+	Expires   Duration `json:"expires,omitempty"`   // how long an approval counts; 0 is without end
+
 	Strategy Strategy `json:"strategy,omitempty"` // how a revision comes here; "" is Deploy
 	Webhook  *Webhook `json:"webhook,omitempty"`  // that is asked to bring it
 

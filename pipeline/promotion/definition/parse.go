@@ -66,7 +66,7 @@ func Promotes(data []byte) bool {
 	})
 }
 
-var stageFields = slices.Concat([]string{"name", "environment", "soak", "manual", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, targetsFields)
+var stageFields = slices.Concat([]string{"name", "environment", "soak", "manual", "approvals", "expires", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, targetsFields)
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
 // *yamlfile.Error that holds every problem of the file.
@@ -258,18 +258,12 @@ func (p *parser) waits(fields map[string]*yamlfile.Node, s *Stage) {
 			at.FailName("how long the first stage must have run a revision is promotion.settle_for")
 		}
 	}
-	for _, key := range []string{"manual", "windows", "freezes", "webhook", "pull_request"} {
+	for _, key := range []string{"manual", "approvals", "expires", "windows", "freezes", "webhook", "pull_request"} {
 		if at := fields[key]; at != nil && first {
 			at.FailName("nothing is promoted to the first stage: its revision is observed, so %s has no meaning there", key)
 		}
 	}
-	if at := fields["manual"]; at != nil {
-		value, ok := at.Bool()
-		if !ok || at.Kind != yamlfile.Boolean {
-			at.Fail("must be true or false, not %s", at.Kind)
-		}
-		s.Manual = value
-	}
+	readManual(fields, s)
 	s.Calendar = readCalendar(fields)
 }
 

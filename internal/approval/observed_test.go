@@ -1,0 +1,269 @@
+package approval_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/approval"
+	"github.com/deployster-go/deployster/internal/query/querytest"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// promoting has a pipeline shop whose revision 2.0 runs in dev, and waits for approval in prod,
+// which is manual as eu-prod after it.
+func promoting(t *testing.T, approvals int) *site {
+	s := newSite(t, 1)
+	s.promote("define", func(p *promotion.State) promotion.Command {
+		return promotion.Define{ID: s.id(), Definition: &definition.Definition{
+			Name:      "shop",
+			Promotion: definition.Promotion{Policy: definition.Single, Variable: "version"},
+			Stages: []definition.Stage{
+				{Name: "dev", Environment: "dev"},
+				{Name: "prod", Environment: "prod", Manual: true, Approvals: approvals, Expires: definition.Duration(time.Hour)},
+				{Name: "eu-prod", Environment: "eu-prod", Manual: true},
+			},
+		}}
+	})
+	s.deploy("prod", "1.0")
+	s.deploy("eu-prod", "1.0")
+	s.deploy("dev", "2.0")
+	s.addKey("shop", "ci", s.key)
+	return s
+}
+
+func (s *site) deploy(environment, version string) {
+	s.Helper()
+	if err := querytest.Deploy(s.Context(), s.log, func() time.Time { return s.now }, environment, version); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *site) promote(what string, c func(*promotion.State) promotion.Command) {
+	s.Helper()
+	if _, err := s.all().Observed.Change(s.Context(), "shop", true, func(p *promotion.State) ([]deploylog.Event, error) {
+		return p.Propose(c(p), promotion.Observed{}, s.now)
+	}); err != nil {
+		s.Fatal(what, err)
+	}
+}
+
+// awaited is the hash of what would be approved; "" where a revision waits for no approval.
+func (s *site) awaited(stage, revision string) string {
+	s.Helper()
+	_, carries, err := s.all().Awaited(s.Context(), "shop", stage, revision, s.now)
+	if err != nil {
+		return ""
+	}
+	return carries
+}
+
+// ofShop is a request that approves a revision of shop.
+func (s *site) ofShop(stage, revision string) *forged {
+	s.Helper()
+	f := s.good()
+	f.name, f.stage = "shop", stage
+	f.body = approval.Body{Pipeline: "shop", Stage: stage, Revision: revision, Carries: s.awaited(stage, revision)}
+	if f.body.Carries == "" {
+		f.body.Carries = "sha256:" + strings.Repeat("0", 64)
+	}
+	return f
+}
+
+// resend sends the same request again, byte by byte.
+func (s *site) resend(f *forged, to *httptest.Server) (status int, answer string) {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), f.method, to.URL+approval.Path(f.name, f.stage), bytes.NewReader(f.sentBody))
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header, r.Host = f.header.Clone(), strings.TrimPrefix(f.to.URL, "http://")
+	return s.roundTrip(r)
+}
+
+// ofPromotions are the approvals of the log.
+func (s *site) ofPromotions() (all []deploylog.Event) {
+	s.Helper()
+	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Name: promotion.Approved}) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func TestAnObservedRevisionIsApprovedBySignature(t *testing.T) {
+	s := promoting(t, 2)
+	f := s.ofShop("prod", "2.0")
+	f.body.Reason = "tests passed"
+	if status, answer := s.send(f); status != http.StatusCreated || !strings.Contains(answer, `"approved":false,"missing":{"needed":2,"by":["key:ci"]`) {
+		t.Fatalf("it is answered %d %s", status, answer)
+	}
+	_, _, second := s.replica()
+	for how, to := range map[string]*httptest.Server{"again": s.server, "to another replica": second} {
+		if status, answer := s.resend(f, to); status != http.StatusUnauthorized || answer != unsigned {
+			t.Errorf("sent %s it is answered %d %s", how, status, answer)
+		}
+	}
+	once := s.ofShop("prod", "2.0")
+	if status, answer := s.send(once); status != http.StatusConflict || !strings.Contains(answer, "by key:ci, who counts once") {
+		t.Errorf("the key approves twice: %d %s", status, answer)
+	}
+	other := s.ofShop("prod", "2.0")
+	other.keyID, other.key = "manager", keyOf(6)
+	s.addKey("shop", "manager", other.key)
+	if status, answer := s.send(other); status != http.StatusCreated || !strings.Contains(answer, `"by":"key:manager","approved":true`) {
+		t.Errorf("another key approves: %d %s", status, answer)
+	}
+	all := s.ofPromotions()
+	if len(all) != 2 {
+		t.Fatalf("%d approvals are recorded", len(all))
+	}
+	for _, want := range []string{`"by":"key:ci"`, `"reason":"tests passed"`, f.nonce, f.body.Carries} {
+		if !strings.Contains(string(all[0].Data), want) {
+			t.Errorf("it is recorded as %s, without %s", all[0].Data, want)
+		}
+	}
+}
+
+// A request that was recorded is refused ever after, whatever became of the pipeline.
+func TestAReplayOfAnObservedRevisionIsRefused(t *testing.T) {
+	s := promoting(t, 1)
+	f := s.ofShop("prod", "2.0")
+	if status, answer := s.send(f); status != http.StatusCreated {
+		t.Fatalf("it is answered %d %s", status, answer)
+	}
+	want := func(when string) {
+		t.Helper()
+		if status, answer := s.resend(f, s.server); status != http.StatusUnauthorized || answer != unsigned {
+			t.Errorf("%s it is answered %d %s", when, status, answer)
+		}
+	}
+	s.deploy("dev", "3.0")
+	s.deploy("dev", "2.0")
+	want("after the revision came anew")
+	s.server.Close()
+	_ = s.log.Close()
+	s.start()
+	want("after a restart")
+	s.promote("delete", func(*promotion.State) promotion.Command { return promotion.Delete{ID: s.id()} })
+	want("after the pipeline was deleted")
+	if n := len(s.ofPromotions()); n != 1 {
+		t.Errorf("%d approvals are recorded", n)
+	}
+}
+
+func TestForgedApprovalsOfObservedRevisionsAreRefused(t *testing.T) {
+	for name, attack := range map[string]func(*site, *forged){
+		"another key by its name": func(_ *site, f *forged) { f.key = keyOf(2) },
+		"unknown key":             func(_ *site, f *forged) { f.keyID = "nobody" },
+		"truncated signature": func(_ *site, f *forged) {
+			f.resent = func(r *http.Request) { r.Header.Set("Signature", r.Header.Get("Signature")[:40]+":") }
+		},
+		"changed body": func(_ *site, f *forged) {
+			f.resent = func(r *http.Request) {
+				text := strings.Replace(string(f.sentBody), `"2.0"`, `"1.0"`, 1)
+				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+			}
+		},
+		"other path: another stage": func(_ *site, f *forged) {
+			f.resent = func(r *http.Request) { r.URL.Path = approval.Path("shop", "eu-prod") }
+		},
+		"expired": func(s *site, f *forged) { f.created = s.now.Add(-2 * time.Minute) },
+		"revoked key": func(s *site, _ *forged) {
+			if _, err := s.all().RevokeKey(s.Context(), "shop", "ci", s.id(), "ann", "lost"); err != nil {
+				s.Fatal(err)
+			}
+		},
+		"a key of another stage": func(s *site, f *forged) {
+			f.keyID, f.key = "eu", keyOf(3)
+			s.addKey("shop", "eu", f.key, "eu-prod")
+		},
+		"a key of another pipeline": func(s *site, f *forged) {
+			f.keyID, f.key = "web-only", keyOf(4)
+			s.addKey("web", "web-only", f.key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := promoting(t, 1)
+			f := s.ofShop("prod", "2.0")
+			attack(s, f)
+			if status, answer := s.send(f); status != http.StatusUnauthorized || answer != unsigned {
+				t.Errorf("it is answered %d %s", status, answer)
+			}
+			if n := len(s.ofPromotions()); n > 0 {
+				t.Errorf("%d approvals are recorded", n)
+			}
+		})
+	}
+}
+
+func TestSignedRequestsOfObservedRevisionsThatMakeNoSenseAreToldWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*site, *forged)
+		status int
+		want   string
+	}{
+		"the hash of something else": {func(_ *site, f *forged) { f.body.Carries = "sha256:" + strings.Repeat("0", 64) }, http.StatusConflict, "is not what is approved"},
+		"a revision that came since": {func(s *site, _ *forged) { s.deploy("dev", "3.0") }, http.StatusConflict, "what comes to stage prod next is revision 3.0"},
+		"the revision came anew since": {func(s *site, _ *forged) {
+			s.deploy("dev", "3.0")
+			s.deploy("dev", "2.0")
+		}, http.StatusConflict, "is not what is approved"},
+		"another revision":                {func(_ *site, f *forged) { f.body.Revision = "1.0" }, http.StatusConflict, "what comes to stage prod next is revision 2.0"},
+		"the first stage":                 {func(_ *site, f *forged) { f.stage, f.body.Stage = "dev", "dev" }, http.StatusConflict, "nothing is promoted to stage dev, which is the first"},
+		"a stage that it has not come to": {func(_ *site, f *forged) { f.stage, f.body.Stage = "eu-prod", "eu-prod" }, http.StatusConflict, "nothing can come to stage eu-prod"},
+		"a part of a stage's name":        {func(_ *site, f *forged) { f.stage, f.body.Stage = "shop/prod", "shop/prod" }, http.StatusUnprocessableEntity, "named in full"},
+		"an unknown stage":                {func(_ *site, f *forged) { f.stage, f.body.Stage = "none", "none" }, http.StatusConflict, "none"},
+		"it was rejected": {func(s *site, _ *forged) {
+			all := s.all()
+			if err := all.Environments.Follow(s.Context(), 0); err != nil {
+				s.Fatal(err)
+			}
+			if _, err := all.Observed.Change(s.Context(), "shop", false, func(p *promotion.State) ([]deploylog.Event, error) {
+				return p.Propose(promotion.Reject{Stage: "prod", Revision: "2.0", ID: s.id(), By: "ann", Reason: "no"}, observed(all, p), s.now)
+			}); err != nil {
+				s.Fatal(err)
+			}
+		}, http.StatusConflict, "it was rejected at stage prod by ann"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := promoting(t, 1)
+			f := s.ofShop("prod", "2.0")
+			c.change(s, f)
+			if status, answer := s.send(f); status != c.status || !strings.Contains(answer, c.want) {
+				t.Errorf("it is answered %d %s", status, answer)
+			}
+			if n := len(s.ofPromotions()); n > 0 {
+				t.Errorf("%d approvals are recorded", n)
+			}
+		})
+	}
+}
+
+// An approval counts for the time that the stage says.
+func TestAnApprovalOfAnObservedRevisionExpires(t *testing.T) {
+	s := promoting(t, 2)
+	if status, answer := s.send(s.ofShop("prod", "2.0")); status != http.StatusCreated {
+		t.Fatalf("it is answered %d %s", status, answer)
+	}
+	s.now = s.now.Add(time.Hour)
+	other := s.ofShop("prod", "2.0")
+	other.keyID, other.key = "manager", keyOf(6)
+	s.addKey("shop", "manager", other.key)
+	if status, answer := s.send(other); status != http.StatusCreated || !strings.Contains(answer, `"approved":false,"missing":{"needed":2,"by":["key:manager"]`) {
+		t.Errorf("it is answered %d %s", status, answer)
+	}
+}
+
+func observed(all approval.Pipelines, p *promotion.State) promotion.Observed {
+	return promotions.Observe(all.Environments, p, nil)
+}

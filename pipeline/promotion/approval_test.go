@@ -1,0 +1,192 @@
+package promotion_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// asking is a pipeline of two stages, of which the second wants so many approvals, and
+// revision 1 is to come there.
+func asking(t *testing.T, approvals int, expires time.Duration) *world {
+	w := newWorld(t, 2, definition.Promotion{Policy: definition.Single}, func(d *definition.Definition) {
+		d.Stages[1].Manual, d.Stages[1].Approvals, d.Stages[1].Expires = true, approvals, dur(expires)
+	})
+	w.runs("b", "0")
+	w.runs("a", "1")
+	if s := w.settle(false); s != nil {
+		t.Fatalf("without an approval it promotes %+v", s)
+	}
+	return w
+}
+
+func (w *world) approve(by string) { w.Helper(); w.command(approves(by)) }
+
+func approves(by string) promotion.Approve {
+	return promotion.Approve{Stage: "b", Revision: "1", By: by}
+}
+
+// refused proposes a command that is to be refused for a reason.
+func (w *world) refused(c promotion.Command, code refusal.Code, says string) {
+	w.Helper()
+	events, err := w.state.Propose(c, w.seen, w.now)
+	var r *refusal.Error
+	if !errors.As(err, &r) || r.Code != code || !strings.Contains(err.Error(), says) || len(events) > 0 {
+		w.Fatalf("%+v comes to %v, %v; want %s", c, events, err, code)
+	}
+}
+
+// asked are the revisions for which the log says that they wait for approval.
+func (w *world) asked() (revisions []string) {
+	for _, e := range w.log {
+		if e.Name == promotion.Waiting {
+			revisions = append(revisions, e.Revision)
+		}
+	}
+	return revisions
+}
+
+func (w *world) waits(says string) {
+	w.Helper()
+	if s := w.settle(false); s != nil {
+		w.Fatalf("it promotes %+v", s)
+	}
+	if r := w.explain("b"); !strings.Contains(r.Message, says) {
+		w.Fatalf("the stage says %q (%s), want %q", r.Message, r.Code, says)
+	}
+}
+
+func (w *world) promotes(revision string) {
+	w.Helper()
+	if s := w.settle(false); s == nil || s.Revision != revision {
+		w.Fatalf("it promotes %+v: %+v", s, w.explain("b"))
+	}
+}
+
+func TestAsManyHaveToApproveAsTheStageSays(t *testing.T) {
+	w := asking(t, 2, 0)
+	w.waits("revision 1 waits for approval: approval missing: 2, by different people or keys")
+	w.approve("ann")
+	w.waits("approved by ann, 1 more of 2 by another")
+	w.refused(approves("ann"), promotion.AlreadyApproved, "by ann, who counts once")
+	w.approve("bob")
+	w.promotes("1")
+	if got := w.asked(); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("it was told to wait: %v", got)
+	}
+}
+
+// An approval is of one revision, since it came to the stage before.
+func TestApprovalsOfAnotherTimeDoNotCount(t *testing.T) {
+	w := asking(t, 2, 0)
+	w.approve("ann")
+	w.runs("a", "2")
+	w.waits("revision 2 waits for approval: approval missing: 2")
+	w.runs("a", "1")
+	w.waits("revision 1 waits for approval: approval missing: 2")
+	w.approve("bob")
+	w.waits("approved by bob, 1 more of 2 by another")
+	if got := w.asked(); !slices.Equal(got, []string{"1", "2", "1"}) {
+		t.Errorf("it was told to wait: %v", got)
+	}
+}
+
+func TestApprovalsExpire(t *testing.T) {
+	w := asking(t, 2, time.Hour)
+	w.approve("ann")
+	w.now = w.now.Add(59 * time.Minute)
+	w.approve("bob")
+	w.see("b", promotion.Observation{Health: promotion.Unknown, Why: "it does not answer", Event: w.tick()})
+	w.now = w.now.Add(time.Minute)
+	w.runs("b", "0")
+	w.waits("approved by bob, 1 more of 2 by another; the approval by ann")
+	w.approve("ann") // anew
+	w.promotes("1")
+}
+
+// Where all that was approved is void, it is told again that a stage waits, once.
+func TestItIsToldAgainThatAStageWaits(t *testing.T) {
+	w := asking(t, 2, time.Hour)
+	w.approve("ann")
+	w.waits("1 more")
+	w.now = w.now.Add(time.Hour)
+	for range 3 {
+		w.waits("approval missing: 2")
+	}
+	if got := w.asked(); len(got) != 2 {
+		t.Errorf("it was told %d times", len(got))
+	}
+}
+
+func TestFewerApprovalsAreEnoughOnceTheDefinitionSaysSo(t *testing.T) {
+	w := asking(t, 2, 0)
+	w.approve("ann")
+	d := *w.state.Definition()
+	d.Stages = slices.Clone(d.Stages)
+	d.Stages[1].Approvals = 1
+	w.command(promotion.Define{Definition: &d, ID: "again"})
+	w.promotes("1")
+}
+
+func TestARejectedRevisionDoesNotCome(t *testing.T) {
+	w := asking(t, 2, 0)
+	w.approve("ann")
+	reject := promotion.Reject{Stage: "b", Revision: "1", By: "eve", Reason: "drops sessions"}
+	w.command(reject)
+	w.waits("revision 1 was rejected by eve: drops sessions")
+	w.refused(reject, promotion.AlreadyRejected, "already by eve")
+	w.refused(approves("bob"), promotion.AlreadyRejected, "release-hold shop b asks for approval again")
+	w.command(promotion.ReleaseHold{Stage: "b", By: "ann"})
+	w.waits("approval missing: 2, by different people or keys; the approval by ann")
+	w.approve("bob")
+	w.waits("approved by bob, 1 more")
+	w.approve("ann")
+	w.promotes("1")
+	if got := w.asked(); len(got) != 2 {
+		t.Errorf("it was told %d times that it waits", len(got))
+	}
+}
+
+// What is rejected is one revision; another one waits for approval by itself, and so does the
+// same once it comes back.
+func TestARejectionIsOfOneRevision(t *testing.T) {
+	w := asking(t, 1, 0)
+	w.command(promotion.Reject{Stage: "b", Revision: "1", By: "eve"})
+	w.waits("revision 1 was rejected by eve")
+	w.runs("a", "2")
+	w.waits("revision 2 waits for approval")
+	w.runs("a", "1")
+	w.waits("revision 1 waits for approval")
+}
+
+func TestOnlyWhatWaitsIsRejected(t *testing.T) {
+	w := asking(t, 1, 0)
+	w.refused(promotion.Reject{Stage: "b", Revision: "2"}, promotion.NotAwaited, "next is revision 1")
+	w.refused(promotion.Reject{Stage: "a", Revision: "1"}, promotion.FirstStage, "")
+	w.approve("ann")
+	w.decide() // its promotion is under way
+	w.refused(promotion.Reject{Stage: "b", Revision: "1"}, promotion.NotAwaited, "is being promoted")
+}
+
+// Who looked at something else does not approve this.
+func TestAnApprovalIsBoundToWhatItIsOf(t *testing.T) {
+	w := asking(t, 1, 0)
+	hash := w.explain("b").Approval.Carries
+	c := approves("ann")
+	c.Carries = hash
+	w.runs("a", "2")
+	w.runs("a", "1") // the same text, at another time
+	w.refused(c, promotion.CarriesOther, "look at it again")
+	if now := w.explain("b").Approval.Carries; now == hash || !strings.HasPrefix(now, "sha256:") {
+		t.Errorf("the hash is %q, and was %q", now, hash)
+	}
+	c.Carries = w.explain("b").Approval.Carries
+	w.command(c)
+	w.promotes("1")
+}
