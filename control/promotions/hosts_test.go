@@ -81,18 +81,18 @@ func TestHostsAreAskedForAndObserved(t *testing.T) {
 	r.onMachines(t, func(w *world, m *machines) {
 		p := w.start()
 		w.deploys("dev", "1")
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		asked := r.take()
 		if len(asked) != 1 || asked[0].Revision != "1" || asked[0].Environment != "" || asked[0].Manifest != "web.yaml" || asked[0].Hosts != "prod" {
 			t.Fatalf("asked: %+v\n%s", asked, w.story())
 		}
 		m.set(func() { m.runs = "1" })
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if w.count(promotion.StageFinished, "prod", "1") != 1 || w.count(promotion.RunFinished, "", "1") != 1 {
 			t.Errorf("it is there, and that is not noticed:\n%s", w.story())
 		}
 		n := w.count(promotion.HostsObserved, "prod", "")
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if again := w.count(promotion.HostsObserved, "prod", ""); again != n {
 			t.Errorf("nothing has changed, and %d events say so", again-n)
 		}
@@ -111,12 +111,12 @@ func TestAProcessDoesNotPromoteByWhatAFormerOneSaw(t *testing.T) {
 		m.runs = "1"
 		p := w.start()
 		w.deploys("dev", "1")
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		p.die()
 		m.set(func() { m.silent = true })
 		p = w.start()
 		w.deploys("dev", "2")
-		time.Sleep(10 * time.Minute)
+		<-time.After(10 * time.Minute)
 		if asked := r.take(); len(asked) != 0 {
 			t.Errorf("asked for hosts that do not answer: %+v\n%s", asked, w.story())
 		}
@@ -128,7 +128,7 @@ func TestAProcessDoesNotPromoteByWhatAFormerOneSaw(t *testing.T) {
 		p.die()
 		m.set(func() { m.silent, m.runs = false, "2" })
 		p = w.start()
-		time.Sleep(5 * time.Minute)
+		<-time.After(5 * time.Minute)
 		if asked := r.take(); len(asked) != 0 || w.count(promotion.RunFinished, "", "2") != 1 {
 			t.Errorf("asked for what is there: %+v\n%s", asked, w.story())
 		}
@@ -141,14 +141,14 @@ func TestTheHostsOfAPipelineThatIsDeletedAreLeftAlone(t *testing.T) {
 	r.onMachines(t, func(w *world, m *machines) {
 		p := w.start()
 		w.deploys("dev", "1")
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if m.asked == 0 || m.watched != 2 {
 			t.Fatalf("%d looks, %d watches", m.asked, m.watched)
 		}
 		w.proposes(promotion.Delete{Cancel: true, ID: "delete"})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		before := m.asked
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if m.asked != before || m.watched != 0 {
 			t.Errorf("%d looks at what nobody uses, %d watches", m.asked-before, m.watched)
 		}

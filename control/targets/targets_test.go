@@ -123,7 +123,7 @@ func (w *world) use(revisions ...string) {
 
 // after is what is seen after some time.
 func (w *world) after(d time.Duration) (promotion.Sighting, bool) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 	for {
 		select {

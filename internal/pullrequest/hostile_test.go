@@ -357,7 +357,7 @@ func TestAServerThatDoesNotAnswerKeepsNobodyFromAnother(t *testing.T) {
 func TestALargeRepositoryThatDoesNotEndKeepsNobodyFromAnother(t *testing.T) {
 	w, other := newWorld(t, "gitea"), newWorld(t, "gitea")
 	files := map[string]string{}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is a test
+	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 100 {
 		text := make([]byte, 60<<10)
 		for k := range text {

@@ -36,25 +36,41 @@ func (s *session) propose(ctx context.Context, w Wanted) (o Outcome, err error) 
 	if err := s.owned(v, open); err != nil {
 		return o, err
 	}
-	reverted := false
-	if last := pulls.of(w.Key); last != nil && !open.has().made() {
-		if last.State != provider.Merged {
-			return declined(last), nil
-		}
-		if now, err := s.repository.Branches(ctx); err != nil || now.Head(s.Base) != base {
-			return o, errors.Join(err, fmt.Errorf("pull request %d is merged just now, or branch %s was changed at the same time: %s", last.Number, s.Base, oneLine(last.URL)))
-		}
-		reverted = v.parent != base // what was merged once is nothing new to the base branch
-	}
-	if tip == "" || v.tip != w.Revision || v.made.made() && !v.current || reverted {
-		if tip != "" && !v.made.made() && (!open.has().made() || open.withdrawn || open.of(w.Key)) {
-			return o, s.foreign(v, tip)
-		}
-		if err := s.push(ctx, branches, w, base, tip, files); err != nil {
+	last := pulls.of(w.Key)
+	switch {
+	case last == nil || open.has().made():
+		last = nil
+	case last.State != provider.Merged:
+		return declined(last), nil
+	default:
+		if err := s.unchanged(ctx, base, last); err != nil {
 			return o, err
 		}
 	}
+	reverted := last != nil && v.parent != base // what was merged once is nothing new to the base branch
+	if tip != "" && v.proposes(w.Revision) && !reverted {
+		return s.opened(ctx, w, open, v.made.made())
+	}
+	if err := s.replaceable(v, tip, open, w.Key); err != nil {
+		return o, err
+	}
+	if err := s.push(ctx, branches, w, base, tip, files); err != nil {
+		return o, err
+	}
 	return s.opened(ctx, w, open, tip == "" || v.made.made())
+}
+
+// proposes reports whether the branch has a value, in a commit that need not be made anew.
+func (v view) proposes(value string) bool {
+	return v.tip == value && (v.current || !v.made.made())
+}
+
+// unchanged fails where the base branch is not at a commit any more.
+func (s *session) unchanged(ctx context.Context, base remote.Hash, last *pull) error {
+	if now, err := s.repository.Branches(ctx); err != nil || now.Head(s.Base) != base {
+		return errors.Join(err, fmt.Errorf("pull request %d is merged just now, or branch %s was changed at the same time: %s", last.Number, s.Base, oneLine(last.URL)))
+	}
+	return nil
 }
 
 // push makes the branch a commit on the base branch as that is now.
@@ -92,9 +108,12 @@ func (s *session) owned(v view, open *pull) error {
 	return nil
 }
 
-// foreign is why a branch is left as it is that somebody else has changed.
-func (s *session) foreign(v view, tip remote.Hash) error {
+// replaceable fails where somebody else has changed a branch, which is then left as it is.
+func (s *session) replaceable(v view, tip remote.Hash, open *pull, key string) error {
 	const shown = 10
+	if tip == "" || v.made.made() || open.has().made() && !open.withdrawn && !open.of(key) {
+		return nil
+	}
 	return fmt.Errorf("branch %s has commit %s by %s, not by Deployster, with the value %q: merge it or delete the branch, or name another one (branch)", s.Branch, tip[:min(len(tip), shown)], oneLine(v.author), oneLine(v.tip))
 }
 

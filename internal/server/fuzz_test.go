@@ -131,21 +131,14 @@ func (a *api) ask(t *testing.T, data []byte) (statuses []int) {
 
 // wrong is what is wrong with an answer, "" for nothing.
 func (a *api) wrong(got *answer, r *http.Request, op operation, role string) string {
-	kind, _, err := mime.ParseMediaType(got.header.Get("Content-Type"))
+	kind, _, _ := mime.ParseMediaType(got.header.Get("Content-Type")) // none is "", which is none of these
 	switch {
 	case !got.written:
 		return "no answer"
 	case got.status >= http.StatusInternalServerError || a.failed.Len() > 0:
 		return "the server fails"
 	case got.status >= http.StatusBadRequest:
-		var said struct {
-			Status int    `json:"status"`
-			Detail string `json:"detail"`
-		}
-		if err != nil || kind != "application/problem+json" || json.Unmarshal(got.body.Bytes(), &said) != nil || said.Status != got.status || said.Detail == "" {
-			return "the answer is no problem"
-		}
-		return ""
+		return got.wrongProblem(kind)
 	case got.status == http.StatusNotModified:
 		if got.body.Len() > 0 || got.header.Get("ETag") == "" || r.Header.Get("If-None-Match") == "" {
 			return "it is as nobody has said that it was"
@@ -163,6 +156,18 @@ func (a *api) wrong(got *answer, r *http.Request, op operation, role string) str
 		return "the answer is no JSON"
 	case kind == "application/x-ndjson":
 		return wrongLine(got.body.Bytes())
+	}
+	return ""
+}
+
+// wrongProblem is what is wrong with an answer that is to say what is wrong with a request.
+func (got *answer) wrongProblem(kind string) string {
+	var said struct {
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+	}
+	if kind != "application/problem+json" || json.Unmarshal(got.body.Bytes(), &said) != nil || said.Status != got.status || said.Detail == "" {
+		return "the answer is no problem"
 	}
 	return ""
 }

@@ -86,10 +86,7 @@ func after(text, sign string) string {
 func (s *State) words(v verdict, stage definition.Stage) (message, change string) {
 	by := after(v.by, " by ") + after(v.cause, ": ")
 	next, until := "revision "+v.revision, phrase.Moment(v.until)
-	look, place := "deployster env status "+stage.Environment, definition.PlaceText(stage.Environment)
-	if stage.Targets != nil {
-		look = "deployster pipeline status " + s.name
-	}
+	look, place := s.look(stage), definition.PlaceText(stage.Environment)
 	switch v.code {
 	case IsCurrent:
 		return next + " is current", ""
@@ -112,10 +109,7 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 	case AwaitsPromotion:
 		return fmt.Sprintf("revision %s waits for the end of the promotion of revision %s", v.revision, v.name), "that promotion ends: " + look
 	case WasPromoted:
-		if stage.Targets != nil {
-			return fmt.Sprintf("revision %s was promoted, and does not run there any more%s", v.revision, after(v.cause, ": ")), fmt.Sprintf("that it runs there again, another revision, or deployster pipeline release-hold %s %s, which promotes it again", s.name, stage.Name)
-		}
-		return fmt.Sprintf("revision %s was promoted, and somebody has deployed another one since", v.revision), fmt.Sprintf("another revision, or deployster pipeline release-hold %s %s, which promotes it again", s.name, stage.Name)
+		return s.promotedWords(v, stage)
 	case IsStopped:
 		return "the line is stopped" + by, "deployster pipeline resume " + s.name
 	case IsHeld:
@@ -135,6 +129,23 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 	default:
 		return "waits for stage " + v.name, "stage " + v.name + " runs the revision, healthy, as a whole"
 	}
+}
+
+// look is the command that shows what a stage runs.
+func (s *State) look(stage definition.Stage) string {
+	if stage.Targets != nil {
+		return "deployster pipeline status " + s.name
+	}
+	return "deployster env status " + stage.Environment
+}
+
+// promotedWords are those of a verdict of which the revision was there before.
+func (s *State) promotedWords(v verdict, stage definition.Stage) (message, change string) {
+	change = fmt.Sprintf("another revision, or deployster pipeline release-hold %s %s, which promotes it again", s.name, stage.Name)
+	if stage.Targets != nil {
+		return fmt.Sprintf("revision %s was promoted, and does not run there any more%s", v.revision, after(v.cause, ": ")), "that it runs there again, " + change
+	}
+	return fmt.Sprintf("revision %s was promoted, and somebody has deployed another one since", v.revision), change
 }
 
 // windowWords are those of a verdict that waits for a time.

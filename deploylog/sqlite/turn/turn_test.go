@@ -35,7 +35,7 @@ func TestWhoEndsWhileTheLockIsLeftToOthersEndsAtOnce(t *testing.T) {
 				first()
 				synctest.Wait()
 				start := time.Now()
-				if want == errClosed {
+				if errors.Is(want, errClosed) {
 					close(closed)
 				} else {
 					end()

@@ -41,7 +41,7 @@ func TestNeverMoreIsHeld(t *testing.T) {
 	var all sync.WaitGroup
 	for seed := range uint64(4) {
 		all.Go(func() {
-			r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // it is a test
+			r := rand.New(rand.NewPCG(seed, 1))
 			for range 5000 {
 				switch key := r.IntN(200); r.IntN(3) {
 				case 0:

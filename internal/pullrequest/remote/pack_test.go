@@ -3,7 +3,7 @@ package remote
 import (
 	"bytes"
 	"compress/zlib"
-	"crypto/sha1" //nolint:gosec // git's
+	"crypto/sha1"
 	"encoding/binary"
 	"runtime"
 	"slices"
@@ -79,7 +79,7 @@ func deflated(contents []byte) []byte {
 func pack(objects ...packed) []byte {
 	var b bytes.Buffer
 	b.WriteString("PACK")
-	_ = binary.Write(&b, binary.BigEndian, []uint32{2, uint32(len(objects))}) //nolint:gosec // of a test
+	_ = binary.Write(&b, binary.BigEndian, []uint32{2, uint32(len(objects))})
 	for _, o := range objects {
 		first, rest := byte(int(o.kind)<<4|o.declared&15), o.declared>>4
 		for ; rest > 0; rest >>= 7 {
@@ -90,7 +90,7 @@ func pack(objects ...packed) []byte {
 		b.Write(o.between)
 		b.Write(o.contents)
 	}
-	sum := sha1.Sum(b.Bytes()) //nolint:gosec // git's
+	sum := sha1.Sum(b.Bytes())
 	return append(b.Bytes(), sum[:]...)
 }
 

@@ -66,7 +66,7 @@ var (
 
 // TokenVariableRule says which variables may be named as token_env: whoever writes a definition
 // chooses to which server the token goes, and must not get the other secrets of the process.
-const TokenVariableRule = "must be DEPLOYSTER_GIT_TOKEN, or a variable whose name begins with DEPLOYSTER_GIT_TOKEN_, as DEPLOYSTER_GIT_TOKEN_ACME does"
+const TokenVariableRule = "must be DEPLOYSTER_GIT_TOKEN, or a variable whose name begins with DEPLOYSTER_GIT_TOKEN_, as DEPLOYSTER_GIT_TOKEN_ACME does" //nolint:gosec // a rule, and no secret
 
 // IsTokenVariable reports whether a variable may have the token of a repository.
 func IsTokenVariable(name string) bool { return validEnv.MatchString(name) }
