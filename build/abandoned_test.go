@@ -28,7 +28,8 @@ func TestAJobIsAbandonedOnlySoOften(t *testing.T) {
 	w.is("base-1", "Failed: F")
 }
 
-// A job is not to blame for another one that fills the disk, but may be what does.
+// That another job fills the disk does not count as a loss of a job. But it may be what fills
+// it, so it does not begin again without end.
 func TestAJobIsCrowdedOutOnlySoOften(t *testing.T) {
 	w := newWorld(t)
 	c := group("base", spec())

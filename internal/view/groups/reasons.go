@@ -81,6 +81,9 @@ func Forecast(w io.Writer, s build.Summary, f build.Forecast, names func(job int
 	case s.State == transition.Canceling:
 		p.line(fmt.Sprintf("%s is being canceled: it ends when what runs is stopped.", id))
 		return p.writeTo(w, "forecast")
+	case s.State == transition.Triggered || s.State == transition.Created:
+		p.line(fmt.Sprintf("%s will not end: its submission has not ended. Cancel it, and submit it again: deployster build cancel %s", id, clean(s.ID)))
+		return p.writeTo(w, "forecast")
 	case f.Unknown != "":
 		p.text("", fmt.Sprintf("When %s ends is not known, for it is not known which workers there are: %s", id, clean(f.Unknown)))
 	case len(f.Unserved) > 0:
