@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -12,6 +13,32 @@ import (
 // watchPause is how often a watch looks for what other processes appended;
 // appends of this process wake it at once.
 const watchPause = 50 * time.Millisecond
+
+// growth is what one batch of this process has appended. Who waits for it need not read that.
+type growth struct {
+	after         int64 // the last event of the batch before; -1 is not known
+	over          chan struct{}
+	from, through int64             // once over is closed: it is (from, through]
+	events        []deploylog.Event // all of these, or none of so much that it is not kept
+}
+
+func growthAfter(seq int64) *growth { return &growth{after: seq, over: make(chan struct{})} }
+
+const keptEvents, keptBytes = 64, 64 << 10 // of a batch, at most
+
+// copied returns the events of the batch, unless there is too much of them.
+func (b *batch) copied() (events []deploylog.Event) {
+	size := 0
+	for _, m := range b.marks {
+		if size += len(m.event.Data); len(events) == keptEvents || size > keptBytes {
+			return nil
+		}
+		e := *m.event
+		e.Data = slices.Clone(e.Data)
+		events = append(events, e)
+	}
+	return events
+}
 
 // Watch implements deploylog.Log.
 func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
@@ -41,14 +68,25 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 				return
 			}
 			after = max(after, until)
+			looks := true
 			select {
-			case <-grown:
+			case <-grown.over:
+				if grown.from == after && grown.events != nil && ctx.Err() == nil {
+					for _, e := range grown.events {
+						if f.Selects(e) && !quiet(e, nil) {
+							return
+						}
+					}
+					after, looks = grown.through, false
+				}
 			case <-time.After(watchPause):
 			case <-ctx.Done():
 				err = ctx.Err()
 				continue
 			}
-			grown = l.writer.growth()
+			if grown = l.writer.growth(); !looks && grown.after == after {
+				continue
+			}
 			until, err = l.newest(ctx)
 		}
 	}

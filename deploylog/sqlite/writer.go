@@ -41,7 +41,7 @@ type writer struct {
 	mu      sync.Mutex
 	queue   []*request
 	broken  error         // why nothing is written any more
-	grown   chan struct{} // closed when the log has grown
+	grown   *growth       // what comes next
 	waiting chan struct{} // holds a token while the queue may have requests
 	stop    chan struct{}
 	stopped chan struct{}
@@ -63,7 +63,7 @@ func newWriter(ctx context.Context, path, log string, s settings, logger *slog.L
 		logger:     logger,
 		set:        s,
 		registered: map[string]int64{},
-		grown:      make(chan struct{}),
+		grown:      growthAfter(-1),
 		waiting:    make(chan struct{}, 1),
 		stop:       make(chan struct{}),
 		stopped:    make(chan struct{}),
@@ -91,7 +91,7 @@ func newWriter(ctx context.Context, path, log string, s settings, logger *slog.L
 
 // noWriter refuses all writing.
 func noWriter(why error) *writer {
-	w := &writer{broken: why, grown: make(chan struct{}), stop: make(chan struct{}), stopped: make(chan struct{})}
+	w := &writer{broken: why, grown: growthAfter(-1), stop: make(chan struct{}), stopped: make(chan struct{})}
 	close(w.stopped)
 	return w
 }
@@ -185,8 +185,8 @@ func (w *writer) refuse(err, now error) {
 	}
 }
 
-// growth returns a channel that is closed when this process next appends.
-func (w *writer) growth() <-chan struct{} {
+// growth returns what this process appends next.
+func (w *writer) growth() *growth {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.grown
@@ -269,6 +269,7 @@ func (w *writer) write() int {
 		w.fail(err)
 	}
 	w.together = len(b.requests)
+	appended := b.copied() // before those whose events they are may change them
 	for _, r := range b.requests {
 		if err != nil {
 			r.err = err
@@ -282,7 +283,7 @@ func (w *writer) write() int {
 	if b.seq == b.from {
 		return 0
 	}
-	w.announce()
+	w.announce(b.from, b.seq, appended)
 	return 4 + int(b.seq-b.from)/8
 }
 
@@ -337,11 +338,12 @@ func (w *writer) fail(cause error) {
 	w.logger.Error("deployment log poisoned by a failed write", "path", w.path, "error", cause)
 }
 
-func (w *writer) announce() {
+func (w *writer) announce(from, through int64, appended []deploylog.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	close(w.grown)
-	w.grown = make(chan struct{})
+	w.grown.from, w.grown.through, w.grown.events = from, through, appended
+	close(w.grown.over)
+	w.grown = growthAfter(through)
 }
 
 // settle makes the anchor durable when no commit has taken it along in time.

@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// patience is far longer than anything here takes.
+const patience = time.Minute
+
+// numbered are events, each of which says its number.
+func numbered(from, n int, size int) (events []deploylog.Event) {
+	for i := range n {
+		data := fmt.Appendf(nil, `{"n":%d,"pad":%q}`, from+i, strings.Repeat("x", size))
+		events = append(events, deploylog.Event{
+			Deployment: "d", Target: "place/a", Name: fmt.Sprintf("place-noted-%d", from+i), Data: data,
+		})
+	}
+	return events
+}
+
+// What is watched is every event, once and in order, whoever appended it and however much at once.
+func TestWatchHasNoGaps(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	here, elsewhere := openLog(t, path), openLog(t, path)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const rounds = 120
+	next := 0
+	got := make(chan deploylog.Event, rounds*200)
+	failed := make(chan error, 1)
+	go func() {
+		for e, err := range here.Watch(ctx, deploylog.Filter{}) {
+			if err != nil {
+				failed <- err
+				return
+			}
+			got <- e
+		}
+	}()
+	for i := range rounds {
+		by, n, size := here, 1+i%3, 0
+		if i%4 == 3 {
+			by = elsewhere
+		}
+		switch i % 10 {
+		case 5:
+			n = keptEvents + 1
+		case 7:
+			size = keptBytes
+		}
+		if _, err := by.Append(ctx, numbered(next, n, size)...); err != nil {
+			t.Fatal(err)
+		}
+		next += n
+	}
+	for want := range next {
+		select {
+		case e := <-got:
+			var says struct{ N int }
+			if err := json.Unmarshal(e.Data, &says); err != nil || says.N != want || e.Seq != int64(want+1) {
+				t.Fatalf("event %d is %d of %.60s (%v), want %d", want+1, e.Seq, e.Data, err, want)
+			}
+		case err := <-failed:
+			t.Fatal(err)
+		case <-ctx.Done():
+			t.Fatalf("event %d did not come", want+1)
+		}
+	}
+}
+
+// What this process appends a watch is given without its being read, and as it was when it was
+// appended: whose event it was may do with it what they like.
+func TestWatchIsGivenWhatIsAppendedHere(t *testing.T) {
+	l := openLog(t, filepath.Join(t.TempDir(), "log.db"))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	grown := l.writer.growth()
+	sent := numbered(0, 2, 0)
+	want := string(sent[1].Data)
+	written, err := l.Append(ctx, sent...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(sent[1].Data)
+	written[1].Name = "other"
+	select {
+	case <-grown.over:
+	case <-ctx.Done():
+		t.Fatal("nobody was told")
+	}
+	if grown.from != 0 || grown.through != 2 || len(grown.events) != 2 {
+		t.Fatalf("told of (%d, %d], %d events", grown.from, grown.through, len(grown.events))
+	}
+	e := grown.events[1]
+	if string(e.Data) != want || e.Name != "place-noted-1" || e.Seq != 2 {
+		t.Errorf("told of %+v", e)
+	}
+	for read, err := range l.Read(ctx, deploylog.Filter{After: 1}) {
+		if err != nil || fmt.Sprintf("%+v", read) != fmt.Sprintf("%+v", e) {
+			t.Errorf("read %+v (%v), told of %+v", read, err, e)
+		}
+	}
+	if after := l.writer.growth().after; after != 2 {
+		t.Errorf("what comes next is after %d", after)
+	}
+}
+
+// A watch selects of what is appended here as it does of what it reads.
+func TestWatchSelects(t *testing.T) {
+	l := openLog(t, filepath.Join(t.TempDir(), "log.db"))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	got := make(chan deploylog.Event, 10)
+	ready := make(chan struct{})
+	go func() {
+		for e, err := range l.Watch(ctx, deploylog.Filter{Target: "place/", Name: "place-noted-3"}) {
+			if err != nil {
+				return
+			}
+			if e.Attempt == 1 {
+				close(ready)
+				continue
+			}
+			got <- e
+		}
+	}()
+	first := numbered(3, 1, 0)
+	if _, err := l.Append(ctx, first...); err != nil {
+		t.Fatal(err)
+	}
+	<-ready
+	other := first[0]
+	other.Target, other.Attempt = "other/a", 2
+	for _, e := range []deploylog.Event{numbered(4, 1, 0)[0], other, {Deployment: "d", Target: "place/b", Name: "place-noted-3", Attempt: 3}} {
+		if _, err := l.Append(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case e := <-got:
+		if e.Target != "place/b" || e.Seq != 4 {
+			t.Errorf("watched %+v", e)
+		}
+	case <-ctx.Done():
+		t.Error("nothing came")
+	}
+}
