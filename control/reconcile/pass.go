@@ -36,7 +36,9 @@ func (l *Loop[S, K]) advance(ctx context.Context) error {
 		}
 		l.news = false
 	}
-	if err := errors.Join(l.settle(ctx), l.acquire(ctx)); err != nil {
+	works, err := l.settleAndDecide(ctx)
+	l.begin(ctx, works)
+	if err := errors.Join(err, l.acquire(ctx)); err != nil {
 		return err
 	}
 	l.release()
@@ -49,18 +51,42 @@ func (l *Loop[S, K]) advance(ctx context.Context) error {
 	for name, ok := l.wakes.Take(now); ok; name, ok = l.wakes.Take(now) {
 		l.Enqueue(name)
 	}
-	if l.pending() && time.Until(l.yieldTo) <= 0 {
+	if l.pending() && l.mayPass() {
 		works, err := l.pass(ctx)
-		l.flush()
-		for _, w := range works {
-			l.start(ctx, w)
-		}
+		l.begin(ctx, works)
 		if err != nil {
 			return err
 		}
 	}
 	l.next, l.seen = l.Tenant.Probe()
 	return nil
+}
+
+// settleAndDecide records what has ended and, where that takes the decide lock, what may be done
+// then, and returns the work of that: who takes a lock twice waits twice.
+func (l *Loop[S, K]) settleAndDecide(ctx context.Context) (works []*Work[K], err error) {
+	decides := l.Conditional && len(l.results) > 0 && l.mayPass() && ctx.Err() == nil && !l.Drain.Started()
+	if decides {
+		l.found = l.Tenant.Observe()
+	}
+	err = l.settle(ctx, func() (err error) {
+		if decides && ctx.Err() == nil {
+			works, err = l.decideAll(ctx)
+		}
+		return err
+	})
+	return works, err
+}
+
+// mayPass reports whether the decide lock need not be left to others now.
+func (l *Loop[S, K]) mayPass() bool { return time.Until(l.yieldTo) <= 0 }
+
+// begin has work done whose beginning is recorded, once the observer is notified of that.
+func (l *Loop[S, K]) begin(ctx context.Context, works []*Work[K]) {
+	l.flush()
+	for _, w := range works {
+		l.start(ctx, w)
+	}
 }
 
 // more reports whether there is anything to do already.
@@ -77,26 +103,32 @@ func (l *Loop[S, K]) undecided() bool { return l.queue.Len() > 0 || l.slots.room
 // that. It holds the decide lock, so what is decided is still so when it is in the log.
 // When there is more to do than it has time for it leaves the lock to others for as long
 // as it held it: so people's commands come through whatever goes on. Otherwise the lock
-// is free while results are recorded.
+// is free while results are recorded, unless these need it: then that is a part of the pass.
 func (l *Loop[S, K]) pass(ctx context.Context) (works []*Work[K], err error) {
-	err = l.Fold.Hold(ctx, func() error {
-		if l.Drain.Started() { // while the lock was waited for
-			return nil
-		}
-		l.news = false
-		for started := time.Now(); ; {
-			begun, err := l.observedOrDecided(ctx)
-			works = append(works, begun...)
-			if err != nil || !l.found && !l.undecided() {
-				return err
-			}
-			if held := time.Since(started); held > passShare {
-				l.yieldTo = time.Now().Add(held)
-				return nil
-			}
-		}
+	err = l.Fold.Hold(ctx, func() (err error) {
+		works, err = l.decideAll(ctx)
+		return err
 	})
 	return works, err
+}
+
+// decideAll is a pass for who Holds.
+func (l *Loop[S, K]) decideAll(ctx context.Context) (works []*Work[K], err error) {
+	if l.Drain.Started() { // while the lock was waited for
+		return nil, nil
+	}
+	l.news = false
+	for started := time.Now(); ; {
+		begun, err := l.observedOrDecided(ctx)
+		works = append(works, begun...)
+		if err != nil || !l.found && !l.undecided() {
+			return works, err
+		}
+		if held := time.Since(started); held > passShare {
+			l.yieldTo = time.Now().Add(held)
+			return works, nil
+		}
+	}
 }
 
 // observedOrDecided records a batch of what was observed and, when that was all of it,

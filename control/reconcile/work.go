@@ -100,8 +100,8 @@ func (l *Loop[S, K]) Release(host string, holder K) { l.slots.release(host, hold
 
 // settle records how work ended. These are facts, whatever became of their entities
 // and of this loop; so the decide lock is not needed, and others may take it, unless what
-// they cause is conditional.
-func (l *Loop[S, K]) settle(ctx context.Context) error {
+// they cause is conditional. Who has the lock for that calls then before it is released.
+func (l *Loop[S, K]) settle(ctx context.Context, then func() error) error {
 	if len(l.results) == 0 {
 		return nil
 	}
@@ -112,7 +112,12 @@ func (l *Loop[S, K]) settle(ctx context.Context) error {
 	locking, end := context.WithCancel(recording)
 	defer end()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Until(l.late()), end) })()
-	return l.Fold.Hold(locking, func() error { return l.settleResults(recording) })
+	return l.Fold.Hold(locking, func() error {
+		if err := l.settleResults(recording); err != nil {
+			return err
+		}
+		return then()
+	})
 }
 
 // lastLock is for how long a loop that is to end at once waits for the decide lock in all, to
