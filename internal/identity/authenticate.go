@@ -2,10 +2,13 @@ package identity
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 )
 
 // ErrUnknown is wrapped where a request does not say who asks, or says it wrongly.
@@ -45,6 +48,9 @@ func (a Authenticator) Identify(r *http.Request) (Identity, error) {
 	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		name := r.TLS.VerifiedChains[0][0].Subject.CommonName
+		if !current(r.TLS.VerifiedChains, a.Tokens.now()) {
+			return Identity{}, fmt.Errorf("%w: the certificate of %q is not valid any more", ErrUnknown, name)
+		}
 		if grant, known := a.Subjects[name]; known && name != "" {
 			return Identity{Name: "certificate " + name, Grants: []Grant{grant}}, nil
 		}
@@ -54,4 +60,12 @@ func (a Authenticator) Identify(r *http.Request) (Identity, error) {
 		return a.Locals.identity(p), nil
 	}
 	return Identity{}, fmt.Errorf("%w: there is no token", ErrUnknown)
+}
+
+// current reports whether one of the chains that were verified is still valid: a connection, and
+// what is streamed by it, may last longer than the certificates with which it began.
+func current(chains [][]*x509.Certificate, now time.Time) bool {
+	return slices.ContainsFunc(chains, func(chain []*x509.Certificate) bool {
+		return !slices.ContainsFunc(chain, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
+	})
 }

@@ -2,6 +2,9 @@ package identity_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"net"
 	"net/http"
@@ -199,5 +202,39 @@ func TestLocalUsersHaveTheirRoles(t *testing.T) {
 	}
 	if _, err := a.Identify(r); !errors.Is(err, identity.ErrUnknown) {
 		t.Error(err)
+	}
+}
+
+func TestACertificateThatExpiresIsNoneOnAConnectionThatStaysOpen(t *testing.T) {
+	began := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	now := began
+	a := identity.Authenticator{
+		Tokens:   identity.NewTokens(logtest.NewMemory().Open(), func() time.Time { return now }),
+		Subjects: map[string]identity.Grant{"ci": {Role: identity.Operator}},
+	}
+	until := func(hours int) *x509.Certificate {
+		return &x509.Certificate{Subject: pkix.Name{CommonName: "ci"}, NotAfter: began.Add(time.Duration(hours) * time.Hour)}
+	}
+	own, short, long := until(5), until(1), until(9)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		chains [][]*x509.Certificate
+		valid  int // for so many hours
+	}{
+		{[][]*x509.Certificate{{own, long}}, 5},
+		{[][]*x509.Certificate{{own, short}}, 1},
+		{[][]*x509.Certificate{{own, short}, {own, long}}, 5},
+	} {
+		r.TLS = &tls.ConnectionState{VerifiedChains: c.chains}
+		for hour := range 8 {
+			now = began.Add(time.Duration(hour) * time.Hour)
+			who, err := a.Identify(r)
+			if valid := hour <= c.valid; valid != (err == nil) || !valid && !errors.Is(err, identity.ErrUnknown) || valid && who.Name != "certificate ci" {
+				t.Errorf("after %d hours, of a certificate that is valid for %d: %+v, %v", hour, c.valid, who, err)
+			}
+		}
 	}
 }
