@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/proposal"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -32,10 +33,13 @@ import (
 // commandInput is a command for what the path names.
 type commandInput struct {
 	Name    string `path:"name" maxLength:"512" doc:"Slashes are written %2F."`
-	IfMatch string `header:"If-Match" maxLength:"32" doc:"Number of an event, for release, define and delete of pipelines: it is refused where what it was made for has changed since."`
+	IfMatch string `header:"If-Match" maxLength:"80" doc:"The ETag of what was read, or the number of an event, for release, define and delete of pipelines and update of environments: it is refused with 412 where what it was made for has changed since."`
 	Key     string `header:"Idempotency-Key" maxLength:"200" doc:"A text that the sender made up at random, for this request and no other: sent again within a day, also to another server of the log, it is done once and answered as before."`
 	RawBody []byte `contentType:"application/json"`
 }
+
+// conditionalVerbs are those that heed If-Match, by what grants them.
+var conditionalVerbs = map[string][]string{identity.Pipelines: {"release", "define", "delete"}, identity.Environments: {"update"}}
 
 // recorded is what a command came to.
 type recorded struct {
@@ -54,8 +58,8 @@ func (s *Server) registerCommands() {
 			Role: verb.Role, Kind: verb.GrantedBy(), Summary: verb.Summary, tags: []string{verb.Kind},
 			body: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}},
 		}, func(ctx context.Context, in *commandInput) (*recorded, error) {
-			if in.IfMatch != "" && (verb.GrantedBy() != identity.Pipelines || !slices.Contains([]string{"release", "define", "delete"}, verb.Name)) {
-				return nil, huma.Error422UnprocessableEntity("If-Match is heeded for release, define and delete of pipelines alone")
+			if in.IfMatch != "" && !slices.Contains(conditionalVerbs[verb.GrantedBy()], verb.Name) {
+				return nil, huma.Error422UnprocessableEntity("If-Match is heeded for release, define and delete of pipelines and update of environments alone: leave it out")
 			}
 			command, err := verb.Decode(in.RawBody, proposal.Says{By: identity.Of(ctx).Name, ID: s.NewID(), Group: in.Name})
 			if err != nil {
@@ -83,7 +87,7 @@ func refused(err error) error {
 	switch {
 	case errors.As(err, &said):
 		return err
-	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, promotions.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup),
+	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, promotions.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup), errors.Is(err, build.ErrNoJob), errors.Is(err, query.ErrNotFound),
 		errors.Is(err, pipeline.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, upstream.ErrUnknown), errors.Is(err, environment.ErrUnknown):
 		return huma.Error404NotFound(err.Error())
 	case errors.As(err, &why):
@@ -99,7 +103,7 @@ func refused(err error) error {
 
 // command calls what the command line calls.
 func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInput, command any) ([]deploylog.Event, error) {
-	asOf, err := number(in.IfMatch)
+	asOf, err := s.asOf(ctx, in.IfMatch)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +123,7 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 	case promotion.Command:
 		return s.promotions.Command(ctx, s.environments, in.Name, c)
 	case environment.Command:
-		return s.environment(ctx, in.Name, c)
+		return s.environment(ctx, in.Name, asOf, c)
 	case build.Command:
 		return s.builds.Command(ctx, c)
 	}
@@ -201,14 +205,20 @@ func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pi
 	})
 }
 
-// number is the event that If-Match names; 0 is none.
-func number(text string) (seq int64, err error) {
+// asOf is the event that If-Match names, by its number or by the ETag of what followed from it; 0
+// is none.
+func (s *Server) asOf(ctx context.Context, text string) (seq int64, err error) {
 	if text == "" {
 		return 0, nil
 	}
-	seq, err = strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
+	digits, _, _ := strings.Cut(strings.Trim(text, `"`), "-")
+	seq, err = strconv.ParseInt(digits, 10, 64)
 	if err != nil || seq <= 0 {
-		return 0, huma.Error422UnprocessableEntity("If-Match must be the number of an event")
+		return 0, huma.Error422UnprocessableEntity("If-Match must be one ETag of what was read, or the number of an event")
 	}
-	return seq, nil
+	head, err := s.head(ctx)
+	if err == nil && seq > head {
+		err = huma.NewError(http.StatusPreconditionFailed, fmt.Sprintf("there is no event %d: the log ends with event %d; read again what it is made for", seq, head))
+	}
+	return seq, err
 }

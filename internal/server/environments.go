@@ -25,8 +25,9 @@ import (
 )
 
 // environment calls what the command line calls for an environment. Which hosts a query
-// selects, and what tasks make there, it finds out itself, whoever sends the command.
-func (s *Server) environment(ctx context.Context, name string, command environment.Command) ([]deploylog.Event, error) {
+// selects, and what tasks make there, it finds out itself, whoever sends the command. With asOf,
+// an update is refused where the environment has got another revision since.
+func (s *Server) environment(ctx context.Context, name string, asOf int64, command environment.Command) ([]deploylog.Event, error) {
 	if err := s.environments.Follow(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -77,7 +78,26 @@ func (s *Server) environment(ctx context.Context, name string, command environme
 	if err != nil {
 		return nil, err
 	}
-	return s.environments.Command(ctx, name, command, hosts...)
+	return s.environments.CommandIf(ctx, name, command, unrevised(asOf), hosts...)
+}
+
+// unrevised refuses an environment that has got another revision since an event; 0 is none.
+func unrevised(asOf int64) func(*environment.State) error {
+	if asOf == 0 {
+		return nil
+	}
+	return func(s *environment.State) error {
+		all := s.Revisions()
+		if len(all) == 0 {
+			return nil
+		}
+		newest := all[len(all)-1]
+		if newest.Seq <= asOf {
+			return nil
+		}
+		return huma.NewError(http.StatusPreconditionFailed, fmt.Sprintf("environment %s has got revision %d since, by %s (event %d): read it again, make the update from that, and send it with the ETag of what was read",
+			s.Name(), newest.Number, newest.By, newest.Seq))
+	}
 }
 
 // selected are the hosts here that a query selects.
@@ -246,19 +266,22 @@ type Host struct {
 
 // registerInventory adds what says which hosts there are.
 func (s *Server) registerInventory() {
-	type listed struct{ Body Inventory }
 	register(s, Operation{
-		ID: "get-inventory", Method: http.MethodGet, Path: "/v1/inventory", Role: identity.Viewer, tags: []string{"hosts"},
+		ID: "get-inventory", Method: http.MethodGet, Path: "/v1/inventory", Role: identity.Viewer, tags: []string{"hosts"}, answers: unchanged(),
 		Summary: "The hosts that queries select from, without how their engines are reached",
-	}, func(context.Context, *struct{}) (*listed, error) {
-		all, err := s.Hosts.Inventory()
-		if err != nil {
-			return nil, huma.Error409Conflict(err.Error())
-		}
-		out := listed{Inventory{Identity: s.Hosts.Identity(), Hosts: []Host{}}}
-		for _, h := range all.Hosts {
-			out.Body.Hosts = append(out.Body.Hosts, Host{h.Name, append([]string{}, h.Platforms...), h.Slots, h.Attributes})
-		}
-		return &out, nil
+	}, func(ctx context.Context, in *Conditional) (*answer[Inventory], error) {
+		return stated(ctx, s, *in, func(deploylog.Event) (Inventory, int64, error) {
+			all, err := s.Hosts.Inventory()
+			if err != nil {
+				return Inventory{}, 0, huma.Error409Conflict(err.Error())
+			}
+			out := Inventory{Identity: s.Hosts.Identity(), Hosts: []Host{}}
+			for _, h := range all.Hosts {
+				attributes := map[string][]string{}
+				maps.Copy(attributes, h.Attributes)
+				out.Hosts = append(out.Hosts, Host{h.Name, append([]string{}, h.Platforms...), h.Slots, attributes})
+			}
+			return out, 0, nil
+		})
 	})
 }

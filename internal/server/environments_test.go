@@ -32,6 +32,7 @@ type shop struct {
 	log   deploylog.Log
 	store objects.Store
 	hosts server.Hosts
+	api   *server.Server
 	url   string
 }
 
@@ -46,7 +47,7 @@ func newShop(t *testing.T) *shop {
 		hosts = append(hosts, h)
 	}
 	s.hosts = work.FixedHosts("the inventory", hosts, nil)
-	_, s.url = newServer(t, s.log, func(o *server.Options) {
+	s.api, s.url = newServer(t, s.log, func(o *server.Options) {
 		var ids atomic.Int64
 		o.NewID = func() string { return fmt.Sprintf("01J%023d", ids.Add(1)) }
 		o.Objects, o.Hosts = s.store, s.hosts

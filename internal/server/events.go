@@ -24,6 +24,7 @@ import (
 
 // eventsInput is deploylog.Filter as a query.
 type eventsInput struct {
+	Conditional
 	After       int64     `query:"after" minimum:"0" doc:"Only events with a greater number."`
 	Until       int64     `query:"until" minimum:"0" doc:"Only events with a number that is not greater."`
 	Deployment  string    `query:"deployment" maxLength:"512"`
@@ -46,7 +47,7 @@ func (s *Server) registerEvents() {
 		answers: map[string]*huma.Response{"200": {Description: "The events", Content: map[string]*huma.MediaType{
 			"application/x-ndjson": {Schema: event},
 			"text/event-stream":    {Schema: &huma.Schema{Type: huma.TypeString}},
-		}}},
+		}}, "304": unchanged()["304"]},
 	}, func(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
 		filter, live, err := in.filter()
 		if err != nil {
@@ -62,8 +63,38 @@ func (s *Server) registerEvents() {
 				return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("there is no event %d yet: the log ends with event %d", filter.After, head))
 			}
 		}
-		return &huma.StreamResponse{Body: func(ctx huma.Context) { s.stream(ctx, filter, in.Follow || live, live) }}, nil
+		if in.Follow || live {
+			return &huma.StreamResponse{Body: func(ctx huma.Context) { s.stream(ctx, filter, true, live) }}, nil
+		}
+		return s.past(ctx, in.Conditional, filter)
 	})
+}
+
+// past sends the events that there are by now, unless who asks has them: what a filter selects
+// up to an event never changes.
+func (s *Server) past(ctx context.Context, in Conditional, f deploylog.Filter) (*huma.StreamResponse, error) {
+	head, err := s.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tag := ""
+	if head > 0 { // otherwise nothing says where it ends
+		if f.Until == 0 || f.Until > head {
+			f.Until = head
+		}
+		tag = s.tag(f.Until, "events", fmt.Sprint(f.After), f.Deployment, string(f.Target), f.Name, f.Since.UTC().Format(time.RFC3339Nano), fmt.Sprint(f.Last))
+	}
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		if tag != "" {
+			ctx.SetHeader("ETag", tag)
+			ctx.SetHeader("Cache-Control", revalidated)
+		}
+		if tag != "" && in.names(tag) {
+			ctx.SetStatus(http.StatusNotModified)
+			return
+		}
+		s.stream(ctx, f, false, false)
+	}}, nil
 }
 
 // filter is what is asked for, and whether it is to be server-sent events.

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/identity"
@@ -70,6 +72,7 @@ func fuzzed(tb testing.TB) (events []deploylog.Event, words []string) {
 	}, deploylog.Event{
 		Deployment: "d1", Target: promotion.StageTarget("shop", "prod"), Name: promotion.Held, Attempt: 1, Data: promotion.Payload{By: "root"}.Data(),
 	})
+	events = append(events, groups(tb)...)
 	known := map[string]bool{}
 	for i := range events {
 		e := &events[i]
@@ -84,6 +87,32 @@ func fuzzed(tb testing.TB) (events []deploylog.Event, words []string) {
 	}
 	slices.Sort(words)
 	return events, words
+}
+
+// groups are the events of some build groups: of one a job has failed, of others all wait.
+func groups(tb testing.TB) (events []deploylog.Event) {
+	tb.Helper()
+	log := logtest.NewMemory().Open()
+	all := querytest.NewGroups(tb.Context(), log, func() time.Time { return querytest.Noon }, 2)
+	must := func(err error) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	must(all.Submit(record.Triggered{Name: "base", By: "root", MaxLost: 3}, querytest.Chain("libc", "zlib", "curl", "git")...))
+	for _, result := range []build.Result{querytest.Built(time.Second), {Failed: &record.Failed{Cause: "exit code 1", Exit: 1, Output: []string{"no rule"}}}} {
+		running, err := all.Dispatch()
+		must(err)
+		must(all.End(running[0].Job, result))
+	}
+	for _, name := range []string{"tools", "web", "tools"} {
+		must(all.Submit(record.Triggered{Name: name, By: "root", MaxLost: 3}, querytest.Chain("a", "b")...))
+	}
+	for e, err := range log.Read(tb.Context(), deploylog.Filter{}) {
+		must(err)
+		events = append(events, e)
+	}
+	return events
 }
 
 func newAPI(tb testing.TB, events []deploylog.Event, words []string, dir string) *api {

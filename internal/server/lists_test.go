@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -94,15 +93,18 @@ func TestAListThatHasNotChangedIsNotSentAgain(t *testing.T) {
 // No cursor leads anywhere that next does not lead to.
 func TestHostileParts(t *testing.T) {
 	_, at := newServer(t, inFile(t, 3))
-	text := base64.RawURLEncoding.EncodeToString
+	first, _, _ := listPart(t, at+"/v1/pipelines?limit=1")
+	list, _ := base64.RawURLEncoding.DecodeString(first.Next)
+	of, _, _ := strings.Cut(string(list), ":")
+	text := func(after string) string { return base64.RawURLEncoding.EncodeToString([]byte(of + ":" + after)) }
 	for query, want := range map[string]int{
 		"limit=0": 422, "limit=-1": 422, "limit=1000000000": 422, "limit=x": 422, "limit=99999999999999999999": 422,
-		"cursor=%00": 422, "cursor=../..": 422, "cursor=" + text([]byte("environments:p0")): 422, "cursor=" + text([]byte("pipelines:")): 422,
-		"cursor=" + strings.Repeat("a", 3000): 422, "cursor=" + url.QueryEscape(text([]byte("pipelines:p1\x00\xff"))): 200,
-		"cursor=" + text([]byte("pipelines:zzz")): 200, "cursor=": 200, "limit=1000": 200,
+		"cursor=%00": 422, "cursor=../..": 422, "cursor=" + base64.RawURLEncoding.EncodeToString([]byte("other:p0")): 422, "cursor=" + text(""): 422,
+		"cursor=" + strings.Repeat("a", 3000): 422, "cursor=" + text("p1\x00\xff"): 200,
+		"cursor=" + text("zzz"): 200, "cursor=": 200, "limit=1000": 200,
 	} {
 		l, _, status := listPart(t, at+"/v1/pipelines?"+query)
-		if status != want || strings.Contains(query, text([]byte("pipelines:zzz"))) && len(l.Items) > 0 {
+		if status != want || strings.Contains(query, text("zzz")) && len(l.Items) > 0 {
 			t.Errorf("%.60s: %d %+v, want %d", query, status, l, want)
 		}
 	}

@@ -35,54 +35,63 @@ func (s *Server) registerLog() {
 	s.registerVerify()
 }
 
-// head is the newest event.
-func (s *Server) head(ctx context.Context) (head int64, err error) {
+// head is the number of the newest event.
+func (s *Server) head(ctx context.Context) (int64, error) {
+	newest, err := s.newest(ctx)
+	return newest.Seq, err
+}
+
+// newest is the newest event; the zero one is none.
+func (s *Server) newest(ctx context.Context) (newest deploylog.Event, err error) {
 	for e, err := range s.Log.Read(ctx, deploylog.Filter{Last: 1}) {
 		if err != nil {
-			return 0, err
+			return newest, err
 		}
-		head = e.Seq
+		newest = e
 	}
-	return head, nil
+	return newest, nil
+}
+
+// LatestEvent is the last event of an outcome.
+type LatestEvent struct {
+	Event *deploylog.Event `json:"event" doc:"Missing where there is none."`
+}
+
+// StartedEvents are those of what has not ended.
+type StartedEvents struct {
+	Events []deploylog.Event `json:"events"`
 }
 
 func (s *Server) registerLatest() {
 	type latestInput struct {
+		Conditional
 		Target  string `query:"target" required:"true" doc:"Such as stage/gateway/prod."`
 		Outcome string `query:"outcome" enum:"succeeded,failed" required:"true"`
 	}
-	type latest struct {
-		Body struct {
-			Event *deploylog.Event `json:"event" doc:"Missing where there is none."`
-		}
-	}
 	register(s, Operation{
-		ID: "get-latest", Method: http.MethodGet, Path: "/v1/log/latest", Role: identity.Viewer, tags: aboutLog,
+		ID: "get-latest", Method: http.MethodGet, Path: "/v1/log/latest", Role: identity.Viewer, tags: aboutLog, answers: unchanged(),
 		Summary: "What of a target succeeded or failed last, by the order in which deployments were begun",
-	}, func(ctx context.Context, in *latestInput) (*latest, error) {
-		var out latest
-		e, ok, err := s.Log.Latest(ctx, deploylog.Target(in.Target), deploylog.Outcome(in.Outcome))
-		if ok {
-			out.Body.Event = &e
-		}
-		return &out, err
+	}, func(ctx context.Context, in *latestInput) (*answer[LatestEvent], error) {
+		return derived(ctx, s, in.Conditional, []string{"latest", in.Target, in.Outcome}, func(newest deploylog.Event) (found LatestEvent, event int64, err error) {
+			e, ok, err := s.Log.Latest(ctx, deploylog.Target(in.Target), deploylog.Outcome(in.Outcome))
+			if ok {
+				found.Event = &e
+			}
+			return found, newest.Seq, err
+		})
 	})
 	type progressInput struct {
+		Conditional
 		Target string `query:"target" required:"true" doc:"Such as stage/gateway/prod."`
 	}
-	type progress struct {
-		Body struct {
-			Events []deploylog.Event `json:"events"`
-		}
-	}
 	register(s, Operation{
-		ID: "list-in-progress", Method: http.MethodGet, Path: "/v1/log/in-progress", Role: identity.Viewer, tags: aboutLog,
+		ID: "list-in-progress", Method: http.MethodGet, Path: "/v1/log/in-progress", Role: identity.Viewer, tags: aboutLog, answers: unchanged(),
 		Summary: "What of a target was started and has neither succeeded nor failed",
-	}, func(ctx context.Context, in *progressInput) (*progress, error) {
-		var out progress
-		events, err := s.Log.InProgress(ctx, deploylog.Target(in.Target))
-		out.Body.Events = append([]deploylog.Event{}, events...)
-		return &out, err
+	}, func(ctx context.Context, in *progressInput) (*answer[StartedEvents], error) {
+		return derived(ctx, s, in.Conditional, []string{"in-progress", in.Target}, func(newest deploylog.Event) (StartedEvents, int64, error) {
+			events, err := s.Log.InProgress(ctx, deploylog.Target(in.Target))
+			return StartedEvents{append([]deploylog.Event{}, events...)}, newest.Seq, err
+		})
 	})
 }
 

@@ -13,8 +13,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
-	"reflect"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -22,16 +20,14 @@ import (
 
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/environments"
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/tasks"
-	"github.com/deployster-go/deployster/internal/budget"
-	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/internal/feed"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/query"
 )
 
 // Options are what a server is made of.
@@ -63,7 +59,7 @@ type Server struct {
 	mux        *http.ServeMux
 	operations []Operation
 
-	pipelines    *pipelines.Pipelines
+	pipelines    *query.Pipelines
 	promotions   *promotions.Promotions
 	environments *environments.Environments
 	builds       *builds.Builds
@@ -97,15 +93,16 @@ func New(o Options) *Server {
 	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), sending: make(chan struct{}, maxSending), large: make(chan struct{}, maxLarge)}
 	s.requests = &requests{log: o.Log, now: o.Now}
 	log := s.recording()
-	s.pipelines, s.environments, s.builds = pipelines.New(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
+	s.pipelines, s.environments, s.builds = query.NewPipelines(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
 	s.promotions = promotions.New(log, o.Now)
 	s.feed = feed.New(feed.Options{Log: o.Log, Encode: textOf})
 	s.api = humago.New(s.mux, config(o.Version))
-	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[budget.Budget](), reflect.TypeFor[string]())
-	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[duration.Duration](), reflect.TypeFor[string]())
+	describe(s.api.OpenAPI().Components.Schemas)
 	s.registerLog()
 	s.registerSnapshots()
 	s.registerLists()
+	s.registerReads()
+	s.registerPromotions()
 	s.registerObjects()
 	s.registerInventory()
 	s.registerCommands()
@@ -125,22 +122,6 @@ func config(version string) huma.Config {
 	}}
 	c.Security = []map[string][]string{{"token": {}}}
 	return c
-}
-
-// schemaName is what the schema of a type is called. Pipelines of both kinds and environments
-// have definitions.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	switch {
-	case strings.HasSuffix(t.PkgPath(), "/pipeline/definition"):
-		return "Pipeline" + name
-	case strings.HasSuffix(t.PkgPath(), "/promotion/definition") && !strings.HasPrefix(name, "Promotion"):
-		return "Promotion" + name
-	}
-	return name
 }
 
 // ServeHTTP implements http.Handler.

@@ -108,7 +108,7 @@ func TestEveryOperationNeedsItsRole(t *testing.T) {
 		if !slices.Contains(identity.Roles(), op.Role) {
 			t.Errorf("%s %s needs the role %q, which there is not", op.Method, op.Path, op.Role)
 		}
-		path := strings.NewReplacer("{name}", "gateway", "{digest}", strings.Repeat("0", 64)).Replace(op.Path)
+		path := strings.NewReplacer("{name}", "gateway", "{job}", "1", "{digest}", strings.Repeat("0", 64)).Replace(op.Path)
 		for _, role := range []string{"", "wrong", "nobody", "viewer", "operator", "approver", "admin"} {
 			want := 0
 			switch {
@@ -370,10 +370,10 @@ func TestWhoMayReadNoMoreFollowsNoMore(t *testing.T) {
 	}
 }
 
-func TestOnlyCommandsOfPipelinesHeedIfMatch(t *testing.T) {
+func TestOnlyWhatHasABaseHeedsIfMatch(t *testing.T) {
 	_, url := newServer(t, logtest.NewMemory().Open())
 	code, _, body := ask(t, http.MethodPost, url+"/v1/pipelines/gateway/commands/pause", "admin", `{}`, "If-Match", `"1"`)
-	if code != http.StatusUnprocessableEntity || !strings.Contains(body, "define and delete of pipelines alone") {
+	if code != http.StatusUnprocessableEntity || !strings.Contains(body, "define and delete of pipelines and update of environments alone") {
 		t.Errorf("%d %s", code, body)
 	}
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
 // Levels are the pipelines of a log that promote by observed state, with their environments,
 // as of one moment.
 type Levels struct {
-	*promotions.Promotions
-	environments *environments.Environments
-	at           int64
+	query.Promotions
+	at int64
 }
 
 // Open folds them as they were after an event; 0 is now. Where there are none nothing is read.
 func Open(ctx context.Context, log deploylog.Log, now func() time.Time, at int64) (*Levels, error) {
-	l := &Levels{Promotions: promotions.NewReader(log, now), environments: environments.New(log, now), at: at}
+	l := &Levels{Promotions: query.Promotions{Promotions: promotions.NewReader(log, now), Environments: environments.New(log, now), Past: at != 0}, at: at}
 	has, err := promotions.Has(ctx, log, "", at)
 	if err != nil || !has {
 		return l, err
@@ -36,7 +36,7 @@ func Open(ctx context.Context, log deploylog.Log, now func() time.Time, at int64
 
 // Follow folds what is new.
 func (l *Levels) Follow(ctx context.Context) error {
-	return errors.Join(l.Promotions.Follow(ctx, l.at), l.environments.Follow(ctx, l.at))
+	return errors.Join(l.Promotions.Follow(ctx, l.at), l.Environments.Follow(ctx, l.at))
 }
 
 // Is reports whether a name is that of one.
@@ -58,30 +58,13 @@ func (l *Levels) Split(names []string) (mine, others []string) {
 	return mine, others
 }
 
-// observe is what the environments of a pipeline run, as who is at work on it sees them. Where
-// nobody is it is what the log says: then it is not acted on.
-func (l *Levels) observe(name string, s *promotion.State) promotion.Observed {
-	if !l.working(name) {
-		return promotions.Observe(l.environments, s, nil)
-	}
-	return promotions.Observe(l.environments, s, l.environments.Controlled)
-}
-
-// working reports whether somebody is at work on a pipeline at present.
-func (l *Levels) working(name string) bool { return l.at == 0 && l.Controlled(name) }
-
 // ask is what a function makes of a pipeline and what is observed.
 func ask[T any](l *Levels, name string, of func(*promotion.State, promotion.Observed) T) (value T, err error) {
 	err = l.Ask(name, func(s *promotion.State) error {
-		value = of(s, l.observe(name, s))
+		value = of(s, l.Observe(name, s))
 		return nil
 	})
 	return value, err
-}
-
-// Report is the status of a pipeline.
-func (l *Levels) Report(name string) (promotion.Report, error) {
-	return ask(l, name, func(s *promotion.State, o promotion.Observed) promotion.Report { return s.Report(o, l.Now()) })
 }
 
 // within has something done with the pipelines of the log, if name is one of them; is is false

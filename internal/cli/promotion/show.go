@@ -12,52 +12,21 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
-// ListRow is a pipeline in a list, in the columns of those whose revisions are released.
-type ListRow struct {
-	Deployed   string   `json:"deployed"`
-	Failed     string   `json:"failed"`
-	InProgress []string `json:"in_progress"`
-	Name       string   `json:"pipeline"`
-	Stages     int      `json:"stages"`
-	Policy     string   `json:"promotion"`
-}
-
-// List is the pipelines, by name.
-func (l *Levels) List() (rows []ListRow, err error) {
-	for _, name := range l.Present() {
-		r, err := l.Report(name)
-		if err != nil {
-			return nil, err
-		}
-		row := ListRow{Name: name, Stages: len(r.Stages), Policy: string(r.Policy), Deployed: r.Completed, InProgress: []string{}}
-		for _, s := range r.Stages {
-			if p := s.Promotion; p != nil && p.Status == promotion.Failed {
-				row.Failed = p.Revision
-			}
-			if next := s.Reason.Revision; next != "" && next != r.Completed && !slices.Contains(row.InProgress, next) {
-				row.InProgress = append(row.InProgress, next)
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
-}
-
 // Status is that of a pipeline, and whether somebody is at work on it.
 type Status struct {
-	promotion.Report
-	Working bool `json:"controlled"`
-	past    bool
+	query.PromotionStatus
+	past bool
 }
 
 // Status is that of a pipeline.
 func (l *Levels) Status(name string) (Status, error) {
-	r, err := l.Report(name)
-	return Status{r, l.working(name), l.at != 0}, err
+	s, err := l.Promotions.Status(name)
+	return Status{s, l.Past}, err
 }
 
 // Print prints the status of a pipeline.
@@ -145,7 +114,7 @@ func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64) (is 
 		if len(reasons) == 0 {
 			return fmt.Errorf("pipeline %s has nothing called %s: deployster pipeline status %s shows its stages", name, t, name)
 		}
-		if at == 0 && !l.working(name) {
+		if at == 0 && !l.Working(name) {
 			for i := range reasons {
 				if reasons[i].Code == promotion.Ready {
 					reasons[i].Message += ", and nobody is at work on the pipeline"

@@ -39,7 +39,7 @@ func Apply(ctx context.Context, a *app.App, file string, inputs Inputs, yes bool
 		if err := l.Follow(ctx); err != nil {
 			return err
 		}
-		if err := collectVerifying(ctx, a, l.environments, d, inputs); err != nil {
+		if err := collectVerifying(ctx, a, l.Environments, d, inputs); err != nil {
 			return exit.Invalid(err)
 		}
 		if err := collectTargets(ctx, a, d, inputs); err != nil {
@@ -89,7 +89,7 @@ func apply(ctx context.Context, a *app.App, l *Levels, log deploylog.Log, c prom
 		return err
 	}
 	reasons, err := ask(l, name, func(s *promotion.State, o promotion.Observed) []promotion.Reason {
-		return s.Explain(promotion.Target(name), promotions.Observe(l.environments, s, nil), l.Now())
+		return s.Explain(promotion.Target(name), promotions.Observe(l.Environments, s, nil), l.Now())
 	})
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func define(ctx context.Context, a *app.App, l *Levels, log deploylog.Log, c pro
 		if err := taken(); err != nil {
 			return err
 		}
-		events, err = l.Command(ctx, l.environments, name, c)
+		events, err = l.Command(ctx, l.Environments, name, c)
 		return err
 	})
 	return events, err
@@ -153,7 +153,7 @@ func Free(ctx context.Context, log deploylog.Log, name string) error {
 // Propose has a command recorded, if a name is that of such a pipeline.
 func Propose(ctx context.Context, a *app.App, name string, c promotion.Command, done string) (is bool, err error) {
 	return within(ctx, a, name, 0, func(l *Levels) error {
-		events, err := l.Command(ctx, l.environments, name, c)
+		events, err := l.Command(ctx, l.Environments, name, c)
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func Propose(ctx context.Context, a *app.App, name string, c promotion.Command, 
 // Approve has an approval recorded, if a name is that of such a pipeline, and says what it came to.
 func Approve(ctx context.Context, a *app.App, name string, c promotion.Approve) (is bool, err error) {
 	return within(ctx, a, name, 0, func(l *Levels) error {
-		events, err := l.Command(ctx, l.environments, name, c)
+		events, err := l.Command(ctx, l.Environments, name, c)
 		if err != nil {
 			return err
 		}
@@ -222,7 +222,7 @@ func remove(ctx context.Context, a *app.App, l *Levels, name string, c promotion
 	}
 	events, sent, err := l.Send(ctx, name, c, l.asOf(yes))
 	if !sent {
-		events, err = l.Command(ctx, l.environments, name, c)
+		events, err = l.Command(ctx, l.Environments, name, c)
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,32 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Undocumented is what of the answer of an operation its document does not say.
+func (s *Server) Undocumented(method, path, text string) error {
+	api := s.api.OpenAPI()
+	if method != "GET" || api.Paths[path] == nil || api.Paths[path].Get == nil {
+		return fmt.Errorf("no such operation: %s %s", method, path)
+	}
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return err
+	}
+	schemas := api.Components.Schemas
+	for _, schema := range schemas.Map() {
+		schema.PrecomputeMessages()
+	}
+	schema := api.Paths[path].Get.Responses["200"].Content["application/json"].Schema
+	schema.PrecomputeMessages()
+	found := &huma.ValidateResult{}
+	huma.Validate(schemas, schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, found)
+	if len(found.Errors) > 0 {
+		return found.Errors[0]
+	}
+	return nil
+}
