@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/server"
 )
 
@@ -115,6 +117,52 @@ func TestBodiesThatAreSlowOrHugeAreRefusedInTime(t *testing.T) {
 				}
 				if took := time.Since(began); took > longest || sent.Load() > most {
 					t.Errorf("it took %v, and %d bytes", took, sent.Load())
+				}
+				_ = conn.Close()
+				sending.Wait()
+			})
+		})
+	}
+}
+
+// A large text that comes slowly is kept, however long that takes; one that has come fast and
+// does not go on is cut off, and so is one that comes too slowly.
+func TestAnUploadIsTakenAsLongAsItComes(t *testing.T) {
+	content := bytes.Repeat([]byte("x"), 4<<20)
+	head := fmt.Sprintf("PUT /v1/objects/%s HTTP/1.1\nHost: deploy\nAuthorization: Bearer operator\nContent-Type: application/octet-stream\nContent-Length: %d\n\n", objects.Hash(content), len(content))
+	for name, c := range map[string]struct {
+		first, part int
+		pause       time.Duration
+		want        int
+		took        time.Duration
+	}{
+		"16 KiB each two seconds": {0, 16 << 10, 2 * time.Second, http.StatusNoContent, 8 * time.Minute},
+		"nothing after 3 MiB":     {3 << 20, 0, 0, http.StatusRequestTimeout, 30 * time.Second},
+		"1 KiB a second":          {0, 1 << 10, time.Second, http.StatusRequestTimeout, 39 * time.Second},
+		"1 KiB each 29 seconds":   {64 << 10, 1 << 10, 29 * time.Second, http.StatusRequestTimeout, 46 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPipes(t, func(t *testing.T, _ deploylog.Log, p *pipes) {
+				began, conn := time.Now(), p.dial(head)
+				defer conn.Close()
+				var sending sync.WaitGroup
+				sending.Go(func() {
+					rest := content[c.first:]
+					_, err := conn.Write(content[:c.first])
+					for err == nil && c.part > 0 && len(rest) > 0 {
+						<-time.After(c.pause)
+						n := min(c.part, len(rest))
+						_, err = conn.Write(rest[:n])
+						rest = rest[n:]
+					}
+				})
+				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(answer.Body)
+				if took := time.Since(began); answer.StatusCode != c.want || err != nil || took < c.took || took > c.took+c.took/2 {
+					t.Errorf("%d %s after %v, want %d after %v", answer.StatusCode, text, took, c.want, c.took)
 				}
 				_ = conn.Close()
 				sending.Wait()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/query"
@@ -43,7 +44,7 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 	}
 	h := huma.Operation{
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Description,
-		MaxBodyBytes: limit, BodyReadTimeout: bodyTimeout, Tags: op.tags,
+		MaxBodyBytes: limit, BodyReadTimeout: -1, Tags: op.tags,
 		Errors:   []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusInternalServerError},
 		Metadata: map[string]any{"role": op.Role},
 		Extensions: map[string]any{
@@ -56,23 +57,27 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 			_ = huma.WriteErr(s.api, ctx, http.StatusForbidden, "you may not do this")
 			return
 		}
-		if limit > maxBody { // only so many of them fit into the memory
+		r, w := humago.Unwrap(ctx)
+		if limit > maxBody && (r.ContentLength < 0 || r.ContentLength > maxBody) { // only so many of them fit into the memory
+			free, cancel := context.WithTimeout(ctx.Context(), timeout)
+			defer cancel()
 			select {
 			case s.large <- struct{}{}:
 				defer func() { <-s.large }()
-			case <-ctx.Context().Done():
+			case <-free.Done():
+				_ = huma.WriteErr(s.api, ctx, http.StatusTooManyRequests, "others send as much as fits at once: send it again later")
 				return
 			}
 		}
-		if op.streams {
-			next(ctx)
-			return
-		}
-		within, cancel := context.WithTimeout(ctx.Context(), cmp.Or(op.timeout, timeout))
-		defer cancel()
-		next(huma.WithContext(ctx, within))
+		receive(w, r)
+		next(ctx)
 	}}
 	huma.Register(s.api, h, func(ctx context.Context, in *I) (*O, error) {
+		if !op.streams { // the time begins when all of the request has come
+			within, cancel := context.WithTimeout(ctx, cmp.Or(op.timeout, timeout))
+			defer cancel()
+			ctx = within
+		}
 		out, err := handle(ctx, in)
 		return out, s.answer(ctx, op, err)
 	})

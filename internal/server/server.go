@@ -73,10 +73,9 @@ type Server struct {
 
 // The limits of requests.
 const (
-	maxBody     = 1 << 20
-	maxLarge    = 8 // requests with larger bodies at once
-	bodyTimeout = 30 * time.Second
-	timeout     = time.Minute // of a request that streams nothing
+	maxBody  = 1 << 20
+	maxLarge = 8           // requests with larger bodies at once
+	timeout  = time.Minute // of a request that streams nothing, when it has come
 )
 
 // New is the API of a log.
