@@ -131,19 +131,6 @@ func (a *App) openAny(ctx context.Context) (deploylog.Log, error) {
 	return log, nil
 }
 
-// Drafting is a log of this machine for work that is only to find something out: containers
-// have an owner by it. It is the log itself, unless that is a server's.
-func (a *App) Drafting(ctx context.Context, log deploylog.Log) (_ deploylog.Log, closed func() error, err error) {
-	if a.Server() == "" {
-		return log, func() error { return nil }, nil
-	}
-	own, err := sqlite.Open(ctx, filepath.Join(a.Workspace, engine.StateDir, "drafts.db"), sqlite.Options{Logger: Logger(a.Err), Now: a.Now})
-	if err != nil {
-		return nil, nil, fmt.Errorf("noting here what is checked before it is sent: %w", err)
-	}
-	return own, own.Close, nil
-}
-
 // OpenLog opens the deployment log of this machine, which is created when it is not there.
 func (a *App) OpenLog(ctx context.Context, news io.Writer) (deploylog.Log, error) {
 	path, err := a.LogPath()

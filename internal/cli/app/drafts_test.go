@@ -1,0 +1,146 @@
+package app_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+)
+
+// drafter is a command that drafts for a server.
+type drafter struct {
+	*testing.T
+	app *app.App
+	now time.Time
+}
+
+func newDrafter(t *testing.T) *drafter {
+	d := &drafter{T: t, app: app.New(), now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)}
+	d.app.Workspace, d.app.Global.Server = t.TempDir(), "https://deploy.example"
+	d.app.Now = func() time.Time { return d.now }
+	return d
+}
+
+func (d *drafter) open() (log deploylog.Log, closed func()) {
+	d.Helper()
+	log, end, err := d.app.Drafting(d.Context(), nil)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return log, func() {
+		d.Helper()
+		if err := end(); err != nil {
+			d.Error(err)
+		}
+	}
+}
+
+// draft is the id of the log that a command uses, and how many events it then has.
+func (d *drafter) draft(name string) (id string, events int) {
+	d.Helper()
+	log, closed := d.open()
+	defer closed()
+	if _, err := log.Append(d.Context(), deploylog.Event{Deployment: name, Target: "run/draft", Name: "run-started", Attempt: 1}); err != nil {
+		d.Fatal(err)
+	}
+	for _, err := range log.Read(d.Context(), deploylog.Filter{}) {
+		if err != nil {
+			d.Fatal(err)
+		}
+		events++
+	}
+	return log.ID(), events
+}
+
+// kept is what there is of drafts.
+func (d *drafter) kept() (names []string) {
+	d.Helper()
+	entries, err := os.ReadDir(filepath.Join(d.app.Workspace, ".deployster"))
+	if err != nil {
+		d.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// What was drafted is known for a day, to whoever drafts next; then it is removed, with what an
+// earlier version and a command that was killed have left.
+func TestDraftsAreRemovedAfterTheirLife(t *testing.T) {
+	d := newDrafter(t)
+	first, _ := d.draft("a")
+	d.now = d.now.Add(23 * time.Hour)
+	if id, events := d.draft("b"); id != first || events != 2 {
+		t.Errorf("within a day %d events are known", events)
+	}
+	dir := filepath.Join(d.app.Workspace, ".deployster")
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "drafts.db"), nil, 0o600), os.Mkdir(filepath.Join(dir, "drafts.db.locks"), 0o700), os.MkdirAll(filepath.Join(dir, ".drafts-old-1", "drafts"), 0o700),
+		os.WriteFile(filepath.Join(dir, "deployments.db"), []byte("kept"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	d.now = d.now.Add(2 * time.Hour)
+	if id, events := d.draft("c"); id != first || events != 3 { // which still owns what the others left
+		t.Errorf("the last one knows %d events", events)
+	}
+	if got := d.kept(); !slices.Equal(got, []string{"deployments.db", "drafts.lock"}) {
+		t.Errorf("it leaves %v", got)
+	}
+	if id, events := d.draft("d"); id == first || events != 1 {
+		t.Errorf("a new one has %d events", events)
+	}
+	if got := d.kept(); !slices.Contains(got, "drafts") {
+		t.Errorf("it leaves %v", got)
+	}
+}
+
+// Nobody's log is removed while they use it; the last who does removes it.
+func TestDraftsThatAreUsedAreKept(t *testing.T) {
+	d := newDrafter(t)
+	d.draft("a")
+	d.now = d.now.Add(48 * time.Hour)
+	log, closed := d.open()
+	id, _ := d.draft("b")
+	if !slices.Contains(d.kept(), "drafts") {
+		t.Fatalf("it is removed: %v", d.kept())
+	}
+	if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "c", Target: "run/draft", Name: "run-started", Attempt: 1}); err != nil || log.ID() != id {
+		t.Errorf("it cannot be used: %v", err)
+	}
+	closed()
+	if slices.Contains(d.kept(), "drafts") {
+		t.Errorf("it is left: %v", d.kept())
+	}
+}
+
+// Links that somebody has put there lead to nothing that is removed, or written.
+func TestDraftsFollowNoLinks(t *testing.T) {
+	d := newDrafter(t)
+	d.draft("a")
+	dir, elsewhere := filepath.Join(d.app.Workspace, ".deployster"), t.TempDir()
+	precious := filepath.Join(elsewhere, "precious")
+	if err := errors.Join(os.WriteFile(precious, nil, 0o600), os.Symlink(elsewhere, filepath.Join(dir, "drafts.db")), os.Symlink(elsewhere, filepath.Join(dir, ".drafts-old-x"))); err != nil {
+		t.Fatal(err)
+	}
+	d.now = d.now.Add(48 * time.Hour)
+	d.draft("b")
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+	if got := d.kept(); !slices.Equal(got, []string{"drafts.lock"}) {
+		t.Errorf("it leaves %v", got)
+	}
+	lock := filepath.Join(dir, "drafts.lock")
+	if err := errors.Join(os.Remove(lock), os.Symlink(precious, lock)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.app.Drafting(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "drafts.lock") {
+		t.Errorf("a lock that is a link: %v", err)
+	}
+}
