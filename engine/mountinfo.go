@@ -13,17 +13,43 @@ import (
 // and those at which a file system that has it is mounted once more, as bind mounts
 // are.
 func appearances(real string) []string {
-	all := []string{real}
 	info, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return all // not Linux, where containers see no such mounts
+		return []string{real} // not Linux, where containers see no such mounts
 	}
+	return showing(real, mountedAgain(string(info), real))
+}
+
+// appearances is the same, and reads the mounts only where there are others than the last time.
+func (s *Views) appearances(real string) []string {
+	text := s.mounts.info()
+	s.mu.Lock()
+	if text != s.again.text || real != s.again.real {
+		s.again = mountsAgain{text, real, mountedAgain(text, real)}
+	}
+	paths := s.again.paths
+	s.mu.Unlock()
+	return showing(real, paths)
+}
+
+// mountsAgain are the paths at which mounts show a directory.
+type mountsAgain struct {
+	text, real string
+	paths      []string
+}
+
+// showing are those of the paths that show a directory at present, and its own: another mount may
+// be over one.
+func showing(real string, candidates []string) []string {
+	all := []string{real}
 	here, err := os.Stat(real)
 	if err != nil {
 		return all
 	}
-	for _, candidate := range mountedAgain(string(info), real) {
-		// Another mount may be over it.
+	for _, candidate := range candidates {
+		if candidate == real {
+			continue
+		}
 		if there, err := os.Stat(candidate); err == nil && os.SameFile(here, there) && !slices.Contains(all, candidate) {
 			all = append(all, candidate)
 		}

@@ -20,6 +20,15 @@ const StateDir = ".deployster"
 // is not there is seen nowhere. Links on the way are followed, and bind mounts of
 // this machine, inside of what is mounted too.
 func Seen(directory string, mounts []Mount) ([]string, error) {
+	return seen(directory, mounts, appearances)
+}
+
+// Seen is the function Seen, for who asks again and again for one directory.
+func (s *Views) Seen(directory string, mounts []Mount) ([]string, error) {
+	return seen(directory, mounts, s.appearances)
+}
+
+func seen(directory string, mounts []Mount, appearances func(string) []string) ([]string, error) {
 	real, err := filepath.EvalSymlinks(directory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -27,16 +36,16 @@ func Seen(directory string, mounts []Mount) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", directory, err)
 	}
-	var seen []string
+	var all []string
 	for _, shown := range appearances(real) {
 		more, err := seenAt(shown, mounts)
 		if err != nil {
 			return nil, fmt.Errorf("find %s: %w", directory, err)
 		}
-		seen = append(seen, more...)
+		all = append(all, more...)
 	}
-	slices.Sort(seen)
-	return slices.Compact(seen), nil
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 // seenAt returns the paths at which mounts show a directory at a path of this

@@ -30,6 +30,8 @@ func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	var views engine.Views
+	defer views.Close()
 	mount := func(source, target string) engine.Mount { return engine.Mount{Source: source, Target: target} }
 	for _, c := range []struct {
 		name      string
@@ -52,9 +54,11 @@ func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
 		{"of what cannot be mounted", state, []engine.Mount{mount(filepath.Join(root, "none"), "/plug")}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := engine.Seen(c.directory, c.mounts)
-			if err != nil || !slices.Equal(got, c.want) {
-				t.Errorf("%q, %v; want %q", got, err, c.want)
+			for name, seen := range map[string]func(string, []engine.Mount) ([]string, error){"once": engine.Seen, "again and again": views.Seen} {
+				got, err := seen(c.directory, c.mounts)
+				if err != nil || !slices.Equal(got, c.want) {
+					t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
+				}
 			}
 		})
 	}

@@ -24,6 +24,8 @@ type Views struct {
 	mu   sync.Mutex
 	text string // of the mounts that were last read
 	all  []mounted
+
+	again mountsAgain // of the directory that was last asked for
 }
 
 // mounted is a mount: its number and device, and where it is.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -59,6 +60,36 @@ func TestAViewTellsWhetherPathsLeadElsewhere(t *testing.T) {
 	if _, err := views.Of([]string{filepath.Join(t.TempDir(), "none")}); err == nil {
 		t.Error("what is not there leads somewhere")
 	}
+}
+
+// Where a directory is mounted once more it is seen there, too, from then on, and no longer.
+func TestWhereADirectoryIsMountedOnceMoreItIsSeen(t *testing.T) {
+	home, again := filepath.Join(t.TempDir(), "home"), filepath.Join(t.TempDir(), "again")
+	state := filepath.Join(home, engine.StateDir)
+	for _, d := range []string{state, again} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var views engine.Views
+	defer views.Close()
+	shows := func(want ...string) {
+		t.Helper()
+		got, err := views.Seen(state, []engine.Mount{{Source: again, Target: "/plug"}})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("it is seen at %q, %v; want %q", got, err, want)
+		}
+	}
+	shows()
+	if err := unix.Mount(home, again, "", unix.MS_BIND, ""); err != nil {
+		t.Fatalf("this test needs root: %v", err)
+	}
+	shows("/plug/" + engine.StateDir)
+	shows("/plug/" + engine.StateDir)
+	if err := unix.Unmount(again, 0); err != nil {
+		t.Fatal(err)
+	}
+	shows()
 }
 
 func write(t *testing.T, path string) {

@@ -104,6 +104,8 @@ type Jobs struct {
 	free func(dir string) (uint64, error) // bytes that can be written where a directory is
 	disk shared
 
+	views engine.Views // of the directories of this machine that jobs may not see
+
 	mu      sync.Mutex
 	results []result // of this process, the oldest first
 	last    decoded

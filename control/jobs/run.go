@@ -66,7 +66,7 @@ func (a *attempt) spec(ctx context.Context) (engine.Spec, error) {
 		Image: a.image.ID, Entrypoint: r.Entrypoint, Args: r.Args, Env: a.env(), WorkDir: targetSources, Mounts: mounts, Labels: a.labels(),
 		Network: r.Network, Timeout: r.Timeout, Memory: r.Memory, Pids: r.Pids, Kept: 2 * maxLog,
 	}
-	if spec.Hide, err = engine.Seen(filepath.Join(a.Workspace, engine.StateDir), mounts); err != nil {
+	if spec.Hide, err = a.views.Seen(filepath.Join(a.Workspace, engine.StateDir), mounts); err != nil {
 		return engine.Spec{}, fmt.Errorf("hiding what jobs may not see: %w", err)
 	}
 	return spec, nil

@@ -38,6 +38,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // Artifact is a directory that is kept.
@@ -107,7 +109,13 @@ type Store struct {
 	made, durable atomic.Int64
 
 	startOfMachine func() string // does not change while the process lives
+
+	mu     sync.Mutex
+	layers map[string]v1.Descriptor // what manifests name that were read and had their digests
 }
+
+// layersKnown is how many manifests are not decoded again: as many as the jobs at work use.
+const layersKnown = 4096
 
 // In is the store in a directory, which is made with its first artifact.
 func In(dir string) *Store { return &Store{dir: dir, startOfMachine: sync.OnceValue(startOfMachine)} }

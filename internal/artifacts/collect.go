@@ -20,7 +20,10 @@ import (
 
 // bufferSize is how much is read and written at once. Most artifacts are small, and memory that
 // is taken for each of them is to be cleared and given back each time.
-const bufferSize = 32 << 10
+const (
+	bufferSize = 32 << 10
+	minBuffer  = 1 << 10
+)
 
 // Collect makes an artifact of a directory, which anybody may have written to. It fails with
 // a RefusedError where that cannot be one, and leaves nothing in the store then. Files that
@@ -69,7 +72,7 @@ func pack(ctx context.Context, dir string, limits Limits, unpacked bool, w io.Wr
 	sum := sha256.New()
 	out := &counter{w: bufio.NewWriterSize(io.MultiWriter(w, sum), bufferSize)}
 	disk, _ := w.(*os.File)
-	p := &packer{ctx: ctx, limits: limits, unpacked: unpacked, tar: tar.NewWriter(out), buffer: make([]byte, bufferSize)}
+	p := &packer{ctx: ctx, limits: limits, unpacked: unpacked, tar: tar.NewWriter(out)}
 	if disk != nil {
 		p.room = &room{file: disk, minFree: limits.MinFree}
 	}
@@ -249,6 +252,9 @@ func (p *packer) file(root *os.Root, at, name string, was fs.FileInfo) error {
 
 // content writes what a file holds.
 func (p *packer) content(f *os.File, at string, was fs.FileInfo) error {
+	if need := min(was.Size()+1, bufferSize); int64(len(p.buffer)) < need { // one more than there is, so that the end is seen at once
+		p.buffer = make([]byte, max(need, minBuffer))
+	}
 	for left := was.Size(); ; {
 		if p.ctx.Err() != nil {
 			return context.Cause(p.ctx)

@@ -138,7 +138,29 @@ func (s *Store) manifest(digest string) (layer v1.Descriptor, err error) {
 	if digestOf(text) != digest {
 		return layer, fmt.Errorf("its manifest %w", ErrAltered)
 	}
-	return decodeManifest(text)
+	return s.layerOf(digest, text)
+}
+
+// layerOf is the layer of a manifest that has a digest. No other text has that, so that it need
+// not be decoded again.
+func (s *Store) layerOf(digest string, text []byte) (v1.Descriptor, error) {
+	s.mu.Lock()
+	layer, known := s.layers[digest]
+	s.mu.Unlock()
+	if known {
+		return layer, nil
+	}
+	layer, err := decodeManifest(text)
+	if err != nil {
+		return layer, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.layers == nil || len(s.layers) >= layersKnown {
+		s.layers = map[string]v1.Descriptor{}
+	}
+	s.layers[digest] = layer
+	return layer, nil
 }
 
 // readBlob gives the entries of a layer to a sink.

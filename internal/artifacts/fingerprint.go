@@ -1,14 +1,13 @@
 package artifacts
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -33,11 +32,18 @@ func asUnpacked(info fs.FileInfo) bool {
 // anything of them changed last.
 func (s *Store) fingerprint(files string, layer v1.Descriptor) (print string, last time.Duration, err error) {
 	sum := sha256.New()
-	w := bufio.NewWriter(sum)
+	var line []byte
 	write := func(name string, info fs.FileInfo) {
 		is := stateOf(info)
 		last = max(last, is.change)
-		fmt.Fprintf(w, "%q %o %d %d %d %d %d\n", name, uint32(info.Mode()), info.Size(), info.ModTime().UnixNano(), is.device, is.inode, is.change)
+		line = strconv.AppendQuote(line[:0], name)
+		line = strconv.AppendUint(append(line, ' '), uint64(info.Mode()), 8)
+		line = strconv.AppendInt(append(line, ' '), info.Size(), 10)
+		line = strconv.AppendInt(append(line, ' '), info.ModTime().UnixNano(), 10)
+		line = strconv.AppendUint(append(line, ' '), is.device, 10)
+		line = strconv.AppendUint(append(line, ' '), is.inode, 10)
+		line = strconv.AppendInt(append(line, ' '), int64(is.change), 10)
+		sum.Write(append(line, '\n'))
 	}
 	info, err := os.Lstat(s.blob(layer.Digest.String()))
 	if err != nil {
@@ -58,7 +64,6 @@ func (s *Store) fingerprint(files string, layer v1.Descriptor) (print string, la
 	if err != nil {
 		return "", 0, unread("the unpacked copy", err)
 	}
-	_ = w.Flush() // a hash takes everything
 	return s.startOfMachine() + " " + hex.EncodeToString(sum.Sum(nil)) + "\n", last, nil
 }
 
