@@ -24,7 +24,8 @@
 //	work/base-7~12.1/ended.json   written when that has ended, and how
 //	work/base-7~12.1.result       written when all is collected, and what came of it
 //
-// Each is there whole or not at all, and each stands for all before it. So whoever resumes the
+// Each is one object, of which no part is one, so that it is there whole or not at all; and each
+// stands for all before it. None that is there is written again. So whoever resumes the
 // job takes the result where there is one; else collects what a container left that is known
 // to have ended; else waits for the container, which is found by its labels; and where that is
 // gone, too, the job is lost. Nothing of this is durable: where the machine ends, so do the

@@ -18,20 +18,17 @@ const (
 	resultSuffix = ".result"
 )
 
-// write makes a file, which is there whole or not at all to other processes. It need not
-// outlive the machine.
+// write makes a file that holds one JSON object. It need not outlive the machine.
 func write(path string, content any) error {
 	text, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return os.WriteFile(path, text, 0o600)
 }
 
-// read reads what write wrote, and reports whether it is there.
+// read reads what write wrote, and reports whether it is there whole: no part of an object is
+// one.
 func read(path string, into any) bool {
 	text, err := os.ReadFile(path)
 	return err == nil && json.Unmarshal(text, into) == nil
@@ -48,14 +45,18 @@ type result struct {
 
 // keep keeps the result of an attempt for whoever resumes it.
 func (a *attempt) keep(r build.Result) error {
-	path := a.dir + resultSuffix
-	if err := write(path, r); err != nil {
+	if err := write(a.dir+resultSuffix, r); err != nil {
 		return err
 	}
+	a.kept()
+	return nil
+}
+
+// kept has the result that is there forgotten once it is recorded.
+func (a *attempt) kept() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.results = append(a.results, result{path, time.Now()})
-	return nil
+	a.results = append(a.results, result{a.dir + resultSuffix, time.Now()})
 }
 
 // forget removes the results of this process that are older than that and recorded.
@@ -90,7 +91,10 @@ func (j *Jobs) recorded(path string) bool {
 }
 
 // Close removes the results of this process, all of which are recorded.
-func (j *Jobs) Close() { j.forget(0) }
+func (j *Jobs) Close() {
+	j.forget(0)
+	j.views.Close()
+}
 
 // discard removes the directory of the attempt.
 func (a *attempt) discard() {

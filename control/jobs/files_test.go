@@ -2,8 +2,11 @@ package jobs_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,13 +20,14 @@ import (
 func TestWhatIsBuiltIsNotLostWhereItsResultCannotBeKept(t *testing.T) {
 	fake := fakeEngine()
 	w := newWorld(t, fake)
-	if err := os.MkdirAll(w.work()+".result.new", 0o700); err != nil {
+	inTheWay := w.work() + ".result"
+	if err := os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	task := w.task(w.recipe("write " + out + "/f text"))
 	first := w.jobs.Build(t.Context(), task)
 	w.wants(first, "finished")
-	if err := os.Remove(w.work() + ".result.new"); err != nil {
+	if err := os.RemoveAll(inTheWay); err != nil {
 		t.Fatal(err)
 	}
 	w.options.Worker = func(context.Context, string) (jobs.Worker, error) {
@@ -39,6 +43,45 @@ func TestWhatIsBuiltIsNotLostWhereItsResultCannotBeKept(t *testing.T) {
 		t.Errorf("there were %d containers", len(runs))
 	}
 	w.clean()
+}
+
+// A process may be killed while it writes: what is there then is as if it were not. What is there
+// whole is not written again, for that may be cut short, too.
+func TestWhatIsWrittenInPartIsNotThere(t *testing.T) {
+	for _, missing := range []int{0, 1, 100, 1 << 20} { // bytes
+		t.Run(fmt.Sprint(missing), func(t *testing.T) {
+			fake := fakeEngine()
+			w := newWorld(t, fake)
+			path := w.work() + ".result"
+			if err := os.MkdirAll(filepath.Join(path, "x"), 0o700); err != nil { // so that all else stays
+				t.Fatal(err)
+			}
+			task := w.task(w.recipe("write " + out + "/f text"))
+			first := w.jobs.Build(t.Context(), task)
+			w.wants(first, "finished")
+			whole, err := json.Marshal(first)
+			if err := errors.Join(err, os.RemoveAll(path), os.WriteFile(path, whole[:max(0, len(whole)-missing)], 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.restart()
+			again := w.jobs.Resume(t.Context(), task)
+			w.wants(again, "finished")
+			if again.Finished != nil && again.Finished.Artifact != first.Finished.Artifact {
+				t.Errorf("it is %+v, was %+v", again.Finished, first.Finished)
+			}
+			if after, err := os.Stat(path); err != nil || missing == 0 && !after.ModTime().Equal(before.ModTime()) {
+				t.Errorf("the result was written again: %v", err)
+			}
+			if runs := fake.Runs(); len(runs) != 1 {
+				t.Errorf("there were %d containers", len(runs))
+			}
+			w.clean()
+		})
+	}
 }
 
 func TestAResultIsForgottenOnlyWhenItIsRecorded(t *testing.T) {

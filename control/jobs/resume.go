@@ -21,7 +21,7 @@ func (j *Jobs) Resume(ctx context.Context, t build.Task) build.Result {
 	a := j.attempt(t)
 	var known build.Result
 	if read(a.dir+resultSuffix, &known) && known != (build.Result{}) {
-		_ = a.keep(known) // it is there
+		a.kept()
 		a.discard()
 		return known
 	}
