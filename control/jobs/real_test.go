@@ -59,7 +59,7 @@ func killed() map[string]killedStory {
 			then: []string{"print no", "exit 4"}, late: true, want: "failed: exited with 4", log: "begun\nno\n",
 		},
 		"it takes too long": {
-			then: []string{"hang"}, timeout: time.Second, want: "failed: timed out after 1s", log: "begun\n",
+			then: []string{"hang"}, timeout: time.Hour, after: 2 * time.Hour, want: "failed: timed out after 1h", log: "begun\n",
 		},
 		"its group is canceled": {cancel: true, then: []string{"hang"}, want: "canceled", log: "begun\n"},
 		"its container is gone": {removed: true, then: []string{"hang"}, want: "lost: the process that did it has died, and its container is gone", log: "begun\n"},

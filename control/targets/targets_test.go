@@ -228,13 +228,14 @@ func TestHostsAreLookedAtWhenSomethingHappensThere(t *testing.T) {
 		w.hosts = []string{"a"}
 		w.use("1")
 		w.wants(time.Second, "a: none, for revision 1: web is not as configured.")
+		before := 0
 		w.set(func() {
+			before = w.asked
 			w.runs["a"] = []string{"1"}
 			for range 100 {
 				w.watches["a"]()
 			}
 		})
-		before := w.asked
 		w.wants(5*time.Second, "a: 1.")
 		if n := w.asked - before; n > 2 {
 			t.Errorf("%d looks at what happened at once", n)
