@@ -267,3 +267,24 @@ func TestAnApprovalOfAnObservedRevisionExpires(t *testing.T) {
 func observed(all approval.Pipelines, p *promotion.State) promotion.Observed {
 	return promotions.Observe(all.Environments, p, nil)
 }
+
+// An approval of a revision that has not come yet is refused, and not taken when it has.
+func TestWhatWasRefusedOfAnObservedRevisionIsNotTakenLater(t *testing.T) {
+	s := promoting(t, 1)
+	s.deploy("dev", "3.0")
+	f := s.ofShop("prod", "3.0")
+	s.deploy("dev", "2.0")
+	if status, answer := s.send(f); status != http.StatusConflict {
+		t.Fatalf("it is answered %d %s", status, answer)
+	}
+	s.deploy("dev", "3.0")
+	_, _, second := s.replica()
+	for how, to := range map[string]*httptest.Server{"again": s.server, "to another replica": second} {
+		if status, answer := s.resend(f, to); status != http.StatusUnauthorized || answer != unsigned {
+			t.Errorf("sent %s it is answered %d %s", how, status, answer)
+		}
+	}
+	if status, answer := s.send(s.ofShop("prod", "3.0")); status != http.StatusCreated {
+		t.Errorf("signed anew it is answered %d %s", status, answer)
+	}
+}

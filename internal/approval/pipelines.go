@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/control/environments"
@@ -74,13 +75,15 @@ func (p Pipelines) approve(ctx context.Context, b Body, by, id string, signature
 	if observed {
 		return p.approveObserved(ctx, b, promotion.Approve{Stage: b.Stage, Revision: b.Revision, By: by, ID: id, Reason: b.Reason, Carries: b.Carries, Signature: signature}, now)
 	}
-	written, err := p.Released.Change(ctx, b.Pipeline, false, func(s *pipeline.State) ([]deploylog.Event, error) {
+	var why error
+	written, err := p.Released.Change(ctx, b.Pipeline, false, func(s *pipeline.State) (events []deploylog.Event, err error) {
 		if whole, err := s.Stage(b.Stage); err == nil && whole != b.Stage {
 			return nil, invalid{errMismatch}
 		}
-		return s.Propose(pipeline.Approve{Stage: b.Stage, Revision: b.Revision, By: by, Reason: b.Reason, Carries: b.Carries, Signature: signature, ID: id}, now)
+		events, err = s.Propose(pipeline.Approve{Stage: b.Stage, Revision: b.Revision, By: by, Reason: b.Reason, Carries: b.Carries, Signature: signature, ID: id}, now)
+		return refusing(events, err, &why, s.Keys(), b, by, id, signature, now)
 	})
-	if err != nil {
+	if err = errors.Join(err, why); err != nil {
 		return v, err
 	}
 	v.recorded = written[0]
@@ -97,17 +100,36 @@ func (p Pipelines) approve(ctx context.Context, b Body, by, id string, signature
 	})
 }
 
+// refusing is what an approval comes to. One that is refused though its signature is as it should
+// be is recorded as refused, and why says why: it would be taken otherwise if somebody else sent
+// it again, while it lives, when it is not refused any more.
+func refusing(events []deploylog.Event, err error, why *error, keys *approval.Keys, b Body, by, id string, signature *record.Signature, now time.Time) ([]deploylog.Event, error) {
+	if err == nil || signature == nil {
+		return events, err
+	}
+	if refused := keys.Admit(*signature, b.Stage, now); refused != nil {
+		return nil, refused
+	}
+	*why = err
+	const longest = 300 // the revision that it names may be anything
+	cause, _, _ := strings.Cut(err.Error(), "\n")
+	cause = strings.ToValidUTF8(cause[:min(longest, len(cause))], "")
+	return []deploylog.Event{keys.Refuse(record.Target(b.Pipeline), *signature, id, by, cause)}, nil
+}
+
 func (p Pipelines) approveObserved(ctx context.Context, b Body, c promotion.Approve, now time.Time) (v verdict, err error) {
 	if err := p.Environments.Follow(ctx, 0); err != nil {
 		return v, err
 	}
-	written, err := p.Observed.Change(ctx, b.Pipeline, false, func(s *promotion.State) ([]deploylog.Event, error) {
+	var why error
+	written, err := p.Observed.Change(ctx, b.Pipeline, false, func(s *promotion.State) (events []deploylog.Event, err error) {
 		if whole, err := s.Stage(b.Stage); err == nil && whole != b.Stage {
 			return nil, invalid{errMismatch}
 		}
-		return s.Propose(c, promotions.Observe(p.Environments, s, nil), now)
+		events, err = s.Propose(c, promotions.Observe(p.Environments, s, nil), now)
+		return refusing(events, err, &why, s.Keys(), b, c.By, c.ID, c.Signature, now)
 	})
-	if err != nil {
+	if err = errors.Join(err, why); err != nil {
 		return v, err
 	}
 	v.recorded = written[0]

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -169,4 +170,104 @@ func TestTheTargetIsThatOfClients(t *testing.T) {
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != http.MethodPost {
 		t.Errorf("GET is answered %d", w.Code)
 	}
+}
+
+// An approval is refused because its stage does not wait yet. Who has seen it cannot have it taken
+// when the stage does: not at once, not by another replica, and not after a restart. Whoever signs
+// anew can.
+func TestWhatWasRefusedIsNotTakenLater(t *testing.T) {
+	s := newSite(t, 1)
+	early := func() *forged {
+		f := s.good()
+		f.stage, f.body.Stage = "eu/approve", "eu/approve"
+		return f
+	}
+	f := early()
+	if status, answer := s.send(f); status != http.StatusConflict {
+		t.Fatalf("it is answered %d %s", status, answer)
+	}
+	if status, answer := s.resend(f, s.server); status != http.StatusUnauthorized || answer != unsigned {
+		t.Errorf("before the stage waits it is answered %d %s", status, answer)
+	}
+	s.do("web", pipeline.Approve{Stage: "approve", Revision: "3", By: "ann"})
+	s.proceed("web")
+	if status, answer := s.resend(f, s.server); status != http.StatusUnauthorized || answer != unsigned {
+		t.Errorf("when the stage waits it is answered %d %s", status, answer)
+	}
+	_, _, second := s.replica()
+	if status, answer := s.resend(f, second); status != http.StatusUnauthorized || answer != unsigned {
+		t.Errorf("on a second replica it is answered %d %s", status, answer)
+	}
+	s.server.Close()
+	_ = s.log.Close()
+	s.start()
+	if status, answer := s.resend(f, s.server); status != http.StatusUnauthorized || answer != unsigned {
+		t.Errorf("after a restart it is answered %d %s", status, answer)
+	}
+	again := early()
+	again.body.Carries = f.body.Carries
+	if status, answer := s.send(again); status != http.StatusCreated {
+		t.Errorf("signed anew it is answered %d %s", status, answer)
+	}
+	refused := 0
+	for e, err := range s.log.Read(t.Context(), deploylog.Filter{Name: record.ApprovalRefused}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused++
+		if cause := record.Cause(e); e.Target != record.Target("web") || cause == "" || strings.Contains(cause, "\n") {
+			t.Errorf("%+v", e)
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d refusals are recorded", refused)
+	}
+}
+
+// What nobody has signed is not recorded, nor what is too long to be kept whole.
+func TestRefusalsAreRecordedOfWhatIsSignedAlone(t *testing.T) {
+	s := newSite(t, 1)
+	before := s.head()
+	for name, change := range map[string]func(*forged){
+		"another key":  func(f *forged) { f.key = keyOf(9) },
+		"unknown key":  func(f *forged) { f.keyID = "nobody" },
+		"changed path": func(f *forged) { f.resent = func(r *http.Request) { r.URL.RawQuery = "x" } },
+		"too old":      func(f *forged) { f.created = s.now.Add(-time.Hour) },
+		"other stage":  func(f *forged) { f.stage = "eu/approve" },
+	} {
+		f := s.good()
+		f.body.Revision = "7"
+		change(f)
+		if status, answer := s.send(f); status != http.StatusUnauthorized && status != http.StatusUnprocessableEntity {
+			t.Errorf("%s is answered %d %s", name, status, answer)
+		}
+	}
+	if head := s.head(); head != before {
+		t.Errorf("%d events are recorded", head-before)
+	}
+	f := s.good()
+	f.body.Revision = strings.Repeat("ü", 400)
+	if status, answer := s.send(f); status != http.StatusConflict && status != http.StatusInternalServerError {
+		t.Errorf("a long one is answered %d %.200s", status, answer)
+	}
+	for e, err := range s.log.Read(t.Context(), deploylog.Filter{Name: record.ApprovalRefused}) {
+		if err != nil || len(e.Data) > 1000 {
+			t.Errorf("%d bytes are recorded: %v", len(e.Data), err)
+		}
+	}
+	if s.head() != before+1 {
+		t.Errorf("%d events are recorded", s.head()-before)
+	}
+}
+
+// head is the newest event.
+func (s *site) head() (head int64) {
+	s.Helper()
+	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Last: 1}) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		head = e.Seq
+	}
+	return head
 }

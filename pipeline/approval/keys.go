@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -28,7 +29,7 @@ type Key struct {
 // value has none.
 type Keys struct {
 	all    []Key
-	nonces map[string]bool // by key and nonce
+	nonces map[string]int64 // by key and nonce; see Use and Refuse
 }
 
 // The reasons for which keys, and what they sign, are refused.
@@ -47,10 +48,13 @@ func (k *Keys) Apply(e deploylog.Event) {
 			k.Use(*info.Signature)
 		}
 	}
-	if e.Name != record.KeyAdded && e.Name != record.KeyRevoked {
+	if e.Name != record.KeyAdded && e.Name != record.KeyRevoked && e.Name != record.ApprovalRefused {
 		return
 	}
 	p := record.Read(e.Data)
+	if e.Name == record.ApprovalRefused && p.Approval != nil && p.Approval.Signature != nil {
+		k.refuse(*p.Approval.Signature, e.CreatedAt)
+	}
 	if p.Key == nil {
 		return
 	}
@@ -64,12 +68,58 @@ func (k *Keys) Apply(e deploylog.Event) {
 	}
 }
 
-// Use notes that the nonce of a signature served.
-func (k *Keys) Use(s record.Signature) {
+// Use notes that the nonce of a signature served, which it does for ever.
+func (k *Keys) Use(s record.Signature) { k.note(s, 0) }
+
+func (k *Keys) note(s record.Signature, until int64) {
 	if k.nonces == nil {
-		k.nonces = map[string]bool{}
+		k.nonces = map[string]int64{}
 	}
-	k.nonces[s.Key+" "+s.Nonce] = true
+	k.nonces[s.Key+" "+s.Nonce] = until
+}
+
+// Nonces of what was refused are known for longer than anybody could send it again, and so many
+// of each key at most. Of a key that has more, everything that it has signed until then is
+// refused: that is noted in place of a nonce, which is never so short.
+const (
+	refusedFor  = 15 * time.Minute // after a signature expires
+	mostRefused = 100
+)
+
+// refuse notes that a signature must not be taken any more, though nothing was approved by it.
+func (k *Keys) refuse(s record.Signature, now time.Time) {
+	const life = int64(refusedFor / time.Second)
+	maps.DeleteFunc(k.nonces, func(name string, until int64) bool {
+		if strings.HasSuffix(name, " ") { // what stands in place of a nonce says when that was
+			until += life
+		}
+		return until > 0 && until < now.Unix()
+	})
+	if s.Nonce == "" {
+		k.note(s, max(s.Created, k.nonces[s.Key+" "]))
+		return
+	}
+	if _, served := k.nonces[s.Key+" "+s.Nonce]; !served {
+		k.note(s, s.Expires+life)
+	}
+}
+
+// Refuse is the event that says that an approval was refused which a key has signed as it should
+// be. Who sent it was told so: nobody can send it again when it would not be refused.
+func (k *Keys) Refuse(target deploylog.Target, s record.Signature, id, by, cause string) deploylog.Event {
+	refused := 0
+	for name, until := range k.nonces {
+		if of, nonce, _ := strings.Cut(name, " "); of == s.Key && nonce != "" && until > 0 {
+			refused++
+		}
+	}
+	if refused >= mostRefused {
+		s.Nonce = ""
+	}
+	return deploylog.Event{
+		Deployment: id, Target: target, Name: record.ApprovalRefused, Attempt: 1,
+		Data: record.Payload{By: by, Reason: cause, Approval: &record.ApprovalInfo{Signature: &s}}.Data(),
+	}
 }
 
 // Forget drops the keys of a pipeline that is deleted. Nonces that served stay so: a pipeline
@@ -132,8 +182,11 @@ func (k *Keys) Admit(s record.Signature, stage string, now time.Time) error {
 	if _, err := k.Find(s.Key, stage, now); err != nil {
 		return err
 	}
-	if k.nonces[s.Key+" "+s.Nonce] {
+	if _, served := k.nonces[s.Key+" "+s.Nonce]; served {
 		return refusal.New(UsedNonce, "the nonce of the signature by key %s served before", s.Key)
+	}
+	if until, barred := k.nonces[s.Key+" "]; barred && s.Created <= until {
+		return refusal.New(UsedNonce, "more than %d approvals by key %s were refused of late, and none is taken that it signed before the last of them", mostRefused, s.Key)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -148,5 +149,62 @@ func TestANonceServesOnce(t *testing.T) {
 	s.Nonce = "m"
 	if err := r.Admit(s, "prod", noon); err != nil {
 		t.Error(err)
+	}
+}
+
+// What was refused serves no more, though nothing was approved. That is known for as long as
+// anybody could send it again, of a bounded number: of a key that has more, nothing older is taken.
+func TestTheNonceOfWhatWasRefusedServesNoMore(t *testing.T) {
+	r := &ring{T: t}
+	for _, id := range []string{"ci", "ci-2"} {
+		r.apply(r.Add("pipeline/web", record.KeyInfo{ID: id, Public: publicOf(byte(len(id)))}, id, "ann"))
+	}
+	now := noon
+	signed := func(key, nonce string) record.Signature {
+		return record.Signature{Key: key, Nonce: "a long enough " + nonce, Created: now.Unix(), Expires: now.Add(time.Minute).Unix()}
+	}
+	refuse := func(s record.Signature) {
+		e := r.Refuse("pipeline/web", s, "d", "key:"+s.Key, "it does not wait")
+		e.CreatedAt = now
+		r.Apply(e)
+	}
+	first := signed("ci", "1")
+	refuse(first)
+	refuse(first)
+	r.refused(r.Admit(first, "prod", now), UsedNonce, "served before")
+	for _, other := range []record.Signature{signed("ci", "2"), signed("ci-2", "1")} {
+		if err := r.Admit(other, "prod", now); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range mostRefused + 50 {
+		refuse(signed("ci", fmt.Sprint("many", i)))
+	}
+	if n := len(r.nonces); n > mostRefused+1 {
+		t.Errorf("%d nonces are known", n)
+	}
+	r.refused(r.Admit(signed("ci", "new"), "prod", now), UsedNonce, "were refused of late")
+	if err := r.Admit(signed("ci-2", "new"), "prod", now); err != nil {
+		t.Error(err)
+	}
+	copied := r.Clone()
+	forgotten := copied.Forget()
+	now = now.Add(time.Second)
+	later := signed("ci", "later")
+	if err := r.Admit(later, "prod", now); err != nil {
+		t.Error(err)
+	}
+	older := signed("ci", "older")
+	older.Created--
+	refuse(signed("ci-2", "2"))
+	r.refused(r.Admit(older, "prod", now), UsedNonce, "were refused of late")
+	r.Use(later) // which is known for ever
+	now = now.Add(time.Hour)
+	refuse(signed("ci", "after an hour"))
+	if len(r.nonces) != 2 { // and what was approved
+		t.Errorf("after an hour %v are known", r.nonces)
+	}
+	if len(copied.nonces) != mostRefused+1 || len(forgotten.nonces) != mostRefused+1 {
+		t.Errorf("copies know %d and %d", len(copied.nonces), len(forgotten.nonces))
 	}
 }

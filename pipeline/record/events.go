@@ -27,6 +27,7 @@ const (
 	StepsEnded         = "pipeline-steps-ended" // work that ended without an event of its step; see TryFailed and Settled
 	KeyAdded           = "pipeline-key-added"   // that may sign approvals
 	KeyRevoked         = "pipeline-key-revoked"
+	ApprovalRefused    = "pipeline-approval-refused" // which a key had signed: its nonce has served
 	PipelinePaused     = "pipeline-paused"
 	PipelineResumed    = "pipeline-resumed"
 	StagePaused        = "stage-paused"
@@ -38,7 +39,7 @@ const (
 func EventNames() []string {
 	return []string{
 		PipelineDefined, PipelineDeleted, MembersChanged, MembersHeld, PipelineCancelled, PipelineRetried, PipelineSkipped, PipelineSuperseded, StageApproved, StageApprovalGiven, StageRejected, StageApplied, StageDeployed, StageBuilt, StepsBegun, StepsEnded,
-		KeyAdded, KeyRevoked, PipelinePaused, PipelineResumed, StagePaused, StageResumed,
+		KeyAdded, KeyRevoked, ApprovalRefused, PipelinePaused, PipelineResumed, StagePaused, StageResumed,
 		PipelineStarted, PipelineFinished, PipelineFailed, StageStarted, StageFinished, StageFailed,
 		GroupStarted, GroupFinished, GroupFailed, HostStarted, HostFinished, HostFailed,
 	}

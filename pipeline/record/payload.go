@@ -69,7 +69,7 @@ type Files map[string]string
 func Cause(e deploylog.Event) string {
 	p := Read(e.Data)
 	switch e.Name {
-	case MembersHeld, PipelineCancelled, PipelineDeleted, PipelineSkipped, StageRejected, StageApproved, StageApprovalGiven, KeyRevoked,
+	case MembersHeld, PipelineCancelled, PipelineDeleted, PipelineSkipped, StageRejected, StageApproved, StageApprovalGiven, KeyRevoked, ApprovalRefused,
 		PipelinePaused, PipelineResumed, StagePaused, StageResumed:
 		return p.Reason
 	case StepsEnded:
