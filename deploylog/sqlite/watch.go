@@ -24,13 +24,17 @@ type growth struct {
 
 func growthAfter(seq int64) *growth { return &growth{after: seq, over: make(chan struct{})} }
 
-const keptEvents, keptBytes = 64, 64 << 10 // of a batch, at most
+const keptEvents, keptBytes = 2048, 1 << 20 // of a batch, at most
 
 // copied returns the events of the batch, unless there is too much of them.
 func (b *batch) copied() (events []deploylog.Event) {
+	if len(b.marks) > keptEvents {
+		return nil
+	}
+	events = make([]deploylog.Event, 0, len(b.marks))
 	size := 0
 	for _, m := range b.marks {
-		if size += len(m.event.Data); len(events) == keptEvents || size > keptBytes {
+		if size += len(m.event.Data); size > keptBytes {
 			return nil
 		}
 		e := *m.event

@@ -32,9 +32,9 @@ func TestWatchHasNoGaps(t *testing.T) {
 	here, elsewhere := openLog(t, path), openLog(t, path)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	const rounds = 120
+	const rounds = 60
 	next := 0
-	got := make(chan deploylog.Event, rounds*200)
+	got := make(chan deploylog.Event, rounds*(keptEvents+1))
 	failed := make(chan error, 1)
 	go func() {
 		for e, err := range here.Watch(ctx, deploylog.Filter{}) {
@@ -50,11 +50,11 @@ func TestWatchHasNoGaps(t *testing.T) {
 		if i%4 == 3 {
 			by = elsewhere
 		}
-		switch i % 10 {
+		switch i % 20 {
 		case 5:
 			n = keptEvents + 1
-		case 7:
-			size = keptBytes
+		case 10:
+			n, size = 3, keptBytes/2
 		}
 		if _, err := by.Append(ctx, numbered(next, n, size)...); err != nil {
 			t.Fatal(err)
