@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
+	machine "github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
@@ -102,7 +103,7 @@ func TestForgedApprovalsAreRefused(t *testing.T) {
 		},
 		"a pipeline that is not there": func(_ *site, f *forged) { f.name, f.body.Pipeline = "none", "none" },
 		"revoked key": func(s *site, _ *forged) {
-			if _, err := s.all().RevokeKey(s.Context(), "web", "ci", s.id(), "ann", "lost"); err != nil {
+			if _, err := s.all().RevokeKey(s.Context(), "web", machine.RevokeKey{Key: "ci", Reason: "lost", ID: s.id(), By: "ann"}); err != nil {
 				s.Fatal(err)
 			}
 		},

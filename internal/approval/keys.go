@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
@@ -25,7 +24,7 @@ func (p Pipelines) change(ctx context.Context, name string, do func(keys *approv
 			return one(do(s.Keys(), func(key, given string) (string, error) {
 				stage, err := s.Stage(given)
 				if err == nil && !s.Definition().Stages[s.Definition().Index(stage)].Manual {
-					err = fmt.Errorf("key %s cannot approve at stage %s: it is not manual", key, stage)
+					err = refusal.New(approval.InvalidKey, "key %s cannot approve at stage %s: it is not manual", key, stage)
 				}
 				return stage, err
 			}))
@@ -39,7 +38,7 @@ func (p Pipelines) change(ctx context.Context, name string, do func(keys *approv
 			stage, err := s.Stage(given)
 			for _, defined := range s.Definition().Stages {
 				if err == nil && defined.Name == stage && defined.Approval == nil {
-					err = fmt.Errorf("key %s cannot approve at stage %s: it is a %s stage", key, stage, defined.Kind())
+					err = refusal.New(approval.InvalidKey, "key %s cannot approve at stage %s: it is a %s stage", key, stage, defined.Kind())
 				}
 			}
 			return stage, err
@@ -47,26 +46,32 @@ func (p Pipelines) change(ctx context.Context, name string, do func(keys *approv
 	})
 }
 
-// AddKey adds a key to a pipeline. Its stages are those that wait for approval, by names that
-// people use.
-func (p Pipelines) AddKey(ctx context.Context, name string, key record.KeyInfo, id, by string) ([]deploylog.Event, error) {
+// AddKey adds a key to a pipeline. Its stages are those that wait for approval. Where the log
+// takes commands, it is sent.
+func (p Pipelines) AddKey(ctx context.Context, name string, c approval.AddKey) ([]deploylog.Event, error) {
+	if events, sent, err := p.Released.Send(ctx, name, c, 0); sent {
+		return events, err
+	}
 	return p.change(ctx, name, func(keys *approval.Keys, stage func(key, given string) (string, error)) (deploylog.Event, error) {
-		add := key
-		add.Stages = nil
-		for _, given := range key.Stages {
-			found, err := stage(key.ID, given)
+		add := record.KeyInfo{ID: c.Key, Owner: c.Owner, Public: c.Public, NotBefore: c.NotBefore, Expires: c.Expires}
+		for _, given := range c.Stages {
+			found, err := stage(c.Key, given)
 			if err != nil {
 				return deploylog.Event{}, err
 			}
 			add.Stages = append(add.Stages, found)
 		}
-		return keys.Add(record.Target(name), add, id, by)
+		return keys.Add(record.Target(name), add, c.ID, c.By)
 	})
 }
 
-// RevokeKey revokes a key of a pipeline: it signs nothing from then on.
-func (p Pipelines) RevokeKey(ctx context.Context, name, key, id, by, reason string) ([]deploylog.Event, error) {
+// RevokeKey revokes a key of a pipeline: it signs nothing from then on. Where the log takes
+// commands, it is sent.
+func (p Pipelines) RevokeKey(ctx context.Context, name string, c approval.RevokeKey) ([]deploylog.Event, error) {
+	if events, sent, err := p.Released.Send(ctx, name, c, 0); sent {
+		return events, err
+	}
 	return p.change(ctx, name, func(keys *approval.Keys, _ func(key, given string) (string, error)) (deploylog.Event, error) {
-		return keys.Revoke(record.Target(name), key, id, by, reason)
+		return keys.Revoke(record.Target(name), c.Key, c.ID, c.By, c.Reason)
 	})
 }

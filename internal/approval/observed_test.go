@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/internal/query/querytest"
+	machine "github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -179,7 +180,7 @@ func TestForgedApprovalsOfObservedRevisionsAreRefused(t *testing.T) {
 		},
 		"expired": func(s *site, f *forged) { f.created = s.now.Add(-2 * time.Minute) },
 		"revoked key": func(s *site, _ *forged) {
-			if _, err := s.all().RevokeKey(s.Context(), "shop", "ci", s.id(), "ann", "lost"); err != nil {
+			if _, err := s.all().RevokeKey(s.Context(), "shop", machine.RevokeKey{Key: "ci", Reason: "lost", ID: s.id(), By: "ann"}); err != nil {
 				s.Fatal(err)
 			}
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/pipeline"
+	machine "github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -123,7 +124,7 @@ func TestKeysOfOneOwnerCountOnce(t *testing.T) {
 		t.Fatalf("it is answered %d %s", status, answer)
 	}
 	next := keyOf(5)
-	if _, err := s.all().AddKey(t.Context(), "web", record.KeyInfo{ID: "ci-next", Owner: "ci", Public: public(next)}, s.id(), "ann"); err != nil {
+	if _, err := s.all().AddKey(t.Context(), "web", machine.AddKey{Key: "ci-next", Owner: "ci", Public: public(next), ID: s.id(), By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	f = s.good()

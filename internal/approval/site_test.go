@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/pipeline"
+	machine "github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -124,7 +125,7 @@ func (s *site) proceed(name string) {
 
 func (s *site) addKey(name, id string, key ed25519.PrivateKey, stages ...string) {
 	s.Helper()
-	if _, err := s.all().AddKey(s.Context(), name, record.KeyInfo{ID: id, Public: public(key), Stages: stages}, s.id(), "ann"); err != nil {
+	if _, err := s.all().AddKey(s.Context(), name, machine.AddKey{Key: id, Public: public(key), Stages: stages, ID: s.id(), By: "ann"}); err != nil {
 		s.Fatal(err)
 	}
 }

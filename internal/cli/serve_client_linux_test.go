@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 const asked = `
@@ -282,6 +283,23 @@ func TestAPipelineThatPromotesIsSteeredThroughAServer(t *testing.T) {
 	ci.want(t, 1, "you may not do this", "pipeline", "approve", "shop", "prod", "1")
 	boss.want(t, 0, "revision 1 of pipeline shop is approved at stage prod (event ", "pipeline", "approve", "shop", "prod", "1")
 	s.until(1, s.happened("promotion-run-finished", "pipeline/shop"))
+
+	keeper := far("keeper", "admin", "shop")
+	ci.want(t, 1, "you may not do this", "pipeline", "key", "create", "shop", "ci", "--out", "ci.pem")
+	if left, err := os.ReadDir(ci.dir); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() == "ci.pem" }) {
+		t.Errorf("a key that may sign nothing is left in %v, %v", left, err)
+	}
+	keeper.want(t, 1, "key ci cannot approve at stage staging: it is not manual", "pipeline", "key", "create", "shop", "ci", "--stage", "staging", "--out", "ci.pem")
+	keeper.want(t, 0, "key ci may sign approvals of pipeline shop at stage prod, until ", "pipeline", "key", "create", "shop", "ci", "--stage", "prod", "--out", "ci.pem")
+	if kept, err := os.Stat(filepath.Join(keeper.dir, "ci.pem")); err != nil || kept.Mode().Perm() != 0o600 {
+		t.Errorf("the private half is %v, %v", kept, err)
+	}
+	keeper.want(t, 1, "key ci was added before", "pipeline", "key", "create", "shop", "ci", "--out", "again.pem")
+	ci.want(t, 0, "token keeper", "pipeline", "key", "list", "shop")
+	keeper.want(t, 0, "key ci of pipeline shop is revoked (event ", "pipeline", "key", "revoke", "shop", "ci", "--reason", "lost")
+	keeper.want(t, 1, "key ci is already revoked", "pipeline", "key", "revoke", "shop", "ci")
+	s.wantBy(record.KeyAdded, "token keeper")
+	s.wantBy(record.KeyRevoked, "token keeper")
 	for name, who := range map[string]string{promotion.Held: "ci", promotion.HoldReleased: "ci", promotion.LineStopped: "ci", promotion.LineResumed: "ci", promotion.Approved: "boss"} {
 		s.wantBy(name, "token "+who)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
@@ -59,6 +60,8 @@ var verbs = []Verb{
 	of(identity.Pipelines, "confirm", identity.Operator, pipeline.Confirm{}, "Confirm that a host group loses hosts"),
 	of(identity.Pipelines, "define", identity.Admin, pipeline.Define{}, "Define a pipeline or change it; what revisions under way are to carry is kept before, as objects"),
 	of(identity.Pipelines, "delete", identity.Admin, pipeline.Delete{}, "Delete a pipeline"),
+	of(identity.Pipelines, "add-key", identity.Admin, approval.AddKey{}, "Let a key sign approvals of a pipeline, however it promotes"),
+	of(identity.Pipelines, "revoke-key", identity.Admin, approval.RevokeKey{}, "Have a key sign no approvals of a pipeline any more"),
 	of(Promotions, "approve", identity.Approver, promotion.Approve{}, "Approve that a revision comes to a stage of a pipeline that promotes by observed state"),
 	of(Promotions, "reject", identity.Approver, promotion.Reject{}, "Keep a revision from a stage of a pipeline that promotes by observed state, which waits for approval"),
 	of(Promotions, "hold", identity.Operator, promotion.HoldStage{}, "Keep revisions from being promoted to a stage"),

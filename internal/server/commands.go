@@ -18,12 +18,14 @@ import (
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline"
+	machine "github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -114,6 +116,10 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		return s.define(ctx, in.Name, asOf, c)
 	case pipeline.Delete:
 		return s.remove(ctx, in.Name, asOf, c)
+	case machine.AddKey:
+		return s.approvals().AddKey(ctx, in.Name, c)
+	case machine.RevokeKey:
+		return s.approvals().RevokeKey(ctx, in.Name, c)
 	case pipeline.Command:
 		return s.pipelines.Command(ctx, in.Name, c)
 	case promotion.Define:
@@ -128,6 +134,11 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		return s.builds.Command(ctx, c)
 	}
 	return nil, fmt.Errorf("the command %s is of no kind that is known", verb.Name)
+}
+
+// approvals are the pipelines of both kinds, which have keys.
+func (s *Server) approvals() approval.Pipelines {
+	return approval.Pipelines{Released: s.pipelines.Pipelines, Observed: s.promotions, Environments: s.environments}
 }
 
 // notCarried is a manifest that a revision of a pipeline would need and does not carry; "" is

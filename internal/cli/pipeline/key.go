@@ -115,7 +115,7 @@ func (o *newKey) register(c *cobra.Command) {
 }
 
 func addKey(ctx context.Context, a *app.App, p *query.Pipelines, name, id string, public ed25519.PublicKey, o newKey) error {
-	key := record.KeyInfo{ID: id, Owner: o.owner, Public: base64.StdEncoding.EncodeToString(public), Stages: o.stages, NotBefore: a.Now().UTC().Truncate(time.Second)}
+	key := machine.AddKey{Key: id, Owner: o.owner, Public: base64.StdEncoding.EncodeToString(public), Stages: o.stages, NotBefore: a.Now().UTC().Truncate(time.Second), ID: a.NewID(), By: app.Whoami()}
 	if o.notBefore != "" {
 		at, err := time.Parse(time.RFC3339, o.notBefore)
 		if err != nil {
@@ -129,7 +129,7 @@ func addKey(ctx context.Context, a *app.App, p *query.Pipelines, name, id string
 	if o.expires > 0 {
 		key.Expires = key.NotBefore.Add(o.expires)
 	}
-	events, err := approvals(a, p).AddKey(ctx, name, key, a.NewID(), app.Whoami())
+	events, err := approvals(a, p).AddKey(ctx, name, key)
 	if err != nil && o.created {
 		_ = os.Remove(o.file) // nobody knows the key
 	}
@@ -200,7 +200,7 @@ stay as they are: reject the revision where they should not count.`,
 		Args:    arguments.Named("a pipeline", "an id of the key"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return withPipelines(c.Context(), a, nil, 0, func(p *query.Pipelines) error {
-				events, err := approvals(a, p).RevokeKey(c.Context(), args[0], args[1], a.NewID(), app.Whoami(), reason)
+				events, err := approvals(a, p).RevokeKey(c.Context(), args[0], machine.RevokeKey{Key: args[1], Reason: reason, ID: a.NewID(), By: app.Whoami()})
 				if err != nil {
 					return err
 				}
