@@ -48,7 +48,7 @@ var of = map[string]Kind{
 	envrecord.EnvironmentStuck: Stuck, buildrecord.GroupStalled: Stuck,
 	record.PipelineFinished: Finished, promotion.RunFinished: Finished, envrecord.EnvironmentFinished: Finished, buildrecord.GroupFinished: Finished,
 	envrecord.TaskDrifted: Drifted,
-	record.PipelinePaused: Held, promotion.Held: Held, promotion.LineStopped: Held, record.StagePaused: Held, envrecord.EnvironmentPaused: Held, record.MembersHeld: Held, envrecord.HostsHeld: Held,
+	record.PipelinePaused: Held, promotion.Held: Held, promotion.RolledBackHolds: Held, promotion.LineStopped: Held, record.StagePaused: Held, envrecord.EnvironmentPaused: Held, record.MembersHeld: Held, envrecord.HostsHeld: Held,
 }
 
 // Approvals reports whether a stage is one that waits for approval.
@@ -137,6 +137,10 @@ func (r Rule) message(log string, e deploylog.Event, k Kind) Message {
 
 // cause is why something happened, as it was recorded.
 func cause(e deploylog.Event) string {
+	switch e.Name {
+	case promotion.Held, promotion.LineStopped, promotion.Rejected:
+		return promotion.PayloadOf(e).Reason
+	}
 	if _, ok := record.NameOf(e.Target); ok {
 		return record.Cause(e)
 	}

@@ -281,6 +281,7 @@ func TestWhatIsToldOfWhat(t *testing.T) {
 		{"task/shop/prod/1/h1", "task-drifted", notification.Drifted},
 		{"stage/shop/prod", "stage-paused", notification.Held},
 		{"stage/shop/prod", "promotion-held", notification.Held},
+		{"stage/shop/prod", "promotion-rolled-back", notification.Held},
 		{"pipeline/shop", "promotion-run-finished", notification.Finished},
 		{"stage/shop/staging", "promotion-verify-failed", notification.Failed},
 		{"stage/shop/staging", "promotion-verify-ended", ""},
@@ -295,6 +296,32 @@ func TestWhatIsToldOfWhat(t *testing.T) {
 	if _, err := notification.KindOf(deploylog.Event{Target: "stage/shop/approve", Name: "stage-started"}, func(deploylog.Target) (bool, error) { return false, broken }); !errors.Is(err, broken) {
 		t.Errorf("where nobody knows whether a stage waits for approval nothing is told: %v", err)
 	}
+}
+
+// Who holds, or rejects, says why, and that is told with it.
+func TestWhyPromotionsAreHeldIsTold(t *testing.T) {
+	s := newSite(t)
+	end := s.run(notification.Rule{Name: "team", On: []notification.Kind{notification.Held, notification.Failed}, Of: []string{"pipeline/shop"}})
+	s.until(notification.Begun, 1)
+	for _, c := range []struct {
+		target      deploylog.Target
+		event, data string
+		cause, text string
+	}{
+		{"stage/shop/prod", "promotion-held", `{"by":"ann","reason":"it is slow"}`, "it is slow", "stage/shop/prod is held: it is slow"},
+		{"pipeline/shop", "promotion-line-stopped", `{"reason":"orders are lost"}`, "orders are lost", "pipeline/shop is held: orders are lost"},
+		{"stage/shop/prod", "promotion-rejected", `{"reason":"not tested"}`, "not tested", "stage/shop/prod has failed: not tested"},
+		{"stage/shop/prod", "promotion-rolled-back", `{"error":"environment shop/prod was rolled back"}`, "environment shop/prod was rolled back", "stage/shop/prod is held: environment shop/prod was rolled back"},
+	} {
+		if _, err := s.log.Append(t.Context(), deploylog.Event{Deployment: "d" + c.event, Target: c.target, Name: c.event, Attempt: 1, Data: []byte(c.data)}); err != nil {
+			t.Fatal(err)
+		}
+		if m := <-s.told; m.Cause != c.cause || m.Text != c.text {
+			t.Errorf("%s is told as %q, because of %q", c.event, m.Text, m.Cause)
+		}
+	}
+	s.until(notification.Delivered, 4)
+	_ = end()
 }
 
 func TestAFileOfRules(t *testing.T) {

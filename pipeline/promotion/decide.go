@@ -168,6 +168,7 @@ func (s *State) facts(o Observed, all []verdict, now time.Time) (events []deploy
 		}
 	}
 	events = append(events, s.asks(all, now)...)
+	events = append(events, s.rolledBackHolds(o)...)
 	if r := s.Current(); len(events) == 0 && single && r != nil && r.Finished.IsZero() && s.isCurrent(first) {
 		for _, v := range all[1:] {
 			if v.code != There {
@@ -175,6 +176,24 @@ func (s *State) facts(o Observed, all []verdict, now time.Time) (events []deploy
 			}
 		}
 		events = append(events, deploylog.Event{Deployment: r.ID, Target: Target(s.name), Revision: r.Revision, Name: RunFinished, Attempt: 1})
+	}
+	return events
+}
+
+// rolledBackHolds are the events that say of stages that a rollback by hand holds them, once of
+// each. They decide nothing: what holds follows from the environment.
+func (s *State) rolledBackHolds(o Observed) (events []deploylog.Event) {
+	for i := range s.definition.Stages[1:] {
+		stage := &s.definition.Stages[i+1]
+		hold := s.rolledBack(stage.Name, o.of(stage.Environment))
+		if hold == nil || s.rolled[stage.Name] == hold.Event {
+			continue
+		}
+		cause := "environment " + stage.Environment + " was rolled back" + after(hold.By, " by ") + after(hold.Reason, ": ")
+		events = append(events, deploylog.Event{
+			Deployment: fmt.Sprintf("%s/%s@%d", s.name, stage.Name, s.head), Target: StageTarget(s.name, stage.Name), Name: RolledBackHolds, Attempt: 1,
+			Data: Payload{Came: hold.Event, By: hold.By, Reason: hold.Reason, Cause: deploylog.Cause(cause), Environment: stage.Environment}.Data(),
+		})
 	}
 	return events
 }

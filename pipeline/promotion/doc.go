@@ -35,6 +35,7 @@ const (
 	Rejected        = "promotion-rejected"
 	Held            = "promotion-held"
 	HoldReleased    = "promotion-hold-released"
+	RolledBackHolds = "promotion-rolled-back" // somebody rolled the environment back by hand, which holds the stage
 	LineStopped     = "promotion-line-stopped"
 	LineResumed     = "promotion-line-resumed"
 
@@ -50,7 +51,7 @@ const (
 
 // EventNames are the names of the events that nothing else has.
 func EventNames() []string {
-	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Merged, Withdrawn, HostsObserved, Waiting, Approved, Rejected, Held, HoldReleased, LineStopped, LineResumed, Verifying, Verified, VerifyFailed, VerifyEnded}
+	return []string{PipelineDefined, PipelineDeleted, RunStarted, RunFinished, Triggered, Merged, Withdrawn, HostsObserved, Waiting, Approved, Rejected, Held, HoldReleased, RolledBackHolds, LineStopped, LineResumed, Verifying, Verified, VerifyFailed, VerifyEnded}
 }
 
 // Target is the target of a pipeline.
@@ -80,7 +81,7 @@ type Payload struct {
 	Cause  string `json:"error,omitempty"` // why a try failed
 
 	From         string `json:"from,omitempty"`          // the stage of which the revision was taken
-	Came         int64  `json:"came,omitempty"`          // event with which that came to run the revision
+	Came         int64  `json:"came,omitempty"`          // event with which that came to run the revision, or was rolled back
 	Supersedes   string `json:"supersedes,omitempty"`    // revision
 	SupersededBy string `json:"superseded_by,omitempty"` // revision, of a try that is given up
 

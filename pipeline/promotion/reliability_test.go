@@ -323,6 +323,49 @@ func TestARollbackByHandHoldsUntilItIsReleased(t *testing.T) {
 	w.only("b", "3")
 }
 
+// Who is told of what is held is told of each rollback that holds, and of none twice.
+func TestARollbackThatHoldsIsInTheLogOnce(t *testing.T) {
+	w := newWorld(t, 2, usual)
+	w.dies = true
+	w.runs("ab", "2")
+	w.decide()
+	said := func() (n int) {
+		for _, e := range w.log {
+			if e.Name == promotion.RolledBackHolds {
+				n++
+			}
+		}
+		return n
+	}
+	for round, stage := range []string{"a", "b", "b"} {
+		w.runs(stage, "1")
+		back := w.seen["env/"+stage]
+		back.RolledBack = promotion.Rollback{Event: back.Came, By: "ann", Reason: "slow"}
+		w.see(stage, back)
+		w.decide()
+		w.decide()
+		if got := said(); got != round { // nothing is promoted to the first stage
+			t.Fatalf("after rollback %d of stage %s: said %d times", round, stage, got)
+		}
+		w.runs("a", "2")
+	}
+	last := w.log[len(w.log)-1]
+	for _, e := range w.log {
+		if e.Name == promotion.RolledBackHolds {
+			last = e
+		}
+	}
+	if p := promotion.PayloadOf(last); last.Target != "stage/shop/b" || p.By != "ann" || p.Reason != "slow" || p.Cause != "environment env/b was rolled back by ann: slow" {
+		t.Errorf("%+v: %s", last, last.Data)
+	}
+	w.command(promotion.ReleaseHold{Stage: "b"})
+	before := said()
+	w.decide()
+	if said() != before {
+		t.Error("what is released is said to hold")
+	}
+}
+
 func TestAStoppedLineAndAHeldStageGetNothing(t *testing.T) {
 	w := newWorld(t, 2, usual)
 	w.runs("a", "2")

@@ -30,6 +30,7 @@ type State struct {
 	keys       approval.Keys
 	holds      map[string]*Hold // by stage, by command
 	released   map[string]int64 // by stage: what held before this event holds no more
+	rolled     map[string]int64 // by stage: the last rollback of which the log says that it holds
 	stopped    *Hold            // the whole line
 
 	verifications map[string]*Verification // by stage, the last
@@ -113,6 +114,7 @@ func (s *State) forget() {
 	s.byID, s.last = map[string]*Promotion{}, map[string]*Promotion{}
 	s.approvals, s.rejected, s.asked = map[string]map[string][]Approval{}, map[string]rejection{}, map[string]asked{}
 	s.holds, s.released, s.keys = map[string]*Hold{}, map[string]int64{}, s.keys.Forget()
+	s.rolled = map[string]int64{}
 	s.verifications, s.proposals = map[string]*Verification{}, map[string]proposal{}
 	s.sighted = map[string]*sighted{}
 }
@@ -289,6 +291,9 @@ func (s *State) applyStage(e deploylog.Event, p Payload) {
 		return
 	case Held:
 		s.holds[stage] = &Hold{By: p.By, Reason: p.Reason, Event: e.Seq, Since: e.CreatedAt}
+		return
+	case RolledBackHolds:
+		s.rolled[stage] = p.Came
 		return
 	case HoldReleased:
 		delete(s.holds, stage)
