@@ -65,6 +65,10 @@ func (o *planOptions) check(c *cobra.Command) error {
 	if o.file == "" {
 		return exit.Usage("which packages or jobs? say -f FILE")
 	}
+	if c.Flags().Changed("touched") && len(o.touched) == 0 {
+		// A script whose list of changes is empty must not rebuild everything.
+		return exit.Usage("--touched: it names no package; leave it out to build all")
+	}
 	if c.Flags().Changed("converge") && (o.converge < 1 || o.converge > definition.MaxConverge) {
 		return exit.Usage("--converge %d: it must be from 1 to %d", o.converge, definition.MaxConverge)
 	}
