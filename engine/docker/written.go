@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
@@ -24,8 +25,36 @@ func (e *Engine) Written(ctx context.Context, labels map[string]string) (bytes i
 	if err != nil {
 		return 0, "", e.wrap("measure containers", err)
 	}
+	volumes := map[string]bool{}
 	for _, item := range listed.Items {
 		bytes += item.SizeRw
+		for _, m := range item.Mounts {
+			if m.Type == mount.TypeVolume {
+				volumes[m.Name] = true
+			}
+		}
 	}
-	return bytes, about.Info.DockerRootDir, nil
+	of, err := e.volumeBytes(ctx, volumes)
+	if err != nil {
+		return 0, "", err
+	}
+	return bytes + of, about.Info.DockerRootDir, nil
+}
+
+// volumeBytes is how much is in volumes: those that an image declares are not in the layer of its
+// container. The engine can only be asked about all that there are, so it is only where it must.
+func (e *Engine) volumeBytes(ctx context.Context, names map[string]bool) (bytes int64, err error) {
+	if len(names) == 0 {
+		return 0, nil
+	}
+	usage, err := e.client.DiskUsage(ctx, client.DiskUsageOptions{Volumes: true, Verbose: true})
+	if err != nil {
+		return 0, e.wrap("measure volumes", err)
+	}
+	for _, v := range usage.Volumes.Items {
+		if names[v.Name] && v.UsageData != nil {
+			bytes += max(0, v.UsageData.Size) // -1 is that it is not known
+		}
+	}
+	return bytes, nil
 }

@@ -12,9 +12,9 @@ func TestWhatContainersWriteBesideTheirMountsIsMeasured(t *testing.T) {
 	e := open(t)
 	f := loadProbe(t, e)
 	labels := map[string]string{"deployster.test": t.TempDir()}
-	for range 2 {
+	for _, file := range []string{"/tmp/f", "/declared/f"} {
 		created, err := e.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{
-			Config:     &container.Config{Image: f.ref, Cmd: []string{"write", "/tmp/f", strings.Repeat("x", 100_000)}, Labels: labels},
+			Config:     &container.Config{Image: f.ref, Cmd: []string{"write", file, strings.Repeat("x", 100_000)}, Labels: labels, Volumes: map[string]struct{}{"/declared": {}}},
 			HostConfig: &container.HostConfig{NetworkMode: "none"},
 		})
 		if err != nil {
