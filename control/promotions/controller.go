@@ -37,7 +37,7 @@ type Options struct {
 
 	// Engines are where the hosts of stages are that are manifests on hosts; nil leaves them
 	// unknown.
-	Engines targets.Engines
+	Engines Engines
 
 	// Control has an environment controlled while a pipeline uses it; nil where somebody
 	// controls all of them.
@@ -66,6 +66,7 @@ type Controller struct {
 	seen      map[observed]observation
 	kept      map[string]kept                // of environments
 	verifying map[deploylog.Target]verifying // by stage
+	applied   map[deploylog.Target]applying  // what is being applied, by stage
 	looking   reconcile.OrderedSet[string]
 
 	targets *targets.Observed
@@ -90,7 +91,7 @@ func NewController(o Options) *Controller {
 	c := &Controller{
 		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now), tries: New(o.Log, o.Now),
 		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{},
-		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{},
+		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{}, applied: map[deploylog.Target]applying{},
 		onHosts: map[string][]string{}, looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
 	}
 	if o.Getenv == nil {
@@ -181,6 +182,7 @@ func (c *Controller) forget(environment string) {
 
 // Received implements reconcile.Tenant.
 func (c *Controller) Received(name string, e deploylog.Event) bool {
+	c.dropApplying(name)
 	if e.Name == promotion.PipelineDefined || e.Name == promotion.PipelineDeleted {
 		c.leaveHosts(name, c.promotions.States[name].HostGroups()...)
 	}

@@ -1,6 +1,7 @@
 package promotions_test
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -22,6 +23,41 @@ type machines struct {
 	silent  bool
 	asked   int
 	watched int
+
+	applies  func(ctx context.Context, q targets.Question) error // nil has it run everywhere then
+	verifies func(ctx context.Context, q targets.Question, hosts []string) error
+	applied  []string // HOST REVISION, as they ended well
+	forgets  bool     // that is not to be seen
+	on       map[string]string
+}
+
+// ApplyTarget implements promotions.Engines.
+func (m *machines) ApplyTarget(ctx context.Context, q targets.Question) error {
+	if m.applies != nil {
+		if err := m.applies(ctx, q); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	revision := promotion.TextOf(q.Task.Spec.Vars["version"])
+	m.applied = append(m.applied, q.Task.Host+" "+revision)
+	if m.forgets {
+		return nil
+	}
+	if m.on == nil {
+		m.on = map[string]string{}
+	}
+	m.on[q.Task.Host] = revision
+	return nil
+}
+
+// VerifyTarget implements promotions.Engines.
+func (m *machines) VerifyTarget(ctx context.Context, q targets.Question, hosts []string) error {
+	if m.verifies == nil {
+		return nil
+	}
+	return m.verifies(ctx, q, hosts)
 }
 
 // ObserveTarget implements targets.Engines.
@@ -38,7 +74,7 @@ func (m *machines) ObserveTarget(ctx context.Context, q targets.Question) (tasks
 	}
 	defer m.mu.Unlock()
 	switch {
-	case promotion.TextOf(q.Task.Spec.Vars["version"]) == m.runs:
+	case promotion.TextOf(q.Task.Spec.Vars["version"]) == cmp.Or(m.on[q.Task.Host], m.runs):
 		return tasks.ProbeResult{Health: tasks.Healthy}, nil
 	}
 	return tasks.ProbeResult{Health: tasks.Drifted, Detail: "web differs"}, nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/targets"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/report"
@@ -56,6 +57,9 @@ func (c *Controller) verify(name string, at reconcile.Slot[workKey], step promot
 
 // verifyNow applies what verifies a stage, with the variables of the tasks that run there.
 func (c *Controller) verifyNow(ctx context.Context, name string, step promotion.Step, stage definition.Stage) error {
+	if stage.Targets != nil {
+		return c.verifyHosts(ctx, name, step, stage)
+	}
 	v, err := c.verification(ctx, name, step, stage)
 	if err != nil {
 		return err
@@ -98,6 +102,32 @@ func (c *Controller) verification(ctx context.Context, name string, step promoti
 		})
 	})
 	return v, err
+}
+
+// verifyHosts is verifyNow of a stage on hosts.
+func (c *Controller) verifyHosts(ctx context.Context, name string, step promotion.Step, stage definition.Stage) error {
+	if c.Engines == nil {
+		return errors.New("no engine can be reached from here")
+	}
+	of := targets.Stage{Pipeline: name, Name: step.Stage, Place: step.Environment, Targets: definition.Targets{Manifest: stage.Verify, Files: stage.VerifyFiles}}
+	q, hosts := targets.Question{}, []string{}
+	err := c.tries.Hold(ctx, func() error {
+		p, err := c.tries.Find(name)
+		if err != nil {
+			return err
+		}
+		on, value, ok := p.MayVerify(step)
+		if !ok {
+			return promotion.ErrUnwanted
+		}
+		of.Variable = p.Definition().Promotion.Variable
+		q, hosts = of.On("", promotion.Candidate{Revision: step.Revision, Value: value}), on
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.Engines.VerifyTarget(ctx, q, hosts)
 }
 
 // dropVerifying ends what verifies stages of a pipeline and is of no use any more.

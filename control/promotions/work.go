@@ -18,6 +18,9 @@ import (
 func (c *Controller) promote(name string, step promotion.Step, of *definition.Definition, d *reconcile.Decision[workKey]) {
 	proposes := of.Stages[of.Index(step.Stage)].Strategy == definition.WithPullRequest
 	slot := reconcile.Slot[workKey]{Key: workKey{step.ID}, Attempt: step.Attempt, Unslotted: proposes}
+	if applies(&of.Stages[of.Index(step.Stage)]) { // one of a stage at a time, also while one that nobody wants ends
+		slot.Key = workKey{"apply " + string(step.Target)}
+	}
 	if !d.Can(slot) { // somebody is at work on it, or it rests
 		return
 	}
@@ -33,6 +36,9 @@ func (c *Controller) promote(name string, step promotion.Step, of *definition.De
 func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotion.Step, d *definition.Definition) *reconcile.Work[workKey] {
 	stage, variable := d.Stages[d.Index(step.Stage)], d.Promotion.Variable
 	var begun promotion.Begun
+	if applies(&stage) {
+		return c.applying(name, at, step, stage, variable)
+	}
 	return &reconcile.Work[workKey]{
 		Slot: at, What: string(step.Target),
 		Do: func(ctx context.Context) (err error) {

@@ -16,7 +16,6 @@ import (
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-	"github.com/deployster-go/deployster/control/targets"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/environment"
@@ -40,7 +39,7 @@ type world struct {
 	number       int    // of commands
 	workspace    string // of the keys of webhooks
 	getenv       func(string) string
-	engines      targets.Engines // of stages on hosts; nil has none
+	engines      promotions.Engines // of stages on hosts; nil has none
 
 	mu       sync.Mutex
 	silent   map[string]bool          // environments whose hosts do not answer
@@ -49,6 +48,8 @@ type world struct {
 	trouble  map[string]error         // with the hosts of a stage
 	verifies func(ctx context.Context, v environment.Verification) error
 	notified []string
+	none     bool // no query selects a host
+	many     int  // hosts of each stage that a query selects; 0 is two
 }
 
 // inWorld has a pipeline of the stages dev, staging and prod, to which nothing was deployed.
@@ -204,7 +205,14 @@ func (w *world) Identity() string { return "" }
 func (w *world) Selected(stage string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return hostsOf(stage), w.trouble[stage]
+	if w.none && stage == "prod" {
+		return nil, w.trouble[stage]
+	}
+	all := hostsOf(stage)
+	for n := len(all) + 1; n <= w.many && stage == "prod"; n++ {
+		all = append(all, fmt.Sprint(stage, n))
+	}
+	return all, w.trouble[stage]
 }
 
 // Known implements environments.Inventory.

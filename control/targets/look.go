@@ -62,6 +62,14 @@ func (o *Observed) look(ctx context.Context, s Stage) (seen promotion.Sighting) 
 // ask asks a host about a revision, or, with "", whatever the manifest says without one. Each
 // that is asked about has a number, so that looks at several are repeated.
 func (o *Observed) ask(ctx context.Context, s Stage, host string, number int, c promotion.Candidate, read string) (tasks.ProbeResult, map[string]any) {
+	q := s.On(host, c)
+	q.Task.Environment, q.Read = fmt.Sprintf("%s:%d", s.Place, number), read
+	return o.Engines.ObserveTarget(ctx, q)
+}
+
+// On is the question whether a host runs a revision, or, with that of "", whatever the manifest
+// says without one.
+func (s *Stage) On(host string, c promotion.Candidate) Question {
 	vars := map[string]any{}
 	switch {
 	case c.Revision == "":
@@ -70,12 +78,9 @@ func (o *Observed) ask(ctx context.Context, s Stage, host string, number int, c 
 	default:
 		vars[s.Variable] = c.Revision
 	}
-	return o.Engines.ObserveTarget(ctx, Question{
-		Pipeline: s.Pipeline, Stage: s.Name, Read: read,
-		Task: tasks.Task{Environment: fmt.Sprintf("%s:%d", s.Place, number), Host: host, Spec: definition.TaskSpec{
-			Manifest: s.Targets.Manifest, Digest: s.Targets.Files[s.Targets.Manifest], Includes: s.Targets.Files, Vars: vars,
-		}},
-	})
+	return Question{Pipeline: s.Pipeline, Stage: s.Name, Task: tasks.Task{Environment: s.Place, Host: host, Spec: definition.TaskSpec{
+		Manifest: s.Targets.Manifest, Digest: s.Targets.Files[s.Targets.Manifest], Includes: s.Targets.Files, Vars: vars,
+	}}}
 }
 
 // tell tells which of the candidates a host runs.

@@ -31,7 +31,7 @@ type Stage struct {
 	Candidates     []promotion.Candidate // that its hosts may run
 }
 
-// Question is whether the manifest of a stage is VALID on a host.
+// Question is whether the manifest of a stage is VALID on a host, or that it is to become that.
 type Question struct {
 	Task            tasks.Task
 	Pipeline, Stage string
@@ -100,11 +100,22 @@ func (o *Observed) Use(s Stage) {
 		})
 	}
 	t.stage = s
+	t.look()
+}
+
+// Again has a stage looked at at once, though nothing is known to have happened there.
+func (o *Observed) Again(place string) {
+	if t := o.byPlace[place]; t != nil {
+		t.look()
+	}
+}
+
+func (t *target) look() {
 	select { // one that was not begun yet is not wanted any more
 	case <-t.next:
 	default:
 	}
-	t.next <- s
+	t.next <- t.stage
 }
 
 // Leave ends the observation of a stage.

@@ -135,7 +135,8 @@ func (s *Server) checkTargets(stage string, t *definition.Targets) error {
 }
 
 // reachesPromoting refuses a definition by which a pipeline would begin to deploy to an
-// environment, or to verify one, to which its sender may not deploy.
+// environment, or to verify one, to which its sender may not deploy. As of pipelines whose
+// revisions are released, which hosts it reaches is for whoever may define it to say.
 func (s *Server) reachesPromoting(ctx context.Context, p *promotion.State, d *definition.Definition) error {
 	before := map[string]bool{}
 	if was := p.Definition(); was != nil {
@@ -144,7 +145,7 @@ func (s *Server) reachesPromoting(ctx context.Context, p *promotion.State, d *de
 		}
 	}
 	for i := range d.Stages {
-		if d.Stages[i].Targets != nil { // nothing is deployed there by the pipeline
+		if d.Stages[i].Targets != nil {
 			continue
 		}
 		if err := reach(ctx, before, d.Stages[i].Name, d.Stages[i].Environment); err != nil {

@@ -32,8 +32,14 @@ func TestAStageOnHostsCarriesItsManifest(t *testing.T) {
 		{"admin", on(func(s *definition.Stage) { s.Targets.Files["../etc"] = web }), 422, "is no path"},
 		{"admin", on(func(s *definition.Stage) { s.Targets.Manifest = "../web.yaml"; s.Targets.Files["../web.yaml"] = web }), 422, "is no path"},
 		{"admin", on(func(s *definition.Stage) { s.Targets.Hosts = "name ==" }), 422, "hosts"},
-		{"admin", on(func(s *definition.Stage) { s.Strategy, s.Webhook = "", nil }), 422, "the strategy deploy is for environments"},
-		{"admin", on(func(s *definition.Stage) { s.Verify = "web.yaml" }), 422, "verifies an environment"},
+		{"admin", on(func(s *definition.Stage) { s.Verify = "web.yaml" }), 422, "does not carry"},
+		{"admin", on(func(s *definition.Stage) {
+			s.Verify, s.VerifyFiles = "../web.yaml", map[string]string{"../web.yaml": web}
+		}), 422, "is no path"},
+		{"operator", on(func(s *definition.Stage) { s.Strategy, s.Webhook = "", nil }), 403, "may not"},
+		{"admin", on(func(s *definition.Stage) {
+			s.Strategy, s.Webhook, s.Verify, s.VerifyFiles = "", nil, "web.yaml", map[string]string{"web.yaml": web}
+		}), 200, `"verify":"web.yaml"`},
 		{"admin", on(func(*definition.Stage) {}), 200, `"environment":"hosts:shop/prod"`},
 		{"admin", on(func(*definition.Stage) {}), 200, `"events":[]`},
 	} {

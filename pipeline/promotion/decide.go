@@ -223,6 +223,9 @@ func (s *State) ended(p *Promotion, seen Observation, now time.Time) (e deploylo
 	succeeded := func() (deploylog.Event, bool) {
 		return s.event(p, StageFinished, 1, Payload{Deployment: p.Deployment, EnvironmentRevision: p.EnvironmentRevision}), true
 	}
+	if p.applies() && !p.triggered() { // what is applied may be VALID before that has ended
+		return e, false
+	}
 	if p.asks() {
 		switch why := s.unanswered(p, seen, now); {
 		case seen.Health != Unknown && seen.wholly(p.Revision):
@@ -260,7 +263,7 @@ type Begun struct {
 	Deployment string
 	Event      int64 // with which it started
 	Revision   int
-	Answer     string // of who was asked to deploy it
+	Answer     string // of who was asked to deploy it, or on which hosts it was applied
 	Taken      bool   // the repository has what was proposed to it
 	Declined   bool   // somebody closed what was proposed
 }

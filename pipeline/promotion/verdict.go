@@ -134,7 +134,7 @@ func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
 		if p != nil && p.Status == Running {
 			v.try, v.name = p.Attempt, p.Revision
 		}
-	case seen.wholly(v.revision):
+	case seen.wholly(v.revision) && !p.applying(v.revision):
 		v.code, v.since = There, seen.Since
 	case mine && p.Status == Running:
 		v.code, v.seq, v.try, v.cause, v.since = Promoting, p.Since, p.Attempt, seen.Why, p.Changed
@@ -142,7 +142,7 @@ func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
 		if p.open() {
 			v.code, v.cause = AwaitsMerge, p.Answer
 		}
-	case seen.anywhere(v.revision):
+	case s.arrives(stage.Name, v.revision, seen):
 		v.code, v.cause = Arriving, seen.Why
 	case p != nil && p.Status == Running && !p.open():
 		v.code, v.name, v.seq = AwaitsPromotion, p.Revision, p.Since

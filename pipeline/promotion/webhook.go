@@ -18,7 +18,7 @@ func (p *Promotion) triggered() bool { return p.Deployment != "" || !p.Asked.IsZ
 
 // asks reports whether somebody else sees to it that the environment runs the revision.
 func (p *Promotion) asks() bool {
-	return p.Strategy == definition.WithWebhook || p.Strategy == definition.WithPullRequest
+	return p.Strategy == definition.WithWebhook || p.Strategy == definition.WithPullRequest || p.applies()
 }
 
 // patience is since when and for how long an environment may take to run what somebody was
@@ -29,6 +29,8 @@ func (s *State) patience(p *Promotion) (since time.Time, timeout time.Duration) 
 	case i < 0:
 	case p.Strategy == definition.WithPullRequest && s.definition.Stages[i].PullRequest != nil:
 		return p.Merged, time.Duration(s.definition.Stages[i].PullRequest.Timeout)
+	case p.applies() && s.definition.Stages[i].Targets != nil:
+		return p.Asked, observedWithin + 2*time.Duration(s.definition.Stages[i].Targets.CheckEvery)
 	case s.definition.Stages[i].Webhook != nil:
 		return p.Asked, time.Duration(s.definition.Stages[i].Webhook.Timeout)
 	}
@@ -80,7 +82,7 @@ func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string
 	case !now.Before(until):
 		since, _ := s.patience(p)
 		asked := "the webhook was asked, which answered " + p.Answer
-		if p.Strategy == definition.WithPullRequest {
+		if p.Strategy == definition.WithPullRequest || p.applies() {
 			asked = p.Answer
 		}
 		return fmt.Sprintf("%s does not run revision %s, healthy, as a whole, %s after %s", definition.PlaceText(p.Environment), p.Revision, definition.Duration(until.Sub(since)), asked)

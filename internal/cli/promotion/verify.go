@@ -68,13 +68,9 @@ func placeFiles(a *app.App, d *definition.Definition, file string) error {
 func collectVerifying(ctx context.Context, a *app.App, e *environments.Environments, d *definition.Definition, inputs Inputs) error {
 	for i := range d.Stages {
 		if stage := &d.Stages[i]; stage.Verify != "" {
-			vars, err := taskVariables(e, stage)
+			c, err := verifying(e, d, stage)
 			if err != nil {
 				return err
-			}
-			c := &carrying{
-				stage: stage.Name, manifest: stage.Verify, vars: vars, last: vars,
-				known: environment.Verification{Environment: stage.Environment, Revision: 1, Hosts: []string{"host"}}.Variables(),
 			}
 			if stage.VerifyFiles, err = collect(ctx, a, c, inputs); err != nil {
 				return err
@@ -82,6 +78,21 @@ func collectVerifying(ctx context.Context, a *app.App, e *environments.Environme
 		}
 	}
 	return nil
+}
+
+// verifying is what verifies a stage. Of one on hosts it knows the revision, which is none yet.
+func verifying(e *environments.Environments, d *definition.Definition, stage *definition.Stage) (*carrying, error) {
+	if stage.Targets != nil {
+		return &carrying{
+			stage: stage.Name, manifest: stage.Verify, vars: map[string]any{d.Promotion.Variable: "revision"}, partly: true,
+			known: work.TargetVerification(d.Name, stage.Name, []string{"host"}),
+		}, nil
+	}
+	vars, err := taskVariables(e, stage)
+	return &carrying{
+		stage: stage.Name, manifest: stage.Verify, vars: vars, last: vars,
+		known: environment.Verification{Environment: stage.Environment, Revision: 1, Hosts: []string{"host"}}.Variables(),
+	}, err
 }
 
 // taskVariables are those of the tasks of an environment, which what verifies it knows, too.
@@ -153,7 +164,7 @@ func collect(ctx context.Context, a *app.App, c *carrying, inputs Inputs) (map[s
 	if err != nil {
 		return nil, err
 	}
-	if c.partly {
+	if c.partly && c.places != nil {
 		if err := c.readsAll(func() (*work.Input, error) { return loadAs(c.known, c.vars) }); err != nil {
 			return nil, err
 		}

@@ -87,7 +87,7 @@ type Strategy string
 
 // The strategies.
 const (
-	Deploy      Strategy = "deploy"  // the environment is deployed with it
+	Deploy      Strategy = "deploy"  // the environment is deployed with it, or the manifest applied on the hosts
 	WithWebhook Strategy = "webhook" // a program is asked to see to that, by a request that is signed
 
 	WithPullRequest Strategy = "pull-request" // a pull request proposes it to a git repository

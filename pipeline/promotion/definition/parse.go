@@ -199,7 +199,6 @@ func (p *parser) stage(n *yamlfile.Node) {
 		p.readEnvironment(n, fields, &s)
 	}
 	p.waits(fields, &s)
-	failDeploy(n, fields["strategy"], &s, len(p.definition.Stages) == 0)
 	p.definition.Stages = append(p.definition.Stages, s)
 }
 

@@ -50,6 +50,9 @@ func PlaceText(environment string) string {
 	return "environment " + environment
 }
 
+// OnHosts reports whether that is what a stage on hosts is known as.
+func OnHosts(environment string) bool { return strings.HasPrefix(environment, hostsPrefix) }
+
 // Identity is equal for two stages that are the same place: an approval of one is of the other.
 func (s *Stage) Identity() string {
 	if s.Targets == nil {
@@ -131,18 +134,4 @@ func (p *parser) readTargets(n *yamlfile.Node, fields map[string]*yamlfile.Node,
 	} else if first {
 		n.Fail("nothing says which revision the first stage is to run, so that is read on its hosts: write revision: resources.NAME.ATTRIBUTE, or let the first stage be an environment")
 	}
-	if at := fields["verify"]; at != nil {
-		at.FailName("verifies an environment; of a manifest on hosts all resources must be VALID anyway")
-	}
-}
-
-// failDeploy refuses that a stage on hosts is deployed, which nothing here does.
-func failDeploy(n, strategy *yamlfile.Node, s *Stage, first bool) {
-	if s.Targets == nil || first || s.Strategy == WithWebhook || s.Strategy == WithPullRequest {
-		return
-	}
-	if strategy != nil {
-		n = strategy
-	}
-	n.Fail("a manifest on hosts is brought there by somebody else, and observed: write strategy: webhook, or strategy: pull-request; the strategy deploy is for environments")
 }

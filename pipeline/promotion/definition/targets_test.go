@@ -59,19 +59,20 @@ func TestAStageOnHostsThatCannotBeIsRefused(t *testing.T) {
 		`{name: x, manifest: m.yaml, hosts: a, revision: resources.web.image, max_leaving: many}`: "must be a number of hosts",
 		`{name: x, manifest: m.yaml, hosts: a, revision: resources.web.image, max_leaving: [1]}`:  "must be a number of hosts",
 		`{name: x, manifest: m.yaml, hosts: a, revision: resources.web.image, check_every: 0s}`:   "must be from 1s",
-		`{name: x, manifest: m.yaml, hosts: a, revision: resources.web.image, verify: v.yaml}`:    "verifies an environment",
 		`{name: x, environment: e, hosts: a}`:                                                     "is of a stage that is a manifest on hosts",
 		`{name: x}`:                                                                               "neither an environment",
 	} {
 		_, err := definition.Parse("shop.yaml", []byte("pipeline: shop\nstages:\n  - "+stage+"\n  - "+second+"\npromotion: {policy: single}\n"))
 		refused(t, stage, err, want)
 	}
-	for stage, want := range map[string]string{
-		`{name: x, manifest: m.yaml, hosts: a}`:                   "write strategy: webhook, or strategy: pull-request",
-		`{name: x, manifest: m.yaml, hosts: a, strategy: deploy}`: "write strategy: webhook, or strategy: pull-request",
+	for stage, want := range map[string]definition.Strategy{
+		`{name: x, manifest: m.yaml, hosts: a, verify: v.yaml}`:   "",
+		`{name: x, manifest: m.yaml, hosts: a, strategy: deploy}`: "",
 	} {
-		_, err := definition.Parse("shop.yaml", []byte("pipeline: shop\nstages:\n  - "+first+"\n  - "+stage+"\npromotion: {policy: single}\n"))
-		refused(t, stage, err, want)
+		d, err := definition.Parse("shop.yaml", []byte("pipeline: shop\nstages:\n  - "+first+"\n  - "+stage+"\npromotion: {policy: single}\n"))
+		if err != nil || d.Stages[1].Strategy != want || !definition.OnHosts(d.Stages[1].Environment) || definition.OnHosts(d.Stages[0].Environment) {
+			t.Errorf("%s: %v", stage, err)
+		}
 	}
 }
 
