@@ -39,14 +39,24 @@ func LeftOut(file io.ReaderAt) (bytes, end int64, ok bool) {
 // logFile keeps the log of a job. While that is being written, the file has its beginning; when
 // it is closed, another one takes its place that has the end as well, and between them how much is
 // left out. So whoever reads it along sees either, and knows what of it he has seen. A failure to
-// write it, as of a disk that is full, is told at the end: the job goes on.
+// write it, as of a disk that is full, is told at the end: the job goes on, and there may be room
+// again for the last that it printed.
 type logFile struct {
 	file *os.File
 	half int64
 	size int64    // of all that was written to the log
 	last *os.File // of what follows the first half: its end, as a ring; nil before there is any
 	err  error
+
+	written int64  // bytes of the beginning that the file has
+	unsaved []byte // the end of what was printed since it could not be written
 }
+
+// maxUnsaved is how much of a log is kept in memory while it cannot be written.
+const maxUnsaved = 64 << 10
+
+// unwritten is in a log in the place of what could not be written.
+const unwritten = "\n[%d bytes could not be written here]\n"
 
 // shortName ends the name of a log while it is shortened.
 const shortName = ".short"
@@ -69,13 +79,41 @@ func createLog(path string) (*logFile, error) {
 // Write implements io.Writer. It never fails.
 func (l *logFile) Write(p []byte) (int, error) {
 	if room := 2*l.half - l.size; room > 0 && l.err == nil {
-		_, l.err = l.file.Write(p[:min(room, int64(len(p)))])
+		var n int
+		n, l.err = l.file.Write(p[:min(room, int64(len(p)))])
+		l.written += int64(n)
 	}
 	if rest := p[min(int64(len(p)), max(0, l.half-l.size)):]; len(rest) > 0 && l.err == nil {
 		l.err = l.keepLast(rest, max(0, l.size-l.half))
 	}
+	if l.err != nil {
+		l.keepUnsaved(p[min(int64(len(p)), max(0, l.written-l.size)):])
+	}
 	l.size += int64(len(p))
 	return len(p), nil
+}
+
+// keepUnsaved keeps the end of what cannot be written, and as much again, so that little is moved.
+func (l *logFile) keepUnsaved(p []byte) {
+	l.unsaved = append(l.unsaved, p[max(0, len(p)-maxUnsaved):]...)
+	if over := len(l.unsaved) - maxUnsaved; over > maxUnsaved {
+		l.unsaved = append(l.unsaved[:0], l.unsaved[over:]...)
+	}
+}
+
+// complete ends a file that could not be written any more with the last that was printed, and
+// before that with how much is missing.
+func (l *logFile) complete() error {
+	text := l.unsaved[max(0, len(l.unsaved)-maxUnsaved):]
+	kept := min(l.written, 2*l.half-int64(len(text)+len(unwritten)+20))
+	if missing := l.size - kept - int64(len(text)); missing > 0 {
+		text = append(fmt.Appendf(nil, unwritten, missing), text...)
+	}
+	if err := l.file.Truncate(kept); err != nil {
+		return err
+	}
+	_, err := l.file.WriteAt(text, kept)
+	return err
 }
 
 // keepLast writes to the ring what is so far behind the first half. That is a file without a
@@ -107,7 +145,10 @@ func (l *logFile) keepLast(p []byte, at int64) error {
 
 // close completes the file.
 func (l *logFile) close() error {
-	if l.size > 2*l.half && l.err == nil {
+	switch {
+	case l.err != nil:
+		l.err = errors.Join(l.err, l.complete())
+	case l.size > 2*l.half:
 		if l.err = l.shorten(); engine.Full(l.err) {
 			l.err = l.shortenHere() // its end is worth more than who reads it along
 		}

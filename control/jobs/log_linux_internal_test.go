@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/deployster-go/deployster/engine"
 )
 
-// The end of a log is kept also where there is no room for a second file.
-func TestALogIsShortenedOnAFullDisk(t *testing.T) {
+// disk is a directory on a disk of its own.
+func disk(t *testing.T, size string) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
 		t.Fatalf("this test needs root: %v", err)
 	}
 	t.Cleanup(func() {
@@ -21,6 +24,12 @@ func TestALogIsShortenedOnAFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return dir
+}
+
+// The end of a log is kept also where there is no room for a second file.
+func TestALogIsShortenedOnAFullDisk(t *testing.T) {
+	dir := disk(t, "2m")
 	path := filepath.Join(dir, "log")
 	l, err := createLog(path)
 	if err != nil {
@@ -44,5 +53,63 @@ func TestALogIsShortenedOnAFullDisk(t *testing.T) {
 	}
 	if _, err := os.Lstat(path + shortName); err == nil {
 		t.Error("what was begun is left")
+	}
+}
+
+// A log that could not be written while the disk was full ends with the last that was printed, and
+// says what is missing before that.
+func TestALogSaysWhatCouldNotBeWritten(t *testing.T) {
+	const line = "what a job prints while the disk is full\n"
+	for _, c := range []struct {
+		name   string
+		lines  int
+		before int // lines that are printed while there is room
+	}{
+		{"all of it is at hand", 1000, 10},
+		{"nothing could be written before", 1000, 0},
+		{"some is missing", 5000, 10},
+		{"more than a log keeps", 20_000, 10},
+		{"there was room for nearly as much as a log keeps", 20_000, 6000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := disk(t, "1m")
+			path := filepath.Join(dir, "log")
+			l, err := createLog(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.half = 128 << 10
+			for i := range c.lines {
+				if i == c.before {
+					if err := os.WriteFile(filepath.Join(dir, "other"), make([]byte, 2<<20), 0o600); err == nil {
+						t.Fatal("the disk is not full")
+					}
+				}
+				if n, err := l.Write([]byte(line)); n != len(line) || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			if err := os.Remove(filepath.Join(dir, "other")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Write([]byte("the end of it\n")); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.close(); !engine.Full(err) {
+				t.Errorf("it is not told that the disk was full: %v", err)
+			}
+			all := strings.Repeat(line, c.lines) + "the end of it\n"
+			text, err := os.ReadFile(path)
+			if err != nil || len(text) > 2*int(l.half) {
+				t.Fatalf("it has %d bytes (%v)", len(text), err)
+			}
+			want := all
+			if kept := min(int(l.written), 2*int(l.half)-maxUnsaved-len(unwritten)-20); kept+maxUnsaved < len(all) {
+				want = fmt.Sprintf("%s\n[%d bytes could not be written here]\n%s", all[:kept], len(all)-kept-maxUnsaved, all[len(all)-maxUnsaved:])
+			}
+			if string(text) != want {
+				t.Errorf("it has %d bytes, not %d, and ends with %q", len(text), len(want), text[max(len(text)-100, 0):])
+			}
+		})
 	}
 }
