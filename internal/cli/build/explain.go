@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/build/transition"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
@@ -114,6 +115,9 @@ func runForecast(ctx context.Context, a *app.App, group, inventory string) error
 			return groups.Name(jobs[job-1])
 		}
 		return a.Show(map[string]any{"state": g.State, "forecast": f}, func() error {
+			if !g.State.Ended() && g.State != transition.Triggered && g.State != transition.Created { // these end by nobody's work
+				noticeIdle(a, b)
+			}
 			return groups.Forecast(a.Out, g, f, name, viewOptions(a))
 		})
 	})

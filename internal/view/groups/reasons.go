@@ -87,9 +87,9 @@ func Forecast(w io.Writer, s build.Summary, f build.Forecast, names func(job int
 	case f.Unknown != "":
 		p.text("", fmt.Sprintf("When %s ends is not known, for it is not known which workers there are: %s", id, clean(f.Unknown)))
 	case len(f.Unserved) > 0:
-		p.line(fmt.Sprintf("%s will not end: no worker serves %s of it: %s", id, phrase.Count(len(f.Unserved), "job"), some(f.Unserved, names)))
+		p.line(fmt.Sprintf("%s will not end: no worker serves %s of it: %s; what would: deployster build explain %s", id, phrase.Count(len(f.Unserved), "job"), some(f.Unserved, names), clean(s.ID)))
 	case f.Slots == 0 || f.End.IsZero():
-		p.line(id + " will not end: there is no worker.")
+		p.line(fmt.Sprintf("%s will not end: there is no worker; what is wanted: deployster build explain %s", id, clean(s.ID)))
 	case f.Measured == 0:
 		p.line(fmt.Sprintf("When %s ends is not known: no job like those that are left has been built so far.", id))
 	case f.Left <= 0:
