@@ -135,7 +135,7 @@ var floors = []struct {
 	{"internal/feed", []string{"deploylog"}},
 	{"internal/client", []string{"control/reconcile", "deploylog", "deploylog/snapshotfile", "inventory", "internal/objects", "internal/proposal"}},
 	{"internal/server", []string{"internal/approval", "internal/identity", "internal/proposal", "internal/query", "internal/objects", "control/*", "pipeline", "pipeline/*", "pipeline/promotion/definition", "environment", "environment/*", "build", "build/*", "deploylog", "deploylog/snapshotfile", "inventory", "internal/budget", "internal/duration", "internal/refusal", "internal/feed"}},
-	{"internal/pages", []string{"internal/identity", "internal/query", "internal/terminal", "internal/phrase", "control/pipelines", "control/environments", "control/promotions", "control/runs", "control/work", "internal/objects", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog"}},
+	{"internal/pages", []string{"internal/identity", "internal/query", "internal/terminal", "internal/phrase", "control/jobs", "control/pipelines", "control/environments", "control/promotions", "control/runs", "control/work", "internal/objects", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog"}},
 	{"internal/listen", nil},
 	{"internal/tracing", []string{"runner", "runner/invoke", "engine"}},
 	{"internal/export", []string{"deploylog", "internal/phrase"}},

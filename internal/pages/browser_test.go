@@ -151,7 +151,7 @@ func (c *chromium) picture(name string) {
 	for _, look := range []struct {
 		name, scheme string
 		width        int64
-	}{{"light", "light", 1280}, {"dark", "dark", 1280}, {"narrow", "light", 380}} {
+	}{{"light", "light", 1280}, {"dark", "dark", 1280}, {"narrow", "light", 400}, {"narrow-dark", "dark", 400}} {
 		c.look(look.width, look.scheme)
 		picture, err := chromedp.Run(c.tab, chromedp.CaptureScreenshot())
 		if err != nil {
@@ -231,7 +231,7 @@ func TestInABrowser(t *testing.T) {
 	}
 	step("pages are usable", func() {
 		all := []string{
-			"/", "/pipelines/gateway", "/pipelines/shop", "/approvals", "/runs", "/runs/" + url.PathEscape("run-"+markup), "/builds", "/builds/packages-1", "/log?at=700&target=stage/",
+			"/", "/pipelines/gateway", "/pipelines/shop", "/approvals", "/runs", "/runs/" + url.PathEscape("run-"+markup), "/builds", "/builds/packages-1", "/builds/packages-1/1", "/builds/packages-1/2", "/log?at=700&target=stage/",
 			"/environments/shop%2Fprod", "/environments/" + url.PathEscape(markup) + "/diff?after=2", "/nothing",
 		}
 		for i, path := range all {
@@ -243,6 +243,7 @@ func TestInABrowser(t *testing.T) {
 	})
 	step("a page goes on by itself", c.goesOn)
 	step("an approval by keyboard", c.approves)
+	step("what a job prints", c.showsWhatAJobPrints)
 	step("another moment", c.goesBack)
 	step("ten thousand hosts", func() { c.showsManyHosts(10_000) })
 	step("a token that is revoked", c.loses)

@@ -3,6 +3,7 @@ package pages
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/transition"
@@ -35,9 +36,30 @@ func (p *Pages) groups(r *http.Request, k *known) (page, error) {
 type buildBody struct {
 	query.BuildStatus
 	State  string // of the jobs that are shown; "" is any
+	Busy   []busyWorker
 	States []stateCount
 	Jobs   []build.JobReport
 	Pages  pager
+}
+
+// busyWorker is a worker with what it builds of a group.
+type busyWorker struct {
+	Name string
+	Jobs []build.JobReport
+}
+
+// busy are the workers that build something, by their names.
+func busy(running []build.JobReport) (all []busyWorker) {
+	at := map[string]int{}
+	for _, j := range running {
+		if _, ok := at[j.Worker]; !ok {
+			at[j.Worker] = len(all)
+			all = append(all, busyWorker{Name: j.Worker})
+		}
+		all[at[j.Worker]].Jobs = append(all[at[j.Worker]].Jobs, j)
+	}
+	slices.SortFunc(all, func(a, b busyWorker) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // mostJobs are on one page.
@@ -53,7 +75,7 @@ func (p *Pages) group(r *http.Request, k *known) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	body := buildBody{BuildStatus: status, State: r.URL.Query().Get("state")}
+	body := buildBody{BuildStatus: status, State: r.URL.Query().Get("state"), Busy: busy(status.Running)}
 	var states []transition.Job
 	for _, s := range transition.AllJobs() {
 		if n := status.Counts[s]; n > 0 {

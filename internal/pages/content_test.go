@@ -135,7 +135,7 @@ func hostilePaths() []string {
 		"/", "/?q=" + url.QueryEscape(markup), "/environments/" + name, "/environments/" + name + "?state=" + name + "&host=" + name, "/environments/" + name + "?host=" + url.QueryEscape("<script>"),
 		"/environments/" + name + "?state=all", "/environments/" + name + "/diff?before=1&after=2", "/pipelines/web/diff?after=r2&before=" + url.QueryEscape(markup),
 		"/environments/" + name + "/diff?after=9", "/pipelines/web", "/pipelines/shop", "/pipelines/" + name, "/approvals", "/runs", "/runs?target=" + name, "/runs/" + run, "/runs/" + name,
-		"/builds", "/builds/packages-1", "/builds/" + name, "/log", "/log?target=" + name + "&event=" + name + "&deployment=" + name, "/log?after=0", "/" + name, "/sign-in?next=/" + name,
+		"/builds", "/builds/packages-1", "/builds/packages-1/1", "/builds/packages-1/2", "/builds/packages-1/" + name, "/builds/" + name, "/log", "/log?target=" + name + "&event=" + name + "&deployment=" + name, "/log?after=0", "/" + name, "/sign-in?next=/" + name,
 	}
 }
 

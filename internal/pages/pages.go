@@ -32,14 +32,16 @@ import (
 
 // Options are what pages are made of.
 type Options struct {
-	Log      deploylog.Log
-	Hosts    pipelines.Hosts // of the inventory
-	Objects  objects.Store   // what revisions carry
-	Sessions *Sessions
-	API      http.Handler // records what forms ask for, with the paths of the API
-	Now      func() time.Time
-	Version  string // of this program
-	Logger   *slog.Logger
+	Log     deploylog.Log
+	Hosts   pipelines.Hosts // of the inventory
+	Objects objects.Store   // what revisions carry
+	// Workspace is the directory below which the logs of jobs are.
+	Workspace string
+	Sessions  *Sessions
+	API       http.Handler // records what forms ask for, with the paths of the API
+	Now       func() time.Time
+	Version   string // of this program
+	Logger    *slog.Logger
 }
 
 // Pages is all pages as an http.Handler.
@@ -91,6 +93,7 @@ func New(o Options) (*Pages, error) {
 	p.list("/runs/{id}", "run", p.run)
 	p.show("/builds", "builds", p.groups)
 	p.show("/builds/{id}", "build", p.group)
+	p.show("/builds/{id}/{job}", "job", p.job)
 	p.list("/log", "log", p.log)
 	p.show("/approvals", "approvals", p.approvals)
 	p.mux.Handle("POST /approvals", p.reader(p.decide))
@@ -169,6 +172,7 @@ type page struct {
 	Title   string
 	Head    int64  // event up to which it is known
 	At      int64  // event as of which it was asked for; 0 is now
+	Again   int    // milliseconds after which it is asked for again, for what is not in the log; 0 is never
 	Follow  string // the targets whose events change it, see live.js; "" is that it is not followed
 	Who     string
 	Session bool   // who was authenticated by one
@@ -244,7 +248,7 @@ func (p *Pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, errAsked):
 		p.fail(w, r, http.StatusBadRequest, err.Error())
-	case errors.Is(err, errNone), errors.Is(err, query.ErrNotFound), errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup):
+	case errors.Is(err, errNone), errors.Is(err, query.ErrNotFound), errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup), errors.Is(err, build.ErrNoJob):
 		p.fail(w, r, http.StatusNotFound, err.Error())
 	case r.Context().Err() != nil:
 		p.fail(w, r, http.StatusGatewayTimeout, "It took too long.")

@@ -32,6 +32,8 @@ type site struct {
 	url    string
 	pages  http.Handler
 
+	workspace string
+
 	mu   sync.Mutex
 	late time.Duration // how much later it is than it is
 	ids  atomic.Int64
@@ -39,7 +41,7 @@ type site struct {
 
 func newSite(t testing.TB, events ...deploylog.Event) *site {
 	t.Helper()
-	s := &site{TB: t, log: logtest.NewMemory().Open()}
+	s := &site{TB: t, log: logtest.NewMemory().Open(), workspace: t.TempDir()}
 	if len(events) > 0 {
 		if _, err := s.log.Append(t.Context(), events...); err != nil {
 			t.Fatal(err)
@@ -52,7 +54,7 @@ func newSite(t testing.TB, events ...deploylog.Event) *site {
 	api := server.New(server.Options{
 		Log: s.log, Objects: kept, Now: s.now, NewID: s.id, Version: "test", Logger: slog.New(slog.DiscardHandler), Identify: sessions.Identify,
 	})
-	shown, err := pages.New(pages.Options{Log: s.log, Hosts: noHosts{}, Objects: kept, Sessions: sessions, API: api, Now: s.now, Version: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	shown, err := pages.New(pages.Options{Log: s.log, Hosts: noHosts{}, Objects: kept, Workspace: s.workspace, Sessions: sessions, API: api, Now: s.now, Version: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

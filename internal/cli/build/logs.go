@@ -9,9 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,37 +112,16 @@ type jobLog struct {
 	rest    []byte // of the line that has not ended
 }
 
-// number is the attempt that is shown; 0 is none. The last may only have pushed what an earlier
-// one had built.
+// number is the attempt that is shown; 0 is none.
 func (l *jobLog) number() int {
 	if l.attempt > 0 {
 		return l.attempt
 	}
-	if f := l.job.Finished; f != nil && f.Reused == "" {
-		for attempt := l.job.Attempt - 1; attempt > 0; attempt-- {
-			if f.Log == jobs.LogName(l.job.Group, l.job.Number, attempt) {
-				return attempt
-			}
-		}
-	}
-	return l.job.Attempt
+	return jobs.LoggedAttempt(l.job)
 }
 
-// open opens the log. Whatever is in its place may have been put there by a job.
 func (l *jobLog) open() (*os.File, error) {
-	name := jobs.LogName(l.job.Group, l.job.Number, l.number())
-	if !filepath.IsLocal(name) {
-		return nil, fmt.Errorf("build group %q is no name of a directory", l.job.Group)
-	}
-	f, err := os.OpenFile(filepath.Join(l.app.Workspace, filepath.FromSlash(name)), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		_ = f.Close()
-		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", name))
-	}
-	return f, nil
+	return jobs.OpenLog(l.app.Workspace, l.job.Group, l.job.Number, l.number())
 }
 
 // absent is why there is no log.

@@ -107,7 +107,7 @@ func (s *process) routes(drain <-chan struct{}) (http.Handler, error) {
 	signed.Log, signed.Base = s.logger, s.public
 	mux.Handle(approval.Pattern, signed)
 	shown, err := pages.New(pages.Options{
-		Log: s.log, Hosts: s.workers.Hosts, Objects: s.objects, Sessions: sessions, API: api, Now: s.Now, Version: s.Version, Logger: s.logger,
+		Log: s.log, Hosts: s.workers.Hosts, Objects: s.objects, Workspace: s.Workspace, Sessions: sessions, API: api, Now: s.Now, Version: s.Version, Logger: s.logger,
 	})
 	mux.Handle("/", shown)
 	return mux, err

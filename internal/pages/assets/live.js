@@ -70,7 +70,14 @@
     main.dataset.asked = (performance.now() - began).toFixed(1);
     const again = asking === "again" || whole;
     asking = false; ended = performance.now();
-    if (again) update();
+    if (again) update(); else later();
+  }
+  // What a job prints is not in the log, so a page that shows it is asked for again while it lasts.
+  let repeat = 0;
+  function later() {
+    clearTimeout(repeat);
+    const pause = Number(main.dataset.again);
+    if (pause) repeat = setTimeout(() => { if (!document.hidden) update(); }, pause);
   }
   function apply(text, hasCells) {
     const began = performance.now(), page = new DOMParser().parseFromString(text, "text/html");
@@ -131,4 +138,5 @@
     while (from.childNodes.length > i) from.lastChild.remove();
   }
   if (!document.hidden) connect();
+  later();
 })();
