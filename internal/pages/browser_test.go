@@ -192,6 +192,9 @@ func (c *chromium) usable(path string) {
 	if wide := value[int](c, "document.documentElement.scrollWidth"); wide > 320 {
 		c.Errorf("%s is %d pixels wide on a screen of 320: %s", path, wide, value[string](c, `[...document.querySelectorAll("main *, header *, footer *")].filter((e) => e.getBoundingClientRect().right > 320 && !e.closest(".scroll, nav, .hidden")).map((e) => e.outerHTML.slice(0, 80)).join("\n")`))
 	}
+	for _, name := range value[[]string](c, `[...document.querySelectorAll("tbody th")].filter((e) => e.getBoundingClientRect().width > 200).map((e) => e.innerText)`) {
+		c.Errorf("%s: on a screen of 320 pixels nothing is seen of its row but %s", path, name)
+	}
 	for _, scheme := range []string{"light", "dark"} {
 		c.look(1280, scheme)
 		for _, wrong := range value[[]string](c, contrasts) {
