@@ -49,23 +49,12 @@ func (c *Controller) applying(name string, at reconcile.Slot[workKey], step prom
 	var begun promotion.Begun
 	return &reconcile.Work[workKey]{
 		Slot: at, What: string(step.Target),
-		Do: func(ctx context.Context) (err error) {
+		Do: func(ctx context.Context) error {
 			defer end(nil)
-			ctx, stop := context.WithTimeout(ctx, applyTimeout)
-			defer stop()
-			ctx, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
-			defer context.AfterFunc(wanted, func() { cancel(context.Cause(wanted)) })()
-			begun, err = c.apply(ctx, name, step, stage, variable)
-			switch cause := context.Cause(ctx); {
-			case err == nil:
-				return nil
-			case errors.Is(cause, promotion.ErrUnwanted): // it is not wrapped: nobody interrupted it
-				return fmt.Errorf("%w: %s", promotion.ErrUnwanted, err.Error())
-			case errors.Is(cause, context.DeadlineExceeded):
-				return fmt.Errorf("not done within %s, so it was ended: %s", definition.Duration(applyTimeout), err.Error())
-			}
-			return err
+			return bounded(ctx, wanted, applyTimeout, func(ctx context.Context) (err error) {
+				begun, err = c.apply(ctx, name, step, stage, variable)
+				return err
+			})
 		},
 		Result: func(err error, _ int) ([]deploylog.Event, bool) {
 			if a := c.applied[step.Target]; a.step.Key() == step.Key() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/targets"
@@ -30,21 +31,7 @@ func (c *Controller) verify(name string, at reconcile.Slot[workKey], step promot
 		Slot: at, What: "verifying " + string(step.Target),
 		Do: func(ctx context.Context) error {
 			defer end(nil)
-			ctx, stop := context.WithTimeout(ctx, within)
-			defer stop()
-			ctx, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
-			defer context.AfterFunc(wanted, func() { cancel(context.Cause(wanted)) })()
-			err := c.verifyNow(ctx, name, step, stage)
-			switch cause := context.Cause(ctx); {
-			case err == nil:
-				return nil
-			case errors.Is(cause, promotion.ErrUnwanted): // it is not wrapped: nobody interrupted it
-				return fmt.Errorf("%w: %s", promotion.ErrUnwanted, err.Error())
-			case errors.Is(cause, context.DeadlineExceeded):
-				return fmt.Errorf("not done within %s, so it was ended: %s", definition.Duration(within), err.Error())
-			}
-			return err
+			return bounded(ctx, wanted, within, func(ctx context.Context) error { return c.verifyNow(ctx, name, step, stage) })
 		},
 		Result: func(err error, _ int) ([]deploylog.Event, bool) {
 			if v := c.verifying[step.Target]; v.step.Key() == step.Key() {
@@ -53,6 +40,26 @@ func (c *Controller) verify(name string, at reconcile.Slot[workKey], step promot
 			return c.promotions.States[name].Verified(step, err), false
 		},
 	}
+}
+
+// bounded calls do, which ends when it takes too long, and when wanted does with the cause that
+// nobody wants it any more.
+func bounded(ctx, wanted context.Context, within time.Duration, do func(context.Context) error) error {
+	ctx, stop := context.WithTimeout(ctx, within)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(wanted, func() { cancel(context.Cause(wanted)) })()
+	err := do(ctx)
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+		return nil
+	case errors.Is(cause, promotion.ErrUnwanted): // it is not wrapped: nobody interrupted it
+		return fmt.Errorf("%w: %s", promotion.ErrUnwanted, err.Error())
+	case errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("not done within %s, so it was ended: %s", definition.Duration(within), err.Error())
+	}
+	return err
 }
 
 // verifyNow applies what verifies a stage, with the variables of the tasks that run there.
