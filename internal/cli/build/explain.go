@@ -115,10 +115,13 @@ func runForecast(ctx context.Context, a *app.App, group, inventory string) error
 			return groups.Name(jobs[job-1])
 		}
 		return a.Show(map[string]any{"state": g.State, "forecast": f}, func() error {
+			if err := groups.Forecast(a.Out, g, f, name, viewOptions(a)); err != nil {
+				return err
+			}
 			if !g.State.Ended() && g.State != transition.Triggered && g.State != transition.Created { // these end by nobody's work
 				noticeIdle(a, b)
 			}
-			return groups.Forecast(a.Out, g, f, name, viewOptions(a))
+			return nil
 		})
 	})
 }
