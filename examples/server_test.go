@@ -89,6 +89,10 @@ func TestTheUnitsStartAServer(t *testing.T) {
 	if command[0] != "/usr/local/bin/deployster" || service.one(t, "Service.Type") != "notify" {
 		t.Fatalf("it is started as %q", command)
 	}
+	// With a limit, systemd gives up on the socket as well.
+	if service.one(t, "Service.Restart") != "on-failure" || service.one(t, "Unit.StartLimitIntervalSec") != "0" {
+		t.Error("a server that fails for a while is not started again, and nobody can connect any more")
+	}
 	notified, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
