@@ -280,6 +280,7 @@ func (s *State) end(e deploylog.Event, as deployment.Status) {
 		}
 		if gone {
 			delete(s.byID, o.ID)
+			s.revisions[o.Order-1].inputs = o.Inputs() // which it may have adopted after it ended
 		}
 		return gone
 	})
