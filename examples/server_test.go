@@ -125,7 +125,13 @@ func TestTheUnitsStartAServer(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- c.Wait()
-		_ = notified.Close() // nobody says anything any more
+		end, err := net.DialUnix("unixgram", nil, notified.LocalAddr().(*net.UnixAddr))
+		if err != nil {
+			_ = notified.Close()
+			return
+		}
+		_, _ = end.Write([]byte("it has ended")) // behind all that it said
+		_ = end.Close()
 	}()
 	defer func() { _ = c.Process.Kill() }()
 	wantNotified(t, notified, "READY=1")
