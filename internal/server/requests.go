@@ -135,11 +135,21 @@ func marked(data []byte) *mark {
 type recording struct {
 	deploylog.Log
 	requests *requests
+	failed   func(error) // nil is nobody
+}
+
+// append appends, and says where that is of no use any more.
+func (l recording) append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	written, err := l.Log.Append(ctx, events...)
+	if errors.Is(err, deploylog.ErrPoisoned) && l.failed != nil {
+		l.failed(err)
+	}
+	return written, err
 }
 
 // recording is the log of commands, beside which snapshots are kept as beside any.
 func (s *Server) recording() deploylog.Log {
-	l := recording{s.Log, s.requests}
+	l := recording{s.Log, s.requests, s.Failed}
 	if snapshots, keeps := s.Log.(deploylog.SnapshotLog); keeps {
 		return struct {
 			recording
@@ -153,7 +163,7 @@ func (s *Server) recording() deploylog.Log {
 func (l recording) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	if r == nil || r.marked || len(events) == 0 {
-		return l.Log.Append(ctx, events...)
+		return l.append(ctx, events...)
 	}
 	// Who appends has the decide lock, so nobody else does the same between the two.
 	if _, did, err := l.requests.find(ctx, r.ID); err != nil {
@@ -169,7 +179,7 @@ func (l recording) Append(ctx context.Context, events ...deploylog.Event) ([]dep
 		}
 	}
 	events[smallest].Data = withMark(events[smallest].Data, mark{r.ID, r.Of, smallest, len(events)})
-	written, err := l.Log.Append(ctx, events...)
+	written, err := l.append(ctx, events...)
 	r.marked = err == nil
 	return written, err
 }

@@ -48,6 +48,10 @@ type Options struct {
 	// asks like that.
 	Identify func(*http.Request) (identity.Identity, error)
 
+	// Failed is told why the log takes nothing any more before it is opened again, perhaps more
+	// than once; nil is nobody.
+	Failed func(error)
+
 	Heartbeat time.Duration // how often a quiet stream of events says that it is alive; 0 is 15 s
 	Stalled   time.Duration // how long who follows events may take nothing of them; 0 is 30 s
 }

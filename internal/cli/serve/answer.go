@@ -36,7 +36,13 @@ type answering struct {
 
 // answer begins to answer requests. failed receives why it cannot any more.
 func (s *process) answer(listeners []net.Listener, drain <-chan struct{}) (_ answering, failed <-chan error, _ error) {
-	routes, err := s.routes(drain)
+	errs := make(chan error, len(listeners)+1)
+	routes, err := s.routes(drain, func(err error) {
+		select {
+		case errs <- fmt.Errorf("nothing can be recorded any more before the next start: %w", err):
+		default: // it is known
+		}
+	})
 	if err != nil {
 		return answering{}, nil, err
 	}
@@ -46,7 +52,6 @@ func (s *process) answer(listeners []net.Listener, drain <-chan struct{}) (_ ans
 		ConnContext:       identity.ConnContext,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeaders, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 	}
-	errs := make(chan error, len(listeners))
 	for _, l := range listeners {
 		s.logger.Info("listening", "address", l.Addr().String(), "network", l.Addr().Network())
 		go func() {
@@ -83,8 +88,8 @@ func (a answering) close() error {
 	return nil
 }
 
-// routes are what it answers.
-func (s *process) routes(drain <-chan struct{}) (http.Handler, error) {
+// routes are what it answers. failed is told where it cannot record any more.
+func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusOK, map[string]any{"status": "alive"})
@@ -99,7 +104,7 @@ func (s *process) routes(drain <-chan struct{}) (http.Handler, error) {
 	sessions := pages.NewSessions(s.Now, s.public != nil && s.public.Scheme == "https", s.authenticate.Identify)
 	api := server.New(server.Options{
 		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: sessions.Identify,
-		Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things,
+		Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things, Failed: failed,
 	})
 	mux.Handle("/v1/", api)
 	mux.Handle("GET /metrics", api.Readers(s.metrics.Handler()))

@@ -24,7 +24,7 @@ func TestSignedApprovalsAreTakenWithoutAToken(t *testing.T) {
 	t.Cleanup(func() { _ = log.Close() })
 	a := app.New()
 	s := &process{App: a, log: log, logger: slog.New(slog.DiscardHandler), metrics: metrics.New(log, "", a.Now), workers: &session.Workers{}}
-	routes, err := s.routes(nil)
+	routes, err := s.routes(nil, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
