@@ -54,7 +54,7 @@ func newChromium(t testing.TB, s *site) *chromium {
 	if err != nil {
 		t.Fatalf("these tests need the Debian package chromium (make test installs it): %v", err)
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(minutes), chromedp.DisableGPU)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Env("TMPDIR="+t.TempDir()), chromedp.WSURLReadTimeout(minutes), chromedp.DisableGPU)
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
