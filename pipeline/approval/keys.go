@@ -90,7 +90,7 @@ const (
 func (k *Keys) refuse(s record.Signature, now time.Time) {
 	const life = int64(refusedFor / time.Second)
 	maps.DeleteFunc(k.nonces, func(name string, until int64) bool {
-		if strings.HasSuffix(name, " ") { // what stands in place of a nonce says when that was
+		if _, nonce, _ := strings.Cut(name, " "); nonce == "" { // what stands in place of a nonce says when that was
 			until += life
 		}
 		return until > 0 && until < now.Unix()

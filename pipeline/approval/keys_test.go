@@ -190,7 +190,7 @@ func TestTheNonceOfWhatWasRefusedServesNoMore(t *testing.T) {
 	copied := r.Clone()
 	forgotten := copied.Forget()
 	now = now.Add(time.Second)
-	later := signed("ci", "later")
+	later := signed("ci", "later ") // with a space at its end
 	if err := r.Admit(later, "prod", now); err != nil {
 		t.Error(err)
 	}
