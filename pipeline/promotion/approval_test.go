@@ -190,3 +190,15 @@ func TestAnApprovalIsBoundToWhatItIsOf(t *testing.T) {
 	w.command(c)
 	w.promotes("1")
 }
+
+// A stage that gets another environment asks for that, too.
+func TestItIsToldOfAnotherEnvironmentThatAStageWaits(t *testing.T) {
+	w := asking(t, 1, 0)
+	w.waits("waits for approval")
+	w.moves(1, "env/c")
+	w.runs("c", "0")
+	w.waits("waits for approval")
+	if got := w.asked(); !slices.Equal(got, []string{"1", "1"}) {
+		t.Errorf("it was told to wait: %v", got)
+	}
+}

@@ -228,20 +228,19 @@ func (s *State) define(e deploylog.Event, p Payload) {
 	if s.definition == nil {
 		s.created, s.deleted = e.Seq, 0
 	}
-	for stage := range s.approvals { // who approved meant the environment that the stage had
-		if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
-			delete(s.approvals, stage)
+	if s.definition != nil {
+		for i := range s.definition.Stages { // who approved meant the environment that the stage had
+			if stage := s.definition.Stages[i].Name; environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
+				delete(s.approvals, stage)
+				delete(s.rejected, stage)
+				delete(s.asked, stage)
+			}
 		}
 	}
 	for stage, k := range s.sighted {
 		k.members = nil // whoever applies another definition may have fewer hosts
 		if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
 			delete(s.sighted, stage)
-		}
-	}
-	for stage := range s.rejected {
-		if environmentOf(s.definition, stage) != environmentOf(p.Definition, stage) {
-			delete(s.rejected, stage)
 		}
 	}
 	for stage := range s.verifications {
