@@ -114,6 +114,7 @@ var floors = []struct {
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/*", "deploylog", "internal/phrase", "internal/refusal"}},
 	{"control/builds", []string{"control/reconcile", "runner", "build", "build/*", "inventory", "deploylog"}},
 	{"control/submission", []string{"control/work", "control/revision", "control/workers", "build", "build/*", "manifest", "expression", "schema", "engine", "inventory", "internal/artifacts", "internal/phrase", "internal/suggest", "internal/worktree", "internal/yamlfile"}},
+	{"control/apply", []string{"control/work", "runner", "manifest"}},
 	{"control/workers", []string{"control/work", "inventory"}},
 	{"control/packages", []string{"control/reconcile", "control/pipelines", "control/builds", "runner", "build", "build/*", "pipeline", "pipeline/*", "deploylog"}},
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/refusal"}},

@@ -119,7 +119,7 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 	if o.saving {
 		l.Spec.Fingerprint = into.Salt.Fingerprint
 	}
-	plan, err := l.Plan(runner.New(l.Spec, l.Containers))
+	plan, err := l.Plan(l.Ctx, runner.New(l.Spec, l.Containers))
 	err = l.show(err, plan != nil,
 		func(lines *view.JSON) { lines.Plan(plan) },
 		func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) })

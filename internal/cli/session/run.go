@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/control/gc"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
@@ -22,21 +23,19 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/view"
-	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
 
 // Started is a run of a command that has everything it needs to run containers.
 type Started struct {
-	*work.Run
+	*apply.Run
 	Ctx     context.Context
 	signals *interrupt.Signals
 	log     deploylog.Log
 	now     func() time.Time
-
-	removing bool
 }
 
 // config is what all runs of a command have in common.
@@ -74,7 +73,7 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 			return nil, err
 		}
 	}
-	s := &Started{Run: &work.Run{Input: in}, now: a.Now}
+	s := &Started{Run: &apply.Run{Run: &work.Run{Input: in}}, now: a.Now}
 	s.Ctx, s.signals = interrupt.Handle(ctx, a.Notice)
 	defer func() {
 		if err != nil {
@@ -97,10 +96,8 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 		}
 	}
 	config.Log, config.Notice = s.log, func(text string) { a.Notice("note: " + text) }
-	s.Run = config.Prepare(in, s.Connection, work.Request{Command: command, Files: files})
-	s.Containers.Stop = s.signals.Stop
-	if s.removing = flags.Removing; s.removing {
-		s.Removes(in.Remove)
+	s.Run = apply.Prepare(&config, in, s.Connection, apply.Order{Command: command, Files: files, Removing: flags.Removing, Stop: s.signals.Stop})
+	if flags.Removing {
 		s.noticeDependents(a, flags.Targets)
 	}
 	return s, nil
@@ -163,46 +160,31 @@ func (s *Started) Interrupted(err error) error {
 
 // Reported marks the error of an apply as reported where its events did so.
 func (s *Started) Reported(err error) error {
-	var failed *runner.FailedError
-	var invalid *manifest.Error
-	if errors.As(err, &failed) || errors.As(err, &invalid) || errors.Is(err, runner.ErrInterrupted) {
+	if apply.Told(err) {
 		return exit.Reported(err)
 	}
 	return err
-}
-
-// Plan plans what an apply would do, or a destroy.
-func (s *Started) Plan(r *runner.Runner) (*runner.Plan, error) {
-	if s.removing {
-		return r.PlanDestroy(s.Ctx, s.Caller)
-	}
-	return r.Plan(s.Ctx, s.Caller)
 }
 
 // Execute executes what a command has started with: an apply or a destroy. Where
 // somebody is asked, the plan is shown first: the one that was saved, or, without, one
 // that is made now.
 func (s *Started) Execute(a *app.App, mode runner.ConfirmMode, keepGoing bool, saved *runner.Plan) error {
-	held, err := s.Begin(s.Ctx)
-	if err != nil {
-		return s.Interrupted(err)
-	}
-	defer held.End()
-	s.Caller.Confirm, s.Spec.KeepGoing = mode, keepGoing
-	r := runner.New(s.Spec, s.Containers)
-	questions := prompt.New(a)
-	questions.Each = mode == runner.ConfirmAction
-	if mode != runner.ConfirmNo {
-		if err := s.confirmPlan(a, r, questions, saved); err != nil {
-			return s.Interrupted(err)
+	var out *output.Screen // once there is nobody left to ask
+	err := s.Run.Execute(s.Ctx, mode, keepGoing, func(r *runner.Runner) error {
+		questions := prompt.New(a)
+		questions.Each = mode == runner.ConfirmAction
+		if mode != runner.ConfirmNo {
+			if err := s.confirmPlan(a, r, questions, saved); err != nil {
+				return err
+			}
 		}
-	}
-	out := a.OpenScreen(s.Caller.Details["command"])
-	s.Caller.Observer, s.Caller.Confirmer = out, questions
-	if s.removing {
-		_, err = r.Destroy(s.Ctx, s.Caller)
-	} else {
-		_, err = r.Apply(s.Ctx, s.Caller)
+		out = a.OpenScreen(s.Caller.Details["command"])
+		s.Caller.Observer, s.Caller.Confirmer = out, questions
+		return nil
+	})
+	if out == nil {
+		return s.Interrupted(err)
 	}
 	return s.Reported(errors.Join(err, out.Close()))
 }
@@ -214,7 +196,7 @@ func (s *Started) confirmPlan(a *app.App, r *runner.Runner, questions *prompt.Pr
 	out := a.OpenScreen("plan")
 	s.Caller.Observer = out
 	if plan == nil {
-		plan, err = s.Plan(r)
+		plan, err = s.Plan(s.Ctx, r)
 	}
 	err = errors.Join(err, out.Close())
 	questions.Plan = plan

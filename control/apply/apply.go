@@ -1,0 +1,75 @@
+// Package apply carries out one run of manifests that somebody asks for: it applies what
+// they declare, or destroys it, on one engine, and records that in the deployment log. The
+// command line and a server call the same functions. Who is asked before something changes,
+// and who is shown what happens, is theirs.
+package apply
+
+import (
+	"context"
+	"errors"
+
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// Order says what a run is to do.
+type Order struct {
+	Command  string            // as the log names it, such as "apply"
+	Files    []string          // of the manifests
+	Removing bool              // it destroys what the manifests declare, or those of it that the input says
+	Details  map[string]string // what else the log names of the run; may be nil
+	Stop     <-chan struct{}   // closed when nothing new is to begin
+}
+
+// Run is a run that is ready to begin.
+type Run struct {
+	*work.Run
+	removing bool
+}
+
+// Prepare describes a run of an input on an engine. It asks nobody, and changes nothing.
+func Prepare(c *work.Config, in *work.Input, on *work.Connection, o Order) *Run {
+	r := &Run{Run: c.Prepare(in, on, work.Request{Command: o.Command, Files: o.Files, Details: o.Details}), removing: o.Removing}
+	r.Containers.Stop = o.Stop
+	if r.removing {
+		r.Removes(in.Remove)
+	}
+	return r
+}
+
+// Plan plans what the run would do.
+func (r *Run) Plan(ctx context.Context, with *runner.Runner) (*runner.Plan, error) {
+	if r.removing {
+		return with.PlanDestroy(ctx, r.Caller)
+	}
+	return with.Plan(ctx, r.Caller)
+}
+
+// Execute carries the run out. Before it changes anything, and when it has its place in the
+// log, ask may show what it would do, complete the Caller, and refuse.
+func (r *Run) Execute(ctx context.Context, mode runner.ConfirmMode, keepGoing bool, ask func(*runner.Runner) error) error {
+	held, err := r.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer held.End()
+	r.Caller.Confirm, r.Spec.KeepGoing = mode, keepGoing
+	with := runner.New(r.Spec, r.Containers)
+	if err := ask(with); err != nil {
+		return err
+	}
+	if r.removing {
+		_, err = with.Destroy(ctx, r.Caller)
+	} else {
+		_, err = with.Apply(ctx, r.Caller)
+	}
+	return err
+}
+
+// Told reports whether the events of a run have said why it failed.
+func Told(err error) bool {
+	var failed *runner.FailedError
+	var invalid *manifest.Error
+	return errors.As(err, &failed) || errors.As(err, &invalid) || errors.Is(err, runner.ErrInterrupted)
+}
