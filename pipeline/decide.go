@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -101,6 +102,7 @@ type walk struct {
 	work       *step.Underway
 	yield      func(step.Step) bool
 	superseded string                                       // by which revision
+	overtaken  string                                       // why it fails in a stage to which it came back
 	keptOut    func(stage int) bool                         // it must not be entered
 	awaits     func(step.Step, *step.Work)                  // is called with what would be yielded but for work; may be nil
 	passedOver func() (cause string)                        // "" unless the deployment waits and is skipped for a fix
@@ -136,7 +138,7 @@ func (w *walk) beside(s step.Step) *step.Work {
 // walkOf is the walk through a deployment. What does not begin because it is paused is not
 // yielded; kept, unless it is nil, is called with its stage, and why.
 func (s *State) walkOf(d *deployment.Deployment, holders []*deployment.Deployment, stragglers [][]*step.Work, yield func(step.Step) bool, kept func(stage int, why reason.Reason)) walk {
-	w := walk{l: s.layout, d: d, holders: holders, stragglers: stragglers, work: &s.work, pipeline: s.target, yield: yield, keptOut: func(i int) bool {
+	w := walk{overtaken: s.overtaken(d), l: s.layout, d: d, holders: holders, stragglers: stragglers, work: &s.work, pipeline: s.target, yield: yield, keptOut: func(i int) bool {
 		_, is := s.keptOut(d, i)
 		return is
 	}, passedOver: func() string { return s.passedOver(d) }}
@@ -187,7 +189,7 @@ func (w *walk) walk() bool {
 			return w.yield(failed)
 		}
 	}
-	if cause := w.d.Aimless(w.l); cause != "" {
+	if cause := cmp.Or(w.d.Aimless(w.l), w.overtaken); cause != "" {
 		failed := w.step(w.pipeline, record.PipelineFailed)
 		failed.Cause = cause
 		return w.yield(failed)

@@ -15,7 +15,7 @@ import (
 // one, and stays so whatever is applied to both.
 //
 // Nothing is asked any more about the hosts and the host groups of deployments that are
-// gone, which is nearly all of a long history. What happened to the pipeline and its stages
+// gone, but who began a group last, which is nearly all of a long history. What happened to the pipeline and its stages
 // is kept, for rollbacks and what may enter a stage depend on that.
 func (s *State) Needed(e deploylog.Event) (needed deploylog.Event, ok bool) {
 	kind := e.Target.Kind()
@@ -26,6 +26,8 @@ func (s *State) Needed(e deploylog.Event) (needed deploylog.Event, ok bool) {
 		return e, true
 	case e.Name == record.MembersChanged, e.Name == record.MembersHeld:
 		return e, s.neededMembers(e)
+	case e.Name == record.GroupStarted:
+		return e, s.visits[e.Target].at == e.Seq
 	}
 	name := strings.TrimSuffix(e.Name, record.FailedAfter)
 	_, isArtifact := definition.ArtifactKind(name)

@@ -43,6 +43,9 @@ func (n *naive) failures(r *revision) (doable func(entry) bool, failures []entry
 	if r.only != "" && len(n.stagesOf(r)) == 0 && r.completed[entry{"stage/" + n.name + "/" + r.only, "stage-finished-successfully"}] == 0 {
 		return func(entry) bool { return false }, []entry{{"pipeline/" + n.name, "pipeline-failed"}}
 	}
+	if n.comesBackLate(r) {
+		return func(entry) bool { return false }, []entry{{"pipeline/" + n.name, "pipeline-failed"}}
+	}
 	for _, s := range n.definition.Stages {
 		st := "stage/" + n.name + "/" + s.Name
 		if r.failed[entry{st, "stage-failed"}] > 0 {
@@ -73,6 +76,57 @@ func (n *naive) failures(r *revision) (doable func(entry) bool, failures []entry
 		return func(entry) bool { return false }, []entry{{"pipeline/" + n.name, "pipeline-skipped"}}
 	}
 	return c.doable, c.failures
+}
+
+// comesBackLate: a revision is in the midst of a stage that changes something, and another
+// began that stage, or one of its host groups, after this one did something there.
+func (n *naive) comesBackLate(r *revision) bool {
+	for _, s := range n.stagesOf(r) {
+		st := "stage/" + n.name + "/" + s.Name
+		started, finished := entry{st, "stage-started"}, entry{st, "stage-finished-successfully"}
+		if s.Build != nil || s.Approval != nil || !n.passed(r, started) || n.passed(r, finished) {
+			continue
+		}
+		inStage := []string{st}
+		for g, in := range n.targetsOf(s) {
+			inStage = append(inStage, in...)
+			if n.othersBegan(r, entry{g, "host-group-started"}, in) {
+				return true
+			}
+		}
+		if n.othersBegan(r, started, inStage) {
+			return true
+		}
+	}
+	return false
+}
+
+// targetsOf are the host groups of a stage, each with itself and its hosts.
+func (n *naive) targetsOf(s definition.Stage) map[string][]string {
+	in := map[string][]string{}
+	if s.Deploy != nil {
+		for _, g := range s.Deploy.HostGroups {
+			t := "host-group/" + n.name + "/" + g.Name
+			in[t] = []string{t}
+			for _, h := range n.members[g.Name] {
+				in[t] = append(in[t], "host/"+n.name+"/"+g.Name+"/"+h)
+			}
+		}
+	}
+	return in
+}
+
+// othersBegan: another revision began an entry after one did something at some targets.
+func (n *naive) othersBegan(r *revision, e entry, in []string) bool {
+	first := int64(0)
+	for _, done := range []map[entry]int64{r.completed, r.failed} {
+		for d, seq := range done {
+			if slices.Contains(in, d.target) && (first == 0 || seq < first) {
+				first = seq
+			}
+		}
+	}
+	return first > 0 && slices.ContainsFunc(n.revisions, func(o *revision) bool { return o != r && o.completed[e] > first })
 }
 
 // failuresInGroup adds the failure of a group, or those of its hosts.

@@ -222,7 +222,7 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 			}
 		}
 	}
-	if err := s.overtaken(d); err != nil {
+	if err := s.retryOvertaken(d); err != nil {
 		return nil, err
 	}
 	e := d.Event(s.target, record.PipelineRetried, record.Payload{By: c.By})

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -20,7 +21,7 @@ type Rollback struct {
 }
 
 // visits is what has come to a stage, as deployments that passed through it or deployed it
-// again, by the index of their registration.
+// again, by the index of their registration. Of a host group it is only the newest.
 type visits struct {
 	newest   int              // that has begun it
 	at       int64            // event at which that did
@@ -37,6 +38,7 @@ func (s *State) visit(d *deployment.Deployment, e deploylog.Event) {
 	switch again := d.Redo.Info != nil; {
 	case e.Name == record.HostFinished && again:
 		at = d.Only()
+	case e.Name == record.GroupStarted:
 	case e.Target.Kind() != "stage":
 		return
 	case e.Name == record.StageStarted, e.Name == record.StageFinished, e.Name == record.StageFailed && again:
@@ -45,7 +47,7 @@ func (s *State) visit(d *deployment.Deployment, e deploylog.Event) {
 	}
 	v := s.visits[at]
 	switch e.Name {
-	case record.StageStarted:
+	case record.StageStarted, record.GroupStarted:
 		v.newest, v.at = d.Order-1, e.Seq
 	case record.HostFinished:
 		v.ending = v.ending.Repaired(e.Target)
@@ -58,33 +60,54 @@ func (s *State) visit(d *deployment.Deployment, e deploylog.Event) {
 	s.visits[at] = v
 }
 
-// overtaken refuses to go on with a deployment in a stage that another one has entered
-// since, be it a rollback that has ended: what the other did on hosts that this one is
-// done with would stay there, and the stage would be recorded as finished all the same.
-func (s *State) overtaken(d *deployment.Deployment) error {
+// overtaken is why a deployment cannot go on, "" that it can: it has begun a stage, and not
+// passed it, that another one has entered since, or one of its host groups, which may have been
+// in another stage. What the other did on hosts that this one is done with would stay there, and
+// the stage would be recorded as finished all the same. The other may have ended, too.
+func (s *State) overtaken(d *deployment.Deployment) (why string) {
+	came := func(t deploylog.Target, since func() int64, in string) bool {
+		v, came := s.visits[t]
+		if !came || v.newest == d.Order-1 || v.at < since() { // nothing is before it
+			return false
+		}
+		r, what := s.revisions[v.newest], "revision "
+		if r.Rollback != nil {
+			what = "a rollback to revision "
+		} else if r.Redo != nil {
+			what = "a " + string(r.Redo.What) + " of revision "
+		}
+		why = fmt.Sprintf("%s%s has entered %s since (event %d), and some of its hosts would keep that", what, r.Revision, in, v.at)
+		return true
+	}
 	for i := range s.layout.Stages {
 		stage, run := &s.layout.Stages[i], &d.Stages[i]
-		v, came := s.visits[stage.Target]
-		changes := stage.Build == nil && stage.Approval == nil
-		if !changes || !run.Begun || run.Passed || !came || v.newest == d.Order-1 || v.at < run.Since() {
+		if stage.Build != nil || stage.Approval != nil || !run.Begun || run.Passed {
 			continue
 		}
-		what, remedy := "revision ", "release it again under another name, or release a newer one"
-		if s.revisions[v.newest].Rollback != nil {
-			what = "a rollback to revision "
-		} else if redo := s.revisions[v.newest].Redo; redo != nil {
-			what = "a " + string(redo.What) + " of revision "
+		if came(stage.Target, run.Since, "stage "+stage.Name) {
+			return why
 		}
-		if d.Redo.Info != nil {
-			remedy = "deployster pipeline " + string(d.Redo.Info.What) + " does it again, where no other revision has come to the stage"
+		for g := range stage.Groups {
+			if came(stage.Groups[g].Target, run.Groups[g].Since, "host group "+stage.Groups[g].Name) {
+				return why
+			}
 		}
-		if d.Rollback != nil {
-			remedy = "roll the stage back again (deployster pipeline rollback " + s.name + " " + stage.Name + " --revision " + d.Revision + ")"
-		}
-		return refusal.New(NewerIsAhead, "revision %s cannot be retried: %s%s has entered stage %s since (event %d), and some of its hosts would keep that; %s",
-			d.Revision, what, s.revisions[v.newest].Revision, stage.Name, v.at, remedy)
 	}
-	return nil
+	return ""
+}
+
+// retryOvertaken refuses to try a deployment again that was overtaken.
+func (s *State) retryOvertaken(d *deployment.Deployment) error {
+	why, remedy := s.overtaken(d), "release it again under another name, or release a newer one"
+	switch {
+	case why == "":
+		return nil
+	case d.Redo.Info != nil:
+		remedy = "deployster pipeline " + string(d.Redo.Info.What) + " does it again, where no other revision has come to the stage"
+	case d.Rollback != nil:
+		remedy = "roll the stage back again (deployster pipeline rollback " + s.name + " " + d.Rollback.Stage + " --revision " + d.Revision + ")"
+	}
+	return refusal.New(NewerIsAhead, "revision %s cannot be retried: %s; %s", d.Revision, why, remedy)
 }
 
 // rollBack makes a deployment that has just been registered one that deploys a revision

@@ -41,7 +41,7 @@ type State struct {
 	deployments []*deployment.Deployment // not finished, in order of registration
 	byID        map[string]*deployment.Deployment
 	finished    int                         // order of the newest revision that has
-	visits      map[deploylog.Target]visits // of stages
+	visits      map[deploylog.Target]visits // of stages and host groups
 	head        int64
 	work        step.Underway
 	keys        approval.Keys

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -296,21 +297,30 @@ type EntryKey struct {
 	Event  string
 }
 
-// Since is the first event of the deployment in the stage.
-func (r *stageRun) Since() (first int64) {
-	note := func(m *record.Marks) {
-		if m != nil && len(*m) > 0 && (first == 0 || (*m)[0].Seq < first) {
-			first = (*m)[0].Seq
-		}
-	}
-	note(r.Marks)
+// Since is the first event of the deployment in the stage; none is later than all.
+func (r *stageRun) Since() int64 {
+	first := earliest(math.MaxInt64, r.Marks)
 	for g := range r.Groups {
-		note(r.Groups[g].Marks)
-		for h := range r.Groups[g].Hosts {
-			note(r.Groups[g].Hosts[h].Marks)
-		}
+		first = min(first, r.Groups[g].Since())
 	}
 	return first
+}
+
+// Since is the first event of the deployment in the host group; none is later than all.
+func (r *groupRun) Since() int64 {
+	first := earliest(math.MaxInt64, r.Marks)
+	for h := range r.Hosts {
+		first = earliest(first, r.Hosts[h].Marks)
+	}
+	return first
+}
+
+// earliest is the first event of marks, unless another was before it.
+func earliest(first int64, m *record.Marks) int64 {
+	if m == nil || len(*m) == 0 {
+		return first
+	}
+	return min(first, (*m)[0].Seq)
 }
 
 // Status is how far a deployment has come.
