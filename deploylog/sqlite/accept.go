@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
 )
 
 // AcceptHead makes a log usable that Open refuses because acknowledged events
@@ -40,7 +41,7 @@ func (l *Log) accept(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := syncWAL(l.path); err != nil {
+	if err := wal.Sync(l.path); err != nil {
 		return err
 	}
 	return f.reset(anchor{h.id, h.seq, h.hash})

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
 )
 
 func wantError(t *testing.T, err, target error, words ...string) {
@@ -275,25 +276,25 @@ func TestFlippedBitsInWriteAheadLog(t *testing.T) {
 	salt := func(frames ...int) func([]byte) []byte { // counted from the end, from 1
 		return func(b []byte) []byte {
 			for _, n := range frames {
-				b[len(b)-n*(walFrameHeader+pageSize)+8] ^= 4
+				b[len(b)-n*(wal.FrameHeaderSize+pageSize)+8] ^= 4
 			}
 			return b
 		}
 	}
 	zeroed := func(n int) func([]byte) []byte {
 		return func(b []byte) []byte {
-			at := len(b) - n*(walFrameHeader+pageSize)
-			clear(b[at : at+walFrameHeader+pageSize])
+			at := len(b) - n*(wal.FrameHeaderSize+pageSize)
+			clear(b[at : at+wal.FrameHeaderSize+pageSize])
 			return b
 		}
 	}
 	perEvent := 0 // frames of the last transaction
-	for b := read(t, path+"-wal"); perEvent == 0 || binary.BigEndian.Uint32(b[len(b)-(perEvent+1)*(walFrameHeader+pageSize)+4:]) == 0; {
+	for b := read(t, path+"-wal"); perEvent == 0 || binary.BigEndian.Uint32(b[len(b)-(perEvent+1)*(wal.FrameHeaderSize+pageSize)+4:]) == 0; {
 		perEvent++
 	}
 	reclaimed := func(b []byte) []byte { // a few frames of an earlier generation behind the last write
-		old := bytes.Clone(b[walHeaderSize : walHeaderSize+20*(walFrameHeader+pageSize)])
-		for at := 8; at < len(old); at += walFrameHeader + pageSize {
+		old := bytes.Clone(b[wal.HeaderSize : wal.HeaderSize+20*(wal.FrameHeaderSize+pageSize)])
+		for at := 8; at < len(old); at += wal.FrameHeaderSize + pageSize {
 			old[at+3]--
 			old[at+4] ^= 0x55
 		}
@@ -352,16 +353,5 @@ func TestFlippedBitsInWriteAheadLog(t *testing.T) {
 		write(t, copied+"-wal", read(t, path+"-wal"))
 		_, err := Open(t.Context(), copied, Options{})
 		wantError(t, err, deploylog.ErrCorrupt, "is gone")
-	})
-}
-
-func FuzzWriteAheadLog(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte{0x37, 0x7f, 0x06, 0x82})
-	f.Add(bytes.Repeat([]byte{0x37, 0x7f, 0x06, 0x83}, 2000))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, err := scanWAL(bytes.NewReader(b)); err != nil {
-			t.Errorf("%v", err)
-		}
 	})
 }

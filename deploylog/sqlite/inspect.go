@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
 )
 
 // inspectTail is how many of the newest events are checked on opening; Verify
@@ -17,7 +19,10 @@ const inspectTail = 64
 // the write-ahead log into the file, which a damaged one must be spared: where
 // there is one, the look is taken through a connection that cannot write.
 func inspect(ctx context.Context, path string, s settings, readers *sql.DB, a *anchor) (h head, err error) {
-	pending, err := checkWAL(path)
+	pending, err := wal.Check(path)
+	if damaged := new(wal.DamageError); errors.As(err, &damaged) {
+		err = corrupt("%w", damaged)
+	}
 	if err != nil {
 		return head{}, err
 	}

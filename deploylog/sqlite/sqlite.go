@@ -52,6 +52,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite/turn"
+	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
 )
 
 // Options are what a log takes from its surroundings. The zero value is usable.
@@ -209,7 +210,7 @@ func (l *Log) anchor(h head) error {
 		l.logger.Warn("the deployment log has no anchor beside it, as one that an earlier version wrote or that was copied alone; it is given one. "+
 			"Whether its newest events were lost before cannot be told", "path", l.path, "event", h.seq)
 	}
-	if err := syncWAL(l.path); err != nil {
+	if err := wal.Sync(l.path); err != nil {
 		return err
 	}
 	return createAnchor(l.path, anchor{h.id, h.seq, h.hash})

@@ -1,4 +1,6 @@
-package sqlite
+// Package wal looks into the write-ahead log of a SQLite file, without SQLite, for what that
+// would drop without a word.
+package wal
 
 import (
 	"bytes"
@@ -13,21 +15,37 @@ import (
 
 // The layout of a write-ahead log, from "Database File Format", section 4.
 const (
-	walHeaderSize   = 32
-	walFrameHeader  = 24
-	walMagic        = 0x377f0682 // the low bit says that checksums are big-endian
-	walMagicMask    = 0xfffffffe
-	walCheckRetries = 5
+	HeaderSize      = 32 // of the file
+	FrameHeaderSize = 24 // of each frame, before the page that it holds
+
+	magic        = 0x377f0682 // the low bit says that checksums are big-endian
+	magicMask    = 0xfffffffe
+	checkRetries = 5
 )
 
-// walDamage is the first frame of a write-ahead log that acknowledged events
+// suffix of the name of a SQLite file is that of its write-ahead log.
+const suffix = "-wal"
+
+// damage is the first frame of a write-ahead log that acknowledged transactions
 // were lost with; its zero value is none.
-type walDamage struct {
+type damage struct {
 	generation [8]byte // the salts of the write-ahead log
 	frame      int     // counted from 1
 }
 
-// checkWAL finds acknowledged events that SQLite would drop without a word.
+// DamageError is that a write-ahead log is broken, though transactions follow.
+type DamageError struct {
+	File  string // its name
+	Frame int    // the first that is broken, counted from 1
+}
+
+// Error implements error.
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("its write-ahead log %s is damaged: frame %d is broken, though transactions follow it", e.File, e.Frame)
+}
+
+// Check finds acknowledged transactions of the SQLite file at path that SQLite would drop: it
+// fails with a DamageError then.
 //
 // SQLite takes a write-ahead log up to its first frame that does not check
 // out and ignores the rest, because that is what a crash in mid-write leaves.
@@ -36,21 +54,21 @@ type walDamage struct {
 // been acknowledged, and the disk has lost it since.
 //
 // It returns whether there is a write-ahead log.
-func checkWAL(path string) (pending bool, err error) {
-	var last walDamage
-	for range walCheckRetries { // another process may be writing: only what stays is damage
-		f, err := os.Open(path + "-wal")
+func Check(path string) (pending bool, err error) {
+	var last damage
+	for range checkRetries { // another process may be writing: only what stays is damage
+		f, err := os.Open(path + suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		var found walDamage
+		var found damage
 		info, err := f.Stat()
 		if err == nil {
 			pending = true
-			found, err = scanWAL(io.NewSectionReader(f, 0, info.Size()))
+			found, err = scan(io.NewSectionReader(f, 0, info.Size()))
 		}
 		if err := errors.Join(err, f.Close()); err != nil {
 			return false, fmt.Errorf("read the write-ahead log: %w", err)
@@ -59,18 +77,17 @@ func checkWAL(path string) (pending bool, err error) {
 			return pending, nil
 		}
 		if found == last {
-			return pending, corrupt("its write-ahead log %s-wal is damaged: frame %d is broken, though transactions follow it",
-				filepath.Base(path), found.frame)
+			return pending, &DamageError{filepath.Base(path) + suffix, found.frame}
 		}
 		last = found
 	}
 	return pending, nil
 }
 
-// syncWAL makes the write-ahead log durable: a process that was killed may have
-// left transactions in it that can be read and are not on the disk.
-func syncWAL(path string) error {
-	f, err := os.OpenFile(path+"-wal", os.O_RDWR, 0)
+// Sync makes the write-ahead log of the SQLite file at path durable: a process that was killed
+// may have left transactions in it that can be read and are not on the disk.
+func Sync(path string) error {
+	f, err := os.OpenFile(path+suffix, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -83,22 +100,22 @@ func syncWAL(path string) error {
 	return nil
 }
 
-// scanWAL returns what is wrong with a write-ahead log, and as err why it could
+// scan returns what is wrong with a write-ahead log, and as err why it could
 // not be read.
-func scanWAL(r io.Reader) (found walDamage, err error) {
-	header := make([]byte, walHeaderSize)
+func scan(r io.Reader) (found damage, err error) {
+	header := make([]byte, HeaderSize)
 	if _, err := io.ReadFull(r, header); err != nil {
 		return found, ignoreEOF(err) // not yet begun
 	}
-	magic := binary.BigEndian.Uint32(header)
-	if magic&walMagicMask != walMagic {
+	first := binary.BigEndian.Uint32(header)
+	if first&magicMask != magic {
 		return found, nil // never begun, or torn in its very first write
 	}
 	order := binary.ByteOrder(binary.LittleEndian)
-	if magic&1 == 1 {
+	if first&1 == 1 {
 		order = binary.BigEndian
 	}
-	var sum walSum
+	var sum checksum
 	sum.add(order, header[:24])
 	if !sum.matches(header[24:]) {
 		return found, nil
@@ -108,7 +125,7 @@ func scanWAL(r io.Reader) (found walDamage, err error) {
 		return found, nil
 	}
 	salts := header[16:24]
-	frame := make([]byte, walFrameHeader+int(size))
+	frame := make([]byte, FrameHeaderSize+int(size))
 	broken, ended := 0, false // the first frame that does not check out; its transaction has ended since
 	for n, whole := 1, true; ; n++ {
 		if _, err := io.ReadFull(r, frame); err != nil {
@@ -116,7 +133,7 @@ func scanWAL(r io.Reader) (found walDamage, err error) {
 		}
 		if whole { // up to here, by checksums, which leave out the salts
 			sum.add(order, frame[:8])
-			sum.add(order, frame[walFrameHeader:])
+			sum.add(order, frame[FrameHeaderSize:])
 			whole = sum.matches(frame[16:24])
 		}
 		salted := bytes.Equal(frame[8:16], salts)
@@ -129,23 +146,23 @@ func scanWAL(r io.Reader) (found walDamage, err error) {
 			continue
 		}
 		if ended {
-			return walDamage{generation: [8]byte(salts), frame: broken}, nil
+			return damage{generation: [8]byte(salts), frame: broken}, nil
 		}
 		ended = broken > 0 && binary.BigEndian.Uint32(frame[4:]) != 0
 	}
 }
 
-// walSum is the running checksum of a write-ahead log.
-type walSum [2]uint32
+// checksum is the running checksum of a write-ahead log.
+type checksum [2]uint32
 
-func (s *walSum) add(order binary.ByteOrder, b []byte) {
+func (s *checksum) add(order binary.ByteOrder, b []byte) {
 	for ; len(b) >= 8; b = b[8:] {
 		s[0] += order.Uint32(b) + s[1]
 		s[1] += order.Uint32(b[4:]) + s[0]
 	}
 }
 
-func (s *walSum) matches(b []byte) bool {
+func (s *checksum) matches(b []byte) bool {
 	return s[0] == binary.BigEndian.Uint32(b) && s[1] == binary.BigEndian.Uint32(b[4:])
 }
 
