@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"math"
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
@@ -41,6 +42,69 @@ func (e Event) Encoded() EventData {
 	default: // took no time
 	}
 	return d
+}
+
+// EventLine is an event as one line of JSON: of --output json, and of what a server sends.
+type EventLine struct {
+	Type     EventKind `json:"type"`
+	Time     time.Time `json:"time"`
+	Resource string    `json:"resource,omitempty"`
+	Action   string    `json:"action,omitempty"`
+	Attempt  int       `json:"attempt,omitempty"`
+	EventData
+	Resources []HeaderLine      `json:"resources,omitempty"`
+	Data      map[string]string `json:"data,omitempty"`
+	Current   int64             `json:"current,omitempty"`
+	Total     int64             `json:"total,omitempty"`
+	Stream    string            `json:"stream,omitempty"`
+	Text      *string           `json:"text,omitempty"`
+}
+
+// HeaderLine is a ResourceHeader as a part of a line.
+type HeaderLine struct {
+	Name      string   `json:"name"`
+	Type      string   `json:"type"`
+	DependsOn []string `json:"depends_on"`
+}
+
+// Line is the event as a line.
+func (e Event) Line() EventLine {
+	line := EventLine{
+		Type: e.Kind, Time: e.Time, Resource: e.Resource, Action: e.Action, Attempt: e.Attempt, EventData: e.Encoded(),
+		Data: e.Data, Current: e.Current, Total: e.Total, Stream: e.Stream,
+	}
+	switch e.Kind {
+	case Line, Waiting, Warning:
+		line.Text = &e.Text
+	default: // has none
+	}
+	for _, h := range e.Resources {
+		line.Resources = append(line.Resources, HeaderLine{h.Name, h.Type, append([]string{}, h.DependsOn...)})
+	}
+	return line
+}
+
+// Event is the event that a line is of, without where the output of an action is kept: that
+// is a file where the run is.
+func (l EventLine) Event() Event {
+	e := Event{
+		Kind: l.Type, Time: l.Time, Resource: l.Resource, Action: l.Action, Attempt: l.Attempt,
+		Image: l.Image, ImageID: l.ImageID, Status: l.Status, Actions: l.Actions, Exit: l.Exit, Reason: l.Reason, Error: l.Error, Output: l.Output,
+		Plan: l.Plan, Data: l.Data, Current: l.Current, Total: l.Total, Stream: l.Stream,
+	}
+	if l.DurationMS != nil {
+		e.Duration = time.Duration(math.Round(*l.DurationMS*1000)) * time.Microsecond
+	}
+	if l.Counts != nil {
+		e.Counts = *l.Counts
+	}
+	if l.Text != nil {
+		e.Text = *l.Text
+	}
+	for _, h := range l.Resources {
+		e.Resources = append(e.Resources, ResourceHeader(h))
+	}
+	return e
 }
 
 // ReasonData is why a resource was skipped, refused or failed. The message is also

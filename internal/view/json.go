@@ -35,43 +35,8 @@ func NewJSON(w io.Writer, command, version string) *JSON {
 	return j
 }
 
-type jsonEvent struct {
-	Type     runner.EventKind `json:"type"`
-	Time     time.Time        `json:"time"`
-	Resource string           `json:"resource,omitempty"`
-	Action   string           `json:"action,omitempty"`
-	Attempt  int              `json:"attempt,omitempty"`
-	runner.EventData
-	Resources []jsonHeader      `json:"resources,omitempty"`
-	Data      map[string]string `json:"data,omitempty"`
-	Current   int64             `json:"current,omitempty"`
-	Total     int64             `json:"total,omitempty"`
-	Stream    string            `json:"stream,omitempty"`
-	Text      *string           `json:"text,omitempty"`
-}
-
-type jsonHeader struct {
-	Name      string   `json:"name"`
-	Type      string   `json:"type"`
-	DependsOn []string `json:"depends_on"`
-}
-
 // Observe writes the event as one line.
-func (j *JSON) Observe(e runner.Event) {
-	line := jsonEvent{
-		Type: e.Kind, Time: e.Time, Resource: e.Resource, Action: e.Action, Attempt: e.Attempt, EventData: e.Encoded(),
-		Data: e.Data, Current: e.Current, Total: e.Total, Stream: e.Stream,
-	}
-	switch e.Kind {
-	case runner.Line, runner.Waiting, runner.Warning:
-		line.Text = &e.Text
-	default: // has none
-	}
-	for _, h := range e.Resources {
-		line.Resources = append(line.Resources, jsonHeader{h.Name, h.Type, append([]string{}, h.DependsOn...)})
-	}
-	j.line(line)
-}
+func (j *JSON) Observe(e runner.Event) { j.line(e.Line()) }
 
 // Plan writes a plan as one line of type "plan".
 func (j *JSON) Plan(p *runner.Plan) {

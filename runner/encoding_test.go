@@ -1,0 +1,41 @@
+package runner_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// What somebody is sent as lines is what they would have observed.
+func TestALineIsTheEventThatItIsOf(t *testing.T) {
+	at, one := time.Date(2026, 11, 23, 2, 0, 0, 5, time.UTC), 1
+	for _, e := range []runner.Event{
+		{Kind: runner.RunStarted, Resources: []runner.ResourceHeader{{Name: "b", Type: "x", DependsOn: []string{}}, {Name: "a", Type: "x", DependsOn: []string{"b"}}}, Data: map[string]string{"command": "apply"}},
+		{Kind: runner.ResourceInitialized, Resource: "a", Image: "x", ImageID: "sha256:1"},
+		{Kind: runner.ResourceResolved, Resource: "a", Status: runner.Stale, Actions: []string{"create", "start"}},
+		{Kind: runner.ActionStarted, Resource: "a", Action: "create", Attempt: 2, Plan: &protocol.Action{Name: "create"}},
+		{Kind: runner.Line, Resource: "a", Action: "create", Attempt: 2, Stream: "stderr", Text: ""},
+		{Kind: runner.Waiting, Resource: "a", Text: "waits"},
+		{Kind: runner.Pulling, Resource: "a", Image: "x", Current: 1, Total: 1 << 40},
+		{Kind: runner.ActionFailed, Resource: "a", Action: "create", Exit: &one, Duration: 1234567 * time.Microsecond, Error: "why", Output: []string{"\x1b[1mlast\n"}},
+		{Kind: runner.ResourceSkipped, Resource: "b", Reason: runner.ReasonRunRefused, Error: "why"},
+		{Kind: runner.RunFailed, Counts: runner.Counts{Failed: 1, Skipped: 1}, Duration: 3 * time.Microsecond, Error: "why", Data: map[string]string{"interrupted": "true"}},
+	} {
+		e.Time = at
+		text, err := json.Marshal(e.Line())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var line runner.EventLine
+		if err := json.Unmarshal(text, &line); err != nil {
+			t.Fatal(err)
+		}
+		if got := line.Event(); !reflect.DeepEqual(got, e) {
+			t.Errorf("%s\n%+v, want\n%+v", text, got, e)
+		}
+	}
+}
