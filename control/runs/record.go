@@ -31,6 +31,8 @@ type Data struct {
 	Details   map[string]string `json:"details,omitempty"`
 	Engine    *EngineUsed       `json:"engine,omitempty"`    // of run-started
 	Meaning   string            `json:"meaning,omitempty"`   // of what a destroy found gone, see Options.Meaning; its salt is the deployment
+	Request   json.RawMessage   `json:"request,omitempty"`   // of run-started: the request that the run is for
+	Carries   map[string]string `json:"carries,omitempty"`   // of run-started: digests of what is applied, by path
 	Abandoned bool              `json:"abandoned,omitempty"` // the process died; written by the run named in NoticedBy
 	NoticedBy string            `json:"noticed_by,omitempty"`
 }
@@ -89,6 +91,9 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	if e.Kind == runner.RunStarted && r.o.Engines != nil {
 		used := r.o.Engines.Used(ctx)
 		p.Engine = &used
+	}
+	if e.Kind == runner.RunStarted {
+		p.Request, p.Carries = r.o.Request, r.o.Carries
 	}
 	if e.Kind == runner.ResourceFinished && r.o.Revision == "" {
 		p.Meaning = r.o.Meaning(r.o.ID, e.Resource)

@@ -8,6 +8,7 @@ package runs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -39,6 +40,9 @@ type Options struct {
 	Sweeps   *Sweeps          // may be nil: this run looks for what all dead runs left on the engine
 	Place    string           // where the resources are, of a manifest that is applied in several places; "" is none
 	Ended    func()           // called at the end; may be nil
+
+	Request json.RawMessage   // of its first event: the request that the run is for; nil is none
+	Carries map[string]string // of its first event: digests of what is applied, by path; nil is what lies in the workspace
 
 	// OrphanTimeout is how long a run waits for an action that a dead run left
 	// running, before it stops that action.

@@ -18,6 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/promotions"
@@ -37,6 +38,9 @@ type Options struct {
 	Now     func() time.Time
 	NewID   func() string // of what begins now
 	Hosts   Hosts         // that queries select from
+
+	// Runs are what the server applies itself; nil is nothing.
+	Runs *apply.Runs
 
 	// Things are what tasks make on their hosts; see environments.Identify. It may be nil.
 	Things func(tasks.Task) []tasks.Thing
@@ -109,6 +113,7 @@ func New(o Options) *Server {
 	s.registerObjects()
 	s.registerInventory()
 	s.registerCommands()
+	s.registerRuns()
 	s.registerDocument()
 	return s
 }

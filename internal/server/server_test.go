@@ -108,7 +108,7 @@ func TestEveryOperationNeedsItsRole(t *testing.T) {
 		if !slices.Contains(identity.Roles(), op.Role) {
 			t.Errorf("%s %s needs the role %q, which there is not", op.Method, op.Path, op.Role)
 		}
-		path := strings.NewReplacer("{name}", "gateway", "{job}", "1", "{digest}", strings.Repeat("0", 64)).Replace(op.Path)
+		path := strings.NewReplacer("{name}", "gateway", "{job}", "1", "{digest}", strings.Repeat("0", 64), "{run}", newID()).Replace(op.Path)
 		for _, role := range []string{"", "wrong", "nobody", "viewer", "operator", "approver", "admin"} {
 			want := 0
 			switch {

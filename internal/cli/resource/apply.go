@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 )
@@ -17,6 +18,7 @@ type applyOptions struct {
 	lookOptions
 	confirm   prompt.ConfirmFlags
 	keepGoing bool
+	remote    remoteOptions // of apply alone
 }
 
 func (o *applyOptions) register(a *app.App, c *cobra.Command, keepGoing string, run func(context.Context) error) {
@@ -61,13 +63,18 @@ PLAN is a file that "plan -o" wrote. Exactly what it says is done, without
 questions; what is not as the plan found it is refused, with what differs. You
 are asked only about resources that the plan had to leave open.
 
+With --server the server applies the manifests, with what they include and the
+variables, as they are here; secrets are not sent. No questions are asked then.
+
 Before anything is changed the plan is shown, and you are asked` + asking,
 		Example: `  deployster apply web.yaml
   deployster apply base.yaml prod.yaml --confirm ONCE --var tag=1.2
   deployster apply web.yaml --yes --target db --keep-going
-  deployster apply web.plan`,
+  deployster apply web.plan
+  deployster apply web.yaml --yes --server https://deploy.example.com`,
 	}
 	o.register(a, c, "after a failure, go on with what does not depend on it", func(ctx context.Context) error { return runApply(ctx, a, o) })
+	o.remote.register(c)
 	return c
 }
 
@@ -101,9 +108,22 @@ Before anything is removed the plan is shown, and you are asked` + asking,
 }
 
 func runApply(ctx context.Context, a *app.App, o applyOptions) error {
+	remote, err := a.Remote()
+	if err == nil && remote == nil {
+		err = o.remote.local()
+	}
+	if err != nil {
+		return err
+	}
 	saved, err := readSavedPlan(o.files)
 	if err != nil {
 		return err
+	}
+	if remote != nil && saved != nil {
+		return exit.Usage("the plan %s was made on an engine here, and not on that of server %s: apply it without --server, or have the server apply the manifests", saved.path, a.Server())
+	}
+	if remote != nil {
+		return applyRemote(ctx, a, o, remote)
 	}
 	if saved != nil {
 		return applySaved(ctx, a, o, saved)

@@ -104,7 +104,7 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 	sessions := pages.NewSessions(s.Now, s.public != nil && s.public.Scheme == "https", s.authenticate.Identify)
 	api := server.New(server.Options{
 		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: sessions.Identify,
-		Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things, Failed: failed,
+		Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things, Runs: s.runs, Failed: failed,
 	})
 	mux.Handle("/v1/", api)
 	mux.Handle("GET /metrics", api.Readers(s.metrics.Handler()))

@@ -82,7 +82,17 @@ func (s *process) controllers(ctx context.Context, drain <-chan struct{}) (_ []c
 			Options: of, Tasks: s.workers.Tasks, Inventory: s.workers.Hosts, Observer: seen, ProbeEvery: s.checkEvery,
 		}).Run},
 		{"dispatching build groups", builds.NewController(dispatch).Run},
+		{"carrying out runs", func(ctx context.Context) error { return s.runs.Serve(ctx, drain) }},
 	}, recorded, nil
+}
+
+// ended writes how a run ended into the log of the server.
+func (s *process) ended(run string, err error) {
+	if err != nil {
+		s.logger.Warn("a run has failed", "run", run, "error", err)
+		return
+	}
+	s.logger.Info("a run has succeeded", "run", run)
 }
 
 // entitiesEach is how many entities each of the controllers may have that keep a file open

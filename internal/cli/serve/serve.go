@@ -21,6 +21,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -204,6 +205,7 @@ func run(ctx context.Context, a *app.App, o options) error {
 		}
 		o.authenticate.Tokens = identity.NewTokens(log, a.Now)
 		s := &process{App: a, options: o, log: log, logger: logger, workers: workers, metrics: metrics.New(log, a.Version, a.Now), objects: texts.Objects(), rules: rules}
+		s.runs = workers.Runs(notices, s.ended)
 		err = s.serve(ctx, listeners, signals.Stop)
 		err = errors.Join(err, workers.Close(ctx))
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) { // by the second signal
@@ -241,6 +243,7 @@ type process struct {
 	log     deploylog.Log
 	logger  *slog.Logger
 	workers *session.Workers
+	runs    *apply.Runs
 	metrics *metrics.Metrics
 	objects objects.Store
 	rules   []notification.Rule

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
@@ -28,6 +29,7 @@ type Workers struct {
 	Tasks *work.TaskWorker
 	Steps *work.StepWorker
 
+	config  work.Config
 	reserve *work.Reserve
 }
 
@@ -147,7 +149,17 @@ func OpenWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFla
 		config.Reserve.Close(ctx)
 		return nil, err
 	}
-	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool), reserve: config.Reserve}, nil
+	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool), config: config, reserve: config.Reserve}, nil
+}
+
+// Runs are runs of manifests on the engine of what has no host, for those who ask for them.
+func (w *Workers) Runs(notice func(string), ended func(run string, err error)) *apply.Runs {
+	c := w.config
+	c.Notice, c.Reserve = notice, nil // no run after it needs the processes of one
+	return apply.NewRuns(apply.Options{
+		Config: c, Ended: ended,
+		Connect: func(ctx context.Context) (*work.Connection, error) { return w.Answering(ctx, "") },
+	})
 }
 
 // WithWorkers has something done with the workers of a command, and closes them. The first

@@ -1,0 +1,87 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/control/revision"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// Request is a run that somebody asks for who is elsewhere. What it applies is what is kept
+// under the digests, whatever files there are here.
+type Request struct {
+	Manifests []string          // below the workspace, in the order in which they are merged
+	Carries   map[string]string // digests of the manifests, of what these include, and of the variables, by path
+	Targets   []string          // only these resources and what they depend on; none is all
+	KeepGoing bool
+	Verbose   bool // types are asked to be
+
+	By   string          // who asks
+	Mark json.RawMessage // what the first event says of the request; nil is nothing
+}
+
+// load loads what is asked for. Secrets are read from the files here that the variables name,
+// and must be what they were for who asks.
+func (r *Request) load(c *work.Config) (*work.Input, error) {
+	inputs := c.Inputs
+	inputs.Verbose = r.Verbose
+	var sources []manifest.Source
+	for _, name := range r.Manifests {
+		text, err := c.Texts.Load(r.Carries[name])
+		if err != nil {
+			return nil, fmt.Errorf("manifest %s: %w", name, err)
+		}
+		sources = append(sources, manifest.Source{Name: name, Data: text})
+	}
+	assigned, err := inputs.Assignments(c.Texts, r.Carries)
+	var secret *work.InputError
+	switch {
+	case errors.As(err, &secret):
+		return nil, &work.InputError{Cause: fmt.Errorf("%w; or say --allow-logged NAME of a variable that is no secret, so that its value is sent", err)}
+	case err != nil:
+		return nil, &work.InputError{Cause: err}
+	}
+	if assigned == nil { // or those of this workspace would be taken
+		return nil, &work.InputError{Cause: fmt.Errorf("the request carries no variables: it must, as %s, even if there are none", revision.VariablesName)}
+	}
+	in, err := inputs.Load(sources, work.LoadOptions{
+		Confirm: runner.ConfirmNo, Targets: slices.Clone(r.Targets), Included: c.Texts.Files(r.Carries), Assigned: assigned,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return in, in.Conflicts()
+}
+
+// prepare describes the run on an engine. Closing stop has it begin nothing new.
+func (r *Request) prepare(ctx context.Context, o Options, stop <-chan struct{}) (*Run, error) {
+	in, err := r.load(&o.Config)
+	if err != nil {
+		return nil, err
+	}
+	on, err := o.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := on.CheckPlugs(in.Manifest); err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, name := range r.Manifests {
+		files = append(files, filepath.Join(in.Workspace, filepath.FromSlash(name)))
+	}
+	run := Prepare(&o.Config, in, on, Order{
+		Command: "apply", Files: files, Stop: stop, Details: map[string]string{"user": cmp.Or(r.By, "unknown"), "manifest": strings.Join(r.Manifests, " ")},
+	})
+	run.Control.Request, run.Control.Carries = r.Mark, r.Carries
+	return run, nil
+}

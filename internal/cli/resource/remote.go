@@ -1,0 +1,233 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/apply"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/client"
+	"github.com/deployster-go/deployster/internal/proposal"
+	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// remoteOptions are those of an apply that only a server heeds.
+type remoteOptions struct {
+	watch  bool
+	public []string // variables that are no secrets
+
+	changed func(flag string) bool // a flag was given
+}
+
+func (o *remoteOptions) register(c *cobra.Command) {
+	c.Flags().BoolVar(&o.watch, "watch", true, "through a server: show the run until it has ended; otherwise return when it has begun")
+	c.Flags().StringArrayVar(&o.public, "allow-logged", nil, "through a server: a variable that is no secret, although something secret reads it, or its file is not of the workspace (repeatable)")
+	o.changed = func(flag string) bool { f := c.Flags().Lookup(flag); return f != nil && f.Changed }
+}
+
+// local refuses, where the log is here, what only a server heeds.
+func (o *remoteOptions) local() error {
+	switch {
+	case !o.watch:
+		return exit.Usage("--watch=false leaves a run to a server, and without --server this command carries it out itself: interrupt it to stop it")
+	case len(o.public) > 0:
+		return exit.Usage("--allow-logged says what may be sent to a server, and without --server nothing is")
+	}
+	return nil
+}
+
+// ofServer are flags that say how containers are run, which is for the server to say.
+var ofServer = []string{"engine", "oci-runtime", "allow-unbounded", "parallelism", "pull", "network", "types-image", "memory", "pids", "no-cache", "abandon"}
+
+// checkRemote refuses, where a server carries the run out, what it does not heed.
+func (o *applyOptions) checkRemote(a *app.App) error {
+	if i := slices.IndexFunc(ofServer, o.remote.changed); i >= 0 {
+		return exit.Usage("--%s is said to the server, as deployster serve --%s: it runs the containers", ofServer[i], ofServer[i])
+	}
+	switch mode, err := o.confirm.Parse(); {
+	case err != nil:
+		return err
+	case mode != runner.ConfirmNo:
+		return exit.Usage("through server %s no questions are asked (--confirm %s): say --yes (or --confirm NO) to apply without them", a.Server(), mode)
+	}
+	return nil
+}
+
+// applyRemote has a server apply manifests as they are here.
+func applyRemote(ctx context.Context, a *app.App, o applyOptions, remote *client.Client) error {
+	if err := o.checkRemote(a); err != nil {
+		return err
+	}
+	asked, err := collect(a, o)
+	if err != nil {
+		return err
+	}
+	begun, err := remote.BeginRun(ctx, asked)
+	if err != nil {
+		return err
+	}
+	if !o.remote.watch {
+		document := map[string]any{"type": "begun", "run": begun.Run, "target": begun.Target, "server": remote.Name()}
+		return a.Show(document, func() error {
+			return a.Printf("run %s has begun at server %s; follow it with: deployster log follow --deployment %s\n", output.InLine(begun.Run), remote.Name(), output.InLine(begun.Run))
+		})
+	}
+	return follow(ctx, a, remote, begun)
+}
+
+// collect reads the manifests with all that they include, and keeps that at the server.
+func collect(a *app.App, o applyOptions) (r proposal.Run, err error) {
+	r = proposal.Run{Targets: o.input.Targets, KeepGoing: o.keepGoing, Verbose: a.Verbose}
+	for _, path := range o.files {
+		name, err := session.ManifestBelow(a.Workspace, path)
+		if err != nil {
+			return r, exit.Usage("%s: %w: what a server is to apply must be a file of the workspace", path, err)
+		}
+		r.Manifests = append(r.Manifests, name)
+	}
+	// What is wrong with the manifests is said as without a server.
+	in, err := session.LoadAndWarn(a, o.files, o.input, runner.ConfirmNo)
+	if err == nil {
+		err = in.Conflicts()
+	}
+	if err != nil {
+		return r, err
+	}
+	sources, err := manifest.ReadFiles(o.files)
+	if err != nil {
+		return r, exit.Invalid(err)
+	}
+	for i := range sources {
+		sources[i].Name = r.Manifests[i]
+	}
+	given, err := session.Assignments(a, o.input, nil)
+	if err != nil {
+		return r, err
+	}
+	collected, err := work.Collect(a.Workspace, nil, given, sources...)
+	if err == nil {
+		err = collected.Unchanged(a.Workspace)
+	}
+	if err == nil {
+		err = session.NoteOmitted(a, collected)
+	}
+	if err != nil {
+		return r, err
+	}
+	pinning, err := session.Pinning(a, o.input, o.remote.public)
+	if err == nil {
+		err = collected.Pin(pinning)
+	}
+	if err == nil {
+		err = pinning.Texts.KeepAll(collected.Files)
+	}
+	r.Carries = collected.Files.Digests()
+	return r, err
+}
+
+// follow shows a run until it has ended. The first signal has the server stop it, as it would
+// stop a run here, and the second one leaves it.
+func follow(ctx context.Context, a *app.App, remote *client.Client, begun proposal.Begun) error {
+	ctx, signals := interrupt.Announce(ctx, [2]string{
+		"stopping: the server lets running actions finish first; interrupt again to leave the run to it",
+		fmt.Sprintf("run %s goes on at server %s; follow it with: deployster log follow --deployment %s", begun.Run, remote.Name(), begun.Run),
+	}, a.Notice)
+	defer signals.Done()
+	following, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-following.Done():
+		case <-signals.Stop:
+			if err := remote.StopRun(following, begun.Run); err != nil && following.Err() == nil {
+				a.Notice(fmt.Sprintf("the server could not be asked to stop run %s: %v", begun.Run, err))
+			}
+		}
+	}()
+	screen := a.OpenScreen("apply")
+	end, err := remote.FollowRun(following, begun.Run, func(o proposal.Observed) { screen.Observe(o.Event.Event()) })
+	err = errors.Join(err, screen.Close())
+	switch {
+	case ctx.Err() != nil:
+		return exit.Reported(runner.ErrInterrupted)
+	case errors.Is(err, client.ErrNotFollowed):
+		return lost(ctx, remote, begun.Run)
+	case err != nil:
+		return fmt.Errorf("run %s may go on at the server, follow it with deployster log follow --deployment %s: %w", begun.Run, begun.Run, err)
+	}
+	return ended(end)
+}
+
+// ended is how the command ends where the run has ended so.
+func ended(end proposal.End) error {
+	var err error
+	switch cause := errors.New(end.Error); apply.Outcome(end.Outcome) {
+	case apply.Succeeded:
+		return nil
+	case apply.Interrupted:
+		err = fmt.Errorf("%w: %w", runner.ErrInterrupted, cause)
+	case apply.Refused:
+		err = exit.Invalid(cause)
+	default:
+		err = cause
+	}
+	if end.Error == "" { // the events say why
+		return exit.Reported(err)
+	}
+	return err
+}
+
+// lost is how the command ends where the server does not carry the run out any more: it was
+// ended, or another one has it.
+func lost(ctx context.Context, remote *client.Client, run string) (err error) {
+	log, err := remote.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	one, err := until(ctx, log, run)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("run %s was not seen to its end, and by the log it %s; deployster log list --deployment %s shows what was done", run, one.Summary(), run)
+	switch one.Outcome {
+	case query.RunSucceeded:
+		return nil
+	case query.RunInterrupted:
+		return fmt.Errorf("%w: %s", runner.ErrInterrupted, text)
+	case query.RunDied, query.RunAbandoned:
+		return fmt.Errorf("the server ended before run %s did; apply again: the next run finds out what became of what was running (deployster log list --deployment %s shows what was done)", run, run)
+	default:
+		return errors.New(text)
+	}
+}
+
+// until is a run that has ended, or whose process is dead.
+func until(ctx context.Context, log deploylog.Log, run string) (*query.Run, error) {
+	one, err := query.RunOf(ctx, log, run, 0)
+	if err == nil && one.Outcome == query.RunDied { // or it ended as it was looked at
+		return query.RunOf(ctx, log, run, 0)
+	}
+	if err != nil || one.Outcome != query.RunInProgress {
+		return one, err
+	}
+	for _, err := range log.Watch(ctx, deploylog.Filter{Deployment: run, Target: "run/", After: one.Seq}) {
+		if err != nil {
+			return nil, err
+		}
+		break
+	}
+	return query.RunOf(ctx, log, run, 0)
+}

@@ -1,0 +1,245 @@
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner"
+)
+
+const chain = `
+  a: {type: SLOW, config: {value: "{{ word }} {% include 'conf/part' %}"}}
+  b: {type: SLOW, dependencies: {a: a}, config: {value: "{{ a.state.value }}"}}
+`
+
+// applySite is a server whose workspace has nothing but a directory for things, and somebody
+// elsewhere who has manifests.
+func applySite(t *testing.T) (s *site, server *run, far asker) {
+	t.Helper()
+	s = newSite(t, chain)
+	far = asker{program: binary, dir: t.TempDir()}
+	manifest, err := os.ReadFile(filepath.Join(s.dir, "m.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(s.dir, "m.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"m.yaml": string(manifest), "conf/part": "part", "vars.auto.yaml": "word: from here\n", "things/none": ""} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(far.dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(far.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server = s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
+	far.server = "unix:" + filepath.Join(s.dir, "socket")
+	return s, server, far
+}
+
+// follows starts an apply at the server, which shows the run.
+func (c asker) follows(t *testing.T) *run {
+	t.Helper()
+	r := &run{Cmd: exec.Command(c.program, "apply", "m.yaml", "--yes", "--allow-logged", "word"), out: &said{more: make(chan struct{})}, done: make(chan error, 1)}
+	r.Dir, r.Stdout, r.Stderr = c.dir, r.out, r.out
+	r.Env = append(os.Environ(), "DEPLOYSTER_SERVER="+c.server, "HOME="+c.dir)
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { r.done <- r.Wait() }()
+	return r
+}
+
+// untimed is what was said but for times, and the ids of runs.
+func untimed(said string) string {
+	said = regexp.MustCompile(`[0-9A-Z]{26}`).ReplaceAllString(said, "RUN")
+	return regexp.MustCompile(`\d+\.\d+s`).ReplaceAllString(said, "0.0s")
+}
+
+func (s *site) begun() (runs []deploylog.Event) {
+	return slices.DeleteFunc(s.events(), func(e deploylog.Event) bool { return e.Name != string(runner.RunStarted) })
+}
+
+// What is applied is what is in the checkout of who asks; the server does it, and what it shows
+// is what would be shown there.
+func TestManifestsAreAppliedThroughAServer(t *testing.T) {
+	s, server, far := applySite(t)
+	token := func(name, role string) string {
+		t.Helper()
+		secret, err := (&exec.Cmd{Path: binary, Dir: s.dir, Args: []string{binary, "token", "create", name, "--role", role}}).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(secret))
+	}
+	apply := []string{"apply", "m.yaml", "--yes", "--allow-logged", "word"}
+	ci, viewer := far, far
+	ci.server, ci.token = "http://"+server.address(t), token("ci", "operator")
+	viewer.server, viewer.token = ci.server, token("eve", "viewer")
+	viewer.want(t, 1, "you may not do this", apply...)
+	// A type that does not ship may take anything for a secret.
+	ci.want(t, 3, "say --allow-logged NAME", "apply", "m.yaml", "--yes")
+	if begun := s.begun(); len(begun) != 0 {
+		t.Fatalf("what was refused has begun: %v", begun)
+	}
+	here := func(args ...string) (string, int) {
+		local := exec.Command(binary, args...)
+		local.Dir = far.dir
+		text, _ := local.CombinedOutput()
+		return string(text), local.ProcessState.ExitCode()
+	}
+	for _, c := range []struct {
+		want int
+		args []string
+	}{
+		{0, []string{"apply", "m.yaml", "--yes"}},
+		{0, []string{"m.yaml", "-c", "NO"}},
+		{0, []string{"apply", "m.yaml", "--yes", "--target", "a", "--var", "word=other"}},
+		{3, []string{"apply", "m.yaml", "--yes", "--target", "nonsense"}},
+		{3, []string{"apply", "m.yaml", "--yes", "--strict", "--var", "x=y"}},
+		{3, []string{"apply", "none.yaml", "--yes"}},
+	} {
+		want, code := here(c.args...)
+		got, there := ci.run(t, append(c.args, "--allow-logged", "word")...)
+		if code != c.want || there != c.want || untimed(got) != untimed(want) && !strings.Contains(want, "none.yaml") {
+			t.Errorf("%q: exit %d there and %d here, want %d\nthere\n%s\nhere\n%s", c.args, there, code, c.want, got, want)
+		}
+	}
+	if text, err := os.ReadFile(s.thing("a")); string(text) != "other part" {
+		t.Errorf("the server has made %q, %v", text, err)
+	}
+	if first := s.begun()[0]; first.Target != "run/m.yaml" || !strings.Contains(string(first.Data), `"user":"token ci"`) {
+		t.Errorf("%s %s", first.Target, first.Data)
+	}
+	// The server has the same secret in the same file, and the value is not sent.
+	secret := filepath.Join(s.dir, "vars.auto.yaml")
+	if err := os.WriteFile(secret, []byte("word: from here\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	far.want(t, 0, "applied", "apply", "m.yaml", "--yes")
+	if err := os.WriteFile(secret, []byte("word: altered\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	far.want(t, 3, "it has another value", "apply", "m.yaml", "--yes")
+	far.want(t, 0, "has begun at server unix:", append(apply, "--watch=false")...)
+	s.until(5, named(runner.RunFinished))
+	for words, args := range map[string][]string{
+		"say --yes":                   {"apply", "m.yaml", "--confirm", "ONCE"},
+		"deployster serve --memory":   {"apply", "m.yaml", "--yes", "--memory", "1GiB"},
+		"not below the workspace":     {"apply", "/etc/hosts", "--yes"},
+		"not through server":          {"destroy", "m.yaml", "--yes"},
+		"exclude each other":          {"apply", "m.yaml", "--yes", "--server", far.server, "--log", "x.db"},
+		"interrupt it to stop it":     {"apply", "m.yaml", "--yes", "--watch=false", "--log", "x.db"},
+		"without --server nothing is": {"apply", "m.yaml", "--yes", "--allow-logged", "word", "--log", "x.db"},
+	} {
+		far.want(t, 3, words, args...)
+	}
+	s.terminate(server)
+	if code := s.exit(server); code != 0 {
+		t.Errorf("exit %d\n%s", code, server.out)
+	}
+	s.wantTruth()
+}
+
+// A server that is killed leaves what a killed run leaves: the next run finds out what became of it.
+func TestAServerIsKilledWhileItApplies(t *testing.T) {
+	s, server, far := applySite(t)
+	s.hold("a")
+	follower := far.follows(t)
+	s.untilBusy("a")
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.exit(server)
+	server = s.serve("socket")
+	if code := s.exit(follower); code != 1 || !strings.Contains(follower.out.String(), "the server ended before run") {
+		t.Errorf("exit %d\n%s", code, follower.out)
+	}
+	again := far.follows(t)
+	again.out.until(t, "waits for")
+	s.release("a")
+	if code := s.exit(again); code != 0 {
+		t.Errorf("exit %d\n%s", code, again.out)
+	}
+	if begun := s.begun(); len(begun) != 2 {
+		t.Errorf("%d runs have begun", len(begun))
+	}
+	s.terminate(server)
+	if code := s.exit(server); code != 0 {
+		t.Errorf("exit %d\n%s", code, server.out)
+	}
+	s.wantTruth()
+}
+
+// Interrupted, it does what it does where it carries the run out itself. Interrupted twice, it
+// leaves the run to the server.
+func TestAnApplyThroughAServerIsInterrupted(t *testing.T) {
+	s, server, far := applySite(t)
+	for name, twice := range map[string]bool{"once": false, "twice": true} {
+		s.hold("a")
+		follower := far.follows(t)
+		s.untilBusy("a")
+		if err := follower.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		follower.out.until(t, "the server lets running actions finish first")
+		if twice {
+			if err := follower.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			follower.out.until(t, "goes on at server")
+		} else {
+			s.release("a")
+		}
+		if code := s.exit(follower); code != 130 {
+			t.Errorf("%s: exit %d\n%s", name, code, follower.out)
+		}
+		if twice {
+			s.release("a")
+		}
+		s.until(len(s.begun()), named(runner.RunFailed))
+		if names := s.names(); !slices.Contains(names, "action-finished-successfully action/a/set") || !slices.Contains(names, "resource-skipped resource/b") {
+			t.Errorf("%s: the log tells %v", name, names)
+		}
+		if err := os.Remove(s.thing("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.terminate(server)
+	if code := s.exit(server); code != 0 {
+		t.Errorf("exit %d\n%s", code, server.out)
+	}
+	s.wantTruth()
+}
+
+// A server that is stopped finishes what runs, begins nothing new, and says so to who follows.
+func TestAServerIsStoppedWhileItApplies(t *testing.T) {
+	s, server, far := applySite(t)
+	s.hold("a")
+	follower := far.follows(t)
+	s.untilBusy("a")
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	server.out.until(t, "stopping")
+	far.want(t, 1, "the server stops", "apply", "m.yaml", "--yes", "--allow-logged", "word")
+	s.release("a")
+	if code := s.exit(follower); code != 130 {
+		t.Errorf("exit %d\n%s", code, follower.out)
+	}
+	if code := s.exit(server); code != 0 {
+		t.Errorf("exit %d\n%s", code, server.out)
+	}
+	if names := s.names(); names[len(names)-1] != "run-failed run/m.yaml" || !slices.Contains(names, "action-finished-successfully action/a/set") {
+		t.Errorf("the log tells %v", names)
+	}
+	s.wantTruth()
+}

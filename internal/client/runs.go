@@ -1,0 +1,113 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/proposal"
+)
+
+// ErrNotFollowed is wrapped where a server does not, or not any more, carry out a run: of how
+// it ended the log may know.
+var ErrNotFollowed = errors.New("the server does not carry it out")
+
+// BeginRun has a server begin a run, once.
+func (c *Client) BeginRun(ctx context.Context, r proposal.Run) (begun proposal.Begun, err error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return begun, fmt.Errorf("encoding the run: %w", err)
+	}
+	asked := request{method: http.MethodPost, path: "/v1/runs", body: body, header: http.Header{"Idempotency-Key": {rand.Text()}}}
+	err = c.again(ctx, func() error { return c.ask(ctx, asked, &begun) })
+	return begun, err
+}
+
+// StopRun has a server begin nothing new of a run.
+func (c *Client) StopRun(ctx context.Context, run string) error {
+	return c.again(ctx, func() error {
+		return c.ask(ctx, request{method: http.MethodPost, path: "/v1/runs/" + url.PathEscape(run) + "/stop"}, nil)
+	})
+}
+
+// followTries is how often in a row a server is asked in vain how a run goes on: it may be
+// restarted meanwhile.
+const followTries = 60
+
+// FollowRun observes a run until it has ended. Where the connection ends it goes on with a new
+// one, behind what it has observed.
+func (c *Client) FollowRun(ctx context.Context, run string, observe func(proposal.Observed)) (end proposal.End, err error) {
+	after := int64(0)
+	for failures := 0; ; {
+		last, err := c.observeRun(ctx, run, after, func(o proposal.Observed) {
+			after, failures = o.N, 0
+			observe(o)
+		})
+		var refused *Refusal
+		switch {
+		case err == nil:
+			return last, nil
+		case ctx.Err() != nil:
+			return end, ctx.Err()
+		case errors.As(err, &refused) && refused.Status == http.StatusNotFound:
+			return end, fmt.Errorf("run %s: %w", run, ErrNotFollowed)
+		case errors.As(err, &refused) && refused.lasts(), errors.Is(err, errForeign):
+			return end, err
+		}
+		if failures++; failures == followTries {
+			return end, err
+		}
+		select {
+		case <-ctx.Done():
+			return end, ctx.Err()
+		case <-time.After(rewatch):
+		}
+	}
+}
+
+// observeRun observes a run over one connection.
+func (c *Client) observeRun(ctx context.Context, run string, after int64, observe func(proposal.Observed)) (end proposal.End, err error) {
+	ctx, idle, cancel := unlessIdle(ctx, quiet)
+	defer cancel()
+	failed := func(err error) error {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return fmt.Errorf("following run %s at server %s: %w", run, c.server, err)
+	}
+	answer, err := c.do(ctx, request{
+		method: http.MethodGet, path: "/v1/runs/" + url.PathEscape(run) + "/events", query: url.Values{"after": {strconv.FormatInt(after, 10)}},
+	})
+	if err != nil {
+		return end, err
+	}
+	defer answer.Body.Close() //nolint:errcheck // it is read only
+	lines := bufio.NewReaderSize(idle.progress(answer.Body), 64<<10)
+	for {
+		line, err := readLine(lines)
+		switch {
+		case errors.Is(err, io.EOF) && len(line) == 0:
+			return end, failed(io.ErrUnexpectedEOF)
+		case err != nil:
+			return end, failed(err)
+		case len(line) <= 1: // it is alive
+			continue
+		}
+		var o proposal.Observed
+		if err := json.Unmarshal(line, &o); err != nil {
+			return end, failed(err)
+		}
+		if o.End != nil {
+			return *o.End, nil
+		}
+		observe(o)
+	}
+}

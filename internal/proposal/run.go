@@ -1,0 +1,32 @@
+package proposal
+
+import "github.com/deployster-go/deployster/runner"
+
+// Run is a run of manifests that a server is asked for. What these say, what they include, and
+// the variables are kept before, as objects.
+type Run struct {
+	Manifests []string          `json:"manifests" minItems:"1" maxItems:"100" doc:"Paths below the workspace, in the order in which they are merged."`
+	Carries   map[string]string `json:"carries" doc:"SHA-256 of each manifest and of each file that these include, by path, and of the variables, as /variables."`
+	Targets   []string          `json:"targets,omitempty" maxItems:"10000" doc:"Only these resources and what they depend on; all where there are none."`
+	KeepGoing bool              `json:"keep_going,omitempty" doc:"After a failure, go on with what does not depend on it."`
+	Verbose   bool              `json:"verbose,omitempty" doc:"Ask resource types to be verbose."`
+}
+
+// Begun is a run that a server has begun.
+type Begun struct {
+	Run    string `json:"run"`
+	Target string `json:"target"`
+}
+
+// Observed is what is observed of a run, in the order in which it happens, and in the end how it ended.
+type Observed struct {
+	N     int64            `json:"n"` // the next ones have greater numbers
+	Event runner.EventLine `json:"event"`
+	End   *End             `json:"end,omitempty"` // of the last one, which has nothing else
+}
+
+// End is how a run ended.
+type End struct {
+	Outcome string `json:"outcome"`         // succeeded, failed, refused or interrupted
+	Error   string `json:"error,omitempty"` // why, where the events do not say it
+}

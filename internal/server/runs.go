@@ -1,0 +1,279 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/deployster-go/deployster/control/apply"
+	"github.com/deployster-go/deployster/control/revision"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/proposal"
+)
+
+// maxInputs is how many bytes all that a run carries may have.
+const maxInputs = 64 << 20
+
+var aboutRuns = []string{"runs"}
+
+// registerRuns adds what has manifests applied by the server itself.
+func (s *Server) registerRuns() {
+	type runInput struct {
+		Key  string `header:"Idempotency-Key" maxLength:"200" doc:"A text that the sender made up at random, for this run and no other: sent again within a day, also to another server of the log, it is answered with the run that has begun."`
+		Body proposal.Run
+	}
+	type begun struct{ Body proposal.Begun }
+	register(s, Operation{
+		ID: "begin-run", Method: http.MethodPost, Path: "/v1/runs", Role: identity.Operator, tags: aboutRuns,
+		Summary:     "Apply manifests with the engine of the server",
+		Description: "It is answered when the log says that the run has begun. Secrets are not sent: the variables name their files and carry a hash, and the server has the same secrets in the same files.",
+	}, func(ctx context.Context, in *runInput) (*begun, error) {
+		out, err := s.beginRun(ctx, in.Key, in.Body)
+		return &begun{out}, err
+	})
+	type named struct {
+		Run string `path:"run" maxLength:"64" doc:"Id of the run."`
+	}
+	type observedInput struct {
+		Run   string `path:"run" maxLength:"64" doc:"Id of the run."`
+		After int64  `query:"after" minimum:"0" doc:"Only what has a greater number."`
+	}
+	register(s, Operation{
+		ID: "follow-run", Method: http.MethodGet, Path: "/v1/runs/{run}/events", Role: identity.Viewer, tags: aboutRuns, streams: true,
+		Summary: "What is observed of a run that this server carries out, until it has ended",
+		Description: "As lines of JSON, of which the last one says how it ended. An empty line now and then says that the stream is alive. " +
+			"Of runs that others carry out, or that ended long ago, the log has the events.",
+		answers: map[string]*huma.Response{"200": {Description: "What is observed", Content: map[string]*huma.MediaType{
+			"application/x-ndjson": {Schema: &huma.Schema{Type: huma.TypeObject, Description: "n, event, and end in the last one."}},
+		}}},
+	}, func(_ context.Context, in *observedInput) (*huma.StreamResponse, error) {
+		one, err := s.runOf(in.Run)
+		if err != nil {
+			return nil, err
+		}
+		return &huma.StreamResponse{Body: func(ctx huma.Context) { s.showRun(ctx, one, in.After) }}, nil
+	})
+	register(s, Operation{
+		ID: "stop-run", Method: http.MethodPost, Path: "/v1/runs/{run}/stop", Role: identity.Operator, tags: aboutRuns,
+		Summary: "Have a run begin nothing new: it ends when the actions that are running have finished",
+	}, func(_ context.Context, in *named) (*begun, error) {
+		one, err := s.runOf(in.Run)
+		if err != nil {
+			return nil, err
+		}
+		one.Stop()
+		return &begun{proposal.Begun{Run: one.ID, Target: one.Target}}, nil
+	})
+}
+
+// runOf is a run that this server carries out.
+func (s *Server) runOf(id string) (*apply.Served, error) {
+	if s.Runs != nil {
+		if one := s.Runs.Find(id); one != nil {
+			return one, nil
+		}
+	}
+	return nil, huma.Error404NotFound(fmt.Sprintf("this server carries out no run %.100q; the log may have its events", id))
+}
+
+// beginRun has a run begin, once, however often it is sent.
+func (s *Server) beginRun(ctx context.Context, key string, asked proposal.Run) (out proposal.Begun, err error) {
+	if s.Runs == nil {
+		return out, huma.Error409Conflict("this server carries out no runs")
+	}
+	if err := s.checkRun(asked); err != nil {
+		return out, err
+	}
+	by := identity.Of(ctx).Name
+	request := apply.Request{Manifests: asked.Manifests, Carries: asked.Carries, Targets: asked.Targets, KeepGoing: asked.KeepGoing, Verbose: asked.Verbose, By: by}
+	if key != "" {
+		body, err := json.Marshal(asked)
+		if err != nil {
+			return out, err
+		}
+		once := newRequest(by, key, "runs", string(body))
+		unlock, err := s.lockRequest(ctx, once)
+		if err != nil {
+			return out, err
+		}
+		defer unlock()
+		if before, did, err := s.runBefore(ctx, once); err != nil || did {
+			return before, err
+		}
+		if request.Mark, err = json.Marshal(mark{ID: once.ID, Of: once.Of, Events: 1}); err != nil {
+			return out, err
+		}
+	}
+	one, err := s.Runs.Begin(ctx, request)
+	if err != nil {
+		return out, notBegun(ctx, err)
+	}
+	s.Logger.Info("a run has begun", "run", one.ID, "target", one.Target, "by", by)
+	return proposal.Begun{Run: one.ID, Target: one.Target}, nil
+}
+
+// lockRequest keeps the same request, sent again, from beginning a second run before the log
+// says that the first one has begun.
+func (s *Server) lockRequest(ctx context.Context, r *request) (unlock func(), err error) {
+	name := "request/" + r.ID
+	release, err := s.Log.Lock(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		release()
+		if p, leaves := s.Log.(deploylog.LockPruner); leaves {
+			_ = p.PruneLock(name) // at worst it stays
+		}
+	}, nil
+}
+
+// runBefore is the run that has begun for a request already.
+func (s *Server) runBefore(ctx context.Context, r *request) (out proposal.Begun, did bool, err error) {
+	before, did, err := s.requests.find(ctx, r.ID)
+	switch {
+	case err != nil || !did:
+		return out, false, err
+	case before.of != r.Of:
+		return out, true, huma.Error422UnprocessableEntity("the Idempotency-Key was used for another request: each has one of its own")
+	}
+	for e, err := range s.Log.Read(ctx, deploylog.Filter{After: before.first - 1, Until: before.first}) {
+		return proposal.Begun{Run: e.Deployment, Target: string(e.Target)}, true, err
+	}
+	return out, true, fmt.Errorf("event %d, which says which run has begun, is not in the log", before.first)
+}
+
+// notBegun is why a run has not begun, as the API says it. What is wrong with the manifests, and
+// why an engine cannot be used, is for who asks to mend.
+func notBegun(ctx context.Context, err error) error {
+	var input *work.InputError
+	switch {
+	case errors.As(err, &input):
+		return huma.Error422UnprocessableEntity(err.Error())
+	case errors.Is(err, apply.ErrBusy):
+		return huma.Error429TooManyRequests(err.Error())
+	case errors.Is(err, apply.ErrStopping):
+		return huma.Error503ServiceUnavailable(err.Error())
+	case ctx.Err() != nil, errors.Is(err, deploylog.ErrPoisoned):
+		return err
+	default:
+		return huma.Error409Conflict(err.Error())
+	}
+}
+
+// checkRun refuses what no run can be of.
+func (s *Server) checkRun(r proposal.Run) error {
+	if err := s.checkFiles(r.Carries); err != nil {
+		return err
+	}
+	size := int64(0)
+	for name, digest := range r.Carries {
+		if strings.HasPrefix(name, "/") && name != revision.VariablesName && name != revision.OmittedName || !strings.HasPrefix(name, "/") && !isPath(name) {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("%.200q is no path of a file in a workspace", name))
+		}
+		content, bytes, err := s.Objects.Open(digest)
+		if err != nil {
+			return err
+		}
+		if err := content.Close(); err != nil {
+			return err
+		}
+		if size += bytes; size > maxInputs {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("what it carries has more than %d MiB", maxInputs>>20))
+		}
+	}
+	for _, name := range r.Manifests {
+		if !isPath(name) {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("%.200q is no path of a manifest in a workspace", name))
+		}
+		if r.Carries[name] == "" {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("it does not carry its manifest %.200q", name))
+		}
+	}
+	for _, name := range slices.Concat(r.Manifests, r.Targets) {
+		if len(name) > maxRunName {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("%.200q… is too long: it may have %d bytes", name, maxRunName))
+		}
+	}
+	if len(strings.Join(r.Manifests, "+")) > maxRunName {
+		return huma.Error422UnprocessableEntity(fmt.Sprintf("the names of its manifests are too long: together they may have %d bytes", maxRunName))
+	}
+	return nil
+}
+
+// maxRunName is how long the name of a manifest or of a resource may be.
+const maxRunName = 500
+
+// isPath reports whether a text is the path of a file below a workspace, as all write it.
+func isPath(name string) bool {
+	return fs.ValidPath(name) && name != "." && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// showRun writes what is observed of a run, until it has ended, or who asked has gone.
+func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
+	r, w := humago.Unwrap(hc)
+	control := http.NewResponseController(w)
+	out := s.progressing(hc)
+	hc.SetHeader("Content-Type", "application/x-ndjson")
+	hc.SetHeader("X-Accel-Buffering", "no")
+	beat := time.NewTicker(s.Heartbeat)
+	defer beat.Stop()
+	for {
+		events, more, over := one.After(after)
+		if len(events) == 0 && isClosed(over) {
+			outcome, why := one.Outcome()
+			_ = json.NewEncoder(out).Encode(proposal.Observed{N: after + 1, End: &proposal.End{Outcome: string(outcome), Error: why}}) // who asked may have gone
+			return
+		}
+		for _, o := range events {
+			if json.NewEncoder(out).Encode(proposal.Observed{N: o.N, Event: o.Event.Line()}) != nil {
+				return
+			}
+			after = o.N
+		}
+		if control.Flush() != nil {
+			return
+		}
+		if len(events) > 0 {
+			continue
+		}
+		select {
+		case <-more:
+		case <-over:
+		case <-hc.Context().Done():
+			if !isClosed(over) { // otherwise the server ends, and this run has
+				return
+			}
+		case <-beat.C:
+			who, err := s.Identify(r) // a token may have been revoked
+			if err != nil || !who.MayRead() {
+				return
+			}
+			if _, err := out.Write([]byte("\n")); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// isClosed reports whether a channel on which nothing is sent is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

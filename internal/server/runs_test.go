@@ -1,0 +1,251 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/apply"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/proposal"
+	"github.com/deployster-go/deployster/internal/server"
+)
+
+const (
+	nothing     = "resources: {}\n"
+	noVariables = `{"version":1,"variables":[]}`
+)
+
+// applying serves a log, and applies what needs no containers. stop has it begin nothing new.
+func applying(t *testing.T, log deploylog.Log) (url string, store objects.Store, stop func()) {
+	t.Helper()
+	store = objects.In(t.TempDir(), nil)
+	all := apply.NewRuns(apply.Options{
+		Config: work.Config{
+			Inputs: work.Inputs{Workspace: t.TempDir(), Version: "test", Now: time.Now, Hide: func(any) {}},
+			Log:    log, Texts: work.TextsIn(store), Notice: func(string) {}, Crashed: func(c *crash.Error) { t.Error(c) },
+		},
+		Connect: func(context.Context) (*work.Connection, error) {
+			return &work.Connection{Engine: &enginetest.Fake{}}, nil
+		},
+		Ended: func(string, error) {},
+	})
+	drain := make(chan struct{})
+	stop = sync.OnceFunc(func() { close(drain) })
+	served := make(chan error, 1)
+	go func() { served <- all.Serve(context.WithoutCancel(t.Context()), drain) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil && !errors.Is(err, deploylog.ErrPoisoned) {
+			t.Error(err)
+		}
+	})
+	_, url = newServer(t, log, func(o *server.Options) { o.Objects, o.Runs = store, all })
+	return url, store, stop
+}
+
+func keep(t *testing.T, store objects.Store, text string) (digest string) {
+	t.Helper()
+	digest, err := store.Keep([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}
+
+func runBody(t *testing.T, r proposal.Run) string {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func runsOf(t *testing.T, log deploylog.Log) (begun []deploylog.Event) {
+	t.Helper()
+	for e, err := range log.Read(t.Context(), deploylog.Filter{Target: "run/"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Name == e.Target.Started() {
+			begun = append(begun, e)
+		}
+	}
+	return begun
+}
+
+// Whoever gets no answer sends a run again, perhaps while the first one is on its way.
+func TestARunBeginsOnceHoweverOftenItIsSent(t *testing.T) {
+	log := logOf(t, 0)
+	url, store, _ := applying(t, log)
+	asked := runBody(t, proposal.Run{Manifests: []string{"conf/a.yaml"}, Carries: map[string]string{
+		"conf/a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables),
+	}})
+	answers := make(chan string, 8)
+	var sending sync.WaitGroup
+	for range cap(answers) {
+		sending.Go(func() {
+			status, _, text := ask(t, "POST", url+"/v1/runs", "operator", asked, "Content-Type", "application/json", "Idempotency-Key", "one")
+			answers <- fmt.Sprint(status, text)
+		})
+	}
+	sending.Wait()
+	first := <-answers
+	for range cap(answers) - 1 {
+		if again := <-answers; again != first {
+			t.Errorf("%s, and again %s", first, again)
+		}
+	}
+	begun := runsOf(t, log)
+	if !strings.HasPrefix(first, "200") || len(begun) != 1 || !strings.Contains(first, begun[0].Deployment) || begun[0].Target != "run/conf/a.yaml" {
+		t.Fatalf("%s: %v", first, begun)
+	}
+	if data := string(begun[0].Data); !strings.Contains(data, `"user":"the operator"`) || !strings.Contains(data, objects.Hash([]byte(nothing))) {
+		t.Errorf("the log does not say by whom it is, and what it applies: %s", data)
+	}
+	other := strings.Replace(asked, `{`, `{"keep_going":true,`, 1)
+	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", other, "Content-Type", "application/json", "Idempotency-Key", "one"); status != 422 {
+		t.Errorf("another run with the same key: %d %s", status, text)
+	}
+	if status, _, text := ask(t, "POST", url+"/v1/runs", "admin", asked, "Content-Type", "application/json", "Idempotency-Key", "one"); status != 200 || len(runsOf(t, log)) != 2 {
+		t.Errorf("the key of somebody else: %d %s", status, text)
+	}
+	// Another server of the log, which has not begun it, knows it from the log.
+	second, kept, _ := applying(t, log)
+	keep(t, kept, nothing)
+	keep(t, kept, noVariables)
+	if status, _, text := ask(t, "POST", second+"/v1/runs", "operator", asked, "Content-Type", "application/json", "Idempotency-Key", "one"); fmt.Sprint(status, text) != first {
+		t.Errorf("elsewhere: %d %s, want %s", status, text, first)
+	}
+}
+
+func TestWhatIsObservedOfARunEndsWithHowItEnded(t *testing.T) {
+	url, store, _ := applying(t, logOf(t, 0))
+	status, _, text := ask(t, "POST", url+"/v1/runs", "operator", runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
+		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables),
+	}}), "Content-Type", "application/json")
+	var begun proposal.Begun
+	if err := json.Unmarshal([]byte(text), &begun); err != nil || status != 200 {
+		t.Fatal(status, text, err)
+	}
+	for after, want := range map[string]string{"0": "1 run-started, 2 run-finished-successfully, end succeeded", "1": "2 run-finished-successfully, end succeeded", "7": "end succeeded"} {
+		status, header, text := ask(t, "GET", url+"/v1/runs/"+begun.Run+"/events?after="+after, "viewer", "")
+		var got []string
+		for line := range strings.Lines(text) {
+			var o proposal.Observed
+			if err := json.Unmarshal([]byte(line), &o); err != nil {
+				t.Fatal(err)
+			}
+			if o.End != nil {
+				got = append(got, "end "+o.End.Outcome)
+			} else {
+				got = append(got, fmt.Sprint(o.N, " ", o.Event.Type))
+			}
+		}
+		if status != 200 || header.Get("Content-Type") != "application/x-ndjson" || strings.Join(got, ", ") != want {
+			t.Errorf("after %s: %d %v, want %s", after, status, got, want)
+		}
+	}
+	for _, path := range []string{"GET /v1/runs/01JZ/events", "POST /v1/runs/01JZ/stop", "GET /v1/runs/" + strings.Repeat("x", 65) + "/events", "GET /v1/runs/%2e%2e/events"} {
+		method, path, _ := strings.Cut(path, " ")
+		if status, _, text := ask(t, method, url+path, "admin", ""); status != 404 && status != 422 {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+}
+
+func TestWhatNoRunCanBeOfIsRefused(t *testing.T) {
+	log := logOf(t, 0)
+	url, store, stop := applying(t, log)
+	manifest, variables := keep(t, store, nothing), keep(t, store, noVariables)
+	of := func(change func(*proposal.Run)) string {
+		r := proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{"a.yaml": manifest, "/variables": variables}}
+		change(&r)
+		return runBody(t, r)
+	}
+	carrying := func(name, text string) string {
+		return of(func(r *proposal.Run) { r.Carries[name] = keep(t, store, text) })
+	}
+	named := func(name string) string {
+		return of(func(r *proposal.Run) { r.Manifests, r.Carries[name] = []string{name}, manifest })
+	}
+	many := map[string]string{"/variables": variables, "a.yaml": manifest}
+	for i := range 2001 {
+		many[fmt.Sprint(i)] = manifest
+	}
+	large := map[string]string{"/variables": variables, "a.yaml": manifest}
+	for i := range 5 {
+		large[fmt.Sprint(i)] = keep(t, store, strings.Repeat(fmt.Sprint(i), objects.MaxSize))
+	}
+	for name, c := range map[string]struct{ body, want string }{
+		"nothing":                      {`{}`, "required"},
+		"no manifest":                  {of(func(r *proposal.Run) { r.Manifests = []string{} }), "manifests"},
+		"too many manifests":           {of(func(r *proposal.Run) { r.Manifests = strings.Split(strings.Repeat("a.yaml ", 101), " ") }), "manifests"},
+		"what there is not":            {`{"manifests":["a.yaml"],"carries":{},"by":"root"}`, "unexpected"},
+		"who it is by":                 {of(func(r *proposal.Run) { r.Carries["a.yaml"] = strings.Repeat("0", 64) }), "put it first"},
+		"no digest":                    {of(func(r *proposal.Run) { r.Carries["a.yaml"] = "../../etc/passwd" }), "no digest"},
+		"a manifest it does not carry": {of(func(r *proposal.Run) { r.Manifests = []string{"b.yaml"} }), "does not carry its manifest"},
+		"a manifest above":             {named("../a.yaml"), "no path"},
+		"a manifest anywhere":          {named("/etc/a.yaml"), "no path"},
+		"a manifest of two names":      {named("a//b.yaml"), "no path"},
+		"a manifest of two lines":      {named("a\nb.yaml"), "no path"},
+		"a manifest that is all":       {named("."), "no path"},
+		"the variables as a manifest":  {of(func(r *proposal.Run) { r.Manifests = []string{"/variables"} }), "no path"},
+		"a long name":                  {named(strings.Repeat("a/", 300) + "b"), "too long"},
+		"long names together": {of(func(r *proposal.Run) {
+			r.Manifests = strings.Split(strings.TrimSuffix(strings.Repeat("a.yaml,", 90), ","), ",")
+		}), "together"},
+		"images that it pins":           {of(func(r *proposal.Run) { r.Carries["/images"] = variables }), "no path"},
+		"a file of its own":             {of(func(r *proposal.Run) { r.Carries["/etc/passwd"] = variables }), "no path"},
+		"too many files":                {of(func(r *proposal.Run) { r.Carries = many }), "at most 2000"},
+		"too large files":               {of(func(r *proposal.Run) { r.Carries = large }), "64 MiB"},
+		"no variables":                  {of(func(r *proposal.Run) { delete(r.Carries, "/variables") }), "carries no variables"},
+		"variables that are none":       {carrying("/variables", "\x00"), "variables"},
+		"variables of the next version": {carrying("/variables", `{"version":99}`), "newer"},
+		"a secret of the server":        {carrying("/variables", `{"version":1,"salt":"x","variables":[{"name":"p","file":"/etc/passwd","secret":"`+strings.Repeat("0", 64)+`"}]}`), "not shown"},
+		"a manifest that is none":       {carrying("a.yaml", "]["), "a.yaml:1"},
+		"a type that there is not":      {carrying("a.yaml", "resources: {a: {type: deployster/nonsense}}"), "nonsense"},
+		"a target that there is not":    {of(func(r *proposal.Run) { r.Targets = []string{"b"} }), "b"},
+		"no JSON":                       {"\x00", ""},
+	} {
+		status, _, text := ask(t, "POST", url+"/v1/runs", "operator", c.body, "Content-Type", "application/json", "Idempotency-Key", name)
+		if status != http.StatusUnprocessableEntity && (name != "no JSON" || status != http.StatusBadRequest) || !strings.Contains(text, c.want) || strings.Contains(text, "root:") {
+			t.Errorf("%s: %d, want %q: %.600s", name, status, c.want, text)
+		}
+	}
+	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", strings.Repeat(" ", 2<<20), "Content-Type", "application/json"); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %s", status, text)
+	}
+	for _, role := range []string{"viewer", "approver"} {
+		want := http.StatusForbidden
+		if status, _, text := ask(t, "POST", url+"/v1/runs", role, of(func(*proposal.Run) {}), "Content-Type", "application/json"); status != want {
+			t.Errorf("%s: %d %s", role, status, text)
+		}
+	}
+	stop()
+	status, _, text := 0, http.Header{}, ""
+	for status != http.StatusServiceUnavailable { // what it had begun by then is fine
+		status, _, text = ask(t, "POST", url+"/v1/runs", "operator", of(func(*proposal.Run) {}), "Content-Type", "application/json")
+		if status != http.StatusOK && status != http.StatusServiceUnavailable {
+			t.Fatal(status, text)
+		}
+	}
+}
+
+func TestAServerThatAppliesNothingSaysSo(t *testing.T) {
+	_, url := newServer(t, logOf(t, 0))
+	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", `{"manifests":["a.yaml"],"carries":{}}`, "Content-Type", "application/json"); status != http.StatusConflict {
+		t.Errorf("%d %s", status, text)
+	}
+}
