@@ -63,6 +63,10 @@ bench: build ## benchmarks, each against its yardstick in the same run
 fuzz: ready ## every fuzzer for FUZZTIME (10s), beyond the inputs that the tests try
 	scripts/fuzz
 
+.PHONY: explore
+explore: ready ## every property with fresh cases, ROUNDS (10) times as many as the tests draw
+	scripts/explore
+
 .PHONY: kill-loops
 kill-loops: ready ## kill schedulers and controllers KILLS (200) times in each of three loops
 	$(GO) test -count=1 -timeout 0 -v ./internal/killloop -kills $(or $(KILLS),200) -seed $(or $(SEED),0)

@@ -231,7 +231,7 @@ func (n *naive) inside(r *revision, s definition.Stage) (inside []entry) {
 		inside = append(inside, entry{t, "stage-manifest-applied"})
 	case s.Build != nil:
 		for _, kind := range s.Build.Artifacts {
-			if unit := s.Name + ":build:" + kind; r.order > n.introduced[unit] || r.adopted[unit] {
+			if unit := s.Name + ":build:" + kind; r.age > n.introduced[unit] || r.adopted[unit] {
 				inside = append(inside, entry{t, "build-stage-received-" + kind + "-artifact"})
 			}
 		}
