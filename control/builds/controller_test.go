@@ -311,7 +311,7 @@ func TestWhoeverDiesWhereverEverythingIsBuiltOnce(t *testing.T) {
 		return appends
 	}
 	appends := life(t, 1000, false)
-	if appends < 6 {
+	if appends < 5 {
 		t.Fatalf("%d appends", appends)
 	}
 	for lives := range appends {

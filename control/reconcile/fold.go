@@ -48,6 +48,7 @@ type Fold[S Machine] struct {
 	newest   time.Time    // of the event at head
 	own      bool         // what is applied was appended by this fold
 	snapshot *snapshot[S] // nil is none
+	ahead    error        // why the log lacks what was folded, so that nothing is of use any more
 }
 
 // NewFold returns a fold that knows nothing until it Follows.
@@ -70,6 +71,9 @@ func (f *Fold[S]) Follow(ctx context.Context, until int64) (err error) {
 
 // catchUp is Follow for who Holds.
 func (f *Fold[S]) catchUp(ctx context.Context, until int64) error {
+	if f.ahead != nil {
+		return f.ahead
+	}
 	for e, err := range f.log.Read(ctx, deploylog.Filter{After: f.head, Until: until}) {
 		if err != nil {
 			return fmt.Errorf("reading the %s' events: %w", f.Many, err)
@@ -255,17 +259,81 @@ func (f *Fold[S]) Hold(ctx context.Context, do func() error) error {
 func (f *Fold[S]) Append(ctx context.Context, events []deploylog.Event) ([]deploylog.Event, error) {
 	written, err := f.log.Append(ctx, events...)
 	if err != nil {
-		return nil, fmt.Errorf("deployment log: %s of %s: %w", events[0].Name, events[0].Target, err)
+		return nil, refusedError(events, err)
 	}
 	if before := written[0].Seq - 1; before > f.head {
 		if err := f.catchUp(ctx, before); err != nil {
 			return written, err
 		}
 	}
+	f.applyOwn(written)
+	return written, nil
+}
+
+// applyOwn applies what this fold has appended.
+func (f *Fold[S]) applyOwn(events []deploylog.Event) {
 	f.own = true
 	defer func() { f.own = false }()
-	for _, e := range written {
+	for _, e := range events {
 		f.apply(e)
 	}
+}
+
+// refusedError says which events were not appended.
+func refusedError(events []deploylog.Event, err error) error {
+	return fmt.Errorf("deployment log: %s of %s: %w", events[0].Name, events[0].Target, err)
+}
+
+// AppendThen appends events and what decide makes of the states that these lead to: at once,
+// where the log can do that. Where only what decide returns is refused, it returns the events and
+// an error. Where both are lost, the states are of no use any more, and whatever depends on them
+// fails.
+func (f *Fold[S]) AppendThen(ctx context.Context, events []deploylog.Event, decide func() []deploylog.Event) ([]deploylog.Event, error) {
+	log, can := f.log.(deploylog.ThenAppender)
+	if !can {
+		return f.appendTwice(ctx, events, decide)
+	}
+	var more []deploylog.Event
+	var unread error // why it could not be decided
+	folded := false
+	written, err := log.AppendThen(ctx, events, func(placed []deploylog.Event) []deploylog.Event {
+		if unread = f.catchUp(ctx, placed[0].Seq-1); unread != nil {
+			return nil
+		}
+		folded = true
+		others := len(placed) - len(events)
+		for _, e := range placed[:others] {
+			f.apply(e)
+		}
+		f.applyOwn(placed[others:])
+		more = decide()
+		return more
+	})
+	switch {
+	case len(written) == 0 && folded:
+		f.ahead = refusedError(events, err)
+		return nil, f.ahead
+	case len(written) == 0:
+		return nil, refusedError(events, err)
+	case unread != nil:
+		return written, unread
+	case err != nil:
+		return written, refusedError(more, err)
+	}
+	f.applyOwn(written[len(events):])
 	return written, nil
+}
+
+// appendTwice is AppendThen where the log takes only what is decided already.
+func (f *Fold[S]) appendTwice(ctx context.Context, events []deploylog.Event, decide func() []deploylog.Event) ([]deploylog.Event, error) {
+	written, err := f.Append(ctx, events)
+	if err != nil {
+		return written, err
+	}
+	more := decide()
+	if len(more) == 0 {
+		return written, nil
+	}
+	followed, err := f.Append(ctx, more)
+	return append(written, followed...), err
 }

@@ -292,7 +292,7 @@ func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 			over = true
 		}
 		l.receive()
-		if failed := l.settle(ctx, func() error { return nil }); err == nil {
+		if failed := l.settle(ctx, l.record); err == nil {
 			err = failed
 		}
 		l.flush()

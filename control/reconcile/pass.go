@@ -63,19 +63,59 @@ func (l *Loop[S, K]) advance(ctx context.Context) error {
 }
 
 // settleAndDecide records what has ended and, where that takes the decide lock, what may be done
-// then, and returns the work of that: who takes a lock twice waits twice.
+// then, and returns the work of that: who takes a lock twice, or makes something durable twice,
+// waits twice.
 func (l *Loop[S, K]) settleAndDecide(ctx context.Context) (works []*Work[K], err error) {
 	decides := l.Conditional && len(l.results) > 0 && l.mayPass() && ctx.Err() == nil && !l.Drain.Started()
 	if decides {
 		l.found = l.Tenant.Observe()
 	}
-	err = l.settle(ctx, func() (err error) {
-		if decides && ctx.Err() == nil {
-			works, err = l.decideAll(ctx)
+	err = l.settle(ctx, func(recording context.Context, facts []*transition[K]) (err error) {
+		if !decides || l.found || ctx.Err() != nil {
+			err = l.record(recording, facts)
+		} else {
+			works, err = l.recordAndDecide(recording, facts)
+		}
+		if err == nil && decides && ctx.Err() == nil {
+			var more []*Work[K]
+			more, err = l.decideAll(ctx)
+			works = append(works, more...)
 		}
 		return err
 	})
 	return works, err
+}
+
+// recordAndDecide records facts and, at once with them, what may be done then. It returns the
+// work of that. Where the facts are refused nothing is decided.
+func (l *Loop[S, K]) recordAndDecide(ctx context.Context, facts []*transition[K]) ([]*Work[K], error) {
+	if len(facts) == 0 {
+		return nil, nil
+	}
+	var decided []*transition[K]
+	untold := len(l.deferred)
+	l.asOf(facts)
+	written, err := l.Fold.AppendThen(ctx, eventsOf(facts), func() []deploylog.Event {
+		if l.Drain.Started() { // while the lock was waited for
+			return nil
+		}
+		decided = l.decideQueued()
+		l.asOf(decided)
+		return eventsOf(decided)
+	})
+	switch {
+	case err == nil:
+		recorded(facts)
+		recorded(decided)
+	case len(written) > 0:
+		recorded(facts)
+		err = l.recordRefused(ctx, decided, err)
+	case decided == nil && isRefusal(err):
+		return nil, l.recordRefused(ctx, facts, err)
+	default:
+		l.deferred = l.deferred[:untold] // nobody is notified of what is not in the log
+	}
+	return l.begun(decided), err
 }
 
 // mayPass reports whether the decide lock need not be left to others now.
@@ -149,16 +189,27 @@ func (l *Loop[S, K]) observedOrDecided(ctx context.Context) (begin []*Work[K], e
 // decide records what may be done about the queued entities, and about those for
 // whose work there may be a slot now, and returns the work.
 func (l *Loop[S, K]) decide(ctx context.Context) (begin []*Work[K], err error) {
+	all := l.decideQueued()
+	err = l.record(ctx, all)
+	return l.begun(all), err
+}
+
+// decideQueued returns what may be done about the queued entities, and about those for whose
+// work there may be a slot now.
+func (l *Loop[S, K]) decideQueued() (all []*transition[K]) {
 	var names OrderedSet[string] // no entity is decided about twice before that is recorded
 	names.Add(l.slots.next()...)
 	names.Add(l.queue.Take()...)
-	var all []*transition[K]
 	for room := batchSize; names.Len() > 0 && room > 0; {
 		d := l.decideOne(names.Pop(), room)
 		all, room = append(all, d.all...), d.most
 	}
 	l.queue.Add(names.Take()...)
-	err = l.record(ctx, all)
+	return all
+}
+
+// begun returns the work of what was decided and is recorded. Of the rest the slots are free again.
+func (l *Loop[S, K]) begun(all []*transition[K]) (begin []*Work[K]) {
 	refused := map[string]bool{}
 	for _, t := range all {
 		if t.recorded {
@@ -176,7 +227,7 @@ func (l *Loop[S, K]) decide(ctx context.Context) (begin []*Work[K], err error) {
 			delete(l.refused, t.Entity)
 		}
 	}
-	return begin, err
+	return begin
 }
 
 // decideOne finds out what may be done about an entity, about so many events at most.
@@ -200,24 +251,49 @@ func (l *Loop[S, K]) decideOne(name string, most int) *Decision[K] {
 // because somebody came that far without the decide lock, is decided about again; one
 // that the log cannot take is of an entity that is left out.
 func (l *Loop[S, K]) record(ctx context.Context, all []*transition[K]) (err error) {
-	var events []deploylog.Event
+	l.asOf(all)
+	if events := eventsOf(all); len(events) > 0 {
+		_, err = l.Fold.Append(ctx, events)
+	}
+	if err == nil {
+		recorded(all)
+		return nil
+	}
+	return l.recordRefused(ctx, all, err)
+}
+
+// asOf notes as of which event transitions were decided.
+func (l *Loop[S, K]) asOf(all []*transition[K]) {
 	for _, t := range all {
-		events = append(events, t.Events...)
 		if t.head == 0 {
 			t.head = l.Fold.States[t.Entity].Head()
 		}
 	}
-	if len(events) > 0 {
-		_, err = l.Fold.Append(ctx, events)
+}
+
+func eventsOf[K comparable](all []*transition[K]) (events []deploylog.Event) {
+	for _, t := range all {
+		events = append(events, t.Events...)
 	}
+	return events
+}
+
+func recorded[K comparable](all []*transition[K]) {
+	for _, t := range all {
+		t.recorded = true
+	}
+}
+
+// isRefusal reports whether the log refuses what was to be appended, and takes other events.
+func isRefusal(err error) bool {
+	return errors.Is(err, deploylog.ErrDuplicate) || errors.Is(err, deploylog.ErrInvalid)
+}
+
+// recordRefused records transitions one by one of which some are refused.
+func (l *Loop[S, K]) recordRefused(ctx context.Context, all []*transition[K], err error) error {
 	duplicate := errors.Is(err, deploylog.ErrDuplicate)
 	switch half := len(all) / 2; {
-	case err == nil:
-		for _, t := range all {
-			t.recorded = true
-		}
-		return nil
-	case !duplicate && !errors.Is(err, deploylog.ErrInvalid):
+	case !isRefusal(err) || len(all) == 0:
 		return err
 	case half > 0:
 		if err := l.record(ctx, all[:half]); err != nil {

@@ -10,10 +10,20 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// decided counts how often the decide lock is taken.
+// decided counts how often the decide lock is taken, and something made durable.
 type decided struct {
 	deploylog.Log
-	n atomic.Int64
+	n, writes atomic.Int64
+}
+
+func (l *decided) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	l.writes.Add(1)
+	return l.Log.Append(ctx, events...)
+}
+
+func (l *decided) AppendThen(ctx context.Context, events []deploylog.Event, then func([]deploylog.Event) []deploylog.Event) ([]deploylog.Event, error) {
+	l.writes.Add(1)
+	return l.Log.(deploylog.ThenAppender).AppendThen(ctx, events, then)
 }
 
 func (l *decided) Lock(ctx context.Context, name string) (func(), error) {
@@ -40,8 +50,9 @@ func (w *watchful) Received(_ string, e deploylog.Event) bool {
 	return true
 }
 
-// What ends is recorded, and what begins by that decided, under one lock.
-func TestWhatEndsAndWhatBeginsByThatTakeOneLock(t *testing.T) {
+// What ends is recorded, and what begins by that decided, under one lock, and both are made durable
+// at once.
+func TestWhatEndsAndWhatBeginsByThatTakeOneLockAndOneWrite(t *testing.T) {
 	inSite(t, func(s *site) {
 		const goal = 100
 		s.create("a", goal)
@@ -61,6 +72,9 @@ func TestWhatEndsAndWhatBeginsByThatTakeOneLock(t *testing.T) {
 		s.wantDone("a", goal)
 		if n := log.n.Load(); n > goal+goal/10 {
 			t.Errorf("for %d ends the lock was taken %d times", goal, n)
+		}
+		if n := log.writes.Load(); n > goal+goal/10 {
+			t.Errorf("for %d ends, and as many beginnings, something was made durable %d times", goal, n)
 		}
 	})
 }

@@ -100,31 +100,28 @@ func (l *Loop[S, K]) Release(host string, holder K) { l.slots.release(host, hold
 
 // settle records how work ended. These are facts, whatever became of their entities
 // and of this loop; so the decide lock is not needed, and others may take it, unless what
-// they cause is conditional. Who has the lock for that calls then before it is released.
-func (l *Loop[S, K]) settle(ctx context.Context, then func() error) error {
+// they cause is conditional. Who has the lock for that records them by record, before it is
+// released.
+func (l *Loop[S, K]) settle(ctx context.Context, record func(ctx context.Context, facts []*transition[K]) error) error {
 	if len(l.results) == 0 {
 		return nil
 	}
 	recording := context.WithoutCancel(ctx)
 	if !l.Conditional {
-		return l.settleResults(recording)
+		return l.record(recording, l.judgeAll())
 	}
 	locking, end := context.WithCancel(recording)
 	defer end()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Until(l.late()), end) })()
-	return l.Fold.Hold(locking, func() error {
-		if err := l.settleResults(recording); err != nil {
-			return err
-		}
-		return then()
-	})
+	return l.Fold.Hold(locking, func() error { return record(recording, l.judgeAll()) })
 }
 
 // lastLock is for how long a loop that is to end at once waits for the decide lock in all, to
 // record how work ended: a process ends within 2 s of the second signal.
 const lastLock = 1500 * time.Millisecond
 
-func (l *Loop[S, K]) settleResults(ctx context.Context) error {
+// judgeAll returns what is to be recorded of how work ended.
+func (l *Loop[S, K]) judgeAll() []*transition[K] {
 	var all []*transition[K]
 	for _, w := range l.results {
 		l.queue.Add(w.Entity) // for its slot is free now, even if nothing is recorded
@@ -133,7 +130,7 @@ func (l *Loop[S, K]) settleResults(ctx context.Context) error {
 		}
 	}
 	l.results = nil
-	return l.record(ctx, all)
+	return all
 }
 
 // judge returns what is to be recorded of how work ended.

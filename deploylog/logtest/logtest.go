@@ -25,6 +25,7 @@ func Run(t *testing.T, fresh func(testing.TB) Store) {
 		run  func(*testing.T, func(testing.TB) Store)
 	}{
 		{"append", testAppend},
+		{"append then", testThen},
 		{"read", testRead},
 		{"queries", testQueries},
 		{"watch", testWatch},

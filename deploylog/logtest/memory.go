@@ -24,6 +24,8 @@ import (
 type Memory struct {
 	id string
 
+	appending sync.Mutex // is held by who appends, and longer than mu
+
 	mu         sync.Mutex
 	entropy    *ulid.MonotonicEntropy
 	events     []deploylog.Event // only ever appended to, so a prefix is a snapshot
@@ -54,7 +56,8 @@ type MemoryLog struct {
 }
 
 var (
-	_ deploylog.Log = (*MemoryLog)(nil)
+	_ deploylog.Log          = (*MemoryLog)(nil)
+	_ deploylog.ThenAppender = (*MemoryLog)(nil)
 
 	errClosed = errors.New("log is closed")
 )
@@ -85,14 +88,37 @@ func (l *MemoryLog) usable(ctx context.Context) error {
 
 // Append implements deploylog.Log.
 func (l *MemoryLog) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	return l.AppendThen(ctx, events, func([]deploylog.Event) []deploylog.Event { return nil })
+}
+
+// AppendThen implements deploylog.ThenAppender.
+func (l *MemoryLog) AppendThen(ctx context.Context, events []deploylog.Event, then func([]deploylog.Event) []deploylog.Event) ([]deploylog.Event, error) {
 	if err := l.usable(ctx); err != nil || len(events) == 0 {
 		return nil, err
 	}
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	added, err := l.place(nil, events)
+	if err != nil {
+		return nil, err
+	}
+	more, err := l.place(added, then(slices.Clone(added)))
+	added = append(added, more...)
+	l.add(added)
+	return slices.Clone(added), err
+}
+
+// place completes events that are to follow others which are not there yet, and refuses all where
+// one is refused.
+func (l *MemoryLog) place(before, events []deploylog.Event) ([]deploylog.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	added := slices.Clone(events)
 	fresh := map[key]bool{}
+	for _, e := range before {
+		fresh[keyOf(e)] = true
+	}
 	for i := range added {
 		e := &added[i]
 		if err := l.complete(e, now); err != nil {
@@ -102,8 +128,15 @@ func (l *MemoryLog) Append(ctx context.Context, events ...deploylog.Event) ([]de
 			return nil, fmt.Errorf("append %s of %s, attempt %d: %w", e.Name, e.Target, e.Attempt, deploylog.ErrDuplicate)
 		}
 		fresh[keyOf(*e)] = true
-		e.Seq = int64(len(l.events) + i + 1)
+		e.Seq = int64(len(l.events) + len(before) + i + 1)
 	}
+	return added, nil
+}
+
+// add adds events that have their places.
+func (l *MemoryLog) add(added []deploylog.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, e := range added {
 		l.known[keyOf(e)] = true
 		if l.registered[e.Deployment] == 0 {
@@ -114,7 +147,6 @@ func (l *MemoryLog) Append(ctx context.Context, events ...deploylog.Event) ([]de
 	close(l.grown)
 	close(l.Memory.grown)
 	l.grown, l.Memory.grown = make(chan struct{}), make(chan struct{})
-	return slices.Clone(added), nil
 }
 
 // complete assigns what is missing of an event, and checks it.

@@ -13,31 +13,67 @@ import (
 // carried through even when ctx ends, so that its outcome is always known; one
 // that still waits is withdrawn.
 func (l *Log) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	return l.AppendThen(ctx, events, nil)
+}
+
+// AppendThen implements deploylog.ThenAppender. then may be nil.
+func (l *Log) AppendThen(ctx context.Context, events []deploylog.Event, then func([]deploylog.Event) []deploylog.Event) ([]deploylog.Event, error) {
 	if len(events) == 0 {
 		return nil, ctx.Err()
 	}
-	r, err := l.request(events)
+	written, err := l.append(ctx, events, then)
 	if err != nil {
-		return nil, fmt.Errorf("append to deployment log: %w", err)
+		err = fmt.Errorf("append to deployment log: %w", explain(l.path, err))
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("append to deployment log: %w", err)
+	return written, err
+}
+
+func (l *Log) append(ctx context.Context, events []deploylog.Event, then func([]deploylog.Event) []deploylog.Event) ([]deploylog.Event, error) {
+	r, err := l.request(events)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if then != nil {
+		r.placed, r.more = make(chan []deploylog.Event, 1), make(chan *request, 1)
 	}
 	if err := l.writer.submit(r); err != nil {
-		return nil, fmt.Errorf("append to deployment log: %w", explain(l.path, err))
+		return nil, err
 	}
-	select {
-	case err = <-r.done:
-	case <-ctx.Done():
-		if r.withdraw() {
-			return nil, fmt.Errorf("append to deployment log: %w", ctx.Err())
+	var more *request
+	for gone := ctx.Done(); ; {
+		select {
+		case unread := <-r.placed:
+			more, err = l.following(r, then, unread)
+		case failed := <-r.done:
+			if failed != nil {
+				return nil, failed
+			}
+			if more == nil {
+				return r.events, err
+			}
+			if err := <-more.done; err != nil {
+				return r.events, err
+			}
+			return append(r.events, more.events...), nil
+		case <-gone:
+			if r.withdraw() {
+				return nil, ctx.Err()
+			}
+			gone = nil
 		}
-		err = <-r.done
 	}
-	if err != nil {
-		return nil, fmt.Errorf("append to deployment log: %w", explain(l.path, err))
+}
+
+// following gives the writer what is to follow the events of a request, for which it waits.
+func (l *Log) following(r *request, then func([]deploylog.Event) []deploylog.Event, unread []deploylog.Event) (more *request, err error) {
+	defer func() { r.more <- more }()
+	if events := then(unread); len(events) > 0 {
+		more, err = l.request(events)
 	}
-	return r.events, nil
+	return more, err
 }
 
 // request is one caller's events on their way into the log.
@@ -47,6 +83,9 @@ type request struct {
 	taken   atomic.Bool // by the writer, or by the caller who withdrew it
 	err     error       // decided while its transaction is still open
 	done    chan error  // its outcome, sent once
+
+	placed chan []deploylog.Event // receives what nobody can read yet, once its events are there; nil where nothing follows
+	more   chan *request          // sends what is to follow; nil is nothing
 }
 
 // request completes and checks events in the caller's own time, to leave as

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"runtime"
+	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -18,6 +19,7 @@ type batch struct {
 	head     link
 	marks    []mark
 	slot     int // of the anchor, which it is to be written to
+	followed int // requests that follow others of the batch, for which nobody waits but these
 }
 
 func (b *batch) begin() error {
@@ -68,7 +70,7 @@ func (b *batch) gather() error {
 		}
 		// Those whom the last batch set free are about to append again: worth
 		// a moment, since they would wait for a whole sync.
-		if len(b.requests) >= b.w.together || yields == maxYields {
+		if b.callers() >= b.w.together || yields == maxYields {
 			break
 		}
 		yields++
@@ -77,10 +79,38 @@ func (b *batch) gather() error {
 	return nil
 }
 
-// add inserts the events of one request, or none of them where one is already
-// in the log. It fails only where the transaction cannot go on.
+// callers is how many wait for the batch.
+func (b *batch) callers() int { return len(b.requests) - b.followed }
+
+// add adds a request, and what is to follow it. It fails only where the transaction cannot go on.
 func (b *batch) add(r *request) error {
 	b.requests = append(b.requests, r)
+	if err := b.insertAll(r); err != nil || r.err != nil || r.placed == nil {
+		return err
+	}
+	r.placed <- b.unread(len(b.marks) - len(r.events))
+	more := <-r.more
+	if more == nil {
+		return nil
+	}
+	b.followed++
+	return b.add(more)
+}
+
+// unread returns the events of the batch. The first so many are those of other callers, who may
+// change them afterwards.
+func (b *batch) unread(others int) []deploylog.Event {
+	events := make([]deploylog.Event, len(b.marks))
+	for i, m := range b.marks {
+		if events[i] = *m.event; i < others {
+			events[i].Data = slices.Clone(m.event.Data)
+		}
+	}
+	return events
+}
+
+// insertAll inserts the events of one request, or none of them where one is already in the log.
+func (b *batch) insertAll(r *request) error {
 	if len(r.events) == 1 { // a single statement undoes itself
 		return b.insert(r)
 	}

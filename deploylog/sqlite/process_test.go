@@ -20,7 +20,8 @@ import (
 // roleVariable makes the test binary act as another process on a log:
 // "append" appends until its input ends and prints the id of each event once
 // it is acknowledged; "die" does so until it is killed between its fifth commit
-// and the anchor; "append once" appends one event, "read" verifies the log and
+// and the anchor; "die deciding" appends once, with what follows, and is killed while it
+// decides that the next time; "append once" appends one event, "read" verifies the log and
 // prints how many it has; "lock" takes a lock, says so, and holds on; "contend" takes and
 // releases a lock while it prunes the locks, and fails when somebody else has it, too; "snap"
 // keeps snapshots until it is killed.
@@ -65,6 +66,9 @@ func act(ctx context.Context, role, path, name string) error {
 		_, said := fmt.Fprintln(os.Stdout, v.Events, "events")
 		return errors.Join(err, said)
 	}
+	if role == "die deciding" {
+		return dieDeciding(l, name)
+	}
 	if role == "snap" {
 		return snap(ctx, l, name)
 	}
@@ -99,6 +103,27 @@ func act(ctx context.Context, role, path, name string) error {
 		}
 	}
 	return nil
+}
+
+// dieDeciding is killed while it decides what follows its second append.
+func dieDeciding(l *Log, name string) error {
+	for i := 1; ; i++ {
+		e := deploylog.Event{Deployment: name, Target: "host/h", Name: "host-started", Attempt: i}
+		written, err := l.AppendThen(context.Background(), []deploylog.Event{e}, func([]deploylog.Event) []deploylog.Event {
+			if i == 2 {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			e.Name = "host-failed"
+			return []deploylog.Event{e}
+		})
+		for _, e := range written {
+			_, said := fmt.Fprintln(os.Stdout, e.Seq, e.ID)
+			err = errors.Join(err, said)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // process is the test binary in a role.

@@ -16,7 +16,8 @@
 // Callers queue; one writer per process takes what has queued into one
 // transaction and makes it durable with one sync, so that many writers cost
 // little more than one. Processes take turns through SQLite's own write lock.
-// A caller hears of success only after the sync. When a write fails nobody
+// A caller hears of success only after the sync; one who appends what follows from
+// its events adds that to their transaction, which waits for it. When a write fails nobody
 // knows what reached the disk: the log is then poisoned and acknowledges
 // nothing until it is opened anew, which reads back what is really there.
 //
@@ -97,8 +98,9 @@ type Log struct {
 }
 
 var (
-	_ deploylog.Log         = (*Log)(nil)
-	_ deploylog.SnapshotLog = (*Log)(nil)
+	_ deploylog.Log          = (*Log)(nil)
+	_ deploylog.SnapshotLog  = (*Log)(nil)
+	_ deploylog.ThenAppender = (*Log)(nil)
 )
 
 var (

@@ -268,7 +268,7 @@ func (w *writer) write() int {
 		clear(w.registered)
 		w.fail(err)
 	}
-	w.together = len(b.requests)
+	w.together = b.callers()
 	appended := b.copied() // before those whose events they are may change them
 	for _, r := range b.requests {
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -56,14 +57,47 @@ type Hooked struct {
 
 // Append implements deploylog.Log.
 func (h *Hooked) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	if err := h.ask(events); err != nil {
+		return nil, err
+	}
+	return h.Log.Append(ctx, events...)
+}
+
+// AppendThen implements deploylog.ThenAppender.
+func (h *Hooked) AppendThen(ctx context.Context, events []deploylog.Event, then func([]deploylog.Event) []deploylog.Event) ([]deploylog.Event, error) {
+	if err := h.ask(events); err != nil {
+		return nil, err
+	}
+	var refused error
+	written, err := appendThen(ctx, h.Log, events, func(unread []deploylog.Event) []deploylog.Event {
+		more := then(unread)
+		if refused = h.ask(more); refused != nil {
+			return nil
+		}
+		return more
+	})
+	return written, errors.Join(err, refused)
+}
+
+// ask calls Hook with those events that it is to see.
+func (h *Hooked) ask(events []deploylog.Event) error {
 	for _, e := range events {
 		if e.Name == h.Event {
 			if err := h.Hook(e); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return h.Log.Append(ctx, events...)
+	return nil
+}
+
+// appendThen appends to a log that can do so, as those of this package can.
+func appendThen(ctx context.Context, log deploylog.Log, events []deploylog.Event, then func([]deploylog.Event) []deploylog.Event) ([]deploylog.Event, error) {
+	to, can := log.(deploylog.ThenAppender)
+	if !can {
+		return nil, errors.New("the log cannot append what follows from events")
+	}
+	return to.AppendThen(ctx, events, then)
 }
 
 // Refuse is a Hook that takes events of a target for invalid.
@@ -102,6 +136,35 @@ func (m *Mortal) Append(ctx context.Context, events ...deploylog.Event) ([]deplo
 		return nil, ErrDead
 	}
 	return m.Log.Append(ctx, events...)
+}
+
+// AppendThen implements deploylog.ThenAppender. The process dies once it has decided what follows.
+func (m *Mortal) AppendThen(ctx context.Context, events []deploylog.Event, then func([]deploylog.Event) []deploylog.Event) ([]deploylog.Event, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls++
+	switch dead := m.calls - m.Lives; {
+	case dead <= 0:
+		return appendThen(ctx, m.Log, events, then)
+	case dead > 1:
+		return nil, ErrDead
+	case m.Last:
+		_, _ = appendThen(ctx, m.Log, events, then)
+		return nil, ErrDead
+	}
+	head := int64(0)
+	for e, err := range m.Read(ctx, deploylog.Filter{Last: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		head = e.Seq
+	}
+	placed := slices.Clone(events)
+	for i := range placed {
+		placed[i].Seq = head + int64(i) + 1
+	}
+	then(placed)
+	return nil, ErrDead
 }
 
 // Calls is how often something was appended, or was to be.
