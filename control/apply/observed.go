@@ -48,6 +48,7 @@ type Served struct {
 	news   int           // bytes of what is not in the log
 	more   chan struct{} // closed when there is more
 	err    error         // how it ended
+	plan   *planned      // what it has planned; nil is nothing
 }
 
 func newServed(id, target string, stop chan struct{}) *Served {
@@ -106,34 +107,46 @@ func (s *Served) end(err error) {
 	close(s.over)
 }
 
-func (s *Served) hasEnded() bool {
-	select {
-	case <-s.over:
-		return true
-	default:
-		return false
-	}
+func (s *Served) hasEnded() bool { return isClosed(s.over) }
+
+// Result is how a run ended.
+type Result struct {
+	Outcome  Outcome
+	Why      string             // where its events do not say it
+	Problems []manifest.Problem // the same of what is wrong with the manifests
 }
 
-// Outcome is how the run ended, and why, where its events do not say it. Nothing is known
-// before over is closed.
-func (s *Served) Outcome() (o Outcome, why string) {
+// Result is how the run ended. Nothing is known before over is closed.
+func (s *Served) Result() Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var failed *runner.FailedError
 	var invalid *manifest.Error
+	r := Result{Outcome: Failed}
 	switch {
 	case s.err == nil:
-		return Succeeded, ""
+		return Result{Outcome: Succeeded}
 	case errors.Is(s.err, runner.ErrInterrupted):
-		o = Interrupted
+		r.Outcome = Interrupted
 	case !errors.As(s.err, &failed) && errors.As(s.err, &invalid):
-		o = Refused
+		r.Outcome = Refused
+	}
+	switch recorded := isClosed(s.begun); {
+	case Told(s.err) && (recorded || s.plan != nil):
+	case r.Outcome == Refused:
+		r.Problems = invalid.Problems
+	case r.Outcome != Interrupted:
+		r.Why = s.err.Error()
+	}
+	return r
+}
+
+// isClosed reports whether a channel on which nothing is sent is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
 	default:
-		o = Failed
+		return false
 	}
-	if !Told(s.err) {
-		why = s.err.Error()
-	}
-	return o, why
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -25,8 +26,15 @@ type Request struct {
 	KeepGoing bool
 	Verbose   bool // types are asked to be
 
+	Plan string          // run that planned the same, to which the run is bound: what is not as planned is refused; "" is none
 	By   string          // who asks
 	Mark json.RawMessage // what the first event says of the request; nil is nothing
+}
+
+// plans reports whether a request is for the same as another one, whoever sends it.
+func (r Request) plans(other Request) bool {
+	r.Plan, r.By, r.Mark = other.Plan, other.By, other.Mark
+	return reflect.DeepEqual(r, other)
 }
 
 // load loads what is asked for. Secrets are read from the files here that the variables name,
@@ -63,7 +71,7 @@ func (r *Request) load(c *work.Config) (*work.Input, error) {
 }
 
 // prepare describes the run on an engine. Closing stop has it begin nothing new.
-func (r *Request) prepare(ctx context.Context, o Options, stop <-chan struct{}) (*Run, error) {
+func (r *Request) prepare(ctx context.Context, o Options, command string, stop <-chan struct{}) (*Run, error) {
 	in, err := r.load(&o.Config)
 	if err != nil {
 		return nil, err
@@ -80,7 +88,7 @@ func (r *Request) prepare(ctx context.Context, o Options, stop <-chan struct{}) 
 		files = append(files, filepath.Join(in.Workspace, filepath.FromSlash(name)))
 	}
 	run := Prepare(&o.Config, in, on, Order{
-		Command: "apply", Files: files, Stop: stop, Details: map[string]string{"user": cmp.Or(r.By, "unknown"), "manifest": strings.Join(r.Manifests, " ")},
+		Command: command, Files: files, Stop: stop, Details: map[string]string{"user": cmp.Or(r.By, "unknown"), "manifest": strings.Join(r.Manifests, " ")},
 	})
 	run.Control.Request, run.Control.Carries = r.Mark, r.Carries
 	return run, nil

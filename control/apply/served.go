@@ -20,6 +20,7 @@ import (
 const (
 	maxRunning = 16 // runs at once
 	maxEnded   = 50 // runs of which what was observed is kept after they ended
+	maxPlans   = 8  // plans that are kept
 )
 
 // Why no run begins.
@@ -79,36 +80,25 @@ func (r *Runs) Serve(ctx context.Context, stop <-chan struct{}) (err error) {
 // Begin has a run carried out, and returns when the log says that it has begun. It does not
 // begin where ctx ends before that; when it has begun, it goes on.
 func (r *Runs) Begin(ctx context.Context, request Request) (*Served, error) {
-	select {
-	case <-r.serving:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	var bound *planned
+	if request.Plan != "" {
+		var err error
+		if bound, err = r.planned(request); err != nil {
+			return nil, err
+		}
 	}
-	all, leave, err := r.enter()
-	if err != nil {
-		return nil, err
-	}
-	stop := make(chan struct{})
-	run, err := request.prepare(ctx, r.o, stop)
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	one := newServed(run.Input.Run, string(run.Control.Target), stop)
-	if err := r.add(one); err != nil {
-		leave()
-		return nil, err
-	}
-	go func() {
-		defer leave()
-		err := crash.Do("carrying out run "+one.ID, func() error {
-			return run.Execute(all, runner.ConfirmNo, request.KeepGoing, func(*runner.Runner) error {
-				run.Caller.Observer = one
-				return ctx.Err() // who asks does not know that it begins
-			})
+	one, err := r.start(ctx, request, "apply", func(all context.Context, run *Run, one *Served) error {
+		if bound != nil {
+			run.Spec.Fingerprint, run.Spec.Bound = bound.salt.Fingerprint, bound.resources
+		}
+		return run.Execute(all, runner.ConfirmNo, request.KeepGoing, func(*runner.Runner) error {
+			run.Caller.Observer = one
+			return ctx.Err() // who asks does not know that it begins
 		})
-		r.end(one, err)
-	}()
+	})
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case <-one.begun:
 		return one, nil
@@ -120,6 +110,35 @@ func (r *Runs) Begin(ctx context.Context, request Request) (*Served, error) {
 	default:
 		return nil, one.err
 	}
+}
+
+// start has something done as a run of its own, in the time of the process.
+func (r *Runs) start(ctx context.Context, request Request, command string, do func(context.Context, *Run, *Served) error) (*Served, error) {
+	select {
+	case <-r.serving:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	all, leave, err := r.enter()
+	if err != nil {
+		return nil, err
+	}
+	stop := make(chan struct{})
+	run, err := request.prepare(ctx, r.o, command, stop)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	one := newServed(run.Input.Run, string(run.Control.Target), stop)
+	if err := r.add(one); err != nil {
+		leave()
+		return nil, err
+	}
+	go func() {
+		defer leave()
+		r.end(one, crash.Do("carrying out run "+one.ID, func() error { return do(all, run, one) }))
+	}()
+	return one, nil
 }
 
 // enter takes one of the places for runs.
@@ -163,6 +182,15 @@ func (r *Runs) add(one *Served) error {
 		return true
 	})
 	r.known = append(r.known, one)
+	plans := 0
+	for _, old := range slices.Backward(r.known) {
+		if old.kept() == nil {
+			continue
+		}
+		if plans++; plans >= maxPlans { // one may plan
+			old.keep(nil)
+		}
+	}
 	return nil
 }
 

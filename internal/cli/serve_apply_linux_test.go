@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/creack/pty"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -240,6 +242,115 @@ func TestAServerIsStoppedWhileItApplies(t *testing.T) {
 	}
 	if names := s.names(); names[len(names)-1] != "run-failed run/m.yaml" || !slices.Contains(names, "action-finished-successfully action/a/set") {
 		t.Errorf("the log tells %v", names)
+	}
+	s.wantTruth()
+}
+
+// What a server would change is shown as what would be changed here.
+func TestAServerPlansAsItWouldBePlannedHere(t *testing.T) {
+	s, server, far := applySite(t)
+	here := func(args ...string) (string, int) {
+		local := exec.Command(binary, args...)
+		local.Dir = far.dir
+		text, _ := local.CombinedOutput()
+		return string(text), local.ProcessState.ExitCode()
+	}
+	same := func(code int, args ...string) {
+		t.Helper()
+		want, here := here(args...)
+		got, there := far.run(t, append(args, "--allow-logged", "word")...)
+		if here != code || there != code || untimed(got) != untimed(want) {
+			t.Errorf("%q: exit %d there and %d here, want %d\nthere\n%s\nhere\n%s", args, there, here, code, got, want)
+		}
+	}
+	same(0, "plan", "m.yaml")
+	same(2, "plan", "m.yaml", "--detailed-exitcode", "--full")
+	same(0, "plan", "m.yaml", "--target", "a", "--all")
+	for name, text := range map[string]string{
+		"failing.yaml": "plugs: {dir: {path: things}}\nresources: {a: {type: '" + slowType + "', config: {nonsense: 1}}}\n",
+		"wrong.yaml":   "plugs: {root: {path: things}}\nresources: {a: {type: deployster/file, config: {nonsense: 1}}}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(far.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(1, "plan", "failing.yaml")
+	same(3, "plan", "wrong.yaml")
+	if begun := s.begun(); len(begun) != 0 {
+		t.Errorf("what was planned is in the log: %v", begun)
+	}
+	if _, err := os.Stat(s.thing("a")); err == nil {
+		t.Error("what was planned was done")
+	}
+	s.terminate(server)
+	if code := s.exit(server); code != 0 {
+		t.Errorf("exit %d\n%s", code, server.out)
+	}
+}
+
+// asked runs a command on a pseudo terminal, and has something done before its question is answered.
+func (c asker) asked(t *testing.T, before func(), answer string, args ...string) (screen string, code int) {
+	t.Helper()
+	cmd := exec.Command(c.program, args...)
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), "DEPLOYSTER_SERVER="+c.server, "HOME="+c.dir, "TERM=xterm-256color", "NO_COLOR=1")
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 120})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tty.Close() }()
+	var seen strings.Builder
+	for buffer, done := make([]byte, 4096), false; ; {
+		n, err := tty.Read(buffer)
+		seen.Write(buffer[:n])
+		if !done && strings.Contains(seen.String(), "[y/N") {
+			done = true
+			before()
+			if _, err := tty.WriteString(answer + "\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	_ = cmd.Wait()
+	return seen.String(), cmd.ProcessState.ExitCode()
+}
+
+// Whoever says yes to a plan gets that, and nothing else.
+func TestAPlanOfAServerIsApplied(t *testing.T) {
+	s, server, far := applySite(t)
+	once := []string{"apply", "m.yaml", "--confirm", "ONCE", "--allow-logged", "word"}
+	screen, code := far.asked(t, func() {}, "n", once...)
+	if _, err := os.Stat(s.thing("a")); code != 1 || !strings.Contains(screen, "Plan: 1 to change, 0 unchanged, 1 known after apply.") || !strings.Contains(screen, "declined: nothing was changed") || err == nil {
+		t.Errorf("exit %d, %v\n%s", code, err, screen)
+	}
+	part := func(text string) {
+		if err := os.WriteFile(filepath.Join(far.dir, "conf", "part"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What was planned is applied, and not what a file says by then.
+	screen, code = far.asked(t, func() { part("altered") }, "y", once...)
+	if text, err := os.ReadFile(s.thing("b")); code != 0 || string(text) != "from here part" {
+		t.Errorf("exit %d, %q, %v\n%s", code, text, err, screen)
+	}
+	part("part")
+	if err := os.Remove(s.thing("b")); err != nil {
+		t.Fatal(err)
+	}
+	screen, code = far.asked(t, func() { // somebody else changes something
+		if err := os.WriteFile(s.thing("a"), []byte("other"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}, "y", once...)
+	if text, err := os.ReadFile(s.thing("a")); code != 1 || string(text) != "other" || !strings.Contains(screen, "Plan: 1 to change, 1 unchanged") {
+		t.Errorf("exit %d, %q, %v\n%s", code, text, err, screen)
+	}
+	s.terminate(server)
+	if code := s.exit(server); code != 0 {
+		t.Errorf("exit %d\n%s", code, server.out)
 	}
 	s.wantTruth()
 }

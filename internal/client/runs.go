@@ -31,6 +31,20 @@ func (c *Client) BeginRun(ctx context.Context, r proposal.Run) (begun proposal.B
 	return begun, err
 }
 
+// BeginPlan has a server plan a run, which changes nothing.
+func (c *Client) BeginPlan(ctx context.Context, r proposal.Run) (begun proposal.Begun, err error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return begun, fmt.Errorf("encoding the run: %w", err)
+	}
+	return begun, c.ask(ctx, request{method: http.MethodPost, path: "/v1/plans", body: body}, &begun)
+}
+
+// Plan is what a server has planned, as it sends it.
+func (c *Client) Plan(ctx context.Context, run string) (text json.RawMessage, err error) {
+	return text, c.get(ctx, "/v1/plans/"+url.PathEscape(run), nil, &text)
+}
+
 // StopRun has a server begin nothing new of a run.
 func (c *Client) StopRun(ctx context.Context, run string) error {
 	return c.again(ctx, func() error {

@@ -64,18 +64,22 @@ func (f *File) document() document {
 		Variables: variables{f.Given, f.Variables}, Resources: make([]resource, len(f.Resources)),
 	}
 	for i, r := range f.Resources {
-		row := resource{
-			Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
-			Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists,
-			Config: r.Config, ConfigHash: r.ConfigHash, State: r.State, StateHash: r.StateHash,
-			Actions: r.Actions, ActionsHash: r.ActionsHash,
-		}
-		for _, c := range r.Diff {
-			row.Diff = append(row.Diff, change(c))
-		}
-		d.Resources[i] = row
+		d.Resources[i] = rowOf(r)
 	}
 	return d
+}
+
+func rowOf(r runner.ResourcePlan) resource {
+	row := resource{
+		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
+		Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists,
+		Config: r.Config, ConfigHash: r.ConfigHash, State: r.State, StateHash: r.StateHash,
+		Actions: r.Actions, ActionsHash: r.ActionsHash,
+	}
+	for _, c := range r.Diff {
+		row.Diff = append(row.Diff, change(c))
+	}
+	return row
 }
 
 func (d *document) file() *File {
@@ -85,16 +89,20 @@ func (d *document) file() *File {
 		Given: d.Variables.Given, Variables: d.Variables.Hashes,
 	}
 	for _, r := range d.Resources {
-		row := runner.ResourcePlan{
-			Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
-			Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists,
-			Config: object(r.Config), ConfigHash: r.ConfigHash, State: object(r.State), StateHash: r.StateHash,
-			Actions: r.Actions, ActionsHash: r.ActionsHash,
-		}
-		for _, c := range r.Diff {
-			row.Diff = append(row.Diff, runner.Change{Path: c.Path, Op: c.Op, Old: plain(c.Old), New: plain(c.New)})
-		}
-		f.Resources = append(f.Resources, row)
+		f.Resources = append(f.Resources, r.plan())
 	}
 	return f
+}
+
+func (r *resource) plan() runner.ResourcePlan {
+	p := runner.ResourcePlan{
+		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
+		Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists,
+		Config: object(r.Config), ConfigHash: r.ConfigHash, State: object(r.State), StateHash: r.StateHash,
+		Actions: r.Actions, ActionsHash: r.ActionsHash,
+	}
+	for _, c := range r.Diff {
+		p.Diff = append(p.Diff, runner.Change{Path: c.Path, Op: c.Op, Old: plain(c.Old), New: plain(c.New)})
+	}
+	return p
 }

@@ -1,6 +1,9 @@
 package proposal
 
-import "github.com/deployster-go/deployster/runner"
+import (
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
 
 // Run is a run of manifests that a server is asked for. What these say, what they include, and
 // the variables are kept before, as objects.
@@ -10,6 +13,7 @@ type Run struct {
 	Targets   []string          `json:"targets,omitempty" maxItems:"10000" doc:"Only these resources and what they depend on; all where there are none."`
 	KeepGoing bool              `json:"keep_going,omitempty" doc:"After a failure, go on with what does not depend on it."`
 	Verbose   bool              `json:"verbose,omitempty" doc:"Ask resource types to be verbose."`
+	Plan      string            `json:"plan,omitempty" maxLength:"64" doc:"Id of a plan of the same, which the server still has: what is not as planned is refused."`
 }
 
 // Begun is a run that a server has begun.
@@ -27,6 +31,7 @@ type Observed struct {
 
 // End is how a run ended.
 type End struct {
-	Outcome string `json:"outcome"`         // succeeded, failed, refused or interrupted
-	Error   string `json:"error,omitempty"` // why, where the events do not say it
+	Outcome  string             `json:"outcome"`            // succeeded, failed, refused or interrupted
+	Error    string             `json:"error,omitempty"`    // why, where the events do not say it
+	Problems []manifest.Problem `json:"problems,omitempty"` // the same of what is wrong with the manifests
 }

@@ -43,6 +43,17 @@ func (s *Server) registerRuns() {
 		out, err := s.beginRun(ctx, in.Key, in.Body)
 		return &begun{out}, err
 	})
+	type planInput struct {
+		Body proposal.Run
+	}
+	register(s, Operation{
+		ID: "begin-plan", Method: http.MethodPost, Path: "/v1/plans", Role: identity.Operator, tags: aboutRuns,
+		Summary:     "Plan what a run would change",
+		Description: "It is followed and stopped as a run, and changes nothing. When it has ended, a run can be bound to it, as long as the server has it.",
+	}, func(ctx context.Context, in *planInput) (*begun, error) {
+		out, err := s.beginPlan(ctx, in.Body)
+		return &begun{out}, err
+	})
 	type named struct {
 		Run string `path:"run" maxLength:"64" doc:"Id of the run."`
 	}
@@ -64,6 +75,24 @@ func (s *Server) registerRuns() {
 			return nil, err
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) { s.showRun(ctx, one, in.After) }}, nil
+	})
+	type shown struct {
+		ContentType string `header:"Content-Type"`
+		Body        []byte
+	}
+	register(s, Operation{
+		ID: "get-plan", Method: http.MethodGet, Path: "/v1/plans/{run}", Role: identity.Operator, tags: aboutRuns,
+		Summary: "A plan that has ended, without secrets",
+	}, func(_ context.Context, in *named) (*shown, error) {
+		one, err := s.runOf(in.Run)
+		if err != nil {
+			return nil, err
+		}
+		plan := one.Planned()
+		if plan == nil {
+			return nil, huma.Error404NotFound(fmt.Sprintf("run %s has planned nothing", one.ID))
+		}
+		return &shown{"application/json", plan}, nil
 	})
 	register(s, Operation{
 		ID: "stop-run", Method: http.MethodPost, Path: "/v1/runs/{run}/stop", Role: identity.Operator, tags: aboutRuns,
@@ -97,7 +126,7 @@ func (s *Server) beginRun(ctx context.Context, key string, asked proposal.Run) (
 		return out, err
 	}
 	by := identity.Of(ctx).Name
-	request := apply.Request{Manifests: asked.Manifests, Carries: asked.Carries, Targets: asked.Targets, KeepGoing: asked.KeepGoing, Verbose: asked.Verbose, By: by}
+	request := requested(ctx, asked)
 	if key != "" {
 		body, err := json.Marshal(asked)
 		if err != nil {
@@ -122,6 +151,31 @@ func (s *Server) beginRun(ctx context.Context, key string, asked proposal.Run) (
 	}
 	s.Logger.Info("a run has begun", "run", one.ID, "target", one.Target, "by", by)
 	return proposal.Begun{Run: one.ID, Target: one.Target}, nil
+}
+
+// beginPlan has a run planned.
+func (s *Server) beginPlan(ctx context.Context, asked proposal.Run) (out proposal.Begun, err error) {
+	switch {
+	case s.Runs == nil:
+		return out, huma.Error409Conflict("this server carries out no runs")
+	case asked.Plan != "":
+		return out, huma.Error422UnprocessableEntity("a plan is bound to no other one: leave plan out")
+	}
+	if err := s.checkRun(asked); err != nil {
+		return out, err
+	}
+	one, err := s.Runs.Plan(ctx, requested(ctx, asked))
+	if err != nil {
+		return out, notBegun(ctx, err)
+	}
+	return proposal.Begun{Run: one.ID, Target: one.Target}, nil
+}
+
+// requested is what somebody asks for who was authenticated.
+func requested(ctx context.Context, r proposal.Run) apply.Request {
+	return apply.Request{
+		Manifests: r.Manifests, Carries: r.Carries, Targets: r.Targets, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, By: identity.Of(ctx).Name,
+	}
 }
 
 // lockRequest keeps the same request, sent again, from beginning a second run before the log
@@ -233,8 +287,10 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 	for {
 		events, more, over := one.After(after)
 		if len(events) == 0 && isClosed(over) {
-			outcome, why := one.Outcome()
-			_ = json.NewEncoder(out).Encode(proposal.Observed{N: after + 1, End: &proposal.End{Outcome: string(outcome), Error: why}}) // who asked may have gone
+			result := one.Result()
+			_ = json.NewEncoder(out).Encode(proposal.Observed{N: after + 1, End: &proposal.End{ // who asked may have gone
+				Outcome: string(result.Outcome), Error: result.Why, Problems: result.Problems,
+			}})
 			return
 		}
 		for _, o := range events {

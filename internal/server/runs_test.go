@@ -243,6 +243,76 @@ func TestWhatNoRunCanBeOfIsRefused(t *testing.T) {
 	}
 }
 
+// endOf waits for the end of a run, and returns it.
+func endOf(t *testing.T, url, run string) (end proposal.End) {
+	t.Helper()
+	_, _, text := ask(t, "GET", url+"/v1/runs/"+run+"/events", "viewer", "")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	var last proposal.Observed
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.End == nil {
+		t.Fatal(text, err)
+	}
+	return *last.End
+}
+
+// A run is bound to a plan that the server has itself, of the same: nobody says what was planned.
+func TestARunIsBoundToAPlanOfTheSame(t *testing.T) {
+	log := logOf(t, 0)
+	url, store, _ := applying(t, log)
+	r := proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables)}}
+	plan := func() (id string) {
+		t.Helper()
+		status, _, text := ask(t, "POST", url+"/v1/plans", "operator", runBody(t, r), "Content-Type", "application/json")
+		var begun proposal.Begun
+		if err := json.Unmarshal([]byte(text), &begun); err != nil || status != 200 {
+			t.Fatal(status, text, err)
+		}
+		if end := endOf(t, url, begun.Run); end.Outcome != "succeeded" {
+			t.Fatal(end)
+		}
+		return begun.Run
+	}
+	first := plan()
+	if status, header, text := ask(t, "GET", url+"/v1/plans/"+first, "operator", ""); status != 200 || header.Get("Content-Type") != "application/json" || !strings.Contains(text, first) {
+		t.Errorf("%d %v %s", status, header, text)
+	}
+	if begun := runsOf(t, log); len(begun) != 0 {
+		t.Fatalf("a plan is in the log: %v", begun)
+	}
+	begin := func(want int, words string, change func(*proposal.Run)) (run string) {
+		t.Helper()
+		bound := r
+		change(&bound)
+		status, _, text := ask(t, "POST", url+"/v1/runs", "operator", runBody(t, bound), "Content-Type", "application/json")
+		var begun proposal.Begun
+		if err := json.Unmarshal([]byte(text), &begun); status != want || !strings.Contains(text, words) || err != nil {
+			t.Errorf("%d %s, want %d and %q", status, text, want, words)
+		}
+		return begun.Run
+	}
+	run := begin(200, "run/a.yaml", func(r *proposal.Run) { r.Plan = first })
+	begin(409, "plan again", func(r *proposal.Run) { r.Plan = "01JZ" })
+	begin(409, "plan again", func(r *proposal.Run) { r.Plan = run }) // which has planned nothing
+	begin(409, "something else", func(r *proposal.Run) { r.Plan, r.KeepGoing = first, true })
+	begin(409, "something else", func(r *proposal.Run) {
+		r.Plan, r.Carries = first, map[string]string{"a.yaml": keep(t, store, nothing+"# altered"), "/variables": r.Carries["/variables"]}
+	})
+	for path, want := range map[string]int{"/v1/plans/" + run: 404, "/v1/plans/01JZ": 404} {
+		if status, _, text := ask(t, "GET", url+path, "operator", ""); status != want {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	again := r
+	again.Plan = first
+	if status, _, text := ask(t, "POST", url+"/v1/plans", "operator", runBody(t, again), "Content-Type", "application/json"); status != 422 {
+		t.Errorf("%d %s", status, text)
+	}
+	for range 8 {
+		plan()
+	}
+	begin(409, "not any more", func(r *proposal.Run) { r.Plan = first })
+}
+
 func TestAServerThatAppliesNothingSaysSo(t *testing.T) {
 	_, url := newServer(t, logOf(t, 0))
 	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", `{"manifests":["a.yaml"],"carries":{}}`, "Content-Type", "application/json"); status != http.StatusConflict {

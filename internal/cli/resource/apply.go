@@ -18,7 +18,8 @@ type applyOptions struct {
 	lookOptions
 	confirm   prompt.ConfirmFlags
 	keepGoing bool
-	remote    remoteOptions // of apply alone
+	sent      sentOptions // of apply alone
+	watch     bool        // of apply alone
 }
 
 func (o *applyOptions) register(a *app.App, c *cobra.Command, keepGoing string, run func(context.Context) error) {
@@ -64,7 +65,8 @@ questions; what is not as the plan found it is refused, with what differs. You
 are asked only about resources that the plan had to leave open.
 
 With --server the server applies the manifests, with what they include and the
-variables, as they are here; secrets are not sent. No questions are asked then.
+variables, as they are here; secrets are not sent. With --confirm ONCE it plans,
+you are asked here, and exactly that plan is applied.
 
 Before anything is changed the plan is shown, and you are asked` + asking,
 		Example: `  deployster apply web.yaml
@@ -74,7 +76,8 @@ Before anything is changed the plan is shown, and you are asked` + asking,
   deployster apply web.yaml --yes --server https://deploy.example.com`,
 	}
 	o.register(a, c, "after a failure, go on with what does not depend on it", func(ctx context.Context) error { return runApply(ctx, a, o) })
-	o.remote.register(c)
+	o.sent.register(c)
+	c.Flags().BoolVar(&o.watch, "watch", true, "through a server: show the run until it has ended; otherwise return when it has begun")
 	return c
 }
 
@@ -108,12 +111,12 @@ Before anything is removed the plan is shown, and you are asked` + asking,
 }
 
 func runApply(ctx context.Context, a *app.App, o applyOptions) error {
-	remote, err := a.Remote()
-	if err == nil && remote == nil {
-		err = o.remote.local()
-	}
-	if err != nil {
+	remote, err := o.sent.remote(a)
+	switch {
+	case err != nil:
 		return err
+	case remote == nil && !o.watch:
+		return exit.Usage("--watch=false leaves a run to a server, and without --server this command carries it out itself: interrupt it to stop it")
 	}
 	saved, err := readSavedPlan(o.files)
 	if err != nil {

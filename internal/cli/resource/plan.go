@@ -35,6 +35,7 @@ type planOptions struct {
 	detailed bool
 	saving   bool   // -o was given
 	out      string // its value
+	sent     sentOptions
 }
 
 // NewPlanCommand returns the command plan.
@@ -53,7 +54,9 @@ With --destroy it shows what a destroy would remove.
 
 With -o the plan is saved, for "apply FILE" to do exactly that, and nothing
 else. The file holds no secrets in clear. Given a saved PLAN instead of
-manifests, it is shown as it was made.`,
+manifests, it is shown as it was made.
+
+With --server the server plans with its engine what an apply would change there.`,
 		Example: `  deployster plan web.yaml
   deployster plan web.yaml --detailed-exitcode    # 0 no changes, 1 failed, 2 changes
   deployster plan web.yaml --output json
@@ -66,6 +69,7 @@ manifests, it is shown as it was made.`,
 		return runPlan(ctx, a, o)
 	})
 	a.RegisterAll(c)
+	o.sent.register(c)
 	c.Flags().BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
 	c.Flags().BoolVar(&o.input.Removing, "destroy", false, "show what a destroy would remove; --target takes along what depends on it")
 	c.Flags().StringVarP(&o.out, "out", "o", "", "save the plan to this file, for apply")
@@ -102,6 +106,13 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 	}
 	if saved != nil {
 		return showSaved(a, o, saved)
+	}
+	remote, err := o.sent.remote(a)
+	switch {
+	case err != nil:
+		return err
+	case remote != nil:
+		return planRemote(ctx, a, o, remote)
 	}
 	var into *saving
 	if o.saving {

@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/client"
 	"github.com/deployster-go/deployster/internal/proposal"
@@ -23,77 +24,88 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// remoteOptions are those of an apply that only a server heeds.
-type remoteOptions struct {
-	watch  bool
-	public []string // variables that are no secrets
-
+// sentOptions are those of commands that only a server heeds.
+type sentOptions struct {
+	public  []string               // variables that are no secrets
 	changed func(flag string) bool // a flag was given
 }
 
-func (o *remoteOptions) register(c *cobra.Command) {
-	c.Flags().BoolVar(&o.watch, "watch", true, "through a server: show the run until it has ended; otherwise return when it has begun")
+func (o *sentOptions) register(c *cobra.Command) {
 	c.Flags().StringArrayVar(&o.public, "allow-logged", nil, "through a server: a variable that is no secret, although something secret reads it, or its file is not of the workspace (repeatable)")
 	o.changed = func(flag string) bool { f := c.Flags().Lookup(flag); return f != nil && f.Changed }
 }
 
-// local refuses, where the log is here, what only a server heeds.
-func (o *remoteOptions) local() error {
+// remote is the server that a command is sent to; nil is none. What is only for the one or for
+// the other is refused.
+func (o *sentOptions) remote(a *app.App) (*client.Client, error) {
+	remote, err := a.Remote()
 	switch {
-	case !o.watch:
-		return exit.Usage("--watch=false leaves a run to a server, and without --server this command carries it out itself: interrupt it to stop it")
-	case len(o.public) > 0:
-		return exit.Usage("--allow-logged says what may be sent to a server, and without --server nothing is")
+	case err != nil:
+		return nil, err
+	case remote == nil && len(o.public) > 0:
+		return nil, exit.Usage("--allow-logged says what may be sent to a server, and without --server nothing is")
 	}
-	return nil
+	return remote, nil
 }
 
 // ofServer are flags that say how containers are run, which is for the server to say.
 var ofServer = []string{"engine", "oci-runtime", "allow-unbounded", "parallelism", "pull", "network", "types-image", "memory", "pids", "no-cache", "abandon"}
 
-// checkRemote refuses, where a server carries the run out, what it does not heed.
-func (o *applyOptions) checkRemote(a *app.App) error {
-	if i := slices.IndexFunc(ofServer, o.remote.changed); i >= 0 {
+// check refuses what the server says itself.
+func (o *sentOptions) check() error {
+	if i := slices.IndexFunc(ofServer, o.changed); i >= 0 {
 		return exit.Usage("--%s is said to the server, as deployster serve --%s: it runs the containers", ofServer[i], ofServer[i])
-	}
-	switch mode, err := o.confirm.Parse(); {
-	case err != nil:
-		return err
-	case mode != runner.ConfirmNo:
-		return exit.Usage("through server %s no questions are asked (--confirm %s): say --yes (or --confirm NO) to apply without them", a.Server(), mode)
 	}
 	return nil
 }
 
-// applyRemote has a server apply manifests as they are here.
+// applyRemote has a server apply manifests as they are here, after a question where one is asked.
 func applyRemote(ctx context.Context, a *app.App, o applyOptions, remote *client.Client) error {
-	if err := o.checkRemote(a); err != nil {
-		return err
+	mode, err := o.confirm.Parse()
+	if err == nil {
+		err = o.sent.check()
 	}
-	asked, err := collect(a, o)
+	if err == nil && mode != runner.ConfirmNo && mode != runner.ConfirmOnce {
+		err = exit.Usage("a server asks for the whole plan, and not for each part of it (--confirm %s): say --confirm ONCE, or --yes to apply without a question", mode)
+	}
+	if err == nil {
+		_, err = prompt.ConfirmMode(a, o.confirm) // there must be somebody to ask
+	}
 	if err != nil {
 		return err
+	}
+	asked, err := collect(a, o.staticOptions, o.sent.public)
+	if err != nil {
+		return err
+	}
+	asked.KeepGoing = o.keepGoing
+	if mode == runner.ConfirmOnce {
+		if asked.Plan, err = confirmRemote(ctx, a, remote, asked); err != nil {
+			return err
+		}
 	}
 	begun, err := remote.BeginRun(ctx, asked)
 	if err != nil {
 		return err
 	}
-	if !o.remote.watch {
+	if !o.watch {
 		document := map[string]any{"type": "begun", "run": begun.Run, "target": begun.Target, "server": remote.Name()}
 		return a.Show(document, func() error {
 			return a.Printf("run %s has begun at server %s; follow it with: deployster log follow --deployment %s\n", output.InLine(begun.Run), remote.Name(), output.InLine(begun.Run))
 		})
 	}
-	return follow(ctx, a, remote, begun)
+	f := following{remote: remote, begun: begun, screen: a.OpenScreen("apply"), recorded: true}
+	err = f.untilEnded(ctx, a)
+	return errors.Join(err, f.screen.Close())
 }
 
 // collect reads the manifests with all that they include, and keeps that at the server.
-func collect(a *app.App, o applyOptions) (r proposal.Run, err error) {
-	r = proposal.Run{Targets: o.input.Targets, KeepGoing: o.keepGoing, Verbose: a.Verbose}
+func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, err error) {
+	r = proposal.Run{Targets: o.input.Targets, Verbose: a.Verbose}
 	for _, path := range o.files {
 		name, err := session.ManifestBelow(a.Workspace, path)
 		if err != nil {
-			return r, exit.Usage("%s: %w: what a server is to apply must be a file of the workspace", path, err)
+			return r, exit.Usage("%s: %w: what is sent to a server must be a file of the workspace", path, err)
 		}
 		r.Manifests = append(r.Manifests, name)
 	}
@@ -126,7 +138,7 @@ func collect(a *app.App, o applyOptions) (r proposal.Run, err error) {
 	if err != nil {
 		return r, err
 	}
-	pinning, err := session.Pinning(a, o.input, o.remote.public)
+	pinning, err := session.Pinning(a, o.input, public)
 	if err == nil {
 		err = collected.Pin(pinning)
 	}
@@ -137,41 +149,67 @@ func collect(a *app.App, o applyOptions) (r proposal.Run, err error) {
 	return r, err
 }
 
-// follow shows a run until it has ended. The first signal has the server stop it, as it would
-// stop a run here, and the second one leaves it.
-func follow(ctx context.Context, a *app.App, remote *client.Client, begun proposal.Begun) error {
-	ctx, signals := interrupt.Announce(ctx, [2]string{
+// following is a run at a server that is shown here.
+type following struct {
+	remote   *client.Client
+	begun    proposal.Begun
+	screen   *output.Screen
+	recorded bool // it is in the log
+}
+
+// steps are what signals do.
+func (f *following) steps() [2]string {
+	if !f.recorded {
+		return [2]string{"stopping: nothing is changed", "leaving the plan to the server"}
+	}
+	return [2]string{
 		"stopping: the server lets running actions finish first; interrupt again to leave the run to it",
-		fmt.Sprintf("run %s goes on at server %s; follow it with: deployster log follow --deployment %s", begun.Run, remote.Name(), begun.Run),
-	}, a.Notice)
+		fmt.Sprintf("run %s goes on at server %s; follow it with: deployster log follow --deployment %s", f.begun.Run, f.remote.Name(), f.begun.Run),
+	}
+}
+
+// untilEnded shows a run until it has ended. The first signal has the server stop it, as it would
+// stop a run here, and the second one leaves it.
+func (f *following) untilEnded(ctx context.Context, a *app.App) error {
+	ctx, signals := interrupt.Announce(ctx, f.steps(), a.Notice)
 	defer signals.Done()
-	following, cancel := context.WithCancel(ctx)
+	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		select {
-		case <-following.Done():
+		case <-reading.Done():
 		case <-signals.Stop:
-			if err := remote.StopRun(following, begun.Run); err != nil && following.Err() == nil {
-				a.Notice(fmt.Sprintf("the server could not be asked to stop run %s: %v", begun.Run, err))
+			if err := f.remote.StopRun(reading, f.begun.Run); err != nil && reading.Err() == nil {
+				a.Notice(fmt.Sprintf("the server could not be asked to stop run %s: %v", f.begun.Run, err))
 			}
 		}
 	}()
-	screen := a.OpenScreen("apply")
-	end, err := remote.FollowRun(following, begun.Run, func(o proposal.Observed) { screen.Observe(o.Event.Event()) })
-	err = errors.Join(err, screen.Close())
+	end, err := f.remote.FollowRun(reading, f.begun.Run, func(o proposal.Observed) {
+		if f.screen.Observer != nil {
+			f.screen.Observe(o.Event.Event())
+		}
+	})
 	switch {
 	case ctx.Err() != nil:
 		return exit.Reported(runner.ErrInterrupted)
+	case err == nil:
+		return ended(end)
+	case !f.recorded && errors.Is(err, client.ErrNotFollowed):
+		return errors.New("the server ended before it had planned, and nothing was changed: plan again")
+	case !f.recorded:
+		return err
 	case errors.Is(err, client.ErrNotFollowed):
-		return lost(ctx, remote, begun.Run)
-	case err != nil:
-		return fmt.Errorf("run %s may go on at the server, follow it with deployster log follow --deployment %s: %w", begun.Run, begun.Run, err)
+		return lost(ctx, f.remote, f.begun.Run)
+	default:
+		return fmt.Errorf("run %s may go on at the server, follow it with deployster log follow --deployment %s: %w", f.begun.Run, f.begun.Run, err)
 	}
-	return ended(end)
 }
 
 // ended is how the command ends where the run has ended so.
 func ended(end proposal.End) error {
+	if len(end.Problems) > 0 {
+		return &manifest.Error{Problems: end.Problems}
+	}
 	var err error
 	switch cause := errors.New(end.Error); apply.Outcome(end.Outcome) {
 	case apply.Succeeded:

@@ -1,0 +1,97 @@
+package apply
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+func numbers(events []Observed) (all []int64) {
+	for _, o := range events {
+		all = append(all, o.N)
+	}
+	return all
+}
+
+// What is recorded is shown to whoever begins to follow, however late; of what is not, and of
+// which there may be any amount, the newest.
+func TestWhatIsKeptOfARunIsBounded(t *testing.T) {
+	s := newServed("01JZ", "run/a.yaml", make(chan struct{}))
+	s.Observe(runner.Event{Kind: runner.RunStarted})
+	const lines = 5000
+	for range lines {
+		s.Observe(runner.Event{Kind: runner.Line, Text: strings.Repeat("x", 2000)})
+	}
+	s.Observe(runner.Event{Kind: runner.ActionStarted})
+	events, _, _ := s.After(0)
+	if n := len(events); n > maxNews/2000+2 || n < maxNews/2/(2000+newsSize) {
+		t.Errorf("%d events are kept", n)
+	}
+	if events[0].Event.Kind != runner.RunStarted || events[1].N == 2 || events[len(events)-1].N != lines+2 {
+		t.Errorf("%v", numbers(events))
+	}
+	if events, _, _ := s.After(lines); len(events) != 2 || events[0].N != lines+1 {
+		t.Errorf("behind the last but two are %v", numbers(events))
+	}
+	if events, _, _ := s.After(1 << 40); len(events) != 0 {
+		t.Errorf("behind all are %v", numbers(events))
+	}
+}
+
+func TestWhoFollowsIsToldThatThereIsMore(t *testing.T) {
+	s := newServed("01JZ", "run/a.yaml", make(chan struct{}))
+	_, more, over := s.After(0)
+	if isClosed(more) || isClosed(over) {
+		t.Fatal("nothing has happened yet")
+	}
+	s.Observe(runner.Event{Kind: runner.RunStarted})
+	if _, next, _ := s.After(1); !isClosed(more) || isClosed(next) {
+		t.Error("it is not told of one, or of more than one")
+	}
+	s.end(nil)
+	if !isClosed(over) {
+		t.Error("it is not told of the end")
+	}
+	s.Stop()
+	s.Stop() // by whoever else
+}
+
+// How a run ended is said once: by its events, or where these do not say it.
+func TestHowARunEndedIsSaid(t *testing.T) {
+	problems := []manifest.Problem{{Path: "a", Message: "why"}}
+	invalid := &manifest.Error{Problems: problems}
+	for name, c := range map[string]struct {
+		err     error
+		begun   bool
+		planned bool
+		want    Outcome
+		why     string
+		listed  int
+	}{
+		"done":                       {nil, true, false, Succeeded, "", 0},
+		"failed":                     {&runner.FailedError{Causes: []error{errors.New("why")}}, true, false, Failed, "", 0},
+		"failed, of what was wrong":  {&runner.FailedError{Causes: []error{invalid}}, true, false, Failed, "", 0},
+		"refused":                    {invalid, true, false, Refused, "", 0},
+		"stopped":                    {runner.ErrInterrupted, true, false, Interrupted, "", 0},
+		"not recorded":               {errors.New("the disk is full"), true, false, Failed, "the disk is full", 0},
+		"planned in part":            {&runner.FailedError{Causes: []error{errors.New("why")}}, false, true, Failed, "", 0},
+		"not planned, for it cannot": {invalid, false, false, Refused, "", 1},
+		"not planned":                {errors.New("no engine"), false, false, Failed, "no engine", 0},
+		"planning was stopped":       {runner.ErrInterrupted, false, false, Interrupted, "", 0},
+	} {
+		s := newServed("01JZ", "run/a.yaml", make(chan struct{}))
+		if c.begun {
+			s.Observe(runner.Event{Kind: runner.RunStarted})
+		}
+		if c.planned {
+			s.keep(&planned{})
+		}
+		s.end(c.err)
+		if got := s.Result(); got.Outcome != c.want || got.Why != c.why || len(got.Problems) != c.listed {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package apply
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/internal/planfile"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// maxPlan is how large a plan may be that is kept, as it is shown, in bytes.
+const maxPlan = 16 << 20
+
+// ErrNotPlanned is wrapped where a run is to be bound to a plan that is not there.
+var ErrNotPlanned = errors.New("the server has no such plan, or not any more: plan again")
+
+// planned is a plan that a process keeps to itself: who applies it names it, and can change
+// nothing of it.
+type planned struct {
+	request   Request
+	salt      planfile.Salt
+	resources map[string]runner.ResourcePlan
+	shown     []byte // to people
+	whole     bool   // it can be applied
+}
+
+// Plan has a run planned, which changes nothing and is not in the log, and returns when that
+// has begun. What comes of it is found by the id of the run.
+func (r *Runs) Plan(ctx context.Context, request Request) (*Served, error) {
+	salt, err := planfile.NewSalt(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return r.start(ctx, request, "plan", func(all context.Context, run *Run, one *Served) error {
+		held, err := runs.Watch(run.Control)
+		if err != nil {
+			return err
+		}
+		defer held.End()
+		run.Spec.KeepGoing, run.Spec.Fingerprint = true, salt.Fingerprint
+		run.Caller.Observer, run.Caller.Absence = one, held.Gone
+		plan, failed := run.Plan(all, runner.New(run.Spec, run.Containers))
+		if plan == nil {
+			return failed
+		}
+		shown, err := planfile.Show(plan)
+		if err == nil && len(shown) > maxPlan {
+			err = fmt.Errorf("the plan has more than %d MiB", maxPlan>>20)
+		}
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		file := planfile.File{Resources: plan.Resources}
+		one.keep(&planned{request: request, salt: salt, resources: file.Bound(), shown: shown, whole: failed == nil})
+		return failed
+	})
+}
+
+// planned is the plan that a request names, which must be of the same.
+func (r *Runs) planned(request Request) (*planned, error) {
+	one := r.Find(request.Plan)
+	if one == nil {
+		return nil, fmt.Errorf("plan %.100q: %w", request.Plan, ErrNotPlanned)
+	}
+	switch plan := one.kept(); {
+	case plan == nil:
+		return nil, fmt.Errorf("plan %.100q: %w", request.Plan, ErrNotPlanned)
+	case !plan.whole:
+		return nil, fmt.Errorf("plan %s is not whole: what failed can be neither planned nor applied", one.ID)
+	case !request.plans(plan.request):
+		return nil, fmt.Errorf("plan %s is of something else than what is to be applied: plan again", one.ID)
+	default:
+		return plan, nil
+	}
+}
+
+// Planned is what a run has planned, as planfile.Shown reads it; nil of one that has not planned.
+func (s *Served) Planned() []byte {
+	if plan := s.kept(); plan != nil {
+		return plan.shown
+	}
+	return nil
+}
+
+func (s *Served) keep(p *planned) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plan = p
+}
+
+func (s *Served) kept() *planned {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.plan
+}

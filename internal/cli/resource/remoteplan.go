@@ -1,0 +1,88 @@
+package resource
+
+import (
+	"context"
+	"errors"
+
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/client"
+	"github.com/deployster-go/deployster/internal/planfile"
+	"github.com/deployster-go/deployster/internal/proposal"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// planRemote shows what a server would change.
+func planRemote(ctx context.Context, a *app.App, o planOptions, remote *client.Client) error {
+	switch {
+	case o.saving:
+		return exit.Usage("-o with --server: a plan is saved where it is applied; deployster apply --confirm ONCE --server %s shows a plan, asks, and applies just that", a.Server())
+	case o.input.Removing:
+		return exit.Usage("--destroy with --server: a server destroys nothing: run it where the log is, without --server and DEPLOYSTER_SERVER")
+	}
+	if err := o.sent.check(); err != nil {
+		return err
+	}
+	asked, err := collect(a, o.staticOptions, o.sent.public)
+	if err != nil {
+		return err
+	}
+	screen := a.Report("plan")
+	plan, _, err := planned(ctx, a, remote, asked, screen)
+	err = errors.Join(err, screen.Close())
+	if plan != nil {
+		err = errors.Join(err, screen.Show(func(lines *view.JSON) { lines.Plan(plan) }, func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) }))
+	}
+	if err == nil && o.detailed && plan.Changes() {
+		return exit.Reported(exit.ErrChanges)
+	}
+	return err
+}
+
+// planned has a server plan, and shows on a screen how that goes. Beside an error the plan is of
+// what did not fail; nil is none.
+func planned(ctx context.Context, a *app.App, remote *client.Client, asked proposal.Run, screen *output.Screen) (plan *runner.Plan, id string, err error) {
+	begun, err := remote.BeginPlan(ctx, asked)
+	if err != nil {
+		return nil, "", err
+	}
+	f := following{remote: remote, begun: begun, screen: screen}
+	err = f.untilEnded(ctx, a)
+	if err != nil && exit.Text(err) != "" || errors.Is(err, runner.ErrInterrupted) {
+		return nil, begun.Run, err
+	}
+	text, failed := remote.Plan(ctx, begun.Run)
+	if failed == nil {
+		plan, failed = planfile.Shown(text)
+	}
+	return plan, begun.Run, errors.Join(err, failed)
+}
+
+// confirmRemote shows what a server would change and asks for it. The run is to be bound to the
+// plan that it names.
+func confirmRemote(ctx context.Context, a *app.App, remote *client.Client, asked proposal.Run) (id string, err error) {
+	screen := a.OpenScreen("plan")
+	plan, id, err := planned(ctx, a, remote, asked, screen)
+	err = errors.Join(err, screen.Close())
+	switch {
+	case err != nil && plan != nil:
+		return "", errors.Join(view.Plan(a.Err, plan, a.PlanOptions(a.Err)), err)
+	case err != nil || !plan.Changes():
+		return id, err
+	}
+	questions := prompt.New(a)
+	questions.Plan = plan
+	yes := false
+	err = interrupt.Within(ctx, func(ctx context.Context) (err error) {
+		yes, err = questions.ConfirmPlan(ctx)
+		return err
+	})
+	if err == nil && !yes {
+		err = errors.New("declined: nothing was changed")
+	}
+	return id, err
+}

@@ -1,0 +1,73 @@
+package client_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/deployster-go/deployster/internal/client"
+	"github.com/deployster-go/deployster/internal/proposal"
+)
+
+// A connection that is cut is taken up again behind what was received, also in the middle of a line.
+func TestARunIsFollowedOverConnectionsThatAreCut(t *testing.T) {
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		after := r.URL.Query().Get("after")
+		switch asked.Add(1) {
+		case 1:
+			fmt.Fprint(w, "{\"n\":1,\"event\":{\"type\":\"run-started\"}}\n\n{\"n\":4,\"event\":{\"type\":\"line\",\"text\":\"x\"}}\n{\"n\":5,\"ev")
+		case 2:
+			fmt.Fprint(w, "{\"n\":", after, "5,\"event\":{\"type\":\"line\"}}\n")
+		default:
+			fmt.Fprint(w, "{\"n\":", after, "6,\"end\":{\"outcome\":\"succeeded\"}}\n")
+			return
+		}
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer s.Close()
+	c, err := client.New(client.Options{Server: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	end, err := c.FollowRun(t.Context(), "01JZ", func(o proposal.Observed) { got = append(got, o.N) })
+	if err != nil || end.Outcome != "succeeded" || !slices.Equal(got, []int64{1, 4, 45}) {
+		t.Errorf("%v, %+v, %v", got, end, err)
+	}
+}
+
+// Nobody is kept waiting for a run that a server refuses to show, or does not know.
+func TestWhatIsNoRunIsNotFollowed(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"refused": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"detail":"you may not do this"}`)
+		},
+		"gone": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"detail":"no such run"}`)
+		},
+		"something else": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadGateway)
+			fmt.Fprint(w, strings.Repeat("<html>", 1000))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(answer)
+			defer s.Close()
+			c, err := client.New(client.Options{Server: s.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if end, err := c.FollowRun(t.Context(), "01JZ", func(o proposal.Observed) { t.Error(o) }); err == nil {
+				t.Errorf("%+v", end)
+			}
+		})
+	}
+}
