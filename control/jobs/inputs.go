@@ -55,9 +55,16 @@ func (a *attempt) mounts(ctx context.Context) ([]engine.Mount, error) {
 		}
 	}
 	all = append(all, engine.Mount{Source: sources, Target: targetSources, ReadOnly: true})
+	state := filepath.Join(a.Workspace, engine.StateDir)
 	for _, p := range a.recipe.Plugs {
 		if _, err := os.Stat(p.Path); err != nil {
 			return nil, unbuildable("its plug %s: %v; make it, or submit the group without it", p.Path, err)
+		}
+		// What holds the state shows it empty, see spec; a part of it would be shown as it is.
+		if within, err := engine.Within(state, p.Path); err != nil {
+			return nil, fmt.Errorf("its plug %s: %w", p.Path, err)
+		} else if within {
+			return nil, unbuildable("no job may see what is in %s: its plug %s leads there; submit the group with another", engine.StateDir, p.Path)
 		}
 		all = append(all, engine.Mount{Source: p.Path, Target: p.ContainerPath, ReadOnly: p.ReadOnly})
 	}

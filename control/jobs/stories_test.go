@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -119,6 +120,23 @@ func stories() map[string]story {
 				r.Plugs = []recipe.Plug{{Path: w.dir, ContainerPath: "/workspace"}}
 			},
 			want: "finished", log: "seen\n", kernel: true,
+		},
+		"a plug that is the state of the workspace": {
+			recipe: func(w *world, r *recipe.Recipe) {
+				r.Plugs = []recipe.Plug{{Path: w.dir + "/.deployster", ContainerPath: "/state"}}
+			},
+			want: "unbuildable: no job may see what is in .deployster: its plug ",
+		},
+		"a plug that is a part of the state of the workspace": {
+			lines: []string{"write /objects/forged text"},
+			recipe: func(w *world, r *recipe.Recipe) {
+				kept := w.dir + "/.deployster/objects"
+				if err := errors.Join(os.MkdirAll(kept, 0o700), os.Symlink(kept, w.dir+"/link")); err != nil {
+					w.Error(err)
+				}
+				r.Plugs = []recipe.Plug{{Path: w.dir + "/link", ContainerPath: "/objects"}}
+			},
+			want: "unbuildable: no job may see what is in .deployster: its plug ",
 		},
 		"a link out of it": {
 			lines: []string{"link " + out + "/passwd /etc/passwd"},
