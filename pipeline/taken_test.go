@@ -241,6 +241,16 @@ func (w *world) checkTaken() {
 	}
 }
 
+// inTime leaves out what a scheduler recorded of deployments that had finished.
+func inTime(log []deploylog.Event) []deploylog.Event {
+	over := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(log), func(e deploylog.Event) bool {
+		late := over[e.Deployment]
+		over[e.Deployment] = late || e.Name == record.PipelineFinished
+		return late
+	})
+}
+
 // takenOf are the deployments that may be taken, by the log: those whose last end of the
 // stage no rollback to something older followed, and no failure of what did it again.
 func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
@@ -248,7 +258,7 @@ func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
 	passed, back := map[string]int64{}, map[int64]int{} // last ends, and rollbacks to which order
 	again, failed := map[string]bool{}, map[string]int64{}
 	waits := map[string]int64{} // rollbacks of the stage that have not begun it
-	for _, e := range log {
+	for _, e := range inTime(log) {
 		if at := waits[e.Deployment]; at > 0 {
 			switch e.Name {
 			case record.PipelineCancelled:

@@ -67,7 +67,12 @@ const mostJobs = 100
 
 // group is one build group.
 func (p *Pages) group(r *http.Request, k *known) (page, error) {
-	status, err := k.builds.BuildStatus(r.PathValue("id"), nil)
+	builds, workers := k.builds, build.Workers(nil)
+	if k.present() {
+		serve, inventory, err := p.Workers()
+		builds, workers = k.builds.Here(inventory, err), serve
+	}
+	status, err := builds.BuildStatus(r.PathValue("id"), workers)
 	if err != nil {
 		return page{}, err
 	}

@@ -97,7 +97,7 @@ func beginDay(t testing.TB) *day {
 	kept := objects.In(t.TempDir(), nil)
 	d.api = server.New(server.Options{Log: log, Objects: kept, Now: time.Now, NewID: d.id, Version: "test", Logger: quiet, Identify: d.sessions.Identify})
 	var err error
-	d.pages, err = pages.New(pages.Options{Log: log, Hosts: noHosts{}, Objects: kept, Sessions: d.sessions, API: d.api, Now: time.Now, Version: "test", Logger: quiet})
+	d.pages, err = pages.New(pages.Options{Log: log, Hosts: noHosts{}, Workers: twoWorkers, Objects: kept, Sessions: d.sessions, API: d.api, Now: time.Now, Version: "test", Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

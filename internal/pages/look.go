@@ -93,17 +93,17 @@ func (p *Pages) parse() (map[string]*template.Template, error) {
 // functions are what templates may call.
 func (p *Pages) functions() template.FuncMap {
 	return template.FuncMap{
-		"asset": func(name string) string { return "/assets/" + p.assets[name].path },
-		"clean": func(v any) string { return terminal.InLine(fmt.Sprint(v)) },
-		"lines": func(text string) string { return strings.Join(terminal.Lines(text), "\n") },
-		"count": phrase.Count,
-		"cut":   func(n int, text string) string { return phrase.Cut(text, n) },
-		"clock": clock,
-		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-		"took":  phrase.Took,
-		"since": func(t time.Time) string { return since(p.Now(), t) },
-		"path":  pathOf,
-		"asof":  asOf,
+		"asset":    func(name string) string { return "/assets/" + p.assets[name].path },
+		"clean":    func(v any) string { return terminal.InLine(fmt.Sprint(v)) },
+		"lines":    func(text string) string { return strings.Join(terminal.Lines(text), "\n") },
+		"count":    phrase.Count,
+		"cut":      func(n int, text string) string { return phrase.Cut(text, n) },
+		"clock":    clock,
+		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+		"took":     phrase.Took,
+		"distance": func(t time.Time) string { return distance(p.Now(), t) },
+		"path":     pathOf,
+		"asof":     asOf,
 		"diffpath": func(of, after string) string {
 			return of + "/diff?" + url.Values{"after": {after}}.Encode()
 		},
@@ -137,18 +137,22 @@ func word(state any) string {
 // clock is a time as pages show it, in UTC.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// since is how long ago something was, in the largest unit.
-func since(now, t time.Time) string {
-	d := max(now.Sub(t), 0)
+// distance is how long ago something was, or in how long it will be, in the largest unit.
+func distance(now, t time.Time) string {
+	text := "%d%s ago"
+	d := now.Sub(t)
+	if d < 0 {
+		text, d = "in %d%s", -d
+	}
 	for _, unit := range []struct {
 		of   time.Duration
 		name string
 	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
 		if d >= unit.of {
-			return fmt.Sprintf("%d%s", int(d/unit.of), unit.name)
+			return fmt.Sprintf(text, int(d/unit.of), unit.name)
 		}
 	}
-	return fmt.Sprintf("%ds", int(d/time.Second))
+	return fmt.Sprintf(text, int(d/time.Second), "s")
 }
 
 // short is an id or a hash of which the beginning is enough where it is one of few.

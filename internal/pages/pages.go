@@ -32,9 +32,11 @@ import (
 
 // Options are what pages are made of.
 type Options struct {
-	Log     deploylog.Log
-	Hosts   pipelines.Hosts // of the inventory
-	Objects objects.Store   // what revisions carry
+	Log   deploylog.Log
+	Hosts pipelines.Hosts // of the inventory
+	// Workers are those that build jobs at present, and the inventory that they are of.
+	Workers func() (serve build.Workers, inventory string, err error)
+	Objects objects.Store // what revisions carry
 	// Workspace is the directory below which the logs of jobs are.
 	Workspace string
 	Sessions  *Sessions

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/identity"
@@ -33,6 +34,7 @@ type site struct {
 	pages  http.Handler
 
 	workspace string
+	workers   func() (build.Workers, string, error)
 
 	mu   sync.Mutex
 	late time.Duration // how much later it is than it is
@@ -41,7 +43,7 @@ type site struct {
 
 func newSite(t testing.TB, events ...deploylog.Event) *site {
 	t.Helper()
-	s := &site{TB: t, log: logtest.NewMemory().Open(), workspace: t.TempDir()}
+	s := &site{TB: t, log: logtest.NewMemory().Open(), workspace: t.TempDir(), workers: twoWorkers}
 	if len(events) > 0 {
 		if _, err := s.log.Append(t.Context(), events...); err != nil {
 			t.Fatal(err)
@@ -54,7 +56,7 @@ func newSite(t testing.TB, events ...deploylog.Event) *site {
 	api := server.New(server.Options{
 		Log: s.log, Objects: kept, Now: s.now, NewID: s.id, Version: "test", Logger: slog.New(slog.DiscardHandler), Identify: sessions.Identify,
 	})
-	shown, err := pages.New(pages.Options{Log: s.log, Hosts: noHosts{}, Objects: kept, Workspace: s.workspace, Sessions: sessions, API: api, Now: s.now, Version: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	shown, err := pages.New(pages.Options{Log: s.log, Hosts: noHosts{}, Workers: func() (build.Workers, string, error) { return s.workers() }, Objects: kept, Workspace: s.workspace, Sessions: sessions, API: api, Now: s.now, Version: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

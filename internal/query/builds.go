@@ -36,6 +36,12 @@ func NewBuilds(log deploylog.Log, now func() time.Time) *Builds {
 	return b
 }
 
+// Here answers as it is here at present, with workers that are of an inventory, "" being none,
+// or why it is not known which there are.
+func (b *Builds) Here(inventory string, none error) *Builds {
+	return &Builds{Builds: b.Builds, Log: b.Log, Inventory: inventory, NoInventory: none}
+}
+
 // Check refuses what names no group.
 func (b *Builds) Check(text string) error {
 	_, err := b.ID(text)

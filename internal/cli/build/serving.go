@@ -6,7 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,18 +36,52 @@ const (
 // not say is asked, the first time that somebody wants to know; one that does not answer
 // serves nothing.
 func workersHere(ctx context.Context, a *app.App, path string) (build.Workers, error) {
-	hosts, of := []inventory.Host{{Name: workers.Local, Slots: runtime.NumCPU()}}, ""
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		all, err := work.NewHosts(path).Inventory()
-		if err != nil {
-			return nil, exit.Invalid(err)
-		}
-		hosts, of = all.Hosts, inventoryHere(path)
+	of := inventoryHere(path)
+	hosts, err := hostsHere(path, of)
+	if err != nil {
+		return nil, err
 	}
-	s := &serving{hosts: append([]inventory.Host{}, hosts...), of: of, now: a.Now, ask: func(names []string) []string {
+	return servingOn(ctx, a, path, of, hosts), nil
+}
+
+// hostsHere are the hosts of the inventory; without one they are this machine.
+func hostsHere(path, of string) ([]inventory.Host, error) {
+	if of == "" {
+		return []inventory.Host{{Name: workers.Local, Slots: runtime.NumCPU()}}, nil
+	}
+	all, err := work.NewHosts(path).Inventory()
+	if err != nil {
+		return nil, exit.Invalid(err)
+	}
+	return all.Hosts, nil
+}
+
+func servingOn(ctx context.Context, a *app.App, path, of string, hosts []inventory.Host) build.Workers {
+	s := &serving{hosts: slices.Clone(hosts), of: of, now: a.Now, ask: func(names []string) []string {
 		return platformsOf(ctx, a, path, names)
 	}}
-	return s.workers, nil
+	return s.workers
+}
+
+// Serving are the workers that jobs are done on from here for as long as a server runs: they
+// follow the inventory, and engines are asked again only where it has changed.
+func Serving(ctx context.Context, a *app.App, path string) func() (serve build.Workers, of string, err error) {
+	var mu sync.Mutex
+	var last []inventory.Host
+	var serve build.Workers
+	return func() (build.Workers, string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		of := inventoryHere(path)
+		hosts, err := hostsHere(path, of)
+		if err != nil {
+			return nil, "", err
+		}
+		if serve == nil || !reflect.DeepEqual(hosts, last) {
+			serve, last = servingOn(ctx, a, path, of, hosts), hosts
+		}
+		return serve, of, nil
+	}
 }
 
 // checkListed refuses an inventory that was named and is not there: this machine would be

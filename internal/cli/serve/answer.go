@@ -112,7 +112,7 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 	signed.Log, signed.Base = s.logger, s.public
 	mux.Handle(approval.Pattern, signed)
 	shown, err := pages.New(pages.Options{
-		Log: s.log, Hosts: s.workers.Hosts, Objects: s.objects, Workspace: s.Workspace, Sessions: sessions, API: api, Now: s.Now, Version: s.Version, Logger: s.logger,
+		Log: s.log, Hosts: s.workers.Hosts, Workers: s.builders, Objects: s.objects, Workspace: s.Workspace, Sessions: sessions, API: api, Now: s.Now, Version: s.Version, Logger: s.logger,
 	})
 	mux.Handle("/", shown)
 	return mux, err

@@ -21,10 +21,12 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
+	builds "github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/build"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
@@ -204,7 +206,7 @@ func run(ctx context.Context, a *app.App, o options) error {
 			return err
 		}
 		o.authenticate.Tokens = identity.NewTokens(log, a.Now)
-		s := &process{App: a, options: o, log: log, logger: logger, workers: workers, metrics: metrics.New(log, a.Version, a.Now), objects: texts.Objects(), rules: rules}
+		s := &process{App: a, options: o, log: log, logger: logger, workers: workers, metrics: metrics.New(log, a.Version, a.Now), objects: texts.Objects(), rules: rules, builders: build.Serving(ctx, a, o.work.Inventory)}
 		s.runs = workers.Runs(notices, s.ended)
 		err = s.serve(ctx, listeners, signals.Stop)
 		err = errors.Join(err, workers.Close(ctx))
@@ -247,6 +249,8 @@ type process struct {
 	metrics *metrics.Metrics
 	objects objects.Store
 	rules   []notification.Rule
+	// builders are the workers that build jobs.
+	builders func() (serve builds.Workers, inventory string, err error)
 }
 
 // serve answers requests until everything that it controls has ended: by an error, or
