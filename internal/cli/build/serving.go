@@ -36,17 +36,16 @@ const (
 // not say is asked, the first time that somebody wants to know; one that does not answer
 // serves nothing.
 func workersHere(ctx context.Context, a *app.App, path string) (build.Workers, error) {
-	of := inventoryHere(path)
-	hosts, err := hostsHere(path, of)
+	hosts, err := hostsHere(path)
 	if err != nil {
 		return nil, err
 	}
-	return servingOn(ctx, a, path, of, hosts), nil
+	return servingOn(ctx, a, path, inventoryHere(path), hosts), nil
 }
 
 // hostsHere are the hosts of the inventory; without one they are this machine.
-func hostsHere(path, of string) ([]inventory.Host, error) {
-	if of == "" {
+func hostsHere(path string) ([]inventory.Host, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return []inventory.Host{{Name: workers.Local, Slots: runtime.NumCPU()}}, nil
 	}
 	all, err := work.NewHosts(path).Inventory()
@@ -72,11 +71,11 @@ func Serving(ctx context.Context, a *app.App, path string) func() (serve build.W
 	return func() (build.Workers, string, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		of := inventoryHere(path)
-		hosts, err := hostsHere(path, of)
+		hosts, err := hostsHere(path)
 		if err != nil {
 			return nil, "", err
 		}
+		of := inventoryHere(path)
 		if serve == nil || !reflect.DeepEqual(hosts, last) {
 			serve, last = servingOn(ctx, a, path, of, hosts), hosts
 		}
