@@ -37,20 +37,16 @@ func (s *Store) Collect(ctx context.Context, dir string, limits Limits) (Artifac
 }
 
 func (s *Store) collect(ctx context.Context, dir string, limits Limits) (a Artifact, err error) {
-	in, err := s.newWorkspace()
+	file, err := s.newFile()
 	if err != nil {
 		return Artifact{}, err
 	}
-	defer func() { err = errors.Join(err, in.remove()) }()
-	file, err := os.OpenFile(in.path("layer"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	defer func() { err = errors.Join(err, file.discard()) }()
+	a, layer, err := pack(ctx, dir, limits, false, file.File)
 	if err != nil {
 		return Artifact{}, err
 	}
-	a, layer, err := pack(ctx, dir, limits, false, file)
-	if err != nil {
-		return Artifact{}, errors.Join(err, file.Close())
-	}
-	return a, s.place(ctx, in, file, a.Digest, layer)
+	return a, s.place(ctx, file, a.Digest, layer)
 }
 
 // explain adds what to do where the disk is full.

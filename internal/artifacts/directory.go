@@ -77,7 +77,7 @@ func (s *Store) reconsider(ctx context.Context, in *workspace, digest string, la
 	}
 	err = s.checkCopy(ctx, digest, layer)
 	if errors.Is(err, ErrAltered) && lost {
-		return true, s.dropCopy(ctx, in, digest)
+		return true, s.dropCopy(ctx, digest)
 	}
 	if err != nil {
 		return false, err

@@ -55,16 +55,25 @@ func try(path string, how int) (*lock, error) {
 			return nil, errors.Join(&fs.PathError{Op: "lock", Path: path, Err: err}, f.Close())
 		}
 		held := &lock{f}
-		mine, err := f.Stat()
-		if err != nil {
-			held.release()
-			return nil, err
-		}
-		if there, err := os.Lstat(path); err == nil && os.SameFile(mine, there) {
+		mine, err := isAt(f, path)
+		if err == nil && mine {
 			return held, nil
 		}
 		held.release() // it was removed or replaced before it was locked, and means nothing
+		if err != nil {
+			return nil, err
+		}
 	}
+}
+
+// isAt reports whether an open file is what is at a path.
+func isAt(f *os.File, path string) (bool, error) {
+	mine, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, there), nil
 }
 
 func flock(f *os.File, how int) error {

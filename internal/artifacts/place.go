@@ -15,34 +15,41 @@ import (
 	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
-// place puts the layer of a workspace, which is not durable yet, into the store, and then what
-// names it. What is there and is the same stays, as others may be using it.
-func (s *Store) place(ctx context.Context, in *workspace, file *os.File, digest string, layer v1.Descriptor) (err error) {
-	defer func() { err = errors.Join(err, file.Close()) }()
-	manifest, err := encodeManifest(layer)
+// place puts a layer, which is not durable yet, into the store, and then what names it. What is
+// there and is the same stays, as others may be using it.
+func (s *Store) place(ctx context.Context, file *tempFile, digest string, layer v1.Descriptor) (err error) {
+	text, err := encodeManifest(layer)
 	if err != nil {
 		return err
 	}
+	manifest, err := s.newFile()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, manifest.discard()) }()
 	// Both at once: the disk has as much to do with two as with one.
 	settle := sync.OnceValue(func() error {
 		synced := make(chan error, 1)
 		go func() { synced <- file.Sync() }()
-		err := writeFile(in.path("manifest"), manifest)
+		_, err := manifest.Write(text)
+		if err == nil {
+			err = manifest.Sync()
+		}
 		return errors.Join(err, <-synced)
 	})
-	intact, err := s.intact(ctx, in, digest, layer)
+	intact, err := s.intact(ctx, digest, layer)
 	if err == nil && !intact {
 		err = settle()
 	}
 	if err != nil {
 		return err
 	}
-	return s.locked(ctx, shared, func() error {
+	err = s.locked(ctx, shared, func() error {
 		if !intact || !exists(s.blob(layer.Digest.String())) {
 			if err := settle(); err != nil {
 				return err
 			}
-			if err := os.Rename(in.path("layer"), s.blob(layer.Digest.String())); err != nil {
+			if err := file.place(s.blob(layer.Digest.String())); err != nil {
 				return err
 			}
 		}
@@ -50,12 +57,14 @@ func (s *Store) place(ctx context.Context, in *workspace, file *os.File, digest 
 			if err := settle(); err != nil {
 				return err
 			}
-			if err := os.Rename(in.path("manifest"), s.blob(digest)); err != nil {
-				return err
-			}
+			return manifest.place(s.blob(digest))
 		}
-		return s.syncDirectories()
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return s.syncDirectories() // whoever waits for the lock need not wait for the disk
 }
 
 // syncDirectories makes durable what the store names, also what was there: who made it may have
@@ -78,9 +87,9 @@ func (s *Store) syncDirectories() error {
 
 // intact reports whether an artifact is in the store as it is to be. A copy of it that is
 // not is taken away.
-func (s *Store) intact(ctx context.Context, in *workspace, digest string, layer v1.Descriptor) (bool, error) {
+func (s *Store) intact(ctx context.Context, digest string, layer v1.Descriptor) (bool, error) {
 	if _, err := s.manifest(digest); err != nil {
-		return false, s.dropCopy(ctx, in, digest)
+		return false, s.dropCopy(ctx, digest)
 	}
 	if s.known(digest, layer) {
 		return true, nil
@@ -91,14 +100,23 @@ func (s *Store) intact(ctx context.Context, in *workspace, digest string, layer 
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	case altered:
-		return whole, s.dropCopy(ctx, in, digest)
+		return whole, s.dropCopy(ctx, digest)
 	default:
 		return whole, nil
 	}
 }
 
-// dropCopy takes the unpacked copy of an artifact away.
-func (s *Store) dropCopy(ctx context.Context, in *workspace, digest string) error {
+// dropCopy takes the unpacked copy of an artifact away, if there is one: none is made of what is
+// not in the store.
+func (s *Store) dropCopy(ctx context.Context, digest string) (err error) {
+	if !exists(s.copyOf(digest)) {
+		return nil
+	}
+	in, err := s.newWorkspace()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.remove()) }()
 	return s.locked(ctx, exclusive, func() error {
 		return gone(os.Rename(s.copyOf(digest), in.path("dropped")))
 	})
@@ -124,18 +142,6 @@ func (s *Store) use(ctx context.Context, digest string) error {
 func (s *Store) renew(digest string) error {
 	now := time.Now()
 	return os.Chtimes(s.blob(digest), now, now)
-}
-
-func writeFile(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }
 
 func exists(path string) bool {

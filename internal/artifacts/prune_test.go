@@ -42,6 +42,7 @@ func TestArtifactsThatNobodyNeedsArePruned(t *testing.T) {
 	must(t, os.Chtimes(half, old, old))
 	must(t, os.MkdirAll(filepath.Join(store, "tmp", "of-the-dead", "copy"), 0o700))
 	must(t, os.Chmod(filepath.Join(store, "tmp", "of-the-dead", "copy"), 0o555))
+	must(t, os.WriteFile(filepath.Join(store, "tmp", "layer-of-the-dead"), []byte("half"), 0o600))
 
 	var would artifacts.Pruned
 	for _, dryRun := range []bool{true, false} {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -82,11 +81,11 @@ func (s *Store) stored(ctx context.Context, digest string, layer v1.Descriptor) 
 
 // fetch stores an artifact, whose layer is checked while it comes.
 func (s *Store) fetch(ctx context.Context, from *repository, digest string, layer v1.Descriptor, limits Limits, count *count) (a Artifact, err error) {
-	in, err := s.newWorkspace()
+	file, err := s.newFile()
 	if err != nil {
 		return Artifact{}, err
 	}
-	defer func() { err = errors.Join(err, in.remove()) }()
+	defer func() { err = errors.Join(err, file.discard()) }()
 	blob, err := from.puller.Layer(ctx, from.name.Digest(layer.Digest.String()))
 	if err != nil {
 		return Artifact{}, from.explainRemote(ctx, err)
@@ -96,19 +95,15 @@ func (s *Store) fetch(ctx context.Context, from *repository, digest string, laye
 		return Artifact{}, from.explainRemote(ctx, err)
 	}
 	defer body.Close() //nolint:errcheck // all that is wanted of it was read
-	file, err := os.OpenFile(in.path("layer"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return Artifact{}, err
-	}
 	counted := io.TeeReader(body, writerFunc(func(p []byte) (int, error) {
 		count.add(int64(len(p)))
 		return file.Write(p)
 	}))
 	a, err = decode(ctx, counted, layer, limits, nowhere{})
 	if err != nil {
-		return Artifact{}, from.explainRemote(ctx, errors.Join(err, file.Close()))
+		return Artifact{}, from.explainRemote(ctx, err)
 	}
-	return a, s.place(ctx, in, file, digest, layer)
+	return a, s.place(ctx, file, digest, layer)
 }
 
 // writerFunc is a writer that is a function.

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // workspace is a directory of one process at one task: what is to come into the store is made
@@ -35,6 +37,61 @@ func (s *Store) newWorkspace() (*workspace, error) {
 		}
 		// Who removes orphans came between making and locking it.
 	}
+}
+
+// tempFile is a file that is to come into the store, or goes: less to make and to remove than a
+// workspace. It is locked as that is.
+type tempFile struct {
+	*os.File
+	placed bool
+}
+
+func (s *Store) newFile() (*tempFile, error) {
+	if err := s.makeDirectories(); err != nil {
+		return nil, err
+	}
+	s.orphans.Do(func() { _, _ = s.removeOrphans(false) })
+	for {
+		f, err := os.CreateTemp(s.temporary(), "")
+		if err != nil {
+			return nil, err
+		}
+		mine, err := holds(f)
+		if err == nil && mine {
+			return &tempFile{File: f}, nil
+		}
+		if err := errors.Join(err, (&tempFile{File: f}).discard()); err != nil {
+			return nil, err
+		}
+		// Who removes orphans came between making and locking it.
+	}
+}
+
+// holds locks a file that others may have locked and removed, and reports whether they have not.
+func holds(f *os.File) (bool, error) {
+	err := flock(f, exclusive|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	if err != nil {
+		return false, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	return isAt(f, f.Name())
+}
+
+// place puts the file where it is to be.
+func (f *tempFile) place(path string) error {
+	err := os.Rename(f.Name(), path)
+	f.placed = err == nil
+	return err
+}
+
+// discard removes the file, unless it was placed.
+func (f *tempFile) discard() (err error) {
+	if !f.placed {
+		err = gone(os.Remove(f.Name()))
+	}
+	return errors.Join(err, f.Close())
 }
 
 func (w *workspace) path(name string) string { return filepath.Join(w.dir, name) }
