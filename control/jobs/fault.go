@@ -56,7 +56,12 @@ func interrupted(ctx context.Context) error {
 // conclude has a job done, keeps what came of it until that is recorded, and removes all
 // else. A result is nothing where the job is left as it is.
 func (a *attempt) conclude(ctx context.Context, do func() (*record.Finished, error)) build.Result {
-	defer a.wrote()
+	beside := false
+	defer func() {
+		if !beside {
+			a.wrote()
+		}
+	}()
 	finished, err := do()
 	if stopped := interrupted(ctx); stopped != nil && err != nil {
 		err = stopped
@@ -74,6 +79,10 @@ func (a *attempt) conclude(ctx context.Context, do func() (*record.Finished, err
 			return r // who resumes it collects again; what is left is removed when it is recorded
 		}
 		defer func() { _ = a.keep(r) }() // there may be room then
+	}
+	if beside = r.Finished != nil; beside {
+		a.discardBeside()
+		return r
 	}
 	a.discard()
 	return r

@@ -1,8 +1,12 @@
 package jobs
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,28 +15,55 @@ import (
 	"github.com/deployster-go/deployster/build"
 )
 
-// The files that say how far an attempt has come.
+// The file that says how far an attempt has come: one, for on some disks it takes longer to make
+// and to remove files than to write them. Once there is a result, it is beside the directory of
+// the attempt, which is removed.
 const (
-	begunName    = "begun.json"
-	endedName    = "ended.json"
+	progressName = "progress"
 	resultSuffix = ".result"
 )
 
-// write makes a file that holds one JSON object. It need not outlive the machine.
-func write(path string, content any) error {
-	text, err := json.Marshal(content)
+// progress is how far an attempt has come.
+type progress struct {
+	Begun  *begun        `json:"begun,omitempty"`
+	Ended  *end          `json:"ended,omitempty"`
+	Result *build.Result `json:"result,omitempty"`
+}
+
+// note adds to the file of an attempt that is there, or is made in a directory that is. It need
+// not outlive the machine.
+func note(path string, p progress) error {
+	text, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, text, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	// What was noted before may have been cut short, and is a line of its own then.
+	_, err = f.Write(append(append([]byte{'\n'}, text...), '\n'))
+	return errors.Join(err, f.Close())
 }
 
-// read reads what write wrote, and reports whether it is there whole: no part of an object is
-// one.
-func read(path string, into any) bool {
+// noted reads what is noted: of each the last that is there whole, as no part of an object is one.
+func noted(path string) (p progress) {
 	text, err := os.ReadFile(path)
-	return err == nil && json.Unmarshal(text, into) == nil
+	if err != nil {
+		return p
+	}
+	for line := range bytes.Lines(text) {
+		var next progress
+		if json.Unmarshal(line, &next) != nil {
+			continue
+		}
+		p.Begun, p.Ended, p.Result = cmp.Or(next.Begun, p.Begun), cmp.Or(next.Ended, p.Ended), cmp.Or(next.Result, p.Result)
+	}
+	return p
 }
+
+// progress is where the file of the attempt is until there is a result.
+func (a *attempt) progress() string { return filepath.Join(a.dir, progressName) }
 
 // resultsKept is how long a result is kept at least, so that it is in the log by then.
 const resultsKept = time.Minute
@@ -45,7 +76,13 @@ type result struct {
 
 // keep keeps the result of an attempt for whoever resumes it.
 func (a *attempt) keep(r build.Result) error {
-	if err := write(a.dir+resultSuffix, r); err != nil {
+	err := note(a.progress(), progress{Result: &r})
+	if err == nil {
+		err = os.Rename(a.progress(), a.dir+resultSuffix)
+	} else if errors.Is(err, fs.ErrNotExist) { // there is no directory yet, or no more
+		err = note(a.dir+resultSuffix, progress{Result: &r})
+	}
+	if err != nil {
 		return err
 	}
 	a.kept()
@@ -90,10 +127,39 @@ func (j *Jobs) recorded(path string) bool {
 	return err == nil && over
 }
 
-// Close removes the results of this process, all of which are recorded.
+// Wait waits until nothing is left of the jobs that have ended but their results.
+func (j *Jobs) Wait() {
+	for range cap(j.discarding) {
+		j.discarding <- struct{}{}
+	}
+	for range cap(j.discarding) {
+		<-j.discarding
+	}
+}
+
+// Close waits, and removes the results of this process, all of which are recorded.
 func (j *Jobs) Close() {
+	j.Wait()
 	j.forget(0)
 	j.views.Close()
+}
+
+// discardBeside has the directory of the attempt removed while the next job begins. Where others
+// are still being removed it is removed at once, or more could be left than is removed.
+func (a *attempt) discardBeside() {
+	remove := func() {
+		defer a.wrote()
+		a.discard()
+	}
+	select {
+	case a.discarding <- struct{}{}:
+		go func() {
+			defer func() { <-a.discarding }()
+			remove()
+		}()
+	default:
+		remove()
+	}
 }
 
 // discard removes the directory of the attempt.

@@ -59,7 +59,7 @@ func TestWhatIsWrittenInPartIsNotThere(t *testing.T) {
 			task := w.task(w.recipe("write " + out + "/f text"))
 			first := w.jobs.Build(t.Context(), task)
 			w.wants(first, "finished")
-			whole, err := json.Marshal(first)
+			whole, err := json.Marshal(map[string]any{"result": first})
 			if err := errors.Join(err, os.RemoveAll(path), os.WriteFile(path, whole[:max(0, len(whole)-missing)], 0o600)); err != nil {
 				t.Fatal(err)
 			}
@@ -95,6 +95,7 @@ func TestAResultIsForgottenOnlyWhenItIsRecorded(t *testing.T) {
 			task := w.task(w.recipe())
 			task.Job = 20 + i
 			w.wants(w.jobs.Build(t.Context(), task), "finished")
+			w.jobs.Wait()
 			if left := w.left(); len(left) != want {
 				t.Errorf("after %d jobs there is %q", i+1, left)
 			}

@@ -98,11 +98,16 @@ type Made struct {
 // MinFree is how much of the disk no job may take, unless Options says otherwise.
 const MinFree = 64 << 20
 
+// mostDiscarding is how many directories of jobs are removed beside the next ones.
+const mostDiscarding = 2
+
 // Jobs does jobs. Its methods may be called at once.
 type Jobs struct {
 	Options
 	free func(dir string) (uint64, error) // bytes that can be written where a directory is
 	disk shared
+
+	discarding chan struct{} // has an element for each directory that is removed beside the next job
 
 	views engine.Views // of the directories of this machine that jobs may not see
 
@@ -128,7 +133,7 @@ func New(o Options) *Jobs {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Jobs{Options: o, free: freeBytes, disk: shared{turn: make(chan struct{}, 1)}}
+	return &Jobs{Options: o, free: freeBytes, disk: shared{turn: make(chan struct{}, 1)}, discarding: make(chan struct{}, mostDiscarding)}
 }
 
 // Dir is the directory, below that of the state of a workspace, of what jobs leave.

@@ -77,8 +77,8 @@ func TestAJobIsLeftToTheNextProcess(t *testing.T) {
 	w.wants(w.jobs.Resume(ctx, task), "left")
 	w.goOn()
 	await(t, "its container has ended", func() bool {
-		_, err := os.Stat(filepath.Join(w.work(), "ended.json"))
-		return err == nil
+		text, err := os.ReadFile(filepath.Join(w.work(), "progress"))
+		return err == nil && strings.Contains(string(text), `{"ended":{`)
 	})
 	w.restart()
 	r := w.jobs.Resume(t.Context(), task)
@@ -114,6 +114,7 @@ func TestResultsAreForgottenAfterAWhile(t *testing.T) {
 		w.wants(w.jobs.Build(t.Context(), first), "finished")
 		<-time.After(2 * time.Minute)
 		w.wants(w.jobs.Build(t.Context(), second), "finished")
+		w.jobs.Wait()
 		if left := w.left(); len(left) != 1 || left[0] != "base-7~13.1.result" {
 			t.Errorf("there is %q", left)
 		}
@@ -130,7 +131,7 @@ func (w *world) leave(fake *enginetest.Fake, attempt string) (end func(code int)
 		}
 	}
 	for name, text := range map[string]string{
-		"metadata": "", "out/f": "text", "begun.json": `{"at":"` + time.Now().Format(time.RFC3339Nano) + `","image":{"ID":"` + w.id + `"}}`,
+		"metadata": "", "out/f": "text", "progress": `{"begun":{"at":"` + time.Now().Format(time.RFC3339Nano) + `","image":{"ID":"` + w.id + `"}}}`,
 	} {
 		if err := os.WriteFile(filepath.Join(w.work(), name), []byte(text), 0o600); err != nil {
 			w.Fatal(err)

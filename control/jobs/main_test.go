@@ -74,7 +74,9 @@ func doOrder(text string) error {
 		return err
 	}
 	options.Program, options.Logger = o.Program, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	r := jobs.New(options).Build(context.Background(), o.Task)
+	all := jobs.New(options)
+	r := all.Build(context.Background(), o.Task)
+	all.Wait()
 	return errors.Join(fmt.Errorf("the job is not to end: %s", told(r)), e.Close())
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/deployster-go/deployster/build"
@@ -19,11 +18,10 @@ import (
 func (j *Jobs) Resume(ctx context.Context, t build.Task) build.Result {
 	defer j.forget(resultsKept)
 	a := j.attempt(t)
-	var known build.Result
-	if read(a.dir+resultSuffix, &known) && known != (build.Result{}) {
+	if known := noted(a.dir + resultSuffix).Result; known != nil && *known != (build.Result{}) {
 		a.kept()
 		a.discard()
-		return known
+		return *known
 	}
 	if _, err := os.Lstat(a.dir); err != nil && t.Reuse != nil && ctx.Err() == nil {
 		return j.reuse(ctx, t)
@@ -40,14 +38,17 @@ func (j *Jobs) Resume(ctx context.Context, t build.Task) build.Result {
 
 // end finds out how the container ended, or waits for it.
 func (a *attempt) end(ctx context.Context) (e end, err error) {
-	var b begun
-	if read(filepath.Join(a.dir, begunName), &b) {
+	known := noted(a.progress())
+	if b := known.Begun; b != nil {
 		a.began, a.image, a.engine = b.At, b.Image, b.Engine
 	}
 	longer, cancel := stopping(ctx)
 	defer cancel()
 	unready := errors.Join(a.load(), a.resolve(longer))
-	ended := unready == nil && ctx.Err() == nil && read(filepath.Join(a.dir, endedName), &e)
+	ended := unready == nil && ctx.Err() == nil && known.Ended != nil
+	if ended {
+		e = *known.Ended
+	}
 	// What is built is not lost because its worker is gone by now. See exited.
 	if err := a.reach(longer); err != nil && (!ended || e.Exit.Code > 128) {
 		return end{}, err

@@ -87,7 +87,7 @@ func (a *attempt) run(ctx context.Context) (end, error) {
 		return end{}, fmt.Errorf("making its log: %w", err)
 	}
 	a.began = a.Now()
-	if err := write(filepath.Join(a.dir, begunName), begun{a.began, a.image, a.engineName()}); err != nil {
+	if err := note(a.progress(), progress{Begun: &begun{a.began, a.image, a.engineName()}}); err != nil {
 		return end{}, errors.Join(fmt.Errorf("preparing the job: %w", err), log.close())
 	}
 	a.exists = true
@@ -143,7 +143,7 @@ func (a *attempt) container(ctx context.Context, spec engine.Spec, log *logFile)
 // noteEnd notes how the container ended for whoever resumes the job. That it has ended is known
 // also where there is no room for it.
 func (a *attempt) noteEnd(e end) error {
-	err := write(filepath.Join(a.dir, endedName), e)
+	err := note(a.progress(), progress{Ended: &e})
 	if err != nil && engine.Full(err) {
 		a.Logger.WarnContext(context.Background(), "how a job ended is not noted: where this process dies now, it is done again", "job", a.task.Target(), "error", err)
 		return nil
