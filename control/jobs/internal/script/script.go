@@ -22,12 +22,14 @@
 //	env NAME            print a variable
 //	where               print the working directory
 //	await PATH          wait until there is something
+//	compute N           keep a processor busy with N hashes
 //	hang                wait to be killed
 //	exit N              end
 package script
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -177,6 +179,12 @@ func (p Process) print(ctx context.Context, verb, first, second string) (done bo
 		}
 	case "where":
 		_, err = fmt.Fprintln(p.Stdout, p.Dir)
+	case "compute":
+		var sum [sha256.Size]byte
+		for range number(first) {
+			sum = sha256.Sum256(sum[:])
+		}
+		_, err = fmt.Fprintf(p.Stdout, "%x\n", sum)
 	case "hang":
 		<-ctx.Done()
 		err = ctx.Err()
