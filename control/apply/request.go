@@ -22,7 +22,8 @@ import (
 type Request struct {
 	Manifests []string          // below the workspace, in the order in which they are merged
 	Carries   map[string]string // digests of the manifests, of what these include, and of the variables, by path
-	Targets   []string          // only these resources and what they depend on; none is all
+	Removing  bool              // it destroys what the manifests declare
+	Targets   []string          // only these resources and what they depend on, or, to be removed, what depends on them; none is all
 	KeepGoing bool
 	Verbose   bool // types are asked to be
 
@@ -62,10 +63,10 @@ func (r *Request) load(c *work.Config) (*work.Input, error) {
 		return nil, &work.InputError{Cause: fmt.Errorf("the request carries no variables: it must, as %s, even if there are none", revision.VariablesName)}
 	}
 	in, err := inputs.Load(sources, work.LoadOptions{
-		Confirm: runner.ConfirmNo, Targets: slices.Clone(r.Targets), Included: c.Texts.Files(r.Carries), Assigned: assigned,
+		Confirm: runner.ConfirmNo, Targets: slices.Clone(r.Targets), Removing: r.Removing, Included: c.Texts.Files(r.Carries), Assigned: assigned,
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || r.Removing {
+		return in, err
 	}
 	return in, in.Conflicts()
 }
@@ -88,7 +89,7 @@ func (r *Request) prepare(ctx context.Context, o Options, command string, stop <
 		files = append(files, filepath.Join(in.Workspace, filepath.FromSlash(name)))
 	}
 	run := Prepare(&o.Config, in, on, Order{
-		Command: command, Files: files, Stop: stop, Details: map[string]string{"user": cmp.Or(r.By, "unknown"), "manifest": strings.Join(r.Manifests, " ")},
+		Command: command, Files: files, Removing: r.Removing, Stop: stop, Details: map[string]string{"user": cmp.Or(r.By, "unknown"), "manifest": strings.Join(r.Manifests, " ")},
 	})
 	run.Control.Request, run.Control.Carries = r.Mark, r.Carries
 	return run, nil

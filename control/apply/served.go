@@ -87,8 +87,12 @@ func (r *Runs) Begin(ctx context.Context, request Request) (*Served, error) {
 			return nil, err
 		}
 	}
-	one, err := r.start(ctx, request, "apply", func(all context.Context, run *Run, one *Served) error {
-		if bound != nil {
+	command := "apply"
+	if request.Removing {
+		command = "destroy"
+	}
+	one, err := r.start(ctx, request, command, func(all context.Context, run *Run, one *Served) error {
+		if bound != nil && !request.Removing { // what is there by then is removed, as wherever it is asked for
 			run.Spec.Fingerprint, run.Spec.Bound = bound.salt.Fingerprint, bound.resources
 		}
 		return run.Execute(all, runner.ConfirmNo, request.KeepGoing, func(*runner.Runner) error {

@@ -134,13 +134,13 @@ func TestManifestsAreAppliedThroughAServer(t *testing.T) {
 	far.want(t, 0, "has begun at server unix:", append(apply, "--watch=false")...)
 	s.until(5, named(runner.RunFinished))
 	for words, args := range map[string][]string{
-		"say --yes":                   {"apply", "m.yaml", "--confirm", "ONCE"},
-		"deployster serve --memory":   {"apply", "m.yaml", "--yes", "--memory", "1GiB"},
-		"not below the workspace":     {"apply", "/etc/hosts", "--yes"},
-		"not through server":          {"destroy", "m.yaml", "--yes"},
-		"exclude each other":          {"apply", "m.yaml", "--yes", "--server", far.server, "--log", "x.db"},
-		"interrupt it to stop it":     {"apply", "m.yaml", "--yes", "--watch=false", "--log", "x.db"},
-		"without --server nothing is": {"apply", "m.yaml", "--yes", "--allow-logged", "word", "--log", "x.db"},
+		"say --yes": {"apply", "m.yaml", "--confirm", "ONCE"},
+		"say --confirm ONCE, or --yes to destroy": {"destroy", "m.yaml"},
+		"deployster serve --memory":               {"apply", "m.yaml", "--yes", "--memory", "1GiB"},
+		"not below the workspace":                 {"apply", "/etc/hosts", "--yes"},
+		"exclude each other":                      {"apply", "m.yaml", "--yes", "--server", far.server, "--log", "x.db"},
+		"interrupt it to stop it":                 {"apply", "m.yaml", "--yes", "--watch=false", "--log", "x.db"},
+		"without --server nothing is":             {"apply", "m.yaml", "--yes", "--allow-logged", "word", "--log", "x.db"},
 	} {
 		far.want(t, 3, words, args...)
 	}
@@ -347,6 +347,48 @@ func TestAPlanOfAServerIsApplied(t *testing.T) {
 	}, "y", once...)
 	if text, err := os.ReadFile(s.thing("a")); code != 1 || string(text) != "other" || !strings.Contains(screen, "Plan: 1 to change, 1 unchanged") {
 		t.Errorf("exit %d, %q, %v\n%s", code, text, err, screen)
+	}
+	s.terminate(server)
+	if code := s.exit(server); code != 0 {
+		t.Errorf("exit %d\n%s", code, server.out)
+	}
+	s.wantTruth()
+}
+
+// What a server has applied it also removes, in the same way.
+func TestAServerDestroysAsItWouldBeDestroyedHere(t *testing.T) {
+	s, server, far := applySite(t)
+	far.want(t, 0, "2 changed", "apply", "m.yaml", "--yes", "--allow-logged", "word")
+	local := func(args ...string) string {
+		cmd := exec.Command(binary, args...)
+		cmd.Dir = far.dir
+		text, _ := cmd.CombinedOutput()
+		return string(text)
+	}
+	local("apply", "m.yaml", "--yes")
+	same := func(args ...string) {
+		t.Helper()
+		want := local(args...)
+		if got, code := far.run(t, append(args, "--allow-logged", "word")...); code != 0 || untimed(got) != untimed(want) {
+			t.Errorf("%q: exit %d\nthere\n%s\nhere\n%s", args, code, got, want)
+		}
+	}
+	same("plan", "m.yaml", "--destroy")
+	same("plan", "m.yaml", "--destroy", "--target", "a") // which takes along what depends on it
+	screen, code := far.asked(t, func() {}, "n", "destroy", "m.yaml", "--confirm", "ONCE", "--allow-logged", "word")
+	if _, err := os.Stat(s.thing("a")); code != 1 || !strings.Contains(screen, "Plan: 2 to remove, 0 gone already.") || err != nil {
+		t.Errorf("exit %d, %v\n%s", code, err, screen)
+	}
+	same("destroy", "m.yaml", "--yes", "--target", "b")
+	if _, err := os.Stat(s.thing("a")); err != nil {
+		t.Error(err)
+	}
+	same("destroy", "m.yaml", "--yes")
+	same("destroy", "m.yaml", "--yes")
+	for _, name := range []string{"a", "b"} {
+		if _, err := os.Stat(s.thing(name)); err == nil {
+			t.Errorf("%s is still there", name)
+		}
 	}
 	s.terminate(server)
 	if code := s.exit(server); code != 0 {

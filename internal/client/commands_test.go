@@ -157,7 +157,7 @@ func refuseWork(t *testing.T, program, dir, url string) {
 	if err := os.WriteFile(manifest, []byte("resources: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"gc", "drift web.yaml", "destroy web.yaml --confirm NO", "log verify --accept-head", "pipeline run --until-idle"} {
+	for _, command := range []string{"gc", "drift web.yaml", "log verify --accept-head", "pipeline run --until-idle"} {
 		said := run(t, program, dir, append(strings.Fields(command), "--server", url)...)
 		if !strings.Contains(said, "exit status") || !strings.Contains(said, "without --server") {
 			t.Errorf("%s: %s", command, said)

@@ -11,6 +11,7 @@ import (
 // shown is a plan that is sent to be looked at, also where it is not whole.
 type shown struct {
 	Run       string          `json:"run"`
+	Destroy   bool            `json:"destroy,omitempty"`
 	Resources []shownResource `json:"resources"`
 }
 
@@ -23,7 +24,7 @@ type shownResource struct {
 // Show is a plan in a form in which it is sent to be looked at. Nothing that is applied follows
 // from it, so it has none of the hashes.
 func Show(p *runner.Plan) ([]byte, error) {
-	s := shown{Run: p.Run, Resources: []shownResource{}}
+	s := shown{Run: p.Run, Destroy: p.Destroy, Resources: []shownResource{}}
 	for _, r := range p.Resources {
 		row := shownResource{rowOf(r), r.Reason, r.Error}
 		row.ConfigHash, row.StateHash, row.ActionsHash = "", "", ""
@@ -44,7 +45,7 @@ func Shown(text []byte) (*runner.Plan, error) {
 	if err := dec.Decode(&s); err != nil {
 		return nil, fmt.Errorf("reading a plan that was sent: %w", err)
 	}
-	p := &runner.Plan{Run: s.Run}
+	p := &runner.Plan{Run: s.Run, Destroy: s.Destroy}
 	for _, r := range s.Resources {
 		row := r.plan()
 		row.Reason, row.Error = r.Reason, r.Error

@@ -11,7 +11,7 @@ import (
 )
 
 func TestAPlanIsShownElsewhereAsItIs(t *testing.T) {
-	plan := &runner.Plan{Run: "01JZ", Resources: []runner.ResourcePlan{
+	plan := &runner.Plan{Run: "01JZ", Destroy: true, Resources: []runner.ResourcePlan{
 		{Name: "a", Type: "x", ImageID: "sha256:1", Status: runner.Stale, Exists: true, Config: map[string]any{"port": int64(8080), "share": 0.5, "list": []any{"x", nil}},
 			State: map[string]any{"port": int64(1 << 60)}, Diff: []runner.Change{{Path: "port", Op: "change", Old: int64(1), New: int64(8080)}}, Actions: []protocol.Action{{Name: "set"}}},
 		{Name: "b", Type: "x", DependsOn: []string{"a"}, Status: runner.Unknown, After: []string{"a"}},

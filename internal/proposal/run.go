@@ -10,7 +10,8 @@ import (
 type Run struct {
 	Manifests []string          `json:"manifests" minItems:"1" maxItems:"100" doc:"Paths below the workspace, in the order in which they are merged."`
 	Carries   map[string]string `json:"carries" doc:"SHA-256 of each manifest and of each file that these include, by path, and of the variables, as /variables."`
-	Targets   []string          `json:"targets,omitempty" maxItems:"10000" doc:"Only these resources and what they depend on; all where there are none."`
+	Destroy   bool              `json:"destroy,omitempty" doc:"Remove what the manifests declare instead of applying it."`
+	Targets   []string          `json:"targets,omitempty" maxItems:"10000" doc:"Only these resources and what they depend on, or, to be removed, what depends on them; all where there are none."`
 	KeepGoing bool              `json:"keep_going,omitempty" doc:"After a failure, go on with what does not depend on it."`
 	Verbose   bool              `json:"verbose,omitempty" doc:"Ask resource types to be verbose."`
 	Plan      string            `json:"plan,omitempty" maxLength:"64" doc:"Id of a plan of the same, which the server still has: what is not as planned is refused."`

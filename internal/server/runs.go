@@ -37,7 +37,7 @@ func (s *Server) registerRuns() {
 	type begun struct{ Body proposal.Begun }
 	register(s, Operation{
 		ID: "begin-run", Method: http.MethodPost, Path: "/v1/runs", Role: identity.Operator, tags: aboutRuns,
-		Summary:     "Apply manifests with the engine of the server",
+		Summary:     "Apply manifests with the engine of the server, or destroy what they declare",
 		Description: "It is answered when the log says that the run has begun. Secrets are not sent: the variables name their files and carry a hash, and the server has the same secrets in the same files.",
 	}, func(ctx context.Context, in *runInput) (*begun, error) {
 		out, err := s.beginRun(ctx, in.Key, in.Body)
@@ -174,7 +174,7 @@ func (s *Server) beginPlan(ctx context.Context, asked proposal.Run) (out proposa
 // requested is what somebody asks for who was authenticated.
 func requested(ctx context.Context, r proposal.Run) apply.Request {
 	return apply.Request{
-		Manifests: r.Manifests, Carries: r.Carries, Targets: r.Targets, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, By: identity.Of(ctx).Name,
+		Manifests: r.Manifests, Carries: r.Carries, Removing: r.Destroy, Targets: r.Targets, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, By: identity.Of(ctx).Name,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/client"
 )
 
 // applyOptions are those of commands that change resources.
@@ -18,8 +19,8 @@ type applyOptions struct {
 	lookOptions
 	confirm   prompt.ConfirmFlags
 	keepGoing bool
-	sent      sentOptions // of apply alone
-	watch     bool        // of apply alone
+	sent      sentOptions
+	watch     bool
 }
 
 func (o *applyOptions) register(a *app.App, c *cobra.Command, keepGoing string, run func(context.Context) error) {
@@ -28,6 +29,8 @@ func (o *applyOptions) register(a *app.App, c *cobra.Command, keepGoing string, 
 	o.confirm.Register(c)
 	o.engine.RegisterAbandon(c)
 	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, keepGoing)
+	o.sent.register(c)
+	c.Flags().BoolVar(&o.watch, "watch", true, "through a server: show the run until it has ended; otherwise return when it has begun")
 }
 
 // asking is what the help of commands says that ask before they change something.
@@ -76,8 +79,6 @@ Before anything is changed the plan is shown, and you are asked` + asking,
   deployster apply web.yaml --yes --server https://deploy.example.com`,
 	}
 	o.register(a, c, "after a failure, go on with what does not depend on it", func(ctx context.Context) error { return runApply(ctx, a, o) })
-	o.sent.register(c)
-	c.Flags().BoolVar(&o.watch, "watch", true, "through a server: show the run until it has ended; otherwise return when it has begun")
 	return c
 }
 
@@ -98,25 +99,23 @@ it, they are run, and the type is asked again, to verify that it is gone. What i
 A resource whose type cannot remove it is refused before anything is removed;
 the rest can then be removed with --target, which takes along what depends on
 the resource. A destroy that was cut off goes on with the same command.
-"deployster plan --destroy" only shows what would be removed.
+"deployster plan --destroy" only shows what would be removed. With --server the
+server removes it.
 
 Before anything is removed the plan is shown, and you are asked` + asking,
 		Example: `  deployster destroy web.yaml
   deployster destroy web.yaml --confirm ONCE --target db
   deployster destroy base.yaml prod.yaml --yes --keep-going`,
 	}
-	o.register(a, c, "after a failure, go on with what the resource does not depend on", func(ctx context.Context) error { return change(ctx, a, o, "destroy") })
+	o.register(a, c, "after a failure, go on with what the resource does not depend on", func(ctx context.Context) error { return runDestroy(ctx, a, o) })
 	c.Flags().Lookup("target").Usage = "only this resource and what depends on it (repeatable)"
 	return c
 }
 
 func runApply(ctx context.Context, a *app.App, o applyOptions) error {
-	remote, err := o.sent.remote(a)
-	switch {
-	case err != nil:
+	remote, err := o.server(a)
+	if err != nil {
 		return err
-	case remote == nil && !o.watch:
-		return exit.Usage("--watch=false leaves a run to a server, and without --server this command carries it out itself: interrupt it to stop it")
 	}
 	saved, err := readSavedPlan(o.files)
 	if err != nil {
@@ -126,12 +125,32 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 		return exit.Usage("the plan %s was made on an engine here, and not on that of server %s: apply it without --server, or have the server apply the manifests", saved.path, a.Server())
 	}
 	if remote != nil {
-		return applyRemote(ctx, a, o, remote)
+		return changeRemote(ctx, a, o, "apply", remote)
 	}
 	if saved != nil {
 		return applySaved(ctx, a, o, saved)
 	}
 	return change(ctx, a, o, "apply")
+}
+
+func runDestroy(ctx context.Context, a *app.App, o applyOptions) error {
+	remote, err := o.server(a)
+	switch {
+	case err != nil:
+		return err
+	case remote != nil:
+		return changeRemote(ctx, a, o, "destroy", remote)
+	}
+	return change(ctx, a, o, "destroy")
+}
+
+// server is the server that carries the run out; nil is none.
+func (o *applyOptions) server(a *app.App) (*client.Client, error) {
+	remote, err := o.sent.remote(a)
+	if err == nil && remote == nil && !o.watch {
+		err = exit.Usage("--watch=false leaves a run to a server, and without --server this command carries it out itself: interrupt it to stop it")
+	}
+	return remote, err
 }
 
 // change applies manifests or destroys their resources, after questions as --confirm

@@ -59,14 +59,15 @@ func (o *sentOptions) check() error {
 	return nil
 }
 
-// applyRemote has a server apply manifests as they are here, after a question where one is asked.
-func applyRemote(ctx context.Context, a *app.App, o applyOptions, remote *client.Client) error {
+// changeRemote has a server apply manifests as they are here, or destroy what they declare, after
+// a question where one is asked.
+func changeRemote(ctx context.Context, a *app.App, o applyOptions, command string, remote *client.Client) error {
 	mode, err := o.confirm.Parse()
 	if err == nil {
 		err = o.sent.check()
 	}
 	if err == nil && mode != runner.ConfirmNo && mode != runner.ConfirmOnce {
-		err = exit.Usage("a server asks for the whole plan, and not for each part of it (--confirm %s): say --confirm ONCE, or --yes to apply without a question", mode)
+		err = exit.Usage("a server asks for the whole plan, and not for each part of it (--confirm %s): say --confirm ONCE, or --yes to %s without a question", mode, command)
 	}
 	if err == nil {
 		_, err = prompt.ConfirmMode(a, o.confirm) // there must be somebody to ask
@@ -94,14 +95,14 @@ func applyRemote(ctx context.Context, a *app.App, o applyOptions, remote *client
 			return a.Printf("run %s has begun at server %s; follow it with: deployster log follow --deployment %s\n", output.InLine(begun.Run), remote.Name(), output.InLine(begun.Run))
 		})
 	}
-	f := following{remote: remote, begun: begun, screen: a.OpenScreen("apply"), recorded: true}
+	f := following{remote: remote, begun: begun, screen: a.OpenScreen(command), recorded: true}
 	err = f.untilEnded(ctx, a)
 	return errors.Join(err, f.screen.Close())
 }
 
 // collect reads the manifests with all that they include, and keeps that at the server.
 func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, err error) {
-	r = proposal.Run{Targets: o.input.Targets, Verbose: a.Verbose}
+	r = proposal.Run{Destroy: o.input.Removing, Targets: o.input.Targets, Verbose: a.Verbose}
 	for _, path := range o.files {
 		name, err := session.ManifestBelow(a.Workspace, path)
 		if err != nil {
@@ -111,7 +112,11 @@ func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, err 
 	}
 	// What is wrong with the manifests is said as without a server.
 	in, err := session.LoadAndWarn(a, o.files, o.input, runner.ConfirmNo)
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.input.Removing:
+		session.NoteDependents(a, in, o.input.Targets)
+	default:
 		err = in.Conflicts()
 	}
 	if err != nil {

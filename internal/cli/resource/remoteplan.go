@@ -18,11 +18,8 @@ import (
 
 // planRemote shows what a server would change.
 func planRemote(ctx context.Context, a *app.App, o planOptions, remote *client.Client) error {
-	switch {
-	case o.saving:
+	if o.saving {
 		return exit.Usage("-o with --server: a plan is saved where it is applied; deployster apply --confirm ONCE --server %s shows a plan, asks, and applies just that", a.Server())
-	case o.input.Removing:
-		return exit.Usage("--destroy with --server: a server destroys nothing: run it where the log is, without --server and DEPLOYSTER_SERVER")
 	}
 	if err := o.sent.check(); err != nil {
 		return err

@@ -98,15 +98,15 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 	config.Log, config.Notice = s.log, func(text string) { a.Notice("note: " + text) }
 	s.Run = apply.Prepare(&config, in, s.Connection, apply.Order{Command: command, Files: files, Removing: flags.Removing, Stop: s.signals.Stop})
 	if flags.Removing {
-		s.noticeDependents(a, flags.Targets)
+		NoteDependents(a, in, flags.Targets)
 	}
 	return s, nil
 }
 
-// noticeDependents names what is removed with the targets because it depends on
+// NoteDependents names what is removed with the targets because it depends on
 // them.
-func (s *Started) noticeDependents(a *app.App, targets []string) {
-	along := slices.DeleteFunc(slices.Clone(s.Remove), func(name string) bool { return slices.Contains(targets, name) })
+func NoteDependents(a *app.App, in *work.Input, targets []string) {
+	along := slices.DeleteFunc(slices.Clone(in.Remove), func(name string) bool { return slices.Contains(targets, name) })
 	if len(along) > 0 {
 		a.Notice("note: what depends on " + strings.Join(targets, ", ") + " is removed, too: " + strings.Join(along, ", "))
 	}
