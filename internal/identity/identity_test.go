@@ -98,20 +98,58 @@ func TestATokenAuthenticatesUntilItEnds(t *testing.T) {
 	if knows(secret) {
 		t.Error("it is known after its end")
 	}
-	if _, err := other.Revoke(ctx, "ci", "eve"); !errors.Is(err, identity.ErrToken) {
+	if _, err := other.Revoke(ctx, "ci", identity.Revoke{By: "eve"}); !errors.Is(err, identity.ErrToken) {
 		t.Errorf("what has expired is revoked: %v", err)
 	}
 	again, _, err := other.Create(ctx, identity.New{Name: "ci", ID: "01D", Grant: identity.Grant{Role: identity.Viewer}})
 	if err != nil || !knows(again) {
 		t.Fatal(err)
 	}
-	if _, err := tokens.Revoke(ctx, "ci", "ada@vm"); err != nil {
+	if _, err := tokens.Revoke(ctx, "ci", identity.Revoke{By: "ada@vm"}); err != nil {
 		t.Fatal(err)
 	}
 	if knows(again) {
 		t.Error("it is known though it was revoked")
 	}
 	wantEnded(t, other, now)
+}
+
+// Who makes the secret elsewhere sends a hash and an id: neither may be what it cannot be, nor
+// may the token enter the history of something else.
+func TestWhatIsNoTokenIsNotIssued(t *testing.T) {
+	memory := logtest.NewMemory()
+	log, now := memory.Open(), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "01RUN", Target: "run/web", Name: "run-started", Attempt: 1}); err != nil {
+		t.Fatal(err)
+	}
+	tokens := identity.NewTokens(log, func() time.Time { return now })
+	hash := strings.Repeat("0a", 32)
+	for name, i := range map[string]identity.Issue{
+		"no hash":                  {Token: "01A", Role: identity.Viewer},
+		"a short hash":             {Token: "01A", Role: identity.Viewer, Hash: hash[2:]},
+		"a hash that is none":      {Token: "01A", Role: identity.Viewer, Hash: strings.Repeat("zz", 32)},
+		"no id":                    {Role: identity.Viewer, Hash: hash},
+		"an id that ends early":    {Token: "01A_B", Role: identity.Viewer, Hash: hash},
+		"an id with lines":         {Token: "01A\n", Role: identity.Viewer, Hash: hash},
+		"a long id":                {Token: strings.Repeat("A", 65), Role: identity.Viewer, Hash: hash},
+		"the id of something else": {Token: "01RUN", Role: identity.Viewer, Hash: hash},
+		"no role":                  {Token: "01A", Hash: hash},
+		"a role that is none":      {Token: "01A", Role: "root", Hash: hash},
+		"a pipeline without name":  {Token: "01A", Role: identity.Viewer, Hash: hash, Pipelines: []string{""}},
+		"an end that is past":      {Token: "01A", Role: identity.Viewer, Hash: hash, Expires: now},
+	} {
+		if written, err := tokens.Issue(t.Context(), "ci", i); !errors.Is(err, identity.ErrToken) || len(written) > 0 {
+			t.Errorf("%s: %v, %v", name, written, err)
+		}
+	}
+	for _, name := range []string{"", "a/b", "a b", "a\tb", strings.Repeat("n", 101)} {
+		if _, err := tokens.Issue(t.Context(), name, identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash}); !errors.Is(err, identity.ErrToken) {
+			t.Errorf("the name %q: %v", name, err)
+		}
+	}
+	if _, err := tokens.Issue(t.Context(), "ci", identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash}); err != nil {
+		t.Error(err)
+	}
 }
 
 // wantEnded has the first token listed as expired, and the second one as revoked.

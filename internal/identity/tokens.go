@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -175,42 +176,111 @@ type New struct {
 // ErrToken is wrapped where a token cannot be created or revoked as it is wanted.
 var ErrToken = errors.New("refused")
 
+// Kind is that of tokens where a log is a server's, to which commands are sent.
+const Kind = "tokens"
+
+// Issue is a token that is to be created by who has made what authenticates by it: of that
+// nobody else gets more than a hash.
+type Issue struct {
+	Token        string // its id, fresh
+	Hash         string // SHA-256 of the secret, hexadecimal
+	Role         Role
+	Pipelines    []string
+	Environments []string
+	Expires      time.Time // zero is never
+	By           string
+}
+
+// Revoke is that a token authenticates nobody any more.
+type Revoke struct {
+	By string
+}
+
+// commanded is a log that is a server's, which records what it is asked for.
+type commanded interface {
+	Command(ctx context.Context, kind, name string, command any, asOf int64) ([]deploylog.Event, error)
+}
+
 // Create creates a token, and returns what authenticates by it, which nobody can find out
 // later.
 func (t *Tokens) Create(ctx context.Context, n New) (secret string, written []deploylog.Event, err error) {
-	if n.Name == "" || strings.ContainsAny(n.Name, "/ ") {
-		return "", nil, fmt.Errorf("%w: the name %q of a token must have neither slashes nor blanks, and not be empty", ErrToken, n.Name)
-	}
-	if !slices.Contains(Roles(), n.Role) {
-		return "", nil, fmt.Errorf("%w: %q is no role: it is viewer, operator, approver or admin", ErrToken, n.Role)
-	}
-	if !n.Expires.IsZero() && !t.now().Before(n.Expires) {
-		return "", nil, fmt.Errorf("%w: token %s would have expired already", ErrToken, n.Name)
-	}
 	random := make([]byte, sha256.Size)
 	if _, err := rand.Read(random); err != nil {
 		return "", nil, fmt.Errorf("creating token %s: %w", n.Name, err)
 	}
 	secret = prefix + n.ID + "_" + base64.RawURLEncoding.EncodeToString(random)
 	hash := sha256.Sum256([]byte(secret))
-	err = t.hold(ctx, func() error {
-		if old := t.valid(n.Name); old != nil {
-			return fmt.Errorf("%w: there is a valid token %s (event %d): revoke it, or give this one another name", ErrToken, n.Name, old.Seq)
-		}
-		written, err = t.append(ctx, n.ID, n.Name, TokenCreated, payload{Grant: n.Grant, Hash: hex.EncodeToString(hash[:]), Expires: n.Expires, By: n.By})
-		return err
-	})
+	issue := Issue{Token: n.ID, Hash: hex.EncodeToString(hash[:]), Role: n.Role, Pipelines: n.Pipelines, Environments: n.Environments, Expires: n.Expires, By: n.By}
+	if err := t.check(n.Name, issue); err != nil {
+		return "", nil, err
+	}
+	if server, sends := t.log.(commanded); sends {
+		written, err = server.Command(ctx, Kind, n.Name, issue, 0)
+		return secret, written, err
+	}
+	written, err = t.Issue(ctx, n.Name, issue)
 	return secret, written, err
 }
 
+// check refuses a token that cannot be.
+func (t *Tokens) check(name string, i Issue) error {
+	hash, err := hex.DecodeString(i.Hash)
+	switch {
+	case name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == ' ' || unicode.IsControl(r) }):
+		return fmt.Errorf("%w: the name %q of a token must have neither slashes nor blanks, and 1 to %d bytes", ErrToken, name, maxName)
+	case !slices.Contains(Roles(), i.Role):
+		return fmt.Errorf("%w: %q is no role: it is viewer, operator, approver or admin", ErrToken, i.Role)
+	case slices.Contains(i.Pipelines, "") || slices.Contains(i.Environments, ""):
+		return fmt.Errorf("%w: a pipeline or environment without a name: without any, token %s is for everything", ErrToken, name)
+	case !i.Expires.IsZero() && !t.now().Before(i.Expires):
+		return fmt.Errorf("%w: token %s would have expired already", ErrToken, name)
+	case err != nil || len(hash) != sha256.Size:
+		return fmt.Errorf("%w: the hash of token %s is no SHA-256 in hexadecimal digits", ErrToken, name)
+	case i.Token == "" || len(i.Token) > maxID || strings.ContainsFunc(i.Token, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) }):
+		return fmt.Errorf("%w: the id of token %s must be of 1 to %d letters and digits", ErrToken, name, maxID)
+	}
+	return nil
+}
+
+// The limits of a token, in bytes.
+const (
+	maxName = 100
+	maxID   = 64
+)
+
+// Issue creates a token whose secret who wants it has made: prefix, id and a random text.
+func (t *Tokens) Issue(ctx context.Context, name string, i Issue) (written []deploylog.Event, err error) {
+	if err := t.check(name, i); err != nil {
+		return nil, err
+	}
+	err = t.hold(ctx, func() error {
+		if old := t.valid(name); old != nil {
+			return fmt.Errorf("%w: there is a valid token %s (event %d): revoke it, or give this one another name", ErrToken, name, old.Seq)
+		}
+		for _, err := range t.log.Read(ctx, deploylog.Filter{Deployment: i.Token, Last: 1}) {
+			if err != nil {
+				return fmt.Errorf("reading whether the id of token %s is fresh: %w", name, err)
+			}
+			return fmt.Errorf("%w: the id of token %s is not fresh: the log has events of it", ErrToken, name)
+		}
+		grant := Grant{Role: i.Role, Pipelines: i.Pipelines, Environments: i.Environments}
+		written, err = t.append(ctx, i.Token, name, TokenCreated, payload{Grant: grant, Hash: i.Hash, Expires: i.Expires, By: i.By})
+		return err
+	})
+	return written, err
+}
+
 // Revoke has the token of a name authenticate nobody any more, from now on.
-func (t *Tokens) Revoke(ctx context.Context, name, by string) (written []deploylog.Event, err error) {
+func (t *Tokens) Revoke(ctx context.Context, name string, r Revoke) (written []deploylog.Event, err error) {
+	if server, sends := t.log.(commanded); sends {
+		return server.Command(ctx, Kind, name, r, 0)
+	}
 	err = t.hold(ctx, func() error {
 		of := t.valid(name)
 		if of == nil {
-			return fmt.Errorf("%w: there is no valid token %s: deployster token list shows them", ErrToken, name)
+			return fmt.Errorf("%w: there is no valid token %.200q: deployster token list shows them", ErrToken, name)
 		}
-		written, err = t.append(ctx, of.ID, name, TokenRevoked, payload{By: by})
+		written, err = t.append(ctx, of.ID, name, TokenRevoked, payload{By: r.By})
 		return err
 	})
 	return written, err

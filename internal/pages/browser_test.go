@@ -273,7 +273,7 @@ func (c *chromium) goesBack() {
 // loses has the token of who reads a page revoked: the page goes, and asks to sign in.
 func (c *chromium) loses() {
 	c.open("/pipelines/gateway")
-	if _, err := c.tokens.Revoke(c.Context(), "admin", "ada"); err != nil {
+	if _, err := c.tokens.Revoke(c.Context(), "admin", identity.Revoke{By: "ada"}); err != nil {
 		c.Fatal(err)
 	}
 	c.run(chromedp.WaitReady("#token"))

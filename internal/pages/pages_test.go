@@ -101,7 +101,7 @@ func TestASessionIsACookieThatSaysNothing(t *testing.T) {
 func TestASessionEndsWithItsToken(t *testing.T) {
 	s := newSite(t)
 	for name, end := range map[string]func(*browser){
-		"revoked":    func(*browser) { _, _ = s.tokens.Revoke(t.Context(), "viewer", "ada") },
+		"revoked":    func(*browser) { _, _ = s.tokens.Revoke(t.Context(), "viewer", identity.Revoke{By: "ada"}) },
 		"signed out": func(b *browser) { b.send("/sign-out", url.Values{"form": {b.form("/")}}) },
 		"late":       func(*browser) { s.later(13 * time.Hour) },
 	} {
@@ -119,7 +119,7 @@ func TestASessionEndsWithItsToken(t *testing.T) {
 		if _, body := b.open("/"); !strings.Contains(body, signInTitle) {
 			t.Errorf("%s: the page is\n%s", name, body)
 		}
-		_, _ = s.tokens.Revoke(t.Context(), "viewer", "ada")
+		_, _ = s.tokens.Revoke(t.Context(), "viewer", identity.Revoke{By: "ada"})
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 
 // Verb is a command that can be sent.
 type Verb struct {
-	Kind    string // pipelines, promotions, environments or builds
+	Kind    string // pipelines, promotions, environments, builds or tokens
 	Name    string
 	Role    identity.Role
 	Summary string
@@ -85,6 +85,8 @@ var verbs = []Verb{
 	of(identity.Environments, "clean", identity.Operator, environment.Clean{}, "Terminate what a deleted environment left running"),
 	of(identity.Environments, "adopt", identity.Operator, environment.Adopt{}, "Have a deleted environment exist again, with what it left running", "Hosts"),
 	of(identity.Environments, "adopt-from", identity.Operator, environment.AdoptFrom{}, "Deploy an environment with what a deleted one left running", "Hosts"),
+	of(identity.Kind, "create", identity.Admin, identity.Issue{}, "Create a token of which the sender has made the secret: dpl_, the id, _ and random text; it is sent as its SHA-256"),
+	of(identity.Kind, "revoke", identity.Admin, identity.Revoke{}, "Have a token authenticate nobody any more"),
 	of(Builds, "cancel", identity.Operator, build.Cancel{}, "Cancel a build group"),
 	of(Builds, "retry", identity.Operator, build.Retry{}, "Retry a build group that failed or was canceled"),
 }
@@ -92,8 +94,11 @@ var verbs = []Verb{
 // GrantedBy is the kind of what grants name that let somebody do it: one name is of one pipeline,
 // however it promotes.
 func (v Verb) GrantedBy() string {
-	if v.Kind == Promotions {
+	switch v.Kind {
+	case Promotions:
 		return identity.Pipelines
+	case identity.Kind:
+		return "" // who may do it may do all
 	}
 	return v.Kind
 }

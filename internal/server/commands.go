@@ -92,7 +92,7 @@ func refused(err error) error {
 	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, promotions.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup), errors.Is(err, build.ErrNoJob), errors.Is(err, query.ErrNotFound),
 		errors.Is(err, pipeline.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, upstream.ErrUnknown), errors.Is(err, environment.ErrUnknown):
 		return huma.Error404NotFound(err.Error())
-	case errors.As(err, &why):
+	case errors.As(err, &why), errors.Is(err, identity.ErrToken):
 		return huma.Error409Conflict(err.Error())
 	case errors.Is(err, deploylog.ErrInvalid):
 		return huma.Error422UnprocessableEntity(err.Error())
@@ -130,6 +130,10 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		return s.promotions.Command(ctx, s.environments, in.Name, c)
 	case environment.Command:
 		return s.environment(ctx, in.Name, asOf, c)
+	case identity.Issue:
+		return s.tokens.Issue(ctx, in.Name, c)
+	case identity.Revoke:
+		return s.tokens.Revoke(ctx, in.Name, c)
 	case build.Command:
 		return s.builds.Command(ctx, c)
 	}

@@ -71,6 +71,7 @@ type Server struct {
 	promotions   *promotions.Promotions
 	environments *environments.Environments
 	builds       *builds.Builds
+	tokens       *identity.Tokens
 	requests     *requests
 	feed         *feed.Feed // for who follows the log
 	snapshots    map[string]*snapshots
@@ -101,7 +102,7 @@ func New(o Options) *Server {
 	s.requests = &requests{log: o.Log, now: o.Now}
 	log := s.recording()
 	s.pipelines, s.environments, s.builds = query.NewPipelines(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
-	s.promotions = promotions.New(log, o.Now)
+	s.promotions, s.tokens = promotions.New(log, o.Now), identity.NewTokens(log, o.Now)
 	s.feed = feed.New(feed.Options{Log: o.Log, Encode: textOf})
 	s.api = humago.New(s.mux, config(o.Version))
 	describe(s.api.OpenAPI().Components.Schemas)

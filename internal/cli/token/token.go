@@ -71,9 +71,6 @@ What is done with the token is recorded as done by "token NAME".`,
 }
 
 func runCreate(ctx context.Context, a *app.App, o createOptions) error {
-	if err := a.Local(); err != nil {
-		return err
-	}
 	if o.role == "" {
 		return exit.Usage("which role? say --role viewer, operator, approver or admin")
 	}
@@ -179,11 +176,8 @@ func newRevokeCommand(a *app.App) *cobra.Command {
 		Example: "  deployster token revoke ci",
 		Args:    arguments.Named("a token"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := a.Local(); err != nil {
-				return err
-			}
 			return a.WithLog(c.Context(), func(log deploylog.Log, _ string) error {
-				events, err := identity.NewTokens(log, a.Now).Revoke(c.Context(), args[0], app.Whoami())
+				events, err := identity.NewTokens(log, a.Now).Revoke(c.Context(), args[0], identity.Revoke{By: app.Whoami()})
 				if err != nil {
 					return refused(err)
 				}
