@@ -159,12 +159,13 @@ func (b *Builds) BuildStatus(group string, workers build.Workers) (status BuildS
 			status.Running[i].Uses = nil
 		}
 		status.Reasons = []reason.Reason{}
+		known := b.foreign(status.Report) == ""
 		for _, r := range s.Explain(record.Group(id), now, workers) {
-			if r.Target == string(record.Group(id)) {
+			if r.Target == string(record.Group(id)) && (known || r.Code != reason.NoWorker) {
 				status.Reasons = append(status.Reasons, r)
 			}
 		}
-		if workers != nil && !status.State.Ended() && status.State != transition.Canceling {
+		if workers != nil && known && !status.State.Ended() && status.State != transition.Canceling {
 			f, err := s.Forecast(id, now, slots(workers))
 			if err != nil {
 				return err
@@ -244,28 +245,46 @@ func (b *Builds) unattended(t deploylog.Target) (all []reason.Reason) {
 	return append([]reason.Reason{r}, all...)
 }
 
+// foreign is why it is not known here which workers a group has: they are those of another
+// inventory. "" is that they are not.
+func (b *Builds) foreign(r build.Report) string {
+	of := r.Inventory()
+	switch {
+	case of == "", of == b.Inventory, b.NoInventory != nil:
+		return ""
+	case b.Inventory == "":
+		return fmt.Sprintf("its workers are of the inventory %s, and there is none here", of)
+	default:
+		return fmt.Sprintf("its workers are of the inventory %s, and the one here is %s", of, b.Inventory)
+	}
+}
+
 // elsewhere says of a group that its workers are those of another inventory, where that is so.
 func (b *Builds) elsewhere(r build.Report) []reason.Reason {
-	of := r.Inventory()
-	if of == "" || of == b.Inventory || b.NoInventory != nil {
+	why := b.foreign(r)
+	if why == "" {
 		return nil
 	}
-	here := "the one here is " + b.Inventory
-	if b.Inventory == "" {
-		here = "there is none here"
+	change := "deployster build run with that inventory"
+	if b.Controlled(record.Entity) {
+		change += ", unless that is at work already; deployster build status with it says how far its workers are"
 	}
-	return []reason.Reason{{
-		Target: string(record.Group(r.ID)), Code: reason.OtherInventory, Message: fmt.Sprintf("its workers are of the inventory %s, and %s", of, here), Change: "deployster build run with that inventory",
-	}}
+	return []reason.Reason{{Target: string(record.Group(r.ID)), Code: reason.OtherInventory, Message: why, Change: change}}
 }
 
 // Forecast is when a group will have ended.
 func (b *Builds) Forecast(group string, workers build.Workers) (f build.Forecast, err error) {
+	unknown := ""
 	err = b.State(func(s *build.State) error {
 		id, err := s.Find(group)
 		if err != nil {
 			return err
 		}
+		r, err := s.Report(id)
+		if err != nil {
+			return err
+		}
+		unknown = b.foreign(r)
 		if workers == nil {
 			workers = func(record.Place) []build.Worker { return nil }
 		}
@@ -273,7 +292,10 @@ func (b *Builds) Forecast(group string, workers build.Workers) (f build.Forecast
 		return err
 	})
 	if b.NoInventory != nil {
-		f.Unknown, f.End, f.Unserved = b.NoInventory.Error(), time.Time{}, nil
+		unknown = b.NoInventory.Error()
+	}
+	if unknown != "" && (f.Slots == 0 || b.NoInventory != nil) {
+		f.Unknown, f.End, f.Unserved = unknown, time.Time{}, nil
 	}
 	return f, err
 }
@@ -289,7 +311,7 @@ type BuildReason struct {
 func (b *Builds) Explain(t deploylog.Target, workers build.Workers, all bool) (reasons []BuildReason, err error) {
 	now := b.Moment(workers)
 	reasons = []BuildReason{}
-	open, others := false, []reason.Reason{}
+	open, others, foreign := false, []reason.Reason{}, map[string]bool{}
 	err = b.State(func(s *build.State) error {
 		if id, number, ok := record.Parse(t); ok {
 			r, err := s.Report(id)
@@ -300,7 +322,7 @@ func (b *Builds) Explain(t deploylog.Target, workers build.Workers, all bool) (r
 				return err
 			}
 			if open = !r.State.Ended(); open {
-				others = b.elsewhere(r)
+				others, foreign[id] = b.elsewhere(r), b.foreign(r) != ""
 			}
 		} else {
 			for _, g := range s.Groups() {
@@ -309,11 +331,15 @@ func (b *Builds) Explain(t deploylog.Target, workers build.Workers, all bool) (r
 				}
 				open = true
 				if r, err := s.Report(g.ID); err == nil {
-					others = append(others, b.elsewhere(r)...)
+					others, foreign[g.ID] = append(others, b.elsewhere(r)...), b.foreign(r) != ""
 				}
 			}
 		}
-		reasons = alikeJobs(s.Explain(t, now, workers), all)
+		said := slices.DeleteFunc(s.Explain(t, now, workers), func(r reason.Reason) bool {
+			id, _, _ := record.Parse(deploylog.Target(r.Target))
+			return foreign[id] && r.Code == reason.NoWorker // which is not known here
+		})
+		reasons = alikeJobs(said, all)
 		return nil
 	})
 	if err == nil && b.present(workers) && open {

@@ -61,6 +61,17 @@ func TestAGroupOfAnotherInventorySaysSo(t *testing.T) {
 			t.Errorf("%s exits with %d and does not say %q: %s %s", command, code, want, text, beside)
 		}
 	}
+	for _, command := range []string{"status base", "explain base", "explain", "forecast base", "status base --output json", "forecast base --output json"} {
+		out, beside, code := s.run(strings.Fields(command)...)
+		for _, wrong := range []string{"no worker serves", "no-worker", "will not end", `"unserved"`} {
+			if code != 0 || strings.Contains(out, wrong) {
+				t.Errorf("%s exits with %d and says %q, which is not known here: %s %s", command, code, wrong, out, beside)
+			}
+		}
+	}
+	if out, _, _ := s.run("forecast", "base"); !strings.Contains(out, "its workers are of the inventory prod") {
+		t.Errorf("a forecast does not say why it knows nothing: %s", out)
+	}
 	s.must(os.WriteFile("inventory.yaml", []byte("name: prod\nhosts: [{name: w1, engine: oci}]\n"), 0o600))
 	if out, _, _ := s.run("status", "base"); strings.Contains(out, "inventory") {
 		t.Errorf("of its own inventory it says\n%s", out)

@@ -94,7 +94,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		if err != nil {
 			return err
 		}
-		screen := openScreen(ctx, a, log, serving)
+		screen := openScreen(ctx, a, log, serving, inventoryHere(o.Inventory))
 		defer screen.Close() //nolint:errcheck // it is closed below, unless something has failed before
 		ctx, signals := interrupt.Announce(ctx, steps, screen.Notices)
 		defer signals.Done()

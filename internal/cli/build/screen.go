@@ -26,9 +26,11 @@ type screen struct {
 	workers build.Workers
 }
 
-// openScreen opens the screen of a command. workers is where jobs may be done.
-func openScreen(ctx context.Context, a *app.App, log deploylog.Log, workers build.Workers) *screen {
+// openScreen opens the screen of a command. workers is where jobs may be done, which are of an
+// inventory; "" is none.
+func openScreen(ctx context.Context, a *app.App, log deploylog.Log, workers build.Workers, inventory string) *screen {
 	s := &screen{Events: a.Events(), ctx: context.WithoutCancel(ctx), builds: query.NewBuilds(log, a.Now), workers: workers}
+	s.builds.Inventory = inventory
 	s.JobName = s.jobName
 	if !a.JSON() && a.Terminal(a.Out) {
 		s.board = groups.NewBoard(a.Out, a.BoardOptions(a.Out, s.source))
