@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -26,8 +25,15 @@ const (
 	noVariables = `{"version":1,"variables":[]}`
 )
 
-// applying serves a log, and applies what needs no containers. stop has it begin nothing new.
+// applying serves a log, and applies what needs no containers. stop has it begin nothing new, and
+// waits for what runs.
 func applying(t *testing.T, log deploylog.Log) (url string, store objects.Store, stop func()) {
+	t.Helper()
+	return applyingOn(t, log, func(context.Context) {})
+}
+
+// applyingOn is applying with an engine that takes its time.
+func applyingOn(t *testing.T, log deploylog.Log, connect func(context.Context)) (url string, store objects.Store, stop func()) {
 	t.Helper()
 	store = objects.In(t.TempDir(), nil)
 	all := apply.NewRuns(apply.Options{
@@ -35,21 +41,21 @@ func applying(t *testing.T, log deploylog.Log) (url string, store objects.Store,
 			Inputs: work.Inputs{Workspace: t.TempDir(), Version: "test", Now: time.Now, Hide: func(any) {}},
 			Log:    log, Texts: work.TextsIn(store), Notice: func(string) {}, Crashed: func(c *crash.Error) { t.Error(c) },
 		},
-		Connect: func(context.Context) (*work.Connection, error) {
+		Connect: func(ctx context.Context) (*work.Connection, error) {
+			connect(ctx)
 			return &work.Connection{Engine: &enginetest.Fake{}}, nil
 		},
 		Ended: func(string, error) {},
 	})
-	drain := make(chan struct{})
-	stop = sync.OnceFunc(func() { close(drain) })
-	served := make(chan error, 1)
+	drain, served := make(chan struct{}), make(chan error, 1)
 	go func() { served <- all.Serve(context.WithoutCancel(t.Context()), drain) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil && !errors.Is(err, deploylog.ErrPoisoned) {
+	stop = sync.OnceFunc(func() {
+		close(drain)
+		if err := <-served; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(stop)
 	_, url = newServer(t, log, func(o *server.Options) { o.Objects, o.Runs = store, all })
 	return url, store, stop
 }
@@ -234,12 +240,8 @@ func TestWhatNoRunCanBeOfIsRefused(t *testing.T) {
 		}
 	}
 	stop()
-	status, _, text := 0, http.Header{}, ""
-	for status != http.StatusServiceUnavailable { // what it had begun by then is fine
-		status, _, text = ask(t, "POST", url+"/v1/runs", "operator", of(func(*proposal.Run) {}), "Content-Type", "application/json")
-		if status != http.StatusOK && status != http.StatusServiceUnavailable {
-			t.Fatal(status, text)
-		}
+	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", of(func(*proposal.Run) {}), "Content-Type", "application/json"); status != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", status, text)
 	}
 }
 
@@ -311,6 +313,73 @@ func TestARunIsBoundToAPlanOfTheSame(t *testing.T) {
 		plan()
 	}
 	begin(409, "not any more", func(r *proposal.Run) { r.Plan = first })
+}
+
+// One who sends run after run leaves room for nobody else, but takes no more than there is.
+func TestNoMoreRunsAreCarriedOutAtOnceThanThereIsRoomFor(t *testing.T) {
+	const room = 16
+	connecting, gate := make(chan struct{}, room), make(chan struct{})
+	log := logOf(t, 0)
+	url, store, _ := applyingOn(t, log, func(context.Context) {
+		connecting <- struct{}{}
+		<-gate
+	})
+	asked := runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables)}})
+	var sending sync.WaitGroup
+	for range room {
+		sending.Go(func() {
+			if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", asked, "Content-Type", "application/json"); status != http.StatusOK {
+				t.Errorf("%d %s", status, text)
+			}
+		})
+	}
+	for range room {
+		<-connecting
+	}
+	for _, path := range []string{"/v1/runs", "/v1/plans"} {
+		if status, _, text := ask(t, "POST", url+path, "operator", asked, "Content-Type", "application/json"); status != http.StatusTooManyRequests {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	close(gate)
+	sending.Wait()
+	if begun := runsOf(t, log); len(begun) != room {
+		t.Errorf("%d runs have begun", len(begun))
+	}
+}
+
+// Who has gone before a run begins does not know of it, and may send another one.
+func TestARunOfWhoHasGoneDoesNotBegin(t *testing.T) {
+	connecting, gone := make(chan struct{}), make(chan struct{})
+	log := logOf(t, 0)
+	url, store, stop := applyingOn(t, log, func(ctx context.Context) {
+		close(connecting)
+		<-ctx.Done()
+		close(gone)
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/runs", strings.NewReader(runBody(t, proposal.Run{
+		Manifests: []string{"a.yaml"}, Carries: map[string]string{"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables)},
+	})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer operator")
+	r.Header.Set("Content-Type", "application/json")
+	go func() {
+		<-connecting
+		leave()
+	}()
+	if answer, err := http.DefaultClient.Do(r); err == nil {
+		_ = answer.Body.Close()
+		t.Errorf("%s", answer.Status)
+	}
+	<-gone
+	stop()
+	if begun := runsOf(t, log); len(begun) != 0 {
+		t.Errorf("it has begun: %v", begun)
+	}
 }
 
 func TestAServerThatAppliesNothingSaysSo(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/internal/client"
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -204,7 +205,7 @@ func (f *following) untilEnded(ctx context.Context, a *app.App) error {
 	case !f.recorded:
 		return err
 	case errors.Is(err, client.ErrNotFollowed):
-		return lost(ctx, f.remote, f.begun.Run)
+		return lost(ctx, a, f.remote, f.begun.Run)
 	default:
 		return fmt.Errorf("run %s may go on at the server, follow it with deployster log follow --deployment %s: %w", f.begun.Run, f.begun.Run, err)
 	}
@@ -234,7 +235,7 @@ func ended(end proposal.End) error {
 
 // lost is how the command ends where the server does not carry the run out any more: it was
 // ended, or another one has it.
-func lost(ctx context.Context, remote *client.Client, run string) (err error) {
+func lost(ctx context.Context, a *app.App, remote *client.Client, run string) (err error) {
 	log, err := remote.Open(ctx)
 	if err != nil {
 		return err
@@ -247,7 +248,7 @@ func lost(ctx context.Context, remote *client.Client, run string) (err error) {
 	text := fmt.Sprintf("run %s was not seen to its end, and by the log it %s; deployster log list --deployment %s shows what was done", run, one.Summary(), run)
 	switch one.Outcome {
 	case query.RunSucceeded:
-		return nil
+		return a.Show(map[string]any{"type": "ended", "run": one}, func() error { return a.Printf("%s\n", view.Clean(text)) })
 	case query.RunInterrupted:
 		return fmt.Errorf("%w: %s", runner.ErrInterrupted, text)
 	case query.RunDied, query.RunAbandoned:
