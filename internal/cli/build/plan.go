@@ -186,7 +186,8 @@ func first(texts []string, all bool) string {
 	return phrase.First(texts, shown)
 }
 
-// drawing is the graph of the jobs: what each uses, and waits for.
+// drawing is the graph of the jobs: what each uses, and waits for; and beside them what cannot
+// be built.
 func drawing(p *plan.Plan) picture.Graph {
 	g := picture.Graph{Title: "build group " + p.Group}
 	for _, j := range p.Jobs {
@@ -203,6 +204,13 @@ func drawing(p *plan.Plan) picture.Graph {
 		}
 		for _, wait := range j.Waits {
 			g.Edges = append(g.Edges, picture.Edge{From: id, To: strconv.Itoa(wait)})
+		}
+	}
+	unbuildable := func(name string) string { return "unbuildable " + name }
+	for _, u := range p.Unbuildable {
+		g.Nodes = append(g.Nodes, picture.Node{ID: unbuildable(u.Package), Label: u.Package, Detail: "cannot be built: " + phrase.Cut(u.Cause, 80), State: picture.Failed})
+		if u.Needs != "" {
+			g.Edges = append(g.Edges, picture.Edge{From: unbuildable(u.Package), To: unbuildable(u.Needs)})
 		}
 	}
 	return g
