@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 	"pgregory.net/rapid"
 )
@@ -220,11 +221,18 @@ func TestWhatIsTakenIsWhatTheLogSays(t *testing.T) {
 			if w.n(4, "again") == 0 {
 				w.doAgain()
 			} else {
+				w.forgetMarkers()
 				w.act(steps)
 			}
 			w.checkTaken()
 		}
 	})
+}
+
+// forgetMarkers forgets what takes no work of deployments that have ended: a scheduler records
+// that at once, or never.
+func (w *world) forgetMarkers() {
+	w.running = slices.DeleteFunc(w.running, func(s step.Step) bool { return !s.Work() && !w.state.InProgress(s.Deployment) })
 }
 
 func (w *world) checkTaken() {
@@ -241,16 +249,6 @@ func (w *world) checkTaken() {
 	}
 }
 
-// inTime leaves out what a scheduler recorded of deployments that had finished.
-func inTime(log []deploylog.Event) []deploylog.Event {
-	over := map[string]bool{}
-	return slices.DeleteFunc(slices.Clone(log), func(e deploylog.Event) bool {
-		late := over[e.Deployment]
-		over[e.Deployment] = late || e.Name == record.PipelineFinished
-		return late
-	})
-}
-
 // takenOf are the deployments that may be taken, by the log: those whose last end of the
 // stage no rollback to something older followed, and no failure of what did it again.
 func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
@@ -258,7 +256,7 @@ func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
 	passed, back := map[string]int64{}, map[int64]int{} // last ends, and rollbacks to which order
 	again, failed := map[string]bool{}, map[string]int64{}
 	waits := map[string]int64{} // rollbacks of the stage that have not begun it
-	for _, e := range inTime(log) {
+	for _, e := range log {
 		if at := waits[e.Deployment]; at > 0 {
 			switch e.Name {
 			case record.PipelineCancelled:
