@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,6 +127,7 @@ type request struct {
 	kind         string // of the body; "" is JSON
 	idle         *idle  // of which sending the body is progress; may be nil
 	header       http.Header
+	signed       bool // it says itself who asks
 }
 
 // do asks for something, and returns the answer of a server that gives it.
@@ -173,14 +175,14 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		return answer, nil
 	}
 	defer answer.Body.Close() //nolint:errcheck // it is read only
-	return nil, c.refusal(answer)
+	return nil, c.refusal(answer, r)
 }
 
 // errForeign is wrapped where what answers is something else.
 var errForeign = errors.New(", which no server of Deployster does")
 
 // refusal is why a server gives no answer.
-func (c *Client) refusal(answer *http.Response) error {
+func (c *Client) refusal(answer *http.Response, r request) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	var said struct {
 		Detail string `json:"detail"`
@@ -195,15 +197,37 @@ func (c *Client) refusal(answer *http.Response) error {
 	for _, e := range said.Errors {
 		said.Detail += fmt.Sprintf("\n  %s: %s", e.Location, e.Message)
 	}
-	switch answer.StatusCode {
-	case http.StatusUnauthorized:
+	switch status := answer.StatusCode; {
+	case status == http.StatusUnauthorized && r.signed:
+		said.Detail = fmt.Sprintf("server %s does not accept the signature, which is for %s. %s Where clients reach it at another address (serve --public-url), that must be the one of --server", c.server, c.base, said.Detail)
+	case status == http.StatusUnauthorized:
 		said.Detail = fmt.Sprintf("server %s: %s: put one that deployster token create has printed into DEPLOYSTER_TOKEN, or name its file in DEPLOYSTER_TOKEN_FILE", c.server, said.Detail)
-	case http.StatusForbidden:
+	case status == http.StatusForbidden:
 		said.Detail = fmt.Sprintf("server %s: %s: ask an admin of it for a token with the role", c.server, said.Detail)
-	case http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
+	case slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests}, status):
 		said.Detail = fmt.Sprintf("server %s: %s", c.server, said.Detail)
 	}
 	return &Refusal{answer.StatusCode, said.Detail, answer.Header.Get("Deployster-Log")}
+}
+
+// Base is the address that what is sent is for: that of a socket has a name of its own.
+func (c *Client) Base() *url.URL {
+	u, err := url.Parse(c.base)
+	if err != nil {
+		return &url.URL{} // New has refused it
+	}
+	return u
+}
+
+// SendSigned posts what was signed for a path below Base. It is sent once: what is signed serves
+// once, so that nobody else sends it again.
+func (c *Client) SendSigned(ctx context.Context, path string, header http.Header, body []byte, into any) error {
+	err := c.ask(ctx, request{method: http.MethodPost, path: path, header: header, body: body, signed: true}, into)
+	var refused *Refusal
+	if err != nil && !errors.As(err, &refused) {
+		return fmt.Errorf("%w: it is not known whether it was recorded; look before it is signed again", err)
+	}
+	return err
 }
 
 // get asks for a document.

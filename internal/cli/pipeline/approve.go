@@ -26,7 +26,8 @@ needs several approvals, each is of another identity: yours counts once. "pipeli
 explain" says who approved, what is missing, and the hash of what would be approved.
 
 With --key the approval is signed, and is that of the key's owner: so does CI approve,
-which shares your account. "pipeline sign" makes a request that may be sent to a server.
+which shares your account, or has a token that may but read. The key stays where it is.
+"pipeline sign" makes a request that may be sent to a server from elsewhere.
 
 With --carries the approval is refused where the revision has come to carry something
 else since you looked at it.

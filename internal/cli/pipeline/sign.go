@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/client"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 )
@@ -135,9 +136,14 @@ func (o *signing) sign(private ed25519.PrivateKey, base *url.URL, now time.Time)
 	return r, err
 }
 
-// runApproveSigned signs an approval and takes it, as a server does that has this log.
+// runApproveSigned signs an approval, and sends it to the server; without one it takes it, as a
+// server does that has this log.
 func runApproveSigned(ctx context.Context, a *app.App, o signing) error {
 	private, err := approval.ReadPrivate(o.key)
+	if err != nil {
+		return err
+	}
+	remote, err := a.Remote()
 	if err != nil {
 		return err
 	}
@@ -146,11 +152,20 @@ func runApproveSigned(ctx context.Context, a *app.App, o signing) error {
 		if err := o.complete(ctx, all, private, a.Now()); err != nil {
 			return err
 		}
-		r, err := o.sign(private, &url.URL{Scheme: "http", Host: "localhost"}, a.Now())
+		base := &url.URL{Scheme: "http", Host: "localhost"}
+		if remote != nil {
+			base = remote.Base()
+		}
+		r, err := o.sign(private, base, a.Now())
 		if err != nil {
 			return err
 		}
-		answer, err := approval.New(all, a.Now).Approve(ctx, o.pipeline, o.stage, r)
+		var answer approval.Answer
+		if remote == nil {
+			answer, err = approval.New(all, a.Now).Approve(ctx, o.pipeline, o.stage, r)
+		} else {
+			answer, err = sendSigned(ctx, remote, p.Log, r)
+		}
 		if err != nil {
 			return err
 		}
@@ -160,4 +175,18 @@ func runApproveSigned(ctx context.Context, a *app.App, o signing) error {
 		}
 		return a.Recorded(map[string]any{}, []deploylog.Event{answer.Recorded}, done, "")
 	})
+}
+
+// sendSigned sends an approval to the server of a log.
+func sendSigned(ctx context.Context, remote *client.Client, log deploylog.Log, r approval.Request) (answer approval.Answer, err error) {
+	if err := remote.SendSigned(ctx, r.URL.EscapedPath(), r.Header, r.Body, &answer); err != nil {
+		return answer, err
+	}
+	for e, err := range log.Read(ctx, deploylog.Filter{After: answer.Event - 1, Until: answer.Event}) {
+		if err != nil {
+			return answer, fmt.Errorf("reading the approval, event %d: %w", answer.Event, err)
+		}
+		answer.Recorded = e
+	}
+	return answer, nil
 }
