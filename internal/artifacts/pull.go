@@ -45,9 +45,8 @@ func (s *Store) pull(ctx context.Context, text string, limits Limits, progress f
 	if err != nil {
 		return Artifact{}, err
 	}
-	// What comes with each entry beside its bytes, at most.
-	if overhead := int64(limits.Files) * (2*maxPath + 4096); layer.Size > limits.Bytes && layer.Size-limits.Bytes > overhead {
-		return Artifact{}, &RefusedError{Reason: fmt.Sprintf("its layer has %d bytes, which are more than the files of an artifact may have: %d", layer.Size, limits.Bytes)}
+	if err := limits.allow(layer); err != nil {
+		return Artifact{}, err
 	}
 	count := newCount(layer.Size, progress)
 	count.add(0)

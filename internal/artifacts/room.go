@@ -24,11 +24,10 @@ func (r *room) wants(at string, info fs.FileInfo, size int64) error {
 		return nil
 	}
 	r.written = 0
-	var disk syscall.Statfs_t
-	if err := syscall.Fstatfs(int(r.file.Fd()), &disk); err != nil {
-		return nil //nolint:nilerr // writing tells
+	free, known := freeBytes(r.file)
+	if !known { // writing tells
+		return nil
 	}
-	free := uint64(disk.Bavail) * uint64(disk.Bsize) //nolint:unconvert // types differ among systems
 	if free >= r.minFree && uint64(size) <= free-r.minFree {
 		return nil
 	}
@@ -39,6 +38,15 @@ func (r *room) wants(at string, info fs.FileInfo, size int64) error {
 		}
 	}
 	return fmt.Errorf("%q has %d bytes, and of %d that are free %d are to stay so: %w", at, info.Size(), free, r.minFree, syscall.ENOSPC)
+}
+
+// freeBytes is how much can be written to the disk of a file.
+func freeBytes(f *os.File) (free uint64, known bool) {
+	var disk syscall.Statfs_t
+	if err := syscall.Fstatfs(int(f.Fd()), &disk); err != nil {
+		return 0, false
+	}
+	return uint64(disk.Bavail) * uint64(disk.Bsize), true //nolint:unconvert // types differ among systems
 }
 
 // took notes that something was written of a file, and looks at the disk from time to time.

@@ -1,0 +1,153 @@
+package artifacts_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/artifacts"
+)
+
+// opened is the layer of an artifact.
+func opened(t *testing.T, s *artifacts.Store, digest string) ([]byte, artifacts.Layer) {
+	t.Helper()
+	body, layer, err := s.Open(t.Context(), digest)
+	must(t, err)
+	defer body.Close()
+	content, err := io.ReadAll(body)
+	must(t, err)
+	return content, layer
+}
+
+// files are those that are sent.
+var files = map[string]string{"bin/make!": "#!/bin/sh", "lib/": "", "lib/a.so": "a", "lib/b.so": "-> a.so"}
+
+func TestAnArtifactIsSentFromStoreToStore(t *testing.T) {
+	from, _ := newStore(t)
+	a := collect(t, from, write(t, files))
+	content, layer := opened(t, from, a.Digest)
+	to, dir := newStore(t)
+	for range 2 { // what is there already is no problem
+		got, err := to.Receive(t.Context(), a.Digest, layer, iotest.OneByteReader(bytes.NewReader(content)), artifacts.Limits{})
+		if err != nil || got != a {
+			t.Fatalf("it is %+v, %v, want %+v", got, err, a)
+		}
+	}
+	must(t, to.Verify(t.Context(), a.Digest))
+	wantNothingHalf(t, dir)
+}
+
+// Whatever is sent, only what has the digest and the form is stored, and of nothing else is
+// anything left.
+func TestWhatIsNoArtifactIsNotReceived(t *testing.T) {
+	from, _ := newStore(t)
+	a := collect(t, from, write(t, files))
+	content, layer := opened(t, from, a.Digest)
+	other := collect(t, from, write(t, map[string]string{"other": ""}))
+	altered := bytes.Replace(content, []byte("#!/bin/sh"), []byte("#!/bin/hs"), 1)
+	text := []byte("no tar")
+	noTar := artifacts.Layer{Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(text)), Size: int64(len(text))}
+	for name, test := range map[string]struct {
+		digest string
+		layer  artifacts.Layer
+		body   []byte
+		limits artifacts.Limits
+		want   any
+	}{
+		"another artifact":         {other.Digest, layer, content, artifacts.Limits{}, new(*artifacts.RefusedError)},
+		"no digest":                {"sha256:../../x", layer, content, artifacts.Limits{}, new(*artifacts.RefusedError)},
+		"no digest of the layer":   {a.Digest, artifacts.Layer{Digest: "sha256:..", Size: layer.Size}, content, artifacts.Limits{}, new(*artifacts.RefusedError)},
+		"a size below zero":        {a.Digest, artifacts.Layer{Digest: layer.Digest, Size: -1}, content, artifacts.Limits{}, new(*artifacts.RefusedError)},
+		"another size":             {a.Digest, artifacts.Layer{Digest: layer.Digest, Size: layer.Size - 1}, content[:layer.Size-1], artifacts.Limits{}, new(*artifacts.RefusedError)},
+		"altered bytes":            {a.Digest, layer, altered, artifacts.Limits{}, artifacts.ErrAltered},
+		"too few bytes":            {a.Digest, layer, content[:len(content)-1], artifacts.Limits{}, artifacts.ErrAltered},
+		"no bytes":                 {a.Digest, layer, nil, artifacts.Limits{}, artifacts.ErrAltered},
+		"too many bytes":           {a.Digest, layer, append(bytes.Clone(content), 0), artifacts.Limits{}, artifacts.ErrAltered},
+		"too many files":           {a.Digest, layer, content, artifacts.Limits{Files: 4}, new(*artifacts.RefusedError)},
+		"more than fits":           {a.Digest, layer, content, artifacts.Limits{Bytes: 3}, new(*artifacts.RefusedError)},
+		"a huge layer":             {digestOfLayer(t, artifacts.Layer{Digest: layer.Digest, Size: 1 << 60}), artifacts.Layer{Digest: layer.Digest, Size: 1 << 60}, content, artifacts.Limits{}, new(*artifacts.RefusedError)},
+		"what is no tar":           {digestOfLayer(t, noTar), noTar, text, artifacts.Limits{}, new(*artifacts.RefusedError)},
+		"what fills the disk":      {a.Digest, layer, content, artifacts.Limits{MinFree: 1 << 62}, syscall.ENOSPC},
+		"what breaks off in a gap": {a.Digest, layer, nil, artifacts.Limits{}, io.ErrUnexpectedEOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to, dir := newStore(t)
+			collect(t, to, write(t, nil)) // so that its directories are there
+			var body io.Reader = bytes.NewReader(test.body)
+			if test.want == io.ErrUnexpectedEOF {
+				body = io.MultiReader(bytes.NewReader(content[:700]), iotest.ErrReader(io.ErrUnexpectedEOF))
+			}
+			_, err := to.Receive(t.Context(), test.digest, test.layer, body, test.limits)
+			if sentinel, is := test.want.(error); is && !errors.Is(err, sentinel) || !is && !errors.As(err, test.want) {
+				t.Errorf("the error is %v, want %T %[2]v", err, test.want)
+			}
+			if to.Has(test.digest) {
+				t.Error("it is in the store")
+			}
+			wantNothingHalf(t, dir)
+		})
+	}
+}
+
+// digestOfLayer is the digest that an artifact of a layer would have, as the refusal of another
+// one says.
+func digestOfLayer(t *testing.T, layer artifacts.Layer) string {
+	t.Helper()
+	s, _ := newStore(t)
+	_, err := s.Receive(t.Context(), "", layer, bytes.NewReader(nil), artifacts.Limits{})
+	_, digest, found := strings.Cut(fmt.Sprint(err), " makes ")
+	if !found {
+		t.Fatal(err)
+	}
+	return digest
+}
+
+// An altered layer is not sent as if it were whole.
+func TestAnAlteredArtifactIsNotSent(t *testing.T) {
+	s, dir := newStore(t)
+	a := collect(t, s, write(t, files))
+	content, layer := opened(t, s, a.Digest)
+	content[0] ^= 1
+	must(t, os.WriteFile(filepath.Join(dir, "blobs/sha256", layer.Digest[len("sha256:"):]), content, 0o600))
+	body, _, err := s.Open(t.Context(), a.Digest)
+	must(t, err)
+	defer body.Close()
+	if got, err := io.ReadAll(body); !errors.Is(err, artifacts.ErrAltered) || len(got) == len(content) {
+		t.Errorf("%d of %d bytes were read: %v", len(got), len(content), err)
+	}
+	if _, _, err := s.Open(t.Context(), "sha256:"+strings.Repeat("0", 64)); !errors.Is(err, artifacts.ErrMissing) {
+		t.Errorf("one that is not there is opened: %v", err)
+	}
+}
+
+// Who is about to name an artifact has it stay, however long ago it was stored.
+func TestAnArtifactThatIsAboutToBeNamedStays(t *testing.T) {
+	s, dir := newStore(t)
+	named, left := collect(t, s, write(t, files)), collect(t, s, write(t, map[string]string{"other": ""}))
+	long := time.Now().Add(-2 * artifacts.MinAge)
+	blobs, err := os.ReadDir(filepath.Join(dir, "blobs/sha256"))
+	must(t, err)
+	for _, b := range blobs {
+		must(t, os.Chtimes(filepath.Join(dir, "blobs/sha256", b.Name()), long, long))
+	}
+	if is, err := s.Use(t.Context(), named.Digest); !is || err != nil {
+		t.Errorf("it is there: %v, %v", is, err)
+	}
+	if is, err := s.Use(t.Context(), "sha256:"+strings.Repeat("0", 64)); is || err != nil {
+		t.Errorf("one that is not there is: %v, %v", is, err)
+	}
+	_, err = s.Prune(t.Context(), time.Now().Add(-artifacts.MinAge), func(string) bool { return false }, false)
+	must(t, err)
+	if !s.Has(named.Digest) || s.Has(left.Digest) {
+		t.Error("what was asked for is gone, or what was not has stayed")
+	}
+}
