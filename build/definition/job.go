@@ -15,18 +15,18 @@ import (
 	"github.com/deployster-go/deployster/inventory"
 )
 
-// The bounds of a job.
+// The bounds of a job, as people write it.
 const (
-	maxArgs    = 1000
-	maxEnv     = 200 // variables of the environment
-	maxSources = 100
-	maxPlugs   = 50
+	MaxArgs    = 1000
+	MaxEnv     = 200 // variables of the environment
+	MaxSources = 100
+	MaxPlugs   = 50
 	maxValue   = 32 << 10 // bytes
-	maxPids    = 1 << 22
-	minMemory  = 6 << 20 // that an engine gives a container at least
-	maxMemory  = 1 << 50
-	minTimeout = time.Second
-	maxTimeout = 7 * 24 * time.Hour
+	MaxPids    = 1 << 22
+	MinMemory  = 6 << 20 // that an engine gives a container at least
+	MaxMemory  = 1 << 50
+	MinTimeout = time.Second
+	MaxTimeout = 7 * 24 * time.Hour
 )
 
 // jobKeys are the keys of what a job runs.
@@ -78,7 +78,7 @@ func (j *Job) read(fields map[string]*yamlfile.Node) {
 		case "network":
 			j.Network, _ = n.Line(`a network of the engine, or "none"`, maxName)
 		case "timeout":
-			if d, ok := n.Duration(duration.Duration(minTimeout), duration.Duration(maxTimeout)); ok {
+			if d, ok := n.Duration(duration.Duration(MinTimeout), duration.Duration(MaxTimeout)); ok {
 				j.Timeout = time.Duration(d)
 			}
 		case "target":
@@ -90,7 +90,7 @@ func (j *Job) read(fields map[string]*yamlfile.Node) {
 }
 
 func readLine(n *yamlfile.Node, what string) Value {
-	text, _ := n.Line(what, maxText)
+	text, _ := n.Line(what, MaxText)
 	return Value{text, n.Position}
 }
 
@@ -114,7 +114,7 @@ func readWorkers(n *yamlfile.Node) Value {
 
 func readArgs(n *yamlfile.Node) []Value {
 	args := []Value{}
-	for _, one := range n.List("arguments", maxArgs) {
+	for _, one := range n.List("arguments", MaxArgs) {
 		args = append(args, readText(one))
 	}
 	return args
@@ -122,12 +122,8 @@ func readArgs(n *yamlfile.Node) []Value {
 
 func readImage(n *yamlfile.Node) Value {
 	v := readLine(n, "an image")
-	switch {
-	case expression.IsTemplate(v.Text):
-	case strings.ContainsAny(v.Text, " \t"):
-		n.Fail("%.100q is not an image: its name has no spaces", v.Text)
-	case strings.HasPrefix(v.Text, "deployster/"):
-		n.Fail("%.100q is a resource type that ships, and no image that a job could run", v.Text)
+	if why := ImageProblem(v.Text); why != "" && !expression.IsTemplate(v.Text) {
+		n.Fail("%.100q %s", v.Text, why)
 	}
 	return v
 }
@@ -154,16 +150,14 @@ func readVariables(n *yamlfile.Node, over map[string]Value) map[string]Value {
 	maps.Copy(all, over)
 	for _, m := range n.Members {
 		switch {
-		case !validVariable.MatchString(m.Name) || len(m.Name) > maxName:
-			m.FailName("%.60q cannot be the name of a variable of the environment: it has letters, digits and _, and does not begin with a digit", m.Name)
-		case strings.HasPrefix(m.Name, "DEPLOYSTER_"):
-			m.FailName("%.60q cannot be set: names that begin with DEPLOYSTER_ say what a job is given", m.Name)
+		case VariableProblem(m.Name) != "":
+			m.FailName("%.60q %s", m.Name, VariableProblem(m.Name))
 		default:
 			all[m.Name] = readText(m)
 		}
 	}
-	if len(all) > maxEnv {
-		n.Fail("has %d variables, with those of job; at most %d are possible", len(all), maxEnv)
+	if len(all) > MaxEnv {
+		n.Fail("has %d variables, with those of job; at most %d are possible", len(all), MaxEnv)
 	}
 	return all
 }
@@ -194,7 +188,7 @@ func (j *Job) checkNames(n *yamlfile.Node) {
 func readSources(n *yamlfile.Node) []Value {
 	all := make([]Value, 0, len(n.Members))
 	taken := map[string]bool{}
-	for _, one := range n.List("files and directories of the workspace", maxSources) {
+	for _, one := range n.List("files and directories of the workspace", MaxSources) {
 		v := readPath(one)
 		if v.Text != "" && taken[v.Text] {
 			one.Fail("duplicate source %q", v.Text)
@@ -233,7 +227,7 @@ func PathProblem(text string) string {
 		return "is all of the workspace, with what Deployster keeps there; name what is needed of it"
 	case clean == ".deployster" || strings.HasPrefix(clean, ".deployster/"):
 		return "is what Deployster keeps, and no source"
-	case len(clean) > maxText || strings.ContainsFunc(clean, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }):
+	case len(clean) > MaxText || strings.ContainsFunc(clean, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }):
 		return "cannot be the path of a source"
 	}
 	return ""
@@ -241,7 +235,7 @@ func PathProblem(text string) string {
 
 func readPlugs(n *yamlfile.Node) (plugs []Plug) {
 	taken := map[string]bool{}
-	for _, one := range n.List("plugs", maxPlugs) {
+	for _, one := range n.List("plugs", MaxPlugs) {
 		fields, ok := one.Fields("a plug", "path", "container_path", "read_only")
 		if !ok {
 			continue
@@ -256,8 +250,8 @@ func readPlugs(n *yamlfile.Node) (plugs []Plug) {
 		}
 		switch inside := plug.ContainerPath; {
 		case inside == "":
-		case inside == "/" || inside == own || strings.HasPrefix(inside, own+"/") || strings.HasPrefix(own, inside+"/"):
-			fields["container_path"].Fail("%s cannot be the place of a plug: what a job is given is at %s", inside, own)
+		case PlugProblem(inside) != "":
+			fields["container_path"].Fail("%s %s", inside, PlugProblem(inside))
 		case taken[inside]:
 			fields["container_path"].Fail("there is another plug at %s", inside)
 		}
@@ -274,7 +268,7 @@ func readPlugs(n *yamlfile.Node) (plugs []Plug) {
 
 // absolute reads a path that begins with a slash; "" is none, which has been reported.
 func absolute(n *yamlfile.Node) string {
-	text, ok := n.Line("an absolute path", maxText)
+	text, ok := n.Line("an absolute path", MaxText)
 	if ok && !strings.HasPrefix(text, "/") {
 		n.Fail("%.100q must be an absolute path: it begins with /", text)
 		return ""
@@ -298,7 +292,7 @@ func (j *Job) readResources(n *yamlfile.Node) {
 		}
 	}
 	if at := fields["pids"]; at != nil {
-		j.Pids = int64(at.Integer("a number of processes and threads", 1, maxPids))
+		j.Pids = int64(at.Integer("a number of processes and threads", 1, MaxPids))
 	}
 }
 
@@ -310,7 +304,7 @@ func size(text string) int64 {
 	}
 	n, err := strconv.ParseInt(parts[1], 10, 64)
 	n *= map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[parts[2]]
-	if err != nil || n < minMemory || n > maxMemory {
+	if err != nil || n < MinMemory || n > MaxMemory {
 		return 0
 	}
 	return n

@@ -52,7 +52,7 @@ func (p *parser) list(n *yamlfile.Node) {
 	for _, e := range all {
 		one := Package{Name: e.name, At: p.known[e.name].Position}
 		if at := e.fields["version"]; at != nil {
-			one.Version, _ = at.Line("a text", maxText)
+			one.Version, _ = at.Line("a text", MaxText)
 		}
 		if at := e.fields["needs"]; at != nil {
 			var needed []*yamlfile.Node

@@ -18,9 +18,9 @@ const MaxSize = 16 << 20
 // The bounds of a definition.
 const (
 	maxPackages = 200_000
-	maxNeeds    = 1000 // packages that one needs
+	MaxNeeds    = 1000 // packages that one needs
 	maxName     = 200  // bytes
-	maxText     = 1000 // bytes
+	MaxText     = 1000 // bytes
 	named       = 5    // packages, in a problem
 	maxCycle    = 1000 // jobs of a cycle, in a problem
 )
@@ -129,7 +129,7 @@ func (p *parser) common(fields map[string]*yamlfile.Node) *Job {
 }
 
 func repository(n *yamlfile.Node) string {
-	text, ok := n.Line("a repository of a registry, such as registry.example/base", maxText)
+	text, ok := n.Line("a repository of a registry, such as registry.example/base", MaxText)
 	if ok && !validRepository.MatchString(text) {
 		n.Fail("%.100q is no repository, as registry.example/base is: a registry, and a path of small letters without tag", text)
 	}
@@ -177,7 +177,7 @@ func (p *parser) one(m *yamlfile.Node) {
 	}
 	for key, text := range map[string]*string{"version": &one.Version, "unbuildable": &one.Unbuildable} {
 		if n := fields[key]; n != nil {
-			*text, _ = n.Line("a text", maxText)
+			*text, _ = n.Line("a text", MaxText)
 		}
 	}
 	if n := fields["released"]; n != nil {
@@ -202,7 +202,7 @@ func (p *parser) one(m *yamlfile.Node) {
 // released reads the artifact of a package that exists already.
 func released(n *yamlfile.Node) (name string, have *Released) {
 	if n.Kind != yamlfile.Mapping {
-		name, _ = n.Line("a text, or a mapping with path or artifact", maxText)
+		name, _ = n.Line("a text, or a mapping with path or artifact", MaxText)
 		return name, nil
 	}
 	fields, _ := n.Fields("what is released", "name", "path", "artifact")
@@ -215,7 +215,7 @@ func released(n *yamlfile.Node) (name string, have *Released) {
 		have.Path = readPath(path)
 		name = have.Path.Text
 	case artifact != nil:
-		have.Artifact, _ = artifact.Line("the digest of an artifact", maxText)
+		have.Artifact, _ = artifact.Line("the digest of an artifact", MaxText)
 		if name = have.Artifact; name != "" && !validDigest.MatchString(name) {
 			artifact.Fail("%.100q is not the digest of an artifact, sha256: and 64 hexadecimal digits", name)
 			have.Artifact = ""
@@ -224,7 +224,7 @@ func released(n *yamlfile.Node) (name string, have *Released) {
 		n.Fail("what is released needs a path, a directory of the workspace, or the digest of an artifact; where nothing is known but a name, that is a text: released: NAME")
 	}
 	if fields["name"] != nil {
-		name, _ = fields["name"].Line("a text", maxText)
+		name, _ = fields["name"].Line("a text", MaxText)
 	}
 	return name, have
 }
@@ -233,7 +233,7 @@ func released(n *yamlfile.Node) (name string, have *Released) {
 func (p *parser) needed(n *yamlfile.Node, all *[]*yamlfile.Node) []string {
 	names := make([]string, 0, len(n.Members))
 	taken := make(map[string]bool, len(n.Members))
-	for _, one := range n.List("names of "+p.what+"s", maxNeeds) {
+	for _, one := range n.List("names of "+p.what+"s", MaxNeeds) {
 		name, ok := one.Line("the name of a "+p.what, maxName)
 		switch {
 		case !ok:

@@ -41,7 +41,11 @@ func Encode(all []Recipe) (map[string][]byte, error) {
 
 // Decode reads a document that Encode wrote: its recipes, and the index of the first.
 func Decode(text []byte) (from int, recipes []Recipe, err error) {
-	var d document
+	var d struct {
+		Version int               `json:"version"`
+		From    int               `json:"from"`
+		Recipes []json.RawMessage `json:"recipes"` // many that say nothing would take much memory
+	}
 	if err := json.Unmarshal(text, &d); err != nil {
 		return 0, nil, fmt.Errorf("recipes: %w", err)
 	}
@@ -51,7 +55,13 @@ func Decode(text []byte) (from int, recipes []Recipe, err error) {
 	case d.Version < 1 || d.From < 0 || len(d.Recipes) > PerDocument:
 		return 0, nil, fmt.Errorf("recipes: this is no document of them")
 	}
-	return d.From, d.Recipes, nil
+	recipes = make([]Recipe, len(d.Recipes))
+	for i, one := range d.Recipes {
+		if err := json.Unmarshal(one, &recipes[i]); err != nil {
+			return 0, nil, fmt.Errorf("recipes: %w", err)
+		}
+	}
+	return d.From, recipes, nil
 }
 
 // At is the recipe with an index, of the document that Name says has it.

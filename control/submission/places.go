@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -163,7 +162,7 @@ func (s *collecting) inferPlatform(p *place, selected []inventory.Host) error {
 	slices.Sort(all)
 	switch all = slices.Compact(all); len(all) {
 	case 0:
-		p.Platform = "linux/" + runtime.GOARCH
+		p.Platform = s.Platform
 	case 1:
 		p.Platform = all[0]
 	default:

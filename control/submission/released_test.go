@@ -69,11 +69,11 @@ func TestWhatIsReleasedIsPulledOnce(t *testing.T) {
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
 	from := newWorld(t, map[string]string{"libc/lib/libc.so": "released"})
-	made, err := from.Artifacts.Collect(t.Context(), filepath.Join(from.dir, "libc"), artifacts.Limits{})
+	made, err := from.store.Collect(t.Context(), filepath.Join(from.dir, "libc"), artifacts.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := from.Artifacts.Push(t.Context(), made.Digest, host+"/base", "libc", nil); err != nil {
+	if _, err := from.store.Push(t.Context(), made.Digest, host+"/base", "libc", nil); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, nil)
@@ -83,7 +83,7 @@ func TestWhatIsReleasedIsPulledOnce(t *testing.T) {
 		if len(uses) != 1 || uses[0].Artifact != made.Digest {
 			t.Fatalf("it uses %+v", uses)
 		}
-		dir, err := w.Artifacts.Directory(t.Context(), made.Digest)
+		dir, err := w.store.Directory(t.Context(), made.Digest)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -150,9 +150,9 @@ func (s *collecting) have(pkg *definition.Package) (digest string, err error) {
 
 // fetch has an artifact pulled that is not here.
 func (s *collecting) fetch(digest string) error {
-	switch {
-	case s.Artifacts.Has(digest):
-		return nil
+	switch here, err := s.Artifacts.Use(s.ctx, digest); {
+	case here || err != nil:
+		return err
 	case s.d.Artifacts == "":
 		return &faultError{fmt.Errorf("artifact %s is not here; say with artifacts which registry has it, or give what was released as a path", digest)}
 	}
@@ -246,7 +246,7 @@ func (s *collecting) collect(copying func(*copier) error, from *os.Root) (a arti
 		return a, err
 	}
 	s.removeOrphans(state)
-	dir, err := os.MkdirTemp(state, copyPrefix)
+	dir, err := os.MkdirTemp(state, CopyPrefix)
 	if err != nil {
 		return a, err
 	}
@@ -262,8 +262,9 @@ func (s *collecting) collect(copying func(*copier) error, from *os.Root) (a arti
 	return a, err
 }
 
-// copyPrefix begins the names of the directories that files are copied to.
-const copyPrefix = "sources-"
+// CopyPrefix begins the names of the directories that files are copied to, in the directory of
+// what Deployster keeps.
+const CopyPrefix = "sources-"
 
 // removeOrphans removes the copies of processes that were killed: none takes as long as a day.
 // What cannot be removed is left to the next one.
@@ -272,7 +273,7 @@ func (s *collecting) removeOrphans(state string) {
 		return
 	}
 	s.cleaned = true
-	left, _ := filepath.Glob(filepath.Join(state, copyPrefix+"*"))
+	left, _ := filepath.Glob(filepath.Join(state, CopyPrefix+"*"))
 	for _, dir := range left {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() && s.Inputs.Now().Sub(info.ModTime()) > 24*time.Hour {
 			_ = os.RemoveAll(dir)

@@ -38,14 +38,25 @@ type Workers interface {
 	Look(ctx context.Context, name string) (platforms []string, err error)
 }
 
+// Artifacts keep what groups carry of the workspace, and what was released: those of the log, as
+// an *artifacts.Store does.
+type Artifacts interface {
+	// Use reports whether an artifact is there, and has it stay until the group names it.
+	Use(ctx context.Context, digest string) (bool, error)
+
+	Collect(ctx context.Context, dir string, limits artifacts.Limits) (artifacts.Artifact, error)
+	Pull(ctx context.Context, ref string, limits artifacts.Limits, progress func(artifacts.Progress)) (artifacts.Artifact, error)
+}
+
 // Collector collects what groups carry. All fields are required that do not say otherwise.
 type Collector struct {
 	Inputs    work.Inputs
 	Texts     work.Texts
-	Artifacts *artifacts.Store
+	Artifacts Artifacts
 	Workers   Workers
 	Engine    func(ctx context.Context, worker string) (*work.Connection, error) // of a worker, where images are looked for
 	Policy    engine.PullPolicy
+	Platform  string   // of jobs of which nobody knows for which one they are
 	Unpinned  bool     // an image that cannot be had is carried as whatever it is
 	Public    []string // variables that are no secrets, whatever reads them; may be nil
 	Own       string   // tells the jobs of this group whose images are not pinned from those of all others

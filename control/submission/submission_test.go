@@ -86,7 +86,7 @@ func TestEveryPassOfAPackageRunsTheSame(t *testing.T) {
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("gcc runs %+v", r)
 	}
-	dir, err := w.Artifacts.Directory(context.Background(), artifact)
+	dir, err := w.store.Directory(context.Background(), artifact)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestWhatWasReleasedIsAnArtifact(t *testing.T) {
 	if len(uses) != 2 || uses[1] != (record.Use{Package: "gcc"}) || !strings.HasPrefix(uses[0].Artifact, "sha256:") {
 		t.Fatalf("it uses %+v", uses)
 	}
-	dir, err := w.Artifacts.Directory(context.Background(), uses[0].Artifact)
+	dir, err := w.store.Directory(context.Background(), uses[0].Artifact)
 	if err != nil {
 		t.Fatal(err)
 	}

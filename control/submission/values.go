@@ -16,9 +16,9 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
-// maxValue is how long a value may be once it is evaluated, in bytes: no argument of a
+// MaxValue is how long a value may be once it is evaluated, in bytes: no argument of a
 // program is longer.
-const maxValue = 128 << 10
+const MaxValue = 128 << 10
 
 // evaluate finds out what each package runs.
 func (s *collecting) evaluate(p *plan.Plan) error {
@@ -227,8 +227,8 @@ func text(value any) (string, error) {
 		return "", fmt.Errorf("it comes to %s and must be a text", phrase.Kind(value))
 	}
 	switch {
-	case len(out) > maxValue:
-		return "", fmt.Errorf("it comes to %d bytes; at most %d are possible", len(out), maxValue)
+	case len(out) > MaxValue:
+		return "", fmt.Errorf("it comes to %d bytes; at most %d are possible", len(out), MaxValue)
 	case strings.ContainsRune(out, 0):
 		return "", errors.New("it comes to a text with a NUL character")
 	}

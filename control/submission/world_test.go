@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type world struct {
 	testing.TB
 	submission.Collector
 	dir      string
+	store    *artifacts.Store
 	hosts    []inventory.Host
 	err      error                   // why it is not known which hosts there are
 	builds   map[string][]string     // platforms of hosts, as their engines say
@@ -44,9 +46,10 @@ func newWorld(t testing.TB, files map[string]string) *world {
 		w.write(name, text)
 	}
 	w.Texts = work.NewTexts(filepath.Join(w.dir, ".deployster/objects"), w.dir, objects.Give(nil))
-	w.Artifacts = artifacts.In(filepath.Join(w.dir, ".deployster/artifacts"))
+	w.store = artifacts.In(filepath.Join(w.dir, ".deployster/artifacts"))
+	w.Artifacts = w.store
 	w.Inputs = work.Inputs{Workspace: w.dir, Now: time.Now, Hide: func(any) {}}
-	w.Policy, w.Own = engine.PullMissing, "this group"
+	w.Policy, w.Own, w.Platform = engine.PullMissing, "this group", "linux/"+runtime.GOARCH
 	w.Engine = func(_ context.Context, worker string) (*work.Connection, error) {
 		return &work.Connection{Images: w}, w.away[worker]
 	}

@@ -72,7 +72,7 @@ func New(o Options) (*Client, error) {
 	c := &Client{server: o.Server, token: o.Token, idle: cmp.Or(o.Idle, headerTimeout), base: strings.TrimSuffix(o.Server, "/")}
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: headerTimeout,
-		MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+		ExpectContinueTimeout: headerTimeout, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
 	}
 	if path, is := strings.CutPrefix(o.Server, "unix:"); is {
 		path = strings.TrimPrefix(path, "//")
@@ -124,8 +124,10 @@ type request struct {
 	method, path string
 	query        url.Values
 	body         []byte
-	kind         string // of the body; "" is JSON
-	idle         *idle  // of which sending the body is progress; may be nil
+	stream       io.Reader // in the place of the body; it is sent once
+	length       int64     // of the stream
+	kind         string    // of the body; "" is JSON
+	idle         *idle     // of which sending the body is progress; may be nil
 	header       http.Header
 	signed       bool // it says itself who asks
 }
@@ -140,6 +142,12 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", c.server, err)
 	}
+	if r.stream != nil {
+		asked.Body, asked.GetBody, asked.ContentLength = io.NopCloser(r.idle.progress(r.stream)), nil, r.length
+		if r.length == 0 {
+			asked.Body = http.NoBody
+		}
+	}
 	if r.idle != nil && r.body != nil { // the length of the request is known already
 		again := asked.GetBody
 		asked.Body = io.NopCloser(r.idle.progress(asked.Body))
@@ -151,7 +159,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	for name, values := range r.header {
 		asked.Header[name] = values
 	}
-	if r.body != nil {
+	if r.body != nil || r.stream != nil {
 		asked.Header.Set("Content-Type", "application/json")
 		if r.kind != "" {
 			asked.Header.Set("Content-Type", r.kind)
@@ -204,7 +212,7 @@ func (c *Client) refusal(answer *http.Response, r request) error {
 		said.Detail = fmt.Sprintf("server %s: %s: put one that deployster token create has printed into DEPLOYSTER_TOKEN, or name its file in DEPLOYSTER_TOKEN_FILE", c.server, said.Detail)
 	case status == http.StatusForbidden:
 		said.Detail = fmt.Sprintf("server %s: %s: ask an admin of it for a token with the role", c.server, said.Detail)
-	case slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests}, status):
+	case slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests, http.StatusInsufficientStorage}, status):
 		said.Detail = fmt.Sprintf("server %s: %s", c.server, said.Detail)
 	}
 	return &Refusal{answer.StatusCode, said.Detail, answer.Header.Get("Deployster-Log")}

@@ -22,7 +22,7 @@ func (l *Log) Command(ctx context.Context, kind, name string, command any, asOf 
 		return nil, err
 	}
 	r := request{
-		method: http.MethodPost, path: "/v1/" + kind + "/" + url.PathEscape(name) + "/commands/" + verb.Name,
+		method: http.MethodPost, path: verb.Path(url.PathEscape(name)),
 		body: body, header: http.Header{},
 	}
 	r.header.Set("Idempotency-Key", rand.Text())

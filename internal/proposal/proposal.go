@@ -36,6 +36,7 @@ type Verb struct {
 	Name    string
 	Role    identity.Role
 	Summary string
+	Begins  bool // what it is for does not exist before, and has no name of the sender's
 
 	command reflect.Type
 	body    reflect.Type
@@ -87,6 +88,7 @@ var verbs = []Verb{
 	of(identity.Environments, "adopt-from", identity.Operator, environment.AdoptFrom{}, "Deploy an environment with what a deleted one left running", "Hosts"),
 	of(identity.Kind, "create", identity.Admin, identity.Issue{}, "Create a token of which the sender has made the secret: dpl_, the id, _ and random text; it is sent as its SHA-256"),
 	of(identity.Kind, "revoke", identity.Admin, identity.Revoke{}, "Have a token authenticate nobody any more"),
+	beginning(of(Builds, "submit", identity.Operator, build.Submit{}, "Queue a build group; what it carries is kept before, as objects, and its sources as artifacts", "Pipeline")),
 	of(Builds, "cancel", identity.Operator, build.Cancel{}, "Cancel a build group"),
 	of(Builds, "retry", identity.Operator, build.Retry{}, "Retry a build group that failed or was canceled"),
 }
@@ -111,9 +113,8 @@ var known = []string{"By", "ID", "Group", "Signature", "Step", "Inventory", "Kno
 func of(kind, name string, role identity.Role, command any, summary string, omitted ...string) Verb {
 	v := Verb{Kind: kind, Name: name, Role: role, Summary: summary, command: reflect.TypeOf(command)}
 	var fields []reflect.StructField
-	for i := range v.command.NumField() {
-		f := v.command.Field(i)
-		if !f.IsExported() || slices.Contains(known, f.Name) && (f.Name != "Group" || kind == Builds) || slices.Contains(omitted, f.Name) {
+	for _, f := range reflect.VisibleFields(v.command) {
+		if !f.IsExported() || f.Anonymous || slices.Contains(known, f.Name) && (f.Name != "Group" || kind == Builds) || slices.Contains(omitted, f.Name) {
 			continue
 		}
 		v.fields = append(v.fields, f.Name)
@@ -121,6 +122,20 @@ func of(kind, name string, role identity.Role, command any, summary string, omit
 	}
 	v.body = reflect.StructOf(fields)
 	return v
+}
+
+// beginning is a verb that begins something.
+func beginning(v Verb) Verb {
+	v.Begins = true
+	return v
+}
+
+// Path is where a command is sent that is for what has a name, which is escaped already.
+func (v Verb) Path(name string) string {
+	if v.Begins {
+		return "/v1/" + v.Kind + "/commands/" + v.Name
+	}
+	return "/v1/" + v.Kind + "/" + name + "/commands/" + v.Name
 }
 
 // snake is the name of a field as JSON has it.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/build"
+	groups "github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/proposal"
@@ -35,6 +36,13 @@ func TestWhatIsSentIsWhatArrives(t *testing.T) {
 		{identity.Environments, environment.AdoptFrom{From: "a", Revision: 1, Same: []string{"forged"}}, environment.AdoptFrom{From: "a", Revision: 1, By: "token ci"}},
 		{proposal.Promotions, promotion.Approve{Stage: "prod", Revision: "42", ID: "x", By: "me"}, promotion.Approve{Stage: "prod", Revision: "42", ID: "01A", By: "token ci"}},
 		{proposal.Promotions, promotion.StopLine{Reason: "why", ID: "x", By: "me"}, promotion.StopLine{Reason: "why", ID: "01A", By: "token ci"}},
+		{proposal.Builds, build.Submit{
+			Triggered: groups.Triggered{Name: "base", By: "me", MaxLost: 3, Carries: groups.Carries{"a": "b"}, Pipeline: &groups.From{Pipeline: "forged"}},
+			Jobs:      []groups.JobSpec{{Package: "a"}, {Package: "b", Waits: groups.Numbers{1}}},
+		}, build.Submit{
+			Triggered: groups.Triggered{Name: "base", By: "token ci", MaxLost: 3, Carries: groups.Carries{"a": "b"}},
+			Jobs:      []groups.JobSpec{{Package: "a"}, {Package: "b", Waits: groups.Numbers{1}}},
+		}},
 		{proposal.Builds, build.Retry{Group: "x", FailedOnly: true, Step: "forged"}, build.Retry{Group: "g1", FailedOnly: true, By: "token ci"}},
 	} {
 		verb, body, err := proposal.Encode(c.kind, c.sent)

@@ -11,6 +11,8 @@ import (
 const (
 	bodyIdle = 30 * time.Second // for which nothing may come of a body
 	bodyRate = 4 << 10          // bytes a second that have to come beyond the first bodyIdle
+
+	answerTime = 2 * time.Minute // for who takes the answer, after all of the body has come
 )
 
 // incoming is the body of a request, reading which fails where it does not come as fast as it
@@ -41,6 +43,7 @@ func (b *incoming) Read(into []byte) (n int, err error) {
 	b.came += int64(n)
 	if errors.Is(err, io.EOF) { // what is done with it then takes as long as it may
 		_ = b.control.SetReadDeadline(time.Time{})
+		_ = b.control.SetWriteDeadline(time.Now().Add(answerTime)) // however long the body took
 	}
 	return n, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/control/submitted"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/approval"
@@ -40,6 +41,15 @@ type commandInput struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
+// beginInput is a command by which something begins.
+type beginInput struct {
+	Key     string `header:"Idempotency-Key" maxLength:"200" doc:"As of other commands."`
+	RawBody []byte `contentType:"application/json"`
+}
+
+// maxSubmission is how large a build group may be as it is sent, in bytes.
+const maxSubmission = 32 << 20
+
 // conditionalVerbs are those that heed If-Match, by what grants them.
 var conditionalVerbs = map[string][]string{identity.Pipelines: {"release", "define", "delete"}, identity.Environments: {"update"}}
 
@@ -55,31 +65,47 @@ func (s *Server) registerCommands() {
 	for _, verb := range proposal.Verbs() {
 		one := strings.TrimSuffix(verb.Kind, "s")
 		schema := s.api.OpenAPI().Components.Schemas.Schema(verb.Body(), true, "command-"+one+"-"+verb.Name)
-		register(s, Operation{
-			ID: verb.Name + "-" + one, Method: http.MethodPost, Path: "/v1/" + verb.Kind + "/{name}/commands/" + verb.Name,
+		op := Operation{
+			ID: verb.Name + "-" + one, Method: http.MethodPost, Path: verb.Path("{name}"),
 			Role: verb.Role, Kind: verb.GrantedBy(), Summary: verb.Summary, tags: []string{verb.Kind},
 			body: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}},
-		}, func(ctx context.Context, in *commandInput) (*recorded, error) {
-			if in.IfMatch != "" && !slices.Contains(conditionalVerbs[verb.GrantedBy()], verb.Name) {
-				return nil, huma.Error422UnprocessableEntity("If-Match is heeded for release, define and delete of pipelines and update of environments alone: leave it out")
-			}
-			command, err := verb.Decode(in.RawBody, proposal.Says{By: identity.Of(ctx).Name, ID: s.NewID(), Group: in.Name})
-			if err != nil {
-				return nil, huma.Error422UnprocessableEntity(err.Error())
-			}
-			var once *request
-			if in.Key != "" {
-				once = newRequest(identity.Of(ctx).Name, in.Key, verb.Kind, in.Name, verb.Name, in.IfMatch, string(in.RawBody))
-			}
-			events, err := s.once(ctx, once, func(ctx context.Context) ([]deploylog.Event, error) { return s.command(ctx, verb, in, command) })
-			if err != nil {
-				return nil, refused(err)
-			}
-			var out recorded
-			out.Body.Events = append([]deploylog.Event{}, events...)
-			return &out, nil
-		})
+		}
+		if verb.Begins {
+			op.maxBody = maxSubmission
+			register(s, op, func(ctx context.Context, in *beginInput) (*recorded, error) {
+				return s.send(ctx, verb, &commandInput{Key: in.Key, RawBody: in.RawBody})
+			})
+			continue
+		}
+		register(s, op, func(ctx context.Context, in *commandInput) (*recorded, error) { return s.send(ctx, verb, in) })
 	}
+}
+
+// send has a command carried out that was sent.
+func (s *Server) send(ctx context.Context, verb proposal.Verb, in *commandInput) (*recorded, error) {
+	if in.IfMatch != "" && !slices.Contains(conditionalVerbs[verb.GrantedBy()], verb.Name) {
+		return nil, huma.Error422UnprocessableEntity("If-Match is heeded for release, define and delete of pipelines and update of environments alone: leave it out")
+	}
+	if verb.Begins {
+		if err := submitted.Bound(in.RawBody); err != nil {
+			return nil, huma.Error422UnprocessableEntity(err.Error())
+		}
+	}
+	command, err := verb.Decode(in.RawBody, proposal.Says{By: identity.Of(ctx).Name, ID: s.NewID(), Group: in.Name})
+	if err != nil {
+		return nil, huma.Error422UnprocessableEntity(err.Error())
+	}
+	var once *request
+	if in.Key != "" {
+		once = newRequest(identity.Of(ctx).Name, in.Key, verb.Kind, in.Name, verb.Name, in.IfMatch, string(in.RawBody))
+	}
+	events, err := s.once(ctx, once, func(ctx context.Context) ([]deploylog.Event, error) { return s.command(ctx, verb, in, command) })
+	if err != nil {
+		return nil, refused(err)
+	}
+	var out recorded
+	out.Body.Events = append([]deploylog.Event{}, events...)
+	return &out, nil
 }
 
 // refused is why a command is not recorded, as the API says it.
@@ -134,6 +160,8 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		return s.tokens.Issue(ctx, in.Name, c)
 	case identity.Revoke:
 		return s.tokens.Revoke(ctx, in.Name, c)
+	case build.Submit:
+		return s.submit(ctx, c)
 	case build.Command:
 		return s.builds.Command(ctx, c)
 	}

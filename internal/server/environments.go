@@ -277,9 +277,7 @@ func (s *Server) registerInventory() {
 			}
 			out := Inventory{Identity: s.Hosts.Identity(), Hosts: []Host{}}
 			for _, h := range all.Hosts {
-				attributes := map[string][]string{}
-				maps.Copy(attributes, h.Attributes)
-				out.Hosts = append(out.Hosts, Host{h.Name, append([]string{}, h.Platforms...), h.Slots, attributes})
+				out.Hosts = append(out.Hosts, hostOf(h))
 			}
 			return out, 0, nil
 		})

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"mime"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/query/querytest"
@@ -123,7 +125,7 @@ func newAPI(tb testing.TB, events []deploylog.Event, words []string, dir string)
 	}
 	a := &api{words: words, failed: &bytes.Buffer{}}
 	a.Server = server.New(server.Options{
-		Log: log, Now: time.Now, Version: "test", Objects: objects.In(dir, nil), NewID: newID, Identify: byRole,
+		Log: log, Now: time.Now, Version: "test", Objects: objects.In(dir, nil), Artifacts: artifacts.In(filepath.Join(dir, "artifacts")), NewID: newID, Identify: byRole,
 		Logger: slog.New(slog.NewTextHandler(a.failed, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	text, err := a.Document()

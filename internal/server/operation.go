@@ -81,8 +81,13 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 		out, err := handle(ctx, in)
 		return out, s.answer(ctx, op, err)
 	})
-	if op.body != nil {
-		s.api.OpenAPI().Paths[op.Path].Post.RequestBody = op.body
+	if op.body == nil {
+		return
+	}
+	for _, described := range []*huma.Operation{s.api.OpenAPI().Paths[op.Path].Post, s.api.OpenAPI().Paths[op.Path].Put} {
+		if described != nil && described.OperationID == op.ID {
+			described.RequestBody = op.body
+		}
 	}
 }
 

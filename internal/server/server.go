@@ -25,6 +25,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/feed"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
@@ -41,6 +42,9 @@ type Options struct {
 
 	// Runs are what the server applies itself; nil is nothing.
 	Runs *apply.Runs
+
+	Artifacts *artifacts.Store // of build groups
+	Workers   Workers          // where jobs of build groups are done; nil is nowhere
 
 	// Things are what tasks make on their hosts; see environments.Identify. It may be nil.
 	Things func(tasks.Task) []tasks.Thing
@@ -98,6 +102,9 @@ func New(o Options) *Server {
 	if o.Hosts == nil {
 		o.Hosts = work.FixedHosts("", nil, errors.New("the server has no inventory"))
 	}
+	if o.Workers == nil {
+		o.Workers = noWorkers{}
+	}
 	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), sending: make(chan struct{}, maxSending), large: make(chan struct{}, maxLarge)}
 	s.requests = &requests{log: o.Log, now: o.Now}
 	log := s.recording()
@@ -112,6 +119,8 @@ func New(o Options) *Server {
 	s.registerReads()
 	s.registerPromotions()
 	s.registerObjects()
+	s.registerArtifacts()
+	s.registerWorkers()
 	s.registerInventory()
 	s.registerCommands()
 	s.registerRuns()

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/query/querytest"
@@ -42,7 +43,7 @@ func newServer(t testing.TB, log deploylog.Log, more ...func(*server.Options)) (
 
 func options(t testing.TB, log deploylog.Log) server.Options {
 	return server.Options{
-		Log: log, Now: time.Now, Version: "test", Logger: slog.New(slog.DiscardHandler), Objects: objects.In(t.TempDir(), nil), NewID: newID, Identify: byRole,
+		Log: log, Now: time.Now, Version: "test", Logger: slog.New(slog.DiscardHandler), Objects: objects.In(t.TempDir(), nil), Artifacts: artifacts.In(t.TempDir()), NewID: newID, Identify: byRole,
 	}
 }
 

@@ -119,7 +119,7 @@ func (s *Server) renew(ctx context.Context, of *snapshots) error {
 
 // progressing writes an answer to who may be slow: it fails where nothing of a part is taken
 // for too long, however long all takes.
-func (s *Server) progressing(ctx huma.Context) io.Writer {
+func (s *Server) progressing(ctx huma.Context) *progressing {
 	_, w := humago.Unwrap(ctx)
 	return &progressing{w, http.NewResponseController(w), s.Stalled}
 }

@@ -13,10 +13,8 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/submission"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -52,7 +50,11 @@ The group carries what its jobs run, as it is now: the values of variables, the 
 images, as the first worker that answers has or gets them, and the sources. Of secret
 variables it carries only which file they are in, and a hash: there their values must stay
 the same. What cannot be built, such as a package of which a source is missing, is listed
-with what needs it, and the rest is built. Jobs that no worker can do now are warned of.`,
+with what needs it, and the rest is built. Jobs that no worker can do now are warned of.
+
+Through a server (--server), the workers are those of the server, which has or gets the
+images; the definition, its variables and the sources are those here, and are sent. Files of
+secret variables are not: the server must have the same ones.`,
 		Example: `  deployster build submit -f packages.yaml --touched gcc,make
   deployster build submit -f jobs.yaml --fail-fast
   deployster build submit -f packages.yaml --var mirror=mirror.example --output json`,
@@ -134,20 +136,14 @@ func collect(ctx context.Context, a *app.App, o submitOptions) (collected *submi
 	if err != nil {
 		return nil, err
 	}
-	store, err := a.ArtifactsDir()
+	to, err := openTarget(ctx, a, o)
 	if err != nil {
 		return nil, err
 	}
-	pool := session.OpenPool(a, o.work, a.Err)
-	defer func() { err = errors.Join(err, pool.Close()) }()
-	workers, host := workersOf(o.work.Inventory, o.listed, 1, pool)
+	defer func() { err = errors.Join(err, to.close()) }()
 	collector := &submission.Collector{
-		Inputs: session.Inputs(a, o.work.Input), Texts: texts, Artifacts: artifacts.In(store), Workers: workers,
-		Engine: func(ctx context.Context, worker string) (*work.Connection, error) {
-			return pool.Connection(ctx, host(worker))
-		},
-		Policy:   policy,
-		Unpinned: o.unpinned, Public: o.public, Own: a.NewID(),
+		Inputs: session.Inputs(a, o.work.Input), Texts: texts, Artifacts: to.artifacts, Workers: to.workers, Engine: to.engine,
+		Policy: policy, Platform: to.platform, Unpinned: o.unpinned, Public: o.public, Own: a.NewID(),
 	}
 	err = interrupt.Within(ctx, func(ctx context.Context) error {
 		collected, err = collector.Collect(ctx, submission.Request{
@@ -157,7 +153,7 @@ func collect(ctx context.Context, a *app.App, o submitOptions) (collected *submi
 	})
 	if err == nil {
 		for i := range collected.Submit.Places {
-			collected.Submit.Places[i].Inventory = workers.Identity()
+			collected.Submit.Places[i].Inventory = to.inventory
 		}
 	}
 	return collected, err

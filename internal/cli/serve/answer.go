@@ -12,6 +12,8 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
+	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/cli/build"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/pages"
 	"github.com/deployster-go/deployster/internal/server"
@@ -101,10 +103,15 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 		}
 		write(w, http.StatusOK, map[string]any{"status": "ready"})
 	})
+	kept, err := s.ArtifactsDir()
+	if err != nil {
+		return nil, err
+	}
 	sessions := pages.NewSessions(s.Now, s.public != nil && s.public.Scheme == "https", s.authenticate.Identify)
 	api := server.New(server.Options{
 		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: sessions.Identify,
 		Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things, Runs: s.runs, Failed: failed,
+		Artifacts: artifacts.In(kept), Workers: build.NewFleet(s.work, s.workers.EnginePool),
 	})
 	mux.Handle("/v1/", api)
 	mux.Handle("GET /metrics", api.Readers(s.metrics.Handler()))
