@@ -43,6 +43,7 @@ type Options struct {
 	// Runs are what the server applies itself; nil is nothing.
 	Runs *apply.Runs
 
+	Workspace string           // below which the logs of jobs are
 	Artifacts *artifacts.Store // of build groups
 	Workers   Workers          // where jobs of build groups are done; nil is nowhere
 
@@ -118,6 +119,7 @@ func New(o Options) *Server {
 	s.registerLists()
 	s.registerReads()
 	s.registerPromotions()
+	s.registerJobLog()
 	s.registerObjects()
 	s.registerArtifacts()
 	s.registerWorkers()

@@ -52,10 +52,10 @@ func TestAFollowedLogWhoseMiddleIsLeftOut(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := l.shortened(f); err != nil {
+				if err := l.shortened(localLog{f}); err != nil {
 					t.Error(err)
 				}
-				if err := l.copy(f); err != nil {
+				if err := l.copy(localLog{f}); err != nil {
 					t.Error(err)
 				}
 				_ = f.Close()
@@ -101,7 +101,7 @@ func TestAFollowedLogOfWhichMoreIsLeftOut(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := errors.Join(l.shortened(f), l.copy(f), f.Close()); err != nil {
+				if err := errors.Join(l.shortened(localLog{f}), l.copy(localLog{f}), f.Close()); err != nil {
 					t.Error(err)
 				}
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/client"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/view/groups"
@@ -44,7 +45,8 @@ func newLogsCommand(a *app.App) *cobra.Command {
 pass. Of a job whose artifact is that of an earlier one, it is what that printed.
 
 Of a log of more than 16 MiB the first and the last half of that are kept. What a group
-leaves is below .deployster/builds of the workspace whose "build run" did the job.`,
+leaves is below .deployster/builds of the workspace whose "build run", or server, did the
+job.`,
 		Example: "  deployster build logs base-7 12\n  deployster build logs base gcc#1 --follow",
 		Args:    arguments.Named("a build group", "a job"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -80,11 +82,15 @@ func runLogs(ctx context.Context, a *app.App, o logsOptions) error {
 				return err
 			}
 		}
-		l := &jobLog{app: a, builds: b, job: j, attempt: o.attempt}
+		remote, err := a.Remote()
+		if err != nil {
+			return err
+		}
+		l := &jobLog{app: a, remote: remote, builds: b, job: j, attempt: o.attempt}
 		if o.follow {
 			return l.follow(ctx)
 		}
-		return l.print()
+		return l.print(ctx)
 	})
 }
 
@@ -102,6 +108,7 @@ func original(a *app.App, b *query.Builds, j build.JobReport) (build.JobReport, 
 // jobLog is what a job printed.
 type jobLog struct {
 	app     *app.App
+	remote  *client.Client // the server that has it; nil where it is here
 	builds  *query.Builds
 	job     build.JobReport
 	attempt int // 0 is the last
@@ -120,8 +127,31 @@ func (l *jobLog) number() int {
 	return jobs.LoggedAttempt(l.job)
 }
 
-func (l *jobLog) open() (*os.File, error) {
-	return jobs.OpenLog(l.app.Workspace, l.job.Group, l.job.Number, l.number())
+// logFile is the log of a job, here or at a server.
+type logFile interface {
+	io.ReaderAt
+	io.Closer
+	Size() (int64, error)
+}
+
+// localLog is one that is here.
+type localLog struct{ *os.File }
+
+// Size implements logFile.
+func (l localLog) Size() (int64, error) {
+	info, err := l.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (l *jobLog) open(ctx context.Context) (logFile, error) {
+	if l.remote != nil {
+		return l.remote.JobLog(ctx, l.job.Group, l.job.Number, l.number())
+	}
+	f, err := jobs.OpenLog(l.app.Workspace, l.job.Group, l.job.Number, l.number())
+	return localLog{f}, err
 }
 
 // absent is why there is no log.
@@ -147,11 +177,11 @@ func (l *jobLog) absent(err error) error {
 }
 
 // print prints the log as it is.
-func (l *jobLog) print() error {
+func (l *jobLog) print(ctx context.Context) error {
 	if l.number() == 0 || l.attempt > l.job.Attempt {
 		return l.absent(fs.ErrNotExist)
 	}
-	f, err := l.open()
+	f, err := l.open(ctx)
 	if err != nil {
 		return l.absent(err)
 	}
@@ -166,8 +196,8 @@ func (l *jobLog) print() error {
 }
 
 // document prints the log for programs.
-func (l *jobLog) document(f *os.File) error {
-	text, err := io.ReadAll(f)
+func (l *jobLog) document(f logFile) error {
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<62))
 	if err != nil {
 		return l.absent(err)
 	}
@@ -182,7 +212,7 @@ func (l *jobLog) document(f *os.File) error {
 
 // copy prints what the file has gained: as it is, or line by line on a terminal, where what
 // a job prints must not move the cursor.
-func (l *jobLog) copy(f *os.File) error {
+func (l *jobLog) copy(f logFile) error {
 	more := bufio.NewReader(io.NewSectionReader(f, l.shown, 1<<62))
 	for {
 		line, err := more.ReadSlice('\n')
@@ -235,7 +265,7 @@ func (l *jobLog) follow(ctx context.Context) error {
 	for {
 		over := l.over()
 		if l.job.Attempt > 0 {
-			switch f, err := l.open(); {
+			switch f, err := l.open(ctx); {
 			case err == nil:
 				err = errors.Join(l.shortened(f), l.copy(f))
 				_ = f.Close()
@@ -275,9 +305,9 @@ func (l *jobLog) follow(ctx context.Context) error {
 // shortened goes on in the end of a log, once its middle is left out, or more of that than before,
 // as of a log that goes on after its process was killed: after what was shown already, or after how
 // much of it was not.
-func (l *jobLog) shortened(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil || info.Size() <= jobs.MaxLog {
+func (l *jobLog) shortened(f logFile) error {
+	size, err := f.Size()
+	if err != nil || size <= jobs.MaxLog {
 		return err
 	}
 	left, end, ok := jobs.LeftOut(f)

@@ -39,7 +39,7 @@ func TestWhatIsLeftOutIsALineOfItsOwnOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := l.shortened(f); err != nil {
+	if err := l.shortened(localLog{f}); err != nil {
 		t.Error(err)
 	}
 	if err := tty.Close(); err != nil {

@@ -111,7 +111,7 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 	api := server.New(server.Options{
 		Log: s.log, Objects: s.objects, Now: s.Now, NewID: s.NewID, Version: s.Version, Logger: s.logger, Identify: sessions.Identify,
 		Hosts: s.workers.Hosts, Things: s.workers.Tasks.Things, Runs: s.runs, Failed: failed,
-		Artifacts: artifacts.In(kept), Workers: build.NewFleet(s.work, s.workers.EnginePool),
+		Workspace: s.Workspace, Artifacts: artifacts.In(kept), Workers: build.NewFleet(s.work, s.workers.EnginePool),
 	})
 	mux.Handle("/v1/", api)
 	mux.Handle("GET /metrics", api.Readers(s.metrics.Handler()))

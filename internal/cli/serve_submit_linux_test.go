@@ -1,0 +1,208 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/artifacts"
+)
+
+// packagers is a server that has packages built, and somebody elsewhere with their sources.
+type packagers struct {
+	*makers
+	server *run
+	far    asker
+}
+
+func newPackagers(t *testing.T) *packagers {
+	t.Helper()
+	p := &packagers{makers: newOCIMakers(t)}
+	p.far = asker{program: binary, dir: t.TempDir(), server: "unix:" + filepath.Join(p.dir, "socket"), token: p.token("ci", "operator")}
+	definition, err := os.ReadFile(filepath.Join(p.dir, "packages.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sourced := strings.Replace(string(definition), "network: none", `network: none
+  sources: [src]
+  secrets: {TOKEN: "{{ token }}"}`, 1)
+	for _, dir := range []string{p.dir, p.far.dir} {
+		for name, text := range map[string]string{"packages.yaml": sourced, "src/main.c": "int main() {}", "variables.yaml": "token: hunter2\n"} {
+			at := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.begin()
+	return p
+}
+
+// token is a new one.
+func (p *packagers) token(name, role string) string {
+	p.Helper()
+	secret, err := (&exec.Cmd{Path: binary, Dir: p.dir, Args: []string{binary, "token", "create", name, "--role", role}}).Output()
+	if err != nil {
+		p.Fatal(err)
+	}
+	return strings.TrimSpace(string(secret))
+}
+
+// begin starts a server.
+func (p *packagers) begin() {
+	p.Helper()
+	p.server = p.serve("socket", append([]string{"--output", "json"}, p.flags...)...)
+}
+
+func (p *packagers) end() {
+	p.Helper()
+	p.terminate(p.server)
+	if code := p.exit(p.server); code != 0 {
+		p.Errorf("exit %d\n%s", code, p.server.out)
+	}
+}
+
+// document is what was said as JSON, without which group it is.
+func document(t *testing.T, said string) map[string]any {
+	t.Helper()
+	var all map[string]any
+	if err := json.Unmarshal([]byte(said), &all); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	delete(all, "group")
+	delete(all, "event")
+	return all
+}
+
+// stable is what was said without times, which go on.
+func stable(said string) string {
+	return regexp.MustCompile(`(?m)[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+Z?|"?[0-9.]+(ms|s|m)"?|[0-9]{7,}`).ReplaceAllString(said, "T")
+}
+
+// Whoever has but a checkout and a token has the workers of the server build what is in the
+// checkout, and sees what they would see there.
+func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
+	p := newPackagers(t)
+	nobody, viewer := p.far, p.far
+	nobody.token, viewer.token = "dpl_01X_wrong", p.token("viewer", "viewer")
+	submit := []string{"build", "submit", "-f", "packages.yaml", "--var-file", "variables.yaml", "--pull", "never", "--output", "json"}
+	nobody.want(t, 1, "a valid token is needed", submit...)
+	viewer.want(t, 1, "you may not do this", submit...)
+	p.far.want(t, 3, "the jobs are done by the workers of server", append(submit, "--inventory", "inventory.yaml")...)
+	there, code := p.far.run(t, submit...)
+	if code != 0 {
+		t.Fatal(there)
+	}
+	p.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupFinished })
+	if built := p.artifacts("base-1"); len(built) != 8 {
+		t.Errorf("of 8 jobs there are %v", built)
+	}
+	p.wantBy(record.GroupTriggered, "token ci")
+	for _, args := range [][]string{{"list"}, {"status", "base-1"}, {"jobs", "base-1", "--output", "json"}, {"explain", "base-1"}, {"forecast", "base-1"}, {"logs", "base-1", "1"}, {"logs", "base-1", "1", "--output", "json"}} {
+		args = append([]string{"build"}, args...)
+		here := p.deployster(args...)
+		if said, code := p.far.run(t, args...); code != 0 || said != here {
+			t.Errorf("%q: exit %d\nthere\n%s\nhere\n%s", args, code, said, here)
+		}
+	}
+	here := p.must(submit[1:]...)
+	if !reflect.DeepEqual(document(t, here), document(t, there)) {
+		t.Errorf("there\n%s\nhere\n%s", there, here)
+	}
+	for _, e := range p.events() {
+		if strings.Contains(string(e.Data), "hunter2") {
+			t.Errorf("a secret is in %s", e.Data)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(p.far.dir, ".deployster")); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	p.until(2, func(e deploylog.Event) bool { return e.Name == record.GroupFinished })
+
+	// What cannot be queued any more is not, and can be again.
+	p.hold("manual")
+	p.far.want(t, 0, "8 jobs", append(submit[:len(submit)-2:len(submit)-2], "--no-reuse")...)
+	p.making("manual")
+	for _, args := range [][]string{{"explain", "base-3"}, {"forecast", "base-3", "--output", "json"}} {
+		args = append([]string{"build"}, args...)
+		here := stable(p.deployster(args...))
+		if said, code := p.far.run(t, args...); code != 0 || stable(said) != here {
+			t.Errorf("%q: exit %d\nthere\n%s\nhere\n%s", args, code, said, here)
+		}
+	}
+	followed := make(chan string)
+	go func() {
+		said, _ := p.far.run(t, "build", "logs", "base-3", "manual", "--follow")
+		followed <- said
+	}()
+	p.far.want(t, 0, "build group base-3 is", "build", "cancel", "base-3", "--wait")
+	if said := <-followed; !strings.Contains(said, "making manual\n") || !strings.Contains(said, "manual (job 8) of base-3 is Canceled") {
+		t.Errorf("followed was %q", said)
+	}
+	p.release("manual")
+	p.far.want(t, 0, "build group base-3 is queued again", "build", "retry", "base-3")
+	p.until(3, func(e deploylog.Event) bool { return e.Name == record.GroupFinished })
+	p.wantBy(record.GroupCanceling, "token ci")
+	p.wantBy(record.GroupRetried, "token ci")
+	p.end()
+}
+
+// The server is killed when it has the sources and is to queue the group, and once more when it
+// has queued it and its answer is lost. There is one group then, with its sources.
+func TestAServerThatIsKilledWhileAGroupIsSubmitted(t *testing.T) {
+	p := newPackagers(t)
+	p.hold("manual")
+	to := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "server" },
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(p.dir, "socket"))
+		}},
+	}
+	var submitted atomic.Int64
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/commands/submit") || submitted.Load() == 2 {
+			to.ServeHTTP(w, r)
+			return
+		}
+		if submitted.Add(1) == 2 {
+			to.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		p.kill(p.server)
+		p.begin()
+		panic(http.ErrAbortHandler)
+	}))
+	defer between.Close()
+	p.far.server = between.URL
+	p.far.want(t, 0, "build group base-1 is submitted", "build", "submit", "-f", "packages.yaml", "--var-file", "variables.yaml", "--pull", "never")
+	if n := submitted.Load(); n != 2 || p.count("base-1", record.GroupTriggered) != 1 || p.count("base-2", record.GroupTriggered) != 0 {
+		t.Errorf("it was sent %d times and again: %v", n, p.names())
+	}
+	p.release("manual")
+	p.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupFinished })
+	if built := p.artifacts("base-1"); len(built) != 8 {
+		t.Errorf("of 8 jobs there are %v", built)
+	}
+	p.end()
+	store := artifacts.In(filepath.Join(p.dir, ".deployster", "artifacts"))
+	for _, digest := range p.artifacts("base-1") {
+		if err := store.Verify(t.Context(), digest); err != nil {
+			t.Error(err)
+		}
+	}
+}
