@@ -50,6 +50,7 @@ func newPackagers(t *testing.T) *packagers {
 			}
 		}
 	}
+	p.write("inventory.yaml", "name: ours\nhosts: [{name: only, engine: oci, slots: 1}]\n")
 	p.begin()
 	return p
 }
@@ -139,6 +140,7 @@ func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
 	p.hold("manual")
 	p.far.want(t, 0, "8 jobs", append(submit[:len(submit)-2:len(submit)-2], "--no-reuse")...)
 	p.making("manual")
+	p.until(7, func(e deploylog.Event) bool { return e.Name == record.JobFinished && e.Deployment == "base-3" })
 	for _, args := range [][]string{{"explain", "base-3"}, {"forecast", "base-3", "--output", "json"}} {
 		args = append([]string{"build"}, args...)
 		here := stable(p.deployster(args...))
@@ -152,7 +154,7 @@ func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
 		followed <- said
 	}()
 	p.far.want(t, 0, "build group base-3 is", "build", "cancel", "base-3", "--wait")
-	if said := <-followed; !strings.Contains(said, "making manual\n") || !strings.Contains(said, "manual (job 8) of base-3 is Canceled") {
+	if said := <-followed; !strings.Contains(said, "making manual\n") || !strings.Contains(said, "manual (job 8) of base-3 is CancelComplete") {
 		t.Errorf("followed was %q", said)
 	}
 	p.release("manual")

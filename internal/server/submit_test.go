@@ -312,11 +312,11 @@ func TestTheWorkersOfAServerAreAskedThroughIt(t *testing.T) {
 		says                    string
 	}{
 		{"GET", "", "viewer", "", 200, `"identity":"ours","platform":"linux/` + runtime.GOARCH},
-		{"POST", "/one/look", "viewer", "", 403, "may not"},
-		{"POST", "/one/look", "of one", "", 403, "may not"},
-		{"POST", "/one/look", "operator", "", 200, `["linux/amd64"]`},
+		{"POST", "/one/look", "nobody", "", 403, "may not"},
+		{"POST", "/one/look", "viewer", "", 200, `["linux/amd64"]`},
 		{"POST", "/away/look", "operator", "", 409, "worker away does not answer"},
 		{"POST", "/other/look", "operator", "", 404, "no such worker"},
+		{"POST", "/one/images", "of one", `{"image":"a","pull":"always"}`, 403, "may not"},
 		{"POST", "/one/images", "viewer", `{"image":"a","pull":"always"}`, 403, "may not"},
 		{"POST", "/one/images", "operator", `{"image":"a","pull":"always"}`, 200, `{"id":"sha256:aa","digest":"sha256:bb","os":"linux","arch":"amd64"}`},
 		{"POST", "/one/images", "operator", `{"image":"a","pull":"never"}`, 200, "it is to be pulled"},

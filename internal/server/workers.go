@@ -110,7 +110,7 @@ func (s *Server) registerWorkers() {
 		Name string `path:"name" maxLength:"512" doc:"Of a worker."`
 	}
 	register(s, Operation{
-		ID: "look-worker", Method: http.MethodPost, Path: "/v1/workers/{name}/look", Role: identity.Operator, Kind: proposal.Builds, tags: aboutWorkers,
+		ID: "look-worker", Method: http.MethodPost, Path: "/v1/workers/{name}/look", Role: identity.Viewer, Kind: proposal.Builds, tags: aboutWorkers,
 		Summary: "Ask the engine of a worker for which platforms it builds",
 	}, func(ctx context.Context, in *named) (*platforms, error) {
 		if err := s.worker(in.Name); err != nil {

@@ -87,19 +87,20 @@ of jobs that need each other, which no number of workers makes shorter.`,
 		Example: "  deployster build forecast base-7\n  deployster build forecast base-7 --inventory larger.yaml",
 		Args:    arguments.Named("a build group"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkListed(inventory, c.Flags().Changed("inventory")); err != nil {
+			q := session.Question{Inventory: inventory, Listed: c.Flags().Changed("inventory")}
+			if err := checkListed(q.Inventory, q.Listed); err != nil {
 				return err
 			}
-			return runForecast(c.Context(), a, args[0], inventory)
+			return runForecast(c.Context(), a, args[0], q)
 		},
 	}
 	arguments.RegisterInventory(c, &inventory)
 	return c
 }
 
-func runForecast(ctx context.Context, a *app.App, group, inventory string) error {
+func runForecast(ctx context.Context, a *app.App, group string, q session.Question) error {
 	return withGroups(ctx, a, []string{group}, 0, func(b *query.Builds) error {
-		workers := present(ctx, a, b, session.Question{Inventory: inventory})
+		workers := present(ctx, a, b, q)
 		g, jobs, err := b.Jobs(group)
 		if err != nil {
 			return err

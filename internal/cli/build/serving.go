@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/client"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/inventory"
 )
@@ -83,6 +84,19 @@ func Serving(ctx context.Context, a *app.App, path string) func() (serve build.W
 	}
 }
 
+// workersThere are the workers of a server, whose engines that asks; of is what their inventory is
+// known as.
+func workersThere(ctx context.Context, a *app.App, remote *client.Client) (_ build.Workers, of string, err error) {
+	fleet, err := remote.Workers(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	s := &serving{hosts: fleet.Hosts, of: fleet.Identity, now: a.Now, ask: func(names []string) []string {
+		return askPlatforms(ctx, names, remote.Look)
+	}}
+	return s.workers, fleet.Identity, nil
+}
+
 // checkListed refuses an inventory that was named and is not there: this machine would be
 // taken in its place.
 func checkListed(path string, listed bool) error {
@@ -92,16 +106,27 @@ func checkListed(path string, listed bool) error {
 	return nil
 }
 
-// present are the workers here, where the present is asked for; nil where the past is, or the
-// inventory cannot be read: that is said then beside what the log knows.
-func present(ctx context.Context, a *app.App, b *query.Builds, q session.Question) build.Workers {
+// present are the workers that there are: here, or of the server that has the log, unless an
+// inventory is named. They are nil where the past is asked for, or they are not known: that is said
+// then beside what the log knows.
+func present(ctx context.Context, a *app.App, b *query.Builds, q session.Question) (workers build.Workers) {
 	if q.At != 0 {
 		return nil
 	}
-	workers, err := workersHere(ctx, a, q.Inventory)
-	if b.NoInventory = err; err == nil {
-		b.Inventory = inventoryHere(q.Inventory)
+	remote, err := a.Remote()
+	of := ""
+	switch {
+	case err != nil:
+	case remote != nil && !q.Listed:
+		workers, of, err = workersThere(ctx, a, remote)
+	default:
+		workers, err = workersHere(ctx, a, q.Inventory)
+		of = inventoryHere(q.Inventory)
 	}
+	if b.NoInventory = err; err != nil {
+		return nil
+	}
+	b.Inventory = of
 	return workers
 }
 
@@ -166,21 +191,26 @@ func (s *serving) complete() {
 	s.asked = s.now()
 }
 
-// platformsOf asks the engines of hosts, in parallel, for which platform they build; that of
-// one that does not answer is "".
+// platformsOf asks the engines of hosts for which platform they build; see askPlatforms.
 func platformsOf(ctx context.Context, a *app.App, path string, names []string) []string {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	pool := session.OpenPool(a, session.WorkerFlags{Inventory: path}, io.Discard)
 	defer pool.Close() //nolint:errcheck // it was only asked
 	of, _ := workersOf(path, false, 1, pool)
+	return askPlatforms(ctx, names, of.Look)
+}
+
+// askPlatforms asks hosts, in parallel, for which platform they build; that of one that does not
+// answer is "".
+func askPlatforms(ctx context.Context, names []string, look func(context.Context, string) ([]string, error)) []string {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	platforms, room := make([]string, len(names)), make(chan struct{}, askAtOnce)
 	var asking sync.WaitGroup
 	for i, name := range names {
 		asking.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
-			if has, err := of.Look(ctx, name); err == nil && len(has) > 0 {
+			if has, err := look(ctx, name); err == nil && len(has) > 0 {
 				platforms[i] = has[0]
 			}
 		})
