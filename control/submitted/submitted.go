@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/build/recipe"
+	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/inventory"
 )
@@ -158,17 +159,25 @@ func checkJobs(s *build.Submit) error {
 			return invalid("job %d runs recipe %d, and jobs have no more than one each: %d", n, j.Recipe, len(s.Jobs))
 		}
 		for _, u := range j.Uses {
-			switch {
-			case !definition.IsName(u.Package):
-				return invalid("%.60q, which job %d uses, cannot be the name of a package", u.Package, n)
-			case u.Job < 0 || u.Job > i:
-				return invalid("job %d uses job %d, which does not come before it", n, u.Job)
-			case u.Job > 0 && (u.Artifact != "" || s.Jobs[u.Job-1].Package != u.Package):
-				return invalid("job %d uses %s of job %d, which does not make that", n, u.Package, u.Job)
-			case u.Artifact != "" && !definition.IsDigest(u.Artifact):
-				return invalid("%.90q, which job %d uses, is not the digest of an artifact", u.Artifact, n)
+			if err := checkUse(s, n, u); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// checkUse checks what a job uses of a package.
+func checkUse(s *build.Submit, n int, u record.Use) error {
+	switch {
+	case !definition.IsName(u.Package):
+		return invalid("%.60q, which job %d uses, cannot be the name of a package", u.Package, n)
+	case u.Job < 0 || u.Job >= n:
+		return invalid("job %d uses job %d, which does not come before it", n, u.Job)
+	case u.Job > 0 && (u.Artifact != "" || s.Jobs[u.Job-1].Package != u.Package):
+		return invalid("job %d uses %s of job %d, which does not make that", n, u.Package, u.Job)
+	case u.Artifact != "" && !definition.IsDigest(u.Artifact):
+		return invalid("%.90q, which job %d uses, is not the digest of an artifact", u.Artifact, n)
 	}
 	return nil
 }

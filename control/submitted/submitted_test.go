@@ -25,7 +25,6 @@ type sent struct {
 	recipes []recipe.Recipe
 	kept    map[string]string
 	here    map[string]bool // artifacts
-	from    map[string][]byte
 }
 
 // group is one that may be submitted: two jobs, of which one uses the other, and what was

@@ -83,7 +83,7 @@ func TestWhatIsNoArtifactIsNotReceived(t *testing.T) {
 			to, dir := newStore(t)
 			collect(t, to, write(t, nil)) // so that its directories are there
 			var body io.Reader = bytes.NewReader(test.body)
-			if test.want == io.ErrUnexpectedEOF {
+			if sentinel, is := test.want.(error); is && errors.Is(sentinel, io.ErrUnexpectedEOF) {
 				body = io.MultiReader(bytes.NewReader(content[:700]), iotest.ErrReader(io.ErrUnexpectedEOF))
 			}
 			_, err := to.Receive(t.Context(), test.digest, test.layer, body, test.limits)
