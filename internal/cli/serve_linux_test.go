@@ -200,6 +200,9 @@ func TestAServerTellsWhatHappens(t *testing.T) {
 		t.Errorf("listed is\n%s", out)
 	}
 	s.wantRefused("no such notification was put aside", "notification", "retry", "file")
+	near := asker{program: binary, dir: s.dir, server: "unix:" + filepath.Join(s.dir, "socket")}
+	near.want(t, 3, "no such notification was put aside", "notification", "retry", "file")
+	near.want(t, 0, "file", "notification", "list")
 	s.terminate(r)
 	if code := s.exit(r); code != 0 {
 		t.Errorf("exit %d\n%s", code, r.out)

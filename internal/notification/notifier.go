@@ -78,7 +78,7 @@ func (n *Notifier) retire(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("ending the notification %s: %w", s.Name, err)
 		}
-		_, err = write(ctx, n.Log, s.Name, Ended, payload{Through: s.Through})
+		err = write(ctx, n.Log, s.Name, Ended, payload{Through: s.Through})
 		unlock()
 		if err != nil && !errors.Is(err, deploylog.ErrDuplicate) {
 			return err
@@ -144,7 +144,7 @@ func (n *Notifier) begin(ctx context.Context, r Rule) (through int64, err error)
 		}
 		through = e.Seq
 	}
-	_, err = write(ctx, n.Log, r.Name, Begun, payload{Through: through})
+	err = write(ctx, n.Log, r.Name, Begun, payload{Through: through})
 	return through, err
 }
 
@@ -169,13 +169,13 @@ func (n *Notifier) tell(ctx context.Context, r Rule, e deploylog.Event, through 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case failed == nil:
-			_, err := write(ctx, n.Log, r.Name, Delivered, payload{Event: e.Seq, Through: through, Tries: try})
+			err := write(ctx, n.Log, r.Name, Delivered, payload{Event: e.Seq, Through: through, Tries: try})
 			return err
 		}
 		cause := clean(failed.Error())
 		if try > len(n.Pauses) {
 			n.Logger.Error("a notification could not be delivered, and is put aside", "notification", r.Name, "event", e.Seq, "tries", try, "error", cause)
-			_, err := write(ctx, n.Log, r.Name, Abandoned, payload{Event: e.Seq, Through: through, Tries: try, Error: cause})
+			err := write(ctx, n.Log, r.Name, Abandoned, payload{Event: e.Seq, Through: through, Tries: try, Error: cause})
 			return err
 		}
 		n.Logger.Warn("a notification could not be delivered, and is tried again", "notification", r.Name, "event", e.Seq, "try", try, "after", n.Pauses[try-1], "error", cause)
@@ -190,28 +190,49 @@ func (n *Notifier) tell(ctx context.Context, r Rule, e deploylog.Event, through 
 // ErrNotAbandoned is wrapped where nothing is to be told again.
 var ErrNotAbandoned = errors.New("no such notification was put aside")
 
-// Retry has what was put aside told again: one event, or, with 0, all of a rule.
-func Retry(ctx context.Context, log deploylog.Log, rule string, event int64, by string) (written []deploylog.Event, err error) {
+// Notifications is their kind where a log is a server's, to which commands are sent.
+const Notifications = "notifications"
+
+// Retry has what was put aside told again.
+type Retry struct {
+	Event int64 // 0 is all of the rule
+	By    string
+}
+
+// commanded is a log that is a server's, which records what it is asked for.
+type commanded interface {
+	Command(ctx context.Context, kind, name string, command any, asOf int64) ([]deploylog.Event, error)
+}
+
+// Do has what a rule put aside told again.
+func (r Retry) Do(ctx context.Context, log deploylog.Log, rule string) (written []deploylog.Event, err error) {
+	if server, sends := log.(commanded); sends {
+		return server.Command(ctx, Notifications, rule, r, 0)
+	}
 	all, err := Read(ctx, log)
 	if err != nil {
 		return nil, err
 	}
 	s := find(all, rule)
 	if s == nil {
-		return nil, fmt.Errorf("%w: the log knows no notification %q", ErrNotAbandoned, rule)
+		return nil, fmt.Errorf("%w: the log knows no notification %.200q", ErrNotAbandoned, rule)
 	}
+	var events []deploylog.Event
 	for _, a := range s.Abandoned {
-		if a.Again || event != 0 && a.Event != event {
+		if a.Again || r.Event != 0 && a.Event != r.Event {
 			continue
 		}
-		e, err := write(ctx, log, rule, Retried, payload{Event: a.Event, Through: a.through, By: by})
+		e, err := encode(rule, Retried, payload{Event: a.Event, Through: a.through, By: r.By})
 		if err != nil {
-			return written, err
+			return nil, err
 		}
-		written = append(written, e)
+		events = append(events, e)
 	}
-	if len(written) == 0 {
+	if len(events) == 0 {
 		return nil, fmt.Errorf("%w: of %s", ErrNotAbandoned, rule)
+	}
+	if written, err = log.Append(ctx, events...); err != nil {
+		return nil, fmt.Errorf("recording that the notification %s is told again: %w", rule, err)
 	}
 	return written, nil
 }

@@ -168,14 +168,14 @@ func TestWhatCannotBeToldIsPutAside(t *testing.T) {
 	if len(got.Abandoned) != 1 || got.Abandoned[0].Event != first || got.Abandoned[0].Tries != 3 || got.Abandoned[0].Error != "nobody listens" {
 		t.Errorf("%+v", got)
 	}
-	if _, err := notification.Retry(t.Context(), s.log, "team", second, "ada"); !errors.Is(err, notification.ErrNotAbandoned) {
+	if _, err := (notification.Retry{Event: second, By: "ada"}).Do(t.Context(), s.log, "team"); !errors.Is(err, notification.ErrNotAbandoned) {
 		t.Error(err)
 	}
-	if _, err := notification.Retry(t.Context(), s.log, "tema", 0, "ada"); !errors.Is(err, notification.ErrNotAbandoned) {
+	if _, err := (notification.Retry{By: "ada"}).Do(t.Context(), s.log, "tema"); !errors.Is(err, notification.ErrNotAbandoned) {
 		t.Error(err)
 	}
 	for round := range 2 {
-		written, err := notification.Retry(t.Context(), s.log, "team", 0, "ada")
+		written, err := notification.Retry{By: "ada"}.Do(t.Context(), s.log, "team")
 		if err != nil || len(written) != 1 {
 			t.Fatal(written, err)
 		}

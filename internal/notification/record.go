@@ -126,21 +126,29 @@ func (r Rule) retried(e deploylog.Event) int64 {
 	return p.Event
 }
 
-// write appends an event of a rule. There is one of each name with which all up to an event is
-// told, or that has what was put aside there told again.
-func write(ctx context.Context, log deploylog.Log, rule, name string, p payload) (deploylog.Event, error) {
+// write appends an event of a rule.
+func write(ctx context.Context, log deploylog.Log, rule, name string, p payload) error {
+	e, err := encode(rule, name, p)
+	if err == nil {
+		_, err = log.Append(ctx, e)
+	}
+	if err != nil {
+		return fmt.Errorf("recording %s of the notification %s: %w", name, rule, err)
+	}
+	return nil
+}
+
+// encode is an event of a rule. There is one of each name with which all up to an event is told,
+// or that has what was put aside there told again.
+func encode(rule, name string, p payload) (deploylog.Event, error) {
 	p.Version = 1
 	data, err := json.Marshal(p)
 	if err != nil {
 		return deploylog.Event{}, fmt.Errorf("encoding %s: %w", name, err)
 	}
-	written, err := log.Append(ctx, deploylog.Event{
+	return deploylog.Event{
 		Deployment: kind + "/" + rule + "/" + name + "/" + strconv.FormatInt(p.Through, 10) + "/" + strconv.FormatInt(p.Event, 10), Target: Target(rule), Name: name, Attempt: 1, Data: data,
-	})
-	if err != nil {
-		return deploylog.Event{}, fmt.Errorf("recording %s of the notification %s: %w", name, rule, err)
-	}
-	return written[0], nil
+	}, nil
 }
 
 // lockOf is the name of the lock that who tells by a rule holds.

@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/notification"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/approval"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -32,7 +33,7 @@ const (
 
 // Verb is a command that can be sent.
 type Verb struct {
-	Kind    string // pipelines, promotions, environments, builds or tokens
+	Kind    string // pipelines, promotions, environments, builds, tokens or notifications
 	Name    string
 	Role    identity.Role
 	Summary string
@@ -89,6 +90,7 @@ var verbs = []Verb{
 	of(identity.Kind, "create", identity.Admin, identity.Issue{}, "Create a token of which the sender has made the secret: dpl_, the id, _ and random text; it is sent as its SHA-256"),
 	of(identity.Kind, "revoke", identity.Admin, identity.Revoke{}, "Have a token authenticate nobody any more"),
 	beginning(of(Builds, "submit", identity.Operator, build.Submit{}, "Queue a build group; what it carries is kept before, as objects, and its sources as artifacts", "Pipeline")),
+	of(notification.Notifications, "retry", identity.Operator, notification.Retry{}, "Have what a notification could not tell be told again"),
 	of(Builds, "cancel", identity.Operator, build.Cancel{}, "Cancel a build group"),
 	of(Builds, "retry", identity.Operator, build.Retry{}, "Retry a build group that failed or was canceled"),
 }
@@ -99,8 +101,8 @@ func (v Verb) GrantedBy() string {
 	switch v.Kind {
 	case Promotions:
 		return identity.Pipelines
-	case identity.Kind:
-		return "" // who may do it may do all
+	case identity.Kind, notification.Notifications:
+		return "" // no grant is for some of them alone
 	}
 	return v.Kind
 }

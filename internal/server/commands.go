@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/notification"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/query"
@@ -116,7 +117,7 @@ func refused(err error) error {
 	case errors.As(err, &said):
 		return err
 	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, promotions.ErrNoPipeline), errors.Is(err, environments.ErrNoEnvironment), errors.Is(err, build.ErrNoGroup), errors.Is(err, build.ErrNoJob), errors.Is(err, query.ErrNotFound),
-		errors.Is(err, pipeline.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, upstream.ErrUnknown), errors.Is(err, environment.ErrUnknown):
+		errors.Is(err, pipeline.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, upstream.ErrUnknown), errors.Is(err, environment.ErrUnknown), errors.Is(err, notification.ErrNotAbandoned):
 		return huma.Error404NotFound(err.Error())
 	case errors.As(err, &why), errors.Is(err, identity.ErrToken):
 		return huma.Error409Conflict(err.Error())
@@ -162,6 +163,8 @@ func (s *Server) command(ctx context.Context, verb proposal.Verb, in *commandInp
 		return s.tokens.Revoke(ctx, in.Name, c)
 	case build.Submit:
 		return s.submit(ctx, c)
+	case notification.Retry:
+		return c.Do(ctx, s.recording(), in.Name)
 	case build.Command:
 		return s.builds.Command(ctx, c)
 	}

@@ -94,7 +94,7 @@ that was put aside. The server that runs does so at once, or the next one that s
 				}
 			}
 			return a.WithLog(c.Context(), func(log deploylog.Log, _ string) error {
-				written, err := notification.Retry(c.Context(), log, args[0], event, app.Whoami())
+				written, err := notification.Retry{Event: event, By: app.Whoami()}.Do(c.Context(), log, args[0])
 				if err != nil {
 					return err
 				}
