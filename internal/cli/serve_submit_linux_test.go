@@ -50,7 +50,7 @@ func newPackagers(t *testing.T) *packagers {
 			}
 		}
 	}
-	p.write("inventory.yaml", "name: ours\nhosts: [{name: only, engine: oci, slots: 1}]\n")
+	p.write("inventory.yaml", "name: ours\nhosts: [{name: only, engine: oci, slots: 2}]\n")
 	p.begin()
 	return p
 }
@@ -191,7 +191,7 @@ func TestAServerThatIsKilledWhileAGroupIsSubmitted(t *testing.T) {
 	}))
 	defer between.Close()
 	p.far.server = between.URL
-	p.far.want(t, 0, "build group base-1 is submitted", "build", "submit", "-f", "packages.yaml", "--var-file", "variables.yaml", "--pull", "never")
+	p.far.want(t, 0, "the server builds it: deployster build status base-1", "build", "submit", "-f", "packages.yaml", "--var-file", "variables.yaml", "--pull", "never")
 	if n := submitted.Load(); n != 2 || p.count("base-1", record.GroupTriggered) != 1 || p.count("base-2", record.GroupTriggered) != 0 {
 		t.Errorf("it was sent %d times and again: %v", n, p.names())
 	}

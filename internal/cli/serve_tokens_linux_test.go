@@ -26,6 +26,7 @@ func TestTokensAreManagedThroughAServer(t *testing.T) {
 		c.token = lines[at]
 		return c
 	}
+	admin.want(t, 3, "run it where the log is", "serve", "--socket", filepath.Join(admin.dir, "other")) // it would ask itself
 	lead := create(admin, "lead", "--role", "admin")
 	ci := create(lead, "ci", "--role", "operator", "--pipeline", "one", "--expires", "12h")
 	s.wantBy("token-created", "token lead")

@@ -118,7 +118,7 @@ func runSubmit(ctx context.Context, a *app.App, o submitOptions) error {
 		if err != nil {
 			return err
 		}
-		return printSubmitted(a, events, collected)
+		return printSubmitted(a, events, collected, next(a, o, events[0].Deployment))
 	})
 }
 
@@ -171,7 +171,7 @@ func nameOf(workspace, file string) string {
 	return abs
 }
 
-func printSubmitted(a *app.App, events []deploylog.Event, collected *submission.Collected) error {
+func printSubmitted(a *app.App, events []deploylog.Event, collected *submission.Collected, next string) error {
 	c, id, last := collected.Submit, events[0].Deployment, events[len(events)-1].Seq
 	document := map[string]any{
 		"group": id, "event": last, "jobs": len(c.Jobs), "places": c.Places, "commit": c.Commit, "source": c.Source,
@@ -208,8 +208,20 @@ func printSubmitted(a *app.App, events []deploylog.Event, collected *submission.
 				return err
 			}
 		}
-		return a.Printf("nothing is built yet: deployster build run; deployster build status %s\n", id)
+		return a.Printf("%s\n", next)
 	})
+}
+
+// next is what a group waits for that is submitted: a server builds by itself.
+func next(a *app.App, o submitOptions, group string) string {
+	if a.Server() != "" {
+		return "the server builds it: deployster build status " + group
+	}
+	run := "deployster build run"
+	if o.listed {
+		run += " --inventory " + output.ShellWord(o.work.Inventory)
+	}
+	return "nothing is built yet: " + run + "; deployster build status " + group
 }
 
 // described says in words which content an image has.

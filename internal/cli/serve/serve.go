@@ -167,7 +167,7 @@ func (o *options) roles() error {
 }
 
 func run(ctx context.Context, a *app.App, o options) error {
-	if err := a.CheckParallelism(); err != nil {
+	if err := errors.Join(a.Local(), a.CheckParallelism()); err != nil { // it would ask itself
 		return err
 	}
 	logger := newLogger(a)
