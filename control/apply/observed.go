@@ -91,13 +91,13 @@ func (s *Served) forget() {
 	})
 }
 
-// After are the events behind one, by its number; more is closed when there are others, and
-// over when the run has ended.
-func (s *Served) After(n int64) (events []Observed, more, over <-chan struct{}) {
+// After are the events behind one, by its number, and whether the run has ended: then they are
+// all. more is closed when there are others, or the run has ended.
+func (s *Served) After(n int64) (events []Observed, more <-chan struct{}, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, _ := slices.BinarySearchFunc(s.events, n+1, func(o Observed, n int64) int { return int(o.N - n) })
-	return slices.Clone(s.events[i:]), s.more, s.over
+	return slices.Clone(s.events[i:]), s.more, isClosed(s.over)
 }
 
 func (s *Served) end(err error) {
@@ -105,6 +105,7 @@ func (s *Served) end(err error) {
 	defer s.mu.Unlock()
 	s.err = err
 	close(s.over)
+	close(s.more)
 }
 
 func (s *Served) hasEnded() bool { return isClosed(s.over) }

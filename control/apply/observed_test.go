@@ -43,17 +43,18 @@ func TestWhatIsKeptOfARunIsBounded(t *testing.T) {
 
 func TestWhoFollowsIsToldThatThereIsMore(t *testing.T) {
 	s := newServed("01JZ", "run/a.yaml", make(chan struct{}))
-	_, more, over := s.After(0)
-	if isClosed(more) || isClosed(over) {
+	_, more, ended := s.After(0)
+	if isClosed(more) || ended {
 		t.Fatal("nothing has happened yet")
 	}
 	s.Observe(runner.Event{Kind: runner.RunStarted})
-	if _, next, _ := s.After(1); !isClosed(more) || isClosed(next) {
+	_, next, ended := s.After(1)
+	if !isClosed(more) || isClosed(next) || ended {
 		t.Error("it is not told of one, or of more than one")
 	}
 	s.end(nil)
-	if !isClosed(over) {
-		t.Error("it is not told of the end")
+	if events, _, ended := s.After(0); !isClosed(next) || !ended || len(events) != 1 {
+		t.Errorf("at the end it is told of %v, and of the end: %v", numbers(events), ended)
 	}
 	s.Stop()
 	s.Stop() // by whoever else

@@ -285,8 +285,8 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 	beat := time.NewTicker(s.Heartbeat)
 	defer beat.Stop()
 	for {
-		events, more, over := one.After(after)
-		if len(events) == 0 && isClosed(over) {
+		events, more, ended := one.After(after)
+		if len(events) == 0 && ended {
 			result := one.Result()
 			_ = json.NewEncoder(out).Encode(proposal.Observed{N: after + 1, End: &proposal.End{ // who asked may have gone
 				Outcome: string(result.Outcome), Error: result.Why, Problems: result.Problems,
@@ -307,9 +307,8 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 		}
 		select {
 		case <-more:
-		case <-over:
 		case <-hc.Context().Done():
-			if !isClosed(over) { // otherwise the server ends, and this run has
+			if _, _, ended := one.After(after); !ended { // otherwise the server ends, and this run has
 				return
 			}
 		case <-beat.C:
@@ -321,15 +320,5 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 				return
 			}
 		}
-	}
-}
-
-// isClosed reports whether a channel on which nothing is sent is closed.
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
