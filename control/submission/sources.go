@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/build/plan"
@@ -245,12 +244,11 @@ func (s *collecting) collect(copying func(*copier) error, from *os.Root) (a arti
 	if err != nil {
 		return a, err
 	}
-	s.removeOrphans(state)
-	dir, err := os.MkdirTemp(state, CopyPrefix)
+	dir, remove, err := MakeCopies(state, s.Inputs.Now())
 	if err != nil {
 		return a, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	if err := copying(&copier{ctx: s.ctx, workspace: s.Inputs.Workspace, state: is, to: dir, files: sourceLimits.Files, bytes: sourceLimits.Bytes}); err != nil {
 		return a, err
 	}
@@ -260,25 +258,6 @@ func (s *collecting) collect(copying func(*copier) error, from *os.Root) (a arti
 		err = &faultError{refused}
 	}
 	return a, err
-}
-
-// CopyPrefix begins the names of the directories that files are copied to, in the directory of
-// what Deployster keeps.
-const CopyPrefix = "sources-"
-
-// removeOrphans removes the copies of processes that were killed: none takes as long as a day.
-// What cannot be removed is left to the next one.
-func (s *collecting) removeOrphans(state string) {
-	if s.cleaned {
-		return
-	}
-	s.cleaned = true
-	left, _ := filepath.Glob(filepath.Join(state, CopyPrefix+"*"))
-	for _, dir := range left {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() && s.Inputs.Now().Sub(info.ModTime()) > 24*time.Hour {
-			_ = os.RemoveAll(dir)
-		}
-	}
 }
 
 // copier copies files of the workspace.

@@ -164,7 +164,6 @@ type collecting struct {
 	released map[string]string     // digests of what was released, by package
 	blamed   []*definition.Package // that turned out to be unbuildable
 	checkout                       // of the workspace
-	cleaned  bool                  // what killed processes left was removed
 }
 
 // job is what the build of a package runs.

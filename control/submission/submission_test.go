@@ -302,14 +302,24 @@ func TestSourcesAreKeptOnce(t *testing.T) {
 // A submission that was killed leaves a copy of sources, which a later one removes; that of
 // one that is at work is left.
 func TestWhatAKilledSubmissionLeftIsRemoved(t *testing.T) {
-	w := newWorld(t, map[string]string{"a/x": "1", ".deployster/sources-1/x": "old", ".deployster/sources-2/x": "new"})
-	old, then := filepath.Join(w.dir, ".deployster/sources-1"), time.Now().Add(-25*time.Hour)
-	if err := os.Chtimes(old, then, then); err != nil {
+	w := newWorld(t, map[string]string{"a/x": "1", ".deployster/sources-1/x": "old", ".deployster/sources-2/x": "new", ".deployster/sources-3/x": "old"})
+	for _, name := range []string{"1", "3"} {
+		old, then := filepath.Join(w.dir, ".deployster/sources-"+name), time.Now().Add(-2*time.Minute)
+		if err := os.Chtimes(old, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	atWork, err := os.Open(filepath.Join(w.dir, ".deployster/sources-3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer atWork.Close()
+	if err := syscall.Flock(int(atWork.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
 	w.collected("group: g\npackages: {p: {image: build:1, sources: [a]}}")
 	left, err := filepath.Glob(filepath.Join(w.dir, ".deployster/sources-*"))
-	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "sources-2" {
+	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "sources-2" || filepath.Base(left[1]) != "sources-3" {
 		t.Errorf("left are %v, %v", left, err)
 	}
 }

@@ -61,18 +61,18 @@ func openRemote(ctx context.Context, a *app.App, remote *client.Client) (*target
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(state, submission.CopyPrefix) // what is left of one that is killed is removed by a later one
+	dir, remove, err := submission.MakeCopies(state, a.Now())
 	if err != nil {
 		return nil, err
 	}
 	fleet, err := remote.Workers(ctx)
 	var refused *client.Refusal
 	if err != nil && (!errors.As(err, &refused) || refused.Status != http.StatusConflict) {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, remove())
 	}
 	return &target{
 		artifacts: &sent{artifacts.In(dir), remote}, workers: remoteWorkers{remote, fleet.Hosts, err},
-		inventory: fleet.Identity, platform: fleet.Platform, close: func() error { return os.RemoveAll(dir) },
+		inventory: fleet.Identity, platform: fleet.Platform, close: remove,
 		engine: func(_ context.Context, worker string) (*work.Connection, error) {
 			return &work.Connection{Images: remoteImages{remote, worker}}, nil
 		},
