@@ -1,0 +1,33 @@
+package notification
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What is in the place of a secret holds up nobody: a pipe to which nobody writes, or a device
+// that never ends.
+func TestASecretIsReadFromAFileAlone(t *testing.T) {
+	dir := t.TempDir()
+	pipe, file, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte(" word\n"), 0o600), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, "/dev/zero", dir} {
+		if text, err := secret(path); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
+	if _, err := secret(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	for _, path := range []string{file, link} {
+		if text, err := secret(path); err != nil || text != "word" {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
+}
