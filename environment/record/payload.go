@@ -10,8 +10,14 @@ import (
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
-// Cause is why what an event tells of has failed, "" where it tells none.
-func Cause(e deploylog.Event) string { return Read(e.Data).Error }
+// Cause is why what an event tells of has failed, is paused, or is held; "" where it tells none.
+func Cause(e deploylog.Event) string {
+	p := Read(e.Data)
+	if e.Name == EnvironmentPaused || e.Name == HostsHeld {
+		return p.Reason
+	}
+	return p.Error
+}
 
 // Payload is the data of all events. Fields are only ever added.
 type Payload struct {

@@ -7,7 +7,23 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	envrecord "github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
+
+// What is held says why, whatever holds it.
+func TestWhatIsHeldIsToldWithItsReason(t *testing.T) {
+	for target, name := range map[deploylog.Target]string{
+		"environment/shop/prod": envrecord.HostsHeld, "environment/shop/test": envrecord.EnvironmentPaused, "host-group/shop/all": record.MembersHeld, "pipeline/shop": record.PipelinePaused,
+	} {
+		e := deploylog.Event{Target: target, Name: name, Data: []byte(`{"reason":"9 of 10 hosts would leave"}`)}
+		if m := (Rule{}).message("log", e, Held); !strings.HasSuffix(m.Text, ": 9 of 10 hosts would leave") || !strings.HasPrefix(m.Text, string(target)) {
+			t.Errorf("%s is told as %q", name, m.Text)
+		}
+	}
+}
 
 // What is in the place of a secret holds up nobody: a pipe to which nobody writes, or a device
 // that never ends.
