@@ -97,6 +97,13 @@ func (m *machines) set(change func()) {
 	change()
 }
 
+// looks returns how often it was asked, and how many watch it now.
+func (m *machines) looks() (asked, watched int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked, m.watched
+}
+
 // onMachines is a world whose last stage is a manifest on hosts, for which the receiver is asked.
 func (r *receiver) onMachines(t *testing.T, test func(*world, *machines)) {
 	t.Helper()
@@ -134,8 +141,8 @@ func TestHostsAreAskedForAndObserved(t *testing.T) {
 		}
 		p.end()
 		synctest.Wait()
-		if m.watched != 0 {
-			t.Errorf("%d hosts are watched by nobody", m.watched)
+		if _, watched := m.looks(); watched != 0 {
+			t.Errorf("%d hosts are watched by nobody", watched)
 		}
 	})
 }
@@ -178,15 +185,15 @@ func TestTheHostsOfAPipelineThatIsDeletedAreLeftAlone(t *testing.T) {
 		p := w.start()
 		w.deploys("dev", "1")
 		<-time.After(2 * time.Minute)
-		if m.asked == 0 || m.watched != 2 {
-			t.Fatalf("%d looks, %d watches", m.asked, m.watched)
+		if asked, watched := m.looks(); asked == 0 || watched != 2 {
+			t.Fatalf("%d looks, %d watches", asked, watched)
 		}
 		w.proposes(promotion.Delete{Cancel: true, ID: "delete"})
 		<-time.After(time.Minute)
-		before := m.asked
+		before, _ := m.looks()
 		<-time.After(time.Hour)
-		if m.asked != before || m.watched != 0 {
-			t.Errorf("%d looks at what nobody uses, %d watches", m.asked-before, m.watched)
+		if asked, watched := m.looks(); asked != before || watched != 0 {
+			t.Errorf("%d looks at what nobody uses, %d watches", asked-before, watched)
 		}
 		p.end()
 	})
