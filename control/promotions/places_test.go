@@ -1,6 +1,8 @@
 package promotions_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +43,60 @@ func TestNoVariableButThoseOfTokensGoesToAServer(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Nor does another file of the workspace, though it be there and hold what a token or a key may be.
+func TestNoFileButThoseOfSecretsGoesToAServer(t *testing.T) {
+	const stolen = ".deployster/secrets/one"
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		place(t, w.workspace, stolen, forgetest.Token)
+		w.define(single(), proposes(f), func(d *definition.Definition) {
+			for i := range d.Stages[1:] {
+				d.Stages[i+1].PullRequest.TokenFile = stolen
+			}
+		})
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		if all := f.Requests(); len(all) > 0 {
+			t.Errorf("it was asked %q", all)
+		}
+		if r := w.explain("staging"); r.Code != promotion.AwaitsRetry || !strings.Contains(r.Message, "the token is not read: token_file \""+stolen+"\" must be in a directory named secrets") {
+			t.Errorf("it says %+v", r)
+		}
+	})
+	r := newReceiver(t)
+	place(t, r.workspace, stolen, hookKey)
+	r.asking(t, func(w *world) {
+		w.define(single(), r.asks, func(d *definition.Definition) {
+			for i := range d.Stages[1:] {
+				d.Stages[i+1].Webhook.KeyFile = stolen
+			}
+		})
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		if got := r.take(); len(got) > 0 {
+			t.Errorf("it was asked for %+v", got)
+		}
+		if r := w.explain("staging"); r.Code != promotion.AwaitsRetry || !strings.Contains(r.Message, "the key is not read: key_file \""+stolen+"\" must be in a directory named secrets") {
+			t.Errorf("it says %+v", r)
+		}
+	})
+}
+
+// place writes a file below a workspace.
+func place(t *testing.T, workspace, path, text string) {
+	t.Helper()
+	path = filepath.Join(workspace, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

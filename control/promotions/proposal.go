@@ -33,6 +33,9 @@ func (c *Controller) placeOf(pipeline string, d *definition.PullRequest) (p pull
 	if d.TokenEnv != "" && !definition.IsTokenVariable(d.TokenEnv) { // the log may have what no file could say
 		return p, fmt.Errorf("the token is not read: token_env %.60q %s", d.TokenEnv, definition.TokenVariableRule)
 	}
+	if d.TokenFile != "" && !definition.IsSecretFile(d.TokenFile) {
+		return p, fmt.Errorf("the token is not read: token_file %.200q %s", d.TokenFile, definition.SecretFileRule)
+	}
 	return pullrequest.Place{
 		Repository: d.Repository, File: d.File, Value: path, Tag: d.Part == definition.Tag, Base: d.Base, Branch: d.Branch, Owner: "pipeline " + pipeline + " of log " + c.Log.ID(),
 		Provider: provider.Kind(d.Provider), API: d.API, User: d.User, TokenFile: d.TokenFile, TokenEnv: d.TokenEnv,

@@ -2,8 +2,6 @@ package promotions_test
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,9 +21,7 @@ func proposing(t *testing.T, test func(w *world, f *forgetest.Forge)) {
 	t.Helper()
 	f := forgetest.New(t, "gitea", map[string]string{"staging.yaml": "tag: \"0\" # of staging\n", "prod.yaml": "tag: \"0\" # of prod\n"})
 	workspace := t.TempDir()
-	if err := os.WriteFile(filepath.Join(workspace, "token"), []byte(forgetest.Token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	place(t, workspace, "secrets/token", forgetest.Token)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, reconciletest.InMemory(t))
 		w.workspace = workspace
@@ -41,7 +37,7 @@ func proposes(f *forgetest.Forge) func(*definition.Definition) {
 			stage.Strategy = definition.WithPullRequest
 			stage.PullRequest = &definition.PullRequest{
 				Repository: f.Address(), File: stage.Name + ".yaml", Value: "tag", Base: "main", Branch: "deployster/shop/" + stage.Name,
-				Provider: "gitea", TokenFile: "token", Timeout: definition.Duration(30 * time.Minute), CheckEvery: definition.Duration(time.Minute),
+				Provider: "gitea", TokenFile: "secrets/token", Timeout: definition.Duration(30 * time.Minute), CheckEvery: definition.Duration(time.Minute),
 			}
 		}
 	}

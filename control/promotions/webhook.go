@@ -112,6 +112,9 @@ func said(a webhook.Answer) string {
 // readKey reads a file below the workspace, and none beside it, whatever links there are. It is
 // read each time, so that it may be exchanged.
 func readKey(workspace, path string) (string, error) {
+	if !definition.IsSecretFile(path) { // the log may have what no file could say
+		return "", fmt.Errorf("the key is not read: key_file %.200q %s", path, definition.SecretFileRule)
+	}
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
 		return "", fmt.Errorf("reading the key: %w", err)

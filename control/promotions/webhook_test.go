@@ -38,9 +38,7 @@ type receiver struct {
 
 func newReceiver(t *testing.T) *receiver {
 	r := &receiver{TB: t, workspace: t.TempDir()}
-	if err := os.WriteFile(filepath.Join(r.workspace, "hook.key"), []byte(hookKey+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	place(t, r.workspace, "secrets/hook.key", hookKey+"\n")
 	verifier, err := standardwebhooks.NewWebhook(hookKey)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +82,7 @@ func unix(t *testing.T, text string) time.Time {
 func (r *receiver) asks(d *definition.Definition) {
 	for i := range d.Stages[1:] {
 		d.Stages[i+1].Strategy = definition.WithWebhook
-		d.Stages[i+1].Webhook = &definition.Webhook{URL: r.URL, KeyFile: "hook.key", Timeout: definition.Duration(30 * time.Minute)}
+		d.Stages[i+1].Webhook = &definition.Webhook{URL: r.URL, KeyFile: "secrets/hook.key", Timeout: definition.Duration(30 * time.Minute)}
 	}
 }
 
@@ -251,7 +249,10 @@ func TestNothingIsAskedWithoutAKeyInTheWorkspace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.workspace = t.TempDir()
-			if err := place(filepath.Join(r.workspace, "hook.key")); err != nil {
+			if err := os.Mkdir(filepath.Join(r.workspace, "secrets"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := place(filepath.Join(r.workspace, "secrets/hook.key")); err != nil {
 				t.Fatal(err)
 			}
 			r.asking(t, func(w *world) {

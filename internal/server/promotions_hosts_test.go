@@ -14,7 +14,7 @@ func TestAStageOnHostsCarriesItsManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(promoting, "environment: prod, manual: true", `manifest: web.yaml, hosts: "name == a", strategy: webhook, webhook: {url: "https://ci.example/", key_file: ci.key}`, 1)
+	text := strings.Replace(promoting, "environment: prod, manual: true", `manifest: web.yaml, hosts: "name == a", strategy: webhook, webhook: {url: "https://ci.example/", key_file: secrets/ci.key}`, 1)
 	on := func(change func(*definition.Stage)) string {
 		return s.defined(text, func(d *definition.Definition) {
 			d.Stages[1].Targets.Files = map[string]string{"web.yaml": web}

@@ -19,7 +19,7 @@ stages:
     environment: shop/staging
     soak: 1h
     strategy: webhook
-    webhook: {url: "https://ci.example/promote", key_file: ci.key, timeout: 10m}
+    webhook: {url: "https://ci.example/promote", key_file: secrets/ci.key, timeout: 10m}
     windows: [{days: [mon, fri], from: "09:00", to: "16:00", zone: Europe/Berlin}]
     freezes: [{from: 2026-12-20, to: 2027-01-07, zone: UTC, reason: holidays}]
   - name: prod

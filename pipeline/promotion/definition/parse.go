@@ -340,7 +340,7 @@ func readWebhook(n *yamlfile.Node) *Webhook {
 	if at := fields["key_file"]; at == nil {
 		n.Fail("it has no key_file: what is promoted is asked for by a signed request only")
 	} else {
-		w.KeyFile = readPath(at, "the path of a file")
+		w.KeyFile = readSecretPath(at)
 	}
 	if at := fields["timeout"]; at != nil {
 		w.Timeout, _ = at.Duration(Duration(time.Second), maxTime)

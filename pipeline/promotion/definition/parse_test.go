@@ -22,7 +22,7 @@ stages:
     windows: [{days: [mon], from: "09:00", to: "16:00", zone: Europe/Berlin}]
     freezes: [{from: 2026-12-20, to: 2027-01-07, zone: Europe/Berlin, reason: holidays}]
     strategy: webhook
-    webhook: {url: "https://ci.example/promote", key_file: ci.key}
+    webhook: {url: "https://ci.example/promote", key_file: secrets/ci.key}
 promotion: {policy: single, revision: task.vars.version, settle_for: 1m}
 `
 
@@ -65,9 +65,10 @@ func TestTheSchemaOfDefinitionsThatPromoteAgrees(t *testing.T) {
 		stage("verify: m.yaml"): true, stage("verify: [m.yaml]"): false, stage("verifi: m.yaml"): false,
 		stage("verify: m.yaml, verify_timeout: 90s"): true, stage("verify: m.yaml, verify_timeout: 90"): false, stage("verify: m.yaml, verify_timeout: soon"): false,
 		stage("strategy: deploy"): true, stage("strategy: pray"): false,
-		hook("url: 'https://ci.example', key_file: ci.key"): true, hook("url: 'http://ci.example', key_file: ci.key, timeout: 5m"): true, hook("url: 'https://ci.example'"): false, hook("key_file: ci.key"): false,
-		hook("url: 'ftp://ci.example', key_file: ci.key"): false, hook("url: 'https://ci.example', key_file: ci.key, timeout: 5"): false, hook("url: 'https://ci.example', key_file: ci.key, retries: 1"): false,
-		pull(place + "provider: none"): true, pull(place + "provider: gitea, token_file: t"): true, pull(place + "provider: svn, token_file: t"): false, pull(place + "tokens: t"): false,
+		hook("url: 'https://ci.example', key_file: secrets/ci.key"): true, hook("url: 'http://ci.example', key_file: secrets/ci.key, timeout: 5m"): true, hook("url: 'https://ci.example'"): false, hook("key_file: secrets/ci.key"): false,
+		hook("url: 'https://ci.example', key_file: ../secrets/shop/ci.key"): true, hook("url: 'https://ci.example', key_file: ci.key"): false, hook("url: 'https://ci.example', key_file: secrets"): false,
+		hook("url: 'ftp://ci.example', key_file: secrets/ci.key"): false, hook("url: 'https://ci.example', key_file: secrets/ci.key, timeout: 5"): false, hook("url: 'https://ci.example', key_file: secrets/ci.key, retries: 1"): false,
+		pull(place + "provider: none"): true, pull(place + "provider: gitea, token_file: secrets/t"): true, pull(place + "provider: svn, token_file: secrets/t"): false, pull(place + "provider: gitea, token_file: t"): false, pull(place + "tokens: t"): false,
 		pull(place + "provider: github, token_env: DEPLOYSTER_GIT_TOKEN_ACME, user: bot, api: 'https://git.example/api', base: trunk, branch: promote/prod, part: tag, timeout: 5m, check_every: 1m"): true,
 		pull(place + "provider: github, token_env: s3cret"): false, pull(place + "provider: github, token_env: AWS_SECRET_ACCESS_KEY"): false, pull(place + "provider: github, token_env: DEPLOYSTER_TOKEN"): false, pull(place + "provider: github, token_env: DEPLOYSTER_GIT_TOKEN"): true, pull(place + "provider: none, part: name"): false, pull("provider: none"): false, pull(place[1:]): false,
 		pull(place + "provider: none, timeout: 5"): false, pull("repository: 'https://git.example/a', file: /etc/passwd, value: a, provider: none"): false,

@@ -211,7 +211,7 @@ func isLoopback(host string) bool {
 
 func readToken(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullRequest) {
 	if at := fields["token_file"]; at != nil {
-		to.TokenFile = readPath(at, "the path of a file")
+		to.TokenFile = readSecretPath(at)
 	}
 	if at := fields["token_env"]; at != nil {
 		if text, ok := at.Line("the name of an environment variable", maxName); ok && !IsTokenVariable(text) {

@@ -13,7 +13,7 @@ import (
 const onHosts = `pipeline: shop
 stages:
   - {name: dev, manifest: web.yaml, hosts: "name == a", revision: resources.web.image, check_every: 5s}
-  - {name: prod, manifest: web.yaml, hosts: "attribute:stack == prod", max_leaving: 25%, strategy: webhook, webhook: {url: "https://ci.example/", key_file: ci.key}}
+  - {name: prod, manifest: web.yaml, hosts: "attribute:stack == prod", max_leaving: 25%, strategy: webhook, webhook: {url: "https://ci.example/", key_file: secrets/ci.key}}
 promotion: {policy: single, revision: task.vars.version}
 `
 

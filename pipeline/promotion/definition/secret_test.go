@@ -1,0 +1,20 @@
+package definition_test
+
+import (
+	"testing"
+
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+func TestWhichFilesMayHaveASecret(t *testing.T) {
+	for path, want := range map[string]bool{
+		"secrets/git.token": true, "shop/secrets/eu/git.token": true, "../secrets/git.token": true, "./secrets//git.token": true, "secrets/.token": true,
+		"": false, "git.token": false, "secrets": false, "shop/secrets": false, "secrets/": false, "secrets/.": false, "secrets/..": false,
+		"secrets/../git.token": false, "x/secrets/../../git.token": false, "Secrets/git.token": false, "my-secrets/git.token": false,
+		".deployster/log.db": false, "secrets/../.deployster/log.db": false, ".deployster/secrets/x": false, "secrets/.deployster/x": false, "shop/.deployster/secrets/x": false,
+	} {
+		if got := definition.IsSecretFile(path); got != want {
+			t.Errorf("%q may have a secret: %t", path, got)
+		}
+	}
+}
