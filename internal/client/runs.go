@@ -27,7 +27,7 @@ func (c *Client) BeginRun(ctx context.Context, r proposal.Run) (begun proposal.B
 		return begun, fmt.Errorf("encoding the run: %w", err)
 	}
 	asked := request{method: http.MethodPost, path: "/v1/runs", body: body, header: http.Header{"Idempotency-Key": {rand.Text()}}}
-	err = c.again(ctx, func() error { return c.ask(ctx, asked, &begun) })
+	err = c.where(ctx, func() error { return c.again(ctx, func() error { return c.ask(ctx, asked, &begun) }) })
 	return begun, err
 }
 
@@ -42,14 +42,39 @@ func (c *Client) BeginPlan(ctx context.Context, r proposal.Run) (begun proposal.
 
 // Plan is what a server has planned, as it sends it.
 func (c *Client) Plan(ctx context.Context, run string) (text json.RawMessage, err error) {
-	return text, c.get(ctx, "/v1/plans/"+url.PathEscape(run), nil, &text)
+	err = c.where(ctx, func() error { return c.get(ctx, "/v1/plans/"+url.PathEscape(run), nil, &text) })
+	return text, err
 }
 
 // StopRun has a server begin nothing new of a run.
 func (c *Client) StopRun(ctx context.Context, run string) error {
-	return c.again(ctx, func() error {
-		return c.ask(ctx, request{method: http.MethodPost, path: "/v1/runs/" + url.PathEscape(run) + "/stop"}, nil)
-	})
+	asked := request{method: http.MethodPost, path: "/v1/runs/" + url.PathEscape(run) + "/stop"}
+	return c.where(ctx, func() error { return c.again(ctx, func() error { return c.ask(ctx, asked, nil) }) })
+}
+
+// others is how often in a row a server may say that it does not have a run or a plan until that is
+// believed, and otherPause is between.
+const (
+	others     = 8
+	otherPause = 50 * time.Millisecond
+)
+
+// where does what one server of a log can do alone, because it carries out a run or has a plan.
+// Behind a load balancer another one may be asked, and each time a different one.
+func (c *Client) where(ctx context.Context, do func() error) error {
+	for n := 1; ; n++ {
+		err := do()
+		var refused *Refusal
+		if n == others || !errors.As(err, &refused) || refused.Status != http.StatusNotFound && refused.Status != http.StatusGone {
+			return err
+		}
+		c.http.CloseIdleConnections() // each leads to the same server as before
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(otherPause):
+		}
+	}
 }
 
 // followTries is how often in a row a server is asked in vain how a run goes on: it may be
@@ -61,9 +86,13 @@ const followTries = 60
 func (c *Client) FollowRun(ctx context.Context, run string, observe func(proposal.Observed)) (end proposal.End, err error) {
 	after := int64(0)
 	for failures := 0; ; {
-		last, err := c.observeRun(ctx, run, after, func(o proposal.Observed) {
-			after, failures = o.N, 0
-			observe(o)
+		var last proposal.End
+		err := c.where(ctx, func() (err error) {
+			last, err = c.observeRun(ctx, run, after, func(o proposal.Observed) {
+				after, failures = o.N, 0
+				observe(o)
+			})
+			return err
 		})
 		var refused *Refusal
 		switch {

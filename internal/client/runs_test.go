@@ -71,3 +71,41 @@ func TestWhatIsNoRunIsNotFollowed(t *testing.T) {
 		})
 	}
 }
+
+// Behind a load balancer each request comes to another server of the log, of which one carries
+// out the run and has the plan.
+func TestARunIsFoundBehindALoadBalancer(t *testing.T) {
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1)%3 != 0 {
+			w.WriteHeader(map[string]int{http.MethodGet: http.StatusNotFound, http.MethodPost: http.StatusGone}[r.Method])
+			fmt.Fprint(w, `{"detail":"another one has it"}`)
+			return
+		}
+		switch r.URL.Path {
+		case "/v1/runs/01JZ/events":
+			fmt.Fprint(w, "{\"n\":1,\"end\":{\"outcome\":\"succeeded\"}}\n")
+		case "/v1/runs":
+			fmt.Fprint(w, `{"run":"01K0"}`)
+		default:
+			fmt.Fprint(w, `{}`)
+		}
+	}))
+	defer s.Close()
+	c, err := client.New(client.Options{Server: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, err := c.FollowRun(t.Context(), "01JZ", func(proposal.Observed) {}); err != nil || end.Outcome != "succeeded" {
+		t.Errorf("following it: %+v, %v", end, err)
+	}
+	if plan, err := c.Plan(t.Context(), "01JZ"); err != nil || string(plan) != "{}" {
+		t.Errorf("its plan: %s, %v", plan, err)
+	}
+	if begun, err := c.BeginRun(t.Context(), proposal.Run{Plan: "01JZ"}); err != nil || begun.Run != "01K0" {
+		t.Errorf("a run that is bound to it: %+v, %v", begun, err)
+	}
+	if err := c.StopRun(t.Context(), "01JZ"); err != nil {
+		t.Errorf("stopping it: %v", err)
+	}
+}

@@ -216,6 +216,8 @@ func notBegun(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &input):
 		return huma.Error422UnprocessableEntity(err.Error())
+	case errors.Is(err, apply.ErrNotPlanned): // another server of the log may have it
+		return huma.Error410Gone(err.Error())
 	case errors.Is(err, apply.ErrBusy):
 		return huma.Error429TooManyRequests(err.Error())
 	case errors.Is(err, apply.ErrStopping):

@@ -293,8 +293,8 @@ func TestARunIsBoundToAPlanOfTheSame(t *testing.T) {
 		return begun.Run
 	}
 	run := begin(200, "run/a.yaml", func(r *proposal.Run) { r.Plan = first })
-	begin(409, "plan again", func(r *proposal.Run) { r.Plan = "01JZ" })
-	begin(409, "plan again", func(r *proposal.Run) { r.Plan = run }) // which has planned nothing
+	begin(410, "plan again", func(r *proposal.Run) { r.Plan = "01JZ" })
+	begin(410, "plan again", func(r *proposal.Run) { r.Plan = run }) // which has planned nothing
 	begin(409, "something else", func(r *proposal.Run) { r.Plan, r.KeepGoing = first, true })
 	begin(409, "something else", func(r *proposal.Run) {
 		r.Plan, r.Carries = first, map[string]string{"a.yaml": keep(t, store, nothing+"# altered"), "/variables": r.Carries["/variables"]}
