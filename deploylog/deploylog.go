@@ -98,6 +98,7 @@ type Log interface {
 
 	// Watch yields the selected events as Read does and goes on with those
 	// appended later, by any process, until ctx is done. f.Until must be 0.
+	// Where the log ends before f.After it waits, or fails at once.
 	Watch(ctx context.Context, f Filter) iter.Seq2[Event, error]
 
 	// Latest returns the event of the given outcome for the target whose

@@ -240,6 +240,16 @@ func TestAnotherLogIsNotReadOn(t *testing.T) {
 	}
 }
 
+// Who has read more than there is has read another log, and is told so instead of waiting.
+func TestMoreThanThereIsIsNotReadOn(t *testing.T) {
+	for e, err := range open(t, serve(t, logtest.NewMemory().Open(), objects.In(t.TempDir(), nil))).Watch(t.Context(), deploylog.Filter{After: 2}) {
+		if err == nil || !strings.Contains(err.Error(), "there is no event 2 yet: the log ends with event 0") {
+			t.Errorf("%+v, %v", e, err)
+		}
+		return
+	}
+}
+
 // A command whose answer was cut off is sent again, and recorded once.
 func TestACommandOutlivesACutConnection(t *testing.T) {
 	log := logtest.NewMemory().Open()

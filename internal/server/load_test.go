@@ -195,6 +195,12 @@ func TestManyClientsLoseNothingAndCostNoMemory(t *testing.T) {
 		clients.Go(func() { m.records(i) })
 	}
 	<-time.After(*load / 3)
+	for deadline := time.Now().Add(time.Minute); m.asked.Load() < 2*(following+reading+recording); { // before that their connections are what grows
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute %d requests are answered", m.asked.Load())
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 	early, events := heap(), m.recorded.Load()
 	<-time.After(*load - *load/3)
 	late := heap()
