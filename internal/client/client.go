@@ -130,10 +130,35 @@ type request struct {
 	idle         *idle     // of which sending the body is progress; may be nil
 	header       http.Header
 	signed       bool // it says itself who asks
+	once         bool // who asks sends it again
 }
 
-// do asks for something, and returns the answer of a server that gives it.
-func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
+// do asks for something, and returns the answer of a server that gives it. What changes nothing, or
+// the same however often it is sent, is sent again while what is before the server reaches none.
+func (c *Client) do(ctx context.Context, r request) (answer *http.Response, err error) {
+	send := func() error {
+		answer, err = c.send(ctx, r)
+		return err
+	}
+	if r.once || r.stream != nil || r.method != http.MethodGet && r.method != http.MethodPut {
+		return answer, send()
+	}
+	pause := firstPause
+	for n := 1; ; n++ {
+		if err := send(); n == tries || !errors.Is(err, errBetween) {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+		}
+		pause *= 2
+	}
+}
+
+// send sends a request once.
+func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	address := c.base + r.path
 	if len(r.query) > 0 {
 		address += "?" + r.query.Encode()
@@ -189,6 +214,13 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 // errForeign is wrapped where what answers is something else.
 var errForeign = errors.New(", which no server of Deployster does")
 
+// errBetween is wrapped where what is before a server, such as a load balancer, reaches none: one
+// may be restarted, and another one may answer the next time.
+var errBetween = errors.New("what is before it reaches no server of Deployster at present: try again when one runs")
+
+// between are the statuses with which others say so.
+var between = []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+
 // refusal is why a server gives no answer.
 func (c *Client) refusal(answer *http.Response, r request) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
@@ -199,7 +231,11 @@ func (c *Client) refusal(answer *http.Response, r request) error {
 			Location string `json:"location"`
 		} `json:"errors"`
 	}
-	if err := json.Unmarshal(text, &said); err != nil || said.Detail == "" {
+	err := json.Unmarshal(text, &said)
+	switch foreign := err != nil || said.Detail == ""; {
+	case foreign && slices.Contains(between, answer.StatusCode):
+		return fmt.Errorf("server %s answers %s: %w", c.server, answer.Status, errBetween)
+	case foreign:
 		return fmt.Errorf("server %s answers %s%w: is the address right?", c.server, answer.Status, errForeign)
 	}
 	for _, e := range said.Errors {

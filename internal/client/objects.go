@@ -58,7 +58,10 @@ func (o Objects) Salt() ([]byte, error) {
 	var out struct {
 		Salt string `json:"salt"`
 	}
-	if err := o.client.ask(ctx, request{method: http.MethodPost, path: "/v1/salt"}, &out); err != nil {
+	err := o.client.again(ctx, func() error {
+		return o.client.ask(ctx, request{method: http.MethodPost, path: "/v1/salt"}, &out)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return hex.DecodeString(out.Salt)

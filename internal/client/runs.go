@@ -127,7 +127,7 @@ func (c *Client) observeRun(ctx context.Context, run string, after int64, observ
 		return fmt.Errorf("following run %s at server %s: %w", run, c.server, err)
 	}
 	answer, err := c.do(ctx, request{
-		method: http.MethodGet, path: "/v1/runs/" + url.PathEscape(run) + "/events", query: url.Values{"after": {strconv.FormatInt(after, 10)}},
+		method: http.MethodGet, path: "/v1/runs/" + url.PathEscape(run) + "/events", query: url.Values{"after": {strconv.FormatInt(after, 10)}}, once: true,
 	})
 	if err != nil {
 		return end, err

@@ -54,7 +54,7 @@ func TestWhatIsNoRunIsNotFollowed(t *testing.T) {
 			fmt.Fprint(w, `{"detail":"no such run"}`)
 		},
 		"something else": func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusBadGateway)
+			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, strings.Repeat("<html>", 1000))
 		},
 	} {
@@ -107,5 +107,52 @@ func TestARunIsFoundBehindALoadBalancer(t *testing.T) {
 	}
 	if err := c.StopRun(t.Context(), "01JZ"); err != nil {
 		t.Errorf("stopping it: %v", err)
+	}
+}
+
+// While servers are restarted, a load balancer says that it reaches none.
+func TestALoadBalancerThatReachesNoServerIsAskedAgain(t *testing.T) {
+	var asked atomic.Int64
+	answers := map[string]string{
+		"GET /v1/log": `{"id":"01LOG"}`, "PUT /v1/objects/00": "", "POST /v1/salt": `{"salt":"00"}`, "POST /v1/runs": `{"run":"01K0"}`, "POST /v1/runs/01K0/stop": `{}`,
+		"GET /v1/runs/01K0/events": "{\"n\":1,\"end\":{\"outcome\":\"succeeded\"}}\n",
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1)%2 == 1 {
+			w.WriteHeader(http.StatusBadGateway)
+			fmt.Fprint(w, "<html>502 Bad Gateway</html>")
+			return
+		}
+		fmt.Fprint(w, answers[r.Method+" "+r.URL.Path])
+	}))
+	defer s.Close()
+	c, err := client.New(client.Options{Server: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log, err := c.Open(t.Context()); err != nil || log.ID() != "01LOG" {
+		t.Errorf("opening its log: %v", err)
+	}
+	if err := c.Objects().Keep("00", []byte("text")); err != nil {
+		t.Errorf("keeping a text: %v", err)
+	}
+	if _, err := c.Objects().Salt(); err != nil {
+		t.Errorf("asking for its salt: %v", err)
+	}
+	if begun, err := c.BeginRun(t.Context(), proposal.Run{}); err != nil || begun.Run != "01K0" {
+		t.Errorf("beginning a run: %+v, %v", begun, err)
+	}
+	if end, err := c.FollowRun(t.Context(), "01K0", func(proposal.Observed) {}); err != nil || end.Outcome != "succeeded" {
+		t.Errorf("following it: %+v, %v", end, err)
+	}
+	if err := c.StopRun(t.Context(), "01K0"); err != nil {
+		t.Errorf("stopping it: %v", err)
+	}
+	const want = "answers 502 Bad Gateway: what is before it reaches no server of Deployster at present: try again when one runs"
+	if err := c.SendSigned(t.Context(), "/signed", nil, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("what may be sent once: %v", err)
+	}
+	if n := asked.Load(); n != 13 {
+		t.Errorf("%d requests", n)
 	}
 }

@@ -312,7 +312,7 @@ func TestARunIsBoundToAPlanOfTheSame(t *testing.T) {
 	for range 8 {
 		plan()
 	}
-	begin(409, "not any more", func(r *proposal.Run) { r.Plan = first })
+	begin(410, "not any more", func(r *proposal.Run) { r.Plan = first })
 }
 
 // One who sends run after run leaves room for nobody else, but takes no more than there is.
