@@ -67,7 +67,7 @@ func (m *machines) ObserveTarget(ctx context.Context, q targets.Question) (tasks
 	if m.silent {
 		m.mu.Unlock()
 		select {
-		case <-time.After(time.Minute):
+		case <-time.After(30 * time.Second):
 		case <-ctx.Done():
 		}
 		return tasks.ProbeResult{Health: tasks.Unknown, Detail: "no answer"}, nil

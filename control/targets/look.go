@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -20,43 +21,103 @@ const (
 	mostText  = 200 // bytes of a revision that is read
 )
 
-// look looks at all hosts of a stage.
-func (o *Observed) look(ctx context.Context, s Stage) (seen promotion.Sighting) {
+// A stage of which a host does not answer is blocked, and that is to be known soon, however many
+// others do not answer either.
+const (
+	silence  = 20 * time.Second // who has said nothing for so long does not answer
+	hostTime = time.Minute      // of all questions to a host
+	someHost = 3                // that may be silent at least before the others are not asked
+)
+
+// look looks at all hosts of a stage, and at last at those that did not answer before. It returns
+// which these are now.
+func (o *Observed) look(ctx context.Context, s Stage, before map[string]bool) (seen promotion.Sighting, silent map[string]bool) {
 	hosts, err := o.Selected(s.Targets.Hosts)
 	resource, _ := s.Targets.Attribute()
 	switch {
 	case err != nil:
-		return promotion.Sighting{Why: short(err.Error())}
+		return promotion.Sighting{Why: short(err.Error())}, nil
 	case len(hosts) == 0:
-		return promotion.Sighting{Why: fmt.Sprintf("%s selects no host", s.Targets.Hosts)}
+		return promotion.Sighting{Why: fmt.Sprintf("%s selects no host", s.Targets.Hosts)}, nil
 	case len(hosts) > mostHosts:
-		return promotion.Sighting{Why: fmt.Sprintf("%s selects %d hosts, and at most %d of a stage are observed", s.Targets.Hosts, len(hosts), mostHosts)}
+		return promotion.Sighting{Why: fmt.Sprintf("%s selects %d hosts, and at most %d of a stage are observed", s.Targets.Hosts, len(hosts), mostHosts)}, nil
 	case resource == "" && len(s.Candidates) == 0:
-		return promotion.Sighting{Why: "no revision is known yet that they could run"}
+		return promotion.Sighting{Why: "no revision is known yet that they could run"}, nil
 	}
 	seen.Hosts = make([]promotion.HostSighting, len(hosts))
 	values := make([]any, len(hosts))
-	free := make(chan struct{}, max(o.Parallelism, 1))
-	var looking sync.WaitGroup
+	silent = o.lookAt(hosts, before, func(i int) (answers bool) {
+		began := o.Now()
+		ctx, cancel := context.WithTimeout(ctx, hostTime)
+		defer cancel()
+		if resource != "" {
+			seen.Hosts[i], values[i] = o.read(ctx, s, hosts[i])
+		} else {
+			seen.Hosts[i], values[i] = o.tell(ctx, s, hosts[i])
+		}
+		return !seen.Hosts[i].Unknown || o.Now().Sub(began) < silence
+	})
 	for i, host := range hosts {
-		free <- struct{}{}
-		looking.Go(func() {
-			defer func() { <-free }()
-			if resource != "" {
-				seen.Hosts[i], values[i] = o.read(ctx, s, host)
-			} else {
-				seen.Hosts[i], values[i] = o.tell(ctx, s, host)
-			}
-		})
+		switch {
+		case seen.Hosts[i].Host != "":
+		case silent[host]:
+			seen.Hosts[i] = promotion.HostSighting{Host: host, Unknown: true, Why: "it did not answer, and was not asked again, for others do not answer, either"}
+		default:
+			seen.Hosts[i] = promotion.HostSighting{Host: host, Unknown: true, Why: "it was not asked yet, for others do not answer"}
+		}
 	}
-	looking.Wait()
 	seen.Value = values[0]
 	for _, h := range seen.Hosts {
 		if h.Unknown || h.Revision != seen.Hosts[0].Revision {
 			seen.Value = nil
 		}
 	}
-	return seen
+	return seen, silent
+}
+
+// lookAt looks at hosts by their index, some at once, until all were looked at or too many of them
+// do not answer. Those that did not before come last, and one that is not asked again stays one of
+// them. So it soon looks at the same hosts each time, and at all that answer.
+func (o *Observed) lookAt(hosts []string, before map[string]bool, look func(i int) (answers bool)) (silent map[string]bool) {
+	silent = map[string]bool{}
+	order := make([]int, 0, len(hosts))
+	for _, was := range []bool{false, true} {
+		for i, host := range hosts {
+			if before[host] != was {
+				continue
+			}
+			order = append(order, i)
+			if was {
+				silent[host] = true
+			}
+		}
+	}
+	var mu sync.Mutex
+	found := 0
+	free := make(chan struct{}, max(o.Parallelism, 1))
+	var looking sync.WaitGroup
+	for _, i := range order {
+		free <- struct{}{}
+		mu.Lock()
+		enough := found >= max(o.Parallelism, someHost)
+		mu.Unlock()
+		if enough {
+			break
+		}
+		looking.Go(func() {
+			defer func() { <-free }()
+			answers := look(i)
+			mu.Lock()
+			defer mu.Unlock()
+			delete(silent, hosts[i])
+			if !answers {
+				silent[hosts[i]] = true
+				found++
+			}
+		})
+	}
+	looking.Wait()
+	return silent
 }
 
 // ask asks a host about a revision, or, with "", whatever the manifest says without one. Each
@@ -88,7 +149,15 @@ func (o *Observed) tell(ctx context.Context, s Stage, host string) (seen promoti
 	seen.Host = host
 	var runs, others, unknown []string
 	for i, c := range s.Candidates {
+		began := o.Now()
 		found, _ := o.ask(ctx, s, host, i+1, c, "")
+		if found.Health == tasks.Unknown && (ctx.Err() != nil || o.Now().Sub(began) >= silence) {
+			seen.Unknown, seen.Why = true, short(fmt.Sprintf("for revision %s: %s", c.Revision, found.Cause()))
+			if ctx.Err() != nil {
+				seen.Why = fmt.Sprintf("host %s has not answered about all revisions within %s", host, hostTime)
+			}
+			return seen, nil
+		}
 		switch found.Health {
 		case tasks.Healthy:
 			runs, value = append(runs, c.Revision), c.Value

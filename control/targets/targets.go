@@ -150,9 +150,11 @@ func (o *Observed) observe(ctx context.Context, t *target) {
 	case <-ctx.Done():
 		return
 	}
+	var silent map[string]bool
 	for {
 		began := o.Now()
-		seen := o.look(ctx, s)
+		var seen promotion.Sighting
+		seen, silent = o.look(ctx, s, silent)
 		if ctx.Err() != nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package targets_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type world struct {
 	trouble error               // with the inventory
 	runs    map[string][]string // revisions for which all is VALID, by host
 	silent  map[string]bool     // hosts that do not answer
+	slow    time.Duration       // what an answer takes; 0 is answers
 	broken  map[string]bool     // "HOST REVISION" that cannot be asked about
 	state   map[string]map[string]any
 	asked   int
@@ -68,9 +70,8 @@ func (w *world) ObserveTarget(ctx context.Context, q targets.Question) (tasks.Pr
 	w.asked++
 	w.asking++
 	w.most = max(w.most, w.asking)
-	silent := w.silent[q.Task.Host]
+	silent, took := w.silent[q.Task.Host], cmp.Or(w.slow, answers)
 	w.mu.Unlock()
-	took := answers
 	if silent {
 		took = 30 * time.Second
 	}
@@ -81,6 +82,9 @@ func (w *world) ObserveTarget(ctx context.Context, q targets.Question) (tasks.Pr
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asking--
+	if ctx.Err() != nil {
+		return tasks.ProbeResult{Health: tasks.Unknown, Detail: "it was ended"}, nil
+	}
 	if silent {
 		return tasks.ProbeResult{Health: tasks.Unknown, Detail: "host " + q.Task.Host + ": no answer within 30s"}, nil
 	}
@@ -315,5 +319,58 @@ func TestTheRevisionIsReadFromTheState(t *testing.T) {
 		use("7")
 		w.set(func() { w.silent["a"], w.state["a"], w.runs["a"] = false, map[string]any{"tag": "8"}, []string{"8"} })
 		w.wants(2*time.Minute, "a: 8.")
+	})
+}
+
+// However many hosts do not answer, about however many revisions: that is known soon, and the same
+// is said of it each time.
+func TestHostsThatDoNotAnswerAreSoonUnknown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		want := ""
+		for i := range 300 {
+			host := fmt.Sprintf("h%03d", i)
+			w.hosts = append(w.hosts, host)
+			what := "unknown, it did not answer, and was not asked again, for others do not answer, either"
+			if i%3 == 0 {
+				w.runs[host] = []string{"1"}
+				what = "1"
+			} else {
+				w.silent[host] = true
+				if i < 6 {
+					what = "unknown, for revision 1: host " + host + ": no answer within 30s"
+				}
+			}
+			want += host + ": " + what + ". "
+		}
+		w.use("1", "2", "3")
+		if _, ok := w.after(2 * time.Minute); !ok {
+			t.Fatal("a look at hosts that do not answer takes more than two minutes")
+		}
+		w.after(3 * time.Hour)
+		w.wants(5*time.Minute, strings.TrimSpace(want))
+		w.wants(5*time.Minute, strings.TrimSpace(want))
+		w.set(func() {
+			clear(w.silent)
+			for _, host := range w.hosts {
+				w.runs[host] = []string{"1"}
+			}
+		})
+		seen, ok := w.after(3 * time.Minute)
+		for _, h := range seen.Hosts {
+			if !ok || h.Revision != "1" {
+				t.Fatalf("%t, %+v", ok, h)
+			}
+		}
+	})
+}
+
+// A host that answers slowly, about many revisions, holds up the look for a minute at most.
+func TestAHostThatAnswersSlowlyIsUnknown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts, w.slow = []string{"a"}, 19*time.Second
+		w.use("1", "2", "3", "4", "5")
+		w.wants(61*time.Second, "a: unknown, host a has not answered about all revisions within 1m0s.")
+		w.set(func() { w.slow, w.runs["a"] = 11*time.Second, []string{"5"} })
+		w.wants(5*time.Minute, "a: 5.")
 	})
 }
