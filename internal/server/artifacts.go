@@ -65,7 +65,7 @@ func (s *Server) registerArtifacts() {
 		}
 		return &kept{Artifact{Digest: in.Digest}}, nil
 	})
-	receiving := make(chan struct{}, maxReceiving)
+	receiving := newPlaces(maxReceiving)
 	register(s, Operation{
 		ID: "put-artifact", Method: http.MethodPut, Path: "/v1/artifacts/{digest}", Role: identity.Operator, Kind: proposal.Builds, tags: aboutArtifacts, streams: true,
 		Summary: "Keep an artifact that a build group is to carry, such as its sources",
@@ -78,12 +78,11 @@ func (s *Server) registerArtifacts() {
 		}
 		free, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		select {
-		case receiving <- struct{}{}:
-			defer func() { <-receiving }()
-		case <-free.Done():
-			return nil, huma.NewError(http.StatusTooManyRequests, "others send as many artifacts as are received at once: send it again later")
+		leave, ok := receiving.take(free, identity.Of(ctx).Name)
+		if !ok {
+			return nil, huma.NewError(http.StatusTooManyRequests, "as many artifacts are sent already as are received at once, by others or by you: send it again later")
 		}
+		defer leave()
 		a, err := s.Artifacts.Receive(ctx, in.Digest, artifacts.Layer{Digest: in.Layer, Size: in.size}, in.body, receivedLimits)
 		var refused *artifacts.RefusedError
 		switch {

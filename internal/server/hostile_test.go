@@ -171,6 +171,49 @@ func TestAnUploadIsTakenAsLongAsItComes(t *testing.T) {
 	}
 }
 
+// However much one sends, and however slowly, others send what they have meanwhile.
+func TestWhoSendsSlowlyKeepsNobodyElseAway(t *testing.T) {
+	const slow = 20
+	content := bytes.Repeat([]byte("y"), 2<<20)
+	put := func(who string) string {
+		return fmt.Sprintf("PUT /v1/objects/%s HTTP/1.1\nHost: deploy\nAuthorization: Bearer %s\nContent-Type: application/octet-stream\nContent-Length: %d\n\n", objects.Hash(content), who, len(content))
+	}
+	inPipes(t, func(t *testing.T, _ deploylog.Log, p *pipes) {
+		var sending sync.WaitGroup
+		var all []net.Conn
+		for range slow {
+			conn := p.dial(put("operator"))
+			all = append(all, conn)
+			sending.Go(func() {
+				for err := error(nil); err == nil; <-time.After(time.Second) {
+					_, err = conn.Write(content[:8<<10])
+				}
+			})
+		}
+		<-time.After(10 * time.Second)
+		began, conn := time.Now(), p.dial(put("admin"))
+		sending.Go(func() { _, _ = conn.Write(content) })
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); answer.StatusCode != http.StatusNoContent || took > time.Second {
+			t.Errorf("%d after %v", answer.StatusCode, took)
+		}
+		refused, err := http.ReadResponse(bufio.NewReader(all[slow-1]), nil) // who sends too much waits, and is told
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := io.ReadAll(refused.Body); refused.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(text), "by others or by you: send it again later") {
+			t.Errorf("%d %s", refused.StatusCode, text)
+		}
+		for _, c := range append(all, conn) {
+			_ = c.Close()
+		}
+		sending.Wait()
+	})
+}
+
 // Who follows the log and takes nothing is disconnected, and costs no memory until then; who
 // takes it gets all of it.
 func TestWhoFollowsAndTakesNothingIsDisconnected(t *testing.T) {

@@ -61,13 +61,12 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 		if limit > maxBody && (r.ContentLength < 0 || r.ContentLength > maxBody) { // only so many of them fit into the memory
 			free, cancel := context.WithTimeout(ctx.Context(), timeout)
 			defer cancel()
-			select {
-			case s.large <- struct{}{}:
-				defer func() { <-s.large }()
-			case <-free.Done():
-				_ = huma.WriteErr(s.api, ctx, http.StatusTooManyRequests, "others send as much as fits at once: send it again later")
+			leave, ok := s.large.take(free, identity.Of(ctx.Context()).Name)
+			if !ok {
+				_ = huma.WriteErr(s.api, ctx, http.StatusTooManyRequests, "as much is sent already as fits at once, by others or by you: send it again later")
 				return
 			}
+			defer leave()
 		}
 		receive(w, r)
 		next(ctx)

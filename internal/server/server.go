@@ -82,7 +82,7 @@ type Server struct {
 	snapshots    map[string]*snapshots
 	sending      chan struct{} // held by each who is sent a snapshot
 	verifying    chan struct{}
-	large        chan struct{} // held by each request whose body may be large
+	large        *places // of requests whose bodies may be large
 }
 
 // The limits of requests.
@@ -106,7 +106,7 @@ func New(o Options) *Server {
 	if o.Workers == nil {
 		o.Workers = noWorkers{}
 	}
-	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), sending: make(chan struct{}, maxSending), large: make(chan struct{}, maxLarge)}
+	s := &Server{Options: o, mux: http.NewServeMux(), verifying: make(chan struct{}, 1), sending: make(chan struct{}, maxSending), large: newPlaces(maxLarge)}
 	s.requests = &requests{log: o.Log, now: o.Now}
 	log := s.recording()
 	s.pipelines, s.environments, s.builds = query.NewPipelines(log, o.Now), environments.New(log, o.Now), builds.New(log, o.Now)
