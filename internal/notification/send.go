@@ -7,15 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/wneessen/go-mail"
 
 	"github.com/deployster-go/deployster/internal/webhook"
 )
@@ -41,11 +37,15 @@ func send(ctx context.Context, r Rule, m Message) error {
 	}
 }
 
+// plain has Slack, and what is compatible, show a text as it is: what others wrote would make links
+// of their own, and call everybody.
+var plain = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
 // send posts a message, signed where there is a key.
 func (w *Webhook) send(ctx context.Context, m Message) error {
 	var document any = m
 	if w.Slack {
-		document = map[string]string{"text": m.Text}
+		document = map[string]string{"text": plain.Replace(m.Text)}
 	}
 	body, err := json.Marshal(document)
 	if err != nil {
@@ -93,57 +93,6 @@ func secret(path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-func split(address string) (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", 0, fmt.Errorf("splitting %s: %w", address, err)
-	}
-	if port, err = strconv.Atoi(text); err != nil || port < 1 || port > 65535 || host == "" {
-		return "", 0, fmt.Errorf("%s is not HOST:PORT", address)
-	}
-	return host, port, nil
-}
-
-func (e *Email) send(ctx context.Context, m Message) error {
-	host, port, err := split(e.Server)
-	if err != nil {
-		return err
-	}
-	options := []mail.Option{mail.WithPort(port), mail.WithTLSPolicy(mail.TLSMandatory), mail.WithTimeout(sendTime)}
-	if e.Plain {
-		options[1] = mail.WithTLSPolicy(mail.NoTLS)
-	}
-	if port == 465 {
-		options = append(options, mail.WithSSL())
-	}
-	if e.Username != "" {
-		password, err := secret(e.PasswordFile)
-		if err != nil {
-			return err
-		}
-		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(e.Username), mail.WithPassword(password))
-	}
-	to, err := mail.NewClient(host, options...)
-	if err != nil {
-		return fmt.Errorf("preparing to send mail: %w", err)
-	}
-	letter := mail.NewMsg()
-	if err := errors.Join(letter.From(e.From), letter.To(e.To...)); err != nil {
-		return fmt.Errorf("addressing mail: %w", err)
-	}
-	letter.Subject(m.Text)
-	letter.SetMessageIDWithValue(m.ID + "." + m.Rule + "@deployster")
-	details, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding the message: %w", err)
-	}
-	letter.SetBodyString(mail.TypeTextPlain, m.Text+"\n\n"+string(details)+"\n")
-	if err := to.DialAndSendWithContext(ctx, letter); err != nil {
-		return fmt.Errorf("sending mail by %s: %w", e.Server, err)
-	}
-	return nil
-}
-
 // command runs a program that gets the message on stdin.
 func command(ctx context.Context, words []string, m Message) error {
 	in, err := json.Marshal(m)
@@ -154,8 +103,13 @@ func command(ctx context.Context, words []string, m Message) error {
 	c := exec.CommandContext(ctx, words[0], words[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(append(in, '\n')), io.Discard, printed
 	c.WaitDelay = time.Second
+	// What it has started ends with it when it takes too long.
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	err = c.Run()
 	switch {
+	case errors.Is(err, exec.ErrWaitDelay):
+		return nil // it has ended well, and left something running that has its output
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("running %s: it took longer than %s", words[0], sendTime)
 	case err != nil && printed.text != "":

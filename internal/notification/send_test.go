@@ -2,6 +2,7 @@ package notification
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +12,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
@@ -66,6 +70,22 @@ func TestSlackGetsAText(t *testing.T) {
 	}
 }
 
+// What others called a revision neither calls a whole channel nor leads elsewhere.
+func TestSlackShowsNamesAsTheyAre(t *testing.T) {
+	got := ""
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var body struct{ Text string }
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		got = body.Text
+	}))
+	defer s.Close()
+	m := message
+	m.Text = "revision <!channel> <https://evil.example|7> & more"
+	if err := send(t.Context(), Rule{Webhook: &Webhook{URL: s.URL, Slack: true}}, m); err != nil || got != "revision &lt;!channel&gt; &lt;https://evil.example|7&gt; &amp; more" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // A URL may be a secret: no error shows it. A redirect is not followed.
 func TestAWebhookThatDoesNotTakeTheMessageFails(t *testing.T) {
 	followed := false
@@ -113,6 +133,57 @@ func TestACommandGetsTheMessage(t *testing.T) {
 	}
 	if err := send(t.Context(), Rule{Command: []string{"/none/program"}}, message); err == nil {
 		t.Error("a program that there is not was run")
+	}
+}
+
+// What a command leaves running does not make it one that failed, and would be started again.
+func TestACommandMayLeaveSomethingRunning(t *testing.T) {
+	left := filepath.Join(t.TempDir(), "left")
+	err := send(t.Context(), Rule{Command: []string{"sh", "-c", "sleep 600 & echo $! > \"$0\"", left}}, message)
+	text, read := os.ReadFile(left)
+	pid, parsed := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err := errors.Join(read, parsed); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(err, syscall.Kill(pid, syscall.SIGKILL)); err != nil { // it runs still
+		t.Error(err)
+	}
+}
+
+// A command that takes too long ends with all that it has started.
+func TestWhatACommandStartedEndsWithIt(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- send(ctx, Rule{Command: []string{"sh", "-c", "exec > \"$0\"; sleep 600 & echo begun; wait", pipe}}, message)
+	}()
+	if err := from.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(from).ReadString('\n'); line != "begun\n" {
+		t.Fatal(line, err)
+	}
+	_ = held.Close()
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("it was cut off, and has not failed")
+	}
+	if rest, err := io.ReadAll(from); err != nil { // until nobody can write any more
+		t.Errorf("%q, %v", rest, err)
 	}
 }
 
@@ -174,5 +245,112 @@ func TestALetterIsSent(t *testing.T) {
 	address, _ = mailbox(t)
 	if err := send(t.Context(), Rule{Email: &Email{Server: address, From: "d@example.org", To: []string{"a@example.org"}}}, m); err == nil {
 		t.Error("a letter was sent in plain text, though nobody said that it may be")
+	}
+}
+
+// speak is a mail server that does one thing with whoever comes.
+func speak(t *testing.T, with func(net.Conn, *bufio.Reader)) *Email {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		with(c, bufio.NewReader(c))
+	}()
+	return &Email{Server: l.Addr().String(), From: "d@example.org", To: []string{"a@example.org"}, Plain: true}
+}
+
+// A server that never comes to an end takes no more than it may.
+func TestAMailServerThatSaysTooMuchIsNotHeard(t *testing.T) {
+	for _, endless := range []string{"220 " + strings.Repeat("x", 60_000), strings.Repeat("220-more\r\n", 6000)} {
+		e := speak(t, func(c net.Conn, _ *bufio.Reader) {
+			for {
+				if _, err := io.WriteString(c, endless); err != nil {
+					return
+				}
+			}
+		})
+		if err := send(t.Context(), Rule{Email: e}, message); err == nil || !strings.Contains(err.Error(), "it says more than 1 MiB") {
+			t.Error(err)
+		}
+	}
+}
+
+// Whoever stops the server does not wait for one that hangs, whatever it was asked for.
+func TestAMailServerThatHangsIsLeft(t *testing.T) {
+	for _, at := range []string{"", "EHLO", "MAIL", "RCPT", "DATA", "."} {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := speak(t, func(c net.Conn, in *bufio.Reader) {
+			defer in.ReadString('\n') // until it is left
+			defer cancel()
+			if at == "" {
+				return
+			}
+			_, _ = io.WriteString(c, "220 mail.example\r\n")
+			for data := false; ; {
+				line, err := in.ReadString('\n')
+				switch {
+				case err != nil, strings.HasPrefix(line, at) && (data || at != "."):
+					return
+				case strings.HasPrefix(line, "DATA"):
+					data = true
+					_, _ = io.WriteString(c, "354 go on\r\n")
+				case !data:
+					_, _ = io.WriteString(c, "250 fine\r\n")
+				}
+			}
+		})
+		if err := send(ctx, Rule{Email: e}, message); err == nil || strings.Contains(err.Error(), "timeout") {
+			t.Errorf("it hangs at %q: %v", at, err)
+		}
+	}
+}
+
+// What a server has taken is not sent again because it says nothing after that.
+func TestALetterThatWasTakenIsSent(t *testing.T) {
+	e := speak(t, func(c net.Conn, in *bufio.Reader) {
+		_, _ = io.WriteString(c, "220 mail.example\r\n")
+		for data := false; ; {
+			line, err := in.ReadString('\n')
+			switch {
+			case err != nil:
+				return
+			case line == ".\r\n":
+				_, _ = io.WriteString(c, "250 taken\r\n")
+				return
+			case strings.HasPrefix(line, "DATA"):
+				data = true
+				_, _ = io.WriteString(c, "354 go on\r\n")
+			case !data:
+				_, _ = io.WriteString(c, "250 fine\r\n")
+			}
+		}
+	})
+	if err := send(t.Context(), Rule{Email: e}, message); err != nil {
+		t.Error(err)
+	}
+}
+
+// Servers repeat what they do not understand, and the log is for all to read.
+func TestAPasswordThatAServerRepeatsIsNotTold(t *testing.T) {
+	e := Email{Server: "mail.example:587", Username: "ada", PasswordFile: file(t, "secret-word")}
+	_, hide, err := e.client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := hide("500 what is AUTH PLAIN AGFkYQBzZWNyZXQtd29yZA== or c2VjcmV0LXdvcmQ= or secret-word")
+	if said != "500 what is AUTH PLAIN … or … or …" {
+		t.Error(said)
+	}
+	e.PasswordFile = file(t, "\n")
+	if _, _, err := e.client(t.Context()); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Error(err)
 	}
 }
