@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -21,6 +22,10 @@ type Authenticator struct {
 	Issued   Issued // may be nil: nobody else's tokens are accepted
 	Locals   Locals
 	Subjects map[string]Grant // by the common names of client certificates
+
+	// Authorities are those of client certificates now: a connection may be older than what they
+	// were changed to. nil keeps those with which each connection began.
+	Authorities func() *x509.CertPool
 }
 
 // Issued authenticates by tokens that others have issued.
@@ -51,6 +56,9 @@ func (a Authenticator) Identify(r *http.Request) (Identity, error) {
 		if !current(r.TLS.VerifiedChains, a.Tokens.now()) {
 			return Identity{}, fmt.Errorf("%w: the certificate of %q is not valid any more", ErrUnknown, name)
 		}
+		if !a.trusted(r.TLS) {
+			return Identity{}, fmt.Errorf("%w: the authority of the certificate of %q is trusted no more", ErrUnknown, name)
+		}
 		if grant, known := a.Subjects[name]; known && name != "" {
 			return Identity{Name: "certificate " + name, Grants: []Grant{grant}}, nil
 		}
@@ -68,4 +76,28 @@ func current(chains [][]*x509.Certificate, now time.Time) bool {
 	return slices.ContainsFunc(chains, func(chain []*x509.Certificate) bool {
 		return !slices.ContainsFunc(chain, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
 	})
+}
+
+// trusted reports whether the certificate of a connection is of one of the authorities that there
+// are now.
+func (a Authenticator) trusted(c *tls.ConnectionState) bool {
+	if a.Authorities == nil {
+		return true
+	}
+	roots, between := a.Authorities(), x509.NewCertPool()
+	if roots == nil { // which would be those of the system
+		return false
+	}
+	for _, chain := range c.VerifiedChains {
+		for _, of := range chain[1:] {
+			between.AddCert(of)
+		}
+	}
+	for _, of := range c.PeerCertificates {
+		between.AddCert(of)
+	}
+	_, err := c.VerifiedChains[0][0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between, CurrentTime: a.Tokens.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return err == nil
 }

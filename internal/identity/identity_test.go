@@ -2,10 +2,14 @@ package identity_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -274,5 +278,64 @@ func TestACertificateThatExpiresIsNoneOnAConnectionThatStaysOpen(t *testing.T) {
 				t.Errorf("after %d hours, of a certificate that is valid for %d: %+v, %v", hour, c.valid, who, err)
 			}
 		}
+	}
+}
+
+// issue makes a certificate of a name, by an authority or by itself.
+func issue(t *testing.T, name string, by *x509.Certificate, with *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: by == nil, BasicConstraintsValid: true,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if by == nil {
+		by, with = of, key
+	}
+	made, err := x509.CreateCertificate(rand.Reader, of, by, key.Public(), with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := x509.ParseCertificate(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read, key
+}
+
+// Whose authority is taken away is nobody, also on a connection that is open, or is taken up again.
+func TestACertificateOfAFormerAuthorityIsNone(t *testing.T) {
+	former, key := issue(t, "former", nil, nil)
+	own, _ := issue(t, "ci", former, key)
+	other, _ := issue(t, "other", nil, nil)
+	var now *x509.CertPool
+	a := identity.Authenticator{
+		Tokens:      identity.NewTokens(logtest.NewMemory().Open(), time.Now),
+		Subjects:    map[string]identity.Grant{"ci": {Role: identity.Operator}},
+		Authorities: func() *x509.CertPool { return now },
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{own}, VerifiedChains: [][]*x509.Certificate{{own, former}}}
+	for _, c := range []struct {
+		of    []*x509.Certificate
+		valid bool
+	}{{[]*x509.Certificate{former}, true}, {[]*x509.Certificate{other, former}, true}, {[]*x509.Certificate{other}, false}, {nil, false}} {
+		now = x509.NewCertPool()
+		for _, of := range c.of {
+			now.AddCert(of)
+		}
+		if who, err := a.Identify(r); c.valid != (err == nil) || !c.valid && !errors.Is(err, identity.ErrUnknown) || c.valid && who.Name != "certificate ci" {
+			t.Errorf("%+v, %v, valid %v", who, err, c.valid)
+		}
+	}
+	now = nil
+	if who, err := a.Identify(r); !errors.Is(err, identity.ErrUnknown) {
+		t.Errorf("%+v, %v", who, err)
 	}
 }

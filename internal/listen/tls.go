@@ -45,6 +45,9 @@ func NewTLS(f Files, logger *slog.Logger) (*TLS, error) {
 	return t, err
 }
 
+// Authorities are those of the certificates that clients may show by now; nil are none.
+func (t *TLS) Authorities() *x509.CertPool { return t.current().ClientCAs }
+
 // config is of a server of which each connection has the configuration of its time.
 func (t *TLS) config() *tls.Config {
 	return &tls.Config{

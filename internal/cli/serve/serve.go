@@ -218,13 +218,14 @@ func run(ctx context.Context, a *app.App, o options) error {
 }
 
 // open opens what it listens on.
-func (o options) open(ctx context.Context, logger *slog.Logger) ([]net.Listener, error) {
+func (o *options) open(ctx context.Context, logger *slog.Logger) ([]net.Listener, error) {
 	where := listen.Options{Addresses: o.listen, Sockets: o.sockets, Insecure: o.insecure, Logger: logger}
 	if o.tls.Certificate != "" {
 		var err error
 		if where.TLS, err = listen.NewTLS(o.tls, logger); err != nil {
 			return nil, exit.Invalid(err)
 		}
+		o.authenticate.Authorities = where.TLS.Authorities
 	}
 	listeners, err := listen.Open(ctx, where)
 	if errors.Is(err, listen.ErrInsecure) {
