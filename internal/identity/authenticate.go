@@ -15,6 +15,9 @@ import (
 // ErrUnknown is wrapped where a request does not say who asks, or says it wrongly.
 var ErrUnknown = errors.New("nobody was authenticated")
 
+// ErrLater is wrapped where who asks cannot be found out now, which was logged by who knows why.
+var ErrLater = errors.New("who asks cannot be found out at present")
+
 // Authenticator finds out who asks: by a token, else by a client certificate that was
 // verified, else by who is at the other end of a Unix socket.
 type Authenticator struct {

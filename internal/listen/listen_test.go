@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -211,6 +212,16 @@ func TestACertificateMayChangeWhileItIsServed(t *testing.T) {
 	want("first")
 	if n := strings.Count(said.String(), "the former certificate serves on"); n != 1 {
 		t.Errorf("it was said %d times:\n%s", n, &said)
+	}
+	if err := errors.Join(os.Remove(f.Key), syscall.Mkfifo(f.Key, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	want("first") // nobody waits for who would write to a pipe
+	if !strings.Contains(said.String(), f.Key+": it is no regular file") {
+		t.Error(&said)
+	}
+	if err := os.Remove(f.Key); err != nil {
+		t.Fatal(err)
 	}
 	certificate(t, "second", f)
 	want("second")

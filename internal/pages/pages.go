@@ -152,7 +152,7 @@ func (p *Pages) reader(show http.HandlerFunc) http.Handler {
 		case errors.Is(err, identity.ErrUnknown):
 			p.fail(w, r, http.StatusUnauthorized, "Your session has ended: sign in, and do it again.")
 		case err != nil:
-			p.Logger.Error("authenticating who asks for a page", "error", err)
+			p.unknown("authenticating who asks for a page", err)
 			p.fail(w, r, http.StatusServiceUnavailable, "Who asks cannot be found out at present.")
 		case !who.MayRead():
 			p.fail(w, r, http.StatusForbidden, "You may not read this.")

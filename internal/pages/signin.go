@@ -57,7 +57,7 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, identity.ErrUnknown):
 		again(http.StatusUnauthorized, "The token is not valid. It may have expired, or been revoked.")
 	case err != nil:
-		p.Logger.Error("authenticating who signs in", "error", err)
+		p.unknown("authenticating who signs in", err)
 		again(http.StatusServiceUnavailable, "Who asks cannot be found out at present.")
 	case !who.MayRead():
 		again(http.StatusForbidden, "Who has this token may not read anything.")
@@ -76,4 +76,11 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) {
 	}
 	p.Sessions.end(w, r)
 	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
+}
+
+// unknown logs why it could not be found out who asks, unless that is logged already: anybody may ask.
+func (p *Pages) unknown(what string, err error) {
+	if !errors.Is(err, identity.ErrLater) {
+		p.Logger.Error(what, "error", err)
+	}
 }

@@ -160,8 +160,10 @@ func (s *Server) Readers(h http.Handler) http.Handler {
 			refuse(w, http.StatusUnauthorized, "a valid token is needed")
 			return
 		case err != nil:
-			s.Logger.Error("authenticating a request", "error", err)
-			refuse(w, http.StatusServiceUnavailable, "who asks cannot be found out at present")
+			if !errors.Is(err, identity.ErrLater) { // which anybody can have said as often as they send something
+				s.Logger.Error("authenticating a request", "error", err)
+			}
+			refuse(w, http.StatusServiceUnavailable, "who asks cannot be found out at present, and the log of the server says why: try again later")
 			return
 		case !who.MayRead():
 			refuse(w, http.StatusForbidden, "you may not do this")

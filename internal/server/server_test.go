@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -368,6 +369,31 @@ func TestWhoMayReadNoMoreFollowsNoMore(t *testing.T) {
 	revoked.Store(true)
 	if _, err := io.ReadAll(answer.Body); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
+	}
+}
+
+// Anybody may send tokens of an issuer that does not answer, so each fills no line of the log.
+func TestWhoCannotBeFoundOutNowIsToldAndNotLogged(t *testing.T) {
+	var said bytes.Buffer
+	failed := fmt.Errorf("%w: issuer ci", identity.ErrLater)
+	_, url := newServer(t, logtest.NewMemory().Open(), func(o *server.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		o.Identify = func(*http.Request) (identity.Identity, error) { return identity.Identity{}, failed }
+	})
+	refused := func() {
+		t.Helper()
+		if code, _, body := ask(t, http.MethodGet, url+"/v1/log", "", ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "try again later") || strings.Contains(body, "issuer") {
+			t.Errorf("%d %s", code, body)
+		}
+	}
+	refused()
+	if said.Len() > 0 {
+		t.Error(&said)
+	}
+	failed = errors.New("broken")
+	refused()
+	if !strings.Contains(said.String(), "broken") {
+		t.Error("nothing says why")
 	}
 }
 

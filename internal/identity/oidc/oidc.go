@@ -25,6 +25,7 @@ import (
 var (
 	errForm     = errors.New("it is not a token as issuers sign them")
 	errIssuer   = errors.New("it is of an issuer that is not configured")
+	errSlash    = errors.New("it names its issuer otherwise than is configured: the one has a slash at its end, and the other has none")
 	errKey      = errors.New("its issuer has no key with that id")
 	errSigned   = errors.New("it is not signed as it should be")
 	errAudience = errors.New("it is for another audience")
@@ -88,7 +89,7 @@ func (t *Tokens) Identify(ctx context.Context, token string) (identity.Identity,
 		return who, nil
 	case errors.Is(err, errUnreachable):
 		t.say(slog.LevelError, name, err)
-		return identity.Identity{}, fmt.Errorf("issuer %s: %w", name, err)
+		return identity.Identity{}, fmt.Errorf("%w: issuer %s: %w", identity.ErrLater, name, err)
 	default:
 		t.say(slog.LevelInfo, name, err)
 		return identity.Identity{}, fmt.Errorf("%w: a token of issuer %s: %w", identity.ErrUnknown, name, err)
@@ -133,6 +134,11 @@ func (t *Tokens) verify(ctx context.Context, token string) (*issuer, map[string]
 	url, _ := claimed["iss"].(string)
 	of := t.byURL[url]
 	if of == nil {
+		for _, known := range []string{strings.TrimSuffix(url, "/"), url + "/"} {
+			if t.byURL[known] != nil {
+				return t.byURL[known], nil, errSlash
+			}
+		}
 		return nil, nil, errIssuer
 	}
 	// What the library says has parts of the token, and of claims nothing but that: those are
