@@ -198,3 +198,34 @@ func TestTheHostsOfAPipelineThatIsDeletedAreLeftAlone(t *testing.T) {
 		p.end()
 	})
 }
+
+// While hosts are asked about a revision nobody says that it is about to come to them, and since
+// when they do not answer is said, too.
+func TestWhoAsksWhileHostsDoNotAnswerIsToldSo(t *testing.T) {
+	r := newReceiver(t)
+	r.onMachines(t, func(w *world, m *machines) {
+		m.runs = "1"
+		p := w.start()
+		defer p.end()
+		w.deploys("dev", "1")
+		<-time.After(2 * time.Minute)
+		m.set(func() { m.silent = true })
+		w.deploys("dev", "2")
+		<-time.After(15 * time.Second)
+		if why := w.explain("prod"); why.Code != promotion.Unobserved || !strings.Contains(why.Message, "have not answered yet whether they run revision 2") {
+			t.Errorf("while they are asked it is %s: %s", why.Code, why.Message)
+		}
+		<-time.After(2 * time.Minute)
+		first := w.explain("prod")
+		if first.Code != promotion.Unobserved || !strings.Contains(first.Message, "no answer") || !strings.Contains(first.Message, "; that is so since ") {
+			t.Errorf("when they have not answered it is %s: %s", first.Code, first.Message)
+		}
+		<-time.After(time.Hour)
+		if later := w.explain("prod"); later.Message != first.Message {
+			t.Errorf("an hour later it is %s, and not %s", later.Message, first.Message)
+		}
+		if asked := r.take(); len(asked) != 0 {
+			t.Errorf("asked for hosts that do not answer: %+v", asked)
+		}
+	})
+}

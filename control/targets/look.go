@@ -44,6 +44,11 @@ func (o *Observed) look(ctx context.Context, s Stage, before map[string]bool) (s
 	case resource == "" && len(s.Candidates) == 0:
 		return promotion.Sighting{Why: "no revision is known yet that they could run"}, nil
 	}
+	if resource == "" {
+		for _, c := range s.Candidates {
+			seen.Asked = append(seen.Asked, c.Revision)
+		}
+	}
 	seen.Hosts = make([]promotion.HostSighting, len(hosts))
 	values := make([]any, len(hosts))
 	silent = o.lookAt(hosts, before, func(i int) (answers bool) {

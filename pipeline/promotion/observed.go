@@ -35,6 +35,9 @@ type Observation struct {
 	Came  int64     // event of the first of the deployments in a row that have the revision
 	Event int64     // the newest of the environment that is considered
 
+	Unknown time.Time // since when it is unknown, where that was recorded
+	Asked   []string  // revisions of which it was asked whether it runs them; empty is whatever it runs
+
 	Begun map[string]Begun // deployments by promotions, by the key of the step
 
 	Active     Deployment // the deployment that decides what runs there

@@ -66,6 +66,9 @@ func (s *State) reason(v verdict, now time.Time) Reason {
 	default:
 		r.Message, r.Change = s.words(v, stage)
 	}
+	if v.code == Unobserved && !v.since.IsZero() {
+		r.Message += "; that is so since " + phrase.Moment(v.since)
+	}
 	if v.code == Unobserved && v.try > 0 {
 		r.Message += fmt.Sprintf("; so what becomes of try %d of promoting revision %s there is not known, either", v.try, v.name)
 	}
@@ -180,7 +183,7 @@ type StageReport struct {
 	Runs        []string      `json:"runs"` // revisions
 	Health      Health        `json:"health"`
 	Why         string        `json:"why,omitempty"`
-	Since       time.Time     `json:"since,omitzero"` // that it runs one revision as a whole
+	Since       time.Time     `json:"since,omitzero"` // that it runs one revision as a whole, or is unknown
 	Hold        *Hold         `json:"hold,omitempty"`
 	Promotion   *Promotion    `json:"promotion,omitempty"`    // the last
 	Verifying   *Verification `json:"verification,omitempty"` // the last
@@ -205,6 +208,9 @@ func (s *State) Report(o Observed, now time.Time) Report {
 		stage := s.definition.Stages[i]
 		seen := o.of(stage.Environment)
 		row := StageReport{Stage: stage.Name, Environment: stage.Environment, Runs: slices.Clone(seen.Runs), Health: seen.Health, Why: seen.Why, Hold: s.HoldOf(stage.Name, o), Reason: s.reason(v, now)}
+		if seen.Health == Unknown {
+			row.Since = seen.Unknown
+		}
 		if seen.Health == Whole {
 			row.Runs, row.Since = []string{seen.Revision}, seen.Since
 			if i == len(s.definition.Stages)-1 {

@@ -19,6 +19,7 @@ import (
 // Sighting is what the hosts of a stage were seen to run.
 type Sighting struct {
 	Hosts []HostSighting `json:"hosts"`
+	Asked []string       `json:"asked,omitempty"` // revisions that they were asked about; empty is whatever they run
 	Value any            `json:"value,omitempty"` // the revision that all run, as its variable has it
 	Why   string         `json:"error,omitempty"` // nothing is known of them: why
 }
@@ -41,6 +42,7 @@ type sighted struct {
 	came    int64     // event with which they came to run it
 	since   time.Time // that they have run it without a break
 	joined  []string  // hosts that have run it since then
+	unknown time.Time // since when it is not known what they run; zero where it is
 }
 
 // mostHostsNamed is how many hosts a reason names.
@@ -62,6 +64,12 @@ func (s *State) applySighting(stage string, e deploylog.Event, p Payload) {
 		k.members = k.hosts()
 	}
 	now := k.observation()
+	switch {
+	case now.Health != Unknown:
+		k.unknown = time.Time{}
+	case k.unknown.IsZero():
+		k.unknown = e.CreatedAt
+	}
 	if now.Health != Whole {
 		return
 	}
@@ -95,7 +103,7 @@ func (k *sighted) hosts() []string {
 // observation is what the stage runs by what was seen. One that has no host is unknown, as is
 // one of which a host is.
 func (k *sighted) observation() Observation {
-	o := Observation{Health: Unknown, Revision: k.whole, Value: k.value, Came: k.came, Since: k.since, Event: k.event, Why: k.Why}
+	o := Observation{Health: Unknown, Revision: k.whole, Value: k.value, Came: k.came, Since: k.since, Event: k.event, Why: k.Why, Unknown: k.unknown, Asked: k.Asked}
 	var unknown, wrong []string
 	for _, h := range k.Hosts {
 		switch {
@@ -173,12 +181,18 @@ func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
 	}}
 }
 
-// sameSighting reports whether two sightings say the same. Numbers in reasons, such as for how
-// long something did not answer, make no difference, or each look would be recorded.
+// sameSighting reports whether a sighting says nothing that the one before it does not. Numbers in
+// reasons, such as for how long something did not answer, make no difference, or each look would
+// be recorded.
 func sameSighting(a, b Sighting) bool {
-	return sameWords(a.Why, b.Why) && slices.EqualFunc(a.Hosts, b.Hosts, func(a, b HostSighting) bool {
+	return sameWords(a.Why, b.Why) && coversAll(a.Asked, b.Asked) && slices.EqualFunc(a.Hosts, b.Hosts, func(a, b HostSighting) bool {
 		return a.Host == b.Host && a.Revision == b.Revision && a.Unknown == b.Unknown && sameWords(a.Why, b.Why)
 	})
+}
+
+// coversAll reports whether who was asked about some revisions was asked about others, too.
+func coversAll(asked, others []string) bool {
+	return len(asked) == 0 || !slices.ContainsFunc(others, func(revision string) bool { return !slices.Contains(asked, revision) })
 }
 
 func sameWords(a, b string) bool { return a == b || withoutDigits(a) == withoutDigits(b) }

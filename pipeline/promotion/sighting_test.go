@@ -192,3 +192,46 @@ func TestAPromotionToHostsEndsByWhatIsSeen(t *testing.T) {
 	w.sees(host("x", ""))
 	w.reads(promotion.WasPromoted, "revision 1 was promoted, and does not run there any more: x runs no revision: app is missing")
 }
+
+func TestNothingComesToHostsThatWereNotAskedAboutIt(t *testing.T) {
+	w := onHosts(t)
+	w.runs("a", "2")
+	w.decide()
+	sees := func(asked ...string) int {
+		return w.sights(promotion.Sighting{Asked: asked, Hosts: []promotion.HostSighting{host("x", "1")}})
+	}
+	sees("0", "1")
+	w.reads(promotion.Unobserved, "have not answered yet whether they run revision 2")
+	if n := sees("1", "2"); n != 1 {
+		t.Errorf("that they were asked about another revision is %d events", n)
+	}
+	w.reads(promotion.Ready, "")
+	if n := sees("2"); n != 0 {
+		t.Errorf("that they were asked about fewer revisions is %d events", n)
+	}
+	w.reads(promotion.Ready, "")
+}
+
+func TestSinceWhenHostsAreUnknownIsKept(t *testing.T) {
+	w := onHosts(t)
+	w.runs("a", "1")
+	w.decide()
+	since := func() time.Time { return w.state.Report(w.seen, w.now).Stages[1].Since }
+	silent := func(why string) promotion.HostSighting {
+		return promotion.HostSighting{Host: "x", Unknown: true, Why: why}
+	}
+	w.sees(silent("no answer"))
+	began := since()
+	w.now = w.now.Add(time.Minute)
+	w.sees(silent("refused"))
+	if began.IsZero() || !since().Equal(began) {
+		t.Errorf("it is unknown since %s, and not since %s", since(), began)
+	}
+	w.reads(promotion.Unobserved, "x: refused; that is so since ")
+	w.sees(host("x", "0"))
+	w.now = w.now.Add(time.Minute)
+	w.sees(silent("refused"))
+	if !since().After(began) {
+		t.Errorf("it is unknown since %s, though it was known after that", since())
+	}
+}

@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -102,7 +103,7 @@ func (s *State) first(o Observed, now time.Time) verdict {
 	v := verdict{revision: seen.Revision, value: seen.Value, came: seen.Came, since: seen.Since, cause: seen.Why}
 	switch {
 	case seen.Health == Unknown:
-		v.code = Unobserved
+		v.code, v.since = Unobserved, seen.Unknown
 	case seen.Health != Whole || seen.Revision == "":
 		v.code = Unhealthy
 	case s.isCurrent(v):
@@ -130,7 +131,7 @@ func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
 	mine := p != nil && p.Revision == v.revision && p.came == v.came && p.Environment == stage.Environment
 	switch {
 	case seen.Health == Unknown:
-		v.code, v.cause = Unobserved, seen.Why
+		v.code, v.cause, v.since = Unobserved, seen.Why, seen.Unknown
 		if p != nil && p.Status == Running {
 			v.try, v.name = p.Attempt, p.Revision
 		}
@@ -149,7 +150,16 @@ func (s *State) at(v verdict, source, seen Observation, now time.Time) verdict {
 	case mine && p.Status == Finished && s.released[p.Stage] < p.Since && s.rolledBack(p.Stage, seen) == nil:
 		v.code, v.seq, v.since, v.cause = WasPromoted, p.Since, p.Changed, seen.Why
 	default:
-		return s.waits(v, source, seen, p, mine, now)
+		return s.waits(v, source, seen, p, mine, now).ifAsked(seen)
+	}
+	return v
+}
+
+// ifAsked is the verdict where a revision is to come to hosts: not before they have said that they
+// do not run it.
+func (v verdict) ifAsked(seen Observation) verdict {
+	if v.code == Ready && !coversAll(seen.Asked, []string{v.revision}) {
+		v.code, v.cause = Unobserved, fmt.Sprintf("its hosts have not answered yet whether they run revision %s, which pipeline run and serve ask them", v.revision)
 	}
 	return v
 }
