@@ -188,7 +188,8 @@ func (c *Controller) Received(name string, e deploylog.Event) bool {
 	}
 	if e.Name == promotion.PipelineDefined {
 		c.use(name, c.promotions.States[name].Environments())
-		for _, of := range c.promotions.States[name].Open() { // it may be looked at more often now
+		s := c.promotions.States[name]
+		for _, of := range slices.Concat(s.Open(), s.Taken()) { // it may be looked at more often now
 			delete(c.looks, slotOf(of, "").Key)
 		}
 	}

@@ -73,7 +73,17 @@ func (c *Controller) proposals(name string, s *promotion.State, o promotion.Obse
 			d.Add(nil, d.Begin(c.withdraw(name, slot, of)))
 		}
 	}
-	for _, of := range s.Open() {
+	c.lookAtAll(s.Open(), d, func(at reconcile.Slot[workKey], of promotion.Proposal) *reconcile.Work[workKey] {
+		return c.lookAt(name, at, of)
+	})
+	c.lookAtAll(s.Taken(), d, func(at reconcile.Slot[workKey], of promotion.Proposal) *reconcile.Work[workKey] {
+		return c.lookAtTaken(name, at, of)
+	})
+}
+
+// lookAtAll has those of some proposals looked at of which it is time.
+func (c *Controller) lookAtAll(all []promotion.Proposal, d *reconcile.Decision[workKey], look func(reconcile.Slot[workKey], promotion.Proposal) *reconcile.Work[workKey]) {
+	for _, of := range all {
 		slot := slotOf(of, "")
 		at := c.looks[slot.Key]
 		if every := time.Duration(of.Pull.CheckEvery); at.next.After(d.Now) && at.next.Sub(d.Now) <= max(every, mostRest) {
@@ -81,7 +91,7 @@ func (c *Controller) proposals(name string, s *promotion.State, o promotion.Obse
 			continue
 		}
 		if d.Can(slot) {
-			d.Add(nil, d.Begin(c.lookAt(name, slot, of)))
+			d.Add(nil, d.Begin(look(slot, of)))
 		}
 	}
 }
@@ -127,10 +137,38 @@ func (c *Controller) lookAt(name string, at reconcile.Slot[workKey], of promotio
 			}
 			c.looks[at.Key] = looked
 			events := c.promotions.States[name].Looked(of, begun, err)
-			if len(events) > 0 {
+			if len(events) > 0 && !begun.Taken { // what is taken is looked at again later
 				delete(c.looks, at.Key)
 			}
 			return events, false
+		},
+	}
+}
+
+// lookAtTaken is the work of looking whether a repository still has what was merged. Where that
+// cannot be read nothing has failed: the environment may come to run it all the same.
+func (c *Controller) lookAtTaken(name string, at reconcile.Slot[workKey], of promotion.Proposal) *reconcile.Work[workKey] {
+	var has string
+	return &reconcile.Work[workKey]{
+		Slot: at, What: "looking whether what is merged for " + string(of.Target) + " is still there",
+		Do: func(ctx context.Context) error {
+			place, err := c.placeOf(name, of.Pull)
+			if err == nil {
+				has, err = c.pulls.ValueAt(ctx, place)
+			}
+			return err
+		},
+		Result: func(err error, _ int) ([]deploylog.Event, bool) {
+			looked := lookedAt{next: c.Now().Add(time.Duration(of.Pull.CheckEvery))}
+			var limited *limit.Error
+			if errors.As(err, &limited) {
+				looked.next = limited.Until
+			}
+			c.looks[at.Key] = looked
+			if err != nil {
+				return nil, false
+			}
+			return c.promotions.States[name].Reverted(of, has), false
 		},
 	}
 }

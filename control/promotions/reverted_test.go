@@ -1,6 +1,8 @@
 package promotions_test
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,8 +11,8 @@ import (
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
-// A merge that somebody reverts before the environment took it is proposed again when its time
-// is up: the file says what is so.
+// A merge that somebody reverts before the environment took it is proposed again as soon as that
+// is seen: the file says what is so.
 func TestAMergeThatIsRevertedIsProposedAgain(t *testing.T) {
 	proposing(t, func(w *world, f *forgetest.Forge) {
 		w.deploys("dev", "1")
@@ -20,7 +22,10 @@ func TestAMergeThatIsRevertedIsProposedAgain(t *testing.T) {
 		f.Merge(1)
 		<-time.After(2 * time.Minute)
 		f.Commit("main", map[string]string{"staging.yaml": "tag: \"0\" # of staging\n"}, "")
-		<-time.After(40 * time.Minute)
+		<-time.After(2 * time.Minute)
+		if cause := "and not revision 1 any more, after pull request 1 is merged: "; !strings.Contains(w.story(), cause) {
+			t.Errorf("nothing says %s\n%s", cause, w.story())
+		}
 		if all := open(f); len(all) != 1 || all[0].Number != 2 || w.count(promotion.StageFailed, "staging", "1") != 1 || w.explain("staging").Code != promotion.AwaitsMerge {
 			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
 		}
@@ -53,6 +58,33 @@ func TestAnotherDefinitionOfHowOftenIsFollowedAtOnce(t *testing.T) {
 		f.Merge(1)
 		<-time.After(3 * time.Minute)
 		if w.count(promotion.Merged, "staging", "1") != 1 || w.count(promotion.StageFailed, "", "") != 0 {
+			t.Errorf("%s", w.story())
+		}
+	})
+}
+
+// Where a repository cannot be read after the merge nothing has failed before the time is up.
+func TestARepositoryThatIsAwayAfterTheMergeFailsNothing(t *testing.T) {
+	proposing(t, func(w *world, f *forgetest.Forge) {
+		w.deploys("dev", "1")
+		p := w.start()
+		defer p.end()
+		<-time.After(2 * time.Minute)
+		f.Merge(1)
+		<-time.After(2 * time.Minute)
+		f.Before(func(to http.ResponseWriter, _ *http.Request) bool {
+			to.WriteHeader(http.StatusInternalServerError)
+			return true
+		})
+		before := len(f.Requests())
+		<-time.After(20 * time.Minute)
+		if asked := len(f.Requests()) - before; asked == 0 || asked > 25 || w.count(promotion.StageFailed, "", "") != 0 {
+			t.Errorf("it was asked %d times\n%s", asked, w.story())
+		}
+		f.Before(nil)
+		w.deploys("staging", "1")
+		<-time.After(2 * time.Minute)
+		if w.count(promotion.StageFinished, "staging", "1") != 1 {
 			t.Errorf("%s", w.story())
 		}
 	})

@@ -128,6 +128,25 @@ func (c *Client) Propose(ctx context.Context, p Place, w Wanted, may func(contex
 	return o, err
 }
 
+// ValueAt is the value that the base branch of a place has.
+func (c *Client) ValueAt(ctx context.Context, p Place) (text string, err error) {
+	may := func(context.Context) error { return errors.New("a value is only read") }
+	err = c.with(ctx, p, may, func(ctx context.Context, s *session) error {
+		branches, err := s.repository.Branches(ctx)
+		if err != nil {
+			return err
+		}
+		base := branches.Head(s.Base)
+		if base == "" {
+			return fmt.Errorf("the repository has no branch %s", s.Base)
+		}
+		v, _, err := s.view(ctx, branches, base, "", "")
+		text = v.base
+		return err
+	})
+	return text, err
+}
+
 // Withdraw closes the pull request, and deletes the branch if its newest commit was made here.
 func (c *Client) Withdraw(ctx context.Context, p Place, may func(context.Context) error) error {
 	return c.with(ctx, p, may, func(ctx context.Context, s *session) error { return s.withdraw(ctx) })

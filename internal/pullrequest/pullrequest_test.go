@@ -451,3 +451,25 @@ func TestWhatIsMergedAtTheSameTimeIsNotProposedAgain(t *testing.T) {
 		}
 	})
 }
+
+func TestTheValueOfTheBaseBranchIsRead(t *testing.T) {
+	each(t, func(w *world) {
+		reads := func(want string) {
+			w.Helper()
+			if got, err := w.client.ValueAt(w.Context(), w.place); err != nil || got != want {
+				w.Errorf("it is %q, %v, and not %q", got, err, want)
+			}
+		}
+		reads("1")
+		w.propose("2")
+		reads("1")
+		w.forge.Merge(1)
+		reads("2")
+		w.forge.Commit("main", map[string]string{file: before}, "")
+		reads("1")
+		w.place.Base = "trunk"
+		if got, err := w.client.ValueAt(w.Context(), w.place); err == nil || !strings.Contains(err.Error(), "no branch trunk") {
+			w.Errorf("of a branch that does not exist it is %q, %v", got, err)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -25,6 +26,12 @@ type proposal struct {
 // open reports whether what its try proposed may be merged or closed by somebody.
 func (p *Promotion) open() bool {
 	return p.Status == Running && p.Strategy == definition.WithPullRequest && p.triggered() && p.Merged.IsZero()
+}
+
+// taken reports whether the repository has what its try proposed, which its environment does not
+// run yet.
+func (p *Promotion) taken() bool {
+	return p.Status == Running && p.Strategy == definition.WithPullRequest && p.triggered() && !p.Merged.IsZero()
 }
 
 // proposed notes what a try that begins proposes.
@@ -85,16 +92,34 @@ type Proposal struct {
 }
 
 // Open are the proposals that wait for somebody, of which it is to be looked what became.
-func (s *State) Open() (all []Proposal) {
+func (s *State) Open() []Proposal { return s.proposalsThat((*Promotion).open) }
+
+// Taken are the proposals that a repository has, and that no environment runs yet: of these it is
+// to be looked whether somebody sets another value.
+func (s *State) Taken() []Proposal { return s.proposalsThat((*Promotion).taken) }
+
+func (s *State) proposalsThat(are func(*Promotion) bool) (all []Proposal) {
 	if s.definition == nil {
 		return nil
 	}
 	for _, stage := range s.definition.Stages {
-		if p := s.last[stage.Name]; p != nil && p.open() && p.pull != nil {
+		if p := s.last[stage.Name]; p != nil && are(p) && p.pull != nil {
 			all = append(all, Proposal{s.stepOf(p), p.pull})
 		}
 	}
 	return all
+}
+
+// Reverted returns what is to be recorded of a proposal that the repository had taken and that has
+// another value now: the try has failed, for nothing brings the revision any more. It is nothing
+// where that makes no difference by now.
+func (s *State) Reverted(of Proposal, has string) []deploylog.Event {
+	p := s.byID[of.ID]
+	if p == nil || !s.Wanted(of.ID, of.Attempt) || !p.taken() || has == p.Revision {
+		return nil
+	}
+	cause := fmt.Sprintf("branch %s has %.60q and not revision %s any more, after %s", of.Pull.Base, has, p.Revision, p.Answer)
+	return []deploylog.Event{s.event(p, StageFailed, of.Attempt, Payload{Cause: deploylog.Cause(cause)})}
 }
 
 // Looked returns what is to be recorded of a proposal that was looked at; begun says what

@@ -258,3 +258,41 @@ func TestHowAProposalIsLookedAfterMayChange(t *testing.T) {
 		})
 	}
 }
+
+func TestAMergeThatIsRevertedIsATryThatFailed(t *testing.T) {
+	w := newWorld(t, 2, usual, proposes)
+	w.runs("b", "1")
+	w.runs("a", "2")
+	w.proposed(w.only("b", "2"))
+	if taken := w.state.Taken(); len(taken) != 0 {
+		t.Fatalf("taken are %+v, and nothing is merged", taken)
+	}
+	w.looked(promotion.Begun{Taken: true, Answer: "pull request 7 is merged"}, nil)
+	taken := w.state.Taken()
+	if len(taken) != 1 || w.state.Reverted(taken[0], "2") != nil {
+		t.Fatalf("taken are %+v", taken)
+	}
+	w.record(w.state.Reverted(taken[0], "1")...)
+	w.nothing("b", promotion.AwaitsRetry)
+	if why := w.explain("b").Message; !strings.Contains(why, `branch main has "1" and not revision 2 any more, after pull request 7 is merged`) {
+		t.Errorf("it says %s", why)
+	}
+	if again := w.state.Reverted(taken[0], "1"); again != nil {
+		t.Errorf("a try that has failed fails again: %+v", again)
+	}
+}
+
+// Who looks for long may see that something was reverted when the environment runs it already.
+func TestWhatIsRevertedOnceItIsThereFailsNothing(t *testing.T) {
+	w := newWorld(t, 2, usual, proposes)
+	w.runs("b", "1")
+	w.runs("a", "2")
+	w.proposed(w.only("b", "2"))
+	w.looked(promotion.Begun{Taken: true}, nil)
+	taken := w.state.Taken()
+	w.runs("b", "2")
+	w.decide()
+	if late := w.state.Reverted(taken[0], "1"); late != nil || len(w.state.Taken()) != 0 {
+		t.Errorf("%+v, %+v", late, w.state.Taken())
+	}
+}
