@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -133,7 +134,32 @@ func socket(ctx context.Context, path string) (net.Listener, error) {
 		_ = l.Close()
 		return nil, fmt.Errorf("letting others connect to the socket %s: %w", path, err)
 	}
-	return l, nil
+	made, err := os.Lstat(path)
+	opened, is := l.(*net.UnixListener)
+	if err != nil || !is {
+		return nil, errors.Join(fmt.Errorf("looking at the socket %s: %w", path, err), l.Close())
+	}
+	opened.SetUnlinkOnClose(false)
+	return &ownSocket{UnixListener: opened, path: path, made: made}, nil
+}
+
+// ownSocket is a listener that removes its socket, and not what is in its place by then: somebody may
+// have removed it, and started another server there.
+type ownSocket struct {
+	*net.UnixListener
+	path string
+	made fs.FileInfo
+	once sync.Once
+}
+
+// Close implements net.Listener.
+func (s *ownSocket) Close() error {
+	s.once.Do(func() {
+		if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.made) {
+			_ = os.Remove(s.path) // the next one removes it where this fails
+		}
+	})
+	return s.UnixListener.Close()
 }
 
 // The wait for others that open sockets in the same directory. None takes long.

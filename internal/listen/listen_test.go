@@ -108,6 +108,28 @@ func TestASocketIsReplacedOnlyWhereNobodyListens(t *testing.T) {
 	}
 }
 
+// A server that ends removes no socket but its own.
+func TestASocketOfAnotherOneStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	former := open(t, listen.Options{Sockets: []string{path}})[0]
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	other := open(t, listen.Options{Sockets: []string{path}})[0]
+	for range 2 {
+		_ = former.Close()
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatalf("the end of a former server has cut off the one that came after it: %v", err)
+	}
+	_ = c.Close()
+	_ = other.Close()
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its own socket stays: %v", err)
+	}
+}
+
 // Of servers that start at once on a socket which a killed one left, one listens, and can be
 // reached; none removes the socket of another.
 func TestOfServersThatStartAtOnceOneListens(t *testing.T) {

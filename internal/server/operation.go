@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/query"
 )
@@ -115,6 +116,9 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 		return huma.NewError(http.StatusGatewayTimeout, "it took too long")
 	}
 	s.Logger.Error("a request failed", "operation", op.ID, "error", err)
+	if errors.Is(err, deploylog.ErrPoisoned) {
+		return huma.Error503ServiceUnavailable("nothing can be recorded before the server is started again, as where its disk is full: free what is missing, which the log of the server says, and send it again then")
+	}
 	return huma.Error500InternalServerError("it failed; the log of the server says why")
 }
 

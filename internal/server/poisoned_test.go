@@ -34,7 +34,7 @@ func TestALogThatTakesNothingAnyMoreIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	if text, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusInternalServerError {
+	if text, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "its disk is full") {
 		t.Errorf("it is answered %d %s", answer.StatusCode, text)
 	}
 	select {
