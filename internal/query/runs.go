@@ -62,8 +62,8 @@ func Runs(ctx context.Context, log deploylog.Log, f RunFilter) ([]*Run, error) {
 		list = list[max(0, len(list)-f.Last):]
 	}
 	for _, r := range list {
-		if r.Outcome == RunInProgress && !runs.Alive(log, r.Run) {
-			r.Outcome = RunDied
+		if err := r.look(ctx, log); err != nil {
+			return nil, err
 		}
 	}
 	return list, nil
@@ -85,10 +85,29 @@ func RunOf(ctx context.Context, log deploylog.Log, deployment string, until int6
 	if r == nil {
 		return nil, unknown("there is no run %q: deployster runs lists them", deployment)
 	}
-	if until == 0 && r.Outcome == RunInProgress && !runs.Alive(log, r.Run) {
-		r.Outcome = RunDied
+	if until == 0 {
+		err = r.look(ctx, log)
 	}
-	return r, nil
+	return r, err
+}
+
+// look finds out whether a run without an end is alive. One that is not may have ended since the
+// log was read, for its lock is released after its end is recorded.
+func (r *Run) look(ctx context.Context, log deploylog.Log) error {
+	if r.Outcome != RunInProgress || runs.Alive(log, r.Run) {
+		return nil
+	}
+	for e, err := range log.Read(ctx, deploylog.Filter{Deployment: r.Run, Target: r.Target, After: r.Seq}) {
+		switch {
+		case err != nil:
+			return err
+		case e.Name == e.Target.Succeeded() || e.Name == e.Target.Failed():
+			r.end(e, runs.DataOf(e))
+			return nil
+		}
+	}
+	r.Outcome = RunDied
+	return nil
 }
 
 // readRuns folds the events of runs, which are in the order of their starts.

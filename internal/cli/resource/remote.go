@@ -261,9 +261,6 @@ func lost(ctx context.Context, a *app.App, remote *client.Client, run string) (e
 // until is a run that has ended, or whose process is dead.
 func until(ctx context.Context, log deploylog.Log, run string) (*query.Run, error) {
 	one, err := query.RunOf(ctx, log, run, 0)
-	if err == nil && one.Outcome == query.RunDied { // or it ended as it was looked at
-		return query.RunOf(ctx, log, run, 0)
-	}
 	if err != nil || one.Outcome != query.RunInProgress {
 		return one, err
 	}
