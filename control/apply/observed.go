@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
@@ -36,7 +37,10 @@ type Observed struct {
 // Served is a run that is carried out for others. It is an Observer of it.
 type Served struct {
 	ID, Target string
+	Command    string        // apply, destroy or plan
+	Took       time.Duration // until it ended, which it has
 
+	began    time.Time
 	stopping sync.Once
 	stop     chan struct{}
 	begun    chan struct{} // closed when the log has its first event

@@ -33,7 +33,8 @@ var (
 type Options struct {
 	Config  work.Config
 	Connect func(context.Context) (*work.Connection, error) // to the engine of all runs, which stays open
-	Ended   func(run string, err error)                     // is told of each that has ended
+	Begun   func(*Served)                                   // is told of each that begins
+	Ended   func(one *Served, err error)                    // is told of each that has ended
 }
 
 // Runs are the runs that a process carries out for others, who follow them.
@@ -134,10 +135,12 @@ func (r *Runs) start(ctx context.Context, request Request, command string, do fu
 		return nil, err
 	}
 	one := newServed(run.Input.Run, string(run.Control.Target), stop)
+	one.Command, one.began = command, r.o.Config.Now()
 	if err := r.add(one); err != nil {
 		leave()
 		return nil, err
 	}
+	r.o.Begun(one)
 	go func() {
 		defer leave()
 		r.end(one, crash.Do("carrying out run "+one.ID, func() error { return do(all, run, one) }))
@@ -200,8 +203,9 @@ func (r *Runs) add(one *Served) error {
 
 // end notes how a run ended.
 func (r *Runs) end(one *Served, err error) {
+	one.Took = max(0, r.o.Config.Now().Sub(one.began))
 	one.end(err)
-	r.o.Ended(one.ID, err)
+	r.o.Ended(one, err)
 	if errors.Is(err, deploylog.ErrPoisoned) {
 		select {
 		case r.broken <- err:

@@ -22,6 +22,8 @@ type Metrics struct {
 	events   *prometheus.CounterVec
 	failures *prometheus.CounterVec
 	requests *prometheus.HistogramVec
+	begun    *prometheus.CounterVec
+	ended    *prometheus.HistogramVec
 }
 
 // New are metrics of a server beside those of a log, which is read whenever they are asked
@@ -39,10 +41,17 @@ func New(log deploylog.Log, version string, now func() time.Time) *Metrics {
 			Name: "deployster_http_request_duration_seconds", Help: "How long answers to requests took; streams of events last as long as they are read.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},
 		}, []string{"method", "code"}),
+		begun: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "deployster_runs_begun_total", Help: "Runs and plans that this server has begun for others, since it started.",
+		}, []string{"command"}),
+		ended: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "deployster_run_duration_seconds", Help: "How long runs and plans took that this server has carried out for others, by how they ended.",
+			Buckets: []float64{1, 5, 15, 60, 300, 900, 3600},
+		}, []string{"command", "outcome"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "deployster_info", Help: "The version of the server.", ConstLabels: prometheus.Labels{"version": version}})
 	info.Set(1)
-	m.registry.MustRegister(info, m.events, m.failures, m.requests, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &logged{
+	m.registry.MustRegister(info, m.events, m.failures, m.requests, m.begun, m.ended, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &logged{
 		pipelines: query.NewPipelines(log, now), environments: query.NewEnvironments(log, now), builds: query.NewBuilds(log, now),
 	})
 	return m
@@ -55,6 +64,14 @@ func (m *Metrics) Recorded(e deploylog.Event) {
 
 // Retried counts a step of a pipeline that is tried again.
 func (m *Metrics) Retried(pipeline string) { m.failures.WithLabelValues(pipeline).Inc() }
+
+// RunBegun counts a run that somebody asked the server for.
+func (m *Metrics) RunBegun(command string) { m.begun.WithLabelValues(command).Inc() }
+
+// RunEnded measures a run that has ended.
+func (m *Metrics) RunEnded(command, outcome string, took time.Duration) {
+	m.ended.WithLabelValues(command, outcome).Observe(took.Seconds())
+}
 
 // Handler answers with all metrics in the format of Prometheus.
 func (m *Metrics) Handler() http.Handler {

@@ -40,9 +40,13 @@ func TestMetricsFollowTheLog(t *testing.T) {
 	}
 	m.Recorded(deploylog.Event{Target: "run/m.yaml", Name: "run-started"})
 	m.Retried("one")
+	m.RunBegun("apply")
+	m.RunEnded("apply", "failed", 90*time.Second)
 	text := answer(t, h)
 	for _, want := range []string{
 		"deployster_log_events 1\n", `deployster_events_total{event="run-started",kind="run"} 1`, `deployster_step_retries_total{pipeline="one"} 1`,
+		`deployster_runs_begun_total{command="apply"} 1`, `deployster_run_duration_seconds_bucket{command="apply",outcome="failed",le="60"} 0`,
+		`deployster_run_duration_seconds_bucket{command="apply",outcome="failed",le="300"} 1`, `deployster_run_duration_seconds_sum{command="apply",outcome="failed"} 90`,
 		`deployster_http_request_duration_seconds_count{code="200",method="get"} 1`,
 	} {
 		if !strings.Contains(text, want) {

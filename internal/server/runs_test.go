@@ -33,10 +33,10 @@ func applying(t *testing.T, log deploylog.Log) (url string, store objects.Store,
 }
 
 // applyingOn is applying with an engine that takes its time.
-func applyingOn(t *testing.T, log deploylog.Log, connect func(context.Context)) (url string, store objects.Store, stop func()) {
+func applyingOn(t *testing.T, log deploylog.Log, connect func(context.Context), change ...func(*apply.Options)) (url string, store objects.Store, stop func()) {
 	t.Helper()
 	store = objects.In(t.TempDir(), nil)
-	all := apply.NewRuns(apply.Options{
+	o := apply.Options{
 		Config: work.Config{
 			Inputs: work.Inputs{Workspace: t.TempDir(), Version: "test", Now: time.Now, Hide: func(any) {}},
 			Log:    log, Texts: work.TextsIn(store), Notice: func(string) {}, Crashed: func(c *crash.Error) { t.Error(c) },
@@ -45,8 +45,13 @@ func applyingOn(t *testing.T, log deploylog.Log, connect func(context.Context)) 
 			connect(ctx)
 			return &work.Connection{Engine: &enginetest.Fake{}}, nil
 		},
-		Ended: func(string, error) {},
-	})
+		Begun: func(*apply.Served) {},
+		Ended: func(*apply.Served, error) {},
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	all := apply.NewRuns(o)
 	drain, served := make(chan struct{}), make(chan error, 1)
 	go func() { served <- all.Serve(context.WithoutCancel(t.Context()), drain) }()
 	stop = sync.OnceFunc(func() {
@@ -386,5 +391,38 @@ func TestAServerThatAppliesNothingSaysSo(t *testing.T) {
 	_, url := newServer(t, logOf(t, 0))
 	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", `{"manifests":["a.yaml"],"carries":{}}`, "Content-Type", "application/json"); status != http.StatusConflict {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// Who measures runs is told of each that begins and ends, plans among them, and how long it took.
+func TestRunsAreMeasured(t *testing.T) {
+	told := make(chan string, 10)
+	now := time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
+	url, store, _ := applyingOn(t, logOf(t, 0), func(context.Context) {}, func(o *apply.Options) {
+		var mu sync.Mutex
+		o.Config.Now = func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			now = now.Add(time.Second)
+			return now
+		}
+		o.Begun = func(one *apply.Served) { told <- one.Command }
+		o.Ended = func(one *apply.Served, err error) {
+			if one.Took < time.Second {
+				t.Errorf("%s took %s", one.Command, one.Took)
+			}
+			told <- fmt.Sprint(one.Command, " ", one.Result().Outcome, " ", err)
+		}
+	})
+	body := runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
+		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables),
+	}})
+	for path, command := range map[string]string{"/v1/runs": "apply", "/v1/plans": "plan"} {
+		if status, _, text := ask(t, "POST", url+path, "operator", body, "Content-Type", "application/json"); status != http.StatusOK {
+			t.Fatal(status, text)
+		}
+		if begun, ended := <-told, <-told; begun != command || ended != command+" succeeded <nil>" {
+			t.Errorf("of %s is told %q and %q", command, begun, ended)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
@@ -86,13 +87,17 @@ func (s *process) controllers(ctx context.Context, drain <-chan struct{}) (_ []c
 	}, recorded, nil
 }
 
-// ended writes how a run ended into the log of the server.
-func (s *process) ended(run string, err error) {
+// begun counts a run.
+func (s *process) begun(one *apply.Served) { s.metrics.RunBegun(one.Command) }
+
+// ended writes how a run ended into the log of the server, and measures it.
+func (s *process) ended(one *apply.Served, err error) {
+	s.metrics.RunEnded(one.Command, string(one.Result().Outcome), one.Took)
 	if err != nil {
-		s.logger.Warn("a run has failed", "run", run, "error", err)
+		s.logger.Warn("a run has failed", "run", one.ID, "error", err)
 		return
 	}
-	s.logger.Info("a run has succeeded", "run", run)
+	s.logger.Info("a run has succeeded", "run", one.ID)
 }
 
 // entitiesEach is how many entities each of the controllers may have that keep a file open

@@ -207,7 +207,7 @@ func run(ctx context.Context, a *app.App, o options) error {
 		}
 		o.authenticate.Tokens = identity.NewTokens(log, a.Now)
 		s := &process{App: a, options: o, log: log, logger: logger, workers: workers, metrics: metrics.New(log, a.Version, a.Now), objects: texts.Objects(), rules: rules, builders: build.Serving(ctx, a, o.work.Inventory)}
-		s.runs = workers.Runs(notices, s.ended)
+		s.runs = workers.Runs(notices, s.begun, s.ended)
 		err = s.serve(ctx, listeners, signals.Stop)
 		err = errors.Join(err, workers.Close(ctx))
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) { // by the second signal

@@ -153,11 +153,11 @@ func OpenWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFla
 }
 
 // Runs are runs of manifests on the engine of what has no host, for those who ask for them.
-func (w *Workers) Runs(notice func(string), ended func(run string, err error)) *apply.Runs {
+func (w *Workers) Runs(notice func(string), begun func(*apply.Served), ended func(one *apply.Served, err error)) *apply.Runs {
 	c := w.config
 	c.Notice, c.Reserve = notice, nil // no run after it needs the processes of one
 	return apply.NewRuns(apply.Options{
-		Config: c, Ended: ended,
+		Config: c, Begun: begun, Ended: ended,
 		Connect: func(ctx context.Context) (*work.Connection, error) { return w.Answering(ctx, "") },
 	})
 }
