@@ -18,6 +18,7 @@ import (
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/artifacts"
@@ -64,6 +65,7 @@ type api struct {
 	document *document
 	words    []string
 	failed   *bytes.Buffer // what its log says
+	stop     func()        // has its runs end
 }
 
 // fuzzed is a log of pipelines, environments and build groups, which are small.
@@ -123,9 +125,27 @@ func newAPI(tb testing.TB, events []deploylog.Event, words []string, dir string)
 	if _, err := log.Append(tb.Context(), events...); err != nil {
 		tb.Fatal(err)
 	}
-	a := &api{words: words, failed: &bytes.Buffer{}}
+	a, store := &api{words: slices.Clone(words), failed: &bytes.Buffer{}}, objects.In(dir, nil)
+	for _, text := range []string{nothing, noVariables} {
+		digest, err := store.Keep([]byte(text))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		a.words = append(a.words, digest)
+	}
+	runs, stop := runsOn(tb, log, store)
+	a.stop = stop
+	one, err := runs.Begin(tb.Context(), apply.Request{Manifests: []string{"a.yaml"}, By: "root", Carries: map[string]string{
+		"a.yaml": objects.Hash([]byte(nothing)), "/variables": objects.Hash([]byte(noVariables)),
+	}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	const often = 8 // of so many words one is the run, for most of what is asked of runs is of one
+	a.words = append(a.words, "a.yaml", "/variables")
+	a.words = append(a.words, slices.Repeat([]string{one.ID}, len(a.words)/often)...)
 	a.Server = server.New(server.Options{
-		Log: log, Now: time.Now, Version: "test", Objects: objects.In(dir, nil), Artifacts: artifacts.In(filepath.Join(dir, "artifacts")), NewID: newID, Identify: byRole,
+		Log: log, Runs: runs, Now: time.Now, Version: "test", Objects: store, Artifacts: artifacts.In(filepath.Join(dir, "artifacts")), NewID: newID, Identify: byRole,
 		Logger: slog.New(slog.NewTextHandler(a.failed, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	text, err := a.Document()
@@ -222,7 +242,9 @@ func FuzzAPI(f *testing.F) {
 	events, words := fuzzed(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		before := runtime.NumGoroutine()
-		newAPI(t, events, words, t.TempDir()).ask(t, data)
+		a := newAPI(t, events, words, t.TempDir())
+		a.ask(t, data)
+		a.stop()
 		ended(t, before)
 	})
 }
@@ -256,12 +278,16 @@ func TestTheAPIAnswersWhateverIsSent(t *testing.T) {
 	var a *api
 	for i := range inputs {
 		if i%50 == 0 { // for a log grows with what was sent
+			if a != nil {
+				a.stop()
+			}
 			a = newAPI(t, events, words, dir)
 		}
 		for _, status := range a.ask(t, drawn(uint64(1000+i), bytes)) {
 			reached[status]++
 		}
 	}
+	a.stop()
 	for _, status := range []int{200, 400, 401, 403, 404, 409, 422} {
 		if reached[status] == 0 {
 			t.Errorf("nothing was answered with %d: %v", status, reached)

@@ -36,13 +36,26 @@ func applying(t *testing.T, log deploylog.Log) (url string, store objects.Store,
 func applyingOn(t *testing.T, log deploylog.Log, connect func(context.Context), change ...func(*apply.Options)) (url string, store objects.Store, stop func()) {
 	t.Helper()
 	store = objects.In(t.TempDir(), nil)
+	all, stop := runsOn(t, log, store, append([]func(*apply.Options){func(o *apply.Options) {
+		o.Connect = func(ctx context.Context) (*work.Connection, error) {
+			connect(ctx)
+			return &work.Connection{Engine: &enginetest.Fake{}}, nil
+		}
+	}}, change...)...)
+	t.Cleanup(stop)
+	_, url = newServer(t, log, func(o *server.Options) { o.Objects, o.Runs = store, all })
+	return url, store, stop
+}
+
+// runsOn carries runs out until it is stopped, which waits for them.
+func runsOn(tb testing.TB, log deploylog.Log, store objects.Store, change ...func(*apply.Options)) (all *apply.Runs, stop func()) {
+	tb.Helper()
 	o := apply.Options{
 		Config: work.Config{
-			Inputs: work.Inputs{Workspace: t.TempDir(), Version: "test", Now: time.Now, Hide: func(any) {}},
-			Log:    log, Texts: work.TextsIn(store), Notice: func(string) {}, Crashed: func(c *crash.Error) { t.Error(c) },
+			Inputs: work.Inputs{Workspace: tb.TempDir(), Version: "test", Now: time.Now, Hide: func(any) {}},
+			Log:    log, Texts: work.TextsIn(store), Notice: func(string) {}, Crashed: func(c *crash.Error) { tb.Error(c) },
 		},
-		Connect: func(ctx context.Context) (*work.Connection, error) {
-			connect(ctx)
+		Connect: func(context.Context) (*work.Connection, error) {
 			return &work.Connection{Engine: &enginetest.Fake{}}, nil
 		},
 		Begun: func(*apply.Served) {},
@@ -51,18 +64,15 @@ func applyingOn(t *testing.T, log deploylog.Log, connect func(context.Context), 
 	for _, c := range change {
 		c(&o)
 	}
-	all := apply.NewRuns(o)
+	all = apply.NewRuns(o)
 	drain, served := make(chan struct{}), make(chan error, 1)
-	go func() { served <- all.Serve(context.WithoutCancel(t.Context()), drain) }()
-	stop = sync.OnceFunc(func() {
+	go func() { served <- all.Serve(context.WithoutCancel(tb.Context()), drain) }()
+	return all, sync.OnceFunc(func() {
 		close(drain)
 		if err := <-served; err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
-	t.Cleanup(stop)
-	_, url = newServer(t, log, func(o *server.Options) { o.Objects, o.Runs = store, all })
-	return url, store, stop
 }
 
 func keep(t *testing.T, store objects.Store, text string) (digest string) {
