@@ -37,7 +37,9 @@ func (c *Client) BeginPlan(ctx context.Context, r proposal.Run) (begun proposal.
 	if err != nil {
 		return begun, fmt.Errorf("encoding the run: %w", err)
 	}
-	return begun, c.ask(ctx, request{method: http.MethodPost, path: "/v1/plans", body: body}, &begun)
+	asked := request{method: http.MethodPost, path: "/v1/plans", body: body}
+	err = c.again(ctx, func() error { return c.ask(ctx, asked, &begun) }) // one that nobody follows changes nothing either
+	return begun, err
 }
 
 // Plan is what a server has planned, as it sends it.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/client"
 	"github.com/deployster-go/deployster/internal/proposal"
 )
@@ -115,6 +116,7 @@ func TestALoadBalancerThatReachesNoServerIsAskedAgain(t *testing.T) {
 	var asked atomic.Int64
 	answers := map[string]string{
 		"GET /v1/log": `{"id":"01LOG"}`, "PUT /v1/objects/00": "", "POST /v1/salt": `{"salt":"00"}`, "POST /v1/runs": `{"run":"01K0"}`, "POST /v1/runs/01K0/stop": `{}`,
+		"POST /v1/plans": `{"run":"01K1"}`, "POST /v1/workers/w/look": `{"platforms":["linux/amd64"]}`, "POST /v1/workers/w/images": `{"id":"sha256:00"}`,
 		"GET /v1/runs/01K0/events": "{\"n\":1,\"end\":{\"outcome\":\"succeeded\"}}\n",
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,11 +150,26 @@ func TestALoadBalancerThatReachesNoServerIsAskedAgain(t *testing.T) {
 	if err := c.StopRun(t.Context(), "01K0"); err != nil {
 		t.Errorf("stopping it: %v", err)
 	}
+	wantQuestionsAnswered(t, c)
 	const want = "answers 502 Bad Gateway: what is before it reaches no server of Deployster at present: try again when one runs"
 	if err := c.SendSigned(t.Context(), "/signed", nil, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("what may be sent once: %v", err)
 	}
-	if n := asked.Load(); n != 13 {
+	if n := asked.Load(); n != 19 {
 		t.Errorf("%d requests", n)
+	}
+}
+
+// wantQuestionsAnswered asks for what changes nothing.
+func wantQuestionsAnswered(t *testing.T, c *client.Client) {
+	t.Helper()
+	if begun, err := c.BeginPlan(t.Context(), proposal.Run{}); err != nil || begun.Run != "01K1" {
+		t.Errorf("beginning a plan: %+v, %v", begun, err)
+	}
+	if all, err := c.Look(t.Context(), "w"); err != nil || len(all) != 1 {
+		t.Errorf("looking at a worker: %v, %v", all, err)
+	}
+	if image, err := c.Image(t.Context(), "w", "base", engine.PullMissing); err != nil || image.ID != "sha256:00" {
+		t.Errorf("asking for an image: %+v, %v", image, err)
 	}
 }

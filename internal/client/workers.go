@@ -31,7 +31,8 @@ func (c *Client) Look(ctx context.Context, worker string) ([]string, error) {
 	var out struct {
 		Platforms []string `json:"platforms"`
 	}
-	err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/workers/" + url.PathEscape(worker) + "/look"}, &out)
+	asked := request{method: http.MethodPost, path: "/v1/workers/" + url.PathEscape(worker) + "/look"}
+	err := c.again(ctx, func() error { return c.ask(ctx, asked, &out) })
 	return out.Platforms, err
 }
 
@@ -42,28 +43,41 @@ func (c *Client) Image(ctx context.Context, worker, ref string, policy engine.Pu
 	if err != nil {
 		return engine.Image{}, fmt.Errorf("asking for image %s: %w", ref, err)
 	}
+	var got image
+	err = c.again(ctx, func() (err error) { // it is the same however often it is asked for
+		got, err = c.image(ctx, worker, ref, body)
+		return err
+	})
+	switch {
+	case err != nil:
+		return engine.Image{}, err
+	case got.Problem != "":
+		return engine.Image{}, errors.New(got.Problem)
+	}
+	return engine.Image{Ref: ref, ID: got.ID, Digest: got.Digest, OS: got.OS, Arch: got.Arch}, nil
+}
+
+// image is the content of an image on a worker, as the server says it.
+type image struct{ ID, Digest, OS, Arch, Problem string }
+
+// image asks for the content of an image once.
+func (c *Client) image(ctx context.Context, worker, ref string, body []byte) (got image, err error) {
 	ctx, idle, cancel := unlessIdle(ctx, c.idle)
 	defer cancel()
 	answer, err := c.do(ctx, request{method: http.MethodPost, path: "/v1/workers/" + url.PathEscape(worker) + "/images", body: body, idle: idle})
 	if err != nil {
-		return engine.Image{}, err
+		return got, err
 	}
 	defer answer.Body.Close() //nolint:errcheck // it is read only
 	text, err := io.ReadAll(io.LimitReader(idle.progress(answer.Body), maxAnswer))
-	var out struct {
-		ID, Digest, OS, Arch, Problem string
-	}
 	if err == nil && len(bytes.TrimSpace(text)) == 0 {
 		err = errors.New("it has ended before it had the image")
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &out)
+		err = json.Unmarshal(text, &got)
 	}
-	switch {
-	case err != nil:
-		return engine.Image{}, fmt.Errorf("server %s: asking for image %s: %w", c.server, ref, err)
-	case out.Problem != "":
-		return engine.Image{}, errors.New(out.Problem)
+	if err != nil {
+		err = fmt.Errorf("server %s: asking for image %s: %w", c.server, ref, err)
 	}
-	return engine.Image{Ref: ref, ID: out.ID, Digest: out.Digest, OS: out.OS, Arch: out.Arch}, nil
+	return got, err
 }
