@@ -101,3 +101,22 @@ func (s *span) UnmarshalText(text []byte) error {
 	}
 	return nil
 }
+
+// BoundCarried refuses the document of a group that a revision carries where Bound would refuse the
+// group.
+func BoundCarried(text []byte) error {
+	var all struct {
+		Submit bounded `json:"submit"`
+	}
+	err := json.Unmarshal(text, &all)
+	if large, is := errors.AsType[*InvalidError](err); is {
+		return large
+	}
+	return nil // what else is wrong is found when it is decoded
+}
+
+// bounded is a group of which nothing is kept. One that comes twice is looked at twice.
+type bounded struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*bounded) UnmarshalJSON(body []byte) error { return Bound(body) }

@@ -115,7 +115,7 @@ var floors = []struct {
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/*", "deploylog", "internal/phrase", "internal/refusal"}},
 	{"control/builds", []string{"control/reconcile", "runner", "build", "build/*", "inventory", "deploylog"}},
 	{"control/submission", []string{"control/work", "control/revision", "control/workers", "build", "build/*", "manifest", "expression", "schema", "engine", "inventory", "internal/artifacts", "internal/phrase", "internal/suggest", "internal/worktree", "internal/yamlfile"}},
-	{"control/submitted", []string{"control/submission", "control/revision", "build", "build/*", "inventory"}},
+	{"control/submitted", []string{"control/submission", "control/packages", "control/revision", "build", "build/*", "inventory", "internal/objects"}},
 	{"control/apply", []string{"control/work", "control/gc", "control/revision", "control/runs", "runner", "manifest", "engine", "deploylog", "internal/crash", "internal/planfile"}},
 	{"control/workers", []string{"control/work", "inventory"}},
 	{"control/packages", []string{"control/reconcile", "control/pipelines", "control/builds", "runner", "build", "build/*", "pipeline", "pipeline/*", "deploylog"}},

@@ -165,32 +165,41 @@ func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
 	p.end()
 }
 
-// The server is killed when it has the sources and is to queue the group, and once more when it
-// has queued it and its answer is lost. There is one group then, with its sources.
-func TestAServerThatIsKilledWhileAGroupIsSubmitted(t *testing.T) {
-	p := newPackagers(t)
-	p.hold("manual")
+// losing is a way to the server on which that is killed when it is to do what is sent to paths that
+// end so, and once more when it has done that and its answer is lost. sent is how often that was
+// sent.
+func (p *packagers) losing(path string) (url string, sent *atomic.Int64) {
+	p.Helper()
 	to := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "server" },
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(p.dir, "socket"))
 		}},
 	}
-	var submitted atomic.Int64
+	sent = new(atomic.Int64)
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/commands/submit") || submitted.Load() == 2 {
+		if !strings.HasSuffix(r.URL.Path, path) || sent.Load() == 2 {
 			to.ServeHTTP(w, r)
 			return
 		}
-		if submitted.Add(1) == 2 {
+		if sent.Add(1) == 2 {
 			to.ServeHTTP(httptest.NewRecorder(), r)
 		}
 		p.kill(p.server)
 		p.begin()
 		panic(http.ErrAbortHandler)
 	}))
-	defer between.Close()
-	p.far.server = between.URL
+	p.Cleanup(between.Close)
+	return between.URL, sent
+}
+
+// The server is killed when it has the sources and is to queue the group, and once more when it
+// has queued it and its answer is lost. There is one group then, with its sources.
+func TestAServerThatIsKilledWhileAGroupIsSubmitted(t *testing.T) {
+	p := newPackagers(t)
+	p.hold("manual")
+	between, submitted := p.losing("/commands/submit")
+	p.far.server = between
 	p.far.want(t, 0, "the server builds it: deployster build status base-1", "build", "submit", "-f", "packages.yaml", "--var-file", "variables.yaml", "--pull", "never")
 	if n := submitted.Load(); n != 2 || p.count("base-1", record.GroupTriggered) != 1 || p.count("base-2", record.GroupTriggered) != 0 {
 		t.Errorf("it was sent %d times and again: %v", n, p.names())
@@ -207,4 +216,52 @@ func TestAServerThatIsKilledWhileAGroupIsSubmitted(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// Whoever has but a checkout and a token releases a revision that carries a group of packages,
+// with their sources, and sees what they would see where the log is. The server is killed when its
+// answer is lost; there is one revision then, which is built.
+func TestARevisionIsReleasedThatCarriesAGroupThroughAServer(t *testing.T) {
+	p := newPackagers(t)
+	admin := p.far
+	admin.token = p.token("root", "admin")
+	for _, dir := range []string{p.dir, p.far.dir} {
+		text := "pipeline: base\nstages:\n  - {name: make, build: {group: packages.yaml, packages: [curl]}}\n"
+		if err := os.WriteFile(filepath.Join(dir, "pipeline.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admin.want(t, 0, "pipeline base is defined, 1 stage", "pipeline", "apply", "-f", "pipeline.yaml", "--yes")
+	release := func(revision string) []string {
+		return []string{"pipeline", "release", "base", revision, "--var-file", "variables.yaml", "--pull", "never"}
+	}
+	between, sent := p.losing("/commands/release")
+	far := p.far
+	far.server = between
+	there, code := far.run(t, release("1")...)
+	if code != 0 || !strings.Contains(there, "revision 1 of pipeline base is released") || sent.Load() != 2 {
+		t.Fatalf("exit %d, sent %d times: %s", code, sent.Load(), there)
+	}
+	p.far.want(t, 1, "revision 1 of pipeline base is already released", release("1")...)
+	p.until(1, func(e deploylog.Event) bool { return e.Name == "pipeline-finished-successfully" })
+	if built := p.artifacts("base-1"); len(built) != 8 {
+		t.Errorf("of 8 jobs there are %v", built)
+	}
+	p.wantBy("pipeline-started", "token ci")
+	beside := p.start(append(release("2"), "--engine", "oci")...)
+	code = p.exit(beside)
+	here := regexp.MustCompile(`event [0-9]+`).ReplaceAllString(strings.ReplaceAll(beside.out.String(), "revision 2", "revision 1"), "event 4")
+	if code != 0 || here != there {
+		t.Fatalf("there\n%s\nhere, exit %d\n%s", there, code, here)
+	}
+	p.until(2, func(e deploylog.Event) bool { return e.Name == "pipeline-finished-successfully" })
+	for _, e := range p.events() {
+		if strings.Contains(string(e.Data), "hunter2") {
+			t.Errorf("a secret is in %s", e.Data)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(p.far.dir, ".deployster")); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	p.end()
 }

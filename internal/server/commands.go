@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,15 +218,16 @@ func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pi
 			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("object %s of %.200q is not here: put it first", digest, name))
 		}
 	}
+	groups, err := s.carryGroups(ctx, in.Name, asOf, &c)
+	if err != nil {
+		return nil, err
+	}
 	return s.pipelines.Change(ctx, in.Name, false, func(p *pipeline.State) ([]deploylog.Event, error) {
-		moved := huma.NewError(http.StatusPreconditionFailed, "the pipeline has changed since, or what the revision takes: collect anew")
-		if asOf > 0 {
-			for _, err := range s.Log.Read(ctx, deploylog.Filter{After: asOf, Target: record.Target(in.Name), Name: record.PipelineDefined}) {
-				if err != nil {
-					return nil, err
-				}
-				return nil, moved
-			}
+		if groups.checked && p.Definition() != groups.against {
+			return nil, errReleaseMoved
+		}
+		if err := s.redefined(ctx, in.Name, asOf); err != nil {
+			return nil, err
 		}
 		if d := p.Definition(); d != nil {
 			if missing := notCarried(d, c.Carries); missing != "" {
@@ -244,11 +246,25 @@ func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pi
 				takes = append(takes, c.Input)
 			}
 			if len(takes)+len(c.Takes) > 0 && !reflect.DeepEqual(takes, c.Takes) {
-				return nil, moved
+				return nil, errReleaseMoved
 			}
 		}
 		return p.Propose(c, s.Now())
 	})
+}
+
+// errReleaseMoved is why a revision is not released of which something else was collected.
+var errReleaseMoved = huma.NewError(http.StatusPreconditionFailed, "the pipeline has changed since, or what the revision takes: collect anew")
+
+// redefined fails where a pipeline was defined after an event; 0 is none.
+func (s *Server) redefined(ctx context.Context, name string, asOf int64) error {
+	if asOf == 0 {
+		return nil
+	}
+	for _, err := range s.Log.Read(ctx, deploylog.Filter{After: asOf, Target: record.Target(name), Name: record.PipelineDefined}) {
+		return cmp.Or(err, error(errReleaseMoved))
+	}
+	return nil
 }
 
 // asOf is the event that If-Match names, by its number or by the ETag of what followed from it; 0

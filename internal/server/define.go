@@ -29,7 +29,7 @@ var errOtherwise = huma.NewError(http.StatusPreconditionFailed, "it would come t
 // define has a pipeline defined with the hosts here. With asOf, it is refused where it has come
 // to change anything that it did not change then, when somebody was shown what it changes.
 func (s *Server) define(ctx context.Context, name string, asOf int64, c pipeline.Define) ([]deploylog.Event, error) {
-	members, err := s.defined(name, &c)
+	members, err := s.defined(ctx, name, &c)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Server) define(ctx context.Context, name string, asOf int64, c pipeline
 }
 
 // defined reads the definition again as files are, and returns the hosts here of its groups.
-func (s *Server) defined(name string, c *pipeline.Define) (members map[string][]string, err error) {
+func (s *Server) defined(ctx context.Context, name string, c *pipeline.Define) (members map[string][]string, err error) {
 	if c.Definition == nil {
 		return nil, huma.Error422UnprocessableEntity("there is no definition")
 	}
@@ -101,6 +101,9 @@ func (s *Server) defined(name string, c *pipeline.Define) (members map[string][]
 	}
 	if c.Carries == nil && notCarried(c.Definition, nil) == "" {
 		c.Carries = record.Files{} // there is nothing to carry
+	}
+	if c.Carries, err = s.stageGroups(ctx, c.Definition, c.Carries); err != nil {
+		return nil, err
 	}
 	if members, err = s.Hosts.Members(c.Definition); err != nil {
 		return nil, huma.Error409Conflict(err.Error())

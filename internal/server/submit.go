@@ -13,10 +13,7 @@ import (
 
 // submit has a group queued that was collected elsewhere, for the workers here.
 func (s *Server) submit(ctx context.Context, c build.Submit) ([]deploylog.Event, error) {
-	check := submitted.Checker{
-		Load: s.Objects.Load, Check: s.Objects.Check, Artifact: s.Artifacts.Use, Inventory: s.Workers.Identity(), Own: s.NewID(),
-	}
-	err := check.Complete(ctx, &c)
+	err := s.checker().Complete(ctx, &c)
 	var invalid *submitted.InvalidError
 	if errors.As(err, &invalid) {
 		return nil, huma.Error422UnprocessableEntity(err.Error())

@@ -40,6 +40,7 @@ type yard struct {
 func newYard(t *testing.T) *yard {
 	y := &yard{T: t, log: logOf(t, 0), store: objects.In(t.TempDir(), nil), kept: artifacts.In(filepath.Join(t.TempDir(), "artifacts"))}
 	_, y.url = newServer(t, y.log, func(o *server.Options) {
+		fresh(o)
 		o.Objects, o.Artifacts, o.Workers, o.Heartbeat = y.store, y.kept, y, time.Millisecond
 		o.Identify = func(r *http.Request) (identity.Identity, error) {
 			if name, of := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer of "); of {
