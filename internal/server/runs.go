@@ -286,6 +286,10 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 	hc.SetHeader("X-Accel-Buffering", "no")
 	beat := time.NewTicker(s.Heartbeat)
 	defer beat.Stop()
+	mayRead := func() bool { // a token may have been revoked
+		who, err := s.Identify(r)
+		return err == nil && who.MayRead()
+	}
 	for {
 		events, more, ended := one.After(after)
 		if len(events) == 0 && ended {
@@ -305,6 +309,13 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 			return
 		}
 		if len(events) > 0 {
+			select {
+			case <-beat.C: // though there is always more
+				if !mayRead() {
+					return
+				}
+			default:
+			}
 			continue
 		}
 		select {
@@ -314,8 +325,7 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 				return
 			}
 		case <-beat.C:
-			who, err := s.Identify(r) // a token may have been revoked
-			if err != nil || !who.MayRead() {
+			if !mayRead() {
 				return
 			}
 			if _, err := out.Write([]byte("\n")); err != nil {

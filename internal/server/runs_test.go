@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/server"
@@ -182,6 +184,36 @@ func TestWhatIsObservedOfARunEndsWithHowItEnded(t *testing.T) {
 		method, path, _ := strings.Cut(path, " ")
 		if status, _, text := ask(t, method, url+path, "admin", ""); status != 404 && status != 422 {
 			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+}
+
+// Whose token is revoked sees no more of a run, however much there is of it without a pause.
+func TestWhatIsObservedOfARunEndsWithTheTokenOfWhoAsks(t *testing.T) {
+	log, store := logOf(t, 0), objects.In(t.TempDir(), nil)
+	all, stop := runsOn(t, log, store)
+	t.Cleanup(stop)
+	var asked atomic.Int64
+	_, url := newServer(t, log, func(o *server.Options) {
+		o.Objects, o.Runs, o.Heartbeat = store, all, time.Nanosecond
+		o.Identify = func(r *http.Request) (identity.Identity, error) {
+			if r.Header.Get("Authorization") == "Bearer approver" && asked.Add(1) > 1 {
+				return identity.Identity{}, identity.ErrUnknown
+			}
+			return byRole(r)
+		}
+	})
+	_, _, text := ask(t, "POST", url+"/v1/runs", "operator", runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
+		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables),
+	}}), "Content-Type", "application/json")
+	var begun proposal.Begun
+	if err := json.Unmarshal([]byte(text), &begun); err != nil {
+		t.Fatal(text, err)
+	}
+	for who, want := range map[string]bool{"viewer": true, "approver": false} {
+		status, _, text := ask(t, "GET", url+"/v1/runs/"+begun.Run+"/events", who, "")
+		if status != 200 || strings.Contains(text, `"end"`) != want {
+			t.Errorf("%s gets %d %s", who, status, text)
 		}
 	}
 }
