@@ -11,20 +11,21 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// maxPlan is how large a plan may be that is kept, as it is shown, in bytes.
+// maxPlan is how large a plan or a report may be that is kept, as it is shown, in bytes.
 const maxPlan = 16 << 20
 
 // ErrNotPlanned is wrapped where a run is to be bound to a plan that is not there.
 var ErrNotPlanned = errors.New("the server has no such plan, or not any more: plan again")
 
 // planned is a plan that a process keeps to itself: who applies it names it, and can change
-// nothing of it.
+// nothing of it; or it is a report of drift.
 type planned struct {
 	request   Request
 	salt      planfile.Salt
 	resources map[string]runner.ResourcePlan
 	shown     []byte // to people
 	whole     bool   // it can be applied
+	drift     bool   // it is no plan
 }
 
 // Plan has a run planned, which changes nothing and is not in the log, and returns when that
@@ -34,28 +35,49 @@ func (r *Runs) Plan(ctx context.Context, request Request) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.start(ctx, request, "plan", func(all context.Context, run *Run, one *Served) error {
+	return r.look(ctx, request, "plan", func(all context.Context, run *Run) (*planned, error) {
+		run.Spec.KeepGoing, run.Spec.Fingerprint = true, salt.Fingerprint
+		plan, failed := run.Plan(all, runner.New(run.Spec, run.Containers))
+		if plan == nil {
+			return nil, failed
+		}
+		shown, err := planfile.Show(plan)
+		file := planfile.File{Resources: plan.Resources}
+		return &planned{request: request, salt: salt, resources: file.Bound(), shown: shown, whole: failed == nil}, errors.Join(failed, err)
+	})
+}
+
+// Drift has the resources of manifests looked at, which changes nothing and is not in the log, and
+// returns when that has begun. What comes of it is found by the id of the run.
+func (r *Runs) Drift(ctx context.Context, request Request) (*Served, error) {
+	return r.look(ctx, request, "drift", func(all context.Context, run *Run) (*planned, error) {
+		report, failed := runner.New(run.Spec, run.Containers).Drift(all, run.Caller)
+		if report == nil {
+			return nil, failed
+		}
+		shown, err := planfile.ShowDrift(report)
+		return &planned{shown: shown, drift: true}, errors.Join(failed, err)
+	})
+}
+
+// look has a run look at resources, and keeps what it has seen, also beside an error.
+func (r *Runs) look(ctx context.Context, request Request, command string, do func(context.Context, *Run) (*planned, error)) (*Served, error) {
+	return r.start(ctx, request, command, func(all context.Context, run *Run, one *Served) error {
 		held, err := runs.Watch(run.Control)
 		if err != nil {
 			return err
 		}
 		defer held.End()
-		run.Spec.KeepGoing, run.Spec.Fingerprint = true, salt.Fingerprint
 		run.Caller.Observer, run.Caller.Absence = one, held.Gone
-		plan, failed := run.Plan(all, runner.New(run.Spec, run.Containers))
-		if plan == nil {
-			return failed
+		seen, err := do(all, run)
+		switch {
+		case seen == nil || len(seen.shown) == 0:
+		case len(seen.shown) > maxPlan:
+			err = errors.Join(err, fmt.Errorf("what the %s shows has more than %d MiB", command, maxPlan>>20))
+		default:
+			one.keep(seen)
 		}
-		shown, err := planfile.Show(plan)
-		if err == nil && len(shown) > maxPlan {
-			err = fmt.Errorf("the plan has more than %d MiB", maxPlan>>20)
-		}
-		if err != nil {
-			return errors.Join(failed, err)
-		}
-		file := planfile.File{Resources: plan.Resources}
-		one.keep(&planned{request: request, salt: salt, resources: file.Bound(), shown: shown, whole: failed == nil})
-		return failed
+		return err
 	})
 }
 
@@ -66,7 +88,7 @@ func (r *Runs) planned(request Request) (*planned, error) {
 		return nil, fmt.Errorf("plan %.100q: %w", request.Plan, ErrNotPlanned)
 	}
 	switch plan := one.kept(); {
-	case plan == nil:
+	case plan == nil || plan.drift:
 		return nil, fmt.Errorf("plan %.100q: %w", request.Plan, ErrNotPlanned)
 	case !plan.whole:
 		return nil, fmt.Errorf("plan %s is not whole: what failed can be neither planned nor applied", one.ID)
@@ -78,9 +100,14 @@ func (r *Runs) planned(request Request) (*planned, error) {
 }
 
 // Planned is what a run has planned, as planfile.Shown reads it; nil of one that has not planned.
-func (s *Served) Planned() []byte {
-	if plan := s.kept(); plan != nil {
-		return plan.shown
+func (s *Served) Planned() []byte { return s.shown(false) }
+
+// Drifted is the report of drift of a run, as planfile.ShownDrift reads it; nil of one that has none.
+func (s *Served) Drifted() []byte { return s.shown(true) }
+
+func (s *Served) shown(drift bool) []byte {
+	if seen := s.kept(); seen != nil && seen.drift == drift {
+		return seen.shown
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -281,6 +282,64 @@ func TestAServerPlansAsItWouldBePlannedHere(t *testing.T) {
 	}
 	if _, err := os.Stat(s.thing("a")); err == nil {
 		t.Error("what was planned was done")
+	}
+	s.terminate(server)
+	if code := s.exit(server); code != 0 {
+		t.Errorf("exit %d\n%s", code, server.out)
+	}
+}
+
+// What is not as it is configured there is shown as it would be shown here.
+func TestAServerLooksForDriftAsItWouldBeLookedForHere(t *testing.T) {
+	s, server, far := applySite(t)
+	same := func(code int, args ...string) string {
+		t.Helper()
+		local := exec.Command(binary, args...)
+		local.Dir = far.dir
+		want, _ := local.CombinedOutput()
+		got, there := far.run(t, append(args, "--allow-logged", "word")...)
+		if here := local.ProcessState.ExitCode(); here != code || there != code || untimed(got) != untimed(string(want)) {
+			t.Errorf("%q: exit %d there and %d here, want %d\nthere\n%s\nhere\n%s", args, there, here, code, got, want)
+		}
+		return got
+	}
+	same(2, "drift", "m.yaml") // here, too, all of it is missing
+	same(2, "drift", "m.yaml", "--target", "a", "--verbose")
+	for name, text := range map[string]string{
+		"failing.yaml": "plugs: {dir: {path: things}}\nresources: {a: {type: '" + slowType + "', config: {nonsense: 1}}}\n",
+		"wrong.yaml":   "plugs: {root: {path: things}}\nresources: {a: {type: deployster/file, config: {nonsense: 1}}}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(far.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(1, "drift", "failing.yaml")
+	same(3, "drift", "wrong.yaml")
+	if got, code := far.run(t, "drift", "m.yaml", "--engine", "oci"); code != 3 || !strings.Contains(got, "--engine is said to the server") {
+		t.Errorf("exit %d: %s", code, got)
+	}
+	if begun := s.begun(); len(begun) != 0 {
+		t.Errorf("what was looked at is in the log: %v", begun)
+	}
+
+	if got, code := far.run(t, "apply", "m.yaml", "--yes", "--allow-logged", "word"); code != 0 {
+		t.Fatalf("exit %d: %s", code, got)
+	}
+	if got, code := far.run(t, "drift", "m.yaml", "--allow-logged", "word"); code != 0 || !strings.Contains(got, "No drift: ") {
+		t.Errorf("exit %d: %s", code, got)
+	}
+	if err := os.Remove(s.thing("a")); err != nil {
+		t.Fatal(err)
+	}
+	got, code := far.run(t, "drift", "m.yaml", "--allow-logged", "word", "--output", "json")
+	var report struct {
+		Type    string
+		Drifted bool
+		Summary struct{ Missing int }
+	}
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &report); err != nil || code != 2 || report.Type != "drift" || !report.Drifted || report.Summary.Missing != 1 {
+		t.Errorf("exit %d, %v: %s", code, err, got)
 	}
 	s.terminate(server)
 	if code := s.exit(server); code != 0 {

@@ -153,11 +153,7 @@ func readAlike(t *testing.T, program, dir, path, url string) {
 
 // What does work, or needs the log itself, says so and where to do it.
 func refuseWork(t *testing.T, program, dir, url string) {
-	manifest := filepath.Join(dir, "web.yaml")
-	if err := os.WriteFile(manifest, []byte("resources: {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range []string{"gc", "drift web.yaml", "log verify --accept-head", "pipeline run --until-idle"} {
+	for _, command := range []string{"gc", "log verify --accept-head", "pipeline run --until-idle"} {
 		said := run(t, program, dir, append(strings.Fields(command), "--server", url)...)
 		if !strings.Contains(said, "exit status") || !strings.Contains(said, "without --server") {
 			t.Errorf("%s: %s", command, said)

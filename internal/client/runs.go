@@ -32,12 +32,21 @@ func (c *Client) BeginRun(ctx context.Context, r proposal.Run) (begun proposal.B
 }
 
 // BeginPlan has a server plan a run, which changes nothing.
-func (c *Client) BeginPlan(ctx context.Context, r proposal.Run) (begun proposal.Begun, err error) {
+func (c *Client) BeginPlan(ctx context.Context, r proposal.Run) (proposal.Begun, error) {
+	return c.beginLook(ctx, "/v1/plans", r)
+}
+
+// BeginDrift has a server look whether resources are as they are configured.
+func (c *Client) BeginDrift(ctx context.Context, r proposal.Run) (proposal.Begun, error) {
+	return c.beginLook(ctx, "/v1/drifts", r)
+}
+
+func (c *Client) beginLook(ctx context.Context, path string, r proposal.Run) (begun proposal.Begun, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return begun, fmt.Errorf("encoding the run: %w", err)
 	}
-	asked := request{method: http.MethodPost, path: "/v1/plans", body: body}
+	asked := request{method: http.MethodPost, path: path, body: body}
 	err = c.again(ctx, func() error { return c.ask(ctx, asked, &begun) }) // one that nobody follows changes nothing either
 	return begun, err
 }
@@ -45,6 +54,12 @@ func (c *Client) BeginPlan(ctx context.Context, r proposal.Run) (begun proposal.
 // Plan is what a server has planned, as it sends it.
 func (c *Client) Plan(ctx context.Context, run string) (text json.RawMessage, err error) {
 	err = c.where(ctx, func() error { return c.get(ctx, "/v1/plans/"+url.PathEscape(run), nil, &text) })
+	return text, err
+}
+
+// Drift is what a server saw of resources, as it sends it.
+func (c *Client) Drift(ctx context.Context, run string) (text json.RawMessage, err error) {
+	err = c.where(ctx, func() error { return c.get(ctx, "/v1/drifts/"+url.PathEscape(run), nil, &text) })
 	return text, err
 }
 

@@ -101,8 +101,6 @@ func (r *resource) plan() runner.ResourcePlan {
 		Config: object(r.Config), ConfigHash: r.ConfigHash, State: object(r.State), StateHash: r.StateHash,
 		Actions: r.Actions, ActionsHash: r.ActionsHash,
 	}
-	for _, c := range r.Diff {
-		p.Diff = append(p.Diff, runner.Change{Path: c.Path, Op: c.Op, Old: plain(c.Old), New: plain(c.New)})
-	}
+	p.Diff = plainChanges(r.Diff)
 	return p
 }

@@ -54,6 +54,14 @@ func (s *Server) registerRuns() {
 		out, err := s.beginPlan(ctx, in.Body)
 		return &begun{out}, err
 	})
+	register(s, Operation{
+		ID: "begin-drift", Method: http.MethodPost, Path: "/v1/drifts", Role: identity.Operator, tags: aboutRuns,
+		Summary:     "Look whether resources are as manifests configure them",
+		Description: "It is followed and stopped as a run, and changes nothing.",
+	}, func(ctx context.Context, in *planInput) (*begun, error) {
+		out, err := s.beginDrift(ctx, in.Body)
+		return &begun{out}, err
+	})
 	type named struct {
 		Run string `path:"run" maxLength:"64" doc:"Id of the run."`
 	}
@@ -93,6 +101,20 @@ func (s *Server) registerRuns() {
 			return nil, huma.Error404NotFound(fmt.Sprintf("run %s has planned nothing", one.ID))
 		}
 		return &shown{"application/json", plan}, nil
+	})
+	register(s, Operation{
+		ID: "get-drift", Method: http.MethodGet, Path: "/v1/drifts/{run}", Role: identity.Operator, tags: aboutRuns,
+		Summary: "What a look that has ended saw, without secrets",
+	}, func(_ context.Context, in *named) (*shown, error) {
+		one, err := s.runOf(in.Run)
+		if err != nil {
+			return nil, err
+		}
+		report := one.Drifted()
+		if report == nil {
+			return nil, huma.Error404NotFound(fmt.Sprintf("run %s has no report of drift", one.ID))
+		}
+		return &shown{"application/json", report}, nil
 	})
 	register(s, Operation{
 		ID: "stop-run", Method: http.MethodPost, Path: "/v1/runs/{run}/stop", Role: identity.Operator, tags: aboutRuns,
@@ -154,17 +176,29 @@ func (s *Server) beginRun(ctx context.Context, key string, asked proposal.Run) (
 }
 
 // beginPlan has a run planned.
-func (s *Server) beginPlan(ctx context.Context, asked proposal.Run) (out proposal.Begun, err error) {
+func (s *Server) beginPlan(ctx context.Context, asked proposal.Run) (proposal.Begun, error) {
+	return s.beginLook(ctx, asked, (*apply.Runs).Plan)
+}
+
+// beginDrift has a look at resources begin.
+func (s *Server) beginDrift(ctx context.Context, asked proposal.Run) (out proposal.Begun, err error) {
+	if asked.Destroy {
+		return out, huma.Error422UnprocessableEntity("drift is of what manifests configure: leave destroy out")
+	}
+	return s.beginLook(ctx, asked, (*apply.Runs).Drift)
+}
+
+func (s *Server) beginLook(ctx context.Context, asked proposal.Run, begin func(*apply.Runs, context.Context, apply.Request) (*apply.Served, error)) (out proposal.Begun, err error) {
 	switch {
 	case s.Runs == nil:
 		return out, huma.Error409Conflict("this server carries out no runs")
 	case asked.Plan != "":
-		return out, huma.Error422UnprocessableEntity("a plan is bound to no other one: leave plan out")
+		return out, huma.Error422UnprocessableEntity("what only looks is bound to no plan: leave plan out")
 	}
 	if err := s.checkRun(asked); err != nil {
 		return out, err
 	}
-	one, err := s.Runs.Plan(ctx, requested(ctx, asked))
+	one, err := begin(s.Runs, ctx, requested(ctx, asked))
 	if err != nil {
 		return out, notBegun(ctx, err)
 	}

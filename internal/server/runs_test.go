@@ -383,7 +383,7 @@ func TestNoMoreRunsAreCarriedOutAtOnceThanThereIsRoomFor(t *testing.T) {
 	for range room {
 		<-connecting
 	}
-	for _, path := range []string{"/v1/runs", "/v1/plans"} {
+	for _, path := range []string{"/v1/runs", "/v1/plans", "/v1/drifts"} {
 		if status, _, text := ask(t, "POST", url+path, "operator", asked, "Content-Type", "application/json"); status != http.StatusTooManyRequests {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
@@ -459,7 +459,7 @@ func TestRunsAreMeasured(t *testing.T) {
 	body := runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
 		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables),
 	}})
-	for path, command := range map[string]string{"/v1/runs": "apply", "/v1/plans": "plan"} {
+	for path, command := range map[string]string{"/v1/runs": "apply", "/v1/plans": "plan", "/v1/drifts": "drift"} {
 		if status, _, text := ask(t, "POST", url+path, "operator", body, "Content-Type", "application/json"); status != http.StatusOK {
 			t.Fatal(status, text)
 		}

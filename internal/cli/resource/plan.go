@@ -38,6 +38,11 @@ type planOptions struct {
 	sent     sentOptions
 }
 
+type driftOptions struct {
+	lookOptions
+	sent sentOptions
+}
+
 // NewPlanCommand returns the command plan.
 func NewPlanCommand(a *app.App) *cobra.Command {
 	var o planOptions
@@ -78,7 +83,7 @@ With --server the server plans with its engine what an apply would change there.
 
 // NewDriftCommand returns the command drift.
 func NewDriftCommand(a *app.App) *cobra.Command {
-	var o lookOptions
+	var o driftOptions
 	c := &cobra.Command{
 		Use:   "drift MANIFEST…",
 		Short: "Detect configuration drift",
@@ -89,6 +94,8 @@ has drifted, and only differences are printed. What a resource lists under
 "ignore_drift" is no difference; -v shows it, too. A resource whose configuration
 needs the state of one that is missing is not known.
 
+With --server the server looks with its engine at what is there.
+
 Exit codes: 0 no drift, 1 failed, 2 something has drifted, 3 wrong usage or
 invalid input, 130 interrupted.`,
 		Example: `  deployster drift web.yaml
@@ -96,6 +103,7 @@ invalid input, 130 interrupted.`,
   deployster drift web.yaml --output json`,
 	}
 	o.register(a, c, func(ctx context.Context) error { return runDrift(ctx, a, o) })
+	o.sent.register(c)
 	return c
 }
 
@@ -146,8 +154,15 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 	return l.Interrupted(err)
 }
 
-func runDrift(ctx context.Context, a *app.App, o lookOptions) error {
-	l, err := startLook(ctx, a, "drift", o)
+func runDrift(ctx context.Context, a *app.App, o driftOptions) error {
+	remote, err := o.sent.remote(a)
+	switch {
+	case err != nil:
+		return err
+	case remote != nil:
+		return driftRemote(ctx, a, o, remote)
+	}
+	l, err := startLook(ctx, a, "drift", o.lookOptions)
 	if err != nil {
 		return err
 	}

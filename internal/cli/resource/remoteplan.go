@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -42,21 +43,60 @@ func planRemote(ctx context.Context, a *app.App, o planOptions, remote *client.C
 
 // planned has a server plan, and shows on a screen how that goes. Beside an error the plan is of
 // what did not fail; nil is none.
-func planned(ctx context.Context, a *app.App, remote *client.Client, asked proposal.Run, screen *output.Screen) (plan *runner.Plan, id string, err error) {
+func planned(ctx context.Context, a *app.App, remote *client.Client, asked proposal.Run, screen *output.Screen) (*runner.Plan, string, error) {
 	begun, err := remote.BeginPlan(ctx, asked)
 	if err != nil {
 		return nil, "", err
 	}
+	plan, err := looked(ctx, a, remote, begun, screen, remote.Plan, planfile.Shown)
+	return plan, begun.Run, err
+}
+
+// looked follows a run that only looks, and returns what it has seen.
+func looked[Seen any](ctx context.Context, a *app.App, remote *client.Client, begun proposal.Begun, screen *output.Screen,
+	get func(context.Context, string) (json.RawMessage, error), read func([]byte) (*Seen, error),
+) (seen *Seen, err error) {
 	f := following{remote: remote, begun: begun, screen: screen}
 	err = f.untilEnded(ctx, a)
 	if err != nil && exit.Text(err) != "" || errors.Is(err, runner.ErrInterrupted) {
-		return nil, begun.Run, err
+		return nil, err
 	}
-	text, failed := remote.Plan(ctx, begun.Run)
+	text, failed := get(ctx, begun.Run)
 	if failed == nil {
-		plan, failed = planfile.Shown(text)
+		seen, failed = read(text)
 	}
-	return plan, begun.Run, errors.Join(err, failed)
+	return seen, errors.Join(err, failed)
+}
+
+// driftRemote has a server look whether resources are as the manifests here configure them.
+func driftRemote(ctx context.Context, a *app.App, o driftOptions, remote *client.Client) error {
+	if err := o.sent.check(); err != nil {
+		return err
+	}
+	asked, err := collect(a, o.staticOptions, o.sent.public)
+	if err != nil {
+		return err
+	}
+	begun, err := remote.BeginDrift(ctx, asked)
+	if err != nil {
+		return err
+	}
+	screen := a.Report("drift")
+	drift, err := looked(ctx, a, remote, begun, screen, remote.Drift, planfile.ShownDrift)
+	err = errors.Join(err, screen.Close())
+	if drift != nil {
+		err = errors.Join(err, showDrift(a, screen, drift))
+	}
+	if err == nil && drift.Drifted() {
+		return exit.Reported(exit.ErrChanges)
+	}
+	return err
+}
+
+func showDrift(a *app.App, on *output.Screen, drift *runner.DriftReport) error {
+	return on.Show(func(lines *view.JSON) { lines.Drift(drift) }, func() error {
+		return view.Drift(a.Out, drift, view.DriftOptions{PlanOptions: a.PlanOptions(a.Out), Ignored: a.Verbose})
+	})
 }
 
 // confirmRemote shows what a server would change and asks for it. The run is to be bound to the
