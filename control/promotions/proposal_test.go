@@ -57,7 +57,7 @@ func TestAPullRequestPromotesByWhatIsObserved(t *testing.T) {
 		w.deploys("dev", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(10 * time.Minute)
+		reconciletest.Wait(10 * time.Minute)
 		if all := open(f); len(all) != 1 || f.Show(all[0].Branch, "staging.yaml") != "tag: \"1\" # of staging\n" {
 			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
 		}
@@ -68,12 +68,12 @@ func TestAPullRequestPromotesByWhatIsObserved(t *testing.T) {
 			t.Errorf("%s", w.story())
 		}
 		f.Merge(1)
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		if w.count(promotion.Merged, "staging", "1") != 1 || w.count(promotion.StageFinished, "staging", "") != 0 {
 			t.Fatalf("it is promoted without the environment: %s", w.story())
 		}
 		w.deploys("staging", "1") // by whoever follows the repository
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		if all := open(f); w.count(promotion.StageFinished, "staging", "1") != 1 || len(all) != 1 || all[0].Branch != "deployster/shop/prod" {
 			t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
 		}
@@ -86,9 +86,9 @@ func TestANewerRevisionTakesThePlaceOfWhatIsProposed(t *testing.T) {
 		w.deploys("staging", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		w.deploys("dev", "2")
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		all := open(f)
 		if len(all) != 1 || all[0].Branch != "deployster/shop/staging" || f.Show("deployster/shop/staging", "staging.yaml") != "tag: \"2\" # of staging\n" {
 			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
@@ -97,7 +97,7 @@ func TestANewerRevisionTakesThePlaceOfWhatIsProposed(t *testing.T) {
 			t.Errorf("what was proposed to prod is still there: %+v\n%s", f.Pulls(), w.story())
 		}
 		w.deploys("dev", "3")
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		all = open(f)
 		if len(all) != 1 || all[0].Title != "Promote staging to revision 3" || len(f.Pulls()) != 2 {
 			t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
@@ -110,9 +110,9 @@ func TestAClosedPullRequestDeclinesTheRevisionUntilItIsReleased(t *testing.T) {
 		w.deploys("dev", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		f.Decline(1)
-		<-time.After(time.Hour)
+		reconciletest.Wait(time.Hour)
 		r := w.explain("staging")
 		if r.Code != promotion.IsDeclined || !strings.Contains(r.Message, "pull request 1 was closed without being merged") || !strings.Contains(r.Change, "release-hold shop staging") {
 			t.Errorf("it says %+v\n%s", r, w.story())
@@ -126,7 +126,7 @@ func TestAClosedPullRequestDeclinesTheRevisionUntilItIsReleased(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		if all := open(f); len(all) != 1 || all[0].Number != 2 {
 			t.Errorf("it was not proposed again: %+v\n%s", f.Pulls(), w.story())
 		}
@@ -138,17 +138,17 @@ func TestWhatIsNotTakenByTheEnvironmentFailsAfterItsTime(t *testing.T) {
 		w.deploys("dev", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(2 * time.Hour) // people take the time they need
+		reconciletest.Wait(2 * time.Hour) // people take the time they need
 		if w.count(promotion.StageFailed, "staging", "") != 0 {
 			t.Fatalf("%s", w.story())
 		}
 		f.Merge(1)
-		<-time.After(32 * time.Minute)
+		reconciletest.Wait(32 * time.Minute)
 		if w.count(promotion.StageFailed, "staging", "1") != 1 || !strings.Contains(w.story(), "does not run revision 1, healthy, as a whole, 30m after pull request 1 is merged") {
 			t.Errorf("%s", w.story())
 		}
 		w.deploys("staging", "1")
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		if len(f.Pulls()) != 2 || w.count(promotion.StageStarted, "prod", "1") != 1 {
 			t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
 		}
@@ -222,25 +222,25 @@ func TestAServerThatIsAwayForAMomentFailsNothing(t *testing.T) {
 		w.deploys("dev", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		away := func(to http.ResponseWriter, _ *http.Request) bool {
 			http.Error(to, "away", http.StatusBadGateway)
 			return true
 		}
 		f.Before(away)
-		<-time.After(3 * time.Minute)
+		reconciletest.Wait(3 * time.Minute)
 		f.Before(nil)
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		if w.count(promotion.StageFailed, "staging", "") != 0 {
 			t.Errorf("%s", w.story())
 		}
 		f.Before(away)
-		<-time.After(20 * time.Minute)
+		reconciletest.Wait(20 * time.Minute)
 		if r := w.explain("staging"); r.Code != promotion.AwaitsRetry || !strings.Contains(r.Message, "the server answered 502") {
 			t.Errorf("it says %+v\n%s", r, w.story())
 		}
 		f.Before(nil)
-		<-time.After(time.Hour)
+		reconciletest.Wait(time.Hour)
 		if r := w.explain("staging"); r.Code != promotion.AwaitsMerge || len(f.Pulls()) != 1 {
 			t.Errorf("it says %+v, and there are %+v", r, f.Pulls())
 		}
@@ -252,7 +252,7 @@ func TestAProviderThatWantsToBeLeftAloneFailsNothing(t *testing.T) {
 		w.deploys("dev", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		f.Before(func(to http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasPrefix(r.URL.Path, "/api/") {
 				return false
@@ -262,7 +262,7 @@ func TestAProviderThatWantsToBeLeftAloneFailsNothing(t *testing.T) {
 			return true
 		})
 		f.Requests()
-		<-time.After(25 * time.Minute)
+		reconciletest.Wait(25 * time.Minute)
 		asked := 0
 		for _, r := range f.Requests() {
 			if strings.Contains(r, "/api/") {
@@ -274,7 +274,7 @@ func TestAProviderThatWantsToBeLeftAloneFailsNothing(t *testing.T) {
 		}
 		f.Before(nil)
 		f.Merge(1)
-		<-time.After(10 * time.Minute)
+		reconciletest.Wait(10 * time.Minute)
 		if w.count(promotion.Merged, "staging", "1") != 1 {
 			t.Errorf("%s", w.story())
 		}
@@ -287,7 +287,7 @@ func TestWhatCannotBeWithdrawnIsWithdrawnLaterAndOnce(t *testing.T) {
 		w.deploys("staging", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		f.Before(func(to http.ResponseWriter, r *http.Request) bool {
 			if r.Method != http.MethodPatch {
 				return false
@@ -296,12 +296,12 @@ func TestWhatCannotBeWithdrawnIsWithdrawnLaterAndOnce(t *testing.T) {
 			return true
 		})
 		w.deploys("dev", "2")
-		<-time.After(5 * time.Minute)
+		reconciletest.Wait(5 * time.Minute)
 		if w.count(promotion.Withdrawn, "prod", "") != 0 || len(w.notices("is not closed: changing pull request 1: the provider answered 502")) == 0 {
 			t.Errorf("%v\n%s", w.notices(""), w.story())
 		}
 		f.Before(nil)
-		<-time.After(5 * time.Minute)
+		reconciletest.Wait(5 * time.Minute)
 		if all := open(f); w.count(promotion.Withdrawn, "prod", "1") != 1 || len(all) != 1 || all[0].Branch != "deployster/shop/staging" {
 			t.Errorf("there are %+v\n%s", all, w.story())
 		}
@@ -313,14 +313,14 @@ func TestNothingIsPushedToWhatIsHeld(t *testing.T) {
 		w.deploys("dev", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		if _, err := w.promotions.Change(w.Context(), "shop", true, func(s *promotion.State) ([]deploylog.Event, error) {
 			return s.Propose(promotion.HoldStage{Stage: "staging", ID: "hold"}, nil, time.Now())
 		}); err != nil {
 			t.Fatal(err)
 		}
 		f.Delete("deployster/shop/staging")
-		<-time.After(10 * time.Minute)
+		reconciletest.Wait(10 * time.Minute)
 		if f.Head("deployster/shop/staging") != "" || w.count(promotion.StageFailed, "staging", "") != 0 {
 			t.Errorf("something was pushed: %+v\n%s", f.Pulls(), w.story())
 		}

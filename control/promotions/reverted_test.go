@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -18,11 +19,11 @@ func TestAMergeThatIsRevertedIsProposedAgain(t *testing.T) {
 		w.deploys("dev", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		f.Merge(1)
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		f.Commit("main", map[string]string{"staging.yaml": "tag: \"0\" # of staging\n"}, "")
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		if cause := "and not revision 1 any more, after pull request 1 is merged: "; !strings.Contains(w.story(), cause) {
 			t.Errorf("nothing says %s\n%s", cause, w.story())
 		}
@@ -30,9 +31,9 @@ func TestAMergeThatIsRevertedIsProposedAgain(t *testing.T) {
 			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
 		}
 		f.Merge(2)
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		w.deploys("staging", "1")
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		if w.count(promotion.StageFinished, "staging", "1") != 1 {
 			t.Errorf("%s", w.story())
 		}
@@ -53,10 +54,10 @@ func TestAnotherDefinitionOfHowOftenIsFollowedAtOnce(t *testing.T) {
 		w.deploys("dev", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		w.define(single(), proposes(f), every(time.Minute))
 		f.Merge(1)
-		<-time.After(3 * time.Minute)
+		reconciletest.Wait(3 * time.Minute)
 		if w.count(promotion.Merged, "staging", "1") != 1 || w.count(promotion.StageFailed, "", "") != 0 {
 			t.Errorf("%s", w.story())
 		}
@@ -69,21 +70,21 @@ func TestARepositoryThatIsAwayAfterTheMergeFailsNothing(t *testing.T) {
 		w.deploys("dev", "1")
 		p := w.start()
 		defer p.end()
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		f.Merge(1)
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		f.Before(func(to http.ResponseWriter, _ *http.Request) bool {
 			to.WriteHeader(http.StatusInternalServerError)
 			return true
 		})
 		before := len(f.Requests())
-		<-time.After(20 * time.Minute)
+		reconciletest.Wait(20 * time.Minute)
 		if asked := len(f.Requests()) - before; asked == 0 || asked > 25 || w.count(promotion.StageFailed, "", "") != 0 {
 			t.Errorf("it was asked %d times\n%s", asked, w.story())
 		}
 		f.Before(nil)
 		w.deploys("staging", "1")
-		<-time.After(2 * time.Minute)
+		reconciletest.Wait(2 * time.Minute)
 		if w.count(promotion.StageFinished, "staging", "1") != 1 {
 			t.Errorf("%s", w.story())
 		}
