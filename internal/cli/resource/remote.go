@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -180,15 +181,14 @@ func (f *following) untilEnded(ctx context.Context, a *app.App) error {
 	ctx, signals := interrupt.Announce(ctx, f.steps(), a.Notice)
 	defer signals.Done()
 	reading, cancel := context.WithCancel(ctx)
-	defer cancel()
+	asked := make(chan struct{})
 	go func() {
-		select {
-		case <-reading.Done():
-		case <-signals.Stop:
-			if err := f.remote.StopRun(reading, f.begun.Run); err != nil && reading.Err() == nil {
-				a.Notice(fmt.Sprintf("the server could not be asked to stop run %s: %v", f.begun.Run, err))
-			}
-		}
+		defer close(asked)
+		f.stopOn(reading, signals.Stop, a)
+	}()
+	defer func() {
+		cancel()
+		<-asked
 	}()
 	end, err := f.remote.FollowRun(reading, f.begun.Run, func(o proposal.Observed) {
 		if f.screen.Observer != nil {
@@ -208,6 +208,29 @@ func (f *following) untilEnded(ctx context.Context, a *app.App) error {
 		return lost(ctx, a, f.remote, f.begun.Run)
 	default:
 		return fmt.Errorf("run %s may go on at the server, follow it with deployster log follow --deployment %s: %w", f.begun.Run, f.begun.Run, err)
+	}
+}
+
+// stopTime is for how long a server is still asked to stop a run that is left to it.
+const stopTime = 5 * time.Second
+
+// stopOn has the server stop the run when stop is closed, unless nobody reads of it any more by
+// then. Who was told that it is stopped may leave at once: it is stopped all the same.
+func (f *following) stopOn(reading context.Context, stop <-chan struct{}, a *app.App) {
+	select {
+	case <-stop:
+	case <-reading.Done():
+		select {
+		case <-stop:
+		default:
+			return
+		}
+	}
+	asking, end := context.WithCancel(context.WithoutCancel(reading))
+	defer end()
+	defer context.AfterFunc(reading, func() { time.AfterFunc(stopTime, end) })()
+	if err := f.remote.StopRun(asking, f.begun.Run); err != nil && reading.Err() == nil {
+		a.Notice(fmt.Sprintf("the server could not be asked to stop run %s: %v", f.begun.Run, err))
 	}
 }
 
