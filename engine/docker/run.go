@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -187,7 +188,11 @@ func (r *run) start(ctx context.Context) error {
 func (r *run) copyOutput(ctx context.Context) (*shimReport, error) {
 	output := outlet{fail: r.fail}
 	shim := &shimReport{mark: r.mark, out: output.to("stderr", r.streams.Stderr)}
-	_, err := stdcopy.StdCopy(output.to("stdout", r.streams.Stdout), shim, r.attached.Reader)
+	from := io.Reader(r.attached.Reader)
+	if r.attached.Conn.LocalAddr().Network() == "unix" {
+		from = unreset{from}
+	}
+	_, err := stdcopy.StdCopy(output.to("stdout", r.streams.Stdout), shim, from)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -198,6 +203,20 @@ func (r *run) copyOutput(ctx context.Context) (*shimReport, error) {
 		return nil, fmt.Errorf("write the container's output: %w", err)
 	}
 	return shim, nil
+}
+
+// unreset reads from a socket that the engine closes with input in it that the container has not read.
+// That resets it, when all that the engine has sent was read. An engine that dies resets it, too, and
+// then does not say how the container ended.
+type unreset struct{ io.Reader }
+
+// Read implements io.Reader.
+func (u unreset) Read(p []byte) (n int, err error) {
+	n, err = u.Reader.Read(p)
+	if errors.Is(err, syscall.ECONNRESET) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // outlet makes writers whose failure ends the run.
