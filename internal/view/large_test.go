@@ -36,7 +36,6 @@ var largeLog = sync.OnceValue(func() deploylog.Log {
 // largePipelines are the pipelines of that log.
 func largePipelines(t *testing.T) *query.Pipelines {
 	t.Helper()
-	time.Local = time.UTC
 	p := query.NewPipelines(largeLog(), func() time.Time { return querytest.Noon.Add(12 * time.Hour) })
 	if err := p.Follow(t.Context(), 0); err != nil {
 		t.Fatal(err)
@@ -156,7 +155,6 @@ func TestThePreviewOfALargePipelineFitsTheScreen(t *testing.T) {
 }
 
 func TestALargeEnvironmentFitsTheScreen(t *testing.T) {
-	time.Local = time.UTC
 	e := query.NewEnvironments(largeLog(), func() time.Time { return querytest.Noon.Add(12 * time.Hour) })
 	if err := e.Follow(t.Context(), 0); err != nil {
 		t.Fatal(err)
@@ -183,7 +181,6 @@ func TestALargeEnvironmentFitsTheScreen(t *testing.T) {
 }
 
 func TestALineOfTheLogFitsTheTerminal(t *testing.T) {
-	time.Local = time.UTC
 	actors := query.NewActors(largeLog())
 	for e, err := range largeLog().Read(t.Context(), deploylog.Filter{After: 185_900, Until: 187_000}) {
 		if err != nil {

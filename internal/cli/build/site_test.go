@@ -38,9 +38,6 @@ type site struct {
 
 func newSite(t *testing.T, workers int) *site {
 	t.Helper()
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
 	s := &site{t: t, dir: t.TempDir(), now: querytest.Noon}
 	here, err := os.Getwd()
 	s.must(err)
