@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,3 +84,20 @@ func NewTaskWorker(log deploylog.Log, engine string, variables ...manifest.Varia
 
 // Close closes the worker and its engines.
 func (w TaskWorker) Close() error { return w.workers.Close(context.Background()) }
+
+// Commands are all commands that do something, such as "env list", sorted.
+func Commands() (names []string) {
+	root := newRoot(app.New())
+	var add func(c *cobra.Command)
+	add = func(c *cobra.Command) {
+		if !c.HasSubCommands() && !c.Hidden {
+			names = append(names, strings.TrimPrefix(c.CommandPath(), root.Name()+" "))
+		}
+		for _, below := range c.Commands() {
+			add(below)
+		}
+	}
+	add(root)
+	slices.Sort(names)
+	return names
+}

@@ -148,6 +148,11 @@ func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
 			t.Errorf("%q: exit %d\nthere\n%s\nhere\n%s", args, code, said, here)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(p.far.dir, "other.yaml"), []byte("name: other\nhosts: [{name: else, engine: oci}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.far.want(t, 0, "inventory ours", "explain", "group/base-3", "--inventory", "other.yaml")
+	p.far.want(t, 3, "there is no such file", "explain", "group/base-3", "--inventory", "none.yaml")
 	followed := make(chan string)
 	go func() {
 		said, _ := p.far.run(t, "build", "logs", "base-3", "manual", "--follow")

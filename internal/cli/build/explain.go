@@ -57,12 +57,12 @@ func runExplain(ctx context.Context, a *app.App, q session.Question) error {
 	})
 }
 
-// Explain prints why a build group or a job is not built, as it was right after an event; 0
-// is now.
-func Explain(ctx context.Context, a *app.App, t deploylog.Target, inventory string, at int64) error {
-	return withGroups(ctx, a, nil, at, func(b *query.Builds) error {
-		return explain(ctx, a, b, t, session.Question{At: at, Inventory: inventory})
-	})
+// Explain prints why a build group or a job is not built.
+func Explain(ctx context.Context, a *app.App, t deploylog.Target, q session.Question) error {
+	if err := checkListed(q.Inventory, q.Listed); err != nil {
+		return err
+	}
+	return withGroups(ctx, a, nil, q.At, func(b *query.Builds) error { return explain(ctx, a, b, t, q) })
 }
 
 func explain(ctx context.Context, a *app.App, b *query.Builds, t deploylog.Target, q session.Question) error {

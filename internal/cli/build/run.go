@@ -86,7 +86,7 @@ var steps = [2]string{
 }
 
 func runRun(ctx context.Context, a *app.App, o runOptions) error {
-	if err := a.CheckParallelism(); err != nil {
+	if err := errors.Join(a.Local(), a.CheckParallelism()); err != nil {
 		return err
 	}
 	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {

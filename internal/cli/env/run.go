@@ -98,7 +98,7 @@ it.`,
 }
 
 func runRun(ctx context.Context, a *app.App, o runOptions) error {
-	if err := errors.Join(a.CheckParallelism(), o.work.check()); err != nil {
+	if err := errors.Join(a.Local(), a.CheckParallelism(), o.work.check()); err != nil {
 		return err
 	}
 	return withEnvironments(ctx, a, o.names, 0, func(e *query.Environments) error {

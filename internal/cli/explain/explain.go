@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/env"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	pipelinecmd "github.com/deployster-go/deployster/internal/cli/pipeline"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/view"
@@ -52,7 +53,7 @@ TARGET is as the log has it:
 				return pipelinecmd.Explain(c.Context(), a, pipelinecmd.Options{Target: t, At: at, Inventory: path})
 			}
 			if _, _, ok := buildrecord.Parse(t); ok {
-				return build.Explain(c.Context(), a, t, path, at)
+				return build.Explain(c.Context(), a, t, session.Question{At: at, Inventory: path, Listed: c.Flags().Changed("inventory")})
 			}
 			if kind := t.Kind(); kind != args[0] && (kind == "run" || kind == "resource") {
 				if at != 0 {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -57,7 +58,7 @@ them.`,
 }
 
 func runRun(ctx context.Context, a *app.App, o runOptions) error {
-	if err := a.CheckParallelism(); err != nil {
+	if err := errors.Join(a.Local(), a.CheckParallelism()); err != nil {
 		return err
 	}
 	return split(ctx, a, o.names, 0, func(p *query.Pipelines, _ *promotioncli.Levels, released, observed []string) error {

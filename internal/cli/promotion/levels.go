@@ -87,8 +87,10 @@ func within(ctx context.Context, a *app.App, name string, at int64, do func(l *L
 		is = true
 		return do(l)
 	})
-	if !opened {
-		return false, nil // what the command does then says why
+	if !opened && a.Server() == "" {
+		if _, missing := a.ExistingLogPath(); missing != nil {
+			return false, nil // what the command does then makes one, or says why not
+		}
 	}
 	return is, err
 }
