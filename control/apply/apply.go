@@ -9,6 +9,7 @@ import (
 	"errors"
 
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -36,6 +37,11 @@ func Prepare(c *work.Config, in *work.Input, on *work.Connection, o Order) *Run 
 		r.Removes(in.Remove)
 	}
 	return r
+}
+
+// Place is where the containers of the run are, as saved plans say it.
+func (r *Run) Place() planfile.Engine {
+	return planfile.Engine{Name: r.Info.Name, Address: r.Info.Address, Network: r.Containers.Network, Remote: r.Info.Remote}
 }
 
 // Plan plans what the run would do.

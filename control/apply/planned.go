@@ -22,7 +22,8 @@ var ErrNotPlanned = errors.New("the server has no such plan, or not any more: pl
 type planned struct {
 	request   Request
 	salt      planfile.Salt
-	resources map[string]runner.ResourcePlan
+	engine    planfile.Engine
+	resources []runner.ResourcePlan
 	shown     []byte // to people
 	whole     bool   // it can be applied
 	drift     bool   // it is no plan
@@ -42,8 +43,7 @@ func (r *Runs) Plan(ctx context.Context, request Request) (*Served, error) {
 			return nil, failed
 		}
 		shown, err := planfile.Show(plan)
-		file := planfile.File{Resources: plan.Resources}
-		return &planned{request: request, salt: salt, resources: file.Bound(), shown: shown, whole: failed == nil}, errors.Join(failed, err)
+		return &planned{request: request, salt: salt, engine: run.Place(), resources: plan.Resources, shown: shown, whole: failed == nil}, errors.Join(failed, err)
 	})
 }
 

@@ -27,9 +27,10 @@ type Request struct {
 	KeepGoing bool
 	Verbose   bool // types are asked to be
 
-	Plan string          // run that planned the same, to which the run is bound: what is not as planned is refused; "" is none
-	By   string          // who asks
-	Mark json.RawMessage // what the first event says of the request; nil is nothing
+	Plan  string          // run that planned the same, to which the run is bound: what is not as planned is refused; "" is none
+	Saved string          // digest of a saved plan, to which the run is bound in the same way; "" is none
+	By    string          // who asks
+	Mark  json.RawMessage // what the first event says of the request; nil is nothing
 }
 
 // plans reports whether a request is for the same as another one, whoever sends it.
@@ -92,5 +93,8 @@ func (r *Request) prepare(ctx context.Context, o Options, command string, stop <
 		Command: command, Files: files, Removing: r.Removing, Stop: stop, Details: map[string]string{"user": cmp.Or(r.By, "unknown"), "manifest": strings.Join(r.Manifests, " ")},
 	})
 	run.Control.Request, run.Control.Carries = r.Mark, r.Carries
+	if r.Saved != "" {
+		return run, r.bind(&o.Config, run)
+	}
 	return run, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -94,7 +95,8 @@ func (r *Runs) Begin(ctx context.Context, request Request) (*Served, error) {
 	}
 	one, err := r.start(ctx, request, command, func(all context.Context, run *Run, one *Served) error {
 		if bound != nil && !request.Removing { // what is there by then is removed, as wherever it is asked for
-			run.Spec.Fingerprint, run.Spec.Bound = bound.salt.Fingerprint, bound.resources
+			of := planfile.File{Resources: bound.resources}
+			run.Spec.Fingerprint, run.Spec.Bound = bound.salt.Fingerprint, of.Bound()
 		}
 		return run.Execute(all, runner.ConfirmNo, request.KeepGoing, func(*runner.Runner) error {
 			run.Caller.Observer = one

@@ -57,6 +57,12 @@ func (c *Client) Plan(ctx context.Context, run string) (text json.RawMessage, er
 	return text, err
 }
 
+// SavedPlan is what a server has planned, as it sends it to be saved.
+func (c *Client) SavedPlan(ctx context.Context, run string) (text json.RawMessage, err error) {
+	err = c.where(ctx, func() error { return c.get(ctx, "/v1/plans/"+url.PathEscape(run)+"/saved", nil, &text) })
+	return text, err
+}
+
 // Drift is what a server saw of resources, as it sends it.
 func (c *Client) Drift(ctx context.Context, run string) (text json.RawMessage, err error) {
 	err = c.where(ctx, func() error { return c.get(ctx, "/v1/drifts/"+url.PathEscape(run), nil, &text) })

@@ -17,6 +17,7 @@ type document struct {
 	Salt         Salt              `json:"salt"`
 	Run          string            `json:"run"`
 	Engine       Engine            `json:"engine"`
+	Server       string            `json:"server,omitempty"`
 	Manifests    []string          `json:"manifests"`
 	ManifestHash string            `json:"manifest_hash"`
 	Definitions  map[string]string `json:"definitions"`
@@ -59,7 +60,7 @@ type change struct {
 
 func (f *File) document() document {
 	d := document{
-		Format: format, Version: Version, CreatedAt: f.CreatedAt, Deployster: f.Deployster, Salt: f.Salt, Run: f.Run, Engine: f.Engine,
+		Format: format, Version: Version, CreatedAt: f.CreatedAt, Deployster: f.Deployster, Salt: f.Salt, Run: f.Run, Engine: f.Engine, Server: f.Server,
 		Manifests: f.Manifests, ManifestHash: f.ManifestHash, Definitions: f.Definitions, Includes: f.Includes, Targets: f.Targets,
 		Variables: variables{f.Given, f.Variables}, Resources: make([]resource, len(f.Resources)),
 	}
@@ -84,7 +85,7 @@ func rowOf(r runner.ResourcePlan) resource {
 
 func (d *document) file() *File {
 	f := &File{
-		Digest: d.Digest, CreatedAt: d.CreatedAt, Deployster: d.Deployster, Salt: d.Salt, Run: d.Run, Engine: d.Engine,
+		Digest: d.Digest, CreatedAt: d.CreatedAt, Deployster: d.Deployster, Salt: d.Salt, Run: d.Run, Engine: d.Engine, Server: d.Server,
 		Manifests: d.Manifests, ManifestHash: d.ManifestHash, Definitions: d.Definitions, Includes: d.Includes, Targets: d.Targets,
 		Given: d.Variables.Given, Variables: d.Variables.Hashes,
 	}

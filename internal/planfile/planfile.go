@@ -51,6 +51,7 @@ type File struct {
 	Salt       Salt
 	Run        string // ULID of the run that made it
 	Engine     Engine
+	Server     string // as it was named through which the engine was asked; "" is none
 
 	Manifests    []string // paths, relative to the workspace where they are in it
 	ManifestHash string
@@ -71,6 +72,14 @@ type Engine struct {
 	Address string `json:"address"`
 	Network string `json:"network,omitempty"` // "" is the engine's default
 	Remote  bool   `json:"remote,omitempty"`  // it did not see the files of the machine
+}
+
+// Place describes for people where the plan was made.
+func (f *File) Place() string {
+	if f.Server == "" {
+		return f.Engine.String()
+	}
+	return fmt.Sprintf("%s of server %s", f.Engine, f.Server)
 }
 
 // String describes the engine for people.

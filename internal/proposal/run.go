@@ -15,6 +15,7 @@ type Run struct {
 	KeepGoing bool              `json:"keep_going,omitempty" doc:"After a failure, go on with what does not depend on it."`
 	Verbose   bool              `json:"verbose,omitempty" doc:"Ask resource types to be verbose."`
 	Plan      string            `json:"plan,omitempty" maxLength:"64" doc:"Id of a plan of the same, which the server still has: what is not as planned is refused."`
+	Saved     string            `json:"saved,omitempty" pattern:"^[0-9a-f]{64}$" doc:"SHA-256 of a saved plan, which is kept before, as an object: what is not as planned is refused."`
 }
 
 // Begun is a run that a server has begun.

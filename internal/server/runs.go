@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/proposal"
 )
 
@@ -101,6 +102,21 @@ func (s *Server) registerRuns() {
 			return nil, huma.Error404NotFound(fmt.Sprintf("run %s has planned nothing", one.ID))
 		}
 		return &shown{"application/json", plan}, nil
+	})
+	register(s, Operation{
+		ID: "get-plan-to-save", Method: http.MethodGet, Path: "/v1/plans/{run}/saved", Role: identity.Operator, tags: aboutRuns,
+		Summary:     "A plan that has ended, with the salted hashes by which what is not as planned is found out",
+		Description: "Who asks for it completes it with the hashes of the manifests and variables. Without the salt nobody learns from it what a secret is; with it guesses of a weak one can be tried.",
+	}, func(_ context.Context, in *named) (*shown, error) {
+		one, err := s.runOf(in.Run)
+		if err != nil {
+			return nil, err
+		}
+		plan, err := one.Saved()
+		if err == nil && plan == nil {
+			err = huma.Error404NotFound(fmt.Sprintf("run %s has no plan that can be applied", one.ID))
+		}
+		return &shown{"application/json", plan}, err
 	})
 	register(s, Operation{
 		ID: "get-drift", Method: http.MethodGet, Path: "/v1/drifts/{run}", Role: identity.Operator, tags: aboutRuns,
@@ -192,8 +208,8 @@ func (s *Server) beginLook(ctx context.Context, asked proposal.Run, begin func(*
 	switch {
 	case s.Runs == nil:
 		return out, huma.Error409Conflict("this server carries out no runs")
-	case asked.Plan != "":
-		return out, huma.Error422UnprocessableEntity("what only looks is bound to no plan: leave plan out")
+	case asked.Plan != "" || asked.Saved != "":
+		return out, huma.Error422UnprocessableEntity("what only looks is bound to no plan: leave plan and saved out")
 	}
 	if err := s.checkRun(asked); err != nil {
 		return out, err
@@ -208,7 +224,7 @@ func (s *Server) beginLook(ctx context.Context, asked proposal.Run, begin func(*
 // requested is what somebody asks for who was authenticated.
 func requested(ctx context.Context, r proposal.Run) apply.Request {
 	return apply.Request{
-		Manifests: r.Manifests, Carries: r.Carries, Removing: r.Destroy, Targets: r.Targets, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, By: identity.Of(ctx).Name,
+		Manifests: r.Manifests, Carries: r.Carries, Removing: r.Destroy, Targets: r.Targets, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, Saved: r.Saved, By: identity.Of(ctx).Name,
 	}
 }
 
@@ -284,6 +300,9 @@ func (s *Server) checkRun(r proposal.Run) error {
 			return huma.Error422UnprocessableEntity(fmt.Sprintf("what it carries has more than %d MiB", maxInputs>>20))
 		}
 	}
+	if err := s.checkSaved(r); err != nil {
+		return err
+	}
 	for _, name := range r.Manifests {
 		if !isPath(name) {
 			return huma.Error422UnprocessableEntity(fmt.Sprintf("%.200q is no path of a manifest in a workspace", name))
@@ -301,6 +320,22 @@ func (s *Server) checkRun(r proposal.Run) error {
 		return huma.Error422UnprocessableEntity(fmt.Sprintf("the names of its manifests are too long: together they may have %d bytes", maxRunName))
 	}
 	return nil
+}
+
+// checkSaved refuses a saved plan that cannot be applied.
+func (s *Server) checkSaved(r proposal.Run) error {
+	switch {
+	case r.Saved == "":
+		return nil
+	case r.Plan != "" || r.Destroy:
+		return huma.Error422UnprocessableEntity("a saved plan says all that is done: leave plan and destroy out")
+	}
+	switch err := s.Objects.Check(r.Saved); {
+	case errors.Is(err, objects.ErrMissing):
+		return huma.Error422UnprocessableEntity(fmt.Sprintf("object %s, the saved plan, is not here: put it first", r.Saved))
+	default:
+		return err
+	}
 }
 
 // maxRunName is how long the name of a manifest or of a resource may be.

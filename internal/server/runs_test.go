@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/identity"
@@ -41,7 +42,7 @@ func applyingOn(t *testing.T, log deploylog.Log, connect func(context.Context), 
 	all, stop := runsOn(t, log, store, append([]func(*apply.Options){func(o *apply.Options) {
 		o.Connect = func(ctx context.Context) (*work.Connection, error) {
 			connect(ctx)
-			return &work.Connection{Engine: &enginetest.Fake{}}, nil
+			return &work.Connection{Engine: &enginetest.Fake{}, Info: engine.Info{Name: "fake"}}, nil
 		}
 	}}, change...)...)
 	t.Cleanup(stop)
@@ -304,7 +305,7 @@ func endOf(t *testing.T, url, run string) (end proposal.End) {
 	return *last.End
 }
 
-// A run is bound to a plan that the server has itself, of the same: nobody says what was planned.
+// A run is bound to a plan that the server has itself, of the same.
 func TestARunIsBoundToAPlanOfTheSame(t *testing.T) {
 	log := logOf(t, 0)
 	url, store, _ := applying(t, log)

@@ -69,7 +69,8 @@ are asked only about resources that the plan had to leave open.
 
 With --server the server applies the manifests, with what they include and the
 variables, as they are here; secrets are not sent. With --confirm ONCE it plans,
-you are asked here, and exactly that plan is applied.
+you are asked here, and exactly that plan is applied. A PLAN that was made through
+a server is applied through it.
 
 Before anything is changed the plan is shown, and you are asked` + asking,
 		Example: `  deployster apply web.yaml
@@ -117,17 +118,16 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 	if err != nil {
 		return err
 	}
-	saved, err := readSavedPlan(o.files)
+	saved, err := readSavedPlan(a, o.files)
 	if err != nil {
 		return err
 	}
-	if remote != nil && saved != nil {
-		return exit.Usage("the plan %s was made on an engine here, and not on that of server %s: apply it without --server, or have the server apply the manifests", saved.path, a.Server())
-	}
-	if remote != nil {
+	switch {
+	case remote != nil && saved != nil:
+		return applySavedRemote(ctx, a, o, saved, remote)
+	case remote != nil:
 		return changeRemote(ctx, a, o, "apply", remote)
-	}
-	if saved != nil {
+	case saved != nil:
 		return applySaved(ctx, a, o, saved)
 	}
 	return change(ctx, a, o, "apply")

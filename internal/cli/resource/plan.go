@@ -3,7 +3,6 @@ package resource
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +60,8 @@ With -o the plan is saved, for "apply FILE" to do exactly that, and nothing
 else. The file holds no secrets in clear. Given a saved PLAN instead of
 manifests, it is shown as it was made.
 
-With --server the server plans with its engine what an apply would change there.`,
+With --server the server plans with its engine what an apply would change there.
+A plan that is saved so is applied through the same server.`,
 		Example: `  deployster plan web.yaml
   deployster plan web.yaml --detailed-exitcode    # 0 no changes, 1 failed, 2 changes
   deployster plan web.yaml --output json
@@ -108,7 +108,7 @@ invalid input, 130 interrupted.`,
 }
 
 func runPlan(ctx context.Context, a *app.App, o planOptions) error {
-	saved, err := readSavedPlan(o.files)
+	saved, err := readSavedPlan(a, o.files)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 	}
 	var into *saving
 	if o.saving {
-		if into, err = o.prepare(); err != nil {
+		if into, err = o.prepare(a); err != nil {
 			return err
 		}
 		defer into.place.Discard()
@@ -137,6 +137,7 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 	l.Spec.KeepGoing = true
 	if o.saving {
 		l.Spec.Fingerprint = into.Salt.Fingerprint
+		into.Engine = l.Place()
 	}
 	plan, err := l.Plan(l.Ctx, runner.New(l.Spec, l.Containers))
 	err = l.show(err, plan != nil,
@@ -144,9 +145,9 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 		func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) })
 	switch {
 	case o.saving && err != nil:
-		fmt.Fprintf(a.Err, "The plan is not whole, so %s was not written.\n", o.out)
+		into.notWritten(a)
 	case o.saving:
-		err = into.save(a, l, o, plan)
+		err = into.save(a, l.Input, o, plan, l.report)
 	}
 	if err == nil && o.detailed && plan.Changes() {
 		return exit.Reported(exit.ErrChanges)

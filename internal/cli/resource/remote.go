@@ -77,7 +77,7 @@ func changeRemote(ctx context.Context, a *app.App, o applyOptions, command strin
 	if err != nil {
 		return err
 	}
-	asked, err := collect(a, o.staticOptions, o.sent.public)
+	asked, _, err := collect(a, o.staticOptions, o.sent.public)
 	if err != nil {
 		return err
 	}
@@ -87,6 +87,11 @@ func changeRemote(ctx context.Context, a *app.App, o applyOptions, command strin
 			return err
 		}
 	}
+	return carryOut(ctx, a, o, command, remote, asked)
+}
+
+// carryOut has a server carry out a run, and shows it.
+func carryOut(ctx context.Context, a *app.App, o applyOptions, command string, remote *client.Client, asked proposal.Run) error {
 	begun, err := remote.BeginRun(ctx, asked)
 	if err != nil {
 		return err
@@ -102,18 +107,19 @@ func changeRemote(ctx context.Context, a *app.App, o applyOptions, command strin
 	return errors.Join(err, f.screen.Close())
 }
 
-// collect reads the manifests with all that they include, and keeps that at the server.
-func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, err error) {
+// collect reads the manifests with all that they include, and keeps that at the server. in is what
+// they come to here.
+func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, in *work.Input, err error) {
 	r = proposal.Run{Destroy: o.input.Removing, Targets: o.input.Targets, Verbose: a.Verbose}
 	for _, path := range o.files {
 		name, err := session.ManifestBelow(a.Workspace, path)
 		if err != nil {
-			return r, exit.Usage("%s: %w: what is sent to a server must be a file of the workspace", path, err)
+			return r, nil, exit.Usage("%s: %w: what is sent to a server must be a file of the workspace", path, err)
 		}
 		r.Manifests = append(r.Manifests, name)
 	}
 	// What is wrong with the manifests is said as without a server.
-	in, err := session.LoadAndWarn(a, o.files, o.input, runner.ConfirmNo)
+	in, err = session.LoadAndWarn(a, o.files, o.input, runner.ConfirmNo)
 	switch {
 	case err != nil:
 	case o.input.Removing:
@@ -122,18 +128,18 @@ func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, err 
 		err = in.Conflicts()
 	}
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
 	sources, err := manifest.ReadFiles(o.files)
 	if err != nil {
-		return r, exit.Invalid(err)
+		return r, nil, exit.Invalid(err)
 	}
 	for i := range sources {
 		sources[i].Name = r.Manifests[i]
 	}
 	given, err := session.Assignments(a, o.input, nil)
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
 	collected, err := work.Collect(a.Workspace, nil, given, sources...)
 	if err == nil {
@@ -143,7 +149,7 @@ func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, err 
 		err = session.NoteOmitted(a, collected)
 	}
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
 	pinning, err := session.Pinning(a, o.input, public)
 	if err == nil {
@@ -153,7 +159,7 @@ func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, err 
 		err = pinning.Texts.KeepAll(collected.Files)
 	}
 	r.Carries = collected.Files.Digests()
-	return r, err
+	return r, in, err
 }
 
 // following is a run at a server that is shown here.

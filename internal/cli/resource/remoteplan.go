@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/client"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/view"
@@ -19,26 +22,102 @@ import (
 
 // planRemote shows what a server would change.
 func planRemote(ctx context.Context, a *app.App, o planOptions, remote *client.Client) error {
-	if o.saving {
-		return exit.Usage("-o with --server: a plan is saved where it is applied; deployster apply --confirm ONCE --server %s shows a plan, asks, and applies just that", a.Server())
-	}
 	if err := o.sent.check(); err != nil {
 		return err
 	}
-	asked, err := collect(a, o.staticOptions, o.sent.public)
+	var into *saving
+	if o.saving {
+		var err error
+		if into, err = o.prepare(a); err != nil {
+			return err
+		}
+		defer into.place.Discard()
+	}
+	asked, in, err := collect(a, o.staticOptions, o.sent.public)
 	if err != nil {
 		return err
 	}
 	screen := a.Report("plan")
-	plan, _, err := planned(ctx, a, remote, asked, screen)
+	plan, id, err := planned(ctx, a, remote, asked, screen)
 	err = errors.Join(err, screen.Close())
 	if plan != nil {
 		err = errors.Join(err, screen.Show(func(lines *view.JSON) { lines.Plan(plan) }, func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) }))
+	}
+	switch {
+	case o.saving && err != nil:
+		into.notWritten(a)
+	case o.saving:
+		err = into.saveRemote(ctx, a, in, o, id, remote, screen)
 	}
 	if err == nil && o.detailed && plan.Changes() {
 		return exit.Reported(exit.ErrChanges)
 	}
 	return err
+}
+
+// saveRemote saves what a server has planned.
+func (s *saving) saveRemote(ctx context.Context, a *app.App, in *work.Input, o planOptions, run string, remote *client.Client, report *output.Screen) error {
+	text, err := remote.SavedPlan(ctx, run)
+	if err != nil {
+		return err
+	}
+	sent, err := planfile.Sent(text)
+	if err != nil {
+		return err
+	}
+	s.Salt, s.Engine, s.Server = sent.Salt, sent.Engine, remote.Name()
+	return s.save(a, in, o, sent.Plan(), report)
+}
+
+// applySavedRemote has a server apply a saved plan that it made.
+func applySavedRemote(ctx context.Context, a *app.App, o applyOptions, p *savedPlan, remote *client.Client) error {
+	if p.Server != remote.Name() {
+		return p.elsewhere("through server " + remote.Name())
+	}
+	if err := o.sent.check(); err != nil {
+		return err
+	}
+	flags, err := p.flags(o.input)
+	if err != nil {
+		return err
+	}
+	mode, err := confirmOpen(a, p, o.confirm)
+	switch {
+	case err != nil:
+		return err
+	case mode != runner.ConfirmNo && mode != runner.ConfirmOnce:
+		return exit.Usage("the plan %s leaves %s open (%s), and a server does not ask about each: say --confirm ONCE to be asked for all of them, or --yes to apply them unseen",
+			p.path, phrase.Count(len(p.Open()), "resource"), strings.Join(p.Open(), ", "))
+	}
+	o.files, o.input = p.Manifests, flags
+	asked, _, err := collect(a, o.staticOptions, o.sent.public)
+	if err != nil {
+		return err
+	}
+	p.noteVersion(a)
+	if mode == runner.ConfirmOnce {
+		if err := askFor(ctx, a, p.Plan()); err != nil {
+			return err
+		}
+	}
+	asked.KeepGoing = o.keepGoing
+	if asked.Saved, err = p.keep(a); err != nil {
+		return err
+	}
+	return carryOut(ctx, a, o, "apply", remote, asked)
+}
+
+// keep keeps the plan at the server.
+func (p *savedPlan) keep(a *app.App) (digest string, err error) {
+	texts, err := a.Texts()
+	if err != nil {
+		return "", err
+	}
+	data, err := p.Encode()
+	if err != nil {
+		return "", err
+	}
+	return texts.Keep(data)
 }
 
 // planned has a server plan, and shows on a screen how that goes. Beside an error the plan is of
@@ -73,7 +152,7 @@ func driftRemote(ctx context.Context, a *app.App, o driftOptions, remote *client
 	if err := o.sent.check(); err != nil {
 		return err
 	}
-	asked, err := collect(a, o.staticOptions, o.sent.public)
+	asked, _, err := collect(a, o.staticOptions, o.sent.public)
 	if err != nil {
 		return err
 	}
@@ -111,15 +190,20 @@ func confirmRemote(ctx context.Context, a *app.App, remote *client.Client, asked
 	case err != nil || !plan.Changes():
 		return id, err
 	}
+	return id, askFor(ctx, a, plan)
+}
+
+// askFor asks whether a plan is to be applied, and fails unless it is.
+func askFor(ctx context.Context, a *app.App, plan *runner.Plan) error {
 	questions := prompt.New(a)
 	questions.Plan = plan
 	yes := false
-	err = interrupt.Within(ctx, func(ctx context.Context) (err error) {
+	err := interrupt.Within(ctx, func(ctx context.Context) (err error) {
 		yes, err = questions.ConfirmPlan(ctx)
 		return err
 	})
 	if err == nil && !yes {
 		err = errors.New("declined: nothing was changed")
 	}
-	return id, err
+	return err
 }

@@ -28,12 +28,13 @@ import (
 // savedPlan is a plan in a file.
 type savedPlan struct {
 	*planfile.File
-	path string
+	path   string
+	server string // that --server named; "" is none
 }
 
 // readSavedPlan reads the saved plan among the arguments of a command; nil when
 // there is none.
-func readSavedPlan(files []string) (*savedPlan, error) {
+func readSavedPlan(a *app.App, files []string) (*savedPlan, error) {
 	i := slices.IndexFunc(files, planfile.IsAt)
 	if i < 0 {
 		return nil, nil
@@ -46,7 +47,7 @@ func readSavedPlan(files []string) (*savedPlan, error) {
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
-	return &savedPlan{plan, path}, nil
+	return &savedPlan{plan, path, a.Global.Server}, nil
 }
 
 // showSaved shows a plan as it was made; nothing is run.
@@ -73,6 +74,9 @@ func showSaved(a *app.App, o planOptions, p *savedPlan) error {
 
 // applySaved applies a saved plan.
 func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan) error {
+	if p.Server != "" {
+		return p.elsewhere("here")
+	}
 	flags, err := p.flags(o.input)
 	if err != nil {
 		return err
@@ -87,10 +91,8 @@ func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan) e
 		return err
 	}
 	defer s.Close()
-	if p.Deployster != a.Version {
-		a.Notice(fmt.Sprintf("note: the plan was made by deployster %s, and this is %s: types that ship with it may differ", p.Deployster, a.Version))
-	}
-	if now := engineOf(s); now != p.Engine {
+	p.noteVersion(a)
+	if now := s.Place(); now != p.Engine {
 		return exit.Usage("the plan %s was made on %s, and this is %s: apply it there, or plan again: %s", p.path, p.Engine, now, p.planCommand())
 	}
 	s.Spec.Fingerprint, s.Spec.Bound = p.Salt.Fingerprint, p.Bound()
@@ -100,6 +102,23 @@ func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan) e
 		fmt.Fprintf(a.Err, "What is not as planned was not touched. To plan again: %s\n", p.planCommand())
 	}
 	return err
+}
+
+// elsewhere refuses a plan that was made through another server than where it is to be applied.
+func (p *savedPlan) elsewhere(place string) error {
+	made := "without a server"
+	remedy := "without --server and DEPLOYSTER_SERVER"
+	if p.Server != "" {
+		made, remedy = "through server "+output.InLine(p.Server), "with --server "+output.ShellWord(p.Server)
+	}
+	return exit.Usage("the plan %s was made %s, and is not applied %s: apply it %s, or plan again: %s", p.path, made, place, remedy, p.planCommand())
+}
+
+// noteVersion says so where the plan was made by another version.
+func (p *savedPlan) noteVersion(a *app.App) {
+	if p.Deployster != a.Version {
+		a.Notice(fmt.Sprintf("note: the plan was made by deployster %s, and this is %s: types that ship with it may differ", p.Deployster, a.Version))
+	}
 }
 
 // confirmOpen is how often a person is asked about what the plan leaves open. What it
@@ -164,11 +183,6 @@ func (p *savedPlan) fits(in *work.Input) error {
 	return nil
 }
 
-// engineOf is where the containers of a command run.
-func engineOf(s *session.Started) planfile.Engine {
-	return planfile.Engine{Name: s.Info.Name, Address: s.Info.Address, Network: s.Containers.Network, Remote: s.Info.Remote}
-}
-
 // planCommand is the command that makes the plan anew.
 func (p *savedPlan) planCommand() string {
 	words := []string{"deployster", "plan"}
@@ -196,7 +210,10 @@ func (p *savedPlan) withFlags(words []string, files bool) []string {
 			words = append(words, "--var-file", output.Operand(v.File))
 		}
 	}
-	if p.Engine.Network != "" {
+	if p.server != "" {
+		words = append(words, "--server", p.server)
+	}
+	if p.Engine.Network != "" && p.Server == "" {
 		words = append(words, "--network", p.Engine.Network)
 	}
 	return words
@@ -210,7 +227,7 @@ type saving struct {
 
 // prepare refuses, before anything runs, a plan that could not be saved or not
 // be applied.
-func (o *planOptions) prepare() (*saving, error) {
+func (o *planOptions) prepare(a *app.App) (*saving, error) {
 	if o.input.Removing {
 		return nil, exit.Usage("-o with --destroy: only what an apply would do can be saved; \"deployster destroy --confirm ONCE\" shows what it removes and asks")
 	}
@@ -237,16 +254,16 @@ func (o *planOptions) prepare() (*saving, error) {
 	if err != nil {
 		return nil, exit.Invalid(fmt.Errorf("-o %s: nothing can be written there: %w", o.out, err))
 	}
-	return &saving{savedPlan{&planfile.File{Salt: salt}, o.out}, place}, nil
+	return &saving{savedPlan{&planfile.File{Salt: salt}, o.out, a.Global.Server}, place}, nil
 }
 
 // bindIncluded binds the plan to what the resources that it leaves open may include.
-func (s *saving) bindIncluded(a *app.App, l *look) error {
+func (s *saving) bindIncluded(a *app.App, in *work.Input) error {
 	open := s.Open()
 	if len(open) == 0 {
 		return nil
 	}
-	files, _, unbound, err := l.Included(open...)
+	files, _, unbound, err := in.Included(open...)
 	if err != nil {
 		return exit.Invalid(err)
 	}
@@ -259,24 +276,30 @@ func (s *saving) bindIncluded(a *app.App, l *look) error {
 	return nil
 }
 
-// save writes a plan to its file, which is there only when it is whole.
-func (s *saving) save(a *app.App, l *look, o planOptions, plan *runner.Plan) (err error) {
+// notWritten says that there is no plan to save.
+func (s *saving) notWritten(a *app.App) {
+	fmt.Fprintf(a.Err, "The plan is not whole, so %s was not written.\n", s.path)
+}
+
+// save writes the plan of an input to its file, which is there only when it is whole. Where it was
+// made is known by then.
+func (s *saving) save(a *app.App, in *work.Input, o planOptions, plan *runner.Plan, report *output.Screen) (err error) {
 	s.CreatedAt, s.Deployster, s.Targets = a.Now().UTC(), a.Version, o.input.Targets
-	s.Run, s.Resources, s.Engine = plan.Run, plan.Resources, engineOf(l.Started)
+	s.Run, s.Resources = plan.Run, plan.Resources
 	for _, path := range o.files {
-		s.Manifests = append(s.Manifests, l.Below(path))
+		s.Manifests = append(s.Manifests, in.Below(path))
 	}
 	for _, v := range o.input.Variables {
 		given := planfile.Variable{Name: v.Name}
 		if v.File != "" {
-			given.File = l.Below(v.File)
+			given.File = in.Below(v.File)
 		}
 		s.Given = append(s.Given, given)
 	}
-	if err := s.Pin(l.Manifest, l.Set()); err != nil {
+	if err := s.Pin(in.Manifest, in.Set()); err != nil {
 		return fmt.Errorf("saving the plan: %w", err)
 	}
-	if err := s.bindIncluded(a, l); err != nil {
+	if err := s.bindIncluded(a, in); err != nil {
 		return err
 	}
 	data, err := s.Encode()
@@ -292,7 +315,7 @@ func (s *saving) save(a *app.App, l *look, o planOptions, plan *runner.Plan) (er
 	if err != nil {
 		return fmt.Errorf("saving the plan: %w", err)
 	}
-	return l.report.Show(
+	return report.Show(
 		func(lines *view.JSON) { lines.SavedPlan(s.path, s.Digest, s.CreatedAt) },
 		func() error { return a.Printf("Saved to %s. Apply it with: %s\n", s.path, s.applyCommand()) })
 }

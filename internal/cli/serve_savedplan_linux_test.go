@@ -1,0 +1,157 @@
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// The commands that save a plan of a server, and apply it.
+var (
+	planThere  = []string{"plan", "m.yaml", "-o", "m.plan", "--allow-logged", "word"}
+	applyThere = []string{"apply", "m.plan", "--yes", "--allow-logged", "word"}
+)
+
+// write writes a file where the commands are given.
+func (c asker) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read reads a file where the commands are given.
+func (c asker) read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// here is a command that is given in the same place without a server.
+func (c asker) here(args ...string) (string, int) {
+	cmd := exec.Command(c.program, args...)
+	cmd.Dir = c.dir
+	text, _ := cmd.CombinedOutput()
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// set makes a thing something else; "" removes it.
+func (s *site) set(name, text string) {
+	s.Helper()
+	err := os.Remove(s.thing(name))
+	if text != "" {
+		err = os.WriteFile(s.thing(name), []byte(text), 0o600)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// wantContent has a thing be something.
+func (s *site) wantContent(name, want string) {
+	s.Helper()
+	if text, err := os.ReadFile(s.thing(name)); err != nil && !os.IsNotExist(err) || string(text) != want {
+		s.Errorf("%s is %q, want %q (%v)", name, text, want, err)
+	}
+}
+
+// A plan that a server made is saved by who asked for it, as a plan is here, and is applied by that
+// server alone, as it was made.
+func TestAPlanIsSavedThroughAServer(t *testing.T) {
+	s, server, far := applySite(t)
+	want, _ := far.here("plan", "m.yaml", "-o", "local.plan")
+	got, code := far.run(t, planThere...)
+	if code != 0 || untimed(got) != strings.ReplaceAll(untimed(want), "local.plan", "m.plan") {
+		t.Errorf("exit %d\nthere\n%s\nhere\n%s", code, got, want)
+	}
+	whole := far.read(t, "m.plan")
+	if !strings.Contains(whole, `"server": "`+far.server+`"`) {
+		t.Errorf("the plan says\n%s", whole)
+	}
+	far.want(t, 0, "Plan: 1 to change, 0 unchanged, 1 known after apply.", "plan", "m.plan")
+
+	if text, code := far.here("apply", "m.plan", "--yes"); code != 3 || !strings.Contains(text, "was made through server "+far.server+", and is not applied here: apply it with --server "+far.server) {
+		t.Errorf("exit %d\n%s", code, text)
+	}
+	other := far
+	other.server = "http://" + server.address(t)
+	other.want(t, 3, "is not applied through server http://", applyThere...)
+	far.want(t, 3, "was made without a server", "apply", "local.plan", "--yes")
+	far.want(t, 3, "leaves 1 resource open (b), and there is nobody to ask", "apply", "m.plan")
+	far.want(t, 3, "--target is not possible with a saved plan", append(applyThere, "--target", "a")...)
+	far.want(t, 3, "--memory is said to the server", append(applyThere, "--memory", "1GiB")...)
+	far.want(t, 3, "-o with --destroy", append(planThere, "--destroy")...)
+	far.want(t, 3, "is no saved plan, so it is not overwritten", "plan", "m.yaml", "-o", "m.yaml", "--allow-logged", "word")
+	for _, c := range []struct{ words, text string }{
+		{"ends within the plan", whole[:len(whole)/2]},
+		{"was changed after it was made", strings.Replace(whole, `"from here part"`, `"from there part"`, 1)},
+		{"was changed after it was made", strings.Replace(whole, far.server, other.server, 1)},
+	} {
+		far.write(t, "m.plan", c.text)
+		far.want(t, 3, c.words, applyThere...)
+	}
+	far.write(t, "m.plan", whole)
+	far.write(t, "vars.auto.yaml", "word: another\n")
+	far.want(t, 3, "the variables are not those with which the plan m.plan was made", applyThere...)
+	far.write(t, "vars.auto.yaml", "word: from here\n")
+	if begun := s.begun(); len(begun) > 0 {
+		t.Errorf("what is refused has begun: %v", begun)
+	}
+	far.write(t, "conf/part", "altered")
+	far.want(t, 1, "not as planned: its configuration is another one", applyThere...)
+	s.wantContent("a", "")
+	s.terminate(server)
+	if code := s.exit(server); code != 0 {
+		t.Errorf("exit %d\n%s", code, server.out)
+	}
+	s.wantTruth()
+}
+
+// Nothing of a saved plan is kept by the server that made it: it is applied, and nothing else is,
+// also when that server was killed in between.
+func TestASavedPlanIsAppliedThroughAServer(t *testing.T) {
+	s, server, far := applySite(t)
+	far.want(t, 0, "Saved to m.plan", planThere...)
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.exit(server)
+	server = s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
+	far.want(t, 0, "2 changed", applyThere...)
+	s.wantContent("b", "from here part")
+	s.until(1, func(e deploylog.Event) bool {
+		return e.Name == string(runner.RunStarted) && strings.Contains(string(e.Data), `"plan":"sha256:`)
+	})
+
+	s.set("b", "")
+	far.want(t, 0, "Saved to m.plan", planThere...)
+	s.set("a", "somebody else")
+	far.want(t, 1, "not as planned", applyThere...)
+	s.wantContent("a", "somebody else")
+
+	// What a plan leaves open is asked for once, here.
+	s.set("a", "")
+	far.want(t, 0, "Saved to m.plan", planThere...)
+	once := []string{"apply", "m.plan", "--confirm", "ONCE", "--allow-logged", "word"}
+	if screen, code := far.asked(t, func() {}, "n", once...); code != 1 || !strings.Contains(screen, "declined: nothing was changed") {
+		t.Errorf("exit %d\n%s", code, screen)
+	}
+	s.wantContent("a", "")
+	if screen, code := far.asked(t, func() {}, "y", once...); code != 0 {
+		t.Errorf("exit %d\n%s", code, screen)
+	}
+	s.wantContent("b", "from here part")
+	s.terminate(server)
+	if code := s.exit(server); code != 0 {
+		t.Errorf("exit %d\n%s", code, server.out)
+	}
+	s.wantTruth()
+}
