@@ -55,14 +55,6 @@ func (s *site) set(name, text string) {
 	}
 }
 
-// wantContent has a thing be something.
-func (s *site) wantContent(name, want string) {
-	s.Helper()
-	if text, err := os.ReadFile(s.thing(name)); err != nil && !os.IsNotExist(err) || string(text) != want {
-		s.Errorf("%s is %q, want %q (%v)", name, text, want, err)
-	}
-}
-
 // A plan that a server made is saved by who asked for it, as a plan is here, and is applied by that
 // server alone, as it was made.
 func TestAPlanIsSavedThroughAServer(t *testing.T) {
@@ -107,7 +99,7 @@ func TestAPlanIsSavedThroughAServer(t *testing.T) {
 	}
 	far.write(t, "conf/part", "altered")
 	far.want(t, 1, "not as planned: its configuration is another one", applyThere...)
-	s.wantContent("a", "")
+	s.wantThing("a", "")
 	s.terminate(server)
 	if code := s.exit(server); code != 0 {
 		t.Errorf("exit %d\n%s", code, server.out)
@@ -126,7 +118,7 @@ func TestASavedPlanIsAppliedThroughAServer(t *testing.T) {
 	s.exit(server)
 	server = s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
 	far.want(t, 0, "2 changed", applyThere...)
-	s.wantContent("b", "from here part")
+	s.wantThing("b", "from here part")
 	s.until(1, func(e deploylog.Event) bool {
 		return e.Name == string(runner.RunStarted) && strings.Contains(string(e.Data), `"plan":"sha256:`)
 	})
@@ -135,7 +127,7 @@ func TestASavedPlanIsAppliedThroughAServer(t *testing.T) {
 	far.want(t, 0, "Saved to m.plan", planThere...)
 	s.set("a", "somebody else")
 	far.want(t, 1, "not as planned", applyThere...)
-	s.wantContent("a", "somebody else")
+	s.wantThing("a", "somebody else")
 
 	// What a plan leaves open is asked for once, here.
 	s.set("a", "")
@@ -144,11 +136,11 @@ func TestASavedPlanIsAppliedThroughAServer(t *testing.T) {
 	if screen, code := far.asked(t, func() {}, "n", once...); code != 1 || !strings.Contains(screen, "declined: nothing was changed") {
 		t.Errorf("exit %d\n%s", code, screen)
 	}
-	s.wantContent("a", "")
+	s.wantThing("a", "")
 	if screen, code := far.asked(t, func() {}, "y", once...); code != 0 {
 		t.Errorf("exit %d\n%s", code, screen)
 	}
-	s.wantContent("b", "from here part")
+	s.wantThing("b", "from here part")
 	s.terminate(server)
 	if code := s.exit(server); code != 0 {
 		t.Errorf("exit %d\n%s", code, server.out)

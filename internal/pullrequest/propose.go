@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 	"github.com/deployster-go/deployster/internal/pullrequest/remote"
@@ -65,8 +66,16 @@ func (v view) proposes(value string) bool {
 	return v.tip == value && (v.current || !v.made.made())
 }
 
-// unchanged fails where the base branch is not at a commit any more.
+// mostLag is for how long a provider may show a pull request as merged before its branches do, and
+// how far its clock may be from the one here.
+const mostLag = 2 * time.Minute
+
+// unchanged fails where the base branch is not at a commit any more, or may not show yet what was
+// merged: that would be taken for something reverted, and proposed a second time.
 func (s *session) unchanged(ctx context.Context, base remote.Hash, last *pull) error {
+	if since := s.Now().Sub(last.Merged); since.Abs() < mostLag {
+		return fmt.Errorf("pull request %d is merged just now, and branch %s does not have it: either it has it soon, or somebody has set it back: %s", last.Number, s.Base, oneLine(last.URL))
+	}
 	if now, err := s.repository.Branches(ctx); err != nil || now.Head(s.Base) != base {
 		return errors.Join(err, fmt.Errorf("pull request %d is merged just now, or branch %s was changed at the same time: %s", last.Number, s.Base, oneLine(last.URL)))
 	}

@@ -432,26 +432,6 @@ func TestWhatWasRevertedIsProposedAgain(t *testing.T) {
 	})
 }
 
-// Somebody merges between the moment at which the branches are read and that at which the pull
-// requests are: that is not taken for something reverted.
-func TestWhatIsMergedAtTheSameTimeIsNotProposedAgain(t *testing.T) {
-	each(t, func(w *world) {
-		w.propose("2")
-		w.forge.Before(func(_ http.ResponseWriter, r *http.Request) bool {
-			if strings.Contains(r.URL.Path, "/acme/deploy.git") {
-				return false
-			}
-			w.forge.Before(nil)
-			w.forge.Merge(1)
-			return false
-		})
-		w.refused("2", "is merged just now")
-		if o := w.propose("2"); o.Status != pullrequest.Taken || len(w.forge.Pulls()) != 1 {
-			w.Errorf("it is %+v", o)
-		}
-	})
-}
-
 func TestTheValueOfTheBaseBranchIsRead(t *testing.T) {
 	each(t, func(w *world) {
 		reads := func(want string) {

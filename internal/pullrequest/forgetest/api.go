@@ -1,6 +1,7 @@
 package forgetest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -98,10 +99,23 @@ func (f *Forge) Merge(number int) {
 	f.mu.Lock()
 	p := f.pulls[number-1]
 	f.messages(p)
-	p.state = "merged"
+	p.state, p.merged = "merged", opened(p)
 	f.mu.Unlock()
 	f.git(f.bare(), "update-ref", "refs/heads/"+p.base, f.Head(p.branch))
 }
+
+// Lag merges a pull request at some time, and shows that before its base branch has it: Merge
+// then ends that.
+func (f *Forge) Lag(number int, when time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.pulls[number-1]
+	f.messages(p)
+	p.state, p.merged = "merged", when
+}
+
+// opened is when a pull request was opened.
+func opened(p *pull) time.Time { return time.Date(2026, 11, 22, 12, p.number, 0, 0, time.UTC) }
 
 func (f *Forge) api(w http.ResponseWriter, r *http.Request) {
 	if scheme := map[bool]string{true: "token ", false: "Bearer "}[f.Kind == "gitea"]; r.Header.Get("Authorization") != scheme+Token {
@@ -217,7 +231,11 @@ func (f *Forge) asksFor(q map[string][]string, p *pull) bool {
 // form is a pull request as the provider writes it.
 func (f *Forge) form(p *pull) any {
 	link := fmt.Sprintf("%s/acme/deploy/pulls/%d", f.URL, p.number)
-	created := time.Date(2026, 11, 22, 12, p.number, 0, 0, time.UTC).Format(time.RFC3339)
+	created := opened(p).Format(time.RFC3339)
+	var merged any
+	if p.state == "merged" {
+		merged = p.merged.Format(time.RFC3339)
+	}
 	from := 1
 	if p.fork {
 		from = 2
@@ -229,7 +247,7 @@ func (f *Forge) form(p *pull) any {
 			state = p.state
 		}
 		return map[string]any{
-			"id": 1000 + p.number, "iid": p.number, "web_url": link, "title": p.title, "description": p.body, "state": state, "created_at": created,
+			"id": 1000 + p.number, "iid": p.number, "web_url": link, "title": p.title, "description": p.body, "state": state, "created_at": created, "merged_at": merged,
 			"source_branch": p.branch, "target_branch": p.base, "source_project_id": from, "target_project_id": 1,
 		}
 	case "bitbucket":
@@ -238,13 +256,9 @@ func (f *Forge) form(p *pull) any {
 		}
 		return map[string]any{
 			"id": p.number, "title": p.title, "description": p.body, "state": map[string]string{"open": "OPEN", "merged": "MERGED", "closed": "DECLINED"}[p.state],
-			"created_on": created, "links": map[string]any{"html": map[string]any{"href": link}}, "source": end(p.branch, from), "destination": end(p.base, 1),
+			"created_on": created, "updated_on": cmp.Or(merged, any(created)), "links": map[string]any{"html": map[string]any{"href": link}}, "source": end(p.branch, from), "destination": end(p.base, 1),
 		}
 	default:
-		var merged any
-		if p.state == "merged" {
-			merged = created
-		}
 		end := func(branch string, id int) any {
 			return map[string]any{"ref": branch, "repo": map[string]any{"id": id}}
 		}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Token is who may push and open pull requests.
@@ -40,6 +41,7 @@ type pull struct {
 	number              int
 	title, body         string
 	branch, base, state string // open, merged, closed
+	merged              time.Time
 	fork                bool
 	commits             []string // messages, newest first
 }

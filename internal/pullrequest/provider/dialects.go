@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 const (
@@ -40,7 +41,7 @@ type hubPull struct {
 	Title   string   `json:"title"`
 	Body    string   `json:"body"`
 	State   string   `json:"state"`
-	Merged  any      `json:"merged_at"`
+	Merged  string   `json:"merged_at"`
 	Created string   `json:"created_at"`
 	Updated string   `json:"updated_at"`
 	Head    branchOf `json:"head"`
@@ -50,12 +51,21 @@ type hubPull struct {
 func (p *hubPull) read() PullRequest {
 	state := Closed
 	switch {
-	case p.Merged != nil && p.Merged != "":
+	case p.Merged != "":
 		state = Merged
 	case p.State == "open":
 		state = Open
 	}
-	return PullRequest{Number: p.Number, URL: p.URL, Title: p.Title, Body: p.Body, State: state, created: p.Created}
+	return PullRequest{Number: p.Number, URL: p.URL, Title: p.Title, Body: p.Body, State: state, Merged: at(p.Merged), created: p.Created}
+}
+
+// at is a time as providers write it; zero is none.
+func at(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 // listHub reads a list as GitHub and Gitea have it. Branches of other repositories, which
@@ -168,6 +178,7 @@ type labPull struct {
 	Body    string `json:"description"`
 	State   string `json:"state"`
 	Created string `json:"created_at"`
+	Merged  string `json:"merged_at"`
 	Branch  string `json:"source_branch"`
 	Base    string `json:"target_branch"`
 	From    int64  `json:"source_project_id"`
@@ -182,7 +193,7 @@ func (p *labPull) read() PullRequest {
 	case "merged":
 		state = Merged
 	}
-	return PullRequest{Number: p.Number, URL: p.URL, Title: p.Title, Body: p.Body, State: state, created: p.Created}
+	return PullRequest{Number: p.Number, URL: p.URL, Title: p.Title, Body: p.Body, State: state, Merged: at(p.Merged), created: p.Created}
 }
 
 func (d gitLab) find(branch, base string) listing {
@@ -263,6 +274,7 @@ type bucketPull struct {
 	Body    string `json:"description"`
 	State   string `json:"state"`
 	Created string `json:"created_on"`
+	Updated string `json:"updated_on"` // nothing says when it was merged
 	Links   struct {
 		HTML struct {
 			URL string `json:"href"`
@@ -273,14 +285,14 @@ type bucketPull struct {
 }
 
 func (p *bucketPull) read() PullRequest {
-	state := Closed // declined, or superseded
+	read := PullRequest{Number: p.Number, URL: p.Links.HTML.URL, Title: p.Title, Body: p.Body, State: Closed, created: p.Created}
 	switch p.State {
 	case "OPEN", "DRAFT", "QUEUED":
-		state = Open
+		read.State = Open
 	case "MERGED":
-		state = Merged
+		read.State, read.Merged = Merged, at(p.Updated)
 	}
-	return PullRequest{Number: p.Number, URL: p.Links.HTML.URL, Title: p.Title, Body: p.Body, State: state, created: p.Created}
+	return read // or declined, or superseded
 }
 
 func (d bitbucket) find(branch, base string) listing {

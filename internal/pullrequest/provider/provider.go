@@ -46,6 +46,7 @@ type PullRequest struct {
 	Title  string
 	Body   string
 	State  State
+	Merged time.Time // by the clock of the provider; zero is that it is not, or not known
 
 	created string // sorts as the times do
 }
