@@ -136,7 +136,7 @@ func TestManifestsAreAppliedThroughAServer(t *testing.T) {
 	s.until(5, named(runner.RunFinished))
 	for words, args := range map[string][]string{
 		"say --yes": {"apply", "m.yaml", "--confirm", "ONCE"},
-		"say --confirm ONCE, or --yes to destroy": {"destroy", "m.yaml"},
+		"say --confirm ONCE, or --yes to destroy": {"destroy", "m.yaml", "--confirm", "ACTION"},
 		"deployster serve --memory":               {"apply", "m.yaml", "--yes", "--memory", "1GiB"},
 		"not below the workspace":                 {"apply", "/etc/hosts", "--yes"},
 		"exclude each other":                      {"apply", "m.yaml", "--yes", "--server", far.server, "--log", "x.db"},
@@ -381,7 +381,7 @@ func (c asker) asked(t *testing.T, before func(), answer string, args ...string)
 func TestAPlanOfAServerIsApplied(t *testing.T) {
 	s, server, far := applySite(t)
 	once := []string{"apply", "m.yaml", "--confirm", "ONCE", "--allow-logged", "word"}
-	screen, code := far.asked(t, func() {}, "n", once...)
+	screen, code := far.asked(t, func() {}, "n", "apply", "m.yaml", "--allow-logged", "word") // once is the default
 	if _, err := os.Stat(s.thing("a")); code != 1 || !strings.Contains(screen, "Plan: 1 to change, 0 unchanged, 1 known after apply.") || !strings.Contains(screen, "declined: nothing was changed") || err == nil {
 		t.Errorf("exit %d, %v\n%s", code, err, screen)
 	}

@@ -196,6 +196,15 @@ func (f *ConfirmFlags) Register(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("confirm", cobra.FixedCompletions([]string{"NO", "ONCE", "RESOURCE", "ACTION"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// Whole are the flags where a server carries out what is confirmed: unless somebody says
+// otherwise it is asked for once, as a whole.
+func (f ConfirmFlags) Whole() ConfirmFlags {
+	if !f.given() {
+		f.mode = string(runner.ConfirmOnce)
+	}
+	return f
+}
+
 // Parse reads the flags, of which --yes is another word for --confirm NO.
 func (f *ConfirmFlags) Parse() (runner.ConfirmMode, error) {
 	switch mode := runner.ConfirmMode(strings.ToUpper(f.mode)); mode {

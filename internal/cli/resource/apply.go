@@ -68,8 +68,8 @@ questions; what is not as the plan found it is refused, with what differs. You
 are asked only about resources that the plan had to leave open.
 
 With --server the server applies the manifests, with what they include and the
-variables, as they are here; secrets are not sent. With --confirm ONCE it plans,
-you are asked here, and exactly that plan is applied. A PLAN that was made through
+variables, as they are here; secrets are not sent. It plans, you are asked here once
+(--confirm ONCE is the default then), and exactly that plan is applied. A PLAN that was made through
 a server is applied through it.
 
 Before anything is changed the plan is shown, and you are asked` + asking,

@@ -64,6 +64,7 @@ func (o *sentOptions) check() error {
 // changeRemote has a server apply manifests as they are here, or destroy what they declare, after
 // a question where one is asked.
 func changeRemote(ctx context.Context, a *app.App, o applyOptions, command string, remote *client.Client) error {
+	o.confirm = o.confirm.Whole()
 	mode, err := o.confirm.Parse()
 	if err == nil {
 		err = o.sent.check()

@@ -81,7 +81,7 @@ func applySavedRemote(ctx context.Context, a *app.App, o applyOptions, p *savedP
 	if err != nil {
 		return err
 	}
-	mode, err := confirmOpen(a, p, o.confirm)
+	mode, err := confirmOpen(a, p, o.confirm.Whole())
 	switch {
 	case err != nil:
 		return err
