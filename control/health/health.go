@@ -63,6 +63,28 @@ func Probed(report *runner.DriftReport, state func(resource string) map[string]a
 	return found
 }
 
+// UnansweredError is that resources were asked for their states, and did not answer in time.
+type UnansweredError struct{ Resources []string }
+
+func (e *UnansweredError) Error() string {
+	const most = 3
+	return "asked for the state of " + phrase.First(e.Resources, most)
+}
+
+// Unanswered says which resources did not answer before the look at them was ended, nil for none.
+func Unanswered(report *runner.DriftReport) error {
+	var all []string
+	for _, r := range report.Resources {
+		if r.Status == runner.Failed && r.Reason == runner.ReasonInterrupted {
+			all = append(all, r.Name)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &UnansweredError{all}
+}
+
 // mostRestarts is what no count of them exceeds: a type may say anything.
 const mostRestarts = 1 << 30
 

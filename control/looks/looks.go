@@ -13,6 +13,7 @@ package looks
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"sync"
 	"time"
@@ -179,5 +180,9 @@ func (d Drift) Look(ctx context.Context) (tasks.ProbeResult, error) {
 	if report == nil {
 		return tasks.ProbeResult{}, err
 	}
-	return health.Probed(report, d.Runner.State, d.Doubts), nil // the report holds what failed, too
+	found := health.Probed(report, d.Runner.State, d.Doubts) // the report holds what failed, too
+	if found.Health == tasks.Unknown && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return found, health.Unanswered(report)
+	}
+	return found, nil
 }

@@ -177,6 +177,9 @@ func (w *TaskWorker) observe(ctx context.Context, t tasks.Task, as asked) (tasks
 		return o, state
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		o.Detail = fmt.Sprintf("host %s: no answer within %s", t.Host, w.ProbeTimeout)
+		if of := new(health.UnansweredError); errors.As(err, &of) {
+			o.Detail += ": " + of.Error()
+		}
 	case err != nil:
 		o.Detail = err.Error()
 	}

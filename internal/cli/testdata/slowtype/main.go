@@ -1,6 +1,6 @@
 // Command slowtype is a resource type for tests of what happens in the middle
 // of an action. A resource is a file below the plug "dir"; its action can be
-// held up, and notices when it is not alone.
+// held up, and notices when it is not alone, and its state can be made to hang.
 package main
 
 import (
@@ -91,6 +91,7 @@ func state(_ context.Context, r protocol.Request[config]) (protocol.StateOutput,
 	if r.Config.Value == "chatter" {
 		chatter(r.Stderr)
 	}
+	gone(r.Name + ".hang")
 	text, err := os.ReadFile(filepath.Join("/dir", r.Name))
 	found := map[string]any{"value": string(text)}
 	switch {
@@ -163,11 +164,16 @@ func alone(r protocol.Request[config], do func(path string) error) error {
 	if r.Config.Value == "chatter" {
 		chatter(r.Stdout)
 	}
+	gone(r.Name + ".hold")
+	return errors.Join(do(at("")), os.Remove(at(".busy")))
+}
+
+// gone waits until there is no such file any more.
+func gone(name string) {
 	for {
-		if _, err := os.Stat(at(".hold")); errors.Is(err, os.ErrNotExist) {
-			break
+		if _, err := os.Stat(filepath.Join("/dir", name)); errors.Is(err, os.ErrNotExist) {
+			return
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return errors.Join(do(at("")), os.Remove(at(".busy")))
 }
