@@ -1,10 +1,18 @@
 package promotions
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
 func TestARevisionComesAnewOnlyAfterAnotherWasThere(t *testing.T) {
@@ -27,5 +35,190 @@ func TestARevisionComesAnewOnlyAfterAnotherWasThere(t *testing.T) {
 		if got := came(c.all, values{known: map[int]string{0: "", 1: "1", 2: "2", 3: "3"}}); got != c.want {
 			t.Errorf("%s: it came with event %d, not %d", name, got, c.want)
 		}
+	}
+}
+
+// The revision that an environment runs is what its active, healthy tasks carry: all of them, on
+// all hosts that should have one. What any task may run keeps it from being promoted again.
+func TestAnEnvironmentRunsWhatItsHealthyTasksCarry(t *testing.T) {
+	started := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
+	task := func(revision int, status report.TaskStatus) report.TaskRow {
+		return report.TaskRow{Revision: revision, Status: status, Since: started}
+	}
+	host := func(name string, of ...report.TaskRow) report.HostRow {
+		return report.HostRow{Host: name, Desired: true, Tasks: of}
+	}
+	well := host("h1", task(2, report.TaskHealthy))
+	with := func(h report.HostRow, change func(*report.HostRow)) report.HostRow {
+		change(&h)
+		return h
+	}
+	for name, c := range map[string]struct {
+		hosts    []report.HostRow
+		excepted string // a host that the deployment tolerates
+		revision string // of the active definition; "" is 2
+		status   promotion.DeploymentStatus
+		health   promotion.Health
+		why      string
+		runs     string
+	}{
+		"all are healthy":                   {hosts: []report.HostRow{well, host("h2", task(2, report.TaskHealthy))}, health: promotion.Whole, runs: "2"},
+		"one has none":                      {hosts: []report.HostRow{well, host("h2")}, health: promotion.Partly, why: "h2 does not run it", runs: "2"},
+		"one has none, which is tolerated":  {hosts: []report.HostRow{well, host("h2")}, excepted: "h2", health: promotion.Whole, runs: "2"},
+		"one is to have none":               {hosts: []report.HostRow{well, with(host("h2"), func(h *report.HostRow) { h.Desired = false })}, health: promotion.Whole, runs: "2"},
+		"one has died":                      {hosts: []report.HostRow{well, host("h2", task(2, report.TaskDied))}, health: promotion.Partly, why: "h2 does not run it, or is not healthy", runs: "2"},
+		"one has drifted":                   {hosts: []report.HostRow{well, host("h2", task(2, report.TaskDrifted))}, health: promotion.Partly, why: "h2 does not run it", runs: "2"},
+		"one could not be started":          {hosts: []report.HostRow{well, host("h2", task(3, report.TaskFailed))}, health: promotion.Partly, why: "h2 does not run it", runs: "2"},
+		"one is lost":                       {hosts: []report.HostRow{well, host("h2", task(2, report.TaskLost))}, health: promotion.Unknown, why: "the state of h2 is not known", runs: "2"},
+		"one is not in the inventory":       {hosts: []report.HostRow{well, with(well, func(h *report.HostRow) { h.Host, h.Lost = "h2", true })}, health: promotion.Unknown, why: "the state of h2 is not known", runs: "2"},
+		"one runs another, well":            {hosts: []report.HostRow{well, host("h2", task(1, report.TaskHealthy))}, health: promotion.Partly, why: "h2 runs revision 1", runs: "1 2"},
+		"one runs two, well":                {hosts: []report.HostRow{well, host("h2", task(1, report.TaskHealthy), task(2, report.TaskHealthy))}, health: promotion.Partly, why: "h2 runs revision 1", runs: "1 2"},
+		"one runs another, and not well":    {hosts: []report.HostRow{well, host("h2", task(1, report.TaskDied))}, health: promotion.Partly, why: "h2 does not run it", runs: "1 2"},
+		"one that is to leave runs another": {hosts: []report.HostRow{well, with(host("h2", task(1, report.TaskHealthy)), func(h *report.HostRow) { h.Desired = false })}, health: promotion.Partly, why: "h2 runs revision 1", runs: "1 2"},
+		"none is healthy, as is tolerated":  {hosts: []report.HostRow{host("h1", task(2, report.TaskDied))}, excepted: "h1", health: promotion.Partly, why: "it has no healthy task", runs: "2"},
+		"there is no host":                  {health: promotion.Partly, why: "it has no healthy task"},
+		"it is being deployed":              {hosts: []report.HostRow{well}, status: promotion.Deploying, health: promotion.Partly, why: "it is being deployed", runs: "2"},
+		"its deployment is stuck":           {hosts: []report.HostRow{well}, status: promotion.Stuck, health: promotion.Partly, why: "its deployment is stuck: no room", runs: "2"},
+		"nothing says what it is":           {hosts: []report.HostRow{host("h1", task(4, report.TaskHealthy))}, revision: "none", health: promotion.Partly, why: "has no text or number in task.vars.version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := promotion.Observation{Health: promotion.Partly, Revision: "2", Active: promotion.Deployment{Status: promotion.Deployed, Cause: "no room"}}
+			if c.revision != "" {
+				seen.Revision = ""
+			}
+			if c.status != "" {
+				seen.Active.Status = c.status
+			}
+			r := report.Report{Deployment: &report.Deployment{Ended: started}, Hosts: c.hosts}
+			if c.excepted != "" {
+				r.Exceptions = []string{c.excepted}
+			}
+			hosts(&seen, r, values{variable: "version", known: map[int]string{1: "1", 2: "2", 3: "3", 4: ""}})
+			slices.Sort(seen.Runs)
+			if runs := strings.Join(seen.Runs, " "); seen.Health != c.health || !strings.Contains(seen.Why, c.why) || (c.why == "") != (seen.Why == "") || runs != c.runs {
+				t.Errorf("it is %s, %q, and runs %q", seen.Health, seen.Why, runs)
+			}
+		})
+	}
+	later := host("h2", task(2, report.TaskHealthy))
+	later.Tasks[0].Since = started.Add(time.Hour) // it died since, and was started again
+	seen := promotion.Observation{Revision: "2", Active: promotion.Deployment{Status: promotion.Deployed}}
+	hosts(&seen, report.Report{Deployment: &report.Deployment{Ended: started}, Hosts: []report.HostRow{well, later}}, values{known: map[int]string{2: "2"}})
+	if !seen.Since.Equal(started.Add(time.Hour)) {
+		t.Errorf("it has run it as a whole since %s", seen.Since)
+	}
+}
+
+// fleet is an environment and its log, on a host whose tasks become healthy unless somebody says
+// otherwise.
+type fleet struct {
+	*testing.T
+	state *environment.State
+	seq   int64
+	now   time.Time
+	ill   bool
+}
+
+func (f *fleet) do(c environment.Command) {
+	f.Helper()
+	events, err := f.state.Propose(c, f.now)
+	f.record(events, err)
+}
+
+func (f *fleet) record(events []deploylog.Event, err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, e := range events {
+		f.seq++
+		e.Seq, e.CreatedAt = f.seq, f.now
+		f.state.Apply(e)
+	}
+}
+
+// settles has the work done that may be, for a while.
+func (f *fleet) settles() {
+	f.Helper()
+	for range 100 {
+		f.now = f.now.Add(time.Minute)
+		for s := range f.state.Decide(f.now, environment.Can{Disrupt: true}) {
+			f.record(s.Events, nil)
+			if s.Kind != tasks.Record {
+				health := tasks.Healthy
+				if f.ill && s.Kind != tasks.Terminate {
+					health = tasks.Unhealthy
+				}
+				f.record(f.state.Completed(s, tasks.ProbeResult{Health: health}, nil), nil)
+			}
+			break
+		}
+	}
+}
+
+func (f *fleet) wants(when string, health promotion.Health, revision, runs string, byHand bool) promotion.Observation {
+	f.Helper()
+	o := observe(f.state, "version")
+	slices.Sort(o.Runs)
+	if got := strings.Join(o.Runs, " "); o.Health != health || o.Revision != revision || got != runs || (o.RolledBack.Event > 0) != byHand {
+		f.Errorf("%s it is %s, revision %q, runs %q, rolled back %+v: %s", when, o.Health, o.Revision, got, o.RolledBack, o.Why)
+	}
+	return o
+}
+
+// What is being deployed counts as what some of it runs, from the beginning; only who rolls back
+// by hand is a person who does not want it; and what is deleted runs nothing any more.
+func TestAnEnvironmentIsObservedWhateverBecomesOfIt(t *testing.T) {
+	f := &fleet{T: t, state: environment.New("prod"), now: time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)}
+	with := func(version string) *definition.Definition {
+		return &definition.Definition{
+			Name: "prod", Type: definition.Daemon, InstanceGroup: definition.InstanceGroup{Query: "all"},
+			Task: definition.TaskSpec{Manifest: "shop.yaml", Vars: map[string]any{"version": version}},
+			Deployment: definition.Configuration{
+				Method: definition.Replace, MaxOver: 1, AutoRollback: true,
+				HealthyDeadline: definition.Duration(5 * time.Minute), ProgressDeadline: definition.Duration(10 * time.Minute),
+			},
+		}
+	}
+	on := []string{"h1"}
+	f.do(environment.Create{Definition: with("one")})
+	f.wants("before it is deployed", promotion.Partly, "", "", false)
+	f.do(environment.Deploy{Revision: 1, Hosts: on})
+	if o := f.wants("while it is deployed", promotion.Partly, "one", "one", false); !o.Moving {
+		t.Error("nothing moves")
+	}
+	f.do(environment.Pause{})
+	if o := f.wants("when that is paused", promotion.Partly, "one", "one", false); o.Moving {
+		t.Error("what is paused moves")
+	}
+	f.do(environment.Resume{})
+	f.settles()
+	f.wants("once it is deployed", promotion.Whole, "one", "one", false)
+
+	f.ill = true
+	f.do(environment.Update{Base: 1, Definition: with("two")})
+	f.do(environment.Deploy{Revision: 2, Hosts: on})
+	f.wants("when the next begins", promotion.Partly, "two", "one two", false)
+	for range 100 {
+		f.settles()
+		if d, _ := f.state.ActiveDeployment(); d.Automatic {
+			break
+		}
+	}
+	f.ill = false
+	f.settles()
+	f.wants("when it went back by itself", promotion.Whole, "one", "one", false)
+
+	f.do(environment.Update{Base: 2, Definition: with("three")})
+	f.do(environment.Deploy{Revision: 3, Hosts: on})
+	f.settles()
+	f.do(environment.Rollback{Revision: 1, Hosts: on, By: "ada"})
+	f.settles()
+	f.wants("when somebody rolled it back", promotion.Whole, "one", "one", true)
+	f.do(environment.Delete{TerminateTasks: true})
+	f.wants("while it is deleted", promotion.Partly, "", "", true)
+	f.settles()
+	if o := f.wants("when it is deleted", promotion.Unknown, "", "", false); !o.Deleted {
+		t.Error("it is not known that it was deleted")
 	}
 }

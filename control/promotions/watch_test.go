@@ -1,0 +1,106 @@
+package promotions_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+)
+
+// keeper notes which environments are controlled for pipelines.
+type keeper struct {
+	mu    sync.Mutex
+	times map[string]int // how often each is
+	most  int
+}
+
+func (k *keeper) control(environment string) (leave func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.times[environment]++
+	k.most = max(k.most, k.times[environment])
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.times[environment]--
+	}
+}
+
+// controlled are the environments that are controlled at the moment.
+func (k *keeper) controlled() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []string
+	for environment, times := range k.times {
+		if times != 0 {
+			all = append(all, environment)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// commands has a pipeline do what a person wants of it.
+func (w *world) commands(pipeline string, c promotion.Command) {
+	w.Helper()
+	_, err := w.promotions.Change(w.Context(), pipeline, true, func(s *promotion.State) ([]deploylog.Event, error) {
+		return s.Propose(c, promotion.Observed{}, time.Now())
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// Environments are kept while a pipeline uses them, once each, whichever it is, and not a moment
+// longer than the last one does.
+func TestAnEnvironmentIsKeptUntilItsLastPipelineLeavesIt(t *testing.T) {
+	inWorld(t, single(), func(w *world) {
+		uses := func(pipeline, id string, environments ...string) {
+			t.Helper()
+			d := &definition.Definition{Name: pipeline, Promotion: single()}
+			for _, e := range environments {
+				d.Stages = append(d.Stages, definition.Stage{Name: e, Environment: e})
+			}
+			w.commands(pipeline, promotion.Define{Definition: d, ID: id})
+		}
+		k := &keeper{times: map[string]int{}}
+		ctx, end := context.WithCancel(context.Background())
+		o := w.options(w.open())
+		o.Selected, o.Identity, o.Control = w.Selected, w.Identity, k.control
+		ended := make(chan error, 1)
+		go func() { ended <- promotions.NewController(o).Run(ctx) }()
+		wants := func(when, want string) {
+			t.Helper()
+			<-time.After(time.Minute)
+			synctest.Wait()
+			if got := k.controlled(); got != want {
+				t.Errorf("%s %q are kept, not %q", when, got, want)
+			}
+		}
+		wants("for one pipeline", "dev prod staging")
+		uses("crm", "first", "dev", "staging")
+		wants("for two", "dev prod staging")
+		w.commands("shop", promotion.Delete{ID: "delete"})
+		wants("when one is deleted", "dev staging")
+		uses("crm", "second", "staging", "prod")
+		wants("when the other has other stages", "prod staging")
+		w.commands("crm", promotion.Delete{ID: "delete"})
+		wants("when both are deleted", "")
+		uses("crm", "third", "dev", "prod")
+		wants("for one that is defined again", "dev prod")
+		end()
+		<-ended
+		wants("when nobody promotes any more", "")
+		if k.most != 1 {
+			t.Errorf("one was kept %d times at once", k.most)
+		}
+	})
+}
