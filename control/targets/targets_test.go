@@ -35,6 +35,8 @@ type world struct {
 	most    int // at once
 	asking  int
 	watches map[string]func()
+	begun   int           // watches
+	breaks  chan struct{} // closed to end all watches
 }
 
 // answers is how long a look at a host takes.
@@ -43,7 +45,7 @@ const answers = 10 * time.Millisecond
 func inWorld(t *testing.T, test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, inbox: make(chan func(), 100), runs: map[string][]string{}, silent: map[string]bool{}, broken: map[string]bool{}, state: map[string]map[string]any{}, watches: map[string]func(){}}
+		w := &world{T: t, inbox: make(chan func(), 100), runs: map[string][]string{}, silent: map[string]bool{}, broken: map[string]bool{}, state: map[string]map[string]any{}, watches: map[string]func(){}, breaks: make(chan struct{})}
 		w.Observed = targets.New(targets.Options{
 			Engines: w, Parallelism: 2, Now: time.Now, Changed: func(string) {},
 			Selected: func(string) ([]string, error) {
@@ -104,8 +106,13 @@ func (w *world) ObserveTarget(ctx context.Context, q targets.Question) (tasks.Pr
 func (w *world) Watch(ctx context.Context, host string, changed func()) {
 	w.mu.Lock()
 	w.watches[host] = changed
+	w.begun++
+	breaks := w.breaks
 	w.mu.Unlock()
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-breaks:
+	}
 	w.mu.Lock()
 	delete(w.watches, host)
 	w.mu.Unlock()
