@@ -1,0 +1,95 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/deployster-go/deployster/internal/webhook"
+)
+
+const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// What is posted is known by the library of others to be signed, with its id and time, and only an
+// answer of success is one.
+func TestWhatIsPostedIsSigned(t *testing.T) {
+	verifier, err := standardwebhooks.NewWebhook(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, got := http.StatusAccepted, error(nil)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = verifier.Verify(body, r.Header)
+		if r.Method != http.MethodPost || string(body) != `{"a":1}` {
+			t.Errorf("%s %s %v", r.Method, body, r.Header)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "job 7")
+	}))
+	defer server.Close()
+	for _, tc := range []struct {
+		status int
+		key    string
+		signed bool
+	}{{202, key, true}, {204, "", false}, {200, "whsec_" + strings.Repeat("QUJD", 10), false}, {301, key, true}, {400, key, true}, {503, key, true}} {
+		status = tc.status
+		answer, err := webhook.Post(t.Context(), server.URL, tc.key, "x1", time.Now(), []byte(`{"a":1}`))
+		if answer.Status != tc.status || (err == nil) != (tc.status < 300) || tc.status != 204 && answer.Body != "job 7" {
+			t.Errorf("%d: %+v, %v", tc.status, answer, err)
+		}
+		if (got == nil) != tc.signed {
+			t.Errorf("signed with %q: %v", tc.key, got)
+		}
+	}
+}
+
+// What is signed goes where it was sent, whoever answers that it is to go elsewhere, and an error
+// does not tell the URL, which may be a secret.
+func TestWhatIsPostedGoesNowhereElse(t *testing.T) {
+	var elsewhere int
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
+	defer other.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		server := httptest.NewServer(http.RedirectHandler(other.URL, status))
+		if _, err := webhook.Post(t.Context(), server.URL, key, "x1", time.Now(), nil); err == nil || elsewhere > 0 {
+			t.Errorf("%d: %v, followed %d times", status, err, elsewhere)
+		}
+		server.Close()
+		if _, err := webhook.Post(t.Context(), server.URL+"/s3cret", key, "x1", time.Now(), nil); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("nobody is there: %v", err)
+		}
+	}
+	if _, err := webhook.Post(t.Context(), "http://s3cret.example:port", key, "x1", time.Now(), nil); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("a URL that is none: %v", err)
+	}
+}
+
+// Who does not answer is left when the time is up.
+func TestAReceiverThatDoesNotAnswerIsLeft(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	if _, err := webhook.Post(ctx, server.URL, key, "x1", time.Now(), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+func TestAKeyHasAForm(t *testing.T) {
+	for text, good := range map[string]bool{key: true, strings.TrimPrefix(key, "whsec_"): true, "": false, "whsec_": false, "whsec_c2hvcnQ=": false, "no base64!": false} {
+		if err := webhook.CheckKey(text); (err == nil) != good || err != nil && strings.Contains(err.Error(), "c2hv") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
