@@ -71,6 +71,10 @@ explore: ready ## every property with fresh cases, ROUNDS (10) times as many as 
 kill-loops: ready ## kill schedulers and controllers KILLS (200) times in each of three loops
 	$(GO) test -count=1 -timeout 0 -v ./internal/killloop -kills $(or $(KILLS),200) -seed $(or $(SEED),0)
 
+.PHONY: gitea
+gitea: ready ## propose to a real Gitea, which is built from its Go module, once
+	scripts/gitea
+
 .PHONY: image
 image: ready ## build the image deployster:VERSION, without a registry
 	CGO_ENABLED=0 GOOS=linux $(GO) build $(GOFLAGS_BUILD) -o bin/deployster ./cmd/deployster

@@ -259,12 +259,19 @@ func (f *Forge) form(p *pull) any {
 			"created_on": created, "updated_on": cmp.Or(merged, any(created)), "links": map[string]any{"html": map[string]any{"href": link}}, "source": end(p.branch, from), "destination": end(p.base, 1),
 		}
 	default:
-		end := func(branch string, id int) any {
-			return map[string]any{"ref": branch, "repo": map[string]any{"id": id}}
+		end := func(branch string, id int) map[string]any {
+			return map[string]any{"ref": branch, "label": map[int]string{1: "acme:", 2: "eve:"}[id] + branch, "repo": map[string]any{"id": id}}
+		}
+		head := end(p.branch, from)
+		if f.Kind == "gitea" {
+			head["label"] = p.branch
+			if !p.fork && f.Head(p.branch) == "" { // as a real one has it
+				head["ref"] = fmt.Sprintf("refs/pull/%d/head", p.number)
+			}
 		}
 		return map[string]any{
 			"number": p.number, "html_url": link, "title": p.title, "body": p.body, "state": map[bool]string{true: "open", false: "closed"}[p.state == "open"],
-			"merged_at": merged, "created_at": created, "updated_at": created, "head": end(p.branch, from), "base": end(p.base, 1),
+			"merged_at": merged, "created_at": created, "updated_at": created, "head": head, "base": end(p.base, 1),
 		}
 	}
 }

@@ -28,10 +28,20 @@ type gitHub struct{ path, owner string }
 
 // branchOf is one end of a pull request as GitHub and Gitea have it.
 type branchOf struct {
-	Ref  string `json:"ref"`
-	Repo *struct {
+	Ref   string `json:"ref"`
+	Label string `json:"label"`
+	Repo  *struct {
 		ID int64 `json:"id"`
 	} `json:"repo"`
+}
+
+// branch is its name. Where the branch is deleted Gitea has the ref of the pull request instead, such
+// as refs/pull/7/head, and the name only in the label.
+func (b branchOf) branch() string {
+	if strings.HasPrefix(b.Ref, "refs/pull/") {
+		return b.Label
+	}
+	return b.Ref
 }
 
 // hubPull is a pull request as GitHub and Gitea have it.
@@ -78,7 +88,7 @@ func listHub(answer []byte, branch, base string) (of page, err error) {
 	of.count = len(pulls)
 	for _, p := range pulls {
 		of.changed = p.Updated
-		if p.Head.Ref == branch && p.Base.Ref == base && p.Head.Repo != nil && p.Base.Repo != nil && p.Head.Repo.ID == p.Base.Repo.ID {
+		if p.Head.branch() == branch && p.Base.Ref == base && p.Head.Repo != nil && p.Base.Repo != nil && p.Head.Repo.ID == p.Base.Repo.ID {
 			of.pulls = append(of.pulls, p.read())
 		}
 	}
