@@ -1,7 +1,9 @@
 package promotions
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/control/targets"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/environment"
@@ -26,20 +29,24 @@ type begunTry struct {
 	step promotion.Step
 }
 
-func newTry(t *testing.T) *begunTry {
+func newTry(t *testing.T, change ...func(*definition.Definition)) *begunTry {
 	t.Helper()
 	b := &begunTry{T: t, open: reconciletest.InMemory(t)}
 	b.log = b.open()
 	d := &envdefinition.Definition{Name: "prod", Type: envdefinition.Daemon, InstanceGroup: envdefinition.InstanceGroup{Query: "all"}, Task: envdefinition.TaskSpec{Manifest: "m", Vars: map[string]any{"version": int64(6)}}}
 	_, err := environments.New(b.log, time.Now).Command(t.Context(), "prod", environment.Create{Definition: d})
 	b.fails(err)
-	b.wants(promotion.Define{ID: "define", Definition: &definition.Definition{
+	of := &definition.Definition{
 		Name: "shop", Promotion: definition.Promotion{Policy: definition.Single, Variable: "version"},
 		Stages: []definition.Stage{{Name: "dev", Environment: "dev"}, {Name: "prod", Environment: "prod"}},
-	}})
+	}
+	for _, c := range change {
+		c(of)
+	}
+	b.wants(promotion.Define{ID: "define", Definition: of})
 	seen := promotion.Observed{
-		"dev":  {Health: promotion.Whole, Revision: "7", Value: int64(7), Came: 1, Event: 1},
-		"prod": {Health: promotion.Partly, Event: 1},
+		"dev":                    {Health: promotion.Whole, Revision: "7", Value: int64(7), Came: 1, Event: 1},
+		of.Stages[1].Environment: {Health: promotion.Partly, Event: 1},
 	}
 	for range 2 { // that the revision is current comes alone
 		b.change(func(s *promotion.State) ([]deploylog.Event, error) {
@@ -161,3 +168,122 @@ func TestAKeyIsOfOneTryOfOneLog(t *testing.T) {
 		t.Error("the next try has the same key")
 	}
 }
+
+// engines have the manifests of stages applied on hosts.
+type engines struct {
+	Engines
+	applied []string
+}
+
+func (e *engines) ApplyTarget(_ context.Context, q targets.Question) error {
+	e.applied = append(e.applied, fmt.Sprintf("%s %v", q.Task.Host, q.Task.Spec.Vars["version"]))
+	return nil
+}
+
+// So it is with what is to be applied on hosts, and where these are not those that were seen.
+func TestATryAppliesNothingThatWasForbiddenSince(t *testing.T) {
+	onHosts := func(d *definition.Definition) {
+		d.Stages[1].Environment, d.Stages[1].Targets = "hosts:shop/prod", &definition.Targets{Manifest: "web.yaml", Hosts: "all"}
+	}
+	sees := func(hosts ...string) promotion.Sighting {
+		seen := promotion.Sighting{Asked: []string{"7"}}
+		for _, h := range hosts {
+			seen.Hosts = append(seen.Hosts, promotion.HostSighting{Host: h, Revision: "6"})
+		}
+		return seen
+	}
+	for name, c := range map[string]struct {
+		was  []string // hosts that were seen
+		wish promotion.Command
+		done string
+	}{
+		"nothing":   {was: []string{"h1"}, done: "h1 7"},
+		"held":      {was: []string{"h1"}, wish: promotion.HoldStage{Stage: "prod", ID: "hold"}},
+		"stopped":   {was: []string{"h1"}, wish: promotion.StopLine{ID: "stop"}},
+		"deleted":   {was: []string{"h1"}, wish: promotion.Delete{Cancel: true, ID: "delete"}},
+		"too few":   {was: []string{"h1", "h2", "h3", "h4"}},
+		"fewer":     {was: []string{"h1", "h2"}, done: "h1 7"},
+		"all other": {was: []string{"h2", "h3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newTry(t, onHosts)
+			p, e := b.process(), &engines{}
+			p.Engines = e
+			b.change(func(s *promotion.State) ([]deploylog.Event, error) { return s.Sighted("prod", sees(c.was...)), nil })
+			if c.wish != nil {
+				b.wants(c.wish)
+			}
+			stage := definition.Stage{Name: "prod", Environment: "hosts:shop/prod", Targets: &definition.Targets{Manifest: "web.yaml", Hosts: "all"}}
+			_, err := p.apply(t.Context(), "shop", b.step, stage, "version")
+			if done := strings.Join(e.applied, ", "); done != c.done || (err == nil) != (done != "") {
+				t.Errorf("it applies %q: %v", done, err)
+			}
+		})
+	}
+}
+
+// What verifies a stage is not begun where the stage runs something else by now.
+func TestNothingIsVerifiedThatRunsThereNoMore(t *testing.T) {
+	verified := func(d *definition.Definition) { d.Stages[1].Verify = "smoke.yaml" }
+	onHosts := func(d *definition.Definition) {
+		d.Stages[1].Environment, d.Stages[1].Targets = "hosts:shop/prod", &definition.Targets{Manifest: "web.yaml", Hosts: "all"}
+	}
+	for name, change := range map[string][]func(*definition.Definition){"environment": {verified}, "hosts": {verified, onHosts}} {
+		t.Run(name, func(t *testing.T) {
+			b := newTry(t, change...)
+			p := b.process()
+			p.Verify = func(context.Context, environment.Verification) error { return nil }
+			p.Engines = &engines{}
+			stage := definition.Stage{Name: "prod", Environment: b.step.Environment, Verify: "smoke.yaml"}
+			if name == "hosts" {
+				stage.Targets = &definition.Targets{Manifest: "web.yaml", Hosts: "all"}
+			}
+			// runs has the stage run the revision as a whole; it returns by which deployment.
+			runs := func(revision string) (deployment string) {
+				if name == "hosts" {
+					b.change(func(s *promotion.State) ([]deploylog.Event, error) {
+						return s.Sighted("prod", promotion.Sighting{Hosts: []promotion.HostSighting{{Host: "h1", Revision: revision}}, Value: revision}), nil
+					})
+					return ""
+				}
+				step := b.step
+				step.Revision, step.Value, step.ID = revision, nil, "try of "+revision
+				begun, err := p.deployAs(t.Context(), step)
+				b.fails(err)
+				return begun
+			}
+			deployment := runs("7")
+			step := promotion.Step{Verifies: true, ID: "v", Target: "stage/shop/prod", Stage: "prod", Environment: b.step.Environment, Revision: "7", Attempt: 1, Deployment: deployment}
+			b.change(func(s *promotion.State) ([]deploylog.Event, error) {
+				came := promotion.Observed{}
+				s.AddSightings(came)
+				data := promotion.Payload{Environment: step.Environment, Deployment: deployment, Came: came[step.Environment].Came}.Data()
+				return []deploylog.Event{{Deployment: "v", Target: step.Target, Revision: "7", Name: promotion.Verifying, Attempt: 1, Data: data}}, nil
+			})
+			b.fails(p.verifyNow(t.Context(), "shop", step, stage))
+			runs("8")
+			if err := p.verifyNow(t.Context(), "shop", step, stage); !errors.Is(err, promotion.ErrUnwanted) {
+				t.Errorf("it ends with %v", err)
+			}
+		})
+	}
+}
+
+// deployAs deploys an environment for a try that nobody recorded.
+func (c *Controller) deployAs(ctx context.Context, s promotion.Step) (deployment string, err error) {
+	if err := c.commands.Follow(ctx, 0); err != nil {
+		return "", err
+	}
+	r, err := c.revise(ctx, s, "version")
+	if err == nil {
+		_, err = c.commands.Command(ctx, s.Environment, environment.Deploy{Revision: r.Number, Hosts: []string{"h1"}, Step: s.Key()})
+	}
+	if err != nil {
+		return "", err
+	}
+	begun, err := c.find(s)
+	return begun.Deployment, err
+}
+
+// VerifyTarget implements Engines.
+func (*engines) VerifyTarget(context.Context, targets.Question, []string) error { return nil }

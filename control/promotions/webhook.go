@@ -59,7 +59,7 @@ func (c *Controller) ask(ctx context.Context, pipeline string, s promotion.Step,
 	if err := c.mayAsk(ctx, pipeline, s, variable); err != nil {
 		return begun, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("no answer within %s", askTime))
 	defer cancel()
 	answer, err := webhook.Post(ctx, hook.URL, key, r.Key, c.Now(), body)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 
 // send sends a message by what the rule says.
 func send(ctx context.Context, r Rule, m Message) error {
-	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, fmt.Errorf("no answer within %s", sendTime))
 	defer cancel()
 	switch {
 	case r.Webhook != nil:

@@ -35,7 +35,7 @@ type Answer struct {
 }
 
 // Post posts a JSON document; key is the text of the key that signs it, "" signs nothing. It
-// fails where the answer is not of success, with the answer.
+// fails where the answer is not of success, with the answer, and with the cause of ctx where that ends.
 func Post(ctx context.Context, to, key, id string, now time.Time, body []byte) (Answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {

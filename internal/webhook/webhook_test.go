@@ -74,14 +74,20 @@ func TestWhatIsPostedGoesNowhereElse(t *testing.T) {
 
 // Who does not answer is left when the time is up.
 func TestAReceiverThatDoesNotAnswerIsLeft(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
+	late := errors.New("no answer within 15s")
+	ctx, cancel := context.WithCancelCause(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		cancel()
+		cancel(late)
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	if _, err := webhook.Post(ctx, server.URL, key, "x1", time.Now(), nil); !errors.Is(err, context.Canceled) {
+	if _, err := webhook.Post(ctx, server.URL, key, "x1", time.Now(), nil); !errors.Is(err, late) {
+		t.Errorf("it ends with %v", err)
+	}
+	over, cancelOver := context.WithTimeoutCause(t.Context(), time.Millisecond, late)
+	defer cancelOver()
+	if _, err := webhook.Post(over, server.URL, key, "x1", time.Now(), nil); !errors.Is(err, late) {
 		t.Errorf("it ends with %v", err)
 	}
 }

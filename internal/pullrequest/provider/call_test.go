@@ -52,6 +52,8 @@ func TestWhoWantsToBeLeftAloneIs(t *testing.T) {
 		"too many, without saying when":   {429, nil, time.Minute, true},
 		"too many, in the past":           {429, map[string]string{"Retry-After": "-5"}, time.Minute, true},
 		"too many, forever":               {429, map[string]string{"Retry-After": "99999999999"}, time.Hour, true},
+		"too many, until a far date":      {429, map[string]string{"Retry-After": start.AddDate(1, 0, 0).Format(http.TimeFormat)}, time.Hour, true},
+		"well, but nothing for a year":    {200, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": strconv.FormatInt(start.AddDate(1, 0, 0).Unix(), 10)}, time.Hour, false},
 		"forbidden, for nothing is left":  {403, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}, 20 * time.Minute, true},
 		"forbidden, for it was too fast":  {403, map[string]string{"Retry-After": "30"}, 30 * time.Second, true},
 		"not now":                         {503, map[string]string{"Retry-After": "30"}, 30 * time.Second, true},
