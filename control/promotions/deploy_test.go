@@ -287,3 +287,21 @@ func (c *Controller) deployAs(ctx context.Context, s promotion.Step) (deployment
 
 // VerifyTarget implements Engines.
 func (*engines) VerifyTarget(context.Context, targets.Question, []string) error { return nil }
+
+// What is proposed is not closed where it is wanted again by the time that this may be done.
+func TestNothingIsWithdrawnThatIsWanted(t *testing.T) {
+	pull := &definition.PullRequest{Repository: "https://git.example/acme/deploy.git", File: "prod.yaml", Value: "tag", Base: "main", Branch: "deployster/shop/prod"}
+	b := newTry(t, func(d *definition.Definition) {
+		d.Stages[1].Strategy, d.Stages[1].PullRequest = definition.WithPullRequest, pull
+	})
+	p, of := b.process(), promotion.Proposal{Step: b.step, Pull: pull}
+	if err := p.mayWithdraw(t.Context(), "shop", of); !errors.Is(err, errWanted) {
+		t.Errorf("it comes to %v", err)
+	}
+	b.change(func(*promotion.State) ([]deploylog.Event, error) {
+		return []deploylog.Event{{Deployment: b.step.ID, Target: b.step.Target, Revision: b.step.Revision, Name: promotion.StageFailed, Attempt: b.step.Attempt, Data: promotion.Payload{SupersededBy: "8"}.Data()}}, nil
+	})
+	if err := p.mayWithdraw(t.Context(), "shop", of); err != nil {
+		t.Errorf("nobody wants it any more: %v", err)
+	}
+}
