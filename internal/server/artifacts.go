@@ -90,7 +90,7 @@ func (s *Server) registerArtifacts() {
 			return nil, huma.Error422UnprocessableEntity(err.Error())
 		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 			s.Logger.Error("an artifact was not received", "artifact", in.Digest, "error", err)
-			return nil, huma.NewError(http.StatusInsufficientStorage, "the disk of the server has no room for the artifact: an admin of it has to make room, such as with deployster gc")
+			return nil, noRoom("artifact")
 		case err != nil && ctx.Err() == nil && interrupted(err):
 			return nil, huma.NewError(http.StatusBadRequest, "the layer broke off, or came too slowly: send it again")
 		}

@@ -4,15 +4,21 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"syscall"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 )
+
+// minFree is how much of the disk objects leave free, in bytes: the log is on the same one, and whoever
+// may send them must not keep others from recording.
+const minFree = 256 << 20
 
 var aboutObjects = []string{"objects"}
 
@@ -47,13 +53,13 @@ func (s *Server) registerObjects() {
 		RawBody []byte `contentType:"application/octet-stream"`
 	}
 	register(s, Operation{
-		ID: "put-object", Method: http.MethodPut, Path: "/v1/objects/{digest}", Role: identity.Operator, Kind: anyKind, tags: aboutObjects, maxBody: objects.MaxSize,
+		ID: "put-object", Method: http.MethodPut, Path: "/v1/objects/{digest}", Role: identity.Operator, Kind: anyKind, tags: aboutObjects, maxBody: objects.MaxSize + 1, // which is too large
 		Summary: "Keep a text that a revision is to carry",
 	}, func(_ context.Context, in *keep) (*struct{}, error) {
 		if objects.Hash(in.RawBody) != in.Digest {
 			return nil, huma.Error422UnprocessableEntity("the content does not have the digest of the path")
 		}
-		return nil, s.Objects.KeepAll(in.RawBody)
+		return nil, s.keep(in.Digest, in.RawBody)
 	})
 	type salt struct {
 		Body struct {
@@ -69,4 +75,23 @@ func (s *Server) registerObjects() {
 		out.Body.Salt = hex.EncodeToString(key)
 		return &out, err
 	})
+}
+
+// keep keeps an object that was sent, unless the disk has no room for it.
+func (s *Server) keep(digest string, content []byte) error {
+	if free, known := s.Objects.Free(); known && free < minFree+uint64(len(content)) && s.Objects.Check(digest) != nil {
+		s.Logger.Error("an object was not kept", "object", digest, "bytes", len(content), "free", free, "left free", minFree)
+		return noRoom("object")
+	}
+	err := s.Objects.KeepAll(content)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		s.Logger.Error("an object was not kept", "object", digest, "error", err)
+		return noRoom("object")
+	}
+	return err
+}
+
+// noRoom is why something that is sent is not kept.
+func noRoom(what string) error {
+	return huma.NewError(http.StatusInsufficientStorage, fmt.Sprintf("the disk of the server has no room for the %s: an admin of it has to make room, such as with deployster gc", what))
 }
