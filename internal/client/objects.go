@@ -40,15 +40,17 @@ func (o Objects) Load(hash string) ([]byte, error) {
 	return content, nil
 }
 
-// Keep implements objects.Remote.
+// Keep implements objects.Remote. What is cut off is sent again: it is the same however often it is kept.
 func (o Objects) Keep(hash string, content []byte) error {
-	ctx, idle, cancel := unlessIdle(context.Background(), o.client.idle)
-	defer cancel()
-	answer, err := o.client.do(ctx, request{method: http.MethodPut, path: "/v1/objects/" + hash, body: content, kind: "application/octet-stream", idle: idle})
-	if err != nil {
-		return err
-	}
-	return answer.Body.Close()
+	return o.client.again(context.Background(), func() error {
+		ctx, idle, cancel := unlessIdle(context.Background(), o.client.idle)
+		defer cancel()
+		answer, err := o.client.do(ctx, request{method: http.MethodPut, path: "/v1/objects/" + hash, body: content, kind: "application/octet-stream", idle: idle})
+		if err != nil {
+			return err
+		}
+		return answer.Body.Close()
+	})
 }
 
 // Salt implements objects.Remote.

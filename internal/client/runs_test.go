@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/client"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/proposal"
 )
 
@@ -40,6 +42,28 @@ func TestARunIsFollowedOverConnectionsThatAreCut(t *testing.T) {
 	end, err := c.FollowRun(t.Context(), "01JZ", func(o proposal.Observed) { got = append(got, o.N) })
 	if err != nil || end.Outcome != "succeeded" || !slices.Equal(got, []int64{1, 4, 45}) {
 		t.Errorf("%v, %+v, %v", got, end, err)
+	}
+}
+
+// A server may be restarted while what a run carries is sent to it.
+func TestAnObjectIsSentAgainWhenTheConnectionIsCut(t *testing.T) {
+	var sent atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if content, err := io.ReadAll(r.Body); err != nil || string(content) != "text" {
+			t.Errorf("%q, %v", content, err)
+		}
+		if sent.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer s.Close()
+	c, err := client.New(client.Options{Server: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := objects.Via(c.Objects()).Keep([]byte("text")); err != nil || sent.Load() != 2 {
+		t.Errorf("it was sent %d times: %v", sent.Load(), err)
 	}
 }
 
