@@ -130,19 +130,24 @@ func (r *Runs) start(ctx context.Context, request Request, command string, do fu
 	if err != nil {
 		return nil, err
 	}
+	going := false
+	defer func() {
+		if !going { // also where preparing it panics
+			leave()
+		}
+	}()
 	stop := make(chan struct{})
 	run, err := request.prepare(ctx, r.o, command, stop)
 	if err != nil {
-		leave()
 		return nil, err
 	}
 	one := newServed(run.Input.Run, string(run.Control.Target), stop)
 	one.Command, one.began = command, r.o.Config.Now()
 	if err := r.add(one); err != nil {
-		leave()
 		return nil, err
 	}
 	r.o.Begun(one)
+	going = true
 	go func() {
 		defer leave()
 		r.end(one, crash.Do("carrying out run "+one.ID, func() error { return do(all, run, one) }))
