@@ -265,7 +265,9 @@ func (s *process) serve(ctx context.Context, listeners []net.Listener, stop <-ch
 	if err != nil {
 		return err
 	}
+	told := make(chan struct{})
 	go func() {
+		defer close(told)
 		<-drain
 		tellSystemd(s.logger, daemon.SdNotifyStopping)
 		if s.stopTimeout > 0 {
@@ -284,6 +286,8 @@ func (s *process) serve(ctx context.Context, listeners []net.Listener, stop <-ch
 		begin()
 		err = cmp.Or(cause, <-controlling)
 	}
+	begin()
+	<-told // where nothing runs, the process would end before
 	return errors.Join(err, silence(), answering.close())
 }
 
