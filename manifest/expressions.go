@@ -59,8 +59,12 @@ func (l *loader) check() map[string]*checked {
 func (l *loader) expressions(broken bool) {
 	known := l.check()
 	for _, r := range l.pending {
+		mentioned := map[string]bool{}
 		for _, text := range r.texts {
 			c := known[text.Value]
+			for _, ref := range c.Refs {
+				mentioned[ref.Name] = true
+			}
 			if c.err != nil && l.found.Full() {
 				l.found.Add(Problem{})
 				continue
@@ -74,35 +78,54 @@ func (l *loader) expressions(broken bool) {
 				l.references(r, text, c.Refs, broken)
 			}
 		}
+		for _, alias := range r.aliases {
+			if why, off := r.off[alias.Name]; off && r.when == nil && !mentioned[alias.Name] {
+				alias.Fail("%s; give this one a when, too, or do not let it depend on that", why)
+			}
+		}
 	}
 }
 
-// references reports the names in a text that are not defined.
-func (l *loader) references(r *pending, text *yamlfile.Node, refs []expression.Ref, broken bool) {
+// references reports the names in a text that are not defined, and whether there are none.
+func (l *loader) references(r *pending, text *yamlfile.Node, refs []expression.Ref, broken bool) (ok bool) {
+	ok = true
 	var minus []string // what follows the dashes of names that cannot be read
 	for _, ref := range refs {
 		_, variable := l.opts.Variables[ref.Name]
 		_, alias := r.Dependencies[ref.Name]
-		unread := broken && validName.MatchString(ref.Name) && l.manifest.resources[ref.Name] == nil
-		if variable || alias || unread || ref.Optional || slices.Contains(minus, ref.Name) {
+		why, off := r.off[ref.Name]
+		each := ref.Name == eachName && r.forEach != nil
+		unread := broken && validName.MatchString(ref.Name) && l.declared[ref.Name] == nil
+		if variable || alias && !off || each || unread || ref.Optional || slices.Contains(minus, ref.Name) {
 			continue
 		}
+		ok = false
 		if l.found.Full() {
 			l.found.Add(Problem{})
 			continue
 		}
-		p, written := l.undefined(r, ref.Name, text.Value)
-		minus = append(minus, strings.Split(written, "-")[1:]...)
+		var p Problem
+		if off {
+			p.Message = fmt.Sprintf("%s; give this one a when, too, or ask whether %q is defined", why, ref.Name)
+		} else {
+			var written string
+			p, written = l.undefined(r, ref.Name, text.Value)
+			minus = append(minus, strings.Split(written, "-")[1:]...)
+		}
 		p.Position = within(text, ref.Line, ref.Column)
 		p.Path = text.Path()
 		l.found.Add(p)
 	}
+	return ok
 }
 
 // undefined says that a name is not defined, and what was probably meant. When
 // that is a name with dashes, it is returned as well.
 func (l *loader) undefined(r *pending, name, text string) (Problem, string) {
 	what := fmt.Sprintf("%.60q is not defined", name)
+	if name == eachName {
+		return Problem{Message: what + "; it is only where the resource has for_each"}, name
+	}
 	aliases := slices.Sorted(maps.Keys(r.Dependencies))
 	variables := slices.Sorted(maps.Keys(l.opts.Variables))
 	if written := cmp.Or(dashed(name, text, aliases), dashed(name, text, variables)); written != "" {
@@ -110,7 +133,7 @@ func (l *loader) undefined(r *pending, name, text string) (Problem, string) {
 		return Problem{Message: fmt.Sprintf("%s: in an expression the dash of %q is a minus; %s", what, written, advice)}, written
 	}
 	resource := name
-	if l.manifest.resources[resource] == nil {
+	if l.declared[resource] == nil {
 		resource = dashed(name, text, l.names())
 	}
 	switch resource {

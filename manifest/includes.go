@@ -44,8 +44,10 @@ func expressionsOf(root *yamlfile.Node) iter.Seq[*yamlfile.Node] {
 		}
 		if resources := root.Child("resources"); resources != nil {
 			for _, r := range resources.Members {
-				if config := r.Child("config"); config != nil {
-					evaluated = append(evaluated, config)
+				for _, key := range []string{"for_each", "when", "dependencies", "config"} {
+					if n := r.Child(key); n != nil {
+						evaluated = append(evaluated, n)
+					}
 				}
 			}
 		}

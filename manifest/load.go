@@ -26,6 +26,7 @@ func Load(sources []Source, opts Options) (*Manifest, error) {
 		opts:     opts,
 		patterns: schema.NewPatterns(maxPatterns),
 		manifest: &Manifest{plugs: map[string]*Plug{}, resources: map[string]*Resource{}},
+		declared: map[string]*pending{},
 	}
 	if len(sources) == 0 {
 		return nil, &Error{Problems: []Problem{{Message: "no manifest is given"}}}
@@ -44,6 +45,7 @@ func Load(sources []Source, opts Options) (*Manifest, error) {
 		l.found.Add(Problem{Position: Position{File: sources[0].Name}, Message: "there are no resources; a manifest needs a mapping resources"})
 	}
 	l.depend(broken)
+	l.expand()
 	l.expressions(broken)
 	if err := l.found.Err(); err != nil {
 		return nil, err
@@ -61,8 +63,9 @@ type loader struct {
 	patterns *schema.Patterns // the regular expressions of plugs
 	found    yamlfile.Report
 	manifest *Manifest
-	pending  []*pending
-	sorted   []string // names of resources
+	declared map[string]*pending
+	pending  []*pending // the same, in the order of declaration
+	sorted   []string   // names of resources
 }
 
 // pending is a resource whose dependencies and expressions are still to be
@@ -71,6 +74,11 @@ type pending struct {
 	*Resource
 	aliases []*yamlfile.Node // of its dependencies
 	texts   []*yamlfile.Node // of its configuration, those with expressions
+
+	forEach, when *yamlfile.Node          // nil is not given
+	all           []Each                  // what for_each comes to
+	off           map[string]string       // aliases of what is off, for an instance at least, with why
+	early         map[*yamlfile.Node]bool // whether what is evaluated early can be
 }
 
 // document reads one file and reports whether it has a section of resources.
@@ -114,7 +122,7 @@ func section(n *yamlfile.Node, thing string, read func(*yamlfile.Node)) {
 // names are those of all resources, sorted. It is called when all are known.
 func (l *loader) names() []string {
 	if l.sorted == nil {
-		l.sorted = slices.Sorted(maps.Keys(l.manifest.resources))
+		l.sorted = slices.Sorted(maps.Keys(l.declared))
 	}
 	return l.sorted
 }

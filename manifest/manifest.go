@@ -16,15 +16,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/graph"
-	"github.com/deployster-go/deployster/internal/phrase"
-	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -36,6 +33,7 @@ type Manifest struct {
 
 	plugs     map[string]*Plug
 	resources map[string]*Resource
+	declared  map[string]*expansion // what became of each name under resources
 }
 
 // Plug is a path of the user's machine that resources may ask for.
@@ -56,24 +54,30 @@ type Plug struct {
 }
 
 // Allows reports whether a resource may have the plug: a plug without patterns is
-// open to all; otherwise one match of either kind admits.
+// open to all; otherwise one match of either kind admits. Of an instance it may also be
+// the name of the resource that it is one of.
 func (p *Plug) Allows(name, typ string) bool {
 	if p.ResourceNames == nil && p.ResourceTypes == nil {
 		return true
 	}
-	return slices.ContainsFunc(p.names, func(r *regexp.Regexp) bool { return r.MatchString(name) }) ||
+	of, _, _ := declared(name)
+	return slices.ContainsFunc(p.names, func(r *regexp.Regexp) bool { return r.MatchString(name) || r.MatchString(of) }) ||
 		slices.ContainsFunc(p.types, func(r *regexp.Regexp) bool { return r.MatchString(typ) })
 }
 
 // Resource is something that should be as it is configured.
 type Resource struct {
 	Name         string
-	Type         string // image reference
-	ReadOnly     bool   // observe it, never change it
-	Dependencies map[string]string
-	Config       map[string]any // expressions unresolved; made of string, bool, int64, float64, nil, []any, map[string]any
-	Timeout      time.Duration  // of one container; 0 is not given
-	IgnoreDrift  []string       // paths of the configuration, such as ports[0].host, whose differences are no drift
+	Type         string                       // image reference
+	ReadOnly     bool                         // observe it, never change it
+	Dependencies map[string]string            // alias → name of a resource
+	Instances    map[string]map[string]string // alias → key → name of an instance, of dependencies that have for_each
+	Of           string                       // the name under which it is declared, where it is an instance; else ""
+	Each         *Each                        // which instance it is; nil is none
+	ForEach      any                          // of an instance: what its for_each says, expressions unresolved
+	Config       map[string]any               // expressions unresolved; made of string, bool, int64, float64, nil, []any, map[string]any
+	Timeout      time.Duration                // of one container; 0 is not given
+	IgnoreDrift  []string                     // paths of the configuration, such as ports[0].host, whose differences are no drift
 	Position     Position
 
 	config *yamlfile.Node // nil when there is none
@@ -101,17 +105,22 @@ func (m *Manifest) Dependencies(name string) []string {
 	if r == nil {
 		return nil
 	}
-	names := slices.Sorted(maps.Values(r.Dependencies))
+	names := slices.Collect(maps.Values(r.Dependencies))
+	for _, instances := range r.Instances {
+		names = slices.AppendSeq(names, maps.Values(instances))
+	}
+	slices.Sort(names)
 	return slices.Compact(names)
 }
 
 // Select returns a manifest of the named resources and all they depend on.
 func (m *Manifest) Select(targets []string) (*Manifest, error) {
-	if err := m.know(targets); err != nil {
+	targets, err := m.named(targets)
+	if err != nil {
 		return nil, err
 	}
 	wanted := m.graph().Closure(targets...)
-	selected := &Manifest{Files: slices.Clone(m.Files), Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}}
+	selected := &Manifest{Files: slices.Clone(m.Files), Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}, declared: m.declared}
 	for _, r := range m.Resources {
 		if wanted[r.Name] {
 			selected.Resources = append(selected.Resources, r)
@@ -124,7 +133,8 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 // Dependents returns the names of the given resources and of all that depend on
 // them, directly or not, each after all it depends on.
 func (m *Manifest) Dependents(targets []string) ([]string, error) {
-	if err := m.know(targets); err != nil {
+	targets, err := m.named(targets)
+	if err != nil {
 		return nil, err
 	}
 	g := m.graph()
@@ -142,19 +152,16 @@ func (m *Manifest) Dependents(targets []string) ([]string, error) {
 	return names, nil
 }
 
-// know refuses names of resources that there are not.
-func (m *Manifest) know(targets []string) error {
+// named returns the resources that several names mean, as Named does.
+func (m *Manifest) named(targets []string) (all []string, err error) {
 	for _, name := range targets {
-		if m.resources[name] != nil {
-			continue
+		names, err := m.Named(name)
+		if err != nil {
+			return nil, err
 		}
-		known := slices.Sorted(maps.Keys(m.resources))
-		if near := suggest.Closest(name, known); near != "" {
-			return fmt.Errorf("there is no resource %q, did you mean %q?", name, near)
-		}
-		return fmt.Errorf("there is no resource %q; there are %s", name, phrase.List(known))
+		all = append(all, names...)
 	}
-	return nil
+	return all, nil
 }
 
 func (m *Manifest) graph() *graph.Graph[string] {
@@ -191,10 +198,13 @@ type definition struct {
 	Dependencies map[string]string `json:"dependencies,omitempty"`
 	Config       map[string]any    `json:"config"`
 	Timeout      time.Duration     `json:"timeout,omitempty"`
+
+	Each      *Each                        `json:"each,omitempty"`
+	Instances map[string]map[string]string `json:"instances,omitempty"`
 }
 
 func (r *Resource) definition() definition {
-	return definition{r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout}
+	return definition{r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout, r.Each, r.Instances}
 }
 
 func hash(content any) string {

@@ -20,11 +20,11 @@ func (l *loader) depend(broken bool) {
 	for _, r := range l.pending {
 		order = append(order, r.Name)
 		for _, alias := range r.aliases {
-			name := alias.Value
+			name, _, _ := declared(alias.Value)
 			switch {
 			case name == r.Name:
 				alias.Fail("the resource depends on itself")
-			case l.manifest.resources[name] != nil:
+			case l.declared[name] != nil:
 				edges[r.Name] = append(edges[r.Name], name)
 			case !broken:
 				l.found.Add(Problem{
@@ -49,7 +49,7 @@ func (l *loader) depend(broken bool) {
 			continue
 		}
 		for i, name := range sorted {
-			l.manifest.Resources[i] = l.manifest.resources[name]
+			l.manifest.Resources[i] = l.declared[name].Resource
 		}
 		return
 	}
@@ -66,7 +66,7 @@ func (l *loader) cycle(path, order []string, edges map[string][]string) {
 	edges[from] = slices.DeleteFunc(edges[from], func(name string) bool { return name == to })
 	r := l.pending[first]
 	for _, alias := range r.aliases {
-		if alias.Value == to {
+		if name, _, _ := declared(alias.Value); name == to {
 			alias.Fail("dependency cycle: %s", strings.Join(path, " → "))
 			return
 		}

@@ -6,10 +6,10 @@ import (
 )
 
 // Outline is the resources of a manifest as they are written, whatever the variables are:
-// neither what they depend on is known, nor the plugs. What is wrong with the form of the
+// neither what they depend on is known, nor their instances, nor the plugs. What is wrong with the form of the
 // file is an *Error.
 func Outline(source Source) (*Manifest, error) {
-	l := &loader{manifest: &Manifest{plugs: map[string]*Plug{}, resources: map[string]*Resource{}}}
+	l := &loader{manifest: &Manifest{plugs: map[string]*Plug{}, resources: map[string]*Resource{}}, declared: map[string]*pending{}}
 	l.manifest.Files = []string{source.Name}
 	root, _ := yamlfile.Open(source.Name, source.Data, manifestFile, &l.found)
 	if root != nil && root.Kind == yamlfile.Mapping {

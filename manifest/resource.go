@@ -16,17 +16,18 @@ const (
 	noExpression = "cannot be an expression; only the config of a resource and the values of plugs can"
 )
 
-var resourceKeys = []string{"type", "readonly", "dependencies", "config", "timeout", "ignore_drift"}
+var resourceKeys = []string{"type", "for_each", "when", "readonly", "dependencies", "config", "timeout", "ignore_drift"}
 
 // resource reads a resource, independently of the others.
 func (l *loader) resource(n *yamlfile.Node) {
-	r := &pending{Resource: &Resource{
-		Name: n.Name, Position: n.NameAt, Dependencies: map[string]string{}, Config: map[string]any{},
-	}}
-	if first := l.manifest.resources[n.Name]; first != nil {
+	r := &pending{
+		Resource: &Resource{Name: n.Name, Position: n.NameAt, Dependencies: map[string]string{}, Config: map[string]any{}},
+		off:      map[string]string{}, early: map[*yamlfile.Node]bool{},
+	}
+	if first := l.declared[n.Name]; first != nil {
 		n.FailName("the resource %q is already defined at %s", n.Name, first.Position)
 	} else {
-		l.manifest.resources[n.Name] = r.Resource
+		l.declared[n.Name] = r
 		l.manifest.Resources = append(l.manifest.Resources, r.Resource)
 		l.pending = append(l.pending, r)
 	}
@@ -42,6 +43,10 @@ func (l *loader) resource(n *yamlfile.Node) {
 		switch key {
 		case "type":
 			r.Type = readImage(at)
+		case "for_each":
+			r.readEach(at)
+		case "when":
+			r.when = at
 		case "readonly":
 			var ok bool
 			if r.ReadOnly, ok = at.Bool(); !ok && at.Kind != yamlfile.Nothing {
@@ -168,14 +173,16 @@ func (l *loader) dependencies(r *pending, n *yamlfile.Node) {
 		if !validName.MatchString(alias.Name) {
 			alias.FailName("%q cannot be an alias: %s", alias.Name, nameRule)
 		}
+		if r.forEach != nil && alias.Name == eachName {
+			alias.FailName(`where there is for_each, no alias can be called "each"; choose another`)
+		}
 		if _, clash := l.opts.Variables[alias.Name]; clash {
 			alias.FailName("the alias %q is also the name of a variable; choose another", alias.Name)
 		}
 		name, ok := readText(alias, "the name of a resource")
 		switch {
 		case !ok:
-		case expression.IsTemplate(name):
-			alias.Fail(noExpression)
+		case !dependency(alias, name):
 		default:
 			r.Dependencies[alias.Name] = name
 			r.aliases = append(r.aliases, alias)

@@ -256,8 +256,8 @@ func leadsInto(dir, name string) bool {
 // configuredEarly resolves and checks a configuration that does not wait for
 // the state of a dependency, and returns nil for one that does.
 func (r *Runner) configuredEarly(res *resource) (map[string]any, error) {
-	if len(res.Dependencies) > 0 {
-		waits, err := r.spec.Expressions.Reads(any(res.Config), slices.Sorted(maps.Keys(res.Dependencies))...)
+	if aliases := res.Aliases(); len(aliases) > 0 {
+		waits, err := r.spec.Expressions.Reads(any(res.Config), aliases...)
 		if err != nil {
 			return nil, r.misconfigured(res, err)
 		}

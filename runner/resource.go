@@ -33,14 +33,10 @@ type resource struct {
 // configured resolves the expressions of the resource's configuration; the
 // states of its dependencies must be known where it refers to them.
 func (r *Runner) configured(res *resource) (map[string]any, error) {
-	scope := make(map[string]any, len(r.spec.Variables)+len(res.Dependencies))
-	for name, value := range r.spec.Variables {
-		scope[name] = value
-	}
-	for alias, name := range res.Dependencies {
+	scope := res.Scope(r.spec.Variables, func(name string) any {
 		d := r.byName[name]
-		scope[alias] = map[string]any{"name": d.Name, "type": d.Type, "state": d.state}
-	}
+		return map[string]any{"name": d.Name, "type": d.Type, "state": d.state}
+	})
 	resolved, err := r.spec.Expressions.Resolve(any(res.Config), scope)
 	if err != nil {
 		return nil, r.misconfigured(res, err)

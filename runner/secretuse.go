@@ -26,7 +26,7 @@ func (r *Runner) SecretUses(files []string, names ...string) (uses []SecretUse) 
 			paths = res.schema.Secrets(map[string]any(res.Config))
 		}
 		for _, path := range paths {
-			part := Written(res.Config, path)
+			part := res.Made(r.spec.Expressions, Written(res.Config, path))
 			for _, name := range names {
 				// What cannot be read was reported before.
 				if reads, err := r.spec.Expressions.MayRead(part, files, name); reads && err == nil {

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 
@@ -29,10 +28,10 @@ type finding struct {
 // refers to.
 func (r *Runner) needs(res *resource) []string {
 	var names []string
-	for _, alias := range slices.Sorted(maps.Keys(res.Dependencies)) {
+	for _, alias := range res.Aliases() {
 		// What cannot be read is reported when it is resolved.
 		if reads, err := r.spec.Expressions.Reads(any(res.Config), alias); reads || err != nil {
-			names = append(names, res.Dependencies[alias])
+			names = append(names, res.Behind(alias)...)
 		}
 	}
 	slices.Sort(names)

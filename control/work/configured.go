@@ -64,12 +64,14 @@ func (p *imagePins) configured(r *manifest.Resource, places func() ([]*Place, er
 	at, path := r.At(property), runner.ConfigPath(r.Name, []string{property})
 	uses := map[string][]*Place{}
 	for _, place := range all {
-		ref, late := p.imageAt(place, r, property)
-		switch {
-		case late != nil && !p.has(written):
+		refs, late := imagesAt(place, r, property)
+		if late && !p.has(written) {
 			p.late(written)
-		case late == nil && ref != "" && !revision.IsContent(ref):
-			uses[ref] = append(uses[ref], place)
+		}
+		for _, ref := range refs {
+			if !revision.IsContent(ref) {
+				uses[ref] = append(uses[ref], place)
+			}
 		}
 	}
 	switch nowhere := len(all) == 0; { // a host may come later
@@ -97,23 +99,24 @@ func (p *imagePins) late(written string) {
 	p.known[written] = image
 }
 
-// imageAt is the image of a resource at a place; "" where the manifest cannot be applied, or
-// the resource has none there.
-func (p *imagePins) imageAt(place *Place, r *manifest.Resource, property string) (ref string, late error) {
+// imagesAt are the images of a resource at a place, of all its instances; none where the
+// manifest cannot be applied, or the resource has none there. late is that the name of one is
+// known only where it is applied.
+func imagesAt(place *Place, r *manifest.Resource, property string) (refs []string, late bool) {
 	in, err := place.Load()
 	if err != nil {
-		return "", nil // what is wrong with it is said where it is applied
+		return nil, false // what is wrong with it is said where it is applied
 	}
-	found := in.Manifest.Resource(r.Name)
-	if found == nil {
-		return "", nil
+	names, _ := in.Manifest.Named(r.Name)
+	for _, name := range names {
+		found := in.Manifest.Resource(name)
+		value, err := in.Expressions.Resolve(found.Config[property], found.Scope(in.Variables, nil))
+		if ref, _ := value.(string); err == nil && ref != "" && !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
+		}
+		late = late || err != nil
 	}
-	value, err := in.Expressions.Resolve(found.Config[property], in.Variables)
-	if err != nil {
-		return "", errLate
-	}
-	ref, _ = value.(string)
-	return ref, nil
+	return refs, late
 }
 
 // behindPlug finds the content of an image in the Docker Engine behind the plug of the first

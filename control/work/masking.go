@@ -53,6 +53,7 @@ func (m *masking) manifest(source manifest.Source) {
 		}
 		for _, path := range s.PossibleSecrets(r.Config, expression.IsTemplate) {
 			m.hide(source.Data, schema.Within(r.Config, path))
+			m.hide(source.Data, r.ForEach) // which each may read
 		}
 	}
 }

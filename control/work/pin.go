@@ -120,7 +120,7 @@ func (c *Collection) secretParts(schemas map[string]*schema.Schema, part func(wr
 				paths = s.PossibleSecrets(r.Config, expression.IsTemplate)
 			}
 			for _, path := range paths {
-				part(runner.Written(r.Config, path), secretUse{runner.ConfigPath(r.Name, path), r.At(path...)})
+				part(r.Made(c.evaluator, runner.Written(r.Config, path)), secretUse{runner.ConfigPath(r.Name, path), r.At(path...)})
 			}
 		}
 	}

@@ -147,7 +147,7 @@ func (in *Input) needs(variables, files []string) bool {
 
 // reads reports whether the configuration of a resource may read variables.
 func (in *Input) reads(r *manifest.Resource, files, variables []string) bool {
-	reads, err := in.Expressions.MayRead(any(r.Config), files, variables...)
+	reads, err := in.Expressions.MayRead(r.Made(in.Expressions, r.Config), files, variables...)
 	return reads || err != nil
 }
 

@@ -97,7 +97,7 @@ func (in *Input) things(t tasks.Task, known []shipped.Thing) (things []tasks.Thi
 	for _, thing := range known {
 		found := tasks.Thing{Key: thing.Key, Name: thing.Name}
 		if r := thing.Resource; found.Key == "" {
-			if named, err := in.Expressions.Reads(r.Config, "task"); named && err == nil {
+			if named, err := in.Expressions.Reads(r.Made(in.Expressions, r.Config), "task"); named && err == nil {
 				found.Key = objects.Hash([]byte(r.Name + "\x00" + string(record.TaskTarget(t.Environment, t.Revision, t.Host))))
 			} else {
 				found.Key = objects.Hash([]byte(r.Name + "\x00" + string(applied)))

@@ -38,10 +38,7 @@ type early struct {
 // dependency. What cannot be resolved is left to the run, which says why.
 func (c Check) resolveEarly(r *manifest.Resource) early {
 	var e early
-	aliases := make([]string, 0, len(r.Dependencies))
-	for alias := range r.Dependencies {
-		aliases = append(aliases, alias)
-	}
+	aliases, scope := r.Aliases(), r.Scope(c.Variables, nil)
 	var resolve func(v any, path []string) any
 	resolve = func(v any, path []string) any {
 		switch v := v.(type) {
@@ -50,7 +47,7 @@ func (c Check) resolveEarly(r *manifest.Resource) early {
 				return v
 			}
 			if waits, err := c.Expressions.Reads(v, aliases...); !waits && err == nil {
-				if value, err := c.Expressions.Evaluate(v, c.Variables); err == nil {
+				if value, err := c.Expressions.Evaluate(v, scope); err == nil {
 					return value
 				}
 			}

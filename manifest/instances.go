@@ -1,0 +1,473 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/internal/yamlfile"
+)
+
+// What a manifest declares under one name may be no resource, by its when, or many, by
+// its for_each. Both are decided while the manifest is read, of the variables alone, so
+// that all that follows knows every resource by its name before anything runs.
+
+// Each tells the instances of a resource that has for_each from each other. Expressions
+// call it each.
+type Each struct {
+	Key   string `json:"key"`
+	Value any    `json:"value"`
+}
+
+const (
+	eachName = "each"
+
+	// maxInstances is how many instances all resources of a manifest may have together.
+	maxInstances = 100_000
+)
+
+// validKey is what may stand in the brackets of the name of an instance: the name is also
+// that of a directory, and part of what the log is asked for.
+var validKey = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.:@+-]{0,99}$`)
+
+// reference is a dependency as it is written: the name of a resource, and perhaps the key
+// of one of its instances in brackets.
+var reference = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9_-]*)\[(.*)\]$`)
+
+// declared returns the name under which a resource is declared of the name of one of its
+// instances, and its key.
+func declared(name string) (of, key string, one bool) {
+	if parts := reference.FindStringSubmatch(name); parts != nil {
+		return parts[1], parts[2], true
+	}
+	return name, "", false
+}
+
+func instance(name, key string) string { return name + "[" + key + "]" }
+
+// Aliases are those of all dependencies, sorted.
+func (r *Resource) Aliases() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for alias := range r.Dependencies {
+			if !yield(alias) {
+				return
+			}
+		}
+		for alias := range r.Instances {
+			if !yield(alias) {
+				return
+			}
+		}
+	})
+}
+
+// Behind returns the names of the resources that an alias stands for, sorted.
+func (r *Resource) Behind(alias string) []string {
+	if name, one := r.Dependencies[alias]; one {
+		return []string{name}
+	}
+	return slices.Sorted(maps.Values(r.Instances[alias]))
+}
+
+// Scope returns what expressions of the resource see: the variables, which instance it is,
+// and its dependencies, each as value has it; where value is nil, these are not there.
+func (r *Resource) Scope(variables map[string]any, value func(name string) any) map[string]any {
+	scope := make(map[string]any, len(variables)+len(r.Dependencies)+len(r.Instances)+1)
+	maps.Copy(scope, variables)
+	if r.Each != nil {
+		scope[eachName] = map[string]any{"key": r.Each.Key, "value": r.Each.Value}
+	}
+	if value == nil {
+		return scope
+	}
+	for alias, name := range r.Dependencies {
+		scope[alias] = value(name)
+	}
+	for alias, names := range r.Instances {
+		all := make(map[string]any, len(names))
+		for key, name := range names {
+			all[key] = value(name)
+		}
+		scope[alias] = all
+	}
+	return scope
+}
+
+// Made returns what a part of the configuration is made of: itself and, where it reads
+// each, what the instances are made from.
+func (r *Resource) Made(e *expression.Evaluator, part any) any {
+	if r.ForEach == nil {
+		return part
+	}
+	if reads, err := e.Reads(part, eachName); !reads && err == nil {
+		return part
+	}
+	return []any{part, r.ForEach}
+}
+
+// expansion is what became of what is declared under one name.
+type expansion struct {
+	many  bool              // it has for_each
+	names map[string]string // of its instances, by key; of a resource without for_each by ""
+	keys  []string          // in order
+	off   string            // why a resource without for_each is none
+	bad   bool              // it is not known, for reasons that are reported
+}
+
+// expand makes the resources of what is declared, which is sorted by dependencies.
+func (l *loader) expand() {
+	sorted := l.manifest.Resources
+	l.manifest.Resources = make([]*Resource, 0, len(sorted))
+	l.manifest.resources = make(map[string]*Resource, len(sorted))
+	l.manifest.declared = make(map[string]*expansion, len(sorted))
+	for _, r := range sorted {
+		p := l.declared[r.Name]
+		x := &expansion{many: p.forEach != nil, names: map[string]string{}}
+		l.manifest.declared[r.Name] = x
+		if x.many {
+			l.instances(p, x)
+		} else {
+			l.add(p, x, nil)
+		}
+	}
+}
+
+// instances adds those of a resource that has for_each.
+func (l *loader) instances(p *pending, x *expansion) {
+	all, ok := l.each(p)
+	if !ok {
+		x.bad = true
+		return
+	}
+	if len(l.manifest.Resources)+len(all) > maxInstances {
+		x.bad = true
+		p.forEach.Fail("with its %d instances there would be more than %d resources", len(all), maxInstances)
+		return
+	}
+	for i := 0; i < len(all) && !x.bad; i++ {
+		l.add(p, x, &all[i])
+	}
+}
+
+// add adds a resource, or an instance of one, unless its when says otherwise.
+func (l *loader) add(p *pending, x *expansion, each *Each) {
+	r := *p.Resource
+	if each != nil {
+		r.Name, r.Of, r.Each = instance(p.Name, each.Key), p.Name, each
+	}
+	off, ok := l.depends(p, &r)
+	if !ok {
+		x.bad = true
+		return
+	}
+	on, ok := l.on(p, &r)
+	switch {
+	case !ok:
+		x.bad = true
+		return
+	case !on && each == nil:
+		x.off = fmt.Sprintf("its when at %s is false", p.when.Position)
+		return
+	case !on:
+		return
+	}
+	maps.Copy(p.off, off)
+	key := ""
+	if each != nil {
+		key = each.Key
+	}
+	x.names[key] = r.Name
+	x.keys = append(x.keys, key)
+	l.manifest.Resources = append(l.manifest.Resources, &r)
+	l.manifest.resources[r.Name] = &r
+}
+
+// depends finds what the aliases of a resource stand for, and which stand for what is off.
+func (l *loader) depends(p *pending, r *Resource) (off map[string]string, ok bool) {
+	r.Dependencies, r.Instances, off, ok = map[string]string{}, nil, map[string]string{}, true
+	for _, alias := range p.aliases {
+		of, key, one := declared(alias.Value)
+		x := l.manifest.declared[of]
+		if x == nil || x.bad || of == p.Name {
+			ok = false // it is reported
+			continue
+		}
+		if one && expression.IsTemplate(key) {
+			var found bool
+			if key, found = l.key(alias, key, r); !found {
+				ok = false
+				continue
+			}
+		}
+		switch name, there := x.names[key]; {
+		case x.many && !one:
+			if r.Instances == nil {
+				r.Instances = map[string]map[string]string{}
+			}
+			r.Instances[alias.Name] = x.names
+		case one && !x.many:
+			ok = false
+			alias.Fail("%q has no instances, as it has no for_each; write %s", of, of)
+		case there:
+			r.Dependencies[alias.Name] = name
+		case !one:
+			off[alias.Name] = fmt.Sprintf("the resource %q is off: %s", of, x.off)
+		case l.offInstance(of, key):
+			off[alias.Name] = fmt.Sprintf("the resource %q is off: its when at %s is false", instance(of, key), l.declared[of].when.Position)
+		default:
+			ok = false
+			l.noInstance(alias, of, key, x)
+		}
+	}
+	return off, ok
+}
+
+// key finds the key of an instance that depends on which instance another is.
+func (l *loader) key(alias *yamlfile.Node, written string, r *Resource) (string, bool) {
+	if r.Each == nil {
+		alias.Fail("only what has for_each itself can depend on an instance by an expression, such as disks[{{ each.key }}]")
+		return "", false
+	}
+	value, err := l.opts.Evaluator.Evaluate(written, r.Scope(l.opts.Variables, nil))
+	if err != nil {
+		l.found.Add(Problem{Position: alias.Position, Path: alias.Path(), Message: err.Error()})
+		return "", false
+	}
+	key, ok := keyOf(value)
+	if !ok {
+		alias.Fail("%s of %s comes to %s, which is no key", written, r.Name, kindOfValue(value))
+	}
+	return key, ok
+}
+
+func (l *loader) noInstance(alias *yamlfile.Node, of, key string, x *expansion) {
+	message := fmt.Sprintf("%q has no instance %q", of, key)
+	if len(x.keys) == 0 {
+		message += "; it has none"
+	} else {
+		message += "; there are " + phrase.List(x.keys)
+	}
+	l.found.Add(Problem{Position: alias.Position, Path: alias.Path(), Message: message, Hint: suggest.Closest(key, x.keys)})
+}
+
+// offInstance reports whether an instance would be there but for its when.
+func (l *loader) offInstance(of, key string) bool {
+	return slices.ContainsFunc(l.declared[of].all, func(e Each) bool { return e.Key == key })
+}
+
+// each finds what the instances of a resource are made from.
+func (l *loader) each(p *pending) ([]Each, bool) {
+	if _, named := l.opts.Variables[eachName]; named {
+		p.forEach.FailName(`where there is for_each, no variable can be called "each"; rename it`)
+		return nil, false
+	}
+	if !l.early(p, p.forEach, "for_each", false) {
+		return nil, false
+	}
+	resolved, err := l.opts.Evaluator.Resolve(p.ForEach, l.opts.Variables)
+	if err != nil {
+		l.found.Add(failure(p.forEach, err))
+		return nil, false
+	}
+	var all []Each
+	at := func(key string) *yamlfile.Node {
+		if n := p.forEach.Child(key); n != nil {
+			return n
+		}
+		return p.forEach
+	}
+	switch resolved := resolved.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(resolved)) {
+			if !validKey.MatchString(key) {
+				at(key).Fail("%.120q cannot be the key of an instance: %s", key, keyRule)
+				return nil, false
+			}
+			all = append(all, Each{key, resolved[key]})
+		}
+	case []any:
+		seen := map[string]bool{}
+		for i, value := range resolved {
+			n := at(strconv.Itoa(i))
+			key, ok := keyOf(value)
+			switch {
+			case !ok:
+				n.Fail("the instances of a list are called by its texts and whole numbers; of %s make a mapping of keys to values", kindOfValue(value))
+				return nil, false
+			case !validKey.MatchString(key):
+				n.Fail("%.120q cannot be the key of an instance: %s; make a mapping of keys to values", key, keyRule)
+				return nil, false
+			case seen[key]:
+				n.Fail("the list has %q twice", key)
+				return nil, false
+			}
+			seen[key] = true
+			all = append(all, Each{key, value})
+		}
+	default:
+		p.forEach.Fail("must be a list or a mapping, or an expression that comes to one, not %s", kindOfValue(resolved))
+		return nil, false
+	}
+	p.all = all
+	return all, true
+}
+
+const keyRule = "a key has at most 100 letters, digits and _ . : @ + -, and begins with a letter, a digit or _"
+
+// keyOf is the key of an instance that is made from a member of a list.
+func keyOf(value any) (string, bool) {
+	switch value := value.(type) {
+	case string:
+		return value, true
+	case int64:
+		return strconv.FormatInt(value, 10), true
+	}
+	return "", false
+}
+
+// on reports whether the when of a resource is true, if it has one.
+func (l *loader) on(p *pending, r *Resource) (on, ok bool) {
+	if p.when == nil {
+		return true, true
+	}
+	var value any
+	if p.when.Kind == yamlfile.Boolean {
+		value, ok = p.when.Any()
+	} else if p.when.Kind == yamlfile.Text && expression.IsTemplate(p.when.Value) {
+		if !l.early(p, p.when, "when", true) {
+			return false, false
+		}
+		var err error
+		value, err = l.opts.Evaluator.Evaluate(p.when.Value, r.Scope(l.opts.Variables, func(name string) any {
+			return map[string]any{"name": name, "type": l.manifest.resources[name].Type}
+		}))
+		if err != nil {
+			l.found.Add(failure(p.when, err))
+			return false, false
+		}
+		ok = true
+	}
+	on, is := value.(bool)
+	if !ok || !is {
+		got := kindOf(p.when)
+		if ok {
+			got = kindOfValue(value)
+		}
+		p.when.Fail("must be true or false, or an expression that comes to one of them, not %s", got)
+		return false, false
+	}
+	return on, true
+}
+
+// early reports what an expression cannot read that is evaluated while the manifest is
+// read. It reads variables alone, or also which dependencies there are.
+func (l *loader) early(p *pending, n *yamlfile.Node, what string, dependencies bool) bool {
+	if ok, known := p.early[n]; known {
+		return ok
+	}
+	ok := true
+	fail := func(text *yamlfile.Node, line, column int, format string, args ...any) {
+		ok = false
+		message := what + " is decided before anything runs, so it cannot read " + fmt.Sprintf(format, args...)
+		l.found.Add(Problem{Position: within(text, line, column), Path: text.Path(), Message: message})
+	}
+	for text := range n.Texts() {
+		usage, err := l.opts.Evaluator.Examine(text.Value)
+		if err != nil {
+			ok = false
+			l.found.Add(failure(text, err))
+			continue
+		}
+		l.opts.Usage.add(usage, p.Dependencies)
+		var variables []expression.Ref
+		for _, ref := range usage.Refs {
+			if _, alias := p.Dependencies[ref.Name]; !alias {
+				variables = append(variables, ref)
+			} else if !dependencies {
+				fail(text, ref.Line, ref.Column, "the dependency %q", ref.Name)
+			}
+		}
+		if !l.opts.Partly {
+			ok = l.references(p, text, variables, false) && ok
+		}
+		if paths, err := l.opts.Evaluator.Paths(text.Value, slices.Sorted(maps.Keys(p.Dependencies))...); dependencies && err == nil {
+			for _, path := range paths {
+				if slices.Contains(path.Keys, "state") {
+					fail(text, path.Line, path.Column, "the state of %q; it can ask whether %s is defined", path.Name, path.Name)
+				}
+			}
+		}
+	}
+	p.early[n] = ok
+	return ok
+}
+
+// Named returns the resources that a name of the command line means: itself, or all
+// instances of what is declared with for_each.
+func (m *Manifest) Named(name string) ([]string, error) {
+	if m.resources[name] != nil {
+		return []string{name}, nil
+	}
+	x := m.declared[name]
+	switch {
+	case x != nil && x.many:
+		names := make([]string, 0, len(x.keys))
+		for _, key := range x.keys {
+			names = append(names, x.names[key])
+		}
+		return names, nil
+	case x != nil && x.off != "":
+		return nil, fmt.Errorf("the resource %q is off: %s", name, x.off)
+	}
+	known := slices.Sorted(maps.Keys(m.resources))
+	if of, key, one := declared(name); one {
+		if x := m.declared[of]; x != nil && x.many {
+			problem := fmt.Sprintf("%q has no instance %q", of, key)
+			if near := suggest.Closest(key, x.keys); near != "" {
+				return nil, fmt.Errorf("%s, did you mean %q?", problem, instance(of, near))
+			}
+			if len(x.keys) == 0 {
+				return nil, errors.New(problem + "; it has none")
+			}
+			return nil, fmt.Errorf("%s; there are %s", problem, phrase.List(x.keys))
+		}
+	}
+	if near := suggest.Closest(name, known); near != "" {
+		return nil, fmt.Errorf("there is no resource %q, did you mean %q?", name, near)
+	}
+	return nil, fmt.Errorf("there is no resource %q; there are %s", name, phrase.List(known))
+}
+
+// readEach reads a for_each, whose expressions stay as they are.
+func (p *pending) readEach(n *yamlfile.Node) {
+	if n.Kind != yamlfile.List && n.Kind != yamlfile.Mapping && (n.Kind != yamlfile.Text || !expression.IsTemplate(n.Value)) {
+		n.Fail("must be a list or a mapping, or an expression that comes to one, not %s", kindOf(n))
+		return
+	}
+	value, ok := n.Any()
+	if !ok {
+		return
+	}
+	p.forEach, p.ForEach = n, value
+}
+
+// dependency reports whether the text can be a dependency, as it is written.
+func dependency(alias *yamlfile.Node, text string) bool {
+	of, key, one := declared(text)
+	switch {
+	case !one && expression.IsTemplate(text):
+		alias.Fail("cannot be an expression, but for the key of an instance, as in disks[{{ each.key }}]")
+	case one && (strings.ContainsAny(of, "{}") || key == ""):
+		alias.Fail("%q is not the name of a resource or an instance, such as disks[a]", text)
+	default:
+		return true
+	}
+	return false
+}
