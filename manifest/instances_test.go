@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/manifest"
 )
 
 func TestWhatIsDeclaredOnceMayBeMany(t *testing.T) {
@@ -178,4 +180,14 @@ func TestInstancesAreWhatIsWrittenOut(t *testing.T) {
 			rt.Fatalf("of\n%s\nthere are %v, want %v", short.String(), got, edges)
 		}
 	})
+}
+
+func TestAnOutlineHasWhatIsDeclared(t *testing.T) {
+	m, err := manifest.Outline(manifest.Source{Name: "a.yaml", Data: []byte("resources:\n  many: {type: x, for_each: '{{ all }}'}\n  off: {type: y, when: false}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names(m) != "many off" || m.Resource("many") == nil || m.Resource("off").Type != "y" {
+		t.Errorf("it has %q, and by name %v and %v", names(m), m.Resource("many"), m.Resource("off"))
+	}
 }

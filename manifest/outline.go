@@ -17,6 +17,9 @@ func Outline(source Source) (*Manifest, error) {
 			section(n, "resource", l.resource)
 		}
 	}
+	for _, r := range l.manifest.Resources {
+		l.manifest.resources[r.Name] = r
+	}
 	return l.manifest, l.found.Err()
 }
 
