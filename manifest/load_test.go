@@ -237,6 +237,20 @@ resources:
 	}
 }
 
+func TestLifecycleOfAResource(t *testing.T) {
+	m := mustLoad(t, nil, "resources:\n  a: {type: x, ignore_changes: [content, 'ports[0].host'], prevent_destroy: true}\n  b: {type: x, prevent_destroy: }\n")
+	a, b := m.Resource("a"), m.Resource("b")
+	if got := a.IgnoreChanges; !slices.Equal(got, []string{"content", "ports[0].host"}) || !a.PreventDestroy || a.PreventedAt().String() != "a.yaml:2:60" {
+		t.Errorf("%q, %v at %s", got, a.PreventDestroy, a.PreventedAt())
+	}
+	if b.PreventDestroy || b.IgnoreChanges != nil {
+		t.Error("b has what is not written")
+	}
+	if got, want := manifest.PathSteps("a.b[0][12].c-d"), []any{"a", "b", 0, 12, "c-d"}; !slices.Equal(got, want) {
+		t.Errorf("steps %v, want %v", got, want)
+	}
+}
+
 func TestIgnoreDrift(t *testing.T) {
 	m := mustLoad(t, nil, "resources:\n  a: {type: x, ignore_drift: [content, 'ports[0].host', labels.build/id]}\n  b: {type: x, ignore_drift: }\n")
 	if got := m.Resource("a").IgnoreDrift; !slices.Equal(got, []string{"content", "ports[0].host", "labels.build/id"}) {
@@ -257,10 +271,11 @@ func TestNothingIsNotReadOnly(t *testing.T) {
 func TestHash(t *testing.T) {
 	one := mustLoad(t, nil, "plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}}\n  b: {type: y}\n").Hash()
 	for what, texts := range map[string][]string{
-		"other order":      {"resources:\n  b: {type: y}\n  a: {config: {l: [2], k: 1}, type: x}\nplugs: {p: {path: ~/x}}\n"},
-		"several files":    {"resources: {b: {type: y}}", "resources: {a: {type: x, config: {k: 0x1, l: [2]}}}", "plugs: {p: {path: ~/x}}"},
-		"other notation":   {"# hello\nplugs:\n  'p':\n    path: \"~/x\"\nresources: {a: {type: x, config: {k: 1, l: [2]}, readonly: false}, b: {type: y, dependencies: , readonly: }}"},
-		"what is no drift": {"plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}, ignore_drift: [k]}\n  b: {type: y}\n"},
+		"other order":          {"resources:\n  b: {type: y}\n  a: {config: {l: [2], k: 1}, type: x}\nplugs: {p: {path: ~/x}}\n"},
+		"several files":        {"resources: {b: {type: y}}", "resources: {a: {type: x, config: {k: 0x1, l: [2]}}}", "plugs: {p: {path: ~/x}}"},
+		"other notation":       {"# hello\nplugs:\n  'p':\n    path: \"~/x\"\nresources: {a: {type: x, config: {k: 1, l: [2]}, readonly: false}, b: {type: y, dependencies: , readonly: }}"},
+		"what nothing removes": {"plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}, prevent_destroy: false}\n  b: {type: y}\n"},
+		"what is no drift":     {"plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}, ignore_drift: [k]}\n  b: {type: y}\n"},
 	} {
 		if got := mustLoad(t, nil, texts...).Hash(); got != one {
 			t.Errorf("%s changes the hash", what)

@@ -80,8 +80,15 @@ type Resource struct {
 	IgnoreDrift  []string                     // paths of the configuration, such as ports[0].host, whose differences are no drift
 	Position     Position
 
-	config *yamlfile.Node // nil when there is none
+	IgnoreChanges  []string // paths of the configuration at which what there is stays as it is
+	PreventDestroy bool     // nothing removes it
+
+	config    *yamlfile.Node // nil when there is none
+	prevented Position       // of prevent_destroy
 }
+
+// PreventedAt is where the manifest says that nothing removes the resource.
+func (r *Resource) PreventedAt() Position { return r.prevented }
 
 // At returns the position of a part of the configuration, or of the nearest
 // part around it that is in the file.
@@ -201,10 +208,13 @@ type definition struct {
 
 	Each      *Each                        `json:"each,omitempty"`
 	Instances map[string]map[string]string `json:"instances,omitempty"`
+
+	IgnoreChanges  []string `json:"ignore_changes,omitempty"`
+	PreventDestroy bool     `json:"prevent_destroy,omitempty"`
 }
 
 func (r *Resource) definition() definition {
-	return definition{r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout, r.Each, r.Instances}
+	return definition{r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout, r.Each, r.Instances, r.IgnoreChanges, r.PreventDestroy}
 }
 
 func hash(content any) string {

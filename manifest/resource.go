@@ -16,7 +16,7 @@ const (
 	noExpression = "cannot be an expression; only the config of a resource and the values of plugs can"
 )
 
-var resourceKeys = []string{"type", "for_each", "when", "readonly", "dependencies", "config", "timeout", "ignore_drift"}
+var resourceKeys = []string{"type", "for_each", "when", "readonly", "dependencies", "config", "timeout", "ignore_drift", "ignore_changes", "prevent_destroy"}
 
 // resource reads a resource, independently of the others.
 func (l *loader) resource(n *yamlfile.Node) {
@@ -48,10 +48,7 @@ func (l *loader) resource(n *yamlfile.Node) {
 		case "when":
 			r.when = at
 		case "readonly":
-			var ok bool
-			if r.ReadOnly, ok = at.Bool(); !ok && at.Kind != yamlfile.Nothing {
-				at.Fail("must be true or false, not %s", kindOf(at))
-			}
+			r.ReadOnly = readSwitch(at)
 		case "dependencies":
 			l.dependencies(r, at)
 		case "config":
@@ -59,9 +56,22 @@ func (l *loader) resource(n *yamlfile.Node) {
 		case "timeout":
 			r.Timeout = readTimeout(at)
 		case "ignore_drift":
-			r.IgnoreDrift = readIgnored(at)
+			r.IgnoreDrift = readPaths(at)
+		case "ignore_changes":
+			r.IgnoreChanges = readPaths(at)
+		case "prevent_destroy":
+			r.PreventDestroy, r.prevented = readSwitch(at), at.NameAt
 		}
 	}
+}
+
+// readSwitch reads true or false; what is left empty is false.
+func readSwitch(n *yamlfile.Node) bool {
+	on, ok := n.Bool()
+	if !ok && n.Kind != yamlfile.Nothing {
+		n.Fail("must be true or false, not %s", kindOf(n))
+	}
+	return on
 }
 
 // readText reads a text that is not empty.
@@ -107,36 +117,6 @@ func readTimeout(n *yamlfile.Node) time.Duration {
 		n.Fail("%q must be more than nothing", text)
 	}
 	return d
-}
-
-// validPath is the form in which differences are printed: keys after dots,
-// indexes in brackets.
-var validPath = regexp.MustCompile(`^[^.\[\]\s]+(\.[^.\[\]\s]+|\[[0-9]+\])*$`)
-
-// readIgnored reads paths of the configuration.
-func readIgnored(n *yamlfile.Node) []string {
-	switch n.Kind {
-	case yamlfile.Nothing:
-		return nil
-	case yamlfile.List:
-	default:
-		n.Fail(`must be a list of paths of the config, such as [content, "ports[0].host"], not %s`, kindOf(n))
-		return nil
-	}
-	paths := make([]string, 0, len(n.Members))
-	for _, m := range n.Members {
-		text, ok := readText(m, `a path of the config, such as content or "ports[0].host"`)
-		switch {
-		case !ok:
-		case expression.IsTemplate(text):
-			m.Fail(noExpression)
-		case !validPath.MatchString(text):
-			m.Fail(`%q is not a path; write keys with dots and indexes in brackets, as in "ports[0].host"`, text)
-		default:
-			paths = append(paths, text)
-		}
-	}
-	return paths
 }
 
 // configure reads the configuration, in which expressions stay as they are.

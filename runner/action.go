@@ -17,7 +17,7 @@ func (r *Runner) differs(res *resource, out protocol.StateOutput) []Change {
 	if res.ensure == protocol.Absent {
 		return nil
 	}
-	diff := difference(out.StaleState, res.config, res.target.Secret)
+	diff := difference(out.StaleState, res.asked(), res.target.Secret)
 	r.maskChanges(diff)
 	return diff
 }
@@ -131,7 +131,7 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	if r.containers.Stop.Requested() || ctx.Err() != nil {
 		return fmt.Errorf("%w before it was verified", ErrInterrupted)
 	}
-	out, err := r.observe(ctx, res)
+	out, err := r.askState(ctx, res)
 	if err != nil {
 		return fmt.Errorf("verifying: %w", err)
 	}

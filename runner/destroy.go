@@ -163,20 +163,35 @@ func (d *removal) prepare(ctx context.Context) error {
 	return d.advise(d.refusal(), bad, "--keep-going, or with ")
 }
 
-// refuseUnremovable refuses what has a type that cannot remove, and returns the
-// names.
+// refuseUnremovable refuses what must not be removed, or has a type that cannot, and returns
+// the names.
 func (d *removal) refuseUnremovable(ctx context.Context) (bad []string) {
 	for _, res := range d.toDestroy {
-		if d.keeps(res) || res.init.Removable {
+		if d.keeps(res) {
 			continue
 		}
-		bad = append(bad, res.Name)
-		d.refuse(ctx, res, &reasonError{ReasonNotRemovable, &manifest.Error{Problems: []manifest.Problem{{
-			Position: res.Position, Path: "resources." + res.Name,
-			Message: fmt.Sprintf(`its type %s cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type),
-		}}}})
+		if why := unremovable(res); why != nil {
+			bad = append(bad, res.Name)
+			d.refuse(ctx, res, why)
+		}
 	}
 	return bad
+}
+
+// unremovable is why a resource must not or cannot be removed, nil where it can.
+func unremovable(res *resource) error {
+	problem := manifest.Problem{Position: res.Position, Path: "resources." + res.Name}
+	code := ReasonNotRemovable
+	switch {
+	case res.PreventDestroy:
+		code = ReasonPrevented
+		problem.Position, problem.Message = res.PreventedAt(), `it is not removed: its prevent_destroy is true; set that to false first, if it is to go`
+	case !res.init.Removable:
+		problem.Message = fmt.Sprintf(`its type %s cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type)
+	default:
+		return nil
+	}
+	return &reasonError{code, &manifest.Error{Problems: []manifest.Problem{problem}}}
 }
 
 // advise adds to a refusal how to remove the rest: that on which nothing bad

@@ -126,7 +126,8 @@ func drift(res *resource, s finding) ResourceDrift {
 		if d.Missing = s.answer.StaleState == nil; d.Missing {
 			break // everything differs, and nothing of it is to be ignored
 		}
-		for _, c := range difference(s.answer.StaleState, res.config, res.target.Secret) {
+		d.Ignored = append(d.Ignored, res.left...)
+		for _, c := range difference(s.answer.StaleState, res.asked(), res.target.Secret) {
 			if slices.ContainsFunc(res.IgnoreDrift, func(path string) bool { return below(c.Path, path) }) {
 				d.Ignored = append(d.Ignored, c)
 			} else {
@@ -134,11 +135,11 @@ func drift(res *resource, s finding) ResourceDrift {
 			}
 		}
 		// A type that is stale without a difference that can be seen has drifted.
-		if len(d.Diff) == 0 && len(d.Ignored) > 0 {
+		if len(d.Diff) == 0 && len(d.Ignored) > len(res.left) {
 			d.Status = Valid
 		}
 	case s.answer != nil:
-		d.Unmatched = unmatchedIgnores(res, s.answer.State)
+		d.Unmatched, d.Ignored = unmatchedIgnores(res, s.answer.State), res.left
 	}
 	return d
 }

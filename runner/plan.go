@@ -126,7 +126,7 @@ func (r *Runner) fillObservation(res *resource, out protocol.StateOutput, p *Res
 		return err
 	}
 	p.Exists, p.ReadOnly = out.StaleState != nil, res.ReadOnly
-	p.Diff = difference(out.StaleState, res.config, res.target.Secret)
+	p.Diff = difference(out.StaleState, res.asked(), res.target.Secret)
 	p.Actions = slices.Clone(out.Actions)
 	p.ActionsHash, err = r.fingerprint("actions", decisive(out.Actions))
 	return err

@@ -30,6 +30,7 @@ const (
 	ReasonInvalid       ReasonCode = "invalid-configuration"
 	ReasonUnknown       ReasonCode = "configuration-unknown" // it needs the state of what is gone
 	ReasonNotRemovable  ReasonCode = "not-removable"         // its type cannot remove
+	ReasonPrevented     ReasonCode = "removal-prevented"     // the manifest says that nothing removes it
 	ReasonNotAsPlanned  ReasonCode = "not-as-planned"
 	ReasonReadOnly      ReasonCode = "read-only" // it would have to be changed
 	ReasonDeclined      ReasonCode = "declined"

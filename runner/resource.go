@@ -20,6 +20,8 @@ type resource struct {
 	schema *schema.Schema // nil when the type accepts any configuration
 
 	config      map[string]any  // resolved
+	adjusted    map[string]any  // config with what there is where that is left as it is; nil is config
+	left        []Change        // what differs and is left as it is
 	final       bool            // config waits for no dependency and is final
 	state       map[string]any  // as last seen VALID; by a survey also as seen STALE
 	stale       bool            // state is one that a survey saw as STALE

@@ -30,8 +30,8 @@ func (r *Runner) resolve(res *resource) error {
 	return nil
 }
 
-// observe runs the state action and decodes its answer.
-func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutput, error) {
+// askState runs the state action and decodes its answer.
+func (r *Runner) askState(ctx context.Context, res *resource) (protocol.StateOutput, error) {
 	ctx, cancel := r.containers.Stop.Context(ctx)
 	defer cancel()
 	var out protocol.StateOutput
@@ -79,7 +79,7 @@ func (r *Runner) learn(res *resource, out protocol.StateOutput) {
 }
 
 func (r *Runner) stateInput(res *resource) protocol.StateInput {
-	in := protocol.StateInput{InitInput: r.initInput(res), Config: res.config}
+	in := protocol.StateInput{InitInput: r.initInput(res), Config: res.asked()}
 	if res.init.Removable {
 		in.Ensure = cmp.Or(res.ensure, protocol.Present)
 	}

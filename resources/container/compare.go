@@ -68,6 +68,9 @@ func (m *manager) compare(ctx context.Context, c *dockercontainer.InspectRespons
 // compareImage finds a tag that points to other content than the container
 // runs. A tag that the engine no longer holds says nothing.
 func (m *manager) compareImage(ctx context.Context, c *dockercontainer.InspectResponse, d *drift) error {
+	if m.config.content != "" && c.Config.Image == m.config.Image && strings.HasPrefix(c.Image, m.config.content) {
+		return nil
+	}
 	image, err := m.Docker.ImageInspect(ctx, m.config.Image)
 	switch {
 	case errdefs.IsNotFound(err):
@@ -77,7 +80,7 @@ func (m *manager) compareImage(ctx context.Context, c *dockercontainer.InspectRe
 	case err != nil:
 		return fmt.Errorf("inspecting image %s: %w", m.config.Image, err)
 	case image.ID != c.Image:
-		d.differs("image", fmt.Sprintf("%s (%.19s)", c.Config.Image, c.Image))
+		d.differs("image", shownImage(c.Config.Image, c.Image))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/resources/internal/daemon"
@@ -31,6 +32,8 @@ type Config struct {
 	User       string            `json:"user,omitempty"`
 	Workdir    string            `json:"workdir,omitempty"`
 	Adopt      bool              `json:"adopt,omitempty"`
+
+	content string // beginning of the id of the image, whatever its name means by now; "" is what it means
 }
 
 // Port publishes a port of the container on the host.
@@ -75,10 +78,17 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 // MarshalJSON writes the text.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
+// shownImage is how the image of a container is shown that is another than its name means.
+func shownImage(name, id string) string { return fmt.Sprintf("%s (%.19s)", name, id) }
+
 // normal fills in the defaults and checks what the schema cannot say.
 func (c Config) normal(resource string) (Config, error) {
 	if c.Image == "" {
 		return c, errors.New(`"image" is required`)
+	}
+	// What ignore_changes leaves as it is comes as it was found, see shownImage.
+	if name, content, found := strings.Cut(c.Image, " ("); found {
+		c.Image, c.content = name, strings.TrimSuffix(content, ")")
 	}
 	if c.Name == "" {
 		c.Name = resource

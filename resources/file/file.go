@@ -193,7 +193,7 @@ func (t *target) state(ensure protocol.Ensure) (protocol.StateOutput, error) {
 		return protocol.AnswerStale(nil, protocol.Do("create-"+want, fmt.Sprintf("create %s %s with mode %s", want, t.path, octal(t.mode))))
 	case f.Kind != want:
 		return protocol.AnswerStale(t.described(f), protocol.Do("replace-with-"+want, fmt.Sprintf("replace the %s %s with a %s", f.Kind, t.path, want)))
-	case want == "file" && f.SHA256 != t.sha256():
+	case want == "file" && f.SHA256 != t.sha256() && *t.config.Content != f.summary():
 		return protocol.AnswerStale(t.described(f), protocol.Do("update-file", "update file "+t.path))
 	case t.hasMode && f.Mode != octal(t.mode):
 		return protocol.AnswerStale(t.described(f), protocol.Do("change-mode", fmt.Sprintf("change mode of %s from %s to %s", t.path, f.Mode, octal(t.mode))))
@@ -208,7 +208,7 @@ func (t *target) described(f *found) *found {
 	isDir := f.Kind == "directory"
 	f.IsDir = &isDir
 	if t.config.Content != nil && f.Size != nil {
-		content := fmt.Sprintf("(%d bytes, sha256 %.12s)", *f.Size, f.SHA256)
+		content := f.summary()
 		if f.SHA256 == t.sha256() {
 			content = *t.config.Content
 		}
@@ -216,6 +216,10 @@ func (t *target) described(f *found) *found {
 	}
 	return f
 }
+
+// summary is what is shown of the content of a file that was found. As a configured content it
+// means that very content: what ignore_changes leaves as it is comes back so.
+func (f *found) summary() string { return fmt.Sprintf("(%d bytes, sha256 %.12s)", *f.Size, f.SHA256) }
 
 func (t *target) sha256() string {
 	sum := sha256.Sum256([]byte(*t.config.Content))

@@ -108,6 +108,18 @@ func TestStaleStateSpeaksLikeTheConfiguration(t *testing.T) {
 	}
 }
 
+func TestAContentIsLeftAsItIsShown(t *testing.T) {
+	r, plug := resource(t, object{"path": "motd", "content": "hello", "mode": "0644"})
+	write(t, filepath.Join(plug, "motd"), "theirs", 0o600)
+	shown := r.Stale(t, "update-file").StaleState["content"]
+	r.Config = object{"path": "motd", "content": shown, "mode": "0600"}
+	r.Valid(t)
+	r.Config.(object)["mode"] = "0644"
+	r.Stale(t, "change-mode")
+	r.Config.(object)["content"] = "(6 bytes, sha256 000000000000)"
+	r.Stale(t, "update-file")
+}
+
 func TestWithoutModeTheFileKeepsItsOwn(t *testing.T) {
 	r, plug := resource(t, object{"path": "motd", "content": "new"})
 	write(t, filepath.Join(plug, "motd"), "old", 0o604)

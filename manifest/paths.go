@@ -1,0 +1,55 @@
+package manifest
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/yamlfile"
+)
+
+// validPath is the form in which differences are printed: keys after dots,
+// indexes in brackets.
+var validPath = regexp.MustCompile(`^[^.\[\]\s]+(\.[^.\[\]\s]+|\[[0-9]+\])*$`)
+
+// readPaths reads paths of the configuration.
+func readPaths(n *yamlfile.Node) []string {
+	switch n.Kind {
+	case yamlfile.Nothing:
+		return nil
+	case yamlfile.List:
+	default:
+		n.Fail(`must be a list of paths of the config, such as [content, "ports[0].host"], not %s`, kindOf(n))
+		return nil
+	}
+	paths := make([]string, 0, len(n.Members))
+	for _, m := range n.Members {
+		text, ok := readText(m, `a path of the config, such as content or "ports[0].host"`)
+		switch {
+		case !ok:
+		case expression.IsTemplate(text):
+			m.Fail(noExpression)
+		case !validPath.MatchString(text):
+			m.Fail(`%q is not a path; write keys with dots and indexes in brackets, as in "ports[0].host"`, text)
+		default:
+			paths = append(paths, text)
+		}
+	}
+	return paths
+}
+
+// PathSteps are the keys and indexes that a path, as IgnoreDrift and IgnoreChanges have it, leads
+// along: a string is a key of a mapping, an int an index of a list.
+func PathSteps(path string) (steps []any) {
+	for part := range strings.SplitSeq(path, ".") {
+		key, indexes, _ := strings.Cut(part, "[")
+		steps = append(steps, key)
+		for index := range strings.SplitSeq(strings.TrimSuffix(indexes, "]"), "][") {
+			if i, err := strconv.Atoi(index); err == nil {
+				steps = append(steps, i)
+			}
+		}
+	}
+	return steps
+}

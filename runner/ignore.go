@@ -1,0 +1,92 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// observe asks for the state of a resource. One that differs where its differences are to be left
+// alone (manifest.Resource.IgnoreChanges) is asked for it again, with what there is in the place
+// of what is configured there; that answer counts, also for the actions that follow.
+func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutput, error) {
+	res.adjusted, res.left = nil, nil
+	out, err := r.askState(ctx, res)
+	if err != nil || out.Status == protocol.Valid || out.StaleState == nil || res.ensure == protocol.Absent {
+		return out, err
+	}
+	config := res.config
+	for _, path := range res.IgnoreChanges {
+		config, _ = leave(config, out.StaleState, manifest.PathSteps(path)).(map[string]any)
+	}
+	if same(config, res.config) {
+		return out, nil
+	}
+	if res.schema != nil {
+		if broken := res.schema.Validate(config); len(broken) > 0 {
+			r.notify(Warning, res.Name, "state", fmt.Sprintf("ignore_changes (%s) does not apply: with what there is its configuration would not be as its type accepts it: %s",
+				strings.Join(res.IgnoreChanges, ", "), broken[0].Message))
+			return out, nil
+		}
+	}
+	remaining := difference(out.StaleState, config, res.target.Secret)
+	for _, c := range difference(out.StaleState, res.config, res.target.Secret) {
+		if !slices.ContainsFunc(remaining, func(r Change) bool { return r.Path == c.Path }) {
+			res.left = append(res.left, c)
+		}
+	}
+	res.adjusted = config
+	return r.askState(ctx, res)
+}
+
+// asked is the configuration with which the type of a resource is asked: that of the manifest, but
+// for what is left as it is.
+func (res *resource) asked() map[string]any {
+	if res.adjusted != nil {
+		return res.adjusted
+	}
+	return res.config
+}
+
+// leave returns a configuration which at a path has what there is; neither is changed. Where the
+// path leads nowhere in what there is, as in a list that is shorter, the configuration stays.
+func leave(config, there any, path []any) any {
+	if len(path) == 0 {
+		return there
+	}
+	switch step := path[0].(type) {
+	case string:
+		was, isMap := there.(map[string]any)
+		wanted, ok := config.(map[string]any)
+		if !isMap || !ok {
+			return config
+		}
+		value, found := was[step]
+		mapping := maps.Clone(wanted)
+		configured, said := wanted[step]
+		switch {
+		case found && (said || len(path) == 1):
+			mapping[step] = leave(configured, value, path[1:])
+		case found:
+			mapping[step] = leave(map[string]any{}, value, path[1:])
+		case len(path) == 1:
+			delete(mapping, step)
+		}
+		return mapping
+	case int:
+		was, isList := there.([]any)
+		wanted, ok := config.([]any)
+		if !isList || !ok || step >= len(was) || step >= len(wanted) {
+			return config
+		}
+		list := slices.Clone(wanted)
+		list[step] = leave(wanted[step], was[step], path[1:])
+		return list
+	}
+	return config
+}
