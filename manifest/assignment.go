@@ -56,9 +56,12 @@ func (v *variables) read(assign func(Assignment)) {
 			v.file(flag.File, readNamed, true, assign)
 			continue
 		}
-		assign(Assignment{Name: flag.Name, Value: flag.Value, Given: true, At: Position{File: "--var " + flag.Name}})
+		assign(Assignment{Name: flag.Name, Value: flag.Value, Given: true, At: Position{File: flagPlace(flag.Name)}})
 	}
 }
+
+// flagPlace is what messages call the place of a --var.
+func flagPlace(name string) string { return "--var " + name }
 
 // automatic lists the files of a directory that are read without being asked
 // for.
@@ -124,7 +127,7 @@ func (v *variables) assign(a Assignment) {
 	value, err := v.Evaluator.Resolve(a.Value, v.values)
 	switch {
 	case err == nil:
-		v.set(a.Name, value)
+		v.set(a.Name, value, place{a.At, a.node})
 	case a.node != nil:
 		v.fail(a.Name, err, failure(a.node, err))
 	default:

@@ -39,6 +39,13 @@ func expressionsOf(root *yamlfile.Node) iter.Seq[*yamlfile.Node] {
 			return
 		}
 		var evaluated []*yamlfile.Node
+		if declared := root.Child(variablesKey); declared != nil {
+			for _, d := range declared.Members {
+				if n := d.Child("default"); n != nil {
+					evaluated = append(evaluated, n)
+				}
+			}
+		}
 		if plugs := root.Child("plugs"); plugs != nil {
 			evaluated = append(evaluated, plugs)
 		}

@@ -3,6 +3,7 @@ package manifest
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
@@ -50,6 +51,7 @@ func Load(sources []Source, opts Options) (*Manifest, error) {
 	if err := l.found.Err(); err != nil {
 		return nil, err
 	}
+	slices.SortFunc(l.manifest.Variables, func(a, b *Variable) int { return strings.Compare(a.Name, b.Name) })
 	return l.manifest, nil
 }
 
@@ -84,10 +86,11 @@ type pending struct {
 // document reads one file and reports whether it has a section of resources.
 func (l *loader) document(root *yamlfile.Node) (resources bool) {
 	if root.Kind != yamlfile.Mapping {
-		root.Fail("a manifest must be a mapping with the keys plugs and resources, not %s", kindOf(root))
+		root.Fail("a manifest must be a mapping with the keys variables, plugs and resources, not %s", kindOf(root))
 		return false
 	}
-	sections, _ := root.Fields("a manifest", "plugs", "resources")
+	sections, _ := root.Fields("a manifest", variablesKey, "plugs", "resources")
+	l.variables(sections[variablesKey])
 	if n := sections["plugs"]; n != nil {
 		section(n, "plug", l.plug)
 	}

@@ -1,8 +1,8 @@
 // Package manifest reads what should be deployed.
 //
-// A manifest is YAML with two sections, plugs and resources; several files
+// A manifest is YAML with the sections variables, plugs and resources; several files
 // together are one manifest (Load). Variables come from files and from the
-// command line (LoadVariables). What comes out is plain values that have been
+// command line, and are what the manifest declares of them (LoadVariables). What comes out is plain values that have been
 // checked as far as is possible without running anything: form, names,
 // dependencies, and the syntax and the names of expressions. The expressions of
 // a configuration are left as they are, since they may need the state of what
@@ -28,6 +28,7 @@ import (
 // Manifest is one or several files, checked.
 type Manifest struct {
 	Files     []string
+	Variables []*Variable // that are declared, sorted by name
 	Plugs     []*Plug     // in the order of declaration
 	Resources []*Resource // each after all it depends on, else in the order of declaration
 
@@ -127,7 +128,7 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 		return nil, err
 	}
 	wanted := m.graph().Closure(targets...)
-	selected := &Manifest{Files: slices.Clone(m.Files), Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}, declared: m.declared}
+	selected := &Manifest{Files: slices.Clone(m.Files), Variables: m.Variables, Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}, declared: m.declared}
 	for _, r := range m.Resources {
 		if wanted[r.Name] {
 			selected.Resources = append(selected.Resources, r)

@@ -32,6 +32,11 @@ func (u *Usage) give(name string, at Problem) {
 	}
 }
 
+// declare notes a variable that a manifest declares: whoever gives it does not mistype it.
+func (u *Usage) declare(name string) {
+	u.add(expression.Usage{Mentions: []string{name}, Refs: []expression.Ref{{Name: name}}}, nil)
+}
+
 // Give notes a variable that is given and that is not set, as nothing reads it.
 func (u *Usage) Give(a Assignment) {
 	if a.Given {

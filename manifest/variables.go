@@ -23,6 +23,9 @@ type VariableOptions struct {
 	Evaluator *expression.Evaluator
 	Usage     *Usage // notes which variables Flags and Last give, and which ones values read; may be nil
 
+	Declared []*Variable // in the order of declaration; other variables are as they are given
+	Partly   bool        // only some of the variables are known: that one has no value is no problem
+
 	// Assignments are in the place of the files and of Flags, unless they are nil.
 	Assignments []Assignment
 }
@@ -38,19 +41,24 @@ type VariableOptions struct {
 //   - Everything else is text as it stands. That includes numbers that would
 //     not be printed as they were typed: 1.10, 007 and 1e3 are texts, so that a
 //     version or an id comes out as it went in.
+//
+// Of a variable that is declared, it is the first of these that its schema accepts: what it is
+// above, a number as JSON writes it, the text as it stands.
 type VariableFlag struct {
 	File  string
 	Name  string
 	Value string
 }
 
-// LoadVariables collects the variables: the files vars.auto.yaml and
+// LoadVariables collects the variables: the declared defaults, the files vars.auto.yaml and
 // vars.*.auto.yaml (sorted) in ConfDir, then those in Workspace, then the
 // flags, then Last. Mappings merge deeply, otherwise the later wins. A value can use
-// expressions over what was set before it, also in its own file. It fails with
-// an *Error that holds all problems.
+// expressions over what was set before it, also in its own file. A default that has
+// expressions is evaluated when all that is given is set, over that and over defaults that
+// are declared before it. It fails with an *Error that holds all problems.
 func LoadVariables(opts VariableOptions) (map[string]any, error) {
 	v := newVariables(opts)
+	v.declare()
 	if opts.Assignments == nil {
 		v.read(v.assign)
 	}
@@ -62,9 +70,10 @@ func LoadVariables(opts VariableOptions) (map[string]any, error) {
 			v.found.Add(Problem{Message: problem})
 			continue
 		}
-		v.set(name, opts.Last[name])
+		v.set(name, opts.Last[name], place{})
 		v.Usage.give(name, Problem{Path: name})
 	}
+	v.complete()
 	if err := v.found.Err(); err != nil {
 		return nil, err
 	}
@@ -73,13 +82,15 @@ func LoadVariables(opts VariableOptions) (map[string]any, error) {
 
 type variables struct {
 	VariableOptions
-	values map[string]any
-	failed map[string]bool // variables that could not be set
-	found  yamlfile.Report
+	values   map[string]any
+	declared map[string]*Variable
+	from     map[string]place // where the last value of a variable was given; of Last it is not known
+	failed   map[string]bool  // variables that could not be set
+	found    yamlfile.Report
 }
 
 func newVariables(opts VariableOptions) *variables {
-	v := &variables{VariableOptions: opts, values: maps.Clone(opts.Builtin), failed: map[string]bool{}}
+	v := &variables{VariableOptions: opts, values: maps.Clone(opts.Builtin), from: map[string]place{}, failed: map[string]bool{}}
 	if v.values == nil {
 		v.values = map[string]any{}
 	}
@@ -93,6 +104,10 @@ func (v *variables) nameProblem(name string) string {
 	if _, builtin := v.Builtin[name]; builtin {
 		return fmt.Sprintf("%q is set by deployster itself and cannot be changed", name)
 	}
+	return nameProblem(name)
+}
+
+func nameProblem(name string) string {
 	if !validVariable.MatchString(name) {
 		return fmt.Sprintf("%q cannot be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -", name)
 	}
@@ -118,11 +133,14 @@ func (v *variables) flag(a Assignment) {
 		return
 	}
 	value, err := v.typed(text)
+	if d := v.declared[a.Name]; d != nil {
+		value, err = d.fitting(text, value, err)
+	}
 	if err != nil {
 		v.fail(a.Name, err, Problem{Position: a.At, Message: err.Error()})
 		return
 	}
-	v.set(a.Name, value)
+	v.set(a.Name, value, place{Position: a.At})
 }
 
 // typed turns what was typed into a value; see VariableFlag.
@@ -193,8 +211,9 @@ func unplaced(found *yamlfile.Report) error {
 	return errors.New(strings.Join(said, "; "))
 }
 
-func (v *variables) set(name string, value any) {
+func (v *variables) set(name string, value any, from place) {
 	delete(v.failed, name)
+	v.from[name] = from
 	v.values[name] = merge(v.values[name], value)
 }
 

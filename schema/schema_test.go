@@ -3,6 +3,7 @@ package schema_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +122,8 @@ func TestManifestSchema(t *testing.T) {
 		`{"plugs": null, "resources": null}`: "",
 		`{"plugs": {"p": {"path": "~/x", "read_only": true, "resource_names": ["a"], "resource_types": "{{ list }}"}},
 		  "resources": {"web": {"type": "acme/x", "readonly": true, "dependencies": {"disk": "my_disk"}, "config": {"a": "{{ disk.state }}"}, "timeout": "1h30m", "ignore_drift": ["content", "ports[0].host"], "ignore_changes": ["content"], "prevent_destroy": true}}}`: "",
+		`{"variables": {"a": {"type": ["string", "null"], "default": "{{ b }}", "description": "The a.", "writeOnly": true}, "b": null, "_c": {"enum": [1]}}}`: "",
+		`{"variables": {"a": {"type": "bool"}}}`:                   `variables.a.type [enum] must be one of "array", "boolean", "integer", "null", "number", "object", "string"`,
 		`{"resource": {}}`:                                         `resource [additionalProperties] unknown property "resource", did you mean "resources"?`,
 		`{"resources": []}`:                                        "resources [type] must be a mapping or null, not a list",
 		`{"resources": {"web": {"tpye": "x"}}}`:                    "resources.web [required] missing property \"type\"\nresources.web.tpye [additionalProperties] unknown property \"tpye\", did you mean \"type\"?",
@@ -130,6 +133,12 @@ func TestManifestSchema(t *testing.T) {
 	} {
 		if got := lines(s.Validate(value(t, text))); got != want {
 			t.Errorf("%s\ngot\n%s\nwant\n%s", text, got, want)
+		}
+	}
+	for _, word := range append(schema.Keywords(), "writeonly") {
+		found := s.Validate(map[string]any{"variables": map[string]any{"a": map[string]any{word: nil}}})
+		if known := !slices.ContainsFunc(found, func(v schema.Violation) bool { return v.Rule == "propertyNames" }); known != (word != "writeonly") {
+			t.Errorf("%s is known: %v", word, known)
 		}
 	}
 	s = embedded(t, "variables")

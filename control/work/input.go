@@ -56,9 +56,10 @@ type LoadOptions struct {
 	Partly   bool                  // only some of the variables are known: others are no problem
 	Accept   func(*Input) error    // refuses an input; may be nil: any will do
 
-	images   *revision.Images // whose contents the revision carries; nil are none
-	applies  bool             // the input is to be applied: an image that is not carried is refused
-	doubtful []string         // variables that may not have the values that the revision has
+	declared []*manifest.Variable // by the manifests
+	images   *revision.Images     // whose contents the revision carries; nil are none
+	applies  bool                 // the input is to be applied: an image that is not carried is refused
+	doubtful []string             // variables that may not have the values that the revision has
 }
 
 // Input is what manifests and variables came to.
@@ -110,6 +111,7 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	var err error
 	in.Variables, err = manifest.LoadVariables(manifest.VariableOptions{
 		ConfDir: conf, Workspace: i.Workspace, Flags: i.Variables, Assignments: o.Assigned, Last: o.Last, Evaluator: in.Expressions, Builtin: builtin, Usage: in.Usage,
+		Declared: o.declared, Partly: o.Partly,
 	})
 	if err != nil {
 		return nil, &InputError{err}
@@ -154,6 +156,10 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 		if err := planfile.Refuse(s.Name, s.Data); err != nil {
 			return nil, &InputError{err}
 		}
+	}
+	var err error
+	if o.declared, err = manifest.Declarations(sources); err != nil {
+		return nil, &InputError{err}
 	}
 	in, err := i.Evaluate(o)
 	if err != nil {

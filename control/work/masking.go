@@ -42,6 +42,16 @@ type masking struct {
 
 // manifest hides what a file writes out at secret places, if it is a manifest.
 func (m *masking) manifest(source manifest.Source) {
+	declared, err := manifest.Declarations([]manifest.Source{source})
+	if err != nil {
+		return
+	}
+	for _, d := range declared {
+		written, _ := d.Default()
+		for _, path := range d.Secrets(written) {
+			m.hide(source.Data, schema.Within(written, path))
+		}
+	}
 	outline, err := manifest.Outline(source)
 	if err != nil {
 		return

@@ -26,8 +26,8 @@ type Pinning struct {
 
 // Pin lets a collection carry its variables: as they are written, and secret ones as a
 // reference to their file with a salted hash. A variable is secret that something secret
-// in a configuration reads, if only through another variable, or whose file lies outside
-// of the workspace. A --var cannot be read again, so a secret one is refused.
+// in a configuration reads, if only through another variable, that a manifest declares so, or
+// whose file lies outside of the workspace. A --var cannot be read again, so a secret one is refused.
 func (c *Collection) Pin(p Pinning) error {
 	secret, err := c.secrets(p.Schemas)
 	if err != nil {
@@ -87,15 +87,37 @@ type secretUse struct {
 // variable.
 func (c *Collection) secrets(schemas map[string]*schema.Schema) (map[string]secretUse, error) {
 	secret := map[string]secretUse{}
-	err := c.secretParts(schemas, func(written any, use secretUse) { c.readBy(written, use, secret) })
-	if err != nil {
+	values := c.Assignments
+	for _, source := range c.manifests {
+		declared, err := manifest.Declarations([]manifest.Source{source})
+		if err != nil {
+			return nil, &InputError{err}
+		}
+		for _, d := range declared {
+			given := func(a manifest.Assignment) bool { return a.Name == d.Name && d.MayBeSecret(a.Value) }
+			if d.Secret || slices.ContainsFunc(c.Assignments, given) {
+				secret[d.Name] = secretUse{"variables." + d.Name, d.Position}
+			}
+			written, _ := d.Default()
+			values = append(values[:len(values):len(values)], manifest.Assignment{Name: d.Name, Value: written})
+		}
+	}
+	note := func(written any, use secretUse) {
+		reads := c.readBy(written)
+		for _, a := range values {
+			if _, known := secret[a.Name]; !known && reads(a.Name) {
+				secret[a.Name] = use
+			}
+		}
+	}
+	if err := c.secretParts(schemas, note); err != nil {
 		return nil, err
 	}
 	for more := true; more; {
 		before := len(secret)
-		for _, a := range c.Assignments {
+		for _, a := range values {
 			if use, is := secret[a.Name]; is {
-				c.readBy(a.Value, use, secret)
+				note(a.Value, use)
 			}
 		}
 		more = len(secret) > before
@@ -146,14 +168,10 @@ func (c *Collection) SecretUses(names ...string) (uses []runner.SecretUse, err e
 	return uses, err
 }
 
-// readBy notes the variables that something may read which is secret.
-func (c *Collection) readBy(written any, use secretUse, secret map[string]secretUse) {
+// readBy reports which variables something may read.
+func (c *Collection) readBy(written any) func(name string) bool {
 	names, all, err := c.evaluator.Names(written, slices.Collect(maps.Keys(c.Files)))
-	for _, a := range c.Assignments {
-		if _, known := secret[a.Name]; !known && (all || err != nil || names[a.Name]) {
-			secret[a.Name] = use
-		}
-	}
+	return func(name string) bool { return all || err != nil || names[name] }
 }
 
 // schemaOf is what a type says of its configurations; nil of one that is not known.

@@ -145,8 +145,20 @@ func (in *Input) needs(variables, files []string) bool {
 	})
 }
 
-// reads reports whether the configuration of a resource may read variables.
+// reads reports whether the configuration of a resource may read variables, if only by the
+// defaults of others.
 func (in *Input) reads(r *manifest.Resource, files, variables []string) bool {
+	variables = slices.Clone(variables)
+	for before := -1; before < len(variables); {
+		before = len(variables)
+		for _, d := range in.Manifest.Variables {
+			written, _ := d.Default()
+			reads, err := in.Expressions.MayRead(written, files, variables...)
+			if (reads || err != nil) && !slices.Contains(variables, d.Name) {
+				variables = append(variables, d.Name)
+			}
+		}
+	}
 	reads, err := in.Expressions.MayRead(r.Made(in.Expressions, r.Config), files, variables...)
 	return reads || err != nil
 }

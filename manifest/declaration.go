@@ -1,0 +1,124 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/schema"
+)
+
+const variablesKey = "variables"
+
+// maxVariables is how many variables manifests may declare together.
+const maxVariables = 1000
+
+// Variable is one that a manifest declares: what its values may be, and which it has where
+// nobody gives one.
+type Variable struct {
+	Name        string
+	Description string
+	Secret      bool // no part of a value may be shown
+	Position    Position
+
+	schema  *schema.Schema
+	node    *yamlfile.Node // of its default; nil is none
+	written any            // the default, as it is written
+	late    bool           // the default has expressions
+}
+
+// Default is what the variable is where nobody gives it a value, with its expressions as
+// they are written. has is false where somebody must give one.
+func (d *Variable) Default() (written any, has bool) { return d.written, d.node != nil }
+
+// Secrets returns the paths of the parts of a value that may not be shown, as
+// schema.Schema.Secrets does.
+func (d *Variable) Secrets(value any) [][]string { return d.schema.Secrets(value) }
+
+// MayBeSecret reports whether a value, as it is written, may have parts that may not be shown.
+func (d *Variable) MayBeSecret(written any) bool {
+	return len(d.schema.PossibleSecrets(written, func(string) bool { return true })) > 0
+}
+
+// Declarations reads the variables that manifests declare, in the order of declaration. It
+// fails with an *Error that holds all that is wrong with them.
+func Declarations(sources []Source) ([]*Variable, error) {
+	l := &loader{manifest: &Manifest{}}
+	for _, source := range sources {
+		if !bytes.Contains(source.Data, []byte(variablesKey)) {
+			continue // most manifests declare none, and to read one takes a while
+		}
+		root, _ := yamlfile.Open(source.Name, source.Data, manifestFile, &l.found)
+		if root != nil && root.Kind == yamlfile.Mapping {
+			l.variables(root.Child(variablesKey))
+		}
+	}
+	return l.manifest.Variables, l.found.Err()
+}
+
+// variables reads the section of a manifest.
+func (l *loader) variables(n *yamlfile.Node) {
+	switch {
+	case n == nil || n.Kind == yamlfile.Nothing:
+		return
+	case n.Kind != yamlfile.Mapping:
+		n.Fail("must be a mapping of names to JSON Schemas, not %s", kindOf(n))
+		return
+	}
+	for _, m := range n.Members {
+		if len(l.manifest.Variables) == maxVariables {
+			m.FailName("there are more than %d variables", maxVariables)
+			return
+		}
+		if i := slices.IndexFunc(l.manifest.Variables, func(d *Variable) bool { return d.Name == m.Name }); i >= 0 {
+			m.FailName("the variable %q is already declared at %s", m.Name, l.manifest.Variables[i].Position)
+			continue
+		}
+		l.manifest.Variables = append(l.manifest.Variables, l.variable(m))
+	}
+}
+
+// variable reads a declaration, which is a JSON Schema. Nothing that is unknown stands in
+// it: a mistyped writeOnly would show a secret.
+func (l *loader) variable(n *yamlfile.Node) *Variable {
+	d := &Variable{Name: n.Name, Position: n.NameAt}
+	if problem := nameProblem(n.Name); problem != "" {
+		n.FailName("%s", problem)
+	}
+	written := map[string]any{}
+	if n.Kind != yamlfile.Nothing { // any value will do
+		if _, ok := n.Fields("a variable", schema.Keywords()...); !ok {
+			return d
+		}
+		value, ok := n.Any()
+		if !ok {
+			return d
+		}
+		written, _ = value.(map[string]any)
+	}
+	text, err := json.Marshal(written)
+	if err == nil {
+		d.schema, err = schema.CompileConfig(text)
+	}
+	if err != nil {
+		n.FailName("%s", err)
+		return d
+	}
+	d.Description, _ = written["description"].(string)
+	d.Secret = slices.ContainsFunc(d.schema.Secrets(nil), func(path []string) bool { return len(path) == 0 })
+	if d.node = n.Child("default"); d.node == nil {
+		return d
+	}
+	d.written = written["default"]
+	for text := range d.node.Texts() {
+		d.late = d.late || expression.IsTemplate(text.Value)
+	}
+	if !d.late {
+		for _, p := range d.broken(d.written, place{node: d.node}) {
+			l.found.Add(p)
+		}
+	}
+	return d
+}
