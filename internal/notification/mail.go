@@ -46,7 +46,7 @@ func (e *Email) send(ctx context.Context, m Message) error {
 		_ = client.CloseWithSMTPClient(to)
 	}
 	if err != nil {
-		return fmt.Errorf("sending mail by %s: %s", e.Server, hide(err.Error()))
+		return fmt.Errorf("sending mail by %s: %s", e.Server, hide(explainMail(err).Error()))
 	}
 	return nil
 }

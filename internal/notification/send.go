@@ -70,7 +70,7 @@ func (w *Webhook) send(ctx context.Context, m Message) error {
 		}
 	}
 	if _, err := webhook.Post(ctx, to, key, m.ID, time.Now(), body); err != nil {
-		return fmt.Errorf("posting the message: %w", err)
+		return fmt.Errorf("posting the message: %w", explain(err))
 	}
 	return nil
 }
