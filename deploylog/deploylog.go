@@ -87,9 +87,9 @@ type Log interface {
 
 	// Append adds the events in order, all or none, and returns them with
 	// what it assigned once they are durable. A repeated (deployment, target,
-	// event, attempt) fails with ErrDuplicate and adds nothing. After a failed
-	// write every further Append fails with ErrPoisoned until the log is
-	// opened again.
+	// event, attempt) fails with ErrDuplicate and adds nothing. A write that
+	// fails is ErrUnwritten; after it every further Append fails with
+	// ErrPoisoned until the log is opened again.
 	Append(ctx context.Context, events ...Event) ([]Event, error)
 
 	// Read yields the selected events in log order. It ends after the first
@@ -179,6 +179,7 @@ func (v Verification) Anchor() Head { return Head{Seq: v.Events, Hash: v.Head} }
 var (
 	ErrDuplicate = errors.New("event is already in the log")
 	ErrPoisoned  = errors.New("log refuses writes after a failed one")
+	ErrUnwritten = errors.New("log could not be written") // of the write that failed: whether its events are there is known once the log is opened again
 	ErrLocked    = errors.New("lock is held by another process")
 	ErrCorrupt   = errors.New("log is corrupt")
 	ErrInvalid   = errors.New("event is not valid")

@@ -213,7 +213,7 @@ func (r *Runs) end(one *Served, err error) {
 	one.Took = max(0, r.o.Config.Now().Sub(one.began))
 	one.end(err)
 	r.o.Ended(one, err)
-	if errors.Is(err, deploylog.ErrPoisoned) {
+	if errors.Is(err, deploylog.ErrPoisoned) || errors.Is(err, deploylog.ErrUnwritten) {
 		select {
 		case r.broken <- err:
 		default: // it is known

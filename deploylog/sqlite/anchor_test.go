@@ -250,7 +250,7 @@ func TestAnAnchorThatCanNotBeWrittenPoisons(t *testing.T) {
 		f.file = readOnly
 	})
 	_, err := l.Append(t.Context(), sample(0))
-	wantError(t, err, nil, "write the anchor", l.path)
+	wantError(t, err, deploylog.ErrUnwritten, "write the anchor", l.path)
 	_, err = l.Append(t.Context(), sample(1))
 	wantError(t, err, deploylog.ErrPoisoned, "write the anchor")
 	if err := l.Close(); err != nil {

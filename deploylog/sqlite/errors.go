@@ -83,6 +83,12 @@ func explain(path string, err error) error {
 	}
 }
 
+// unwritten is a write that failed, which says its cause alone.
+type unwritten struct{ error }
+
+func (u unwritten) Unwrap() error        { return u.error }
+func (u unwritten) Is(target error) bool { return target == deploylog.ErrUnwritten }
+
 // isForbidden reports whether a file may not be opened or made as it was tried.
 func isForbidden(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)

@@ -26,7 +26,7 @@ func TestPoison(t *testing.T) {
 	for {
 		appended, err := l.Append(t.Context(), sample(int(acknowledged)))
 		if err != nil {
-			wantError(t, err, nil, "no room", path)
+			wantError(t, err, deploylog.ErrUnwritten, "no room", path)
 			if errors.Is(err, deploylog.ErrPoisoned) {
 				t.Errorf("the failing append should name its cause: %v", err)
 			}
@@ -37,7 +37,7 @@ func TestPoison(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
-			if _, err := l.Append(t.Context(), sample(100_000+i)); !errors.Is(err, deploylog.ErrPoisoned) {
+			if _, err := l.Append(t.Context(), sample(100_000+i)); !errors.Is(err, deploylog.ErrPoisoned) || errors.Is(err, deploylog.ErrUnwritten) {
 				t.Errorf("error %v, want ErrPoisoned", err)
 			}
 		})

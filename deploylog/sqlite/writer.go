@@ -254,7 +254,7 @@ func (w *writer) write() int {
 	err := b.begin()
 	if err != nil {
 		if !isRefusal(err) {
-			w.fail(err)
+			err = w.fail(err)
 		}
 		w.refuse(nil, err)
 		return 0
@@ -266,7 +266,7 @@ func (w *writer) write() int {
 		// What SQLite has undone by itself cannot be rolled back once more.
 		_ = w.stmts.rollback.exec()
 		clear(w.registered)
-		w.fail(err)
+		err = w.fail(err)
 	}
 	w.together = b.callers()
 	appended := b.copied() // before those whose events they are may change them
@@ -330,12 +330,13 @@ func (w *writer) reopenAnchor() error {
 	return f.close()
 }
 
-// fail poisons the log.
-func (w *writer) fail(cause error) {
+// fail poisons the log, and returns what those are told whose events were to be written.
+func (w *writer) fail(cause error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken = fmt.Errorf("%w: open it again once the cause is gone: %w", deploylog.ErrPoisoned, cause)
 	w.logger.Error("deployment log poisoned by a failed write", "path", w.path, "error", cause)
+	return unwritten{cause}
 }
 
 func (w *writer) announce(from, through int64, appended []deploylog.Event) {
@@ -349,7 +350,7 @@ func (w *writer) announce(from, through int64, appended []deploylog.Event) {
 // settle makes the anchor durable when no commit has taken it along in time.
 func (w *writer) settle() {
 	if err := w.anchor.sync(); err != nil {
-		w.fail(err)
+		_ = w.fail(err) // which the next append is told
 	}
 }
 
@@ -365,6 +366,6 @@ func (w *writer) checkpoint() {
 	}
 	_, err := w.stmts.checkpoint.row(make([]driver.Value, 3))
 	if err != nil && !isRefusal(err) {
-		w.fail(fmt.Errorf("checkpoint: %w", err))
+		_ = w.fail(fmt.Errorf("checkpoint: %w", err)) // which the next append is told
 	}
 }

@@ -116,7 +116,10 @@ func (s *Server) answer(ctx context.Context, op Operation, err error) error {
 		return huma.NewError(http.StatusGatewayTimeout, "it took too long")
 	}
 	s.Logger.Error("a request failed", "operation", op.ID, "error", err)
-	if errors.Is(err, deploylog.ErrPoisoned) {
+	switch {
+	case errors.Is(err, deploylog.ErrUnwritten):
+		return huma.Error503ServiceUnavailable("it could not be written, as where the disk of the server is full: free what is missing, which the log of the server says, and start it again; then look whether this was recorded, and send it again where it was not")
+	case errors.Is(err, deploylog.ErrPoisoned):
 		return huma.Error503ServiceUnavailable("nothing can be recorded before the server is started again, as where its disk is full: free what is missing, which the log of the server says, and send it again then")
 	}
 	return huma.Error500InternalServerError("it failed; the log of the server says why")

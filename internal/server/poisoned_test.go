@@ -12,37 +12,46 @@ import (
 	"github.com/deployster-go/deployster/internal/server"
 )
 
-// poisoned is a log to which something could not be written.
-type poisoned struct{ deploylog.Log }
+// poisoned is a log to which nothing can be written.
+type poisoned struct {
+	deploylog.Log
+	err error
+}
 
-func (poisoned) Append(context.Context, ...deploylog.Event) ([]deploylog.Event, error) {
-	return nil, deploylog.ErrPoisoned
+func (p poisoned) Append(context.Context, ...deploylog.Event) ([]deploylog.Event, error) {
+	return nil, p.err
 }
 
 // Whoever has a server run learns that its log takes nothing any more, so that another one is
-// started.
+// started: by the write that fails already. Who asked for that one is told that it may be there.
 func TestALogThatTakesNothingAnyMoreIsTold(t *testing.T) {
-	told := make(chan error, 10)
-	_, url := newServer(t, poisoned{inFile(t, 1)}, func(o *server.Options) { o.Failed = func(err error) { told <- err } })
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/pipelines/p0/commands/pause", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer operator")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if text, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "its disk is full") {
-		t.Errorf("it is answered %d %s", answer.StatusCode, text)
-	}
-	select {
-	case err := <-told:
-		if !errors.Is(err, deploylog.ErrPoisoned) {
-			t.Errorf("%v is told", err)
+	for _, tc := range []struct {
+		err  error
+		says string
+	}{{deploylog.ErrUnwritten, "look whether this was recorded"}, {deploylog.ErrPoisoned, "its disk is full"}} {
+		told := make(chan error, 10)
+		_, url := newServer(t, poisoned{inFile(t, 1), tc.err}, func(o *server.Options) { o.Failed = func(err error) { told <- err } })
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/pipelines/p0/commands/pause", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
 		}
-	default:
-		t.Error("nobody is told")
+		r.Header.Set("Authorization", "Bearer operator")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), tc.says) {
+			t.Errorf("%v: it is answered %d %s", tc.err, answer.StatusCode, text)
+		}
+		select {
+		case err := <-told:
+			if !errors.Is(err, tc.err) {
+				t.Errorf("%v is told, not %v", err, tc.err)
+			}
+		default:
+			t.Errorf("%v: nobody is told", tc.err)
+		}
 	}
 }

@@ -141,7 +141,7 @@ type recording struct {
 // append appends, and says where that is of no use any more.
 func (l recording) append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
 	written, err := l.Log.Append(ctx, events...)
-	if errors.Is(err, deploylog.ErrPoisoned) && l.failed != nil {
+	if l.failed != nil && (errors.Is(err, deploylog.ErrPoisoned) || errors.Is(err, deploylog.ErrUnwritten)) {
 		l.failed(err)
 	}
 	return written, err

@@ -272,7 +272,7 @@ func notBegun(ctx context.Context, err error) error {
 		return huma.Error429TooManyRequests(err.Error())
 	case errors.Is(err, apply.ErrStopping):
 		return huma.Error503ServiceUnavailable(err.Error())
-	case ctx.Err() != nil, errors.Is(err, deploylog.ErrPoisoned):
+	case ctx.Err() != nil, errors.Is(err, deploylog.ErrPoisoned), errors.Is(err, deploylog.ErrUnwritten):
 		return err
 	default:
 		return huma.Error409Conflict(err.Error())
