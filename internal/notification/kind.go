@@ -54,33 +54,40 @@ var of = map[string]Kind{
 // Approvals reports whether a stage is one that waits for approval.
 type Approvals func(stage deploylog.Target) (bool, error)
 
-// KindOf is what an event is told as; "" when it is not.
-func KindOf(e deploylog.Event, approvals Approvals) (Kind, error) {
-	if e.Name == record.StageStarted {
-		if waits, err := approvals(e.Target); waits || err != nil {
-			return Waits, err
+// KindOf is what an event is told as; "" when it is not. byStage is that only rules tell of it
+// that name stages: others tell of the pipeline, which finishes or fails with its stages.
+func KindOf(e deploylog.Event, approvals Approvals) (k Kind, byStage bool, err error) {
+	switch e.Name {
+	case record.StageStarted:
+		waits, err := approvals(e.Target)
+		if waits || err != nil {
+			return Waits, false, err
 		}
+	case record.StageFinished:
+		return Finished, true, nil
+	case record.StageFailed:
+		p := promotion.PayloadOf(e)
+		if p.SupersededBy != "" {
+			return "", false, nil
+		}
+		// With a try to promote a revision to an environment no pipeline fails.
+		return Failed, p.Environment == "", nil
 	}
-	if failedPromotion(e) {
-		return Failed, nil
-	}
-	return of[e.Name], nil
+	return of[e.Name], false, nil
 }
 
-// failedPromotion reports whether an event ends a try to promote a revision to an environment,
-// which has failed. Where revisions are released it is their pipeline that has failed then.
-func failedPromotion(e deploylog.Event) bool {
-	if e.Name != promotion.StageFailed {
-		return false
-	}
-	p := promotion.PayloadOf(e)
-	return p.Environment != "" && p.SupersededBy == ""
-}
+// stages are the targets of a rule that are of stages.
+const stages = "stage/"
 
 // tells reports whether a rule tells of an event.
 func (r Rule) tells(e deploylog.Event, approvals Approvals) (bool, error) {
-	k, err := KindOf(e, approvals)
-	return err == nil && k != "" && slices.Contains(r.On, k) && (len(r.Of) == 0 || slices.ContainsFunc(r.Of, func(of string) bool { return concerns(of, e.Target) })), err
+	k, byStage, err := KindOf(e, approvals)
+	if err != nil || k == "" || !slices.Contains(r.On, k) {
+		return false, err
+	}
+	return len(r.Of) == 0 && !byStage || slices.ContainsFunc(r.Of, func(of string) bool {
+		return concerns(of, e.Target) && (!byStage || strings.HasPrefix(of, stages))
+	}), nil
 }
 
 // concerns reports whether a target is what a rule names, or a part of it.

@@ -158,7 +158,7 @@ func (n *Notifier) event(ctx context.Context, seq int64) (found deploylog.Event,
 
 // tell tells an event, tries again, and records how it ended. All up to through is told then.
 func (n *Notifier) tell(ctx context.Context, r Rule, e deploylog.Event, through int64) error {
-	k, err := KindOf(e, n.Approvals)
+	k, _, err := KindOf(e, n.Approvals)
 	if err != nil || k == "" {
 		return err // nothing is told of an approval stage that is none any more
 	}

@@ -242,7 +242,10 @@ func TestAPromotionThatFailsIsTold(t *testing.T) {
 		`{"version":1,"error":"stage prod failed"}`:                "", // where revisions are released
 		`{"environment":7}`: "", `[]`: "", ``: "",
 	} {
-		got, err := notification.KindOf(deploylog.Event{Target: "stage/shop/prod", Name: "stage-failed", Data: []byte(data)}, nil)
+		got, byStage, err := notification.KindOf(deploylog.Event{Target: "stage/shop/prod", Name: "stage-failed", Data: []byte(data)}, nil)
+		if byStage {
+			got = "" // nobody is told who does not name stages
+		}
 		if err != nil || got != want {
 			t.Errorf("stage-failed with %s is told as %q, not %q; %v", data, got, want, err)
 		}
@@ -261,6 +264,34 @@ func TestAStageThatCouldNotBeVerifiedIsToldWithItsCause(t *testing.T) {
 	}
 	s.until(notification.Delivered, 1)
 	_ = end()
+}
+
+// Who names a stage is told how it ends; who names its pipeline, or nothing, is told of that.
+func TestHowAStageEndsIsToldWhoNamesIt(t *testing.T) {
+	for of, want := range map[string]bool{"stage/shop/prod": true, "stage/shop/": true, "stage/shop/beta": false, "pipeline/shop": false, "": false} {
+		s := newSite(t)
+		rule := notification.Rule{Name: "team", On: []notification.Kind{notification.Finished, notification.Failed}}
+		if of != "" {
+			rule.Of = []string{of, "pipeline/end"}
+		}
+		end := s.run(rule)
+		s.until(notification.Begun, 1)
+		s.append("stage/shop/prod", "stage-failed")
+		s.append("stage/shop/prod", "stage-finished-successfully")
+		s.append("pipeline/end", "pipeline-failed") // that all is told before
+		if want {
+			if m := <-s.told; m.On != notification.Failed || m.Text != "stage/shop/prod: revision 7 has failed: it broke" {
+				t.Errorf("%s: it was told %+v", of, m)
+			}
+			if m := <-s.told; m.On != notification.Finished || m.Target != "stage/shop/prod" {
+				t.Errorf("%s: it was told %+v", of, m)
+			}
+		}
+		if m := <-s.told; m.Target != "pipeline/end" {
+			t.Errorf("%q: it was told %+v", of, m)
+		}
+		_ = end()
+	}
 }
 
 func TestWhatIsToldOfWhat(t *testing.T) {
@@ -288,12 +319,12 @@ func TestWhatIsToldOfWhat(t *testing.T) {
 		{"run/m.yaml", "run-failed", ""},
 		{"pipeline/shop", "unheard-of", ""},
 	} {
-		if got, err := notification.KindOf(deploylog.Event{Target: c.target, Name: c.event}, approvals); err != nil || got != c.want {
+		if got, _, err := notification.KindOf(deploylog.Event{Target: c.target, Name: c.event}, approvals); err != nil || got != c.want {
 			t.Errorf("%s of %s is told as %q, not %q; %v", c.event, c.target, got, c.want, err)
 		}
 	}
 	broken := errors.New("the log cannot be read")
-	if _, err := notification.KindOf(deploylog.Event{Target: "stage/shop/approve", Name: "stage-started"}, func(deploylog.Target) (bool, error) { return false, broken }); !errors.Is(err, broken) {
+	if _, _, err := notification.KindOf(deploylog.Event{Target: "stage/shop/approve", Name: "stage-started"}, func(deploylog.Target) (bool, error) { return false, broken }); !errors.Is(err, broken) {
 		t.Errorf("where nobody knows whether a stage waits for approval nothing is told: %v", err)
 	}
 }
@@ -348,6 +379,10 @@ notifications:
 		"notifications: [{name: a, on: [failed]}]":                                                                             "has 0",
 		"notifications: [{name: a, on: [failed], command: [x], webhook: {url: https://x.example}}]":                            "has 2",
 		"notifications: [{name: a, on: [failed], command: []}]":                                                                "there is no program",
+		"notifications: [{name: a, on: [failed], of: [enviroment/shop], command: [x]}]":                                        "environment",
+		"notifications: [{name: a, on: [failed], of: [run/m.yaml], command: [x]}]":                                             "nothing to tell of a run",
+		"notifications: [{name: a, on: [failed], of: [stage/shop], command: [x]}]":                                             "stage/shop/ is all stages",
+		"notifications: [{name: a, on: [failed], of: [pipeline/shop/], command: [x]}]":                                         "pipeline/shop is that with its stages",
 		"notifications: [{name: a, on: [failed], of: [shop], command: [x]}]":                                                   "is not a target",
 		"notifications: [{name: a, on: [failed], webhook: {url: 'ftp://x.example'}}]":                                          "must be a URL",
 		"notifications: [{name: a, on: [failed], webhook: {url: 'https://u:p@x.example'}}]":                                    "must not hold a password",

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/yamlfile"
@@ -105,8 +106,8 @@ func readRule(n *yamlfile.Node, directory string) (r Rule, named *yamlfile.Node)
 	if at := fields["of"]; at != nil {
 		for _, of := range at.List("targets", mostOf) {
 			text, ok := of.Line("a target such as pipeline/gateway or environment/shop/", mostText)
-			if kind, _, typed := strings.Cut(text, "/"); ok && (!typed || kind == "") {
-				of.Fail("%q is not a target, as pipeline/gateway, stage/gateway/prod and environment/shop/ are", text)
+			if ok {
+				checkTarget(of, text)
 			}
 			r.Of = append(r.Of, text)
 		}
@@ -126,6 +127,25 @@ func readRule(n *yamlfile.Node, directory string) (r Rule, named *yamlfile.Node)
 		n.Fail("it needs one of webhook, email and command, and has %d", receivers)
 	}
 	return r, named
+}
+
+// targets are the kinds of targets of which something is told.
+var targets = []string{"pipeline", "stage", "environment", "group", "host-group", "task"}
+
+// checkTarget refuses what nothing will ever be told of.
+func checkTarget(at *yamlfile.Node, text string) {
+	kind, rest, typed := strings.Cut(text, "/")
+	inside := strings.Contains(rest, "/")
+	switch {
+	case !typed || kind == "":
+		at.Fail("%q is not a target, as pipeline/gateway, stage/gateway/prod and environment/shop/ are", text)
+	case !slices.Contains(targets, kind):
+		at.FailLike(kind, targets, "%q: there is nothing to tell of a %s, but of %s", text, kind, strings.Join(targets, ", "))
+	case kind == "pipeline" && inside:
+		at.Fail("%q: a pipeline has no / in its name: pipeline/%s is that with its stages", text, strings.TrimRight(rest, "/"))
+	case kind == "stage" && rest != "" && !inside:
+		at.Fail("%q: the stage is missing, as in stage/%s/prod; stage/%s/ is all stages of the pipeline", text, rest, rest)
+	}
 }
 
 func readKinds(list *yamlfile.Node) (all []Kind) {
