@@ -1,13 +1,18 @@
 package pages_test
 
 import (
+	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 )
@@ -62,6 +67,58 @@ func TestWhoHasSignedInSeesAllPages(t *testing.T) {
 		if code, body := b.open(path); code != want || !strings.Contains(body, "<main") {
 			t.Errorf("%s answers %d, want %d:\n%s", path, code, want, body)
 		}
+	}
+}
+
+var regexpLinks = regexp.MustCompile(`<a [^>]*href="([^"#]+)`)
+
+// Links lead to pages that there are, and ask them for what they understand: what they do not is
+// passed over, and something else would be shown.
+func TestLinksLeadToWhatTheySay(t *testing.T) {
+	large := querytest.Large(8, 13)
+	for i := range 60 { // more runs than one page has
+		large = append(large, deploylog.Event{Deployment: "r" + strconv.Itoa(i), Target: "run/web.yaml", Name: "run-started", Attempt: 1})
+	}
+	s := newSite(t, large...)
+	b := s.signedIn(identity.Viewer)
+	understood := map[string][]string{
+		"log": {"at", "after", "target", "event", "deployment"}, "runs": {"at", "target"}, "environments": {"at", "state", "host", "from", "before", "after"},
+		"pipelines": {"at", "before", "after"}, "builds": {"at", "state", "from"}, "approvals": {"at"}, "": {"at", "q"},
+	}
+	seen := map[string]bool{}
+	links := func(path string) (all []string) {
+		code, body := b.open(path)
+		at, err := url.Parse(path)
+		if code != http.StatusOK || err != nil {
+			t.Fatalf("%s answers %d; %v", path, code, err)
+		}
+		for _, link := range regexpLinks.FindAllStringSubmatch(body, -1) {
+			u, err := at.Parse(html.UnescapeString(link[1]))
+			if err != nil {
+				t.Errorf("%s leads to %s: %v", path, link[1], err)
+				continue
+			}
+			kind, _, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+			keys := slices.Sorted(maps.Keys(u.Query()))
+			for _, key := range keys {
+				if !slices.Contains(understood[kind], key) {
+					t.Errorf("%s leads to %s, which does not understand %s", path, link[1], key)
+				}
+			}
+			if like := kind + " " + strings.Join(keys, " "); !seen[like] { // one of those that are alike
+				seen[like] = true
+				all = append(all, u.RequestURI())
+			}
+		}
+		return all
+	}
+	for _, path := range append([]string{"/runs?target=run/web.yaml", "/environments/shop%2Fprod?state=all"}, paths...) {
+		for _, next := range links(path) {
+			links(next)
+		}
+	}
+	if !seen["runs at target"] {
+		t.Errorf("older runs of a manifest are those of all: %v", seen)
 	}
 }
 

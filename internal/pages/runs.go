@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +43,11 @@ func (p *Pages) runs(r *http.Request, k *known) (page, error) {
 	}
 	if len(began) > mostRuns {
 		began = began[1:]
-		body.Older = fmt.Sprintf("/runs?at=%d", began[0].Seq-1)
+		older := url.Values{"at": {fmt.Sprint(began[0].Seq - 1)}}
+		if body.Target != "" {
+			older.Set("target", body.Target)
+		}
+		body.Older = "/runs?" + older.Encode()
 	}
 	for _, e := range slices.Backward(began) {
 		run, err := query.RunOf(r.Context(), p.Log, e.Deployment, k.at)
