@@ -14,13 +14,15 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
-// Workers says which workers serve a place, busy or not. nil is that it is not known.
+// Workers says which workers serve a place, busy or not, or would if they answered. nil is that
+// it is not known.
 type Workers func(p record.Place) []Worker
 
 // Worker is one that can build jobs.
 type Worker struct {
-	Name  string
-	Slots int
+	Name   string
+	Slots  int
+	Silent bool // it does not answer: it serves nothing, and has no slots
 }
 
 // Explain returns, for what is at or below a target, why it does not move: of a group also

@@ -3,7 +3,6 @@ package pages
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/transition"
@@ -35,35 +34,22 @@ func (p *Pages) groups(r *http.Request, k *known) (page, error) {
 // buildBody is a build group with those of its jobs that are in a state.
 type buildBody struct {
 	query.BuildStatus
-	State  string // of the jobs that are shown; "" is any
-	Busy   []busyWorker
-	States []stateCount
-	Jobs   []build.JobReport
-	Pages  pager
+	State   string // of the jobs that are shown; "" is any
+	Workers []query.WorkerStatus
+	More    int // workers that are not shown
+	States  []stateCount
+	Jobs    []build.JobReport
+	Pages   pager
 }
 
-// busyWorker is a worker with what it builds of a group.
-type busyWorker struct {
-	Name string
-	Jobs []build.JobReport
-}
+// Ready is how many jobs could be begun.
+func (b buildBody) Ready() int { return b.Counts[transition.Eligible] }
 
-// busy are the workers that build something, by their names.
-func busy(running []build.JobReport) (all []busyWorker) {
-	at := map[string]int{}
-	for _, j := range running {
-		if _, ok := at[j.Worker]; !ok {
-			at[j.Worker] = len(all)
-			all = append(all, busyWorker{Name: j.Worker})
-		}
-		all[at[j.Worker]].Jobs = append(all[at[j.Worker]].Jobs, j)
-	}
-	slices.SortFunc(all, func(a, b busyWorker) int { return strings.Compare(a.Name, b.Name) })
-	return all
-}
-
-// mostJobs are on one page.
-const mostJobs = 100
+// The most that are on one page.
+const (
+	mostJobs    = 100
+	mostWorkers = 100
+)
 
 // group is one build group.
 func (p *Pages) group(r *http.Request, k *known) (page, error) {
@@ -80,7 +66,12 @@ func (p *Pages) group(r *http.Request, k *known) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	body := buildBody{BuildStatus: status, State: r.URL.Query().Get("state"), Busy: busy(status.Running)}
+	body := buildBody{BuildStatus: status, State: r.URL.Query().Get("state")}
+	if body.Workers, err = builds.WorkersOf(status, workers); err != nil {
+		return page{}, err
+	}
+	body.More = max(0, len(body.Workers)-mostWorkers)
+	body.Workers = body.Workers[:len(body.Workers)-body.More]
 	var states []transition.Job
 	for _, s := range transition.AllJobs() {
 		if n := status.Counts[s]; n > 0 {

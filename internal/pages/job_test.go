@@ -108,8 +108,22 @@ func TestWorkersAreShownWithWhatTheyBuild(t *testing.T) {
 	s := newSite(t)
 	g := s.building()
 	b := s.signedIn(identity.Viewer)
-	if _, body := b.open("/builds/base-1"); !strings.Contains(body, `<tr data-key="w1"><th scope="row">w1</th>`) || !strings.Contains(body, `<a href="/builds/base-1/1">gcc</a>`) {
-		t.Errorf("the worker is not shown:\n%s", body)
+	s.workers = func() (build.Workers, string, error) {
+		return func(record.Place) []build.Worker {
+			return []build.Worker{{Name: "w1", Slots: 2}, {Name: "w2", Slots: 1}, {Name: "w3", Silent: true}}
+		}, "", nil
+	}
+	_, body := b.open("/builds/base-1")
+	for _, want := range []string{
+		`<tr data-key="w1"><th scope="row">w1</th>`, `busy</span> <span class="dim">1 of 2 slots`, `<a href="/builds/base-1/1">gcc</a>`,
+		`idle</span>`, "no job can begin before others have ended", `offline</span>`, "deployster host check w3",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not shown:\n%s", want, body)
+		}
+	}
+	if one, three, two := strings.Index(body, `data-key="w1"`), strings.Index(body, `data-key="w3"`), strings.Index(body, `data-key="w2"`); one > three || three > two {
+		t.Error("not those are first who build, and then those who do not answer")
 	}
 	if _, body := b.open("/builds/base-1/1"); !strings.Contains(body, "It has printed nothing here yet") || !strings.Contains(body, "data-again") {
 		t.Errorf("a job that runs has\n%s", body)
@@ -134,8 +148,11 @@ func TestWorkersAreShownWithWhatTheyBuild(t *testing.T) {
 	if _, body := b.open(fmt.Sprintf("/builds/base-1/1?at=%d", at)); strings.Contains(body, "printed later") || !strings.Contains(body, "is not known") {
 		t.Errorf("as of event %d it has\n%s", at, body)
 	}
-	if _, body := b.open("/builds/base-1"); strings.Contains(body, "<h2 id=\"workers\">") {
-		t.Errorf("nothing runs, and a worker is shown:\n%s", body)
+	if _, body := b.open("/builds/base-1"); strings.Contains(body, "busy</span>") {
+		t.Errorf("nothing runs, and a worker is busy:\n%s", body)
+	}
+	if _, body := b.open(fmt.Sprintf("/builds/base-1?at=%d", at)); !strings.Contains(body, "busy</span>") || strings.Contains(body, "idle</span>") {
+		t.Errorf("as of event %d it has not just who built:\n%s", at, body)
 	}
 }
 

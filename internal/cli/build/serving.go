@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/client"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/inventory"
 )
@@ -35,13 +36,13 @@ const (
 // workersHere are the workers that jobs are done on from here: the hosts of the inventory,
 // or, where there is none, this machine. The engine of one whose platforms the inventory does
 // not say is asked, the first time that somebody wants to know; one that does not answer
-// serves nothing.
+// is silent.
 func workersHere(ctx context.Context, a *app.App, path string) (build.Workers, error) {
 	hosts, err := hostsHere(path)
 	if err != nil {
 		return nil, err
 	}
-	return servingOn(ctx, a, path, inventoryHere(path), hosts), nil
+	return servingOn(ctx, a, path, inventoryHere(path), hosts).workers, nil
 }
 
 // hostsHere are the hosts of the inventory; without one they are this machine.
@@ -56,15 +57,14 @@ func hostsHere(path string) ([]inventory.Host, error) {
 	return all.Hosts, nil
 }
 
-func servingOn(ctx context.Context, a *app.App, path, of string, hosts []inventory.Host) build.Workers {
-	s := &serving{hosts: slices.Clone(hosts), of: of, now: a.Now, ask: func(names []string) []string {
+func servingOn(ctx context.Context, a *app.App, path, of string, hosts []inventory.Host) *serving {
+	return &serving{hosts: slices.Clone(hosts), of: of, now: a.Now, ask: func(names []string) []string {
 		return platformsOf(ctx, a, path, names)
 	}}
-	return s.workers
 }
 
 // Serving are the workers that jobs are done on from here for as long as a server runs: they
-// follow the inventory, and engines are asked again only where it has changed.
+// follow the inventory, and whether they answer. For that nobody waits but who asks first.
 func Serving(ctx context.Context, a *app.App, path string) func() (serve build.Workers, of string, err error) {
 	var mu sync.Mutex
 	var last []inventory.Host
@@ -78,7 +78,9 @@ func Serving(ctx context.Context, a *app.App, path string) func() (serve build.W
 		}
 		of := inventoryHere(path)
 		if serve == nil || !reflect.DeepEqual(hosts, last) {
-			serve, last = servingOn(ctx, a, path, of, hosts), hosts
+			s := servingOn(ctx, a, path, of, hosts)
+			s.follows = true
+			serve, last = s.workers, hosts
 		}
 		return serve, of, nil
 	}
@@ -140,55 +142,94 @@ func inventoryHere(path string) string {
 
 // serving knows which hosts serve which places.
 type serving struct {
-	ask func(names []string) (platforms []string) // "" of a host that does not answer
-	now func() time.Time
-	of  string // the inventory; "" is none
+	ask     func(names []string) (platforms []string) // "" of a host that does not answer
+	now     func() time.Time
+	of      string // the inventory; "" is none
+	follows bool   // it is asked for as long as a server runs: also those that have answered are asked again
 
-	mu    sync.Mutex
-	hosts []inventory.Host // their platforms are empty as long as they are not known
-	asked time.Time
+	mu     sync.Mutex
+	hosts  []inventory.Host // their platforms are empty as long as they are not known
+	silent map[string]bool  // hosts that did not answer the last time
+	asked  time.Time
+	asking bool
 }
 
 // workers implements build.Workers.
 func (s *serving) workers(p record.Place) (serve []build.Worker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if p.Inventory != "" && p.Inventory != s.of {
 		return nil // as a dispatcher with this inventory leaves it alone
 	}
 	s.complete()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, h := range s.hosts {
-		if builds.Serves(h, p) {
+		silent := s.silent[h.Name]
+		if silent && len(h.Platforms) == 0 {
+			h.Platforms = []string{p.Platform} // which may be
+		}
+		switch {
+		case !builds.Serves(h, p):
+		case silent:
+			serve = append(serve, build.Worker{Name: h.Name, Silent: true})
+		default:
 			serve = append(serve, build.Worker{Name: h.Name, Slots: h.Slots})
 		}
 	}
 	return serve
 }
 
-// complete finds out the platforms of hosts that are not known.
+// complete finds out which hosts answer, and the platforms of those of which they are not known.
 func (s *serving) complete() {
-	if !s.asked.IsZero() && s.now().Sub(s.asked) < askAgain {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.asked.IsZero()
+	if s.asking || !first && s.now().Sub(s.asked) < askAgain {
 		return
 	}
 	var names []string
-	var at []int
 	for i, h := range s.hosts {
 		switch {
-		case len(h.Platforms) > 0:
 		case h.Engine == inventory.OCI: // which is this machine
-			s.hosts[i].Platforms = []string{"linux/" + runtime.GOARCH}
-		default:
-			names, at = append(names, h.Name), append(at, i)
-		}
-	}
-	if len(names) > 0 {
-		for i, platform := range s.ask(names) {
-			if platform != "" {
-				s.hosts[at[i]].Platforms = []string{platform}
+			if len(h.Platforms) == 0 {
+				s.hosts[i].Platforms = []string{"linux/" + runtime.GOARCH}
 			}
+		case s.follows, len(h.Platforms) == 0:
+			names = append(names, h.Name)
 		}
 	}
 	s.asked = s.now()
+	switch {
+	case len(names) == 0:
+	case first || !s.follows:
+		s.note(names, s.ask(names))
+	default:
+		s.asking = true
+		go func() {
+			var platforms []string
+			_ = crash.Do("asking the workers of builds", func() error { // who does not answer is silent
+				platforms = s.ask(names)
+				return nil
+			})
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.asking = false
+			s.note(names, platforms)
+		}()
+	}
+}
+
+// note notes what hosts answered.
+func (s *serving) note(names, platforms []string) {
+	s.silent = map[string]bool{}
+	for i, platform := range platforms {
+		at := slices.IndexFunc(s.hosts, func(h inventory.Host) bool { return h.Name == names[i] })
+		switch {
+		case platform == "":
+			s.silent[names[i]] = true
+		case len(s.hosts[at].Platforms) == 0:
+			s.hosts[at].Platforms = []string{platform}
+		}
+	}
 }
 
 // platformsOf asks the engines of hosts for which platform they build; see askPlatforms.
