@@ -13,6 +13,7 @@ require (
 	github.com/creack/pty v1.1.24
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/distribution/reference v0.6.0
+	github.com/dlclark/regexp2/v2 v2.13.0
 	github.com/docker/cli v29.9.3+incompatible
 	github.com/dunglas/httpsfv v1.0.2
 	github.com/go-git/go-git/v5 v5.19.3

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -76,12 +75,14 @@ func (in *inspection) value(v any, top bool) error {
 	switch v := v.(type) {
 	case map[string]any:
 		in.parts++
-		if _, nested := v["$schema"].(string); nested && !top {
-			return errors.New("$schema is only possible at the top of the schema")
+		if named, nested := v["$schema"].(string); nested && !top {
+			if d, ok, err := draftOf(v); err != nil || !ok || d.url != in.draft.url {
+				return fmt.Errorf("$schema %q within the schema, which is of %s: another draft is only possible for the whole, at its top", phrase.Cut(named, 80), in.draft.name)
+			}
 		}
-		_, ref := v["$ref"].(string)
-		if _, secret := v["writeOnly"].(bool); secret && ref && in.draft.refStandsAlone() {
-			return fmt.Errorf("writeOnly beside $ref is ignored in %s, so the secret would be shown; put the $ref into an allOf or use draft 2020-12", in.draft.name)
+		ref, refers := v["$ref"].(string)
+		if _, secret := v["writeOnly"].(bool); secret && refers && in.draft.refStandsAlone() {
+			return fmt.Errorf("writeOnly beside $ref is ignored in %s, so the secret would be shown; put the $ref into an allOf or use draft 2020-12: %q", in.draft.name, phrase.Cut(ref, 80))
 		}
 		for _, key := range []string{"$id", "id"} {
 			if _, ok := v[key].(string); ok {

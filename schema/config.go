@@ -36,7 +36,7 @@ type Schema struct {
 }
 
 // CompileConfig compiles the config_schema of a resource type. The draft is the
-// one that $schema names. Without $schema it is the newest of 2020-12, 2019-09
+// one that $schema names. Without $schema it is the newest of 2020-12, 2019-09, 07
 // and 04 in which the schema is valid and none of its keywords is ignored.
 func CompileConfig(raw json.RawMessage) (*Schema, error) {
 	if len(raw) > maxSource {
@@ -62,6 +62,7 @@ func CompileConfig(raw json.RawMessage) (*Schema, error) {
 	if ok {
 		return compile(object, named, patterns)
 	}
+	delete(object, "$schema") // the latest one, of whenever it was written
 	return compileUnnamed(object, patterns)
 }
 
@@ -99,6 +100,9 @@ func compile(doc map[string]any, as draft, patterns *Patterns) (s *Schema, err e
 			s, err = nil, fmt.Errorf("the schema cannot be compiled: %v", r)
 		}
 	}()
+	if as.lib != jsonschema.Draft4 {
+		doc = withNumbers(doc)
+	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(as.lib)
 	c.UseLoader(nowhere{})
@@ -111,7 +115,7 @@ func compile(doc map[string]any, as draft, patterns *Patterns) (s *Schema, err e
 	case patterns.refused != nil:
 		return nil, patterns.refused // whatever the library made of it
 	case err != nil:
-		return nil, explain(err)
+		return nil, explain(err, doc)
 	}
 	s = &Schema{root: root, anchored: map[string][]*jsonschema.Schema{}, secret: map[*jsonschema.Schema]bool{}}
 	s.explore(doc)
@@ -221,17 +225,17 @@ func (nowhere) Load(url string) (any, error) {
 }
 
 // explain turns the library's error about a schema into words for its author.
-func explain(err error) error {
+func explain(err error, doc map[string]any) error {
 	var mismatch *jsonschema.SchemaValidationError
 	var detail *jsonschema.ValidationError
 	if errors.As(err, &mismatch) && errors.As(mismatch.Err, &detail) {
-		const shown = 3
+		const most = 3
 		var said []string
 		for _, v := range violations(detail, nil) {
-			if len(said) == shown {
+			if len(said) == most {
 				break
 			}
-			said = append(said, fmt.Sprintf("#/%s %s", strings.Join(v.Path, "/"), v.Message))
+			said = append(said, fmt.Sprintf("#/%s %s%s", strings.Join(v.Path, "/"), v.Message, shown(Within(doc, v.Path))))
 		}
 		return fmt.Errorf("it is not a valid JSON Schema: %s", strings.Join(said, "; "))
 	}
@@ -240,4 +244,13 @@ func explain(err error) error {
 		return loading.Err
 	}
 	return errors.New(strings.ReplaceAll(err.Error(), origin+"schema", ""))
+}
+
+// shown quotes what is wrong at a place of a schema, when that is no more than a word.
+func shown(v any) string {
+	switch v.(type) {
+	case map[string]any, []any, nil:
+		return ""
+	}
+	return ": " + phrase.Cut(literal(v), 40)
 }

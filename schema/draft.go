@@ -31,14 +31,15 @@ func (d draft) refStandsAlone() bool {
 	return d.lib != jsonschema.Draft2020 && d.lib != jsonschema.Draft2019
 }
 
-// draftOf returns the draft that a schema names; ok is false when it names none.
+// draftOf returns the draft that a schema names; ok is false when it names none,
+// or the latest one of whenever it was written.
 func draftOf(doc map[string]any) (d draft, ok bool, err error) {
 	named, there := doc["$schema"]
-	if !there {
-		return draft{}, false, nil
-	}
 	text, _ := named.(string)
 	bare := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(text, "#"), "https://"), "http://")
+	if !there || bare == "json-schema.org/schema" {
+		return draft{}, false, nil
+	}
 	var known []string
 	for _, d := range drafts() {
 		if _, rest, _ := strings.Cut(d.url, "://"); rest == bare {
@@ -46,29 +47,31 @@ func draftOf(doc map[string]any) (d draft, ok bool, err error) {
 		}
 		known = append(known, d.url)
 	}
-	return draft{}, false, fmt.Errorf("$schema is %v; possible are %s", named, strings.Join(known, ", "))
+	return draft{}, false, fmt.Errorf("$schema is %s; possible are %s", literal(named), strings.Join(known, ", "))
 }
 
 // assumed are the drafts that a schema which names none may be written in.
-// Draft 2020-12 is tried first. Two forms were given up on the way to it: lists
-// of schemas as items, last in 2019-09, and true or false as exclusiveMaximum
-// and exclusiveMinimum, last in draft 04, which also calls $id "id".
+// Draft 2020-12 is tried first. Some forms were given up on the way to it: lists
+// of schemas as items, last in 2019-09, names of places as $id ("#name"), last in
+// draft 07, and id for $id in draft 04.
 func assumed() []draft {
-	return slices.DeleteFunc(drafts(), func(d draft) bool {
-		return d.lib == jsonschema.Draft7 || d.lib == jsonschema.Draft6
-	})
+	return slices.DeleteFunc(drafts(), func(d draft) bool { return d.lib == jsonschema.Draft6 })
 }
 
 // later are the keywords that a draft does not know yet, and ignores.
 func (d draft) later() []string {
 	var out []string
-	if d.lib == jsonschema.Draft4 || d.lib == jsonschema.Draft2019 {
-		out = append(out, "prefixItems", "$dynamicRef", "$dynamicAnchor")
+	if d.lib == jsonschema.Draft2020 {
+		return nil
 	}
+	out = append(out, "prefixItems", "$dynamicRef", "$dynamicAnchor")
+	if d.lib == jsonschema.Draft2019 {
+		return out
+	}
+	out = append(out, "$anchor", "$recursiveRef", "dependentSchemas", "dependentRequired", "minContains", "maxContains",
+		"unevaluatedProperties", "unevaluatedItems")
 	if d.lib == jsonschema.Draft4 {
-		out = append(out, "$id", "const", "contains", "propertyNames", "if", "then", "else",
-			"$defs", "$anchor", "$recursiveRef", "dependentSchemas", "dependentRequired", "minContains", "maxContains",
-			"unevaluatedProperties", "unevaluatedItems")
+		out = append(out, "$id", "const", "contains", "propertyNames", "if", "then", "else", "$defs")
 	}
 	return out
 }

@@ -67,6 +67,14 @@ func TestTheDraftOfASchemaThatNamesNoneIsFound(t *testing.T) {
 		"id as an anchor":              {`{"properties": {"a": {"$ref": "#s"}}, "definitions": {"s": {"id": "#s", "type": "string"}}}`, `{"a": "x"}`, `{"a": 1}`},
 		"a list as items":              {`{"properties": {"l": {"items": [{"type": "string"}]}, "c": {"const": 1}}}`, `{"l": ["x", 1], "c": 1}`, `{"l": ["x"], "c": 2}`},
 		"both":                         {`{"properties": {"l": {"items": [{"maximum": 1, "exclusiveMaximum": true}]}}}`, `{"l": [0, 5]}`, `{"l": [1]}`},
+		"true with a later keyword":    {`{"properties": {"n": {"allOf": [{"maximum": 1, "exclusiveMaximum": true}]}}, "if": {}, "then": {"required": ["c"]}}`, `{"n": 0, "c": 1}`, `{"n": 1, "c": 1}`},
+		"false with a later keyword":   {`{"properties": {"n": {"minimum": 1, "exclusiveMinimum": false}, "c": {"const": 1}}}`, `{"n": 1, "c": 1}`, `{"n": 0}`},
+		"true in an example":           {`{"properties": {"n": {"enum": [{"maximum": 1, "exclusiveMaximum": true}]}}}`, `{"n": {"maximum": 1, "exclusiveMaximum": true}}`, `{"n": {"exclusiveMaximum": 1}}`},
+		"a draft that has numbers":     {`{"$schema": "http://json-schema.org/draft-06/schema#", "additionalProperties": {"maximum": 1, "exclusiveMaximum": true}}`, `{"n": 0}`, `{"n": 1}`},
+		"the latest draft of then":     {`{"$schema": "http://json-schema.org/schema#", "properties": {"n": {"maximum": 10, "exclusiveMaximum": true}}}`, `{"n": 9}`, `{"n": 10}`},
+		"a name of a place":            {`{"properties": {"a": {"$ref": "#s"}}, "definitions": {"s": {"$id": "#s", "const": "x"}}}`, `{"a": "x"}`, `{"a": 1}`},
+		"the same draft within":        {`{"$schema": "http://json-schema.org/draft-06/schema#", "properties": {"a": {"$schema": "http://json-schema.org/draft-06/schema", "type": "string"}}}`, `{"a": "x"}`, `{"a": 1}`},
+		"dependencies":                 {`{"dependencies": {"a": ["b"], "c": {"required": ["d"]}}}`, `{"a": 1, "b": 1}`, `{"c": 1}`},
 		"a property of such a name":    {`{"properties": {"exclusiveMaximum": {"type": "boolean"}, "id": {"const": "x"}}}`, `{"exclusiveMaximum": true, "id": "x"}`, `{"id": "y"}`},
 	} {
 		s := compile(t, test.schema)
@@ -82,13 +90,12 @@ func TestTheDraftOfASchemaThatNamesNoneIsFound(t *testing.T) {
 // A guess that would ignore a part of the schema is not made.
 func TestADraftThatWouldIgnoreKeywordsIsNotAssumed(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"properties": {"n": {"maximum": 1, "exclusiveMaximum": true}, "c": {"const": 1}}}`:             `#/properties/n/exclusiveMaximum must be a number, not a boolean; it is valid in draft 04, where "const" would be ignored: name the draft that is meant with $schema`,
-		`{"properties": {"n": {"maximum": 1, "exclusiveMaximum": true}}, "if": {}, "then": {}}`:          `where "if" and "then" would be ignored`,
-		`{"prefixItems": [{}], "properties": {"l": {"items": [{}]}}}`:                                    `it is valid in draft 2019-09, where "prefixItems" would be ignored`,
-		`{"properties": {"n": {"type": "integer", "maximum": "1"}}}`:                                     `it is not a valid JSON Schema: #/properties/n/maximum must be a number, not a string`,
-		`{"properties": {"n": {"type": "integer", "required": true}}}`:                                   `it is not a valid JSON Schema: #/properties/n/required must be a list, not a boolean`,
-		`{"$schema": "http://json-schema.org/draft-07/schema#", "maximum": 1, "exclusiveMaximum": true}`: `it is not a valid JSON Schema: #/exclusiveMaximum must be a number, not a boolean`,
-		`{"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMaximum": 1, "maximum": 1}`:    `it is not a valid JSON Schema: #/exclusiveMaximum must be true or false, not a number`,
+		`{"properties": {"a": {"$ref": "#s"}, "c": {"const": 1}}, "definitions": {"s": {"id": "#s"}}}`:                  `it is valid in draft 04, where "const" would be ignored: name the draft that is meant with $schema`,
+		`{"properties": {"a": {"$ref": "#s"}}, "definitions": {"s": {"$id": "#s"}}, "dependentRequired": {"a": ["b"]}}`: `it is valid in draft 07, where "dependentRequired" would be ignored`,
+		`{"prefixItems": [{}], "properties": {"l": {"items": [{}]}}}`:                                                   `it is valid in draft 2019-09, where "prefixItems" would be ignored`,
+		`{"properties": {"n": {"type": "integer", "maximum": "1"}}}`:                                                    `it is not a valid JSON Schema: #/properties/n/maximum must be a number, not a string: "1"`,
+		`{"properties": {"n": {"type": "integer", "required": true}}}`:                                                  `it is not a valid JSON Schema: #/properties/n/required must be a list, not a boolean: true`,
+		`{"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMaximum": 1, "maximum": 1}`:                   `it is not a valid JSON Schema: #/exclusiveMaximum must be true or false, not a number: 1`,
 	} {
 		if _, err := schema.CompileConfig(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot %v\nwant %s", text, err, want)

@@ -34,29 +34,80 @@ func NewPatterns(most int) *Patterns {
 	return &Patterns{most: most, known: map[string]*pattern{}}
 }
 
-// pattern is a compiled regular expression and about how many instructions it
-// has: matching takes at most that many steps for each character.
+// pattern is a compiled regular expression of a schema: one of RE2 where that
+// accepts the text, and otherwise one that may have to go back (see backtracking).
 type pattern struct {
-	*regexp.Regexp
-	weight int
+	text   string
+	weight int // about how many instructions it has
+	linear *regexp.Regexp
+	back   *backtracking // when linear is nil
+}
+
+// String returns the regular expression as it is written.
+func (p *pattern) String() string { return p.text }
+
+// MatchString is what the library calls. It has no other way to learn that a
+// match was given up than a panic, which Validate takes for a violation.
+func (p *pattern) MatchString(text string) bool {
+	ok, err := p.match(text)
+	if err != nil {
+		panic(err)
+	}
+	return ok
+}
+
+func (p *pattern) match(text string) (bool, error) {
+	if p.linear != nil {
+		return p.linear.MatchString(text), nil
+	}
+	return p.back.match(text)
+}
+
+// measure is how many steps it takes to match a text. A linear one takes at most
+// its instructions for each character; of others it is only known afterwards.
+func (p *pattern) measure(text string) (int, error) {
+	if p.linear != nil {
+		return stepsOfCompare + p.weight*len(text), nil
+	}
+	return p.back.measure(text)
 }
 
 // Compile compiles a regular expression in the syntax of RE2.
 func (p *Patterns) Compile(text string) (*regexp.Regexp, error) {
-	compiled, err := p.compile(text)
+	compiled, err := p.once(text, p.linear)
 	if err != nil {
 		return nil, err
 	}
-	return compiled.Regexp, nil
+	return compiled.linear, nil
 }
 
+// compile compiles a regular expression of a schema, which may be in the syntax
+// of ECMA-262 too.
 func (p *Patterns) compile(text string) (*pattern, error) {
+	return p.once(text, func(text string) (*pattern, error) {
+		compiled, err := p.linear(text)
+		if unsupported := (*unsupportedError)(nil); errors.As(err, &unsupported) {
+			return p.backtracking(text)
+		}
+		return compiled, err
+	})
+}
+
+// unsupportedError is about what is not in the syntax of RE2, but may be in another.
+type unsupportedError struct{ text, why string }
+
+func (e *unsupportedError) Error() string {
+	return fmt.Sprintf("%s is not a regular expression of RE2: %s", excerpt(e.text), e.why)
+}
+
+// once compiles a text that is not known yet, and remembers it.
+func (p *Patterns) once(text string, compile func(string) (*pattern, error)) (*pattern, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.known[text]; known != nil {
 		return known, nil
 	}
-	compiled, err := p.measured(text)
+	compiled, err := compile(text)
 	if err != nil {
 		if p.refused == nil {
 			p.refused = err
@@ -77,7 +128,7 @@ func (p *Patterns) seal() {
 	p.used, p.sealed = 0, true
 }
 
-func (p *Patterns) measured(text string) (*pattern, error) {
+func (p *Patterns) linear(text string) (*pattern, error) {
 	if len(text) > maxPattern {
 		return nil, fmt.Errorf("the regular expression %s has %d bytes, at most %d are possible", excerpt(text), len(text), maxPattern)
 	}
@@ -86,20 +137,28 @@ func (p *Patterns) measured(text string) (*pattern, error) {
 		return nil, fmt.Errorf("the regular expression %s stands for more than %d instructions, which is the most that is possible: its repetitions multiply", excerpt(text), p.most)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a regular expression of RE2: %s", excerpt(text), excerptOfError(err))
+		return nil, &unsupportedError{text, excerptOfError(err)}
 	}
 	size := weight(parsed, p.most)
-	switch {
-	case size > p.most:
+	if size > p.most {
 		return nil, fmt.Errorf("the regular expression %s stands for more than %d instructions, which is the most that is possible: its repetitions multiply", excerpt(text), p.most)
-	case p.used+size > p.most:
-		return nil, fmt.Errorf("with %s the regular expressions stand for %d instructions together, at most %d are possible", excerpt(text), p.used+size, p.most)
+	}
+	if err := p.fits(text, size); err != nil {
+		return nil, err
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a regular expression of RE2: %s", excerpt(text), excerptOfError(err))
+		return nil, &unsupportedError{text, excerptOfError(err)}
 	}
-	return &pattern{compiled, size}, nil
+	return &pattern{text: text, weight: size, linear: compiled}, nil
+}
+
+// fits refuses a regular expression that is too much with those that are there.
+func (p *Patterns) fits(text string, size int) error {
+	if p.used+size > p.most {
+		return fmt.Errorf("with %s the regular expressions stand for %d instructions together, at most %d are possible", excerpt(text), p.used+size, p.most)
+	}
+	return nil
 }
 
 // weight is about how many instructions a regular expression becomes, at most

@@ -28,6 +28,9 @@ func (s *Schema) Validate(v any) (found []Violation) {
 		return []Violation{*odd}
 	}
 	w := s.walk(v)
+	if w.givenUp != nil {
+		return []Violation{*w.givenUp}
+	}
 	if w.exhausted() || w.steps > maxSteps {
 		return []Violation{{Rule: "$ref", Message: "cannot be checked: the schema is too complicated for it"}}
 	}

@@ -63,6 +63,8 @@ type walk struct {
 	root   *place
 	steps  int // counting every path
 	pairs  int // steps, counting each pair once
+
+	givenUp *Violation // a regular expression that could not be matched
 }
 
 func (s *Schema) walk(v any) *walk {
@@ -71,15 +73,21 @@ func (s *Schema) walk(v any) *walk {
 	return w
 }
 
-func (w *walk) exhausted() bool { return w.pairs > maxPairs }
+func (w *walk) exhausted() bool { return w.pairs > maxPairs || w.givenUp != nil }
 
 // visit returns how many steps it takes to check a place against a schema.
 func (w *walk) visit(sch *jsonschema.Schema, at *place) int {
 	if n, ok := at.steps[sch]; ok {
 		return n
 	}
+	if w.exhausted() { // by a neighbour
+		return maxSteps + 1
+	}
 	at.steps[sch] = 0
-	n := cost(sch, at.value)
+	n, err := cost(sch, at.value)
+	if err != nil {
+		w.givenUp = &Violation{Path: at.path, Rule: "pattern", Message: "cannot be checked: " + err.Error()}
+	}
 	if w.pairs += n; w.exhausted() {
 		return maxSteps + 1
 	}
@@ -111,35 +119,48 @@ func (w *walk) visit(sch *jsonschema.Schema, at *place) int {
 
 // cost is about how many steps it takes to check a value against what a schema
 // itself says about it, without the schemas that it is made of.
-func cost(sch *jsonschema.Schema, value any) int {
+func cost(sch *jsonschema.Schema, value any) (int, error) {
 	n := stepsOfVisit
 	if sch.Enum != nil {
 		n += stepsOfCompare * len(sch.Enum.Values)
 	}
+	var err error
 	switch value := value.(type) {
 	case string:
 		if sch.Pattern != nil {
-			n = match(n, sch.Pattern, value)
+			n, err = match(n, sch.Pattern, value)
 		}
 	case map[string]any:
 		n += stepsOfCompare * (len(sch.Required) + len(sch.Dependencies) + len(sch.DependentRequired))
 		for key := range value {
 			for p := range sch.PatternProperties {
-				if n = match(n, p, key); n > maxPairs {
-					return n
+				if n, err = match(n, p, key); n > maxPairs || err != nil {
+					return n, err
 				}
 			}
 		}
 	}
-	return min(n, maxPairs+1)
+	return min(n, maxPairs+1), err
 }
 
 // match adds the steps that matching takes.
-func match(n int, with jsonschema.Regexp, text string) int {
-	if p, ok := with.(*pattern); ok {
-		n += min(maxPairs, stepsOfCompare+p.weight*len(text))
+func match(n int, with jsonschema.Regexp, text string) (int, error) {
+	p, ok := with.(*pattern)
+	if !ok {
+		return n, nil
 	}
-	return n
+	steps, err := p.measure(text)
+	return n + min(maxPairs, steps), err
+}
+
+// applies reports whether the schema of a pattern is about a property: also when
+// that cannot be found out, so that what it makes secret stays one.
+func applies(with jsonschema.Regexp, key string) bool {
+	if p, ok := with.(*pattern); ok {
+		matches, err := p.match(key)
+		return matches || err != nil
+	}
+	return with.MatchString(key)
 }
 
 // find returns the place at a path, nil when no schema has a say about it.
@@ -194,7 +215,7 @@ func forProperty(sch *jsonschema.Schema, key string) []*jsonschema.Schema {
 		out = append(out, p)
 	}
 	for pattern, p := range sch.PatternProperties {
-		if pattern.MatchString(key) {
+		if applies(pattern, key) {
 			out = append(out, p)
 		}
 	}
