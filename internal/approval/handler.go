@@ -33,6 +33,10 @@ type Handler struct {
 
 	// Log is told why requests are refused; nil is nobody.
 	Log *slog.Logger
+
+	// Failed is told why the log takes nothing any more before it is opened again, perhaps more
+	// than once; nil is nobody.
+	Failed func(error)
 }
 
 // New returns a handler.
@@ -139,7 +143,7 @@ func (h *Handler) target(r *http.Request) *url.URL {
 // told nothing but that.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if h.Log != nil {
-		h.Log.WarnContext(r.Context(), "an approval is refused", "pipeline", r.PathValue("pipeline"), "stage", r.PathValue("stage"), "cause", err)
+		h.Log.WarnContext(r.Context(), "an approval is refused", "pipeline", named(r, "pipeline"), "stage", named(r, "stage"), "cause", err)
 	}
 	var unbelieved *Refused
 	var refused *refusal.Error
@@ -151,9 +155,20 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		problem(w, http.StatusUnprocessableEntity, "The approval makes no sense", senseless.Error())
 	case errors.As(err, &refused):
 		problem(w, http.StatusConflict, "The approval is refused", refused.Error())
+	case errors.Is(err, deploylog.ErrPoisoned):
+		if h.Failed != nil {
+			h.Failed(err)
+		}
+		problem(w, http.StatusServiceUnavailable, "The approval could not be recorded", "Nothing can be recorded before the server is started again, as where its disk is full. Sign it again then.")
 	default:
-		problem(w, http.StatusInternalServerError, "The approval could not be recorded", "")
+		problem(w, http.StatusInternalServerError, "The approval could not be recorded", "The log of the server says why.")
 	}
+}
+
+// named is what a path names, as long as names are: whoever sends it need not have proved to be
+// somebody, and is not to fill the log of the server.
+func named(r *http.Request, what string) string {
+	return fmt.Sprintf("%.200s", r.PathValue(what))
 }
 
 func problem(w http.ResponseWriter, status int, title, detail string) {

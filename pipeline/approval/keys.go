@@ -172,7 +172,7 @@ func (k *Keys) Find(id, stage string, now time.Time) (Key, error) {
 		}
 		return key, nil
 	}
-	return Key{}, refusal.New(NoKey, "key %q is not known", id)
+	return Key{}, refusal.New(NoKey, "key %.200q is not known", id)
 }
 
 // Admit refuses a signature whose key may not sign now, or whose nonce served before. It is

@@ -116,7 +116,7 @@ func (s *process) routes(drain <-chan struct{}, failed func(error)) (http.Handle
 	mux.Handle("/v1/", api)
 	mux.Handle("GET /metrics", api.Readers(s.metrics.Handler()))
 	signed := approval.New(approval.Of(s.log, s.Now), s.Now) // whose signature says who asks
-	signed.Log, signed.Base = s.logger, s.public
+	signed.Log, signed.Base, signed.Failed = s.logger, s.public, failed
 	mux.Handle(approval.Pattern, signed)
 	shown, err := pages.New(pages.Options{
 		Log: s.log, Hosts: s.workers.Hosts, Workers: s.builders, Objects: s.objects, Workspace: s.Workspace, Sessions: sessions, API: api, Now: s.Now, Version: s.Version, Logger: s.logger,
