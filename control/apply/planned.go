@@ -73,7 +73,7 @@ func (r *Runs) look(ctx context.Context, request Request, command string, do fun
 		switch {
 		case seen == nil || len(seen.shown) == 0:
 		case len(seen.shown) > maxPlan:
-			err = errors.Join(err, fmt.Errorf("what the %s shows has more than %d MiB", command, maxPlan>>20))
+			err = errors.Join(err, fmt.Errorf("what the %s shows has more than %d MiB, which a server keeps of none: ask for parts of it with --target", command, maxPlan>>20))
 		default:
 			one.keep(seen)
 		}

@@ -64,6 +64,9 @@ func TestAPlanIsSavedThroughAServer(t *testing.T) {
 	if code != 0 || untimed(got) != strings.ReplaceAll(untimed(want), "local.plan", "m.plan") {
 		t.Errorf("exit %d\nthere\n%s\nhere\n%s", code, got, want)
 	}
+	slash := far // is the same server
+	slash.server += "/"
+	slash.want(t, 3, "leaves 1 resource open (b), and there is nobody to ask", "apply", "m.plan")
 	whole := far.read(t, "m.plan")
 	if !strings.Contains(whole, `"server": "`+far.server+`"`) {
 		t.Errorf("the plan says\n%s", whole)

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -115,6 +116,25 @@ func local(host string) bool {
 
 // Name is what the server is called.
 func (c *Client) Name() string { return c.server }
+
+// Is reports whether an address is that of the server, however it is written.
+func (c *Client) Is(address string) bool { return canonical(address) == canonical(c.server) }
+
+// canonical is the one way of writing an address that reaches the same as others.
+func canonical(address string) string {
+	if path, is := strings.CutPrefix(address, "unix:"); is {
+		return "unix:" + filepath.Clean(strings.TrimPrefix(path, "//"))
+	}
+	u, err := url.Parse(strings.TrimSuffix(address, "/"))
+	if err != nil {
+		return address
+	}
+	u.Host = strings.ToLower(u.Host)
+	if port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]; port != "" {
+		u.Host = strings.TrimSuffix(u.Host, port)
+	}
+	return u.String()
+}
 
 // maxAnswer is how much of an answer is read that is no stream.
 const maxAnswer = 64 << 20

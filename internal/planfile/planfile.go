@@ -25,6 +25,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -225,11 +226,16 @@ func (f *File) encode() ([]byte, error) {
 	if err := enc.Encode(f.document()); err != nil {
 		return nil, fmt.Errorf("encoding the plan: %w", err)
 	}
-	if b.Len() > MaxSize {
-		return nil, fmt.Errorf("the plan has %d bytes; at most %d can be saved: plan parts of it with --target", b.Len(), MaxSize)
-	}
 	f.Digest = digest(b.Bytes())
-	return bytes.Replace(b.Bytes(), digestField(""), digestField(f.Digest), 1), nil
+	data := bytes.Replace(b.Bytes(), digestField(""), digestField(f.Digest), 1)
+	most, what := MaxSize, "can be saved"
+	if f.Server != "" { // it is sent as an object when it is applied
+		most, what = objects.MaxSize, "are taken by a server"
+	}
+	if len(data) > most {
+		return nil, fmt.Errorf("the plan has %d bytes; at most %d %s: plan parts of it with --target", len(data), most, what)
+	}
+	return data, nil
 }
 
 // digestField is how the digest stands in the file. It is near the beginning,

@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
@@ -188,6 +189,23 @@ func TestDecodeRefuses(t *testing.T) {
 	if _, err := planfile.Decode(make([]byte, planfile.MaxSize+1)); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
 		t.Error(err)
 	}
+}
+
+// A plan of a server is saved only where that would take it when it is applied.
+func TestAPlanThatNoServerTakesIsNotSaved(t *testing.T) {
+	f := some()
+	f.Server = "https://deploy.example"
+	room := objects.MaxSize - len(encoded(t, f)) - len(`"text": "",`)
+	f.Resources[0].State["text"] = strings.Repeat("x", room+200)
+	if _, err := f.Encode(); err == nil || !strings.Contains(err.Error(), "at most 16777216 are taken by a server: plan parts of it with --target") {
+		t.Error(err)
+	}
+	f.Resources[0].State["text"] = strings.Repeat("x", room-200)
+	if data := encoded(t, f); len(data) < objects.MaxSize-1000 || len(data) > objects.MaxSize {
+		t.Errorf("it has %d bytes", len(data))
+	}
+	f.Server, f.Resources[0].State["text"] = "", strings.Repeat("x", room+200)
+	encoded(t, f) // here nobody has to take it
 }
 
 // Whatever single byte is another, is gone or is new, the file is refused.

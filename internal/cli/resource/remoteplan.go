@@ -71,7 +71,7 @@ func (s *saving) saveRemote(ctx context.Context, a *app.App, in *work.Input, o p
 
 // applySavedRemote has a server apply a saved plan that it made.
 func applySavedRemote(ctx context.Context, a *app.App, o applyOptions, p *savedPlan, remote *client.Client) error {
-	if p.Server != remote.Name() {
+	if !remote.Is(p.Server) {
 		return p.elsewhere("through server " + remote.Name())
 	}
 	if err := o.sent.check(); err != nil {
