@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/revision"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -36,7 +37,7 @@ const (
 // Checker checks groups. All fields are required.
 type Checker struct {
 	Load      func(hash string) ([]byte, error)                             // of what a group carries
-	Check     func(hash string) error                                       // that something is there which a group carries
+	Check     func(hash string) error                                       // that something is there which a group carries; see objects.Store.Check
 	Artifact  func(ctx context.Context, digest string) (here bool, _ error) // and stays until the group is recorded
 	Inventory string                                                        // what that of the workers here is known as
 	Own       string                                                        // tells the jobs of this group whose images are not pinned from those of all others
@@ -57,16 +58,22 @@ func invalid(format string, args ...any) error { return &InvalidError{fmt.Errorf
 // *InvalidError. In others it puts what is known here alone: the inventory, and the hashes of
 // what goes into the jobs.
 func (c Checker) Complete(ctx context.Context, s *build.Submit) error {
-	for _, check := range []func(*build.Submit) error{checkTexts, c.completePlaces, checkJobs, c.checkCarried} {
+	for _, check := range []func(*build.Submit) error{checkTexts, c.completePlaces, checkJobs} {
 		if err := check(s); err != nil {
 			return err
 		}
+	}
+	if err := c.checkCarried(ctx, s); err != nil {
+		return err
 	}
 	used, err := c.completeJobs(ctx, s)
 	if err != nil {
 		return err
 	}
 	for _, digest := range slices.Sorted(maps.Keys(used)) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		switch here, err := c.Artifact(ctx, digest); {
 		case err != nil:
 			return err
@@ -183,7 +190,7 @@ func checkUse(s *build.Submit, n int, u record.Use) error {
 }
 
 // checkCarried makes sure that all that the group carries is kept, and can be read.
-func (c Checker) checkCarried(s *build.Submit) error {
+func (c Checker) checkCarried(ctx context.Context, s *build.Submit) error {
 	if len(s.Carries) > maxCarries {
 		return invalid("it carries %d files, at most %d are possible", len(s.Carries), maxCarries)
 	}
@@ -200,8 +207,14 @@ func (c Checker) checkCarried(s *build.Submit) error {
 			continue
 		}
 		checked[hash] = true
-		if err := c.Check(hash); err != nil {
+		if ctx.Err() != nil { // each may be large
+			return context.Cause(ctx)
+		}
+		switch err := c.Check(hash); {
+		case !objects.IsHash(hash), errors.Is(err, objects.ErrMissing), errors.Is(err, objects.ErrAltered):
 			return invalid("object %.90s of %.200q is not here: put it first", hash, name)
+		case err != nil:
+			return fmt.Errorf("what the group carries as %.200q: %w", name, err)
 		}
 	}
 	if hash := s.Carries[revision.VariablesName]; hash != "" {
@@ -235,6 +248,9 @@ func (c Checker) completeJobs(ctx context.Context, s *build.Submit) (used map[st
 		}
 		checked := map[int]bool{}
 		for _, i := range byDocument[name] {
+			if ctx.Err() != nil { // each is hashed with all that its recipe says
+				return nil, context.Cause(ctx)
+			}
 			j := &s.Jobs[i]
 			r, err := recipe.Select(from, all, j.Recipe)
 			if err == nil && !checked[j.Recipe] {

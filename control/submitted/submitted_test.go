@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/submitted"
+	"github.com/deployster-go/deployster/internal/objects"
 )
 
 // digest is one of an artifact.
@@ -64,12 +65,26 @@ func (s *sent) complete(t *testing.T) error {
 			s.Carries[name], s.kept[name] = name, string(text)
 		}
 	}
+	return s.checker().Complete(t.Context(), &s.Submit)
+}
+
+// checker checks a group, of which the files are known by hashes of their keys in kept.
+func (s *sent) checker() submitted.Checker {
+	byHash := map[string]string{}
+	for key, text := range s.kept {
+		byHash[objects.Hash([]byte(key))] = text
+	}
+	for name, key := range s.Carries {
+		if !objects.IsHash(key) && key != "" && key != "no hash" {
+			s.Carries[name] = objects.Hash([]byte(key))
+		}
+	}
 	c := submitted.Checker{
 		Load: func(hash string) ([]byte, error) {
-			if _, is := s.kept[hash]; !is {
-				return nil, errors.New("it is not there")
+			if _, is := byHash[hash]; !is {
+				return nil, fmt.Errorf("object %s %w", hash, objects.ErrMissing)
 			}
-			return []byte(s.kept[hash]), nil
+			return []byte(byHash[hash]), nil
 		},
 		Artifact:  func(_ context.Context, digest string) (bool, error) { return s.here[digest], nil },
 		Inventory: "ours", Own: "this group",
@@ -78,7 +93,7 @@ func (s *sent) complete(t *testing.T) error {
 		_, err := c.Load(hash)
 		return err
 	}
-	return c.Complete(t.Context(), &s.Submit)
+	return c
 }
 
 // What only the server knows is what it says, whatever was sent.
@@ -138,6 +153,7 @@ func TestHostileGroupsAreRefused(t *testing.T) {
 		"which job 1 uses, is not the digest":        func(s *sent) { s.Jobs[0].Uses[0].Artifact = "../../x" },
 		"does not carry its definition":              func(s *sent) { s.File = "other.yaml" },
 		"of \"other.yaml\" is not here":              func(s *sent) { s.carry("other.yaml", "gone") },
+		"object no hash of \"other.yaml\"":           func(s *sent) { s.carry("other.yaml", "no hash") },
 		"cannot be the name of a file":               func(s *sent) { s.carry("a\nb", "the definition") },
 		"carries 10001 files":                        func(s *sent) { s.carryMany(10_001) },
 		"its variables: ":                            func(s *sent) { s.kept["the variables"] = "[]" },
@@ -219,20 +235,80 @@ func variables(n int) map[string]string {
 	return all
 }
 
-// What cannot be found out now may be found out later.
+// What cannot be found out now may be found out later: who sends the group cannot mend it.
 func TestAStoreThatFailsRefusesNoGroup(t *testing.T) {
-	s := group()
-	if err := s.complete(t); err != nil {
-		t.Fatal(err)
-	}
 	failed := errors.New("the disk is gone")
-	c := submitted.Checker{
-		Load: func(string) ([]byte, error) { return []byte(s.kept["/recipes/0"]), nil }, Check: func(string) error { return nil },
-		Artifact: func(context.Context, string) (bool, error) { return false, failed },
+	for what, fails := range map[string]func(*submitted.Checker){
+		"artifacts": func(c *submitted.Checker) {
+			c.Artifact = func(context.Context, string) (bool, error) { return false, failed }
+		},
+		"objects": func(c *submitted.Checker) { c.Check = func(string) error { return failed } },
+	} {
+		s := group()
+		if err := s.complete(t); err != nil {
+			t.Fatal(err)
+		}
+		c := s.checker()
+		fails(&c)
+		var invalid *submitted.InvalidError
+		if err := c.Complete(t.Context(), &s.Submit); !errors.Is(err, failed) || errors.As(err, &invalid) {
+			t.Errorf("%s: the error is %v", what, err)
+		}
 	}
-	var invalid *submitted.InvalidError
-	if err := c.Complete(t.Context(), &s.Submit); !errors.Is(err, failed) || errors.As(err, &invalid) {
-		t.Errorf("the error is %v", err)
+}
+
+// A group that takes too long to check is given up amid its files, its jobs and its artifacts,
+// each of which may take long.
+func TestACheckEndsWithItsTime(t *testing.T) {
+	for what, after := range map[string]func(*submitted.Checker, func()){
+		"its files": func(c *submitted.Checker, end func()) {
+			check := c.Check
+			c.Check = func(hash string) error { end(); return check(hash) }
+		},
+		"its jobs": func(c *submitted.Checker, end func()) {
+			load, n := c.Load, 0
+			c.Load = func(hash string) ([]byte, error) {
+				if n++; n == 2 { // after the variables: what its jobs run
+					end()
+				}
+				return load(hash)
+			}
+			check := c.Check
+			c.Check = func(hash string) error { n = 0; return check(hash) }
+		},
+		"its artifacts": func(c *submitted.Checker, end func()) {
+			here := c.Artifact
+			c.Artifact = func(ctx context.Context, digest string) (bool, error) { end(); return here(ctx, digest) }
+		},
+	} {
+		s := group()
+		if err := s.complete(t); err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		ended, more := false, 0
+		c := s.checker()
+		check, artifact := c.Check, c.Artifact
+		c.Check = func(hash string) error {
+			if ended {
+				more++
+			}
+			return check(hash)
+		}
+		c.Artifact = func(ctx context.Context, digest string) (bool, error) {
+			if ended {
+				more++
+			}
+			return artifact(ctx, digest)
+		}
+		after(&c, func() { end(); ended = true })
+		if err := c.Complete(ctx, &s.Submit); !errors.Is(err, context.Canceled) {
+			t.Errorf("amid %s the error is %v", what, err)
+		}
+		if more > 1 { // what was begun
+			t.Errorf("after its time, amid %s, %d more are looked at", what, more-1)
+		}
+		end()
 	}
 }
 

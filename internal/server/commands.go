@@ -23,7 +23,6 @@ import (
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/notification"
-	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/refusal"
@@ -210,13 +209,8 @@ func notCarried(d *definition.Definition, carries map[string]string) string {
 // release has a revision released that carries what is kept, and takes of other pipelines
 // what it would get here.
 func (s *Server) release(ctx context.Context, in *commandInput, asOf int64, c pipeline.Release) ([]deploylog.Event, error) {
-	for name, digest := range c.Carries {
-		if !objects.IsHash(digest) {
-			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("what %.200q is to carry is no digest", name))
-		}
-		if err := s.Objects.Check(digest); err != nil {
-			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("object %s of %.200q is not here: put it first", digest, name))
-		}
+	if err := s.checkKept(ctx, c.Carries); err != nil {
+		return nil, err
 	}
 	groups, err := s.carryGroups(ctx, in.Name, asOf, &c)
 	if err != nil {

@@ -93,7 +93,7 @@ func (s *Server) defined(ctx context.Context, name string, c *pipeline.Define) (
 	if c.Definition.Name != name {
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("the definition is of pipeline %s, not of %.200q", c.Definition.Name, name))
 	}
-	if err := s.checkFiles(c.Carries); err != nil {
+	if err := s.checkFiles(ctx, c.Carries); err != nil {
 		return nil, err
 	}
 	if missing := notCarried(c.Definition, c.Carries); c.Carries != nil && missing != "" {

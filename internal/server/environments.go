@@ -36,32 +36,32 @@ func (s *Server) environment(ctx context.Context, name string, asOf int64, comma
 	var err error
 	switch c := command.(type) {
 	case environment.Create:
-		if hosts, err = s.drafted(name, &c.Definition); err == nil {
+		if hosts, err = s.drafted(ctx, name, &c.Definition); err == nil {
 			c.Inventory = s.Hosts.Identity()
 		}
 		command = c
 	case environment.Update:
-		if hosts, err = s.drafted(name, &c.Definition); err == nil {
+		if hosts, err = s.drafted(ctx, name, &c.Definition); err == nil {
 			c.Inventory = s.Hosts.Identity()
 		}
 		command = c
 	case environment.Deploy:
-		c.Hosts, c.Inventory, err = s.deployable(name, c.Revision)
+		c.Hosts, c.Inventory, err = s.deployable(ctx, name, c.Revision)
 		command = c
 	case environment.Rollback:
-		c.Hosts, c.Inventory, err = s.deployable(name, c.Revision)
+		c.Hosts, c.Inventory, err = s.deployable(ctx, name, c.Revision)
 		command = c
 	case environment.Restart:
-		c.Hosts, c.Inventory, err = s.deployable(name, s.active(name))
+		c.Hosts, c.Inventory, err = s.deployable(ctx, name, s.active(name))
 		command = c
 	case environment.Adopt:
-		c.Hosts, c.Inventory, err = s.deployable(name, c.Revision)
+		c.Hosts, c.Inventory, err = s.deployable(ctx, name, c.Revision)
 		command = c
 	case environment.AdoptFrom:
 		if !identity.Of(ctx).May(identity.Operator, identity.Environments, c.From) {
 			return nil, huma.Error403Forbidden("you may not do this: what another environment left is recorded there, too")
 		}
-		c.Hosts, c.Inventory, err = s.deployable(name, c.Revision)
+		c.Hosts, c.Inventory, err = s.deployable(ctx, name, c.Revision)
 		command = c
 	case environment.ConfirmHosts:
 		var query string
@@ -124,7 +124,7 @@ func (s *Server) active(name string) int {
 // deployable are the hosts here to which a revision would be deployed, and what the inventory
 // is known as. It fails where what the revision carries is not here. Of what there is not,
 // the command is refused.
-func (s *Server) deployable(name string, revision int) (hosts []string, of string, err error) {
+func (s *Server) deployable(ctx context.Context, name string, revision int) (hosts []string, of string, err error) {
 	var r report.Revision
 	if s.environments.Ask(name, func(s *environment.State) (err error) {
 		r, err = s.Revision(revision)
@@ -136,27 +136,57 @@ func (s *Server) deployable(name string, revision int) (hosts []string, of strin
 		return nil, "", err
 	}
 	for _, files := range []map[string]string{work.TaskFiles(r.Definition.Task), r.Definition.Deployment.VerifyFiles} {
-		if name, _, err := s.missing(files); err != nil {
+		if name, _, err := s.missing(ctx, files); err != nil {
 			return nil, "", huma.Error409Conflict(fmt.Sprintf("files of revision %d: %s: %v", r.Number, strings.TrimPrefix(name, "/"), err))
 		}
 	}
 	return hosts, s.Hosts.Identity(), nil
 }
 
-// missing is the first of some files that is not kept here.
-func (s *Server) missing(files map[string]string) (name, digest string, err error) {
+// missing is the first of some files that is not kept here, or cannot be read.
+func (s *Server) missing(ctx context.Context, files map[string]string) (name, digest string, err error) {
+	checked := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := s.Objects.Check(files[name]); err != nil {
-			return name, files[name], err
+		digest := files[name]
+		if checked[digest] { // it may be large, and be named by many
+			continue
+		}
+		checked[digest] = true
+		if ctx.Err() != nil {
+			return name, digest, context.Cause(ctx)
+		}
+		if err := s.Objects.Check(digest); err != nil {
+			return name, digest, err
 		}
 	}
 	return "", "", nil
 }
 
+// sendable reports whether an object is not kept here, or not as it was: sent again, it is.
+func sendable(err error) bool {
+	return errors.Is(err, objects.ErrMissing) || errors.Is(err, objects.ErrAltered)
+}
+
+// checkKept refuses files of which who sends them has to put the contents first.
+func (s *Server) checkKept(ctx context.Context, files map[string]string) error {
+	for name, digest := range files {
+		if !objects.IsHash(digest) {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("what %.200q is to carry is no digest", name))
+		}
+	}
+	switch name, digest, err := s.missing(ctx, files); {
+	case sendable(err):
+		return huma.Error422UnprocessableEntity(fmt.Sprintf("object %s of %.200q is not here: put it first", digest, name))
+	case err != nil:
+		return fmt.Errorf("what is carried as %.200q: %w", name, err)
+	}
+	return nil
+}
+
 // drafted are the hosts here that a definition selects which somebody wants to be a revision.
 // It is read again as files are, so that what no file could say is refused, and it has to
 // carry its manifests: else hosts would get what lies in the workspace of the server.
-func (s *Server) drafted(name string, d **definition.Definition) ([]string, error) {
+func (s *Server) drafted(ctx context.Context, name string, d **definition.Definition) ([]string, error) {
 	if *d == nil {
 		return nil, huma.Error422UnprocessableEntity("there is no definition")
 	}
@@ -169,7 +199,7 @@ func (s *Server) drafted(name string, d **definition.Definition) ([]string, erro
 		return nil, huma.Error422UnprocessableEntity(err.Error())
 	}
 	read.Task.Digest, read.Task.Includes, read.Deployment.VerifyFiles = sent.Task.Digest, sent.Task.Includes, sent.Deployment.VerifyFiles
-	if err := s.checkCarried(read); err != nil {
+	if err := s.checkCarried(ctx, read); err != nil {
 		return nil, err
 	}
 	*d = read
@@ -177,7 +207,7 @@ func (s *Server) drafted(name string, d **definition.Definition) ([]string, erro
 }
 
 // checkCarried refuses a definition that does not carry what it is to apply.
-func (s *Server) checkCarried(d *definition.Definition) error {
+func (s *Server) checkCarried(ctx context.Context, d *definition.Definition) error {
 	if d.Task.Digest == "" || d.Task.Includes == nil {
 		return huma.Error422UnprocessableEntity("the definition does not carry its manifest: put that and what it includes as objects, and name their digests in task.digest and task.includes")
 	}
@@ -187,7 +217,7 @@ func (s *Server) checkCarried(d *definition.Definition) error {
 		}
 	}
 	for _, files := range []map[string]string{work.TaskFiles(d.Task), d.Deployment.VerifyFiles} {
-		if err := s.checkFiles(files); err != nil {
+		if err := s.checkFiles(ctx, files); err != nil {
 			return err
 		}
 	}
@@ -198,25 +228,16 @@ func (s *Server) checkCarried(d *definition.Definition) error {
 const maxFiles = 2000
 
 // checkFiles refuses files that are not here, or that could not be of a workspace.
-func (s *Server) checkFiles(files map[string]string) error {
+func (s *Server) checkFiles(ctx context.Context, files map[string]string) error {
 	if len(files) > maxFiles {
 		return huma.Error422UnprocessableEntity(fmt.Sprintf("it carries %d files, and at most %d are possible", len(files), maxFiles))
 	}
-	for name, digest := range files {
+	for name := range files {
 		if below := strings.TrimPrefix(name, "/"); !filepath.IsLocal(below) {
 			return huma.Error422UnprocessableEntity(fmt.Sprintf("%.200q is no path of a file in a workspace", name))
 		}
-		if !objects.IsHash(digest) {
-			return huma.Error422UnprocessableEntity(fmt.Sprintf("what %.200q is to carry is no digest", name))
-		}
 	}
-	switch name, digest, err := s.missing(files); {
-	case errors.Is(err, objects.ErrMissing):
-		return huma.Error422UnprocessableEntity(fmt.Sprintf("object %s of %.200q is not here: put it first", digest, name))
-	case err != nil:
-		return err
-	}
-	return nil
+	return s.checkKept(ctx, files)
 }
 
 // known refuses hosts that neither the environment nor the inventory knows: a name that is

@@ -19,7 +19,7 @@ import (
 // definePromotion has a pipeline defined that promotes by observed state. With asOf, it is
 // refused where it was defined or deleted since somebody looked at it.
 func (s *Server) definePromotion(ctx context.Context, name string, asOf int64, c promotion.Define) (events []deploylog.Event, err error) {
-	if c.Definition, err = s.promoting(name, c.Definition); err != nil {
+	if c.Definition, err = s.promoting(ctx, name, c.Definition); err != nil {
 		return nil, err
 	}
 	// While both kinds are locked no pipeline of the other kind can get the name.
@@ -68,7 +68,7 @@ func (s *Server) changePromotion(ctx context.Context, name string, create bool, 
 }
 
 // promoting reads a definition again as files are, and refuses what could not be done here.
-func (s *Server) promoting(name string, d *definition.Definition) (*definition.Definition, error) {
+func (s *Server) promoting(ctx context.Context, name string, d *definition.Definition) (*definition.Definition, error) {
 	if d == nil {
 		return nil, huma.Error422UnprocessableEntity("there is no definition")
 	}
@@ -80,7 +80,7 @@ func (s *Server) promoting(name string, d *definition.Definition) (*definition.D
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("the definition is of pipeline %s, not of %.200q", d.Name, name))
 	}
 	for i := range d.Stages {
-		if err := s.checkStage(&d.Stages[i]); err != nil {
+		if err := s.checkStage(ctx, &d.Stages[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -89,14 +89,14 @@ func (s *Server) promoting(name string, d *definition.Definition) (*definition.D
 
 // checkStage refuses a stage that names files outside of the workspace, or does not carry what
 // verifies it.
-func (s *Server) checkStage(stage *definition.Stage) error {
+func (s *Server) checkStage(ctx context.Context, stage *definition.Stage) error {
 	var paths []string
 	if stage.Verify != "" {
 		paths = append(paths, stage.Verify)
 	}
 	if stage.Targets != nil {
 		paths = append(paths, stage.Targets.Manifest)
-		if err := s.checkTargets(stage.Name, stage.Targets); err != nil {
+		if err := s.checkTargets(ctx, stage.Name, stage.Targets); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func (s *Server) checkStage(stage *definition.Stage) error {
 			return huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s: %.200q is no path of a file in the workspace", stage.Name, path))
 		}
 	}
-	if err := s.checkFiles(stage.VerifyFiles); err != nil {
+	if err := s.checkFiles(ctx, stage.VerifyFiles); err != nil {
 		return err
 	}
 	switch {
@@ -124,14 +124,14 @@ func (s *Server) checkStage(stage *definition.Stage) error {
 }
 
 // checkTargets refuses a stage on hosts that does not carry its manifest, or selects nothing.
-func (s *Server) checkTargets(stage string, t *definition.Targets) error {
+func (s *Server) checkTargets(ctx context.Context, stage string, t *definition.Targets) error {
 	if err := inventory.CheckQuery(t.Hosts); err != nil {
 		return huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s: hosts: %v", stage, err))
 	}
 	if t.Files[t.Manifest] == "" {
 		return huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s does not carry %.200q, its manifest: collect it as deployster pipeline apply does", stage, t.Manifest))
 	}
-	return s.checkFiles(t.Files)
+	return s.checkFiles(ctx, t.Files)
 }
 
 // reachesPromoting refuses a definition by which a pipeline would begin to deploy to an

@@ -20,7 +20,6 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
-	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/proposal"
 )
 
@@ -160,7 +159,7 @@ func (s *Server) beginRun(ctx context.Context, key string, asked proposal.Run) (
 	if s.Runs == nil {
 		return out, huma.Error409Conflict("this server carries out no runs")
 	}
-	if err := s.checkRun(asked); err != nil {
+	if err := s.checkRun(ctx, asked); err != nil {
 		return out, err
 	}
 	by := identity.Of(ctx).Name
@@ -211,7 +210,7 @@ func (s *Server) beginLook(ctx context.Context, asked proposal.Run, begin func(*
 	case asked.Plan != "" || asked.Saved != "":
 		return out, huma.Error422UnprocessableEntity("what only looks is bound to no plan: leave plan and saved out")
 	}
-	if err := s.checkRun(asked); err != nil {
+	if err := s.checkRun(ctx, asked); err != nil {
 		return out, err
 	}
 	one, err := begin(s.Runs, ctx, requested(ctx, asked))
@@ -280,8 +279,8 @@ func notBegun(ctx context.Context, err error) error {
 }
 
 // checkRun refuses what no run can be of.
-func (s *Server) checkRun(r proposal.Run) error {
-	if err := s.checkFiles(r.Carries); err != nil {
+func (s *Server) checkRun(ctx context.Context, r proposal.Run) error {
+	if err := s.checkFiles(ctx, r.Carries); err != nil {
 		return err
 	}
 	size := int64(0)
@@ -331,7 +330,7 @@ func (s *Server) checkSaved(r proposal.Run) error {
 		return huma.Error422UnprocessableEntity("a saved plan says all that is done: leave plan and destroy out")
 	}
 	switch err := s.Objects.Check(r.Saved); {
-	case errors.Is(err, objects.ErrMissing):
+	case sendable(err):
 		return huma.Error422UnprocessableEntity(fmt.Sprintf("object %s, the saved plan, is not here: put it first", r.Saved))
 	default:
 		return err
