@@ -295,6 +295,7 @@ func TestAServerRefusesWhatWouldNotBeSafe(t *testing.T) {
 		{"must not be empty", []string{"--socket", ""}},
 		{"it must be an address without a path", []string{"--public-url", "https://x.example/sub"}},
 		{"is not USER=ROLE", []string{"--socket-role", "ada"}},
+		{"names ada twice", []string{"--socket-role", "ada=admin", "--socket-role", "ada=viewer"}},
 		{"--client-ca", []string{"--client-role", "ci=viewer"}},
 		{"every task has its own", []string{"--var", "host=x"}},
 	} {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +26,9 @@ import (
 // Options are how a server is reached.
 type Options struct {
 	Server string // https://HOST, http://HOST of this machine, or unix:PATH
-	Token  string // "" is none, for who is known by the socket
+	Token  string // "" is none, for who is known by the socket or a certificate
+
+	Certificate *tls.Certificate // that is shown to a server that asks for one; nil is none
 
 	Idle time.Duration // how long what is sent may make no progress; 0 is 2 minutes
 }
@@ -74,6 +77,9 @@ func New(o Options) (*Client, error) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: headerTimeout,
 		ExpectContinueTimeout: headerTimeout, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+	}
+	if o.Certificate != nil {
+		transport.TLSClientConfig = &tls.Config{Certificates: []tls.Certificate{*o.Certificate}, MinVersion: tls.VersionTLS12}
 	}
 	if path, is := strings.CutPrefix(o.Server, "unix:"); is {
 		path = strings.TrimPrefix(path, "//")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -55,7 +56,7 @@ func register[I, O any](s *Server, op Operation, handle func(context.Context, *I
 	}
 	h.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
 		if !mayDo(identity.Of(ctx.Context()), op, ctx.Param("name")) {
-			_ = huma.WriteErr(s.api, ctx, http.StatusForbidden, "you may not do this")
+			_ = huma.WriteErr(s.api, ctx, http.StatusForbidden, op.forbidden())
 			return
 		}
 		r, w := humago.Unwrap(ctx)
@@ -100,6 +101,19 @@ func mayDo(who identity.Identity, op Operation, name string) bool {
 		return who.May(op.Role, op.Kind, name)
 	}
 	return slices.ContainsFunc(who.Grants, func(g identity.Grant) bool { return g.Role.Includes(op.Role) })
+}
+
+// forbidden says which role somebody lacks who may not do an operation.
+func (op Operation) forbidden() string {
+	lacks := "you may not do this: it needs the role " + string(op.Role)
+	switch op.Kind {
+	case identity.Pipelines, identity.Environments:
+		return lacks + " for this " + strings.TrimSuffix(op.Kind, "s")
+	case anyKind:
+		return lacks
+	default:
+		return lacks + " for everything"
+	}
 }
 
 // answer is an error as the API says it.

@@ -125,6 +125,9 @@ func TestEveryOperationNeedsItsRole(t *testing.T) {
 			if want == 0 && refused || want != 0 && status != want {
 				t.Errorf("%s %s as %q: %d, want %d: %s", op.Method, op.Path, role, status, want, body)
 			}
+			if lacks := "it needs the role " + string(op.Role); status == http.StatusForbidden && role != "nobody" && !strings.Contains(body, lacks) {
+				t.Errorf("%s %s as %q does not say that %s: %s", op.Method, op.Path, role, lacks, body)
+			}
 			if refused && (header.Get("Content-Type") != "application/problem+json" || strings.Contains(body, "gateway") || len(body) > 150) {
 				t.Errorf("%s %s as %q says too much: %v %s", op.Method, op.Path, role, header, body)
 			}

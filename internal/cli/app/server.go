@@ -2,8 +2,10 @@ package app
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -43,15 +45,36 @@ func (a *App) Remote() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	remote, err := client.New(client.Options{Server: server, Token: token})
+	certificate, err := a.certificate()
+	if err != nil {
+		return nil, err
+	}
+	remote, err := client.New(client.Options{Server: server, Token: token, Certificate: certificate})
 	if err != nil {
 		return nil, exit.Usage("--server: %w", err)
 	}
 	return remote, nil
 }
 
-// maxToken is how long a file of a token may be.
-const maxToken = 4096
+// certificate is what is shown to a server; nil is none.
+func (a *App) certificate() (*tls.Certificate, error) {
+	cert, key := a.Getenv("DEPLOYSTER_CLIENT_CERT"), a.Getenv("DEPLOYSTER_CLIENT_KEY")
+	switch {
+	case cert == "" && key == "":
+		return nil, nil
+	case cert == "" || key == "":
+		return nil, exit.Usage("DEPLOYSTER_CLIENT_CERT and DEPLOYSTER_CLIENT_KEY go together: they name the files of a certificate and its key, in PEM")
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, exit.Invalid(fmt.Errorf("the certificate %s with the key %s, which DEPLOYSTER_CLIENT_CERT and DEPLOYSTER_CLIENT_KEY name: %w", cert, key, err))
+	}
+	return &pair, nil
+}
+
+// maxToken is how long a file of a token may be: that of an identity provider has what it says of
+// somebody in it.
+const maxToken = 16 << 10
 
 // token is what authenticates at the server; "" is none.
 func (a *App) token() (string, error) {
@@ -64,13 +87,15 @@ func (a *App) token() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the token that DEPLOYSTER_TOKEN_FILE names: %w", err)
 	}
-	content := make([]byte, maxToken)
-	n, err := f.Read(content)
+	content, err := io.ReadAll(io.LimitReader(f, maxToken+1))
 	if err := cmp.Or(err, f.Close()); err != nil {
 		return "", fmt.Errorf("reading the token that DEPLOYSTER_TOKEN_FILE names: %w", err)
 	}
-	text = strings.TrimSpace(string(content[:n]))
-	if text == "" {
+	text = strings.TrimSpace(string(content))
+	switch {
+	case len(content) > maxToken:
+		return "", fmt.Errorf("%s, which DEPLOYSTER_TOKEN_FILE names, has more than %d bytes, which no token has", file, maxToken)
+	case text == "":
 		return "", fmt.Errorf("%s, which DEPLOYSTER_TOKEN_FILE names, has no token", file)
 	}
 	return text, checkToken(file, text)

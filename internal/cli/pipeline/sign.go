@@ -55,16 +55,21 @@ as in CI, --carries and --key-id say so; the stage is then named in full.`,
 	c.Flags().StringVar(&o.key, "key", "", "file of the private key")
 	c.Flags().StringVar(&o.keyID, "key-id", "", "id of the key (default: what the log says)")
 	c.Flags().StringVar(&o.carries, "carries", "", "hash of what is approved, as pipeline explain shows it (default: what the log says)")
-	c.Flags().StringVar(&o.to, "to", "", "address of the server, such as https://deploy.example")
+	c.Flags().StringVar(&o.to, "to", "", "address of the server, such as https://deploy.example (default: that of --server)")
 	arguments.RegisterReason(c, &o.reason)
 	return c
 }
 
 func runSign(ctx context.Context, a *app.App, o signing) error {
+	if server := a.Server(); o.to == "" && strings.HasPrefix(server, "http") {
+		o.to = server
+	}
 	base, err := url.Parse(o.to)
 	switch {
 	case o.key == "":
 		return exit.Usage("with which key? --key FILE is its private half")
+	case o.to == "":
+		return exit.Usage("for which server? --to is the address at which clients reach it, such as https://deploy.example")
 	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || strings.Trim(base.Path, "/") != "" || base.RawQuery != "" || base.User != nil:
 		return exit.Usage("--to %q is not the address of a server, such as https://deploy.example", o.to)
 	}

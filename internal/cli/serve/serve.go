@@ -154,12 +154,18 @@ func (o *options) roles() error {
 		if err != nil {
 			return exit.Usage("--socket-role %w", err)
 		}
+		if _, twice := o.authenticate.Locals.Roles[name]; twice {
+			return exit.Usage("--socket-role names %s twice: a user has one role", name)
+		}
 		o.authenticate.Locals.Roles[name] = role
 	}
 	for _, text := range o.clientRoles {
 		name, role, err := identity.ParseLocal(text)
 		if err != nil {
 			return exit.Usage("--client-role %w", err)
+		}
+		if _, twice := o.authenticate.Subjects[name]; twice {
+			return exit.Usage("--client-role names %s twice: a certificate has one role", name)
 		}
 		o.authenticate.Subjects[name] = identity.Grant{Role: role}
 	}
