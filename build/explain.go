@@ -14,20 +14,18 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
-// Workers says which workers serve a place, busy or not, or would if they answered. nil is that
-// it is not known.
+// Workers says which workers serve a place, or would if they answered; nil is that it is not known.
 type Workers func(p record.Place) []Worker
 
 // Worker is one that can build jobs.
 type Worker struct {
 	Name   string
 	Slots  int
-	Silent bool // it does not answer: it serves nothing, and has no slots
+	Silent bool // it does not answer, and so serves nothing and has no slots
 }
 
-// Explain returns, for what is at or below a target, why it does not move: of a group also
-// of its jobs, of "" of all groups. What has ended well has no reason. It is made of the
-// verdicts by which Decide yields steps or does not.
+// Explain returns, for what is at or below a target, why it does not move: of a group also of its jobs,
+// of "" of all groups. What has ended well has no reason. It has the verdicts by which Decide yields steps.
 func (s *State) Explain(t deploylog.Target, now time.Time, workers Workers) (all []reason.Reason) {
 	defer s.recorded()()
 	s.wake(now)
