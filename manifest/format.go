@@ -13,7 +13,7 @@ const severalFiles = ", several files can be given"
 var (
 	manifestFile = yamlfile.Format{
 		Needs: "a manifest needs a mapping resources", Second: severalFiles, Binary: true, Advice: loopAdvice,
-		Members: map[string]string{"variables": "variable", "plugs": "plug", "resources": "resource"},
+		Members: map[string]string{"variables": "variable", "plugs": "plug", "resources": "resource", "outputs": "output"},
 	}
 	variableFile = yamlfile.Format{Second: severalFiles, Binary: true, Members: map[string]string{"": "variable"}}
 	typedValue   = yamlfile.Format{Binary: true}

@@ -49,6 +49,9 @@ func expressionsOf(root *yamlfile.Node) iter.Seq[*yamlfile.Node] {
 		if plugs := root.Child("plugs"); plugs != nil {
 			evaluated = append(evaluated, plugs)
 		}
+		if outputs := root.Child("outputs"); outputs != nil {
+			evaluated = append(evaluated, outputs)
+		}
 		if resources := root.Child("resources"); resources != nil {
 			for _, r := range resources.Members {
 				for _, key := range []string{"for_each", "when", "dependencies", "config"} {

@@ -48,6 +48,7 @@ func Load(sources []Source, opts Options) (*Manifest, error) {
 	l.depend(broken)
 	l.expand()
 	l.expressions(broken)
+	l.outputs(broken)
 	if err := l.found.Err(); err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (l *loader) document(root *yamlfile.Node) (resources bool) {
 		root.Fail("a manifest must be a mapping with the keys variables, plugs and resources, not %s", kindOf(root))
 		return false
 	}
-	sections, _ := root.Fields("a manifest", variablesKey, "plugs", "resources")
+	sections, _ := root.Fields("a manifest", variablesKey, "plugs", "resources", "outputs")
 	l.variables(sections[variablesKey])
 	if n := sections["plugs"]; n != nil {
 		section(n, "plug", l.plug)
@@ -97,11 +98,28 @@ func (l *loader) document(root *yamlfile.Node) (resources bool) {
 	if n := sections["resources"]; n != nil {
 		section(n, "resource", l.resource)
 	}
+	if n := sections["outputs"]; n != nil {
+		names(n, "output", l.output)
+	}
 	return sections["resources"] != nil
 }
 
-// section reads a mapping of names to things.
+// section reads a mapping of names to things, which are mappings.
 func section(n *yamlfile.Node, thing string, read func(*yamlfile.Node)) {
+	names(n, thing, func(m *yamlfile.Node) {
+		if !validName.MatchString(m.Name) {
+			m.FailName("%q cannot be the name of a %s: %s", m.Name, thing, nameRule)
+		}
+		if m.Kind != yamlfile.Mapping {
+			m.Fail("a %s must be a mapping, not %s", thing, kindOf(m))
+			return
+		}
+		read(m)
+	})
+}
+
+// names reads a mapping of names to things.
+func names(n *yamlfile.Node, thing string, read func(*yamlfile.Node)) {
 	switch n.Kind {
 	case yamlfile.Nothing:
 		return
@@ -111,13 +129,6 @@ func section(n *yamlfile.Node, thing string, read func(*yamlfile.Node)) {
 		return
 	}
 	for _, m := range n.Members {
-		if !validName.MatchString(m.Name) {
-			m.FailName("%q cannot be the name of a %s: %s", m.Name, thing, nameRule)
-		}
-		if m.Kind != yamlfile.Mapping {
-			m.Fail("a %s must be a mapping, not %s", thing, kindOf(m))
-			continue
-		}
 		read(m)
 	}
 }

@@ -31,6 +31,8 @@ type Manifest struct {
 	Variables []*Variable // that are declared, sorted by name
 	Plugs     []*Plug     // in the order of declaration
 	Resources []*Resource // each after all it depends on, else in the order of declaration
+	Outputs   []*Output   // by name
+	Unknown   []string    // names of outputs that read what is not selected, sorted
 
 	plugs     map[string]*Plug
 	resources map[string]*Resource
@@ -133,6 +135,13 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 		if wanted[r.Name] {
 			selected.Resources = append(selected.Resources, r)
 			selected.resources[r.Name] = r
+		}
+	}
+	for _, o := range m.Outputs {
+		if slices.ContainsFunc(o.Resources(), func(name string) bool { return !wanted[name] }) {
+			selected.Unknown = append(selected.Unknown, o.Name)
+		} else {
+			selected.Outputs = append(selected.Outputs, o)
 		}
 	}
 	return selected, nil

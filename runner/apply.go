@@ -34,7 +34,12 @@ type ResourceResult struct {
 // stopped, and with a *FailedError when resources failed.
 func (r *Runner) Apply(ctx context.Context, caller Caller) (*Result, error) {
 	r.caller = caller
-	return r.execute(ctx, r.resources, r.prepare, skip{Code: ReasonRunRefused}, r.applyAll)
+	return r.execute(ctx, r.resources, r.prepare, skip{Code: ReasonRunRefused}, func(ctx context.Context, entries map[string]*ResourceResult) error {
+		if err := r.applyAll(ctx, entries); err != nil {
+			return err
+		}
+		return r.tell()
+	})
 }
 
 // execute runs an operation on resources and records it from its start to its end.
@@ -73,9 +78,9 @@ func (r *Runner) execute(ctx context.Context, resources []*resource, prepare fun
 		result.Counts.add(res.Status)
 	}
 	result.Duration = r.now().Sub(started)
-	end := Event{Kind: RunFinished, Counts: result.Counts, Duration: result.Duration}
+	end := Event{Kind: RunFinished, Counts: result.Counts, Duration: result.Duration, Outputs: r.outputs}
 	if err != nil {
-		end.Kind, end.Error = RunFailed, err.Error()
+		end.Kind, end.Error, end.Outputs = RunFailed, err.Error(), Outputs{}
 		if errors.Is(err, ErrInterrupted) {
 			end.Data = map[string]string{"interrupted": "true"}
 		}

@@ -22,13 +22,14 @@ type EventData struct {
 	Error  string   `json:"error,omitempty"`
 	Output []string `json:"output,omitempty"`
 	Counts *Counts  `json:"counts,omitempty"`
+	Outputs
 }
 
 // Encoded is the event as all encodings have it.
 func (e Event) Encoded() EventData {
 	d := EventData{
 		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions, Plan: e.Plan,
-		Exit: e.Exit, ReasonData: e.Reason.Encoded(e.Error), Error: e.Error, Output: e.Output,
+		Exit: e.Exit, ReasonData: e.Reason.Encoded(e.Error), Error: e.Error, Output: e.Output, Outputs: e.Outputs,
 	}
 	switch e.Kind {
 	case RunFinished, RunFailed:
@@ -90,7 +91,7 @@ func (l EventLine) Event() Event {
 	e := Event{
 		Kind: l.Type, Time: l.Time, Resource: l.Resource, Action: l.Action, Attempt: l.Attempt,
 		Image: l.Image, ImageID: l.ImageID, Status: l.Status, Actions: l.Actions, Exit: l.Exit, Reason: l.Reason, Error: l.Error, Output: l.Output,
-		Plan: l.Plan, Data: l.Data, Current: l.Current, Total: l.Total, Stream: l.Stream,
+		Plan: l.Plan, Data: l.Data, Current: l.Current, Total: l.Total, Stream: l.Stream, Outputs: l.Outputs,
 	}
 	if l.DurationMS != nil {
 		e.Duration = time.Duration(math.Round(*l.DurationMS*1000)) * time.Microsecond

@@ -28,6 +28,7 @@ type Event struct {
 	Output   []string      // ActionFailed: its last lines
 
 	Counts    Counts            // RunFinished, RunFailed
+	Outputs   Outputs           // RunFinished: of an Apply, what the manifest tells
 	Resources []ResourceHeader  // RunStarted: in graph order
 	Plan      *protocol.Action  // ActionStarted: the action as the resource type described it
 	Data      map[string]string // RunStarted: what else identifies the run (manifest, hash, user, host, engine, command); ResourceResolved: "by" is "log" where the type was not asked

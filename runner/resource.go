@@ -35,10 +35,7 @@ type resource struct {
 // configured resolves the expressions of the resource's configuration; the
 // states of its dependencies must be known where it refers to them.
 func (r *Runner) configured(res *resource) (map[string]any, error) {
-	scope := res.Scope(r.spec.Variables, func(name string) any {
-		d := r.byName[name]
-		return map[string]any{"name": d.Name, "type": d.Type, "state": d.state}
-	})
+	scope := res.Scope(r.spec.Variables, r.seen)
 	resolved, err := r.spec.Expressions.Resolve(any(res.Config), scope)
 	if err != nil {
 		return nil, r.misconfigured(res, err)
@@ -51,4 +48,10 @@ func (r *Runner) configured(res *resource) (map[string]any, error) {
 		return r.spec.Configure(res.Resource, config)
 	}
 	return config, nil
+}
+
+// seen is what expressions see of a resource.
+func (r *Runner) seen(name string) any {
+	d := r.byName[name]
+	return map[string]any{"name": d.Name, "type": d.Type, "state": d.state}
 }

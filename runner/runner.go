@@ -87,6 +87,7 @@ type Runner struct {
 	observing  sync.Mutex
 	asking     sync.Mutex
 
+	outputs  Outputs // what an Apply came to
 	prepared bool
 	applying bool                  // only an Apply is recorded; set before anything runs at once
 	broken   atomic.Pointer[error] // a failed Recorder

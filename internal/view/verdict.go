@@ -59,7 +59,7 @@ func (b *board) verdict(width int, s terminal.Style) []string {
 	if hint != "" {
 		lines = append(lines, paintAll(indent("  ", hint, width), s.Dim)...)
 	}
-	return lines
+	return append(lines, outputLines(e.Outputs)...)
 }
 
 // untold is what the error of a run says that its resources have not said.
