@@ -23,13 +23,22 @@ func DecodeInit(data []byte) (InitOutput, error) {
 		return InitOutput{}, err
 	}
 	f := fields{object: object, data: data}
-	f.only("plugs", "config_schema", "state_action", "serve_action", "removable", "action_images")
-	out := InitOutput{Removable: f.boolean("removable", false)}
+	f.only("plugs", "config_schema", "state_action", "serve_action", "removable", "action_images", "keeps", "state_schema", "accepts_unknown", "adoptable")
+	out := InitOutput{
+		Removable: f.boolean("removable", false), Keeps: f.boolean("keeps", false),
+		AcceptsUnknown: f.boolean("accepts_unknown", false), Adoptable: f.boolean("adoptable", false),
+	}
 	if plugs, ok := f.child("plugs"); ok {
 		out.Plugs = plugRequests(plugs)
 	}
 	if _, ok := f.child("config_schema"); ok {
-		out.ConfigSchema = rawSchema(data)
+		out.ConfigSchema = rawSchema(data, "config_schema")
+	}
+	if _, ok := f.child("state_schema"); ok {
+		out.StateSchema = rawSchema(data, "state_schema")
+	}
+	if out.Adoptable && !out.Keeps {
+		f.fail("adoptable", `needs "keeps": true: what was taken over is found again by what is kept`)
 	}
 	if action, ok := f.child("state_action"); ok {
 		action.only("image", "entrypoint", "args")
@@ -71,14 +80,14 @@ func (f *fields) actionImages() (images []string) {
 	return images
 }
 
-// rawSchema takes the schema as it was written: decoding and encoding it would
+// rawSchema takes a schema as it was written: decoding and encoding it would
 // change large numbers. data is known to be one object.
-func rawSchema(data []byte) json.RawMessage {
+func rawSchema(data []byte, member string) json.RawMessage {
 	var document map[string]json.RawMessage
 	if json.Unmarshal(data, &document) != nil {
 		return nil
 	}
-	return document["config_schema"]
+	return document[member]
 }
 
 func plugRequests(f *fields) map[string]PlugRequest {
@@ -121,14 +130,15 @@ func DecodeState(data []byte) (StateOutput, error) {
 		return StateOutput{}, err
 	}
 	f := fields{object: object, data: data}
-	f.only("status", "state", "staleState", "actions")
+	f.only("status", "state", "staleState", "actions", "planned_state", "keep")
 	status, ok := f.text("status")
-	out := StateOutput{Status: Status(status)}
+	out := StateOutput{Status: Status(status), Keep: f.keep()}
 	switch {
 	case !ok:
 		f.failOnce("status", "missing; it must be VALID or STALE")
 	case out.Status == Valid:
-		f.forbid("actions", "staleState")
+		f.forbid("actions", "staleState", "planned_state")
+		f.known("state")
 		state, ok := f.child("state")
 		if !ok {
 			f.failOnce("state", "missing; a VALID answer must have it")
@@ -137,6 +147,8 @@ func DecodeState(data []byte) (StateOutput, error) {
 		out.State = state.object
 	case out.Status == Stale:
 		f.forbid("state")
+		f.known("staleState")
+		out.PlannedState = f.planned()
 		if stale, ok := f.child("staleState"); ok {
 			out.StaleState = stale.object
 		}

@@ -335,6 +335,7 @@ func anyValue(depth int) *rapid.Generator[any] {
 
 func FuzzDecodeInit(f *testing.F) {
 	f.Add([]byte(seedInit))
+	f.Add([]byte(`{"state_action":{"args":["s"]},"keeps":true,"adoptable":true,"accepts_unknown":true,"state_schema":{"type":"object"}}`))
 	f.Add([]byte(`{"state_action":{"image":"a","entrypoint":"b"},"serve_action":{"args":["c"]},"removable":true,"action_images":["a"]}`))
 	for _, tc := range brokenDocuments {
 		f.Add([]byte(tc.answer))
@@ -353,7 +354,7 @@ func FuzzDecodeInit(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s was accepted, but not as %s: %v", data, text, err)
 		}
-		back.ConfigSchema, out.ConfigSchema = nil, nil // white space may differ
+		back.ConfigSchema, out.ConfigSchema, back.StateSchema, out.StateSchema = nil, nil, nil, nil // white space may differ
 		if len(out.Plugs) == 0 {
 			out.Plugs = nil
 		}
@@ -364,7 +365,10 @@ func FuzzDecodeInit(f *testing.F) {
 }
 
 func FuzzDecodeState(f *testing.F) {
-	for _, s := range []string{seedValid, seedStale, seedOutdated} {
+	for _, s := range []string{
+		seedValid, seedStale, seedOutdated,
+		`{"status":"VALID","state":{},"keep":{"id":"i-1"}}`, `{"status":"STALE","planned_state":{"id":{"$unknown":true}},"keep":{},"actions":[{"name":"a"}]}`,
+	} {
 		f.Add([]byte(s))
 	}
 	for _, tc := range brokenDocuments {

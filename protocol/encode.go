@@ -9,16 +9,15 @@ func (o StateOutput) MarshalJSON() ([]byte, error) {
 		return json.Marshal(struct {
 			Status Status         `json:"status"`
 			State  map[string]any `json:"state"`
-		}{o.Status, o.State})
+			Keep   map[string]any `json:"keep,omitzero"`
+		}{o.Status, o.State, o.Keep})
 	}
 	type plain StateOutput // without this method
-	if o.StaleState == nil {
-		return json.Marshal(plain(o))
-	}
 	return json.Marshal(struct {
 		plain
-		StaleState map[string]any `json:"staleState"`
-	}{plain(o), o.StaleState})
+		StaleState   map[string]any `json:"staleState,omitzero"`
+		PlannedState map[string]any `json:"planned_state,omitzero"`
+	}{plain(o), o.StaleState, o.PlannedState})
 }
 
 // UnmarshalJSON supplies the defaults of the members that are absent.

@@ -43,6 +43,13 @@ func (f *fields) fail(key, message string) {
 	top.err = e
 }
 
+// failBare is fail with an error that shows nothing of the answer.
+func (f *fields) failBare(e *AnswerError) {
+	if top := f.top(); top.err == nil {
+		top.err = e
+	}
+}
+
 // failOnce fails unless the key is there: then it had the wrong kind, which
 // has been said already.
 func (f *fields) failOnce(key, message string) {

@@ -113,7 +113,7 @@ func (t Type[C]) answer(ctx context.Context, answers *answerWriter, id int64, ar
 		stdout, stderr := &stream{actionOutput: p}, &stream{actionOutput: p, stderr: true}
 		code := t.invoke(ctx, args, bytes.NewReader(input), stdout, stderr)
 		p.end()
-		answers.send(ServeAnswer{ID: id, Exit: &code, Output: jsonText(stdout.pending), Stderr: string(stderr.pending)})
+		answers.send(ServeAnswer{ID: id, Exit: &code, Output: jsonText(stdout.pending), Stderr: string(stderr.pending), Keep: stdout.keep})
 		return
 	}
 	var document bytes.Buffer // complete or empty, and not larger than an answer may be

@@ -35,6 +35,11 @@ type InitOutput struct {
 	ServeAction  *Invocation            `json:"serve_action,omitempty"`  // how to start a process that answers many requests
 	Removable    bool                   `json:"removable,omitempty"`     // the state action understands "ensure": "absent"
 	ActionImages []string               `json:"action_images,omitempty"` // that actions of its answers to state may name
+
+	Keeps          bool            `json:"keeps,omitempty"`           // its answers may have something kept, which later inputs give back
+	StateSchema    json.RawMessage `json:"state_schema,omitempty"`    // JSON Schema of its states; writeOnly marks what is secret
+	AcceptsUnknown bool            `json:"accepts_unknown,omitempty"` // its state action understands a configuration of which parts are not known yet
+	Adoptable      bool            `json:"adoptable,omitempty"`       // its state action finds, by an id, what was made otherwise
 }
 
 // PlugRequest asks for something of the user's machine.
@@ -61,8 +66,13 @@ type Action struct {
 // StateInput is what the state action reads.
 type StateInput struct {
 	InitInput
-	Config map[string]any `json:"config"`
+	Config map[string]any `json:"config"`           // its parts may be Unknown while planning, of types that accept that
 	Ensure Ensure         `json:"ensure,omitempty"` // only sent to removable types
+
+	ID          string         `json:"id,omitempty"`          // of the resource: its own in all the world, and always the same
+	Interrupted bool           `json:"interrupted,omitempty"` // how the last action of the resource ended is not known
+	Kept        map[string]any `json:"kept,omitzero"`         // what answers had kept last, {} for nothing; only sent to types that keep
+	Adopt       string         `json:"adopt,omitempty"`       // the id of what the resource is to take over; only sent to adoptable types
 }
 
 // Ensure is what is wanted of a resource.
@@ -80,6 +90,9 @@ type StateOutput struct {
 	State      map[string]any `json:"state,omitempty"`      // VALID only, and required there
 	StaleState map[string]any `json:"staleState,omitempty"` // STALE only; nil when the resource does not exist
 	Actions    []Action       `json:"actions,omitempty"`    // STALE only, and required there
+
+	PlannedState map[string]any `json:"planned_state,omitempty"` // STALE only: what it will be after the actions; parts may be Unknown
+	Keep         map[string]any `json:"keep,omitzero"`           // what is to be kept from now on, {} for nothing; nil leaves what is kept
 }
 
 // Status is whether a resource is as configured.

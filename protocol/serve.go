@@ -31,6 +31,7 @@ type ServeAnswer struct {
 	Exit   *int            `json:"exit,omitempty"`   // the exit code that a container for this alone would have had
 	Output json.RawMessage `json:"output,omitempty"` // init and state: the answering document; actions: a JSON string with text for people
 	Stderr string          `json:"stderr,omitempty"` // text for people
+	Keep   map[string]any  `json:"keep,omitzero"`    // actions, with Exit: what is to be kept from now on, {} for nothing
 }
 
 // DecodeServeAnswer reads one line of a served process. Errors about the line
@@ -41,8 +42,8 @@ func DecodeServeAnswer(line []byte) (ServeAnswer, error) {
 		return ServeAnswer{}, err
 	}
 	f := fields{object: object, data: line}
-	f.only("id", "exit", "output", "stderr")
-	var a ServeAnswer
+	f.only("id", "exit", "output", "stderr", "keep")
+	a := ServeAnswer{Keep: f.keep()}
 	if id, ok := object["id"].(int64); ok && id > 0 {
 		a.ID = id
 	} else {
@@ -61,6 +62,9 @@ func DecodeServeAnswer(line []byte) (ServeAnswer, error) {
 	}
 	if _, text := object["output"].(string); object["output"] != nil && a.Exit == nil && !text {
 		f.fail("output", fmt.Sprintf("must be a string, not %s, in an answer without exit: more follows it, so it can only be text for people", kindOf(object["output"])))
+	}
+	if a.Keep != nil && a.Exit == nil {
+		f.fail("keep", "must stand in the answer with exit: more follows this one")
 	}
 	if f.err != nil {
 		return ServeAnswer{}, f.err

@@ -31,7 +31,8 @@ func (p *actionOutput) end() {
 type stream struct {
 	*actionOutput
 	stderr  bool
-	pending []byte // a line that has not ended yet
+	pending []byte         // a line that has not ended yet
+	keep    map[string]any // what the action has kept; goes with the last answer
 }
 
 func (p *stream) Write(text []byte) (n int, err error) {

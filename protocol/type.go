@@ -29,6 +29,11 @@ type Type[C any] struct {
 	ConfigSchema json.RawMessage        // JSON Schema; nil accepts any object
 	Removable    bool                   // State and the actions understand Request.Ensure == Absent
 
+	Keeps          bool            // State and the actions may have something kept, with Request.Keep
+	StateSchema    json.RawMessage // JSON Schema of the states; writeOnly marks what is secret; may be nil
+	AcceptsUnknown bool            // State understands Request.Unknown
+	Adoptable      bool            // State understands Request.Adopt; needs Keeps
+
 	// State observes the resource and changes nothing. It answers with
 	// AnswerValid or AnswerStale.
 	State func(ctx context.Context, r Request[C]) (StateOutput, error)
@@ -46,6 +51,34 @@ type Request[C any] struct {
 	StaleState map[string]any // actions only: what State had found; empty when the resource does not exist
 	Stdout     io.Writer      // for people; when State is asked it leads to stderr, as stdout carries the answer
 	Stderr     io.Writer      // for people
+
+	ID          string         // of the resource: its own in all the world, and always the same
+	Interrupted bool           // how the last action of the resource ended is not known
+	Kept        map[string]any // what was kept last; empty where nothing is
+	Adopt       string         // State only: the id of what the resource is to take over; "" is nothing
+	Unknown     Unknowns       // State only: which parts of Config are not known yet; they are zero there
+
+	keep func(map[string]any) error // of a type that keeps
+}
+
+// Keep has something kept of the resource from now on: it is given back as Kept. value is
+// anything that encodes to a JSON object, which may have MaxKeep bytes; {} keeps nothing.
+// What an action keeps is kept also where it fails afterwards. Of several the last is kept.
+func (r Request[C]) Keep(value any) error {
+	if r.keep == nil {
+		return errors.New("nothing can be kept: the type does not say that it Keeps")
+	}
+	object, err := toObject(value)
+	if err == nil && object == nil {
+		object = map[string]any{}
+	}
+	if err == nil {
+		err = r.keep(object)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping something of %s: %w", r.Name, err)
+	}
+	return nil
 }
 
 // Sayf prints a line for people on Stdout. A failure to print does not fail the
@@ -81,6 +114,24 @@ func AnswerStale(staleState any, actions ...Action) (StateOutput, error) {
 		return StateOutput{}, fmt.Errorf("encoding the stale state: %w", err)
 	}
 	return StateOutput{Status: Stale, StaleState: object, Actions: actions}, nil
+}
+
+// Planned adds to an answer of AnswerStale what the state will be once the actions are
+// done, so that dependents can be planned. state is anything that encodes to a JSON object,
+// which may hold Unknown. unknown names members of it that are not known before.
+func (o StateOutput) Planned(state any, unknown ...string) (StateOutput, error) {
+	object, err := toObject(state)
+	if err != nil {
+		return StateOutput{}, fmt.Errorf("encoding the planned state: %w", err)
+	}
+	if object == nil {
+		object = map[string]any{}
+	}
+	for _, name := range unknown {
+		object[name] = Unknown{}
+	}
+	o.PlannedState, _ = ReplaceUnknown(object, Unknown{}).(map[string]any)
+	return o, nil
 }
 
 // Do is the action of Type.Actions with this name. description says what
@@ -134,7 +185,7 @@ func (t Type[C]) invoke(ctx context.Context, args []string, stdin io.Reader, std
 	return 0
 }
 
-func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	if t.State == nil || t.Actions["state"] != nil || t.Actions[serveAction] != nil {
 		return errors.New(`this resource type is incomplete: it needs a State function, and no action may be called "state" or "serve"`)
 	}
@@ -143,6 +194,7 @@ func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout
 		return answer(stdout, InitOutput{
 			Plugs: t.Plugs, ConfigSchema: t.ConfigSchema, Removable: t.Removable,
 			StateAction: Invocation{Args: []string{"state"}}, ServeAction: &Invocation{Args: []string{serveAction}},
+			Keeps: t.Keeps, StateSchema: t.StateSchema, AcceptsUnknown: t.AcceptsUnknown, Adoptable: t.Adoptable,
 		}, func(b []byte) error { _, err := DecodeInit(b); return err })
 	case len(args) > 1:
 		return fmt.Errorf("one argument was expected, not %d: %s", len(args), strings.Join(args, " "))
@@ -152,9 +204,19 @@ func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout
 			return err
 		}
 		r.Stdout, r.Stderr = stderr, stderr
+		var kept map[string]any
+		if t.Keeps {
+			r.keep = func(keep map[string]any) error { kept = keep; return nil }
+		}
 		out, err := t.State(ctx, r)
 		if err != nil {
 			return err
+		}
+		if kept != nil {
+			out.Keep = kept
+		}
+		if out.Keep != nil && !t.Keeps {
+			return errors.New("the answer of this resource type is not acceptable: keep: the type does not say that it Keeps")
 		}
 		return answer(stdout, out, func(b []byte) error { _, err := DecodeState(b); return err })
 	}
@@ -166,7 +228,21 @@ func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout
 	if err != nil {
 		return err
 	}
+	if len(r.Unknown) > 0 {
+		return fmt.Errorf("config: %s is not known, and an action needs all of it", r.Unknown[0])
+	}
 	r.Stdout, r.Stderr = stdout, stderr
+	var kept map[string]any
+	if t.Keeps {
+		r.keep = func(keep map[string]any) error { kept = keep; return checkKeep(keep) }
+		if out, served := stdout.(*stream); served {
+			defer func() { out.keep = kept }()
+		} else {
+			lines := &lineTracker{Writer: stdout}
+			r.Stdout = lines
+			defer func() { err = errors.Join(err, lines.keep(kept)) }()
+		}
+	}
 	return action(ctx, r)
 }
 
@@ -176,15 +252,20 @@ func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout
 func (t Type[C]) request(stdin io.Reader) (Request[C], error) {
 	var input struct {
 		InitInput
-		Config     json.RawMessage `json:"config"`
-		Ensure     Ensure          `json:"ensure"`
-		StaleState json.RawMessage `json:"staleState"`
+		Config      json.RawMessage `json:"config"`
+		Ensure      Ensure          `json:"ensure"`
+		StaleState  json.RawMessage `json:"staleState"`
+		ID          string          `json:"id"`
+		Interrupted bool            `json:"interrupted"`
+		Kept        json.RawMessage `json:"kept"`
+		Adopt       string          `json:"adopt"`
 	}
 	var r Request[C]
 	if err := json.NewDecoder(stdin).Decode(&input); err != nil {
 		return r, fmt.Errorf("reading the request on stdin, which must be a JSON object: %w", err)
 	}
 	r.InitInput, r.Ensure = input.InitInput, input.Ensure
+	r.ID, r.Interrupted, r.Adopt = input.ID, input.Interrupted, input.Adopt
 	switch r.Ensure {
 	case "":
 		r.Ensure = Present
@@ -196,6 +277,15 @@ func (t Type[C]) request(stdin io.Reader) (Request[C], error) {
 	default:
 		return r, fmt.Errorf(`"ensure" must be "present" or "absent", not %q`, r.Ensure)
 	}
+	if r.Adopt != "" && !t.Adoptable {
+		return r, errors.New(`this resource type takes nothing over: there must be no "adopt"`)
+	}
+	if t.AcceptsUnknown {
+		var err error
+		if input.Config, r.Unknown, err = withoutUnknown(input.Config); err != nil {
+			return r, fmt.Errorf("config: %w", err)
+		}
+	}
 	if len(input.Config) > 0 {
 		dec := json.NewDecoder(bytes.NewReader(input.Config))
 		dec.DisallowUnknownFields()
@@ -203,15 +293,22 @@ func (t Type[C]) request(stdin io.Reader) (Request[C], error) {
 			return r, fmt.Errorf("config: %w", err)
 		}
 	}
-	r.StaleState = map[string]any{}
-	if len(input.StaleState) > 0 && !bytes.Equal(input.StaleState, []byte("null")) {
-		stale, err := parseObject(input.StaleState)
-		if err != nil {
-			return r, fmt.Errorf("staleState: %w", err)
-		}
-		r.StaleState = stale
+	var err error
+	if r.StaleState, err = objectOrNone(input.StaleState); err != nil {
+		return r, fmt.Errorf("staleState: %w", err)
+	}
+	if r.Kept, err = objectOrNone(input.Kept); err != nil {
+		return r, fmt.Errorf("kept: %w", err)
 	}
 	return r, nil
+}
+
+// objectOrNone reads an object, which is empty where it is absent.
+func objectOrNone(text json.RawMessage) (map[string]any, error) {
+	if len(text) == 0 || bytes.Equal(text, []byte("null")) {
+		return map[string]any{}, nil
+	}
+	return parseObject(text)
 }
 
 // answer writes the one document of an invocation, after checking that

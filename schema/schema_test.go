@@ -49,6 +49,9 @@ func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 		`{"state_action": {"args": ["s"]}, "plugs": {"a": {"container_path": "/x", "optional": true, "writable": false}}}`,
 		`{"state_action": {"args": ["s"]}, "plugs": {"a": {}}}`, `{"state_action": {"args": ["s"]}, "plugs": {"a": {"container_path": "x"}}}`, `{"state_action": {"args": ["s"]}, "plugs": {"a": {"container_path": "/"}}}`,
 		`{"state_action": {"args": ["s"]}, "plugs": {"1": {"container_path": "/x"}}}`, `{"state_action": {"args": ["s"]}, "plugs": []}`, `{"state_action": {"args": ["s"]}, "other": 1}`,
+		`{"state_action": {"args": ["s"]}, "keeps": true, "adoptable": true, "accepts_unknown": true, "state_schema": {"type": "object"}}`,
+		`{"state_action": {"args": ["s"]}, "keeps": "yes"}`, `{"state_action": {"args": ["s"]}, "state_schema": true}`, `{"state_action": {"args": ["s"]}, "accepts_unknown": 1}`,
+		`{"state_action": {"args": ["s"]}, "adoptable": true}`, `{"state_action": {"args": ["s"]}, "adoptable": false}`, `{"state_action": {"args": ["s"]}, "adoptable": true, "keeps": false}`,
 	}
 	s := embedded(t, "init")
 	for _, text := range inits {
@@ -63,6 +66,11 @@ func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 		`{"status": "STALE"}`, `{"status": "STALE", "actions": []}`, `{"status": "STALE", "actions": [{}]}`, `{"status": "STALE", "actions": [{"name": ""}]}`, `{"status": "STALE", "actions": [{"name": "a/b"}]}`, `{"status": "STALE", "actions": [{"name": ".."}]}`,
 		`{"status": "STALE", "actions": [{"name": "a", "cmd": "x"}]}`, `{"status": "STALE", "state": {}, "actions": [{"name": "a"}]}`, `{"status": "STALE", "actions": "x"}`,
 		`{"status": "OTHER"}`, `{}`, `{"status": "VALID", "state": {}, "more": 1}`,
+		`{"status": "VALID", "state": {}, "keep": {}}`, `{"status": "STALE", "keep": {"id": [1]}, "actions": [{"name": "a"}]}`, `{"status": "VALID", "state": {}, "keep": []}`, `{"status": "VALID", "state": {}, "keep": null}`,
+		`{"status": "STALE", "planned_state": {"id": {"$unknown": true}, "l": [{"$unknown": true}]}, "actions": [{"name": "a"}]}`, `{"status": "STALE", "planned_state": {}, "actions": [{"name": "a"}]}`,
+		`{"status": "STALE", "planned_state": {"$unknown": true}, "actions": [{"name": "a"}]}`, `{"status": "VALID", "state": {}, "planned_state": {}}`,
+		`{"status": "VALID", "state": {"a": {"$unknown": true}}}`, `{"status": "VALID", "state": {"$unknown": true}}`, `{"status": "VALID", "state": {"a": [[{"$unknown": true}]]}}`, `{"status": "VALID", "state": {"a": {"$unknown": false}, "b": {"$unknown": true, "c": 1}}}`,
+		`{"status": "STALE", "staleState": {"a": {"$unknown": true}}, "actions": [{"name": "a"}]}`, `{"status": "VALID", "state": {}, "keep": {"a": {"$unknown": true}}}`,
 	}
 	s = embedded(t, "state")
 	for _, text := range states {
@@ -79,6 +87,7 @@ func TestServedAnswersAgreeWithTheProtocol(t *testing.T) {
 		`{"id": 1, "exit": 0, "output": {"status": "VALID", "state": {}}, "stderr": "x"}`, `{"id": 1, "exit": 255}`, `{"id": 1, "output": "text"}`, `{"id": 1}`,
 		`{"id": 1, "exit": 0, "output": null}`, `{"id": 1, "output": null}`,
 		`{}`, `{"id": 0}`, `{"id": 1.5}`, `{"id": "1"}`, `{"id": 1, "exit": 256}`, `{"id": 1, "exit": -1}`, `{"id": 1, "exit": null}`, `{"id": 1, "exit": "0"}`,
+		`{"id": 1, "exit": 0, "keep": {"id": "x"}}`, `{"id": 1, "exit": 1, "keep": {}}`, `{"id": 1, "keep": {}}`, `{"id": 1, "exit": 0, "keep": null}`, `{"id": 1, "exit": 0, "keep": {"a": {"$unknown": true}}}`,
 		`{"id": 1, "output": {}}`, `{"id": 1, "exit": 0, "stderr": []}`, `{"id": 1, "exit": 0, "more": 1}`,
 	} {
 		_, err := protocol.DecodeServeAnswer([]byte(text))
@@ -92,11 +101,15 @@ func TestInputsAreWhatIsSent(t *testing.T) {
 	in := protocol.InitInput{Name: "www_vm", Type: "acme/vm", Version: "1.0.0", Workspace: "/ws"}
 	state := protocol.StateInput{InitInput: in, Config: map[string]any{"a": 1}}
 	removable := protocol.StateInput{InitInput: in, Config: map[string]any{}, Ensure: protocol.Absent}
+	whole := protocol.StateInput{
+		InitInput: in, Config: map[string]any{"a": protocol.Unknown{}}, ID: "01J/www_vm", Interrupted: true, Kept: map[string]any{}, Adopt: "i-1",
+	}
 	for _, test := range []struct {
 		schema string
 		input  any
 		good   bool
 	}{
+		{"state-input", whole, true}, {"action-input", protocol.ActionInput{StateInput: whole, StaleState: map[string]any{}}, true},
 		{"init-input", in, true}, {"state-input", state, true}, {"state-input", removable, true},
 		{"action-input", protocol.ActionInput{StateInput: state, StaleState: map[string]any{}}, true},
 		{"serve-request", protocol.ServeRequest{ID: 1, Action: "init", Input: in}, true},
