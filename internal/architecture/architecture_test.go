@@ -43,6 +43,7 @@ var floors = []struct {
 	{"internal/crash", nil},
 	{"internal/usercache", []string{"protocol", "internal/atomicfile"}},
 	{"internal/objects", []string{"internal/atomicfile"}},
+	{"internal/protected", []string{"internal/atomicfile"}},
 	{"internal/artifacts", []string{"internal/atomicfile", "internal/crash"}},
 	{"internal/provenance", nil},
 	{"internal/worktree", nil},

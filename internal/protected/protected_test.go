@@ -1,0 +1,158 @@
+package protected
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+func put(t *testing.T, s *Store, document any) Ref {
+	t.Helper()
+	ref, err := s.Put(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+func TestADocumentIsReadAsItWasWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), ".deployster", DirName)
+	s := New(dir)
+	document := map[string]any{"password": "s3cr3t", "ports": []any{1.5, nil}}
+	ref, same := put(t, s, document), put(t, s, document)
+	for _, r := range []Ref{ref, same} {
+		var got map[string]any
+		if err := New(dir).Get(r, &got); err != nil || !reflect.DeepEqual(got, document) {
+			t.Errorf("got %v, %v", got, err)
+		}
+	}
+	if ref.Name == same.Name || ref.Hash == same.Hash {
+		t.Errorf("equal documents can be told by their references: %v, %v", ref, same)
+	}
+}
+
+func TestOnlyTheOwnerCanReadIt(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), DirName)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := New(dir)
+	ref := put(t, s, "s3cr3t")
+	for path, want := range map[string]fs.FileMode{dir: 0o700, s.path(ref.Name): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
+func TestWhatIsNotTheDocument(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "else")
+	if err := os.WriteFile(secret, []byte(`{"salt":"","document":"x"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		spoil func(path string) error
+		want  string
+	}{
+		"gone":        {os.Remove, "is not there; restore it from a backup"},
+		"altered":     {func(path string) error { return os.WriteFile(path, []byte(`{"salt":"","document":"x"}`), 0o600) }, "is not what was written"},
+		"cut off":     {func(path string) error { return os.Truncate(path, 10) }, "is not what was written"},
+		"too large":   {func(path string) error { return os.Truncate(path, maxDocument+1) }, "at most 16777216 are read"},
+		"a link":      {func(path string) error { return errors.Join(os.Remove(path), os.Symlink(secret, path)) }, "reading the protected document"},
+		"a directory": {func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }, "not a regular file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(t.TempDir())
+			ref := put(t, s, "s3cr3t")
+			if err := tc.spoil(s.path(ref.Name)); err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			err := s.Get(ref, &got)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || got != "" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if errors.Is(err, fs.ErrNotExist) != (name == "gone") {
+				t.Errorf("it is not said whether it is gone: %v", err)
+			}
+		})
+	}
+}
+
+func TestReferencesLeadNowhereElse(t *testing.T) {
+	s := New(t.TempDir())
+	for _, name := range []string{"", ".", "..", "../x", "/etc/passwd", strings.Repeat("z", nameLength), strings.Repeat("a", nameLength-2), "../" + strings.Repeat("a", nameLength)} {
+		if err := s.Get(Ref{Name: name}, new(any)); err == nil || !strings.Contains(err.Error(), "no document can have this name") {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err := s.Remove(Ref{Name: name}); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestADocumentThatCannotBeKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), DirName)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, tc := range map[string]struct {
+		store    *Store
+		document any
+	}{
+		"what is no JSON":         {New(dir), func() {}},
+		"what is too large":       {New(dir), strings.Repeat("x", maxDocument)},
+		"without randomness":      {&Store{dir, iotest.ErrReader(errors.New("none left"))}, "x"},
+		"a file is the directory": {New(file), "x"},
+	} {
+		if ref, err := tc.store.Put(tc.document); err == nil || ref != (Ref{}) {
+			t.Errorf("%s: %v, %v", name, ref, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestWhatNothingRefersToIsPruned(t *testing.T) {
+	s := New(filepath.Join(t.TempDir(), DirName))
+	if pruned, err := s.Prune(func(string) bool { return false }, time.Now(), false); err != nil || pruned != nil {
+		t.Fatalf("of a store without a directory: %v, %v", pruned, err)
+	}
+	kept, orphan, young := put(t, s, 1), put(t, s, 2), put(t, s, 3)
+	begin := time.Now()
+	for _, r := range []Ref{kept, orphan} {
+		if err := os.Chtimes(s.path(r.Name), begin, begin.Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(s.dir, "notes.txt")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	referred := func(name string) bool { return name == kept.Name }
+	for _, dryRun := range []bool{true, false} {
+		pruned, err := s.Prune(referred, begin.Add(-time.Minute), dryRun)
+		if err != nil || len(pruned) != 1 || pruned[0].Name() != orphan.Name {
+			t.Errorf("dry run %v: %v, %v", dryRun, pruned, err)
+		}
+		if err := s.Get(orphan, new(int)); (err == nil) != dryRun {
+			t.Errorf("dry run %v: %v", dryRun, err)
+		}
+	}
+	for _, r := range []Ref{kept, young} {
+		if err := s.Get(r, new(int)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(s.Remove(kept), s.Remove(kept)); err != nil {
+		t.Error(err)
+	}
+}
