@@ -74,6 +74,9 @@ func (h *Handler) Approve(ctx context.Context, name, stage string, r Request) (A
 	if err != nil {
 		return Answer{}, err
 	}
+	if err := h.Pipelines.admit(ctx, name, stage, signature, h.Now()); err != nil {
+		return Answer{}, unbelieved(err)
+	}
 	body, err := DecodeBody(r.Body)
 	if err != nil {
 		return Answer{}, invalid{err}
@@ -82,17 +85,22 @@ func (h *Handler) Approve(ctx context.Context, name, stage string, r Request) (A
 		return Answer{}, invalid{errMismatch}
 	}
 	v, err := h.Pipelines.approve(ctx, body, by, ulid.Make().String(), &signature, h.Now())
-	var refused *refusal.Error
-	switch {
-	case errors.As(err, &refused) && (refused.Code == approval.NoKey || refused.Code == approval.UsedNonce):
-		return Answer{}, &Refused{err}
-	case err != nil:
-		return Answer{}, err
+	if err != nil {
+		return Answer{}, unbelieved(err)
 	}
 	return Answer{
 		Pipeline: name, Stage: stage, Revision: body.Revision, By: by,
 		Approved: v.missing == nil, Missing: v.missing, Recorded: v.recorded, Event: v.recorded.Seq,
 	}, nil
+}
+
+// unbelieved is an error that is about the signature as Refused, and another one as it is.
+func unbelieved(err error) error {
+	var refused *refusal.Error
+	if errors.As(err, &refused) && (refused.Code == approval.NoKey || refused.Code == approval.UsedNonce) {
+		return &Refused{err}
+	}
+	return err
 }
 
 // invalid is a request that was signed as it should be, and makes no sense.

@@ -41,23 +41,27 @@ func (p Pipelines) follow(ctx context.Context, name string) (observed bool, err 
 	return slices.Contains(p.Observed.Present(), name), nil
 }
 
-// Keys are the keys of a pipeline.
+// Keys are the keys of a pipeline, without what they have signed.
 func (p Pipelines) Keys(ctx context.Context, name string) (keys *approval.Keys, err error) {
-	observed, err := p.follow(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if observed {
-		err = p.Observed.Ask(name, func(s *promotion.State) error { keys = copied(s.Keys()); return nil })
-	} else {
-		err = p.Released.Ask(name, func(s *pipeline.State) error { keys = copied(s.Keys()); return nil })
-	}
+	err = p.askKeys(ctx, name, func(k *approval.Keys) error { keys = k.Signers(); return nil })
 	return keys, err
 }
 
-func copied(k *approval.Keys) *approval.Keys {
-	c := k.Clone()
-	return &c
+// admit refuses a signature that served before, or whose key may not sign now.
+func (p Pipelines) admit(ctx context.Context, name, stage string, s record.Signature, now time.Time) error {
+	return p.askKeys(ctx, name, func(k *approval.Keys) error { return k.Admit(s, stage, now) })
+}
+
+// askKeys calls do with the keys of a pipeline, which are not to be kept.
+func (p Pipelines) askKeys(ctx context.Context, name string, do func(*approval.Keys) error) error {
+	observed, err := p.follow(ctx, name)
+	if err != nil {
+		return err
+	}
+	if observed {
+		return p.Observed.Ask(name, func(s *promotion.State) error { return do(s.Keys()) })
+	}
+	return p.Released.Ask(name, func(s *pipeline.State) error { return do(s.Keys()) })
 }
 
 // verdict is what an approval came to.

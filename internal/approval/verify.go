@@ -50,7 +50,6 @@ func (r *Refused) Unwrap() error { return r.cause }
 // Keys are those that the log of the pipeline has.
 type Keys interface {
 	Find(id, stage string, now time.Time) (approval.Key, error)
-	Admit(s record.Signature, stage string, now time.Time) error
 }
 
 // covered is what a signature covers, no less and no more.
@@ -59,7 +58,8 @@ var covered = []string{"@method", "@target-uri", "content-digest"}
 // nobody is verified against where no key is known, so that this takes as long as with one.
 var nobody = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)).Public().(ed25519.PublicKey)
 
-// Verify is whose approval a request is, at a stage, and what is recorded of its signature.
+// Verify is whose approval a request is, at a stage, and what is recorded of its signature. Whether
+// that served before is not looked at.
 func Verify(r Request, keys Keys, stage string, now time.Time) (identity string, s record.Signature, err error) {
 	label, s, err := readInput(r.Header)
 	if err != nil {
@@ -85,8 +85,6 @@ func Verify(r Request, keys Keys, stage string, now time.Time) (identity string,
 		err = fmt.Errorf("by key %s: the content digest is not that of the body", s.Key)
 	case wrongTime != nil:
 		err = fmt.Errorf("by key %s: %w", s.Key, wrongTime)
-	default:
-		err = keys.Admit(s, stage, now)
 	}
 	if err != nil {
 		return "", s, &Refused{err}

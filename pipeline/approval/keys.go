@@ -129,6 +129,10 @@ func (k *Keys) Forget() Keys { return Keys{nonces: k.nonces} }
 // Clone returns a copy to which events may be applied.
 func (k *Keys) Clone() Keys { return Keys{k.all, maps.Clone(k.nonces)} }
 
+// Signers are the keys without what they have signed before: that grows for ever, and who is to be
+// known by a signature need not be anybody yet. What is recorded later changes nothing of it.
+func (k *Keys) Signers() *Keys { return &Keys{all: k.all} }
+
 // All are the keys, in the order in which they were added.
 func (k *Keys) All() []Key { return slices.Clone(k.all) }
 

@@ -208,3 +208,35 @@ func TestTheNonceOfWhatWasRefusedServesNoMore(t *testing.T) {
 		t.Errorf("copies know %d and %d", len(copied.nonces), len(forgotten.nonces))
 	}
 }
+
+// Whoever asks to be known by a signature costs the same however much was approved before.
+func TestWhoMaySignIsKnownWithoutWhatWasSigned(t *testing.T) {
+	var k Keys
+	e, err := k.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "id", "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Apply(e)
+	signers := k.Signers()
+	for i := range 10_000 {
+		k.Use(record.Signature{Key: "ci", Nonce: fmt.Sprintf("a nonce that is long %d", i)})
+	}
+	if n := testing.AllocsPerRun(10, func() { signers = k.Signers() }); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+	if _, err := signers.Find("ci", "approve", noon); err != nil {
+		t.Error(err)
+	}
+	if revoked, err := k.Revoke("pipeline/web", "ci", "id", "ann", ""); err != nil {
+		t.Error(err)
+	} else {
+		revoked.Seq = 2
+		k.Apply(revoked)
+	}
+	if _, err := k.Find("ci", "approve", noon); err == nil {
+		t.Error("the key may sign though it is revoked")
+	}
+	if _, err := signers.Find("ci", "approve", noon); err != nil {
+		t.Errorf("what was taken before has changed: %v", err)
+	}
+}
