@@ -58,7 +58,7 @@ func newChromium(t testing.TB, s *site) *chromium {
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), minutes)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*minutes) // for all steps
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
