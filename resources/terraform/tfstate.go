@@ -1,0 +1,111 @@
+package terraform
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Known is a resource that Terraform knows.
+type Known struct {
+	Address  string // as Terraform writes it, such as module.web.docker_network.net["a"]
+	Resource string // what it is, such as docker_network
+	Name     string // its own in its module, without a key
+	Key      string // of one of several: a text or a number; "" of one that is alone
+	Kept     json.RawMessage
+}
+
+// maxState bounds a file with a state of Terraform, in bytes.
+const maxState = 256 << 20
+
+// stateVersion is that of the form of such files, since Terraform 0.12.
+const stateVersion = 4
+
+// ReadState reads a state of Terraform or OpenTofu, version 4, and returns the resources in
+// it that are managed, in its order. Kept is what their types would have kept of them. No
+// error repeats what is in the file, which has secrets.
+func ReadState(from io.Reader) ([]Known, error) {
+	text, err := io.ReadAll(io.LimitReader(from, maxState+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxState {
+		return nil, fmt.Errorf("it has more than %d bytes", maxState)
+	}
+	var state struct {
+		Version   int             `json:"version"`
+		Encrypted json.RawMessage `json:"encrypted_data"`
+		Resources []stateResource `json:"resources"`
+	}
+	if err := json.Unmarshal(text, &state); err != nil {
+		return nil, errors.New("it is not a state of Terraform, which is one JSON object")
+	}
+	switch {
+	case state.Encrypted != nil:
+		return nil, errors.New("it is encrypted: give what `tofu state pull` prints")
+	case state.Version != stateVersion:
+		return nil, fmt.Errorf("its version is %d, not %d: have Terraform 0.12 or later write it, as `terraform state pull` does", state.Version, stateVersion)
+	}
+	var all []Known
+	for _, r := range state.Resources {
+		known, err := r.known()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, known...)
+	}
+	return all, nil
+}
+
+// stateResource is a resource in a state, with all its instances.
+type stateResource struct {
+	Module    string          `json:"module"`
+	Mode      string          `json:"mode"`
+	Type      string          `json:"type"`
+	Name      string          `json:"name"`
+	Instances []stateInstance `json:"instances"`
+}
+
+type stateInstance struct {
+	Key           json.RawMessage `json:"index_key"`
+	Status        string          `json:"status"`
+	Deposed       string          `json:"deposed"`
+	SchemaVersion int64           `json:"schema_version"`
+	Attributes    json.RawMessage `json:"attributes"`
+	Private       []byte          `json:"private"`
+}
+
+// known are the instances of a resource, without those that are to be replaced already.
+func (r stateResource) known() (all []Known, err error) {
+	if r.Mode != "managed" {
+		return nil, nil
+	}
+	address := r.Type + "." + r.Name
+	if r.Module != "" {
+		address = r.Module + "." + address
+	}
+	for _, i := range r.Instances {
+		if i.Deposed != "" {
+			continue
+		}
+		k := Known{Address: address, Resource: r.Type, Name: r.Name}
+		if len(i.Key) > 0 {
+			k.Address += "[" + string(i.Key) + "]"
+			k.Key = strings.Trim(string(i.Key), `"`)
+			var text string
+			if json.Unmarshal(i.Key, &text) == nil {
+				k.Key = text
+			}
+		}
+		if len(i.Attributes) == 0 || i.Attributes[0] != '{' {
+			return nil, fmt.Errorf("of %s it has no attributes", k.Address)
+		}
+		if k.Kept, err = json.Marshal(memory{SchemaVersion: i.SchemaVersion, State: i.Attributes, Private: i.Private, Tainted: i.Status == "tainted"}); err != nil {
+			return nil, fmt.Errorf("the attributes of %s cannot be read", k.Address)
+		}
+		all = append(all, k)
+	}
+	return all, nil
+}

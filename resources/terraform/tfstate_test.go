@@ -1,0 +1,78 @@
+package terraform
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+const aState = `{"version": 4, "terraform_version": "1.9.0", "serial": 7, "lineage": "x", "outputs": {}, "resources": [
+	{"mode": "data", "type": "fake_thing", "name": "seen", "instances": [{"attributes": {"id": "x"}}]},
+	{"mode": "managed", "type": "fake_thing", "name": "a", "provider": "p", "instances": [
+		{"schema_version": 3, "attributes": {"id": "id-a", "name": "a", "password": "geheim-a"}, "sensitive_attributes": [], "private": "YXBwbGllZA=="},
+		{"deposed": "abcd", "schema_version": 3, "attributes": {"id": "old"}}]},
+	{"module": "module.web", "mode": "managed", "type": "fake_thing", "name": "many", "instances": [
+		{"index_key": 0, "schema_version": 3, "attributes": {"id": "id-0"}},
+		{"index_key": "k \"1\"", "status": "tainted", "schema_version": 2, "attributes": {"id": "id-1"}}]}
+]}`
+
+func TestStatesOfTerraform(t *testing.T) {
+	all, err := ReadState(strings.NewReader(aState))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, k := range all {
+		got = append(got, strings.Join([]string{k.Address, k.Resource, k.Name, k.Key, string(k.Kept)}, " "))
+	}
+	want := []string{
+		`fake_thing.a fake_thing a  {"schema_version":3,"state":{"id":"id-a","name":"a","password":"geheim-a"},"private":"YXBwbGllZA=="}`,
+		`module.web.fake_thing.many[0] fake_thing many 0 {"schema_version":3,"state":{"id":"id-0"}}`,
+		`module.web.fake_thing.many["k \"1\""] fake_thing many k "1" {"schema_version":2,"state":{"id":"id-1"},"tainted":true}`,
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("it has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What Terraform knew goes on as if it had been kept.
+func TestWhatTerraformKnewIsGoneOnWith(t *testing.T) {
+	w := newWorld(t)
+	w.done(w.ask("create", `{"name":"a","size":1}`))
+	all, err := ReadState(strings.NewReader(aState))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.kept = strings.Replace(string(all[0].Kept), `"name"`, `"fault":null,"rule":[],"serial":1,"size":1,"tags":null,"token":null,"name"`, 1)
+	w.want(w.ask("state", `{"name":"a","size":1}`), "", "")
+	w.want(w.ask("state", `{"name":"a","size":2}`), "update", "size: 1 → 2")
+}
+
+func TestStatesThatAreNone(t *testing.T) {
+	for text, problem := range map[string]string{
+		"":                                      "is not a state of Terraform",
+		"[]":                                    "is not a state of Terraform",
+		"{}":                                    "its version is 0, not 4",
+		`{"version": 3}`:                        "its version is 3, not 4",
+		`{"version":4,"encrypted_data":"AAAA"}`: "it is encrypted",
+		`{"version":4,"resources":[{"mode":"managed","type":"t","name":"n","instances":[{"attributes":null}]}]}`:                 "of t.n it has no attributes",
+		`{"version":4,"resources":[{"mode":"managed","type":"t","name":"n","instances":[{"attributes_flat":{"id":"secret"}}]}]}`: "of t.n it has no attributes",
+		`{"version":4,"resources":[{"mode":"managed","instances":[{"private":"secret?"}]}]}`:                                     "is not a state of Terraform",
+	} {
+		if _, err := ReadState(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), problem) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q gave %v, want %q", text, err, problem)
+		}
+	}
+}
+
+func FuzzReadState(f *testing.F) {
+	f.Add([]byte(aState))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		all, err := ReadState(strings.NewReader(string(text)))
+		for _, k := range all {
+			if err == nil && !json.Valid(k.Kept) {
+				t.Errorf("%s is kept", k.Kept)
+			}
+		}
+	})
+}

@@ -1,0 +1,294 @@
+package terraform
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/tftest"
+	"github.com/deployster-go/deployster/resources/internal/typetest"
+	"github.com/deployster-go/deployster/schema"
+)
+
+const absent = `"ensure":"absent"`
+
+func TestAResourceFromItsCreationToItsEnd(t *testing.T) {
+	for _, version := range []string{"5", "6"} {
+		t.Run(version, func(t *testing.T) {
+			t.Setenv(tftest.Protocol, version)
+			w := newWorld(t)
+			a := w.ask("state", `{"name":"a","size":1,"rule":[{"port":80}]}`)
+			w.want(a, "create", "create fake_thing")
+			if a.state.StaleState != nil || !protocol.IsUnknown(a.state.PlannedState["id"]) || fmt.Sprint(a.state.PlannedState["size"]) != "1" {
+				t.Errorf("before it is created the answer is %+v", a.state)
+			}
+			w.done(w.ask("create", `{"name":"a","size":1,"rule":[{"port":80}]}`))
+			a = w.ask("state", `{"name":"a","size":1,"rule":[{"port":80}]}`)
+			w.want(a, "", "")
+			if a.state.State["id"] != "id-a" || a.state.State["password"] != "geheim-a" {
+				t.Errorf("the state is %v", a.state.State)
+			}
+
+			// In place.
+			w.want(w.ask("state", `{"name":"a","size":2,"rule":[{"port":80}]}`), "update", `update fake_thing "id-a" in place: size: 1 → 2`)
+			w.done(w.ask("update", `{"name":"a","size":2,"rule":[{"port":80}]}`))
+			w.want(w.ask("state", `{"name":"a","size":2,"rule":[{"port":80}]}`), "", "")
+
+			// By replacing it.
+			a = w.ask("state", `{"name":"b"}`)
+			w.want(a, "destroy,create", `destroy fake_thing "id-a" to replace it: name cannot be changed in place`)
+			if !protocol.IsUnknown(a.state.PlannedState["id"]) || a.state.StaleState["id"] != "id-a" {
+				t.Errorf("before it is replaced the answer is %+v", a.state)
+			}
+			w.refused(w.ask("create", `{"name":"b"}`), "there is one that is not as configured")
+			w.refused(w.ask("update", `{"name":"b"}`), "can no longer be updated in place")
+			w.done(w.ask("destroy", `{"name":"b"}`))
+			w.done(w.ask("create", `{"name":"b"}`))
+			w.want(w.ask("state", `{"name":"b"}`), "", "")
+
+			// To its end.
+			w.want(w.ask("state", `{"name":"b"}`, absent), "destroy", `destroy fake_thing "id-b"`)
+			w.done(w.ask("destroy", `{"name":"b"}`, absent))
+			w.done(w.ask("destroy", `{"name":"b"}`, absent)) // again
+			w.want(w.ask("state", `{"name":"b"}`, absent), "", "")
+			if w.kept != "{}" || w.things() != "" {
+				t.Errorf("at the end %s is kept, and there is %q", w.kept, w.things())
+			}
+		})
+	}
+}
+
+func TestWhatOthersChanged(t *testing.T) {
+	w := newWorld(t)
+	config := `{"name":"a","size":1}`
+	w.done(w.ask("create", config))
+	w.change("id-a", `"size":1`, `"size":9`)
+	a := w.ask("state", config)
+	w.want(a, "update", "size: 9 → 1")
+	if fmt.Sprint(a.state.StaleState["size"]) != "9" {
+		t.Errorf("the stale state is %v", a.state.StaleState)
+	}
+	if strings.Contains(w.kept, `"size":9`) {
+		t.Errorf("what is not as configured is kept: %s", w.kept)
+	}
+	w.done(w.ask("update", config))
+	if err := os.Remove(filepath.Join(os.Getenv(tftest.World), "id-a.json")); err != nil {
+		t.Fatal(err)
+	}
+	w.want(w.ask("state", config), "create", "")
+	w.done(w.ask("create", config))
+	w.want(w.ask("state", config), "", "")
+}
+
+func TestActionsThatAreRunAgain(t *testing.T) {
+	w := newWorld(t)
+	w.done(w.ask("create", `{"name":"a"}`))
+	w.done(w.ask("create", `{"name":"a"}`))
+	before := w.kept
+	w.done(w.ask("update", `{"name":"a","size":3}`))
+	w.kept = before // the run died before it was recorded
+	w.want(w.ask("state", `{"name":"a","size":3}`), "", "")
+	w.done(w.ask("update", `{"name":"a","size":3}`))
+	if a := w.ask("state", `{"name":"a","size":3}`); a.state.Keep != nil {
+		t.Errorf("what is known is kept again: %v", a.state.Keep)
+	}
+	// Of a creation that died nothing is known.
+	w.kept = "{}"
+	if a := w.ask("state", `{"name":"a"}`, `"interrupted":true`); !strings.Contains(a.stderr, "deployster adopt mine ID") {
+		t.Errorf("it says %q", a.stderr)
+	}
+}
+
+func TestTakingOver(t *testing.T) {
+	w := newWorld(t)
+	w.done(w.ask("create", `{"name":"a","size":1}`))
+	w.kept = "{}"
+	w.refused(w.ask("state", `{"name":"a"}`, `"adopt":"id-b"`), "looking for id-b: there is no such thing")
+	w.want(w.ask("state", `{"name":"a","size":2}`, `"adopt":"id-a"`), "update", "size: 1 → 2")
+	w.done(w.ask("update", `{"name":"a","size":2}`))
+	w.want(w.ask("state", `{"name":"a","size":2}`), "", "")
+}
+
+func TestSecrets(t *testing.T) {
+	w := newWorld(t)
+	text, err := os.ReadFile(InitPath(w.dir, "fake_thing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var init Init
+	if err := json.Unmarshal(text, &init); err != nil {
+		t.Fatal(err)
+	}
+	config, err := schema.CompileConfig(init.ConfigSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := schema.CompileConfig(init.StateSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(config.Secrets(map[string]any{"name": "a", "token": "t", "provider": map[string]any{"key": "k", "greeting": "g"}})); got != "[[provider key] [token]]" {
+		t.Errorf("in configurations %s are secret", got)
+	}
+	if got := fmt.Sprint(state.Secrets(map[string]any{"name": "a", "password": "t"})); got != "[[password]]" {
+		t.Errorf("in states %s are secret", got)
+	}
+	// What is given and never in a state stays out of what is kept.
+	w.done(w.ask("create", `{"name":"a","token":"given-once"}`))
+	if strings.Contains(w.kept, "token\":\"given-once") {
+		t.Errorf("it is kept: %s", w.kept)
+	}
+	w.change("id-a", "given-once", "another")
+	a := w.ask("state", `{"name":"a","size":4,"token":"given-once"}`)
+	w.want(a, "update", "size: none → 4")
+	for _, action := range a.state.Actions {
+		if strings.Contains(action.Description, "another") || strings.Contains(action.Description, "given-once") {
+			t.Errorf("a description has the secret: %s", action.Description)
+		}
+	}
+}
+
+func TestConfigurationsThatAreWrong(t *testing.T) {
+	w := newWorld(t)
+	for config, problem := range map[string]string{
+		`{"name":"a b"}`:                           "the configuration: name: a name has no spaces",
+		`{"name":"a","size":"big"}`:                "config.size: a number is required",
+		`{"name":"a","sise":1}`:                    "config.sise: there is no attribute or block of this name",
+		`{"name":"a","id":"x"}`:                    "config.id: the provider says what it is",
+		`{"name":"a","rule":[{"prt":1}]}`:          "config.rule[0].prt: there is no attribute",
+		`{"name":"a","rule":"x"}`:                  "config.rule: a list is needed",
+		`{"name":"a","tags":["x"]}`:                "config.tags: an object is needed",
+		`{"name":"a","provider":{"greting":"hi"}}`: "configuring the provider: config.greting: there is no attribute",
+		`{"name":"a","provider":[]}`:               "configuring the provider: config: an object is needed",
+	} {
+		w.refused(w.ask("state", config), problem)
+	}
+	a := w.ask("state", `{"name":"a","size":"7","rule":{"port":"80"}}`)
+	w.want(a, "create", "")
+	if got := fmt.Sprint(a.state.PlannedState["size"], a.state.PlannedState["rule"]); got != "7 [map[note:<nil> port:80]]" {
+		t.Errorf("what Terraform converts became %s", got)
+	}
+}
+
+func TestWhatIsNotKnownYet(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask("state", `{"name":"a","tags":{"a.b":{"$unknown":true},"c":"d"},"rule":[{"port":{"$unknown":true}}]}`)
+	w.want(a, "create", "")
+	tags, _ := a.state.PlannedState["tags"].(map[string]any)
+	if !protocol.IsUnknown(tags["a.b"]) || tags["c"] != "d" {
+		t.Errorf("the tags are planned to be %v", tags)
+	}
+	w.refused(w.ask("create", `{"name":{"$unknown":true}}`), "an action needs all of it")
+}
+
+func TestDataSources(t *testing.T) {
+	w := newWorld(t)
+	w.done(w.ask("create", `{"name":"a","size":5}`))
+	w.name = "data.fake_thing"
+	a := w.ask("state", `{"id":"id-a"}`)
+	w.want(a, "", "")
+	if fmt.Sprint(a.state.State["size"]) != "5" {
+		t.Errorf("the state is %v", a.state.State)
+	}
+	w.refused(w.ask("state", `{"id":"id-b"}`), "reading fake_thing: id: there is no such thing")
+	w.want(w.ask("state", `{"id":"id-b"}`, absent), "", "")
+}
+
+func TestProvidersThatMisbehave(t *testing.T) {
+	for fault, tc := range map[string]struct{ action, problem, then string }{
+		tftest.OtherPlan:         {"state", "size: the provider planned another value than is configured", ""},
+		tftest.Garbage:           {"state", "is not a message", ""},
+		tftest.BadValue:          {"state", "does not fit its schema", ""},
+		tftest.CrashInApply:      {"create", "panic: the provider of tests crashes", ""},
+		tftest.OtherAfterApply:   {"create", "size: the provider made something else than it planned", "id-a"},
+		tftest.UnknownAfterApply: {"create", "something that is not known after it was applied", "id-a"},
+		tftest.FailAfterCreate:   {"create", "size: the disk is full", `"tainted":true`},
+		tftest.Huge:              {"create", `at most 65536 can be kept, so "id-a" is not known to the next run`, ""},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			w := newWorld(t)
+			w.refused(w.ask(tc.action, `{"name":"a","fault":"`+fault+`"}`), tc.problem)
+			if !strings.Contains(w.kept, tc.then) || tc.then == "" && w.kept != "{}" {
+				t.Errorf("%s is kept, want %s", w.kept, tc.then)
+			}
+		})
+	}
+}
+
+func TestWhatWasMadeInPartIsMadeAnew(t *testing.T) {
+	w := newWorld(t)
+	w.refused(w.ask("create", `{"name":"a","fault":"fail-after-create"}`), "the disk is full")
+	w.want(w.ask("state", `{"name":"a"}`), "destroy,create", "it was not made completely")
+	w.done(w.ask("destroy", `{"name":"a"}`))
+	w.done(w.ask("create", `{"name":"a"}`))
+	w.want(w.ask("state", `{"name":"a"}`), "", "")
+}
+
+func TestWhatWasKeptIsUnderstoodOrRefused(t *testing.T) {
+	w := newWorld(t)
+	for kept, problem := range map[string]string{
+		`{"x":1}`:                          "it has no state",
+		`{"state":7,"schema_version":"x"}`: "reading what was kept",
+		`{"state":{"nothing":1}}`:          "the state is of no version",
+	} {
+		w.kept = kept
+		w.refused(w.ask("state", `{"name":"a"}`), problem)
+	}
+}
+
+// One process serves all resources; each configuration of the provider has one.
+func TestServing(t *testing.T) {
+	w := newWorld(t)
+	typ, err := typeOf(w.pool, w.dir, w.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := typetest.Served(t, typ)
+	ended := make(chan string)
+	for i := range 40 {
+		go func() {
+			var stdout, stderr bytes.Buffer
+			input := fmt.Sprintf(`{"name":"x","type":"t","version":"1","config":{"name":"n%d","provider":{"greeting":"%d"}},"kept":{}}`, i, i%3)
+			code := served.Run(context.Background(), []string{"create"}, strings.NewReader(input), &stdout, &stderr)
+			ended <- fmt.Sprint(code, stderr.String())
+		}()
+	}
+	for range 40 {
+		if end := <-ended; end != "0" {
+			t.Error(end)
+		}
+	}
+	if got := strings.Count(w.things(), ",") + 1; got != 40 || len(w.pool.entries) != 3 {
+		t.Errorf("%d things were made by %d providers", got, len(w.pool.entries))
+	}
+}
+
+// A container is started for one request, and ends its provider.
+func TestContainersOfTheirOwn(t *testing.T) {
+	w := newWorld(t)
+	for _, tc := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{}, 0, `{"name":"fake_thing","config_schema":`},
+		{[]string{"fake_thing"}, 0, `"keeps":true`},
+		{[]string{"fake_thing", "state"}, 0, `"status":"STALE"`},
+		{[]string{"fake_thing", "create"}, 0, `{"keep":{"private":`},
+		{[]string{""}, 1, `error: reading what is known of "": that is not the name`},
+		{[]string{"../x", "state"}, 1, "that is not the name"},
+		{[]string{"fake_thin", "state"}, 1, "no such file"},
+	} {
+		var stdout, stderr bytes.Buffer
+		input := strings.NewReader(`{"name":"mine","type":"t","version":"1","config":{"name":"a"},"kept":{}}`)
+		if code := Run(t.Context(), w.dir, tc.args, input, &stdout, &stderr); code != tc.code || !strings.Contains(stdout.String()+stderr.String(), tc.want) {
+			t.Errorf("%q ended with %d: %s%s", tc.args, code, stdout.String(), stderr.String())
+		}
+	}
+}

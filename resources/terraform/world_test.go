@@ -1,0 +1,189 @@
+package terraform
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/tftest"
+)
+
+func TestMain(m *testing.M) {
+	if tftest.Started() {
+		tftest.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// world is a directory as an image has it, what exists, and what is kept of one resource.
+type world struct {
+	t    *testing.T
+	dir  string
+	name string // of the resource
+	pool *pool  // of the providers that run
+	kept string // as JSON
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	t.Setenv(tftest.World, t.TempDir())
+	w := &world{t: t, dir: t.TempDir(), name: "fake_thing", kept: "{}"}
+	if err := os.Symlink(os.Args[0], ProgramPath(w.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(InitsPath(w.dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var described bytes.Buffer
+	if err := Describe(t.Context(), w.dir, os.Environ(), time.Now(), &described); err != nil {
+		t.Fatal(err)
+	}
+	for lines := json.NewDecoder(&described); lines.More(); {
+		var d Description
+		if err := lines.Decode(&d); err != nil {
+			t.Fatal(err)
+		}
+		text, err := d.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(InitPath(w.dir, d.Name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.pool = newPool(w.dir)
+	t.Cleanup(w.pool.close)
+	return w
+}
+
+// answer is what came of a request.
+type answer struct {
+	code   int
+	out    string
+	stderr string
+	state  protocol.StateOutput // of state
+}
+
+// ask makes a request; rest are further members of its input.
+func (w *world) ask(action, config string, rest ...string) answer {
+	w.t.Helper()
+	input := `{"name":"mine","type":"terraform/fake/thing","version":"1","config":` + config + `,"kept":` + w.kept
+	for _, member := range rest {
+		input += "," + member
+	}
+	return w.run(context.Background(), action, input+"}")
+}
+
+func (w *world) run(ctx context.Context, action, input string) (a answer) {
+	w.t.Helper()
+	var stdout, stderr bytes.Buffer
+	typ, err := typeOf(w.pool, w.dir, w.name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a.code = typ.Run(ctx, []string{action}, strings.NewReader(input), &stdout, &stderr)
+	a.out, a.stderr = stdout.String(), stderr.String()
+	if action != "state" {
+		lines := strings.Split(strings.TrimSpace(a.out), "\n")
+		if keep, ok, err := protocol.DecodeKeep([]byte(lines[len(lines)-1])); err != nil {
+			w.t.Fatal(err)
+		} else if ok {
+			w.remember(keep)
+		}
+		return a
+	}
+	if a.code != 0 {
+		return a
+	}
+	if a.state, err = protocol.DecodeState(stdout.Bytes()); err != nil {
+		w.t.Fatalf("%v: %s", err, stdout.String())
+	}
+	w.remember(a.state.Keep)
+	return a
+}
+
+func (w *world) remember(keep map[string]any) {
+	if keep == nil {
+		return
+	}
+	text, err := json.Marshal(keep)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.kept = string(text)
+}
+
+// actions are the names of what is to be done, separated by commas.
+func (a answer) actions() string {
+	var names []string
+	for _, action := range a.state.Actions {
+		names = append(names, action.Name)
+	}
+	return strings.Join(names, ",")
+}
+
+// want fails the test unless the answer is of actions, "" for VALID, with descriptions that
+// have a text in them.
+func (w *world) want(a answer, actions, text string) {
+	w.t.Helper()
+	said := ""
+	for _, action := range a.state.Actions {
+		said += action.Description + "\n"
+	}
+	if a.code != 0 || a.actions() != actions || !strings.Contains(said, text) {
+		w.t.Fatalf("it ended with %d, to do %q:\n%s%s\nwant %q with %q", a.code, a.actions(), said, a.stderr, actions, text)
+	}
+}
+
+// done fails the test unless the action succeeded.
+func (w *world) done(a answer) {
+	w.t.Helper()
+	if a.code != 0 {
+		w.t.Fatalf("it ended with %d: %s%s", a.code, a.out, a.stderr)
+	}
+}
+
+// refused fails the test unless the request failed with a text.
+func (w *world) refused(a answer, text string) {
+	w.t.Helper()
+	if a.code == 0 || !strings.Contains(a.stderr, text) {
+		w.t.Fatalf("it ended with %d: %s%s\nwant %q", a.code, a.out, a.stderr, text)
+	}
+}
+
+// change changes what exists behind the back of the provider.
+func (w *world) change(id, old, wanted string) {
+	w.t.Helper()
+	path := filepath.Join(os.Getenv(tftest.World), id+".json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	changed := strings.ReplaceAll(string(text), old, wanted)
+	if changed == string(text) {
+		w.t.Fatalf("there is no %s in %s", old, text)
+	}
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// things are the ids of what exists.
+func (w *world) things() string {
+	w.t.Helper()
+	entries, err := os.ReadDir(os.Getenv(tftest.World))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var ids []string
+	for _, e := range entries {
+		ids = append(ids, strings.TrimSuffix(e.Name(), ".json"))
+	}
+	return strings.Join(ids, ",")
+}
