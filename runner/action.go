@@ -57,7 +57,11 @@ func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.Sta
 			next = r.actionCall(res, out.Actions[i+1], ids[i+1], stale)
 		}
 		res.target.Next = &next
-		if err := r.runAction(ctx, res, a, ids[i], stale); err != nil {
+		var made *Made
+		if i == 0 && res.ensure != protocol.Absent {
+			made = r.made(res)
+		}
+		if err := r.runAction(ctx, res, a, ids[i], stale, made); err != nil {
 			return err
 		}
 	}
@@ -86,9 +90,9 @@ func (r *Runner) distinct(actions []protocol.Action) []string {
 	return ids
 }
 
-// runAction runs one action.
-func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action, id string, stale map[string]any) error {
-	event := Event{Kind: ActionStarted, Resource: res.Name, Action: id, Attempt: 1, Plan: &a}
+// runAction runs one action. With the first one that makes something it is recorded what is made.
+func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action, id string, stale map[string]any, made *Made) error {
+	event := Event{Kind: ActionStarted, Resource: res.Name, Action: id, Attempt: res.attempt(), Plan: &a, made: made}
 	var got invoke.Result
 	err := r.emit(ctx, event)
 	switch {
@@ -97,7 +101,7 @@ func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action
 	case len(crash.All(err)) == 0:
 		return err // and so it is not recorded
 	}
-	event.Plan, event.Duration = nil, got.Duration
+	event.Plan, event.made, event.Duration = nil, nil, got.Duration
 	if err == nil {
 		event.Exit = &got.Exit.Code
 		if got.Exit.Code != 0 {
@@ -120,7 +124,7 @@ func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action
 
 func (r *Runner) actionCall(res *resource, a protocol.Action, id string, stale map[string]any) invoke.Call {
 	return invoke.Call{
-		Action: id, TypeAction: a.Name, Attempt: 1, Invocation: a.Invocation,
+		Action: id, TypeAction: a.Name, Attempt: res.attempt(), Invocation: a.Invocation,
 		Input: protocol.ActionInput{StateInput: r.stateInput(res), StaleState: stale},
 	}
 }
@@ -146,7 +150,7 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 		}
 		return &reasonError{ReasonNotConverged, errors.New(text + lastOutput(res))}
 	case removing:
-		return r.emit(ctx, Event{Kind: ResourceDestroyed, Resource: res.Name, Status: Absent})
+		return r.emit(ctx, destroyed(res))
 	}
 	res.state = out.State
 	return r.emit(ctx, Event{Kind: ResourceVerified, Resource: res.Name, Status: Valid})

@@ -29,12 +29,13 @@ type ResourceResult struct {
 }
 
 // Apply brings every resource to its configuration, in dependency order, and
-// records each step before it relies on it. It fails with a *manifest.Error
+// records each step before it relies on it. What is to be made again it removes
+// before, and what is no longer declared, if it is to, when all the rest is done. It fails with a *manifest.Error
 // when it refused before touching anything, with ErrInterrupted when it was
 // stopped, and with a *FailedError when resources failed.
 func (r *Runner) Apply(ctx context.Context, caller Caller) (*Result, error) {
-	r.caller = caller
-	return r.execute(ctx, r.resources, r.prepare, skip{Code: ReasonRunRefused}, func(ctx context.Context, entries map[string]*ResourceResult) error {
+	r.caller, r.closing = caller, nil
+	return r.execute(ctx, r.resources, r.prepareApply, skip{Code: ReasonRunRefused}, func(ctx context.Context, entries map[string]*ResourceResult) error {
 		if err := r.applyAll(ctx, entries); err != nil {
 			return err
 		}
@@ -75,6 +76,10 @@ func (r *Runner) execute(ctx context.Context, resources []*resource, prepare fun
 	}
 	err = r.panics.Join(err)
 	for _, res := range result.Resources {
+		if res.Status == Destroyed && r.byName[res.Name].undeclared != nil {
+			result.Counts.Removed++
+			continue
+		}
 		result.Counts.add(res.Status)
 	}
 	result.Duration = r.now().Sub(started)
@@ -121,8 +126,24 @@ func (c *Counts) add(s Status) {
 	}
 }
 
+// prepareApply does all that may refuse an Apply before anything is touched.
+func (r *Runner) prepareApply(ctx context.Context) error {
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	return r.refuseRemovals(ctx)
+}
+
 func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResult) error {
-	return r.visitEach(ctx, r.walk, entries, r.applyOne)
+	r.mentionUndeclared()
+	if err := r.removeReplaced(ctx); err != nil {
+		return err
+	}
+	err := r.visitEach(ctx, r.walk, entries, r.applyOne)
+	if len(r.orphans) == 0 {
+		return err
+	}
+	return errors.Join(err, r.prune(ctx, entries, err))
 }
 
 // walker visits resources, as Runner.walk does.
@@ -177,13 +198,18 @@ func (r *Runner) visitEach(ctx context.Context, walk walker, entries map[string]
 
 // applyOne brings one resource to its configuration.
 func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
+	if res.failure != nil {
+		return Failed, res.failure
+	}
 	leave, err := r.enter(ctx, res)
 	if err != nil {
 		return Failed, err
 	}
 	defer leave()
-	if err := r.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
-		return Failed, err
+	if !res.begun {
+		if err := r.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
+			return Failed, err
+		}
 	}
 	if err := r.resolve(res); err != nil {
 		return Failed, err
@@ -192,7 +218,10 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
 	if err != nil {
 		return Failed, err
 	}
-	resolved := Event{Kind: ResourceResolved, Resource: res.Name, Status: Status(out.Status)}
+	resolved := Event{Kind: ResourceResolved, Resource: res.Name, Attempt: res.attempt(), Status: Status(out.Status)}
+	if out.Status == protocol.Valid {
+		resolved.made = r.made(res)
+	}
 	for _, a := range out.Actions {
 		resolved.Actions = append(resolved.Actions, a.Name)
 	}

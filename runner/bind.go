@@ -97,7 +97,7 @@ func deviation(planned, now ResourcePlan) *DeviationError {
 		return nil
 	case (now.ConfigHash != "" || observed) && planned.ConfigHash != now.ConfigHash:
 		return deviant("its configuration is another one", between(planned.Config, now.Config))
-	case !observed || planned.Status == Unknown || now.Status == Valid:
+	case !observed || planned.Status == Unknown || planned.Replace || now.Status == Valid:
 		return nil
 	case planned.Status == Valid && !now.Exists:
 		return &DeviationError{Reason: "it is gone, and was as configured"}

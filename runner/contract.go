@@ -88,15 +88,16 @@ const (
 // Plan is what an Apply would do, as far as it can be known without doing it, or
 // what a Destroy would.
 type Plan struct {
-	Run       string
-	Destroy   bool
-	Resources []ResourcePlan // in graph order, or in that of their removal
+	Run        string
+	Destroy    bool
+	Resources  []ResourcePlan // in graph order, or in that of their removal
+	Undeclared []Undeclared   // what runs made, is no longer declared, and stays
 }
 
 // Changes reports whether anything is not VALID, or there and to be removed.
 func (p *Plan) Changes() bool {
 	for _, r := range p.Resources {
-		if r.Status != Valid && !p.Destroy || r.Status == Present {
+		if r.Status != Valid && r.Status != Absent && !p.Destroy || r.Status == Present {
 			return true
 		}
 	}
@@ -108,14 +109,16 @@ type ResourcePlan struct {
 	Name      string
 	Type      string
 	DependsOn []string
-	Status    Status   // Valid, Stale, Unknown, Failed or Skipped; of a Destroy Present or Absent
+	Status    Status   // Valid, Stale, Unknown, Failed or Skipped; of a Destroy, and of what is Undeclared, Present or Absent
 	After     []string // Unknown: the resources whose apply makes it known
 	ReadOnly  bool     // may not be changed: Failed, because it is not as configured
 	Exists    bool     // Stale, or ReadOnly: there is something, but not as configured
+	Replace   bool     // Stale: what there is is removed first, by Actions, and made again then
 	Diff      []Change
 	Actions   []protocol.Action
 	Reason    ReasonCode // Failed, Skipped: why
 	Error     string     // the same as a sentence
+	MadeBy    string     // run that made what is removed because it is no longer declared; "" is declared
 
 	// What an Apply that is bound to the plan must find again (Spec.Bound).
 	// Values are masked; the hashes are of the values before that, and "" where

@@ -93,6 +93,7 @@ func (r *Runner) Removable(ctx context.Context, caller Caller) (err error) {
 type removal struct {
 	*Runner
 	toDestroy []*resource // in the order of removal; those that are only observed, too
+	resources []*resource // those, and the ones whose states they need, in graph order
 	removing  map[string]bool
 	needs     map[string][]string // whose states a configuration needs
 	needed    map[string]bool     // resources whose state some configuration needs
@@ -102,7 +103,7 @@ type removal struct {
 // removal finds what is to be removed, and narrows the run down to that and to
 // what its configurations need.
 func (r *Runner) removal() *removal {
-	d := &removal{Runner: r, removing: map[string]bool{}, needs: map[string][]string{}, needed: map[string]bool{}, absent: map[string]Absence{}}
+	d := r.newRemoval()
 	for _, name := range r.spec.Remove {
 		d.removing[name] = true
 	}
@@ -123,14 +124,23 @@ func (r *Runner) removal() *removal {
 		}
 		taking = append(taking, res)
 		// What it needs stands before it in the graph's order.
-		d.needs[res.Name] = r.needs(res)
-		for _, name := range d.needs[res.Name] {
-			d.needed[name] = true
-		}
+		d.need(res)
 	}
 	slices.Reverse(taking)
-	r.resources = taking
+	r.resources, d.resources = taking, taking
 	return d
+}
+
+func (r *Runner) newRemoval() *removal {
+	return &removal{Runner: r, removing: map[string]bool{}, needs: map[string][]string{}, needed: map[string]bool{}, absent: map[string]Absence{}}
+}
+
+// need notes whose states the configuration of a resource needs.
+func (d *removal) need(res *resource) {
+	d.needs[res.Name] = d.Runner.needs(res)
+	for _, name := range d.needs[res.Name] {
+		d.needed[name] = true
+	}
 }
 
 // byLog marks the event of a resource that could not be asked.
@@ -178,11 +188,19 @@ func (d *removal) refuseUnremovable(ctx context.Context) (bad []string) {
 	return bad
 }
 
+// destroyed is the event of a resource of which its type says that it is gone.
+func destroyed(res *resource) Event {
+	return Event{Kind: ResourceDestroyed, Resource: res.Name, Status: Absent}
+}
+
 // unremovable is why a resource must not or cannot be removed, nil where it can.
 func unremovable(res *resource) error {
 	problem := manifest.Problem{Position: res.Position, Path: "resources." + res.Name}
 	code := ReasonNotRemovable
 	switch {
+	case res.PreventDestroy && res.undeclared != nil:
+		code = ReasonPrevented
+		problem.Message = "it is no longer declared, and not removed, as it was made with prevent_destroy: true; if it is to go, declare it again without, apply that, and then remove it"
 	case res.PreventDestroy:
 		code = ReasonPrevented
 		problem.Position, problem.Message = res.PreventedAt(), `it is not removed: its prevent_destroy is true; set that to false first, if it is to go`
@@ -236,7 +254,7 @@ func (d *removal) advise(err error, bad []string, ways string) error {
 // resolveAll resolves the configurations of what is to be removed, and sets
 // resource.refused where that is not possible.
 func (d *removal) resolveAll(ctx context.Context) error {
-	findings := d.survey(ctx, d.needs, func(res *resource) bool { return d.needed[res.Name] }, d.stateRead)
+	findings := d.survey(ctx, d.resources, d.needs, func(res *resource) bool { return d.needed[res.Name] }, d.stateRead)
 	if d.containers.Stop.Requested() || ctx.Err() != nil {
 		return ErrInterrupted
 	}
@@ -345,8 +363,11 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (Status, error) 
 	if err := d.emit(ctx, event); err != nil {
 		return Failed, err
 	}
+	if err := d.boundRemoval(res, out); err != nil {
+		return Failed, err
+	}
 	if event.Status == Absent {
-		return Absent, nil
+		return Absent, d.emit(ctx, destroyed(res))
 	}
 	defer res.target.Discard()
 	if err := d.runActions(ctx, res, out); err != nil {
@@ -368,8 +389,12 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *ResourcePla
 			return err
 		}
 		event = found
-		for _, a := range out.Actions {
-			entry.Actions = append(entry.Actions, d.secrets.MaskAction(a))
+		if res.undeclared == nil {
+			for _, a := range out.Actions {
+				entry.Actions = append(entry.Actions, d.secrets.MaskAction(a))
+			}
+		} else if err := d.fillRemoval(out, entry); err != nil {
+			return err
 		}
 	}
 	entry.Status = event.Status
@@ -396,7 +421,7 @@ func (d *removal) skipReason(res *resource) error {
 // event to record.
 func (d *removal) find(ctx context.Context, res *resource) (protocol.StateOutput, Event, error) {
 	res.ensure = protocol.Absent
-	event := Event{Kind: ResourceResolved, Resource: res.Name, Status: Present}
+	event := Event{Kind: ResourceResolved, Resource: res.Name, Attempt: res.attempt(), Status: Present}
 	out, err := d.observe(ctx, res)
 	if out.Status == protocol.Valid {
 		event.Status = Absent

@@ -12,8 +12,9 @@ import (
 
 // DriftReport is what of a manifest is not as it is configured.
 type DriftReport struct {
-	Run       string
-	Resources []ResourceDrift // in graph order
+	Run        string
+	Resources  []ResourceDrift // in graph order
+	Undeclared []Undeclared    // what runs made and is no longer declared
 }
 
 // ResourceDrift is what of one resource is not as it is configured.
@@ -57,7 +58,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 	for _, res := range r.resources {
 		needs[res.Name] = r.needs(res)
 	}
-	findings := r.survey(ctx, needs, func(*resource) bool { return true }, r.showDrift)
+	findings := r.survey(ctx, r.resources, needs, func(*resource) bool { return true }, r.showDrift)
 	report := &DriftReport{Run: r.containers.Run, Resources: make([]ResourceDrift, len(r.resources))}
 	failures := make(chan error, len(r.resources))
 	for i, res := range r.resources {
@@ -81,6 +82,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 		report.Resources[i] = d
 	}
 	close(failures)
+	report.Undeclared = r.listUndeclared()
 	return report, r.verdict(ctx, failures)
 }
 

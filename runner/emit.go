@@ -14,6 +14,9 @@ func (r *Runner) emit(ctx context.Context, e Event) (err error) {
 	defer r.panics.Catch(&err, "telling of "+string(e.Kind))
 	e.Time = r.now()
 	r.maskEvent(&e)
+	if res := r.byName[e.Resource]; res != nil && res.undeclared != nil {
+		e.Removing = true
+	}
 	if broken := r.broken.Load(); broken != nil {
 		return *broken
 	}
@@ -25,6 +28,7 @@ func (r *Runner) emit(ctx context.Context, e Event) (err error) {
 			return err
 		}
 	}
+	e.made = nil // has secrets, and is for the Recorder alone
 	r.show(e)
 	return nil
 }

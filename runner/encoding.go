@@ -75,7 +75,7 @@ func (e Event) Line() EventLine {
 		Data: e.Data, Current: e.Current, Total: e.Total, Stream: e.Stream,
 	}
 	switch e.Kind {
-	case Line, Waiting, Warning:
+	case Line, Waiting, Warning, Leftover:
 		line.Text = &e.Text
 	default: // has none
 	}

@@ -27,16 +27,30 @@ type Event struct {
 	Error    string        // *Failed, ResourceSkipped: why, as a sentence
 	Output   []string      // ActionFailed: its last lines
 
+	Removing bool // of a resource that an Apply removes since it is no longer declared
+
 	Counts    Counts            // RunFinished, RunFailed
 	Outputs   Outputs           // RunFinished: of an Apply, what the manifest tells
-	Resources []ResourceHeader  // RunStarted: in graph order
+	Resources []ResourceHeader  // RunStarted: in graph order; Leftover: what is no longer declared
 	Plan      *protocol.Action  // ActionStarted: the action as the resource type described it
 	Data      map[string]string // RunStarted: what else identifies the run (manifest, hash, user, host, engine, command); ResourceResolved: "by" is "log" where the type was not asked
 	Current   int64             // Pulling: bytes so far
 	Total     int64             // Pulling: bytes in all, 0 while unknown
 	Stream    string            // Line: "stdout" or "stderr"
-	Text      string            // Line, Waiting, Warning
+	Text      string            // Line, Waiting, Warning, Leftover
 	File      string            // Line: where all that the stream says is kept; below the workspace, a path from there
+
+	made *Made
+}
+
+// Made is what the first action of a resource makes, of an ActionStarted, and what there is, of a
+// ResourceResolved that is VALID. It has secrets, and is for the Recorder alone: nil for others.
+func (e Event) Made() *Made { return e.made }
+
+// With returns the event with what it makes.
+func (e Event) With(made *Made) Event {
+	e.made = made
+	return e
 }
 
 // ResourceHeader is what is known of a resource before anything has run.
@@ -77,12 +91,13 @@ const (
 	StateRead EventKind = "looked"  // a state was read for what needs it; nothing is decided of its resource
 	Line      EventKind = "line"    // one line of an action's output, or of any container's stderr
 	Warning   EventKind = "warning"
+	Leftover  EventKind = "undeclared" // what runs made is no longer declared, and stays
 )
 
 // Recorded reports whether events of this kind belong into the deployment log.
 func (k EventKind) Recorded() bool {
 	switch k {
-	case Pulling, Waiting, Working, StateRead, Line, Warning:
+	case Pulling, Waiting, Working, StateRead, Line, Warning, Leftover:
 		return false
 	default:
 		return true
@@ -113,4 +128,5 @@ type Counts struct {
 	Unchanged int `json:"unchanged"`
 	Failed    int `json:"failed"`
 	Skipped   int `json:"skipped"`
+	Removed   int `json:"removed,omitempty"` // by an Apply, of what is no longer declared
 }

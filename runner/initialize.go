@@ -209,7 +209,7 @@ func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (
 	if r.containers.Remote { // plugs are paths of another machine
 		kept = ""
 	}
-	return Plug(r.spec.Manifest, res.Resource, requests, kept)
+	return Plug(res.manifest, res.Resource, requests, kept)
 }
 
 // Plug turns the requests of a resource's type into mounts. without says which
@@ -283,12 +283,18 @@ func Broken(res *manifest.Resource, v schema.Violation) manifest.Problem {
 // check holds a resolved configuration against its type's schema and learns
 // its secrets.
 func (r *Runner) check(res *resource, config map[string]any) error {
-	if res.schema == nil {
+	var marked invoke.Paths
+	if res.undeclared != nil {
+		marked = res.undeclared.Secrets
+	}
+	if res.schema != nil {
+		marked = append(slices.Clip(marked), res.schema.Secrets(config)...)
+	}
+	res.target.Secret = marked
+	r.secrets.Add(config, marked)
+	if res.schema == nil || res.undeclared != nil { // what was accepted once is removed, whatever its type accepts by now
 		return nil
 	}
-	paths := res.schema.Secrets(config)
-	res.target.Secret = paths
-	r.secrets.Add(config, paths)
 	var problems []manifest.Problem
 	for _, v := range res.schema.Validate(config) {
 		p := Broken(res.Resource, v)

@@ -18,20 +18,24 @@ import (
 func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
 	r.caller = caller
 	defer r.panics.Catch(&err, "planning")
-	if err := r.prepare(ctx); err != nil {
+	r.closing = nil
+	if err := r.prepareApply(ctx); err != nil {
 		return nil, err
 	}
-	plan := &Plan{Run: r.containers.Run, Resources: make([]ResourcePlan, len(r.resources))}
+	plan := &Plan{Run: r.containers.Run, Resources: make([]ResourcePlan, len(r.resources)), Undeclared: r.listUndeclared()}
 	entries := map[string]*ResourcePlan{}
 	for i, res := range r.resources {
 		plan.Resources[i] = ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: Pending}
+		if res.undeclared != nil {
+			plan.Resources[i].MadeBy = res.undeclared.Run
+		}
 		entries[res.Name] = &plan.Resources[i]
 	}
 	failures := make(chan error, len(r.resources))
 	r.walk(ctx, func(res *resource) error {
 		entry := entries[res.Name]
 		for _, d := range res.dependsOn {
-			if entries[d].Status != Valid {
+			if known := entries[d].Replace && r.byName[d].state != nil && r.replaces(res.Name); entries[d].Status != Valid && !known {
 				entry.Status = Unknown
 				entry.After = append(entry.After, d)
 			}
@@ -53,6 +57,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
 		}
 		return nil
 	}, func(res *resource, why skip) { r.planned(entries[res.Name], skipped(res, why)) })
+	r.planPrune(ctx, entries, failures)
 	close(failures)
 	// Only now all secrets are known: one resource's may stand in another's.
 	for i, res := range r.resources {
@@ -66,6 +71,11 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 	r.show(Event{Kind: ResourceStarted, Time: started, Resource: res.Name})
 	if err := r.resolve(res); err != nil {
 		return err
+	}
+	if r.replaces(res.Name) {
+		if planned, err := r.planReplacement(ctx, res, entry); planned || err != nil {
+			return err
+		}
 	}
 	out, err := r.observe(ctx, res)
 	if err != nil {

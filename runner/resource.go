@@ -12,8 +12,10 @@ import (
 // visit; those that depend on it read it after that.
 type resource struct {
 	*manifest.Resource
-	dependsOn []string
-	first     *resource // of this type, which is initialized before; nil for that one itself
+	dependsOn  []string
+	first      *resource          // of this type, which is initialized before; nil for that one itself
+	undeclared *Undeclared        // what a run made and the manifest no longer declares; nil is declared
+	manifest   *manifest.Manifest // that has its plugs
 
 	target invoke.Target // its image and plugs are known once it is initialized
 	init   protocol.InitOutput
@@ -28,13 +30,27 @@ type resource struct {
 	excluded    bool            // the run has nothing to do with it
 	output      []string        // last lines for people of its last state action, masked
 	ensure      protocol.Ensure // what is wanted of it; "" is Present
+	begun       bool            // an Apply has begun with it, to remove it so that it is made again
+	failure     error           // why that failed
 	refused     error           // why it could not be initialized, or is not to be touched
 	initialized Event           // the event of its initialization
+}
+
+// attempt is which one of its events and actions of one name are: what is removed and made again
+// in one run has two.
+func (res *resource) attempt() int {
+	if res.begun && res.ensure != protocol.Absent {
+		return 2
+	}
+	return 1
 }
 
 // configured resolves the expressions of the resource's configuration; the
 // states of its dependencies must be known where it refers to them.
 func (r *Runner) configured(res *resource) (map[string]any, error) {
+	if res.undeclared != nil {
+		return res.Config, nil
+	}
 	scope := res.Scope(r.spec.Variables, r.seen)
 	resolved, err := r.spec.Expressions.Resolve(any(res.Config), scope)
 	if err != nil {

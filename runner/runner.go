@@ -45,6 +45,18 @@ type Spec struct {
 	Fingerprint func(any) (string, error) // may be nil: a Plan has no hashes, and Bound is nil
 	Bound       map[string]ResourcePlan   // of Apply; may be nil: whatever is needed is done
 
+	// Replace names resources that Apply removes first, and then makes again.
+	Replace []string
+
+	// Undeclared is what runs made and the manifest no longer declares: Plan and Drift list it. With
+	// Prune, Apply removes it once all that is declared is as configured, and Plan says how.
+	Undeclared []Undeclared
+	Prune      bool
+
+	// Thing identifies what a resource manages of which there is one, by its configuration; "" is
+	// not known. What is declared is never removed under another name. May be nil: nothing is known.
+	Thing func(m *manifest.Manifest, r *manifest.Resource, config map[string]any) string
+
 	// Remove names what Destroy and PlanDestroy remove, and must hold all that
 	// depends on any of it; nil is everything.
 	Remove []string
@@ -77,8 +89,9 @@ type Caller struct {
 type Runner struct {
 	spec       Spec
 	containers Containers
-	caller     Caller // of what is being done
-	resources  []*resource
+	caller     Caller      // of what is being done
+	resources  []*resource // in graph order, and behind them the orphans
+	orphans    []*resource // that are to be removed, since the manifest no longer declares them
 	byName     map[string]*resource
 	inits      *InitAnswers
 	secrets    *invoke.Secrets
@@ -90,6 +103,7 @@ type Runner struct {
 	outputs  Outputs // what an Apply came to
 	prepared bool
 	applying bool                  // only an Apply is recorded; set before anything runs at once
+	closing  *skip                 // why nothing of an Apply begins any more; nil while it goes on
 	broken   atomic.Pointer[error] // a failed Recorder
 }
 
@@ -105,13 +119,26 @@ func New(spec Spec, containers Containers) *Runner {
 	r.panics = invoke.NewPanics(r.secrets, r.reportPanic)
 	r.invoker = invoke.New(containers, r.secrets, r.panics, callObserver{r})
 	for _, m := range spec.Manifest.Resources {
-		res := &resource{Resource: m, dependsOn: spec.Manifest.Dependencies(m.Name)}
-		res.target = invoke.Target{Name: m.Name, Type: m.Type, Timeout: m.Timeout}
-		r.resources = append(r.resources, res)
-		r.byName[m.Name] = res
+		r.add(&resource{Resource: m, dependsOn: spec.Manifest.Dependencies(m.Name), manifest: spec.Manifest})
+	}
+	if spec.Prune {
+		for _, u := range spec.Undeclared {
+			res := orphan(u)
+			r.add(res)
+			r.orphans = append(r.orphans, res)
+		}
 	}
 	return r
 }
+
+func (r *Runner) add(res *resource) {
+	res.target = invoke.Target{Name: res.Name, Type: res.Type, Timeout: res.Timeout}
+	r.resources = append(r.resources, res)
+	r.byName[res.Name] = res
+}
+
+// declared are the resources that the manifest declares, in graph order.
+func (r *Runner) declared() []*resource { return r.resources[:len(r.resources)-len(r.orphans)] }
 
 func (r *Runner) now() time.Time { return r.containers.Now() }
 
@@ -131,6 +158,9 @@ func (r *Runner) headers() []ResourceHeader {
 		if res := r.byName[m.Name]; !res.excluded {
 			headers = append(headers, ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
 		}
+	}
+	for _, res := range r.orphans {
+		headers = append(headers, ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
 	}
 	return headers
 }

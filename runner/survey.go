@@ -38,17 +38,17 @@ func (r *Runner) needs(res *resource) []string {
 	return slices.Compact(names)
 }
 
-// survey resolves the configurations of all resources, and asks those for their
+// survey resolves the configurations of resources, and asks those for their
 // state that ask names. It goes on whatever it finds.
-func (r *Runner) survey(ctx context.Context, needs map[string][]string, ask func(*resource) bool, seen func(*resource, finding)) map[string]finding {
+func (r *Runner) survey(ctx context.Context, resources []*resource, needs map[string][]string, ask func(*resource) bool, seen func(*resource, finding)) map[string]finding {
 	g := graph.New[string]()
 	taking := map[string]bool{}
-	for _, res := range r.resources {
+	for _, res := range resources {
 		g.Add(res.Name)
 		taking[res.Name] = true
 		res.state, res.stale, res.ensure, res.refused = nil, false, protocol.Present, nil
 	}
-	for _, res := range r.resources {
+	for _, res := range resources {
 		for _, d := range res.dependsOn {
 			// Expressions are given the states of all dependencies, needed or not.
 			if taking[d] && len(needs[res.Name]) > 0 {
@@ -57,7 +57,7 @@ func (r *Runner) survey(ctx context.Context, needs map[string][]string, ask func
 		}
 	}
 	var mu sync.Mutex
-	findings := make(map[string]finding, len(r.resources))
+	findings := make(map[string]finding, len(resources))
 	found := func(res *resource, s finding) {
 		mu.Lock()
 		findings[res.Name] = s

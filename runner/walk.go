@@ -18,7 +18,7 @@ import (
 func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip)) {
 	defer r.invoker.Drain(ctx)
 	g := graph.New[string]()
-	for _, res := range r.resources {
+	for _, res := range r.declared() {
 		g.Add(res.Name, res.dependsOn...)
 	}
 	r.walkAlong(ctx, g, visit, skipped)
@@ -38,9 +38,14 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 		visits  sync.WaitGroup
 		active  int
 		unmet   = map[string]*skip{} // resource → why it is not visited
-		closing *skip                // why nothing new begins
+		closing = r.closing          // why nothing new begins
 	)
 	defer visits.Wait() // also when this panics: nothing goes on unseen
+	defer func() {
+		if r.applying {
+			r.closing = closing // what the Apply does next does not begin either
+		}
+	}()
 	finish := func(res *resource, bad *skip) {
 		if bad != nil {
 			for _, d := range g.Dependents(res.Name) {
@@ -57,7 +62,8 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 		}
 		if len(queue) > 0 {
 			res := r.byName[queue[0]]
-			if why := cmp.Or(unmet[res.Name], closing); why != nil {
+			// What has failed already is visited, to fail with its own reason.
+			if why := cmp.Or(unmet[res.Name], closing); why != nil && res.failure == nil {
 				queue = queue[1:]
 				skipped(res, *why)
 				finish(res, why)

@@ -24,6 +24,7 @@ type Request struct {
 	Carries   map[string]string // digests of the manifests, of what these include, and of the variables, by path
 	Removing  bool              // it destroys what the manifests declare
 	Targets   []string          // only these resources and what they depend on, or, to be removed, what depends on them; none is all
+	Replace   []string          // resources that are removed and made again
 	KeepGoing bool
 	Verbose   bool // types are asked to be
 
@@ -64,7 +65,7 @@ func (r *Request) load(c *work.Config) (*work.Input, error) {
 		return nil, &work.InputError{Cause: fmt.Errorf("the request carries no variables: it must, as %s, even if there are none", revision.VariablesName)}
 	}
 	in, err := inputs.Load(sources, work.LoadOptions{
-		Confirm: runner.ConfirmNo, Targets: slices.Clone(r.Targets), Removing: r.Removing, Included: c.Texts.Files(r.Carries), Assigned: assigned,
+		Confirm: runner.ConfirmNo, Targets: slices.Clone(r.Targets), Replace: r.Replace, Removing: r.Removing, Included: c.Texts.Files(r.Carries), Assigned: assigned,
 	})
 	if err != nil || r.Removing {
 		return in, err

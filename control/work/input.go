@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,6 +49,7 @@ type Inputs struct {
 type LoadOptions struct {
 	Confirm  runner.ConfirmMode    // as manifests see it; "" is ConfirmNo
 	Targets  []string              // only these resources and what they depend on; none is all
+	Replace  []string              // resources that are removed and made again, of those that Targets select
 	Removing bool                  // Targets are to be removed: they include what depends on them
 	Last     map[string]any        // variables that win over all others, taken as they are
 	Builtin  map[string]any        // variables that nobody else can set, in addition to the usual ones
@@ -71,6 +74,7 @@ type Input struct {
 	Variables   map[string]any
 	Manifest    *manifest.Manifest
 	Remove      []string // what a destroy removes; nil is everything
+	Replace     []string // what an apply removes and makes again
 	Usage       *manifest.Usage
 
 	images   *revision.Images // whose contents the revision carries; nil are none
@@ -182,12 +186,34 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 		return nil, &InputError{err}
 	}
 	in.Manifest = m
+	if in.Replace, err = replaced(m, o.Replace); err != nil {
+		return nil, &InputError{err}
+	}
 	if o.Accept != nil {
 		if err := o.Accept(in); err != nil {
 			return nil, err
 		}
 	}
 	return in, invalid(shipped.UnknownTypes(m))
+}
+
+// replaced are the resources that names of what is to be replaced mean.
+func replaced(m *manifest.Manifest, names []string) (all []string, err error) {
+	for _, name := range names {
+		named, err := m.Named(name)
+		if err != nil {
+			return nil, fmt.Errorf("--replace %s: %w", name, err)
+		}
+		for _, one := range named {
+			if m.Resource(one) == nil {
+				return nil, fmt.Errorf("--replace %s: it is not among the targets; name it with --target, too", one)
+			}
+			if !slices.Contains(all, one) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all, nil
 }
 
 // Below is a path relative to the workspace where it lies in it, so that it also

@@ -107,7 +107,7 @@ func (d *document) check() error {
 		return errors.New("it has no hash of its manifest")
 	case d.Engine.Name == "":
 		return errors.New("it does not say on which engine it was made")
-	case len(d.Definitions) != len(d.Resources):
+	case len(d.Definitions) != d.declared():
 		return errors.New("its definitions and resources are not of the same number")
 	}
 	for _, v := range d.Variables.Given {
@@ -127,7 +127,7 @@ func (d *document) check() error {
 	}
 	seen := map[string]bool{}
 	for _, r := range d.Resources {
-		if r.Name == "" || seen[r.Name] || d.Definitions[r.Name] == "" {
+		if _, defined := d.Definitions[r.Name]; r.Name == "" || seen[r.Name] || defined != (r.MadeBy == "") || defined && d.Definitions[r.Name] == "" {
 			return fmt.Errorf("the resource %q is there twice, or is not defined", r.Name)
 		}
 		seen[r.Name] = true
@@ -136,6 +136,16 @@ func (d *document) check() error {
 		}
 	}
 	return nil
+}
+
+// declared is how many resources the manifests declare.
+func (d *document) declared() (n int) {
+	for _, r := range d.Resources {
+		if r.MadeBy == "" {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *resource) check() error {
@@ -148,7 +158,14 @@ func (r *resource) check() error {
 		return true
 	}
 	sound := r.ImageID != ""
-	switch r.Status {
+	status := r.Status
+	if removed := status == runner.Present || status == runner.Absent; removed != (r.MadeBy != "") || r.Replace && status != runner.Stale {
+		status = ""
+	}
+	switch status {
+	case runner.Present:
+		sound = sound && has(r.ConfigHash, r.StateHash, r.ActionsHash) && len(r.Actions) > 0
+	case runner.Absent:
 	case runner.Valid:
 		sound = sound && has(r.ConfigHash, r.StateHash)
 	case runner.Stale:

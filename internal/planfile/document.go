@@ -42,6 +42,8 @@ type resource struct {
 	After       []string          `json:"after,omitempty"`
 	ReadOnly    bool              `json:"read_only,omitempty"`
 	Exists      bool              `json:"exists,omitempty"`
+	Replace     bool              `json:"replace,omitempty"`
+	MadeBy      string            `json:"made_by,omitempty"`
 	Config      map[string]any    `json:"config,omitzero"`
 	ConfigHash  string            `json:"config_hash,omitempty"`
 	State       map[string]any    `json:"state,omitzero"`
@@ -73,7 +75,7 @@ func (f *File) document() document {
 func rowOf(r runner.ResourcePlan) resource {
 	row := resource{
 		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
-		Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists,
+		Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
 		Config: r.Config, ConfigHash: r.ConfigHash, State: r.State, StateHash: r.StateHash,
 		Actions: r.Actions, ActionsHash: r.ActionsHash,
 	}
@@ -98,7 +100,7 @@ func (d *document) file() *File {
 func (r *resource) plan() runner.ResourcePlan {
 	p := runner.ResourcePlan{
 		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
-		Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists,
+		Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
 		Config: object(r.Config), ConfigHash: r.ConfigHash, State: object(r.State), StateHash: r.StateHash,
 		Actions: r.Actions, ActionsHash: r.ActionsHash,
 	}

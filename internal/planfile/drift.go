@@ -12,6 +12,8 @@ import (
 type shownDrift struct {
 	Run       string         `json:"run"`
 	Resources []shownDrifted `json:"resources"`
+
+	Undeclared []undeclared `json:"undeclared,omitempty"`
 }
 
 type shownDrifted struct {
@@ -32,7 +34,7 @@ type shownDrifted struct {
 
 // ShowDrift is a report of drift in a form in which it is sent to be looked at.
 func ShowDrift(d *runner.DriftReport) ([]byte, error) {
-	s := shownDrift{Run: d.Run, Resources: []shownDrifted{}}
+	s := shownDrift{Run: d.Run, Resources: []shownDrifted{}, Undeclared: rowsOf(d.Undeclared)}
 	for _, r := range d.Resources {
 		row := shownDrifted{
 			Name: r.Name, Type: r.Type, DependsOn: r.DependsOn, Status: r.Status, Missing: r.Missing, Unmatched: r.Unmatched,
@@ -61,7 +63,7 @@ func ShownDrift(text []byte) (*runner.DriftReport, error) {
 	if err := dec.Decode(&s); err != nil {
 		return nil, fmt.Errorf("reading a report of drift that was sent: %w", err)
 	}
-	d := &runner.DriftReport{Run: s.Run}
+	d := &runner.DriftReport{Run: s.Run, Undeclared: undeclaredOf(s.Undeclared)}
 	for _, r := range s.Resources {
 		d.Resources = append(d.Resources, runner.ResourceDrift{
 			Name: r.Name, Type: r.Type, DependsOn: r.DependsOn, Status: r.Status, Missing: r.Missing, Diff: plainChanges(r.Diff), Ignored: plainChanges(r.Ignored),

@@ -32,7 +32,7 @@ import (
 
 // Version is that of the format. It grows with every change of it: a plan that
 // is not understood wholly must not be applied.
-const Version = 1
+const Version = 2
 
 // MaxSize is how large a file may be, in bytes.
 const MaxSize = 64 << 20
@@ -113,16 +113,29 @@ func (f *File) Bound() map[string]runner.ResourcePlan {
 	return bound
 }
 
-// Open names the resources that the plan leaves open: what is done to them is
-// known only after others are applied.
-func (f *File) Open() []string {
-	var names []string
+// Replaced names the resources that the plan removes, and makes again.
+func (f *File) Replaced() []string {
+	return f.names(func(r runner.ResourcePlan) bool { return r.Replace })
+}
+
+// Pruned names what the plan removes since the manifests no longer declare it.
+func (f *File) Pruned() []string {
+	return f.names(func(r runner.ResourcePlan) bool { return r.MadeBy != "" })
+}
+
+func (f *File) names(which func(runner.ResourcePlan) bool) (names []string) {
 	for _, r := range f.Resources {
-		if r.Status == runner.Unknown {
+		if which(r) {
 			names = append(names, r.Name)
 		}
 	}
 	return names
+}
+
+// Open names the resources that the plan leaves open: what is done to them is
+// known only after others are applied.
+func (f *File) Open() []string {
+	return f.names(func(r runner.ResourcePlan) bool { return r.Status == runner.Unknown })
 }
 
 // Salt is the key of a file's hashes, in hexadecimal: without it the hash of a

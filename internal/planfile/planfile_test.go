@@ -140,8 +140,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"a list":                           {`[1]`, "is not a saved plan"},
 		"half of it":                       {whole[:len(whole)/2], "was cut off"},
 		"its first lines":                  {whole[:60], "was cut off"},
-		"another version":                  {strings.Replace(whole, `"version": 1`, `"version": 2`, 1), `has version "2" of the format, made by deployster "1.2.3", and this one reads version 1`},
-		"no version":                       {strings.Replace(whole, `"version": 1,`, ``, 1), `has version ""`},
+		"another version":                  {strings.Replace(whole, `"version": 2`, `"version": 1`, 1), `has version "1" of the format, made by deployster "1.2.3", and this one reads version 2`},
+		"no version":                       {strings.Replace(whole, `"version": 2,`, ``, 1), `has version ""`},
 		"another status":                   {strings.Replace(whole, "STALE", "VALID", 1), "was changed after it was made"},
 		"another layout":                   {strings.ReplaceAll(whole, "\n", "\r\n"), "was changed after it was made"},
 		"no digest":                        {strings.Replace(whole, "sha256:", "", 1), "was changed after it was made"},
@@ -302,7 +302,7 @@ func redigested(compact []byte, digest string) []byte {
 
 func FuzzDecode(f *testing.F) {
 	whole := encoded(f, some())
-	for _, seed := range [][]byte{whole, whole[:200], nil, []byte(`{"format":"deployster-plan","version":1}`), []byte(`{"a":{},"format":`)} {
+	for _, seed := range [][]byte{whole, whole[:200], nil, []byte(`{"format":"deployster-plan","version":2}`), []byte(`{"a":{},"format":`)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

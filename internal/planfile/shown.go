@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/deployster-go/deployster/runner"
 )
@@ -13,6 +14,30 @@ type shown struct {
 	Run       string          `json:"run"`
 	Destroy   bool            `json:"destroy,omitempty"`
 	Resources []shownResource `json:"resources"`
+
+	Undeclared []undeclared `json:"undeclared,omitempty"`
+}
+
+// undeclared is what runs made, is no longer declared, and stays.
+type undeclared struct {
+	Name string    `json:"name"`
+	Type string    `json:"type"`
+	Run  string    `json:"run"`
+	At   time.Time `json:"at"`
+}
+
+func rowsOf(all []runner.Undeclared) (rows []undeclared) {
+	for _, u := range all {
+		rows = append(rows, undeclared{u.Name, u.Type, u.Run, u.At})
+	}
+	return rows
+}
+
+func undeclaredOf(rows []undeclared) (all []runner.Undeclared) {
+	for _, u := range rows {
+		all = append(all, runner.Undeclared{Name: u.Name, Run: u.Run, At: u.At, Made: runner.Made{Type: u.Type}})
+	}
+	return all
 }
 
 type shownResource struct {
@@ -24,7 +49,7 @@ type shownResource struct {
 // Show is a plan in a form in which it is sent to be looked at. Nothing that is applied follows
 // from it, so it has none of the hashes.
 func Show(p *runner.Plan) ([]byte, error) {
-	s := shown{Run: p.Run, Destroy: p.Destroy, Resources: []shownResource{}}
+	s := shown{Run: p.Run, Destroy: p.Destroy, Resources: []shownResource{}, Undeclared: rowsOf(p.Undeclared)}
 	for _, r := range p.Resources {
 		row := shownResource{rowOf(r), r.Reason, r.Error}
 		row.ConfigHash, row.StateHash, row.ActionsHash = "", "", ""
@@ -45,7 +70,7 @@ func Shown(text []byte) (*runner.Plan, error) {
 	if err := dec.Decode(&s); err != nil {
 		return nil, fmt.Errorf("reading a plan that was sent: %w", err)
 	}
-	p := &runner.Plan{Run: s.Run, Destroy: s.Destroy}
+	p := &runner.Plan{Run: s.Run, Destroy: s.Destroy, Undeclared: undeclaredOf(s.Undeclared)}
 	for _, r := range s.Resources {
 		row := r.plan()
 		row.Reason, row.Error = r.Reason, r.Error

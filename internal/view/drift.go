@@ -49,6 +49,7 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 		}
 		d.unmatchedIgnores(res)
 	}
+	d.undeclared(r.Undeclared, opts.PlanOptions)
 	d.line(d.style.Bold(DriftSummary(r)))
 	d.cutNote()
 	if _, err := io.WriteString(w, d.String()); err != nil {
@@ -107,12 +108,17 @@ func unknownBecause(r runner.ResourceDrift, all map[string]runner.ResourceDrift)
 // "Drift: 2 drifted, 1 missing, 3 as configured."
 func DriftSummary(r *runner.DriftReport) string {
 	n := countDrift(r)
+	n.Undeclared = 0
+	left := ""
+	if len(r.Undeclared) > 0 {
+		left = fmt.Sprintf(", %d no longer declared", len(r.Undeclared))
+	}
 	if n == (jsonDriftSummary{AsConfigured: n.AsConfigured, Ignored: n.Ignored}) {
 		text := fmt.Sprintf("No drift: %d as configured", n.AsConfigured)
 		if n.Ignored > 0 {
 			text += fmt.Sprintf(", %s ignored", phrase.Count(n.Ignored, "difference"))
 		}
-		return text + "."
+		return text + left + "."
 	}
 	var parts []string
 	for _, p := range []struct {
@@ -129,7 +135,7 @@ func DriftSummary(r *runner.DriftReport) string {
 	if n.Ignored > 0 {
 		parts = append(parts, phrase.Count(n.Ignored, "difference")+" ignored")
 	}
-	return "Drift: " + strings.Join(parts, ", ") + "."
+	return "Drift: " + strings.Join(parts, ", ") + left + "."
 }
 
 type jsonDrift struct {
@@ -138,6 +144,8 @@ type jsonDrift struct {
 	Drifted   bool             `json:"drifted"`
 	Summary   jsonDriftSummary `json:"summary"`
 	Resources []jsonDrifted    `json:"resources"`
+
+	Undeclared []jsonUndeclared `json:"undeclared,omitempty"`
 }
 
 // jsonDriftSummary counts resources; Ignored counts differences.
@@ -149,6 +157,7 @@ type jsonDriftSummary struct {
 	Skipped      int `json:"skipped"`
 	AsConfigured int `json:"as_configured"`
 	Ignored      int `json:"ignored"`
+	Undeclared   int `json:"undeclared,omitempty"`
 }
 
 type jsonDrifted struct {
@@ -167,6 +176,7 @@ type jsonDrifted struct {
 }
 
 func countDrift(r *runner.DriftReport) (n jsonDriftSummary) {
+	n.Undeclared = len(r.Undeclared)
 	for _, res := range r.Resources {
 		n.Ignored += len(res.Ignored)
 		switch {
@@ -189,7 +199,7 @@ func countDrift(r *runner.DriftReport) (n jsonDriftSummary) {
 
 // Drift writes a report of drift as one line of type "drift".
 func (j *JSON) Drift(r *runner.DriftReport) {
-	out := jsonDrift{Type: "drift", Run: r.Run, Drifted: r.Drifted(), Summary: countDrift(r), Resources: []jsonDrifted{}}
+	out := jsonDrift{Type: "drift", Run: r.Run, Drifted: r.Drifted(), Summary: countDrift(r), Resources: []jsonDrifted{}, Undeclared: encodeUndeclared(r.Undeclared)}
 	for _, res := range r.Resources {
 		row := jsonDrifted{
 			Name: res.Name, Type: res.Type, DependsOn: append([]string{}, res.DependsOn...), Status: res.Status,

@@ -66,7 +66,7 @@ func (l *Live) Observe(e runner.Event) {
 	case runner.RunStarted:
 		l.Above = append(l.Above, fold(terminal.Style(l.opts.Color).Bold(l.board.header()), l.Cells())...)
 		l.draw()
-	case runner.Warning:
+	case runner.Warning, runner.Leftover:
 		l.Above = append(l.Above, l.note("!", e.Resource, e.Text)...)
 	case runner.Line:
 		if l.opts.Verbose {

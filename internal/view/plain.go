@@ -100,6 +100,8 @@ func (p *Plain) lines(e runner.Event) []string {
 		return p.board.verdict(0, s)
 	case runner.Warning:
 		return []string{p.line(e, s.Yellow("!"), "warning: "+clean(strings.ReplaceAll(e.Text, "\n", "; ")))}
+	case runner.Leftover:
+		return []string{"  " + s.Yellow("!") + " note: " + clean(e.Text)}
 	case runner.Pulling:
 		if last, ok := p.pulled[e.Image]; ok && e.Time.Sub(last) < pullEvery {
 			return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -40,6 +41,7 @@ func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
 	for _, r := range listed {
 		d.resource(r, min(name, maxNames), typ)
 	}
+	d.undeclared(p.Undeclared, opts)
 	d.line(d.style.Bold(PlanSummary(p)))
 	d.cutNote()
 	if _, err := io.WriteString(w, d.String()); err != nil {
@@ -66,14 +68,18 @@ func PlanSummary(p *runner.Plan) string {
 	parts := []string{fmt.Sprintf("%d to change", n[runner.Stale]), fmt.Sprintf("%d unchanged", n[runner.Valid])}
 	if p.Destroy {
 		parts = []string{fmt.Sprintf("%d to remove", n[runner.Present]), fmt.Sprintf("%d gone already", n[runner.Absent])}
+		n[runner.Present], n[runner.Absent] = 0, 0
 	}
 	for _, extra := range []struct {
 		status runner.Status
 		what   string
-	}{{runner.Unknown, "known after apply"}, {runner.Failed, "failed"}, {runner.Skipped, "skipped"}} {
+	}{{runner.Present, "to remove"}, {runner.Absent, "gone already"}, {runner.Unknown, "known after apply"}, {runner.Failed, "failed"}, {runner.Skipped, "skipped"}} {
 		if n[extra.status] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[extra.status], extra.what))
 		}
+	}
+	if len(p.Undeclared) > 0 {
+		parts = append(parts, fmt.Sprintf("%d no longer declared", len(p.Undeclared)))
 	}
 	return "Plan: " + strings.Join(parts, ", ") + "."
 }
@@ -120,6 +126,9 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 		if r.Exists {
 			mark, text = d.style.Yellow("~"), "STALE, differs"
 		}
+		if r.Replace {
+			mark, text = d.style.Red("-")+"/"+d.style.Green("+"), "to be removed, and made again"
+		}
 	case runner.Present:
 		mark, text = d.style.Red("-"), "to be removed"
 	case runner.Absent:
@@ -132,6 +141,9 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 		mark, text = d.style.Yellow("–"), "skipped"
 	default: // not of a plan; shown by its name
 	}
+	if r.MadeBy != "" {
+		text += ": no longer declared, made by run " + clean(r.MadeBy)
+	}
 	d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.Bold(pad(clean(r.Name), name)), d.style.Dim(pad(typeText(r.Type), typ)), text))
 	for _, line := range cleanLines(r.Error) {
 		for _, part := range indent("      ", line, d.width) {
@@ -140,6 +152,23 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 	}
 	d.changes(r.Diff)
 	d.actions(r.Actions)
+}
+
+// mostUndeclared is how many resources that are no longer declared are listed, unless all are.
+const mostUndeclared = 10
+
+// undeclared lists what is no longer declared and stays.
+func (d *document) undeclared(all []runner.Undeclared, opts PlanOptions) {
+	shown := all
+	if !opts.All && len(all) > mostUndeclared {
+		shown = all[:mostUndeclared]
+	}
+	for _, u := range shown {
+		d.line(fmt.Sprintf("  %s %s  %s  no longer declared, made by run %s: --prune removes it", d.style.Yellow("!"), d.style.Bold(clean(u.Name)), d.style.Dim(typeText(u.Type)), clean(u.Run)))
+	}
+	if more := len(all) - len(shown); more > 0 {
+		d.line(fmt.Sprintf("  %s %d more are no longer declared", d.style.Yellow("!"), more))
+	}
 }
 
 func (d *document) actions(actions []protocol.Action) {
@@ -163,6 +192,23 @@ type jsonPlan struct {
 	Changes   bool           `json:"changes"`
 	Summary   jsonSummary    `json:"summary"`
 	Resources []jsonResource `json:"resources"`
+
+	Undeclared []jsonUndeclared `json:"undeclared,omitempty"`
+}
+
+// jsonUndeclared is something that a run made, and that stays although it is no longer declared.
+type jsonUndeclared struct {
+	Name   string    `json:"name"`
+	Type   string    `json:"type"`
+	MadeBy string    `json:"made_by"` // a run
+	MadeAt time.Time `json:"made_at"`
+}
+
+func encodeUndeclared(all []runner.Undeclared) (rows []jsonUndeclared) {
+	for _, u := range all {
+		rows = append(rows, jsonUndeclared{u.Name, u.Type, u.Run, u.At.UTC()})
+	}
+	return rows
 }
 
 type jsonSummary struct {
@@ -171,6 +217,9 @@ type jsonSummary struct {
 	Unknown   int `json:"unknown"`
 	Failed    int `json:"failed"`
 	Skipped   int `json:"skipped"`
+
+	Remove     int `json:"remove,omitempty"`     // of what is no longer declared
+	Undeclared int `json:"undeclared,omitempty"` // and stays
 }
 
 type jsonResource struct {
@@ -182,6 +231,8 @@ type jsonResource struct {
 	After     []string          `json:"after,omitempty"`
 	ReadOnly  bool              `json:"read_only,omitempty"`
 	Exists    *bool             `json:"exists,omitempty"`
+	Replace   bool              `json:"replace,omitempty"` // what there is is removed first, by the actions
+	MadeBy    string            `json:"made_by,omitempty"` // of what is removed since it is no longer declared: the run
 	Diff      []jsonChange      `json:"diff,omitempty"`
 	Actions   []protocol.Action `json:"actions,omitempty"`
 	Config    map[string]any    `json:"config,omitempty"`
@@ -199,9 +250,15 @@ type jsonChange struct {
 
 // PlanJSON writes a plan as one line of JSON, with the type "plan".
 func PlanJSON(w io.Writer, p *runner.Plan) error {
-	out := jsonPlan{Type: "plan", Run: p.Run, Destroy: p.Destroy, Changes: p.Changes(), Resources: []jsonResource{}}
+	out := jsonPlan{Type: "plan", Run: p.Run, Destroy: p.Destroy, Changes: p.Changes(), Resources: []jsonResource{}, Undeclared: encodeUndeclared(p.Undeclared)}
+	out.Summary.Undeclared = len(p.Undeclared)
 	for _, r := range p.Resources {
-		switch r.Status {
+		status := r.Status
+		if status == runner.Present && !p.Destroy {
+			out.Summary.Remove++
+			status = ""
+		}
+		switch status {
 		case runner.Stale, runner.Present:
 			out.Summary.Change++
 		case runner.Valid, runner.Absent:
@@ -216,7 +273,7 @@ func PlanJSON(w io.Writer, p *runner.Plan) error {
 		}
 		row := jsonResource{
 			Name: r.Name, Type: r.Type, ImageID: r.ImageID, DependsOn: append([]string{}, r.DependsOn...), Status: r.Status,
-			After: r.After, ReadOnly: r.ReadOnly, Actions: r.Actions, Config: r.Config, State: r.State,
+			After: r.After, ReadOnly: r.ReadOnly, Replace: r.Replace, MadeBy: r.MadeBy, Actions: r.Actions, Config: r.Config, State: r.State,
 			ReasonData: r.Reason.Encoded(r.Error), Error: r.Error,
 		}
 		if r.Status == runner.Stale {

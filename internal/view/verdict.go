@@ -103,7 +103,7 @@ func tally(command string, c runner.Counts) string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Changed, changed}, {c.Unchanged, unchanged}} {
+	}{{c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Changed, changed}, {c.Removed, "removed"}, {c.Unchanged, unchanged}} {
 		if p.n != 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}

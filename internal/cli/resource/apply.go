@@ -67,6 +67,9 @@ PLAN is a file that "plan -o" wrote. Exactly what it says is done, without
 questions; what is not as the plan found it is refused, with what differs. You
 are asked only about resources that the plan had to leave open.
 
+--replace RESOURCE removes a resource first, by its type, and makes it again;
+what depends on it is looked at after that.
+
 With --server the server applies the manifests, with what they include and the
 variables, as they are here; secrets are not sent. It plans, you are asked here once
 (--confirm ONCE is the default then), and exactly that plan is applied. A PLAN that was made through
@@ -76,10 +79,12 @@ Before anything is changed the plan is shown, and you are asked` + asking,
 		Example: `  deployster apply web.yaml
   deployster apply base.yaml prod.yaml --confirm ONCE --var tag=1.2
   deployster apply web.yaml --yes --target db --keep-going
+  deployster apply web.yaml --replace db
   deployster apply web.plan
   deployster apply web.yaml --yes --server https://deploy.example.com`,
 	}
 	o.register(a, c, "after a failure, go on with what does not depend on it", func(ctx context.Context) error { return runApply(ctx, a, o) })
+	o.input.RegisterReplace(c)
 	return c
 }
 

@@ -54,7 +54,8 @@ Resource types are initialized and the state of the resources is discovered;
 no action is run. A resource that depends on one which is not yet as
 configured is "known after apply" of it.
 
-With --destroy it shows what a destroy would remove.
+With --destroy it shows what a destroy would remove. With --replace it shows
+that a resource is removed and made again.
 
 With -o the plan is saved, for "apply FILE" to do exactly that, and nothing
 else. The file holds no secrets in clear. Given a saved PLAN instead of
@@ -77,6 +78,7 @@ A plan that is saved so is applied through the same server.`,
 	o.sent.register(c)
 	c.Flags().BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
 	c.Flags().BoolVar(&o.input.Removing, "destroy", false, "show what a destroy would remove; --target takes along what depends on it")
+	o.input.RegisterReplace(c)
 	c.Flags().StringVarP(&o.out, "out", "o", "", "save the plan to this file, for apply")
 	return c
 }
@@ -111,6 +113,9 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 	saved, err := readSavedPlan(a, o.files)
 	if err != nil {
 		return err
+	}
+	if o.input.Removing && len(o.input.Replace) > 0 {
+		return exit.Usage("--replace makes again what it removes, and --destroy does not: give one of them")
 	}
 	if saved != nil {
 		return showSaved(a, o, saved)

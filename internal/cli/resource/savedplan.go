@@ -52,8 +52,8 @@ func readSavedPlan(a *app.App, files []string) (*savedPlan, error) {
 
 // showSaved shows a plan as it was made; nothing is run.
 func showSaved(a *app.App, o planOptions, p *savedPlan) error {
-	if o.saving || o.input.Removing || len(o.input.Variables) > 0 || len(o.input.Targets) > 0 {
-		return exit.Usage("%s is a saved plan, which is shown as it was made: -o, --destroy, --var, --var-file and --target are not possible with it", p.path)
+	if o.saving || o.input.Removing || len(o.input.Variables) > 0 || len(o.input.Targets)+len(o.input.Replace) > 0 {
+		return exit.Usage("%s is a saved plan, which is shown as it was made: -o, --destroy, --var, --var-file, --target and --replace are not possible with it", p.path)
 	}
 	plan := p.Plan()
 	err := a.Report("plan").Show(
@@ -142,6 +142,9 @@ func (p *savedPlan) flags(given session.Flags) (session.Flags, error) {
 	if len(given.Targets) > 0 {
 		return given, exit.Usage("--target is not possible with a saved plan: %s was made for what it is for; plan again with --target", p.path)
 	}
+	if len(given.Replace) > 0 {
+		return given, exit.Usage("--replace is not possible with a saved plan: %s says what is replaced; plan again with --replace", p.path)
+	}
 	for _, path := range p.Manifests {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return given, exit.Usage("the plan %s is of %s, which is not here: apply it in the directory in which it was made", p.path, path)
@@ -151,7 +154,7 @@ func (p *savedPlan) flags(given session.Flags) (session.Flags, error) {
 	if len(missing) > 0 {
 		return given, exit.Usage("the plan %s was made with variables whose values it does not hold; give them again: --var %s=…", p.path, strings.Join(missing, "=… --var "))
 	}
-	return session.Flags{Targets: p.Targets, Variables: variables, Fits: p.fits, Strict: given.Strict}, nil
+	return session.Flags{Targets: p.Targets, Replace: p.Replaced(), Variables: variables, Fits: p.fits, Strict: given.Strict}, nil
 }
 
 // fits refuses an input other than that of which the plan was made.
@@ -191,6 +194,9 @@ func (p *savedPlan) planCommand() string {
 	}
 	for _, t := range p.Targets {
 		words = append(words, "--target", t)
+	}
+	for _, name := range p.Replaced() {
+		words = append(words, "--replace", name)
 	}
 	return output.CommandLine(append(p.withFlags(words, true), "-o", output.Operand(p.path))...)
 }

@@ -25,6 +25,7 @@ import (
 type Flags struct {
 	Variables []manifest.VariableFlag
 	Targets   []string
+	Replace   []string                // resources to remove and make again
 	Removing  bool                    // targets are to be removed: they take along what depends on them
 	Fits      func(*work.Input) error // of a saved plan; may be nil: any input will do
 	Strict    bool                    // variables that nothing reads are an error
@@ -34,6 +35,11 @@ type Flags struct {
 func (f *Flags) Register(c *cobra.Command) {
 	f.RegisterVariables(c)
 	c.Flags().StringArrayVar(&f.Targets, "target", nil, "only this resource and what it depends on (repeatable)")
+}
+
+// RegisterReplace adds the flag of what is to be removed and made again.
+func (f *Flags) RegisterReplace(c *cobra.Command) {
+	c.Flags().StringArrayVar(&f.Replace, "replace", nil, "remove this resource and make it again, with what depends on it looked at after that (repeatable)")
 }
 
 // RegisterVariables adds --var and --var-file, which together keep the order of
@@ -103,7 +109,7 @@ func LoadAndWarn(a *app.App, files []string, flags Flags, confirm runner.Confirm
 	if i := slices.IndexFunc(sources, func(s manifest.Source) bool { return planfile.Is(bytes.NewReader(s.Data)) }); i >= 0 {
 		return nil, exit.Usage("%s is a saved plan, and not a file that can be read twice: give the file that \"plan -o\" wrote", sources[i].Name)
 	}
-	in, err := Inputs(a, flags).Load(sources, work.LoadOptions{Confirm: confirm, Targets: flags.Targets, Removing: flags.Removing, Accept: flags.Fits})
+	in, err := Inputs(a, flags).Load(sources, work.LoadOptions{Confirm: confirm, Targets: flags.Targets, Replace: flags.Replace, Removing: flags.Removing, Accept: flags.Fits})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,97 @@
+package runner
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// Made is what a run makes of a resource, as far as that takes to remove it when no manifest
+// declares it any more.
+type Made struct {
+	Type           string
+	ImageID        string // of the type: id of its content
+	ImageDigest    string // of the type, in a registry; "" if it never was in one
+	Config         map[string]any
+	Secrets        [][]string // where there are values in Config that are not to be seen
+	Plugs          []MadePlug // those that the type was given, by name
+	DependsOn      []string
+	Timeout        time.Duration // of one container; 0 is the default
+	PreventDestroy bool
+	Declared       manifest.Position
+}
+
+// MadePlug is a plug as it was when a type was given it.
+type MadePlug struct {
+	Name     string
+	Path     string
+	ReadOnly bool
+}
+
+// Undeclared is something that a run of the manifest made and that the manifest no longer declares.
+type Undeclared struct {
+	Name string
+	Run  string // that made it, or adopted it
+	At   time.Time
+	Made // without what it takes to remove it, where nothing is to be removed
+}
+
+// made is what an Apply makes of a resource whose configuration is known.
+func (r *Runner) made(res *resource) *Made {
+	m := &Made{
+		Type: res.Type, ImageID: res.target.Image.ID, ImageDigest: res.target.Image.Digest, Config: res.config, DependsOn: res.dependsOn,
+		Timeout: res.Timeout, PreventDestroy: res.PreventDestroy, Declared: res.Position,
+	}
+	for _, name := range slices.Sorted(maps.Keys(res.init.Plugs)) {
+		if p := r.spec.Manifest.Plug(name); p != nil && p.Allows(res.Name, res.Type) {
+			m.Plugs = append(m.Plugs, MadePlug{name, p.Path, p.ReadOnly})
+		}
+	}
+	r.secretPaths(res.config, nil, func(path []string) bool { return res.target.Secret.Cover(path) }, &m.Secrets)
+	return m
+}
+
+// secretPaths finds the values in a configuration that are not to be seen: those that the schema of
+// its type marks, and those that are known to be secret from elsewhere.
+func (r *Runner) secretPaths(v any, path []string, marked func([]string) bool, found *[][]string) {
+	switch v := v.(type) {
+	case map[string]any:
+		if marked(path) {
+			break
+		}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			r.secretPaths(v[key], append(slices.Clone(path), key), marked, found)
+		}
+		return
+	case nil, bool:
+		if !marked(path) {
+			return
+		}
+	default:
+		if !marked(path) && same(r.secrets.MaskValue(v), v) {
+			return
+		}
+	}
+	*found = append(*found, path)
+}
+
+// orphan makes a resource of what is no longer declared. It is configured as it was made, and has
+// the plugs that it had.
+func orphan(u Undeclared) *resource {
+	m := &manifest.Resource{
+		Name: u.Name, Type: u.Type, Config: u.Config, Timeout: u.Timeout, Position: u.Declared, PreventDestroy: u.PreventDestroy,
+	}
+	if m.Config == nil {
+		m.Config = map[string]any{}
+	}
+	var plugs []*manifest.Plug
+	for _, p := range u.Plugs {
+		plugs = append(plugs, &manifest.Plug{Name: p.Name, Path: p.Path, ReadOnly: p.ReadOnly, Position: u.Declared})
+	}
+	return &resource{
+		Resource: m, dependsOn: slices.Sorted(slices.Values(u.DependsOn)), undeclared: &u, manifest: manifest.Recorded(m, plugs), ensure: protocol.Absent,
+	}
+}

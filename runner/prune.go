@@ -1,0 +1,184 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// pruning is the removal of what the manifest no longer declares. Each is configured as it was
+// made, so that nothing has to be asked for its state.
+func (r *Runner) pruning() *removal {
+	d := r.newRemoval()
+	for _, res := range r.orphans {
+		d.removing[res.Name] = true
+		d.toDestroy = append(d.toDestroy, res)
+	}
+	r.uncycle()
+	return d
+}
+
+// uncycle drops dependencies of orphans that form a cycle: each is from when its resource was made,
+// and the manifest may have turned them around since. The oldest of a cycle is dropped.
+func (r *Runner) uncycle() {
+	for {
+		g := graph.New[string]()
+		for _, res := range r.orphans {
+			res.dependsOn = slices.DeleteFunc(res.dependsOn, func(name string) bool {
+				d := r.byName[name]
+				return d == nil || d.undeclared == nil
+			})
+			g.Add(res.Name, res.dependsOn...)
+		}
+		_, err := g.Sort()
+		var cycle *graph.CycleError[string]
+		if !errors.As(err, &cycle) {
+			return
+		}
+		path := cycle.Path[:len(cycle.Path)-1]
+		oldest := slices.MinFunc(path, func(a, b string) int { return r.byName[a].undeclared.At.Compare(r.byName[b].undeclared.At) })
+		res := r.byName[oldest]
+		res.dependsOn = slices.DeleteFunc(res.dependsOn, func(name string) bool { return slices.Contains(path, name) })
+	}
+}
+
+// prune removes what is no longer declared, once all that is declared is as configured. After
+// anything else it is skipped: what failed may still need it.
+func (r *Runner) prune(ctx context.Context, entries map[string]*ResourceResult, applied error) error {
+	if applied != nil && r.closing == nil {
+		r.closing = &skip{Code: ReasonRunFailed, Resource: firstFailed(r.declared(), entries)}
+	}
+	d, managed := r.pruning(), r.managed()
+	return r.visitEach(ctx, d.walk, entries, func(ctx context.Context, res *resource) (Status, error) {
+		if err := r.stillDeclared(res, managed); err != nil {
+			return Failed, err
+		}
+		return d.removeOne(ctx, res)
+	})
+}
+
+func firstFailed(resources []*resource, entries map[string]*ResourceResult) string {
+	for _, res := range resources {
+		if entries[res.Name].Status == Failed {
+			return res.Name
+		}
+	}
+	return ""
+}
+
+// managed are the resources of the manifest by what they manage, as far as their configurations
+// are known.
+func (r *Runner) managed() map[string]*resource {
+	managed := map[string]*resource{}
+	for _, res := range r.declared() {
+		if !res.ReadOnly && res.config != nil {
+			managed[r.thing(res)] = res
+		}
+	}
+	return managed
+}
+
+// thing identifies what a resource manages: at worst by its whole configuration.
+func (r *Runner) thing(res *resource) string {
+	if r.spec.Thing != nil {
+		if thing := r.spec.Thing(res.manifest, res.Resource, res.config); thing != "" {
+			return res.Type + "\x00" + thing
+		}
+	}
+	text, err := json.Marshal(res.config)
+	if err != nil {
+		return res.Type + "\x00" + res.Name
+	}
+	return res.Type + "\x00\x00" + string(text)
+}
+
+// stillDeclared refuses to remove what a resource of the manifest manages by now, under another
+// name.
+func (r *Runner) stillDeclared(res *resource, managed map[string]*resource) error {
+	other := managed[r.thing(res)]
+	if other == nil {
+		return nil
+	}
+	return &manifest.Error{Problems: []manifest.Problem{{
+		Position: other.Position, Path: "resources." + other.Name,
+		Message: fmt.Sprintf("it manages what run %s made as %s, which is no longer declared and so would be removed; where it was only renamed, say so: moved: [{from: %q, to: %q}]",
+			res.undeclared.Run, res.Name, res.Name, other.Name),
+	}}}
+}
+
+// planPrune plans the removal of what is no longer declared.
+func (r *Runner) planPrune(ctx context.Context, entries map[string]*ResourcePlan, failures chan<- error) {
+	d, managed := r.pruning(), r.managed()
+	g := graph.New[string]()
+	for _, res := range d.toDestroy {
+		g.Add(res.Name)
+	}
+	r.walkAlong(ctx, g, func(res *resource) error {
+		entry := entries[res.Name]
+		_, err := guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
+			err := r.stillDeclared(res, managed)
+			if err == nil {
+				err = r.fillConfiguration(res, entry)
+			}
+			if err != nil {
+				return struct{}{}, err
+			}
+			return struct{}{}, d.planOne(ctx, res, entry)
+		})
+		if err != nil {
+			r.planned(entry, failed(res, err))
+			failures <- fmt.Errorf("%s: %w", res.Name, err)
+		}
+		return err
+	}, func(res *resource, why skip) { r.planned(entries[res.Name], skipped(res, why)) })
+}
+
+// listUndeclared is what is no longer declared and stays, without what it takes to remove it.
+func (r *Runner) listUndeclared() []Undeclared {
+	if r.spec.Prune {
+		return nil
+	}
+	list := slices.Clone(r.spec.Undeclared)
+	for i, u := range list {
+		list[i].Made = Made{Type: u.Type}
+	}
+	return list
+}
+
+// mentionUndeclared shows what is no longer declared and stays.
+func (r *Runner) mentionUndeclared() {
+	list := r.listUndeclared()
+	if len(list) == 0 {
+		return
+	}
+	e := Event{Kind: Leftover, Time: r.now(), Text: LeftoverText(list)}
+	for _, u := range list {
+		e.Resources = append(e.Resources, ResourceHeader{Name: u.Name, Type: u.Type})
+	}
+	r.show(e)
+}
+
+// mostLeft is how many resources that are no longer declared a sentence names.
+const mostLeft = 5
+
+// LeftoverText says that something is no longer declared, and who made it.
+func LeftoverText(list []Undeclared) string {
+	names := make([]string, 0, mostLeft)
+	for _, u := range list[:min(mostLeft, len(list))] {
+		names = append(names, fmt.Sprintf("%s, made by run %s", u.Name, u.Run))
+	}
+	text := strings.Join(names, "; ")
+	if more := len(list) - len(names); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	if len(list) == 1 {
+		return text + ", is no longer declared: --prune removes it"
+	}
+	return text + ", are no longer declared: --prune removes them"
+}

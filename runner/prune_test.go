@@ -1,0 +1,199 @@
+package runner_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// left is what a run made as things and that is no longer declared, each depending on the one before.
+func left(w *world, names ...string) (all []runner.Undeclared) {
+	for i, name := range names {
+		u := runner.Undeclared{Name: name, Run: "OLD", At: time.Unix(int64(i), 0), Made: runner.Made{
+			Type: "thing", Config: map[string]any{"value": "{{ literally }} " + name}, Declared: manifest.Position{File: "m.yaml", Line: 90 + i, Column: 3},
+		}}
+		if i > 0 {
+			u.DependsOn = []string{names[i-1], "long-gone"}
+		}
+		w.things[name] = u.Config["value"]
+		all = append(all, u)
+	}
+	return all
+}
+
+func pruning(all []runner.Undeclared) func(*options) {
+	return func(o *options) { o.Undeclared, o.Prune = all, true }
+}
+
+const single = "resources:\n  a: {type: thing, config: {value: 1}}\n"
+
+// What is no longer declared goes when all that is declared is as configured, dependents first.
+func TestWhatIsNoLongerDeclaredIsRemovedLast(t *testing.T) {
+	w := removable(newWorld(t))
+	all := left(w, "x", "y", "z")
+	plan, err := w.runner(t, single, pruning(all)).Plan(t.Context())
+	if err != nil || len(plan.Resources) != 4 || !plan.Changes() || len(plan.Undeclared) > 0 {
+		t.Fatalf("planned: %+v, %v", plan, err)
+	}
+	for _, p := range plan.Resources[1:] {
+		if p.Status != runner.Present || p.MadeBy != "OLD" || p.Actions[0].Name != "unset" {
+			t.Errorf("planned: %+v", p)
+		}
+	}
+	w.forget()
+	got, err := w.apply(t, single, pruning(all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"a": runner.Changed, "x": runner.Destroyed, "y": runner.Destroyed, "z": runner.Destroyed})
+	acted := slices.DeleteFunc(slices.Clone(w.trace), func(s string) bool { return !strings.HasPrefix(s, "set") && !strings.HasPrefix(s, "unset") })
+	if want := []string{"set a", "unset z", "unset y", "unset x"}; !slices.Equal(acted, want) {
+		t.Errorf("done: %v, want %v", acted, want)
+	}
+	for _, e := range w.logged {
+		if removing := strings.Contains("xyz", e.Resource) && e.Resource != ""; removing != e.Removing {
+			t.Errorf("%s of %s: removing %v", e.Kind, e.Resource, e.Removing)
+		}
+	}
+	// Once more: they are gone, which is recorded again, so that nobody asks for ever.
+	w.forget()
+	if got, err = w.apply(t, single, pruning(all)); err != nil || got["x"] != runner.Absent || !slices.Contains(w.names(), "resource-destroyed x") {
+		t.Errorf("again: %v, %v, %v", got, err, w.names())
+	}
+}
+
+func TestWhatIsNoLongerDeclaredIsListed(t *testing.T) {
+	w := removable(newWorld(t))
+	all := left(w, "x", "y")
+	listed := func(o *options) { o.Undeclared = all }
+	plan, err := w.runner(t, single, listed).Plan(t.Context())
+	if err != nil || len(plan.Resources) != 1 || len(plan.Undeclared) != 2 || plan.Undeclared[0].Config != nil {
+		t.Errorf("planned: %+v, %v", plan, err)
+	}
+	drift, err := w.runner(t, single, listed).Drift(t.Context())
+	if err != nil || len(drift.Undeclared) != 2 {
+		t.Errorf("drift: %+v, %v", drift, err)
+	}
+	w.forget()
+	if _, err := w.apply(t, single, listed); err != nil || len(w.things) != 3 {
+		t.Errorf("applied: %v, %v", err, w.things)
+	}
+	i := slices.IndexFunc(w.events, func(e runner.Event) bool { return e.Kind == runner.Leftover })
+	const want = "x, made by run OLD; y, made by run OLD, are no longer declared: --prune removes them"
+	if i < 0 || w.events[i].Text != want || len(w.events[i].Resources) != 2 {
+		t.Errorf("it is not said: %v", w.events)
+	}
+}
+
+func TestNothingIsPrunedAfterAFailure(t *testing.T) {
+	w := removable(newWorld(t))
+	all := left(w, "x")
+	w.fail["a"] = true
+	got, err := w.apply(t, single, pruning(all), func(o *options) { o.KeepGoing = true })
+	if err == nil || w.things["x"] == nil {
+		t.Errorf("got %v", err)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"a": runner.Failed, "x": runner.Skipped})
+}
+
+// What must not or cannot be removed is refused before anything is touched.
+func TestWhatCannotBePrunedIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world, u *runner.Undeclared)
+		want   string
+	}{
+		"not removable": {func(w *world, _ *runner.Undeclared) { w.engine.Images["thing"] = image(w.thing) }, "m.yaml:90:3: resources.x: its type thing cannot remove it"},
+		"prevented":     {func(_ *world, u *runner.Undeclared) { u.PreventDestroy = true }, "m.yaml:90:3: resources.x: it is no longer declared, and not removed, as it was made with prevent_destroy: true"},
+		"renamed": {func(_ *world, u *runner.Undeclared) { u.Config = map[string]any{"value": 1} },
+			`m.yaml:2:3: resources.a: it manages what run OLD made as x, which is no longer declared and so would be removed; where it was only renamed, say so: moved: [{from: "x", to: "a"}]`},
+	} {
+		w := removable(newWorld(t))
+		all := left(w, "x")
+		c.change(w, &all[0])
+		_, err := w.apply(t, single, pruning(all))
+		var invalid *manifest.Error
+		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) || len(w.things) != 1 {
+			t.Errorf("%s: got %v, want %q; there is %v", name, err, c.want, w.things)
+		}
+	}
+}
+
+// Each is from when it was made: since then a manifest may have turned dependencies around.
+func TestDependenciesThatWereTurnedAroundDoNotHang(t *testing.T) {
+	w := removable(newWorld(t))
+	all := left(w, "x", "y", "z")
+	all[0].DependsOn = []string{"z"}
+	if _, err := w.apply(t, single, pruning(all)); err != nil || len(w.things) != 1 {
+		t.Errorf("got %v; there is %v", err, w.things)
+	}
+}
+
+func TestOnlyWhatWasPlannedIsPruned(t *testing.T) {
+	w := removable(newWorld(t))
+	w.things["a"] = 1
+	all := left(w, "x")
+	plan, err := w.runner(t, single, pruning(all), pinned).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bind := func(o *options) {
+		o.Fingerprint, o.Bound = fingerprint, map[string]runner.ResourcePlan{}
+		for _, r := range plan.Resources {
+			o.Bound[r.Name] = r
+		}
+		o.Confirm, o.Confirmer = runner.ConfirmAction, w
+	}
+	was := w.things["x"]
+	w.things["x"] = "theirs"
+	if _, err := w.apply(t, single, pruning(all), bind); err == nil || !strings.Contains(err.Error(), "what there is of it has changed") || w.things["x"] == nil {
+		t.Errorf("bound: %v", err)
+	}
+	w.things["x"] = was
+	if _, err := w.apply(t, single, pruning(all), bind); err != nil || w.things["x"] != nil || len(w.asked) > 0 {
+		t.Errorf("bound: %v, asked %d times", err, len(w.asked))
+	}
+}
+
+// What is made is recorded with the first action that makes it, and nowhere shown.
+func TestWhatIsMadeIsRecorded(t *testing.T) {
+	w := removable(newWorld(t))
+	text := "resources:\n  a: {type: thing, prevent_destroy: true, config: {value: [1, hush], token: hush}}\n  b: {type: thing, dependencies: {a: a}, config: {value: '{{ a.state.name }}'}}\n"
+	if _, err := w.apply(t, text); err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]*runner.Made{}
+	for _, e := range w.logged {
+		if e.Kind == runner.ActionStarted && e.Made() != nil {
+			made[e.Resource] = e.Made()
+		}
+	}
+	a, b := made["a"], made["b"]
+	if a == nil || b == nil {
+		t.Fatal("it is not recorded")
+	}
+	if a.Type != "thing" || !a.PreventDestroy || a.Declared.Line != 2 || len(a.Secrets) != 2 || strings.Join(a.Secrets[0], ".") != "token" || strings.Join(a.Secrets[1], ".") != "value" {
+		t.Errorf("of a: %+v", a)
+	}
+	if b.Config["value"] != "a" || !slices.Equal(b.DependsOn, []string{"a"}) || b.Secrets != nil {
+		t.Errorf("of b: %+v", b)
+	}
+	for _, e := range w.events {
+		if e.Made() != nil {
+			t.Errorf("%s shows what is made", e.Kind)
+		}
+	}
+	w.forget()
+	if _, err := w.apply(t, text); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range w.logged {
+		if (e.Kind == runner.ResourceResolved) != (e.Made() != nil) {
+			t.Errorf("%s of %s: %v", e.Kind, e.Resource, e.Made())
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// replaces reports whether a resource is to be removed and made again.
+func (r *Runner) replaces(name string) bool { return slices.Contains(r.spec.Replace, name) }
+
+// refuseRemovals refuses what an Apply is to remove and must not, or cannot.
+func (r *Runner) refuseRemovals(ctx context.Context) error {
+	managed := map[string]*resource{}
+	if len(r.orphans) > 0 {
+		managed = r.managed()
+	}
+	for _, res := range r.resources {
+		if res.undeclared == nil && !r.replaces(res.Name) {
+			continue
+		}
+		why := unremovable(res)
+		switch {
+		case why != nil:
+		case res.ReadOnly:
+			why = &manifest.Error{Problems: []manifest.Problem{{Position: res.Position, Path: "resources." + res.Name, Message: "it is read-only, so it is not replaced"}}}
+		case res.undeclared != nil:
+			why = r.stillDeclared(res, managed)
+		}
+		if why != nil {
+			r.refuse(ctx, res, why)
+		}
+	}
+	return r.refusal()
+}
+
+// replacement is the removal of what is to be made again.
+func (r *Runner) replacement() *removal {
+	d := r.newRemoval()
+	for _, res := range slices.Backward(r.declared()) {
+		if r.replaces(res.Name) {
+			d.removing[res.Name] = true
+			d.toDestroy = append(d.toDestroy, res)
+		}
+		if d.removing[res.Name] || d.needed[res.Name] {
+			d.resources = append(d.resources, res)
+			d.need(res)
+		}
+	}
+	slices.Reverse(d.resources)
+	return d
+}
+
+// removeReplaced removes what is to be made again, dependents first. What could not be removed
+// has its failure, with which it fails when its turn has come.
+func (r *Runner) removeReplaced(ctx context.Context) error {
+	if len(r.spec.Replace) == 0 {
+		return nil
+	}
+	d := r.replacement()
+	if err := d.resolveAll(ctx); err != nil {
+		return err
+	}
+	d.walk(ctx, func(res *resource) error {
+		_, res.failure = guarded(ctx, r, res, "removing", func(ctx context.Context, res *resource) (struct{}, error) {
+			return struct{}{}, d.removeForNow(ctx, res)
+		})
+		res.ensure = protocol.Present
+		return res.failure
+	}, func(*resource, skip) {}) // it is skipped once more when its turn has come
+	return nil
+}
+
+// removeForNow removes what there is of a resource that is made again.
+func (d *removal) removeForNow(ctx context.Context, res *resource) error {
+	if res.refused != nil {
+		return res.refused
+	}
+	leave, err := d.enter(ctx, res)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := d.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
+		return err
+	}
+	res.begun = true
+	if d.absent[res.Name] != Unproven {
+		return nil
+	}
+	out, event, err := d.find(ctx, res)
+	if err == nil {
+		err = d.emit(ctx, event)
+	}
+	if err == nil {
+		err = d.boundRemoval(res, out)
+	}
+	if err != nil || event.Status == Absent {
+		return err
+	}
+	defer res.target.Discard()
+	if err := d.runActions(ctx, res, out); err != nil {
+		return err
+	}
+	return d.verify(ctx, res)
+}
+
+// planReplacement plans that what there is of a resource is removed. Where there is nothing, it
+// is planned like any other.
+func (r *Runner) planReplacement(ctx context.Context, res *resource, entry *ResourcePlan) (planned bool, err error) {
+	d := r.newRemoval()
+	out, event, err := d.find(ctx, res)
+	res.ensure = protocol.Present
+	if err != nil || event.Status == Absent {
+		return false, err
+	}
+	if err := r.fillConfiguration(res, entry); err != nil {
+		return false, err
+	}
+	entry.Status, entry.Replace, entry.Exists = Stale, true, true
+	if err := r.fillRemoval(out, entry); err != nil {
+		return false, err
+	}
+	// What else is replaced may need its state, to be asked whether it is there.
+	if now, err := r.observe(ctx, res); err == nil {
+		res.state = now.StaleState
+		if now.Status == protocol.Valid {
+			res.state = now.State
+		}
+	}
+	event.Time, event.Status = r.now(), Stale
+	r.maskEvent(&event)
+	r.show(event)
+	return true, nil
+}
+
+// fillRemoval fills in what a type answers that was asked to remove.
+func (r *Runner) fillRemoval(out protocol.StateOutput, p *ResourcePlan) (err error) {
+	p.State = out.StaleState
+	p.Actions = slices.Clone(out.Actions)
+	if p.StateHash, err = r.fingerprint("state", p.State); err != nil {
+		return err
+	}
+	p.ActionsHash, err = r.fingerprint("actions", decisive(out.Actions))
+	return err
+}
+
+// boundRemoval refuses to remove what is not as the plan found it. What is gone by now is as good.
+func (r *Runner) boundRemoval(res *resource, out protocol.StateOutput) error {
+	if r.spec.Bound == nil || out.Status == protocol.Valid {
+		return nil
+	}
+	planned, ok := r.spec.Bound[res.Name]
+	if !ok {
+		return &DeviationError{Reason: "the plan does not remove it"}
+	}
+	if !planned.Replace && planned.Status != Present {
+		return &DeviationError{Reason: fmt.Sprintf("the plan does not remove it (%s)", planned.Status)}
+	}
+	now := ResourcePlan{Name: res.Name, Type: res.Type}
+	if err := errors.Join(r.fillConfiguration(res, &now), r.fillRemoval(out, &now)); err != nil {
+		return err
+	}
+	r.maskPlan(res, &now)
+	switch {
+	case planned.ConfigHash != now.ConfigHash:
+		return deviant("its configuration is another one", between(planned.Config, now.Config))
+	case planned.StateHash != now.StateHash:
+		return deviant("what there is of it has changed", between(planned.State, now.State))
+	case planned.ActionsHash != now.ActionsHash:
+		return deviant("its type asks for other actions", between(actionList(planned.Actions), actionList(now.Actions)))
+	}
+	return nil
+}
