@@ -41,6 +41,7 @@ var floors = []struct {
 	{"internal/budget", nil},
 	{"internal/duration", nil},
 	{"internal/crash", nil},
+	{"internal/yamlformat", nil},
 	{"internal/usercache", []string{"protocol", "internal/atomicfile"}},
 	{"internal/objects", []string{"internal/atomicfile"}},
 	{"internal/protected", []string{"internal/atomicfile"}},

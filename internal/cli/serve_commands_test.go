@@ -45,6 +45,7 @@ var withServer = map[string]struct {
 	"validate": {without, "web.yaml"},
 	"graph":    {without, "web.yaml"},
 	"eval":     {without, "1"},
+	"fmt":      {without, "web.yaml"},
 	"explain":  {through, "run/web.yaml"},
 	"gc":       {refused, ""},
 	"serve":    {refused, ""},
