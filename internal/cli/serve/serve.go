@@ -238,8 +238,11 @@ func (o *options) open(ctx context.Context, logger *slog.Logger) ([]net.Listener
 		return nil, exit.Usage("%w: give --tls-cert and --tls-key, listen on 127.0.0.1, or say --insecure where something else encrypts it", err)
 	}
 	var malformed *net.AddrError
-	if errors.As(err, &malformed) {
+	switch {
+	case errors.As(err, &malformed):
 		return nil, exit.Invalid(err)
+	case err == nil && len(listeners) == 0:
+		return nil, exit.Usage("it would listen nowhere: what systemd passes is no socket of a stream (ListenStream=)")
 	}
 	return listeners, err
 }
