@@ -51,7 +51,9 @@ func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.Sta
 				return err
 			}
 		}
+		call := r.actionCall(res, a, ids[i], stale)
 		// What follows, if all goes well, is made ready while this runs.
+		res.past.Interrupted = false
 		next := r.stateCall(res)
 		if i+1 < len(out.Actions) {
 			next = r.actionCall(res, out.Actions[i+1], ids[i+1], stale)
@@ -61,7 +63,7 @@ func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.Sta
 		if i == 0 && res.ensure != protocol.Absent {
 			made = r.made(res)
 		}
-		if err := r.runAction(ctx, res, a, ids[i], stale, made); err != nil {
+		if err := r.runAction(ctx, res, a, call, made); err != nil {
 			return err
 		}
 	}
@@ -90,14 +92,20 @@ func (r *Runner) distinct(actions []protocol.Action) []string {
 	return ids
 }
 
-// runAction runs one action. With the first one that makes something it is recorded what is made.
-func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action, id string, stale map[string]any, made *Made) error {
+// runAction runs one action. With the first one that makes something it is recorded what is
+// made. What the action has kept is recorded before its end is.
+func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action, call invoke.Call, made *Made) error {
+	id := call.Action
 	event := Event{Kind: ActionStarted, Resource: res.Name, Action: id, Attempt: res.attempt(), Plan: &a, made: made}
 	var got invoke.Result
+	var kept error
 	err := r.emit(ctx, event)
 	switch {
 	case err == nil:
-		got, err = r.invoker.Call(ctx, &res.target, r.actionCall(res, a, id, stale))
+		got, err = r.invoker.Call(ctx, &res.target, call)
+		if kept = got.BadKeep; kept == nil {
+			kept = r.remember(ctx, res, got.Keep)
+		}
 	case len(crash.All(err)) == 0:
 		return err // and so it is not recorded
 	}
@@ -110,6 +118,9 @@ func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action
 				err = fmt.Errorf("%w: %s", err, reason)
 			}
 			err = &reasonError{ReasonActionFailed, err}
+		}
+		if kept != nil {
+			err = errors.Join(err, fmt.Errorf("action %q: %w", id, kept))
 		}
 	} else {
 		err = fmt.Errorf("action %w", err)
@@ -126,6 +137,7 @@ func (r *Runner) actionCall(res *resource, a protocol.Action, id string, stale m
 	return invoke.Call{
 		Action: id, TypeAction: a.Name, Attempt: res.attempt(), Invocation: a.Invocation,
 		Input: protocol.ActionInput{StateInput: r.stateInput(res), StaleState: stale},
+		Keeps: res.init.Keeps, Discreet: res.marksSecrets(),
 	}
 }
 

@@ -214,6 +214,9 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
 	if err := r.resolve(res); err != nil {
 		return Failed, err
 	}
+	if err := r.recall(ctx, res); err != nil {
+		return Failed, err
+	}
 	out, err := r.observe(ctx, res)
 	if err != nil {
 		return Failed, err

@@ -82,8 +82,8 @@ func TestWhatContainersRead(t *testing.T) {
 	common := fmt.Sprintf(`"name":"db","type":"thing","version":"1.2.3","verbose":false,"workspace":%q`, w.workspace)
 	for i, want := range []string{
 		`{` + common + `}`,
-		`{` + common + `,"config":{"value":"new"}}`,
-		`{` + common + `,"config":{"value":"new"},"staleState":{"value":"old"}}`,
+		`{` + common + `,"config":{"value":"new"},"id":"LOG/db"}`,
+		`{` + common + `,"config":{"value":"new"},"id":"LOG/db","staleState":{"value":"old"}}`,
 	} {
 		var document map[string]any
 		if err := json.Unmarshal([]byte(want), &document); err != nil {

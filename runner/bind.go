@@ -111,6 +111,8 @@ func deviation(planned, now ResourcePlan) *DeviationError {
 		return &DeviationError{"it is there, and was not", between(nil, now.State)}
 	case planned.StateHash != now.StateHash:
 		return deviant("what there is of it has changed", between(planned.State, now.State))
+	case planned.KeptHash != now.KeptHash:
+		return &DeviationError{Reason: "what is kept of it is another by now"}
 	case planned.ActionsHash != now.ActionsHash:
 		return deviant("its type asks for other actions", between(actionList(planned.Actions), actionList(now.Actions)))
 	default:

@@ -130,4 +130,5 @@ type ResourcePlan struct {
 	State       map[string]any // Valid, Stale: as observed; nil when it does not exist
 	StateHash   string
 	ActionsHash string // Stale
+	KeptHash    string // Stale: of what was kept of it; "" where nothing was
 }

@@ -422,6 +422,9 @@ func (d *removal) skipReason(res *resource) error {
 func (d *removal) find(ctx context.Context, res *resource) (protocol.StateOutput, Event, error) {
 	res.ensure = protocol.Absent
 	event := Event{Kind: ResourceResolved, Resource: res.Name, Attempt: res.attempt(), Status: Present}
+	if err := d.recall(ctx, res); err != nil {
+		return protocol.StateOutput{}, event, err
+	}
 	out, err := d.observe(ctx, res)
 	if out.Status == protocol.Valid {
 		event.Status = Absent

@@ -29,7 +29,9 @@ func (r *Runner) emit(ctx context.Context, e Event) (err error) {
 		}
 	}
 	e.made = nil // has secrets, and is for the Recorder alone
-	r.show(e)
+	if e.Kind != ResourceKept {
+		r.show(e)
+	}
 	return nil
 }
 

@@ -27,8 +27,9 @@ type Event struct {
 	Error    string        // *Failed, ResourceSkipped: why, as a sentence
 	Output   []string      // ActionFailed: its last lines
 
-	Removing bool // of a resource that an Apply removes since it is no longer declared
-
+	Removing  bool              // of a resource that an Apply removes since it is no longer declared
+	Keep      map[string]any    // ResourceKept: what is kept from now on, empty for nothing; for the Recorder only
+	Protect   bool              // ResourceKept: it may hold secrets
 	Counts    Counts            // RunFinished, RunFailed
 	Outputs   Outputs           // RunFinished: of an Apply, what the manifest tells
 	Resources []ResourceHeader  // RunStarted: in graph order; Leftover: what is no longer declared
@@ -73,6 +74,7 @@ const (
 	ResourceInitialized EventKind = "resource-initialized"
 	ResourceResolved    EventKind = "resource-resolved"
 	ResourceVerified    EventKind = "resource-verified"
+	ResourceKept        EventKind = "resource-kept"      // what its type has kept of it is another; only recorded, never shown
 	ResourceDestroyed   EventKind = "resource-destroyed" // verified to be gone
 	ResourceFinished    EventKind = "resource-finished-successfully"
 	ResourceFailed      EventKind = "resource-failed"

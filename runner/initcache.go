@@ -35,6 +35,7 @@ func initKey(imageID string, input protocol.InitInput) string {
 type initAnswer struct {
 	output protocol.InitOutput
 	schema *schema.Schema // nil when the type accepts any configuration
+	states *schema.Schema // nil when the type says nothing of its states
 	err    error
 }
 
@@ -102,11 +103,24 @@ func (a *InitAnswers) decode(text []byte) initAnswer {
 }
 
 func decodeInit(text []byte) (a initAnswer) {
-	if a.output, a.err = protocol.DecodeInit(text); a.err != nil || len(a.output.ConfigSchema) == 0 {
+	if a.output, a.err = protocol.DecodeInit(text); a.err != nil {
 		return a
 	}
-	if a.schema, a.err = schema.CompileConfig(a.output.ConfigSchema); a.err != nil {
-		a.err = fmt.Errorf("config_schema: %w", a.err)
+	if a.schema, a.err = compiled("config_schema", a.output.ConfigSchema); a.err != nil {
+		return a
 	}
+	a.states, a.err = compiled("state_schema", a.output.StateSchema)
 	return a
+}
+
+// compiled compiles a schema of an answer, where there is one.
+func compiled(member string, raw json.RawMessage) (*schema.Schema, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	s, err := schema.CompileConfig(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", member, err)
+	}
+	return s, nil
 }

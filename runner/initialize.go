@@ -178,7 +178,7 @@ func (r *Runner) askInit(ctx context.Context, res *resource) error {
 			return decodeInit(text).err
 		}))
 	}
-	res.init, res.schema = a.output, a.schema
+	res.init, res.schema, res.states = a.output, a.schema, a.states
 	if r.spec.InitCache != nil {
 		r.spec.InitCache.Put(key, got.Answer)
 	}
@@ -195,7 +195,7 @@ func (r *Runner) remembered(res *resource, key string) bool {
 	if a.err != nil {
 		return false
 	}
-	res.init, res.schema = a.output, a.schema
+	res.init, res.schema, res.states = a.output, a.schema, a.states
 	return true
 }
 

@@ -77,6 +77,9 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 			return err
 		}
 	}
+	if err := r.recall(ctx, res); err != nil {
+		return err
+	}
 	out, err := r.observe(ctx, res)
 	if err != nil {
 		return err
@@ -138,6 +141,11 @@ func (r *Runner) fillObservation(res *resource, out protocol.StateOutput, p *Res
 	p.Exists, p.ReadOnly = out.StaleState != nil, res.ReadOnly
 	p.Diff = difference(out.StaleState, res.asked(), res.target.Secret)
 	p.Actions = slices.Clone(out.Actions)
+	if len(res.recalled) > 0 {
+		if p.KeptHash, err = r.fingerprint("memory", res.recalled); err != nil {
+			return err
+		}
+	}
 	p.ActionsHash, err = r.fingerprint("actions", decisive(out.Actions))
 	return err
 }

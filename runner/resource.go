@@ -20,6 +20,7 @@ type resource struct {
 	target invoke.Target // its image and plugs are known once it is initialized
 	init   protocol.InitOutput
 	schema *schema.Schema // nil when the type accepts any configuration
+	states *schema.Schema // nil when the type says nothing of its states
 
 	config      map[string]any  // resolved
 	adjusted    map[string]any  // config with what there is where that is left as it is; nil is config
@@ -28,6 +29,9 @@ type resource struct {
 	state       map[string]any  // as last seen VALID; by a survey also as seen STALE
 	stale       bool            // state is one that a survey saw as STALE
 	excluded    bool            // the run has nothing to do with it
+	past        Past            // what earlier runs left, and this one
+	recalled    map[string]any  // what was kept of it when it was looked at
+	kept        int             // how often this run has recorded what is kept of it
 	output      []string        // last lines for people of its last state action, masked
 	ensure      protocol.Ensure // what is wanted of it; "" is Present
 	begun       bool            // an Apply has begun with it, to remove it so that it is made again

@@ -83,6 +83,9 @@ type Caller struct {
 	// Absence returns to Destroy and PlanDestroy what is known of a resource that cannot
 	// be asked; may be nil: nothing is.
 	Absence func(ctx context.Context, resource string) (Absence, error)
+
+	// Past returns what earlier runs left of a resource; may be nil: nothing.
+	Past PastFunc
 }
 
 // Runner does one run of one manifest. It does one thing at a time.

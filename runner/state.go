@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // resolve finishes the configuration of a resource whose dependencies are
@@ -56,30 +57,49 @@ func (r *Runner) askState(ctx context.Context, res *resource) (protocol.StateOut
 			return err
 		}))
 	}
+	keep := out.Keep
+	if res.ensure == protocol.Absent && out.Status == protocol.Valid && res.init.Keeps {
+		keep = map[string]any{} // of what is gone
+	}
+	if err := r.remember(ctx, res, keep); err != nil {
+		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, err)
+	}
 	return out, nil
 }
 
 func (r *Runner) stateCall(res *resource) invoke.Call {
 	return invoke.Call{
 		Action: "state", Attempt: 1, Invocation: res.init.StateAction, Input: r.stateInput(res), Answers: true,
+		Keeps: res.init.Keeps, Discreet: res.marksSecrets(),
 	}
 }
 
-// learn makes secret what a state answer has at places that the type's schema
-// marks as secret in a configuration: an old password is one, too.
+// learn makes secret what a state answer has at places that the type's schemas mark as
+// secret, in a state or in a configuration: an old password is one, too.
 func (r *Runner) learn(res *resource, out protocol.StateOutput) {
-	if res.schema == nil {
-		return
+	for _, state := range []map[string]any{out.State, out.StaleState, out.PlannedState, out.Keep} {
+		r.learnIn(res, state)
 	}
-	for _, state := range []map[string]any{out.State, out.StaleState} {
-		paths := res.schema.Secrets(state)
+}
+
+func (r *Runner) learnIn(res *resource, state map[string]any) {
+	for _, s := range []*schema.Schema{res.schema, res.states} {
+		if s == nil || state == nil {
+			continue
+		}
+		paths := s.Secrets(protocol.ReplaceUnknown(state, nil))
 		r.secrets.Add(state, paths)
-		res.target.Secret = append(res.target.Secret, paths...)
+		res.target.Secret.Add(paths)
 	}
 }
 
 func (r *Runner) stateInput(res *resource) protocol.StateInput {
-	in := protocol.StateInput{InitInput: r.initInput(res), Config: res.asked()}
+	in := protocol.StateInput{InitInput: r.initInput(res), Config: res.asked(), ID: r.id(res), Interrupted: res.past.Interrupted}
+	if res.init.Keeps {
+		if in.Kept = res.past.Kept; in.Kept == nil {
+			in.Kept = map[string]any{}
+		}
+	}
 	if res.init.Removable {
 		in.Ensure = cmp.Or(res.ensure, protocol.Present)
 	}

@@ -109,6 +109,9 @@ func (r *Runner) inspect(ctx context.Context, res *resource, needs []string, ask
 		return s
 	}
 	defer leave()
+	if s.err = r.recall(ctx, res); s.err != nil {
+		return s
+	}
 	out, err := r.observe(ctx, res)
 	if err != nil {
 		s.err = err

@@ -82,6 +82,11 @@ func (s *Schema) secrets(v any, open func(text string) bool) [][]string {
 	return paths
 }
 
+// MarksSecrets reports whether anything may be secret.
+func (s *Schema) MarksSecrets() bool {
+	return s.leadsToSecrets(slices.Values([]*jsonschema.Schema{s.root}))
+}
+
 // leadsToSecrets reports whether anything that some of its schemas are made of is secret.
 func (s *Schema) leadsToSecrets(some iter.Seq[*jsonschema.Schema]) bool {
 	seen := map[*jsonschema.Schema]bool{}

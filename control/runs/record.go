@@ -33,6 +33,7 @@ type Data struct {
 	Meaning   string            `json:"meaning,omitempty"`   // of what a destroy found gone, see Options.Meaning; its salt is the deployment
 	Request   json.RawMessage   `json:"request,omitempty"`   // of run-started: the request that the run is for
 	Carries   map[string]string `json:"carries,omitempty"`   // of run-started: digests of what is applied, by path
+	Kept      *Kept             `json:"kept,omitempty"`      // of resource-kept: what is kept from now on
 	Abandoned bool              `json:"abandoned,omitempty"` // the process died; written by the run named in NoticedBy
 	NoticedBy string            `json:"noticed_by,omitempty"`
 }
@@ -59,7 +60,7 @@ func EventNames() []string {
 		names = append(names, t.Started(), t.Succeeded(), t.Failed(), lost(t))
 	}
 	for _, kind := range []runner.EventKind{
-		runner.ResourceInitialized, runner.ResourceResolved, runner.ResourceVerified, runner.ResourceDestroyed, runner.ResourceSkipped,
+		runner.ResourceInitialized, runner.ResourceResolved, runner.ResourceVerified, runner.ResourceKept, runner.ResourceDestroyed, runner.ResourceSkipped,
 	} {
 		names = append(names, string(kind))
 	}
@@ -102,9 +103,15 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	if r.losesEnd(ctx, e) {
 		name = lost(target)
 	}
-	return appendEvent(ctx, r.o.Log, deploylog.Event{
-		Deployment: r.o.ID, Target: target, Revision: r.o.Revision, Name: name, Attempt: max(1, e.Attempt),
-	}, p)
+	event := deploylog.Event{Deployment: r.o.ID, Target: target, Revision: r.o.Revision, Name: name, Attempt: max(1, e.Attempt)}
+	if e.Kind == runner.ResourceKept {
+		var err error
+		if p.Kept, err = r.keep(e); err != nil {
+			return err
+		}
+		return r.recordKept(ctx, event, p)
+	}
+	return appendEvent(ctx, r.o.Log, event, p)
 }
 
 // lost is the name of the event that takes the place of a failure where the engine

@@ -17,6 +17,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/protected"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -40,6 +41,8 @@ type Options struct {
 	Sweeps   *Sweeps          // may be nil: this run looks for what all dead runs left on the engine
 	Place    string           // where the resources are, of a manifest that is applied in several places; "" is none
 	Ended    func()           // called at the end; may be nil
+
+	Protected *protected.Store // of what is kept of resources and may be secret; may be nil where no resource is worked on
 
 	Request json.RawMessage   // of its first event: the request that the run is for; nil is none
 	Carries map[string]string // of its first event: digests of what is applied, by path; nil is what lies in the workspace

@@ -26,6 +26,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/protected"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
@@ -93,6 +94,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 			Log: c.Log, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
 			Target: deploylog.Target(invoke.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
 			OrphanTimeout: orphanTimeout, Notice: c.Notice, Sweeps: c.sweeps,
+			Protected: Protected(in.Workspace),
 		},
 		Spec: runner.Spec{
 			Manifest: in.Manifest, Replace: in.Replace, Variables: in.Variables, Expressions: in.Expressions, Configure: in.configure(), InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
@@ -104,6 +106,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 		},
 		Caller: runner.Caller{Details: c.details(in, on, request), Crashed: c.Crashed},
 	}
+	run.Caller.Past = runs.Memory{Log: c.Log, Protected: run.Control.Protected, Place: request.Place}.Past
 	if c.Reserve != nil && on.Info.Tied {
 		run.Containers.Reserve = c.Reserve.processes
 	}
@@ -112,6 +115,11 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 		run.Containers.Traced, run.Control.Ended = run.trace.Engine(run.Containers.Engine), run.trace.End
 	}
 	return run
+}
+
+// Protected keeps the documents of a workspace that may hold secrets.
+func Protected(workspace string) *protected.Store {
+	return protected.New(filepath.Join(workspace, engine.StateDir, protected.DirName))
 }
 
 // Removes makes the run one that removes resources of its manifest; nil is all.

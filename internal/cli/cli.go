@@ -35,6 +35,7 @@ import (
 	pipelinecmd "github.com/deployster-go/deployster/internal/cli/pipeline"
 	"github.com/deployster-go/deployster/internal/cli/resource"
 	"github.com/deployster-go/deployster/internal/cli/serve"
+	"github.com/deployster-go/deployster/internal/cli/state"
 	"github.com/deployster-go/deployster/internal/cli/token"
 	"github.com/deployster-go/deployster/internal/cli/typecmd"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -114,7 +115,7 @@ Every step is recorded in one append-only deployment log.
 	root.AddCommand(
 		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewValidateCommand(a),
 		resource.NewGraphCommand(a), resource.NewEvalCommand(a), resource.NewOutputCommand(a), format.NewCommand(a), pipelinecmd.NewCommand(a), env.NewCommand(a), build.NewCommand(a), serve.NewCommand(a), notification.NewCommand(a), explain.NewCommand(a), host.NewCommand(a),
-		logs.NewCommand(a), token.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), gc.NewCommand(a), schemaCommand(a), versionCommand(a),
+		logs.NewCommand(a), token.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), state.NewCommand(a), gc.NewCommand(a), schemaCommand(a), versionCommand(a),
 	)
 	amendHelp(root)
 	root.InitDefaultCompletionCmd("completion")

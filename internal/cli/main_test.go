@@ -31,6 +31,7 @@ var (
 	fixedType   = fmt.Sprintf("deployster-test-fixedtype:%d", os.Getpid())   // slowType, but it cannot remove
 	movedType   = fmt.Sprintf("deployster-test-movedtype:%d", os.Getpid())   // a tag that tests move
 	oneShotType = fmt.Sprintf("deployster-test-oneshottype:%d", os.Getpid()) // slowType, but it does not serve
+	keepType    = fmt.Sprintf("deployster-test-keeptype:%d", os.Getpid())    // slowType, but it finds things by what it kept
 	spyType     = fmt.Sprintf("deployster-test-spytype:%d", os.Getpid())     // it looks for what it may not see
 	tool        = fmt.Sprintf("deployster-test-tool:%d", os.Getpid())        // a tag that tests move, of the image of actions
 	tooledType  = fmt.Sprintf("deployster-test-tooledtype:%d", os.Getpid())  // slowType, with actions that run the tool
@@ -101,7 +102,7 @@ func loadSlowType(dir string) error {
 		return err
 	}
 	for ref, entrypoint := range map[string][]string{
-		slowType: {"/slowtype"}, fixedType: {"/slowtype", "fixed"}, oneShotType: {"/slowtype", "one-shot"}, spyType: {"/slowtype", "spy"},
+		slowType: {"/slowtype"}, fixedType: {"/slowtype", "fixed"}, oneShotType: {"/slowtype", "one-shot"}, keepType: {"/slowtype", "keeping"}, spyType: {"/slowtype", "spy"},
 		tooledType: {"/slowtype", "tooled", tool, "declares"}, silentType: {"/slowtype", "tooled", tool, "silent"}, louderType: {"/slowtype", "louder"},
 	} {
 		image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: entrypoint})
@@ -139,7 +140,7 @@ func removeImages() error {
 	if err != nil {
 		return fmt.Errorf("asking for the version: %w", err)
 	}
-	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType, spyType, movedType, movedType+"x", movedType+"h", tool, tooledType, silentType, louderType) {
+	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType, keepType, spyType, movedType, movedType+"x", movedType+"h", tool, tooledType, silentType, louderType) {
 		// Not every test made all of them.
 		if out, err := exec.Command("docker", "image", "rm", "--force", image).CombinedOutput(); err != nil && !strings.Contains(string(out), "No such image") {
 			return fmt.Errorf("removing images: %w\n%s", err, out)
@@ -172,6 +173,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("FIXEDTYPE", fixedType)
 			env.Setenv("MOVEDTYPE", movedType)
 			env.Setenv("ONESHOTTYPE", oneShotType)
+			env.Setenv("KEEPTYPE", keepType)
 			env.Setenv("SPYTYPE", spyType)
 			env.Setenv("TOOL", tool)
 			env.Setenv("TOOLEDTYPE", tooledType)

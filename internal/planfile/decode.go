@@ -157,7 +157,7 @@ func (r *resource) check() error {
 		}
 		return true
 	}
-	sound := r.ImageID != ""
+	sound := r.ImageID != "" && (r.KeptHash == "" || has(r.KeptHash))
 	status := r.Status
 	if removed := status == runner.Present || status == runner.Absent; removed != (r.MadeBy != "") || r.Replace && status != runner.Stale {
 		status = ""

@@ -51,6 +51,7 @@ type resource struct {
 	Diff        []change          `json:"diff,omitempty"`
 	Actions     []protocol.Action `json:"actions,omitempty"`
 	ActionsHash string            `json:"actions_hash,omitempty"`
+	KeptHash    string            `json:"kept_hash,omitempty"`
 }
 
 type change struct {
@@ -77,7 +78,7 @@ func rowOf(r runner.ResourcePlan) resource {
 		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
 		Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
 		Config: r.Config, ConfigHash: r.ConfigHash, State: r.State, StateHash: r.StateHash,
-		Actions: r.Actions, ActionsHash: r.ActionsHash,
+		Actions: r.Actions, ActionsHash: r.ActionsHash, KeptHash: r.KeptHash,
 	}
 	for _, c := range r.Diff {
 		row.Diff = append(row.Diff, change(c))
@@ -102,7 +103,7 @@ func (r *resource) plan() runner.ResourcePlan {
 		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
 		Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
 		Config: object(r.Config), ConfigHash: r.ConfigHash, State: object(r.State), StateHash: r.StateHash,
-		Actions: r.Actions, ActionsHash: r.ActionsHash,
+		Actions: r.Actions, ActionsHash: r.ActionsHash, KeptHash: r.KeptHash,
 	}
 	p.Diff = plainChanges(r.Diff)
 	return p

@@ -52,7 +52,7 @@ func Show(p *runner.Plan) ([]byte, error) {
 	s := shown{Run: p.Run, Destroy: p.Destroy, Resources: []shownResource{}, Undeclared: rowsOf(p.Undeclared)}
 	for _, r := range p.Resources {
 		row := shownResource{rowOf(r), r.Reason, r.Error}
-		row.ConfigHash, row.StateHash, row.ActionsHash = "", "", ""
+		row.ConfigHash, row.StateHash, row.ActionsHash, row.KeptHash = "", "", "", ""
 		s.Resources = append(s.Resources, row)
 	}
 	text, err := json.Marshal(s)

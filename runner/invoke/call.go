@@ -24,6 +24,8 @@ type Call struct {
 	Input      any                 // a protocol.InitInput, StateInput or ActionInput
 	Answers    bool                // stdout is an answer to be decoded, rather than text to be shown
 	Learn      func(answer []byte) // may be nil; finds the secrets in an answer before any of it is kept
+	Keeps      bool                // an action may have something kept of the resource
+	Discreet   bool                // what is kept of the resource may be secret: transcripts do not show it
 }
 
 // Result is what a call printed, and how it ended. It is there, as far as it goes,
@@ -33,6 +35,8 @@ type Result struct {
 	Answer   []byte
 	Tail     Tail // masked
 	Duration time.Duration
+	Keep     map[string]any // what an action has kept; nil leaves what is kept
+	BadKeep  error          // why what it wants kept cannot be
 }
 
 // pendingCall is a call that is being made: what it is given, and what is collected
@@ -47,6 +51,8 @@ type pendingCall struct {
 
 	tail           Tail
 	answer         answer
+	keeping        *keepLines // nil where an action has nothing kept
+	keep           map[string]any
 	transcripts    [2]transcript // of stdout and stderr
 	stdout, stderr io.Writer
 	flush          func()
@@ -124,8 +130,12 @@ func (v *Invoker) newCall(ctx context.Context, t *Target, c Call, input []byte) 
 	p.transcripts[0].path, p.transcripts[1].path = v.kept(path+".stdout"), v.kept(path+stderrSuffix)
 	out, errOut := v.lines(p, "stdout", &p.transcripts[0]), v.lines(p, "stderr", &p.transcripts[1])
 	p.stdout, p.stderr = out, errOut
-	if c.Answers {
+	switch {
+	case c.Answers:
 		p.stdout = &p.answer
+	case c.Keeps:
+		p.keeping = &keepLines{to: out, discreet: c.Discreet}
+		p.stdout = p.keeping
 	}
 	p.flush = func() { out.flush(); errOut.flush() }
 	return p, nil
@@ -154,6 +164,9 @@ func (v *Invoker) collect(ctx context.Context, p *pendingCall, run func(context.
 	started := v.containers.Now()
 	got.Exit, err = run(ctx)
 	got.Duration = v.containers.Now().Sub(started)
+	if got.Keep = p.keep; p.keeping != nil && got.Keep == nil {
+		got.Keep, got.BadKeep = p.keeping.end()
+	}
 	if panicked := v.panics.Try("showing the output of "+p.resource, func() error { p.flush(); return nil }); err == nil {
 		err = panicked
 	}
@@ -162,7 +175,7 @@ func (v *Invoker) collect(ctx context.Context, p *pendingCall, run func(context.
 		p.Learn(got.Answer)
 	}
 	if p.Answers {
-		p.transcripts[0].write(v.secrets.Mask(string(got.Answer)))
+		p.transcripts[0].write(v.secrets.Mask(string(v.discreet(got.Answer, "keep", p.Discreet))))
 	}
 	if kept := errors.Join(p.transcripts[0].close(), p.transcripts[1].close()); kept != nil {
 		v.observer.Warn(p.resource, p.Action, fmt.Sprintf("output was not kept: %v", kept))

@@ -42,6 +42,15 @@ func Placed(resource, place string) string {
 	return resource + "@" + place
 }
 
+// ResourceID identifies a resource, by its name with its place, in all the world: the id of
+// the log is random, and another in each workspace. It is the same in all runs.
+func ResourceID(log, placed string) string {
+	if log == "" {
+		return ""
+	}
+	return log + "/" + placed
+}
+
 // workTarget is where a container finds its work directory, whatever user it
 // runs as: outside the workspace, whose directories may be closed to it.
 const workTarget = "/var/lib/deployster/work"

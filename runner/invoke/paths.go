@@ -8,6 +8,15 @@ import (
 // Paths are the places in a configuration, or in a state, that hold secrets.
 type Paths [][]string
 
+// Add adds places that are not among them.
+func (p *Paths) Add(paths [][]string) {
+	for _, path := range paths {
+		if !slices.ContainsFunc(*p, func(known []string) bool { return slices.Equal(known, path) }) {
+			*p = append(*p, path)
+		}
+	}
+}
+
 // Cover reports whether the value at path is, or is part of, a secret.
 func (p Paths) Cover(path []string) bool {
 	return slices.ContainsFunc(p, func(secret []string) bool {

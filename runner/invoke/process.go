@@ -300,6 +300,12 @@ func (c *pendingCall) deliver(a protocol.ServeAnswer) error {
 	case isText && (!c.Answers || *a.Exit != 0):
 		output = []byte(text)
 	}
+	if a.Keep != nil {
+		if !c.Keeps || c.Answers {
+			return errors.New(`something to keep, which only an action may have, of a type whose init answers "keeps": true`)
+		}
+		c.keep = a.Keep
+	}
 	if _, err := c.stdout.Write(output); err != nil {
 		return err
 	}

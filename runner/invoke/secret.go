@@ -67,7 +67,7 @@ func collect(v any, into map[string]bool) {
 		for _, e := range v {
 			collect(e, into)
 		}
-	case nil, bool:
+	case nil, bool, protocol.Unknown:
 	default:
 		text := fmt.Sprint(v)
 		forms := []string{text}
@@ -104,6 +104,13 @@ func (s *Secrets) none() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.known.parts) == 0 && len(s.short) == 0
+}
+
+// anyShort reports whether there is a secret that is not looked for in any text.
+func (s *Secrets) anyShort() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.short) > 0
 }
 
 // held is how many bytes of an unfinished text must be held back so that no

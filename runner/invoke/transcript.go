@@ -88,10 +88,30 @@ func (v *Invoker) keepInput(t *Target, p *pendingCall) error {
 		}
 	}
 	var text bytes.Buffer
-	if err := json.Indent(&text, document, "", "  "); err != nil {
+	if err := json.Indent(&text, v.discreet(document, "kept", p.Discreet), "", "  "); err != nil {
 		return fmt.Errorf("formatting the input for the record: %w", err)
 	}
 	return os.WriteFile(p.path+inputSuffix, []byte(v.secrets.Mask(text.String())+"\n"), 0o600)
+}
+
+// discreet is a document of the protocol without what Mask does not find: secrets that are
+// too short to be looked for in any text, and all of what is kept of the resource, in the
+// member memory, where that may be secret.
+func (v *Invoker) discreet(document []byte, memory string, discreet bool) []byte {
+	if discreet = discreet && bytes.Contains(document, []byte(memory)); discreet || v.secrets.anyShort() {
+		dec := json.NewDecoder(bytes.NewReader(document))
+		dec.UseNumber()
+		var object map[string]any
+		if dec.Decode(&object) == nil && object != nil {
+			if kept, _ := object[memory].(map[string]any); discreet && len(kept) > 0 {
+				object[memory] = Masked
+			}
+			if text, err := json.Marshal(v.secrets.MaskValue(object)); err == nil {
+				return text
+			}
+		}
+	}
+	return document
 }
 
 // blankedInput is an input with what stands in the place of secrets.

@@ -5,6 +5,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +51,10 @@ func main() {
 		signal.Notify(stop, syscall.SIGTERM)
 		<-stop
 		return
+	}
+	if len(args) > 0 && args[0] == "keeping" { // the image of a type that finds things by what it kept, which is secret
+		keep(&t)
+		args = args[1:]
 	}
 	if len(args) > 0 && args[0] == "spy" { // the image of a type that looks for what it may not see
 		t.State, args = spy, args[1:]
@@ -106,6 +112,30 @@ func state(_ context.Context, r protocol.Request[config]) (protocol.StateOutput,
 		return protocol.AnswerStale(nil, protocol.Do("prepare", "do nothing yet"), protocol.Do("set", "set the value"))
 	}
 	return protocol.AnswerStale(nil, protocol.Do("set", "set the value"))
+}
+
+// keep has the files of resources called by random names, which are kept.
+func keep(t *protocol.Type[config]) {
+	t.Keeps, t.StateSchema = true, json.RawMessage(`{"properties":{"file":{"writeOnly":true}}}`)
+	file := func(r protocol.Request[config]) string { return fmt.Sprint(r.Kept["file"]) }
+	t.State = func(_ context.Context, r protocol.Request[config]) (protocol.StateOutput, error) {
+		_, err := os.Stat(filepath.Join("/dir", file(r)))
+		switch there := err == nil; {
+		case there && r.Ensure == protocol.Absent:
+			return protocol.AnswerStale(nil, protocol.Do("remove", "remove the file"))
+		case there || r.Ensure == protocol.Absent:
+			return protocol.AnswerValid(map[string]any{"file": file(r)})
+		}
+		return protocol.AnswerStale(nil, protocol.Do("set", "make a file"))
+	}
+	t.Actions["set"] = func(_ context.Context, r protocol.Request[config]) error {
+		name := "file-" + rand.Text()
+		fmt.Fprintln(r.Stdout, "a file for", r.ID)
+		return errors.Join(os.WriteFile(filepath.Join("/dir", name), nil, 0o600), r.Keep(map[string]string{"file": name}))
+	}
+	t.Actions["remove"] = func(_ context.Context, r protocol.Request[config]) error {
+		return os.Remove(filepath.Join("/dir", file(r)))
+	}
 }
 
 func prepare(context.Context, protocol.Request[config]) error { return nil }

@@ -1,0 +1,268 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/protected"
+	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
+)
+
+// Kept is what is kept of a resource, as the log has it: the last that it says counts. What
+// may be secret is in a protected document, to which the log only refers. The zero Kept is
+// nothing.
+type Kept struct {
+	Value     json.RawMessage `json:"value,omitempty"`
+	Protected *protected.Ref  `json:"protected,omitempty"`
+}
+
+// None reports whether nothing is kept.
+func (k Kept) None() bool { return k.Protected == nil && len(k.Value) == 0 }
+
+// Memory is what the log knows of resources for those who work on them.
+type Memory struct {
+	Log       deploylog.Log
+	Protected *protected.Store
+	Place     string // where the resources are; "" is none
+}
+
+// Past implements runner.PastFunc.
+func (m Memory) Past(ctx context.Context, resource string, keeps bool) (p runner.Past, err error) {
+	placed := invoke.Placed(resource, m.Place)
+	if p.Interrupted, err = interrupted(ctx, m.Log, placed); err != nil || !keeps {
+		return p, err
+	}
+	p.Kept, err = m.Kept(ctx, placed)
+	return p, err
+}
+
+// Kept is what is kept of a resource, by its name with its place; nil is nothing.
+func (m Memory) Kept(ctx context.Context, placed string) (map[string]any, error) {
+	kept, err := LastKept(ctx, m.Log, placed)
+	if err != nil || kept.None() {
+		return nil, err
+	}
+	object, err := m.open(kept)
+	if errors.Is(err, fs.ErrNotExist) { // something else may be kept by now
+		again, failed := LastKept(ctx, m.Log, placed)
+		switch {
+		case failed != nil:
+			return nil, failed
+		case again.None():
+			return nil, nil
+		case again.Protected == nil || *again.Protected != *kept.Protected:
+			object, err = m.open(again)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("what is kept of %s cannot be read: %w; without it, deployster state forget %s", placed, err, placed)
+	}
+	return object, nil
+}
+
+// open returns what is kept as a document.
+func (m Memory) open(k Kept) (object map[string]any, err error) {
+	text := k.Value
+	if k.Protected != nil {
+		if m.Protected == nil {
+			return nil, errors.New("protected documents are not at hand")
+		}
+		if err := m.Protected.Get(*k.Protected, &text); err != nil {
+			return nil, err
+		}
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber() // a number stays what it was, however large
+	err = dec.Decode(&object)
+	return object, err
+}
+
+// Recorded is what the log knows of a resource, to be shown.
+type Recorded struct {
+	Kept        Kept
+	Shown       map[string]any // without secrets; {} for nothing
+	Since       time.Time
+	Run         string // that recorded it
+	Interrupted bool
+}
+
+// ErrNoSuchResource is wrapped where the log knows nothing of a resource.
+var ErrNoSuchResource = errors.New("the log knows no such resource")
+
+// Recorded returns what the log knows of a resource, by its name with its place.
+func (m Memory) Recorded(ctx context.Context, placed string) (r Recorded, err error) {
+	known := false
+	for e, err := range m.Log.Read(ctx, deploylog.Filter{Target: resourceTarget(placed), Last: 1}) {
+		if err != nil {
+			return r, fmt.Errorf("reading what is known of %s: %w", placed, err)
+		}
+		known = e.Seq > 0
+	}
+	if !known {
+		return r, fmt.Errorf("%w as %s; one of a pipeline or an environment is named with its place, such as %[2]s@host1 (deployster log list --target resource/)", ErrNoSuchResource, placed)
+	}
+	e, err := lastKept(ctx, m.Log, placed)
+	if err != nil {
+		return r, err
+	}
+	if p := DataOf(e); p.Kept != nil {
+		r.Kept, r.Since, r.Run = *p.Kept, e.CreatedAt, e.Deployment
+	}
+	if r.Interrupted, err = interrupted(ctx, m.Log, placed); err != nil {
+		return r, err
+	}
+	kept, err := m.Kept(ctx, placed)
+	if err != nil {
+		return r, err
+	}
+	r.Shown = map[string]any{}
+	if r.Kept.Protected != nil { // no part of it is known to be none
+		r.Shown, _ = masked(kept).(map[string]any)
+	} else if kept != nil {
+		r.Shown = kept
+	}
+	return r, nil
+}
+
+// masked has every value replaced, and keeps the names.
+func masked(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		c := make(map[string]any, len(v))
+		for name, e := range v {
+			c[name] = masked(e)
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i, e := range v {
+			c[i] = masked(e)
+		}
+		return c
+	default:
+		return invoke.Masked
+	}
+}
+
+// LastKept is what the log says that is kept of a resource, by its name with its place.
+func LastKept(ctx context.Context, log deploylog.Log, placed string) (k Kept, err error) {
+	e, err := lastKept(ctx, log, placed)
+	if p := DataOf(e); err == nil && p.Kept != nil {
+		k = *p.Kept
+	}
+	return k, err
+}
+
+func lastKept(ctx context.Context, log deploylog.Log, placed string) (last deploylog.Event, err error) {
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: resourceTarget(placed), Name: string(runner.ResourceKept), Last: 1}) {
+		if err != nil {
+			return last, fmt.Errorf("reading what is kept of %s: %w", placed, err)
+		}
+		last = e
+	}
+	return last, nil
+}
+
+// interrupted reports whether it is not known how the last action of a resource ended, and
+// no run found the resource well since.
+func interrupted(ctx context.Context, log deploylog.Log, placed string) (bool, error) {
+	fail := func(err error) (bool, error) {
+		return false, fmt.Errorf("reading what was done to %s last: %w", placed, err)
+	}
+	var last deploylog.Event
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: actionTarget(placed, ""), Last: 1}) {
+		if err != nil {
+			return fail(err)
+		}
+		last = e
+	}
+	switch last.Name {
+	case "", last.Target.Succeeded():
+		return false, nil
+	case last.Target.Started():
+		if Alive(log, last.Deployment) {
+			return false, nil // it is going on
+		}
+	case last.Target.Failed():
+		if !DataOf(last).Abandoned {
+			return false, nil
+		}
+	}
+	well := false
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: resourceTarget(placed), Name: resourceTarget("").Succeeded(), After: last.Seq, Last: 1}) {
+		if err != nil {
+			return fail(err)
+		}
+		well = e.Seq > 0
+	}
+	return !well, nil
+}
+
+// keep puts what a resource has kept into the form of the log.
+func (r *Run) keep(e runner.Event) (*Kept, error) {
+	if len(e.Keep) == 0 {
+		return &Kept{}, nil
+	}
+	text, err := json.Marshal(e.Keep)
+	if err != nil {
+		return nil, fmt.Errorf("encoding what is kept of %s: %w", e.Resource, err)
+	}
+	if !e.Protect {
+		return &Kept{Value: text}, nil
+	}
+	if r.o.Protected == nil {
+		return nil, fmt.Errorf("what is kept of %s may be secret, and there is no place for it", e.Resource)
+	}
+	ref, err := r.o.Protected.Put(json.RawMessage(text))
+	if err != nil {
+		return nil, fmt.Errorf("what is kept of %s: %w", e.Resource, err)
+	}
+	return &Kept{Protected: &ref}, nil
+}
+
+// recordKept records what is kept of a resource from now on, and lets go of the protected
+// document with what was kept before. Whoever dies in between leaves a document to which
+// nothing refers.
+func (r *Run) recordKept(ctx context.Context, e deploylog.Event, p Data) error {
+	_, placed, _ := parts(e.Target)
+	before, err := LastKept(ctx, r.o.Log, placed)
+	if err != nil {
+		return err
+	}
+	if err := appendEvent(ctx, r.o.Log, e, p); err != nil {
+		return err // it may be in the log all the same
+	}
+	if before.Protected != nil && r.o.Protected != nil {
+		_ = r.o.Protected.Remove(*before.Protected) // at worst it is removed with what nothing refers to
+	}
+	return nil
+}
+
+// Forget has nothing kept of a resource, by its name with its place, in the name of
+// somebody. It reports whether anything was. Nobody works on the resource meanwhile: else it
+// fails with deploylog.ErrLocked.
+func (m Memory) Forget(ctx context.Context, id, placed string, by map[string]string) (bool, error) {
+	unlock, err := m.Log.TryLock(string(resourceTarget(placed)))
+	if err != nil {
+		return false, fmt.Errorf("locking resource %s: %w", placed, err)
+	}
+	defer unlock()
+	before, err := LastKept(ctx, m.Log, placed)
+	if err != nil || before.None() {
+		return false, err
+	}
+	err = appendEvent(ctx, m.Log, deploylog.Event{
+		Deployment: id, Target: resourceTarget(placed), Name: string(runner.ResourceKept), Attempt: 1,
+	}, Data{Kept: &Kept{}, Details: by})
+	if err == nil && before.Protected != nil && m.Protected != nil {
+		err = m.Protected.Remove(*before.Protected)
+	}
+	return err == nil, err
+}

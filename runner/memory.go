@@ -1,0 +1,73 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// Past is what earlier runs left of a resource.
+type Past struct {
+	Kept        map[string]any // what answers had kept last; nil is nothing
+	Interrupted bool           // how its last action ended is not known
+}
+
+// PastFunc returns the past of a resource; what is kept only of one of a type that keeps.
+type PastFunc func(ctx context.Context, resource string, keeps bool) (Past, error)
+
+// recall finds out what earlier runs left of a resource. Where the run changes something, it
+// has entered the resource before: nobody else changes that meanwhile.
+func (r *Runner) recall(ctx context.Context, res *resource) (err error) {
+	res.past, res.recalled = Past{}, nil
+	if r.caller.Past == nil {
+		return nil
+	}
+	if res.past, err = r.caller.Past(ctx, res.Name, res.init.Keeps); err != nil {
+		return fmt.Errorf("finding out what earlier runs left of it: %w", err)
+	}
+	res.recalled = res.past.Kept
+	r.learnIn(res, res.past.Kept)
+	return nil
+}
+
+func (r *Runner) id(res *resource) string {
+	return invoke.ResourceID(r.containers.Log, invoke.Placed(res.Name, r.containers.Place))
+}
+
+// remember records what a type has kept of a resource, if it is another than before. It is
+// durable before anything relies on it.
+func (r *Runner) remember(ctx context.Context, res *resource, keep map[string]any) error {
+	if keep == nil {
+		return nil
+	}
+	if !res.init.Keeps {
+		return &protocol.AnswerError{Path: "keep", Message: `must not be there: init of ` + res.Type + ` does not answer "keeps": true`}
+	}
+	r.learnIn(res, keep)
+	if !r.applying || len(keep) == 0 && len(res.past.Kept) == 0 || identical(keep, res.past.Kept) {
+		return nil
+	}
+	res.kept++
+	event := Event{Kind: ResourceKept, Resource: res.Name, Attempt: res.kept, Keep: keep, Protect: r.protects(res, keep)}
+	if err := r.emit(ctx, event); err != nil {
+		return err
+	}
+	res.past.Kept = keep
+	return nil
+}
+
+// protects reports whether something that is kept may be secret. What a type keeps need not
+// have the form of its configurations or states, so that no part of it is known to be none
+// where these have secrets.
+func (r *Runner) protects(res *resource, keep map[string]any) bool {
+	return res.marksSecrets() || !identical(r.secrets.MaskValue(keep), keep)
+}
+
+// marksSecrets reports whether the type says of anything that it is secret.
+func (res *resource) marksSecrets() bool {
+	marks := func(s *schema.Schema) bool { return s != nil && s.MarksSecrets() }
+	return marks(res.schema) || marks(res.states)
+}
