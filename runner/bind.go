@@ -3,12 +3,9 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // DeviationError refuses a resource that is not as the plan that is being
@@ -129,18 +126,6 @@ func deviant(reason string, diff []Change) *DeviationError {
 	return &DeviationError{reason, diff}
 }
 
-// inverse turns a diff from what is to what is configured around.
-func inverse(diff []Change) []Change {
-	turned := make([]Change, len(diff))
-	for i, c := range diff {
-		turned[i] = Change{Path: c.Path, Op: Modify, Old: c.New, New: c.Old}
-		if c.Op == Add {
-			turned[i] = Change{Path: c.Path, Op: Remove, Old: c.New}
-		}
-	}
-	return turned
-}
-
 // actionList makes what is decisive of actions comparable part by part.
 func actionList(actions []protocol.Action) map[string]any {
 	var list []any
@@ -148,63 +133,4 @@ func actionList(actions []protocol.Action) map[string]any {
 		return nil // actions are made of text only
 	}
 	return map[string]any{"actions": list}
-}
-
-// between lists how two masked values differ. Unlike difference it looks both
-// ways: what is gone is listed, too.
-func between(old, now map[string]any) []Change {
-	var changes []Change
-	betweenMaps(old, now, nil, &changes)
-	return changes
-}
-
-func betweenMaps(old, now map[string]any, path []string, changes *[]Change) {
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(old)), maps.Keys(now))
-	slices.Sort(keys)
-	for _, k := range slices.Compact(keys) {
-		below := append(slices.Clone(path), k)
-		was, before := old[k]
-		is, after := now[k]
-		switch {
-		case !after:
-			*changes = append(*changes, Change{Path: pathText(below), Op: Remove, Old: was})
-		case !before:
-			*changes = append(*changes, Change{Path: pathText(below), Op: Add, New: is})
-		default:
-			betweenValues(was, is, below, changes)
-		}
-	}
-}
-
-func betweenValues(old, now any, path []string, changes *[]Change) {
-	switch o := old.(type) {
-	case map[string]any:
-		if n, ok := now.(map[string]any); ok {
-			betweenMaps(o, n, path, changes)
-			return
-		}
-	case []any:
-		if n, ok := now.([]any); ok && len(o) == len(n) {
-			for i := range o {
-				betweenValues(o[i], n[i], append(slices.Clone(path), fmt.Sprint(i)), changes)
-			}
-			return
-		}
-	case string:
-		// What was masked in the plan stays so, though nothing may have shown
-		// by now that it is a secret.
-		if strings.Contains(o, invoke.Masked) && o != now {
-			now = invoke.Masked
-		}
-	}
-	if !identical(old, now) {
-		*changes = append(*changes, Change{Path: pathText(path), Op: Modify, Old: old, New: now})
-	}
-}
-
-// identical compares as hashes do: by the JSON of the values.
-func identical(a, b any) bool {
-	x, err := json.Marshal(a)
-	y, broken := json.Marshal(b)
-	return err == nil && broken == nil && string(x) == string(y)
 }

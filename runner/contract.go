@@ -67,24 +67,6 @@ const (
 	NeverCreated Absence = "NEVER APPLIED" // no run ever came to it, which does not say that it is not there
 )
 
-// Change is one difference between what is and what is configured.
-type Change struct {
-	Path string // "ports[0].host", "" for the whole configuration
-	Op   ChangeOp
-	Old  any // nil when Op is Add
-	New  any // nil when Op is Remove
-}
-
-// ChangeOp says how a value differs.
-type ChangeOp string
-
-// The operations of a diff.
-const (
-	Add    ChangeOp = "+"
-	Modify ChangeOp = "~"
-	Remove ChangeOp = "-"
-)
-
 // Plan is what an Apply would do, as far as it can be known without doing it, or
 // what a Destroy would.
 type Plan struct {

@@ -1,4 +1,4 @@
-package runner
+package diff
 
 import (
 	"testing"
@@ -26,7 +26,7 @@ func TestDifference(t *testing.T) {
 			`  ~ l: [] → [{"k":"(secret)"}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := DiffText(difference(tc.stale, tc.config, tc.hidden)); got != tc.want {
+			if got := Text(Of(tc.stale, tc.config, tc.hidden)); got != tc.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
 			}
 		})
