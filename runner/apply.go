@@ -228,6 +228,9 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
 	for _, a := range out.Actions {
 		resolved.Actions = append(resolved.Actions, a.Name)
 	}
+	if out.StaleState != nil { // of what does not exist everything differs
+		resolved.Differs = DiffLines(r.differs(res, out))
+	}
 	if err := r.emit(ctx, resolved); err != nil {
 		return Failed, err
 	}

@@ -21,6 +21,9 @@ const (
 // DiffText writes a diff for people, one line a change.
 func DiffText(changes []Change) string { return diff.Text(changes) }
 
+// DiffLines writes a diff for people, in lines of which there is a bounded number.
+func DiffLines(changes []Change) []string { return diff.Lines(changes) }
+
 func difference(stale, config map[string]any, secret invoke.Paths) []Change {
 	return diff.Of(stale, config, secret)
 }

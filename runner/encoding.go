@@ -15,7 +15,8 @@ type EventData struct {
 	Image      string           `json:"image,omitempty"`
 	ImageID    string           `json:"image_id,omitempty"`
 	Actions    []string         `json:"actions,omitempty"`
-	Plan       *protocol.Action `json:"plan,omitempty"` // what the type asked for
+	Differs    []string         `json:"differs,omitempty"` // as people read it; of long values the beginning
+	Plan       *protocol.Action `json:"plan,omitempty"`    // what the type asked for
 	Exit       *int             `json:"exit_code,omitempty"`
 	DurationMS *float64         `json:"duration_ms,omitempty"`
 	ReasonData
@@ -28,7 +29,7 @@ type EventData struct {
 // Encoded is the event as all encodings have it.
 func (e Event) Encoded() EventData {
 	d := EventData{
-		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions, Plan: e.Plan,
+		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions, Differs: e.Differs, Plan: e.Plan,
 		Exit: e.Exit, ReasonData: e.Reason.Encoded(e.Error), Error: e.Error, Output: e.Output, Outputs: e.Outputs,
 	}
 	switch e.Kind {
@@ -90,7 +91,7 @@ func (e Event) Line() EventLine {
 func (l EventLine) Event() Event {
 	e := Event{
 		Kind: l.Type, Time: l.Time, Resource: l.Resource, Action: l.Action, Attempt: l.Attempt,
-		Image: l.Image, ImageID: l.ImageID, Status: l.Status, Actions: l.Actions, Exit: l.Exit, Reason: l.Reason, Error: l.Error, Output: l.Output,
+		Image: l.Image, ImageID: l.ImageID, Status: l.Status, Actions: l.Actions, Differs: l.Differs, Exit: l.Exit, Reason: l.Reason, Error: l.Error, Output: l.Output,
 		Plan: l.Plan, Data: l.Data, Current: l.Current, Total: l.Total, Stream: l.Stream, Outputs: l.Outputs,
 	}
 	if l.DurationMS != nil {

@@ -16,7 +16,7 @@ func TestALineIsTheEventThatItIsOf(t *testing.T) {
 	for _, e := range []runner.Event{
 		{Kind: runner.RunStarted, Resources: []runner.ResourceHeader{{Name: "b", Type: "x", DependsOn: []string{}}, {Name: "a", Type: "x", DependsOn: []string{"b"}}}, Data: map[string]string{"command": "apply"}},
 		{Kind: runner.ResourceInitialized, Resource: "a", Image: "x", ImageID: "sha256:1"},
-		{Kind: runner.ResourceResolved, Resource: "a", Status: runner.Stale, Actions: []string{"create", "start"}},
+		{Kind: runner.ResourceResolved, Resource: "a", Status: runner.Stale, Actions: []string{"create", "start"}, Differs: []string{"~ mode: \"0600\" → \"0644\""}},
 		{Kind: runner.ActionStarted, Resource: "a", Action: "create", Attempt: 2, Plan: &protocol.Action{Name: "create"}},
 		{Kind: runner.Line, Resource: "a", Action: "create", Attempt: 2, Stream: "stderr", Text: ""},
 		{Kind: runner.Waiting, Resource: "a", Text: "waits"},

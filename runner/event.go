@@ -21,6 +21,7 @@ type Event struct {
 	ImageID  string        // ResourceInitialized: id of its content
 	Status   Status        // ResourceResolved, ResourceVerified, ResourceFinished
 	Actions  []string      // ResourceResolved: names of the actions to do
+	Differs  []string      // ResourceResolved: how what there is differs from the configuration, a line a difference (DiffLines)
 	Exit     *int          // ActionFinished, ActionFailed: exit code; nil when it never ended by itself
 	Duration time.Duration // of what ended: action, resource or run
 	Reason   ReasonCode    // ResourceFailed, ResourceSkipped: why

@@ -116,7 +116,7 @@ func runEvents(id string, target deploylog.Target) (events []deploylog.Event) {
 	db, web := "db"+markup, "web"
 	add(target, "run-started", map[string]any{"resources": map[string]string{db: "deployster/file", web: markup}, "details": map[string]string{"command": "apply", "user": markup, "host": "h", "workspace": markup}})
 	add("resource/web", "resource-started", nil)
-	add("resource/web", "resource-resolved", map[string]any{"status": "STALE", "actions": []string{"create-file"}})
+	add("resource/web", "resource-resolved", map[string]any{"status": "STALE", "actions": []string{"create-file"}, "differs": []string{"~ mode: " + markup, "+ owner: " + colours}})
 	add("action/web/create-file", "action-started", map[string]any{"plan": map[string]any{"name": "create-file", "description": "create file index.html with mode 0644", "args": []string{"create-file", markup}}})
 	add("action/web/create-file", "action-finished-successfully", map[string]any{"exit_code": 0, "duration_ms": 120.5})
 	add("resource/web", "resource-finished-successfully", map[string]any{"status": "CHANGED", "duration_ms": 300})

@@ -78,7 +78,8 @@ type resourceNode struct {
 	Actions    []*actionNode
 	Took       time.Duration
 	Error      string
-	Open       bool // it is shown with all there is
+	Differs    []diffLine // how what there was differed from the configuration
+	Open       bool       // it is shown with all there is
 }
 
 // actionNode is an action of a resource.
@@ -191,6 +192,9 @@ func (n *resourceNode) receive(e deploylog.Event, data runs.Data) {
 	case string(runner.ResourceSkipped):
 		n.State, n.Error = "skipped", data.Error
 	}
+	for _, line := range data.Differs {
+		n.Differs = append(n.Differs, diffLine{kindOfChange(line), line})
+	}
 	if len(data.Actions) > 0 {
 		says += ", to do: " + strings.Join(data.Actions, ", ")
 	}
@@ -198,6 +202,18 @@ func (n *resourceNode) receive(e deploylog.Event, data runs.Data) {
 		says = strings.TrimPrefix(says+", image "+data.Image, ", ")
 	}
 	n.Events = append(n.Events, nodeEvent{e.Seq, e.Name, says, e.CreatedAt})
+}
+
+// kindOfChange says by its first character what a line of a difference has become of.
+func kindOfChange(line string) string {
+	switch {
+	case strings.HasPrefix(line, string(runner.Add)):
+		return "added"
+	case strings.HasPrefix(line, string(runner.Remove)):
+		return "removed"
+	default:
+		return "same"
+	}
 }
 
 func (n *resourceNode) act(name string, e deploylog.Event, data runs.Data) {

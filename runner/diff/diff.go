@@ -164,17 +164,38 @@ func Text(changes []Change) string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "  %s %s: ", c.Op, c.Path)
-		switch c.Op {
-		case Modify:
-			b.WriteString(valueText(c.Old) + " → " + valueText(c.New))
-		case Remove:
-			b.WriteString(valueText(c.Old))
-		default:
-			b.WriteString(valueText(c.New))
-		}
+		b.WriteString("  " + c.text())
 	}
 	return b.String()
+}
+
+// mostLines are the changes that Lines writes.
+const mostLines = 50
+
+// Lines writes a diff for people, a line a change, of which there are at most mostLines, and
+// one that counts the others.
+func Lines(changes []Change) []string {
+	lines := make([]string, 0, min(len(changes), mostLines+1))
+	for i, c := range changes {
+		if i == mostLines {
+			return append(lines, fmt.Sprintf("… and %d more", len(changes)-i))
+		}
+		lines = append(lines, c.text())
+	}
+	return lines
+}
+
+// text writes a change on one line.
+func (c Change) text() string {
+	what := fmt.Sprintf("%s %s: ", c.Op, c.Path)
+	switch c.Op {
+	case Modify:
+		return what + valueText(c.Old) + " → " + valueText(c.New)
+	case Remove:
+		return what + valueText(c.Old)
+	default:
+		return what + valueText(c.New)
+	}
 }
 
 // valueText writes a value on one line, for people: < and > are what they are.

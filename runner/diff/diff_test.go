@@ -1,10 +1,24 @@
 package diff
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/deployster-go/deployster/runner/invoke"
 )
+
+func TestLinesAreBounded(t *testing.T) {
+	changes := make([]Change, mostLines+3)
+	for i := range changes {
+		changes[i] = Change{Path: "a", Op: Add, New: strings.Repeat("x", 1000)}
+	}
+	for n, last := range map[int]string{mostLines: "+ a: ", mostLines + 1: "… and 1 more", mostLines + 3: "… and 3 more"} {
+		lines := Lines(changes[:n])
+		if got := lines[len(lines)-1]; len(lines) > mostLines+1 || !strings.HasPrefix(got, last) || len(got) > 250 {
+			t.Errorf("%d: %d lines, the last one %q", n, len(lines), got)
+		}
+	}
+}
 
 func TestDifference(t *testing.T) {
 	for name, tc := range map[string]struct {
