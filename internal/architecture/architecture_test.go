@@ -148,7 +148,7 @@ var floors = []struct {
 	{"internal/export", []string{"deploylog", "internal/phrase"}},
 	{"internal/notification", []string{"build/record", "environment/record", "pipeline/promotion", "pipeline/record", "deploylog", "internal/crash", "internal/webhook", "internal/yamlfile"}},
 	{"internal/webhook", nil},
-	{"internal/metrics", []string{"internal/query", "deploylog"}},
+	{"internal/metrics", []string{"internal/query", "pipeline/promotion", "deploylog"}},
 	{"internal/picture", []string{"internal/phrase"}},
 	{"internal/planfile", []string{"internal/objects", "manifest", "runner", "protocol", "schema"}},
 	{"internal/shipped", []string{"protocol", "schema", "engine", "manifest", "expression", "runner", "resources/*", "internal/suggest", "internal/atomicfile", "internal/usercache", "internal/crash"}},

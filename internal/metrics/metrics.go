@@ -14,6 +14,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
 // Metrics are those of one server. It is safe for concurrent use.
@@ -51,9 +52,7 @@ func New(log deploylog.Log, version string, now func() time.Time) *Metrics {
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "deployster_info", Help: "The version of the server.", ConstLabels: prometheus.Labels{"version": version}})
 	info.Set(1)
-	m.registry.MustRegister(info, m.events, m.failures, m.requests, m.begun, m.ended, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &logged{
-		pipelines: query.NewPipelines(log, now), environments: query.NewEnvironments(log, now), builds: query.NewBuilds(log, now),
-	})
+	m.registry.MustRegister(info, m.events, m.failures, m.requests, m.begun, m.ended, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newLogged(log, now))
 	return m
 }
 
@@ -86,15 +85,22 @@ func (m *Metrics) Measure(h http.Handler) http.Handler {
 // logged are the metrics that follow from the log.
 type logged struct {
 	pipelines    *query.Pipelines
+	promotions   query.Promotions
 	environments *query.Environments
 	builds       *query.Builds
+}
+
+func newLogged(log deploylog.Log, now func() time.Time) *logged {
+	e := query.NewEnvironments(log, now)
+	return &logged{pipelines: query.NewPipelines(log, now), promotions: query.NewPromotions(log, now, e), environments: e, builds: query.NewBuilds(log, now)}
 }
 
 var (
 	head = prometheus.NewDesc("deployster_log_events", "Events in the deployment log.", nil, nil)
 
 	inProgress = prometheus.NewDesc("deployster_pipeline_revisions_in_progress", "Revisions that go through a pipeline.", []string{"pipeline"}, nil)
-	paused     = prometheus.NewDesc("deployster_pipeline_pauses", "Pauses of a pipeline and its stages that somebody has to end.", []string{"pipeline"}, nil)
+	paused     = prometheus.NewDesc("deployster_pipeline_pauses", "Pauses of a pipeline and its stages, and holds of promotion, that somebody has to end.", []string{"pipeline"}, nil)
+	failed     = prometheus.NewDesc("deployster_pipeline_promotions_failed", "Stages of a pipeline that promotes by observed state whose last promotion failed.", []string{"pipeline"}, nil)
 
 	status  = prometheus.NewDesc("deployster_environment_status", "1 of the status that an environment has.", []string{"environment", "status"}, nil)
 	desired = prometheus.NewDesc("deployster_environment_tasks_desired", "Tasks that the active revision of an environment should have.", []string{"environment"}, nil)
@@ -106,7 +112,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (l *logged) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{head, inProgress, paused, status, desired, current, groups, jobs} {
+	for _, d := range []*prometheus.Desc{head, inProgress, paused, failed, status, desired, current, groups, jobs} {
 		to <- d
 	}
 }
@@ -118,7 +124,7 @@ const readTime = 10 * time.Second
 func (l *logged) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
-	for _, follow := range []func(context.Context, int64) error{l.pipelines.Follow, l.environments.Follow, l.builds.Follow} {
+	for _, follow := range []func(context.Context, int64) error{l.pipelines.Follow, l.environments.Follow, l.promotions.Follow, l.builds.Follow} {
 		if err := follow(ctx, 0); err != nil {
 			to <- prometheus.NewInvalidMetric(head, err)
 			return
@@ -132,6 +138,10 @@ func (l *logged) Collect(to chan<- prometheus.Metric) {
 	for _, p := range rows {
 		gauge(inProgress, len(p.InProgress), p.Name)
 		gauge(paused, len(p.Pauses), p.Name)
+	}
+	if err := l.promoting(gauge); err != nil {
+		to <- prometheus.NewInvalidMetric(inProgress, err)
+		return
 	}
 	for _, e := range l.environments.List("") {
 		gauge(status, 1, e.Name, string(e.Status))
@@ -154,4 +164,34 @@ func (l *logged) Collect(to chan<- prometheus.Metric) {
 	for state, n := range inJobs {
 		gauge(jobs, n, state)
 	}
+}
+
+// promoting are the pipelines that promote by observed state.
+func (l *logged) promoting(gauge func(d *prometheus.Desc, value int, labels ...string)) error {
+	rows, err := l.promotions.List()
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		report, err := l.promotions.Report(row.Name)
+		if err != nil {
+			return err
+		}
+		holds, failures := 0, 0
+		if report.Stopped != nil {
+			holds++
+		}
+		for _, s := range report.Stages {
+			if s.Hold != nil {
+				holds++
+			}
+			if s.Promotion != nil && s.Promotion.Status == promotion.Failed {
+				failures++
+			}
+		}
+		gauge(inProgress, len(row.InProgress), row.Name)
+		gauge(paused, holds, row.Name)
+		gauge(failed, failures, row.Name)
+	}
+	return nil
 }

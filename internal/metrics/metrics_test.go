@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/metrics"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
 func answer(t *testing.T, h http.Handler) string {
@@ -50,6 +53,38 @@ func TestMetricsFollowTheLog(t *testing.T) {
 		`deployster_http_request_duration_seconds_count{code="200",method="get"} 1`,
 	} {
 		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+}
+
+// A pipeline that promotes by observed state is told of as those are whose revisions are
+// released, and how many of its promotions failed last.
+func TestMetricsOfPromotion(t *testing.T) {
+	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	parsed, err := definition.Parse("shop.yaml", []byte("pipeline: shop\npromotion: {policy: single, revision: task.vars.v}\nstages: [{name: dev, environment: dev}, {name: prod, environment: prod, manual: true}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []promotion.Command{
+		promotion.Define{Definition: parsed, ID: "1", By: "eve"}, promotion.StopLine{ID: "2", By: "eve", Reason: "a fire"},
+	} {
+		if _, err := promotions.New(log, time.Now).Change(t.Context(), "shop", i == 0, func(p *promotion.State) ([]deploylog.Event, error) {
+			return p.Propose(c, promotion.Observed{}, time.Now())
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := answer(t, metrics.New(log, "1.2.3", time.Now).Handler())
+	for _, want := range []string{
+		`deployster_pipeline_revisions_in_progress{pipeline="shop"} 0`, `deployster_pipeline_pauses{pipeline="shop"} 1`,
+		`deployster_pipeline_promotions_failed{pipeline="shop"} 0`,
+	} {
+		if !strings.Contains(text, want+"\n") {
 			t.Errorf("%s is not in\n%s", want, text)
 		}
 	}

@@ -2,9 +2,11 @@ package query
 
 import (
 	"slices"
+	"time"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 )
 
@@ -14,6 +16,12 @@ type Promotions struct {
 	*promotions.Promotions
 	Environments *environments.Environments // what is observed
 	Past         bool                       // nobody is at work then
+}
+
+// NewPromotions knows nothing until it is told to Follow. It reads the environments that e
+// follows.
+func NewPromotions(log deploylog.Log, now func() time.Time, e *Environments) Promotions {
+	return Promotions{Promotions: promotions.New(log, now), Environments: e.Environments}
 }
 
 // PromotionRow is a pipeline in a list, in the columns of those whose revisions are released.
