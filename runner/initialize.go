@@ -181,6 +181,7 @@ func (r *Runner) askInit(ctx context.Context, res *resource) error {
 	res.init, res.schema, res.states = a.output, a.schema, a.states
 	if r.spec.InitCache != nil {
 		r.spec.InitCache.Put(key, got.Answer)
+		r.note(res, got.Answer)
 	}
 	return nil
 }
@@ -196,6 +197,7 @@ func (r *Runner) remembered(res *resource, key string) bool {
 		return false
 	}
 	res.init, res.schema, res.states = a.output, a.schema, a.states
+	r.note(res, text)
 	return true
 }
 

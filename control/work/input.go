@@ -273,9 +273,11 @@ func newID(now time.Time) string { return ulid.MustNew(ulid.Timestamp(now), rand
 func (in *Input) Conflicts() error { return invalid(in.shipped().Conflicts()) }
 
 // Check finds all that can be found wrong with the input without running
-// anything.
-func (in *Input) Check() error {
-	problems, err := in.shipped().Misuse()
+// anything. answered is what types that do not ship are known to answer; it may be nil.
+func (in *Input) Check(answered func(ref string) (runner.TypeAnswer, bool)) error {
+	check := in.shipped()
+	check.Answered = answered
+	problems, err := check.Misuse()
 	if err != nil {
 		return err
 	}

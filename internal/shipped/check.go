@@ -21,6 +21,9 @@ type Check struct {
 	Variables   map[string]any
 	Expressions *expression.Evaluator
 
+	// Answered is what a type that does not ship is known to answer init; nil knows of none.
+	Answered func(ref string) (runner.TypeAnswer, bool)
+
 	// Here is whether the paths of plugs are on this machine, where links in them are seen.
 	Here bool
 }
@@ -111,28 +114,49 @@ func UnknownTypes(m *manifest.Manifest) []manifest.Problem {
 // that are missing or not allowed. It is what a run would say, before it begins.
 func (c Check) Misuse() ([]manifest.Problem, error) {
 	var problems []manifest.Problem
-	schemas := map[string]*schema.Schema{}
+	answers := map[string]*runner.TypeAnswer{} // by type; nil is not known
 	for _, r := range c.Manifest.Resources {
-		t, ok := typeOf(r.Type)
-		if !ok {
+		answer, asked := answers[r.Type]
+		if !asked {
+			var err error
+			if answer, err = c.answer(r.Type); err != nil {
+				return nil, err
+			}
+			answers[r.Type] = answer
+		}
+		if answer == nil {
 			continue
 		}
-		s := schemas[t.Name]
-		if s == nil {
-			var err error
-			if s, err = schema.CompileConfig(t.Schema); err != nil {
-				return nil, fmt.Errorf("reading the schema of %s: %w", r.Type, err)
-			}
-			schemas[t.Name] = s
-		}
-		_, _, plugs := runner.Plug(c.Manifest, r, t.Plugs, "")
+		_, _, plugs := runner.Plug(c.Manifest, r, answer.Plugs, "")
 		problems = append(problems, plugs...)
+		if answer.Schema == nil {
+			continue
+		}
 		e := c.resolveEarly(r)
-		for _, v := range s.ValidatePartly(e.config, e.unknown) {
+		for _, v := range answer.Schema.ValidatePartly(e.config, e.unknown) {
 			problems = append(problems, runner.Broken(r, v))
 		}
 	}
 	return problems, nil
+}
+
+// answer is what is known of a type; nil is nothing.
+func (c Check) answer(ref string) (*runner.TypeAnswer, error) {
+	if t, ok := typeOf(ref); ok {
+		s, err := schema.CompileConfig(t.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("reading the schema of %s: %w", ref, err)
+		}
+		return &runner.TypeAnswer{Plugs: t.Plugs, ConfigSchema: t.Schema, Schema: s}, nil
+	}
+	if c.Answered == nil {
+		return nil, nil
+	}
+	answer, ok := c.Answered(ref)
+	if !ok {
+		return nil, nil
+	}
+	return &answer, nil
 }
 
 // Conflicts finds resources that manage one thing, as far as types that ship and

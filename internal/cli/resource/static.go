@@ -11,7 +11,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
-	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/picture"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -30,36 +29,6 @@ func (o *staticOptions) register(c *cobra.Command, run func(context.Context) err
 		o.files = args
 		return run(c.Context())
 	}
-}
-
-// NewValidateCommand returns the command validate.
-func NewValidateCommand(a *app.App) *cobra.Command {
-	var o staticOptions
-	c := &cobra.Command{
-		Use:   "validate MANIFEST…",
-		Short: "Check manifests without running anything",
-		Long: `Check manifests without running anything: their form, names, dependencies,
-plugs, and the syntax and names of expressions; of resources whose type ships
-with Deployster also their configuration, their plugs, and that no two manage
-one thing. All problems are reported at once. What other types accept, only they
-know: plan asks them.`,
-		Example: "  deployster validate base.yaml prod.yaml --var tag=1.2",
-	}
-	o.register(c, func(context.Context) error { return runValidate(a, o) })
-	return c
-}
-
-func runValidate(a *app.App, o staticOptions) error {
-	in, err := session.LoadAndWarn(a, o.files, o.input, runner.ConfirmAction)
-	if err == nil {
-		err = in.Check()
-	}
-	if err != nil {
-		return err
-	}
-	resources, plugs := len(in.Manifest.Resources), len(in.Manifest.Plugs)
-	return a.Say(map[string]any{"valid": true, "resources": resources, "plugs": plugs, "hash": in.Manifest.Hash()},
-		"%s: valid, %s, %s", strings.Join(o.files, " + "), phrase.Count(resources, "resource"), phrase.Count(plugs, "plug"))
 }
 
 // NewGraphCommand returns the command graph.

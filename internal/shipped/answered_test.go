@@ -1,0 +1,52 @@
+package shipped_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// Configurations of types that do not ship are checked by what these are known to accept.
+func TestWhatOtherTypesAnsweredIsChecked(t *testing.T) {
+	const text = `resources:
+  a: {type: "acme/page:1", config: {contnt: x, path: "{{ dir }}/a"}}
+  b: {type: acme/unknown, config: {contnt: x}}
+  c: {type: "acme/page:1", config: {content: "{{ a.state.size }}"}, dependencies: {a: a}}
+`
+	variables, expressions := map[string]any{"dir": "d"}, expression.New(t.TempDir())
+	m, err := manifest.Load([]manifest.Source{{Name: "web.yaml", Data: []byte(text)}}, manifest.Options{Variables: variables, Evaluator: expressions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := json.RawMessage(`{"additionalProperties": false, "properties": {"content": {"type": "string"}, "path": {"type": "string"}}}`)
+	page, err := schema.CompileConfig(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := shipped.Check{Manifest: m, Variables: variables, Expressions: expressions, Answered: func(ref string) (runner.TypeAnswer, bool) {
+		return runner.TypeAnswer{Schema: page, ConfigSchema: raw, Plugs: map[string]protocol.PlugRequest{"root": {ContainerPath: "/plug"}}}, ref == "acme/page:1"
+	}}
+	problems, err := check.Misuse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range problems {
+		got = append(got, p.String())
+	}
+	want := []string{
+		`web.yaml:2:3: resources.a: acme/page:1 needs the plug "root": the manifest defines no such plug (add plugs.root.path)`,
+		`web.yaml:2:45: resources.a.config.contnt: unknown property "contnt", did you mean "content"? (rule "additionalProperties" of acme/page:1)`,
+		`web.yaml:4:3: resources.c: acme/page:1 needs the plug "root": the manifest defines no such plug (add plugs.root.path)`,
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
