@@ -152,6 +152,8 @@ var floors = []struct {
 	{"internal/picture", []string{"internal/phrase"}},
 	{"internal/planfile", []string{"internal/objects", "manifest", "runner", "protocol", "schema"}},
 	{"internal/shipped", []string{"protocol", "schema", "engine", "manifest", "expression", "runner", "resources/*", "internal/suggest", "internal/atomicfile", "internal/usercache", "internal/crash"}},
+	{"internal/tfpackage", nil},
+	{"internal/tfimage", []string{"protocol", "schema", "engine", "resources/terraform", "internal/shipped", "internal/suggest", "internal/crash"}},
 	{"internal/authoring", []string{"protocol", "schema", "engine", "internal/crash"}},
 	{"internal/architecture", nil},
 	{"internal/killloop", nil},

@@ -63,6 +63,16 @@ func (s Source) checked(path, arch string) (Binary, error) {
 	return s.hashed(path, arch)
 }
 
+// CheckStatic refuses a file that is not a static Linux executable for an architecture:
+// nothing else runs in an image without other files.
+func CheckStatic(path, arch string) error {
+	static, err := isStatic(path, arch)
+	if err == nil && !static {
+		err = fmt.Errorf("%s needs libraries of the system; build it with CGO_ENABLED=0", path)
+	}
+	return err
+}
+
 // WriteBinary writes the running program to w. It is how an image of Deployster
 // hands out its binary (see Options.TypesImage).
 func WriteBinary(w io.Writer) error {

@@ -97,15 +97,9 @@ func shippedName(ref string) (string, bool) {
 }
 
 func (i *Images) shipped(ctx context.Context, name string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error) {
-	if i.options.OS != "linux" {
-		return engine.Image{}, fmt.Errorf("it needs an engine for Linux containers; this one runs %s", i.options.OS)
-	}
 	i.loading.Lock()
 	defer i.loading.Unlock()
-	b, err := i.binary()
-	if errors.Is(err, fs.ErrNotExist) && i.options.TypesImage != "" {
-		b, err = i.extract(ctx, i.options.Arch, policy, progress)
-	}
+	b, err := i.program(ctx, policy, progress)
 	if err != nil {
 		return engine.Image{}, err
 	}
@@ -118,6 +112,25 @@ func (i *Images) shipped(ctx context.Context, name string, policy engine.PullPol
 		return engine.Image{}, err
 	}
 	return i.engine.Image(ctx, tag, engine.PullNever, nil)
+}
+
+// Program is the binary of this program for the engine's platform. TypesImage, which it may
+// have to be taken from, is made available as policy says.
+func (i *Images) Program(ctx context.Context, policy engine.PullPolicy, progress func(engine.Progress)) (Binary, error) {
+	i.loading.Lock()
+	defer i.loading.Unlock()
+	return i.program(ctx, policy, progress)
+}
+
+func (i *Images) program(ctx context.Context, policy engine.PullPolicy, progress func(engine.Progress)) (Binary, error) {
+	if i.options.OS != "linux" {
+		return Binary{}, fmt.Errorf("it needs an engine for Linux containers; this one runs %s", i.options.OS)
+	}
+	b, err := i.binary()
+	if errors.Is(err, fs.ErrNotExist) && i.options.TypesImage != "" {
+		b, err = i.extract(ctx, i.options.Arch, policy, progress)
+	}
+	return b, err
 }
 
 // binary is that of the source. Each step of a pipeline asks for it, so what the program

@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/resources/terraform"
 )
 
 // NewCommand returns the commands of resource types.
@@ -31,7 +32,7 @@ it to its configuration.`,
   deployster type new motd --lang python
   deployster type test motd --config example.json --plug root=out`,
 	}
-	c.AddCommand(newListCommand(a), newNewCommand(a), newTestCommand(a), newRunCommand(a), newBinaryCommand(a))
+	c.AddCommand(newListCommand(a), newNewCommand(a), newTestCommand(a), newTerraformCommand(a), newRunCommand(a), newBinaryCommand(a))
 	return c
 }
 
@@ -86,18 +87,26 @@ request per line until stdin ends.`,
 			if args[0] == "--help" || args[0] == "-h" {
 				return c.Help()
 			}
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			if args[0] == terraform.TypeName {
+				return exitWith(terraform.Run(ctx, terraform.Dir, args[1:], a.In, a.Out, a.Err))
+			}
 			t, ok := shipped.Lookup(strings.TrimPrefix(args[0], shipped.Prefix))
 			if !ok {
 				return exit.Usage("%q is not a resource type that ships with Deployster; there are %s", args[0], strings.Join(shipped.Names(), ", "))
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			if code := t.Run(ctx, args[1:], a.In, a.Out, a.Err); code != 0 {
-				return exit.Reported(exit.Status(code))
-			}
-			return nil
+			return exitWith(t.Run(ctx, args[1:], a.In, a.Out, a.Err))
 		},
 	}
+}
+
+// exitWith is how a command ends that has said what is wrong.
+func exitWith(code int) error {
+	if code != 0 {
+		return exit.Reported(exit.Status(code))
+	}
+	return nil
 }
 
 // newBinaryCommand is how an image of Deployster hands out its binary

@@ -1,0 +1,162 @@
+package tfimage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// fakeEngine keeps what was loaded last, and runs a provider that says something.
+type fakeEngine struct {
+	loaded [][]byte
+	said   string
+	code   int
+	ran    engine.Spec
+}
+
+func (e *fakeEngine) Load(_ context.Context, tar io.Reader) error {
+	text, err := io.ReadAll(tar)
+	e.loaded = append(e.loaded, text)
+	return err
+}
+
+func (e *fakeEngine) Run(_ context.Context, spec engine.Spec, io engine.IO) (engine.Exit, error) {
+	e.ran = spec
+	to := io.Stdout
+	if e.code != 0 {
+		to = io.Stderr
+	}
+	_, err := to.Write([]byte(e.said))
+	return engine.Exit{Code: e.code}, err
+}
+
+const described = `{"name":"fake_thing","config_schema":{"type":"object"},"state_schema":{}}
+{"name":"fake_Bad","config_schema":{},"state_schema":{}}
+{"name":"fake_wrong","config_schema":{"type":7},"state_schema":{}}
+{"name":"data.fake_thing","config_schema":{"type":"object"},"state_schema":{}}
+`
+
+func contents(t *testing.T) Contents {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"deployster", "provider"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("program "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Contents{Program: shipped.Binary{Path: filepath.Join(dir, "deployster"), Arch: "arm64"}, Provider: filepath.Join(dir, "provider")}
+}
+
+func TestImagesOfAllResources(t *testing.T) {
+	e := &fakeEngine{said: described}
+	made, err := Make(t.Context(), e, contents(t), Options{
+		Name: "terraform/fake", Version: "1.2.3", Plugs: map[string]protocol.PlugRequest{"docker": {ContainerPath: "/var/run/docker.sock"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(made.Images); got != "[terraform/fake/data.fake_thing:1.2.3 terraform/fake/fake_thing:1.2.3]" {
+		t.Errorf("it made %s", got)
+	}
+	if len(made.Skipped) != 2 || !strings.Contains(made.Skipped["fake_Bad"], "cannot be that of an image") || !strings.Contains(made.Skipped["fake_wrong"], "its schema") {
+		t.Errorf("it skipped %v", made.Skipped)
+	}
+	if e.ran.Image != "terraform/fake:1.2.3" || e.ran.Network != "none" || e.ran.Timeout == 0 {
+		t.Errorf("the provider was run as %+v", e.ran)
+	}
+	checkImages(t, e.loaded[1])
+}
+
+// checkImages checks a tar with the images of all resources.
+func checkImages(t *testing.T, loaded []byte) {
+	t.Helper()
+	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(loaded)), nil })
+	if err != nil || len(manifest) != 3 {
+		t.Fatalf("the images are %v: %v", manifest, err)
+	}
+	var image v1.Image
+	for _, m := range manifest {
+		tag := mustTag(t, m.RepoTags[0])
+		if image, err = tarball.Image(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(loaded)), nil }, &tag); err != nil {
+			t.Fatal(err)
+		}
+		config, err := image.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := strings.Join(config.Config.Entrypoint, " ")
+		if want := strings.TrimSpace("/deployster type run terraform " + resourceOf(m.RepoTags[0])); run != want || config.Architecture != "arm64" {
+			t.Errorf("%s runs %q on %s, want %q", m.RepoTags[0], run, config.Architecture, want)
+		}
+	}
+	files := filesOf(t, mutate.Extract(image))
+	if files["deployster"] != "program deployster" || files["terraform/provider"] != "program provider" || !strings.Contains(files["etc/ssl/certs/ca-certificates.crt"], "BEGIN CERTIFICATE") {
+		t.Errorf("the image has %v", files)
+	}
+	if got := files["terraform/types/fake_thing.json"]; !strings.Contains(got, `"container_path":"/var/run/docker.sock"`) || !strings.Contains(got, `"config_schema":{"type":"object"}`) {
+		t.Errorf("of the resource the image has %q", got)
+	}
+}
+
+func TestImagesOfSomeResources(t *testing.T) {
+	for resource, want := range map[string]string{
+		"data.fake_thing": "[terraform/fake/data.fake_thing:1]",
+		"fake_thin":       "the provider has no resource fake_thin; did you mean fake_thing?",
+		"fake_Bad":        "fake_Bad: its name cannot be that of an image",
+	} {
+		made, err := Make(t.Context(), &fakeEngine{said: described}, contents(t), Options{Name: "terraform/fake", Version: "1", Resources: []string{resource}})
+		got := fmt.Sprint(made.Images)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s gave %s, want %s", resource, got, want)
+		}
+	}
+}
+
+func TestProvidersThatSayNothingUseful(t *testing.T) {
+	for said, tc := range map[string]struct {
+		code int
+		want string
+	}{
+		"":                                 {0, "it has no resources"},
+		"hello":                            {0, "its answer is not understood"},
+		"error: the provider is too old\n": {1, "asking the provider for its resources: the provider is too old"},
+	} {
+		if _, err := Make(t.Context(), &fakeEngine{said: said, code: tc.code}, contents(t), Options{Name: "x", Version: "1"}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q gave %v, want %q", said, err, tc.want)
+		}
+	}
+	if _, err := (&bounded{most: 3}).Write([]byte("four")); err == nil {
+		t.Error("more was taken than is to be")
+	}
+}
+
+// brokenEngine stops reading in the middle.
+type brokenEngine struct{ fakeEngine }
+
+func (*brokenEngine) Load(_ context.Context, tar io.Reader) error {
+	_, _ = io.CopyN(io.Discard, tar, 100)
+	return errors.New("the disk is full")
+}
+
+func TestAnEngineThatCannotTakeImages(t *testing.T) {
+	if _, err := Make(t.Context(), &brokenEngine{}, contents(t), Options{Name: "x", Version: "1"}); err == nil || !strings.Contains(err.Error(), "loading the images: the disk is full") {
+		t.Errorf("the error is %v", err)
+	}
+}
