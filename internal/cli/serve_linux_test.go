@@ -285,6 +285,7 @@ func TestAServerRefusesWhatWouldNotBeSafe(t *testing.T) {
 		{"others than this machine can reach it", []string{"--listen", "0.0.0.0:0"}},
 		{"others than this machine can reach it", []string{"--listen", ":0"}},
 		{"go together", []string{"--tls-cert", "m.yaml"}},
+		{"add --listen", []string{"--tls-cert", "m.yaml", "--tls-key", "m.yaml", "--socket", "s.sock"}},
 		{"use --tls-cert and --tls-key, too", []string{"--client-ca", "m.yaml"}},
 		{"reading the TLS file gone.crt", []string{"--tls-cert", "gone.crt", "--tls-key", "m.yaml"}},
 		{"the certificate m.yaml with the key m.yaml", []string{"--tls-cert", "m.yaml", "--tls-key", "m.yaml"}},

@@ -135,6 +135,9 @@ func (o *options) check() error {
 	if len(o.listen)+len(o.sockets) == 0 && !activated() {
 		o.listen = []string{defaultListen}
 	}
+	if o.tls.Certificate != "" && len(o.listen) == 0 && !activated() {
+		return exit.Usage("--tls-cert is for addresses, and a Unix socket has none: add --listen ADDRESS, or leave the certificate out")
+	}
 	if o.publicURL != "" {
 		var err error
 		if o.public, err = url.Parse(o.publicURL); err != nil || o.public.Host == "" || o.public.Scheme != "https" && o.public.Scheme != "http" || strings.Trim(o.public.Path, "/") != "" {
