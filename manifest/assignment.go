@@ -124,6 +124,7 @@ func (v *variables) assign(a Assignment) {
 		return
 	}
 	v.Usage.examine(v.Evaluator, a.Value)
+	v.hideParts(a.Name, a.Value)
 	value, err := v.Evaluator.Resolve(a.Value, v.values)
 	switch {
 	case err == nil:

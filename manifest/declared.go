@@ -28,6 +28,7 @@ func (v *variables) declare() {
 		v.Usage.examine(v.Evaluator, d.written)
 		if !builtin && d.node != nil && !d.late {
 			v.values[d.Name] = d.written
+			v.hideParts(d.Name, d.written)
 		}
 	}
 }
@@ -75,6 +76,7 @@ func (v *variables) evaluate(d *Variable) {
 		return
 	}
 	value, err := v.Evaluator.Resolve(d.written, v.values)
+	v.hideParts(d.Name, value)
 	var undefined *expression.UndefinedError
 	switch {
 	case err == nil && is:

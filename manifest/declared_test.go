@@ -2,7 +2,9 @@ package manifest_test
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -193,5 +195,49 @@ func TestWhatIsDeclaredIsNotMistyped(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(usage.Unread()), `[--var sizes: nothing reads the variable "sizes", did you mean "size"?]`; got != want {
 		t.Error(got)
+	}
+}
+
+// What may not be shown is said before anything is that could show it: also of what is wrong.
+func TestWhatIsSecretIsHiddenFirst(t *testing.T) {
+	all, err := manifest.Declarations([]manifest.Source{{Name: "m.yaml", Data: []byte(`variables:
+  password: {type: string, writeOnly: true, maxLength: 10}
+  token: {writeOnly: true, default: 'of {{ password }}'}
+  code: {writeOnly: true, default: 1234}
+  db: {type: object, properties: {user: {type: string}, key: {type: string, writeOnly: true}}}
+  plain: {type: string}
+`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ file, password, want string }{
+		{"db: {user: me, key: k3y}\nplain: {a: shown}\n", "s3cret", "1234 k3y of s3cret s3cret {{ 's3c' ~ 'ret' }}"},
+		{"db: {user: me, key: [k3y]}\npassword: too-long-for-it\n", "", "1234 [k3y] of too-long-for-it too-long-for-it"},
+	} {
+		hidden := map[string]bool{}
+		dir := t.TempDir()
+		o := manifest.VariableOptions{
+			Evaluator: expression.New(dir), Declared: all, Hide: func(value any) { hidden[fmt.Sprint(value)] = true },
+			Flags: []manifest.VariableFlag{{File: write(t, dir, "prod.yaml", c.file)}},
+		}
+		if c.password != "" {
+			o.Flags = append(o.Flags, manifest.VariableFlag{Name: "password", Value: "{{ 's3c' ~ 'ret' }}"})
+		}
+		if _, err := manifest.LoadVariables(o); err == nil {
+			t.Error("nothing is wrong")
+		}
+		if got := strings.Join(slices.Sorted(maps.Keys(hidden)), " "); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
+func TestSecretsMakeNoNames(t *testing.T) {
+	sources := []manifest.Source{{Name: "m.yaml", Data: []byte("resources: {a: {type: x, for_each: ['{{ a }}', '{{ b }}']}}")}}
+	_, err := manifest.Load(sources, manifest.Options{
+		Variables: map[string]any{"a": "open", "b": "hush"}, Evaluator: expression.New(t.TempDir()), Secret: func(text string) bool { return text == "hush" },
+	})
+	if want := "m.yaml:1:36: resources.a.for_each: a key would be a secret, or a part of one, and keys are names, which are shown: make them of something else"; err == nil || err.Error() != want {
+		t.Error(err)
 	}
 }

@@ -315,6 +315,12 @@ func (l *loader) each(p *pending) ([]Each, bool) {
 		p.forEach.Fail("must be a list or a mapping, or an expression that comes to one, not %s", kindOfValue(resolved))
 		return nil, false
 	}
+	for _, e := range all {
+		if l.opts.Secret != nil && l.opts.Secret(e.Key) {
+			p.forEach.Fail("a key would be a secret, or a part of one, and keys are names, which are shown: make them of something else")
+			return nil, false
+		}
+	}
 	p.all = all
 	return all, true
 }

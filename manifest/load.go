@@ -18,6 +18,8 @@ type Options struct {
 	Home      string // what ~ stands for; "" is not known
 	Usage     *Usage // notes which variables are read; may be nil
 	Partly    bool   // only some of the variables are known: names that are not defined are no problem
+
+	Secret func(text string) bool // whether a text holds what may not be shown; may be nil
 }
 
 // Load reads several files as one manifest. It fails with an *Error that holds

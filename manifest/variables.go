@@ -11,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // VariableOptions says where variables come from.
@@ -25,6 +26,7 @@ type VariableOptions struct {
 
 	Declared []*Variable // in the order of declaration; other variables are as they are given
 	Partly   bool        // only some of the variables are known: that one has no value is no problem
+	Hide     func(any)   // is called with each value that may not be shown, before anything is said of it; may be nil
 
 	// Assignments are in the place of the files and of Flags, unless they are nil.
 	Assignments []Assignment
@@ -128,6 +130,9 @@ func (v *variables) fail(name string, err error, p Problem) {
 // flag sets the variable of a --var, whose name can be set.
 func (v *variables) flag(a Assignment) {
 	text, ok := a.Value.(string)
+	if d := v.declared[a.Name]; d != nil && ok && d.MayBeSecret(text) {
+		v.hide(text)
+	}
 	if !ok || !utf8.ValidString(text) {
 		v.fail(a.Name, nil, Problem{Position: a.At, Message: "the value is not valid UTF-8"})
 		return
@@ -215,6 +220,24 @@ func (v *variables) set(name string, value any, from place) {
 	delete(v.failed, name)
 	v.from[name] = from
 	v.values[name] = merge(v.values[name], value)
+	v.hideParts(name, value)
+}
+
+func (v *variables) hide(value any) {
+	if v.Hide != nil {
+		v.Hide(value)
+	}
+}
+
+// hideParts hides what of a value of a declared variable may not be shown.
+func (v *variables) hideParts(name string, value any) {
+	d := v.declared[name]
+	if d == nil {
+		return
+	}
+	for _, path := range d.Secrets(value) {
+		v.hide(schema.Within(value, path))
+	}
 }
 
 // merge lays one value over another: mappings merge deeply, everything else is

@@ -93,7 +93,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 func (r *Runner) Repeatable() bool {
 	return r.prepared && !slices.ContainsFunc(r.resources, func(res *resource) bool {
 		mounts, without, problems := r.plug(res, res.init.Plugs)
-		return len(res.target.Secret) > 0 || len(without)+len(problems) > 0 || !slices.Equal(mounts, res.target.Mounts)
+		return len(res.target.Secret)+len(res.hiding) > 0 || len(without)+len(problems) > 0 || !slices.Equal(mounts, res.target.Mounts)
 	})
 }
 

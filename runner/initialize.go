@@ -286,8 +286,9 @@ func Broken(res *manifest.Resource, v schema.Violation) manifest.Problem {
 // its secrets.
 func (r *Runner) check(res *resource, config map[string]any) error {
 	var marked invoke.Paths
+	res.hiding, marked = r.hiding(config, nil)
 	if res.undeclared != nil {
-		marked = res.undeclared.Secrets
+		marked = append(marked, res.undeclared.Secrets...)
 	}
 	if res.schema != nil {
 		marked = append(slices.Clip(marked), res.schema.Secrets(config)...)

@@ -23,6 +23,7 @@ type resource struct {
 	states *schema.Schema // nil when the type says nothing of its states
 
 	config      map[string]any  // resolved
+	hiding      [][]string      // where config holds secrets of variables
 	adjusted    map[string]any  // config with what there is where that is left as it is; nil is config
 	left        []Change        // what differs and is left as it is
 	final       bool            // config waits for no dependency and is final

@@ -31,6 +31,7 @@ import (
 type Spec struct {
 	Manifest    *manifest.Manifest
 	Variables   map[string]any
+	Secrets     []any // values, or parts of them, that are shown nowhere
 	Expressions *expression.Evaluator
 	Configure   Configure    // may be nil: configurations are what their expressions come to
 	KeepGoing   bool         // after a failure, go on with what does not depend on it
@@ -119,6 +120,7 @@ func New(spec Spec, containers Containers) *Runner {
 	containers.Parallelism = max(1, containers.Parallelism)
 	r := &Runner{spec: spec, containers: containers, byName: map[string]*resource{}, secrets: &invoke.Secrets{}}
 	r.inits = cmp.Or(spec.InitAnswers, &InitAnswers{})
+	r.secrets.Add(spec.Secrets, [][]string{{}})
 	r.panics = invoke.NewPanics(r.secrets, r.reportPanic)
 	r.invoker = invoke.New(containers, r.secrets, r.panics, callObserver{r})
 	for _, m := range spec.Manifest.Resources {

@@ -216,3 +216,42 @@ resources:
 		}
 	}
 }
+
+// A secret of a variable is hidden whatever its type makes of it, and so is the former one
+// that stands where it will.
+func TestSecretsOfVariablesAreHiddenInWhateverTheyGoInto(t *testing.T) {
+	const manifest = `resources: {v: {type: page, config: {
+  content: "user: me\npassword: {{ password }}\nport: 1\n", pin: '{{ pin }}', args: [serve, '--password={{ password }}'], level: 2}}}`
+	w := newWorld(t)
+	w.engine.Images["page"] = image(func(_ context.Context, c enginetest.Call) int {
+		if len(c.Args) == 0 {
+			fmt.Fprint(c.Stdout, `{"state_action":{"args":["state"]}}`)
+			return 0
+		}
+		fmt.Fprintln(c.Stderr, "it is to be new-secret")
+		fmt.Fprint(c.Stdout, `{"status":"STALE","staleState":{"content":"user: me\npassword: old-secret\nport: 1\n","pin":"4567","args":["--password=older-secret"],"level":1},"actions":[{"name":"write","args":["w"]}]}`)
+		return 0
+	})
+	withSecrets := func(o *options) { o.Spec.Secrets = []any{"new-secret", "123"} }
+	w.variables = map[string]any{"password": "new-secret", "pin": "123"}
+	plan, err := w.runner(t, manifest, withSecrets).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.apply(t, manifest, withSecrets)
+	all := string(text) + w.everything(t, err)
+	for _, secret := range []string{"old-secret", "older-secret", "new-secret", `"123"`, `4567`} {
+		if strings.Contains(all, secret) {
+			t.Errorf("%s is told", secret)
+		}
+	}
+	for _, shown := range []string{`user: me`, `port: 1`, `"Path":"level","Op":"~","Old":1,"New":2`} {
+		if !strings.Contains(all, shown) {
+			t.Errorf("%s is hidden", shown)
+		}
+	}
+}

@@ -19,6 +19,11 @@ type SecretUse struct {
 // dependency it is taken as it is written. files are all that may be included: by a name
 // that is computed each may be that fits.
 func (r *Runner) SecretUses(files []string, names ...string) (uses []SecretUse) {
+	for _, d := range r.spec.Manifest.Variables {
+		if d.Secret && slices.Contains(names, d.Name) {
+			uses = append(uses, SecretUse{d.Name, "variables." + d.Name, d.Position})
+		}
+	}
 	for _, m := range r.spec.Manifest.Resources {
 		res := r.byName[m.Name]
 		paths := res.target.Secret

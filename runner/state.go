@@ -77,6 +77,7 @@ func (r *Runner) stateCall(res *resource) invoke.Call {
 // learn makes secret what a state answer has at places that the type's schemas mark as
 // secret, in a state or in a configuration: an old password is one, too.
 func (r *Runner) learn(res *resource, out protocol.StateOutput) {
+	r.learnFormer(res, out.StaleState)
 	for _, state := range []map[string]any{out.State, out.StaleState, out.PlannedState, out.Keep} {
 		r.learnIn(res, state)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,7 @@ import (
 type world struct {
 	engine    *enginetest.Fake
 	workspace string
+	variables map[string]any // beside stage
 
 	mu     sync.Mutex       // guards what containers do
 	things map[string]any   // name → the configured value it has
@@ -157,6 +159,7 @@ func (w *world) runner(t testing.TB, text string, change ...func(*options)) run 
 	t.Helper()
 	expressions := expression.New(w.workspace)
 	variables := map[string]any{"stage": "test"}
+	maps.Copy(variables, w.variables)
 	m, err := manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}}, manifest.Options{
 		Variables: variables, Evaluator: expressions, Workspace: w.workspace, Home: w.workspace,
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // InputError is an error in what somebody wrote: manifests, files of variables,
@@ -76,7 +77,9 @@ type Input struct {
 	Remove      []string // what a destroy removes; nil is everything
 	Replace     []string // what an apply removes and makes again
 	Usage       *manifest.Usage
+	Secrets     []any // what of the variables may not be shown, as manifests declare it
 
+	hidden   *invoke.Secrets  // the same
 	images   *revision.Images // whose contents the revision carries; nil are none
 	applies  bool             // an image that is not carried is refused
 	doubtful []string         // variables that may not have the values that the revision has
@@ -98,6 +101,7 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	in := &Input{
 		Workspace: i.Workspace, Run: newID(i.Now()), Expressions: expression.New(i.Workspace), Usage: o.Usage, images: o.images, applies: o.applies, doubtful: o.doubtful,
 	}
+	in.hidden = &invoke.Secrets{}
 	if in.Usage == nil && len(i.Variables)+len(o.Last) > 0 { // without either nobody needs it
 		in.Usage = &manifest.Usage{}
 	}
@@ -115,10 +119,13 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	var err error
 	in.Variables, err = manifest.LoadVariables(manifest.VariableOptions{
 		ConfDir: conf, Workspace: i.Workspace, Flags: i.Variables, Assignments: o.Assigned, Last: o.Last, Evaluator: in.Expressions, Builtin: builtin, Usage: in.Usage,
-		Declared: o.declared, Partly: o.Partly,
+		Declared: o.declared, Partly: o.Partly, Hide: func(value any) {
+			in.Secrets = append(in.Secrets, value)
+			in.hidden.Add(value, [][]string{{}})
+		},
 	})
 	if err != nil {
-		return nil, &InputError{err}
+		return nil, in.invalid(err)
 	}
 	for name, value := range in.Variables {
 		if _, ours := builtin[name]; !ours {
@@ -171,9 +178,10 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 	}
 	m, err := manifest.Load(sources, manifest.Options{
 		Variables: in.Variables, Evaluator: in.Expressions, Workspace: in.Workspace, Home: i.Home, Usage: in.Usage, Partly: o.Partly,
+		Secret: func(text string) bool { return in.hidden.Whole(text) != text },
 	})
 	if err != nil {
-		return nil, &InputError{err}
+		return nil, in.invalid(err)
 	}
 	switch {
 	case len(o.Targets) == 0:
@@ -183,7 +191,7 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 		m, err = m.Select(o.Targets)
 	}
 	if err != nil {
-		return nil, &InputError{err}
+		return nil, in.invalid(err)
 	}
 	in.Manifest = m
 	if in.Replace, err = replaced(m, o.Replace); err != nil {
@@ -194,7 +202,7 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 			return nil, err
 		}
 	}
-	return in, invalid(shipped.UnknownTypes(m))
+	return in, in.problems(shipped.UnknownTypes(m))
 }
 
 // replaced are the resources that names of what is to be replaced mean.
@@ -270,7 +278,7 @@ func newID(now time.Time) string { return ulid.MustNew(ulid.Timestamp(now), rand
 
 // Conflicts fails where resources manage one thing, as far as that is known
 // without a run.
-func (in *Input) Conflicts() error { return invalid(in.shipped().Conflicts()) }
+func (in *Input) Conflicts() error { return in.problems(in.shipped().Conflicts()) }
 
 // Check finds all that can be found wrong with the input without running
 // anything. answered is what types that do not ship are known to answer; it may be nil.
@@ -286,17 +294,39 @@ func (in *Input) Check(answered func(ref string) (runner.TypeAnswer, bool)) erro
 	if errors.As(in.Manifest.CheckPlugs(), &plugs) {
 		problems = append(problems, plugs.Problems...)
 	}
-	return invalid(manifest.Sorted(problems, in.Manifest.Files))
+	return in.problems(manifest.Sorted(problems, in.Manifest.Files))
 }
 
 func (in *Input) shipped() shipped.Check {
 	return shipped.Check{Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions}
 }
 
-// invalid makes an error of problems; nil of none.
-func invalid(problems []manifest.Problem) error {
-	if len(problems) == 0 {
+// problems makes an error of problems; nil of none.
+func (in *Input) problems(all []manifest.Problem) error {
+	if len(all) == 0 {
 		return nil
 	}
-	return &InputError{&manifest.Error{Problems: problems}}
+	return in.invalid(&manifest.Error{Problems: all})
+}
+
+// invalid is an error in the input, without what may not be shown.
+func (in *Input) invalid(err error) error { return &InputError{in.Masked(err)} }
+
+// Masked is an error without what of the variables may not be shown.
+func (in *Input) Masked(err error) error {
+	var found *manifest.Error
+	switch {
+	case err == nil || len(in.Secrets) == 0:
+		return err
+	case errors.As(err, &found):
+		hidden := slices.Clone(found.Problems)
+		for i, p := range hidden {
+			hidden[i].Path, hidden[i].Message, hidden[i].Hint = in.hidden.Mask(p.Path), in.hidden.Mask(p.Message), in.hidden.Mask(p.Hint)
+		}
+		return &manifest.Error{Problems: hidden}
+	}
+	if text := in.hidden.Mask(err.Error()); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
 }

@@ -16,7 +16,7 @@ func TestWhatRevisionsWriteOutAtSecretPlacesIsHidden(t *testing.T) {
     type: deployster/container
     config:
       image: shown-image
-      env:
+      secret_env:
         PASSWORD: hunter2-literal
         NUMBER: 12345678
         QUOTED: 'it''s hidden'

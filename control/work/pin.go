@@ -88,19 +88,17 @@ type secretUse struct {
 func (c *Collection) secrets(schemas map[string]*schema.Schema) (map[string]secretUse, error) {
 	secret := map[string]secretUse{}
 	values := c.Assignments
-	for _, source := range c.manifests {
-		declared, err := manifest.Declarations([]manifest.Source{source})
-		if err != nil {
-			return nil, &InputError{err}
+	declared, err := c.declared()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range declared {
+		given := func(a manifest.Assignment) bool { return a.Name == d.Name && d.MayBeSecret(a.Value) }
+		if d.Secret || slices.ContainsFunc(c.Assignments, given) {
+			secret[d.Name] = secretUse{"variables." + d.Name, d.Position}
 		}
-		for _, d := range declared {
-			given := func(a manifest.Assignment) bool { return a.Name == d.Name && d.MayBeSecret(a.Value) }
-			if d.Secret || slices.ContainsFunc(c.Assignments, given) {
-				secret[d.Name] = secretUse{"variables." + d.Name, d.Position}
-			}
-			written, _ := d.Default()
-			values = append(values[:len(values):len(values)], manifest.Assignment{Name: d.Name, Value: written})
-		}
+		written, _ := d.Default()
+		values = append(values[:len(values):len(values)], manifest.Assignment{Name: d.Name, Value: written})
 	}
 	note := func(written any, use secretUse) {
 		reads := c.readBy(written)
@@ -123,6 +121,18 @@ func (c *Collection) secrets(schemas map[string]*schema.Schema) (map[string]secr
 		more = len(secret) > before
 	}
 	return secret, nil
+}
+
+// declared are the variables that the manifests declare, each for itself.
+func (c *Collection) declared() (all []*manifest.Variable, err error) {
+	for _, source := range c.manifests {
+		some, err := manifest.Declarations([]manifest.Source{source})
+		if err != nil {
+			return nil, &InputError{err}
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 // secretParts calls part with what is written in secret parts of configurations.
@@ -154,6 +164,15 @@ func (c *Collection) secretParts(schemas map[string]*schema.Schema, part func(wr
 // for secret.
 func (c *Collection) SecretUses(names ...string) (uses []runner.SecretUse, err error) {
 	files := slices.Collect(maps.Keys(c.Files))
+	declared, err := c.declared()
+	for _, d := range declared {
+		if d.Secret && slices.Contains(names, d.Name) {
+			uses = append(uses, runner.SecretUse{Variable: d.Name, Path: "variables." + d.Name, Position: d.Position})
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
 	err = c.secretParts(nil, func(written any, use secretUse) {
 		read, all, err := c.evaluator.Names(written, files)
 		for _, name := range names {

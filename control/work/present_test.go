@@ -12,7 +12,7 @@ import (
 // What is not applied can do with another value of a secret, unless what it is depends on it.
 func TestASecretMayHaveChangedWhereNothingIsApplied(t *testing.T) {
 	const (
-		env  = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, env: {P: '{{ mine }}'}}}}"
+		env  = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, secret_env: {P: '{{ mine }}'}}}}"
 		name = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, name: '{{ mine }}'}}}"
 		run  = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/command, config: {image: i, check: ['true'], apply: ['true'], env: {P: '{{ mine }}'}}}}"
 	)

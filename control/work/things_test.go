@@ -45,7 +45,7 @@ func TestWhichTasksMakeOneThing(t *testing.T) {
 		same    = "plugs: {root: {path: '/srv/'}}\nresources: {f: {type: deployster/file, config: {path: conf, content: y}}}"
 		higher  = "plugs: {root: {path: /}}\nresources: {f: {type: deployster/file, config: {path: srv/conf, content: y}}}"
 		only    = plug + "resources: {f: {type: deployster/file, readonly: true, config: {path: conf, content: y}}}"
-		secret  = plug + "resources: {c: {type: deployster/container, config: {image: i, name: web, env: {P: '{{ password }}'}}}}"
+		secret  = plug + "resources: {c: {type: deployster/container, config: {image: i, name: web, secret_env: {P: '{{ password }}'}}}}"
 		foreign = "resources: {x: {type: acme/vm:1, config: {name: '{{ environment }}'}}}"
 		foreig2 = "resources: {x: {type: acme/vm:1, config: {name: '{{ task }}'}}}"
 		broken  = "resources: {x: {type: acme/vm:1, config: {name: '{{ '}}}"
@@ -160,7 +160,7 @@ func (c checkout) things(i Identities, m definedTask) (keys []string) {
 
 // What a task makes is known also when a secret that it reads was changed since, or is gone.
 func TestWhatATaskMakesIsKnownWhateverBecameOfItsSecrets(t *testing.T) {
-	const text = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, name: web, env: {P: '{{ mine }}'}}}}"
+	const text = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, name: web, secret_env: {P: '{{ mine }}'}}}}"
 	for label, now := range map[string]string{"as it was": "mine: hush-1\n", "changed": "mine: hush-2\n", "gone": "other: 1\n", "half saved": "mine: *hush\n"} {
 		t.Run(label, func(t *testing.T) {
 			c := newCheckout(t, map[string]string{"m.yaml": text, "home/.deployster/vars.auto.yaml": "mine: hush-1\n"})

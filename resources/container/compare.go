@@ -140,29 +140,29 @@ func cleanDir(dir string) string {
 	return path.Clean(dir)
 }
 
-// compareEnv never shows a value that it found: an old secret is one too, also of a variable
-// that is none any more.
+// compareEnv shows a value that it found only where it is no secret, neither by now nor when the
+// container was made: one that was made by a version to which all of env was secret does not say so.
 func (m *manager) compareEnv(c *dockercontainer.InspectResponse, base []string, known bool, d *drift) {
-	want := variables(base)
-	maps.Copy(want, m.config.variables())
-	got := variables(c.Config.Env)
-	found, public := map[string]any{}, map[string]any{}
+	all, plain := m.config.variables()
+	want, got := variables(base), variables(c.Config.Env)
+	maps.Copy(want, all)
+	var shown []string
+	if err := json.Unmarshal([]byte(c.Config.Labels[daemon.LabelPlainEnv]), &shown); err != nil {
+		shown = nil // there is no such label, or it is not ours
+	}
+	found := map[string]string{}
 	var names []string
 	for name, value := range got {
 		w, asked := want[name]
-		_, own := m.config.Env[name]
-		_, plain := m.config.PublicEnv[name]
-		in := found
-		if plain {
-			in = public
-		}
 		switch {
 		case asked && w == value:
-			if own || plain {
-				in[name] = value
+			found[name] = value
+		case !asked && !known:
+		default:
+			found[name] = "(another value)"
+			if slices.Contains(plain, name) && slices.Contains(shown, name) {
+				found[name] = value
 			}
-		case asked || known:
-			in[name] = "(another value)"
 			names = append(names, name)
 		}
 	}
@@ -176,9 +176,18 @@ func (m *manager) compareEnv(c *dockercontainer.InspectResponse, base []string, 
 	}
 	slices.Sort(names)
 	d.recreate = append(d.recreate, "env "+strings.Join(names, " "))
-	d.found["env"] = found
-	if len(m.config.PublicEnv) > 0 {
-		d.found["public_env"] = public
+	for _, of := range m.config.environments() {
+		in := map[string]any{}
+		for name, value := range found {
+			_, here := of.variables[name]
+			_, asked := all[name]
+			if here || !asked && of.property == "env" && value != want[name] {
+				in[name] = value
+			}
+		}
+		if len(of.variables) > 0 || of.property == "env" {
+			d.found[of.property] = in
+		}
 	}
 }
 

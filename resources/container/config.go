@@ -22,7 +22,8 @@ type Config struct {
 	Command    []string          `json:"command,omitempty"`
 	Entrypoint []string          `json:"entrypoint,omitempty"`
 	Env        daemon.Variables  `json:"env,omitempty"`
-	PublicEnv  daemon.Variables  `json:"public_env,omitempty"` // as Env, and no secrets
+	SecretEnv  daemon.Variables  `json:"secret_env,omitempty"`
+	PublicEnv  daemon.Variables  `json:"public_env,omitempty"` // as Env, which former versions took for secret
 	Ports      []Port            `json:"ports,omitempty"`
 	Mounts     []Mount           `json:"mounts,omitempty"`
 	Networks   []string          `json:"networks,omitempty"`
@@ -107,9 +108,13 @@ func (c Config) normal(resource string) (Config, error) {
 			return c, fmt.Errorf("network %q cannot be combined with others", alone)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.PublicEnv)) {
-		if _, both := c.Env[name]; both {
-			return c, fmt.Errorf("environment variable %s is in env and in public_env: it is either secret or not", name)
+	seen := map[string]string{}
+	for _, of := range c.environments() {
+		for _, name := range slices.Sorted(maps.Keys(of.variables)) {
+			if other := seen[name]; other != "" {
+				return c, fmt.Errorf("environment variable %s is in %s and in %s: one of them is enough", name, other, of.property)
+			}
+			seen[name] = of.property
 		}
 	}
 	var err error
@@ -125,12 +130,29 @@ func (c Config) normal(resource string) (Config, error) {
 	return c, nil
 }
 
-// variables are all environment variables that are asked for.
-func (c Config) variables() daemon.Variables {
-	all := daemon.Variables{}
-	maps.Copy(all, c.Env)
-	maps.Copy(all, c.PublicEnv)
-	return all
+// environment is a property with environment variables.
+type environment struct {
+	property  string
+	variables daemon.Variables
+	secret    bool
+}
+
+func (c Config) environments() []environment {
+	return []environment{{"env", c.Env, false}, {"secret_env", c.SecretEnv, true}, {"public_env", c.PublicEnv, false}}
+}
+
+// variables are all environment variables that are asked for, and those of them whose values are
+// no secrets, sorted.
+func (c Config) variables() (all daemon.Variables, plain []string) {
+	all = daemon.Variables{}
+	for _, of := range c.environments() {
+		maps.Copy(all, of.variables)
+		if !of.secret {
+			plain = slices.AppendSeq(plain, maps.Keys(of.variables))
+		}
+	}
+	slices.Sort(plain)
+	return all, plain
 }
 
 // normalPorts is the part of normal for ports.

@@ -28,6 +28,7 @@ func TestBadConfiguration(t *testing.T) {
 		`a duration must be at least a millisecond and like "30s"`: image(object{"health": object{"command": list{"x"}, "interval": "1"}}),
 		"environment variable A must be text":                      image(object{"env": object{"A": list{}}}),
 		"environment variable A is in env and in public_env":       image(object{"env": object{"A": "1"}, "public_env": object{"A": "2"}}),
+		"environment variable A is in env and in secret_env":       image(object{"env": object{"A": "1"}, "secret_env": object{"A": "1"}}),
 		"environment variable B must be text":                      image(object{"public_env": object{"B": list{}}}),
 		`unknown field "imagee"`:                                   image(object{"imagee": "x"}),
 	} {

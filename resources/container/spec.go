@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strconv"
 	"time"
@@ -19,10 +20,18 @@ import (
 
 // specHash identifies what was asked for in all that needs a new container.
 // Members that are absent do not count, so that a new version that knows more
-// of them leaves existing containers alone.
+// of them leaves existing containers alone. That a variable is or is not a secret makes no other
+// container of it either.
 func (m *manager) specHash() (string, error) {
 	c := m.config
 	c.Name, c.Image, c.Networks, c.Restart, c.Adopt = "", "", nil, "", false
+	c.Env, c.SecretEnv = maps.Clone(c.Env), nil
+	for name, value := range m.config.SecretEnv {
+		if c.Env == nil {
+			c.Env = daemon.Variables{}
+		}
+		c.Env[name] = value
+	}
 	c.Ports, c.Mounts = sortedPorts(c.Ports), sortedMounts(c.Mounts)
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -42,6 +51,14 @@ func (m *manager) wanted(name string) (client.ContainerCreateOptions, error) {
 	}
 	labels := m.Owner.Labels(c.Labels)
 	labels[daemon.LabelSpec] = hash
+	env, plain := c.variables()
+	if len(plain) > 0 {
+		names, err := json.Marshal(plain)
+		if err != nil {
+			return client.ContainerCreateOptions{}, fmt.Errorf("encoding names of environment variables: %w", err)
+		}
+		labels[daemon.LabelPlainEnv] = string(names)
+	}
 	exposed := dockernet.PortSet{}
 	for port := range portMap(c.Ports) {
 		exposed[port] = struct{}{}
@@ -61,7 +78,7 @@ func (m *manager) wanted(name string) (client.ContainerCreateOptions, error) {
 	return client.ContainerCreateOptions{
 		Name: name,
 		Config: &dockercontainer.Config{
-			Image: c.Image, Cmd: c.Command, Entrypoint: c.Entrypoint, Env: c.variables().List(), Labels: labels,
+			Image: c.Image, Cmd: c.Command, Entrypoint: c.Entrypoint, Env: env.List(), Labels: labels,
 			User: c.User, WorkingDir: c.Workdir, ExposedPorts: exposed, Healthcheck: c.Health.spec(),
 		},
 		HostConfig: host,

@@ -129,9 +129,9 @@ func (s *Secrets) covers(text []byte) ([]span, reading) {
 	return s.known.covers(text)
 }
 
-// whole hides a secret that is all of a text, however short it is, and those
+// Whole hides a secret that is all of a text, however short it is, and those
 // within it.
-func (s *Secrets) whole(text string) string {
+func (s *Secrets) Whole(text string) string {
 	s.mu.RLock()
 	short := s.short[text] || len(s.short) > 0 && s.short[string(reading{text: []byte(text)}.unescaped().text)]
 	s.mu.RUnlock()
@@ -148,7 +148,7 @@ func (s *Secrets) MaskValue(v any) any {
 	case nil, bool:
 		return v
 	case string:
-		return s.whole(v)
+		return s.Whole(v)
 	case map[string]any:
 		if v == nil {
 			return v
@@ -166,7 +166,7 @@ func (s *Secrets) MaskValue(v any) any {
 		return c
 	default:
 		text, err := json.Marshal(v)
-		if err != nil || s.whole(string(text)) != string(text) {
+		if err != nil || s.Whole(string(text)) != string(text) {
 			return Masked
 		}
 		return v
@@ -191,7 +191,7 @@ func (s *Secrets) MaskAction(a protocol.Action) protocol.Action {
 	a.Image, a.Entrypoint = s.Mask(a.Image), s.Mask(a.Entrypoint)
 	a.Args = slices.Clone(a.Args)
 	for i, arg := range a.Args {
-		a.Args[i] = s.whole(arg)
+		a.Args[i] = s.Whole(arg)
 	}
 	return a
 }

@@ -45,7 +45,7 @@ func asking(a *app.App, c work.Config, on *work.Connection, in *work.Input, carr
 	id := a.NewID()
 	dir := filepath.Join(a.Workspace, engine.StateDir, "work", id)
 	return runner.New(runner.Spec{
-		Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
+		Manifest: in.Manifest, Variables: in.Variables, Secrets: in.Secrets, Expressions: in.Expressions, InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
 	}, runner.Containers{
 		Engine: on.Engine, Images: revision.Pinned{Holder: on.Images, Carried: carried, Carrier: "the revision", Anew: "make it again"}, Parallelism: c.Parallelism, Pull: c.Pull,
 		Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Run: id, Workspace: a.Workspace, Work: dir, Now: c.Now, Forget: true,

@@ -12,6 +12,7 @@ const (
 	LabelManaged   = "deployster.managed"   // name of the resource
 	LabelWorkspace = "deployster.workspace" // whose resource it is: names are only unique in a workspace
 	LabelSpec      = "deployster.spec"      // hash of what was asked for, where that cannot be read back
+	LabelPlainEnv  = "deployster.plain-env" // JSON list of the environment variables whose values are no secrets
 )
 
 // Owner is the resource on whose behalf something is done. Several workspaces
