@@ -14,7 +14,9 @@ import (
 type Assignment struct {
 	Name  string
 	Value any    // as it is written, with its expressions; of a --var its text
-	File  string // "" of a --var
+	File  string // "" of a --var, and where From says it
+	Whole bool   // the value is all of the file, a text as it stands
+	From  string // the variable of the environment or the command that gave the value, a text as it stands; else ""
 	Given bool   // by --var or --var-file: somebody means it to be read
 	At    Position
 
@@ -26,12 +28,14 @@ type Assignment struct {
 // form of files.
 func ReadAssignments(opts VariableOptions) ([]Assignment, error) {
 	v, all := newVariables(opts), []Assignment{}
+	v.declare()
 	v.read(func(a Assignment) {
 		if problem := v.nameProblem(a.Name); problem != "" {
 			v.found.Add(Problem{Position: a.At, Message: problem})
 		}
 		all = append(all, a)
 	})
+	all = append(v.outside(all), all...)
 	return all, v.found.Err()
 }
 
@@ -119,7 +123,11 @@ func (v *variables) assign(a Assignment) {
 	if a.Given {
 		v.Usage.give(a.Name, Problem{Position: a.At})
 	}
-	if a.File == "" {
+	switch {
+	case a.From != "" || a.Whole:
+		v.literal(a)
+		return
+	case a.File == "":
 		v.flag(a)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
@@ -23,6 +24,11 @@ type Variable struct {
 	Secret      bool // no part of a value may be shown
 	Position    Position
 
+	// Where the value comes from that nobody gives; at most one of them, or a default.
+	File    string   // that holds it
+	Command []string // that prints it
+
+	origin  *yamlfile.Node // of File or Command; nil is none
 	schema  *schema.Schema
 	node    *yamlfile.Node // of its default; nil is none
 	written any            // the default, as it is written
@@ -89,14 +95,18 @@ func (l *loader) variable(n *yamlfile.Node) *Variable {
 	}
 	written := map[string]any{}
 	if n.Kind != yamlfile.Nothing { // any value will do
-		if _, ok := n.Fields("a variable", schema.Keywords()...); !ok {
+		fields, ok := n.Fields("a variable", append(schema.Keywords(), "file", "command")...)
+		if !ok {
 			return d
 		}
+		d.readOrigin(fields)
 		value, ok := n.Any()
 		if !ok {
 			return d
 		}
 		written, _ = value.(map[string]any)
+		delete(written, "file")
+		delete(written, "command")
 	}
 	text, err := json.Marshal(written)
 	if err == nil {
@@ -121,4 +131,41 @@ func (l *loader) variable(n *yamlfile.Node) *Variable {
 		}
 	}
 	return d
+}
+
+// readOrigin reads where the value comes from that nobody gives.
+func (d *Variable) readOrigin(fields map[string]*yamlfile.Node) {
+	var found []string
+	for _, key := range []string{"default", "file", "command"} {
+		if fields[key] != nil {
+			found = append(found, key)
+		}
+	}
+	if len(found) > 1 {
+		fields[found[1]].FailName("the variable has %s, too; each says what it is where nobody gives a value", found[0])
+		return
+	}
+	plain := func(n *yamlfile.Node, what string) string {
+		text, ok := readText(n, what)
+		switch {
+		case ok && expression.IsTemplate(text):
+			n.Fail("cannot be an expression")
+		case strings.ContainsRune(text, 0):
+			n.Fail("must not contain a NUL character")
+		}
+		return text
+	}
+	if n := fields["file"]; n != nil {
+		d.origin, d.File = n, plain(n, "the path of a file")
+	}
+	if n := fields["command"]; n != nil {
+		d.origin, d.Command = n, []string{}
+		if n.Kind != yamlfile.List || len(n.Members) == 0 {
+			n.Fail("must be a list of a program and its arguments, such as [pass, show, db], not %s", kindOf(n))
+			return
+		}
+		for _, word := range n.Members {
+			d.Command = append(d.Command, plain(word, "text"))
+		}
+	}
 }

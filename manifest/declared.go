@@ -52,7 +52,7 @@ func (v *variables) complete() {
 	}
 	for _, d := range v.Declared {
 		value, is := v.values[d.Name]
-		if !is || v.failed[d.Name] {
+		if !is || v.failed[d.Name] || v.unknown[d.Name] {
 			continue
 		}
 		from, given := v.from[d.Name]
@@ -91,7 +91,7 @@ func (v *variables) evaluate(d *Variable) {
 
 const (
 	mostMissing = 20 // variables without a value that are named
-	whereValues = "or in a file of variables (--var-file FILE, or vars.auto.yaml in the workspace)"
+	whereValues = "in a file of variables (--var-file FILE, or vars.auto.yaml in the workspace), or in the environment as " + EnvironmentPrefix
 )
 
 // withoutValue says of variables that nobody gives how to.
@@ -99,14 +99,14 @@ func withoutValue(missing []*Variable) Problem {
 	first := missing[0]
 	p := Problem{Position: first.Position, Path: variablesKey + "." + first.Name}
 	if len(missing) == 1 {
-		p.Message = fmt.Sprintf("has no value; give it with --var %s=VALUE, %s", first.Name, whereValues)
+		p.Message = fmt.Sprintf("has no value; give it with --var %s=VALUE, %s%s", first.Name, whereValues, first.Name)
 		return p
 	}
 	var others []string
 	for _, d := range missing[1:] {
 		others = append(others, fmt.Sprintf("%s (%s)", d.Name, d.Position))
 	}
-	p.Message = fmt.Sprintf("has no value, nor have %s; give each with --var NAME=VALUE, %s", phrase.First(others, mostMissing), whereValues)
+	p.Message = fmt.Sprintf("has no value, nor have %s; give each with --var NAME=VALUE, %sNAME", phrase.First(others, mostMissing), whereValues)
 	return p
 }
 

@@ -132,8 +132,8 @@ func TestDefaultsAreLaidBelowWhatIsGiven(t *testing.T) {
 
 func TestVariablesThatCannotBeAsTheyAreDeclared(t *testing.T) {
 	for section, want := range map[string]string{
-		"  a: {type: string}\n": `m.yaml:2:3: variables.a: has no value; give it with --var a=VALUE, or in a file of variables (--var-file FILE, or vars.auto.yaml in the workspace)`,
-		"  a: {}\n  b: {default: 1}\n  c:\n  d: {default: '{{ a }}'}\n": `m.yaml:2:3: variables.a: has no value, nor have c (m.yaml:4:3); give each with --var NAME=VALUE, or in a file of variables (--var-file FILE, or vars.auto.yaml in the workspace)`,
+		"  a: {type: string}\n": `m.yaml:2:3: variables.a: has no value; give it with --var a=VALUE, in a file of variables (--var-file FILE, or vars.auto.yaml in the workspace), or in the environment as DEPLOYSTER_VAR_a`,
+		"  a: {}\n  b: {default: 1}\n  c:\n  d: {default: '{{ a }}'}\n": `m.yaml:2:3: variables.a: has no value, nor have c (m.yaml:4:3); give each with --var NAME=VALUE, in a file of variables (--var-file FILE, or vars.auto.yaml in the workspace), or in the environment as DEPLOYSTER_VAR_NAME`,
 		"  a: {default: '{{ b }}'}\n  b: {default: '{{ a }}'}\n":        `m.yaml:2:20: variables.a.default: "b" is not defined; defined are _version, host`,
 		"  a: {type: string, default: '{{ 1 }}'}\n":                     `m.yaml:2:30: variables.a: must be a string, not a number (rule "type" of the variable)`,
 		"  a: {type: string, default: 1}\n":                             `m.yaml:2:30: variables.a: must be a string, not a number (rule "type" of the variable)`,
@@ -144,6 +144,10 @@ func TestVariablesThatCannotBeAsTheyAreDeclared(t *testing.T) {
 		"  a: {}\n  a: {}\n":                                            `m.yaml:3:3: variables.a: duplicate variable "a", first at m.yaml:2:3`,
 		"  1a: {}\n":                                                    `m.yaml:2:3: variables.1a: "1a" cannot be the name of a variable: `,
 		"  _version: {}\n":                                              `m.yaml:2:3: variables._version: "_version" is set by deployster itself and cannot be changed`,
+		"  a: {default: 1, file: x}\n":                                  `m.yaml:2:19: variables.a.file: the variable has default, too; each says what it is where nobody gives a value`,
+		"  a: {command: pass}\n":                                        `m.yaml:2:16: variables.a.command: must be a list of a program and its arguments, such as [pass, show, db], not text`,
+		"  a: {command: []}\n":                                          `m.yaml:2:16: variables.a.command: must be a list of a program and its arguments, such as [pass, show, db], not a list`,
+		"  a: {file: '{{ b }}'}\n":                                      `m.yaml:2:13: variables.a.file: cannot be an expression`,
 		"  - a\n":                                                       `m.yaml:2:3: variables: must be a mapping of names to JSON Schemas, not a list`,
 		"  a: {$ref: 'file:///etc/passwd'}\n":                           `m.yaml:2:3: variables.a: `,
 		"  a: {description: " + strings.Repeat("x", 1<<20) + "}\n":      `m.yaml:2:3: variables.a: the schema has `,

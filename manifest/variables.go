@@ -24,6 +24,7 @@ type VariableOptions struct {
 	Evaluator *expression.Evaluator
 	Usage     *Usage // notes which variables Flags and Last give, and which ones values read; may be nil
 
+	Outside  *Outside    // where declared ones come from that nobody gives; nil is nowhere, and so it is with Assignments
 	Declared []*Variable // in the order of declaration; other variables are as they are given
 	Partly   bool        // only some of the variables are known: that one has no value is no problem
 	Hide     func(any)   // is called with each value that may not be shown, before anything is said of it; may be nil
@@ -52,7 +53,7 @@ type VariableFlag struct {
 	Value string
 }
 
-// LoadVariables collects the variables: the declared defaults, the files vars.auto.yaml and
+// LoadVariables collects the variables: the declared defaults, what comes from outside, the files vars.auto.yaml and
 // vars.*.auto.yaml (sorted) in ConfDir, then those in Workspace, then the
 // flags, then Last. Mappings merge deeply, otherwise the later wins. A value can use
 // expressions over what was set before it, also in its own file. A default that has
@@ -61,10 +62,12 @@ type VariableFlag struct {
 func LoadVariables(opts VariableOptions) (map[string]any, error) {
 	v := newVariables(opts)
 	v.declare()
-	if opts.Assignments == nil {
-		v.read(v.assign)
+	given := opts.Assignments
+	if given == nil {
+		v.read(func(a Assignment) { given = append(given, a) })
+		given = append(v.outside(given), given...)
 	}
-	for _, a := range opts.Assignments {
+	for _, a := range given {
 		v.assign(a)
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.Last)) {
@@ -88,11 +91,12 @@ type variables struct {
 	declared map[string]*Variable
 	from     map[string]place // where the last value of a variable was given; of Last it is not known
 	failed   map[string]bool  // variables that could not be set
+	unknown  map[string]bool  // variables that have some value, as their commands are not run
 	found    yamlfile.Report
 }
 
 func newVariables(opts VariableOptions) *variables {
-	v := &variables{VariableOptions: opts, values: maps.Clone(opts.Builtin), from: map[string]place{}, failed: map[string]bool{}}
+	v := &variables{VariableOptions: opts, values: maps.Clone(opts.Builtin), from: map[string]place{}, failed: map[string]bool{}, unknown: map[string]bool{}}
 	if v.values == nil {
 		v.values = map[string]any{}
 	}

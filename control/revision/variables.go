@@ -2,6 +2,7 @@ package revision
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,8 +19,12 @@ import (
 // it: those are named by their paths below the workspace.
 const VariablesName = "/variables"
 
-// variablesVersion is that of the form in which variables are carried.
-const variablesVersion = 1
+// variablesVersion is that of the form in which variables are carried, and plainVersion that
+// of those of which none is a text as it stands, which older versions read.
+const (
+	variablesVersion = 2
+	plainVersion     = 1
+)
 
 // Variable is one value that a revision gives a variable.
 type Variable struct {
@@ -28,8 +34,11 @@ type Variable struct {
 	// it where it begins with ~, and else absolute. It is "" of a --var.
 	File string `json:"file,omitempty"`
 
+	Whole bool   `json:"whole,omitempty"` // the value is all of the file, a text as it stands
+	From  string `json:"from,omitempty"`  // what gave a text as it stands: a variable of the environment, or a command
+
 	Value  json.RawMessage `json:"value,omitempty"`  // as it is written in the file, with its expressions
-	Text   *string         `json:"text,omitempty"`   // of a --var
+	Text   *string         `json:"text,omitempty"`   // of a --var, or of From
 	Secret string          `json:"secret,omitempty"` // salted hash of the value, which is not here: it is read from the file
 }
 
@@ -43,7 +52,7 @@ func (v Variable) Described() string {
 	case v.Secret != "":
 		return "is secret, in " + from
 	case v.Text != nil:
-		value, from = strconv.Quote(*v.Text), "--var"
+		value, from = strconv.Quote(*v.Text), cmp.Or(v.From, "--var")
 	}
 	if len(value) > mostDescribed {
 		value = strings.ToValidUTF8(value[:mostDescribed], "") + "…"
@@ -60,7 +69,10 @@ type Variables struct {
 
 // Encode is their form in an object.
 func (v Variables) Encode() ([]byte, error) {
-	v.Version = variablesVersion
+	v.Version = plainVersion
+	if slices.ContainsFunc(v.Variables, func(v Variable) bool { return v.Whole || v.From != "" }) {
+		v.Version = variablesVersion
+	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)

@@ -292,7 +292,7 @@ func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) 
 	const text = "resources: {a: {type: deployster/file, config: {path: a, content: '{% include \"part\" %}'}}}"
 	c := newCheckout(t, map[string]string{"m.yaml": text, "part": "old"})
 	d := &pipelinedef.Definition{Name: "p", Stages: []pipelinedef.Stage{{Name: "one", Run: &pipelinedef.Run{Manifest: "m.yaml"}}, {Name: "two", Run: &pipelinedef.Run{Manifest: "m.yaml"}}}}
-	collected, err := CollectPipeline(c.dir, nil, d)
+	collected, err := CollectPipeline(c.dir, reading(nil), d)
 	w := NewStepWorker(c.config(), c.pool())
 	if err != nil {
 		t.Fatal(err)
@@ -320,12 +320,12 @@ func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) 
 	if got, err := content(files.Digests()); err != nil || got != "old" {
 		t.Errorf("with a file that is half saved it is %v, %v", got, err)
 	}
-	if files, err := CollectPipeline(c.dir, nil, d); err == nil || files != nil {
+	if files, err := CollectPipeline(c.dir, reading(nil), d); err == nil || files != nil {
 		t.Errorf("a file that is half saved is carried: %v", files)
 	}
 	c.write("other/m.yaml", text)
 	d.Stages[0].Run.Manifest, d.Stages[1].Run.Manifest = "none.yaml", "../m.yaml"
-	_, err = CollectPipeline(c.dir, nil, d)
+	_, err = CollectPipeline(c.dir, reading(nil), d)
 	for _, says := range []string{"stage one: manifest none.yaml: ", "stage two: manifest ../m.yaml: it is not below the workspace"} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("it says %v, without %q", err, says)

@@ -88,6 +88,12 @@ func (c *collector) unchanged(collected *Collection, kept Carried, given []manif
 		if a.File == "" || !readAgain(a.File) {
 			continue
 		}
+		if a.Whole {
+			if text, err := manifest.ReadText(a.File); err != nil || text != a.Value {
+				return fmt.Errorf("%s was changed while it was read: try again", a.File)
+			}
+			continue
+		}
 		if i == 0 || given[i-1].File != a.File {
 			var err error
 			if now, err = manifest.AssignmentsIn(a.File); err != nil {
@@ -176,8 +182,8 @@ func (c *collector) names(written any) (names map[string]bool, all bool) {
 }
 
 // CollectPipeline reads the manifests of a pipeline with all that they, and the values of
-// variables, include.
-func CollectPipeline(workspace string, given []manifest.Assignment, d *definition.Definition) (*Collection, error) {
+// variables, include. read reads the variables for them.
+func CollectPipeline(workspace string, read func(...manifest.Source) ([]manifest.Assignment, error), d *definition.Definition) (*Collection, error) {
 	var manifests []manifest.Source
 	var problems []error
 	d.Manifests(func(stage string, name *string) {
@@ -197,6 +203,10 @@ func CollectPipeline(workspace string, given []manifest.Assignment, d *definitio
 	})
 	if err := errors.Join(problems...); err != nil {
 		return nil, &InputError{err}
+	}
+	given, err := read(manifests...)
+	if err != nil {
+		return nil, err
 	}
 	collected, err := Collect(workspace, nil, given, manifests...)
 	if err != nil {

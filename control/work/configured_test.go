@@ -51,6 +51,11 @@ func (d daemons) dial(_ context.Context, host inventory.Host) (*Connection, erro
 
 const dockerAt = "unix:///var/run/docker.sock"
 
+// reading is what CollectPipeline reads variables with.
+func reading(given []manifest.Assignment) func(...manifest.Source) ([]manifest.Assignment, error) {
+	return func(...manifest.Source) ([]manifest.Assignment, error) { return given, nil }
+}
+
 // takes is what the revision takes of another pipeline.
 var takes = []upstream.Input{{Release: upstream.Release{Pipeline: "web", Revision: "3"}, Artifacts: map[string]string{"image": "x:1"}}}
 
@@ -63,7 +68,7 @@ func (d daemons) fleetOf(t *testing.T, text string, given []manifest.Assignment,
 	p := &definition.Definition{Name: "p", Stages: []definition.Stage{{Name: "beta", Deploy: &definition.Deploy{
 		HostGroups: []definition.HostGroup{{Name: "all", Hosts: "name in (h1, h2, h3)"}}, Steps: []definition.HostStep{{Event: "done", Manifest: "m.yaml"}},
 	}}}}
-	collected, err := CollectPipeline(c.dir, given, p)
+	collected, err := CollectPipeline(c.dir, reading(given), p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,8 @@ type Inputs struct {
 	Verbose   bool                    // passed to resource types
 	Variables []manifest.VariableFlag // set for everything that is loaded, in this order
 	Now       func() time.Time
-	Hide      func(value any) // keeps the value of a variable out of crash reports
+	Outside   manifest.Outside // of this process, for whoever calls it himself; see LoadOptions.Here
+	Hide      func(value any)  // keeps the value of a variable out of crash reports
 }
 
 // LoadOptions is what may differ from one load to the next.
@@ -57,6 +58,8 @@ type LoadOptions struct {
 	Included expression.Files      // what manifests and values of variables may include; nil is the workspace as it is now
 	Assigned []manifest.Assignment // the variables; nil are those of the files and flags as they are now
 	Usage    *manifest.Usage       // collects over several loads; nil is one for each
+	Here     bool                  // values may also come from Inputs.Outside; not where somebody else asks for something
+	Static   bool                  // but commands are not run: some value stands for what they print
 	Partly   bool                  // only some of the variables are known: others are no problem
 	Accept   func(*Input) error    // refuses an input; may be nil: any will do
 
@@ -79,7 +82,9 @@ type Input struct {
 	Usage       *manifest.Usage
 	Secrets     []any // what of the variables may not be shown, as manifests declare it
 
-	hidden   *invoke.Secrets  // the same
+	Unknown []*manifest.Variable // those whose commands were not run
+
+	hidden   *invoke.Secrets  // Secrets
 	images   *revision.Images // whose contents the revision carries; nil are none
 	applies  bool             // an image that is not carried is refused
 	doubtful []string         // variables that may not have the values that the revision has
@@ -116,10 +121,17 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	}
 	builtin := maps.Clone(in.builtin)
 	maps.Copy(builtin, o.Builtin)
+	var outside *manifest.Outside
+	if o.Here {
+		own := i.Outside
+		if outside = &own; o.Static {
+			own.Run, own.Unknown = nil, func(d *manifest.Variable) { in.Unknown = append(in.Unknown, d) }
+		}
+	}
 	var err error
 	in.Variables, err = manifest.LoadVariables(manifest.VariableOptions{
 		ConfDir: conf, Workspace: i.Workspace, Flags: i.Variables, Assignments: o.Assigned, Last: o.Last, Evaluator: in.Expressions, Builtin: builtin, Usage: in.Usage,
-		Declared: o.declared, Partly: o.Partly, Hide: func(value any) {
+		Declared: o.declared, Outside: outside, Partly: o.Partly, Hide: func(value any) {
 			in.Secrets = append(in.Secrets, value)
 			in.hidden.Add(value, [][]string{{}})
 		},
@@ -143,15 +155,32 @@ func (i Inputs) conf() string {
 	return filepath.Join(i.Home, engine.StateDir)
 }
 
-// Read reads the variables as they are written. own are those that nobody else can set, in
-// addition to the usual ones.
-func (i Inputs) Read(own map[string]any) ([]manifest.Assignment, error) {
+// Read reads the variables as they are written, for manifests that may each declare some. own
+// are those that nobody else can set, in addition to the usual ones.
+func (i Inputs) Read(own map[string]any, sources ...manifest.Source) ([]manifest.Assignment, error) {
+	var declared []*manifest.Variable
+	for _, source := range sources {
+		some, err := manifest.Declarations([]manifest.Source{source})
+		if err != nil {
+			return nil, &InputError{err}
+		}
+		for _, d := range some {
+			at := slices.IndexFunc(declared, func(other *manifest.Variable) bool { return other.Name == d.Name })
+			switch {
+			case at < 0:
+				declared = append(declared, d)
+			case declared[at].File != d.File || !slices.Equal(declared[at].Command, d.Command):
+				return nil, &InputError{&manifest.Error{Problems: []manifest.Problem{{Position: d.Position, Path: "variables." + d.Name, Message: fmt.Sprintf(
+					"comes from elsewhere than as it is declared at %s: both are carried as one", declared[at].Position)}}}}
+			}
+		}
+	}
 	builtin := map[string]any{}
 	maps.Copy(builtin, own)
 	for _, name := range []string{"_version", "_verbose", "_conf", "_workspace", "_work", "_confirm"} {
 		builtin[name] = nil
 	}
-	given, err := manifest.ReadAssignments(manifest.VariableOptions{ConfDir: i.conf(), Workspace: i.Workspace, Flags: i.Variables, Builtin: builtin})
+	given, err := manifest.ReadAssignments(manifest.VariableOptions{ConfDir: i.conf(), Workspace: i.Workspace, Flags: i.Variables, Builtin: builtin, Declared: declared, Outside: &i.Outside})
 	if err != nil {
 		return nil, &InputError{err}
 	}
@@ -298,7 +327,14 @@ func (in *Input) Check(answered func(ref string) (runner.TypeAnswer, bool)) erro
 }
 
 func (in *Input) shipped() shipped.Check {
-	return shipped.Check{Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions}
+	known := in.Variables
+	if len(in.Unknown) > 0 {
+		known = maps.Clone(known)
+		for _, d := range in.Unknown {
+			delete(known, d.Name)
+		}
+	}
+	return shipped.Check{Manifest: in.Manifest, Variables: known, Expressions: in.Expressions}
 }
 
 // problems makes an error of problems; nil of none.

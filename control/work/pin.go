@@ -44,7 +44,7 @@ func (c *Collection) Pin(p Pinning) error {
 			problems = append(problems, manifest.Problem{Position: a.At, Path: a.Name, Message: "cannot be carried by a revision: " + err.Error()})
 		case hidden && a.File == "":
 			problems = append(problems, manifest.Problem{Position: use.at, Path: use.path, Message: fmt.Sprintf(
-				"is secret and reads %s: a revision carries no secrets but refers to their files, so give it in a file, with --var-file, or say --allow-logged %s where it is no secret", a.At.File, a.Name)})
+				"is secret and reads %s: a revision carries no secrets but refers to their files, so give it in a file, with --var-file, or say --allow-logged %s where it is no secret", cmp.Or(a.From, a.At.File), a.Name)})
 		case hidden && !readAgain(a.File):
 			problems = append(problems, manifest.Problem{Position: a.At, Path: a.Name, Message: fmt.Sprintf(
 				"is taken for secret: a revision carries no secrets but refers to their files, and %s is no regular file and could not be read again, so give it in a file, or say --allow-logged %s where it is no secret", a.File, a.Name)})

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,12 +30,12 @@ func (i Inputs) present(t Texts, files map[string]string) ([]present, error) {
 	r := references{inputs: i, texts: t, salt: carried.Salt, files: map[string]secretFile{}}
 	all := []present{}
 	for _, v := range carried.Variables {
-		p := present{Assignment: manifest.Assignment{Name: v.Name, File: v.File, At: manifest.Position{File: v.File}}}
+		p := present{Assignment: manifest.Assignment{Name: v.Name, File: v.File, Whole: v.Whole, From: v.From, At: manifest.Position{File: v.File}}}
 		switch {
 		case v.Secret != "":
 			p.Value, p.gone, p.other = r.value(v)
 		case v.Text != nil:
-			p.Value, p.At.File = *v.Text, "--var "+v.Name
+			p.Value, p.At.File = *v.Text, cmp.Or(v.From, "--var "+v.Name)
 		default:
 			p.Value, err = revision.Value(v.Value)
 		}

@@ -77,6 +77,13 @@ type secretFile struct {
 // certainly what it was.
 func (r *references) value(v revision.Variable) (value any, gone bool, other error) {
 	path := r.inputs.place(v.File)
+	if v.Whole {
+		text, err := manifest.ReadText(path)
+		if err != nil {
+			return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %w; %s", err, referenceRemedy)
+		}
+		return text, false, r.same(v, text, path)
+	}
 	file, read := r.files[path]
 	if !read {
 		file.all, file.err = manifest.AssignmentsIn(path)
@@ -150,9 +157,10 @@ func (i Inputs) carry(a manifest.Assignment) (v revision.Variable, outside bool,
 	v.Name = a.Name
 	if a.File == "" {
 		text, _ := a.Value.(string)
-		v.Text = &text
+		v.Text, v.From = &text, a.From
 		return v, false, nil
 	}
+	v.Whole = a.Whole
 	if v.File, outside, err = i.origin(a.File); err == nil {
 		v.Value, err = revision.Exactly(a.Value)
 	}

@@ -29,6 +29,7 @@ type App struct {
 	Workspace string // the directory in which the command was started
 	Global    GlobalFlags
 	Crashes   Crashes
+	Commands  Commands
 
 	tracer *tracing.Tracer // of this command, once a run is prepared and the environment asks for it
 }

@@ -54,11 +54,12 @@ func collect(a *app.App, d *definition.Definition, flags workFlags) (*work.Colle
 // collectOf is collect with a text of the manifest. With kept, which another revision
 // carries, it has what it includes.
 func collectOf(a *app.App, d *definition.Definition, text []byte, kept work.Carried, flags workFlags) (*work.Collection, error) {
-	given, err := session.Assignments(a, flags.Input, work.TaskVariables(tasks.Task{}, work.NewHosts(flags.Inventory)))
+	source := manifest.Source{Name: d.Task.Manifest, Data: text}
+	given, err := session.Assignments(a, flags.Input, work.TaskVariables(tasks.Task{}, work.NewHosts(flags.Inventory)), source)
 	if err != nil {
 		return nil, err
 	}
-	collected, err := work.Collect(a.Workspace, kept, given, manifest.Source{Name: d.Task.Manifest, Data: text})
+	collected, err := work.Collect(a.Workspace, kept, given, source)
 	if err != nil {
 		return nil, err
 	}

@@ -213,7 +213,7 @@ func readVerifying(a *app.App, d *definition.Definition, names []string, builtin
 	var given []manifest.Assignment
 	if kept != nil && len(flags.Input.Variables) == 0 {
 		v.variables = kept[revision.VariablesName]
-	} else if given, err = session.Assignments(a, flags.Input, builtin); err != nil {
+	} else if given, err = session.Assignments(a, flags.Input, builtin, v.sources...); err != nil {
 		return v, err
 	}
 	if v.collected, err = work.Collect(a.Workspace, kept, given, v.sources...); err != nil {

@@ -133,7 +133,7 @@ func collect(ctx context.Context, a *app.App, c *carrying, inputs Inputs) (map[s
 		return nil, exit.Invalid(err)
 	}
 	source := manifest.Source{Name: c.manifest, Data: text}
-	given, err := session.Assignments(a, inputs.Input, c.known)
+	given, err := session.Assignments(a, inputs.Input, c.known, source)
 	if err != nil {
 		return nil, err
 	}

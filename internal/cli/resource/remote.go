@@ -138,7 +138,7 @@ func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, in *
 	for i := range sources {
 		sources[i].Name = r.Manifests[i]
 	}
-	given, err := session.Assignments(a, o.input, nil)
+	given, err := session.Assignments(a, o.input, nil, sources...)
 	if err != nil {
 		return r, nil, err
 	}

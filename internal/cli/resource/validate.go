@@ -33,7 +33,8 @@ plugs, and the syntax and names of expressions; of resources whose type ships
 with Deployster also their configuration, their plugs, and that no two manage
 one thing. What other types accept, only they know: their configurations and
 plugs are checked by what they answered when they were last asked, and with
---types they are asked now. All problems are reported at once.`,
+--types they are asked now. Commands that print values of variables are run
+only with --types. All problems are reported at once.`,
 		Example: `  deployster validate base.yaml prod.yaml --var tag=1.2
   deployster validate web.yaml --types`,
 	}
@@ -48,6 +49,7 @@ func runValidate(ctx context.Context, a *app.App, o validateOptions) error {
 	if _, err := o.engine.Policy(); err != nil {
 		return err
 	}
+	o.input.Static = !o.types
 	in, err := session.LoadAndWarn(a, o.files, o.input, runner.ConfirmAction)
 	if err == nil {
 		err = in.Check(answered(a, o))

@@ -28,6 +28,7 @@ type Flags struct {
 	Replace   []string                // resources to remove and make again
 	Removing  bool                    // targets are to be removed: they take along what depends on them
 	Fits      func(*work.Input) error // of a saved plan; may be nil: any input will do
+	Static    bool                    // commands that give variables are not run
 	Strict    bool                    // variables that nothing reads are an error
 }
 
@@ -75,13 +76,14 @@ func Inputs(a *app.App, flags Flags) work.Inputs {
 	return work.Inputs{
 		Workspace: a.Workspace, Home: home, Version: a.Version, Verbose: a.Verbose,
 		Variables: flags.Variables, Now: a.Now, Hide: a.Crashes.Hide,
+		Outside: manifest.Outside{Lookup: os.LookupEnv, Run: a.Commands.In(a.Workspace), Workspace: a.Workspace, Home: home},
 	}
 }
 
-// Assignments reads the variables as they are written. own are those that nobody else can
-// set, in addition to the usual ones.
-func Assignments(a *app.App, flags Flags, own map[string]any) ([]manifest.Assignment, error) {
-	return Inputs(a, flags).Read(own)
+// Assignments reads the variables as they are written, for manifests that may each declare
+// some. own are those that nobody else can set, in addition to the usual ones.
+func Assignments(a *app.App, flags Flags, own map[string]any, sources ...manifest.Source) ([]manifest.Assignment, error) {
+	return Inputs(a, flags).Read(own, sources...)
 }
 
 // Pinning is how variables of these flags become what a revision carries; public are no
@@ -109,9 +111,14 @@ func LoadAndWarn(a *app.App, files []string, flags Flags, confirm runner.Confirm
 	if i := slices.IndexFunc(sources, func(s manifest.Source) bool { return planfile.Is(bytes.NewReader(s.Data)) }); i >= 0 {
 		return nil, exit.Usage("%s is a saved plan, and not a file that can be read twice: give the file that \"plan -o\" wrote", sources[i].Name)
 	}
-	in, err := Inputs(a, flags).Load(sources, work.LoadOptions{Confirm: confirm, Targets: flags.Targets, Replace: flags.Replace, Removing: flags.Removing, Accept: flags.Fits})
+	in, err := Inputs(a, flags).Load(sources, work.LoadOptions{
+		Confirm: confirm, Targets: flags.Targets, Replace: flags.Replace, Removing: flags.Removing, Accept: flags.Fits, Here: true, Static: flags.Static,
+	})
 	if err != nil {
 		return nil, err
+	}
+	for _, d := range in.Unknown {
+		a.Notice(fmt.Sprintf("note: the variable %s comes from a command, which is not run for this: what reads it is not checked", d.Name))
 	}
 	return in, WarnUnread(a, in.Usage.Unread(), flags.Strict)
 }
