@@ -16,7 +16,7 @@ const maxOutside = 1 << 20
 // Outside is where declared variables get values that files of variables and the command
 // line do not give. These are texts as they stand, without expressions.
 type Outside struct {
-	Lookup    func(name string) (value string, set bool) // in the environment
+	Lookup    func(name string) (value string, set bool) // in the environment; nil: it is not looked at
 	Run       func(argv []string) (string, error)        // what a command prints; nil: none is run
 	Workspace string
 	Home      string // what ~ stands for; "" is not known
@@ -44,7 +44,11 @@ func (v *variables) outside(others []Assignment) (all []Assignment) {
 			continue
 		}
 		name := EnvironmentPrefix + d.Name
-		text, set := v.Outside.Lookup(name)
+		var text string
+		var set bool
+		if v.Outside.Lookup != nil {
+			text, set = v.Outside.Lookup(name)
+		}
 		a := Assignment{Name: d.Name, Value: text, From: name, At: Position{File: name}}
 		var err error
 		switch {

@@ -20,15 +20,20 @@ func (c checkout) pinned(flags []manifest.VariableFlag, public ...string) (*Task
 	c.Helper()
 	w := c.tasks()
 	w.Home, w.Variables = filepath.Join(c.dir, "home"), flags
-	given, err := w.Read(nil)
-	if err != nil {
-		return w, nil, err
+	w.Outside = manifest.Outside{
+		Workspace: c.dir, Home: w.Home, Run: func(argv []string) (string, error) { return strings.Join(argv, " "), nil },
+		Lookup: func(name string) (string, bool) { return "of " + name, name == manifest.EnvironmentPrefix+"region" },
 	}
 	text, err := ReadFile(filepath.Join(c.dir, "m.yaml"))
 	if err != nil {
 		c.Fatal(err)
 	}
-	collected, err := Collect(c.dir, nil, given, manifest.Source{Name: "m.yaml", Data: text})
+	source := manifest.Source{Name: "m.yaml", Data: text}
+	given, err := w.Read(nil, source)
+	if err != nil {
+		return w, nil, err
+	}
+	collected, err := Collect(c.dir, nil, given, source)
 	if err == nil {
 		err = collected.Pin(Pinning{Inputs: w.Inputs, Texts: w.Texts, Public: public, Schemas: map[string]*schema.Schema{}})
 	}
@@ -249,5 +254,65 @@ func TestAManifestThatChangesWhileItIsReadIsRefused(t *testing.T) {
 	c.write("m.yaml", "resources: {} # saved")
 	if err := collected.Unchanged(c.dir); err == nil || !strings.Contains(err.Error(), "m.yaml was changed while it was read") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What a manifest declares is carried as it was found out, and found out nowhere else; a file
+// that is a secret as a whole is read again.
+func TestDeclaredVariablesAreFoundOutOnce(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"m.yaml": "variables:\n  key: {type: string, writeOnly: true, file: key}\n  region: {type: string}\n  made: {command: [echo, made]}\n" +
+			"  size: {type: string}\n  all: {default: '{{ region }} {{ made }} {{ key }} {{ size }}'}\n" + fileOf + "{{ all }}'}}}",
+		"key": "hush\n",
+	})
+	w, files, err := c.pinned([]manifest.VariableFlag{{Name: "size", Value: "15"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(files[revision.VariablesName]); strings.Contains(text, "hush") {
+		t.Errorf("it carries a secret: %s", text)
+	}
+	w.Outside = manifest.Outside{}
+	content := func() (any, error) {
+		assigned, err := w.Assignments(w.Texts, files.Digests())
+		if err != nil {
+			return nil, err
+		}
+		in, err := w.Load([]manifest.Source{{Name: "m.yaml", Data: files["m.yaml"]}}, LoadOptions{Assigned: assigned, Here: true})
+		if err != nil {
+			return nil, err
+		}
+		return in.Variables["all"], nil
+	}
+	if got, err := content(); err != nil || got != "of DEPLOYSTER_VAR_region echo made hush 15" {
+		t.Errorf("it is %v, %v", got, err)
+	}
+	for text, want := range map[string]string{"altered-key": "it has another value in", "hush": ""} {
+		c.write("key", text)
+		if _, err := content(); err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), text)) {
+			t.Errorf("of %s: %v", text, err)
+		}
+	}
+}
+
+// A secret is one by its declaration, also where nothing secret reads it, and in whatever reads it
+// there.
+func TestDeclaredSecretsAreReferredTo(t *testing.T) {
+	const declared = "variables: {password: {writeOnly: true}, hidden: {writeOnly: true, command: [echo, hush]}}\n"
+	c := newCheckout(t, map[string]string{"m.yaml": declared + fileOf + "{{ password }}{{ hidden }}'}}}"})
+	for _, what := range []string{"--var password", "the command at m.yaml:1:"} {
+		_, _, err := c.pinned([]manifest.VariableFlag{{Name: "password", Value: "hush"}})
+		if err == nil || !strings.Contains(err.Error(), "is secret and reads "+what) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	c.write("m.yaml", declared[:strings.Index(declared, ", hidden")]+"}\n"+fileOf+"x'}}}")
+	text, _ := ReadFile(filepath.Join(c.dir, "m.yaml"))
+	collected, err := Collect(c.dir, nil, nil, manifest.Source{Name: "m.yaml", Data: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uses, err := collected.SecretUses("password", "other"); err != nil || len(uses) != 1 || uses[0].Path != "variables.password" {
+		t.Errorf("uses: %v %v", uses, err)
 	}
 }
