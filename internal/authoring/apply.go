@@ -2,7 +2,9 @@ package authoring
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,6 +18,7 @@ var malformed = []string{`{"name": "test", "conf`, ""}
 
 func (c *checker) stateExits(ctx context.Context) (verdict, error) {
 	var err error
+	c.found = c.files()
 	if c.answer, err = c.ask(ctx, "state", c.stateInput(protocol.Present)); err != nil {
 		return verdict{}, err
 	}
@@ -59,7 +62,39 @@ func (c *checker) stateChangesNothing(ctx context.Context) (verdict, error) {
 		return fail("asked twice, with nothing in between, state first answered %s, then %s; it must only look: a plan asks it too, and nobody has agreed to a change then",
 			describe(c.state), describe(again)), nil
 	}
+	if path := changed(c.found, c.files()); path != "" {
+		return fail("while state was asked, %q changed, which is in a plug; it must only look: what it needs for itself goes to the directory that DEPLOYSTER_WORK names", c.mask(path)), nil
+	}
+	if !sameAnswer(c.state, again) {
+		return fail("asked twice, with nothing in between, state named other actions, arguments or a stale state: first %s, then %s; a saved plan is refused where they change by themselves, as random values and times do",
+			c.seen(c.state), c.seen(again)), nil
+	}
 	return pass(""), nil
+}
+
+// sameAnswer compares what a saved plan compares.
+func sameAnswer(a, b protocol.StateOutput) bool {
+	return reflect.DeepEqual(decisive(a), decisive(b))
+}
+
+// decisive is an answer without what people alone read. The state of what is as configured
+// may say what changes by itself.
+func decisive(answer protocol.StateOutput) []any {
+	out := []any{answer.StaleState}
+	for _, action := range answer.Actions {
+		action.Description = ""
+		out = append(out, action)
+	}
+	return out
+}
+
+// seen shows what is decisive of an answer.
+func (c *checker) seen(answer protocol.StateOutput) string {
+	text, err := json.Marshal(decisive(answer))
+	if err != nil {
+		return describe(answer)
+	}
+	return received(c.hide(text))
 }
 
 func (c *checker) stateMalformed(ctx context.Context) (verdict, error) {
@@ -105,6 +140,22 @@ func (c *checker) validAfterActions(ctx context.Context) (verdict, error) {
 	return c.mustBeValid(ctx, protocol.Present, "after its actions")
 }
 
+// actAgain runs the actions once more, as after an interruption.
+func (c *checker) actAgain(ctx context.Context) (verdict, error) {
+	if c.state.Status == protocol.Valid {
+		return skip("no action was run"), nil
+	}
+	v, err := c.act(ctx, c.state, protocol.Present)
+	if err != nil || v.outcome == Failed {
+		v.detail = "run again, as after an interruption: " + v.detail + "; what is done already is success"
+		return v, err
+	}
+	if after, err := c.mustBeValid(ctx, protocol.Present, "after its actions were run again"); err != nil || after.outcome == Failed {
+		return after, err
+	}
+	return v, nil
+}
+
 func (c *checker) secondApply(ctx context.Context) (verdict, error) {
 	return c.mustBeValid(ctx, protocol.Present, "applied again, with nothing in between,")
 }
@@ -132,6 +183,9 @@ func (c *checker) removal(ctx context.Context) (verdict, error) {
 		return orPass(failure), err
 	}
 	if answer.Status == protocol.Valid {
+		if path := changed(c.found, c.files()); path != "" && c.state.Status == protocol.Stale {
+			return fail("with \"ensure\": \"absent\" state answered VALID at once, and %q is still there, which its actions made: answer STALE with actions that remove it", c.mask(path)), nil
+		}
 		return warn("with \"ensure\": \"absent\" state answered VALID at once: right only for a type that has nothing to remove"), nil
 	}
 	if v, err := c.act(ctx, answer, protocol.Absent); err != nil || v.outcome == Failed {

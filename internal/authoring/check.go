@@ -50,6 +50,7 @@ type checker struct {
 	mounts []engine.Mount
 	answer said                 // the last init or state
 	state  protocol.StateOutput // the first answer
+	found  map[string]string    // what was in the plugs before it
 	served *session             // nil before it was started
 }
 
@@ -81,6 +82,7 @@ func (c *checker) steps() []step {
 		{"actions exit with 0", true, true, c.actionsExit},
 		{"state is VALID after the actions", true, true, c.validAfterActions},
 		{"second apply changes nothing", true, true, c.secondApply},
+		{"actions may be run again", true, true, c.actAgain},
 		{"removal ends VALID", true, false, c.removal},
 		{"serve starts and answers", true, true, c.serveStarts},
 		{"served and one-shot answers agree", true, true, c.servedAgrees},

@@ -156,7 +156,23 @@ var broken = map[string]brokenType{
 	},
 	"removal is forgotten": {
 		`if request.get("ensure") == "absent":`, "if False:",
-		"removal ends VALID", Warning, "VALID at once",
+		"removal ends VALID", Failed, "hello.txt\" is still there, which its actions made",
+	},
+	"state writes into a plug": {
+		"    found = look(config)\n", "    found = look(config)\n    open(PLUG + '/.seen', 'a').write('x')\n",
+		"state changes nothing", Failed, ".seen\" changed, which is in a plug",
+	},
+	"actions have random arguments": {
+		`"description": description, "args": [name]`, `"description": description, "args": [name, os.urandom(4).hex()]`,
+		"state changes nothing", Failed, "as random values and times do",
+	},
+	"an action fails when it is run again": {
+		`print("wrote", config["path"])`, `os.mkdir(path + ".lock")`,
+		"actions may be run again", Failed, `run again, as after an interruption: action "create"`,
+	},
+	"init floods its stderr": {
+		"json.dump(INIT, sys.stdout)", `json.dump(INIT, sys.stdout); sys.stderr.write("x" * 3_000_000)`,
+		"init exits with 0", Failed, "wrote 3000000 bytes to stderr, at most 1048576 are reasonable",
 	},
 	"removal fails": {
 		`        os.remove(file_of(config))`, `        sys.exit("busy")`,

@@ -25,6 +25,7 @@ type said struct {
 	exit   engine.Exit
 	stdout []byte // of an action the end of both streams
 	stderr []byte // the end; not of an action
+	flood  int    // how many bytes went to stderr, where they are too many
 }
 
 // MakeWork makes a directory below a workspace for Options.Work. remove removes it
@@ -76,8 +77,15 @@ func (c *checker) askText(ctx context.Context, action, stdin string) (said, erro
 	var stdout answerBuffer
 	var stderr tailBuffer
 	exit, err := c.run(ctx, action, invocation, engine.IO{Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr})
-	return said{exit, stdout.data, stderr.data}, err
+	answer := said{exit: exit, stdout: stdout.data, stderr: stderr.data}
+	if stderr.total > mostStderr {
+		answer.flood = stderr.total
+	}
+	return answer, err
 }
+
+// mostStderr is how much init and state may write for people, in bytes.
+const mostStderr = 1 << 20
 
 // do runs an action.
 func (c *checker) do(ctx context.Context, action protocol.Action, in protocol.ActionInput) (said, error) {
@@ -152,6 +160,8 @@ func (c *checker) spec(ctx context.Context, action string, invocation protocol.I
 // exited judges the exit code of init or state.
 func (c *checker) exited(action string, s said) verdict {
 	switch {
+	case s.exit.Code == 0 && s.flood > 0:
+		return fail("%s wrote %d bytes to stderr, at most %d are reasonable: say there what people need to know, and more only when \"verbose\" is true; its end: %s", action, s.flood, mostStderr, receivedEnd(c.hide(s.stderr)))
 	case s.exit.Code == 0:
 		return pass("")
 	case len(s.stderr) == 0:

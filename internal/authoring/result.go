@@ -129,12 +129,16 @@ func (b *answerBuffer) Write(p []byte) (int, error) {
 const tailBytes = 4 << 10
 
 // tailBuffer keeps the end of what is written.
-type tailBuffer struct{ data []byte }
+type tailBuffer struct {
+	data  []byte
+	total int // bytes that were written
+}
 
 var _ io.Writer = (*tailBuffer)(nil)
 
 func (b *tailBuffer) Write(p []byte) (int, error) {
 	n := len(p)
+	b.total += n
 	p = p[max(0, n-tailBytes):]
 	b.data = append(b.data[max(0, min(len(b.data), len(b.data)+len(p)-tailBytes)):], p...)
 	return n, nil

@@ -127,13 +127,13 @@ func decodeServed(line []byte) error {
 func (a *served) add(line protocol.ServeAnswer) {
 	var text string
 	if json.Unmarshal(line.Output, &text) == nil {
-		kept := tailBuffer{a.stdout}
+		kept := tailBuffer{data: a.stdout}
 		_, _ = kept.Write([]byte(text))
 		a.stdout = kept.data
 	} else if len(line.Output) > 0 {
 		a.stdout, a.document = line.Output, true
 	}
-	kept := tailBuffer{a.stderr}
+	kept := tailBuffer{data: a.stderr}
 	_, _ = kept.Write([]byte(line.Stderr))
 	a.stderr = kept.data
 	if line.Exit != nil {

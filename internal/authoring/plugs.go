@@ -1,0 +1,62 @@
+package authoring
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+)
+
+// mostFiles is how many files of plugs are looked at.
+const mostFiles = 10_000
+
+// files is what is in the plugs: what each file and directory is, by its path. It is nil
+// where that is not known: on another machine, and of plugs with too much in them.
+func (c *checker) files() map[string]string {
+	if c.Workspace == "" {
+		return nil
+	}
+	found := map[string]string{}
+	for _, m := range c.mounts {
+		err := filepath.WalkDir(m.Source, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			if len(found) == mostFiles {
+				return fs.SkipAll
+			}
+			found[path] = fmt.Sprint(info.Mode(), info.Size())
+			if !info.IsDir() {
+				found[path] += info.ModTime().String()
+			}
+			return nil
+		})
+		if err != nil {
+			return nil
+		}
+	}
+	if len(found) >= mostFiles {
+		return nil
+	}
+	return found
+}
+
+// changed is the first path at which plugs are not what they were; "" is none.
+func changed(before, after map[string]string) string {
+	if before == nil || after == nil {
+		return ""
+	}
+	all := maps.Clone(before)
+	maps.Copy(all, after)
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if before[path] != after[path] && (before[path] == "" || after[path] == "" || before[path][0] != 'd') {
+			return path
+		}
+	}
+	return ""
+}
