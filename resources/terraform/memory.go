@@ -2,6 +2,8 @@ package terraform
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +24,22 @@ type memory struct {
 	State         json.RawMessage `json:"state"`             // attributes by name, as in a state of Terraform
 	Private       []byte          `json:"private,omitempty"` // what only the provider reads
 	Tainted       bool            `json:"tainted,omitempty"` // it was not made completely: it is to be made anew
+	Settled       string          `json:"settled,omitempty"` // what the provider has made, and would change again: see settlement
+}
+
+// settlement identifies a configuration, and what there is once it is applied. Some
+// providers would change what they have just made each time they are asked, in vain.
+func settlement(s tfplugin.Schema, config, state cty.Value) (string, error) {
+	hash := sha256.New()
+	for _, v := range []cty.Value{config, state} {
+		text, err := ctyjson.Marshal(v, s.Type())
+		if err != nil {
+			return "", fmt.Errorf("encoding what was applied: %w", err)
+		}
+		hash.Write(text)
+		hash.Write([]byte{0})
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 // remembered reads what was kept; nil if nothing was.
@@ -52,7 +70,7 @@ func kept(s tfplugin.Schema, now found) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the state of the resource: %w", err)
 	}
-	m := memory{SchemaVersion: s.Version, State: state, Private: now.Private, Tainted: now.tainted}
+	m := memory{SchemaVersion: s.Version, State: state, Private: now.Private, Tainted: now.tainted, Settled: now.settled}
 	text, err := json.Marshal(m)
 	if err == nil && len(text) > protocol.MaxKeep {
 		err = fmt.Errorf("its state has %d bytes, at most %d can be kept, so %s is not known to the next run: remove it by hand", len(text), protocol.MaxKeep, cmp.Or(strings.TrimSpace(identity(now.State)), "what was made"))

@@ -26,6 +26,7 @@ type resource struct {
 type found struct {
 	tfplugin.Instance
 	tainted bool
+	settled string // see settlement
 }
 
 func (f found) there() bool { return !f.State.IsNull() }
@@ -43,7 +44,7 @@ func (r *resource) look(ctx context.Context, m *memory) (found, error) {
 		return found{Instance: was}, nil
 	}
 	now, err := r.read(ctx, was)
-	return found{now, m.Tainted}, err
+	return found{now, m.Tainted, m.Settled}, err
 }
 
 func (r *resource) read(ctx context.Context, was tfplugin.Instance) (tfplugin.Instance, error) {
@@ -113,6 +114,7 @@ func (r *resource) plan(ctx context.Context, prior tfplugin.Instance, config cty
 // change is what is to be done with a resource, once it is planned.
 type change struct {
 	kind    string // create, update, replace, or "" if it is as configured
+	legacy  bool   // the provider plans imprecisely
 	planned cty.Value
 	because string // of a replacement: what cannot be changed
 }
@@ -131,7 +133,7 @@ func (r *resource) change(ctx context.Context, now found, config cty.Value) (cha
 	if err != nil {
 		return change{}, err
 	}
-	c := change{planned: plan.Planned.State}
+	c := change{planned: plan.Planned.State, legacy: plan.Legacy}
 	switch {
 	case !now.there():
 		c.kind = createKind

@@ -102,18 +102,36 @@ func (m manager) state(ctx context.Context, r request) (protocol.StateOutput, er
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
-	if c.kind == "" {
-		if err := m.keep(r, res, now); err != nil {
+	settled, err := m.settled(r, res, now, c, given)
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	if c.kind == "" || settled {
+		if err := m.keepSeen(r, res, now); err != nil {
 			return protocol.StateOutput{}, err
 		}
 		return protocol.AnswerValid(document(now.State))
 	}
 	if r.Adopt != "" {
-		if err := m.keep(r, res, now); err != nil {
+		if err := m.keepSeen(r, res, now); err != nil {
 			return protocol.StateOutput{}, err
 		}
 	}
 	return m.stale(res, now, c)
+}
+
+// settled reports whether a change would change nothing: it was made already, and what came
+// of it is what there is.
+func (m manager) settled(r request, res *resource, now found, c change, given cty.Value) (bool, error) {
+	if now.settled == "" || now.tainted || c.kind == "" || len(r.Unknown) > 0 {
+		return false, nil
+	}
+	mark, err := settlement(res.schema, given, now.State)
+	if err != nil || mark != now.settled {
+		return false, err
+	}
+	r.Warnf("warning: %s: the provider would %s it each time it is asked, in vain: %s", m.name, c.kind, changes(res.schema.Block, now.State, c.planned))
+	return true, nil
 }
 
 // look observes what was kept, or what is to be taken over.
@@ -131,7 +149,17 @@ func (m manager) look(ctx context.Context, r request, res *resource) (found, err
 	return res.look(ctx, was)
 }
 
+// keep has what there is kept.
 func (m manager) keep(r request, res *resource, now found) error {
+	document, err := kept(res.schema, now)
+	if err != nil {
+		return err
+	}
+	return r.Keep(document)
+}
+
+// keepSeen has what was observed kept, unless it is already.
+func (m manager) keepSeen(r request, res *resource, now found) error {
 	document, err := kept(res.schema, now)
 	if err != nil || sameMemory(r.Kept, document) {
 		return err
@@ -237,7 +265,29 @@ func (m manager) act(ctx context.Context, r request, do func(*resource, found, c
 // apply does what is planned, and keeps what there is then, whether it failed or not.
 func (m manager) apply(ctx context.Context, r request, res *resource, now found, config cty.Value) error {
 	after, err := res.apply(ctx, now, config)
-	return errors.Join(err, m.keep(r, res, after))
+	err = errors.Join(err, m.keep(r, res, after))
+	if err != nil || config.IsNull() {
+		return err
+	}
+	return m.settle(ctx, r, res, after, config)
+}
+
+// settle looks whether the provider would change what it has just made, and notes that it
+// has made it.
+func (m manager) settle(ctx context.Context, r request, res *resource, made found, config cty.Value) error {
+	now, err := res.read(ctx, made.Instance)
+	if err != nil || now.State.IsNull() {
+		return nil //nolint:nilerr // it is made; whoever asks for its state next is told
+	}
+	made.Instance = now
+	c, err := res.change(ctx, made, config)
+	if err != nil || c.kind == "" || !c.legacy {
+		return nil //nolint:nilerr // as above
+	}
+	if made.settled, err = settlement(res.schema, config, now.State); err != nil {
+		return err
+	}
+	return m.keep(r, res, made)
 }
 
 // data is the type of a data source of a provider, which is only observed.

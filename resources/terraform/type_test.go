@@ -221,6 +221,24 @@ func TestProvidersThatMisbehave(t *testing.T) {
 	}
 }
 
+// Terraform shows the same change again and again; here what was made is made.
+func TestAProviderThatIsNeverSatisfied(t *testing.T) {
+	w := newWorld(t)
+	config := `{"name":"a","size":1,"fault":"restless"}`
+	w.done(w.ask("create", config))
+	a := w.ask("state", config)
+	w.want(a, "", "")
+	if !strings.Contains(a.stderr, "the provider would update it each time it is asked, in vain: serial: 1 → 666") {
+		t.Errorf("it says %q", a.stderr)
+	}
+	w.want(w.ask("state", config), "", "") // what is kept says so still
+	w.want(w.ask("state", `{"name":"a","size":2,"fault":"restless"}`), "update", "size: 1 → 2")
+	w.change("id-a", `"size":1`, `"size":9`)
+	w.want(w.ask("state", config), "update", "size: 9 → 1")
+	w.done(w.ask("update", config))
+	w.want(w.ask("state", config), "", "")
+}
+
 func TestWhatWasMadeInPartIsMadeAnew(t *testing.T) {
 	w := newWorld(t)
 	w.refused(w.ask("create", `{"name":"a","fault":"fail-after-create"}`), "the disk is full")

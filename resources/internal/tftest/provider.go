@@ -24,6 +24,7 @@ const (
 	Huge              = "huge"                // its state is too large to be kept
 	Garbage           = "garbage"             // the answer to a plan is no message
 	BadValue          = "bad-value"           // the planned state is of another type
+	Restless          = "restless"            // it would change the thing each time, in vain
 )
 
 // ruleType is that of a nested block of things.
@@ -174,6 +175,10 @@ func plan(prior, proposed cty.Value, private []byte) (message, error) {
 		}
 	}
 	switch fault(values) {
+	case Restless:
+		if !prior.IsNull() {
+			values["serial"] = cty.NumberIntVal(666)
+		}
 	case OtherPlan:
 		values["size"] = cty.NumberIntVal(666)
 	case Hang:
@@ -183,7 +188,11 @@ func plan(prior, proposed cty.Value, private []byte) (message, error) {
 	case BadValue:
 		return message(nil).value(1, cty.True, cty.Bool), nil
 	}
-	return append(replace, message(nil).value(1, cty.ObjectVal(values), thingType).text(3, "planned")...), nil
+	answer := append(replace, message(nil).value(1, cty.ObjectVal(values), thingType).text(3, "planned")...)
+	if fault(values) == Restless {
+		answer = answer.number(5, 1)
+	}
+	return answer, nil
 }
 
 func fault(values map[string]cty.Value) string {
@@ -214,6 +223,8 @@ func apply(prior, planned, config cty.Value, private []byte) (message, error) {
 	}
 	problem := message(nil)
 	switch fault(values) {
+	case Restless:
+		values["serial"] = cty.NumberIntVal(1)
 	case OtherAfterApply:
 		values["size"] = cty.NumberIntVal(666)
 	case FailAfterCreate:
