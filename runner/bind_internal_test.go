@@ -21,7 +21,7 @@ func TestDeviation(t *testing.T) {
 	valid := ResourcePlan{Status: Valid, ImageID: "i", Config: config, ConfigHash: "c", State: map[string]any{"size": 1.0}, StateHash: "s"}
 	stale := ResourcePlan{
 		Status: Stale, ImageID: "i", Config: config, ConfigHash: "c", Exists: true, State: map[string]any{"size": 2.0, "gone": true}, StateHash: "t",
-		Diff: []Change{{"size", Modify, 2.0, 1.0}, {"name", Add, nil, "x"}}, Actions: do("grow"), ActionsHash: "a",
+		Diff: []Change{{Path: "size", Op: Modify, Old: 2.0, New: 1.0}, {Path: "name", Op: Add, New: "x"}}, Actions: do("grow"), ActionsHash: "a",
 	}
 	absent := ResourcePlan{Status: Stale, ImageID: "i", Config: config, ConfigHash: "c", StateHash: "n", Actions: do("make"), ActionsHash: "m"}
 	unknown := ResourcePlan{Status: Unknown, ImageID: "i"}

@@ -93,6 +93,7 @@ type ResourcePlan struct {
 	DependsOn []string
 	Status    Status   // Valid, Stale, Unknown, Failed or Skipped; of a Destroy, and of what is Undeclared, Present or Absent
 	After     []string // Unknown: the resources whose apply makes it known
+	Tentative Status   // Unknown: Valid or Stale, as its type says before those are applied; "" where it cannot say; Exists, Diff, Actions and Config are no more than tentative then, and parts may be protocol.Unknown
 	ReadOnly  bool     // may not be changed: Failed, because it is not as configured
 	Exists    bool     // Stale, or ReadOnly: there is something, but not as configured
 	Replace   bool     // Stale: what there is is removed first, by Actions, and made again then

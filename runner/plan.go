@@ -9,9 +9,9 @@ import (
 )
 
 // Plan discovers the state of every resource and says what an Apply would do.
-// It runs no action and records nothing. A resource that depends on one that
-// is not VALID is not asked: until that one is applied, its state, and with it
-// everything that depends on it, is not known.
+// It runs no action and records nothing. Of a resource that depends on one that
+// is not VALID it is not known what will be needed until that one is applied: what
+// can be seen of it before is tentative.
 //
 // Plan fails where Apply refuses before it touches anything, or when any resource
 // failed; the Plan it returns then names them.
@@ -41,6 +41,11 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
 			}
 		}
 		err := r.fillConfiguration(res, entry)
+		if err == nil && entry.Status == Unknown {
+			_, err = guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
+				return struct{}{}, r.planTentatively(ctx, res, entry)
+			})
+		}
 		if err == nil && entry.Status == Unknown {
 			r.show(Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: Unknown})
 			return nil
@@ -89,6 +94,7 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 	}
 	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: entry.Status}
 	event.Duration = event.Time.Sub(started)
+	res.foresee(out)
 	switch {
 	case entry.Status == Valid:
 		res.state = out.State

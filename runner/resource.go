@@ -29,6 +29,7 @@ type resource struct {
 	final       bool            // config waits for no dependency and is final
 	state       map[string]any  // as last seen VALID; by a survey also as seen STALE
 	stale       bool            // state is one that a survey saw as STALE
+	foreseen    map[string]any  // of a Plan: what its state will be; nil where nothing is known
 	excluded    bool            // the run has nothing to do with it
 	past        Past            // what earlier runs left, and this one
 	recalled    map[string]any  // what was kept of it when it was looked at

@@ -171,7 +171,7 @@ func (r *resource) check() error {
 	case runner.Stale:
 		sound = sound && has(r.ConfigHash, r.StateHash, r.ActionsHash) && len(r.Actions) > 0
 	case runner.Unknown:
-		sound = sound && len(r.After) > 0
+		sound = sound && len(r.After) > 0 && (r.Tentative == "" || r.Tentative == runner.Valid || r.Tentative == runner.Stale)
 	default:
 		return fmt.Errorf("has the status %.20q", r.Status)
 	}

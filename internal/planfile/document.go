@@ -40,6 +40,7 @@ type resource struct {
 	DependsOn   []string          `json:"depends_on,omitempty"`
 	Status      runner.Status     `json:"status"`
 	After       []string          `json:"after,omitempty"`
+	Tentative   runner.Status     `json:"tentative,omitempty"`
 	ReadOnly    bool              `json:"read_only,omitempty"`
 	Exists      bool              `json:"exists,omitempty"`
 	Replace     bool              `json:"replace,omitempty"`
@@ -76,7 +77,7 @@ func (f *File) document() document {
 func rowOf(r runner.ResourcePlan) resource {
 	row := resource{
 		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
-		Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
+		Status: r.Status, After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
 		Config: r.Config, ConfigHash: r.ConfigHash, State: r.State, StateHash: r.StateHash,
 		Actions: r.Actions, ActionsHash: r.ActionsHash, KeptHash: r.KeptHash,
 	}
@@ -101,7 +102,7 @@ func (d *document) file() *File {
 func (r *resource) plan() runner.ResourcePlan {
 	p := runner.ResourcePlan{
 		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
-		Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
+		Status: r.Status, After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
 		Config: object(r.Config), ConfigHash: r.ConfigHash, State: object(r.State), StateHash: r.StateHash,
 		Actions: r.Actions, ActionsHash: r.ActionsHash, KeptHash: r.KeptHash,
 	}

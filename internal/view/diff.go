@@ -57,16 +57,26 @@ func (d *document) value(v any) string {
 	if err := enc.Encode(v); err != nil {
 		return clean(fmt.Sprintf("%v", v))
 	}
+	written := d.known(b.String())
 	if d.full {
-		return terminal.Scrub(b.String())
+		return terminal.Scrub(written)
 	}
-	text := clean(b.String())
+	text := clean(written)
 	short := text
 	if d.width > 0 {
 		short = ansi.Truncate(text, max(d.width/2, 16), "…")
 	}
 	d.cut = d.cut || short != text || b.Len() > terminal.MaxText
 	return short
+}
+
+// known says of what is not known in a value when it will be.
+func (d *document) known(value string) string {
+	const unknown = `{"$unknown":true}`
+	if len(d.after) == 0 {
+		return value
+	}
+	return strings.ReplaceAll(value, unknown, "(known after apply of "+strings.Join(d.after, ", ")+")")
 }
 
 // textChange writes the lines in which two texts differ: what they share at

@@ -91,7 +91,8 @@ type document struct {
 	width int
 	short bool // it is to take no more than a screen
 	full  bool
-	cut   bool // some value is not whole
+	cut   bool     // some value is not whole
+	after []string // by whose apply what is not known in a value becomes known
 }
 
 func newDocument(opts PlanOptions) *document {
@@ -134,7 +135,8 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 	case runner.Absent:
 		mark, text = d.style.Dim("○"), "gone already"
 	case runner.Unknown:
-		mark, text = d.style.Cyan("?"), "known after apply of "+strings.Join(cleanAll(r.After), ", ")
+		mark, text = d.tentative(r)
+		d.after = r.After
 	case runner.Failed:
 		mark, text = d.style.Red("✘"), "failed"
 	case runner.Skipped:
@@ -152,6 +154,23 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 	}
 	d.changes(r.Diff)
 	d.actions(r.Actions)
+	d.after = nil
+}
+
+// tentative marks a resource of which it is known only after others were applied what it needs,
+// by what it seems to need before.
+func (d *document) tentative(r runner.ResourcePlan) (mark, text string) {
+	after := strings.Join(cleanAll(r.After), ", ")
+	switch {
+	case r.Tentative == runner.Stale && !r.Exists:
+		return d.style.Green("+"), "does not exist; known after apply of " + after
+	case r.Tentative == runner.Stale:
+		return d.style.Yellow("~"), "differs, tentative: known after apply of " + after
+	case r.Tentative == runner.Valid && len(r.Diff) == 0:
+		return d.style.Cyan("?"), "as configured now; known after apply of " + after
+	default:
+		return d.style.Cyan("?"), "known after apply of " + after
+	}
 }
 
 // mostUndeclared is how many resources that are no longer declared are listed, unless all are.
@@ -229,6 +248,7 @@ type jsonResource struct {
 	DependsOn []string          `json:"depends_on"`
 	Status    runner.Status     `json:"status"`
 	After     []string          `json:"after,omitempty"`
+	Tentative runner.Status     `json:"tentative,omitempty"` // of UNKNOWN: as things are now, before those are applied
 	ReadOnly  bool              `json:"read_only,omitempty"`
 	Exists    *bool             `json:"exists,omitempty"`
 	Replace   bool              `json:"replace,omitempty"` // what there is is removed first, by the actions
@@ -273,10 +293,10 @@ func PlanJSON(w io.Writer, p *runner.Plan) error {
 		}
 		row := jsonResource{
 			Name: r.Name, Type: r.Type, ImageID: r.ImageID, DependsOn: append([]string{}, r.DependsOn...), Status: r.Status,
-			After: r.After, ReadOnly: r.ReadOnly, Replace: r.Replace, MadeBy: r.MadeBy, Actions: r.Actions, Config: r.Config, State: r.State,
+			After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Replace: r.Replace, MadeBy: r.MadeBy, Actions: r.Actions, Config: r.Config, State: r.State,
 			ReasonData: r.Reason.Encoded(r.Error), Error: r.Error,
 		}
-		if r.Status == runner.Stale {
+		if r.Status == runner.Stale || r.Tentative == runner.Stale {
 			row.Exists = &r.Exists
 		}
 		for _, c := range r.Diff {

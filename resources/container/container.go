@@ -130,7 +130,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		return protocol.AnswerValid(map[string]any{"name": name})
 	}
 	if c == nil {
-		return protocol.AnswerStale(nil, protocol.Do("create-container", "create container "+name+" from "+m.config.Image))
+		return m.planned(protocol.AnswerStale(nil, protocol.Do("create-container", "create container "+name+" from "+m.config.Image)))
 	}
 	if err := m.nameNetworks(ctx); err != nil {
 		return protocol.StateOutput{}, err
@@ -149,7 +149,16 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	if err := m.MayChange(c); err != nil {
 		return protocol.StateOutput{}, err
 	}
-	return protocol.AnswerStale(d.found, actions...)
+	return m.planned(protocol.AnswerStale(d.found, actions...))
+}
+
+// planned adds to an answer what is known of the container before it is made.
+func (m *manager) planned(out protocol.StateOutput, err error) (protocol.StateOutput, error) {
+	if err != nil {
+		return out, err
+	}
+	return out.Planned(described{Name: m.config.Name, Image: m.config.Image},
+		"id", "image_id", "addresses", "ports", "running", "health", "healthy", "restarts")
 }
 
 // actions are the steps that bring a container to its configuration.

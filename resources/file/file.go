@@ -190,15 +190,36 @@ func (t *target) state(ensure protocol.Ensure) (protocol.StateOutput, error) {
 	}
 	switch {
 	case f == nil:
-		return protocol.AnswerStale(nil, protocol.Do("create-"+want, fmt.Sprintf("create %s %s with mode %s", want, t.path, octal(t.mode))))
+		return t.planned(nil, want, protocol.Do("create-"+want, fmt.Sprintf("create %s %s with mode %s", want, t.path, octal(t.mode))))
 	case f.Kind != want:
-		return protocol.AnswerStale(t.described(f), protocol.Do("replace-with-"+want, fmt.Sprintf("replace the %s %s with a %s", f.Kind, t.path, want)))
+		return t.planned(f, want, protocol.Do("replace-with-"+want, fmt.Sprintf("replace the %s %s with a %s", f.Kind, t.path, want)))
 	case want == "file" && f.SHA256 != t.sha256() && *t.config.Content != f.summary():
-		return protocol.AnswerStale(t.described(f), protocol.Do("update-file", "update file "+t.path))
+		return t.planned(f, want, protocol.Do("update-file", "update file "+t.path))
 	case t.hasMode && f.Mode != octal(t.mode):
-		return protocol.AnswerStale(t.described(f), protocol.Do("change-mode", fmt.Sprintf("change mode of %s from %s to %s", t.path, f.Mode, octal(t.mode))))
+		return t.planned(f, want, protocol.Do("change-mode", fmt.Sprintf("change mode of %s from %s to %s", t.path, f.Mode, octal(t.mode))))
 	}
 	return protocol.AnswerValid(f)
+}
+
+// planned is the answer that an action is needed, with what will be there after it.
+func (t *target) planned(f *found, want string, do protocol.Action) (protocol.StateOutput, error) {
+	will := found{Path: t.path, Kind: want, Mode: octal(t.mode)}
+	if f != nil && f.Kind == want && !t.hasMode {
+		will.Mode = f.Mode
+	}
+	if want == "file" {
+		size := int64(len(*t.config.Content))
+		will.Size, will.SHA256 = &size, t.sha256()
+	}
+	var there any
+	if f != nil {
+		there = t.described(f)
+	}
+	out, err := protocol.AnswerStale(there, do)
+	if err != nil {
+		return out, err
+	}
+	return out.Planned(will)
 }
 
 // described says what was found in the configuration's own words, so that a

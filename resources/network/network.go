@@ -125,12 +125,21 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		return protocol.AnswerValid(found)
 	}
 	if n == nil {
-		return protocol.AnswerStale(nil, do)
+		return m.planned(protocol.AnswerStale(nil, do))
 	}
 	if err := m.MayChange(n); err != nil {
 		return protocol.StateOutput{}, err
 	}
-	return protocol.AnswerStale(found, do)
+	return m.planned(protocol.AnswerStale(found, do))
+}
+
+// planned adds to an answer what is known of the network before it is made.
+func (m *manager) planned(out protocol.StateOutput, err error) (protocol.StateOutput, error) {
+	if err != nil || m.Request.Ensure == protocol.Absent {
+		return out, err
+	}
+	will := described{Name: m.config.Name, Driver: m.config.Driver, Internal: m.config.Internal, Attachable: m.config.Attachable}
+	return out.Planned(will, "id", "subnet", "gateway", "options", "labels")
 }
 
 func (m *manager) differs(n *dockernet.Inspect, left []endpoint) []string {

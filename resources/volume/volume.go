@@ -91,7 +91,11 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		return protocol.AnswerStale(describe(v), protocol.Do("remove-volume", "remove volume "+name+" and the data in it"))
 	}
 	if v == nil {
-		return protocol.AnswerStale(nil, protocol.Do("create-volume", "create volume "+name))
+		out, err := protocol.AnswerStale(nil, protocol.Do("create-volume", "create volume "+name))
+		if err != nil {
+			return out, err
+		}
+		return out.Planned(described{Name: name, Driver: m.config.Driver}, "mountpoint", "options", "labels")
 	}
 	differs := m.drift(v)
 	if len(differs) == 0 {

@@ -198,6 +198,9 @@ func (c Change) text() string {
 	}
 }
 
+// unknown is how JSON has a value that is not known yet.
+const unknown = `{"$unknown":true}`
+
 // valueText writes a value on one line, for people: < and > are what they are.
 func valueText(v any) string {
 	const most = 200
@@ -207,7 +210,7 @@ func valueText(v any) string {
 	if err := encoder.Encode(v); err != nil {
 		return fmt.Sprint(v)
 	}
-	text := []rune(strings.TrimSuffix(encoded.String(), "\n"))
+	text := []rune(strings.ReplaceAll(strings.TrimSuffix(encoded.String(), "\n"), unknown, "(known after apply)"))
 	if len(text) > most {
 		return string(text[:most]) + "…"
 	}

@@ -1,0 +1,157 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// planTentatively fills in what can be seen of a resource before those are applied that it
+// depends on (entry.After): its configuration, as far as it is known, and what its type says
+// of it as things are now. It is no more than that: nothing fails of it, and an Apply is
+// bound to none of it.
+func (r *Runner) planTentatively(ctx context.Context, res *resource, entry *ResourcePlan) error {
+	config, ok := res.config, res.final
+	if !ok {
+		config, ok = r.configuredPartly(res, entry.After)
+	}
+	if !ok {
+		return nil
+	}
+	entry.Config, entry.Diff = config, difference(nil, config, res.target.Secret)
+	if len(protocol.UnknownPaths(config)) > 0 && !res.init.AcceptsUnknown {
+		return nil
+	}
+	out, err := r.observeTentatively(ctx, res, config)
+	switch {
+	case errors.Is(err, ErrInterrupted) || ctx.Err() != nil:
+		return err
+	case err != nil:
+		return nil //nolint:nilerr // it may be asked only once those are there that it depends on
+	}
+	have := out.StaleState
+	if entry.Tentative = Status(out.Status); out.Status == protocol.Valid {
+		have = out.State
+	}
+	entry.Exists = have != nil
+	entry.Diff = difference(have, config, res.target.Secret)
+	entry.Actions = slices.Clone(out.Actions)
+	res.foresee(out)
+	return nil
+}
+
+// observeTentatively asks for a state with a configuration that may not be the last word.
+func (r *Runner) observeTentatively(ctx context.Context, res *resource, config map[string]any) (protocol.StateOutput, error) {
+	before := res.config
+	res.config = config
+	defer func() { res.config = before }()
+	if err := r.recall(ctx, res); err != nil {
+		return protocol.StateOutput{}, err
+	}
+	return r.observe(ctx, res)
+}
+
+// foresee notes what the state of a resource will be, as far as its type says so.
+func (res *resource) foresee(out protocol.StateOutput) {
+	if res.foreseen = out.PlannedState; out.Status == protocol.Valid {
+		res.foreseen = out.State
+	}
+}
+
+// configuredPartly resolves a configuration that waits for resources which are not applied
+// yet. A text that depends on what is not known of their states is protocol.Unknown as a
+// whole. ok is false where the configuration cannot be resolved.
+func (r *Runner) configuredPartly(res *resource, after []string) (config map[string]any, ok bool) {
+	if res.undeclared != nil || r.spec.Configure != nil {
+		return nil, false
+	}
+	var waits []string
+	for _, alias := range res.Aliases() {
+		if slices.ContainsFunc(res.Behind(alias), func(name string) bool { return slices.Contains(after, name) }) {
+			waits = append(waits, alias)
+		}
+	}
+	resolved, err := r.partly(res, any(res.Config), waits, after)
+	if err != nil {
+		return nil, false // its error is one of the run once it is known
+	}
+	if config, _ = resolved.(map[string]any); config == nil {
+		config = map[string]any{}
+	}
+	if res.schema != nil {
+		known := protocol.ReplaceUnknown(config, nil)
+		res.target.Secret = res.schema.Secrets(known)
+		r.secrets.Add(known, res.target.Secret)
+		if len(res.schema.ValidatePartly(known, protocol.UnknownPaths(config))) > 0 {
+			return nil, false
+		}
+	}
+	return config, true
+}
+
+// partly resolves a part of a configuration, text by text.
+func (r *Runner) partly(res *resource, part any, waits, after []string) (any, error) {
+	switch part := part.(type) {
+	case map[string]any:
+		c := make(map[string]any, len(part))
+		for key, e := range part {
+			v, err := r.partly(res, e, waits, after)
+			if err != nil {
+				return nil, err
+			}
+			c[key] = v
+		}
+		return c, nil
+	case []any:
+		c := make([]any, len(part))
+		for i, e := range part {
+			v, err := r.partly(res, e, waits, after)
+			if err != nil {
+				return nil, err
+			}
+			c[i] = v
+		}
+		return c, nil
+	case string:
+		if !expression.IsTemplate(part) {
+			return part, nil
+		}
+		reads, err := r.spec.Expressions.Reads(part, waits...)
+		if err != nil {
+			return nil, err
+		}
+		if len(waits) == 0 || !reads {
+			return r.spec.Expressions.Resolve(part, res.Scope(r.spec.Variables, r.seen))
+		}
+		return r.tried(res, part, after), nil
+	default:
+		return part, nil
+	}
+}
+
+// tried resolves a text that reads states which are not known wholly. That is found out by
+// trying: it is known where it comes to the same whatever is in the places that are not.
+func (r *Runner) tried(res *resource, text string, after []string) any {
+	var known any
+	for i, instead := range []any{"not known", "not known before", "", nil, true, false, 1, []any{}, map[string]any{}} {
+		value, err := r.spec.Expressions.Resolve(text, res.Scope(r.spec.Variables, func(name string) any {
+			if !slices.Contains(after, name) {
+				return r.seen(name)
+			}
+			d := r.byName[name]
+			state := instead
+			if d.foreseen != nil {
+				state = protocol.ReplaceUnknown(d.foreseen, instead)
+			}
+			return map[string]any{"name": d.Name, "type": d.Type, "state": state}
+		}))
+		if err != nil || i > 0 && !identical(known, value) {
+			return protocol.Unknown{}
+		}
+		known = value
+	}
+	return known
+}
