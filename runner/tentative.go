@@ -37,7 +37,10 @@ func (r *Runner) planTentatively(ctx context.Context, res *resource, entry *Reso
 		have = out.State
 	}
 	entry.Exists = have != nil
-	entry.Diff = difference(have, config, res.target.Secret)
+	entry.Diff = slices.DeleteFunc(difference(have, config, res.target.Secret), func(c Change) bool {
+		// What is as configured differs in nothing but what is not known yet.
+		return out.Status == protocol.Valid && len(protocol.UnknownPaths(c.New)) == 0
+	})
 	entry.Actions = slices.Clone(out.Actions)
 	res.foresee(out)
 	return nil
