@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/inits"
 )
 
 // memory is an InitCache.
@@ -104,7 +104,7 @@ func TestRunsThatBeginAtOnceAskATypeOnce(t *testing.T) {
 				return 0
 			})
 			engines := []*enginetest.Fake{w.engine, {Images: w.engine.Images}}
-			cache, shared := &memory{answers: map[string][]byte{}}, &runner.InitAnswers{}
+			cache, shared := &memory{answers: map[string][]byte{}}, &inits.Answers{}
 			began := time.Now()
 			var failed atomic.Int32
 			var all sync.WaitGroup
@@ -133,7 +133,7 @@ func TestARunThatIsEndedDoesNotWaitForTheAnswerToAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.before = func(action, _ string) { <-time.After(time.Hour) }
-		cache, shared := &memory{answers: map[string][]byte{}}, &runner.InitAnswers{}
+		cache, shared := &memory{answers: map[string][]byte{}}, &inits.Answers{}
 		run := func(name string) run {
 			return w.runner(t, "resources: {r: {type: thing, config: {value: 1}}}", func(o *options) {
 				o.InitCache, o.InitAnswers, o.Work = cache, shared, filepath.Join(w.workspace, ".deployster", "work", name)
@@ -171,7 +171,7 @@ func TestOnlyGoodAnswersAreRemembered(t *testing.T) {
 // Runs that share what was decoded find the same in it, and it does not grow for ever.
 func TestAnAnswerToInitIsDecodedOnceForManyRuns(t *testing.T) {
 	w := newWorld(t)
-	shared := &runner.InitAnswers{}
+	shared := &inits.Answers{}
 	for i := range 500 {
 		w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
 			if len(c.Args) > 0 {

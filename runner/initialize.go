@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -147,12 +148,12 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 // askInit finds out what the type answers init.
 func (r *Runner) askInit(ctx context.Context, res *resource) error {
 	input := r.initInput(res)
-	key := initKey(res.target.Image.ID, input)
+	key := inits.Key(res.target.Image.ID, input)
 	if r.spec.InitCache != nil {
 		if r.remembered(res, key) {
 			return nil
 		}
-		if answered := r.inits.turn(ctx, question{r.containers.Engine, key}); answered != nil {
+		if answered := r.inits.Turn(ctx, inits.Question{Engine: r.containers.Engine, Key: key}); answered != nil {
 			defer answered()
 		}
 		if r.remembered(res, key) { // by now
@@ -172,13 +173,13 @@ func (r *Runner) askInit(ctx context.Context, res *resource) error {
 	if got.Exit.Code != 0 {
 		return r.exitError("init", got)
 	}
-	a := r.inits.decode(got.Answer)
-	if a.err != nil {
-		return fmt.Errorf("init of %s: %w", res.Type, r.secrets.MaskAnswerError(a.err, got.Answer, func(text []byte) error {
-			return decodeInit(text).err
+	a := r.inits.Decode(got.Answer)
+	if a.Err != nil {
+		return fmt.Errorf("init of %s: %w", res.Type, r.secrets.MaskAnswerError(a.Err, got.Answer, func(text []byte) error {
+			return inits.Decode(text).Err
 		}))
 	}
-	res.init, res.schema, res.states = a.output, a.schema, a.states
+	res.init, res.schema, res.states = a.Output, a.Schema, a.States
 	if r.spec.InitCache != nil {
 		r.spec.InitCache.Put(key, got.Answer)
 		r.note(res, got.Answer)
@@ -192,11 +193,11 @@ func (r *Runner) remembered(res *resource, key string) bool {
 	if !ok {
 		return false
 	}
-	a := r.inits.decode(text)
-	if a.err != nil {
+	a := r.inits.Decode(text)
+	if a.Err != nil {
 		return false
 	}
-	res.init, res.schema, res.states = a.output, a.schema, a.states
+	res.init, res.schema, res.states = a.Output, a.Schema, a.States
 	r.note(res, text)
 	return true
 }
@@ -308,4 +309,12 @@ func (r *Runner) check(res *resource, config map[string]any) error {
 		return &manifest.Error{Problems: problems}
 	}
 	return nil
+}
+
+// note remembers what a type answered for commands that run nothing. One resource of each
+// type is enough.
+func (r *Runner) note(res *resource, answer []byte) {
+	if res.first == nil {
+		inits.Note(r.spec.InitCache, r.spec.Version, res.Type, answer)
+	}
 }

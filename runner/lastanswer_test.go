@@ -3,7 +3,7 @@ package runner_test
 import (
 	"testing"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/inits"
 )
 
 // What a type answered last is known by its reference, to commands that run nothing.
@@ -15,19 +15,19 @@ func TestWhatATypeAnsweredLastIsKnownByItsReference(t *testing.T) {
 	if _, err := r.Plan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	answer, ok := runner.LastAnswer(cache, version, "thing")
+	answer, ok := inits.Last(cache, version, "thing")
 	if !ok || answer.Schema == nil || len(answer.ConfigSchema) == 0 {
 		t.Errorf("got %+v, %t", answer, ok)
 	}
 	for _, unknown := range [][2]string{{version, "other"}, {version + "x", "thing"}} {
-		if _, ok := runner.LastAnswer(cache, unknown[0], unknown[1]); ok {
+		if _, ok := inits.Last(cache, unknown[0], unknown[1]); ok {
 			t.Errorf("%v is known", unknown)
 		}
 	}
 	for key := range cache.answers {
 		cache.answers[key] = []byte(`{"state_action":{"args":["state"]},"config_schema":{"type":7}}`)
 	}
-	if _, ok := runner.LastAnswer(cache, version, "thing"); ok {
+	if _, ok := inits.Last(cache, version, "thing"); ok {
 		t.Error("a damaged answer is believed")
 	}
 }

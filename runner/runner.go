@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -33,12 +34,12 @@ type Spec struct {
 	Variables   map[string]any
 	Secrets     []any // values, or parts of them, that are shown nowhere
 	Expressions *expression.Evaluator
-	Configure   Configure    // may be nil: configurations are what their expressions come to
-	KeepGoing   bool         // after a failure, go on with what does not depend on it
-	InitCache   InitCache    // may be nil: each type is asked
-	InitAnswers *InitAnswers // shared with other runs; may be nil
-	Version     string       // Deployster's, which types are given
-	Verbose     bool         // which types are given
+	Configure   Configure      // may be nil: configurations are what their expressions come to
+	KeepGoing   bool           // after a failure, go on with what does not depend on it
+	InitCache   inits.Cache    // may be nil: each type is asked
+	InitAnswers *inits.Answers // shared with other runs; may be nil
+	Version     string         // Deployster's, which types are given
+	Verbose     bool           // which types are given
 
 	// Saved plans. A Fingerprint identifies a JSON-like value: equal ones have the
 	// same, others another. With Bound, by name of resource, each one is refused
@@ -97,7 +98,7 @@ type Runner struct {
 	resources  []*resource // in graph order, and behind them the orphans
 	orphans    []*resource // that are to be removed, since the manifest no longer declares them
 	byName     map[string]*resource
-	inits      *InitAnswers
+	inits      *inits.Answers
 	secrets    *invoke.Secrets
 	panics     *invoke.Panics
 	invoker    *invoke.Invoker
@@ -119,7 +120,7 @@ var ErrInterrupted = invoke.ErrInterrupted
 func New(spec Spec, containers Containers) *Runner {
 	containers.Parallelism = max(1, containers.Parallelism)
 	r := &Runner{spec: spec, containers: containers, byName: map[string]*resource{}, secrets: &invoke.Secrets{}}
-	r.inits = cmp.Or(spec.InitAnswers, &InitAnswers{})
+	r.inits = cmp.Or(spec.InitAnswers, &inits.Answers{})
 	r.secrets.Add(spec.Secrets, [][]string{{}})
 	r.panics = invoke.NewPanics(r.secrets, r.reportPanic)
 	r.invoker = invoke.New(containers, r.secrets, r.panics, callObserver{r})

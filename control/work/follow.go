@@ -7,7 +7,7 @@ import (
 	"os"
 	"path"
 
-	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/control/filetree"
 	"github.com/deployster-go/deployster/expression"
 )
 
@@ -146,67 +146,12 @@ func (f *following) below(directory string) (names []string, err error) {
 		return nil, err
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
-	w := &walk{root: root, start: directory, leave: f.leave}
 	if err := f.directory(directory); err != nil {
 		return nil, f.leave(directory, err)
 	}
-	err = fs.WalkDir(root.FS(), directory, w.visit)
-	return w.names, err
-}
-
-// walk finds the files below a directory of the workspace, also those that symbolic links
-// lead to, since whoever includes them follows these.
-type walk struct {
-	root  *os.Root
-	start string
-	leave func(name string, why error) error
-	links int // to directories
-	names []string
-}
-
-func (w *walk) visit(name string, entry fs.DirEntry, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
-		return nil
-	case err != nil && name == w.start:
-		return unreadable(name, err)
-	case err != nil:
-		return w.leave(name, err)
-	case name == engine.StateDir:
-		return fs.SkipDir
-	case entry.IsDir():
-		return nil
+	names, err = filetree.Files(root, directory, maxCarried, f.leave)
+	if at := (*filetree.UnreadableError)(nil); errors.As(err, &at) {
+		err = unreadable(at.Name, at.Cause)
 	}
-	if entry.Type()&fs.ModeSymlink != 0 {
-		info, err := w.root.Stat(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return w.leave(name, errors.New("it is a link to what is not there"))
-		case err == nil && info.IsDir():
-			return w.through(name, info)
-		} // Why a link leads out is found when it is read as a file.
-	}
-	if w.names = append(w.names, name); len(w.names) > maxCarried {
-		return fmt.Errorf("the directory %s has more than %d files, too many for a revision to carry", w.start, maxCarried)
-	}
-	return nil
-}
-
-// through walks the directory that a link leads to. Below one that leads to a directory
-// in which it is itself, there is no end of names.
-func (w *walk) through(link string, target fs.FileInfo) error {
-	for within := link; within != "."; {
-		within = path.Dir(within)
-		info, err := w.root.Stat(within)
-		if err != nil {
-			return w.leave(link, err)
-		}
-		if os.SameFile(info, target) {
-			return w.leave(link, fmt.Errorf("it is a link to %s, in which it is itself", within))
-		}
-	}
-	if w.links++; w.links > maxCarried {
-		return fmt.Errorf("the directory %s has more than %d links to directories, too many for a revision to carry", w.start, maxCarried)
-	}
-	return fs.WalkDir(w.root.FS(), link, w.visit)
+	return names, err
 }

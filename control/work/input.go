@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -311,7 +312,7 @@ func (in *Input) Conflicts() error { return in.problems(in.shipped().Conflicts()
 
 // Check finds all that can be found wrong with the input without running
 // anything. answered is what types that do not ship are known to answer; it may be nil.
-func (in *Input) Check(answered func(ref string) (runner.TypeAnswer, bool)) error {
+func (in *Input) Check(answered func(ref string) (inits.Type, bool)) error {
 	check := in.shipped()
 	check.Answered = answered
 	problems, err := check.Misuse()

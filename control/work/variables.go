@@ -4,10 +4,9 @@ import (
 	"crypto/hmac"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/deployster-go/deployster/control/origin"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
@@ -76,7 +75,7 @@ type secretFile struct {
 // value is the present one of a secret variable, unless it is gone. other is why it is not
 // certainly what it was.
 func (r *references) value(v revision.Variable) (value any, gone bool, other error) {
-	path := r.inputs.place(v.File)
+	path := r.inputs.roots().Place(v.File)
 	if v.Whole {
 		text, err := manifest.ReadText(path)
 		if err != nil {
@@ -138,17 +137,9 @@ func (r *references) same(v revision.Variable, value any, path string) error {
 
 const referenceRemedy = "put the old value back, or make a new revision of the present one"
 
-// place is where a file is that a variable comes from.
-func (i Inputs) place(file string) string {
-	rest, ofHome := strings.CutPrefix(file, "~/")
-	switch {
-	case ofHome:
-		return filepath.Join(i.Home, filepath.FromSlash(rest))
-	case filepath.IsAbs(file):
-		return file
-	default:
-		return filepath.Join(i.Workspace, filepath.FromSlash(file))
-	}
+// roots are where files of variables are.
+func (i Inputs) roots() origin.Roots {
+	return origin.Roots{Workspace: i.Workspace, Home: i.Home, User: i.conf()}
 }
 
 // carry is how a revision carries an assignment whose value may be known, and whether its
@@ -161,44 +152,8 @@ func (i Inputs) carry(a manifest.Assignment) (v revision.Variable, outside bool,
 		return v, false, nil
 	}
 	v.Whole = a.Whole
-	if v.File, outside, err = i.origin(a.File); err == nil {
+	if v.File, outside, err = i.roots().Name(a.File, readAgain(a.File)); err == nil {
 		v.Value, err = revision.Exactly(a.Value)
 	}
 	return v, outside, err
-}
-
-// origin is how a revision names a file of variables, and whether that is its user's, and
-// not the project's: it lies outside of the workspace, also by a link, or where users
-// configure Deployster.
-func (i Inputs) origin(file string) (name string, outside bool, err error) {
-	name, err = filepath.Abs(file)
-	if err != nil {
-		return "", false, err
-	}
-	if !readAgain(name) {
-		return name, true, nil // nobody knows from where its writer has it
-	}
-	real, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		return "", false, err
-	}
-	workspace, err := filepath.EvalSymlinks(i.Workspace)
-	if err != nil {
-		return "", false, err
-	}
-	_, inside := within(workspace, real)
-	_, ofUser := within(i.conf(), name)
-	if below, is := within(i.Workspace, name); is && !ofUser {
-		return below, !inside, nil
-	}
-	if below, is := within(i.Home, name); is {
-		return "~/" + below, true, nil
-	}
-	return name, true, nil
-}
-
-// within is the path of a file below a directory, if it is there. Nothing is below "".
-func within(dir, file string) (below string, is bool) {
-	below, err := filepath.Rel(dir, file)
-	return filepath.ToSlash(below), err == nil && dir != "" && filepath.IsLocal(below)
 }

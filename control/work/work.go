@@ -28,6 +28,7 @@ import (
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/protected"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -40,17 +41,17 @@ type Config struct {
 	Inputs
 
 	Log         deploylog.Log
-	Texts       Texts               // that revisions carry
-	InitCache   runner.InitCache    // may be nil: each type is asked
-	InitAnswers *runner.InitAnswers // of all runs; may be nil
-	Parallelism int                 // resources of one run that are worked on at once
-	Pull        engine.PullPolicy   // of every image
-	Network     string              // of every container; "" is the engine's default
-	Memory      int64               // of every container, in bytes; 0 is the engine's default
-	Pids        int64               // processes and threads of every container; 0 is the engine's default
-	Notice      func(string)        // receives in a sentence what was found of dead runs
-	Crashed     func(*crash.Error)  // receives each panic
-	Reserve     *Reserve            // of processes that serve; may be nil: they end with their run
+	Texts       Texts              // that revisions carry
+	InitCache   inits.Cache        // may be nil: each type is asked
+	InitAnswers *inits.Answers     // of all runs; may be nil
+	Parallelism int                // resources of one run that are worked on at once
+	Pull        engine.PullPolicy  // of every image
+	Network     string             // of every container; "" is the engine's default
+	Memory      int64              // of every container, in bytes; 0 is the engine's default
+	Pids        int64              // processes and threads of every container; 0 is the engine's default
+	Notice      func(string)       // receives in a sentence what was found of dead runs
+	Crashed     func(*crash.Error) // receives each panic
+	Reserve     *Reserve           // of processes that serve; may be nil: they end with their run
 
 	// Trace follows the run that details describe, in a place; may be nil.
 	Trace func(details map[string]string, place string) Trace

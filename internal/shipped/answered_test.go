@@ -9,7 +9,7 @@ import (
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -30,8 +30,8 @@ func TestWhatOtherTypesAnsweredIsChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := shipped.Check{Manifest: m, Variables: variables, Expressions: expressions, Answered: func(ref string) (runner.TypeAnswer, bool) {
-		return runner.TypeAnswer{Schema: page, ConfigSchema: raw, Plugs: map[string]protocol.PlugRequest{"root": {ContainerPath: "/plug"}}}, ref == "acme/page:1"
+	check := shipped.Check{Manifest: m, Variables: variables, Expressions: expressions, Answered: func(ref string) (inits.Type, bool) {
+		return inits.Type{Schema: page, ConfigSchema: raw, Plugs: map[string]protocol.PlugRequest{"root": {ContainerPath: "/plug"}}}, ref == "acme/page:1"
 	}}
 	problems, err := check.Misuse()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -22,7 +23,7 @@ type Check struct {
 	Expressions *expression.Evaluator
 
 	// Answered is what a type that does not ship is known to answer init; nil knows of none.
-	Answered func(ref string) (runner.TypeAnswer, bool)
+	Answered func(ref string) (inits.Type, bool)
 
 	// Here is whether the paths of plugs are on this machine, where links in them are seen.
 	Here bool
@@ -114,7 +115,7 @@ func UnknownTypes(m *manifest.Manifest) []manifest.Problem {
 // that are missing or not allowed. It is what a run would say, before it begins.
 func (c Check) Misuse() ([]manifest.Problem, error) {
 	var problems []manifest.Problem
-	answers := map[string]*runner.TypeAnswer{} // by type; nil is not known
+	answers := map[string]*inits.Type{} // by type; nil is not known
 	for _, r := range c.Manifest.Resources {
 		answer, asked := answers[r.Type]
 		if !asked {
@@ -141,13 +142,13 @@ func (c Check) Misuse() ([]manifest.Problem, error) {
 }
 
 // answer is what is known of a type; nil is nothing.
-func (c Check) answer(ref string) (*runner.TypeAnswer, error) {
+func (c Check) answer(ref string) (*inits.Type, error) {
 	if t, ok := typeOf(ref); ok {
 		s, err := schema.CompileConfig(t.Schema)
 		if err != nil {
 			return nil, fmt.Errorf("reading the schema of %s: %w", ref, err)
 		}
-		return &runner.TypeAnswer{Plugs: t.Plugs, ConfigSchema: t.Schema, Schema: s}, nil
+		return &inits.Type{Plugs: t.Plugs, ConfigSchema: t.Schema, Schema: s}, nil
 	}
 	if c.Answered == nil {
 		return nil, nil

@@ -31,7 +31,7 @@ const (
 // other: keys are hexadecimal.
 const unfinished = "."
 
-// InitCache is a runner.InitCache of one file for each answer. Whatever goes
+// InitCache is a inits.Cache of one file for each answer. Whatever goes
 // wrong with one, the type is asked. An answer decides which plugs a type gets and
 // what is run in its name, so those of others are not believed: a cache that they
 // could have written to is neither read nor written, and a warning says so.

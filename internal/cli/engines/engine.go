@@ -22,7 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/internal/usercache"
 	"github.com/deployster-go/deployster/inventory"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/inits"
 )
 
 // The engines that --engine names.
@@ -192,7 +192,7 @@ func tlsOf(h inventory.Host, file string) runs.EngineTLS {
 
 // InitCache returns where runs remember what types answered init, nil where
 // they do not.
-func InitCache(a *app.App, f Flags) runner.InitCache {
+func InitCache(a *app.App, f Flags) inits.Cache {
 	if f.noCache {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/inits"
 )
 
 type validateOptions struct {
@@ -67,12 +68,12 @@ func runValidate(ctx context.Context, a *app.App, o validateOptions) error {
 
 // answered is what types are remembered to accept; nil where they are asked, or nothing is
 // remembered.
-func answered(a *app.App, o validateOptions) func(ref string) (runner.TypeAnswer, bool) {
+func answered(a *app.App, o validateOptions) func(ref string) (inits.Type, bool) {
 	cache := engines.InitCache(a, o.engine)
 	if o.types || cache == nil {
 		return nil
 	}
-	return func(ref string) (runner.TypeAnswer, bool) { return runner.LastAnswer(cache, a.Version, ref) }
+	return func(ref string) (inits.Type, bool) { return inits.Last(cache, a.Version, ref) }
 }
 
 // askTypes asks all types of a manifest whether they accept it.

@@ -27,6 +27,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/inits"
 )
 
 // Started is a run of a command that has everything it needs to run containers.
@@ -44,7 +45,7 @@ func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.C
 	texts, noLog := a.Texts()
 	traced, wrong := a.Traces()
 	c := work.Config{
-		Inputs: Inputs(a, input), Log: log, Texts: texts, InitCache: engines.InitCache(a, f), InitAnswers: &runner.InitAnswers{}, Parallelism: a.Global.Parallelism, Pull: policy,
+		Inputs: Inputs(a, input), Log: log, Texts: texts, InitCache: engines.InitCache(a, f), InitAnswers: &inits.Answers{}, Parallelism: a.Global.Parallelism, Pull: policy,
 		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, Notice: func(string) {}, Crashed: a.Crashes.Add,
 	}
 	if traced != nil {
