@@ -51,6 +51,9 @@ func Load(sources []Source, opts Options) (*Manifest, error) {
 	l.expand()
 	l.expressions(broken)
 	l.outputs(broken)
+	if !broken {
+		l.checkMoves()
+	}
 	if err := l.found.Err(); err != nil {
 		return nil, err
 	}
@@ -92,7 +95,7 @@ func (l *loader) document(root *yamlfile.Node) (resources bool) {
 		root.Fail("a manifest must be a mapping with the keys variables, plugs and resources, not %s", kindOf(root))
 		return false
 	}
-	sections, _ := root.Fields("a manifest", variablesKey, "plugs", "resources", "outputs")
+	sections, _ := root.Fields("a manifest", variablesKey, "plugs", "resources", "outputs", movedKey)
 	l.variables(sections[variablesKey])
 	if n := sections["plugs"]; n != nil {
 		section(n, "plug", l.plug)
@@ -103,6 +106,7 @@ func (l *loader) document(root *yamlfile.Node) (resources bool) {
 	if n := sections["outputs"]; n != nil {
 		names(n, "output", l.output)
 	}
+	l.moves(sections[movedKey])
 	return sections["resources"] != nil
 }
 

@@ -34,6 +34,8 @@ type Manifest struct {
 	Outputs   []*Output   // by name
 	Unknown   []string    // names of outputs that read what is not selected, sorted
 
+	Moved []Move // what was made by other names
+
 	plugs     map[string]*Plug
 	resources map[string]*Resource
 	declared  map[string]*expansion // what became of each name under resources
@@ -130,7 +132,7 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 		return nil, err
 	}
 	wanted := m.graph().Closure(targets...)
-	selected := &Manifest{Files: slices.Clone(m.Files), Variables: m.Variables, Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}, declared: m.declared}
+	selected := &Manifest{Files: slices.Clone(m.Files), Moved: m.Moved, Variables: m.Variables, Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}, declared: m.declared}
 	for _, r := range m.Resources {
 		if wanted[r.Name] {
 			selected.Resources = append(selected.Resources, r)
@@ -145,6 +147,18 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 		}
 	}
 	return selected, nil
+}
+
+// PreventsDestroy reports whether nothing removes what is declared by the name of a resource, or, of
+// an instance that there is not any more, by that of the others; known is false where nothing is.
+func (m *Manifest) PreventsDestroy(name string) (prevents, known bool) {
+	of, _, _ := declared(name)
+	for _, r := range m.Resources {
+		if r.Name == name || r.Of == of {
+			return r.PreventDestroy, true
+		}
+	}
+	return false, false
 }
 
 // Dependents returns the names of the given resources and of all that depend on

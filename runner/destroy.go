@@ -366,8 +366,11 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (Status, error) 
 	if err := d.boundRemoval(res, out); err != nil {
 		return Failed, err
 	}
-	if event.Status == Absent {
-		return Absent, d.emit(ctx, destroyed(res))
+	switch {
+	case event.Status == Absent && res.undeclared != nil:
+		return Absent, d.emit(ctx, destroyed(res)) // so that nobody is told of it any more
+	case event.Status == Absent:
+		return Absent, nil
 	}
 	defer res.target.Discard()
 	if err := d.runActions(ctx, res, out); err != nil {

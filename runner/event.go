@@ -76,6 +76,7 @@ const (
 	ResourceResolved    EventKind = "resource-resolved"
 	ResourceVerified    EventKind = "resource-verified"
 	ResourceKept        EventKind = "resource-kept"      // what its type has kept of it is another; only recorded, never shown
+	ResourceAdopted     EventKind = "resource-adopted"   // what is there counts as made by a run of the manifest
 	ResourceDestroyed   EventKind = "resource-destroyed" // verified to be gone
 	ResourceFinished    EventKind = "resource-finished-successfully"
 	ResourceFailed      EventKind = "resource-failed"

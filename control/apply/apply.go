@@ -19,6 +19,7 @@ type Order struct {
 	Command  string            // as the log names it, such as "apply"
 	Files    []string          // of the manifests
 	Removing bool              // it destroys what the manifests declare, or those of it that the input says
+	Prune    bool              // it removes what the manifests no longer declare
 	Details  map[string]string // what else the log names of the run; may be nil
 	Stop     <-chan struct{}   // closed when nothing new is to begin
 }
@@ -27,12 +28,15 @@ type Order struct {
 type Run struct {
 	*work.Run
 	removing bool
+	prune    bool
+	only     []string // what is pruned, by name; nil is all that is no longer declared
 }
 
 // Prepare describes a run of an input on an engine. It asks nobody, and changes nothing.
 func Prepare(c *work.Config, in *work.Input, on *work.Connection, o Order) *Run {
-	r := &Run{Run: c.Prepare(in, on, work.Request{Command: o.Command, Files: o.Files, Details: o.Details}), removing: o.Removing}
+	r := &Run{Run: c.Prepare(in, on, work.Request{Command: o.Command, Files: o.Files, Details: o.Details}), removing: o.Removing, prune: o.Prune}
 	r.Containers.Stop = o.Stop
+	r.Records()
 	if r.removing {
 		r.Removes(in.Remove)
 	}
@@ -42,6 +46,24 @@ func Prepare(c *work.Config, in *work.Input, on *work.Connection, o Order) *Run 
 // Place is where the containers of the run are, as saved plans say it.
 func (r *Run) Place() planfile.Engine {
 	return planfile.Engine{Name: r.Info.Name, Address: r.Info.Address, Network: r.Containers.Network, Remote: r.Info.Remote}
+}
+
+// Bind has the run do what a saved plan says, and nothing else.
+func (r *Run) Bind(f *planfile.File) {
+	r.Spec.Fingerprint, r.Spec.Bound = f.Salt.Fingerprint, f.Bound()
+	r.Caller.Details["plan"] = f.Digest
+	r.only = append([]string{}, f.Pruned()...)
+	r.prune = len(r.only) > 0
+}
+
+// Runner is what does the run. It knows what the manifests no longer declare.
+func (r *Run) Runner(ctx context.Context) (*runner.Runner, error) {
+	if !r.removing {
+		if err := r.Recall(ctx, r.prune, r.only); err != nil {
+			return nil, err
+		}
+	}
+	return runner.New(r.Spec, r.Containers), nil
 }
 
 // Plan plans what the run would do.
@@ -61,7 +83,10 @@ func (r *Run) Execute(ctx context.Context, mode runner.ConfirmMode, keepGoing bo
 	}
 	defer held.End()
 	r.Caller.Confirm, r.Spec.KeepGoing = mode, keepGoing
-	with := runner.New(r.Spec, r.Containers)
+	with, err := r.Runner(ctx)
+	if err != nil {
+		return err
+	}
 	if err := ask(with); err != nil {
 		return err
 	}

@@ -38,7 +38,11 @@ func (r *Runs) Plan(ctx context.Context, request Request) (*Served, error) {
 	}
 	return r.look(ctx, request, "plan", func(all context.Context, run *Run) (*planned, error) {
 		run.Spec.KeepGoing, run.Spec.Fingerprint = true, salt.Fingerprint
-		plan, failed := run.Plan(all, runner.New(run.Spec, run.Containers))
+		with, err := run.Runner(all)
+		if err != nil {
+			return nil, err
+		}
+		plan, failed := run.Plan(all, with)
 		if plan == nil {
 			return nil, failed
 		}
@@ -51,7 +55,11 @@ func (r *Runs) Plan(ctx context.Context, request Request) (*Served, error) {
 // returns when that has begun. What comes of it is found by the id of the run.
 func (r *Runs) Drift(ctx context.Context, request Request) (*Served, error) {
 	return r.look(ctx, request, "drift", func(all context.Context, run *Run) (*planned, error) {
-		report, failed := runner.New(run.Spec, run.Containers).Drift(all, run.Caller)
+		with, err := run.Runner(all)
+		if err != nil {
+			return nil, err
+		}
+		report, failed := with.Drift(all, run.Caller)
 		if report == nil {
 			return nil, failed
 		}

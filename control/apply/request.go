@@ -25,6 +25,7 @@ type Request struct {
 	Removing  bool              // it destroys what the manifests declare
 	Targets   []string          // only these resources and what they depend on, or, to be removed, what depends on them; none is all
 	Replace   []string          // resources that are removed and made again
+	Prune     bool              // what the manifests no longer declare is removed
 	KeepGoing bool
 	Verbose   bool // types are asked to be
 
@@ -91,7 +92,7 @@ func (r *Request) prepare(ctx context.Context, o Options, command string, stop <
 		files = append(files, filepath.Join(in.Workspace, filepath.FromSlash(name)))
 	}
 	run := Prepare(&o.Config, in, on, Order{
-		Command: command, Files: files, Removing: r.Removing, Stop: stop, Details: map[string]string{"user": cmp.Or(r.By, "unknown"), "manifest": strings.Join(r.Manifests, " ")},
+		Command: command, Files: files, Removing: r.Removing, Prune: r.Prune, Stop: stop, Details: map[string]string{"user": cmp.Or(r.By, "unknown"), "manifest": strings.Join(r.Manifests, " ")},
 	})
 	run.Control.Request, run.Control.Carries = r.Mark, r.Carries
 	if r.Saved != "" {

@@ -45,8 +45,7 @@ func (r *Request) bind(c *work.Config, run *Run) error {
 	case len(defined)+len(valued)+len(texts) > 0:
 		return refused("is of others: %s; plan again", strings.Join(append(append(defined, valued...), texts...), ", "))
 	}
-	run.Spec.Fingerprint, run.Spec.Bound = saved.Salt.Fingerprint, saved.Bound()
-	run.Caller.Details["plan"] = saved.Digest
+	run.Bind(saved)
 	return nil
 }
 

@@ -27,6 +27,8 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 		destroying := e.Revision == ""
 		meant = meant || !destroying
 		switch {
+		case e.Name == EventResourceMoved: // what became of it is in the history of another name
+			begun, gone = true, false
 		case e.Name == target.Started():
 			begun = true
 			gone = gone && destroying

@@ -34,6 +34,8 @@ type Data struct {
 	Request   json.RawMessage   `json:"request,omitempty"`   // of run-started: the request that the run is for
 	Carries   map[string]string `json:"carries,omitempty"`   // of run-started: digests of what is applied, by path
 	Kept      *Kept             `json:"kept,omitempty"`      // of resource-kept: what is kept from now on
+	Made      *Making           `json:"made,omitempty"`      // of action-started: what the first action makes; of resource-adopted
+	From      string            `json:"from,omitempty"`      // of resource-moved: the name before; of resource-adopted: the run that made it, if one did
 	Abandoned bool              `json:"abandoned,omitempty"` // the process died; written by the run named in NoticedBy
 	NoticedBy string            `json:"noticed_by,omitempty"`
 }
@@ -55,7 +57,7 @@ func RunTarget(workspace string, files []string) deploylog.Target {
 
 // EventNames are the names of the events of all runs.
 func EventNames() []string {
-	names := []string{EventRunAbandoned}
+	names := []string{EventRunAbandoned, EventResourceMoved, string(runner.ResourceAdopted)}
 	for _, t := range []deploylog.Target{"run/", "resource/", "action/"} {
 		names = append(names, t.Started(), t.Succeeded(), t.Failed(), lost(t))
 	}
@@ -111,7 +113,27 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 		}
 		return r.recordKept(ctx, event, p)
 	}
-	return appendEvent(ctx, r.o.Log, event, p)
+	if e.Removing {
+		event.Revision = "" // what is removed has none
+	}
+	if r.o.Manifest == nil {
+		return appendEvent(ctx, r.o.Log, event, p)
+	}
+	if m := e.Made(); m != nil && e.Kind != runner.ResourceResolved {
+		return r.recordMade(ctx, event, p, m)
+	}
+	if err := appendEvent(ctx, r.o.Log, event, p); err != nil {
+		return err
+	}
+	switch {
+	case e.Kind == runner.RunStarted:
+		return r.recordMoves(ctx)
+	case e.Kind == runner.ResourceDestroyed:
+		r.letGo(resource, nil)
+	case e.Made() != nil:
+		return r.takeOver(ctx, e)
+	}
+	return nil
 }
 
 // lost is the name of the event that takes the place of a failure where the engine

@@ -44,6 +44,12 @@ type Options struct {
 
 	Protected *protected.Store // of what is kept of resources and may be secret; may be nil where no resource is worked on
 
+	// Manifest are the files of the manifest, sorted, of a run that records what it makes, so that it can be
+	// removed when the manifest no longer declares it; nil is one that does not, as of what is applied in places.
+	Manifest  []string
+	Workspace string              // where the manifest is
+	Moved     func(string) string // the name of a resource by the one that it had before; may be nil
+
 	Request json.RawMessage   // of its first event: the request that the run is for; nil is none
 	Carries map[string]string // of its first event: digests of what is applied, by path; nil is what lies in the workspace
 
@@ -65,9 +71,10 @@ type Run struct {
 	unlock    func()
 	recovered atomic.Bool // it closed a run whose process died
 
-	mu     sync.Mutex
-	opened map[EngineUsed]*openedEngine // of dead runs
-	lost   map[string]bool              // resources of this run of whose action the end is not known
+	mu      sync.Mutex
+	history *History                     // of Options.Manifest
+	opened  map[EngineUsed]*openedEngine // of dead runs
+	lost    map[string]bool              // resources of this run of whose action the end is not known
 }
 
 // Watch begins a run that observes and records nothing: it only holds the
@@ -79,6 +86,9 @@ func Watch(o Options) (*Run, error) {
 	}
 	if o.Meaning == nil {
 		o.Meaning = func(string, string) string { return "" }
+	}
+	if o.Place != "" {
+		o.Manifest = nil
 	}
 	return &Run{o: o, unlock: unlock, opened: map[EngineUsed]*openedEngine{}, lost: map[string]bool{}}, nil
 }
@@ -94,6 +104,12 @@ func Begin(ctx context.Context, o Options) (*Run, error) {
 		r.recovered.Store(false) // the next run looks once more, too
 		r.End()
 		return nil, err
+	}
+	if o.Manifest != nil {
+		if r.history, err = ReadHistory(ctx, o.Log); err != nil {
+			r.End()
+			return nil, err
+		}
 	}
 	return r, nil
 }

@@ -78,8 +78,9 @@ type Input struct {
 	Expressions *expression.Evaluator
 	Variables   map[string]any
 	Manifest    *manifest.Manifest
-	Remove      []string // what a destroy removes; nil is everything
-	Replace     []string // what an apply removes and makes again
+	Whole       *manifest.Manifest // also what is no target
+	Remove      []string           // what a destroy removes; nil is everything
+	Replace     []string           // what an apply removes and makes again
 	Usage       *manifest.Usage
 	Secrets     []any // what of the variables may not be shown, as manifests declare it
 
@@ -213,6 +214,7 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 	if err != nil {
 		return nil, in.invalid(err)
 	}
+	whole := m
 	switch {
 	case len(o.Targets) == 0:
 	case o.Removing:
@@ -223,7 +225,7 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 	if err != nil {
 		return nil, in.invalid(err)
 	}
-	in.Manifest = m
+	in.Manifest, in.Whole = m, whole
 	if in.Replace, err = replaced(m, o.Replace); err != nil {
 		return nil, &InputError{err}
 	}

@@ -223,7 +223,7 @@ func (s *Server) beginLook(ctx context.Context, asked proposal.Run, begin func(*
 // requested is what somebody asks for who was authenticated.
 func requested(ctx context.Context, r proposal.Run) apply.Request {
 	return apply.Request{
-		Manifests: r.Manifests, Carries: r.Carries, Removing: r.Destroy, Targets: r.Targets, Replace: r.Replace, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, Saved: r.Saved, By: identity.Of(ctx).Name,
+		Manifests: r.Manifests, Carries: r.Carries, Removing: r.Destroy, Targets: r.Targets, Replace: r.Replace, Prune: r.Prune, KeepGoing: r.KeepGoing, Verbose: r.Verbose, Plan: r.Plan, Saved: r.Saved, By: identity.Of(ctx).Name,
 	}
 }
 

@@ -5,7 +5,20 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/deployster-go/deployster/manifest"
 )
+
+// Key identifies what a resource manages whose configuration is known: equal for two that manage one
+// thing. It is "" where its type does not ship, or does not say.
+func (c Check) Key(r *manifest.Resource, config map[string]any) string {
+	t, ships := typeOf(r.Type)
+	if !ships || t.identify == nil {
+		return ""
+	}
+	_, name := t.Identify(r.Name, config)
+	return c.key(t, name, config)
+}
 
 // key is equal for two resources of a type that manage one thing: of that name, in that
 // place. It is "" where the name is not known.

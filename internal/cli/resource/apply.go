@@ -68,7 +68,9 @@ questions; what is not as the plan found it is refused, with what differs. You
 are asked only about resources that the plan had to leave open.
 
 --replace RESOURCE removes a resource first, by its type, and makes it again;
-what depends on it is looked at after that.
+what depends on it is looked at after that. --prune removes what runs of these
+manifests made and they no longer declare, such as the instance of a key that
+for_each has no more, once all that is declared is as configured.
 
 With --server the server applies the manifests, with what they include and the
 variables, as they are here; secrets are not sent. It plans, you are asked here once
@@ -80,6 +82,7 @@ Before anything is changed the plan is shown, and you are asked` + asking,
   deployster apply base.yaml prod.yaml --confirm ONCE --var tag=1.2
   deployster apply web.yaml --yes --target db --keep-going
   deployster apply web.yaml --replace db
+  deployster apply web.yaml --prune
   deployster apply web.plan
   deployster apply web.yaml --yes --server https://deploy.example.com`,
 	}

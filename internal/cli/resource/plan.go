@@ -55,7 +55,8 @@ no action is run. A resource that depends on one which is not yet as
 configured is "known after apply" of it.
 
 With --destroy it shows what a destroy would remove. With --replace it shows
-that a resource is removed and made again.
+that a resource is removed and made again, and with --prune how what runs made
+and the manifests no longer declare is removed; without, that is only listed.
 
 With -o the plan is saved, for "apply FILE" to do exactly that, and nothing
 else. The file holds no secrets in clear. Given a saved PLAN instead of
@@ -67,6 +68,7 @@ A plan that is saved so is applied through the same server.`,
   deployster plan web.yaml --detailed-exitcode    # 0 no changes, 1 failed, 2 changes
   deployster plan web.yaml --output json
   deployster plan web.yaml --destroy --target db
+  deployster plan web.yaml --prune
   deployster plan web.yaml -o web.plan
   deployster apply web.plan`,
 	}
@@ -114,8 +116,8 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.input.Removing && len(o.input.Replace) > 0 {
-		return exit.Usage("--replace makes again what it removes, and --destroy does not: give one of them")
+	if o.input.Removing && (len(o.input.Replace) > 0 || o.input.Prune) {
+		return exit.Usage("--replace and --prune are for an apply, and --destroy is for a destroy: leave one of them out")
 	}
 	if saved != nil {
 		return showSaved(a, o, saved)
@@ -144,7 +146,11 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 		l.Spec.Fingerprint = into.Salt.Fingerprint
 		into.Engine = l.Place()
 	}
-	plan, err := l.Plan(l.Ctx, runner.New(l.Spec, l.Containers))
+	with, err := l.Runner(l.Ctx)
+	if err != nil {
+		return l.Interrupted(errors.Join(err, l.report.Close()))
+	}
+	plan, err := l.Plan(l.Ctx, with)
 	err = l.show(err, plan != nil,
 		func(lines *view.JSON) { lines.Plan(plan) },
 		func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) })
@@ -173,7 +179,11 @@ func runDrift(ctx context.Context, a *app.App, o driftOptions) error {
 		return err
 	}
 	defer l.end()
-	drift, err := runner.New(l.Spec, l.Containers).Drift(l.Ctx, l.Caller)
+	with, err := l.Runner(l.Ctx)
+	if err != nil {
+		return l.Interrupted(errors.Join(err, l.report.Close()))
+	}
+	drift, err := with.Drift(l.Ctx, l.Caller)
 	err = l.show(err, drift != nil, func(lines *view.JSON) { lines.Drift(drift) }, func() error {
 		return view.Drift(a.Out, drift, view.DriftOptions{PlanOptions: a.PlanOptions(a.Out), Ignored: a.Verbose})
 	})

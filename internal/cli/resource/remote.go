@@ -111,7 +111,7 @@ func carryOut(ctx context.Context, a *app.App, o applyOptions, command string, r
 // collect reads the manifests with all that they include, and keeps that at the server. in is what
 // they come to here.
 func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, in *work.Input, err error) {
-	r = proposal.Run{Destroy: o.input.Removing, Targets: o.input.Targets, Replace: o.input.Replace, Verbose: a.Verbose}
+	r = proposal.Run{Destroy: o.input.Removing, Targets: o.input.Targets, Replace: o.input.Replace, Prune: o.input.Prune, Verbose: a.Verbose}
 	for _, path := range o.files {
 		name, err := session.ManifestBelow(a.Workspace, path)
 		if err != nil {

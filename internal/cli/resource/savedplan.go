@@ -52,8 +52,8 @@ func readSavedPlan(a *app.App, files []string) (*savedPlan, error) {
 
 // showSaved shows a plan as it was made; nothing is run.
 func showSaved(a *app.App, o planOptions, p *savedPlan) error {
-	if o.saving || o.input.Removing || len(o.input.Variables) > 0 || len(o.input.Targets)+len(o.input.Replace) > 0 {
-		return exit.Usage("%s is a saved plan, which is shown as it was made: -o, --destroy, --var, --var-file, --target and --replace are not possible with it", p.path)
+	if o.saving || o.input.Removing || len(o.input.Variables) > 0 || len(o.input.Targets)+len(o.input.Replace) > 0 || o.input.Prune {
+		return exit.Usage("%s is a saved plan, which is shown as it was made: -o, --destroy, --var, --var-file, --target, --replace and --prune are not possible with it", p.path)
 	}
 	plan := p.Plan()
 	err := a.Report("plan").Show(
@@ -95,8 +95,7 @@ func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan) e
 	if now := s.Place(); now != p.Engine {
 		return exit.Usage("the plan %s was made on %s, and this is %s: apply it there, or plan again: %s", p.path, p.Engine, now, p.planCommand())
 	}
-	s.Spec.Fingerprint, s.Spec.Bound = p.Salt.Fingerprint, p.Bound()
-	s.Caller.Details["plan"] = p.Digest
+	s.Bind(p.File)
 	err = s.Execute(a, mode, o.keepGoing, p.Plan())
 	if refused := new(runner.DeviationError); errors.As(err, &refused) && !a.JSON() {
 		fmt.Fprintf(a.Err, "What is not as planned was not touched. To plan again: %s\n", p.planCommand())
@@ -142,8 +141,8 @@ func (p *savedPlan) flags(given session.Flags) (session.Flags, error) {
 	if len(given.Targets) > 0 {
 		return given, exit.Usage("--target is not possible with a saved plan: %s was made for what it is for; plan again with --target", p.path)
 	}
-	if len(given.Replace) > 0 {
-		return given, exit.Usage("--replace is not possible with a saved plan: %s says what is replaced; plan again with --replace", p.path)
+	if len(given.Replace) > 0 || given.Prune {
+		return given, exit.Usage("--replace and --prune are not possible with a saved plan: %s says what is removed; plan again with them", p.path)
 	}
 	for _, path := range p.Manifests {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +153,7 @@ func (p *savedPlan) flags(given session.Flags) (session.Flags, error) {
 	if len(missing) > 0 {
 		return given, exit.Usage("the plan %s was made with variables whose values it does not hold; give them again: --var %s=…", p.path, strings.Join(missing, "=… --var "))
 	}
-	return session.Flags{Targets: p.Targets, Replace: p.Replaced(), Variables: variables, Fits: p.fits, Strict: given.Strict}, nil
+	return session.Flags{Targets: p.Targets, Replace: p.Replaced(), Prune: len(p.Pruned()) > 0, Variables: variables, Fits: p.fits, Strict: given.Strict}, nil
 }
 
 // fits refuses an input other than that of which the plan was made.
@@ -197,6 +196,9 @@ func (p *savedPlan) planCommand() string {
 	}
 	for _, name := range p.Replaced() {
 		words = append(words, "--replace", name)
+	}
+	if len(p.Pruned()) > 0 {
+		words = append(words, "--prune")
 	}
 	return output.CommandLine(append(p.withFlags(words, true), "-o", output.Operand(p.path))...)
 }

@@ -26,6 +26,7 @@ type Flags struct {
 	Variables []manifest.VariableFlag
 	Targets   []string
 	Replace   []string                // resources to remove and make again
+	Prune     bool                    // what the manifests no longer declare is removed
 	Removing  bool                    // targets are to be removed: they take along what depends on them
 	Fits      func(*work.Input) error // of a saved plan; may be nil: any input will do
 	Static    bool                    // commands that give variables are not run
@@ -38,8 +39,9 @@ func (f *Flags) Register(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.Targets, "target", nil, "only this resource and what it depends on (repeatable)")
 }
 
-// RegisterReplace adds the flag of what is to be removed and made again.
+// RegisterReplace adds the flags of what is to be removed, and perhaps made again.
 func (f *Flags) RegisterReplace(c *cobra.Command) {
+	c.Flags().BoolVar(&f.Prune, "prune", false, "remove what runs of these manifests made and they no longer declare, once the rest is as configured")
 	c.Flags().StringArrayVar(&f.Replace, "replace", nil, "remove this resource and make it again, with what depends on it looked at after that (repeatable)")
 }
 
@@ -100,6 +102,9 @@ func Variables(a *app.App, flags Flags, confirm runner.ConfirmMode) (*work.Input
 
 // LoadAndWarn loads manifests and warns of variables that nothing reads.
 func LoadAndWarn(a *app.App, files []string, flags Flags, confirm runner.ConfirmMode) (*work.Input, error) {
+	if flags.Prune && len(flags.Targets) > 0 {
+		return nil, exit.Usage("--prune removes what is no longer declared, which cannot be a --target: leave one of them out")
+	}
 	if i := slices.IndexFunc(files, planfile.IsAt); i >= 0 {
 		word := output.ShellWord(output.Operand(files[i]))
 		return nil, exit.Usage("%s is a saved plan and no manifest; \"deployster apply %s\" applies it, \"deployster plan %s\" shows it", files[i], word, word)

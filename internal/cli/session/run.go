@@ -97,7 +97,7 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 		}
 	}
 	config.Log, config.Notice = s.log, func(text string) { a.Notice("note: " + text) }
-	s.Run = apply.Prepare(&config, in, s.Connection, apply.Order{Command: command, Files: files, Removing: flags.Removing, Stop: s.signals.Stop})
+	s.Run = apply.Prepare(&config, in, s.Connection, apply.Order{Command: command, Files: files, Removing: flags.Removing, Prune: flags.Prune, Stop: s.signals.Stop})
 	if flags.Removing {
 		NoteDependents(a, in, flags.Targets)
 	}

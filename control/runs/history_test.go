@@ -1,0 +1,213 @@
+package runs_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/protected"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// maker is a workspace whose runs record what they make.
+type maker struct {
+	log   deploylog.Log
+	dir   string
+	store *protected.Store
+	n     int
+}
+
+func newMaker(t *testing.T) *maker {
+	dir := t.TempDir()
+	return &maker{log: reconciletest.InMemory(t)(), dir: dir, store: protected.New(filepath.Join(dir, "protected"))}
+}
+
+// run records events as a run of a manifest.
+func (m *maker) run(t interface{ Fatal(...any) }, manifest string, moved func(string) string, place string, events ...runner.Event) {
+	m.n++
+	r, err := runs.Begin(context.Background(), runs.Options{
+		Log: m.log, Engine: &enginetest.Fake{}, ID: fmt.Sprintf("RUN%d", m.n), Target: "run/x", Revision: "rev", OrphanTimeout: time.Minute, Notice: func(string) {},
+		Manifest: []string{manifest}, Workspace: m.dir, Moved: moved, Protected: m.store, Place: place,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.End()
+	for _, e := range append([]runner.Event{{Kind: runner.RunStarted}}, append(events, runner.Event{Kind: runner.RunFinished})...) {
+		if err := r.Record(context.Background(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (m *maker) history(t interface{ Fatal(...any) }) *runs.History {
+	h, err := runs.ReadHistory(context.Background(), m.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func thing(path string) *runner.Made {
+	return &runner.Made{Type: "file", Config: map[string]any{"path": path}, DependsOn: []string{"disk"}, Plugs: []runner.MadePlug{{Name: "root", Path: "/srv"}}}
+}
+
+func makes(resource string, made *runner.Made) runner.Event {
+	return runner.Event{Kind: runner.ActionStarted, Resource: resource, Action: "create"}.With(made)
+}
+
+func finds(resource string, made *runner.Made) runner.Event {
+	return runner.Event{Kind: runner.ResourceResolved, Resource: resource, Status: runner.Valid}.With(made)
+}
+
+func named(all []runner.Undeclared) string {
+	names := make([]string, len(all))
+	for i, u := range all {
+		names[i] = u.Name
+	}
+	return strings.Join(names, " ")
+}
+
+func none(string) bool { return false }
+
+func TestWhatIsSecretOrLargeIsKeptApart(t *testing.T) {
+	m := newMaker(t)
+	secret, large := thing("open-sesame"), thing(strings.Repeat("x", 100<<10))
+	secret.Secrets = [][]string{{"path"}}
+	m.run(t, "a.yaml", nil, "", makes("secret", secret), makes("large", large), makes("plain", thing("p")))
+	for e, err := range m.log.Read(context.Background(), deploylog.Filter{}) {
+		if err != nil || strings.Contains(string(e.Data), "open-sesame") || len(e.Data) > 10<<10 {
+			t.Errorf("%s of %s: %v, %d bytes", e.Name, e.Target, err, len(e.Data))
+		}
+	}
+	h := m.history(t)
+	for name, want := range map[string]*runner.Made{"secret": secret, "large": large, "plain": thing("p")} {
+		got, _ := h.Thing(name)
+		made, err := got.Open(m.store)
+		if err != nil || made.Config["path"] != want.Config["path"] || len(made.Secrets) != len(want.Secrets) || made.Plugs[0].Path != "/srv" || made.DependsOn[0] != "disk" {
+			t.Errorf("%s: %+v, %v", name, made, err)
+		}
+	}
+	// What is gone needs no document any more.
+	m.run(t, "a.yaml", nil, "", runner.Event{Kind: runner.ResourceDestroyed, Resource: "secret", Status: runner.Absent}, makes("large", large))
+	if entries, err := os.ReadDir(filepath.Join(m.dir, "protected")); err != nil || len(entries) != 1 {
+		t.Errorf("%d documents are kept, %v", len(entries), err)
+	}
+}
+
+func TestWhoseAThingIs(t *testing.T) {
+	m := newMaker(t)
+	m.run(t, "a.yaml", nil, "", makes("x", thing("x")), finds("theirs", thing("t")))
+	m.run(t, "a.yaml", nil, "host", makes("placed", thing("p")))
+	of := func(manifest string) string {
+		return named(m.history(t).Undeclared([]string{manifest}, m.dir, none))
+	}
+	if of("a.yaml") != "x" || of("b.yaml") != "" {
+		t.Errorf("a.yaml has %q, b.yaml %q", of("a.yaml"), of("b.yaml"))
+	}
+	// Something else by the same name is another manifest's business.
+	m.run(t, "b.yaml", nil, "", finds("x", thing("another")))
+	if of("b.yaml") != "" {
+		t.Errorf("b.yaml has %q", of("b.yaml"))
+	}
+	// The same is: the file was renamed, or the resource went to another one.
+	m.run(t, "b.yaml", nil, "", finds("x", thing("x")))
+	if of("b.yaml") != "x" || strings.Contains(of("a.yaml"), "x") {
+		t.Errorf("a.yaml has %q, b.yaml %q", of("a.yaml"), of("b.yaml"))
+	}
+	// A workspace that is elsewhere is another one, until it is gone from there.
+	if got := named(m.history(t).Undeclared([]string{"b.yaml"}, "/elsewhere", none)); got != "" {
+		t.Errorf("another workspace has %q", got)
+	}
+	if err := os.RemoveAll(m.dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := named(m.history(t).Undeclared([]string{"b.yaml"}, "/elsewhere", none)); got != "x" {
+		t.Errorf("the workspace that was moved has %q", got)
+	}
+}
+
+// Whatever was edited, applied, pruned, moved and cut off in whichever order: what is offered to
+// be removed is what runs of the manifest made, and nothing else.
+func TestHistoriesAreThoseOfANaiveModel(t *testing.T) {
+	names := []string{"a", "b", "c", "d[1]", "d[2]"}
+	manifests := []string{"one.yaml", "two.yaml"}
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newMaker(t)
+		there := map[string]bool{}   // in the world, whoever made it
+		owner := map[string]string{} // of what a run made and none is known to have removed
+		made := map[string]string{}  // its configuration: the name by which it was made
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			manifest := rapid.SampledFrom(manifests).Draw(rt, "manifest")
+			declares := rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID).Draw(rt, "declares")
+			declared := func(name string) bool { return slices.Contains(declares, name) }
+			var left []string
+			for _, name := range names {
+				if owner[name] == manifest && !declared(name) {
+					left = append(left, name)
+				}
+			}
+			if got := named(m.history(rt).Undeclared([]string{manifest}, m.dir, declared)); got != strings.Join(left, " ") {
+				rt.Fatalf("of %s, which declares %q, there is %q, want %q", manifest, declares, got, left)
+			}
+			var events []runner.Event
+			var moved func(string) string
+			switch rapid.SampledFrom([]string{"apply", "prune", "cut off", "move", "theirs", "by hand"}).Draw(rt, "step") {
+			case "apply":
+				for _, name := range declares {
+					if there[name] {
+						events = append(events, finds(name, thing(name)))
+						if owner[name] != "" && made[name] == name {
+							owner[name] = manifest
+						}
+						continue
+					}
+					events = append(events, makes(name, thing(name)))
+					there[name], owner[name], made[name] = true, manifest, name
+				}
+			case "prune":
+				for _, name := range left {
+					events = append(events, runner.Event{Kind: runner.ResourceDestroyed, Resource: name, Status: runner.Absent, Removing: true})
+					delete(there, name)
+					delete(owner, name)
+				}
+			case "cut off": // before it is recorded that they are gone
+				for _, name := range left {
+					delete(there, name)
+				}
+			case "move":
+				from, to := rapid.SampledFrom(names).Draw(rt, "from"), rapid.SampledFrom(names).Draw(rt, "to")
+				moved = func(name string) string {
+					if name == from {
+						return to
+					}
+					return name
+				}
+				if from != to && owner[from] == manifest && owner[to] == "" && !there[to] {
+					owner[to], there[to], made[to] = manifest, there[from], made[from]
+					delete(owner, from)
+					delete(there, from)
+				} else {
+					moved = nil
+				}
+			case "theirs":
+				name := rapid.SampledFrom(names).Draw(rt, "name")
+				there[name] = true
+			case "by hand":
+				delete(there, rapid.SampledFrom(names).Draw(rt, "name"))
+			}
+			m.run(rt, manifest, moved, "", events...)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package manifest
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/internal/yamlfile"
+)
+
+const movedKey = "moved"
+
+// Move says that what was made as one resource is that of another name from now on. A name without
+// a key moves all instances with it, and that of a module all that is in it.
+type Move struct {
+	From, To string
+	Position Position
+}
+
+// address is the name of a resource, of an instance, or of what is in a module.
+var address = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*(\[[a-zA-Z0-9_][a-zA-Z0-9_.:@+-]{0,99}\])?(\.[a-zA-Z][a-zA-Z0-9_-]*(\[[a-zA-Z0-9_][a-zA-Z0-9_.:@+-]{0,99}\])?)*$`)
+
+// moves reads the section moved.
+func (l *loader) moves(n *yamlfile.Node) {
+	if n == nil || n.Kind == yamlfile.Nothing {
+		return
+	}
+	if n.Kind != yamlfile.List {
+		n.Fail("must be a list of moves, such as [{from: a, to: b}], not %s", kindOf(n))
+		return
+	}
+	for _, m := range n.Members {
+		fields, ok := m.Fields("a move", "from", "to")
+		if !ok {
+			continue
+		}
+		move := Move{Position: m.Position}
+		move.From, move.To = readAddress(m, fields["from"], "from"), readAddress(m, fields["to"], "to")
+		if move.From != "" && move.To != "" {
+			l.manifest.Moved = append(l.manifest.Moved, move)
+		}
+	}
+}
+
+// readAddress reads one of the names of a move.
+func readAddress(move, n *yamlfile.Node, key string) string {
+	if n == nil {
+		move.Fail("the move has no %s; write {from: a, to: b}", key)
+		return ""
+	}
+	text, ok := readText(n, "the name of a resource")
+	if ok && !address.MatchString(text) {
+		n.Fail("%q is not the name of a resource, such as pages, pages[a] or web.pages[a]", text)
+		return ""
+	}
+	return text
+}
+
+// checkMoves finds moves that contradict each other or what is declared. It is called when all
+// resources are known.
+func (l *loader) checkMoves() {
+	from, to := map[string]Move{}, map[string]Move{}
+	fail := func(m Move, message string) {
+		l.found.Add(Problem{Position: m.Position, Path: movedKey, Message: message})
+	}
+	g := graph.New[string]()
+	for _, m := range l.manifest.Moved {
+		switch {
+		case m.From == m.To:
+			fail(m, m.From+" is moved to itself")
+		case from[m.From].From != "":
+			fail(m, m.From+" is moved twice, also at "+from[m.From].Position.String())
+		case to[m.To].To != "":
+			fail(m, "two resources are moved to "+m.To+", the other one at "+to[m.To].Position.String())
+		case l.stillDeclared(m):
+			fail(m, m.From+" is still declared, so it is not moved; remove it, or the move")
+		default:
+			from[m.From], to[m.To] = m, m
+			g.Add(m.From, m.To)
+		}
+	}
+	var cycle *graph.CycleError[string]
+	if _, err := g.Sort(); errors.As(err, &cycle) {
+		fail(from[cycle.Path[0]], "moves go in a circle: "+strings.Join(cycle.Path, " → "))
+	}
+	for _, m := range l.manifest.Moved {
+		if _, on := from[m.To]; from[m.From] == m && !on && !l.hasName(m.To) {
+			l.found.Add(Problem{
+				Position: m.Position, Path: movedKey, Message: "there is no resource " + m.To + " to move to", Hint: l.found.Closest(m.To, l.names()),
+			})
+		}
+	}
+}
+
+// stillDeclared reports whether a resource that is to be moved is declared.
+func (l *loader) stillDeclared(m Move) bool {
+	return slices.ContainsFunc(l.manifest.Resources, func(r *Resource) bool {
+		_, moved := m.renamed(r.Name)
+		return moved
+	})
+}
+
+// hasName reports whether something is declared by a name: what is in a module is for that to say,
+// and an instance that there is not, or a resource that is off, may be there again.
+func (l *loader) hasName(name string) bool {
+	first, _, inModule := strings.Cut(name, ".")
+	of, _, _ := declared(first)
+	return inModule || l.declared[of] != nil
+}
+
+// renamed is the new name of what a move moves.
+func (m Move) renamed(name string) (now string, moved bool) {
+	rest, found := strings.CutPrefix(name, m.From)
+	switch {
+	case !found:
+		return name, false
+	case rest == "", rest[0] == '.', rest[0] == '[' && !strings.HasSuffix(m.From, "]") && !strings.HasSuffix(m.To, "]"):
+		return m.To + rest, true
+	default:
+		return name, false
+	}
+}
+
+// Renamed is the name of a resource by one that it had: itself, where nothing moved it.
+func (m *Manifest) Renamed(name string) string {
+	for range len(m.Moved) + 1 { // through several moves, which form no circle
+		next := name
+		for _, move := range m.Moved {
+			if now, moved := move.renamed(name); moved {
+				next = now
+				break
+			}
+		}
+		if next == name {
+			break
+		}
+		name = next
+	}
+	return name
+}
