@@ -96,7 +96,7 @@ func WriteBinary(w io.Writer) error {
 func isStatic(path, arch string) (bool, error) {
 	f, err := elf.Open(path)
 	var format *elf.FormatError
-	if errors.As(err, &format) {
+	if errors.As(err, &format) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, fmt.Errorf("%s is not a Linux executable", path)
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 const (
 	mostChanges = 8
 	longestText = 64
+	longestPath = 200
 )
 
 // changes lists, for people, what differs between two states. What is secret is not
@@ -23,7 +24,11 @@ func changes(b tfplugin.Block, was, planned cty.Value) string {
 	var all []string
 	secret := secretPaths(b, nil)
 	differ(was, planned, nil, func(path cty.Path, old, wanted cty.Value) {
-		text := tfplugin.PathText(path) + ": "
+		text := tfplugin.PathText(path)
+		if len(text) > longestPath {
+			text = tfplugin.PathText(path[:1]) // the keys of a map may be anything
+		}
+		text += ": "
 		if slices.ContainsFunc(secret, func(s []string) bool { return below(path, s) }) {
 			text += "another secret value"
 		} else {
