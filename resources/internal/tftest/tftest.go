@@ -33,6 +33,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -81,10 +82,16 @@ func serve() error {
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM([]byte(os.Getenv("PLUGIN_CLIENT_CERT")))
 	ended := make(chan struct{})
+	// The client is connected by its first call, and needs the socket no longer: a provider that
+	// is killed leaves nothing behind.
+	connected := sync.OnceFunc(func() { _ = os.RemoveAll(dir) })
 	server := &http.Server{
 		ReadHeaderTimeout: time.Minute,
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients, NextProtos: []string{"h2"}},
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r, ended) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			connected()
+			answer(w, r, ended)
+		}),
 	}
 	version := os.Getenv(Protocol)
 	if version == "" {
