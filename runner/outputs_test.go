@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 )
 
 const telling = `
@@ -41,8 +42,8 @@ outputs:
 	if string(got) != want {
 		t.Errorf("it tells %s, want %s", got, want)
 	}
-	line, _ := json.Marshal(w.ended(t).Line())
-	var read runner.EventLine
+	line, _ := json.Marshal(encoding.LineOf(w.ended(t)))
+	var read encoding.Line
 	if err := json.Unmarshal(line, &read); err != nil || len(read.Event().Outputs.Outputs) != 4 {
 		t.Errorf("%s is read as %+v (%v)", line, read.Event(), err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -26,7 +27,7 @@ const dataVersion = 1
 // added; readers ignore those they do not know.
 type Data struct {
 	Version int `json:"version"`
-	runner.EventData
+	encoding.Fields
 	Resources map[string]string `json:"resources,omitempty"` // name → type
 	Details   map[string]string `json:"details,omitempty"`
 	Engine    *EngineUsed       `json:"engine,omitempty"`    // of run-started
@@ -87,7 +88,7 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	if !ok {
 		return fmt.Errorf("event %s is not one for the log", e.Kind)
 	}
-	p := Data{EventData: e.Encoded(), Details: e.Data, Resources: map[string]string{}}
+	p := Data{Fields: encoding.FieldsOf(e), Details: e.Data, Resources: map[string]string{}}
 	for _, h := range e.Resources {
 		p.Resources[h.Name] = h.Type
 	}

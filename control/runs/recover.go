@@ -9,7 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -205,7 +205,7 @@ func (u *Unfinished) unknownEnd(kind string) string {
 
 // abandoned is the data of the end of something that a dead run began.
 func (r *Run) abandoned(reason string) Data {
-	return Data{Abandoned: true, NoticedBy: r.o.ID, EventData: runner.EventData{Error: reason}}
+	return Data{Abandoned: true, NoticedBy: r.o.ID, Fields: encoding.Fields{Error: reason}}
 }
 
 // clearResource settles what earlier runs left for a resource whose lock is held by

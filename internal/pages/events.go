@@ -13,7 +13,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/query"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 )
 
 // logBody is a part of the log, the newest first.
@@ -144,7 +144,7 @@ func (l *loggedEvent) describe() {
 	if len(l.Data) > mostData {
 		l.Data = strings.ToValidUTF8(l.Data[:mostData], "") + " …"
 	}
-	var data runner.EventData
+	var data encoding.Fields
 	if json.Unmarshal(l.Event.Data, &data) != nil {
 		return
 	}

@@ -2,7 +2,7 @@ package proposal
 
 import (
 	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 )
 
 // Run is a run of manifests that a server is asked for. What these say, what they include, and
@@ -28,9 +28,9 @@ type Begun struct {
 
 // Observed is what is observed of a run, in the order in which it happens, and in the end how it ended.
 type Observed struct {
-	N     int64            `json:"n"` // the next ones have greater numbers
-	Event runner.EventLine `json:"event"`
-	End   *End             `json:"end,omitempty"` // of the last one, which has nothing else
+	N     int64         `json:"n"` // the next ones have greater numbers
+	Event encoding.Line `json:"event"`
+	End   *End          `json:"end,omitempty"` // of the last one, which has nothing else
 }
 
 // End is how a run ended.

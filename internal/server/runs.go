@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/proposal"
+	"github.com/deployster-go/deployster/runner/encoding"
 )
 
 // maxInputs is how many bytes all that a run carries may have.
@@ -368,7 +369,7 @@ func (s *Server) showRun(hc huma.Context, one *apply.Served, after int64) {
 			return
 		}
 		for _, o := range events {
-			if json.NewEncoder(out).Encode(proposal.Observed{N: o.N, Event: o.Event.Line()}) != nil {
+			if json.NewEncoder(out).Encode(proposal.Observed{N: o.N, Event: encoding.LineOf(o.Event)}) != nil {
 				return
 			}
 			after = o.N

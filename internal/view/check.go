@@ -1,12 +1,6 @@
 package view
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/deployster-go/deployster/internal/authoring"
-	"github.com/deployster-go/deployster/internal/terminal"
-)
+import "github.com/deployster-go/deployster/internal/authoring"
 
 // Check writes what a check of a resource type found, as one line of type "check".
 func (j *JSON) Check(r authoring.Result) {
@@ -14,57 +8,4 @@ func (j *JSON) Check(r authoring.Result) {
 		Type string `json:"type"`
 		authoring.Result
 	}{"check", r})
-}
-
-// CheckText is what a check of a resource type found, for people: a line, and below
-// it what there is to be done.
-func CheckText(r authoring.Result, color bool) string {
-	line := checkMark(r.Outcome, color) + " " + r.Name
-	switch {
-	case r.Detail == "":
-	case r.Outcome == authoring.Skipped:
-		line += ": skipped, " + r.Detail
-	case r.Outcome == authoring.Passed:
-		line += ": " + r.Detail
-	default:
-		line += "\n    " + clean(r.Detail)
-	}
-	return line + "\n"
-}
-
-// CheckVerdict sums up the checks of a resource type in a line. configured is that a
-// configuration was given, without which most checks are skipped.
-func CheckVerdict(image string, counts map[authoring.Outcome]int, configured, color bool) string {
-	outcome, text := authoring.Passed, "keeps to the protocol"
-	if counts[authoring.Skipped] > 0 && !configured {
-		text += ", as far as it was asked (--config asks for more)"
-	}
-	if counts[authoring.Failed] > 0 {
-		outcome, text = authoring.Failed, "does not keep to the protocol"
-	}
-	var parts []string
-	for _, o := range []authoring.Outcome{authoring.Passed, authoring.Failed, authoring.Warning, authoring.Skipped} {
-		if n := counts[o]; n > 0 {
-			word := string(o)
-			if o == authoring.Warning && n > 1 {
-				word += "s"
-			}
-			parts = append(parts, fmt.Sprintf("%d %s", n, word))
-		}
-	}
-	return fmt.Sprintf("%s %s %s: %s\n", checkMark(outcome, color), image, text, strings.Join(parts, ", "))
-}
-
-func checkMark(o authoring.Outcome, color bool) string {
-	s := terminal.Style(color)
-	switch o {
-	case authoring.Passed:
-		return s.Green("✔")
-	case authoring.Failed:
-		return s.Red("✘")
-	case authoring.Warning:
-		return s.Yellow("!")
-	default:
-		return s.Dim("–")
-	}
 }

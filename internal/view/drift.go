@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 )
 
 // DriftOptions says how a report of drift is written.
@@ -171,7 +172,7 @@ type jsonDrifted struct {
 	Unmatched []string      `json:"ignore_unmatched,omitempty"` // paths
 	InVain    []string      `json:"ignored_in_vain,omitempty"`  // the same, under its earlier name
 	Because   []string      `json:"because,omitempty"`
-	runner.ReasonData
+	encoding.Reason
 	Error string `json:"error,omitempty"`
 }
 
@@ -203,7 +204,7 @@ func (j *JSON) Drift(r *runner.DriftReport) {
 	for _, res := range r.Resources {
 		row := jsonDrifted{
 			Name: res.Name, Type: res.Type, DependsOn: append([]string{}, res.DependsOn...), Status: res.Status,
-			Missing: res.Missing, Unmatched: res.Unmatched, InVain: res.Unmatched, Because: res.Because, ReasonData: res.Reason.Encoded(res.Error), Error: res.Error,
+			Missing: res.Missing, Unmatched: res.Unmatched, InVain: res.Unmatched, Because: res.Because, Reason: encoding.ReasonOf(res.Reason, res.Error), Error: res.Error,
 		}
 		for _, c := range res.Diff {
 			row.Diff = append(row.Diff, jsonChange(c))

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 )
 
 // JSONVersion is the version of the NDJSON that JSON writes. It grows when a
@@ -36,7 +37,7 @@ func NewJSON(w io.Writer, command, version string) *JSON {
 }
 
 // Observe writes the event as one line.
-func (j *JSON) Observe(e runner.Event) { j.line(e.Line()) }
+func (j *JSON) Observe(e runner.Event) { j.line(encoding.LineOf(e)) }
 
 // Plan writes a plan as one line of type "plan".
 func (j *JSON) Plan(p *runner.Plan) {

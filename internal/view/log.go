@@ -12,7 +12,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/terminal"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 )
 
 // Clock is a time of the log as people read it, with its zone.
@@ -110,7 +110,7 @@ func Latest(l query.Latest, utc bool, opts PlanOptions) string {
 
 // logDetails picks from an event's data what a person asks for first.
 func logDetails(e deploylog.Event) string {
-	var data runner.EventData
+	var data encoding.Fields
 	if len(e.Data) == 0 || json.Unmarshal(e.Data, &data) != nil {
 		return ""
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 )
 
 // PlanOptions says how a plan or a question is written.
@@ -257,7 +258,7 @@ type jsonResource struct {
 	Actions   []protocol.Action `json:"actions,omitempty"`
 	Config    map[string]any    `json:"config,omitempty"`
 	State     map[string]any    `json:"state,omitempty"`
-	runner.ReasonData
+	encoding.Reason
 	Error string `json:"error,omitempty"`
 }
 
@@ -294,7 +295,7 @@ func PlanJSON(w io.Writer, p *runner.Plan) error {
 		row := jsonResource{
 			Name: r.Name, Type: r.Type, ImageID: r.ImageID, DependsOn: append([]string{}, r.DependsOn...), Status: r.Status,
 			After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Replace: r.Replace, MadeBy: r.MadeBy, Actions: r.Actions, Config: r.Config, State: r.State,
-			ReasonData: r.Reason.Encoded(r.Error), Error: r.Error,
+			Reason: encoding.ReasonOf(r.Reason, r.Error), Error: r.Error,
 		}
 		if r.Status == runner.Stale || r.Tentative == runner.Stale {
 			row.Exists = &r.Exists

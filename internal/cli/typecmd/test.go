@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/internal/view/checks"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -131,7 +132,7 @@ func testPlugs(flags []string) (map[string]string, error) {
 // reportChecks makes the checks and prints one line for each.
 func reportChecks(ctx context.Context, a *app.App, check authoring.Options) error {
 	color := a.Color(a.Out)
-	show := func(r authoring.Result) error { return a.Printf("%s", view.CheckText(r, color)) }
+	show := func(r authoring.Result) error { return a.Printf("%s", checks.Text(r, color)) }
 	if a.JSON() {
 		lines := view.NewJSON(a.Out, "type test", a.Version)
 		if err := lines.Close(); err != nil {
@@ -154,7 +155,7 @@ func reportChecks(ctx context.Context, a *app.App, check authoring.Options) erro
 		return errors.Join(err, printing)
 	}
 	if printing == nil && !a.JSON() {
-		printing = a.Printf("%s", view.CheckVerdict(check.Image, counts, check.Config != nil, color))
+		printing = a.Printf("%s", checks.Verdict(check.Image, counts, check.Config != nil, color))
 	}
 	if printing != nil {
 		return printing

@@ -1,4 +1,4 @@
-package runner_test
+package encoding_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 )
 
 // What somebody is sent as lines is what they would have observed.
@@ -26,11 +27,11 @@ func TestALineIsTheEventThatItIsOf(t *testing.T) {
 		{Kind: runner.RunFailed, Counts: runner.Counts{Failed: 1, Skipped: 1}, Duration: 3 * time.Microsecond, Error: "why", Data: map[string]string{"interrupted": "true"}},
 	} {
 		e.Time = at
-		text, err := json.Marshal(e.Line())
+		text, err := json.Marshal(encoding.LineOf(e))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var line runner.EventLine
+		var line encoding.Line
 		if err := json.Unmarshal(text, &line); err != nil {
 			t.Fatal(err)
 		}

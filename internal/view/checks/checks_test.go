@@ -1,4 +1,4 @@
-package view
+package checks
 
 import (
 	"strings"
@@ -11,10 +11,10 @@ import (
 // serve, for example) are no reason to ask for one.
 func TestTheVerdictAsksForAConfigurationOnlyWhereThereIsNone(t *testing.T) {
 	counts := map[authoring.Outcome]int{authoring.Passed: 18, authoring.Skipped: 4}
-	if got, want := CheckVerdict("motd", counts, true, false), "✔ motd keeps to the protocol: 18 passed, 4 skipped\n"; got != want {
+	if got, want := Verdict("motd", counts, true, false), "✔ motd keeps to the protocol: 18 passed, 4 skipped\n"; got != want {
 		t.Errorf("with a configuration: %q, want %q", got, want)
 	}
-	if got := CheckVerdict("motd", counts, false, false); !strings.Contains(got, "(--config asks for more)") {
+	if got := Verdict("motd", counts, false, false); !strings.Contains(got, "(--config asks for more)") {
 		t.Errorf("without a configuration: %q", got)
 	}
 }
