@@ -4,6 +4,7 @@
 package origin
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -63,4 +64,12 @@ func (r Roots) Name(file string, again bool) (name string, outside bool, err err
 func within(dir, file string) (below string, is bool) {
 	below, err := filepath.Rel(dir, file)
 	return filepath.ToSlash(below), err == nil && dir != "" && filepath.IsLocal(below)
+}
+
+// Again reports whether a file of variables can be read again: a pipe, such as that of
+// <(command), holds what was written to it once, and waits for more. What cannot be found is
+// left to whoever reads it to say.
+func Again(file string) bool {
+	info, err := os.Stat(file)
+	return err != nil || info.Mode().IsRegular()
 }

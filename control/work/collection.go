@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 
+	"github.com/deployster-go/deployster/control/origin"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
@@ -85,7 +85,7 @@ func (c *collector) unchanged(collected *Collection, kept Carried, given []manif
 	}
 	var now []manifest.Assignment
 	for i, a := range given {
-		if a.File == "" || !readAgain(a.File) {
+		if a.File == "" || !origin.Again(a.File) {
 			continue
 		}
 		if a.Whole {
@@ -106,14 +106,6 @@ func (c *collector) unchanged(collected *Collection, kept Carried, given []manif
 		}
 	}
 	return nil
-}
-
-// readAgain reports whether a file of variables can be read again: a pipe, such as that of
-// <(command), holds what was written to it once, and waits for more. What cannot be found is
-// left to whoever reads it to say.
-func readAgain(file string) bool {
-	info, err := os.Stat(file)
-	return err != nil || info.Mode().IsRegular()
 }
 
 // assign collects the variables that may be read, if only by the value of another one,

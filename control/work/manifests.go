@@ -43,22 +43,7 @@ func (t Texts) Load(digest string) ([]byte, error) {
 			text, err = older, failed
 		}
 	}
-	return text, remedied(err)
-}
-
-// remedied is why a text could not be read, with what to do.
-func remedied(err error) error {
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: give the directory of objects, with all that is in it, to the owner of the log, and where a group shares that to this group, with the mode 0770 of directories and 0660 of files, as any command for pipelines or environments does when the owner of the log runs it", err)
-	case errors.Is(err, objects.ErrSalt) && errors.Is(err, objects.ErrAltered):
-		return fmt.Errorf("%w: put it back from a copy of the directory of the log; without one, remove it and make new revisions, for which another one is made: those that carry secrets cannot be applied any more", err)
-	case errors.Is(err, objects.ErrSalt) && errors.Is(err, objects.ErrMissing):
-		return fmt.Errorf("%w: put it back from a copy of the directory of the log, or make new revisions, for which another one is made: those that carry secrets cannot be applied any more", err)
-	case errors.Is(err, objects.ErrMissing), errors.Is(err, objects.ErrAltered):
-		return fmt.Errorf("%w: put it back from a copy of the directory of the log, or make a new revision of the present files", err)
-	}
-	return err
+	return text, objects.Remedied(err)
 }
 
 // ReadFile reads a file that somebody named, up to the size that files of

@@ -44,8 +44,8 @@ func TestATextThatCannotBeReadIsNotCalledLost(t *testing.T) {
 		t.Errorf("where no directory is, is said %v", err)
 	}
 	for _, says := range []string{"the owner of the log", "group", "0770", "0660"} {
-		if err := fmt.Errorf("object: %w", fs.ErrPermission); !strings.Contains(remedied(err).Error(), says) {
-			t.Errorf("of what may not be read is said %v, without %q", remedied(err), says)
+		if err := fmt.Errorf("object: %w", fs.ErrPermission); !strings.Contains(objects.Remedied(err).Error(), says) {
+			t.Errorf("of what may not be read is said %v, without %q", objects.Remedied(err), says)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/origin"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/objects"
@@ -45,7 +46,7 @@ func (c *Collection) Pin(p Pinning) error {
 		case hidden && a.File == "":
 			problems = append(problems, manifest.Problem{Position: use.at, Path: use.path, Message: fmt.Sprintf(
 				"is secret and reads %s: a revision carries no secrets but refers to their files, so give it in a file, with --var-file, or say --allow-logged %s where it is no secret", cmp.Or(a.From, a.At.File), a.Name)})
-		case hidden && !readAgain(a.File):
+		case hidden && !origin.Again(a.File):
 			problems = append(problems, manifest.Problem{Position: a.At, Path: a.Name, Message: fmt.Sprintf(
 				"is taken for secret: a revision carries no secrets but refers to their files, and %s is no regular file and could not be read again, so give it in a file, or say --allow-logged %s where it is no secret", a.File, a.Name)})
 		case hidden:
@@ -71,7 +72,7 @@ func (c *Collection) Pin(p Pinning) error {
 func (t Texts) hash(a manifest.Assignment) (salt, hash string, err error) {
 	key, err := t.objects.MakeSalt()
 	if err != nil {
-		return "", "", remedied(err)
+		return "", "", objects.Remedied(err)
 	}
 	hash, err = revision.Hash(key, a.Name, a.Value)
 	return objects.Hash(key), hash, err

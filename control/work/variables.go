@@ -2,7 +2,6 @@ package work
 
 import (
 	"crypto/hmac"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -89,7 +88,7 @@ func (r *references) value(v revision.Variable) (value any, gone bool, other err
 		r.files[path] = file
 	}
 	if file.err != nil {
-		return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %s; %s", withoutText(file.err, path), referenceRemedy)
+		return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %s; %s", manifest.WithoutText(file.err, path), referenceRemedy)
 	}
 	for _, a := range file.all {
 		if a.Name == v.Name {
@@ -97,20 +96,6 @@ func (r *references) value(v revision.Variable) (value any, gone bool, other err
 		}
 	}
 	return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and %s does not set it any more; %s", path, referenceRemedy)
-}
-
-// withoutText is why a file of secrets cannot be read, without anything that stands in it: a
-// file that is half edited must not get parts of a secret into the log. What is wrong with
-// its text has a line, what is wrong with the file itself has none.
-func withoutText(err error, path string) string {
-	var found *manifest.Error
-	if !errors.As(err, &found) || len(found.Problems) == 0 {
-		return path
-	}
-	if first := found.Problems[0]; first.Line > 0 {
-		return fmt.Sprintf("%s:%d: this is no YAML of variables (what stands there is not shown)", path, first.Line)
-	}
-	return err.Error()
 }
 
 // same fails where a value is not certainly that of a secret variable.
@@ -121,7 +106,7 @@ func (r *references) same(v revision.Variable, value any, path string) error {
 			err = fmt.Errorf("the salt of hashes: it %w", objects.ErrAltered)
 		}
 		if err != nil {
-			return remedied(err)
+			return objects.Remedied(err)
 		}
 		r.key = key
 	}
@@ -152,7 +137,7 @@ func (i Inputs) carry(a manifest.Assignment) (v revision.Variable, outside bool,
 		return v, false, nil
 	}
 	v.Whole = a.Whole
-	if v.File, outside, err = i.roots().Name(a.File, readAgain(a.File)); err == nil {
+	if v.File, outside, err = i.roots().Name(a.File, origin.Again(a.File)); err == nil {
 		v.Value, err = revision.Exactly(a.Value)
 	}
 	return v, outside, err
