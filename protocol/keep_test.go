@@ -177,7 +177,7 @@ func disk() Type[lampConfig] {
 	}
 }
 
-func TestATypeThatKeeps(t *testing.T) {
+func TestATypeThatKeeps(t *testing.T) { //nolint:gocyclo // one story in its order
 	code, out, _ := run(disk(), `{"name":"d"}`)
 	if init, err := DecodeInit([]byte(out)); code != 0 || err != nil || !init.Keeps || !init.Adoptable || !init.AcceptsUnknown || init.StateSchema == nil {
 		t.Fatalf("init: %s, %v", out, err)

@@ -81,14 +81,15 @@ func ReplaceUnknown(v, by any) any {
 
 // known refuses a member in which something is not known.
 func (f *fields) known(key string) {
-	for _, path := range UnknownPaths(f.object[key]) {
-		at := key
-		for _, part := range path {
-			at = join(at, part)
-		}
-		f.failBare(&AnswerError{Path: at, Message: `must be known: only a planned_state may hold {"$unknown": true}`})
+	unknown := UnknownPaths(f.object[key])
+	if len(unknown) == 0 {
 		return
 	}
+	at := key
+	for _, part := range unknown[0] {
+		at = join(at, part)
+	}
+	f.failBare(&AnswerError{Path: at, Message: `must be known: only a planned_state may hold {"$unknown": true}`})
 }
 
 // planned reads what a resource will be once its actions are done; nil where that is not

@@ -102,6 +102,14 @@ func deviation(planned, now ResourcePlan) *DeviationError {
 		return &DeviationError{"it has drifted, and was as configured", inverse(now.Diff)}
 	case planned.Status != Stale:
 		return &DeviationError{Reason: fmt.Sprintf("the plan does not say what to do with it (%s)", planned.Status)}
+	default:
+		return deviationOfStale(planned, now)
+	}
+}
+
+// deviationOfStale is deviation of a resource that is to be changed, and not as configured now.
+func deviationOfStale(planned, now ResourcePlan) *DeviationError {
+	switch {
 	case planned.Exists && !now.Exists:
 		return &DeviationError{Reason: "it is gone, and was there"}
 	case !planned.Exists && now.Exists:

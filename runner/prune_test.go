@@ -160,7 +160,7 @@ func TestOnlyWhatWasPlannedIsPruned(t *testing.T) {
 }
 
 // What is made is recorded with the first action that makes it, and nowhere shown.
-func TestWhatIsMadeIsRecorded(t *testing.T) {
+func TestWhatIsMadeIsRecorded(t *testing.T) { //nolint:gocyclo // one story in its order
 	w := removable(newWorld(t))
 	text := "resources:\n  a: {type: thing, prevent_destroy: true, config: {value: [1, hush], token: hush}}\n  b: {type: thing, dependencies: {a: a}, config: {value: '{{ a.state.name }}'}}\n"
 	if _, err := w.apply(t, text); err != nil {

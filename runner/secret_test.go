@@ -232,7 +232,7 @@ func TestSecretsOfVariablesAreHiddenInWhateverTheyGoInto(t *testing.T) {
 		fmt.Fprint(c.Stdout, `{"status":"STALE","staleState":{"content":"user: me\npassword: old-secret\nport: 1\n","pin":"4567","args":["--password=older-secret"],"level":1},"actions":[{"name":"write","args":["w"]}]}`)
 		return 0
 	})
-	withSecrets := func(o *options) { o.Spec.Secrets = []any{"new-secret", "123"} }
+	withSecrets := func(o *options) { o.Secrets = []any{"new-secret", "123"} }
 	w.variables = map[string]any{"password": "new-secret", "pin": "123"}
 	plan, err := w.runner(t, manifest, withSecrets).Plan(t.Context())
 	if err != nil {

@@ -74,25 +74,8 @@ func inspect(doc map[string]any, as draft) error {
 func (in *inspection) value(v any, top bool) error {
 	switch v := v.(type) {
 	case map[string]any:
-		in.parts++
-		if named, nested := v["$schema"].(string); nested && !top {
-			if d, ok, err := draftOf(v); err != nil || !ok || d.url != in.draft.url {
-				return fmt.Errorf("$schema %q within the schema, which is of %s: another draft is only possible for the whole, at its top", phrase.Cut(named, 80), in.draft.name)
-			}
-		}
-		ref, refers := v["$ref"].(string)
-		if _, secret := v["writeOnly"].(bool); secret && refers && in.draft.refStandsAlone() {
-			return fmt.Errorf("writeOnly beside $ref is ignored in %s, so the secret would be shown; put the $ref into an allOf or use draft 2020-12: %q", in.draft.name, phrase.Cut(ref, 80))
-		}
-		for _, key := range []string{"$id", "id"} {
-			if _, ok := v[key].(string); ok {
-				in.ids++
-			}
-		}
-		for _, key := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
-			if ref, ok := v[key].(string); ok && in.isOdd(ref) {
-				in.odd[ref] = true
-			}
+		if err := in.object(v, top); err != nil {
+			return err
 		}
 		for _, item := range v {
 			if err := in.value(item, false); err != nil {
@@ -110,6 +93,31 @@ func (in *inspection) value(v any, top bool) error {
 	case json.Number:
 		if odd := oddNumber(v); odd != "" {
 			return fmt.Errorf("the number %s %s", phrase.Cut(v.String(), 20), odd)
+		}
+	}
+	return nil
+}
+
+// object inspects an object without what is in it.
+func (in *inspection) object(v map[string]any, top bool) error {
+	in.parts++
+	if named, nested := v["$schema"].(string); nested && !top {
+		if d, ok, err := draftOf(v); err != nil || !ok || d.url != in.draft.url {
+			return fmt.Errorf("$schema %q within the schema, which is of %s: another draft is only possible for the whole, at its top", phrase.Cut(named, 80), in.draft.name)
+		}
+	}
+	ref, refers := v["$ref"].(string)
+	if _, secret := v["writeOnly"].(bool); secret && refers && in.draft.refStandsAlone() {
+		return fmt.Errorf("writeOnly beside $ref is ignored in %s, so the secret would be shown; put the $ref into an allOf or use draft 2020-12: %q", in.draft.name, phrase.Cut(ref, 80))
+	}
+	for _, key := range []string{"$id", "id"} {
+		if _, ok := v[key].(string); ok {
+			in.ids++
+		}
+	}
+	for _, key := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
+		if ref, ok := v[key].(string); ok && in.isOdd(ref) {
+			in.odd[ref] = true
 		}
 	}
 	return nil

@@ -140,7 +140,7 @@ func TestWhoseAThingIs(t *testing.T) {
 
 // Whatever was edited, applied, pruned, moved and cut off in whichever order: what is offered to
 // be removed is what runs of the manifest made, and nothing else.
-func TestHistoriesAreThoseOfANaiveModel(t *testing.T) {
+func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the steps of a history, each beside what the model makes of it
 	names := []string{"a", "b", "c", "d[1]", "d[2]"}
 	manifests := []string{"one.yaml", "two.yaml"}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -24,7 +24,7 @@ func keeping(resource string, attempt int, keep map[string]any, protect bool) ru
 
 // What is kept of resources is what was recorded last of each, whoever recorded it, and of
 // what is protected nothing is in the log, nor any document that nothing refers to.
-func TestTheMemoryOfTheLogIsThatOfANaiveOne(t *testing.T) {
+func TestTheMemoryOfTheLogIsThatOfANaiveOne(t *testing.T) { //nolint:gocyclo // the steps of a history, each beside what the model makes of it
 	s := newSite(t)
 	dir := filepath.Join(t.TempDir(), protected.DirName)
 	docs, round := protected.New(dir), 0

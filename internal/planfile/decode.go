@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -148,27 +149,22 @@ func (d *document) declared() (n int) {
 	return n
 }
 
+// has reports whether all of these are hashes.
+func has(hashes ...string) bool {
+	return !slices.ContainsFunc(hashes, func(h string) bool { return !validHash.MatchString(h) })
+}
+
 func (r *resource) check() error {
-	has := func(hashes ...string) bool {
-		for _, h := range hashes {
-			if !validHash.MatchString(h) {
-				return false
-			}
-		}
-		return true
-	}
 	sound := r.ImageID != "" && (r.KeptHash == "" || has(r.KeptHash))
 	status := r.Status
 	if removed := status == runner.Present || status == runner.Absent; removed != (r.MadeBy != "") || r.Replace && status != runner.Stale {
 		status = ""
 	}
 	switch status {
-	case runner.Present:
-		sound = sound && has(r.ConfigHash, r.StateHash, r.ActionsHash) && len(r.Actions) > 0
 	case runner.Absent:
 	case runner.Valid:
 		sound = sound && has(r.ConfigHash, r.StateHash)
-	case runner.Stale:
+	case runner.Stale, runner.Present:
 		sound = sound && has(r.ConfigHash, r.StateHash, r.ActionsHash) && len(r.Actions) > 0
 	case runner.Unknown:
 		sound = sound && len(r.After) > 0 && (r.Tentative == "" || r.Tentative == runner.Valid || r.Tentative == runner.Stale)

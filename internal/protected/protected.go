@@ -102,7 +102,7 @@ func (s *Store) makeDir() error {
 	case !info.IsDir():
 		return errors.New("it is not a directory: move it away")
 	case info.Mode().Perm()&0o077 != 0:
-		return os.Chmod(s.dir, 0o700)
+		return os.Chmod(s.dir, 0o700) //nolint:gosec // a directory is entered by its owner
 	}
 	return nil
 }

@@ -129,12 +129,7 @@ func (p *Plain) lines(e runner.Event) []string {
 		r := p.board.row(e.Resource)
 		return []string{p.line(e, s.Green("✔"), r.doing+took(r.duration))}
 	case runner.ResourceFailed:
-		r := p.board.row(e.Resource)
-		why := cleanLines(e.Error)
-		if len(why) == 0 {
-			why = []string{"no reason given"}
-		}
-		return p.under(e, s.Red("✘"), "failed"+took(r.duration)+": "+why[0], why[1:], cleanAll(e.Output))
+		return p.failed(e, s.Red("✘"))
 	case runner.ResourceSkipped:
 		return []string{p.line(e, s.Yellow("–"), skippedBecause(e))}
 	default:
@@ -142,6 +137,15 @@ func (p *Plain) lines(e runner.Event) []string {
 		// reportStillBusy when nothing does.
 		return nil
 	}
+}
+
+// failed says that a resource has failed, and why.
+func (p *Plain) failed(e runner.Event, mark string) []string {
+	why := cleanLines(e.Error)
+	if len(why) == 0 {
+		why = []string{"no reason given"}
+	}
+	return p.under(e, mark, "failed"+took(p.board.row(e.Resource).duration)+": "+why[0], why[1:], cleanAll(e.Output))
 }
 
 // ofCall reports whether events of this kind say that a call has ended, or that

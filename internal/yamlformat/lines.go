@@ -110,17 +110,23 @@ func (w *writer) entry(line, column int) {
 			w.open = append(w.open[:len(w.open):len(w.open)], level{next, top.new + step, w.dashes[p]})
 		}
 	}
+	w.out = append(w.out, rest+w.body(p))
+}
+
+// body is what stands on a line from a position, with one space between a key and its value.
+func (w *writer) body(p position) string {
+	text := w.lines[p.line]
 	body := string(text[min(p.column, len(text)):])
-	if value, ok := w.keys[p]; ok && value.line == line && value.column > p.column && value.column <= len(text) {
+	if value, ok := w.keys[p]; ok && value.line == p.line && value.column > p.column && value.column <= len(text) {
 		key := strings.TrimRight(string(text[p.column:value.column]), " \t")
 		if strings.HasSuffix(key, ":") && value.column < len(text) {
 			body = key + " " + string(text[value.column:])
 		}
 	}
-	if !w.quoted[line+1] { // where a space at the end may be part of the text
+	if !w.quoted[p.line+1] { // where a space at the end may be part of the text
 		body = strings.TrimRight(body, " \t")
 	}
-	w.out = append(w.out, rest+body)
+	return body
 }
 
 // continued writes a line on which a value goes on that has begun on an earlier

@@ -94,7 +94,7 @@ func LineOf(e runner.Event) Line {
 func (l Line) Event() runner.Event {
 	e := runner.Event{
 		Kind: l.Type, Time: l.Time, Resource: l.Resource, Action: l.Action, Attempt: l.Attempt,
-		Image: l.Image, ImageID: l.ImageID, Status: l.Status, Actions: l.Actions, Differs: l.Differs, Exit: l.Exit, Reason: l.Reason.Code, Error: l.Error, Output: l.Output,
+		Image: l.Image, ImageID: l.ImageID, Status: l.Status, Actions: l.Actions, Differs: l.Differs, Exit: l.Exit, Reason: l.Code, Error: l.Error, Output: l.Output,
 		Plan: l.Plan, Data: l.Data, Current: l.Current, Total: l.Total, Stream: l.Stream, Outputs: l.Outputs,
 	}
 	if l.DurationMS != nil {

@@ -77,13 +77,13 @@ func TestAWorkerThatGoesAwayIsSilent(t *testing.T) {
 		a, told := build.Worker{Name: "a", Slots: 1}, build.Worker{Name: "told", Slots: 2}
 		hang <- true
 		is(a, told)
-		time.Sleep(askAgain)
+		<-time.After(askAgain)
 		answers = map[string]string{"a": "linux/amd64"}
 		is(a, told) // while they are asked
 		hang <- true
 		synctest.Wait()
 		is(a, build.Worker{Name: "told", Silent: true})
-		time.Sleep(askAgain)
+		<-time.After(askAgain)
 		answers = map[string]string{"told": "linux/amd64"}
 		hang <- true
 		is(a, build.Worker{Name: "told", Silent: true})

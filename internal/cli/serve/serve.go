@@ -138,13 +138,18 @@ func (o *options) check() error {
 	if o.tls.Certificate != "" && len(o.listen) == 0 && !activated() {
 		return exit.Usage("--tls-cert is for addresses, and a Unix socket has none: add --listen ADDRESS, or leave the certificate out")
 	}
-	if o.publicURL != "" {
-		var err error
-		if o.public, err = url.Parse(o.publicURL); err != nil || o.public.Host == "" || o.public.Scheme != "https" && o.public.Scheme != "http" || strings.Trim(o.public.Path, "/") != "" {
-			return exit.Usage("--public-url %s: it must be an address without a path, such as https://deployster.example", o.publicURL)
-		}
+	return errors.Join(o.readPublicURL(), o.roles(), o.work.CheckTaskVariables())
+}
+
+// readPublicURL reads the address by which clients know the server, if one is given.
+func (o *options) readPublicURL() (err error) {
+	if o.publicURL == "" {
+		return nil
 	}
-	return errors.Join(o.roles(), o.work.CheckTaskVariables())
+	if o.public, err = url.Parse(o.publicURL); err != nil || o.public.Host == "" || o.public.Scheme != "https" && o.public.Scheme != "http" || strings.Trim(o.public.Path, "/") != "" {
+		return exit.Usage("--public-url %s: it must be an address without a path, such as https://deployster.example", o.publicURL)
+	}
+	return nil
 }
 
 // roles reads what users of the machine and clients with certificates may do.
