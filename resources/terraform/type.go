@@ -144,7 +144,7 @@ func (m manager) look(ctx context.Context, r request, res *resource) (found, err
 		return found{}, err
 	}
 	if was == nil && r.Interrupted && r.Ensure == protocol.Present {
-		r.Warnf("warning: %s: an action was interrupted, and nothing was kept of what it made: if it made something, adopt that (deployster adopt %s ID) or remove it", m.name, r.Name)
+		r.Warnf("warning: %s: an action was interrupted, and nothing was kept of what it made: look whether there is something that it made, and remove that, or it is made a second time", m.name)
 	}
 	return res.look(ctx, was)
 }

@@ -100,7 +100,7 @@ func TestActionsThatAreRunAgain(t *testing.T) {
 	}
 	// Of a creation that died nothing is known.
 	w.kept = "{}"
-	if a := w.ask("state", `{"name":"a"}`, `"interrupted":true`); !strings.Contains(a.stderr, "deployster adopt mine ID") {
+	if a := w.ask("state", `{"name":"a"}`, `"interrupted":true`); !strings.Contains(a.stderr, "made a second time") {
 		t.Errorf("it says %q", a.stderr)
 	}
 }
