@@ -4,20 +4,25 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/deployster-go/deployster/engine"
 )
 
 // mostFiles is how many files of plugs are looked at.
 const mostFiles = 10_000
 
-// files is what is in the plugs: what each file and directory is, by its path. It is nil
+// files is what is in the plugs: what each file and directory is, by its path, but for what
+// Deployster keeps in the workspace, which no type sees. It is nil
 // where that is not known: on another machine, and of plugs with too much in them.
 func (c *checker) files() map[string]string {
 	if c.Workspace == "" {
 		return nil
 	}
 	found := map[string]string{}
+	own, _ := os.Stat(filepath.Join(c.Workspace, engine.StateDir)) // nil where there is none
 	for _, m := range c.mounts {
 		err := filepath.WalkDir(m.Source, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
@@ -26,6 +31,9 @@ func (c *checker) files() map[string]string {
 			info, err := entry.Info()
 			if err != nil {
 				return err
+			}
+			if own != nil && os.SameFile(own, info) {
+				return fs.SkipDir
 			}
 			if len(found) == mostFiles {
 				return fs.SkipAll
