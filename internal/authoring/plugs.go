@@ -15,14 +15,14 @@ import (
 const mostFiles = 10_000
 
 // files is what is in the plugs: what each file and directory is, by its path, but for what
-// Deployster keeps in the workspace, which no type sees. It is nil
+// Deployster keeps there, which changes while it asks. It is nil
 // where that is not known: on another machine, and of plugs with too much in them.
 func (c *checker) files() map[string]string {
 	if c.Workspace == "" {
 		return nil
 	}
 	found := map[string]string{}
-	own, _ := os.Stat(filepath.Join(c.Workspace, engine.StateDir)) // nil where there is none
+	kept := c.kept()
 	for _, m := range c.mounts {
 		err := filepath.WalkDir(m.Source, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
@@ -32,7 +32,7 @@ func (c *checker) files() map[string]string {
 			if err != nil {
 				return err
 			}
-			if own != nil && os.SameFile(own, info) {
+			if slices.ContainsFunc(kept, func(dir fs.FileInfo) bool { return os.SameFile(dir, info) }) {
 				return fs.SkipDir
 			}
 			if len(found) == mostFiles {
@@ -52,6 +52,20 @@ func (c *checker) files() map[string]string {
 		return nil
 	}
 	return found
+}
+
+// kept are the directories of Deployster: that of the workspace, and the cache of its user.
+func (c *checker) kept() (dirs []fs.FileInfo) {
+	paths := []string{filepath.Join(c.Workspace, engine.StateDir)}
+	if cache, err := os.UserCacheDir(); err == nil {
+		paths = append(paths, filepath.Join(cache, "deployster"))
+	}
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			dirs = append(dirs, info)
+		}
+	}
+	return dirs
 }
 
 // changed is the first path at which plugs are not what they were; "" is none.
