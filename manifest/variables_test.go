@@ -135,13 +135,13 @@ DIR/vars.auto.yaml:12:15: deep.list[1]: "okk" is not defined; defined are _versi
 DIR/vars.b.auto.yaml:1:1: a file of variables must be a mapping of names to values, not a list
 DIR/vars.d.auto.yaml:1:1: malformed YAML: did not find expected node content
 DIR/vars.e.auto.yaml: is a directory; give the files in it
---var _version: "_version" is set by deployster itself and cannot be changed
 DIR/gone.yaml: there is no such file
+DIR/cafLATIN.yaml: the name of the file is not valid UTF-8; rename it
+--var _version: "_version" is set by deployster itself and cannot be changed
 --var a b: "a b" cannot be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -
 --var x: "nope" is not defined; defined are _version, ok, twice
 --var y: a: duplicate key "a", first at 1:2
---var z: the value is not valid UTF-8
-DIR/cafLATIN.yaml: the name of the file is not valid UTF-8; rename it`)
+--var z: the value is not valid UTF-8`)
 	var invalid *manifest.Error
 	if !errors.As(err, &invalid) || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
