@@ -134,7 +134,7 @@ func TestManifestSchema(t *testing.T) {
 		`{}`: "",
 		`{"plugs": null, "resources": null, "moved": null}`: "",
 		`{"moved": [{"from": "a", "to": "b[k]"}]}`:          "",
-		`{"moved": [{"from": "a"}]}`:                        `moved[0] [required] missing property "to"`,
+		`{"moved": [{"from": "a"}]}`:                        `moved.0 [required] missing property "to"`,
 		`{"plugs": {"p": {"path": "~/x", "read_only": true, "resource_names": ["a"], "resource_types": "{{ list }}"}},
 		  "resources": {"web": {"type": "acme/x", "readonly": true, "dependencies": {"disk": "my_disk"}, "config": {"a": "{{ disk.state }}"}, "timeout": "1h30m", "ignore_drift": ["content", "ports[0].host"], "ignore_changes": ["content"], "prevent_destroy": true}}}`: "",
 		`{"variables": {"a": {"type": ["string", "null"], "default": "{{ b }}", "description": "The a.", "writeOnly": true}, "b": null, "_c": {"enum": [1]}}}`: "",
