@@ -46,6 +46,7 @@ var withServer = map[string]struct {
 	"graph":    {without, "web.yaml"},
 	"eval":     {without, "1"},
 	"fmt":      {without, "web.yaml"},
+	"output":   {through, "--manifest web.yaml"},
 	"explain":  {through, "run/web.yaml"},
 	"gc":       {refused, ""},
 	"serve":    {refused, ""},
@@ -105,6 +106,9 @@ var withServer = map[string]struct {
 	"type run":       {without, "none"},
 	"type terraform": {without, ""},
 	"type test":      {without, ""},
+
+	"state forget": {refused, "site"},
+	"state show":   {refused, "site"},
 
 	"log export": {through, ""},
 	"log follow": {through, ""},
