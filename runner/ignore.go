@@ -3,12 +3,12 @@ package runner
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
 )
 
 // observe asks for the state of a resource. One that differs where its differences are to be left
@@ -22,7 +22,7 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 	}
 	config := res.config
 	for _, path := range res.IgnoreChanges {
-		config, _ = leave(config, out.StaleState, manifest.PathSteps(path)).(map[string]any)
+		config, _ = diff.Leave(config, out.StaleState, manifest.PathSteps(path)).(map[string]any)
 	}
 	if same(config, res.config) {
 		return out, nil
@@ -51,42 +51,4 @@ func (res *resource) asked() map[string]any {
 		return res.adjusted
 	}
 	return res.config
-}
-
-// leave returns a configuration which at a path has what there is; neither is changed. Where the
-// path leads nowhere in what there is, as in a list that is shorter, the configuration stays.
-func leave(config, there any, path []any) any {
-	if len(path) == 0 {
-		return there
-	}
-	switch step := path[0].(type) {
-	case string:
-		was, isMap := there.(map[string]any)
-		wanted, ok := config.(map[string]any)
-		if !isMap || !ok {
-			return config
-		}
-		value, found := was[step]
-		mapping := maps.Clone(wanted)
-		configured, said := wanted[step]
-		switch {
-		case found && (said || len(path) == 1):
-			mapping[step] = leave(configured, value, path[1:])
-		case found:
-			mapping[step] = leave(map[string]any{}, value, path[1:])
-		case len(path) == 1:
-			delete(mapping, step)
-		}
-		return mapping
-	case int:
-		was, isList := there.([]any)
-		wanted, ok := config.([]any)
-		if !isList || !ok || step >= len(was) || step >= len(wanted) {
-			return config
-		}
-		list := slices.Clone(wanted)
-		list[step] = leave(wanted[step], was[step], path[1:])
-		return list
-	}
-	return config
 }

@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/hidden"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/plugs"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -206,54 +206,13 @@ func (r *Runner) initInput(res *resource) protocol.InitInput {
 	return protocol.InitInput{Name: res.Name, Type: res.Type, Version: r.spec.Version, Verbose: r.spec.Verbose, Workspace: r.containers.Workspace}
 }
 
-// plug turns the requests of a resource's type into mounts, as Plug does.
+// plug turns the requests of a resource's type into mounts, as plugs.Mount does.
 func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
 	kept := r.containers.StateDir()
 	if r.containers.Remote { // plugs are paths of another machine
 		kept = ""
 	}
-	return Plug(res.manifest, res.Resource, requests, kept)
-}
-
-// Plug turns the requests of a resource's type into mounts. without says which
-// optional ones it goes without, and problems what it cannot go without. A plug
-// may not lead into the directory kept, which is Deployster's own; "" is none.
-func Plug(m *manifest.Manifest, res *manifest.Resource, requests map[string]protocol.PlugRequest, kept string) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		want := requests[name]
-		refuse := func(format string, args ...any) {
-			why := fmt.Sprintf(format, args...)
-			if want.Optional {
-				without = append(without, fmt.Sprintf("goes on without the optional plug %q: %s", name, why))
-				return
-			}
-			problems = append(problems, manifest.Problem{
-				Position: res.Position, Path: "resources." + res.Name,
-				Message: fmt.Sprintf("%s needs the plug %q: %s", res.Type, name, why),
-			})
-		}
-		plug := m.Plug(name)
-		switch {
-		case plug == nil:
-			refuse("the manifest defines no such plug (add plugs.%s.path)", name)
-		case !plug.Allows(res.Name, res.Type):
-			refuse("the plug at %s does not allow this resource (see its resource_names and resource_types)", plug.Position)
-		case kept != "" && leadsInto(kept, plug.Path):
-			refuse("the path of the plug at %s is within %s, which no type may see: give it another", plug.Position, kept)
-		case want.Writable && plug.ReadOnly:
-			refuse("it wants to write, and the plug at %s is read_only", plug.Position)
-		default:
-			mounts = append(mounts, engine.Mount{Source: plug.Path, Target: filepath.Clean(want.ContainerPath), ReadOnly: !want.Writable})
-		}
-	}
-	return mounts, without, problems
-}
-
-// leadsInto reports whether a path is within a directory. What cannot be looked at
-// cannot be mounted either, and is reported then.
-func leadsInto(dir, name string) bool {
-	within, err := engine.Within(dir, name)
-	return err == nil && within
+	return plugs.Mount(res.manifest, res.Resource, requests, kept)
 }
 
 // configuredEarly resolves and checks a configuration that does not wait for
@@ -287,7 +246,9 @@ func Broken(res *manifest.Resource, v schema.Violation) manifest.Problem {
 // its secrets.
 func (r *Runner) check(res *resource, config map[string]any) error {
 	var marked invoke.Paths
-	res.hiding, marked = r.hiding(config, nil)
+	if len(r.spec.Secrets) > 0 {
+		res.hiding, marked = hidden.Places(config, r.secrets.MaskValue)
+	}
 	if res.undeclared != nil {
 		marked = append(marked, res.undeclared.Secrets...)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/hidden"
 )
 
 // Made is what a run makes of a resource, as far as that takes to remove it when no manifest
@@ -50,32 +51,8 @@ func (r *Runner) made(res *resource) *Made {
 			m.Plugs = append(m.Plugs, MadePlug{name, p.Path, p.ReadOnly})
 		}
 	}
-	r.secretPaths(res.config, nil, func(path []string) bool { return res.target.Secret.Cover(path) }, &m.Secrets)
+	m.Secrets = hidden.Values(res.config, nil, func(path []string) bool { return res.target.Secret.Cover(path) }, r.secrets.MaskValue)
 	return m
-}
-
-// secretPaths finds the values in a configuration that are not to be seen: those that the schema of
-// its type marks, and those that are known to be secret from elsewhere.
-func (r *Runner) secretPaths(v any, path []string, marked func([]string) bool, found *[][]string) {
-	switch v := v.(type) {
-	case map[string]any:
-		if marked(path) {
-			break
-		}
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			r.secretPaths(v[key], append(slices.Clone(path), key), marked, found)
-		}
-		return
-	case nil, bool:
-		if !marked(path) {
-			return
-		}
-	default:
-		if !marked(path) && same(r.secrets.MaskValue(v), v) {
-			return
-		}
-	}
-	*found = append(*found, path)
 }
 
 // orphan makes a resource of what is no longer declared. It is configured as it was made, and has

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/hidden"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -80,6 +81,14 @@ func (r *Runner) learn(res *resource, out protocol.StateOutput) {
 	r.learnFormer(res, out.StaleState)
 	for _, state := range []map[string]any{out.State, out.StaleState, out.PlannedState, out.Keep} {
 		r.learnIn(res, state)
+	}
+}
+
+// learnFormer makes secret what a type has found at places where the configuration has
+// secrets of variables, and where something else was found: that holds the former ones.
+func (r *Runner) learnFormer(res *resource, found map[string]any) {
+	for _, path := range res.hiding {
+		r.secrets.Add(hidden.Former(schema.Within(found, path), schema.Within(res.config, path)), [][]string{{}})
 	}
 }
 

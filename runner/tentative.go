@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/partial"
 )
 
 // planTentatively fills in what can be seen of a resource before those are applied that it
@@ -77,7 +77,10 @@ func (r *Runner) configuredPartly(res *resource, after []string) (config map[str
 			waits = append(waits, alias)
 		}
 	}
-	resolved, err := r.partly(res, any(res.Config), waits, after)
+	known := partial.Resolver{Expressions: r.spec.Expressions, Waits: waits, Scope: func(instead any) map[string]any {
+		return res.Scope(r.spec.Variables, func(name string) any { return r.foreseen(name, after, instead) })
+	}}
+	resolved, err := known.Resolve(any(res.Config))
 	if err != nil {
 		return nil, false // its error is one of the run once it is known
 	}
@@ -95,66 +98,15 @@ func (r *Runner) configuredPartly(res *resource, after []string) (config map[str
 	return config, true
 }
 
-// partly resolves a part of a configuration, text by text.
-func (r *Runner) partly(res *resource, part any, waits, after []string) (any, error) {
-	switch part := part.(type) {
-	case map[string]any:
-		c := make(map[string]any, len(part))
-		for key, e := range part {
-			v, err := r.partly(res, e, waits, after)
-			if err != nil {
-				return nil, err
-			}
-			c[key] = v
-		}
-		return c, nil
-	case []any:
-		c := make([]any, len(part))
-		for i, e := range part {
-			v, err := r.partly(res, e, waits, after)
-			if err != nil {
-				return nil, err
-			}
-			c[i] = v
-		}
-		return c, nil
-	case string:
-		if !expression.IsTemplate(part) {
-			return part, nil
-		}
-		reads, err := r.spec.Expressions.Reads(part, waits...)
-		if err != nil {
-			return nil, err
-		}
-		if len(waits) == 0 || !reads {
-			return r.spec.Expressions.Resolve(part, res.Scope(r.spec.Variables, r.seen))
-		}
-		return r.tried(res, part, after), nil
-	default:
-		return part, nil
+// foreseen is what expressions see of a resource that may not be applied yet: where its state is
+// not known it is something else instead.
+func (r *Runner) foreseen(name string, after []string, instead any) any {
+	if !slices.Contains(after, name) {
+		return r.seen(name)
 	}
-}
-
-// tried resolves a text that reads states which are not known wholly. That is found out by
-// trying: it is known where it comes to the same whatever is in the places that are not.
-func (r *Runner) tried(res *resource, text string, after []string) any {
-	var known any
-	for i, instead := range []any{"not known", "not known before", "", nil, true, false, 1, []any{}, map[string]any{}} {
-		value, err := r.spec.Expressions.Resolve(text, res.Scope(r.spec.Variables, func(name string) any {
-			if !slices.Contains(after, name) {
-				return r.seen(name)
-			}
-			d := r.byName[name]
-			state := instead
-			if d.foreseen != nil {
-				state = protocol.ReplaceUnknown(d.foreseen, instead)
-			}
-			return map[string]any{"name": d.Name, "type": d.Type, "state": state}
-		}))
-		if err != nil || i > 0 && !identical(known, value) {
-			return protocol.Unknown{}
-		}
-		known = value
+	d, state := r.byName[name], instead
+	if d.foreseen != nil {
+		state = protocol.ReplaceUnknown(d.foreseen, instead)
 	}
-	return known
+	return map[string]any{"name": d.Name, "type": d.Type, "state": state}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/inits"
+	"github.com/deployster-go/deployster/runner/plugs"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -128,8 +129,8 @@ func (c Check) Misuse() ([]manifest.Problem, error) {
 		if answer == nil {
 			continue
 		}
-		_, _, plugs := runner.Plug(c.Manifest, r, answer.Plugs, "")
-		problems = append(problems, plugs...)
+		_, _, missing := plugs.Mount(c.Manifest, r, answer.Plugs, "")
+		problems = append(problems, missing...)
 		if answer.Schema == nil {
 			continue
 		}
