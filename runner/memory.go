@@ -47,6 +47,10 @@ func (r *Runner) remember(ctx context.Context, res *resource, keep map[string]an
 		return &protocol.AnswerError{Path: "keep", Message: `must not be there: init of ` + res.Type + ` does not answer "keeps": true`}
 	}
 	r.learnIn(res, keep)
+	if res.adopted != nil { // what is not there is not adopted, and nothing is kept of it
+		res.past.Kept = keep
+		return nil
+	}
 	if !r.applying || len(keep) == 0 && len(res.past.Kept) == 0 || identical(keep, res.past.Kept) {
 		return nil
 	}

@@ -22,8 +22,9 @@ type cloud struct {
 	init    string          // what the answer to init has besides
 	disks   map[string]bool // by id
 	made    int
-	line    func(id string) string // the last line of the action that makes a disk
-	again   map[string]any         // what an answer to state has kept
+	line    func(id string) string               // the last line of the action that makes a disk
+	again   map[string]any                       // what an answer to state has kept
+	adopt   func(id string) protocol.StateOutput // the answer of a type that adopts
 	past    map[string]runner.Past
 	refused error // why a past cannot be found out
 }
@@ -61,6 +62,8 @@ func (c *cloud) disk(_ context.Context, call enginetest.Call) int {
 		}
 	case action == "delete":
 		delete(c.disks, id)
+	case raw["adopt"] != nil && c.adopt != nil:
+		_ = json.NewEncoder(call.Stdout).Encode(c.adopt(fmt.Sprint(raw["adopt"])))
 	case c.disks[id] && in.Ensure == protocol.Absent:
 		_ = json.NewEncoder(call.Stdout).Encode(protocol.StateOutput{Status: protocol.Stale, StaleState: map[string]any{}, Actions: []protocol.Action{protocol.Do("delete", "")}})
 	case c.disks[id] || in.Ensure == protocol.Absent:

@@ -84,7 +84,8 @@ func (r *Runner) managed() map[string]*resource {
 	return managed
 }
 
-// thing identifies what a resource manages: at worst by its whole configuration.
+// thing identifies what a resource manages: at worst by its whole configuration, which says nothing
+// where its type finds it by what is kept.
 func (r *Runner) thing(res *resource) string {
 	if r.spec.Thing != nil {
 		if thing := r.spec.Thing(res.manifest, res.Resource, res.config); thing != "" {
@@ -92,7 +93,7 @@ func (r *Runner) thing(res *resource) string {
 		}
 	}
 	text, err := json.Marshal(res.config)
-	if err != nil {
+	if err != nil || res.init.Keeps {
 		return res.Type + "\x00" + res.Name
 	}
 	return res.Type + "\x00\x00" + string(text)

@@ -197,3 +197,15 @@ func TestWhatIsMadeIsRecorded(t *testing.T) { //nolint:gocyclo // one story in i
 		}
 	}
 }
+
+// Of what types find by what they have kept, equal configurations say nothing.
+func TestWhatIsConfiguredAlikeIsNotTheSameWhereItIsKept(t *testing.T) {
+	c := newCloud(t)
+	c.applies(t, runner.Changed)
+	c.disks["d-old"], c.past["old"] = true, runner.Past{Kept: map[string]any{"id": "d-old"}}
+	old := runner.Undeclared{Name: "old", Run: "OLD", Made: runner.Made{Type: "disk", Config: map[string]any{"size": 7}}}
+	got, err := c.apply(t, disk, c.remembers, pruning([]runner.Undeclared{old}))
+	if err != nil || got["old"] != runner.Destroyed || c.disks["d-old"] || len(c.disks) != 1 {
+		t.Errorf("%v, %v, left %v", got, err, c.disks)
+	}
+}

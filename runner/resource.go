@@ -38,6 +38,8 @@ type resource struct {
 	ensure      protocol.Ensure // what is wanted of it; "" is Present
 	begun       bool            // an Apply has begun with it, to remove it so that it is made again
 	failure     error           // why that failed
+	adopted     *Adoption       // of an Adopt: what it becomes; nil for what is only needed
+	differing   []Change        // of an Adopt: where what there is differs
 	refused     error           // why it could not be initialized, or is not to be touched
 	initialized Event           // the event of its initialization
 }

@@ -113,6 +113,9 @@ func (r *Runner) stateInput(res *resource) protocol.StateInput {
 	if res.init.Removable {
 		in.Ensure = cmp.Or(res.ensure, protocol.Present)
 	}
+	if res.adopted != nil {
+		in.Adopt = res.adopted.ID
+	}
 	return in
 }
 

@@ -271,6 +271,14 @@ func (r *Run) takeOver(ctx context.Context, e runner.Event) error {
 	}, Data{From: t.Run}, m)
 }
 
+// madeBefore is the run that made what is known by a name, for this manifest or another one; ""
+// where none did.
+func (r *Run) madeBefore(resource string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.history.things[resource].Run
+}
+
 // recordMoves records the names that things of the manifest have from now on, with what is kept of them.
 func (r *Run) recordMoves(ctx context.Context) error {
 	moves := r.history.Moves(r.o.Manifest, r.o.Workspace, r.o.Moved)

@@ -120,6 +120,9 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	if r.o.Manifest == nil {
 		return appendEvent(ctx, r.o.Log, event, p)
 	}
+	if e.Kind == runner.ResourceAdopted {
+		p.From = r.madeBefore(resource)
+	}
 	if m := e.Made(); m != nil && e.Kind != runner.ResourceResolved {
 		return r.recordMade(ctx, event, p, m)
 	}

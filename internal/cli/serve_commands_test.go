@@ -42,6 +42,7 @@ var withServer = map[string]struct {
 	"plan":     {through, "web.yaml"},
 	"destroy":  {through, "web.yaml --yes"},
 	"drift":    {through, "web.yaml"},
+	"adopt":    {refused, "-f web.yaml site"},
 	"validate": {without, "web.yaml"},
 	"graph":    {without, "web.yaml"},
 	"eval":     {without, "1"},

@@ -38,7 +38,7 @@ func LastOutputs(ctx context.Context, log deploylog.Log, target deploylog.Target
 		switch {
 		case e.Name == target.Started():
 			commands[e.Deployment] = d.Details["command"]
-		case e.Name != target.Succeeded():
+		case e.Name != target.Succeeded(), commands[e.Deployment] == "adopt": // that evaluates none
 		case out == nil || commands[e.Deployment] == "destroy":
 			out = &Outputs{target, d.Outputs.Outputs}
 		default:

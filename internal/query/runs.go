@@ -163,14 +163,17 @@ func (r *Run) Summary() string {
 	}
 	var parts []string
 	if n := r.Counts; n != nil {
-		changed := "changed"
-		if r.Verb == "destroy" {
+		changed, unchanged := "changed", "unchanged"
+		switch r.Verb {
+		case "destroy":
 			changed = "removed"
+		case "adopt":
+			unchanged = "adopted"
 		}
 		for _, part := range []struct {
 			n    int
 			what string
-		}{{n.Changed, changed}, {n.Unchanged, "unchanged"}, {n.Failed, "failed"}, {n.Skipped, "skipped"}} {
+		}{{n.Changed, changed}, {n.Unchanged, unchanged}, {n.Failed, "failed"}, {n.Skipped, "skipped"}} {
 			if part.n > 0 {
 				parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 			}

@@ -96,8 +96,11 @@ func present(command string) string {
 // tally lists what happened to how many resources, leaving out what did not.
 func tally(command string, c runner.Counts) string {
 	changed, unchanged := "changed", "unchanged"
-	if command == "destroy" {
+	switch command {
+	case "destroy":
 		changed, unchanged = "removed", "gone already"
+	case "adopt":
+		unchanged = "adopted"
 	}
 	var parts []string
 	for _, p := range []struct {

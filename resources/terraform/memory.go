@@ -28,7 +28,7 @@ type memory struct {
 }
 
 // settlement identifies a configuration, and what there is once it is applied. Some
-// providers would change what they have just made each time they are asked, in vain.
+// providers would change what they have just made each time they are asked, to no effect.
 func settlement(s tfplugin.Schema, config, state cty.Value) (string, error) {
 	hash := sha256.New()
 	for _, v := range []cty.Value{config, state} {

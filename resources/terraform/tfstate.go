@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -13,6 +14,7 @@ type Known struct {
 	Address  string // as Terraform writes it, such as module.web.docker_network.net["a"]
 	Resource string // what it is, such as docker_network
 	Name     string // its own in its module, without a key
+	Path     string // the same as manifests have it: web.net[a]
 	Key      string // of one of several: a text or a number; "" of one that is alone
 	Kept     json.RawMessage
 }
@@ -90,7 +92,7 @@ func (r stateResource) known() (all []Known, err error) {
 		if i.Deposed != "" {
 			continue
 		}
-		k := Known{Address: address, Resource: r.Type, Name: r.Name}
+		k := Known{Address: address, Resource: r.Type, Name: r.Name, Path: r.path()}
 		if len(i.Key) > 0 {
 			k.Address += "[" + string(i.Key) + "]"
 			k.Key = strings.Trim(string(i.Key), `"`)
@@ -98,6 +100,7 @@ func (r stateResource) known() (all []Known, err error) {
 			if json.Unmarshal(i.Key, &text) == nil {
 				k.Key = text
 			}
+			k.Path += "[" + k.Key + "]"
 		}
 		if len(i.Attributes) == 0 || i.Attributes[0] != '{' {
 			return nil, fmt.Errorf("of %s it has no attributes", k.Address)
@@ -108,4 +111,24 @@ func (r stateResource) known() (all []Known, err error) {
 		all = append(all, k)
 	}
 	return all, nil
+}
+
+// path is the name of a resource with its modules, as manifests have it.
+func (r stateResource) path() string {
+	if r.Module == "" {
+		return r.Name
+	}
+	path, module := "", regexp.MustCompile(`module\.([^.\["]+)(?:\[("(?:[^"\\]|\\.)*"|[0-9]+)\])?`)
+	for _, step := range module.FindAllStringSubmatch(r.Module, -1) {
+		key := step[2]
+		var text string
+		if json.Unmarshal([]byte(key), &text) == nil {
+			key = text
+		}
+		if path += step[1]; key != "" {
+			path += "[" + key + "]"
+		}
+		path += "."
+	}
+	return path + r.Name
 }

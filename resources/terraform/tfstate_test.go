@@ -23,15 +23,25 @@ func TestStatesOfTerraform(t *testing.T) {
 	}
 	var got []string
 	for _, k := range all {
-		got = append(got, strings.Join([]string{k.Address, k.Resource, k.Name, k.Key, string(k.Kept)}, " "))
+		got = append(got, strings.Join([]string{k.Address, k.Resource, k.Name, k.Key, k.Path, string(k.Kept)}, " "))
 	}
 	want := []string{
-		`fake_thing.a fake_thing a  {"schema_version":3,"state":{"id":"id-a","name":"a","password":"geheim-a"},"private":"YXBwbGllZA=="}`,
-		`module.web.fake_thing.many[0] fake_thing many 0 {"schema_version":3,"state":{"id":"id-0"}}`,
-		`module.web.fake_thing.many["k \"1\""] fake_thing many k "1" {"schema_version":2,"state":{"id":"id-1"},"tainted":true}`,
+		`fake_thing.a fake_thing a  a {"schema_version":3,"state":{"id":"id-a","name":"a","password":"geheim-a"},"private":"YXBwbGllZA=="}`,
+		`module.web.fake_thing.many[0] fake_thing many 0 web.many[0] {"schema_version":3,"state":{"id":"id-0"}}`,
+		`module.web.fake_thing.many["k \"1\""] fake_thing many k "1" web.many[k "1"] {"schema_version":2,"state":{"id":"id-1"},"tainted":true}`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("it has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestModulesOfTerraform(t *testing.T) {
+	for module, want := range map[string]string{
+		"": "n", "module.web": "web.n", `module.web[0]`: "web[0].n", `module.web["a.module.b\"]"].module.db`: `web[a.module.b"]].db.n`,
+	} {
+		if got := (stateResource{Module: module, Name: "n"}).path(); got != want {
+			t.Errorf("%s: %s, want %s", module, got, want)
+		}
 	}
 }
 

@@ -130,7 +130,7 @@ func (m manager) settled(r request, res *resource, now found, c change, given ct
 	if err != nil || mark != now.settled {
 		return false, err
 	}
-	r.Warnf("warning: %s: the provider would %s it each time it is asked, in vain: %s", m.name, c.kind, changes(res.schema.Block, now.State, c.planned))
+	r.Warnf("warning: %s: the provider would %s it each time it is asked, to no effect: %s", m.name, c.kind, changes(res.schema.Block, now.State, c.planned))
 	return true, nil
 }
 

@@ -228,7 +228,7 @@ func TestAProviderThatIsNeverSatisfied(t *testing.T) {
 	w.done(w.ask("create", config))
 	a := w.ask("state", config)
 	w.want(a, "", "")
-	if !strings.Contains(a.stderr, "the provider would update it each time it is asked, in vain: serial: 1 → 666") {
+	if !strings.Contains(a.stderr, "the provider would update it each time it is asked, to no effect: serial: 1 → 666") {
 		t.Errorf("it says %q", a.stderr)
 	}
 	w.want(w.ask("state", config), "", "") // what is kept says so still

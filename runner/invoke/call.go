@@ -175,7 +175,7 @@ func (v *Invoker) collect(ctx context.Context, p *pendingCall, run func(context.
 		p.Learn(got.Answer)
 	}
 	if p.Answers {
-		p.transcripts[0].write(v.secrets.Mask(string(v.discreet(got.Answer, "keep", p.Discreet))))
+		p.transcripts[0].write(v.secrets.Mask(string(v.discreet(got.Answer, p.Discreet, "keep"))))
 	}
 	if kept := errors.Join(p.transcripts[0].close(), p.transcripts[1].close()); kept != nil {
 		v.observer.Warn(p.resource, p.Action, fmt.Sprintf("output was not kept: %v", kept))

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/deployster-go/deployster/protocol"
 )
@@ -88,23 +89,27 @@ func (v *Invoker) keepInput(t *Target, p *pendingCall) error {
 		}
 	}
 	var text bytes.Buffer
-	if err := json.Indent(&text, v.discreet(document, "kept", p.Discreet), "", "  "); err != nil {
+	if err := json.Indent(&text, v.discreet(document, p.Discreet, "kept", "adopt"), "", "  "); err != nil {
 		return fmt.Errorf("formatting the input for the record: %w", err)
 	}
 	return os.WriteFile(p.path+inputSuffix, []byte(v.secrets.Mask(text.String())+"\n"), 0o600)
 }
 
 // discreet is a document of the protocol without what Mask does not find: secrets that are
-// too short to be looked for in any text, and all of what is kept of the resource, in the
-// member memory, where that may be secret.
-func (v *Invoker) discreet(document []byte, memory string, discreet bool) []byte {
-	if discreet = discreet && bytes.Contains(document, []byte(memory)); discreet || v.secrets.anyShort() {
+// too short to be looked for in any text, and all of what is kept of the resource, in some
+// members, where that may be secret.
+func (v *Invoker) discreet(document []byte, discreet bool, memory ...string) []byte {
+	there := func(member string) bool { return bytes.Contains(document, []byte(member)) }
+	if discreet = discreet && slices.ContainsFunc(memory, there); discreet || v.secrets.anyShort() {
 		dec := json.NewDecoder(bytes.NewReader(document))
 		dec.UseNumber()
 		var object map[string]any
 		if dec.Decode(&object) == nil && object != nil {
-			if kept, _ := object[memory].(map[string]any); discreet && len(kept) > 0 {
-				object[memory] = Masked
+			for _, member := range memory {
+				kept, _ := object[member].(map[string]any)
+				if _, id := object[member].(string); discreet && (id || len(kept) > 0) {
+					object[member] = Masked
+				}
 			}
 			if text, err := json.Marshal(v.secrets.MaskValue(object)); err == nil {
 				return text

@@ -110,6 +110,7 @@ func newTable() table {
 		"log --event":               logEvents,
 		"log --deployment":          logRuns,
 		"--target":                  resourceNames,
+		"adopt RESOURCE":            resourceNames,
 		"--abandon":                 DeadRuns,
 		"--engine":                  words("auto", engines.Docker, engines.OCI),
 		"--oci-runtime":             words("runc", "crun", "youki", "runsc"),

@@ -34,7 +34,8 @@ func unreadable(path string) bool {
 // resourceNames are those of the manifests on the command line.
 func resourceNames(c *Completion) {
 	types := map[string]string{}
-	for _, path := range slices.DeleteFunc(slices.Clone(c.args), unreadable) {
+	files, _ := c.Command.Flags().GetStringArray("file") // other commands have them as arguments
+	for _, path := range slices.DeleteFunc(append(files, c.args...), unreadable) {
 		sources, _ := manifest.ReadFiles([]string{path})
 		for _, s := range sources {
 			var document struct {

@@ -24,7 +24,7 @@ const (
 	Huge              = "huge"                // its state is too large to be kept
 	Garbage           = "garbage"             // the answer to a plan is no message
 	BadValue          = "bad-value"           // the planned state is of another type
-	Restless          = "restless"            // it would change the thing each time, in vain
+	Restless          = "restless"            // it would change the thing each time, to no effect
 )
 
 // ruleType is that of a nested block of things.

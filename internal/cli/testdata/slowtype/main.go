@@ -116,9 +116,18 @@ func state(_ context.Context, r protocol.Request[config]) (protocol.StateOutput,
 
 // keep has the files of resources called by random names, which are kept.
 func keep(t *protocol.Type[config]) {
-	t.Keeps, t.StateSchema = true, json.RawMessage(`{"properties":{"file":{"writeOnly":true}}}`)
-	file := func(r protocol.Request[config]) string { return fmt.Sprint(r.Kept["file"]) }
+	t.Keeps, t.Adoptable, t.StateSchema = true, true, json.RawMessage(`{"properties":{"file":{"writeOnly":true}}}`)
+	file := func(r protocol.Request[config]) string {
+		if imported, is := r.Kept["state"].(map[string]any); is { // from a state of Terraform
+			return fmt.Sprint(imported["id"])
+		}
+		return fmt.Sprint(r.Kept["file"])
+	}
 	t.State = func(_ context.Context, r protocol.Request[config]) (protocol.StateOutput, error) {
+		if r.Adopt != "" {
+			r.Kept = map[string]any{"file": r.Adopt}
+			defer func() { _ = r.Keep(r.Kept) }()
+		}
 		_, err := os.Stat(filepath.Join("/dir", file(r)))
 		switch there := err == nil; {
 		case there && r.Ensure == protocol.Absent:

@@ -1,0 +1,73 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// ManagedError says that there is nothing to adopt, as a run made the resource.
+type ManagedError struct {
+	Resource string
+	runs.Thing
+}
+
+func (e *ManagedError) Error() string {
+	return fmt.Sprintf("it is managed already: run %s of %s made or adopted it; have it forgotten first, with destroy, or give what you adopt another name", e.Run, strings.Join(e.Manifest, " "))
+}
+
+// Managed finds out which resources runs have made or adopted already, and returns what says so
+// of an adoption: nil where nothing is in its way. What a run of other manifests made may become
+// one of these, as long as it stays the same thing.
+func (r *Run) Managed(ctx context.Context) (func(runner.Adoption) error, error) {
+	var last int64
+	for e, err := range r.Control.Log.Read(ctx, deploylog.Filter{Last: 1}) {
+		if err != nil {
+			return nil, fmt.Errorf("reading what runs have made: %w", err)
+		}
+		last = e.Seq
+	}
+	history, err := runs.ReadHistory(ctx, r.Control.Log)
+	if err != nil {
+		return nil, err
+	}
+	history.Move(history.Moves(r.Control.Manifest, r.Control.Workspace, r.Control.Moved))
+	// A run may make it while this one waits for its turn.
+	past := r.Caller.Past
+	r.Caller.Past = func(ctx context.Context, resource string, keeps bool) (runner.Past, error) {
+		made, err := runs.Made(ctx, r.Control.Log, r.Control.Place, []string{resource}, last)
+		if err == nil && len(made) > 0 {
+			err = fmt.Errorf("another run worked on it meanwhile: look at it with plan, and try again")
+		}
+		if err != nil {
+			return runner.Past{}, err
+		}
+		return past(ctx, resource, keeps)
+	}
+	return func(a runner.Adoption) error {
+		thing, known := history.Thing(a.Resource)
+		if !known || !thing.Of(r.Control.Manifest, r.Control.Workspace) && a.ID == "" && a.Keep == nil {
+			return nil
+		}
+		return &ManagedError{a.Resource, thing}
+	}, nil
+}
+
+// Adopt has things that exist be resources of the manifests. With dry it is only found out what
+// would be adopted, and nothing is recorded.
+func (r *Run) Adopt(ctx context.Context, list []runner.Adoption, dry bool) ([]runner.Adopted, error) {
+	begin := r.Begin
+	if dry {
+		begin = func(context.Context) (*runs.Run, error) { return runs.Watch(r.Control) }
+	}
+	held, err := begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer held.End()
+	return runner.New(r.Spec, r.Containers).Adopt(ctx, r.Caller, list)
+}

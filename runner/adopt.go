@@ -1,0 +1,222 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// Adoption is something that exists, and that becomes a resource of the manifest.
+type Adoption struct {
+	Resource string
+	ID       string         // by which its type finds it; "" is by its configuration, or by what is kept
+	Keep     map[string]any // what its type would have kept of it, had it made it; nil is nothing
+}
+
+// Adopted is what came of an Adoption.
+type Adopted struct {
+	ResourceResult
+	Differs bool     // it is not as configured
+	Diff    []Change // where it differs; may be empty though it does
+}
+
+// Adopt has things that exist be resources of the manifest from now on, as if a run had made
+// them. Each is asked for its state: what is not there is not adopted. Nothing of them is
+// changed, whether they are as configured or not. It refuses and fails as Apply does, but goes
+// on after a failure.
+func (r *Runner) Adopt(ctx context.Context, caller Caller, list []Adoption) ([]Adopted, error) {
+	r.caller = caller
+	defer r.invoker.Drain(ctx)
+	a := r.adopting(list)
+	result, err := r.execute(ctx, a.resources, a.prepare, skip{Code: ReasonRunRefused}, a.adoptAll)
+	all := make([]Adopted, 0, len(a.resources))
+	for i, res := range a.resources {
+		one := Adopted{ResourceResult: result.Resources[i], Differs: res.stale, Diff: res.differing}
+		r.maskChanges(one.Diff) // only now all secrets are known
+		all = append(all, one)
+	}
+	return all, err
+}
+
+// adoption is an Adopt.
+type adoption struct {
+	*Runner
+	resources []*resource         // that are adopted, in graph order
+	needs     map[string][]string // whose states a configuration needs
+	needed    map[string]bool     // resources whose state some configuration needs
+}
+
+// adopting narrows the run down to what is adopted and what its configurations need.
+func (r *Runner) adopting(list []Adoption) *adoption {
+	a := &adoption{Runner: r, needs: map[string][]string{}, needed: map[string]bool{}}
+	for _, one := range list {
+		r.byName[one.Resource].adopted = &one
+	}
+	taking := []*resource{}
+	for _, m := range slices.Backward(r.spec.Manifest.Resources) {
+		res := r.byName[m.Name]
+		if res.excluded = res.adopted == nil; res.excluded && !a.needed[res.Name] {
+			continue
+		}
+		taking = append(taking, res)
+		if res.adopted != nil {
+			a.resources = append(a.resources, res)
+		}
+		a.needs[res.Name] = r.needs(res)
+		for _, name := range a.needs[res.Name] { // they stand before it in the graph's order
+			a.needed[name] = true
+		}
+	}
+	slices.Reverse(taking)
+	slices.Reverse(a.resources)
+	r.resources = taking
+	return a
+}
+
+// prepare does all that may refuse the Adopt before anything is asked for its state.
+func (a *adoption) prepare(ctx context.Context) error {
+	if err := a.Runner.prepare(ctx); err != nil {
+		return err
+	}
+	for _, res := range a.resources {
+		if why := unadoptable(res); why != nil {
+			a.refuse(ctx, res, why)
+		}
+	}
+	return a.refusal()
+}
+
+// unadoptable is why a resource cannot be adopted, nil where it may be.
+func unadoptable(res *resource) error {
+	problem := manifest.Problem{Position: res.Position, Path: "resources." + res.Name}
+	switch {
+	case res.ReadOnly:
+		problem.Message = `it is "readonly: true", so it is only ever observed, and nothing is to be adopted: leave that out if runs are to manage it`
+	case res.adopted.ID != "" && !res.init.Adoptable:
+		problem.Message = fmt.Sprintf(`its type %s finds nothing by an id: its init does not answer "adoptable": true; leave the id out, and what its configuration describes is adopted`, res.Type)
+	case res.adopted.Keep != nil && !res.init.Keeps:
+		problem.Message = fmt.Sprintf(`its type %s keeps nothing: its init does not answer "keeps": true; without a state to import, what its configuration describes is adopted`, res.Type)
+	default:
+		return nil
+	}
+	return &manifest.Error{Problems: []manifest.Problem{problem}}
+}
+
+func (a *adoption) adoptAll(ctx context.Context, entries map[string]*ResourceResult) error {
+	a.spec.KeepGoing = true
+	g := graph.New[string]()
+	for _, res := range a.Runner.resources {
+		g.Add(res.Name)
+		for _, name := range a.needs[res.Name] {
+			g.Add(res.Name, name)
+		}
+	}
+	walk := func(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip)) {
+		a.walkAlong(ctx, g, func(res *resource) error {
+			if res.adopted == nil {
+				// What cannot be found out is said of what needs it.
+				_, _ = guarded(ctx, a.Runner, res, "looking at", func(ctx context.Context, res *resource) (finding, error) {
+					return a.inspect(ctx, res, a.needs[res.Name], true), nil
+				})
+				return nil
+			}
+			_ = visit(res) // what needs it fails with its own reason
+			return nil
+		}, func(res *resource, why skip) {
+			if res.adopted != nil {
+				skipped(res, why)
+			}
+		})
+	}
+	return a.visitEach(ctx, walk, entries, a.adoptOne)
+}
+
+// adoptOne looks for the thing, has kept what its type finds it by, and records that it is
+// adopted: in this order, so that who dies in between can do so again.
+func (a *adoption) adoptOne(ctx context.Context, res *resource) (Status, error) {
+	leave, err := a.enter(ctx, res)
+	if err != nil {
+		return Failed, err
+	}
+	defer leave()
+	if err := a.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
+		return Failed, err
+	}
+	if err := a.configure(res); err != nil {
+		return Failed, err
+	}
+	if err := a.recall(ctx, res); err != nil {
+		return Failed, err
+	}
+	if res.adopted.ID != "" || res.adopted.Keep != nil {
+		res.past.Kept = res.adopted.Keep
+		a.learnIn(res, res.adopted.Keep)
+	}
+	out, err := a.observe(ctx, res)
+	if err != nil {
+		return Failed, err
+	}
+	resolved := Event{Kind: ResourceResolved, Resource: res.Name, Attempt: 1, Status: Status(out.Status)}
+	if out.Status != protocol.Valid && out.StaleState == nil {
+		return Failed, errors.Join(a.emit(ctx, resolved), missing(res))
+	}
+	if res.state = out.State; out.Status != protocol.Valid {
+		res.state, res.stale, res.differing = out.StaleState, true, a.differs(res, out)
+		resolved.Differs = DiffLines(res.differing)
+	}
+	if err := a.emit(ctx, resolved); err != nil {
+		return Failed, err
+	}
+	if err := a.keepAdopted(ctx, res); err != nil {
+		return Failed, err
+	}
+	return Unchanged, a.emit(ctx, Event{Kind: ResourceAdopted, Resource: res.Name, Attempt: 1}.With(a.made(res)))
+}
+
+// configure resolves the configuration of what is adopted, with the states of what it needs as
+// they were found, as configured or not.
+func (a *adoption) configure(res *resource) error {
+	var lacks []string
+	for _, name := range a.needs[res.Name] {
+		if a.byName[name].state == nil {
+			lacks = append(lacks, name)
+		}
+	}
+	if len(lacks) > 0 {
+		return &reasonError{ReasonUnknown, fmt.Errorf("its configuration (%s) needs the state of %s, which is not known: apply or adopt that first", res.At(), strings.Join(lacks, " and of "))}
+	}
+	return a.resolve(res)
+}
+
+// missing says that there is nothing to adopt.
+func missing(res *resource) error {
+	switch {
+	case res.adopted.ID != "":
+		return fmt.Errorf("its type %s finds nothing by the id %q, so nothing was adopted: look whether that is the id that its type means", res.Type, res.adopted.ID)
+	case res.adopted.Keep != nil:
+		return fmt.Errorf("its type %s says that it does not exist any more, so nothing was adopted: an apply makes it", res.Type)
+	case res.init.Adoptable:
+		return fmt.Errorf("its type %s finds nothing by its configuration (%s), so nothing was adopted: give its id, if it exists; else an apply makes it", res.Type, res.At())
+	default:
+		return fmt.Errorf("what its configuration (%s) describes does not exist, so nothing was adopted: an apply makes it", res.At())
+	}
+}
+
+// keepAdopted records what is kept of what is adopted, unless it was kept before.
+func (a *adoption) keepAdopted(ctx context.Context, res *resource) error {
+	keep := res.past.Kept
+	switch {
+	case res.adopted.ID != "" && len(keep) == 0:
+		return &protocol.AnswerError{Path: "keep", Message: "must be there when something is adopted by its id: it would not be found again"}
+	case len(keep)+len(res.recalled) == 0 || identical(keep, res.recalled):
+		return nil
+	}
+	res.kept++
+	return a.emit(ctx, Event{Kind: ResourceKept, Resource: res.Name, Attempt: res.kept, Keep: keep, Protect: a.protects(res, keep)})
+}
