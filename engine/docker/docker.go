@@ -16,15 +16,16 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/docker/cli/cli/config/configfile"
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/registryauth"
 )
 
 // TLS is the files by which both sides of a connection are authenticated.
@@ -70,7 +71,7 @@ type Options struct {
 type Engine struct {
 	client   *client.Client
 	endpoint endpoint
-	config   func() (*configfile.ConfigFile, error)
+	keychain registryauth.Keychain
 	log      *slog.Logger
 	shim     string // "" if there is none
 	idle     time.Duration
@@ -118,10 +119,13 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	e := &Engine{
 		client:   api,
 		endpoint: where,
-		config:   func() (*configfile.ConfigFile, error) { return loadConfig(directory) },
+		keychain: registryauth.Keychain{Env: options.Env},
 		log:      options.Logger,
 		removals: newRemovals(),
 		idle:     shimIdle,
+	}
+	if options.ConfigDir != "" {
+		e.keychain.File = filepath.Join(options.ConfigDir, "config.json")
 	}
 	e.shim = e.shimFile(options.Shim)
 	if _, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {

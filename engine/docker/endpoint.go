@@ -13,7 +13,6 @@ import (
 
 	"github.com/docker/cli/cli/config"
 	"github.com/docker/cli/cli/config/configfile"
-	"github.com/docker/cli/cli/config/credentials"
 	"github.com/docker/cli/cli/connhelper"
 	dockercontext "github.com/docker/cli/cli/context"
 	dockerendpoint "github.com/docker/cli/cli/context/docker"
@@ -264,10 +263,7 @@ func configDirectory(options Options) (string, error) {
 func loadConfig(directory string) (*configfile.ConfigFile, error) {
 	file, err := config.Load(directory)
 	if err != nil {
-		return nil, fmt.Errorf("read Docker's configuration: %w", err)
-	}
-	if !file.ContainsAuth() {
-		file.CredentialsStore = credentials.DetectDefaultStore(file.CredentialsStore)
+		return nil, fmt.Errorf("read Docker's configuration: %w; correct the file, or name another directory in DOCKER_CONFIG", err)
 	}
 	return file, nil
 }

@@ -10,12 +10,14 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/registryauth"
 )
 
 // Image makes the image behind ref available according to policy. Credentials
@@ -108,7 +110,7 @@ func manifestDigest(named reference.Named, digests []string) string {
 
 func (e *Engine) pull(ctx context.Context, ref string, named reference.Named, progress func(engine.Progress)) error {
 	host := reference.Domain(named)
-	credentials, err := e.credentials(host)
+	credentials, err := e.credentials(ctx, named)
 	if err != nil {
 		return fmt.Errorf("pull image %q: %w", ref, err)
 	}
@@ -132,23 +134,16 @@ func (e *Engine) pull(ctx context.Context, ref string, named reference.Named, pr
 
 // credentials returns what the registry is to be shown, encoded for the
 // engine, or "" if Docker's configuration has nothing for it.
-func (e *Engine) credentials(host string) (string, error) {
-	config, err := e.config()
-	if err != nil {
+func (e *Engine) credentials(ctx context.Context, named reference.Named) (string, error) {
+	host := reference.Domain(named)
+	found, err := e.keychain.Find(ctx, host, named.Name())
+	if err != nil || found == (authn.AuthConfig{}) {
 		return "", err
-	}
-	found, err := config.GetAuthConfig(host)
-	if err != nil {
-		return "", fmt.Errorf("read the credentials for registry %s (Docker's configuration %s): %w", host, config.Filename, err)
-	}
-	if found.Username == "" && found.IdentityToken == "" && found.RegistryToken == "" {
-		return "", nil
 	}
 	return authconfig.Encode(registry.AuthConfig{
 		Username:      found.Username,
 		Password:      found.Password,
-		Auth:          found.Auth,
-		ServerAddress: found.ServerAddress,
+		ServerAddress: registryauth.Key(host),
 		IdentityToken: found.IdentityToken,
 		RegistryToken: found.RegistryToken,
 	})

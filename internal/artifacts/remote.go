@@ -12,12 +12,13 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/deployster-go/deployster/internal/registryauth"
 )
 
 // Progress is how far a push or pull is.
@@ -32,7 +33,7 @@ type repository struct {
 }
 
 func open(in name.Repository) (*repository, error) {
-	options := []remote.Option{remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(guarded{impatient{remote.DefaultTransport, silence}})}
+	options := []remote.Option{remote.WithAuthFromKeychain(registryauth.Keychain{}), remote.WithTransport(guarded{impatient{remote.DefaultTransport, silence}})}
 	puller, err := remote.NewPuller(options...)
 	if err != nil {
 		return nil, err

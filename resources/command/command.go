@@ -42,6 +42,8 @@ type Config struct {
 	User           string           `json:"user"`
 	Network        string           `json:"network"`
 	MountWorkspace *bool            `json:"mount_workspace"` // default true
+
+	RegistryAuth *daemon.RegistryAuth `json:"registry_auth"`
 }
 
 // Command is an executable and its arguments.

@@ -34,7 +34,7 @@ func (t commandType) run(ctx context.Context, r protocol.Request[Config], role s
 	if err := waitForLeftover(ctx, docker, r); err != nil {
 		return 0, err
 	}
-	if _, err := daemon.EnsureImage(ctx, docker, r.Config.Image, r.Warnf); err != nil {
+	if _, err := daemon.EnsureImage(ctx, docker, r.Config.Image, r.Config.RegistryAuth, r.Warnf); err != nil {
 		return 0, err
 	}
 	created, err := docker.ContainerCreate(ctx, client.ContainerCreateOptions{Config: spec(r, role, c), HostConfig: hostSpec(r)})

@@ -34,6 +34,8 @@ type Config struct {
 	Workdir    string            `json:"workdir,omitempty"`
 	Adopt      bool              `json:"adopt,omitempty"`
 
+	RegistryAuth *daemon.RegistryAuth `json:"registry_auth,omitempty"` // of no part in what the container is
+
 	content string // beginning of the id of the image, whatever its name means by now; "" is what it means
 }
 

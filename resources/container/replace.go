@@ -39,7 +39,7 @@ func (m *manager) replace(ctx context.Context) error {
 			return m.converge(ctx)
 		}
 	}
-	if _, err := daemon.EnsureImage(ctx, m.Docker, m.config.Image, m.Request.Sayf); err != nil {
+	if _, err := daemon.EnsureImage(ctx, m.Docker, m.config.Image, m.config.RegistryAuth, m.Request.Sayf); err != nil {
 		return err
 	}
 	id, err := m.create(ctx)

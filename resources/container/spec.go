@@ -24,7 +24,7 @@ import (
 // container of it either.
 func (m *manager) specHash() (string, error) {
 	c := m.config
-	c.Name, c.Image, c.Networks, c.Restart, c.Adopt = "", "", nil, "", false
+	c.Name, c.Image, c.Networks, c.Restart, c.Adopt, c.RegistryAuth = "", "", nil, "", false, nil
 	c.Env, c.SecretEnv = maps.Clone(c.Env), nil
 	for name, value := range m.config.SecretEnv {
 		if c.Env == nil {

@@ -4,18 +4,15 @@
 package daemon
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/containerd/errdefs"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/moby/moby/client"
 )
@@ -46,32 +43,6 @@ func Connect(socket string) (*client.Client, error) {
 // lives as long as the process, so nobody closes it.
 func Connector(socket string) func() (*client.Client, error) {
 	return sync.OnceValues(func() (*client.Client, error) { return Connect(socket) })
-}
-
-// isID matches the id of the content of an image.
-var isID = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-
-// EnsureImage pulls an image that the engine does not hold, and says so first.
-// No credentials are sent to the registry.
-func EnsureImage(ctx context.Context, docker *client.Client, ref string, sayf func(format string, args ...any)) (client.ImageInspectResult, error) {
-	image, err := docker.ImageInspect(ctx, ref)
-	if err == nil || !errdefs.IsNotFound(err) {
-		return image, wrap(err, "looking for image "+ref)
-	}
-	if isID.MatchString(ref) {
-		return image, fmt.Errorf("the Docker Engine behind the plug \"docker\" holds no image %s, and an id cannot be pulled: load the image there, or name one of a registry", ref)
-	}
-	sayf("pulling image %s", ref)
-	pull, err := docker.ImagePull(ctx, ref, client.ImagePullOptions{})
-	if err == nil {
-		defer func() { _ = pull.Close() }()
-		err = pull.Wait(ctx)
-	}
-	if err != nil {
-		return image, fmt.Errorf("pulling image %s: %w; an image that needs credentials must be pulled beforehand, or loaded", ref, err)
-	}
-	image, err = docker.ImageInspect(ctx, ref)
-	return image, wrap(err, "looking for image "+ref+" after it was pulled")
 }
 
 func wrap(err error, doing string) error {

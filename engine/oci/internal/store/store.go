@@ -40,6 +40,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/registryauth"
 )
 
 // Options say where a store is and whom it serves.
@@ -84,7 +85,7 @@ func Open(o Options) (*Store, error) {
 		configs: map[v1.Hash]*v1.ConfigFile{},
 	}
 	if s.keychain == nil {
-		s.keychain = authn.DefaultKeychain
+		s.keychain = registryauth.Keychain{}
 	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
