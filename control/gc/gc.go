@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/protected"
 )
 
 // KeptRuns is of how many runs of each target, and of how many build groups of each name,
@@ -40,6 +42,11 @@ type Collector struct {
 	// stay, and ArtifactsLeft says why.
 	Artifacts     *artifacts.Store
 	ArtifactsLeft string
+
+	// Protected are the documents to which the log refers, and no other log; may be nil: they stay,
+	// and ProtectedLeft says why.
+	Protected     *protected.Store
+	ProtectedLeft string
 
 	most     int           // directories of runs to remove at once; 0 is any number
 	mostTime time.Duration // for removing directories of runs, once the last runs are known; 0 is any
@@ -68,6 +75,8 @@ const (
 
 	Artifacts = "artifacts" // what jobs made
 
+	Protected = "protected" // documents with secrets to which nothing refers
+
 	Builds = "builds" // logs of jobs, and what those left whose process died
 )
 
@@ -76,7 +85,7 @@ const (
 func (c *Collector) Collect(ctx context.Context) ([]Removed, error) {
 	var all []Removed
 	var failed error
-	for _, collect := range []func(context.Context) (Removed, error){c.work, c.builds, c.locks, c.objects, c.artifacts, c.snapshots} {
+	for _, collect := range []func(context.Context) (Removed, error){c.work, c.builds, c.locks, c.objects, c.artifacts, c.protected, c.snapshots} {
 		removed, err := collect(ctx)
 		if removed.Kind != "" {
 			all = append(all, removed)
@@ -130,6 +139,30 @@ func (c *Collector) objects(ctx context.Context) (Removed, error) {
 	pruned, err := c.Objects.Prune(ctx, c.before(objects.MinAge), func(hash string) bool { return named[hash] }, c.DryRun)
 	r.Count, r.Bytes = pruned.Count, pruned.Bytes
 	r.used(pruned.Oldest)
+	return r, err
+}
+
+// protectedAge is how long documents stay at least: who has written one is yet to refer to it.
+const protectedAge = time.Hour
+
+// protected removes the documents to which nothing refers any more.
+func (c *Collector) protected(ctx context.Context) (Removed, error) {
+	r := Removed{Kind: Protected, Left: c.ProtectedLeft}
+	switch {
+	case c.Protected == nil && r.Left == "":
+		return Removed{}, nil
+	case c.Protected == nil:
+		return r, nil
+	}
+	needed, err := runs.Documents(ctx, c.Log)
+	if err != nil {
+		return r, fmt.Errorf("looking for protected documents that are needed: %w", err)
+	}
+	pruned, err := c.Protected.Prune(func(name string) bool { return needed[name] }, c.before(protectedAge), c.DryRun)
+	for _, info := range pruned {
+		r.Count, r.Bytes = r.Count+1, r.Bytes+info.Size()
+		r.used(info.ModTime())
+	}
 	return r, err
 }
 

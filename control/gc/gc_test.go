@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/protected"
 )
 
 // place is a workspace in which runs leave something.
@@ -402,6 +403,69 @@ func BenchmarkTheEndOfARun(b *testing.B) {
 	for b.Loop() {
 		if err := gc.Sometimes(b.Context(), log, dir, now); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A document with secrets stays as long as the log may have somebody ask for it.
+func TestProtectedDocumentsThatNothingRefersToAreRemoved(t *testing.T) {
+	p := newPlace(t)
+	dir := filepath.Join(p.dir, protected.DirName)
+	store := protected.New(dir)
+	put := func(ago time.Duration) *protected.Ref {
+		ref, err := store.Put("a secret")
+		if err == nil {
+			err = os.Chtimes(filepath.Join(dir, ref.Name), p.now.Add(-ago), p.now.Add(-ago))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &ref
+	}
+	n := 0
+	log := func(target deploylog.Target, name string, d runs.Data) {
+		n++
+		data, err := json.Marshal(d)
+		if err == nil {
+			_, err = p.log.Append(t.Context(), deploylog.Event{Deployment: fmt.Sprint("RUN", n), Target: target, Name: name, Attempt: 1, Data: data})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func(ref *protected.Ref) runs.Data { return runs.Data{Kept: &runs.Kept{Protected: ref}} }
+	made := func(ref *protected.Ref) runs.Data { return runs.Data{Made: &runs.Making{Protected: ref}} }
+	old := 48 * time.Hour
+	keptBefore, keptNow, ofHost, madeBefore, madeNow, adopted, destroyed, moved := put(old), put(old), put(old), put(old), put(old), put(old), put(old), put(old)
+	unsaid, writing := put(old), put(time.Minute)
+	log("resource/a", "resource-kept", kept(keptBefore))
+	log("resource/a", "resource-kept", kept(keptNow))
+	log("resource/a@host1", "resource-kept", kept(ofHost))
+	log("action/a/set", "action-started", made(madeBefore))
+	log("action/a/set", "action-started", made(madeNow))
+	log("resource/b", "resource-adopted", made(adopted))
+	log("action/c/set", "action-started", made(destroyed))
+	log("resource/c", "resource-destroyed", runs.Data{})
+	log("action/d/set", "action-started", made(moved))
+	log("resource/e", "resource-moved", runs.Data{From: "d"})
+
+	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now, Protected: store}
+	removed, err := c.Collect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(removed, func(r gc.Removed) bool { return r.Kind == gc.Protected }); i < 0 || removed[i].Count != 4 || removed[i].Bytes == 0 {
+		t.Errorf("removed %+v", removed)
+	}
+	for name, c := range map[string]struct {
+		ref  *protected.Ref
+		stay bool
+	}{
+		"kept before": {keptBefore, false}, "kept": {keptNow, true}, "kept on a host": {ofHost, true}, "made before": {madeBefore, false}, "made": {madeNow, true},
+		"adopted": {adopted, true}, "destroyed": {destroyed, false}, "moved": {moved, true}, "never referred to": {unsaid, false}, "just written": {writing, true},
+	} {
+		if err := store.Get(*c.ref, new(string)); errors.Is(err, fs.ErrNotExist) == c.stay {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

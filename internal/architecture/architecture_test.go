@@ -120,7 +120,7 @@ var floors = []struct {
 	{"control/reconcile", []string{"deploylog", "internal/heap", "internal/crash"}},
 	{"control/reconcile/reconciletest", []string{"deploylog", "deploylog/*"}},
 	{"control/runs", []string{"deploylog", "internal/protected", "runner", "runner/*", "engine", "protocol", "internal/crash"}},
-	{"control/gc", []string{"build/record", "control/runs", "deploylog", "internal/objects", "internal/artifacts"}},
+	{"control/gc", []string{"build/record", "control/runs", "deploylog", "internal/objects", "internal/artifacts", "internal/protected"}},
 	{"control/targets", []string{"pipeline/promotion", "pipeline/promotion/definition", "environment/definition", "environment/tasks", "internal/phrase"}},
 	{"control/pipelines", []string{"control/reconcile", "runner", "pipeline", "pipeline/*", "deploylog"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/*", "deploylog", "internal/phrase", "internal/refusal"}},

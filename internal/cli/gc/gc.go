@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/gc"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
@@ -22,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/protected"
 )
 
 type options struct {
@@ -38,7 +40,8 @@ func NewCommand(a *app.App) *cobra.Command {
 		Long: fmt.Sprintf(`Remove what old runs left in .deployster of the workspace: what types were given
 and said (work), logs of jobs of build groups (builds), files of locks that nobody holds (locks), what revisions were to carry
 that were not made (objects) and what jobs made that only old build groups name (artifacts), which lie
-beside the log, and snapshots of the log, which commands make anew (snapshots).
+beside the log, documents with secrets to which the log no longer refers (protected), and snapshots
+of the log, which commands make anew (snapshots).
 
 It stays, however old it is:
 - what runs left that are alive, or of which something has no end in the log
@@ -46,8 +49,8 @@ It stays, however old it is:
   logs and artifacts of as many build groups of each name
 - locks that somebody holds
 - the deployment log, and what revisions in it carry, also artifacts
-- objects and artifacts beside several logs, of which each may need them, and those of the
-  last day
+- objects, artifacts and protected documents beside several logs, of which each may need them,
+  and those of the last day, or hour
 
 What the log does not know, such as what a plan left, stays for a week at least.
 It can run at any time, beside anything, and be killed at any time.`, gc.KeptRuns),
@@ -83,6 +86,7 @@ func run(ctx context.Context, a *app.App, o options) error {
 			if err := addArtifacts(a, &c); err != nil {
 				return err
 			}
+			addProtected(a, path, &c)
 			removed, err := c.Collect(ctx)
 			if shown := show(a, o, removed); err == nil {
 				err = shown
@@ -142,6 +146,27 @@ func addArtifacts(a *app.App, c *gc.Collector) error {
 		c.Artifacts = artifacts.In(dir)
 	}
 	return nil
+}
+
+// addProtected adds the protected documents of the workspace, if there are any, where its own log
+// refers to them. They are needed by the same logs as the objects beside that.
+func addProtected(a *app.App, path string, c *gc.Collector) {
+	info, err := os.Lstat(filepath.Join(c.Dir, protected.DirName))
+	if err != nil {
+		return
+	}
+	log, err := filepath.EvalSymlinks(filepath.Dir(path))
+	own, failed := filepath.EvalSymlinks(c.Dir)
+	switch {
+	case info.Mode()&os.ModeSymlink != 0:
+		c.ProtectedLeft = filepath.Join(c.Dir, protected.DirName) + " is a link, and another log may refer to what is there"
+	case err != nil || failed != nil || log != own:
+		c.ProtectedLeft = "the log is not in " + c.Dir + ", and another one may refer to what is there"
+	case c.Objects == nil:
+		c.ProtectedLeft = c.ObjectsLeft
+	default:
+		c.Protected = work.Protected(a.Workspace)
+	}
 }
 
 // isStore reports whether a file may be a deployment log: a database, or a link to what

@@ -1,0 +1,43 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/protected"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// Documents are the names of the protected documents that somebody may still ask for: what is
+// kept of resources, and what it takes to remove what runs have made. Others were written by who
+// died before the log referred to them, or before they were removed.
+func Documents(ctx context.Context, log deploylog.Log) (map[string]bool, error) {
+	last := map[deploylog.Target]*protected.Ref{}
+	for e, err := range log.Read(ctx, deploylog.Filter{Name: string(runner.ResourceKept)}) {
+		if err != nil {
+			return nil, fmt.Errorf("reading what is kept of resources: %w", err)
+		}
+		last[e.Target] = nil
+		if kept := DataOf(e).Kept; kept != nil {
+			last[e.Target] = kept.Protected
+		}
+	}
+	names := map[string]bool{}
+	refer := func(ref *protected.Ref) {
+		if ref != nil {
+			names[ref.Name] = true
+		}
+	}
+	for _, ref := range last {
+		refer(ref)
+	}
+	history, err := ReadHistory(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range history.things {
+		refer(t.Protected)
+	}
+	return names, nil
+}
