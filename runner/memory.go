@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -11,6 +12,7 @@ import (
 
 // Past is what earlier runs left of a resource.
 type Past struct {
+	Identity    string         // within the log: the name, with its place, that it had first; "" is the one that it has
 	Kept        map[string]any // what answers had kept last; nil is nothing
 	Interrupted bool           // how its last action ended is not known
 }
@@ -34,7 +36,7 @@ func (r *Runner) recall(ctx context.Context, res *resource) (err error) {
 }
 
 func (r *Runner) id(res *resource) string {
-	return invoke.ResourceID(r.containers.Log, invoke.Placed(res.Name, r.containers.Place))
+	return invoke.ResourceID(r.containers.Log, cmp.Or(res.past.Identity, invoke.Placed(res.Name, r.containers.Place)))
 }
 
 // remember records what a type has kept of a resource, if it is another than before. It is

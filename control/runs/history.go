@@ -66,7 +66,10 @@ type Thing struct {
 // History is what the runs of a log have made and not removed, by the names of the resources. Each
 // name is that of one thing: who made it last has it. Runs by versions that record nothing of
 // this are not in it.
-type History struct{ things map[string]Thing }
+type History struct {
+	things map[string]Thing
+	seq    int64 // of the last event that is in it
+}
 
 // ReadHistory reads it from the log. What is made in places, as by environments and pipelines, is
 // no part of it: these remove it themselves.
@@ -84,7 +87,7 @@ func ReadHistory(ctx context.Context, log deploylog.Log) (*History, error) {
 		}
 	}
 	slices.SortFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
-	h := &History{map[string]Thing{}}
+	h := &History{things: map[string]Thing{}}
 	for _, e := range events {
 		h.fold(e)
 	}
@@ -92,6 +95,7 @@ func ReadHistory(ctx context.Context, log deploylog.Log) (*History, error) {
 }
 
 func (h *History) fold(e deploylog.Event) {
+	h.seq = e.Seq
 	_, resource, _ := parts(e.Target)
 	p := DataOf(e)
 	switch {

@@ -31,11 +31,21 @@ type Memory struct {
 	Log       deploylog.Log
 	Protected *protected.Store
 	Place     string // where the resources are; "" is none
+
+	identities *identities // nil are those of each question
+}
+
+// PastOf returns the past of the resources of a run.
+func PastOf(o Options) runner.PastFunc {
+	return Memory{Log: o.Log, Protected: o.Protected, Place: o.Place, identities: newIdentities(o.Log)}.Past
 }
 
 // Past implements runner.PastFunc.
 func (m Memory) Past(ctx context.Context, resource string, keeps bool) (p runner.Past, err error) {
 	placed := invoke.Placed(resource, m.Place)
+	if p.Identity, err = m.identity(ctx, placed); err != nil {
+		return p, err
+	}
 	if p.Interrupted, err = interrupted(ctx, m.Log, placed); err != nil || !keeps {
 		return p, err
 	}

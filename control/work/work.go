@@ -107,7 +107,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 		},
 		Caller: runner.Caller{Details: c.details(in, on, request), Crashed: c.Crashed},
 	}
-	run.Caller.Past = runs.Memory{Log: c.Log, Protected: run.Control.Protected, Place: request.Place}.Past
+	run.Caller.Past = runs.PastOf(run.Control)
 	if c.Reserve != nil && on.Info.Tied {
 		run.Containers.Reserve = c.Reserve.processes
 	}

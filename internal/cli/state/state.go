@@ -19,7 +19,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/phrase"
-	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // NewCommand returns the commands.
@@ -85,7 +84,10 @@ func show(ctx context.Context, a *app.App, m runs.Memory, resource string) error
 	if err != nil {
 		return err
 	}
-	id := invoke.ResourceID(m.Log.ID(), resource)
+	id, err := m.ID(ctx, resource)
+	if err != nil {
+		return err
+	}
 	document := map[string]any{
 		"resource": resource, "id": id, "interrupted": known.Interrupted, "kept": known.Shown, "protected": known.Kept.Protected != nil,
 	}
