@@ -28,7 +28,7 @@ func (r *Runner) emit(ctx context.Context, e Event) (err error) {
 			return err
 		}
 	}
-	e.made = nil // has secrets, and is for the Recorder alone
+	e.made, e.Outputs.secrets = nil, nil // for the Recorder alone
 	if e.Kind != ResourceKept {
 		r.show(e)
 	}

@@ -65,6 +65,14 @@ func TestASecretOutputIsNotTold(t *testing.T) {
 			if o := w.ended(t).Outputs.Outputs["o"]; !o.Secret || o.Value != nil || strings.Contains(string(all)+w.kept(t), "hunter2") {
 				t.Errorf("it is told as %+v", o)
 			}
+			if got := w.ended(t).Outputs.Secrets()["o"]; got == nil {
+				t.Error("its value is not recorded")
+			}
+			for _, e := range w.events {
+				if e.Outputs.Secrets() != nil {
+					t.Errorf("%s shows it", e.Kind)
+				}
+			}
 		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/hidden"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -31,11 +33,11 @@ func (r *Runner) SecretUses(files []string, names ...string) (uses []SecretUse) 
 			paths = res.schema.Secrets(map[string]any(res.Config))
 		}
 		for _, path := range paths {
-			part := res.Made(r.spec.Expressions, Written(res.Config, path))
+			part := res.Made(r.spec.Expressions, hidden.Written(res.Config, path))
 			for _, name := range names {
 				// What cannot be read was reported before.
 				if reads, err := r.spec.Expressions.MayRead(part, files, name); reads && err == nil {
-					uses = append(uses, SecretUse{name, ConfigPath(res.Name, path), res.At(path...)})
+					uses = append(uses, SecretUse{name, diff.ConfigPath(res.Name, path), res.At(path...)})
 				}
 			}
 		}
@@ -53,20 +55,4 @@ func (r *Runner) Schemas() map[string]*schema.Schema {
 		}
 	}
 	return all
-}
-
-// ConfigPath writes the path of a part of a configuration as people do.
-func ConfigPath(resource string, path []string) string {
-	return pathText(slices.Concat([]string{"resources", resource, "config"}, path))
-}
-
-// Written is the part of a configuration at a path, or the expression around it that
-// makes it.
-func Written(config any, path []string) any {
-	for n := len(path); n > 0; n-- {
-		if part := schema.Within(config, path[:n]); part != nil {
-			return part
-		}
-	}
-	return config
 }

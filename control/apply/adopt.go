@@ -37,7 +37,6 @@ func (r *Run) Managed(ctx context.Context) (func(runner.Adoption) error, error) 
 	}
 	moves := history.Moves(r.Control.Manifest, r.Control.Workspace, r.Control.Moved)
 	past := history.Moving(r.Control.Log, moves, r.Caller.Past)
-	history.Move(moves)
 	// A run may make it while this one waits for its turn.
 	r.Caller.Past = func(ctx context.Context, resource string, keeps bool) (runner.Past, error) {
 		made, err := runs.Made(ctx, r.Control.Log, r.Control.Place, []string{resource}, last)

@@ -10,7 +10,7 @@ import (
 )
 
 // Documents are the names of the protected documents that somebody may still ask for: what is
-// kept of resources, and what it takes to remove what runs have made. Others were written by who
+// kept of resources, what it takes to remove what runs have made, and the values of secret outputs. Others were written by who
 // died before the log referred to them, or before they were removed.
 func Documents(ctx context.Context, log deploylog.Log) (map[string]bool, error) {
 	last := map[deploylog.Target]*protected.Ref{}
@@ -38,6 +38,15 @@ func Documents(ctx context.Context, log deploylog.Log) (map[string]bool, error) 
 	}
 	for _, t := range history.things {
 		refer(t.Protected)
+	}
+	outputs, err := ReadOutputs(ctx, log, "run/")
+	if err != nil {
+		return nil, err
+	}
+	for _, told := range outputs.told {
+		for _, one := range told {
+			refer(one.secret)
+		}
 	}
 	return names, nil
 }

@@ -49,9 +49,10 @@ func (i *identities) known(placed string) string {
 	return placed
 }
 
-// Moving returns the past of resources under the names that they are to have, while the log does
-// not say yet that they have them: from is what they were called before, by the new name.
+// Moving gives things other names, and returns the past of resources by these while the log does
+// not say yet that they have them.
 func (h *History) Moving(log deploylog.Log, moves map[string]string, past runner.PastFunc) runner.PastFunc {
+	h.Move(moves)
 	from := make(map[string]string, len(moves))
 	for before, now := range moves {
 		from[now] = before

@@ -15,6 +15,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/protected"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/encoding"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -30,14 +31,15 @@ type Data struct {
 	encoding.Fields
 	Resources map[string]string `json:"resources,omitempty"` // name → type
 	Details   map[string]string `json:"details,omitempty"`
-	Engine    *EngineUsed       `json:"engine,omitempty"`    // of run-started
-	Meaning   string            `json:"meaning,omitempty"`   // of what a destroy found gone, see Options.Meaning; its salt is the deployment
-	Request   json.RawMessage   `json:"request,omitempty"`   // of run-started: the request that the run is for
-	Carries   map[string]string `json:"carries,omitempty"`   // of run-started: digests of what is applied, by path
-	Kept      *Kept             `json:"kept,omitempty"`      // of resource-kept: what is kept from now on
-	Made      *Making           `json:"made,omitempty"`      // of action-started: what the first action makes; of resource-adopted
-	From      string            `json:"from,omitempty"`      // of resource-moved: the name before; of resource-adopted: the run that made it, if one did
-	Abandoned bool              `json:"abandoned,omitempty"` // the process died; written by the run named in NoticedBy
+	Engine    *EngineUsed       `json:"engine,omitempty"`            // of run-started
+	Meaning   string            `json:"meaning,omitempty"`           // of what a destroy found gone, see Options.Meaning; its salt is the deployment
+	Request   json.RawMessage   `json:"request,omitempty"`           // of run-started: the request that the run is for
+	Carries   map[string]string `json:"carries,omitempty"`           // of run-started: digests of what is applied, by path
+	Kept      *Kept             `json:"kept,omitempty"`              // of resource-kept: what is kept from now on
+	Made      *Making           `json:"made,omitempty"`              // of action-started: what the first action makes; of resource-adopted
+	From      string            `json:"from,omitempty"`              // of resource-moved: the name before; of resource-adopted: the run that made it, if one did
+	Secret    *protected.Ref    `json:"outputs_protected,omitempty"` // of run-finished-successfully: the values of secret outputs
+	Abandoned bool              `json:"abandoned,omitempty"`         // the process died; written by the run named in NoticedBy
 	NoticedBy string            `json:"noticed_by,omitempty"`
 }
 
@@ -113,6 +115,12 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 			return err
 		}
 		return r.recordKept(ctx, event, p)
+	}
+	if e.Kind == runner.RunFinished {
+		var err error
+		if p.Secret, err = r.secretOutputs(e); err != nil {
+			return err
+		}
 	}
 	if e.Removing {
 		event.Revision = "" // what is removed has none

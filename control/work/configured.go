@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
 )
 
 // dockerPlug is the plug through which types that ship reach a Docker Engine.
@@ -61,7 +62,7 @@ func (p *imagePins) configured(r *manifest.Resource, places func() ([]*Place, er
 	if err != nil {
 		return err
 	}
-	at, path := r.At(property), runner.ConfigPath(r.Name, []string{property})
+	at, path := r.At(property), diff.ConfigPath(r.Name, []string{property})
 	uses := map[string][]*Place{}
 	for _, place := range all {
 		refs, late := imagesAt(place, r, property)
@@ -198,7 +199,7 @@ func (in *Input) configure() runner.Configure {
 		if !in.applies {
 			return config, nil
 		}
-		return nil, &manifest.Error{Problems: []manifest.Problem{{Position: r.At(property), Path: runner.ConfigPath(r.Name, []string{property}), Message: fmt.Sprintf(
+		return nil, &manifest.Error{Problems: []manifest.Problem{{Position: r.At(property), Path: diff.ConfigPath(r.Name, []string{property}), Message: fmt.Sprintf(
 			"the revision does not carry which content image %s has: name it by its digest, as NAME@sha256:…, or make a new revision, with --allow-unpinned where whatever it is on each host will do", ref)}}}
 	}
 }

@@ -36,7 +36,6 @@ func (r *Run) Recall(ctx context.Context, prune bool, only []string) error {
 	}
 	moves := history.Moves(r.files(), r.Workspace, r.Whole.Renamed)
 	r.Caller.Past = history.Moving(r.Control.Log, moves, r.Caller.Past)
-	history.Move(moves)
 	r.Spec.Prune = prune
 	r.Spec.Undeclared = history.Undeclared(r.files(), r.Workspace, func(name string) bool { return r.Whole.Resource(name) != nil })
 	if !prune {

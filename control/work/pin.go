@@ -14,6 +14,8 @@ import (
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/hidden"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -153,7 +155,7 @@ func (c *Collection) secretParts(schemas map[string]*schema.Schema, part func(wr
 				paths = s.PossibleSecrets(r.Config, expression.IsTemplate)
 			}
 			for _, path := range paths {
-				part(r.Made(c.evaluator, runner.Written(r.Config, path)), secretUse{runner.ConfigPath(r.Name, path), r.At(path...)})
+				part(r.Made(c.evaluator, hidden.Written(r.Config, path)), secretUse{diff.ConfigPath(r.Name, path), r.At(path...)})
 			}
 		}
 	}

@@ -109,7 +109,7 @@ var floors = []struct {
 	{"environment", []string{"environment/*", "deploylog", "internal/suggest", "internal/phrase", "internal/heap", "internal/budget", "internal/refusal"}},
 	{"runner/invoke", []string{"protocol", "schema", "engine", "internal/crash"}},
 	{"runner/diff", []string{"runner/invoke"}},
-	{"runner/hidden", []string{"runner/invoke", "runner/diff"}},
+	{"runner/hidden", []string{"runner/invoke", "runner/diff", "schema"}},
 	{"runner/partial", []string{"runner/diff", "protocol", "expression"}},
 	{"runner/plugs", []string{"protocol", "engine", "manifest"}},
 	{"runner/encoding", []string{"runner", "protocol"}},

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -24,8 +25,8 @@ func NewOutputCommand(a *app.App) *cobra.Command {
 		Use:   "output [NAME]",
 		Short: "Show the outputs of what was applied last",
 		Long: `Show the outputs of what was applied last, as the manifest declares them and as
-they were then. With a NAME only its value is printed: a text as it is, anything
-else as JSON. With --output json both are JSON.`,
+they were then. With a NAME only its value is printed, also that of a secret: a
+text as it is, anything else as JSON. With --output json both are JSON.`,
 		Example: `  deployster output
   curl "$(deployster output url)"
   deployster output --manifest web.yaml --output json`,
@@ -58,16 +59,17 @@ func runOutput(ctx context.Context, a *app.App, files, args []string) error {
 		if err != nil {
 			return err
 		}
-		return printOutput(a, args[0], one)
+		return printOutput(a, log, args[0], one)
 	})
 }
 
 func printOutputs(a *app.App, all *query.Outputs) error {
-	if all.Outputs == nil {
-		all.Outputs = map[string]runner.Output{}
+	outputs := make(map[string]runner.Output, len(all.Outputs))
+	for name, one := range all.Outputs {
+		outputs[name] = one.Output
 	}
-	return a.Show(map[string]any{"target": all.Target, "outputs": all.Outputs}, func() error {
-		lines := view.Outputs(runner.Outputs{Outputs: all.Outputs})
+	return a.Show(map[string]any{"target": all.Target, "outputs": outputs}, func() error {
+		lines := view.Outputs(runner.Outputs{Outputs: outputs})
 		if len(lines) == 0 {
 			return a.Printf("no outputs\n")
 		}
@@ -75,14 +77,20 @@ func printOutputs(a *app.App, all *query.Outputs) error {
 	})
 }
 
-// printOutput prints the value of an output alone.
-func printOutput(a *app.App, name string, o runner.Output) error {
-	if o.Secret {
-		return fmt.Errorf("the output %q is a secret, and the log does not have its value", name)
+// printOutput prints the value of an output alone, also of a secret one: who asks for it by its
+// name means to see it.
+func printOutput(a *app.App, log deploylog.Log, name string, o runs.Told) error {
+	m := runs.Memory{Log: log}
+	if a.Server() == "" {
+		m.Protected = work.Protected(a.Workspace)
 	}
-	text, ok := o.Value.(string)
+	value, err := m.Output(name, o)
+	if err != nil {
+		return err
+	}
+	text, ok := value.(string)
 	if a.JSON() || !ok {
-		encoded, err := json.Marshal(o.Value)
+		encoded, err := json.Marshal(value)
 		if err != nil {
 			return fmt.Errorf("output %s: %w", name, err)
 		}
