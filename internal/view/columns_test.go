@@ -23,7 +23,7 @@ func TestLongNamesOfTypesKeepTheColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	var live bytes.Buffer
-	plain := NewPlain(&live, PlainOptions{Tick: nil})
+	plain := NewPlain(&live, PlainOptions{All: true})
 	var headers []runner.ResourceHeader
 	for _, r := range resources {
 		headers = append(headers, runner.ResourceHeader{Name: r.Name, Type: r.Type})

@@ -18,21 +18,25 @@ type DriftOptions struct {
 	Ignored bool // also what differs and is to be ignored
 }
 
+// lists reports whether a resource has a line; else it is only counted.
+func (o DriftOptions) lists(r runner.ResourceDrift) bool {
+	return o.All || r.Status != runner.Valid || o.Ignored && len(r.Ignored) > 0
+}
+
 // Drift writes for people what of a manifest has drifted, and a line that sums it up.
-// What is as configured is only counted.
 func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 	d := newDocument(opts.PlanOptions)
 	name, typ := 0, 0
 	status := map[string]runner.ResourceDrift{}
 	for _, res := range r.Resources {
 		status[res.Name] = res
-		if res.Status != runner.Valid || opts.Ignored && len(res.Ignored) > 0 {
+		if opts.lists(res) {
 			name = max(name, ansi.StringWidth(clean(res.Name)))
 			typ = max(typ, ansi.StringWidth(typeText(res.Type)))
 		}
 	}
 	for _, res := range r.Resources {
-		if res.Status == runner.Valid && (!opts.Ignored || len(res.Ignored) == 0) {
+		if !opts.lists(res) {
 			d.unmatchedIgnores(res)
 			continue
 		}
@@ -70,6 +74,8 @@ func (d *document) unmatchedIgnores(r runner.ResourceDrift) {
 // to be.
 func (d *document) drift(r runner.ResourceDrift, all map[string]runner.ResourceDrift) (mark, text string) {
 	switch {
+	case r.Status == runner.Valid && len(r.Ignored) == 0:
+		return d.style.Green("✔"), "as configured"
 	case r.Status == runner.Valid:
 		return d.style.Green("✔"), "differs only in what is ignored"
 	case r.Missing:

@@ -53,15 +53,15 @@ func (f frame) columns() columns {
 	return c
 }
 
-// tree is all rows in graph order.
-func (f frame) tree(final bool) []string {
+// tree is all rows in graph order, as they are now.
+func (f frame) tree() []string {
 	c := f.columns()
 	var lines []string
 	for _, image := range sorted(f.pulls) {
 		lines = append(lines, f.cut("  "+f.style.Cyan("●")+" "+f.style.Dim(f.pulls[image])))
 	}
 	for _, r := range f.rows {
-		lines = append(lines, f.row(r, c, final)...)
+		lines = append(lines, f.row(r, c, false)...)
 	}
 	return lines
 }

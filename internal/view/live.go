@@ -19,7 +19,7 @@ type LiveOptions struct {
 	Height  func() int       // in lines
 	Color   bool             // see ColorWanted
 	Verbose bool             // print every line of output above the tree
-	All     bool             // of more resources than fit, leave also those on the screen that did not change
+	All     bool             // leave in the end also the resources on the screen that did not change
 	Now     func() time.Time // for elapsed times
 	Tick    <-chan time.Time // when to redraw, such as ten times a second
 }
@@ -147,7 +147,7 @@ func (l *Live) draw() {
 	height = max(height-1, 1) // the cursor stands below the region
 
 	if !l.scrolling {
-		tree := f.tree(false)
+		tree := f.tree()
 		if len(tree) <= height {
 			l.Emit(tree)
 			return
@@ -162,13 +162,16 @@ func (l *Live) draw() {
 func (l *Live) flush(f frame) {
 	c := f.columns()
 	for _, r := range l.board.endedRows[l.flushed:] {
-		if r.phase == done && !r.changed && !l.opts.All {
-			continue // the verdict counts it
+		if l.omits(r) {
+			continue
 		}
 		l.Above = append(l.Above, f.row(r, c, true)...)
 	}
 	l.flushed = len(l.board.endedRows)
 }
+
+// omits reports whether a resource was as it is to be: the verdict counts it.
+func (l *Live) omits(r *row) bool { return r.phase == done && !r.changed && !l.opts.All }
 
 // finish writes what remains, and the verdict if there was one. After it
 // nothing is redrawn. The tree of a successful plan goes away: the plan itself
@@ -186,14 +189,13 @@ func (l *Live) finish() {
 	}
 	if l.scrolling {
 		l.flush(f)
-		c := f.columns()
-		for _, r := range l.board.rows {
-			if !r.phase.ended() {
-				l.Above = append(l.Above, f.row(r, c, true)...)
-			}
+	}
+	c := f.columns()
+	for _, r := range l.board.rows {
+		if l.scrolling && r.phase.ended() || l.omits(r) {
+			continue
 		}
-	} else {
-		l.Above = append(l.Above, f.tree(true)...)
+		l.Above = append(l.Above, f.row(r, c, true)...)
 	}
 	l.Above = append(l.Above, l.board.verdict(f.width, f.style)...)
 	l.Emit(nil)

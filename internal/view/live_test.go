@@ -72,6 +72,27 @@ func TestLiveStories(t *testing.T) {
 	}
 }
 
+// What was as configured is drawn while the run goes on, and only counted in the end,
+// unless all is asked for.
+func TestLiveCountsWhatIsAsConfigured(t *testing.T) {
+	for all, want := range map[bool]int{false: 0, true: 1} {
+		s := newStage(100, 24)
+		s.opts.All = all
+		s.play(success()[:len(success())-1]...)
+		if during := s.term.text(); !strings.Contains(during, "✔ front-net") {
+			t.Errorf("all=%v: while the run goes on, it is\n%s", all, during)
+		}
+		s.play(success()[len(success())-1])
+		if got := s.term.text(); strings.Count(got, "✔ front-net") != want || !strings.Contains(got, "✔ db") || !strings.Contains(got, "3 changed, 1 unchanged") {
+			t.Errorf("all=%v: in the end it is\n%s", all, got)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		s.check(t)
+	}
+}
+
 // crowd is a run of more resources than a terminal has lines.
 func crowd(n int) []runner.Event {
 	first := started("apply")

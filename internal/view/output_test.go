@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/view/excerpt"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -36,7 +37,7 @@ func TestWhatOneActionPrintsIsBounded(t *testing.T) {
 	}
 	events = append(events, runner.Event{Kind: runner.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
 	got := plainly(t, false, events...)
-	if n := strings.Count(got, "\n"); n > headLines+lastLines+5 {
+	if n := strings.Count(got, "\n"); n > excerpt.HeadLines+excerpt.LastLines+5 {
 		t.Errorf("%d lines were shown", n)
 	}
 	for _, want := range []string{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/terminal/pane"
 	"github.com/deployster-go/deployster/runner"
@@ -24,13 +25,15 @@ const (
 type PlainOptions struct {
 	Color   bool             // see ColorWanted
 	Verbose bool             // every line of output, however many there are
+	All     bool             // also what was as configured, or gone already; else it is only counted
 	Now     func() time.Time // for "still …" lines
 	Tick    <-chan time.Time // when to look for silence, such as once a second
 }
 
 // Plain writes a run as one line per event, for pipes and logs of CI systems.
-// What takes long is mentioned again from time to time, so that a watchdog
-// does not take silence for death.
+// What is as configured has no line, unless all is to be shown, but counts. What
+// takes long is mentioned again from time to time, so that a watchdog does not take
+// silence for death.
 type Plain struct {
 	opts PlainOptions
 	pane.Ticks
@@ -44,6 +47,12 @@ type Plain struct {
 
 	calls      map[string]*callOutput // by resource: its last call with output
 	lastSource string                 // the resource whose output was shown last
+
+	measured  int // rows whose widths are part of name and typ
+	name, typ int // how wide the columns are
+
+	unshown int       // resources that ended since a line was written, and of which none was
+	written time.Time // when the last line was
 }
 
 // NewPlain returns a Plain that writes to w until Close.
@@ -81,15 +90,42 @@ func (p *Plain) Observe(e runner.Event) {
 	if ofCall(e.Kind) {
 		lines = p.flushCall(e)
 	}
-	for _, line := range append(lines, p.lines(e)...) {
+	lines = append(lines, p.lines(e)...)
+	for _, line := range lines {
 		p.out.write(line + "\n")
+	}
+	switch {
+	case len(lines) > 0:
+		p.unshown, p.written = 0, e.Time
+	case p.omits(e) && e.Kind == runner.ResourceFinished:
+		p.unshown++
+	}
+}
+
+// omits reports whether an event says that a resource was as it is to be: the verdict
+// counts it.
+func (p *Plain) omits(e runner.Event) bool {
+	if p.opts.All {
+		return false
+	}
+	switch e.Kind {
+	case runner.ResourceResolved:
+		return e.Status == runner.Valid || e.Status == runner.Absent && e.Data["by"] == "" // nobody asked its type
+	case runner.ResourceFinished:
+		return !p.board.row(e.Resource).changed
+	default:
+		return false
 	}
 }
 
 func (p *Plain) lines(e runner.Event) []string {
 	s := terminal.Style(p.opts.Color)
+	if p.omits(e) {
+		return nil
+	}
 	switch e.Kind {
 	case runner.RunStarted:
+		p.measured = 0 // their types are known only now
 		return []string{s.Bold(p.board.header())}
 	case runner.RunFinished:
 		if p.board.planning() {
@@ -180,12 +216,12 @@ func (p *Plain) line(e runner.Event, mark, text string) string {
 }
 
 func (p *Plain) about(r *row, mark, text string) string {
-	name, typ := 0, 0
-	for _, r := range p.board.rows {
-		name = max(name, ansi.StringWidth(r.name))
-		typ = max(typ, ansi.StringWidth(typeText(r.typ)))
+	for _, r := range p.board.rows[p.measured:] {
+		p.name = max(p.name, ansi.StringWidth(r.name))
+		p.typ = max(p.typ, ansi.StringWidth(typeText(r.typ)))
 	}
-	return fmt.Sprintf("  %s %s  %s  %s", mark, pad(r.name, min(name, maxNames)), pad(typeText(r.typ), typ), text)
+	p.measured = len(p.board.rows)
+	return fmt.Sprintf("  %s %s  %s  %s", mark, pad(r.name, min(p.name, maxNames)), pad(typeText(r.typ), p.typ), text)
 }
 
 // reportStillBusy mentions active resources without a recent event.
@@ -207,6 +243,11 @@ func (p *Plain) reportStillBusy() {
 		p.still[r] = now
 		text := fmt.Sprintf("still busy after %s: %s", seconds(now.Sub(r.since)), r.doing)
 		p.out.write(p.about(r, "…", text) + "\n")
+		p.unshown, p.written = 0, now
+	}
+	if p.unshown > 0 && now.Sub(p.written) >= stillEvery {
+		p.unshown, p.written = 0, now
+		p.out.write(fmt.Sprintf("  … %d of %s done\n", len(p.board.endedRows), phrase.Count(len(p.board.rows), "resource")))
 	}
 }
 

@@ -3,6 +3,7 @@ package view
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,6 +55,56 @@ func TestPlainIsNeitherLoudNorSilent(t *testing.T) {
 		}
 		golden(t, "plain-silence.txt", out.String())
 	})
+}
+
+// What is as configured is only counted, unless all is asked for; what is there of a
+// thousand others that take their time is said from time to time.
+func TestPlainCountsWhatIsAsConfigured(t *testing.T) {
+	const many, slow = 1000, 50 * time.Millisecond
+	for all, want := range map[bool]int{false: 1 + 4 + 5 + 1, true: 1 + 4 + 2*(many-1) + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			ticker := time.NewTicker(time.Second)
+			defer ticker.Stop()
+			var out bytes.Buffer
+			p := NewPlain(&out, PlainOptions{All: all, Now: time.Now, Tick: ticker.C})
+			observe := func(e runner.Event) {
+				e.Time = time.Now()
+				p.Observe(e)
+			}
+			begin := started("apply")
+			begin.Resources = nil
+			for i := range many {
+				begin.Resources = append(begin.Resources, runner.ResourceHeader{Name: fmt.Sprintf("r%d", i), Type: network})
+			}
+			observe(begin)
+			for i := range many {
+				name := fmt.Sprintf("r%d", i)
+				<-time.After(slow) // the bubble's clock
+				if i == 1 {
+					observe(runner.Event{Kind: runner.ResourceResolved, Resource: name, Status: runner.Stale})
+					observe(runner.Event{Kind: runner.ActionStarted, Resource: name, Action: "create"})
+					observe(runner.Event{Kind: runner.ActionFinished, Resource: name, Action: "create"})
+					observe(runner.Event{Kind: runner.ResourceFinished, Resource: name, Status: runner.Changed})
+					continue
+				}
+				observe(runner.Event{Kind: runner.ResourceResolved, Resource: name, Status: runner.Valid})
+				observe(runner.Event{Kind: runner.ResourceFinished, Resource: name, Status: runner.Unchanged})
+			}
+			<-time.After(time.Second) // as above
+			synctest.Wait()
+			observe(runner.Event{Kind: runner.RunFinished, Counts: runner.Counts{Changed: 1, Unchanged: many - 1}})
+			if err := p.Close(); err != nil {
+				t.Fatal(err)
+			}
+			got := out.String()
+			if n := strings.Count(got, "\n"); n != want || !strings.Contains(got, "applied: 1 changed, 999 unchanged") {
+				t.Errorf("all=%v: it has %d lines, want %d:\n%.2000s", all, n, want, got)
+			}
+			if said := strings.Count(got, " of 1000 resources done\n"); !all && said != 5 || all && said != 0 {
+				t.Errorf("all=%v: how far it is was said %d times:\n%.2000s", all, said, got)
+			}
+		})
+	}
 }
 
 func TestJSONStories(t *testing.T) {

@@ -89,9 +89,9 @@ func someDrift() *runner.DriftReport {
 }
 
 func TestDrift(t *testing.T) {
-	for name, verbose := range map[string]bool{"drift.txt": false, "drift-verbose.txt": true} {
+	for name, verbose := range map[string]bool{"drift.txt": false, "drift-verbose.txt": true, "drift-all.txt": false} {
 		var out bytes.Buffer
-		if err := Drift(&out, someDrift(), DriftOptions{PlanOptions: PlanOptions{Width: 80}, Ignored: verbose}); err != nil {
+		if err := Drift(&out, someDrift(), DriftOptions{PlanOptions: PlanOptions{Width: 80, All: name == "drift-all.txt"}, Ignored: verbose}); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name, out.String())

@@ -32,7 +32,7 @@ func (p *Printer) OpenScreen(command string) *Screen {
 	case p.Terminal(p.Out):
 		return p.draw(p.Out)
 	}
-	plain := view.NewPlain(p.Out, view.PlainOptions{Color: p.Color(p.Out), Verbose: p.Verbose, Now: p.Now, Tick: time.Tick(time.Second)})
+	plain := view.NewPlain(p.Out, view.PlainOptions{Color: p.Color(p.Out), Verbose: p.Verbose, All: p.All, Now: p.Now, Tick: time.Tick(time.Second)})
 	return &Screen{Observer: plain, close: plain.Close}
 }
 
@@ -179,7 +179,7 @@ func (p *Printer) RegisterFull(c *cobra.Command) {
 
 // RegisterAll adds the flag of commands that show what would change.
 func (p *Printer) RegisterAll(c *cobra.Command) {
-	c.Flags().BoolVar(&p.All, "all", false, "list also the resources that do not change")
+	c.Flags().BoolVar(&p.All, "all", false, "list also the resources that do not change, which are only counted otherwise")
 }
 
 // RegisterWhole adds the flag of commands that show what matters of something large.

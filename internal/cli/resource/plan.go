@@ -94,7 +94,7 @@ func NewDriftCommand(a *app.App) *cobra.Command {
 		Long: `Detect configuration drift, and change nothing.
 
 The state of every resource is asked for, also of those that depend on one that
-has drifted, and only differences are printed. What a resource lists under
+has drifted, and only differences are printed (--all lists every resource). What a resource lists under
 "ignore_drift" is no difference; -v shows it, too. A resource whose configuration
 needs the state of one that is missing is not known.
 
@@ -107,6 +107,7 @@ invalid input, 130 interrupted.`,
   deployster drift web.yaml --output json`,
 	}
 	o.register(a, c, func(ctx context.Context) error { return runDrift(ctx, a, o) })
+	a.RegisterAll(c)
 	o.sent.register(c)
 	return c
 }
