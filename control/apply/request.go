@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/locked"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/manifest"
@@ -95,6 +96,15 @@ func (r *Request) prepare(ctx context.Context, o Options, command string, stop <
 		Command: command, Files: files, Removing: r.Removing, Prune: r.Prune, Stop: stop, Details: map[string]string{"user": cmp.Or(r.By, "unknown"), "manifest": strings.Join(r.Manifests, " ")},
 	})
 	run.Control.Request, run.Control.Carries = r.Mark, r.Carries
+	if digest := r.Carries[revision.ImagesName]; digest != "" {
+		text, err := o.Config.Texts.Load(digest)
+		if err == nil {
+			run.Containers.Images, err = locked.Decoded(text, run.Containers.Images)
+		}
+		if err != nil {
+			return nil, &work.InputError{Cause: fmt.Errorf("the images that are locked: %w", err)}
+		}
+	}
 	if r.Saved != "" {
 		return run, r.bind(&o.Config, run)
 	}

@@ -113,7 +113,7 @@ Every step is recorded in one append-only deployment log.
 	flags.IntVar(&a.Global.Parallelism, "parallelism", 10, "how many resources, steps of hosts or jobs of build groups to process at once")
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "show every line that containers print, and ask resource types to be verbose")
 	root.AddCommand(
-		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewAdoptCommand(a), resource.NewValidateCommand(a),
+		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewAdoptCommand(a), resource.NewLockCommand(a), resource.NewValidateCommand(a),
 		resource.NewGraphCommand(a), resource.NewEvalCommand(a), resource.NewOutputCommand(a), format.NewCommand(a), pipelinecmd.NewCommand(a), env.NewCommand(a), build.NewCommand(a), serve.NewCommand(a), notification.NewCommand(a), explain.NewCommand(a), host.NewCommand(a),
 		logs.NewCommand(a), token.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), state.NewCommand(a), gc.NewCommand(a), schemaCommand(a), versionCommand(a),
 	)

@@ -140,7 +140,7 @@ func removeImages() error {
 	if err != nil {
 		return fmt.Errorf("asking for the version: %w", err)
 	}
-	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType, keepType, spyType, movedType, movedType+"x", movedType+"h", tool, tooledType, silentType, louderType) {
+	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType, keepType, spyType, movedType, movedType+"x", movedType+"h", movedType+"l", tool, tooledType, silentType, louderType) {
 		// Not every test made all of them.
 		if out, err := exec.Command("docker", "image", "rm", "--force", image).CombinedOutput(); err != nil && !strings.Contains(string(out), "No such image") {
 			return fmt.Errorf("removing images: %w\n%s", err, out)

@@ -43,6 +43,7 @@ var withServer = map[string]struct {
 	"destroy":  {through, "web.yaml --yes"},
 	"drift":    {through, "web.yaml"},
 	"adopt":    {refused, "-f web.yaml site"},
+	"lock":     {without, "web.yaml"},
 	"validate": {without, "web.yaml"},
 	"graph":    {without, "web.yaml"},
 	"eval":     {without, "1"},

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/deployster-go/deployster/control/locked"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/engine"
@@ -19,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/entrypoint"
+	"github.com/deployster-go/deployster/internal/lockfile"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/internal/usercache"
 	"github.com/deployster-go/deployster/inventory"
@@ -58,11 +60,21 @@ func connection(ctx context.Context, a *app.App, news io.Writer, e engine.Engine
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
+	var lock *lockfile.File
+	if !f.Unlocked {
+		if lock, err = LockFile(a, f.Locked); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
 	images, err := shipped.NewImages(e, shipped.Options{Version: a.Version, OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage})
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	return &work.Connection{Engine: e, Info: info, Images: images, Recovery: &finder{app: a, news: news, engine: e, info: info, tls: tls}}, nil
+	on := &work.Connection{Engine: e, Info: info, Images: images, Recovery: &finder{app: a, news: news, engine: e, info: info, tls: tls}}
+	if lock != nil {
+		on.Images = locked.NewImages(lock, images, f.Locked, func(text string) { fmt.Fprintf(news, "note: %s\n", text) })
+	}
+	return on, nil
 }
 
 func chooseEngine(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfinished) (engine.Engine, error) {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/lockfile"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -23,6 +25,9 @@ type Flags struct {
 	Pids       int64
 	noCache    bool     // see RegisterCache
 	Abandon    []string // see RegisterAbandon
+
+	Locked   bool // an image that deployster.lock does not have is refused
+	Unlocked bool // whatever deployster.lock says, for what writes it
 
 	Changes    bool             // the command changes things
 	Unfinished *runs.Unfinished // the dead run whose engine auto prefers; may be nil
@@ -48,6 +53,19 @@ func (f *Flags) RegisterCache(c *cobra.Command) {
 func (f *Flags) RegisterAbandon(c *cobra.Command) {
 	f.Changes = true
 	c.Flags().StringArrayVar(&f.Abandon, "abandon", nil, "do not wait for this dead run, whose engine cannot be asked any more (repeatable)")
+}
+
+// LockFile is what the names of images mean in a workspace; nil where nothing says that, which
+// fails if something must.
+func LockFile(a *app.App, must bool) (*lockfile.File, error) {
+	lock, err := lockfile.Read(a.Workspace)
+	switch {
+	case err != nil:
+		return nil, exit.Invalid(err)
+	case lock == nil && must:
+		return nil, exit.Usage("--locked: there is no %s in workspace %s: write it with \"deployster lock MANIFEST\"", lockfile.Name, a.Workspace)
+	}
+	return lock, nil
 }
 
 // leastMemory is what a Docker Engine gives a container at least.

@@ -72,6 +72,10 @@ what depends on it is looked at after that. --prune removes what runs of these
 manifests made and they no longer declare, such as the instance of a key that
 for_each has no more, once all that is declared is as configured.
 
+Images of types have the content that deployster.lock says, where the workspace has
+that file (see "deployster lock"). With --locked an image that it does not have is
+refused.
+
 With --server the server applies the manifests, with what they include and the
 variables, as they are here; secrets are not sent. It plans, you are asked here once
 (--confirm ONCE is the default then), and exactly that plan is applied. A PLAN that was made through
@@ -88,6 +92,7 @@ Before anything is changed the plan is shown, and you are asked` + asking,
 	}
 	o.register(a, c, "after a failure, go on with what does not depend on it", func(ctx context.Context) error { return runApply(ctx, a, o) })
 	o.input.RegisterReplace(c)
+	o.input.RegisterLocked(c)
 	return c
 }
 

@@ -62,6 +62,10 @@ With -o the plan is saved, for "apply FILE" to do exactly that, and nothing
 else. The file holds no secrets in clear. Given a saved PLAN instead of
 manifests, it is shown as it was made.
 
+Images of types have the content that deployster.lock says, where the workspace has
+that file (see "deployster lock"). With --locked an image that it does not have is
+refused.
+
 With --server the server plans with its engine what an apply would change there.
 A plan that is saved so is applied through the same server.`,
 		Example: `  deployster plan web.yaml
@@ -81,6 +85,7 @@ A plan that is saved so is applied through the same server.`,
 	c.Flags().BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
 	c.Flags().BoolVar(&o.input.Removing, "destroy", false, "show what a destroy would remove; --target takes along what depends on it")
 	o.input.RegisterReplace(c)
+	o.input.RegisterLocked(c)
 	c.Flags().StringVarP(&o.out, "out", "o", "", "save the plan to this file, for apply")
 	return c
 }

@@ -157,6 +157,9 @@ func collect(a *app.App, o staticOptions, public []string) (r proposal.Run, in *
 		err = collected.Pin(pinning)
 	}
 	if err == nil {
+		err = lockInto(a, o, in, collected.Files)
+	}
+	if err == nil {
 		err = pinning.Texts.KeepAll(collected.Files)
 	}
 	r.Carries = collected.Files.Digests()

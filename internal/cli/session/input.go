@@ -26,6 +26,7 @@ type Flags struct {
 	Variables []manifest.VariableFlag
 	Targets   []string
 	Replace   []string                // resources to remove and make again
+	Locked    bool                    // only images that deployster.lock has are used
 	Prune     bool                    // what the manifests no longer declare is removed
 	Removing  bool                    // targets are to be removed: they take along what depends on them
 	Fits      func(*work.Input) error // of a saved plan; may be nil: any input will do
@@ -43,6 +44,11 @@ func (f *Flags) Register(c *cobra.Command) {
 func (f *Flags) RegisterReplace(c *cobra.Command) {
 	c.Flags().BoolVar(&f.Prune, "prune", false, "remove what runs of these manifests made and they no longer declare, once the rest is as configured")
 	c.Flags().StringArrayVar(&f.Replace, "replace", nil, "remove this resource and make it again, with what depends on it looked at after that (repeatable)")
+}
+
+// RegisterLocked adds --locked, for commands that use what deployster.lock says.
+func (f *Flags) RegisterLocked(c *cobra.Command) {
+	c.Flags().BoolVar(&f.Locked, "locked", false, "refuse images of types that deployster.lock does not have")
 }
 
 // RegisterVariables adds --var and --var-file, which together keep the order of

@@ -56,6 +56,7 @@ func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.C
 
 // Start loads the input and connects to engine and log.
 func Start(ctx context.Context, a *app.App, command string, files []string, flags Flags, ef engines.Flags, confirm runner.ConfirmMode) (_ *Started, err error) {
+	ef.Locked = flags.Locked
 	config, err := config(a, nil, flags, ef)
 	if err != nil {
 		return nil, err

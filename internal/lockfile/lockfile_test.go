@@ -1,0 +1,125 @@
+package lockfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/deployster-go/deployster/internal/lockfile"
+)
+
+var (
+	one = "sha256:" + strings.Repeat("1", 64)
+	two = "sha256:" + strings.Repeat("2", 64)
+)
+
+func example() lockfile.File {
+	return lockfile.File{
+		Images: map[string]lockfile.Image{
+			"web":                        {ID: two},
+			"registry.example:5000/db:1": {Digest: one},
+			"tool:1":                     {Digest: two, For: []string{"registry.example:5000/db:1"}},
+		},
+		Modules: map[string]lockfile.Module{"git::https://git.example/x.git//web?ref=v1": {Commit: strings.Repeat("a", 40), Digest: one}},
+	}
+}
+
+func TestWhatIsWrittenIsReadAndReviewed(t *testing.T) {
+	dir := t.TempDir()
+	if f, err := lockfile.Read(dir); f != nil || err != nil {
+		t.Fatalf("without a file it is %v, %v", f, err)
+	}
+	want := example()
+	if err := want.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := lockfile.Read(dir)
+	if err != nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, lockfile.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `version: 1
+images:
+  registry.example:5000/db:1:
+    digest: ` + one + `
+  tool:1:
+    digest: ` + two + `
+    for:
+      - registry.example:5000/db:1
+  web:
+    id: ` + two + `
+modules:
+  git::https://git.example/x.git//web?ref=v1:
+    commit: ` + strings.Repeat("a", 40) + `
+    digest: ` + one + `
+`; !strings.HasSuffix(string(text), "\n"+want) || !strings.HasPrefix(string(text), "# ") {
+		t.Errorf("it is\n%s", text)
+	}
+}
+
+func TestWhatIsWrongWithALockFileIsSaidWithItsLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              `x.lock:1:1: the file is empty; "deployster lock" writes it`,
+		"images: {}":                    "x.lock:1:1: the version of its form is missing: write version: 1",
+		"version: 2":                    "x.lock:1:10: version: has the form 2, and this version of Deployster knows 1",
+		"version: 1\nimage: {}":         `x.lock:2:1: unknown key "image", did you mean "images"?`,
+		"version: 1\nimages: [a]":       "x.lock:2:9: images: must be a mapping of names of images, not a list",
+		"version: 1\nimages:\n  a: b":   "x.lock:3:6: images.a: an image must be a mapping with digest, id, for, not text",
+		"version: 1\nimages:\n  a: {}":  "x.lock:3:6: images.a: must have either digest, of an image that a registry has, or id",
+		"version: 1\nmodules:\n  a: {}": "x.lock:3:6: modules.a: must have the digest of its files",
+		"version: 1\nimages:\n  a: {digest: sha256:12}":                           `images.a.digest: must be a digest, sha256: and 64 hexadecimal digits, not "sha256:12"`,
+		"version: 1\nimages:\n  a: {digest: " + one + ", id: " + two + "}":        "must have either",
+		"version: 1\nmodules:\n  a: {digest: " + one + ", commit: --upload-pack}": "must be a commit",
+		"version: 1\nimages:\n  a: {id: *x}":                                      "x.lock:3:",
+		"version: 1\nimages:\n  a: {id: " + one + "}\n  a: {id: " + two + "}":     "x.lock:4:3",
+		"version: 1\n<<<<<<< ours":                                                "x.lock:2:",
+	} {
+		f, err := lockfile.Parse("x.lock", []byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is %+v, %v; want %q", text, f, err, want)
+		}
+	}
+}
+
+func TestALockFileIsARegularOne(t *testing.T) {
+	for name, arrange := range map[string]func(path string) error{
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"2 MB":        func(path string) error { return os.WriteFile(path, make([]byte, 2<<20), 0o600) },
+	} {
+		dir := t.TempDir()
+		if err := arrange(filepath.Join(dir, lockfile.Name)); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := lockfile.Read(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, lockfile.Name)) {
+			t.Errorf("%s is %v, %v", name, f, err)
+		}
+	}
+}
+
+func FuzzLockFile(f *testing.F) {
+	text, err := example().Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		read, err := lockfile.Parse("x.lock", text)
+		if err != nil {
+			return
+		}
+		again, err := read.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, err := lockfile.Parse("x.lock", again); err != nil || !reflect.DeepEqual(same, read) {
+			t.Errorf("%q is read as %+v, written as %q and read as %+v, %v", text, read, again, same, err)
+		}
+	})
+}
