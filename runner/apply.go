@@ -76,7 +76,7 @@ func (r *Runner) execute(ctx context.Context, resources []*resource, prepare fun
 	}
 	err = r.panics.Join(err)
 	for _, res := range result.Resources {
-		if res.Status == Destroyed && r.byName[res.Name].undeclared != nil {
+		if res.Status == Destroyed && untried.Code != ReasonRemovalRefused { // of a Destroy all are Changed
 			result.Counts.Removed++
 			continue
 		}

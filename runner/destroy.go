@@ -15,7 +15,7 @@ import (
 // Destroy removes what Spec.Remove names: each resource once all that
 // depends on it is gone. A type is asked for the state with "ensure": "absent",
 // its actions are run, and the state is asked again. Resources that are only
-// observed are left alone.
+// observed are left alone. What is no longer declared goes, too, with Prune.
 //
 // Before anything is touched it refuses resources whose types cannot remove,
 // with a *manifest.Error, and those whose configuration is not known any more,
@@ -47,11 +47,11 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err e
 	if err := d.resolveAll(ctx); err != nil {
 		return nil, err
 	}
-	plan := &Plan{Run: r.containers.Run, Destroy: true, Resources: make([]ResourcePlan, len(d.toDestroy))}
+	plan := &Plan{Run: r.containers.Run, Destroy: true, Resources: make([]ResourcePlan, len(d.toDestroy)), Undeclared: r.listUndeclared()}
 	entries := map[string]*ResourcePlan{}
 	g := graph.New[string]()
 	for i, res := range d.toDestroy {
-		plan.Resources[i] = ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, ReadOnly: res.ReadOnly, Status: Pending}
+		plan.Resources[i] = ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, ReadOnly: res.ReadOnly, Status: Pending, MadeBy: res.madeBy()}
 		entries[res.Name] = &plan.Resources[i]
 		g.Add(res.Name)
 	}
@@ -127,6 +127,11 @@ func (r *Runner) removal() *removal {
 		d.need(res)
 	}
 	slices.Reverse(taking)
+	r.uncycle()
+	for _, res := range r.orphans { // they are configured as they were made, and need no state
+		d.removing[res.Name] = true
+	}
+	d.toDestroy, taking = append(slices.Clone(r.orphans), d.toDestroy...), append(taking, r.orphans...)
 	r.resources, d.resources = taking, taking
 	return d
 }
@@ -227,7 +232,7 @@ func (d *removal) advise(err error, bad []string, ways string) error {
 	var targets []string
 	for _, res := range slices.Backward(d.toDestroy) {
 		// A target takes along what depends on it.
-		along := slices.ContainsFunc(res.dependsOn, func(name string) bool { return d.removing[name] && !kept[name] })
+		along := res.undeclared != nil || slices.ContainsFunc(res.dependsOn, func(name string) bool { return d.removing[name] && !kept[name] })
 		if !kept[res.Name] && !along {
 			targets = append(targets, "--target "+res.Name)
 		}
@@ -337,6 +342,7 @@ func (d *removal) walk(ctx context.Context, visit func(*resource) error, skipped
 }
 
 func (d *removal) removeAll(ctx context.Context, entries map[string]*ResourceResult) error {
+	d.mentionUndeclared()
 	return d.visitEach(ctx, d.walk, entries, d.removeOne)
 }
 

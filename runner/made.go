@@ -55,6 +55,14 @@ func (r *Runner) made(res *resource) *Made {
 	return m
 }
 
+// madeBy is the run that made what is no longer declared, "" of what is.
+func (res *resource) madeBy() string {
+	if res.undeclared == nil {
+		return ""
+	}
+	return res.undeclared.Run
+}
+
 // orphan makes a resource of what is no longer declared. It is configured as it was made, and has
 // the plugs that it had.
 func orphan(u Undeclared) *resource {

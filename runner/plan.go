@@ -25,10 +25,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
 	plan := &Plan{Run: r.containers.Run, Resources: make([]ResourcePlan, len(r.resources)), Undeclared: r.listUndeclared()}
 	entries := map[string]*ResourcePlan{}
 	for i, res := range r.resources {
-		plan.Resources[i] = ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: Pending}
-		if res.undeclared != nil {
-			plan.Resources[i].MadeBy = res.undeclared.Run
-		}
+		plan.Resources[i] = ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: Pending, MadeBy: res.madeBy()}
 		entries[res.Name] = &plan.Resources[i]
 	}
 	failures := make(chan error, len(r.resources))

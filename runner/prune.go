@@ -30,10 +30,7 @@ func (r *Runner) uncycle() {
 	for {
 		g := graph.New[string]()
 		for _, res := range r.orphans {
-			res.dependsOn = slices.DeleteFunc(res.dependsOn, func(name string) bool {
-				d := r.byName[name]
-				return d == nil || d.undeclared == nil
-			})
+			res.dependsOn = slices.DeleteFunc(res.dependsOn, func(name string) bool { return r.byName[name] == nil })
 			g.Add(res.Name, res.dependsOn...)
 		}
 		_, err := g.Sort()

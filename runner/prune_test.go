@@ -209,3 +209,38 @@ func TestWhatIsConfiguredAlikeIsNotTheSameWhereItIsKept(t *testing.T) {
 		t.Errorf("%v, %v, left %v", got, err, c.disks)
 	}
 }
+
+// A destroy removes what is no longer declared before what it was made with, if it is to.
+func TestADestroyLeavesWhatIsNoLongerDeclaredUnlessToldOtherwise(t *testing.T) {
+	w := removable(newWorld(t))
+	w.things["a"] = 1
+	all := left(w, "x", "y")
+	all[0].DependsOn = []string{"a", "long-gone"}
+	listed := func(o *options) { o.Undeclared = all }
+	plan, err := w.runner(t, single, listed).PlanDestroy(t.Context())
+	if err != nil || len(plan.Resources) != 1 || len(plan.Undeclared) != 2 {
+		t.Errorf("planned: %+v, %v", plan, err)
+	}
+	plan, err = w.runner(t, single, pruning(all)).PlanDestroy(t.Context())
+	if err != nil || len(plan.Resources) != 3 || plan.Resources[0].MadeBy != "OLD" || plan.Resources[0].Status != runner.Present || len(plan.Undeclared) > 0 {
+		t.Errorf("planned: %+v, %v", plan, err)
+	}
+	w.forget()
+	result, err := w.runner(t, single, pruning(all)).Destroy(t.Context())
+	if err != nil || result.Counts.Changed != 3 || len(w.things) > 0 {
+		t.Fatalf("%+v, %v, left %v", result, err, w.things)
+	}
+	acted := slices.DeleteFunc(slices.Clone(w.trace), func(s string) bool { return !strings.HasPrefix(s, "unset") })
+	if want := []string{"unset y", "unset x", "unset a"}; !slices.Equal(acted, want) {
+		t.Errorf("done: %v, want %v", acted, want)
+	}
+	w = removable(newWorld(t))
+	w.things["a"] = 1
+	all = left(w, "x")
+	if result, err = w.runner(t, single, listed).Destroy(t.Context()); err != nil || result.Counts.Changed != 1 || w.things["x"] == nil {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if i := slices.IndexFunc(w.events, func(e runner.Event) bool { return e.Kind == runner.Leftover }); i < 0 {
+		t.Errorf("it is not said: %v", w.events)
+	}
+}

@@ -51,7 +51,7 @@ type Spec struct {
 	Replace []string
 
 	// Undeclared is what runs made and the manifest no longer declares: Plan and Drift list it. With
-	// Prune, Apply removes it once all that is declared is as configured, and Plan says how.
+	// Prune, Apply removes it once all that is declared is as configured, Destroy before the rest, and plans say how.
 	Undeclared []Undeclared
 	Prune      bool
 

@@ -13,7 +13,7 @@ type Run struct {
 	Destroy   bool              `json:"destroy,omitempty" doc:"Remove what the manifests declare instead of applying it."`
 	Targets   []string          `json:"targets,omitempty" maxItems:"10000" doc:"Only these resources and what they depend on, or, to be removed, what depends on them; all where there are none."`
 	Replace   []string          `json:"replace,omitempty" maxItems:"10000" doc:"Resources that are removed first, and then made again."`
-	Prune     bool              `json:"prune,omitempty" doc:"Remove what runs of the manifests made and these no longer declare, once the rest is applied."`
+	Prune     bool              `json:"prune,omitempty" doc:"Remove what runs of the manifests made and these no longer declare, once the rest is applied, or before it is removed."`
 	KeepGoing bool              `json:"keep_going,omitempty" doc:"After a failure, go on with what does not depend on it."`
 	Verbose   bool              `json:"verbose,omitempty" doc:"Ask resource types to be verbose."`
 	Plan      string            `json:"plan,omitempty" maxLength:"64" doc:"Id of a plan of the same, which the server still has: what is not as planned is refused."`

@@ -116,13 +116,18 @@ the resource. A destroy that was cut off goes on with the same command.
 "deployster plan --destroy" only shows what would be removed. With --server the
 server removes it.
 
+What runs of these manifests made and they no longer declare is said, and stays;
+with --prune it is removed, too.
+
 Before anything is removed the plan is shown, and you are asked` + asking,
 		Example: `  deployster destroy web.yaml
   deployster destroy web.yaml --confirm ONCE --target db
+  deployster destroy web.yaml --prune
   deployster destroy base.yaml prod.yaml --yes --keep-going`,
 	}
 	o.register(a, c, "after a failure, go on with what the resource does not depend on", func(ctx context.Context) error { return runDestroy(ctx, a, o) })
 	c.Flags().Lookup("target").Usage = "only this resource and what depends on it (repeatable)"
+	o.input.RegisterPrune(c, "also remove what runs of these manifests made and they no longer declare")
 	return c
 }
 

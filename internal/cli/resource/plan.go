@@ -122,8 +122,8 @@ func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.input.Removing && (len(o.input.Replace) > 0 || o.input.Prune) {
-		return exit.Usage("--replace and --prune are for an apply, and --destroy is for a destroy: leave one of them out")
+	if o.input.Removing && len(o.input.Replace) > 0 {
+		return exit.Usage("--replace is for an apply, and --destroy is for a destroy: leave one of them out")
 	}
 	if saved != nil {
 		return showSaved(a, o, saved)

@@ -42,13 +42,18 @@ func (f *Flags) Register(c *cobra.Command) {
 
 // RegisterReplace adds the flags of what is to be removed, and perhaps made again.
 func (f *Flags) RegisterReplace(c *cobra.Command) {
-	c.Flags().BoolVar(&f.Prune, "prune", false, "remove what runs of these manifests made and they no longer declare, once the rest is as configured")
+	f.RegisterPrune(c, "remove what runs of these manifests made and they no longer declare, once the rest is as configured")
 	c.Flags().StringArrayVar(&f.Replace, "replace", nil, "remove this resource and make it again, with what depends on it looked at after that (repeatable)")
 }
 
 // RegisterLocked adds --locked, for commands that use what deployster.lock says.
 func (f *Flags) RegisterLocked(c *cobra.Command) {
 	c.Flags().BoolVar(&f.Locked, "locked", false, "refuse images of types that deployster.lock does not have")
+}
+
+// RegisterPrune adds the flag of what is no longer declared.
+func (f *Flags) RegisterPrune(c *cobra.Command, usage string) {
+	c.Flags().BoolVar(&f.Prune, "prune", false, usage)
 }
 
 // RegisterVariables adds --var and --var-file, which together keep the order of
