@@ -14,7 +14,7 @@ func TestASecretMayHaveChangedWhereNothingIsApplied(t *testing.T) {
 	const (
 		env  = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, secret_env: {P: '{{ mine }}'}}}}"
 		name = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, name: '{{ mine }}'}}}"
-		run  = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/command, config: {image: i, check: ['true'], apply: ['true'], env: {P: '{{ mine }}'}}}}"
+		run  = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/command, config: {image: i, check: ['true'], apply: ['true'], secret_env: {P: '{{ mine }}'}}}}"
 	)
 	for label, test := range map[string]struct {
 		text, file                   string

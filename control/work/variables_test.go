@@ -86,7 +86,7 @@ func TestVariablesAreWhatTheyWereInEveryType(t *testing.T) {
 
 func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 	c := newCheckout(t, map[string]string{
-		"m.yaml": "resources: {a: {type: deployster/command, config: {image: i, check: ['{{ plain }}'], apply: ['true'], env: '{{ env }}'}}," +
+		"m.yaml": "resources: {a: {type: deployster/command, config: {image: i, check: ['{{ plain }}'], apply: ['true'], secret_env: '{{ env }}'}}," +
 			" b: {type: other/type:1, config: {x: '{{ unknown }}'}}, c: {type: deployster/file, config: {path: a, content: '{{ linked }}{{ mine }}{{ named }}'}}}",
 		"vars.auto.yaml":                  "plain: 1\nenv: {A: '{{ deep }}'}\nunknown: hush-1\n",
 		"vars.a.auto.yaml":                "plain: hush-no\n",
@@ -154,11 +154,11 @@ func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 
 func TestWhatCannotBeReadAgainIsNotReferredTo(t *testing.T) {
 	c := newCheckout(t, map[string]string{
-		"m.yaml": "resources: {a: {type: deployster/command, config: {image: i, check: ['{{ bytes }}'], apply: ['true'], env: {A: '{{ given }}'}}}}",
+		"m.yaml": "resources: {a: {type: deployster/command, config: {image: i, check: ['{{ bytes }}'], apply: ['true'], secret_env: {A: '{{ given }}'}}}}",
 	})
 	var invalid *InputError
 	_, _, err := c.pinned([]manifest.VariableFlag{{Name: "given", Value: "hush"}})
-	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "m.yaml:1:") || !strings.Contains(err.Error(), "resources.a.config.env.A: is secret and reads --var given") || strings.Contains(err.Error(), "hush") {
+	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "m.yaml:1:") || !strings.Contains(err.Error(), "resources.a.config.secret_env.A: is secret and reads --var given") || strings.Contains(err.Error(), "hush") {
 		t.Errorf("of a secret --var: %v", err)
 	}
 	if _, files, err := c.pinned([]manifest.VariableFlag{{Name: "given", Value: "hush"}}, "given"); err != nil || !strings.Contains(string(files[revision.VariablesName]), "hush") {

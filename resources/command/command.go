@@ -38,6 +38,7 @@ type Config struct {
 	Apply          Command          `json:"apply"`
 	Remove         Command          `json:"remove"`
 	Env            daemon.Variables `json:"env"`
+	SecretEnv      daemon.Variables `json:"secret_env"` // as Env
 	Workdir        string           `json:"workdir"`
 	User           string           `json:"user"`
 	Network        string           `json:"network"`
@@ -97,6 +98,11 @@ type result struct {
 func (t commandType) state(ctx context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
 	if r.Config.Image == "" || len(r.Config.Check) == 0 {
 		return protocol.StateOutput{}, errors.New(`"image" and "check" are required`)
+	}
+	for name := range r.Config.Env {
+		if _, both := r.Config.SecretEnv[name]; both {
+			return protocol.StateOutput{}, fmt.Errorf("environment variable %s is in env and in secret_env", name)
+		}
 	}
 	if r.Ensure == protocol.Absent && len(r.Config.Remove) == 0 {
 		r.Warnf(`there is no "remove" command, so nothing is undone`)

@@ -94,6 +94,7 @@ func TestWhatTheCommandSees(t *testing.T) {
 		"working directory":   {object{"check": []string{"/program", "where"}, "workdir": "/"}, "/ 12 <nil>"},
 		"user":                {object{"check": []string{"/program", "where"}, "user": "77", "workdir": "/"}, "/ 77 <nil>"},
 		"environment":         {object{"check": []string{"/program", "env", "A"}, "env": object{"A": 8080}}, "8080"},
+		"secret environment":  {object{"check": []string{"/program", "env", "A"}, "secret_env": object{"A": "x"}, "env": object{"B": 1}}, "x"},
 		"image's environment": {object{"check": []string{"/program", "env", "A"}}, "image"},
 		"without a network":   {object{"check": []string{"/program", "print", "x"}, "network": "none"}, "x"},
 	} {

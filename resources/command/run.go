@@ -133,7 +133,7 @@ func spec(r protocol.Request[Config], role string, c Command) *container.Config 
 	}
 	return &container.Config{
 		Image: r.Config.Image, Entrypoint: c[:1], Cmd: c[1:],
-		Env: r.Config.Env.List(), WorkingDir: workdir, User: r.Config.User,
+		Env: append(r.Config.Env.List(), r.Config.SecretEnv.List()...), WorkingDir: workdir, User: r.Config.User,
 		AttachStdout: true, AttachStderr: true,
 		Labels: daemon.Owner{Resource: r.Name, Workspace: r.Workspace}.Labels(map[string]string{labelCommand: role}),
 	}
