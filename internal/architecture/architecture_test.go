@@ -48,6 +48,7 @@ var floors = []struct {
 	{"internal/registryauth", nil},
 	{"internal/lockfile", []string{"internal/atomicfile", "internal/yamlfile"}},
 	{"internal/artifacts", []string{"internal/atomicfile", "internal/registryauth", "internal/crash"}},
+	{"internal/modulesource", []string{"internal/artifacts"}},
 	{"internal/provenance", nil},
 	{"internal/worktree", nil},
 	{"manifest", []string{"schema", "expression", "graph", "internal/yamlfile", "internal/suggest", "internal/phrase", "internal/crash"}},

@@ -1,0 +1,346 @@
+package modulesource_test
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/deployster-go/deployster/internal/modulesource"
+)
+
+func TestSources(t *testing.T) {
+	for text, want := range map[string]string{ // "" is a source
+		"oci://registry.example/web:1":                                        "",
+		"oci://registry.example:5000/a/web@sha256:" + strings.Repeat("1", 64): "",
+		"oci://registry.example/web:1//modules/cache":                         "",
+		"git::https://git.example/a/web.git":                                  "",
+		"git::https://git.example/web.git//modules/web?ref=v1.2+3":            "",
+		"git::ssh://git@git.example:2222/web.git?ref=feature/x":               "",
+		"git::file:///srv/web.git":                                            "",
+
+		"https://git.example/web.git":                             "write oci://",
+		"oci://web:1":                                             "write oci://",
+		"oci://registry.example/web:1//../x":                      "no directory below it",
+		"git::git@git.example:web.git":                            "after git:: there must be a URL",
+		"git::ext::sh -c 'touch x'":                               "spaces or control characters",
+		"git::ext::touch%20x":                                     "after git:: there must be a URL",
+		"git::http://git.example/web.git":                         "after git:: there must be a URL",
+		"git::file://host/web.git":                                "after git:: there must be a URL",
+		"git::--upload-pack=x":                                    "after git:: there must be a URL",
+		"git::ssh://-oProxyCommand=x/web.git":                     "begins with a -",
+		"git::ssh://-oProxyCommand=x@h/web.git":                   "begins with a -",
+		"git::https://me:secret@git.example/web.git":              "it has credentials",
+		"git::https://token@git.example/web.git":                  "it has credentials",
+		"git::https://git.example/web.git?ref=--upload-pack=x":    "must be a branch, tag or commit",
+		"git::https://git.example/web.git?ref=a:b":                "must be a branch, tag or commit",
+		"git::https://git.example/web.git?ref=":                   "must be a branch, tag or commit",
+		"git::https://git.example/web.git?ref=a..b":               "must be a branch, tag or commit",
+		"git::https://git.example/web.git?depth=1":                "there can be one ref=",
+		"git::https://git.example/web.git//.git/hooks":            "no directory below it",
+		"git::https://git.example/web.git//../../x":               "no directory below it",
+		"git::https://git.example/" + strings.Repeat("x", 10_000): "at most 1000 are possible",
+	} {
+		s, err := modulesource.Parse(text)
+		switch {
+		case want == "" && (err != nil || s.String() != text || !modulesource.Remote(text)):
+			t.Errorf("%s is %v, %v", text, s, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%.100s is %v, %v; want %q", text, s, err, want)
+		}
+		if err != nil && strings.Contains(text, "secret") && strings.Contains(err.Error(), "secret") {
+			t.Errorf("it shows the password: %v", err)
+		}
+	}
+	if modulesource.Remote("./modules/web") {
+		t.Error("a directory is said to be elsewhere")
+	}
+}
+
+// repository is one of git, with a module in modules/web.
+type repository struct {
+	t   *testing.T
+	dir string
+}
+
+func newRepository(t *testing.T) repository {
+	t.Helper()
+	r := repository{t, t.TempDir()}
+	r.git("init", "-q", "-b", "main")
+	r.write("README", "x")
+	r.write("modules/web/module.yaml", "resources: {}")
+	r.write("modules/web/files/run.sh", "#!/bin/sh")
+	if err := os.Chmod(filepath.Join(r.dir, "modules/web/files/run.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("files/run.sh", filepath.Join(r.dir, "modules/web/run")); err != nil {
+		t.Fatal(err)
+	}
+	r.commit()
+	return r
+}
+
+func (r repository) git(args ...string) string {
+	r.t.Helper()
+	c := exec.Command("git", append([]string{"-C", r.dir, "-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "protocol.file.allow=always"}, args...)...)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (r repository) write(name, text string) {
+	r.t.Helper()
+	path := filepath.Join(r.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r repository) commit() string {
+	r.t.Helper()
+	r.git("add", "-A")
+	r.git("commit", "-q", "--allow-empty", "-m", "x")
+	return r.git("rev-parse", "HEAD")
+}
+
+func (r repository) source(rest string) modulesource.Source {
+	r.t.Helper()
+	return parse(r.t, "git::file://"+r.dir+rest)
+}
+
+func parse(t *testing.T, text string) modulesource.Source {
+	t.Helper()
+	s, err := modulesource.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAModuleOfARepositoryIsWhatItsRefMeantWhenItWasPinned(t *testing.T) {
+	r := newRepository(t)
+	first := r.git("rev-parse", "HEAD")
+	r.git("tag", "-a", "-m", "x", "v1")
+	t.Setenv("GIT_DIR", "/nowhere")
+	c := modulesource.In(filepath.Join(t.TempDir(), "cache"))
+	s := r.source("//modules/web?ref=v1")
+	pin, err := c.Resolve(t.Context(), s)
+	if err != nil || pin.Commit != first {
+		t.Fatalf("it is %+v, %v; want commit %s", pin, err, first)
+	}
+	if err := os.Unsetenv("GIT_DIR"); err != nil {
+		t.Fatal(err)
+	}
+	r.write("modules/web/module.yaml", "resources: {a: {}}")
+	second := r.commit()
+	r.git("tag", "-f", "v1")
+
+	for _, c := range []*modulesource.Cache{c, modulesource.In(filepath.Join(t.TempDir(), "another"))} {
+		dir, err := c.Directory(t.Context(), s, pin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, dir, "module.yaml", "resources: {}")
+		wantFile(t, dir, "run", "#!/bin/sh")
+		if info, err := os.Stat(filepath.Join(dir, "files/run.sh")); err != nil || info.Mode()&0o100 == 0 {
+			t.Errorf("run.sh is %v, %v", info, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "README")); err == nil {
+			t.Error("it has what is beside the module")
+		}
+	}
+	for _, source := range []string{"//modules/web?ref=v1", "//modules/web", "//modules/web?ref=main", "//modules/web?ref=" + second} {
+		now, err := c.Resolve(t.Context(), r.source(source))
+		if err != nil || now.Commit != second || now.Digest == pin.Digest {
+			t.Errorf("%s is %+v, %v", source, now, err)
+		}
+	}
+	if again, err := c.Resolve(t.Context(), r.source("//modules/web?ref="+first)); err != nil || again != pin {
+		t.Errorf("by its commit it is %+v, %v", again, err)
+	}
+}
+
+func wantFile(t *testing.T, dir, name, want string) {
+	t.Helper()
+	if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != want {
+		t.Errorf("%s is %q, %v", name, text, err)
+	}
+}
+
+func TestWhatLeadsOutOfAModuleIsNotFetched(t *testing.T) {
+	for name, c := range map[string]struct {
+		arrange func(r repository)
+		rest    string
+		says    []string
+	}{
+		"a link that leads out": {func(r repository) {
+			if err := os.Symlink("../../README", filepath.Join(r.dir, "modules/web/out")); err != nil {
+				r.t.Fatal(err)
+			}
+			r.commit()
+		}, "//modules/web", []string{`"out" is a link to "../../README", which leaves the directory`}},
+		"a submodule": {func(r repository) {
+			r.git("submodule", "--quiet", "add", r.dir, "modules/web/sub")
+			r.commit()
+		}, "//modules/web", []string{`"sub" is a submodule, which is not fetched`}},
+		"no such directory": {func(repository) {}, "//modules/none", []string{`has no directory "modules/none"`}},
+		"a file":            {func(repository) {}, "//README", []string{`has no directory "README"`}},
+		"no such ref":       {func(repository) {}, "?ref=v9", []string{"check the URL, the ref v9", "git ls-remote file://"}},
+		"no such commit":    {func(repository) {}, "?ref=" + strings.Repeat("1", 40), []string{"has no commit 1111"}},
+		"too many files": {func(r repository) {
+			blob := r.git("rev-parse", "HEAD:README")
+			var index strings.Builder
+			for i := range 10_001 {
+				fmt.Fprintf(&index, "100644 %s\tmany/%d\n", blob, i)
+			}
+			c := exec.Command("git", "-C", r.dir, "update-index", "--index-info")
+			c.Stdin = strings.NewReader(index.String())
+			if err := c.Run(); err != nil {
+				r.t.Fatal(err)
+			}
+			r.git("commit", "-q", "-m", "x")
+		}, "//many", []string{"more than 10000 files"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepository(t)
+			c.arrange(r)
+			pin, err := modulesource.In(t.TempDir()).Resolve(t.Context(), r.source(c.rest))
+			if err == nil {
+				t.Fatalf("it is %+v", pin)
+			}
+			for _, text := range append(c.says, "fetching module git::file://"+r.dir+c.rest) {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%v does not say %q", err, text)
+				}
+			}
+		})
+	}
+}
+
+// A repository that is fetched runs nothing.
+func TestNoHookIsRun(t *testing.T) {
+	r := newRepository(t)
+	marker := filepath.Join(t.TempDir(), "ran")
+	template := t.TempDir()
+	for _, dir := range []string{filepath.Join(r.dir, ".git", "hooks"), filepath.Join(template, "hooks")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, hook := range []string{"post-checkout", "reference-transaction", "post-index-change", "pre-auto-gc", "fsmonitor-watchman"} {
+			if err := os.WriteFile(filepath.Join(dir, hook), []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Setenv("GIT_TEMPLATE_DIR", template)
+	if _, err := modulesource.In(t.TempDir()).Resolve(t.Context(), r.source("//modules/web")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("a hook was run")
+	}
+}
+
+func TestAModuleOfARegistry(t *testing.T) {
+	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	var down atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			http.Error(w, "down", http.StatusForbidden)
+			return
+		}
+		images.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	name := "oci://" + strings.TrimPrefix(server.URL, "http://") + "/modules/web"
+	dir := t.TempDir()
+	push := func(text string) string {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		ref, err := modulesource.Push(t.Context(), dir, parse(t, name+":1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ref
+	}
+	first := push("first")
+	c := modulesource.In(filepath.Join(t.TempDir(), "cache"))
+	s := parse(t, name+":1")
+	pin, err := c.Resolve(t.Context(), s)
+	if err != nil || first != name+"@"+pin.Digest {
+		t.Fatalf("it is %+v, %v; want %s", pin, err, first)
+	}
+	push("second")
+	for _, s := range []modulesource.Source{s, parse(t, first)} {
+		at, err := modulesource.In(filepath.Join(t.TempDir(), "another")).Directory(t.Context(), s, pin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, at, "module.yaml", "first")
+	}
+	now, err := c.Resolve(t.Context(), s)
+	if err != nil || now == pin {
+		t.Errorf("now it is %+v, %v", now, err)
+	}
+
+	// What the cache has needs no registry; what was altered in it is not used.
+	down.Store(true)
+	at, err := c.Directory(t.Context(), s, pin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, at, "module.yaml", "first")
+	for _, path := range []string{at, filepath.Join(at, "module.yaml")} {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(at, "module.yaml"), []byte("evil!"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := c.Directory(t.Context(), s, pin); err == nil {
+		t.Errorf("what was altered is used from %s", at)
+	}
+	down.Store(false)
+	if at, err = c.Directory(t.Context(), s, pin); err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, at, "module.yaml", "first")
+	if at, err := c.Directory(t.Context(), parse(t, name+":1//none"), pin); err == nil || !strings.Contains(err.Error(), `there is no directory "none" in it`) {
+		t.Errorf("it is %s, %v", at, err)
+	}
+	for _, wrong := range []string{name, name + ":1//x", name + "@" + pin.Digest, "git::file:///x"} {
+		if _, err := modulesource.Push(t.Context(), dir, parse(t, wrong)); err == nil || !strings.Contains(err.Error(), "oci://REGISTRY/REPOSITORY:TAG") {
+			t.Errorf("pushed to %s: %v", wrong, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"oci://r.example/a:1//b", "git::https://h/r.git//d?ref=v1", "git::ssh://git@h/r"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := modulesource.Parse(text)
+		if err == nil && (s.String() != text || !modulesource.Remote(text) || strings.ContainsAny(text, " \n\x00")) {
+			t.Errorf("%q is %v", text, s)
+		}
+	})
+}
