@@ -141,6 +141,7 @@ var floors = []struct {
 	{"control/jobs/*", []string{"control/jobs/*", "internal/entrypoint"}},
 	{"control/rundirs", []string{"control/gc", "control/runs"}},
 	{"control/masking", []string{"manifest", "expression", "schema", "runner/invoke"}},
+	{"control/observed", []string{"control/runs", "deploylog", "protocol", "runner"}},
 	{"control/work", []string{"control/filetree", "control/gc", "control/origin", "control/masking", "control/rundirs", "control/runs", "control/revision", "control/health", "control/looks", "control/targets", "runner", "runner/*", "manifest", "schema", "expression", "engine", "deploylog", "pipeline", "pipeline/*", "environment", "environment/*", "inventory", "internal/shipped", "internal/planfile", "internal/objects", "internal/protected", "internal/crash"}},
 	{"internal/approval", []string{"control/pipelines", "control/promotions", "control/environments", "pipeline", "pipeline/*", "deploylog", "internal/refusal"}},
 	{"internal/query", []string{"control/*", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "build", "build/*", "deploylog", "internal/suggest", "internal/phrase"}},

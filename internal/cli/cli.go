@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/build"
 	"github.com/deployster-go/deployster/internal/cli/complete"
+	"github.com/deployster-go/deployster/internal/cli/console"
 	"github.com/deployster-go/deployster/internal/cli/env"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/explain"
@@ -114,7 +115,7 @@ Every step is recorded in one append-only deployment log.
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "show every line that containers print, and ask resource types to be verbose")
 	root.AddCommand(
 		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewAdoptCommand(a), resource.NewLockCommand(a), resource.NewValidateCommand(a),
-		resource.NewGraphCommand(a), resource.NewEvalCommand(a), resource.NewOutputCommand(a), format.NewCommand(a), pipelinecmd.NewCommand(a), env.NewCommand(a), build.NewCommand(a), serve.NewCommand(a), notification.NewCommand(a), explain.NewCommand(a), host.NewCommand(a),
+		resource.NewGraphCommand(a), resource.NewEvalCommand(a), console.NewCommand(a), resource.NewOutputCommand(a), format.NewCommand(a), pipelinecmd.NewCommand(a), env.NewCommand(a), build.NewCommand(a), serve.NewCommand(a), notification.NewCommand(a), explain.NewCommand(a), host.NewCommand(a),
 		logs.NewCommand(a), token.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), state.NewCommand(a), gc.NewCommand(a), schemaCommand(a), versionCommand(a),
 	)
 	amendHelp(root)

@@ -47,6 +47,7 @@ var withServer = map[string]struct {
 	"validate": {without, "web.yaml"},
 	"graph":    {without, "web.yaml"},
 	"eval":     {without, "1"},
+	"console":  {refused, "-e 1"},
 	"fmt":      {without, "web.yaml"},
 	"output":   {through, "--manifest web.yaml"},
 	"explain":  {through, "run/web.yaml"},
