@@ -85,6 +85,29 @@ func TestAnActionThatOutlivesItsRunIsWaitedForOnAnotherEngine(t *testing.T) {
 	}
 }
 
+// What an action has made before its run was killed, and of which nothing is kept, is found by its
+// mark: it is not made a second time, and goes when it is destroyed.
+func TestWhatIsMadeByARunThatIsKilledIsFoundAgain(t *testing.T) {
+	s, _ := killedInAction(t, keepType)
+	made := func() []string {
+		all, err := filepath.Glob(s.thing("file-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	first := made()
+	s.release("a")
+	second := s.start("apply", "m.yaml", "--confirm", "NO")
+	if code := s.exit(second); code != 0 || len(first) != 1 || !slices.Equal(made(), first) {
+		t.Fatalf("exit %d, there were %v and are %v\n%s", code, first, made(), second.out)
+	}
+	last := s.start("destroy", "m.yaml", "--confirm", "NO")
+	if code := s.exit(last); code != 0 || len(made()) > 0 {
+		t.Errorf("exit %d, left %v\n%s", code, made(), last.out)
+	}
+}
+
 // away hides a file for as long as it is not put back.
 func (s *site) away(path string) (back func()) {
 	s.Helper()

@@ -128,6 +128,12 @@ func keep(t *protocol.Type[config]) {
 			r.Kept = map[string]any{"file": r.Adopt}
 			defer func() { _ = r.Keep(r.Kept) }()
 		}
+		if name := marked(r.ID); r.Interrupted && len(r.Kept) == 0 && name != "" { // the action did not live to say so
+			r.Kept = map[string]any{"file": name}
+			if err := r.Keep(r.Kept); err != nil {
+				return protocol.StateOutput{}, err
+			}
+		}
 		_, err := os.Stat(filepath.Join("/dir", file(r)))
 		switch there := err == nil; {
 		case there && r.Ensure == protocol.Absent:
@@ -140,11 +146,28 @@ func keep(t *protocol.Type[config]) {
 	t.Actions["set"] = func(_ context.Context, r protocol.Request[config]) error {
 		name := "file-" + rand.Text()
 		fmt.Fprintln(r.Stdout, "a file for", r.ID)
-		return errors.Join(os.WriteFile(filepath.Join("/dir", name), nil, 0o600), r.Keep(map[string]string{"file": name}))
+		err := os.WriteFile(filepath.Join("/dir", name), []byte(r.ID), 0o600)
+		held := filepath.Join("/dir", r.Name+".hold")
+		if _, there := os.Stat(held); there == nil {
+			err = errors.Join(err, os.WriteFile(filepath.Join("/dir", r.Name+".busy"), nil, 0o600))
+			gone(r.Name + ".hold")
+		}
+		return errors.Join(err, r.Keep(map[string]string{"file": name}))
 	}
 	t.Actions["remove"] = func(_ context.Context, r protocol.Request[config]) error {
 		return os.Remove(filepath.Join("/dir", file(r)))
 	}
+}
+
+// marked is the file that is marked with the id of a resource; "" is none.
+func marked(id string) string {
+	names, _ := filepath.Glob("/dir/file-*")
+	for _, name := range names {
+		if text, err := os.ReadFile(name); err == nil && string(text) == id {
+			return filepath.Base(name)
+		}
+	}
+	return ""
 }
 
 func prepare(context.Context, protocol.Request[config]) error { return nil }
