@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/deployster-go/deployster/expression/python"
 
@@ -48,6 +49,7 @@ type Evaluator struct {
 	library   *python.Library
 	globals   map[string]any
 	templates templates
+	below     sync.Map // directory → the *Evaluator of what is in it
 }
 
 // New returns an evaluator whose templates may include files below workspace, as they

@@ -3,6 +3,8 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,10 +13,21 @@ import (
 	"github.com/deployster-go/deployster/schema"
 )
 
-const variablesKey = "variables"
+// VariablesKey is the section of a manifest that declares variables.
+const VariablesKey = "variables"
 
 // maxVariables is how many variables manifests may declare together.
 const maxVariables = 1000
+
+var validVariable = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
+
+// NameProblem says why a variable cannot have a name, "" when it can.
+func NameProblem(name string) string {
+	if !validVariable.MatchString(name) {
+		return fmt.Sprintf("%q cannot be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -", name)
+	}
+	return ""
+}
 
 // Variable is one that a manifest declares: what its values may be, and which it has where
 // nobody gives one.
@@ -28,20 +41,24 @@ type Variable struct {
 	File    string   // that holds it
 	Command []string // that prints it
 
-	origin  *yamlfile.Node // of File or Command; nil is none
-	schema  *schema.Schema
-	node    *yamlfile.Node // of its default; nil is none
-	written any            // the default, as it is written
-	late    bool           // the default has expressions
+	Origin  *yamlfile.Node // of File or Command; nil is none
+	Node    *yamlfile.Node // of its default; nil is none
+	Written any            // the default, as it is written
+	Late    bool           // the default has expressions
+
+	schema *schema.Schema
 }
 
 // Default is what the variable is where nobody gives it a value, with its expressions as
 // they are written. has is false where somebody must give one.
-func (d *Variable) Default() (written any, has bool) { return d.written, d.node != nil }
+func (d *Variable) Default() (written any, has bool) { return d.Written, d.Node != nil }
 
 // Secrets returns the paths of the parts of a value that may not be shown, as
 // schema.Schema.Secrets does.
 func (d *Variable) Secrets(value any) [][]string { return d.schema.Secrets(value) }
+
+// Validate is how a value breaks the schema of the variable.
+func (d *Variable) Validate(value any) []schema.Violation { return d.schema.Validate(value) }
 
 // MayBeSecret reports whether a value, as it is written, may have parts that may not be shown.
 func (d *Variable) MayBeSecret(written any) bool {
@@ -53,12 +70,12 @@ func (d *Variable) MayBeSecret(written any) bool {
 func Declarations(sources []Source) ([]*Variable, error) {
 	l := &loader{manifest: &Manifest{}}
 	for _, source := range sources {
-		if !bytes.Contains(source.Data, []byte(variablesKey)) {
+		if !bytes.Contains(source.Data, []byte(VariablesKey)) {
 			continue // most manifests declare none, and to read one takes a while
 		}
 		root, _ := yamlfile.Open(source.Name, source.Data, manifestFile, &l.found)
 		if root != nil && root.Kind == yamlfile.Mapping {
-			l.variables(root.Child(variablesKey))
+			l.variables(root.Child(VariablesKey))
 		}
 	}
 	return l.manifest.Variables, l.found.Err()
@@ -70,7 +87,7 @@ func (l *loader) variables(n *yamlfile.Node) {
 	case n == nil || n.Kind == yamlfile.Nothing:
 		return
 	case n.Kind != yamlfile.Mapping:
-		n.Fail("must be a mapping of names to JSON Schemas, not %s", kindOf(n))
+		n.Fail("must be a mapping of names to JSON Schemas, not %s", KindOf(n))
 		return
 	}
 	for _, m := range n.Members {
@@ -90,7 +107,7 @@ func (l *loader) variables(n *yamlfile.Node) {
 // it: a mistyped writeOnly would show a secret.
 func (l *loader) variable(n *yamlfile.Node) *Variable {
 	d := &Variable{Name: n.Name, Position: n.NameAt}
-	if problem := nameProblem(n.Name); problem != "" {
+	if problem := NameProblem(n.Name); problem != "" {
 		n.FailName("%s", problem)
 	}
 	written := map[string]any{}
@@ -118,15 +135,15 @@ func (l *loader) variable(n *yamlfile.Node) *Variable {
 	}
 	d.Description, _ = written["description"].(string)
 	d.Secret = slices.ContainsFunc(d.schema.Secrets(nil), func(path []string) bool { return len(path) == 0 })
-	if d.node = n.Child("default"); d.node == nil {
+	if d.Node = n.Child("default"); d.Node == nil {
 		return d
 	}
-	d.written = written["default"]
-	for text := range d.node.Texts() {
-		d.late = d.late || expression.IsTemplate(text.Value)
+	d.Written = written["default"]
+	for text := range d.Node.Texts() {
+		d.Late = d.Late || expression.IsTemplate(text.Value)
 	}
-	if !d.late {
-		for _, p := range d.broken(d.written, place{node: d.node}) {
+	if !d.Late {
+		for _, p := range d.Broken(d.Written, Place{Node: d.Node}) {
 			l.found.Add(p)
 		}
 	}
@@ -156,12 +173,12 @@ func (d *Variable) readOrigin(fields map[string]*yamlfile.Node) {
 		return text
 	}
 	if n := fields["file"]; n != nil {
-		d.origin, d.File = n, plain(n, "the path of a file")
+		d.Origin, d.File = n, plain(n, "the path of a file")
 	}
 	if n := fields["command"]; n != nil {
-		d.origin, d.Command = n, []string{}
+		d.Origin, d.Command = n, []string{}
 		if n.Kind != yamlfile.List || len(n.Members) == 0 {
-			n.Fail("must be a list of a program and its arguments, such as [pass, show, db], not %s", kindOf(n))
+			n.Fail("must be a list of a program and its arguments, such as [pass, show, db], not %s", KindOf(n))
 			return
 		}
 		for _, word := range n.Members {

@@ -70,7 +70,7 @@ func (l *loader) expressions(broken bool) {
 				continue
 			}
 			if c.err != nil {
-				l.found.Add(failure(text, c.err))
+				l.found.Add(Failure(text, c.err))
 				continue
 			}
 			l.opts.Usage.add(c.Usage, r.Dependencies)
@@ -91,7 +91,7 @@ func (l *loader) references(r *pending, text *yamlfile.Node, refs []expression.R
 	ok = true
 	var minus []string // what follows the dashes of names that cannot be read
 	for _, ref := range refs {
-		_, variable := l.opts.Variables[ref.Name]
+		variable := l.isVariable(ref.Name)
 		_, alias := r.Dependencies[ref.Name]
 		why, off := r.off[ref.Name]
 		each := ref.Name == eachName && r.forEach != nil
@@ -127,7 +127,7 @@ func (l *loader) undefined(r *pending, name, text string) (Problem, string) {
 		return Problem{Message: what + "; it is only where the resource has for_each"}, name
 	}
 	aliases := slices.Sorted(maps.Keys(r.Dependencies))
-	variables := slices.Sorted(maps.Keys(l.opts.Variables))
+	variables := l.variableNames()
 	if written := cmp.Or(dashed(name, text, aliases), dashed(name, text, variables)); written != "" {
 		advice := fmt.Sprintf("call it %q", strings.ReplaceAll(written, "-", "_"))
 		return Problem{Message: fmt.Sprintf("%s: in an expression the dash of %q is a minus; %s", what, written, advice)}, written
@@ -172,8 +172,8 @@ func dashed(name, text string, names []string) string {
 	return best
 }
 
-// failure puts the error of an expression at its place in the file.
-func failure(n *yamlfile.Node, err error) Problem {
+// Failure puts the error of an expression at its place in the file.
+func Failure(n *yamlfile.Node, err error) Problem {
 	var where *expression.PathError
 	if errors.As(err, &where) {
 		for _, key := range where.Path {

@@ -13,10 +13,11 @@ const severalFiles = ", several files can be given"
 var (
 	manifestFile = yamlfile.Format{
 		Needs: "a manifest needs a mapping resources", Second: severalFiles, Binary: true, Advice: loopAdvice,
-		Members: map[string]string{"variables": "variable", "plugs": "plug", "resources": "resource", "outputs": "output"},
+		Members: map[string]string{"variables": "variable", "plugs": "plug", "resources": "resource", "modules": "module", "outputs": "output"},
 	}
-	variableFile = yamlfile.Format{Second: severalFiles, Binary: true, Members: map[string]string{"": "variable"}}
-	typedValue   = yamlfile.Format{Binary: true}
+	moduleFile = yamlfile.Format{
+		Needs: "a module needs resources, modules or outputs", Binary: true, Advice: loopAdvice, Members: manifestFile.Members,
+	}
 )
 
 var forLoop = regexp.MustCompile(`^\{%-?\s*for\s`)
@@ -45,8 +46,8 @@ func loopAdvice(data []byte, at int) string {
 	return ""
 }
 
-// kindOf names what a value of a file is. A number is one, whole or not.
-func kindOf(n *yamlfile.Node) yamlfile.Kind {
+// KindOf names what a value of a file is. A number is one, whole or not.
+func KindOf(n *yamlfile.Node) yamlfile.Kind {
 	if n.Kind == yamlfile.Integer {
 		return yamlfile.Number
 	}

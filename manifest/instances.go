@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -25,6 +24,9 @@ type Each struct {
 	Key   string `json:"key"`
 	Value any    `json:"value"`
 }
+
+// seen is what expressions see of it.
+func (e *Each) seen() map[string]any { return map[string]any{"key": e.Key, "value": e.Value} }
 
 const (
 	eachName = "each"
@@ -52,73 +54,14 @@ func declared(name string) (of, key string, one bool) {
 
 func instance(name, key string) string { return name + "[" + key + "]" }
 
-// Aliases are those of all dependencies, sorted.
-func (r *Resource) Aliases() []string {
-	return slices.Sorted(func(yield func(string) bool) {
-		for alias := range r.Dependencies {
-			if !yield(alias) {
-				return
-			}
-		}
-		for alias := range r.Instances {
-			if !yield(alias) {
-				return
-			}
-		}
-	})
-}
-
-// Behind returns the names of the resources that an alias stands for, sorted.
-func (r *Resource) Behind(alias string) []string {
-	if name, one := r.Dependencies[alias]; one {
-		return []string{name}
-	}
-	return slices.Sorted(maps.Values(r.Instances[alias]))
-}
-
-// Scope returns what expressions of the resource see: the variables, which instance it is,
-// and its dependencies, each as value has it; where value is nil, these are not there.
-func (r *Resource) Scope(variables map[string]any, value func(name string) any) map[string]any {
-	scope := make(map[string]any, len(variables)+len(r.Dependencies)+len(r.Instances)+1)
-	maps.Copy(scope, variables)
-	if r.Each != nil {
-		scope[eachName] = map[string]any{"key": r.Each.Key, "value": r.Each.Value}
-	}
-	if value == nil {
-		return scope
-	}
-	for alias, name := range r.Dependencies {
-		scope[alias] = value(name)
-	}
-	for alias, names := range r.Instances {
-		all := make(map[string]any, len(names))
-		for key, name := range names {
-			all[key] = value(name)
-		}
-		scope[alias] = all
-	}
-	return scope
-}
-
-// Made returns what a part of the configuration is made of: itself and, where it reads
-// each, what the instances are made from.
-func (r *Resource) Made(e *expression.Evaluator, part any) any {
-	if r.ForEach == nil {
-		return part
-	}
-	if reads, err := e.Reads(part, eachName); !reads && err == nil {
-		return part
-	}
-	return []any{part, r.ForEach}
-}
-
 // expansion is what became of what is declared under one name.
 type expansion struct {
-	many  bool              // it has for_each
-	names map[string]string // of its instances, by key; of a resource without for_each by ""
-	keys  []string          // in order
-	off   string            // why a resource without for_each is none
-	bad   bool              // it is not known, for reasons that are reported
+	many    bool              // it has for_each
+	names   map[string]string // of its instances, by key; of a resource without for_each by ""
+	keys    []string          // in order
+	modules modules           // of a module; nil is a resource
+	off     string            // why a resource without for_each is none
+	bad     bool              // it is not known, for reasons that are reported
 }
 
 // expand makes the resources of what is declared, which is sorted by dependencies.
@@ -130,6 +73,9 @@ func (l *loader) expand() {
 	for _, r := range sorted {
 		p := l.declared[r.Name]
 		x := &expansion{many: p.forEach != nil, names: map[string]string{}}
+		if p.call != nil {
+			x.modules = modules{}
+		}
 		l.manifest.declared[r.Name] = x
 		if x.many {
 			l.instances(p, x)
@@ -146,7 +92,7 @@ func (l *loader) instances(p *pending, x *expansion) {
 		x.bad = true
 		return
 	}
-	if len(l.manifest.Resources)+len(all) > maxInstances {
+	if *l.count+len(all) > maxInstances {
 		x.bad = true
 		p.forEach.Fail("with its %d instances there would be more than %d resources", len(all), maxInstances)
 		return
@@ -159,8 +105,9 @@ func (l *loader) instances(p *pending, x *expansion) {
 // add adds a resource, or an instance of one, unless its when says otherwise.
 func (l *loader) add(p *pending, x *expansion, each *Each) {
 	r := *p.Resource
+	r.Name, r.module = l.address(p.Name), l.module
 	if each != nil {
-		r.Name, r.Of, r.Each = instance(p.Name, each.Key), p.Name, each
+		r.Name, r.Of, r.Each = instance(r.Name, each.Key), r.Name, each
 	}
 	off, ok := l.depends(p, &r)
 	if !ok {
@@ -179,19 +126,28 @@ func (l *loader) add(p *pending, x *expansion, each *Each) {
 		return
 	}
 	maps.Copy(p.off, off)
+	if !l.counted(p) {
+		x.bad = true
+		return
+	}
 	key := ""
 	if each != nil {
 		key = each.Key
 	}
 	x.names[key] = r.Name
 	x.keys = append(x.keys, key)
+	if p.call != nil {
+		m, ok := l.instantiate(p, &r)
+		x.modules[key], x.bad = m, x.bad || !ok
+		return
+	}
 	l.manifest.Resources = append(l.manifest.Resources, &r)
 	l.manifest.resources[r.Name] = &r
 }
 
 // depends finds what the aliases of a resource stand for, and which stand for what is off.
 func (l *loader) depends(p *pending, r *Resource) (off map[string]string, ok bool) {
-	r.Dependencies, r.Instances, off, ok = map[string]string{}, nil, map[string]string{}, true
+	r.Dependencies, r.Instances, r.called, off, ok = map[string]string{}, nil, nil, map[string]string{}, true
 	for _, alias := range p.aliases {
 		of, key, one := declared(alias.Value)
 		x := l.manifest.declared[of]
@@ -207,6 +163,11 @@ func (l *loader) depends(p *pending, r *Resource) (off map[string]string, ok boo
 			}
 		}
 		switch name, there := x.names[key]; {
+		case x.modules != nil && (x.many && !one || there && one == x.many):
+			if r.called == nil {
+				r.called = map[string]stands{}
+			}
+			r.called[alias.Name] = x.stands(key)
 		case x.many && !one:
 			if r.Instances == nil {
 				r.Instances = map[string]map[string]string{}
@@ -235,7 +196,7 @@ func (l *loader) key(alias *yamlfile.Node, written string, r *Resource) (string,
 		alias.Fail("only what has for_each itself can depend on an instance by an expression, such as disks[{{ each.key }}]")
 		return "", false
 	}
-	value, err := l.opts.Evaluator.Evaluate(written, r.Scope(l.opts.Variables, nil))
+	value, err := l.opts.Evaluator.Evaluate(written, l.scope(r.Each))
 	if err != nil {
 		l.found.Add(Problem{Position: alias.Position, Path: alias.Path(), Message: err.Error()})
 		return "", false
@@ -264,7 +225,7 @@ func (l *loader) offInstance(of, key string) bool {
 
 // each finds what the instances of a resource are made from.
 func (l *loader) each(p *pending) ([]Each, bool) {
-	if _, named := l.opts.Variables[eachName]; named {
+	if l.isVariable(eachName) {
 		p.forEach.FailName(`where there is for_each, no variable can be called "each"; rename it`)
 		return nil, false
 	}
@@ -273,7 +234,7 @@ func (l *loader) each(p *pending) ([]Each, bool) {
 	}
 	resolved, err := l.opts.Evaluator.Resolve(p.ForEach, l.opts.Variables)
 	if err != nil {
-		l.found.Add(failure(p.forEach, err))
+		l.found.Add(Failure(p.forEach, err))
 		return nil, false
 	}
 	var all []Each
@@ -351,18 +312,20 @@ func (l *loader) on(p *pending, r *Resource) (on, ok bool) {
 			return false, false
 		}
 		var err error
-		value, err = l.opts.Evaluator.Evaluate(p.when.Value, r.Scope(l.opts.Variables, func(name string) any {
-			return map[string]any{"name": name, "type": l.manifest.resources[name].Type}
-		}))
+		scope := l.scope(r.Each)
+		for alias, s := range r.aliases() {
+			scope[alias] = l.presence(s)
+		}
+		value, err = l.opts.Evaluator.Evaluate(p.when.Value, scope)
 		if err != nil {
-			l.found.Add(failure(p.when, err))
+			l.found.Add(Failure(p.when, err))
 			return false, false
 		}
 		ok = true
 	}
 	on, is := value.(bool)
 	if !ok || !is {
-		got := kindOf(p.when)
+		got := KindOf(p.when)
 		if ok {
 			got = kindOfValue(value)
 		}
@@ -370,6 +333,35 @@ func (l *loader) on(p *pending, r *Resource) (on, ok bool) {
 		return false, false
 	}
 	return on, true
+}
+
+// presence is what a when sees of what a name stands for: which there are is known, and nothing
+// else of them.
+func (l *loader) presence(s stands) any {
+	all := map[string]any{}
+	switch s := s.(type) {
+	case single:
+		return map[string]any{"name": string(s), "type": l.manifest.resources[string(s)].Type}
+	case instances:
+		for key, name := range s {
+			all[key] = l.presence(single(name))
+		}
+	case modules:
+		for key := range s {
+			all[key] = map[string]any{}
+		}
+	}
+	return all
+}
+
+// scope is what is known to expressions that are evaluated early.
+func (l *loader) scope(each *Each) map[string]any {
+	scope := make(map[string]any, len(l.opts.Variables)+4)
+	maps.Copy(scope, l.opts.Variables)
+	if each != nil {
+		scope[eachName] = each.seen()
+	}
+	return scope
 }
 
 // early reports what an expression cannot read that is evaluated while the manifest is
@@ -388,13 +380,15 @@ func (l *loader) early(p *pending, n *yamlfile.Node, what string, dependencies b
 		usage, err := l.opts.Evaluator.Examine(text.Value)
 		if err != nil {
 			ok = false
-			l.found.Add(failure(text, err))
+			l.found.Add(Failure(text, err))
 			continue
 		}
 		l.opts.Usage.add(usage, p.Dependencies)
 		var variables []expression.Ref
 		for _, ref := range usage.Refs {
-			if _, alias := p.Dependencies[ref.Name]; !alias {
+			if l.isLate(ref.Name) {
+				fail(text, ref.Line, ref.Column, "the variable %q, whose value waits for the state of something", ref.Name)
+			} else if _, alias := p.Dependencies[ref.Name]; !alias {
 				variables = append(variables, ref)
 			} else if !dependencies {
 				fail(text, ref.Line, ref.Column, "the dependency %q", ref.Name)
@@ -405,7 +399,7 @@ func (l *loader) early(p *pending, n *yamlfile.Node, what string, dependencies b
 		}
 		if paths, err := l.opts.Evaluator.Paths(text.Value, slices.Sorted(maps.Keys(p.Dependencies))...); dependencies && err == nil {
 			for _, path := range paths {
-				if slices.Contains(path.Keys, "state") {
+				if slices.Contains(path.Keys, "state") || l.isModule(p.Dependencies[path.Name]) {
 					fail(text, path.Line, path.Column, "the state of %q; it can ask whether %s is defined", path.Name, path.Name)
 				}
 			}
@@ -415,46 +409,10 @@ func (l *loader) early(p *pending, n *yamlfile.Node, what string, dependencies b
 	return ok
 }
 
-// Named returns the resources that a name of the command line means: itself, or all
-// instances of what is declared with for_each.
-func (m *Manifest) Named(name string) ([]string, error) {
-	if m.resources[name] != nil {
-		return []string{name}, nil
-	}
-	x := m.declared[name]
-	switch {
-	case x != nil && x.many:
-		names := make([]string, 0, len(x.keys))
-		for _, key := range x.keys {
-			names = append(names, x.names[key])
-		}
-		return names, nil
-	case x != nil && x.off != "":
-		return nil, fmt.Errorf("the resource %q is off: %s", name, x.off)
-	}
-	known := slices.Sorted(maps.Keys(m.resources))
-	if of, key, one := declared(name); one {
-		if x := m.declared[of]; x != nil && x.many {
-			problem := fmt.Sprintf("%q has no instance %q", of, key)
-			if near := suggest.Closest(key, x.keys); near != "" {
-				return nil, fmt.Errorf("%s, did you mean %q?", problem, instance(of, near))
-			}
-			if len(x.keys) == 0 {
-				return nil, errors.New(problem + "; it has none")
-			}
-			return nil, fmt.Errorf("%s; there are %s", problem, phrase.List(x.keys))
-		}
-	}
-	if near := suggest.Closest(name, known); near != "" {
-		return nil, fmt.Errorf("there is no resource %q, did you mean %q?", name, near)
-	}
-	return nil, fmt.Errorf("there is no resource %q; there are %s", name, phrase.List(known))
-}
-
 // readEach reads a for_each, whose expressions stay as they are.
 func (p *pending) readEach(n *yamlfile.Node) {
 	if n.Kind != yamlfile.List && n.Kind != yamlfile.Mapping && (n.Kind != yamlfile.Text || !expression.IsTemplate(n.Value)) {
-		n.Fail("must be a list or a mapping, or an expression that comes to one, not %s", kindOf(n))
+		n.Fail("must be a list or a mapping, or an expression that comes to one, not %s", KindOf(n))
 		return
 	}
 	value, ok := n.Any()
@@ -462,6 +420,9 @@ func (p *pending) readEach(n *yamlfile.Node) {
 		return
 	}
 	p.forEach, p.ForEach = n, value
+	if p.call != nil {
+		p.call.forEach = value
+	}
 }
 
 // dependency reports whether the text can be a dependency, as it is written.

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -50,13 +51,20 @@ resources:
 			t.Errorf("%s depends on %q, want %q", name, got, want)
 		}
 	}
-	scope := m.Resource("list").Scope(map[string]any{"v": 1}, func(name string) any { return name })
-	if want := map[string]any{"v": 1, "disks": map[string]any{"a": "disk[a]", "b": "disk[b]"}}; !reflect.DeepEqual(scope, want) {
-		t.Errorf("its expressions see %v, want %v", scope, want)
+	sees := func(resource, written string) any {
+		got, err := m.Resource(resource).Resolve(written, manifest.Scope{
+			Expressions: expression.New(t.TempDir()), Variables: map[string]any{"v": 1}, State: func(name string) any { return name },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
 	}
-	scope = m.Resource("vm[b]").Scope(nil, func(name string) any { return name })
-	if want := map[string]any{"own": "disk[b]", "each": map[string]any{"key": "b", "value": "b"}}; !reflect.DeepEqual(scope, want) {
-		t.Errorf("the expressions of an instance see %v, want %v", scope, want)
+	if got, want := sees("list", "{{ [v, disks] }}"), []any{int64(1), map[string]any{"a": "disk[a]", "b": "disk[b]"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("its expressions see %v, want %v", got, want)
+	}
+	if got, want := sees("vm[b]", "{{ [own, each] }}"), []any{"disk[b]", map[string]any{"key": "b", "value": "b"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the expressions of an instance see %v, want %v", got, want)
 	}
 }
 
@@ -183,7 +191,7 @@ func TestInstancesAreWhatIsWrittenOut(t *testing.T) {
 }
 
 func TestAnOutlineHasWhatIsDeclared(t *testing.T) {
-	m, err := manifest.Outline(manifest.Source{Name: "a.yaml", Data: []byte("resources:\n  many: {type: x, for_each: '{{ all }}'}\n  off: {type: y, when: false}\n")})
+	m, err := manifest.Outline(manifest.Source{Name: "a.yaml", Data: []byte("resources:\n  many: {type: x, for_each: '{{ all }}'}\n  off: {type: y, when: false}\n")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

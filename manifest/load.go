@@ -20,6 +20,7 @@ type Options struct {
 	Partly    bool   // only some of the variables are known: names that are not defined are no problem
 
 	Secret func(text string) bool // whether a text holds what may not be shown; may be nil
+	Hide   func(value any)        // is called with each value that a module is given and that may not be shown, before it is used; may be nil
 }
 
 // Load reads several files as one manifest. It fails with an *Error that holds
@@ -29,7 +30,7 @@ func Load(sources []Source, opts Options) (*Manifest, error) {
 		opts:     opts,
 		patterns: schema.NewPatterns(maxPatterns),
 		manifest: &Manifest{plugs: map[string]*Plug{}, resources: map[string]*Resource{}},
-		declared: map[string]*pending{},
+		declared: map[string]*pending{}, files: opts.Evaluator, texts: map[string][]byte{}, count: new(int),
 	}
 	if len(sources) == 0 {
 		return nil, &Error{Problems: []Problem{{Message: "no manifest is given"}}}
@@ -74,9 +75,15 @@ type loader struct {
 	declared map[string]*pending
 	pending  []*pending // the same, in the order of declaration
 	sorted   []string   // names of resources
+
+	module *Module               // that is read; nil is the manifest itself
+	chain  []string              // directories of the modules around what is read
+	files  *expression.Evaluator // of the manifest itself
+	texts  map[string][]byte     // manifests of modules, by directory
+	count  *int                  // resources that were made, of all modules
 }
 
-// pending is a resource whose dependencies and expressions are still to be
+// pending is a resource, or the call of a module, whose dependencies and expressions are still to be
 // checked.
 type pending struct {
 	*Resource
@@ -85,6 +92,7 @@ type pending struct {
 
 	forEach, when *yamlfile.Node          // nil is not given
 	all           []Each                  // what for_each comes to
+	call          *call                   // nil is a resource
 	off           map[string]string       // aliases of what is off, for an instance at least, with why
 	early         map[*yamlfile.Node]bool // whether what is evaluated early can be
 }
@@ -92,13 +100,16 @@ type pending struct {
 // document reads one file and reports whether it has a section of resources.
 func (l *loader) document(root *yamlfile.Node) (resources bool) {
 	if root.Kind != yamlfile.Mapping {
-		root.Fail("a manifest must be a mapping with the keys variables, plugs and resources, not %s", kindOf(root))
+		root.Fail("a manifest must be a mapping with the keys variables, plugs and resources, not %s", KindOf(root))
 		return false
 	}
-	sections, _ := root.Fields("a manifest", variablesKey, "plugs", "resources", "outputs", movedKey)
-	l.variables(sections[variablesKey])
+	sections, _ := root.Fields("a manifest", VariablesKey, "plugs", "modules", "resources", "outputs", movedKey)
+	l.variables(sections[VariablesKey])
 	if n := sections["plugs"]; n != nil {
 		section(n, "plug", l.plug)
+	}
+	if n := sections["modules"]; n != nil {
+		section(n, "module", l.call)
 	}
 	if n := sections["resources"]; n != nil {
 		section(n, "resource", l.resource)
@@ -107,7 +118,7 @@ func (l *loader) document(root *yamlfile.Node) (resources bool) {
 		names(n, "output", l.output)
 	}
 	l.moves(sections[movedKey])
-	return sections["resources"] != nil
+	return sections["resources"] != nil || sections["modules"] != nil
 }
 
 // section reads a mapping of names to things, which are mappings.
@@ -117,7 +128,7 @@ func section(n *yamlfile.Node, thing string, read func(*yamlfile.Node)) {
 			m.FailName("%q cannot be the name of a %s: %s", m.Name, thing, nameRule)
 		}
 		if m.Kind != yamlfile.Mapping {
-			m.Fail("a %s must be a mapping, not %s", thing, kindOf(m))
+			m.Fail("a %s must be a mapping, not %s", thing, KindOf(m))
 			return
 		}
 		read(m)
@@ -131,7 +142,7 @@ func names(n *yamlfile.Node, thing string, read func(*yamlfile.Node)) {
 		return
 	case yamlfile.Mapping:
 	default:
-		n.Fail("must be a mapping of names to %ss, not %s", thing, kindOf(n))
+		n.Fail("must be a mapping of names to %ss, not %s", thing, KindOf(n))
 		return
 	}
 	for _, m := range n.Members {

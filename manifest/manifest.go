@@ -33,12 +33,20 @@ type Manifest struct {
 	Resources []*Resource // each after all it depends on, else in the order of declaration
 	Outputs   []*Output   // by name
 	Unknown   []string    // names of outputs that read what is not selected, sorted
+	Secret    []Given     // of an Outline: what secret variables of modules are given
 
 	Moved []Move // what was made by other names
 
 	plugs     map[string]*Plug
 	resources map[string]*Resource
 	declared  map[string]*expansion // what became of each name under resources
+}
+
+// Given is what a variable of a module is given, as it is written in the manifest itself.
+type Given struct {
+	Position
+	Path    string
+	Written any
 }
 
 // Plug is a path of the user's machine that resources may ask for.
@@ -65,7 +73,7 @@ func (p *Plug) Allows(name, typ string) bool {
 	if p.ResourceNames == nil && p.ResourceTypes == nil {
 		return true
 	}
-	of, _, _ := declared(name)
+	of := withoutKeys(name)
 	return slices.ContainsFunc(p.names, func(r *regexp.Regexp) bool { return r.MatchString(name) || r.MatchString(of) }) ||
 		slices.ContainsFunc(p.types, func(r *regexp.Regexp) bool { return r.MatchString(typ) })
 }
@@ -88,8 +96,10 @@ type Resource struct {
 	IgnoreChanges  []string // paths of the configuration at which what there is stays as it is
 	PreventDestroy bool     // nothing removes it
 
-	config    *yamlfile.Node // nil when there is none
-	prevented Position       // of prevent_destroy
+	module    *Module           // that it is in; nil is none
+	called    map[string]stands // aliases of modules that it depends on
+	config    *yamlfile.Node    // nil when there is none
+	prevented Position          // of prevent_destroy
 }
 
 // PreventedAt is where the manifest says that nothing removes the resource.
@@ -102,6 +112,11 @@ func (r *Resource) At(path ...string) Position {
 		return r.Position
 	}
 	return r.config.Find(path...)
+}
+
+// Path writes the path of a part of the configuration as people do.
+func (r *Resource) Path(path ...string) string {
+	return pathOf("resources", append([]string{r.Name, "config"}, path...))
 }
 
 // Resource returns the resource of this name, nil if there is none.
@@ -117,12 +132,7 @@ func (m *Manifest) Dependencies(name string) []string {
 	if r == nil {
 		return nil
 	}
-	names := slices.Collect(maps.Values(r.Dependencies))
-	for _, instances := range r.Instances {
-		names = slices.AppendSeq(names, maps.Values(instances))
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return r.after()
 }
 
 // Select returns a manifest of the named resources and all they depend on.
@@ -152,9 +162,9 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 // PreventsDestroy reports whether nothing removes what is declared by the name of a resource, or, of
 // an instance that there is not any more, by that of the others; known is false where nothing is.
 func (m *Manifest) PreventsDestroy(name string) (prevents, known bool) {
-	of, _, _ := declared(name)
+	of := withoutKey(name)
 	for _, r := range m.Resources {
-		if r.Name == name || r.Of == of {
+		if r.Name == name || r.Of != "" && r.Of == of {
 			return r.PreventDestroy, true
 		}
 	}
@@ -235,10 +245,16 @@ type definition struct {
 
 	IgnoreChanges  []string `json:"ignore_changes,omitempty"`
 	PreventDestroy bool     `json:"prevent_destroy,omitempty"`
+
+	Module string         `json:"module,omitempty"`
+	Called map[string]any `json:"called,omitempty"`
 }
 
 func (r *Resource) definition() definition {
-	return definition{r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout, r.Each, r.Instances, r.IgnoreChanges, r.PreventDestroy}
+	return definition{
+		r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout, r.Each, r.Instances, r.IgnoreChanges, r.PreventDestroy,
+		r.module.definedBy(), definitions(r.called),
+	}
 }
 
 func hash(content any) string {

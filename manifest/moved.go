@@ -28,7 +28,7 @@ func (l *loader) moves(n *yamlfile.Node) {
 		return
 	}
 	if n.Kind != yamlfile.List {
-		n.Fail("must be a list of moves, such as [{from: a, to: b}], not %s", kindOf(n))
+		n.Fail("must be a list of moves, such as [{from: a, to: b}], not %s", KindOf(n))
 		return
 	}
 	for _, m := range n.Members {
@@ -39,6 +39,7 @@ func (l *loader) moves(n *yamlfile.Node) {
 		move := Move{Position: m.Position}
 		move.From, move.To = readAddress(m, fields["from"], "from"), readAddress(m, fields["to"], "to")
 		if move.From != "" && move.To != "" {
+			move.From, move.To = l.address(move.From), l.address(move.To)
 			l.manifest.Moved = append(l.manifest.Moved, move)
 		}
 	}

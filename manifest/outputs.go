@@ -22,32 +22,9 @@ type Output struct {
 	Value       any  // expressions unresolved
 	Position    Position
 
-	node  *yamlfile.Node    // of the value
-	reads map[string]stands // names that it reads, and what they stand for
-}
-
-// stands is what a name stands for: a resource, or all instances of one.
-type stands struct {
-	name      string
-	instances map[string]string // by key; nil is none
-}
-
-func (s stands) value(of func(name string) any) any {
-	if s.instances == nil {
-		return of(s.name)
-	}
-	all := make(map[string]any, len(s.instances))
-	for key, name := range s.instances {
-		all[key] = of(name)
-	}
-	return all
-}
-
-func (s stands) resources() []string {
-	if s.instances == nil {
-		return []string{s.name}
-	}
-	return slices.Collect(maps.Values(s.instances))
+	node   *yamlfile.Node    // of the value
+	module *Module           // that it is of; nil is the manifest
+	reads  map[string]stands // names that it reads, and what they stand for
 }
 
 // Resources returns the names of the resources that an output reads, sorted.
@@ -59,26 +36,20 @@ func (o *Output) Resources() (names []string) {
 	return slices.Compact(names)
 }
 
-// Resolve evaluates an output; value is what expressions see of a resource. It fails with an
-// *Error.
-func (o *Output) Resolve(e *expression.Evaluator, variables map[string]any, value func(name string) any) (any, error) {
-	scope := maps.Clone(variables)
-	if scope == nil {
-		scope = map[string]any{}
-	}
-	for name, s := range o.reads {
-		scope[name] = s.value(value)
-	}
-	resolved, err := e.Resolve(o.Value, scope)
+// Resolve evaluates an output. It fails with an *Error.
+func (o *Output) Resolve(s Scope) (any, error) { return o.value(newEvaluation(s)) }
+
+func (o *Output) value(s *evaluation) (any, error) {
+	value, err := s.evaluate(o.module, o.Value, nil, o.reads)
 	if err != nil {
-		return nil, &Error{Problems: []Problem{failure(o.node, err)}}
+		return nil, placed(o.node, err)
 	}
-	return resolved, nil
+	return value, nil
 }
 
 // output reads an output: its value alone, or a mapping with it.
 func (l *loader) output(n *yamlfile.Node) {
-	o := &Output{Name: n.Name, Position: n.NameAt, node: n}
+	o := &Output{Name: n.Name, Position: n.NameAt, node: n, module: l.module}
 	if i := slices.IndexFunc(l.manifest.Outputs, func(other *Output) bool { return other.Name == n.Name }); i >= 0 {
 		n.FailName("the output %q is already defined at %s", n.Name, l.manifest.Outputs[i].Position)
 		return
@@ -98,7 +69,7 @@ func (l *loader) output(n *yamlfile.Node) {
 		if at := fields["writeOnly"]; at != nil {
 			var ok bool
 			if o.WriteOnly, ok = at.Bool(); !ok && at.Kind != yamlfile.Nothing {
-				at.Fail("must be true or false, not %s", kindOf(at))
+				at.Fail("must be true or false, not %s", KindOf(at))
 			}
 		}
 	}
@@ -121,10 +92,11 @@ func (l *loader) outputs(broken bool) {
 	}
 	for _, o := range l.manifest.Outputs {
 		o.reads = map[string]stands{}
+		maps.Copy(o.reads, l.module.waiting())
 		for text := range o.node.Texts() {
 			usage, err := l.opts.Evaluator.Examine(text.Value)
 			if err != nil {
-				l.found.Add(failure(text, err))
+				l.found.Add(Failure(text, err))
 				continue
 			}
 			for _, name := range usage.Mentions {
@@ -135,8 +107,7 @@ func (l *loader) outputs(broken bool) {
 			l.opts.Usage.add(usage, resources)
 			var minus []string // what follows the dashes of names that cannot be read
 			for _, ref := range usage.Refs {
-				_, variable := l.opts.Variables[ref.Name]
-				if len(known[ref.Name]) > 0 || variable || ref.Optional || broken || l.opts.Partly || l.found.Full() || slices.Contains(minus, ref.Name) {
+				if len(known[ref.Name]) > 0 || l.isVariable(ref.Name) || ref.Optional || broken || l.opts.Partly || l.found.Full() || slices.Contains(minus, ref.Name) {
 					continue
 				}
 				p, written := l.unknownTo(ref.Name, text.Value, slices.Collect(maps.Keys(known)))
@@ -157,17 +128,15 @@ func (l *loader) stands(o *Output, text *yamlfile.Node, name string, declared []
 		text.Fail("%q may be each of %s; rename one of them", name, phrase.List(declared))
 		return
 	}
-	if _, variable := l.opts.Variables[name]; variable {
+	if l.isVariable(name) {
 		text.Fail("%q is the name of a resource and of a variable; rename one of them", name)
 		return
 	}
 	x := l.manifest.declared[declared[0]]
 	switch {
 	case x == nil || x.bad: // it is reported
-	case x.many:
-		o.reads[name] = stands{instances: x.names}
-	case x.off == "":
-		o.reads[name] = stands{name: declared[0]}
+	case x.many || x.off == "":
+		o.reads[name] = x.stands("")
 	default:
 		l.askWhetherOn(text, name, declared[0], x)
 	}
@@ -190,7 +159,7 @@ func (l *loader) askWhetherOn(text *yamlfile.Node, name, declared string, x *exp
 // is returned as it is written.
 func (l *loader) unknownTo(name, text string, resources []string) (Problem, string) {
 	what := fmt.Sprintf("%.60q is not defined", name)
-	variables := slices.Sorted(maps.Keys(l.opts.Variables))
+	variables := l.variableNames()
 	if written := cmp.Or(dashed(name, text, l.names()), dashed(name, text, variables)); written != "" {
 		return Problem{Message: fmt.Sprintf("%s: in an expression the dash of %q is a minus; call it %q", what, written, underscored(written))}, written
 	}

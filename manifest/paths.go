@@ -20,7 +20,7 @@ func readPaths(n *yamlfile.Node) []string {
 		return nil
 	case yamlfile.List:
 	default:
-		n.Fail(`must be a list of paths of the config, such as [content, "ports[0].host"], not %s`, kindOf(n))
+		n.Fail(`must be a list of paths of the config, such as [content, "ports[0].host"], not %s`, KindOf(n))
 		return nil
 	}
 	paths := make([]string, 0, len(n.Members))

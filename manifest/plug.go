@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/deployster-go/deployster/internal/namedfile"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -19,7 +20,7 @@ func (m *Manifest) CheckPlugs() error {
 	var found yamlfile.Report
 	for _, p := range m.Plugs {
 		if _, err := os.Stat(p.Path); err != nil {
-			message := fileError(err).Error()
+			message := namedfile.Failure(err).Error()
 			if errors.Is(err, fs.ErrNotExist) {
 				message = "there is no such file or directory"
 			}
@@ -69,10 +70,10 @@ func (l *loader) plug(n *yamlfile.Node) {
 
 // resolved evaluates the expressions of a value, which can use the variables.
 func (l *loader) resolved(n *yamlfile.Node, value any) (any, bool) {
-	l.opts.Usage.examine(l.opts.Evaluator, value)
+	l.opts.Usage.Examine(l.opts.Evaluator, value)
 	value, err := l.opts.Evaluator.Resolve(value, l.opts.Variables)
 	if err != nil {
-		l.found.Add(failure(n, err))
+		l.found.Add(Failure(n, err))
 		return nil, false
 	}
 	return value, true

@@ -24,13 +24,7 @@ func (l *loader) resource(n *yamlfile.Node) {
 		Resource: &Resource{Name: n.Name, Position: n.NameAt, Dependencies: map[string]string{}, Config: map[string]any{}},
 		off:      map[string]string{}, early: map[*yamlfile.Node]bool{},
 	}
-	if first := l.declared[n.Name]; first != nil {
-		n.FailName("the resource %q is already defined at %s", n.Name, first.Position)
-	} else {
-		l.declared[n.Name] = r
-		l.manifest.Resources = append(l.manifest.Resources, r.Resource)
-		l.pending = append(l.pending, r)
-	}
+	l.declare(n, r, "resource")
 	fields, _ := n.Fields("a resource", resourceKeys...)
 	if fields["type"] == nil {
 		n.FailName("the resource has no type; type is the image of its resource type")
@@ -69,16 +63,31 @@ func (l *loader) resource(n *yamlfile.Node) {
 func readSwitch(n *yamlfile.Node) bool {
 	on, ok := n.Bool()
 	if !ok && n.Kind != yamlfile.Nothing {
-		n.Fail("must be true or false, not %s", kindOf(n))
+		n.Fail("must be true or false, not %s", KindOf(n))
 	}
 	return on
+}
+
+// declare adds what a name stands for, of which there is one.
+func (l *loader) declare(n *yamlfile.Node, p *pending, thing string) {
+	first := l.declared[n.Name]
+	switch {
+	case first == nil:
+		l.declared[n.Name] = p
+		l.manifest.Resources = append(l.manifest.Resources, p.Resource)
+		l.pending = append(l.pending, p)
+	case (first.call == nil) != (p.call == nil):
+		n.FailName("the name %q is taken already at %s; a module and a resource cannot have the same", n.Name, first.Position)
+	default:
+		n.FailName("the %s %q is already defined at %s", thing, n.Name, first.Position)
+	}
 }
 
 // readText reads a text that is not empty.
 func readText(n *yamlfile.Node, what string) (string, bool) {
 	switch {
 	case n.Kind != yamlfile.Text:
-		n.Fail("must be %s, not %s", what, kindOf(n))
+		n.Fail("must be %s, not %s", what, KindOf(n))
 	case n.Value == "":
 		n.Fail("must be %s, not empty", what)
 	default:
@@ -126,7 +135,7 @@ func (r *pending) configure(n *yamlfile.Node) {
 	}
 	r.config = n
 	if n.Kind != yamlfile.Mapping {
-		n.Fail("must be a mapping, not %s", kindOf(n))
+		n.Fail("must be a mapping, not %s", KindOf(n))
 		return
 	}
 	value, _ := n.Any()
@@ -146,7 +155,7 @@ func (l *loader) dependencies(r *pending, n *yamlfile.Node) {
 		return
 	case yamlfile.Mapping:
 	default:
-		n.Fail("must be a mapping of aliases to names of resources, not %s", kindOf(n))
+		n.Fail("must be a mapping of aliases to names of resources, not %s", KindOf(n))
 		return
 	}
 	for _, alias := range n.Members {
@@ -156,7 +165,7 @@ func (l *loader) dependencies(r *pending, n *yamlfile.Node) {
 		if r.forEach != nil && alias.Name == eachName {
 			alias.FailName(`where there is for_each, no alias can be called "each"; choose another`)
 		}
-		if _, clash := l.opts.Variables[alias.Name]; clash {
+		if l.isVariable(alias.Name) {
 			alias.FailName("the alias %q is also the name of a variable; choose another", alias.Name)
 		}
 		name, ok := readText(alias, "the name of a resource")

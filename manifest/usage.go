@@ -25,23 +25,16 @@ type given struct {
 	at   Problem
 }
 
-// give notes a variable that is given.
-func (u *Usage) give(name string, at Problem) {
+// Give notes a variable that is given.
+func (u *Usage) Give(name string, at Problem) {
 	if u != nil {
 		u.given = append(u.given, given{name, at})
 	}
 }
 
-// declare notes a variable that a manifest declares: whoever gives it does not mistype it.
-func (u *Usage) declare(name string) {
+// Declare notes a variable that a manifest declares: whoever gives it does not mistype it.
+func (u *Usage) Declare(name string) {
 	u.add(expression.Usage{Mentions: []string{name}, Refs: []expression.Ref{{Name: name}}}, nil)
-}
-
-// Give notes a variable that is given and that is not set, as nothing reads it.
-func (u *Usage) Give(a Assignment) {
-	if a.Given {
-		u.give(a.Name, Problem{Position: a.At})
-	}
 }
 
 // add notes what an expression reads, some of which may be dependencies.
@@ -63,9 +56,9 @@ func (u *Usage) add(e expression.Usage, dependencies map[string]string) {
 	}
 }
 
-// examine notes what the expressions within a value read. What is wrong with
+// Examine notes what the expressions within a value read. What is wrong with
 // them is for others to report.
-func (u *Usage) examine(e *expression.Evaluator, v any) {
+func (u *Usage) Examine(e *expression.Evaluator, v any) {
 	if u == nil {
 		return
 	}
@@ -76,17 +69,14 @@ func (u *Usage) examine(e *expression.Evaluator, v any) {
 		u.add(found, nil)
 	case []any:
 		for _, item := range v {
-			u.examine(e, item)
+			u.Examine(e, item)
 		}
 	case map[string]any:
 		for _, item := range v {
-			u.examine(e, item)
+			u.Examine(e, item)
 		}
 	}
 }
-
-// Examine notes what a value reads that is not part of a manifest.
-func (u *Usage) Examine(e *expression.Evaluator, v any) { u.examine(e, v) }
 
 // Unread lists the variables that were given and that nothing reads, each with
 // what may have been meant. Where that is not certain, because the name of an

@@ -1,11 +1,10 @@
 package runner
 
 import (
-	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
 )
 
 // DeviationError refuses a resource that is not as the plan that is being
@@ -33,16 +32,6 @@ func (r *Runner) fingerprint(what string, v any) (string, error) {
 		return "", fmt.Errorf("taking the hash of its %s: %w", what, err)
 	}
 	return hash, nil
-}
-
-// decisive is what of actions is held against a plan. Descriptions are for
-// people, and may depend on the moment.
-func decisive(actions []protocol.Action) []protocol.Action {
-	bare := slices.Clone(actions)
-	for i := range bare {
-		bare[i].Description = ""
-	}
-	return bare
 }
 
 // bound refuses a resource of which something is not as planned. What is not
@@ -93,13 +82,13 @@ func deviation(planned, now ResourcePlan) *DeviationError {
 	case planned.Status == Unknown && planned.ConfigHash == "":
 		return nil
 	case (now.ConfigHash != "" || observed) && planned.ConfigHash != now.ConfigHash:
-		return deviant("its configuration is another one", between(planned.Config, now.Config))
+		return deviant("its configuration is another one", diff.Between(planned.Config, now.Config))
 	case !observed || planned.Status == Unknown || planned.Replace || now.Status == Valid:
 		return nil
 	case planned.Status == Valid && !now.Exists:
 		return &DeviationError{Reason: "it is gone, and was as configured"}
 	case planned.Status == Valid:
-		return &DeviationError{"it has drifted, and was as configured", inverse(now.Diff)}
+		return &DeviationError{"it has drifted, and was as configured", diff.Inverse(now.Diff)}
 	case planned.Status != Stale:
 		return &DeviationError{Reason: fmt.Sprintf("the plan does not say what to do with it (%s)", planned.Status)}
 	default:
@@ -113,13 +102,13 @@ func deviationOfStale(planned, now ResourcePlan) *DeviationError {
 	case planned.Exists && !now.Exists:
 		return &DeviationError{Reason: "it is gone, and was there"}
 	case !planned.Exists && now.Exists:
-		return &DeviationError{"it is there, and was not", between(nil, now.State)}
+		return &DeviationError{"it is there, and was not", diff.Between(nil, now.State)}
 	case planned.StateHash != now.StateHash:
-		return deviant("what there is of it has changed", between(planned.State, now.State))
+		return deviant("what there is of it has changed", diff.Between(planned.State, now.State))
 	case planned.KeptHash != now.KeptHash:
 		return &DeviationError{Reason: "what is kept of it is another by now"}
 	case planned.ActionsHash != now.ActionsHash:
-		return deviant("its type asks for other actions", between(actionList(planned.Actions), actionList(now.Actions)))
+		return deviant("its type asks for other actions", diff.Between(diff.ActionList(planned.Actions), diff.ActionList(now.Actions)))
 	default:
 		return nil
 	}
@@ -132,13 +121,4 @@ func deviant(reason string, diff []Change) *DeviationError {
 		reason += " in a secret value"
 	}
 	return &DeviationError{reason, diff}
-}
-
-// actionList makes what is decisive of actions comparable part by part.
-func actionList(actions []protocol.Action) map[string]any {
-	var list []any
-	if text, err := json.Marshal(decisive(actions)); err != nil || json.Unmarshal(text, &list) != nil {
-		return nil // actions are made of text only
-	}
-	return map[string]any{"actions": list}
 }

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
 )
 
 func TestDeviation(t *testing.T) {
@@ -100,7 +101,7 @@ func TestBetween(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if changes := between(tc.old, tc.now); len(changes) > 0 {
+			if changes := diff.Between(tc.old, tc.now); len(changes) > 0 {
 				got = DiffText(changes)
 			}
 			if got != tc.want {
@@ -120,7 +121,7 @@ func TestBetweenTellsWhetherValuesDiffer(t *testing.T) {
 	object := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), value, 0, 3)
 	rapid.Check(t, func(t *rapid.T) {
 		old, now := object.Draw(t, "old"), object.Draw(t, "now")
-		changes := between(old, now)
+		changes := diff.Between(old, now)
 		if identical(old, now) != (len(changes) == 0) {
 			t.Fatalf("%v and %v: %v", old, now, changes)
 		}

@@ -28,8 +28,5 @@ func difference(stale, config map[string]any, secret invoke.Paths) []Change {
 	return diff.Of(stale, config, secret)
 }
 
-func between(old, now map[string]any) []Change { return diff.Between(old, now) }
-func inverse(changes []Change) []Change        { return diff.Inverse(changes) }
-func same(a, b any) bool                       { return diff.Same(a, b) }
-func identical(a, b any) bool                  { return diff.Identical(a, b) }
-func pathText(path []string) string            { return diff.PathText(path) }
+func same(a, b any) bool      { return diff.Same(a, b) }
+func identical(a, b any) bool { return diff.Identical(a, b) }

@@ -218,14 +218,12 @@ func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (
 // configuredEarly resolves and checks a configuration that does not wait for
 // the state of a dependency, and returns nil for one that does.
 func (r *Runner) configuredEarly(res *resource) (map[string]any, error) {
-	if aliases := res.Aliases(); len(aliases) > 0 {
-		waits, err := r.spec.Expressions.Reads(any(res.Config), aliases...)
-		if err != nil {
-			return nil, r.misconfigured(res, err)
-		}
-		if waits {
-			return nil, nil
-		}
+	waits, err := res.Needs(any(res.Config), r.spec.Expressions)
+	if err != nil {
+		return nil, r.misconfigured(res, err)
+	}
+	if len(waits) > 0 {
+		return nil, nil
 	}
 	config, err := r.configured(res)
 	if err != nil {
@@ -237,7 +235,7 @@ func (r *Runner) configuredEarly(res *resource) (map[string]any, error) {
 // Broken says where a resource's configuration breaks the schema of its type.
 func Broken(res *manifest.Resource, v schema.Violation) manifest.Problem {
 	return manifest.Problem{
-		Position: res.At(v.Path...), Path: pathText(append([]string{"resources", res.Name, "config"}, v.Path...)),
+		Position: res.At(v.Path...), Path: res.Path(v.Path...),
 		Message: fmt.Sprintf("%s (rule %q of %s)", v.Message, v.Rule, res.Type),
 	}
 }
@@ -246,7 +244,7 @@ func Broken(res *manifest.Resource, v schema.Violation) manifest.Problem {
 // its secrets.
 func (r *Runner) check(res *resource, config map[string]any) error {
 	var marked invoke.Paths
-	if len(r.spec.Secrets) > 0 {
+	if r.hides.Load() {
 		res.hiding, marked = hidden.Places(config, r.secrets.MaskValue)
 	}
 	if res.undeclared != nil {

@@ -47,7 +47,7 @@ func (r *Runner) made(res *resource) *Made {
 		Timeout: res.Timeout, PreventDestroy: res.PreventDestroy, Declared: res.Position,
 	}
 	for _, name := range slices.Sorted(maps.Keys(res.init.Plugs)) {
-		if p := r.spec.Manifest.Plug(name); p != nil && p.Allows(res.Name, res.Type) {
+		if p := res.Plug(r.spec.Manifest, name); p != nil && p.Allows(res.Name, res.Type) {
 			m.Plugs = append(m.Plugs, MadePlug{name, p.Path, p.ReadOnly})
 		}
 	}

@@ -37,7 +37,7 @@ func (r *Runner) tell() error {
 	told := Outputs{Outputs: map[string]Output{}, Unknown: m.Unknown, secrets: map[string]any{}}
 	var problems []error
 	for _, o := range m.Outputs {
-		value, err := o.Resolve(r.spec.Expressions, r.spec.Variables, r.seen)
+		value, err := o.Resolve(r.scope())
 		if err != nil {
 			problems = append(problems, r.hidden(err))
 			continue

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
 )
 
 // Plan discovers the state of every resource and says what an Apply would do.
@@ -149,7 +150,7 @@ func (r *Runner) fillObservation(res *resource, out protocol.StateOutput, p *Res
 			return err
 		}
 	}
-	p.ActionsHash, err = r.fingerprint("actions", decisive(out.Actions))
+	p.ActionsHash, err = r.fingerprint("actions", diff.Decisive(out.Actions))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
 )
 
 // replaces reports whether a resource is to be removed and made again.
@@ -145,7 +146,7 @@ func (r *Runner) fillRemoval(out protocol.StateOutput, p *ResourcePlan) (err err
 	if p.StateHash, err = r.fingerprint("state", p.State); err != nil {
 		return err
 	}
-	p.ActionsHash, err = r.fingerprint("actions", decisive(out.Actions))
+	p.ActionsHash, err = r.fingerprint("actions", diff.Decisive(out.Actions))
 	return err
 }
 
@@ -168,11 +169,11 @@ func (r *Runner) boundRemoval(res *resource, out protocol.StateOutput) error {
 	r.maskPlan(res, &now)
 	switch {
 	case planned.ConfigHash != now.ConfigHash:
-		return deviant("its configuration is another one", between(planned.Config, now.Config))
+		return deviant("its configuration is another one", diff.Between(planned.Config, now.Config))
 	case planned.StateHash != now.StateHash:
-		return deviant("what there is of it has changed", between(planned.State, now.State))
+		return deviant("what there is of it has changed", diff.Between(planned.State, now.State))
 	case planned.ActionsHash != now.ActionsHash:
-		return deviant("its type asks for other actions", between(actionList(planned.Actions), actionList(now.Actions)))
+		return deviant("its type asks for other actions", diff.Between(diff.ActionList(planned.Actions), diff.ActionList(now.Actions)))
 	}
 	return nil
 }

@@ -59,8 +59,7 @@ func (r *Runner) configured(res *resource) (map[string]any, error) {
 	if res.undeclared != nil {
 		return res.Config, nil
 	}
-	scope := res.Scope(r.spec.Variables, r.seen)
-	resolved, err := r.spec.Expressions.Resolve(any(res.Config), scope)
+	resolved, err := res.Resolve(any(res.Config), r.scope())
 	if err != nil {
 		return nil, r.misconfigured(res, err)
 	}
@@ -72,6 +71,17 @@ func (r *Runner) configured(res *resource) (map[string]any, error) {
 		return r.spec.Configure(res.Resource, config)
 	}
 	return config, nil
+}
+
+// scope is what expressions see.
+func (r *Runner) scope() manifest.Scope {
+	return manifest.Scope{Expressions: r.spec.Expressions, Variables: r.spec.Variables, State: r.seen, Hide: r.hide}
+}
+
+// hide keeps a value of a variable that may not be shown out of everything that is.
+func (r *Runner) hide(value any) {
+	r.secrets.Add(value, [][]string{{}})
+	r.hides.Store(true)
 }
 
 // seen is what expressions see of a resource.

@@ -100,6 +100,7 @@ type Runner struct {
 	byName     map[string]*resource
 	inits      *inits.Answers
 	secrets    *invoke.Secrets
+	hides      atomic.Bool // variables that may not be shown are among the secrets
 	panics     *invoke.Panics
 	invoker    *invoke.Invoker
 	observing  sync.Mutex
@@ -121,7 +122,9 @@ func New(spec Spec, containers Containers) *Runner {
 	containers.Parallelism = max(1, containers.Parallelism)
 	r := &Runner{spec: spec, containers: containers, byName: map[string]*resource{}, secrets: &invoke.Secrets{}}
 	r.inits = cmp.Or(spec.InitAnswers, &inits.Answers{})
-	r.secrets.Add(spec.Secrets, [][]string{{}})
+	if len(spec.Secrets) > 0 {
+		r.hide(spec.Secrets)
+	}
 	r.panics = invoke.NewPanics(r.secrets, r.reportPanic)
 	r.invoker = invoke.New(containers, r.secrets, r.panics, callObserver{r})
 	for _, m := range spec.Manifest.Resources {

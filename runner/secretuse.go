@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/runner/diff"
-	"github.com/deployster-go/deployster/runner/hidden"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -33,11 +31,11 @@ func (r *Runner) SecretUses(files []string, names ...string) (uses []SecretUse) 
 			paths = res.schema.Secrets(map[string]any(res.Config))
 		}
 		for _, path := range paths {
-			part := res.Made(r.spec.Expressions, hidden.Written(res.Config, path))
+			part := res.Made(r.spec.Expressions, path...)
 			for _, name := range names {
 				// What cannot be read was reported before.
 				if reads, err := r.spec.Expressions.MayRead(part, files, name); reads && err == nil {
-					uses = append(uses, SecretUse{name, diff.ConfigPath(res.Name, path), res.At(path...)})
+					uses = append(uses, SecretUse{name, res.Path(path...), res.At(path...)})
 				}
 			}
 		}

@@ -121,6 +121,10 @@ func (r *Runner) stateInput(res *resource) protocol.StateInput {
 
 // misconfigured puts the error of an expression at its place in the manifest.
 func (r *Runner) misconfigured(res *resource, err error) error {
+	var elsewhere *manifest.Error // what it reads of a module, or is given
+	if errors.As(err, &elsewhere) {
+		return r.hidden(elsewhere)
+	}
 	var where *expression.PathError
 	var path []string
 	if errors.As(err, &where) {
@@ -128,7 +132,7 @@ func (r *Runner) misconfigured(res *resource, err error) error {
 	}
 	return &manifest.Error{Problems: []manifest.Problem{{
 		Position: res.At(path...),
-		Path:     pathText(append([]string{"resources", res.Name, "config"}, path...)),
+		Path:     res.Path(path...),
 		Message:  r.secrets.Mask(err.Error()),
 	}}}
 }

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/deployster-go/deployster/graph"
@@ -27,15 +26,11 @@ type finding struct {
 // needs returns the dependencies whose states the configuration of a resource
 // refers to.
 func (r *Runner) needs(res *resource) []string {
-	var names []string
-	for _, alias := range res.Aliases() {
-		// What cannot be read is reported when it is resolved.
-		if reads, err := r.spec.Expressions.Reads(any(res.Config), alias); reads || err != nil {
-			names = append(names, res.Behind(alias)...)
-		}
+	names, err := res.Needs(any(res.Config), r.spec.Expressions)
+	if err != nil {
+		return res.dependsOn // what cannot be read is reported when it is resolved
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // survey resolves the configurations of resources, and asks those for their

@@ -71,15 +71,14 @@ func (r *Runner) configuredPartly(res *resource, after []string) (config map[str
 	if res.undeclared != nil || r.spec.Configure != nil {
 		return nil, false
 	}
-	var waits []string
-	for _, alias := range res.Aliases() {
-		if slices.ContainsFunc(res.Behind(alias), func(name string) bool { return slices.Contains(after, name) }) {
-			waits = append(waits, alias)
-		}
+	known := partial.Resolver{
+		Waits: func(text string) (bool, error) {
+			needs, err := res.Needs(text, r.spec.Expressions)
+			return slices.ContainsFunc(needs, func(name string) bool { return slices.Contains(after, name) }), err
+		},
+		Known: func(text string) (any, error) { return res.Resolve(text, r.scope()) },
+		Tried: func(text string, instead any) (any, error) { return r.tried(res, text, after, instead) },
 	}
-	known := partial.Resolver{Expressions: r.spec.Expressions, Waits: waits, Scope: func(instead any) map[string]any {
-		return res.Scope(r.spec.Variables, func(name string) any { return r.foreseen(name, after, instead) })
-	}}
 	resolved, err := known.Resolve(any(res.Config))
 	if err != nil {
 		return nil, false // its error is one of the run once it is known
@@ -97,6 +96,21 @@ func (r *Runner) configuredPartly(res *resource, after []string) (config map[str
 	}
 	return config, true
 }
+
+// tried resolves a text with something in the place of what is not known of states. It fails where
+// that reads what a module is given and may not be shown, as that is then not known.
+func (r *Runner) tried(res *resource, text string, after []string, instead any) (any, error) {
+	scope, secret := r.scope(), false
+	scope.Hide = func(any) { secret = true }
+	scope.State = func(name string) any { return r.foreseen(name, after, instead) }
+	value, err := res.Resolve(text, scope)
+	if err == nil && secret {
+		err = errSecret
+	}
+	return value, err
+}
+
+var errSecret = errors.New("it reads what may not be shown, and is not known")
 
 // foreseen is what expressions see of a resource that may not be applied yet: where its state is
 // not known it is something else instead.

@@ -55,9 +55,13 @@ func (m *masking) manifest(source manifest.Source) {
 			m.hide(source.Data, schema.Within(written, path))
 		}
 	}
-	outline, err := manifest.Outline(source)
+	e := expression.Over(m.Included)
+	outline, err := manifest.Outline(source, e)
 	if err != nil {
 		return
+	}
+	for _, given := range outline.Secret {
+		m.hide(source.Data, given.Written)
 	}
 	for _, r := range outline.Resources {
 		s, err := m.Schema(r.Type)
@@ -67,6 +71,7 @@ func (m *masking) manifest(source manifest.Source) {
 		for _, path := range s.PossibleSecrets(r.Config, expression.IsTemplate) {
 			m.hide(source.Data, schema.Within(r.Config, path))
 			m.hide(source.Data, r.ForEach) // which each may read
+			m.hide(source.Data, r.Made(e, path...))
 		}
 	}
 }

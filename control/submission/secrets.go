@@ -7,7 +7,7 @@ import (
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/work"
-	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 // Secrets are the values of the secrets of a recipe, by the names of variables of the
@@ -21,7 +21,7 @@ func Secrets(i work.Inputs, texts work.Texts, carries record.Carries, r recipe.R
 	if err != nil {
 		return nil, err
 	}
-	in, err := i.Evaluate(work.LoadOptions{Included: texts.Files(carries), Assigned: append([]manifest.Assignment{}, assigned...)})
+	in, err := i.Evaluate(work.LoadOptions{Included: texts.Files(carries), Assigned: append([]vars.Assignment{}, assigned...)})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/submission"
 	"github.com/deployster-go/deployster/control/work"
-	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 const toolchain = `group: base
@@ -134,7 +134,7 @@ func TestInputsAreThoseOfTheWorkspace(t *testing.T) {
 		"what the sources hold":  {func(w *world) { w.write("plans/gcc/build", "other") }, [2]string{}, []string{"gcc"}},
 		"another source":         {func(w *world) { w.write("plans/make/patch", "p") }, [2]string{}, []string{"make"}},
 		"files that no job uses": {func(w *world) { w.write("plans/README", "p") }, [2]string{}, nil},
-		"a variable":             {func(w *world) { w.variable = []manifest.VariableFlag{{Name: "flags", Value: "-O3"}} }, [2]string{}, []string{"gcc"}},
+		"a variable":             {func(w *world) { w.variable = []vars.Flag{{Name: "flags", Value: "-O3"}} }, [2]string{}, []string{"gcc"}},
 		"a moved image":          {func(w *world) { w.images["build:1"] = image("cc") }, [2]string{}, []string{"glibc", "make", "gcc"}},
 		"an equal image":         {func(w *world) { w.images["build:3"] = image("aa") }, [2]string{`image: "{{ image }}"`, `image: build:3`}, nil},
 		"the value of a secret": {func(w *world) {
@@ -210,7 +210,7 @@ func TestWhatIsWrongIsRefusedInOneGo(t *testing.T) {
 
 func TestASecretOfACommandLineIsRefusedAtItsPlace(t *testing.T) {
 	w := newWorld(t, plans())
-	w.variable = []manifest.VariableFlag{{Name: "secret", Value: "trout"}}
+	w.variable = []vars.Flag{{Name: "secret", Value: "trout"}}
 	_, err := w.collect(toolchain)
 	if err == nil || !strings.Contains(err.Error(), "packages.yaml:7:20: packages.glibc.secrets.TOKEN: is secret and reads --var secret") {
 		t.Errorf("the error is %v", err)

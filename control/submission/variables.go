@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -84,7 +85,7 @@ func (e *evaluation) collectVariables(packages, released []*definition.Package) 
 	e.out.Unread = collected.GivenUnread()
 	delete(collected.Files, outlineName)
 	e.out.Files = collected.Files
-	in, err := e.Inputs.Evaluate(work.LoadOptions{Included: collected.Files.Files(), Assigned: append([]manifest.Assignment{}, collected.Assignments...)})
+	in, err := e.Inputs.Evaluate(work.LoadOptions{Included: collected.Files.Files(), Assigned: append([]vars.Assignment{}, collected.Assignments...)})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/inventory"
-	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 // world is a workspace with workers.
@@ -34,7 +34,7 @@ type world struct {
 	away     map[string]error        // hosts that do not answer
 	images   map[string]engine.Image // that every engine has
 	asked    []string                // images
-	variable []manifest.VariableFlag
+	variable []vars.Flag
 }
 
 func newWorld(t testing.TB, files map[string]string) *world {

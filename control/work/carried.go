@@ -13,49 +13,9 @@ import (
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
-// The bounds of what a revision carries. They are far above what manifests include.
-const (
-	maxCarried      = 1000     // files
-	maxCarriedBytes = 64 << 20 // of all of them
-)
-
 // Carried are the texts of the files that a revision carries, by their paths below the
 // workspace: manifests, and all that these include.
 type Carried map[string][]byte
-
-// collector reads files of the workspace, each once.
-type collector struct {
-	workspace string
-	evaluator *expression.Evaluator
-	files     Carried
-	seen      []map[string]bool // what was looked for: files, and directories with a slash behind them
-	omitted   map[string]string // why files, and directories with all that is in them, are left out, by their names
-}
-
-func (c *collector) read(name string) (string, error) {
-	if text, known := c.files[name]; known {
-		return string(text), nil
-	}
-	if err := c.bounded(); err != nil {
-		return "", err
-	}
-	text, err := expression.Workspace(c.workspace)(name)
-	if err == nil {
-		c.files[name] = []byte(text)
-	}
-	return text, err
-}
-
-func (c *collector) bounded() error {
-	size := 0
-	for _, text := range c.files {
-		size += len(text)
-	}
-	if len(c.files) > maxCarried || size > maxCarriedBytes {
-		return fmt.Errorf("it includes too much for a revision to carry: at most %d files with together %d MiB", maxCarried, maxCarriedBytes>>20)
-	}
-	return nil
-}
 
 // Digests are the SHA-256 of each file.
 func (c Carried) Digests() map[string]string {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/inclusion"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -193,7 +194,7 @@ func TestADirectoryOfARevisionIsNoFileThatIsAbsent(t *testing.T) {
 
 func TestTooManyFilesAreNotCarried(t *testing.T) {
 	c := newCheckout(t, nil)
-	for i := range maxCarried + 1 {
+	for i := range inclusion.MaxFiles + 1 {
 		c.write("x/"+strings.Repeat("0", i%7)+time.Duration(i).String(), "")
 	}
 	if _, err := c.collect(`{% include "x/" ~ host %}`); err == nil || !strings.Contains(err.Error(), "too many") {

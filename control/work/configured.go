@@ -14,7 +14,6 @@ import (
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
-	"github.com/deployster-go/deployster/runner/diff"
 )
 
 // dockerPlug is the plug through which types that ship reach a Docker Engine.
@@ -62,7 +61,7 @@ func (p *imagePins) configured(r *manifest.Resource, places func() ([]*Place, er
 	if err != nil {
 		return err
 	}
-	at, path := r.At(property), diff.ConfigPath(r.Name, []string{property})
+	at, path := r.At(property), r.Path(property)
 	uses := map[string][]*Place{}
 	for _, place := range all {
 		refs, late := imagesAt(place, r, property)
@@ -85,7 +84,7 @@ func (p *imagePins) configured(r *manifest.Resource, places func() ([]*Place, er
 		if p.has(ref) || p.ctx.Err() != nil {
 			continue
 		}
-		image, err := p.behindPlug(uses[ref], ref)
+		image, err := p.behindPlug(uses[ref], r, ref)
 		p.note(image, err, at, path)
 	}
 	return nil
@@ -111,7 +110,7 @@ func imagesAt(place *Place, r *manifest.Resource, property string) (refs []strin
 	names, _ := in.Manifest.Named(r.Name)
 	for _, name := range names {
 		found := in.Manifest.Resource(name)
-		value, err := in.Expressions.Resolve(found.Config[property], found.Scope(in.Variables, nil))
+		value, err := found.Resolve(found.Config[property], manifest.Scope{Expressions: in.Expressions, Variables: in.Variables})
 		if ref, _ := value.(string); err == nil && ref != "" && !slices.Contains(refs, ref) {
 			refs = append(refs, ref)
 		}
@@ -123,7 +122,7 @@ func imagesAt(place *Place, r *manifest.Resource, property string) (refs []strin
 // behindPlug finds the content of an image in the Docker Engine behind the plug of the first
 // of the places that answers. That of an engine which sees the files of this machine is there
 // at the path of the plug; of another one it is taken to be that engine itself.
-func (p *imagePins) behindPlug(places []*Place, ref string) (revision.Image, error) {
+func (p *imagePins) behindPlug(places []*Place, r *manifest.Resource, ref string) (revision.Image, error) {
 	image := revision.Image{Image: ref}
 	host, on, err := p.engines.first(p.ctx, hostsOf(places))
 	if err != nil {
@@ -135,7 +134,7 @@ func (p *imagePins) behindPlug(places []*Place, ref string) (revision.Image, err
 		if err != nil {
 			return image, err
 		}
-		if plug := in.Manifest.Plug(dockerPlug); plug != nil {
+		if plug := dockerOf(in.Manifest, r); plug != nil {
 			daemon, err := p.daemon(plug.Path)
 			if err != nil {
 				return image, fmt.Errorf("the Docker Engine behind the plug %q: %w", dockerPlug, err)
@@ -151,6 +150,15 @@ func (p *imagePins) behindPlug(places []*Place, ref string) (revision.Image, err
 		image.Digest = ""
 	}
 	return image, nil
+}
+
+// dockerOf is the plug of the Docker Engine of a resource, as it is written; nil is none.
+func dockerOf(m *manifest.Manifest, r *manifest.Resource) *manifest.Plug {
+	names, _ := m.Named(r.Name)
+	if len(names) == 0 {
+		return nil
+	}
+	return m.Resource(names[0]).Plug(m, dockerPlug)
 }
 
 // daemon is the Docker Engine behind a socket of this machine.
@@ -199,7 +207,7 @@ func (in *Input) configure() runner.Configure {
 		if !in.applies {
 			return config, nil
 		}
-		return nil, &manifest.Error{Problems: []manifest.Problem{{Position: r.At(property), Path: diff.ConfigPath(r.Name, []string{property}), Message: fmt.Sprintf(
+		return nil, &manifest.Error{Problems: []manifest.Problem{{Position: r.At(property), Path: r.Path(property), Message: fmt.Sprintf(
 			"the revision does not carry which content image %s has: name it by its digest, as NAME@sha256:…, or make a new revision, with --allow-unpinned where whatever it is on each host will do", ref)}}}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	envdefinition "github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -52,15 +53,15 @@ func (d daemons) dial(_ context.Context, host inventory.Host) (*Connection, erro
 const dockerAt = "unix:///var/run/docker.sock"
 
 // reading is what CollectPipeline reads variables with.
-func reading(given []manifest.Assignment) func(...manifest.Source) ([]manifest.Assignment, error) {
-	return func(...manifest.Source) ([]manifest.Assignment, error) { return given, nil }
+func reading(given []vars.Assignment) func(...manifest.Source) ([]vars.Assignment, error) {
+	return func(...manifest.Source) ([]vars.Assignment, error) { return given, nil }
 }
 
 // takes is what the revision takes of another pipeline.
 var takes = []upstream.Input{{Release: upstream.Release{Pipeline: "web", Revision: "3"}, Artifacts: map[string]string{"image": "x:1"}}}
 
 // fleetOf pins the images of a pipeline that applies a manifest on three hosts.
-func (d daemons) fleetOf(t *testing.T, text string, given []manifest.Assignment, unpinned bool) (checkout, *Collection, error) {
+func (d daemons) fleetOf(t *testing.T, text string, given []vars.Assignment, unpinned bool) (checkout, *Collection, error) {
 	t.Helper()
 	c := newCheckout(t, map[string]string{"m.yaml": text, "inventory.yaml": "hosts:\n" +
 		"  - {name: h1, engine: oci, attributes: {tag: '1'}}\n  - {name: h2, endpoint: 'ssh://h2', attributes: {tag: '2'}}\n  - {name: h3, engine: oci}\n"})

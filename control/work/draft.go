@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -18,11 +19,11 @@ import (
 // Draft is what is to be a revision of an environment.
 type Draft struct {
 	*definition.Definition
-	Files    Carried               // the manifest with all that it includes
-	Assigned []manifest.Assignment // the variables; nil are those that the definition carries
-	Unread   []manifest.Assignment // variables that were given, and that nothing reads
-	Hosts    []string              // that the definition selects at present
-	Usage    *manifest.Usage       // what something else reads of the variables; may be nil
+	Files    Carried           // the manifest with all that it includes
+	Assigned []vars.Assignment // the variables; nil are those that the definition carries
+	Unread   []vars.Assignment // variables that were given, and that nothing reads
+	Hosts    []string          // that the definition selects at present
+	Usage    *manifest.Usage   // what something else reads of the variables; may be nil
 }
 
 // ErrNoHostAnswers is why it is not known whether what a manifest makes is removable.
@@ -61,7 +62,7 @@ func (w *TaskWorker) Removable(ctx context.Context, d Draft, unread func([]manif
 func (w *TaskWorker) prepareDraft(on *Connection, d Draft, host string) (*Run, error) {
 	o := LoadOptions{Included: d.Files.Files(), Assigned: d.Assigned, Usage: cmp.Or(d.Usage, &manifest.Usage{})}
 	for _, a := range d.Unread {
-		o.Usage.Give(a)
+		a.Note(o.Usage)
 	}
 	if o.Assigned == nil {
 		var err error

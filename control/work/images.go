@@ -12,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -74,7 +75,7 @@ func (c Carried) PinImages(ctx context.Context, p ImagePinning, manifests ...man
 	}
 	pins.list = revision.Images{Configured: true, Actions: true, Images: []revision.Image{}}
 	for _, source := range manifests {
-		if err := pins.manifest(source); err != nil {
+		if err := pins.manifest(source, expression.Over(c.Files())); err != nil {
 			return err
 		}
 	}
@@ -106,8 +107,8 @@ type imagePins struct {
 }
 
 // manifest finds the images of a manifest.
-func (p *imagePins) manifest(source manifest.Source) error {
-	m, err := manifest.Outline(source)
+func (p *imagePins) manifest(source manifest.Source, e *expression.Evaluator) error {
+	m, err := manifest.Outline(source, e)
 	if err != nil {
 		return &InputError{err}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/deployster-go/deployster/control/inclusion"
 	"github.com/deployster-go/deployster/expression"
 )
 
@@ -11,26 +12,25 @@ import (
 // as they are now; frozen are all files of the workspace, these as they are now. open names the
 // resources of which that may be any file.
 func (in *Input) Included(resources ...string) (files Carried, frozen expression.Files, open []string, err error) {
-	c := &collector{workspace: in.Workspace, files: Carried{}, omitted: map[string]string{}}
-	c.evaluator = expression.Over(c.read)
+	c := inclusion.New(in.Workspace, map[string][]byte{}, map[string]string{})
 	for _, name := range resources {
 		r := in.Manifest.Resource(name)
 		if r == nil {
 			continue
 		}
-		possible, err := c.evaluator.Possible(any(r.Config))
+		possible, err := r.Possible(c.Expressions)
 		if err == nil {
-			err = c.follow(possible)
+			err = c.Follow(possible)
 		}
 		switch {
-		case possible.Anywhere || errors.Is(err, errAnywhere):
+		case possible.Anywhere() || errors.Is(err, inclusion.ErrAnywhere):
 			open = append(open, name)
 		case err == nil:
-			err = c.bounded()
+			err = c.Bounded()
 		}
-		if err != nil && !errors.Is(err, errAnywhere) {
+		if err != nil && !errors.Is(err, inclusion.ErrAnywhere) {
 			return nil, nil, nil, &InputError{fmt.Errorf("resource %s: %w", name, err)}
 		}
 	}
-	return c.files, expression.Frozen(in.Workspace, c.files, c.seen, c.omitted), open, nil
+	return c.Files, c.Frozen(), open, nil
 }

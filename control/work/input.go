@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -38,31 +39,31 @@ func (e *InputError) Unwrap() error { return e.Cause }
 
 // Inputs loads manifests with their variables.
 type Inputs struct {
-	Workspace string                  // absolute
-	Home      string                  // of the user; "" is none
-	Version   string                  // of Deployster
-	Verbose   bool                    // passed to resource types
-	Variables []manifest.VariableFlag // set for everything that is loaded, in this order
+	Workspace string      // absolute
+	Home      string      // of the user; "" is none
+	Version   string      // of Deployster
+	Verbose   bool        // passed to resource types
+	Variables []vars.Flag // set for everything that is loaded, in this order
 	Now       func() time.Time
-	Outside   manifest.Outside // of this process, for whoever calls it himself; see LoadOptions.Here
-	Hide      func(value any)  // keeps the value of a variable out of crash reports
+	Outside   vars.Outside    // of this process, for whoever calls it himself; see LoadOptions.Here
+	Hide      func(value any) // keeps the value of a variable out of crash reports
 }
 
 // LoadOptions is what may differ from one load to the next.
 type LoadOptions struct {
-	Confirm  runner.ConfirmMode    // as manifests see it; "" is ConfirmNo
-	Targets  []string              // only these resources and what they depend on; none is all
-	Replace  []string              // resources that are removed and made again, of those that Targets select
-	Removing bool                  // Targets are to be removed: they include what depends on them
-	Last     map[string]any        // variables that win over all others, taken as they are
-	Builtin  map[string]any        // variables that nobody else can set, in addition to the usual ones
-	Included expression.Files      // what manifests and values of variables may include; nil is the workspace as it is now
-	Assigned []manifest.Assignment // the variables; nil are those of the files and flags as they are now
-	Usage    *manifest.Usage       // collects over several loads; nil is one for each
-	Here     bool                  // values may also come from Inputs.Outside; not where somebody else asks for something
-	Static   bool                  // but commands are not run: some value stands for what they print
-	Partly   bool                  // only some of the variables are known: others are no problem
-	Accept   func(*Input) error    // refuses an input; may be nil: any will do
+	Confirm  runner.ConfirmMode // as manifests see it; "" is ConfirmNo
+	Targets  []string           // only these resources and what they depend on; none is all
+	Replace  []string           // resources that are removed and made again, of those that Targets select
+	Removing bool               // Targets are to be removed: they include what depends on them
+	Last     map[string]any     // variables that win over all others, taken as they are
+	Builtin  map[string]any     // variables that nobody else can set, in addition to the usual ones
+	Included expression.Files   // what manifests and values of variables may include; nil is the workspace as it is now
+	Assigned []vars.Assignment  // the variables; nil are those of the files and flags as they are now
+	Usage    *manifest.Usage    // collects over several loads; nil is one for each
+	Here     bool               // values may also come from Inputs.Outside; not where somebody else asks for something
+	Static   bool               // but commands are not run: some value stands for what they print
+	Partly   bool               // only some of the variables are known: others are no problem
+	Accept   func(*Input) error // refuses an input; may be nil: any will do
 
 	declared []*manifest.Variable // by the manifests
 	images   *revision.Images     // whose contents the revision carries; nil are none
@@ -123,7 +124,7 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	}
 	builtin := maps.Clone(in.builtin)
 	maps.Copy(builtin, o.Builtin)
-	var outside *manifest.Outside
+	var outside *vars.Outside
 	if o.Here {
 		own := i.Outside
 		if outside = &own; o.Static {
@@ -131,12 +132,9 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 		}
 	}
 	var err error
-	in.Variables, err = manifest.LoadVariables(manifest.VariableOptions{
+	in.Variables, err = vars.Load(vars.Options{
 		ConfDir: conf, Workspace: i.Workspace, Flags: i.Variables, Assignments: o.Assigned, Last: o.Last, Evaluator: in.Expressions, Builtin: builtin, Usage: in.Usage,
-		Declared: o.declared, Outside: outside, Partly: o.Partly, Hide: func(value any) {
-			in.Secrets = append(in.Secrets, value)
-			in.hidden.Add(value, [][]string{{}})
-		},
+		Declared: o.declared, Outside: outside, Partly: o.Partly, Hide: in.hide,
 	})
 	if err != nil {
 		return nil, in.invalid(err)
@@ -149,6 +147,12 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	return in, nil
 }
 
+// hide notes a value of a variable that may not be shown.
+func (in *Input) hide(value any) {
+	in.Secrets = append(in.Secrets, value)
+	in.hidden.Add(value, [][]string{{}})
+}
+
 // conf is the directory of the user's configuration; "" is none.
 func (i Inputs) conf() string {
 	if i.Home == "" {
@@ -159,7 +163,7 @@ func (i Inputs) conf() string {
 
 // Read reads the variables as they are written, for manifests that may each declare some. own
 // are those that nobody else can set, in addition to the usual ones.
-func (i Inputs) Read(own map[string]any, sources ...manifest.Source) ([]manifest.Assignment, error) {
+func (i Inputs) Read(own map[string]any, sources ...manifest.Source) ([]vars.Assignment, error) {
 	var declared []*manifest.Variable
 	for _, source := range sources {
 		some, err := manifest.Declarations([]manifest.Source{source})
@@ -182,7 +186,7 @@ func (i Inputs) Read(own map[string]any, sources ...manifest.Source) ([]manifest
 	for _, name := range []string{"_version", "_verbose", "_conf", "_workspace", "_work", "_confirm"} {
 		builtin[name] = nil
 	}
-	given, err := manifest.ReadAssignments(manifest.VariableOptions{ConfDir: i.conf(), Workspace: i.Workspace, Flags: i.Variables, Builtin: builtin, Declared: declared, Outside: &i.Outside})
+	given, err := vars.Read(vars.Options{ConfDir: i.conf(), Workspace: i.Workspace, Flags: i.Variables, Builtin: builtin, Declared: declared, Outside: &i.Outside})
 	if err != nil {
 		return nil, &InputError{err}
 	}
@@ -210,6 +214,7 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 	m, err := manifest.Load(sources, manifest.Options{
 		Variables: in.Variables, Evaluator: in.Expressions, Workspace: in.Workspace, Home: i.Home, Usage: in.Usage, Partly: o.Partly,
 		Secret: func(text string) bool { return in.hidden.Whole(text) != text },
+		Hide:   func(value any) { in.hide(value); i.Hide(value) },
 	})
 	if err != nil {
 		return nil, in.invalid(err)

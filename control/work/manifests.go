@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/namedfile"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
 )
@@ -68,8 +69,8 @@ func ManifestBelow(workspace, path string) (string, error) {
 	if err != nil || !filepath.IsLocal(below) {
 		return "", fmt.Errorf("it is not below the workspace %s", workspace)
 	}
-	if info, err := os.Stat(abs); err == nil && manifest.Irregular(info) != nil {
-		return "", fmt.Errorf("it %w", manifest.Irregular(info)) // to open it may take forever
+	if info, err := os.Stat(abs); err == nil && namedfile.Irregular(info) != nil {
+		return "", fmt.Errorf("it %w", namedfile.Irregular(info)) // to open it may take forever
 	}
 	f, err := os.OpenInRoot(workspace, below)
 	var failed *fs.PathError

@@ -6,18 +6,18 @@ import (
 	"github.com/deployster-go/deployster/control/revision"
 )
 
-// omittedBy begins with what is left out of what another revision carries.
-func (c *collector) omittedBy(kept Carried) error {
-	c.omitted = map[string]string{}
-	text, some := kept[revision.OmittedName]
+// leftOut is why names are left out of what a revision carries.
+func (c Carried) leftOut() (map[string]string, error) {
+	why := map[string]string{}
+	text, some := c[revision.OmittedName]
 	if !some {
-		return nil
+		return why, nil
 	}
 	all, err := revision.DecodeOmitted(text)
 	for _, o := range all {
-		c.omitted[o.Name] = o.Why
+		why[o.Name] = o.Why
 	}
-	return err
+	return why, err
 }
 
 // omit lets a revision carry what is left out of it.

@@ -13,9 +13,8 @@ import (
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
-	"github.com/deployster-go/deployster/runner/diff"
-	"github.com/deployster-go/deployster/runner/hidden"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -71,7 +70,7 @@ func (c *Collection) Pin(p Pinning) error {
 }
 
 // hash is the salted hash of the value of a variable, with the name of the salt.
-func (t Texts) hash(a manifest.Assignment) (salt, hash string, err error) {
+func (t Texts) hash(a vars.Assignment) (salt, hash string, err error) {
 	key, err := t.objects.MakeSalt()
 	if err != nil {
 		return "", "", objects.Remedied(err)
@@ -96,12 +95,12 @@ func (c *Collection) secrets(schemas map[string]*schema.Schema) (map[string]secr
 		return nil, err
 	}
 	for _, d := range declared {
-		given := func(a manifest.Assignment) bool { return a.Name == d.Name && d.MayBeSecret(a.Value) }
+		given := func(a vars.Assignment) bool { return a.Name == d.Name && d.MayBeSecret(a.Value) }
 		if d.Secret || slices.ContainsFunc(c.Assignments, given) {
 			secret[d.Name] = secretUse{"variables." + d.Name, d.Position}
 		}
 		written, _ := d.Default()
-		values = append(values[:len(values):len(values)], manifest.Assignment{Name: d.Name, Value: written})
+		values = append(values[:len(values):len(values)], vars.Assignment{Name: d.Name, Value: written})
 	}
 	note := func(written any, use secretUse) {
 		reads := c.readBy(written)
@@ -141,9 +140,12 @@ func (c *Collection) declared() (all []*manifest.Variable, err error) {
 // secretParts calls part with what is written in secret parts of configurations.
 func (c *Collection) secretParts(schemas map[string]*schema.Schema, part func(written any, use secretUse)) error {
 	for _, source := range c.manifests {
-		m, err := manifest.Outline(source)
+		m, err := manifest.Outline(source, c.evaluator)
 		if err != nil {
 			return &InputError{err}
+		}
+		for _, given := range m.Secret {
+			part(given.Written, secretUse{given.Path, given.Position})
 		}
 		for _, r := range m.Resources {
 			s, err := schemaOf(r.Type, schemas)
@@ -155,7 +157,7 @@ func (c *Collection) secretParts(schemas map[string]*schema.Schema, part func(wr
 				paths = s.PossibleSecrets(r.Config, expression.IsTemplate)
 			}
 			for _, path := range paths {
-				part(r.Made(c.evaluator, hidden.Written(r.Config, path)), secretUse{diff.ConfigPath(r.Name, path), r.At(path...)})
+				part(r.Made(c.evaluator, path...), secretUse{r.Path(path...), r.At(path...)})
 			}
 		}
 	}

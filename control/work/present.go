@@ -11,11 +11,12 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 // present is a variable that a revision carries, with its present value where it is secret.
 type present struct {
-	manifest.Assignment
+	vars.Assignment
 	other error // why that is not certainly the value that the revision has; nil where it is
 	gone  bool  // it has no value at present
 }
@@ -30,7 +31,7 @@ func (i Inputs) present(t Texts, files map[string]string) ([]present, error) {
 	r := references{inputs: i, texts: t, salt: carried.Salt, files: map[string]secretFile{}}
 	all := []present{}
 	for _, v := range carried.Variables {
-		p := present{Assignment: manifest.Assignment{Name: v.Name, File: v.File, Whole: v.Whole, From: v.From, At: manifest.Position{File: v.File}}}
+		p := present{Assignment: vars.Assignment{Name: v.Name, File: v.File, Whole: v.Whole, From: v.From, At: manifest.Position{File: v.File}}}
 		switch {
 		case v.Secret != "":
 			p.Value, p.gone, p.other = r.value(v)
@@ -60,11 +61,11 @@ func different(all []present) error {
 	return nil
 }
 
-func assignments(all []present) []manifest.Assignment {
+func assignments(all []present) []vars.Assignment {
 	if all == nil {
 		return nil
 	}
-	out := []manifest.Assignment{}
+	out := []vars.Assignment{}
 	for _, p := range all {
 		out = append(out, p.Assignment)
 	}
@@ -76,9 +77,9 @@ func isDifferent(p present) bool { return p.other != nil }
 
 // without are the variables whose values do not depend on some, and the names of the others.
 // Each value is evaluated with what is assigned before it.
-func without(all []present, files expression.Files, names []string, some func(present) bool) (rest []manifest.Assignment, others []string) {
+func without(all []present, files expression.Files, names []string, some func(present) bool) (rest []vars.Assignment, others []string) {
 	evaluator, depend := expression.Over(files), map[string]bool{}
-	rest = []manifest.Assignment{}
+	rest = []vars.Assignment{}
 	for _, p := range all {
 		dropped := some(p)
 		if !dropped && len(depend) > 0 {
@@ -91,7 +92,7 @@ func without(all []present, files expression.Files, names []string, some func(pr
 			continue
 		}
 		depend[p.Name] = true
-		rest = slices.DeleteFunc(rest, func(a manifest.Assignment) bool { return a.Name == p.Name })
+		rest = slices.DeleteFunc(rest, func(a vars.Assignment) bool { return a.Name == p.Name })
 	}
 	return rest, slices.Sorted(maps.Keys(depend))
 }
@@ -160,7 +161,7 @@ func (in *Input) reads(r *manifest.Resource, files, variables []string) bool {
 			}
 		}
 	}
-	reads, err := in.Expressions.MayRead(r.Made(in.Expressions, r.Config), files, variables...)
+	reads, err := in.Expressions.MayRead(r.Made(in.Expressions), files, variables...)
 	return reads || err != nil
 }
 

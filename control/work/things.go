@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 // Identities find out what tasks make on their hosts, without asking those.
@@ -68,7 +69,7 @@ func (i Identities) load(t tasks.Task, without ...string) (*Input, error) {
 // assumed are the variables of a task with the present values of its secrets. That one of
 // them was changed since makes nothing else unknown: what two environments make in one place
 // must be refused also then.
-func (i Identities) assumed(t tasks.Task, included expression.Files) ([]manifest.Assignment, error) {
+func (i Identities) assumed(t tasks.Task, included expression.Files) ([]vars.Assignment, error) {
 	all, err := i.present(i.Texts, t.Spec.Includes)
 	if err != nil || all == nil {
 		return nil, err
@@ -97,7 +98,7 @@ func (in *Input) things(t tasks.Task, known []shipped.Thing) (things []tasks.Thi
 	for _, thing := range known {
 		found := tasks.Thing{Key: thing.Key, Name: thing.Name}
 		if r := thing.Resource; found.Key == "" {
-			if named, err := in.Expressions.Reads(r.Made(in.Expressions, r.Config), "task"); named && err == nil {
+			if named, err := in.Expressions.Reads(r.Made(in.Expressions), "task"); named && err == nil {
 				found.Key = objects.Hash([]byte(r.Name + "\x00" + string(record.TaskTarget(t.Environment, t.Revision, t.Host))))
 			} else {
 				found.Key = objects.Hash([]byte(r.Name + "\x00" + string(applied)))

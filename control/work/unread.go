@@ -102,7 +102,7 @@ func (w *StepWorker) Unread(revisions []Revision) []manifest.Problem {
 func (c *Collection) GivenUnread() []manifest.Problem {
 	usage := &manifest.Usage{}
 	for _, a := range slices.Concat(c.Assignments, c.Unread) {
-		usage.Give(a)
+		a.Note(usage)
 	}
 	for _, m := range c.manifests {
 		usage.Examine(c.evaluator, manifest.Written(m))

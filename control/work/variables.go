@@ -8,7 +8,7 @@ import (
 	"github.com/deployster-go/deployster/control/origin"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/internal/objects"
-	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 // Variables are those that a revision carries, nil of one that carries none because an
@@ -45,7 +45,7 @@ func (t Texts) fixed(files map[string]string) bool {
 
 // Assignments are the variables that a revision carries, with the present values of those
 // that are secret, which must be what they were; nil of one that carries none.
-func (i Inputs) Assignments(t Texts, files map[string]string) ([]manifest.Assignment, error) {
+func (i Inputs) Assignments(t Texts, files map[string]string) ([]vars.Assignment, error) {
 	all, err := i.present(t, files)
 	if err == nil {
 		err = different(all)
@@ -67,7 +67,7 @@ type references struct {
 
 // secretFile is what was read of a file of variables.
 type secretFile struct {
-	all []manifest.Assignment
+	all []vars.Assignment
 	err error
 }
 
@@ -76,7 +76,7 @@ type secretFile struct {
 func (r *references) value(v revision.Variable) (value any, gone bool, other error) {
 	path := r.inputs.roots().Place(v.File)
 	if v.Whole {
-		text, err := manifest.ReadText(path)
+		text, err := vars.ReadText(path)
 		if err != nil {
 			return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %w; %s", err, referenceRemedy)
 		}
@@ -84,11 +84,11 @@ func (r *references) value(v revision.Variable) (value any, gone bool, other err
 	}
 	file, read := r.files[path]
 	if !read {
-		file.all, file.err = manifest.AssignmentsIn(path)
+		file.all, file.err = vars.In(path)
 		r.files[path] = file
 	}
 	if file.err != nil {
-		return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %s; %s", manifest.WithoutText(file.err, path), referenceRemedy)
+		return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %s; %s", vars.WithoutText(file.err, path), referenceRemedy)
 	}
 	for _, a := range file.all {
 		if a.Name == v.Name {
@@ -129,7 +129,7 @@ func (i Inputs) roots() origin.Roots {
 
 // carry is how a revision carries an assignment whose value may be known, and whether its
 // file lies outside of the workspace.
-func (i Inputs) carry(a manifest.Assignment) (v revision.Variable, outside bool, err error) {
+func (i Inputs) carry(a vars.Assignment) (v revision.Variable, outside bool, err error) {
 	v.Name = a.Name
 	if a.File == "" {
 		text, _ := a.Value.(string)

@@ -10,19 +10,21 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/deployster-go/deployster/control/inclusion"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/schema"
 )
 
 // pinned collects and keeps what a revision carries whose manifest is m.yaml.
-func (c checkout) pinned(flags []manifest.VariableFlag, public ...string) (*TaskWorker, Carried, error) {
+func (c checkout) pinned(flags []vars.Flag, public ...string) (*TaskWorker, Carried, error) {
 	c.Helper()
 	w := c.tasks()
 	w.Home, w.Variables = filepath.Join(c.dir, "home"), flags
-	w.Outside = manifest.Outside{
+	w.Outside = vars.Outside{
 		Workspace: c.dir, Home: w.Home, Run: func(argv []string) (string, error) { return strings.Join(argv, " "), nil },
-		Lookup: func(name string) (string, bool) { return "of " + name, name == manifest.EnvironmentPrefix+"region" },
+		Lookup: func(name string) (string, bool) { return "of " + name, name == vars.EnvironmentPrefix+"region" },
 	}
 	text, err := ReadFile(filepath.Join(c.dir, "m.yaml"))
 	if err != nil {
@@ -65,7 +67,7 @@ func TestVariablesAreWhatTheyWereInEveryType(t *testing.T) {
 		"vars.auto.yaml": "all: {whole: 1, point: 1.0, large: 1e30, small: -0.0, text: '1.0', none: null, yes: true, list: [1, 2.0], part: '{% include \"part\" %}'}\nnobody: 1\n",
 		"part":           "one",
 	})
-	w, files, err := c.pinned([]manifest.VariableFlag{{Name: "given", Value: "1.10"}, {Name: "nothing", Value: "2"}})
+	w, files, err := c.pinned([]vars.Flag{{Name: "given", Value: "1.10"}, {Name: "nothing", Value: "2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,7 @@ func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.link("vars.z.auto.yaml", outside)
-	w, files, err := c.pinned([]manifest.VariableFlag{{File: filepath.Join(c.dir, "given.yaml")}}, "named")
+	w, files, err := c.pinned([]vars.Flag{{File: filepath.Join(c.dir, "given.yaml")}}, "named")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +142,7 @@ func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 	// With an empty salt no revision can be made either, so that is no remedy.
 	c.write(".deployster/objects/salt", "")
 	wantRefused("is not what it was when it was stored: put it back from a copy of the directory of the log; without one, remove it and make new revisions")
-	if _, _, err := w.Texts.hash(manifest.Assignment{Name: "deep", Value: "x"}); err == nil || !strings.Contains(err.Error(), "without one, remove it and make new revisions") {
+	if _, _, err := w.Texts.hash(vars.Assignment{Name: "deep", Value: "x"}); err == nil || !strings.Contains(err.Error(), "without one, remove it and make new revisions") {
 		t.Errorf("making a revision with an empty salt: %v", err)
 	}
 	if err := os.Remove(filepath.Join(c.dir, ".deployster", "objects", "salt")); err != nil {
@@ -157,11 +159,11 @@ func TestWhatCannotBeReadAgainIsNotReferredTo(t *testing.T) {
 		"m.yaml": "resources: {a: {type: deployster/command, config: {image: i, check: ['{{ bytes }}'], apply: ['true'], secret_env: {A: '{{ given }}'}}}}",
 	})
 	var invalid *InputError
-	_, _, err := c.pinned([]manifest.VariableFlag{{Name: "given", Value: "hush"}})
+	_, _, err := c.pinned([]vars.Flag{{Name: "given", Value: "hush"}})
 	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "m.yaml:1:") || !strings.Contains(err.Error(), "resources.a.config.secret_env.A: is secret and reads --var given") || strings.Contains(err.Error(), "hush") {
 		t.Errorf("of a secret --var: %v", err)
 	}
-	if _, files, err := c.pinned([]manifest.VariableFlag{{Name: "given", Value: "hush"}}, "given"); err != nil || !strings.Contains(string(files[revision.VariablesName]), "hush") {
+	if _, files, err := c.pinned([]vars.Flag{{Name: "given", Value: "hush"}}, "given"); err != nil || !strings.Contains(string(files[revision.VariablesName]), "hush") {
 		t.Errorf("of one that is none: %v", err)
 	}
 	c.write("vars.auto.yaml", "bytes: '{% include name %}'\n")
@@ -178,7 +180,7 @@ func TestFilesThatChangeWhileTheyAreReadAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read := &collector{workspace: c.dir, files: Carried{"part": []byte("one"), "kept": []byte("of another revision")}}
+		read := collector{inclusion.New(c.dir, Carried{"part": []byte("one"), "kept": []byte("of another revision")}, nil), c.dir}
 		if err := read.unchanged(&Collection{}, Carried{"kept": nil}, given); err != nil {
 			t.Errorf("before %s is changed: %v", name, err)
 		}
@@ -195,7 +197,7 @@ func TestFilesThatChangeWhileTheyAreReadAreRefused(t *testing.T) {
 func TestVariablesMayComeFromAPipe(t *testing.T) {
 	c := newCheckout(t, map[string]string{"m.yaml": fileOf + "{{ piped }}'}}}"})
 	from := func(path string) (w *TaskWorker, files Carried, err error) {
-		w, files, err = c.pinned([]manifest.VariableFlag{{File: path}}, "piped")
+		w, files, err = c.pinned([]vars.Flag{{File: path}}, "piped")
 		return w, files, err
 	}
 	fifo := filepath.Join(c.dir, "fifo")
@@ -234,7 +236,7 @@ func TestVariablesMayComeFromAPipe(t *testing.T) {
 	}
 	var invalid *InputError
 	path := substituted()
-	_, _, err = c.pinned([]manifest.VariableFlag{{File: path}})
+	_, _, err = c.pinned([]vars.Flag{{File: path}})
 	for _, says := range []string{path, "piped", "no regular file", "--allow-logged piped"} {
 		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("of one that may be secret is said %v, without %q", err, says)
@@ -265,14 +267,14 @@ func TestDeclaredVariablesAreFoundOutOnce(t *testing.T) {
 			"  size: {type: string}\n  all: {default: '{{ region }} {{ made }} {{ key }} {{ size }}'}\n" + fileOf + "{{ all }}'}}}",
 		"key": "hush\n",
 	})
-	w, files, err := c.pinned([]manifest.VariableFlag{{Name: "size", Value: "15"}})
+	w, files, err := c.pinned([]vars.Flag{{Name: "size", Value: "15"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if text := string(files[revision.VariablesName]); strings.Contains(text, "hush") {
 		t.Errorf("it carries a secret: %s", text)
 	}
-	w.Outside = manifest.Outside{}
+	w.Outside = vars.Outside{}
 	content := func() (any, error) {
 		assigned, err := w.Assignments(w.Texts, files.Digests())
 		if err != nil {
@@ -301,7 +303,7 @@ func TestDeclaredSecretsAreReferredTo(t *testing.T) {
 	const declared = "variables: {password: {writeOnly: true}, hidden: {writeOnly: true, command: [echo, hush]}}\n"
 	c := newCheckout(t, map[string]string{"m.yaml": declared + fileOf + "{{ password }}{{ hidden }}'}}}"})
 	for _, what := range []string{"--var password", "the command at m.yaml:1:"} {
-		_, _, err := c.pinned([]manifest.VariableFlag{{Name: "password", Value: "hush"}})
+		_, _, err := c.pinned([]vars.Flag{{Name: "password", Value: "hush"}})
 		if err == nil || !strings.Contains(err.Error(), "is secret and reads "+what) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", what, err)
 		}

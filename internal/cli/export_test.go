@@ -18,7 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/crash"
-	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -66,7 +66,7 @@ type TaskWorker struct {
 }
 
 // NewTaskWorker makes one for the workspace that is the present directory.
-func NewTaskWorker(log deploylog.Log, engine string, variables ...manifest.VariableFlag) (TaskWorker, error) {
+func NewTaskWorker(log deploylog.Log, engine string, variables ...vars.Flag) (TaskWorker, error) {
 	a := app.New()
 	a.Global = app.GlobalFlags{Engine: engine, Parallelism: 10}
 	if err := a.FindWorkspace(); err != nil {

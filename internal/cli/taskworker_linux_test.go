@@ -30,6 +30,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -43,7 +44,7 @@ type works struct {
 
 var _ environments.Tasks = cli.TaskWorker{}
 
-func newWorks(t *testing.T, inventory, engine string, variables ...manifest.VariableFlag) *works {
+func newWorks(t *testing.T, inventory, engine string, variables ...vars.Flag) *works {
 	t.Helper()
 	w := &works{T: t, dir: t.TempDir()}
 	t.Chdir(w.dir)
@@ -377,7 +378,7 @@ func TestTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
 // rest is the same.
 func TestATaskWithoutADaemon(t *testing.T) {
 	w := newWorks(t, "hosts: [{name: here, engine: oci, attributes: {zone: a, disks: [x, y]}}]", "oci",
-		manifest.VariableFlag{Name: "words", Value: "{of: nobody, then: more}"})
+		vars.Flag{Name: "words", Value: "{of: nobody, then: more}"})
 	w.write("vars.auto.yaml", "words: {of: the workspace}\n")
 	w.write("hosts/here/.keep", "")
 	const text = `

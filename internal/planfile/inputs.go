@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 // Read reads the saved plan in a file.
@@ -129,8 +130,8 @@ func differences(was, now map[string]string, names []string, called func(name st
 
 // Complete completes the variables of a command line by what the plan was made
 // with. missing are those whose values it does not hold, and which were not given.
-func (f *File) Complete(given []manifest.VariableFlag) (all []manifest.VariableFlag, missing []string) {
-	values := map[string][]manifest.VariableFlag{}
+func (f *File) Complete(given []vars.Flag) (all []vars.Flag, missing []string) {
+	values := map[string][]vars.Flag{}
 	for _, v := range given {
 		values[v.Name] = append(values[v.Name], v) // "" is of files
 	}
@@ -139,7 +140,7 @@ func (f *File) Complete(given []manifest.VariableFlag) (all []manifest.VariableF
 		again, given := values[v.Name]
 		switch {
 		case v.File != "":
-			all = append(all, manifest.VariableFlag{File: v.File})
+			all = append(all, vars.Flag{File: v.File})
 		case len(again) > 0:
 			all = append(all, again[0])
 			values[v.Name] = again[1:]

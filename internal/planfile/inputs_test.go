@@ -7,6 +7,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 func load(t *testing.T, text string) *manifest.Manifest {
@@ -47,10 +48,10 @@ func TestWhatBecameOfTheInputsOfAPlanIsNamed(t *testing.T) {
 }
 
 func TestVariablesAreCompletedByThoseOfAPlan(t *testing.T) {
-	type flags = []manifest.VariableFlag
-	file := func(path string) manifest.VariableFlag { return manifest.VariableFlag{File: path} }
-	value := func(name, value string) manifest.VariableFlag {
-		return manifest.VariableFlag{Name: name, Value: value}
+	type flags = []vars.Flag
+	file := func(path string) vars.Flag { return vars.Flag{File: path} }
+	value := func(name, value string) vars.Flag {
+		return vars.Flag{Name: name, Value: value}
 	}
 	f := &planfile.File{Given: []planfile.Variable{{Name: "a"}, {File: "f.yaml"}, {Name: "b"}, {Name: "a"}}}
 	for _, c := range []struct {

@@ -43,7 +43,6 @@ type early struct {
 // dependency. What cannot be resolved is left to the run, which says why.
 func (c Check) resolveEarly(r *manifest.Resource) early {
 	var e early
-	aliases, scope := r.Aliases(), r.Scope(c.Variables, nil)
 	var resolve func(v any, path []string) any
 	resolve = func(v any, path []string) any {
 		switch v := v.(type) {
@@ -51,8 +50,8 @@ func (c Check) resolveEarly(r *manifest.Resource) early {
 			if !expression.IsTemplate(v) {
 				return v
 			}
-			if waits, err := c.Expressions.Reads(v, aliases...); !waits && err == nil {
-				if value, err := c.Expressions.Evaluate(v, scope); err == nil {
+			if waits, err := r.Needs(v, c.Expressions); len(waits) == 0 && err == nil {
+				if value, err := r.Resolve(v, manifest.Scope{Expressions: c.Expressions, Variables: c.Variables}); err == nil {
 					return value
 				}
 			}
@@ -215,7 +214,7 @@ func (c Check) Things() (things []Thing) {
 		if ships {
 			config := c.resolveEarly(r).config
 			_, found.Name = t.Identify(r.Name, config)
-			found.Key = c.key(t, found.Name, config)
+			found.Key = c.key(t, r, found.Name, config)
 		}
 		things = append(things, found)
 	}

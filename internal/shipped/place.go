@@ -17,12 +17,12 @@ func (c Check) Key(r *manifest.Resource, config map[string]any) string {
 		return ""
 	}
 	_, name := t.Identify(r.Name, config)
-	return c.key(t, name, config)
+	return c.key(t, r, name, config)
 }
 
 // key is equal for two resources of a type that manage one thing: of that name, in that
 // place. It is "" where the name is not known.
-func (c Check) key(t Type, name string, config map[string]any) string {
+func (c Check) key(t Type, r *manifest.Resource, name string, config map[string]any) string {
 	if name == "" {
 		return ""
 	}
@@ -30,7 +30,7 @@ func (c Check) key(t Type, name string, config map[string]any) string {
 	path, isPath := config[t.Path].(string)
 	isPath = isPath && t.Path != ""
 	for _, plug := range slices.Sorted(maps.Keys(t.Plugs)) {
-		p := c.Manifest.Plug(plug)
+		p := r.Plug(c.Manifest, plug)
 		switch {
 		case p == nil:
 		case isPath:

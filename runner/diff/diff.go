@@ -287,8 +287,3 @@ func Identical(a, b any) bool {
 	y, broken := json.Marshal(b)
 	return err == nil && broken == nil && string(x) == string(y)
 }
-
-// ConfigPath writes the path of a part of a configuration as people do.
-func ConfigPath(resource string, path []string) string {
-	return PathText(slices.Concat([]string{"resources", resource, "config"}, path))
-}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/invoke"
-	"github.com/deployster-go/deployster/schema"
 )
 
 // Mask returns a value with what is known to be secret hidden.
@@ -92,15 +91,4 @@ func Former(was, wanted any) any {
 		return nil
 	}
 	return was
-}
-
-// Written is the part of a configuration at a path, or the expression around it that
-// makes it.
-func Written(config any, path []string) any {
-	for n := len(path); n > 0; n-- {
-		if part := schema.Within(config, path[:n]); part != nil {
-			return part
-		}
-	}
-	return config
 }

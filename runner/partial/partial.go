@@ -10,9 +10,9 @@ import (
 // Resolver resolves texts. A text that depends on what is not known is protocol.Unknown as a
 // whole.
 type Resolver struct {
-	Expressions *expression.Evaluator
-	Waits       []string                         // names of which something is not known
-	Scope       func(instead any) map[string]any // what names are, with something in the place of what is not known
+	Waits func(text string) (bool, error)             // whether it reads what is not known wholly
+	Known func(text string) (any, error)              // what one comes to that does not
+	Tried func(text string, instead any) (any, error) // what one comes to with something in the place of what is not known
 }
 
 // Resolve resolves a value, text by text.
@@ -42,14 +42,14 @@ func (r Resolver) Resolve(part any) (any, error) {
 		if !expression.IsTemplate(part) {
 			return part, nil
 		}
-		reads, err := r.Expressions.Reads(part, r.Waits...)
-		if err != nil {
+		waits, err := r.Waits(part)
+		switch {
+		case err != nil:
 			return nil, err
+		case waits:
+			return r.tried(part), nil
 		}
-		if len(r.Waits) == 0 || !reads {
-			return r.Expressions.Resolve(part, r.Scope(nil))
-		}
-		return r.tried(part), nil
+		return r.Known(part)
 	default:
 		return part, nil
 	}
@@ -60,7 +60,7 @@ func (r Resolver) Resolve(part any) (any, error) {
 func (r Resolver) tried(text string) any {
 	var known any
 	for i, instead := range []any{"not known", "not known before", "", nil, true, false, 1, []any{}, map[string]any{}} {
-		value, err := r.Expressions.Resolve(text, r.Scope(instead))
+		value, err := r.Tried(text, instead)
 		if err != nil || i > 0 && !diff.Identical(known, value) {
 			return protocol.Unknown{}
 		}

@@ -30,10 +30,10 @@ func Mount(m *manifest.Manifest, res *manifest.Resource, requests map[string]pro
 				Message: fmt.Sprintf("%s needs the plug %q: %s", res.Type, name, why),
 			})
 		}
-		plug := m.Plug(name)
+		plug := res.Plug(m, name)
 		switch {
 		case plug == nil:
-			refuse("the manifest defines no such plug (add plugs.%s.path)", name)
+			refuse("%s", res.Lacks(name))
 		case !plug.Allows(res.Name, res.Type):
 			refuse("the plug at %s does not allow this resource (see its resource_names and resource_types)", plug.Position)
 		case kept != "" && leadsInto(kept, plug.Path):

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/internal/phrase"
-	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 // The bounds of a command that prints the value of a variable.
@@ -70,7 +70,7 @@ func run(dir string, argv []string, most time.Duration) (string, error) {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("it did not end within %s", most)
 	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it has ended well, and left something running that has its output
-		return manifest.WithoutLineEnd(string(out.text)), nil
+		return vars.WithoutLineEnd(string(out.text)), nil
 	}
 	said := strings.Join(strings.Fields(strings.ToValidUTF8(string(comment.text), "")), " ")
 	if said != "" {

@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	envrecord "github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
@@ -31,28 +30,31 @@ func unreadable(path string) bool {
 	return err != nil || !info.Mode().IsRegular()
 }
 
-// resourceNames are those of the manifests on the command line.
-func resourceNames(c *Completion) {
-	types := map[string]string{}
-	files, _ := c.Command.Flags().GetStringArray("file") // other commands have them as arguments
-	for _, path := range slices.DeleteFunc(append(files, c.args...), unreadable) {
-		sources, _ := manifest.ReadFiles([]string{path})
-		for _, s := range sources {
-			var document struct {
-				Resources map[string]struct {
-					Type string `yaml:"type"`
-				} `yaml:"resources"`
-			}
-			_ = yaml.Unmarshal(s.Data, &document) // of what is half written the rest will do
-			for name, r := range document.Resources {
-				types[name] = r.Type
+// resourceNames are those of the manifests on the command line, and of the modules around them.
+func resourceNames(flag string) candidates {
+	return func(c *Completion) {
+		about := map[string]string{}
+		included := expression.New(c.Workspace)
+		files, _ := c.Command.Flags().GetStringArray("file") // other commands have them as arguments
+		for _, path := range slices.DeleteFunc(append(files, c.args...), unreadable) {
+			sources, _ := manifest.ReadFiles([]string{path})
+			for _, s := range sources {
+				outline, _ := manifest.Outline(s, included) // of what is half written the rest will do
+				for _, r := range outline.Resources {
+					about[r.Name] = r.Type
+					for i, dot := range r.Name {
+						if dot == '.' {
+							about[r.Name[:i]] = "module"
+						}
+					}
+				}
 			}
 		}
-	}
-	given, _ := c.Command.Flags().GetStringArray("target")
-	c.pass(given...)
-	for _, name := range slices.Sorted(maps.Keys(types)) {
-		c.propose(name, types[name])
+		given, _ := c.Command.Flags().GetStringArray(flag)
+		c.pass(given...)
+		for _, name := range slices.Sorted(maps.Keys(about)) {
+			c.propose(name, about[name])
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -230,7 +231,7 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *draft, bas
 	defer cancel()
 	w := work.Draft{Definition: d.Definition, Files: d.files, Hosts: d.hosts, Usage: &d.usage}
 	if d.collected != nil {
-		w.Assigned, w.Unread = append([]manifest.Assignment{}, d.collected.Assignments...), d.collected.Unread
+		w.Assigned, w.Unread = append([]vars.Assignment{}, d.collected.Assignments...), d.collected.Unread
 	}
 	schemas, err = workers.Tasks.Removable(asking, w, func(unread []manifest.Problem) error {
 		d.unread = unread

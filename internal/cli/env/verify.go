@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 // placeVerifying makes the paths of the manifests that verify steps, which are relative to a
@@ -72,7 +73,7 @@ func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definitio
 	}
 	load := func(source manifest.Source, variables map[string]any) (*work.Input, error) {
 		o := work.LoadOptions{
-			Included: collected.Files.Files(), Assigned: append([]manifest.Assignment{}, collected.Assignments...), Last: d.Task.Vars, Builtin: variables, Usage: &d.usage,
+			Included: collected.Files.Files(), Assigned: append([]vars.Assignment{}, collected.Assignments...), Last: d.Task.Vars, Builtin: variables, Usage: &d.usage,
 		}
 		return pinning.Inputs.Load([]manifest.Source{source}, o)
 	}
@@ -210,7 +211,7 @@ func readVerifying(a *app.App, d *definition.Definition, names []string, builtin
 		}
 		v.sources = append(v.sources, manifest.Source{Name: name, Data: text})
 	}
-	var given []manifest.Assignment
+	var given []vars.Assignment
 	if kept != nil && len(flags.Input.Variables) == 0 {
 		v.variables = kept[revision.VariablesName]
 	} else if given, err = session.Assignments(a, flags.Input, builtin, v.sources...); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -196,7 +197,7 @@ func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, r pipel
 
 // filesOf are those without the images, for which no host is asked.
 func filesOf(a *app.App, d *definition.Definition, flags inputFlags) (*work.Collection, error) {
-	collected, err := work.CollectPipeline(a.Workspace, func(sources ...manifest.Source) ([]manifest.Assignment, error) {
+	collected, err := work.CollectPipeline(a.Workspace, func(sources ...manifest.Source) ([]vars.Assignment, error) {
 		return session.Assignments(a, flags.Input, work.StepVariables(d), sources...)
 	}, d)
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
@@ -153,7 +154,7 @@ func collect(ctx context.Context, a *app.App, c *carrying, inputs Inputs) (map[s
 	}
 	loadAs := func(known, last map[string]any) (*work.Input, error) {
 		return pinning.Inputs.Load([]manifest.Source{source}, work.LoadOptions{
-			Included: collected.Files.Files(), Assigned: append([]manifest.Assignment{}, collected.Assignments...), Last: last, Builtin: known, Partly: c.partly,
+			Included: collected.Files.Files(), Assigned: append([]vars.Assignment{}, collected.Assignments...), Last: last, Builtin: known, Partly: c.partly,
 		})
 	}
 	load := func(known map[string]any) (*work.Input, error) { return loadAs(known, c.last) }

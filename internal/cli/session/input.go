@@ -18,12 +18,13 @@ import (
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 )
 
 // Flags are the flags of commands that read manifests.
 type Flags struct {
-	Variables []manifest.VariableFlag
+	Variables []vars.Flag
 	Targets   []string
 	Replace   []string                // resources to remove and make again
 	Locked    bool                    // only images that deployster.lock has are used
@@ -71,14 +72,14 @@ func (f *Flags) RegisterValues(c *cobra.Command) {
 		if !ok || name == "" {
 			return fmt.Errorf("%q is not NAME=VALUE", s)
 		}
-		f.Variables = append(f.Variables, manifest.VariableFlag{Name: name, Value: value})
+		f.Variables = append(f.Variables, vars.Flag{Name: name, Value: value})
 		return nil
 	})
 	c.Flags().Func("var-file", "set the variables of a YAML file (repeatable; later ones win)", func(s string) error {
 		if s == "" {
 			return errors.New("the path of a file is missing")
 		}
-		f.Variables = append(f.Variables, manifest.VariableFlag{File: s})
+		f.Variables = append(f.Variables, vars.Flag{File: s})
 		return nil
 	})
 }
@@ -89,13 +90,13 @@ func Inputs(a *app.App, flags Flags) work.Inputs {
 	return work.Inputs{
 		Workspace: a.Workspace, Home: home, Version: a.Version, Verbose: a.Verbose,
 		Variables: flags.Variables, Now: a.Now, Hide: a.Crashes.Hide,
-		Outside: manifest.Outside{Lookup: os.LookupEnv, Run: a.Commands.In(a.Workspace), Workspace: a.Workspace, Home: home},
+		Outside: vars.Outside{Lookup: os.LookupEnv, Run: a.Commands.In(a.Workspace), Workspace: a.Workspace, Home: home},
 	}
 }
 
 // Assignments reads the variables as they are written, for manifests that may each declare
 // some. own are those that nobody else can set, in addition to the usual ones.
-func Assignments(a *app.App, flags Flags, own map[string]any, sources ...manifest.Source) ([]manifest.Assignment, error) {
+func Assignments(a *app.App, flags Flags, own map[string]any, sources ...manifest.Source) ([]vars.Assignment, error) {
 	return Inputs(a, flags).Read(own, sources...)
 }
 

@@ -1,4 +1,4 @@
-package manifest
+package vars
 
 import (
 	"errors"
@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/deployster-go/deployster/internal/namedfile"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest"
 )
 
 // Assignment gives a variable a value: it is a member of a file of variables, or a --var.
@@ -18,20 +20,20 @@ type Assignment struct {
 	Whole bool   // the value is all of the file, a text as it stands
 	From  string // the variable of the environment or the command that gave the value, a text as it stands; else ""
 	Given bool   // by --var or --var-file: somebody means it to be read
-	At    Position
+	At    manifest.Position
 
 	node *yamlfile.Node // nil of a --var, and of what was not read from a file
 }
 
-// ReadAssignments reads the files of variables and the flags, in the order in which they
-// count, and evaluates nothing. It fails with an *Error that holds all problems of the
+// Read reads the files of variables and the flags, in the order in which they
+// count, and evaluates nothing. It fails with an *manifest.Error that holds all problems of the
 // form of files.
-func ReadAssignments(opts VariableOptions) ([]Assignment, error) {
+func Read(opts Options) ([]Assignment, error) {
 	v, all := newVariables(opts), []Assignment{}
 	v.declare()
 	v.read(func(a Assignment) {
 		if problem := v.nameProblem(a.Name); problem != "" {
-			v.found.Add(Problem{Position: a.At, Message: problem})
+			v.found.Add(manifest.Problem{Position: a.At, Message: problem})
 		}
 		all = append(all, a)
 	})
@@ -39,10 +41,10 @@ func ReadAssignments(opts VariableOptions) ([]Assignment, error) {
 	return all, v.found.Err()
 }
 
-// AssignmentsIn reads one file of variables.
-func AssignmentsIn(path string) (all []Assignment, err error) {
-	v := newVariables(VariableOptions{})
-	v.file(path, readFile, false, func(a Assignment) { all = append(all, a) })
+// In reads one file of variables.
+func In(path string) (all []Assignment, err error) {
+	v := newVariables(Options{})
+	v.file(path, namedfile.Read, false, func(a Assignment) { all = append(all, a) })
 	return all, v.found.Err()
 }
 
@@ -52,15 +54,15 @@ func (v *variables) read(assign func(Assignment)) {
 			continue
 		}
 		for _, path := range v.automatic(dir) {
-			v.file(path, readFile, false, assign)
+			v.file(path, namedfile.Read, false, assign)
 		}
 	}
 	for _, flag := range v.Flags {
 		if flag.File != "" {
-			v.file(flag.File, readNamed, true, assign)
+			v.file(flag.File, namedfile.ReadNamed, true, assign)
 			continue
 		}
-		assign(Assignment{Name: flag.Name, Value: flag.Value, Given: true, At: Position{File: flagPlace(flag.Name)}})
+		assign(Assignment{Name: flag.Name, Value: flag.Value, Given: true, At: manifest.Position{File: flagPlace(flag.Name)}})
 	}
 }
 
@@ -73,7 +75,7 @@ func (v *variables) automatic(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			v.found.Add(Problem{Position: Position{File: dir}, Message: fileError(err).Error()})
+			v.found.Add(manifest.Problem{Position: manifest.Position{File: dir}, Message: namedfile.Failure(err).Error()})
 		}
 		return nil
 	}
@@ -90,10 +92,10 @@ func (v *variables) automatic(dir string) []string {
 }
 
 // file reads a file of variables.
-func (v *variables) file(path string, read func(string) ([]byte, error), given bool, assign func(Assignment)) {
-	data, err := read(path)
+func (v *variables) file(path string, read func(path string, most int64) ([]byte, error), given bool, assign func(Assignment)) {
+	data, err := read(path, yamlfile.MaxSize)
 	if err != nil {
-		v.found.Add(Problem{Position: Position{File: path}, Message: err.Error()})
+		v.found.Add(manifest.Problem{Position: manifest.Position{File: path}, Message: err.Error()})
 		return
 	}
 	root, _ := yamlfile.Open(path, data, variableFile, &v.found)
@@ -101,7 +103,7 @@ func (v *variables) file(path string, read func(string) ([]byte, error), given b
 	case root == nil:
 		return
 	case root.Kind != yamlfile.Mapping:
-		root.Fail("a file of variables must be a mapping of names to values, not %s", kindOf(root))
+		root.Fail("a file of variables must be a mapping of names to values, not %s", manifest.KindOf(root))
 		return
 	}
 	for _, n := range root.Members {
@@ -117,11 +119,11 @@ func (v *variables) file(path string, read func(string) ([]byte, error), given b
 // assign sets the variable of an assignment.
 func (v *variables) assign(a Assignment) {
 	if problem := v.nameProblem(a.Name); problem != "" {
-		v.found.Add(Problem{Position: a.At, Message: problem})
+		v.found.Add(manifest.Problem{Position: a.At, Message: problem})
 		return
 	}
 	if a.Given {
-		v.Usage.give(a.Name, Problem{Position: a.At})
+		v.Usage.Give(a.Name, manifest.Problem{Position: a.At})
 	}
 	switch {
 	case a.From != "" || a.Whole:
@@ -131,15 +133,22 @@ func (v *variables) assign(a Assignment) {
 		v.flag(a)
 		return
 	}
-	v.Usage.examine(v.Evaluator, a.Value)
+	v.Usage.Examine(v.Evaluator, a.Value)
 	v.hideParts(a.Name, a.Value)
 	value, err := v.Evaluator.Resolve(a.Value, v.values)
 	switch {
 	case err == nil:
-		v.set(a.Name, value, place{a.At, a.node})
+		v.set(a.Name, value, manifest.Place{Position: a.At, Node: a.node})
 	case a.node != nil:
-		v.fail(a.Name, err, failure(a.node, err))
+		v.fail(a.Name, err, manifest.Failure(a.node, err))
 	default:
-		v.fail(a.Name, err, Problem{Position: a.At, Path: a.Name, Message: err.Error()})
+		v.fail(a.Name, err, manifest.Problem{Position: a.At, Path: a.Name, Message: err.Error()})
+	}
+}
+
+// Note notes that a variable is given where it is not set, as nothing reads it.
+func (a Assignment) Note(u *manifest.Usage) {
+	if a.Given {
+		u.Give(a.Name, manifest.Problem{Position: a.At})
 	}
 }

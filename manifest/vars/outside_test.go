@@ -1,4 +1,4 @@
-package manifest_test
+package vars_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 // world is where values come from that nobody gives.
@@ -26,15 +27,15 @@ func newWorld(t *testing.T) *world {
 	return &world{dir: t.TempDir(), environment: map[string]string{}, prints: map[string]string{}}
 }
 
-func (w *world) options(t *testing.T, section string, flags ...manifest.VariableFlag) manifest.VariableOptions {
+func (w *world) options(t *testing.T, section string, flags ...vars.Flag) vars.Options {
 	t.Helper()
 	all, err := manifest.Declarations([]manifest.Source{{Name: "m.yaml", Data: []byte("variables:\n" + section)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return manifest.VariableOptions{
+	return vars.Options{
 		Workspace: w.dir, Evaluator: expression.New(w.dir), Declared: all, Flags: flags,
-		Outside: &manifest.Outside{
+		Outside: &vars.Outside{
 			Workspace: w.dir, Home: filepath.Join(w.dir, "home"),
 			Lookup: func(name string) (string, bool) { value, set := w.environment[name]; return value, set },
 			Run: func(argv []string) (string, error) {
@@ -65,19 +66,19 @@ func TestValuesFromOutsideAreBelowThoseThatAreGiven(t *testing.T) {
 		w := newWorld(t)
 		w.prints["pass"] = "of-command"
 		write(t, w.dir, "secret", "of-file\n")
-		var flags []manifest.VariableFlag
+		var flags []vars.Flag
 		for _, name := range []string{"a", "b", "c"} {
 			if c.environment != "" {
-				w.environment[manifest.EnvironmentPrefix+name] = c.environment
+				w.environment[vars.EnvironmentPrefix+name] = c.environment
 			}
 			if c.flag != "" {
-				flags = append(flags, manifest.VariableFlag{Name: name, Value: c.flag})
+				flags = append(flags, vars.Flag{Name: name, Value: c.flag})
 			}
 		}
 		if c.file != "" {
 			write(t, w.dir, "vars.auto.yaml", fmt.Sprintf("a: %[1]s\nb: %[1]s\nc: %[1]s\n", c.file))
 		}
-		got, err := manifest.LoadVariables(w.options(t, section, flags...))
+		got, err := vars.Load(w.options(t, section, flags...))
 		if said := fmt.Sprint(got["a"], " ", got["b"], " ", got["c"]); err != nil || said != c.want || strings.Join(w.ran, ";") != c.ran {
 			t.Errorf("%v: %s %v (ran %v)", c, said, err, w.ran)
 		}
@@ -100,8 +101,8 @@ func TestTextsFromOutsideAreTakenAsTheyStand(t *testing.T) {
 		{"type: object", "{a: '{{ 1 }}'}", map[string]any{"a": "{{ 1 }}"}},
 	} {
 		w := newWorld(t)
-		w.environment[manifest.EnvironmentPrefix+"x"] = c.text
-		got, err := manifest.LoadVariables(w.options(t, "  x: {"+c.schema+"}\n"))
+		w.environment[vars.EnvironmentPrefix+"x"] = c.text
+		got, err := vars.Load(w.options(t, "  x: {"+c.schema+"}\n"))
 		if err != nil || !reflect.DeepEqual(got["x"], c.want) {
 			t.Errorf("%s of %s: %#v %v", c.text, c.schema, got["x"], err)
 		}
@@ -122,7 +123,7 @@ func TestValuesFromOutsideThatCannotBeHad(t *testing.T) {
 	} {
 		w := newWorld(t)
 		if strings.Contains(section, "{type: integer}") {
-			w.environment[manifest.EnvironmentPrefix+"x"] = "many"
+			w.environment[vars.EnvironmentPrefix+"x"] = "many"
 		}
 		write(t, w.dir, "huge", strings.Repeat("x", 1<<20+1))
 		write(t, w.dir, "latin1", "caf\xe9")
@@ -130,7 +131,7 @@ func TestValuesFromOutsideThatCannotBeHad(t *testing.T) {
 		if err := errors.Join(os.Symlink("text", filepath.Join(w.dir, "link")), syscall.Mkfifo(filepath.Join(w.dir, "fifo"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := manifest.LoadVariables(w.options(t, section))
+		_, err := vars.Load(w.options(t, section))
 		if err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), w.dir, "DIR"), want) {
 			t.Errorf("%s%v\nwant %s", section, err, want)
 		}
@@ -146,7 +147,7 @@ func TestCommandsThatAreNotRun(t *testing.T) {
 		o := w.options(t, "  x: {command: [pass], "+schema+"}\n")
 		var unknown []string
 		o.Outside.Run, o.Outside.Unknown = nil, func(d *manifest.Variable) { unknown = append(unknown, d.Name) }
-		got, err := manifest.LoadVariables(o)
+		got, err := vars.Load(o)
 		if err != nil || !reflect.DeepEqual(got["x"], want) || strings.Join(unknown, " ") != "x" {
 			t.Errorf("%s: %#v %v %v", schema, got["x"], err, unknown)
 		}

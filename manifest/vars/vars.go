@@ -1,39 +1,41 @@
-package manifest
+// Package vars collects the values of variables: the defaults that manifests declare, files of variables, the
+// environment, the command line.
+package vars
 
 import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/schema"
 )
 
-// VariableOptions says where variables come from.
-type VariableOptions struct {
+// Options says where variables come from.
+type Options struct {
 	ConfDir   string // the user's configuration; "" is none
 	Workspace string
-	Flags     []VariableFlag // in the order of the command line
+	Flags     []Flag         // in the order of the command line
 	Last      map[string]any // set after all others, as they are: what looks like an expression is a text
 	Builtin   map[string]any // set by the program; nobody else can set them
 	Evaluator *expression.Evaluator
-	Usage     *Usage // notes which variables Flags and Last give, and which ones values read; may be nil
+	Usage     *manifest.Usage // notes which variables Flags and Last give, and which ones values read; may be nil
 
-	Outside  *Outside    // where declared ones come from that nobody gives; nil is nowhere, and so it is with Assignments
-	Declared []*Variable // in the order of declaration; other variables are as they are given
-	Partly   bool        // only some of the variables are known: that one has no value is no problem
-	Hide     func(any)   // is called with each value that may not be shown, before anything is said of it; may be nil
+	Outside  *Outside             // where declared ones come from that nobody gives; nil is nowhere, and so it is with Assignments
+	Declared []*manifest.Variable // in the order of declaration; other variables are as they are given
+	Partly   bool                 // only some of the variables are known: that one has no value is no problem
+	Hide     func(any)            // is called with each value that may not be shown, before anything is said of it; may be nil
 
 	// Assignments are in the place of the files and of Flags, unless they are nil.
 	Assignments []Assignment
 }
 
-// VariableFlag is --var-file File, or --var Name=Value when File is "".
+// Flag is --var-file File, or --var Name=Value when File is "".
 //
 // Value is read as somebody who types it would expect:
 //
@@ -47,19 +49,19 @@ type VariableOptions struct {
 //
 // Of a variable that is declared, it is the first of these that its schema accepts: what it is
 // above, a number as JSON writes it, the text as it stands.
-type VariableFlag struct {
+type Flag struct {
 	File  string
 	Name  string
 	Value string
 }
 
-// LoadVariables collects the variables: the declared defaults, what comes from outside, the files vars.auto.yaml and
+// Load collects the variables: the declared defaults, what comes from outside, the files vars.auto.yaml and
 // vars.*.auto.yaml (sorted) in ConfDir, then those in Workspace, then the
 // flags, then Last. Mappings merge deeply, otherwise the later wins. A value can use
 // expressions over what was set before it, also in its own file. A default that has
 // expressions is evaluated when all that is given is set, over that and over defaults that
-// are declared before it. It fails with an *Error that holds all problems.
-func LoadVariables(opts VariableOptions) (map[string]any, error) {
+// are declared before it. It fails with an *manifest.Error that holds all problems.
+func Load(opts Options) (map[string]any, error) {
 	v := newVariables(opts)
 	v.declare()
 	given := opts.Assignments
@@ -72,11 +74,11 @@ func LoadVariables(opts VariableOptions) (map[string]any, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.Last)) {
 		if problem := v.nameProblem(name); problem != "" {
-			v.found.Add(Problem{Message: problem})
+			v.found.Add(manifest.Problem{Message: problem})
 			continue
 		}
-		v.set(name, opts.Last[name], place{})
-		v.Usage.give(name, Problem{Path: name})
+		v.set(name, opts.Last[name], manifest.Place{})
+		v.Usage.Give(name, manifest.Problem{Path: name})
 	}
 	v.complete()
 	if err := v.found.Err(); err != nil {
@@ -85,44 +87,40 @@ func LoadVariables(opts VariableOptions) (map[string]any, error) {
 	return v.values, nil
 }
 
+var (
+	variableFile = yamlfile.Format{Second: ", several files can be given", Binary: true, Members: map[string]string{"": "variable"}}
+	typedValue   = yamlfile.Format{Binary: true}
+)
+
 type variables struct {
-	VariableOptions
+	Options
 	values   map[string]any
-	declared map[string]*Variable
-	from     map[string]place // where the last value of a variable was given; of Last it is not known
-	failed   map[string]bool  // variables that could not be set
-	unknown  map[string]bool  // variables that have some value, as their commands are not run
+	declared map[string]*manifest.Variable
+	from     map[string]manifest.Place // where the last value of a variable was given; of Last it is not known
+	failed   map[string]bool           // variables that could not be set
+	unknown  map[string]bool           // variables that have some value, as their commands are not run
 	found    yamlfile.Report
 }
 
-func newVariables(opts VariableOptions) *variables {
-	v := &variables{VariableOptions: opts, values: maps.Clone(opts.Builtin), from: map[string]place{}, failed: map[string]bool{}, unknown: map[string]bool{}}
+func newVariables(opts Options) *variables {
+	v := &variables{Options: opts, values: maps.Clone(opts.Builtin), from: map[string]manifest.Place{}, failed: map[string]bool{}, unknown: map[string]bool{}}
 	if v.values == nil {
 		v.values = map[string]any{}
 	}
 	return v
 }
 
-var validVariable = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
-
 // nameProblem says why a name cannot be set, "" when it can.
 func (v *variables) nameProblem(name string) string {
 	if _, builtin := v.Builtin[name]; builtin {
 		return fmt.Sprintf("%q is set by deployster itself and cannot be changed", name)
 	}
-	return nameProblem(name)
-}
-
-func nameProblem(name string) string {
-	if !validVariable.MatchString(name) {
-		return fmt.Sprintf("%q cannot be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -", name)
-	}
-	return ""
+	return manifest.NameProblem(name)
 }
 
 // fail reports that a variable could not be set, unless that only follows from
 // another one that could not be.
-func (v *variables) fail(name string, err error, p Problem) {
+func (v *variables) fail(name string, err error, p manifest.Problem) {
 	v.failed[name] = true
 	var undefined *expression.UndefinedError
 	if errors.As(err, &undefined) && undefined.Of == "" && v.failed[undefined.Missing] && undefined.Missing != name {
@@ -138,23 +136,23 @@ func (v *variables) flag(a Assignment) {
 		v.hide(text)
 	}
 	if !ok || !utf8.ValidString(text) {
-		v.fail(a.Name, nil, Problem{Position: a.At, Message: "the value is not valid UTF-8"})
+		v.fail(a.Name, nil, manifest.Problem{Position: a.At, Message: "the value is not valid UTF-8"})
 		return
 	}
 	value, err := v.typed(text)
 	if d := v.declared[a.Name]; d != nil {
-		value, err = d.fitting(text, value, err)
+		value, err = fitting(d, text, value, err)
 	}
 	if err != nil {
-		v.fail(a.Name, err, Problem{Position: a.At, Message: err.Error()})
+		v.fail(a.Name, err, manifest.Problem{Position: a.At, Message: err.Error()})
 		return
 	}
-	v.set(a.Name, value, place{Position: a.At})
+	v.set(a.Name, value, manifest.Place{Position: a.At, Named: true})
 }
 
-// typed turns what was typed into a value; see VariableFlag.
+// typed turns what was typed into a value; see Flag.
 func (v *variables) typed(text string) (any, error) {
-	v.Usage.examine(v.Evaluator, text)
+	v.Usage.Examine(v.Evaluator, text)
 	template := expression.IsTemplate(text)
 	if !template || !strings.HasPrefix(strings.TrimSpace(text), "{{") {
 		switch value, err := fromYAML(text); {
@@ -208,19 +206,19 @@ func fromYAML(text string) (any, error) {
 // unplaced is what was found wrong, in one line, without places: there is no
 // file.
 func unplaced(found *yamlfile.Report) error {
-	var invalid *Error
+	var invalid *manifest.Error
 	if !errors.As(found.Err(), &invalid) {
 		return nil
 	}
 	said := make([]string, len(invalid.Problems))
 	for i, p := range invalid.Problems {
-		p.Position = Position{}
+		p.Position = manifest.Position{}
 		said[i] = p.String()
 	}
 	return errors.New(strings.Join(said, "; "))
 }
 
-func (v *variables) set(name string, value any, from place) {
+func (v *variables) set(name string, value any, from manifest.Place) {
 	delete(v.failed, name)
 	v.from[name] = from
 	v.values[name] = merge(v.values[name], value)

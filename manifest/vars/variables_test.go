@@ -1,4 +1,4 @@
-package manifest_test
+package vars_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/vars"
 )
 
 func write(t testing.TB, dir, name, text string) string {
@@ -32,10 +33,10 @@ func TestVariablesComeInTheirOrder(t *testing.T) {
 	write(t, conf, "vars.yaml", "other: 1\n")
 	write(t, workspace, "vars.auto.yaml", "a: {y: 2, z: {q: 1}}\nseen: '{{ seen }}'\nnested: {deep: ['{{ a.y }}', 'v{{ a.y }}']}\n")
 	file := write(t, elsewhere, "prod.yaml", "a: {z: {r: '{{ early }}'}}\n")
-	got, err := manifest.LoadVariables(manifest.VariableOptions{
+	got, err := vars.Load(vars.Options{
 		ConfDir: conf, Workspace: workspace, Evaluator: expression.New(workspace),
 		Builtin: map[string]any{"_version": "1.2.3"},
-		Flags: []manifest.VariableFlag{
+		Flags: []vars.Flag{
 			{Name: "early", Value: "1"}, {File: file}, {Name: "late", Value: "{{ a.z }}"}, {Name: "v", Value: "{{ _version }}-{{ early }}"},
 		},
 	})
@@ -51,18 +52,18 @@ func TestVariablesComeInTheirOrder(t *testing.T) {
 }
 
 func TestTheLastVariablesWinAndAreTakenAsTheyAre(t *testing.T) {
-	options := manifest.VariableOptions{
+	options := vars.Options{
 		Evaluator: expression.New(t.TempDir()), Builtin: map[string]any{"host": "antworker001"},
-		Flags: []manifest.VariableFlag{{Name: "a", Value: "{x: 1, y: 1}"}, {Name: "b", Value: "1"}},
+		Flags: []vars.Flag{{Name: "a", Value: "{x: 1, y: 1}"}, {Name: "b", Value: "1"}},
 		Last:  map[string]any{"a": map[string]any{"y": 2.5}, "b": "{{ host }}"},
 	}
-	got, err := manifest.LoadVariables(options)
+	got, err := vars.Load(options)
 	want := map[string]any{"host": "antworker001", "a": map[string]any{"x": int64(1), "y": 2.5}, "b": "{{ host }}"}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %v %v\nwant %v", got, err, want)
 	}
 	options.Last = map[string]any{"host": "another", "a b": 1}
-	_, err = manifest.LoadVariables(options)
+	_, err = vars.Load(options)
 	var invalid *manifest.Error
 	if !errors.As(err, &invalid) || len(invalid.Problems) != 2 ||
 		!strings.Contains(err.Error(), `"host" is set by deployster itself`) || !strings.Contains(err.Error(), `"a b" cannot be the name`) {
@@ -86,9 +87,9 @@ func TestVariablesOfTheCommandLineAreWhatTheyLookLike(t *testing.T) {
 		{"{{ base }}", []any{"x"}}, {"v{{ n }}", "v7"}, {"['{{ n }}', {m: '{{ base }}'}]", []any{int64(7), map[string]any{"m": []any{"x"}}}},
 	}
 	for _, test := range tests {
-		got, err := manifest.LoadVariables(manifest.VariableOptions{
+		got, err := vars.Load(vars.Options{
 			Evaluator: expression.New(t.TempDir()), Builtin: map[string]any{"base": []any{"x"}, "n": int64(7)},
-			Flags: []manifest.VariableFlag{{Name: "x", Value: test.typed}},
+			Flags: []vars.Flag{{Name: "x", Value: test.typed}},
 		})
 		if err != nil || !reflect.DeepEqual(got["x"], test.want) {
 			t.Errorf("--var 'x=%s' is %#v (%v), want %#v", test.typed, got["x"], err, test.want)
@@ -117,10 +118,10 @@ deep:
 	if err := os.Mkdir(filepath.Join(dir, "vars.e.auto.yaml"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err := manifest.LoadVariables(manifest.VariableOptions{
+	_, err := vars.Load(vars.Options{
 		ConfDir: filepath.Join(dir, "none"), Workspace: dir, Evaluator: expression.New(dir),
 		Builtin: map[string]any{"_version": "1"},
-		Flags: []manifest.VariableFlag{
+		Flags: []vars.Flag{
 			{Name: "_version", Value: "2"}, {File: filepath.Join(dir, "gone.yaml")}, {Name: "a b", Value: "2"},
 			{Name: "x", Value: "{{ nope }}"}, {Name: "y", Value: "{a: 1, a: 2}"},
 			{Name: "z", Value: "a\xff"}, {Name: "w", Value: "{{ z }}"}, {File: filepath.Join(dir, "caf\xe9.yaml")},
@@ -163,8 +164,8 @@ func anyValue(depth int) *rapid.Generator[any] {
 func TestVariablesMergeDeeply(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		below, above := anyValue(3).Draw(t, "below"), anyValue(3).Draw(t, "above")
-		b, a := manifest.Clone(below), manifest.Clone(above)
-		got := manifest.Merge(below, above)
+		b, a := vars.Clone(below), vars.Clone(above)
+		got := vars.Merge(below, above)
 		if !reflect.DeepEqual(b, below) || !reflect.DeepEqual(a, above) {
 			t.Fatal("merging changed what was merged")
 		}
@@ -203,7 +204,7 @@ func TestVariablesMergeDeeply(t *testing.T) {
 			}
 		}
 		holds(got, below, above)
-		if again := manifest.Merge(got, above); !reflect.DeepEqual(again, got) {
+		if again := vars.Merge(got, above); !reflect.DeepEqual(again, got) {
 			t.Fatalf("merging again changes %v to %v", got, again)
 		}
 	})

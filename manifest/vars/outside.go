@@ -1,10 +1,13 @@
-package manifest
+package vars
 
 import (
 	"errors"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/internal/namedfile"
+	"github.com/deployster-go/deployster/manifest"
 )
 
 // EnvironmentPrefix begins the names of variables of the environment that give values.
@@ -23,7 +26,7 @@ type Outside struct {
 
 	// Unknown is called with a variable whose command is not run, which has some value that
 	// its schema accepts.
-	Unknown func(d *Variable)
+	Unknown func(d *manifest.Variable)
 }
 
 // outside reads what comes from outside for declared variables, below what others give: the
@@ -49,7 +52,7 @@ func (v *variables) outside(others []Assignment) (all []Assignment) {
 		if v.Outside.Lookup != nil {
 			text, set = v.Outside.Lookup(name)
 		}
-		a := Assignment{Name: d.Name, Value: text, From: name, At: Position{File: name}}
+		a := Assignment{Name: d.Name, Value: text, From: name, At: manifest.Position{File: name}}
 		var err error
 		switch {
 		case set:
@@ -58,20 +61,20 @@ func (v *variables) outside(others []Assignment) (all []Assignment) {
 		case d.File != "":
 			path := v.Outside.path(d.File)
 			a.Value, err = ReadText(path)
-			a.From, a.File, a.Whole, a.At = "", path, true, Position{File: path}
+			a.From, a.File, a.Whole, a.At = "", path, true, manifest.Position{File: path}
 		case d.Command != nil && v.Outside.Run == nil:
-			v.values[d.Name], _ = d.first([]any{"", "x", int64(0), int64(1), true, []any{}, map[string]any{}, nil})
+			v.values[d.Name], _ = first(d, []any{"", "x", int64(0), int64(1), true, []any{}, map[string]any{}, nil})
 			v.unknown[d.Name] = true
 			v.Outside.Unknown(d)
 			continue
 		case d.Command != nil:
 			a.Value, err = v.Outside.Run(d.Command)
-			a.From, a.At = "the command at "+d.origin.Position.String(), d.origin.Position
+			a.From, a.At = "the command at "+d.Origin.Position.String(), d.Origin.Position
 		default:
 			continue
 		}
 		if err != nil {
-			v.fail(d.Name, err, Problem{Position: d.origin.Position, Path: d.origin.Path(), Message: err.Error()})
+			v.fail(d.Name, err, manifest.Problem{Position: d.Origin.Position, Path: d.Origin.Path(), Message: err.Error()})
 			continue
 		}
 		all = append(all, a)
@@ -92,7 +95,7 @@ func (o *Outside) path(file string) string {
 
 // ReadText reads a file that is a value as a whole, but for the end of its last line.
 func ReadText(path string) (string, error) {
-	data, err := readRegular(path, maxOutside)
+	data, err := namedfile.ReadRegular(path, maxOutside)
 	if err != nil {
 		return "", errors.New(path + ": " + err.Error())
 	}
@@ -112,7 +115,7 @@ func (v *variables) literal(a Assignment) {
 		v.hide(text)
 	}
 	if !utf8.ValidString(text) {
-		v.fail(a.Name, nil, Problem{Position: a.At, Path: a.Name, Message: "the value is not valid UTF-8"})
+		v.fail(a.Name, nil, manifest.Problem{Position: a.At, Path: a.Name, Message: "the value is not valid UTF-8"})
 		return
 	}
 	var value any = text
@@ -124,7 +127,7 @@ func (v *variables) literal(a Assignment) {
 		if number, ok := number(text); ok {
 			readings = append(readings, number)
 		}
-		value, _ = d.first(readings)
+		value, _ = first(d, readings)
 	}
-	v.set(a.Name, value, place{Position: a.At})
+	v.set(a.Name, value, manifest.Place{Position: a.At})
 }

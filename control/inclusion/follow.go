@@ -1,29 +1,45 @@
-package work
+package inclusion
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/control/filetree"
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/manifest"
 )
 
-var errAnywhere = errors.New("it includes a file whose name is known only when it is evaluated, so a revision cannot carry it")
+// ErrAnywhere says that any file at all may be included.
+var ErrAnywhere = errors.New("it includes a file whose name is known only when it is evaluated, so a revision cannot carry it")
 
-// follow reads what may be included by names that are known only later, with what that
+// Follow reads what may be included by names that are known only later, with what that
 // includes. What is not there now is not there for whoever includes it, and what is no
 // template fails where it is included, if it is. What somebody names, and is there and
 // cannot be read, is refused: it would be missing in the revision, and a fallback would take
 // its place. What only lies in a directory from which something is included, such as the
 // backup of an editor, need not be for anybody: what cannot be read of that is left out, and
 // refused where it is included after all.
-func (c *collector) follow(possible expression.Usage) error {
-	f := following{collector: c, seen: map[string]bool{}}
-	defer func() { c.seen = append(c.seen, f.seen) }()
-	directories, err := f.all(possible.Candidates, possible.Directories)
+func (r *Reader) Follow(inclusions manifest.Inclusions) error {
+	for _, dir := range slices.Sorted(maps.Keys(inclusions)) {
+		if err := r.FollowIn(dir, inclusions[dir]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FollowIn is Follow for what is included by names in a directory.
+func (r *Reader) FollowIn(dir string, possible expression.Usage) error {
+	f := following{Reader: r, dir: dir, seen: map[string]bool{}}
+	defer func() { r.seen = append(r.seen, f.seen) }()
+	directories, err := f.all(f.whole(possible))
 	for f.stray = true; err == nil && len(directories) > 0; {
 		var names []string
 		for _, directory := range directories {
@@ -38,11 +54,26 @@ func (c *collector) follow(possible expression.Usage) error {
 	return err
 }
 
-// following is one follow: first what is named, and then what lies in directories.
+// following is one FollowIn: first what is named, and then what lies in directories.
 type following struct {
-	*collector
+	*Reader
+	dir   string // names of others are below it
 	seen  map[string]bool
 	stray bool // what comes now only lies in a directory, or is named by what does
+}
+
+// whole are the names of what may be included, from the workspace. What leads out of the
+// directory is refused where it is included.
+func (f *following) whole(u expression.Usage) (names, directories []string) {
+	at := func(below []string) (all []string) {
+		for _, name := range below {
+			if name = path.Clean(name); f.dir == "" || filepath.IsLocal(name) {
+				all = append(all, path.Join(f.dir, name))
+			}
+		}
+		return all
+	}
+	return at(u.Candidates), at(u.Directories)
 }
 
 // all reads files with all that they name, and returns the directories from which these and
@@ -58,7 +89,8 @@ func (f *following) all(names, directories []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		names, directories = append(names, u.Candidates...), append(directories, u.Directories...)
+		more, below := f.whole(u)
+		names, directories = append(names, more...), append(directories, below...)
 	}
 	if f.stray {
 		return directories, nil
@@ -73,25 +105,26 @@ func (f *following) all(names, directories []string) ([]string, error) {
 
 // one reads a file, and returns what it may include.
 func (f *following) one(name string) (expression.Usage, error) {
-	_, known := f.files[name]
+	_, known := f.Files[name]
 	_, err := f.read(name)
 	switch {
-	case err != nil && f.bounded() != nil:
-		return expression.Usage{}, f.bounded()
+	case err != nil && f.Bounded() != nil:
+		return expression.Usage{}, f.Bounded()
 	case errors.Is(err, fs.ErrNotExist):
 		return expression.Usage{}, nil
 	case err != nil:
 		return expression.Usage{}, f.leave(name, err)
 	}
-	u, err := f.evaluator.Includes(name)
+	below := strings.TrimPrefix(strings.TrimPrefix(name, f.dir), "/")
+	u, err := f.Expressions.Within(f.dir).Includes(below)
 	switch {
 	case err != nil:
 		return expression.Usage{}, nil
 	case u.Anywhere && f.stray && known:
 		return expression.Usage{}, nil // a manifest, of whose expressions that was said already
 	case u.Anywhere:
-		delete(f.files, name)
-		return expression.Usage{}, f.leave(name, errAnywhere)
+		delete(f.Files, name)
+		return expression.Usage{}, f.leave(name, ErrAnywhere)
 	}
 	return u, nil
 }
@@ -100,9 +133,9 @@ func (f *following) one(name string) (expression.Usage, error) {
 func (f *following) leave(name string, why error) error {
 	switch {
 	case f.stray:
-		f.omitted[name] = why.Error()
+		f.Omitted[name] = why.Error()
 		return nil
-	case errors.Is(why, errAnywhere):
+	case errors.Is(why, ErrAnywhere):
 		return fmt.Errorf("%s, which may be included: %w", name, why)
 	}
 	return unreadable(name, why)
@@ -149,7 +182,7 @@ func (f *following) below(directory string) (names []string, err error) {
 	if err := f.directory(directory); err != nil {
 		return nil, f.leave(directory, err)
 	}
-	names, err = filetree.Files(root, directory, maxCarried, f.leave)
+	names, err = filetree.Files(root, directory, MaxFiles, f.leave)
 	if at := (*filetree.UnreadableError)(nil); errors.As(err, &at) {
 		err = unreadable(at.Name, at.Cause)
 	}

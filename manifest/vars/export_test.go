@@ -1,4 +1,4 @@
-package manifest
+package vars
 
 // Merge is for the tests.
 func Merge(below, above any) any { return merge(below, above) }
