@@ -41,8 +41,9 @@ func (r *Runner) planTentatively(ctx context.Context, res *resource, entry *Reso
 		// What is as configured differs in nothing but what is not known yet.
 		return out.Status == protocol.Valid && len(protocol.UnknownPaths(c.New)) == 0
 	})
-	entry.Actions = slices.Clone(out.Actions)
-	res.foresee(out)
+	if entry.Actions = slices.Clone(out.Actions); out.Status != protocol.Valid || len(protocol.UnknownPaths(config)) == 0 {
+		res.foresee(out) // else it may become another
+	}
 	return nil
 }
 

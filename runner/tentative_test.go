@@ -159,3 +159,23 @@ resources:
 		t.Errorf("b has %v", w.things["b"])
 	}
 }
+
+// What is as configured but for what is not known yet may become another, so that nothing is
+// foreseen of it.
+func TestOfWhatMayBecomeAnotherNothingIsForeseen(t *testing.T) {
+	w := newWorld(t)
+	seeing(w, true)
+	w.things["bound"] = "big"
+	plan, err := w.runner(t, `
+resources:
+  n: {type: net, config: {name: web}}
+  bound: {type: box, dependencies: {net: n}, config: {net: "{{ net.state.id }}", size: big}}
+  below: {type: box, dependencies: {box: bound}, config: {of: "{{ box.state.size }}", size: big}}
+`).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bound, below := plan.Resources[1], plan.Resources[2]; bound.Tentative != runner.Valid || below.Config["of"] != (protocol.Unknown{}) {
+		t.Errorf("planned: %+v, %+v", bound, below)
+	}
+}

@@ -50,6 +50,7 @@ func managed(settling time.Duration) daemon.Managed[Config, dockercontainer.Insp
 			},
 		},
 		Schema: configSchema,
+		Named:  func(c Config) string { return c.Name },
 		Adopt:  func(c Config) bool { return c.Adopt },
 		Open:   func(j job) (*manager, error) { return open(j, settling) },
 		State:  (*manager).state,

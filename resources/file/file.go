@@ -70,13 +70,18 @@ func newType(plug string) protocol.Type[Config] {
 	return protocol.Type[Config]{
 		Plugs:        map[string]protocol.PlugRequest{"root": {ContainerPath: plugPath, Writable: true}},
 		ConfigSchema: configSchema,
-		Removable:    true,
+		Removable:    true, AcceptsUnknown: true,
 		State: func(_ context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
-			t, err := open(plug, r.Config)
+			c, unread, err := known(r)
+			if err != nil {
+				return protocol.StateOutput{}, err
+			}
+			t, err := open(plug, c)
 			if err != nil {
 				return protocol.StateOutput{}, err
 			}
 			defer func() { _ = t.root.Close() }()
+			t.unread = unread
 			return t.state(r.Ensure)
 		},
 		Actions: map[string]func(context.Context, protocol.Request[Config]) error{
@@ -92,6 +97,18 @@ func newType(plug string) protocol.Type[Config] {
 	}
 }
 
+// known is a configuration of which the content may not be known yet. All else must be.
+func known(r protocol.Request[Config]) (c Config, unread bool, err error) {
+	c = r.Config
+	for _, path := range r.Unknown {
+		if path != "content" {
+			return c, false, fmt.Errorf("its %s is not known yet", path)
+		}
+		c.Content, unread = new(string), true
+	}
+	return c, unread, nil
+}
+
 // target is what one configuration is about.
 type target struct {
 	root    *os.Root
@@ -99,6 +116,7 @@ type target struct {
 	config  Config
 	mode    fs.FileMode // of the configuration, or the default for something new
 	hasMode bool        // the configuration says which
+	unread  bool        // the content is not known yet: a file is as configured but for that
 }
 
 func open(plug string, c Config) (*target, error) {
@@ -193,7 +211,7 @@ func (t *target) state(ensure protocol.Ensure) (protocol.StateOutput, error) {
 		return t.planned(nil, want, protocol.Do("create-"+want, fmt.Sprintf("create %s %s with mode %s", want, t.path, octal(t.mode))))
 	case f.Kind != want:
 		return t.planned(f, want, protocol.Do("replace-with-"+want, fmt.Sprintf("replace the %s %s with a %s", f.Kind, t.path, want)))
-	case want == "file" && f.SHA256 != t.sha256() && *t.config.Content != f.summary():
+	case want == "file" && !t.unread && f.SHA256 != t.sha256() && *t.config.Content != f.summary():
 		return t.planned(f, want, protocol.Do("update-file", "update file "+t.path))
 	case t.hasMode && f.Mode != octal(t.mode):
 		return t.planned(f, want, protocol.Do("change-mode", fmt.Sprintf("change mode of %s from %s to %s", t.path, f.Mode, octal(t.mode))))
@@ -218,6 +236,9 @@ func (t *target) planned(f *found, want string, do protocol.Action) (protocol.St
 	out, err := protocol.AnswerStale(there, do)
 	if err != nil {
 		return out, err
+	}
+	if t.unread {
+		return out.Planned(will, "size", "sha256")
 	}
 	return out.Planned(will)
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 	"pgregory.net/rapid"
 )
@@ -247,4 +248,24 @@ func TestServedFiles(t *testing.T) {
 	process := typetest.Served(t, first.Type)
 	typetest.SameAnswers(t, process, files, "state")
 	typetest.LivesServed(t, files[:len(files)-1]...)
+}
+
+// Before a content is known a plan shows what is to be made, and what else differs.
+func TestAContentThatIsNotKnownYet(t *testing.T) {
+	unknown := object{"$unknown": true}
+	r, plug := resource(t, object{"path": "motd", "content": unknown, "mode": "0640"})
+	out := r.Stale(t, "create-file")
+	for name, want := range map[string]any{"path": "motd", "mode": "0640", "size": protocol.Unknown{}, "sha256": protocol.Unknown{}} {
+		if got := out.PlannedState[name]; got != want {
+			t.Errorf("its %s will be %v, want %v", name, got, want)
+		}
+	}
+	write(t, filepath.Join(plug, "motd"), "whatever", 0o640)
+	r.Valid(t)
+	write(t, filepath.Join(plug, "motd"), "whatever", 0o600)
+	r.Stale(t, "change-mode")
+	r, _ = resource(t, object{"path": unknown, "content": "x"})
+	r.Fails(t, "its path is not known yet", "state")
+	r, _ = resource(t, object{"path": "motd", "content": unknown})
+	r.Fails(t, "an action needs all of it", "create-file")
 }

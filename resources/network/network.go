@@ -56,7 +56,7 @@ var managed = daemon.Managed[Config, dockernet.Inspect, *manager]{
 		},
 		Mark: func(n *dockernet.Inspect) (string, map[string]string) { return n.Name, n.Labels },
 	},
-	Schema: configSchema, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
+	Schema: configSchema, Named: func(c Config) string { return c.Name }, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
 	Actions: map[string]func(*manager, context.Context) error{
 		"create-network":   (*manager).create,
 		"recreate-network": (*manager).recreate,

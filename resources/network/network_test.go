@@ -351,3 +351,16 @@ func TestServedNetworks(t *testing.T) {
 	}
 	typetest.LivesServed(t, networks...)
 }
+
+// Before all is known a plan shows what is to be made, and says nothing of what exists.
+func TestANetworkOfWhichNotAllIsKnownYet(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, object{"labels": object{"of": object{"$unknown": true}}, "driver": object{"$unknown": true}})
+	out := r.Stale(t, "create-network")
+	if out.PlannedState["driver"] != (protocol.Unknown{}) || out.PlannedState["name"] != r.Config.(object)["name"] {
+		t.Errorf("it will be %v", out.PlannedState)
+	}
+	changed(r, object{"labels": nil, "driver": nil}).Apply(t)
+	r.Fails(t, "exists, and is not compared before all of its configuration is known", "state")
+	changed(r, object{"name": object{"$unknown": true}}).Fails(t, "which network it is is not known yet", "state")
+}

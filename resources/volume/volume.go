@@ -52,7 +52,7 @@ var managed = daemon.Managed[Config, dockervolume.Volume, *manager]{
 		},
 		Mark: func(v *dockervolume.Volume) (string, map[string]string) { return v.Name, v.Labels },
 	},
-	Schema: configSchema, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
+	Schema: configSchema, Named: func(c Config) string { return c.Name }, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
 	Actions: map[string]func(*manager, context.Context) error{
 		"create-volume":   (*manager).create,
 		"recreate-volume": (*manager).recreate,

@@ -74,7 +74,8 @@ func (v *Variables) UnmarshalJSON(text []byte) error {
 				return err
 			}
 			(*v)[name] = s
-		case '{', '[', 'n':
+		case 'n': // in a plan it is not known yet; else the schema refuses it
+		case '{', '[':
 			return fmt.Errorf("environment variable %s must be text, a number or a boolean", name)
 		default:
 			(*v)[name] = string(value)

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/deployster-go/deployster/protocol"
@@ -15,6 +17,7 @@ import (
 type Managed[C, T, M any] struct {
 	Kind    Kind[T]
 	Schema  []byte
+	Named   func(C) string             // the name that a configuration gives its thing; "" is that of the resource
 	Adopt   func(C) bool               // reports whether the resource takes over what was made for others
 	Open    func(Job[C, T]) (M, error) // checks the configuration; asks the engine nothing
 	State   func(M, context.Context) (protocol.StateOutput, error)
@@ -80,8 +83,11 @@ func (t Managed[C, T, M]) Type(socket string) protocol.Type[C] {
 	return protocol.Type[C]{
 		Plugs:        Plugs(),
 		ConfigSchema: t.Schema,
-		Removable:    true,
+		Removable:    true, AcceptsUnknown: true,
 		State: func(ctx context.Context, r protocol.Request[C]) (answer protocol.StateOutput, err error) {
+			if len(r.Unknown) > 0 {
+				return t.foresee(ctx, connect, r)
+			}
 			err = t.with(connect, r, func(m M) error {
 				answer, err = t.State(m, ctx)
 				return err
@@ -90,6 +96,39 @@ func (t Managed[C, T, M]) Type(socket string) protocol.Type[C] {
 		},
 		Actions: actions,
 	}
+}
+
+// foresee is the state while not all of the configuration is known: of what does not exist it is
+// known that it is to be made, and of what exists nothing.
+func (t Managed[C, T, M]) foresee(ctx context.Context, connect func() (*client.Client, error), r protocol.Request[C]) (answer protocol.StateOutput, err error) {
+	name := cmp.Or(t.Named(r.Config), r.Name)
+	if r.Unknown.Has("name") {
+		return answer, fmt.Errorf("which %s it is is not known yet", t.Kind.Name)
+	}
+	docker, err := connect()
+	if err != nil {
+		return answer, err
+	}
+	m, err := t.Open(t.Job(docker, r))
+	if err != nil {
+		return answer, err
+	}
+	switch thing, err := t.Job(docker, r).Inspect(ctx, name); {
+	case err != nil:
+		return answer, err
+	case thing != nil:
+		return answer, fmt.Errorf("%s %s exists, and is not compared before all of its configuration is known", t.Kind.Name, name)
+	}
+	if answer, err = t.State(m, ctx); err != nil {
+		return answer, err
+	}
+	for _, path := range r.Unknown {
+		property, _, _ := strings.Cut(path, ".")
+		if _, told := answer.PlannedState[property]; told {
+			answer.PlannedState[property] = protocol.Unknown{}
+		}
+	}
+	return answer, nil
 }
 
 func (t Managed[C, T, M]) with(connect func() (*client.Client, error), r protocol.Request[C], do func(M) error) error {
