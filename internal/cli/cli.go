@@ -35,6 +35,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/output"
 	pipelinecmd "github.com/deployster-go/deployster/internal/cli/pipeline"
 	"github.com/deployster-go/deployster/internal/cli/resource"
+	"github.com/deployster-go/deployster/internal/cli/schemas"
 	"github.com/deployster-go/deployster/internal/cli/serve"
 	"github.com/deployster-go/deployster/internal/cli/state"
 	"github.com/deployster-go/deployster/internal/cli/token"
@@ -116,7 +117,7 @@ Every step is recorded in one append-only deployment log.
 	root.AddCommand(
 		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewAdoptCommand(a), resource.NewLockCommand(a), resource.NewValidateCommand(a),
 		resource.NewGraphCommand(a), resource.NewEvalCommand(a), console.NewCommand(a), resource.NewOutputCommand(a), format.NewCommand(a), pipelinecmd.NewCommand(a), env.NewCommand(a), build.NewCommand(a), serve.NewCommand(a), notification.NewCommand(a), explain.NewCommand(a), host.NewCommand(a),
-		logs.NewCommand(a), token.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), state.NewCommand(a), gc.NewCommand(a), schemaCommand(a), versionCommand(a),
+		logs.NewCommand(a), token.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), state.NewCommand(a), gc.NewCommand(a), schemas.NewCommand(a), versionCommand(a),
 	)
 	amendHelp(root)
 	root.InitDefaultCompletionCmd("completion")

@@ -1,0 +1,121 @@
+package schemas
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/inits"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// found is what the schema of a workspace finds wrong with a manifest.
+func found(t *testing.T, s *schema.Schema, text []byte) (lines []string) {
+	t.Helper()
+	var document any
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range s.Validate(document) {
+		lines = append(lines, strings.Join(v.Path, ".")+": "+v.Message)
+	}
+	return lines
+}
+
+// compiled is the schema of a workspace in which manifests use types, and one of them is
+// known to have answered a schema.
+func compiled(t *testing.T, uses map[string]used) (*schema.Schema, []string) {
+	t.Helper()
+	text, notes, err := withTypes(uses, func(ref string) (inits.Type, bool) {
+		switch ref {
+		case "acme/vm":
+			return inits.Type{ConfigSchema: []byte(`{"properties": {"size": {"type": "integer"}}, "additionalProperties": false}`)}, true
+		case "acme/named":
+			return inits.Type{ConfigSchema: []byte(`{"properties": {"size": {"$anchor": "x"}}}`)}, true
+		case "acme/any":
+			return inits.Type{}, true
+		}
+		return inits.Type{}, false
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schema.CompileConfig(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, notes
+}
+
+func TestTheSchemaAcceptsTheExamples(t *testing.T) {
+	s, _ := compiled(t, nil)
+	files, err := filepath.Glob("../../../examples/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests := 0
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outline, err := manifest.Outline(manifest.Source{Name: path, Data: text})
+		if err != nil || len(outline.Resources) == 0 {
+			continue
+		}
+		manifests++
+		for _, line := range found(t, s, text) {
+			t.Errorf("%s: %s", path, line)
+		}
+	}
+	if manifests < 10 {
+		t.Errorf("only %d examples are manifests", manifests)
+	}
+}
+
+func TestTheSchemaRefusesWhatATypeDoes(t *testing.T) {
+	s, _ := compiled(t, map[string]used{"acme/vm": {}, "deployster/file": {}})
+	for text, want := range map[string]string{
+		`resources: {a: {type: deployster/file, config: {path: x, contnt: y}}}`:       `resources.a.config.contnt: unknown property "contnt", did you mean "content"?`,
+		`resources: {a: {type: acme/vm, config: {sise: 1}}}`:                          `resources.a.config.sise: unknown property "sise", did you mean "size"?`,
+		`resources: {a: {type: acme/vm, config: {size: "{{ size }}"}}}`:               "",
+		`resources: {a: {type: acme/other, config: {sise: 1}}}`:                       "",
+		`resources: {a: {type: deployster/file, config: {path: x}, dependncies: {}}}`: "resources.a.dependncies: ",
+	} {
+		got := found(t, s, []byte(text))
+		if want == "" && len(got) > 0 || want != "" && !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, want) }) {
+			t.Errorf("of %s it says %q", text, got)
+		}
+	}
+}
+
+// What of a type is not known is said, with the remedy.
+func TestTypesOfWhichNothingIsKnownAreNamed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"web.yaml":   "resources:\n  a: {type: acme/new}\n  b: {type: acme/vm}\n  c: {type: acme/named}\n  d: {type: acme/any}\n  e: {type: acme/new}\n",
+		"vars.yml":   "a: 1\n",
+		"broken.yml": "resources: [",
+		"other.txt":  "resources: {a: {type: acme/else}}",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	uses, err := typesOf(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, notes := compiled(t, uses)
+	if len(notes) != 2 || notes[0] != "web.yaml:2:3: what acme/new accepts is not known: deployster validate --types web.yaml asks it" || !strings.HasPrefix(notes[1], "web.yaml:4:3: the config_schema of acme/named is left out: ") {
+		t.Errorf("it notes %q", notes)
+	}
+	if _, err := typesOf([]string{"broken.yml"}); err == nil {
+		t.Error("a broken manifest that is named is no problem")
+	}
+}
