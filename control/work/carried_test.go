@@ -2,6 +2,7 @@ package work
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -330,6 +331,42 @@ func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) 
 	for _, says := range []string{"stage one: manifest none.yaml: ", "stage two: manifest ../m.yaml: it is not below the workspace"} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("it says %v, without %q", err, says)
+		}
+	}
+}
+
+// A module includes files of its own directory, also those that such a file names.
+func TestARevisionCarriesItsModules(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"m/module.yaml":     "variables: {v: {}}\nresources: {a: {type: deployster/file, config: {path: a, content: '{% include \"t/\" ~ v %}'}}}\nmodules: {in: {source: ./in}}\noutputs: {o: '{% include \"o\" %}'}\n",
+		"m/t/one":           `{% include "part" %}`,
+		"m/part":            "of the module",
+		"part":              "of the workspace",
+		"m/o":               "told",
+		"m/unread":          "",
+		"m/in/module.yaml":  "resources: {}",
+		"other/module.yaml": "resources: {}",
+	})
+	const call = "modules: {m: {source: %s, vars: {v: one}}}"
+	collect := func(source string) (*Collection, error) {
+		return Collect(c.dir, nil, nil, manifest.Source{Name: "m.yaml", Data: fmt.Appendf(nil, call, source)})
+	}
+	collected, err := collect("./m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"m.yaml", "m/in/module.yaml", "m/module.yaml", "m/o", "m/part", "m/t/one"}
+	if got := slices.Sorted(maps.Keys(collected.Files)); !slices.Equal(got, want) {
+		t.Errorf("it carries %q, want %q", got, want)
+	}
+	c.link("away", "/etc")
+	for source, says := range map[string]string{
+		"./none": "m.yaml:1:23: modules.m.source: none/module.yaml cannot be read: there is no such file",
+		"./away": "m.yaml:1:23: modules.m.source: away/module.yaml cannot be read: it is outside of the workspace",
+		"../m":   `"../m" leads out of the workspace`,
+	} {
+		if _, err := collect(source); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("of the source %s it says %v, want %s", source, err, says)
 		}
 	}
 }
