@@ -155,7 +155,7 @@ func TestSchemas(t *testing.T) {
 }
 
 func TestSecretsAreMarked(t *testing.T) {
-	for name, key := range map[string]string{"container": "secret_env", "command": "env", "http": "headers"} {
+	for name, key := range map[string]string{"container": "secret_env", "command": "secret_env", "http": "headers"} {
 		typ, _ := Lookup(name)
 		var schema struct {
 			Properties map[string]struct {
