@@ -7,6 +7,8 @@ VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || ech
 GOFLAGS_BUILD := -trimpath -ldflags '-s -w'
 
 export PATH := $(TOOLS):$(PATH)
+# What was compiled in one directory need not be compiled anew in another.
+export GOFLAGS := -trimpath $(GOFLAGS)
 
 .PHONY: help
 help: ## list the targets
