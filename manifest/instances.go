@@ -196,6 +196,7 @@ func (l *loader) key(alias *yamlfile.Node, written string, r *Resource) (string,
 		alias.Fail("only what has for_each itself can depend on an instance by an expression, such as disks[{{ each.key }}]")
 		return "", false
 	}
+	l.opts.Usage.Examine(l.opts.Evaluator, written)
 	value, err := l.opts.Evaluator.Evaluate(written, l.scope(r.Each))
 	if err != nil {
 		l.found.Add(Problem{Position: alias.Position, Path: alias.Path(), Message: err.Error()})

@@ -199,3 +199,21 @@ func TestAnOutlineHasWhatIsDeclared(t *testing.T) {
 		t.Errorf("it has %q, and by name %v and %v", names(m), m.Resource("many"), m.Resource("off"))
 	}
 }
+
+// A variable that only the key of a dependency reads is read.
+func TestKeysOfDependenciesReadVariables(t *testing.T) {
+	const text = `resources:
+  disks: {type: acme/disk, for_each: [a, b]}
+  web: {type: acme/vm, for_each: [x], dependencies: {disk: "disks[{{ which }}]"}}
+`
+	var usage manifest.Usage
+	at := manifest.Problem{Position: manifest.Position{File: "--var"}}
+	usage.Give("which", at)
+	usage.Give("whihc", at)
+	_, err := manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}}, manifest.Options{
+		Variables: map[string]any{"which": "a", "whihc": "b"}, Evaluator: expression.New(t.TempDir()), Usage: &usage,
+	})
+	if unread := usage.Unread(); err != nil || len(unread) != 1 || unread[0].Hint != "which" {
+		t.Errorf("%v; unread are %v", err, unread)
+	}
+}

@@ -92,15 +92,22 @@ func TestTheMemoryOfTheLogIsThatOfANaiveOne(t *testing.T) { //nolint:gocyclo // 
 	})
 }
 
-func TestNothingThatIsProtectedIsInTheLog(t *testing.T) {
+// keepingSecret is a site on which a run has kept something secret of "db".
+func keepingSecret(t *testing.T) (*site, *protected.Store) {
+	t.Helper()
 	s := newSite(t)
 	docs := protected.New(t.TempDir())
 	run, err := runs.Begin(t.Context(), runs.Options{Log: s.log, Engine: s.engine, ID: "r", Target: "run/web.yaml", Protected: docs, Notice: func(string) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer run.End()
+	t.Cleanup(run.End)
 	s.record(run, keeping("db", 1, map[string]any{"key": "s3cr3t"}, true))
+	return s, docs
+}
+
+func TestNothingThatIsProtectedIsInTheLog(t *testing.T) {
+	s, docs := keepingSecret(t)
 	for e, err := range s.log.Read(t.Context(), deploylog.Filter{}) {
 		if err != nil || strings.Contains(string(e.Data), "s3cr3t") || !strings.Contains(string(e.Data), `"protected":{"name":`) {
 			t.Errorf("%s, %v", e.Data, err)
@@ -123,14 +130,7 @@ func TestNothingThatIsProtectedIsInTheLog(t *testing.T) {
 }
 
 func TestADocumentThatIsGoneIsSaidWithARemedy(t *testing.T) {
-	s := newSite(t)
-	docs := protected.New(t.TempDir())
-	run, err := runs.Begin(t.Context(), runs.Options{Log: s.log, Engine: s.engine, ID: "r", Target: "run/web.yaml", Protected: docs, Notice: func(string) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer run.End()
-	s.record(run, keeping("db", 1, map[string]any{"key": "s3cr3t"}, true))
+	s, _ := keepingSecret(t)
 	memory := runs.Memory{Log: s.log, Protected: protected.New(t.TempDir())}
 	if _, err := memory.Past(t.Context(), "db", true); err == nil || !strings.Contains(err.Error(), "restore it from a backup, with the log") || !strings.Contains(err.Error(), "deployster state forget db") {
 		t.Errorf("got %v", err)
