@@ -20,6 +20,9 @@ type world struct {
 }
 
 func (w *world) Image(_ context.Context, ref string, policy engine.PullPolicy, _ func(engine.Progress)) (engine.Image, error) {
+	if ref == "" {
+		return engine.Image{}, errors.New("invalid reference format") // as of engines, which is not engine.ErrNoImage
+	}
 	image, here := w.engine[ref]
 	if policy == engine.PullAlways || policy == engine.PullMissing && !here {
 		w.pulled = append(w.pulled, ref)

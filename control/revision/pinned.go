@@ -62,7 +62,7 @@ func (p Pinned) Image(ctx context.Context, ref string, policy engine.PullPolicy,
 func (p Pinned) held(ctx context.Context, pin Image) (engine.Image, error) {
 	if pin.Digest != "" {
 		image, err := p.Holder.Image(ctx, At(pin.Image, pin.Digest), engine.PullNever, nil)
-		if !errors.Is(err, engine.ErrNoImage) {
+		if !errors.Is(err, engine.ErrNoImage) || pin.ID == "" { // a lock file has one of both
 			return image, err
 		}
 	}
