@@ -57,7 +57,7 @@ func (k Keychain) find(ctx context.Context, registry, repository string) (authn.
 		if err != nil {
 			return authn.AuthConfig{}, fmt.Errorf("the variable DOCKER_AUTH_CONFIG %w; correct it, or unset it", err)
 		}
-		found, known, err := config.inline(repository, registry)
+		found, known, err := config.inline(keys(repository, registry)...)
 		if err != nil || known {
 			return found, wrap(err, "the variable DOCKER_AUTH_CONFIG")
 		}
@@ -75,8 +75,24 @@ func (k Keychain) find(ctx context.Context, registry, repository string) (authn.
 			return found, nil
 		}
 	}
-	found, _, err := config.inline(repository, registry)
+	found, _, err := config.inline(keys(repository, registry)...)
 	return found, wrap(err, config.file)
+}
+
+// keys are the names under which the credentials of a repository may stand in a file, the narrowest first. The
+// podman command also writes those of a namespace, and Docker's own registry by its name.
+func keys(repository, registry string) (all []string) {
+	own := Key("docker.io")
+	if host, path, is := strings.Cut(repository, "/"); is && Key(host) == own {
+		repository = "docker.io/" + path
+	}
+	for at := repository; strings.Contains(at, "/"); at = at[:strings.LastIndexByte(at, '/')] {
+		all = append(all, at)
+	}
+	if all = append(all, registry); registry == own {
+		all = append(all, "docker.io")
+	}
+	return all
 }
 
 func (k Keychain) env(name string) string {

@@ -81,6 +81,9 @@ func TestCredentialsAreWhereTheDockerCommandHasThem(t *testing.T) {
 		"DOCKER_CONFIG":                          {files: map[string]string{"c/config.json": `{"auths":{"r.example":` + auth + `}}`}, env: map[string]string{"DOCKER_CONFIG": "c"}, want: me},
 		"DOCKER_AUTH_CONFIG":                     {env: map[string]string{"DOCKER_AUTH_CONFIG": `{"auths":{"r.example":` + auth + `}}`}, want: me},
 		"podman's file":                          {files: map[string]string{".config/containers/auth.json": `{"auths":{"r.example":` + auth + `}}`}, want: me},
+		"podman's, of Docker's own registry":     {files: map[string]string{".config/containers/auth.json": `{"auths":{"docker.io":` + auth + `}}`}, registry: "docker.io", want: me},
+		"the same for artifacts":                 {files: map[string]string{".config/containers/auth.json": `{"auths":{"docker.io/team":{"username":"x","password":"x"},"docker.io/team/mine":` + auth + `}}`}, registry: "index.docker.io/team", want: me},
+		"podman's, of a namespace":               {files: map[string]string{".config/containers/auth.json": `{"auths":{"r.example/a":{"username":"x","password":"x"},"r.example/team":` + auth + `}}`}, registry: "r.example/team/x", want: me},
 		"a helper of the registry":               {files: map[string]string{".docker/config.json": `{"credsStore":"garbage","credHelpers":{"r.example":"knows"}}`}, want: helped},
 		"a helper of all":                        {files: map[string]string{".docker/config.json": `{"credsStore":"knows"}`}, want: helped},
 		"a helper that has a token":              {files: map[string]string{".docker/config.json": `{"credsStore":"token"}`}, want: authn.AuthConfig{IdentityToken: secret}},
@@ -103,7 +106,8 @@ func TestCredentialsAreWhereTheDockerCommandHasThem(t *testing.T) {
 			if registry == "" {
 				registry = "r.example"
 			}
-			got, err := h.keychain().Find(t.Context(), registry, registry+"/mine")
+			host, _, _ := strings.Cut(registry, "/")
+			got, err := h.keychain().Find(t.Context(), host, registry+"/mine")
 			if err != nil || got != c.want {
 				t.Errorf("it is %+v, %v; want %+v", got, err, c.want)
 			}
