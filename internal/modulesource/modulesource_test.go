@@ -30,6 +30,7 @@ func TestSources(t *testing.T) {
 
 		"https://git.example/web.git":                             "write oci://",
 		"oci://web:1":                                             "write oci://",
+		"oci://me:secret@registry.example/web:1":                  "it has credentials",
 		"oci://registry.example/web:1//../x":                      "no directory below it",
 		"git::git@git.example:web.git":                            "after git:: there must be a URL",
 		"git::ext::sh -c 'touch x'":                               "spaces or control characters",

@@ -64,6 +64,9 @@ func parse(text string) (Source, error) {
 		if strings.ContainsAny(artifact, "?#") || !strings.Contains(artifact, "/") {
 			return Source{}, fmt.Errorf("write %s", Forms)
 		}
+		if registry, _, _ := strings.Cut(artifact, "/"); strings.Contains(registry, "@") {
+			return Source{}, fmt.Errorf("it has credentials, which the manifest would show: leave them to `docker login`")
+		}
 		s.artifact, s.dir = artifact, dir
 		return s, s.checkDirectory()
 	}
