@@ -12,7 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -173,8 +175,13 @@ func members(n *yamlfile.Node, what string) []*yamlfile.Node {
 		return nil
 	}
 	for _, m := range n.Members {
-		if len(m.Name) > maxText {
+		switch {
+		case m.Name == "":
+			m.FailName("has an empty name")
+		case len(m.Name) > maxText:
 			m.FailName("has a name of %d bytes; at most %d are possible", len(m.Name), maxText)
+		case strings.ContainsFunc(m.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
+			m.FailName("has a name with a character that cannot be printed")
 		}
 	}
 	return n.Members

@@ -78,6 +78,8 @@ func TestWhatIsWrongWithALockFileIsSaidWithItsLine(t *testing.T) {
 		"version: 1\nmodules:\n  a: {digest: " + one + ", commit: --upload-pack}": "must be a commit",
 		"version: 1\nimages:\n  a: {id: *x}":                                      "x.lock:3:",
 		"version: 1\nimages:\n  a: {id: " + one + "}\n  a: {id: " + two + "}":     "x.lock:4:3",
+		"version: 1\nimages:\n  \"a\\e[2J\": {id: " + one + "}":                   "has a name with a character that cannot be printed",
+		"version: 1\nmodules:\n  \"\": {digest: " + one + "}":                     "has an empty name",
 		"version: 1\n<<<<<<< ours":                                                "x.lock:2:",
 	} {
 		f, err := lockfile.Parse("x.lock", []byte(text))
