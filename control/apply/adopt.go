@@ -17,7 +17,7 @@ type ManagedError struct {
 }
 
 func (e *ManagedError) Error() string {
-	return fmt.Sprintf("it is managed already: run %s of %s made or adopted it; have it forgotten first, with destroy, or give what you adopt another name", e.Run, strings.Join(e.Manifest, " "))
+	return fmt.Sprintf("it is managed already: run %s of %s made or adopted it; if that is not what you adopt, give this another name (a destroy would remove what is there)", e.Run, strings.Join(e.Manifest, " "))
 }
 
 // Managed finds out which resources runs have made or adopted already, and returns what says so
