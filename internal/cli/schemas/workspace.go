@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/atomicfile"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
@@ -34,7 +35,7 @@ type used struct {
 
 // workspace prints or writes the schema of manifests with what their types accept.
 func workspace(a *app.App, manifests []string, write bool) error {
-	uses, err := typesOf(manifests)
+	uses, err := typesOf(manifests, expression.New(a.Workspace))
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func withTypes(uses map[string]used, answered func(ref string) (inits.Type, bool
 
 // typesOf are the types in manifests; without any, in those of the YAML files of this
 // directory that are manifests.
-func typesOf(manifests []string) (map[string]used, error) {
+func typesOf(manifests []string, evaluator *expression.Evaluator) (map[string]used, error) {
 	named := len(manifests) > 0
 	if !named {
 		var err error
@@ -113,7 +114,7 @@ func typesOf(manifests []string) (map[string]used, error) {
 	for _, path := range manifests {
 		sources, err := manifest.ReadFiles([]string{path})
 		if err == nil {
-			err = add(uses, sources[0])
+			err = add(uses, sources[0], evaluator)
 		}
 		if err != nil && named {
 			return nil, exit.Invalid(err)
@@ -122,9 +123,9 @@ func typesOf(manifests []string) (map[string]used, error) {
 	return uses, nil
 }
 
-// add adds the types of a manifest.
-func add(uses map[string]used, source manifest.Source) error {
-	outline, err := manifest.Outline(source)
+// add adds the types of a manifest, and of the modules of it that are here.
+func add(uses map[string]used, source manifest.Source, evaluator *expression.Evaluator) error {
+	outline, err := manifest.Outline(source, evaluator)
 	if err != nil {
 		return err
 	}

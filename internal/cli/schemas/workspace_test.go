@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/schema"
@@ -64,7 +65,7 @@ func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		outline, err := manifest.Outline(manifest.Source{Name: path, Data: text})
+		outline, err := manifest.Outline(manifest.Source{Name: path, Data: text}, expression.New(t.TempDir()))
 		if err != nil || len(outline.Resources) == 0 {
 			continue
 		}
@@ -107,7 +108,7 @@ func TestTypesOfWhichNothingIsKnownAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	uses, err := typesOf(nil)
+	uses, err := typesOf(nil, expression.New("."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestTypesOfWhichNothingIsKnownAreNamed(t *testing.T) {
 	if len(notes) != 2 || notes[0] != "web.yaml:2:3: what acme/new accepts is not known: deployster validate --types web.yaml asks it" || !strings.HasPrefix(notes[1], "web.yaml:4:3: the config_schema of acme/named is left out: ") {
 		t.Errorf("it notes %q", notes)
 	}
-	if _, err := typesOf([]string{"broken.yml"}); err == nil {
+	if _, err := typesOf([]string{"broken.yml"}, expression.New(".")); err == nil {
 		t.Error("a broken manifest that is named is no problem")
 	}
 }
