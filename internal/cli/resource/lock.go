@@ -83,7 +83,8 @@ func runLock(ctx context.Context, a *app.App, o lockOptions) (err error) {
 	if err != nil {
 		return exit.Invalid(err)
 	}
-	if lock == nil {
+	missing := lock == nil
+	if missing {
 		lock = &lockfile.File{Images: map[string]lockfile.Image{}, Modules: map[string]lockfile.Module{}}
 	}
 	if err := o.check(lock); err != nil {
@@ -118,7 +119,8 @@ func runLock(ctx context.Context, a *app.App, o lockOptions) (err error) {
 		u.Prune()
 	}
 	after, err := lock.Encode()
-	if err == nil && string(before) != string(after) {
+	// Also one that locks nothing is a lock: --locked wants a file.
+	if err == nil && (string(before) != string(after) || missing && len(o.files) > 0) {
 		err = lock.Write(a.Workspace)
 	}
 	if err != nil {

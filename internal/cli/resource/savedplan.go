@@ -52,8 +52,8 @@ func readSavedPlan(a *app.App, files []string) (*savedPlan, error) {
 
 // showSaved shows a plan as it was made; nothing is run.
 func showSaved(a *app.App, o planOptions, p *savedPlan) error {
-	if o.saving || o.input.Removing || len(o.input.Variables) > 0 || len(o.input.Targets)+len(o.input.Replace) > 0 || o.input.Prune {
-		return exit.Usage("%s is a saved plan, which is shown as it was made: -o, --destroy, --var, --var-file, --target, --replace and --prune are not possible with it", p.path)
+	if o.saving || o.input.Removing || len(o.input.Variables) > 0 || len(o.input.Targets)+len(o.input.Replace) > 0 || o.input.Prune || o.input.Locked {
+		return exit.Usage("%s is a saved plan, which is shown as it was made: -o, --destroy, --var, --var-file, --target, --replace, --prune and --locked are not possible with it", p.path)
 	}
 	plan := p.Plan()
 	err := a.Report("plan").Show(
@@ -153,7 +153,7 @@ func (p *savedPlan) flags(given session.Flags) (session.Flags, error) {
 	if len(missing) > 0 {
 		return given, exit.Usage("the plan %s was made with variables whose values it does not hold; give them again: --var %s=…", p.path, strings.Join(missing, "=… --var "))
 	}
-	return session.Flags{Targets: p.Targets, Replace: p.Replaced(), Prune: len(p.Pruned()) > 0, Variables: variables, Fits: p.fits, Strict: given.Strict}, nil
+	return session.Flags{Targets: p.Targets, Replace: p.Replaced(), Prune: len(p.Pruned()) > 0, Variables: variables, Fits: p.fits, Strict: given.Strict, Locked: given.Locked}, nil
 }
 
 // fits refuses an input other than that of which the plan was made.
