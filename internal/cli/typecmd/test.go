@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,10 +22,11 @@ import (
 )
 
 type testOptions struct {
-	image  string
-	config string
-	plugs  []string
-	engine engines.Flags
+	timeout time.Duration
+	image   string
+	config  string
+	plugs   []string
+	engine  engines.Flags
 }
 
 func newTestCommand(a *app.App) *cobra.Command {
@@ -56,13 +58,17 @@ Exit codes: 0 all is well, 1 a check failed, 3 wrong usage.`,
 		},
 	}
 	c.Flags().StringVar(&o.config, "config", "", "file with a good configuration (YAML or JSON)")
+	c.Flags().DurationVar(&o.timeout, "timeout", authoring.DefaultTimeout, "how long each container and each answer may take; a type that is slower fails")
 	c.Flags().StringArrayVar(&o.plugs, "plug", nil, "give the type a plug, as NAME=PATH (repeatable)")
 	o.engine.Register(c)
 	return c
 }
 
 func runTest(ctx context.Context, a *app.App, o testOptions) (err error) {
-	check := authoring.Options{Image: o.image, Network: o.engine.Network, Version: a.Version, Verbose: a.Verbose}
+	if o.timeout <= 0 {
+		return exit.Usage("--timeout %s: it must be more than nothing, such as 30s", o.timeout)
+	}
+	check := authoring.Options{Image: o.image, Timeout: o.timeout, Network: o.engine.Network, Version: a.Version, Verbose: a.Verbose}
 	if check.Pull, err = o.engine.Policy(); err != nil {
 		return err
 	}
