@@ -3,6 +3,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
@@ -118,11 +119,17 @@ func (l *loader) located(p *pending) (dir string, ok bool) {
 		here = l.module.dir
 	}
 	dir = path.Join(here, source)
+	if Remote(source) {
+		here, dir = "", RemoteDir(source)
+	}
+	root := remoteRoot(here)
 	switch {
-	case !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../"):
-		at.Fail("%q is no source; the source of a module is a directory of the workspace, which begins with ./ or ../", source)
+	case !Remote(source) && !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../"):
+		at.Fail("%q is no source; the source of a module is a directory of the workspace, which begins with ./ or ../, or elsewhere: oci://… or git::…", source)
 	case !filepath.IsLocal(dir):
 		at.Fail("%q leads out of the workspace; a revision could not carry its files", source)
+	case root != "" && dir != root && !strings.HasPrefix(dir, root+"/"):
+		at.Fail("%q leads out of the module, of which nothing else was fetched", source)
 	case slices.Contains(l.chain, dir):
 		at.Fail("the module calls itself: %s", strings.Join(append(l.chain[slices.Index(l.chain, dir):], dir), " → "))
 	case len(l.chain) >= maxModules:
@@ -139,6 +146,9 @@ func (l *loader) text(dir string) ([]byte, error) {
 		return known, nil
 	}
 	text, err := l.files.Within(dir).File(ModuleFile)
+	if remoteRoot(dir) == dir && errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("the module is not locked: \"deployster lock\" with the manifest fetches it, and keeps what it is in deployster.lock")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", path.Join(dir, ModuleFile), err)
 	}

@@ -137,7 +137,7 @@ var floors = []struct {
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/refusal"}},
 	{"control/promotions", []string{"control/reconcile", "control/environments", "control/targets", "pipeline/promotion", "pipeline/promotion/*", "environment", "environment/*", "runner", "deploylog", "internal/phrase", "internal/pullrequest", "internal/pullrequest/*", "internal/webhook"}},
 	{"control/revision", []string{"engine"}},
-	{"control/locked", []string{"control/revision", "engine", "internal/lockfile", "internal/shipped"}},
+	{"control/locked", []string{"control/revision", "engine", "internal/lockfile", "internal/modulesource", "internal/shipped", "manifest"}},
 	{"control/health", []string{"internal/phrase", "runner", "manifest", "environment/*"}},
 	{"control/jobs", []string{"control/builds", "control/revision", "control/jobs/*", "runner/invoke", "build", "build/*", "engine", "deploylog", "inventory", "internal/artifacts", "internal/crash", "internal/duration", "internal/entrypoint", "internal/phrase"}},
 	{"control/jobs/*", []string{"control/jobs/*", "internal/entrypoint"}},

@@ -38,12 +38,15 @@ var withServer = map[string]struct {
 	how  with
 	args string
 }{
-	"apply":    {through, "web.yaml --yes"},
-	"plan":     {through, "web.yaml"},
-	"destroy":  {through, "web.yaml --yes"},
-	"drift":    {through, "web.yaml"},
-	"adopt":    {refused, "-f web.yaml site"},
-	"lock":     {without, "web.yaml"},
+	"apply":   {through, "web.yaml --yes"},
+	"plan":    {through, "web.yaml"},
+	"destroy": {through, "web.yaml --yes"},
+	"drift":   {through, "web.yaml"},
+	"adopt":   {refused, "-f web.yaml site"},
+	"lock":    {without, "web.yaml"},
+
+	"module push": {without, "modules/none oci://127.0.0.1:1/none:1"},
+
 	"validate": {without, "web.yaml"},
 	"graph":    {without, "web.yaml"},
 	"eval":     {without, "1"},

@@ -127,12 +127,5 @@ func (s *Source) checkDirectory() error {
 // String is the source as it is written.
 func (s Source) String() string { return s.text }
 
-// Fixed reports whether the source tells its content, so that there is nothing to pin.
-func (s Source) Fixed() bool {
-	if s.artifact != "" {
-		return strings.Contains(s.artifact, "@")
-	}
-	return isCommit.MatchString(s.ref)
-}
-
+// isCommit matches the hash of a commit.
 var isCommit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)

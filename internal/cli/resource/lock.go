@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -40,10 +41,13 @@ func NewLockCommand(a *app.App) *cobra.Command {
 	var o lockOptions
 	c := &cobra.Command{
 		Use:   "lock [MANIFEST…]",
-		Short: "Lock what the images of types mean, in deployster.lock",
-		Long: `Lock what the names of the images of types mean, in the file deployster.lock of
-the workspace: for those that manifests use, and those that actions of their types run,
-the digest that the registry has now, or the id of an image that was built here.
+		Short: "Lock what images of types and modules elsewhere mean, in deployster.lock",
+		Long: `Lock what names mean, in the file deployster.lock of the workspace. Of the images
+of types that manifests use, and those that actions of their types run, that is the
+digest that the registry has now, or the id of an image that was built here; of
+modules that are elsewhere, the commit and the digest of their files, which are
+fetched, and used from then on.
+
 Keep the file with the manifests: plan, apply, drift, destroy, adopt and revisions
 use what it says, wherever the tag of an image points to by then, and apply and
 plan refuse with --locked what it does not say.
@@ -90,30 +94,31 @@ func runLock(ctx context.Context, a *app.App, o lockOptions) (err error) {
 	if err := o.check(lock); err != nil {
 		return err
 	}
-	in := &work.Input{Manifest: &manifest.Manifest{}}
-	if len(o.files) > 0 {
-		if in, err = session.LoadAndWarn(a, o.files, o.input, runner.ConfirmNo); err != nil {
-			return err
-		}
-	}
 	before, err := lock.Encode()
 	if err != nil {
 		return err
 	}
 	ctx, signals := interrupt.Handle(ctx, a.Notice)
 	defer signals.Done()
-	o.engine.Unlocked = true
-	on, err := engines.Connect(ctx, a, a.Notices(), o.engine)
-	if err != nil {
+	interrupted := func(err error) error {
+		if err != nil && signals.Interrupted() {
+			return errors.Join(runner.ErrInterrupted, err)
+		}
 		return err
 	}
-	u := &locked.Update{Lock: lock, Holder: on.Images, Policy: policy, Upgrade: o.upgrades}
-	err = errors.Join(o.images(ctx, a, u, on, in.Manifest), on.Engine.Close())
-	if err != nil && signals.Interrupted() {
-		err = errors.Join(runner.ErrInterrupted, err)
+	u := &locked.Update{Lock: lock, Policy: policy, Upgrade: o.upgrades}
+	if err := o.modules(ctx, a, u); err != nil {
+		return interrupted(err)
 	}
-	if err != nil {
-		return err
+	in := &work.Input{Manifest: &manifest.Manifest{}}
+	if len(o.files) > 0 {
+		o.input.Placed = true
+		if in, err = session.LoadAndWarn(a, o.files, o.input, runner.ConfirmNo); err != nil {
+			return err
+		}
+	}
+	if err := o.lockImages(ctx, a, u, in.Manifest); err != nil {
+		return interrupted(err)
 	}
 	if o.prune {
 		u.Prune()
@@ -146,6 +151,45 @@ func (o *lockOptions) check(lock *lockfile.File) error {
 
 func (o *lockOptions) upgrades(name string) bool {
 	return slices.Contains(o.upgrade, everything) || slices.Contains(o.upgrade, name)
+}
+
+// modules locks the modules elsewhere that manifests call, without manifests those that are locked, and places them.
+func (o *lockOptions) modules(ctx context.Context, a *app.App, u *locked.Update) error {
+	cache := sync.OnceValues(session.ModuleCache)
+	sources, err := manifest.ReadFiles(o.files)
+	if err != nil {
+		return exit.Invalid(err)
+	}
+	with, err := cache()
+	if err != nil {
+		return fmt.Errorf("opening the cache of modules: %w", err)
+	}
+	if err := u.Modules(ctx, with, a.Workspace, sources...); err != nil {
+		return err
+	}
+	if len(o.files) == 0 {
+		for _, source := range slices.Sorted(maps.Keys(u.Lock.Modules)) {
+			if _, err := u.Module(ctx, with, source); err != nil {
+				return err
+			}
+		}
+	}
+	return locked.Place(ctx, a.Workspace, u.Lock, cache)
+}
+
+// lockImages locks images with the engine, if there are any to lock.
+func (o *lockOptions) lockImages(ctx context.Context, a *app.App, u *locked.Update, m *manifest.Manifest) error {
+	needed := len(o.files) == 0 && len(u.Lock.Images) > 0 || slices.ContainsFunc(m.Resources, func(r *manifest.Resource) bool { return !locked.Ships(r.Type) })
+	if !needed {
+		return nil
+	}
+	o.engine.Unlocked = true
+	on, err := engines.Connect(ctx, a, a.Notices(), o.engine)
+	if err != nil {
+		return err
+	}
+	u.Holder = on.Images
+	return errors.Join(o.images(ctx, a, u, on, m), on.Engine.Close())
 }
 
 // images locks the images of the types of a manifest, and those that their actions run; without

@@ -27,6 +27,7 @@ type Flags struct {
 	Variables []vars.Flag
 	Targets   []string
 	Replace   []string                // resources to remove and make again
+	Placed    bool                    // the modules that are locked are in the workspace already
 	Locked    bool                    // only images that deployster.lock has are used
 	Prune     bool                    // what the manifests no longer declare is removed
 	Removing  bool                    // targets are to be removed: they take along what depends on them
@@ -97,6 +98,9 @@ func Inputs(a *app.App, flags Flags) work.Inputs {
 // Assignments reads the variables as they are written, for manifests that may each declare
 // some. own are those that nobody else can set, in addition to the usual ones.
 func Assignments(a *app.App, flags Flags, own map[string]any, sources ...manifest.Source) ([]vars.Assignment, error) {
+	if err := placeModules(a); err != nil {
+		return nil, err
+	}
 	return Inputs(a, flags).Read(own, sources...)
 }
 
@@ -127,6 +131,11 @@ func LoadAndWarn(a *app.App, files []string, flags Flags, confirm runner.Confirm
 	}
 	if i := slices.IndexFunc(sources, func(s manifest.Source) bool { return planfile.Is(bytes.NewReader(s.Data)) }); i >= 0 {
 		return nil, exit.Usage("%s is a saved plan, and not a file that can be read twice: give the file that \"plan -o\" wrote", sources[i].Name)
+	}
+	if !flags.Placed {
+		if err := placeModules(a); err != nil {
+			return nil, err
+		}
 	}
 	in, err := Inputs(a, flags).Load(sources, work.LoadOptions{
 		Confirm: confirm, Targets: flags.Targets, Replace: flags.Replace, Removing: flags.Removing, Accept: flags.Fits, Here: true, Static: flags.Static,
