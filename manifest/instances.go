@@ -149,18 +149,16 @@ func (l *loader) add(p *pending, x *expansion, each *Each) {
 func (l *loader) depends(p *pending, r *Resource) (off map[string]string, ok bool) {
 	r.Dependencies, r.Instances, r.called, off, ok = map[string]string{}, nil, nil, map[string]string{}, true
 	for _, alias := range p.aliases {
-		of, key, one := declared(alias.Value)
+		of, written, one := declared(alias.Value)
 		x := l.manifest.declared[of]
 		if x == nil || x.bad || of == p.Name {
 			ok = false // it is reported
 			continue
 		}
-		if one && expression.IsTemplate(key) {
-			var found bool
-			if key, found = l.key(alias, key, r); !found {
-				ok = false
-				continue
-			}
+		key, found := l.key(alias, written, r)
+		if !found {
+			ok = false
+			continue
 		}
 		switch name, there := x.names[key]; {
 		case x.modules != nil && (x.many && !one || there && one == x.many):
@@ -190,8 +188,11 @@ func (l *loader) depends(p *pending, r *Resource) (off map[string]string, ok boo
 	return off, ok
 }
 
-// key finds the key of an instance that depends on which instance another is.
+// key finds the key of an instance, which may depend on which instance another is.
 func (l *loader) key(alias *yamlfile.Node, written string, r *Resource) (string, bool) {
+	if !expression.IsTemplate(written) {
+		return written, true
+	}
 	if r.Each == nil {
 		alias.Fail("only what has for_each itself can depend on an instance by an expression, such as disks[{{ each.key }}]")
 		return "", false

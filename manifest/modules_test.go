@@ -231,7 +231,7 @@ modules: {web: {source: ./web, plugs: {root: ours}}, none: {source: ./web}}
 }
 
 // A manifest with modules is what somebody would write who has none.
-func TestPropertyModulesAreWhatTheyContain(t *testing.T) {
+func TestPropertyModulesAreWhatTheyContain(t *testing.T) { //nolint:gocyclo // each part of a manifest beside what it is by hand
 	rapid.Check(t, func(t *rapid.T) {
 		many, inner, nested := rapid.Bool().Draw(t, "many"), rapid.Bool().Draw(t, "inner"), rapid.Bool().Draw(t, "nested")
 		value := rapid.SampledFrom([]string{"plain", "{{ region }}", "{{ each.key }}", "{{ up.state.id }}", "{{ up.state.id }} of {{ region }}"}).Draw(t, "value")

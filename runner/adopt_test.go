@@ -15,7 +15,7 @@ import (
 
 func (r run) adopt(t *testing.T, list ...runner.Adoption) ([]runner.Adopted, error) {
 	t.Helper()
-	return r.Runner.Adopt(t.Context(), r.caller, list)
+	return r.Adopt(t.Context(), r.caller, list)
 }
 
 // What is found by its configuration is adopted as it is, with what differs.
@@ -42,14 +42,16 @@ func TestWhatExistsIsAdopted(t *testing.T) {
 			t.Errorf("%s is recorded of what is only needed", e.Kind)
 		}
 	}
+}
 
-	// Where what it needs is not there, nothing is known of it.
-	w = newWorld(t)
+// Where what it needs is not there, nothing is known of it. That may be adopted before, in one go.
+func TestWhatNeedsAStateIsAdoptedAfterIt(t *testing.T) {
+	const two = "resources:\n  a: {type: thing, config: {value: 1}}\n  b: {type: thing, dependencies: {x: a}, config: {value: '{{ x.state.value }}'}}\n"
+	w := newWorld(t)
 	w.things["b"] = 7
 	if all, _ := w.runner(t, two).adopt(t, runner.Adoption{Resource: "b"}); !strings.Contains(all[0].Error, "needs the state of a, which is not known: apply or adopt that first") {
 		t.Errorf("%+v", all)
 	}
-	// It may be adopted before, in one go.
 	w.things["a"] = 1
 	if all, err := w.runner(t, two).adopt(t, runner.Adoption{Resource: "b"}, runner.Adoption{Resource: "a"}); err != nil || all[0].Name != "a" || all[0].Differs {
 		t.Errorf("%+v, %v", all, err)

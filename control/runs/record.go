@@ -90,19 +90,9 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	if !ok {
 		return fmt.Errorf("event %s is not one for the log", e.Kind)
 	}
-	p := Data{Fields: encoding.FieldsOf(e), Details: e.Data, Resources: map[string]string{}}
-	for _, h := range e.Resources {
-		p.Resources[h.Name] = h.Type
-	}
-	if e.Kind == runner.RunStarted && r.o.Engines != nil {
-		used := r.o.Engines.Used(ctx)
-		p.Engine = &used
-	}
-	if e.Kind == runner.RunStarted {
-		p.Request, p.Carries = r.o.Request, r.o.Carries
-	}
-	if e.Kind == runner.ResourceFinished && r.o.Revision == "" {
-		p.Meaning = r.o.Meaning(r.o.ID, e.Resource)
+	p, err := r.dataOf(ctx, e)
+	if err != nil {
+		return err
 	}
 	name := string(e.Kind)
 	if r.losesEnd(ctx, e) {
@@ -110,17 +100,7 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	}
 	event := deploylog.Event{Deployment: r.o.ID, Target: target, Revision: r.o.Revision, Name: name, Attempt: max(1, e.Attempt)}
 	if e.Kind == runner.ResourceKept {
-		var err error
-		if p.Kept, err = r.keep(e); err != nil {
-			return err
-		}
 		return r.recordKept(ctx, event, p)
-	}
-	if e.Kind == runner.RunFinished {
-		var err error
-		if p.Secret, err = r.secretOutputs(e); err != nil {
-			return err
-		}
 	}
 	if e.Removing {
 		event.Revision = "" // what is removed has none
@@ -146,6 +126,32 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 		return r.takeOver(ctx, e)
 	}
 	return nil
+}
+
+// dataOf is what the log has of an event; secrets of it are protected before they are referred to.
+func (r *Run) dataOf(ctx context.Context, e runner.Event) (p Data, err error) {
+	p = Data{Fields: encoding.FieldsOf(e), Details: e.Data, Resources: map[string]string{}}
+	for _, h := range e.Resources {
+		p.Resources[h.Name] = h.Type
+	}
+	switch e.Kind {
+	case runner.RunStarted:
+		if r.o.Engines != nil {
+			used := r.o.Engines.Used(ctx)
+			p.Engine = &used
+		}
+		p.Request, p.Carries = r.o.Request, r.o.Carries
+	case runner.ResourceFinished:
+		if r.o.Revision == "" {
+			p.Meaning = r.o.Meaning(r.o.ID, e.Resource)
+		}
+	case runner.ResourceKept:
+		p.Kept, err = r.keep(e)
+	case runner.RunFinished:
+		p.Secret, err = r.secretOutputs(e)
+	default:
+	}
+	return p, err
 }
 
 // lost is the name of the event that takes the place of a failure where the engine

@@ -467,35 +467,3 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 		t.Errorf("left behind: %s, %v", out, err)
 	}
 }
-
-// A task whose configuration its type does not take can be terminated all the
-// same: it has made nothing. What it only found stays.
-func TestATaskThatMadeNothingIsTerminatedWithoutBeingAsked(t *testing.T) {
-	w := newWorks(t, "hosts: [{name: antworker001, engine: oci}]", "oci")
-	w.write("files/found", "here")
-	const files = `
-plugs: {root: {path: files}}
-resources:
-  found: {type: deployster/file, config: {path: found, content: here}}
-  made: {type: deployster/file, dependencies: {found: found}, config: {path: "{{ path }}", content: new}}
-`
-	bad := w.task(2, "antworker001", files, map[string]any{"path": "../outside"})
-	if _, err := w.worker.Start(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "stay below it") {
-		t.Fatalf("it was started: %v", err)
-	}
-	w.terminate(bad)
-	for range 7 {
-		if _, err := w.worker.Start(t.Context(), bad); err == nil {
-			t.Fatal("it was started")
-		}
-	}
-	if got := w.runs(); got != 5+1 { // and the work directories of the processes that are kept
-		t.Errorf("the files of %d runs are kept", got)
-	}
-	good := w.task(1, "antworker001", files, map[string]any{"path": "made"})
-	w.start(good)
-	w.terminate(good)
-	if kept, err := os.ReadDir(filepath.Join(w.dir, "files")); err != nil || len(kept) != 1 || kept[0].Name() != "found" {
-		t.Errorf("there is %v, %v", kept, err)
-	}
-}

@@ -104,7 +104,7 @@ func (f File) Write(workspace string) error {
 // Read reads the file of a workspace; nil where there is none.
 func Read(workspace string) (*File, error) {
 	path := filepath.Join(workspace, Name)
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // of the workspace
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -44,7 +44,7 @@ var kept = []string{"GIT_SSH=", "GIT_SSH_COMMAND=", "GIT_ASKPASS=", "GIT_SSL_", 
 // command makes a command that can write no file larger than mostPack, speaks no other protocol than sources
 // have, and asks nobody.
 func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, g.shell, append([]string{ //nolint:gosec // the arguments are checked
+	c := exec.CommandContext(ctx, g.shell, append([]string{
 		"-c", `ulimit -f "$0" && exec "$@"`, strconv.Itoa(mostPack / 512), g.program, "--no-pager", "--git-dir=" + g.dir,
 		"-c", "core.hooksPath=" + os.DevNull, "-c", "protocol.ext.allow=never", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
 		"-c", "core.fsmonitor=false", "-c", "fetch.writeCommitGraph=false", "-c", "submodule.recurse=false",

@@ -324,8 +324,12 @@ func TestAModuleOfARegistry(t *testing.T) {
 	if at, err := c.Directory(t.Context(), parse(t, name+":1//none"), pin); err == nil || !strings.Contains(err.Error(), `there is no directory "none" in it`) {
 		t.Errorf("it is %s, %v", at, err)
 	}
-	for _, wrong := range []string{name, name + ":1//x", name + "@" + pin.Digest, "git::file:///x"} {
-		if _, err := modulesource.Push(t.Context(), dir, parse(t, wrong)); err == nil || !strings.Contains(err.Error(), "oci://REGISTRY/REPOSITORY:TAG") {
+}
+
+func TestModulesArePushedToATag(t *testing.T) {
+	name := "oci://127.0.0.1:1/modules/web" // nobody is asked
+	for _, wrong := range []string{name, name + ":1//x", name + "@sha256:" + strings.Repeat("0", 64), "git::file:///x"} {
+		if _, err := modulesource.Push(t.Context(), t.TempDir(), parse(t, wrong)); err == nil || !strings.Contains(err.Error(), "oci://REGISTRY/REPOSITORY:TAG") {
 			t.Errorf("pushed to %s: %v", wrong, err)
 		}
 	}

@@ -111,7 +111,7 @@ func (k Keychain) read() (*config, error) {
 
 // readFile reads a regular file that is not too large; opening it waits for nobody.
 func readFile(path string) (text []byte, err error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the user's own environment names it
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

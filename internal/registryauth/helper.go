@@ -37,7 +37,7 @@ func ask(ctx context.Context, name, registry string, patience time.Duration) (au
 	limited, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	printed := &answer{full: stop}
-	c := exec.CommandContext(limited, path, "get") //nolint:gosec // what the user's own configuration names
+	c := exec.CommandContext(limited, path, "get")
 	c.Stdin, c.Stdout, c.WaitDelay = strings.NewReader(registry), printed, time.Second
 	// What it has started ends with it when it takes too long.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

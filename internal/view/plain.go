@@ -102,9 +102,12 @@ func (p *Plain) Observe(e runner.Event) {
 	}
 }
 
-// omits reports whether an event says that a resource was as it is to be: the verdict
-// counts it.
+// omits reports whether an event says that a resource was as it is to be, which the verdict
+// counts, or that a plan was made, which is shown.
 func (p *Plain) omits(e runner.Event) bool {
+	if e.Kind == runner.RunFinished {
+		return p.board.planning()
+	}
 	if p.opts.All {
 		return false
 	}
@@ -127,12 +130,7 @@ func (p *Plain) lines(e runner.Event) []string {
 	case runner.RunStarted:
 		p.measured = 0 // their types are known only now
 		return []string{s.Bold(p.board.header())}
-	case runner.RunFinished:
-		if p.board.planning() {
-			return nil
-		}
-		return p.board.verdict(0, s)
-	case runner.RunFailed:
+	case runner.RunFinished, runner.RunFailed:
 		return p.board.verdict(0, s)
 	case runner.Warning:
 		return []string{p.line(e, s.Yellow("!"), "warning: "+clean(strings.ReplaceAll(e.Text, "\n", "; ")))}

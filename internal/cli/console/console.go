@@ -152,7 +152,7 @@ func converse(ctx context.Context, a *app.App, o options, s *scope) error {
 	}
 	for {
 		text, err := lines.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

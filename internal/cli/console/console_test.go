@@ -123,7 +123,7 @@ func TestLinesAreBounded(t *testing.T) {
 	var got []string
 	for {
 		text, err := l.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if errors.Is(err, errTooLong) {

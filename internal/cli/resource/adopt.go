@@ -140,11 +140,11 @@ func adoptError(s *session.Started, err error, all []runner.Adopted) error {
 // adoptions are what is to be adopted, and what else is to be said.
 func (o *adoptOptions) adoptions(s *session.Started, from *tfstate) (list []runner.Adoption, notes []string, err error) {
 	if from != nil {
-		if list, notes, err = from.adoptions(s.Input.Manifest, o.args); err != nil {
+		if list, notes, err = from.adoptions(s.Manifest, o.args); err != nil {
 			return nil, nil, err
 		}
 	} else {
-		r, err := declared(s.Input.Manifest, o.args[0])
+		r, err := declared(s.Manifest, o.args[0])
 		if err != nil {
 			return nil, nil, err
 		}

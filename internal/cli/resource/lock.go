@@ -100,28 +100,12 @@ func runLock(ctx context.Context, a *app.App, o lockOptions) (err error) {
 	}
 	ctx, signals := interrupt.Handle(ctx, a.Notice)
 	defer signals.Done()
-	interrupted := func(err error) error {
-		if err != nil && signals.Interrupted() {
+	u := &locked.Update{Lock: lock, Policy: policy, Upgrade: o.upgrades}
+	if err := o.update(ctx, a, u); err != nil {
+		if signals.Interrupted() {
 			return errors.Join(runner.ErrInterrupted, err)
 		}
 		return err
-	}
-	u := &locked.Update{Lock: lock, Policy: policy, Upgrade: o.upgrades}
-	if err := o.modules(ctx, a, u); err != nil {
-		return interrupted(err)
-	}
-	in := &work.Input{Manifest: &manifest.Manifest{}}
-	if len(o.files) > 0 {
-		o.input.Placed = true
-		if in, err = session.LoadAndWarn(a, o.files, o.input, runner.ConfirmNo); err != nil {
-			return err
-		}
-	}
-	if err := o.lockImages(ctx, a, u, in.Manifest); err != nil {
-		return interrupted(err)
-	}
-	if o.prune {
-		u.Prune()
 	}
 	after, err := lock.Encode()
 	// Also one that locks nothing is a lock: --locked wants a file.
@@ -132,6 +116,28 @@ func runLock(ctx context.Context, a *app.App, o lockOptions) (err error) {
 		return err
 	}
 	return showLock(a, lock, u.Changes())
+}
+
+// update locks what the manifests use.
+func (o *lockOptions) update(ctx context.Context, a *app.App, u *locked.Update) error {
+	if err := o.modules(ctx, a, u); err != nil {
+		return err
+	}
+	in := &work.Input{Manifest: &manifest.Manifest{}}
+	if len(o.files) > 0 {
+		o.input.Placed = true
+		var err error
+		if in, err = session.LoadAndWarn(a, o.files, o.input, runner.ConfirmNo); err != nil {
+			return err
+		}
+	}
+	if err := o.lockImages(ctx, a, u, in.Manifest); err != nil {
+		return err
+	}
+	if o.prune {
+		u.Prune()
+	}
+	return nil
 }
 
 // check refuses to upgrade what is not locked.
@@ -219,7 +225,7 @@ func (o *lockOptions) images(ctx context.Context, a *app.App, u *locked.Update, 
 		}
 	}
 	if len(problems) > 0 || len(asked) == 0 || ctx.Err() != nil {
-		return problemsOf(problems, ctx)
+		return problemsOf(ctx, problems)
 	}
 	ask, err := session.AskActions(a, session.WorkerFlags{Input: o.input, Engine: o.engine})
 	if err != nil {
@@ -239,10 +245,10 @@ func (o *lockOptions) images(ctx context.Context, a *app.App, u *locked.Update, 
 			}
 		}
 	}
-	return problemsOf(problems, ctx)
+	return problemsOf(ctx, problems)
 }
 
-func problemsOf(problems []manifest.Problem, ctx context.Context) error {
+func problemsOf(ctx context.Context, problems []manifest.Problem) error {
 	if len(problems) == 0 {
 		return context.Cause(ctx)
 	}
