@@ -80,7 +80,7 @@ func (in *inputs) edit() {
 	case 0: // half of it is saved
 		in.broken[name] = true
 		if half := text[:len(text)*2/3]; name == "part.txt" {
-			if err := os.Remove(in.path(name)); err != nil {
+			if err := os.Remove(in.path(name)); err != nil && !os.IsNotExist(err) { // it can be gone already
 				in.Fatal(err)
 			}
 		} else if name == "vars.auto.yaml" {
