@@ -17,6 +17,7 @@ type Adoption struct {
 	Resource string
 	ID       string         // by which its type finds it; "" is by its configuration, or by what is kept
 	Keep     map[string]any // what its type would have kept of it, had it made it; nil is nothing
+	Secrets  [][]string     // where there are values in Keep that are not to be seen
 }
 
 // Adopted is what came of an Adoption.
@@ -57,6 +58,7 @@ func (r *Runner) adopting(list []Adoption) *adoption {
 	a := &adoption{Runner: r, needs: map[string][]string{}, needed: map[string]bool{}}
 	for _, one := range list {
 		r.byName[one.Resource].adopted = &one
+		r.secrets.Add(one.Keep, one.Secrets)
 	}
 	taking := []*resource{}
 	for _, m := range slices.Backward(r.spec.Manifest.Resources) {

@@ -168,3 +168,20 @@ func TestWhatIsAdoptedMayHaveSecrets(t *testing.T) {
 		t.Errorf("it is shown or in a file: %s\n%s", text, c.kept(t))
 	}
 }
+
+// What was secret in the state of another tool is one here, whatever the type says of it.
+func TestWhatWasSecretElsewhereStaysSecret(t *testing.T) {
+	for name, token := range map[string]any{"a text": "d-geheim", "one of which nothing is looked for": true} {
+		c := newCloud(t)
+		c.disks["d-geheim"] = true
+		all, err := c.runner(t, disk, c.remembers).adopt(t, runner.Adoption{
+			Resource: "d", Keep: map[string]any{"id": "d-geheim", "state": map[string]any{"token": token}}, Secrets: [][]string{{"state", "token"}},
+		})
+		if err != nil || !strings.HasSuffix(c.keeps()[0], "true") {
+			t.Errorf("%s: %v, kept %q", name, err, c.keeps())
+		}
+		if text := fmt.Sprintf("%+v", all); token != true && (strings.Contains(text, "geheim") || strings.Contains(c.kept(t), "geheim")) {
+			t.Errorf("%s is shown or in a file: %s\n%s", name, text, c.kept(t))
+		}
+	}
+}

@@ -57,19 +57,17 @@ func (r *Runner) remember(ctx context.Context, res *resource, keep map[string]an
 		return nil
 	}
 	res.kept++
-	event := Event{Kind: ResourceKept, Resource: res.Name, Attempt: res.kept, Keep: keep, Protect: r.protects(res, keep)}
-	if err := r.emit(ctx, event); err != nil {
-		return err
+	err := r.emit(ctx, Event{Kind: ResourceKept, Resource: res.Name, Attempt: res.kept, Keep: keep, Protect: r.protects(res, keep)})
+	if err == nil {
+		res.past.Kept = keep
 	}
-	res.past.Kept = keep
-	return nil
+	return err
 }
 
-// protects reports whether something that is kept may be secret. What a type keeps need not
-// have the form of its configurations or states, so that no part of it is known to be none
-// where these have secrets.
+// protects reports whether something that is kept may be secret: all of it where its type has
+// secrets, as it need not have the form of configurations or states.
 func (r *Runner) protects(res *resource, keep map[string]any) bool {
-	return res.marksSecrets() || !identical(r.secrets.MaskValue(keep), keep)
+	return res.marksSecrets() || res.adopted != nil && len(res.adopted.Secrets) > 0 || !identical(r.secrets.MaskValue(keep), keep)
 }
 
 // marksSecrets reports whether the type says of anything that it is secret.

@@ -238,12 +238,17 @@ func (r *Run) keep(e runner.Event) (*Kept, error) {
 }
 
 // recordKept records what is kept of a resource from now on, and lets go of the protected
-// document with what was kept before. Whoever dies in between leaves a document to which
-// nothing refers.
-func (r *Run) recordKept(ctx context.Context, e deploylog.Event, p Data) error {
+// document with what was kept before. What followed on something secret is protected, too: who
+// knew of the secret may have been told so only once. Whoever dies in between leaves a document
+// to which nothing refers.
+func (r *Run) recordKept(ctx context.Context, e deploylog.Event, kept runner.Event, p Data) error {
 	_, placed, _ := parts(e.Target)
 	before, err := LastKept(ctx, r.o.Log, placed)
 	if err != nil {
+		return err
+	}
+	kept.Protect = kept.Protect || before.Protected != nil
+	if p.Kept, err = r.keep(kept); err != nil {
 		return err
 	}
 	if err := appendEvent(ctx, r.o.Log, e, p); err != nil {

@@ -57,7 +57,7 @@ func TestTheMemoryOfTheLogIsThatOfANaiveOne(t *testing.T) { //nolint:gocyclo // 
 				if err := held.Record(t.Context(), keeping(name, attempts[name], keep, protect)); err != nil {
 					rt.Fatal(err)
 				}
-				naive[placed], protects[placed] = keep, protect && keep != nil
+				naive[placed], protects[placed] = keep, (protect || protects[placed]) && keep != nil
 			}
 			held.End()
 			if rapid.IntRange(0, 9).Draw(rt, "forget") == 0 {
@@ -92,7 +92,8 @@ func TestTheMemoryOfTheLogIsThatOfANaiveOne(t *testing.T) { //nolint:gocyclo // 
 	})
 }
 
-// keepingSecret is a site on which a run has kept something secret of "db".
+// keepingSecret is a site on which a run has kept something secret of "db", and then more, of
+// which the type does not say so.
 func keepingSecret(t *testing.T) (*site, *protected.Store) {
 	t.Helper()
 	s := newSite(t)
@@ -102,7 +103,7 @@ func keepingSecret(t *testing.T) (*site, *protected.Store) {
 		t.Fatal(err)
 	}
 	t.Cleanup(run.End)
-	s.record(run, keeping("db", 1, map[string]any{"key": "s3cr3t"}, true))
+	s.record(run, keeping("db", 1, map[string]any{"key": "s3cr3t"}, true), keeping("db", 2, map[string]any{"key": "s3cr3t", "more": 1}, false))
 	return s, docs
 }
 

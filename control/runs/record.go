@@ -100,7 +100,7 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	}
 	event := deploylog.Event{Deployment: r.o.ID, Target: target, Revision: r.o.Revision, Name: name, Attempt: max(1, e.Attempt)}
 	if e.Kind == runner.ResourceKept {
-		return r.recordKept(ctx, event, p)
+		return r.recordKept(ctx, event, e, p)
 	}
 	if e.Removing {
 		event.Revision = "" // what is removed has none
@@ -145,8 +145,6 @@ func (r *Run) dataOf(ctx context.Context, e runner.Event) (p Data, err error) {
 		if r.o.Revision == "" {
 			p.Meaning = r.o.Meaning(r.o.ID, e.Resource)
 		}
-	case runner.ResourceKept:
-		p.Kept, err = r.keep(e)
 	case runner.RunFinished:
 		p.Secret, err = r.secretOutputs(e)
 	default:

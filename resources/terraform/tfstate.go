@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -17,6 +18,7 @@ type Known struct {
 	Path     string // the same as manifests have it: web.net[a]
 	Key      string // of one of several: a text or a number; "" of one that is alone
 	Kept     json.RawMessage
+	Secrets  [][]string // where there are values in Kept that are not to be seen
 }
 
 // maxState bounds a file with a state of Terraform, in bytes.
@@ -76,6 +78,7 @@ type stateInstance struct {
 	Deposed       string          `json:"deposed"`
 	SchemaVersion int64           `json:"schema_version"`
 	Attributes    json.RawMessage `json:"attributes"`
+	Sensitive     json.RawMessage `json:"sensitive_attributes"`
 	Private       []byte          `json:"private"`
 }
 
@@ -108,9 +111,49 @@ func (r stateResource) known() (all []Known, err error) {
 		if k.Kept, err = json.Marshal(memory{SchemaVersion: i.SchemaVersion, State: i.Attributes, Private: i.Private, Tainted: i.Status == "tainted"}); err != nil {
 			return nil, fmt.Errorf("the attributes of %s cannot be read", k.Address)
 		}
+		k.Secrets = i.secrets()
 		all = append(all, k)
 	}
 	return all, nil
+}
+
+// secrets is where what is kept of an instance has the values that Terraform was told to
+// hide, by a provider or by a variable. A path of which something cannot be read hides all
+// that is below the rest of it.
+func (i stateInstance) secrets() (all [][]string) {
+	var paths []json.RawMessage
+	if len(i.Sensitive) > 0 && json.Unmarshal(i.Sensitive, &paths) != nil {
+		return [][]string{{"state"}}
+	}
+	for _, text := range paths {
+		var steps []struct {
+			Type  string          `json:"type"`
+			Value json.RawMessage `json:"value"`
+		}
+		_ = json.Unmarshal(text, &steps) // what is no list hides everything
+		path := []string{"state"}
+		for _, step := range steps {
+			key := step.Value
+			if step.Type == "index" {
+				var index struct {
+					Value json.RawMessage `json:"value"`
+				}
+				_ = json.Unmarshal(step.Value, &index)
+				key = index.Value
+			}
+			var name string
+			if json.Unmarshal(key, &name) != nil {
+				number, err := strconv.Atoi(string(key))
+				if err != nil {
+					break
+				}
+				name = strconv.Itoa(number)
+			}
+			path = append(path, name)
+		}
+		all = append(all, path)
+	}
+	return all
 }
 
 // path is the name of a resource with its modules, as manifests have it.

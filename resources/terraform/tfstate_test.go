@@ -35,6 +35,34 @@ func TestStatesOfTerraform(t *testing.T) {
 	}
 }
 
+// What is sensitive in a state, by a provider or only by a variable, is known to be secret.
+func TestSecretsOfTerraform(t *testing.T) {
+	for paths, want := range map[string]string{
+		`[]`:   "",
+		`null`: "",
+		`[[{"type":"get_attr","value":"password"}],[{"type":"get_attr","value":"size"}]]`:                                               "state/password state/size",
+		`[[{"type":"get_attr","value":"rule"},{"type":"index","value":{"value":1,"type":"number"}},{"type":"get_attr","value":"key"}]]`: "state/rule/1/key",
+		`[[{"type":"get_attr","value":"tags"},{"type":"index","value":{"value":"a.b","type":"string"}}]]`:                               "state/tags/a.b",
+		`[[{"type":"get_attr","value":"set"},{"type":"index","value":{"value":{"a":1},"type":["object",{"a":"number"}]}}]]`:             "state/set",
+		`[[{"type":"get_attr","value":"list"},{"type":"index","value":{"value":1.5,"type":"number"}},{"type":"get_attr","value":"x"}]]`: "state/list",
+		`[["password"]]`: "state",
+		`"password"`:     "state",
+		`[[]]`:           "state",
+	} {
+		all, err := ReadState(strings.NewReader(`{"version":4,"resources":[{"mode":"managed","type":"t","name":"n","instances":[{"attributes":{},"sensitive_attributes":` + paths + `}]}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, path := range all[0].Secrets {
+			got = append(got, strings.Join(path, "/"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", paths, got, want)
+		}
+	}
+}
+
 func TestModulesOfTerraform(t *testing.T) {
 	for module, want := range map[string]string{
 		"": "n", "module.web": "web.n", `module.web[0]`: "web[0].n", `module.web["a.module.b\"]"].module.db`: `web[a.module.b"]].db.n`,

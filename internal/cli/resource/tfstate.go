@@ -54,7 +54,7 @@ func (s *tfstate) adoptions(m *manifest.Manifest, args []string) (list []runner.
 		if err != nil {
 			return err
 		}
-		list = append(list, runner.Adoption{Resource: r.Name, Keep: keep})
+		list = append(list, runner.Adoption{Resource: r.Name, Keep: keep, Secrets: k.Secrets})
 		return nil
 	}
 	for _, arg := range args {
