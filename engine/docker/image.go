@@ -82,30 +82,23 @@ func (e *Engine) inspect(ctx context.Context, ref string, named reference.Named)
 	}, nil
 }
 
-// manifestDigest picks, of the digests an image is known by, the one it has
-// under the name it was asked for.
+// manifestDigest picks, of the digests an image is known by, the one it has under the name it
+// was asked for. It is "" where the image was only tagged with that name: under it, no
+// registry has the digest.
 func manifestDigest(named reference.Named, digests []string) string {
 	if digested, ok := named.(reference.Digested); ok {
 		return digested.Digest().String()
 	}
-	first := ""
 	for _, known := range digests {
 		parsed, err := reference.ParseNormalizedNamed(known)
 		if err != nil {
 			continue
 		}
-		digested, ok := parsed.(reference.Digested)
-		if !ok {
-			continue
-		}
-		if named != nil && parsed.Name() == named.Name() {
+		if digested, ok := parsed.(reference.Digested); ok && named != nil && parsed.Name() == named.Name() {
 			return digested.Digest().String()
 		}
-		if first == "" {
-			first = digested.Digest().String()
-		}
 	}
-	return first
+	return ""
 }
 
 func (e *Engine) pull(ctx context.Context, ref string, named reference.Named, progress func(engine.Progress)) error {
