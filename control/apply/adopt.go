@@ -42,7 +42,7 @@ func (r *Run) Managed(ctx context.Context) (func(runner.Adoption) error, error) 
 	r.Caller.Past = func(ctx context.Context, resource string, keeps bool) (runner.Past, error) {
 		made, err := runs.Made(ctx, r.Control.Log, r.Control.Place, []string{resource}, last)
 		if err == nil && len(made) > 0 {
-			err = errors.New("another run worked on it meanwhile: look at it with plan, and try again")
+			err = errors.New("another run worked on it while this one waited: look at it with plan, and try again")
 		}
 		if err != nil {
 			return runner.Past{}, err

@@ -10,8 +10,9 @@ import (
 )
 
 // Documents are the names of the protected documents that somebody may still ask for: what is
-// kept of resources, what it takes to remove what runs have made, and the values of secret outputs. Others were written by who
-// died before the log referred to them, or before they were removed.
+// kept of resources, what it takes to remove what runs have made, and the values of secret
+// outputs. Others were written by who died before the log referred to them, or before they were
+// removed.
 func Documents(ctx context.Context, log deploylog.Log) (map[string]bool, error) {
 	last := map[deploylog.Target]*protected.Ref{}
 	for e, err := range log.Read(ctx, deploylog.Filter{Name: string(runner.ResourceKept)}) {
