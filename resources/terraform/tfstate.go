@@ -19,10 +19,11 @@ type Known struct {
 	Key      string // of one of several: a text or a number; "" of one that is alone
 	Kept     json.RawMessage
 	Secrets  [][]string // where there are values in Kept that are not to be seen
+	Unusable string     // why it cannot be gone on with, and what to do; "" where it can
 }
 
-// maxState bounds a file with a state of Terraform, in bytes.
-const maxState = 256 << 20
+// MaxState bounds a file with a state of Terraform, in bytes.
+const MaxState = 256 << 20
 
 // stateVersion is that of the form of such files, since Terraform 0.12.
 const stateVersion = 4
@@ -31,12 +32,12 @@ const stateVersion = 4
 // it that are managed, in its order. Kept is what their types would have kept of them. No
 // error repeats what is in the file, which has secrets.
 func ReadState(from io.Reader) ([]Known, error) {
-	text, err := io.ReadAll(io.LimitReader(from, maxState+1))
+	text, err := io.ReadAll(io.LimitReader(from, MaxState+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxState {
-		return nil, fmt.Errorf("it has more than %d bytes", maxState)
+	if len(text) > MaxState {
+		return nil, fmt.Errorf("it has more than %d bytes", MaxState)
 	}
 	var state struct {
 		Version   int             `json:"version"`
@@ -106,7 +107,9 @@ func (r stateResource) known() (all []Known, err error) {
 			k.Path += "[" + k.Key + "]"
 		}
 		if len(i.Attributes) == 0 || i.Attributes[0] != '{' {
-			return nil, fmt.Errorf("of %s it has no attributes", k.Address)
+			k.Unusable = "it has no attributes there, as in states of old versions: have a current Terraform or OpenTofu write the state anew (`terraform apply -refresh-only`)"
+			all = append(all, k)
+			continue
 		}
 		if k.Kept, err = json.Marshal(memory{SchemaVersion: i.SchemaVersion, State: i.Attributes, Private: i.Private, Tainted: i.Status == "tainted"}); err != nil {
 			return nil, fmt.Errorf("the attributes of %s cannot be read", k.Address)

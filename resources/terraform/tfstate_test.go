@@ -86,6 +86,18 @@ func TestWhatTerraformKnewIsGoneOnWith(t *testing.T) {
 	w.want(w.ask("state", `{"name":"a","size":2}`), "update", "size: 1 → 2")
 }
 
+// What an old version left does not stand in the way of the rest.
+func TestResourcesThatCannotBeGoneOnWith(t *testing.T) {
+	for _, old := range []string{`{"attributes_flat":{"id":"secret"}}`, `{"attributes":null}`, `{"attributes":"secret"}`} {
+		all, err := ReadState(strings.NewReader(`{"version":4,"resources":[
+			{"mode":"managed","type":"t","name":"old","instances":[` + old + `]},
+			{"mode":"managed","type":"t","name":"new","instances":[{"attributes":{"id":"x"}}]}]}`))
+		if err != nil || len(all) != 2 || !strings.Contains(all[0].Unusable, "terraform apply -refresh-only") || strings.Contains(all[0].Unusable, "secret") || all[1].Unusable != "" {
+			t.Errorf("%s: %+v, %v", old, all, err)
+		}
+	}
+}
+
 func TestStatesThatAreNone(t *testing.T) {
 	for text, problem := range map[string]string{
 		"":                                      "is not a state of Terraform",
@@ -93,9 +105,7 @@ func TestStatesThatAreNone(t *testing.T) {
 		"{}":                                    "its version is 0, not 4",
 		`{"version": 3}`:                        "its version is 3, not 4",
 		`{"version":4,"encrypted_data":"AAAA"}`: "it is encrypted",
-		`{"version":4,"resources":[{"mode":"managed","type":"t","name":"n","instances":[{"attributes":null}]}]}`:                 "of t.n it has no attributes",
-		`{"version":4,"resources":[{"mode":"managed","type":"t","name":"n","instances":[{"attributes_flat":{"id":"secret"}}]}]}`: "of t.n it has no attributes",
-		`{"version":4,"resources":[{"mode":"managed","instances":[{"private":"secret?"}]}]}`:                                     "is not a state of Terraform",
+		`{"version":4,"resources":[{"mode":"managed","instances":[{"private":"secret?"}]}]}`: "is not a state of Terraform",
 	} {
 		if _, err := ReadState(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), problem) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q gave %v, want %q", text, err, problem)
@@ -108,7 +118,7 @@ func FuzzReadState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		all, err := ReadState(strings.NewReader(string(text)))
 		for _, k := range all {
-			if err == nil && !json.Valid(k.Kept) {
+			if err == nil && k.Unusable == "" && !json.Valid(k.Kept) {
 				t.Errorf("%s is kept", k.Kept)
 			}
 		}

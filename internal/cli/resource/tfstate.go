@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/namedfile"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
@@ -27,12 +27,11 @@ type tfstate struct {
 func readState(a *app.App, file string) (*tfstate, error) {
 	in, name := io.Reader(a.In), "stdin"
 	if file != "-" {
-		f, err := os.Open(file)
+		text, err := namedfile.ReadRegular(file, terraform.MaxState)
 		if err != nil {
-			return nil, exit.Invalid(fmt.Errorf("reading the state: %w", err))
+			return nil, exit.Invalid(fmt.Errorf("reading the state of Terraform in %s: %w", file, err))
 		}
-		defer f.Close()
-		in, name = f, file
+		in, name = bytes.NewReader(text), file
 	}
 	known, err := terraform.ReadState(in)
 	if err != nil {
@@ -48,6 +47,9 @@ func (s *tfstate) adoptions(m *manifest.Manifest, args []string) (list []runner.
 	take := func(r *manifest.Resource, k terraform.Known) error {
 		if other, twice := taken[k.Address]; twice {
 			return exit.Invalid(fmt.Errorf("%s of the state cannot become both %s and %s", k.Address, other, r.Name))
+		}
+		if slices.ContainsFunc(list, func(a runner.Adoption) bool { return a.Resource == r.Name }) {
+			return exit.Invalid(fmt.Errorf("%s is given twice: it can become one resource of the state only", r.Name))
 		}
 		taken[k.Address] = r.Name
 		keep, err := kept(k)
@@ -151,6 +153,9 @@ func (s *tfstate) addresses(taken map[string]string) string {
 
 // kept is what a type would have kept of a resource.
 func kept(k terraform.Known) (keep map[string]any, err error) {
+	if k.Unusable != "" {
+		return nil, exit.Invalid(fmt.Errorf("%s of the state cannot be adopted: %s", k.Address, k.Unusable))
+	}
 	if len(k.Kept) > protocol.MaxKeep {
 		return nil, exit.Invalid(fmt.Errorf("%s has %d bytes in the state; at most %d are kept of a resource: leave it to Terraform", k.Address, len(k.Kept), protocol.MaxKeep))
 	}
