@@ -43,13 +43,24 @@ const maxSource = 1000
 func Parse(text string) (Source, error) {
 	s, err := parse(text)
 	if err != nil {
-		return Source{}, fmt.Errorf("%.200q is no source of a module: %w", credentials.ReplaceAllString(text, "://…@"), err)
+		return Source{}, fmt.Errorf("%.200q is no source of a module: %w", withoutCredentials(text), err)
 	}
 	return s, nil
 }
 
-// credentials matches what may be a secret in a URL.
-var credentials = regexp.MustCompile(`://[^/]*@`)
+// credentials matches what may be a secret in a URL: a password, which may have any
+// character, or what follows a ?.
+var credentials = regexp.MustCompile(`://.*@|\?.*`)
+
+// withoutCredentials is a source as an error may show it.
+func withoutCredentials(text string) string {
+	return credentials.ReplaceAllStringFunc(text, func(secret string) string {
+		if strings.HasPrefix(secret, "?") {
+			return "?…"
+		}
+		return "://…@"
+	})
+}
 
 func parse(text string) (Source, error) {
 	if len(text) > maxSource {
