@@ -31,11 +31,6 @@ type Source struct {
 	ref      string // a branch, tag or commit; "" is its default branch
 }
 
-// Remote reports whether the text is a source that is elsewhere, and no directory.
-func Remote(text string) bool {
-	return strings.Contains(text, "://") || strings.HasPrefix(text, "git::")
-}
-
 // maxSource bounds a source, in bytes.
 const maxSource = 1000
 

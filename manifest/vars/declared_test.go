@@ -119,7 +119,7 @@ func TestDefaultsAreLaidBelowWhatIsGiven(t *testing.T) {
 			"  image: {default: 'app:{{ tag }}'}\n  tag: {default: '1'}\n  also: {default: '{{ image }} on {{ host }}'}\n", "", []string{"tag=v2"},
 			map[string]any{"tag": "v2", "image": "app:v2", "also": "app:v2 on antworker001"},
 		},
-		{"  image: {default: 'app:{{ tag }}'}\n", "", []string{"image=x"}, map[string]any{"image": "x"}}, // and is not evaluated in vain
+		{"  image: {default: 'app:{{ tag }}'}\n", "", []string{"image=x"}, map[string]any{"image": "x"}}, // so the default is not evaluated
 		{"  a: {default: {x: '{{ b }}', y: 1}}\n  b: {default: 5}\n", "", []string{"a={y: 2}"}, map[string]any{"a": map[string]any{"x": int64(5), "y": int64(2)}, "b": int64(5)}},
 		{"  a: {type: string}\n  b:\n", "", []string{"a=1", "b=1", "c=1"}, map[string]any{"a": "1", "b": int64(1), "c": int64(1)}},
 		{"  host: {type: string}\n", "", nil, map[string]any{}}, // the program sets it here
