@@ -2,15 +2,8 @@ package locked
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/lockfile"
@@ -82,111 +75,4 @@ func (w *walk) manifest(ctx context.Context, root, dir string, source manifest.S
 			w.manifest(ctx, within, called, found[0])
 		}
 	}
-}
-
-// Place has the workspace hold the files of the modules that a lock has, as they are locked, and those of
-// no others. They are fetched where the cache does not have them, which open opens; lock may be nil.
-func Place(ctx context.Context, workspace string, lock *lockfile.File, open func() (*modulesource.Cache, error)) error {
-	if lock == nil {
-		lock = &lockfile.File{}
-	}
-	places := map[string]bool{}
-	if len(lock.Modules) > 0 {
-		cache, err := open()
-		if err != nil {
-			return fmt.Errorf("opening the cache of modules: %w", err)
-		}
-		for _, source := range slices.Sorted(maps.Keys(lock.Modules)) {
-			s, err := modulesource.Parse(source)
-			if err != nil {
-				return fmt.Errorf("%s: %w", lockfile.Name, err)
-			}
-			from, err := cache.Directory(ctx, s, modulesource.Pin(lock.Modules[source]))
-			if err != nil {
-				return err
-			}
-			at := manifest.RemoteDir(source)
-			places[filepath.Base(at)] = true
-			if err := mirror(from, filepath.Join(workspace, filepath.FromSlash(at))); err != nil {
-				return fmt.Errorf("placing module %s: %w", source, err)
-			}
-		}
-	}
-	return clear(filepath.Join(workspace, filepath.FromSlash(manifest.RemoteModules)), places)
-}
-
-// clear removes all of a directory but some names.
-func clear(dir string, but map[string]bool) error {
-	found, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, f := range found {
-		if !but[f.Name()] {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, f.Name())))
-		}
-	}
-	return err
-}
-
-// mirror makes a directory have the content of another one, unless it has.
-func mirror(from, to string) error {
-	want, err := sum(from)
-	if err != nil {
-		return err
-	}
-	if has, err := sum(to); err == nil && has == want {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return err
-	}
-	fresh, err := os.MkdirTemp(filepath.Dir(to), "new-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(fresh) //nolint:errcheck // the next placing removes it
-	if err := os.CopyFS(filepath.Join(fresh, "files"), os.DirFS(from)); err != nil {
-		return err
-	}
-	if err := os.Rename(to, filepath.Join(fresh, "old")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.Rename(filepath.Join(fresh, "files"), to)
-}
-
-// sum is of all names and contents of a directory.
-func sum(dir string) (string, error) {
-	all := sha256.New()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return "", err
-	}
-	defer root.Close() //nolint:errcheck // opened for reading
-	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(all, "%q %v\n", name, d.Type())
-		switch d.Type() {
-		case fs.ModeDir:
-			return nil
-		case fs.ModeSymlink:
-			target, err := root.Readlink(name)
-			fmt.Fprintf(all, "%q\n", target)
-			return err
-		case 0:
-			file, err := root.Open(name)
-			if err != nil {
-				return err
-			}
-			one := sha256.New()
-			_, err = io.Copy(one, file)
-			fmt.Fprintf(all, "%x\n", one.Sum(nil))
-			return errors.Join(err, file.Close())
-		default:
-			return fmt.Errorf("%s is no file, link or directory", name)
-		}
-	})
-	return string(all.Sum(nil)), err
 }

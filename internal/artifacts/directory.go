@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/deployster-go/deployster/internal/filelock"
 )
 
 // maxCopy bounds what is unpacked of what is in the store already: nothing but its layer.
@@ -46,11 +48,11 @@ func (s *Store) directory(ctx context.Context, digest string) (path string, err 
 		return "", err
 	}
 	defer func() { err = errors.Join(err, in.remove()) }()
-	held, err := acquire(ctx, s.blob(digest), exclusive) // one unpacks it
+	held, err := filelock.Acquire(ctx, s.blob(digest), filelock.Exclusive) // one unpacks it
 	if err != nil {
 		return "", unread("its manifest", err)
 	}
-	defer held.release()
+	defer held.Release()
 	if s.known(digest, layer) {
 		return files, nil
 	}
@@ -106,7 +108,7 @@ func (s *Store) unpack(ctx context.Context, in *workspace, digest string, layer 
 	if err := s.record(in, in.path("copy"), layer, settled); err != nil {
 		return err
 	}
-	return s.locked(ctx, shared, func() error {
+	return s.locked(ctx, filelock.Shared, func() error {
 		if !exists(s.blob(digest)) {
 			return fmt.Errorf("its manifest %w: it was removed while it was unpacked", ErrMissing)
 		}

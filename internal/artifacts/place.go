@@ -13,6 +13,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/deployster-go/deployster/internal/atomicfile"
+	"github.com/deployster-go/deployster/internal/filelock"
 )
 
 // place puts a layer, which is not durable yet, into the store, and then what names it. What is
@@ -44,7 +45,7 @@ func (s *Store) place(ctx context.Context, file *tempFile, digest string, layer 
 	if err != nil {
 		return err
 	}
-	err = s.locked(ctx, shared, func() error {
+	err = s.locked(ctx, filelock.Shared, func() error {
 		if !intact || !exists(s.blob(layer.Digest.String())) {
 			if err := settle(); err != nil {
 				return err
@@ -117,7 +118,7 @@ func (s *Store) dropCopy(ctx context.Context, digest string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.remove()) }()
-	return s.locked(ctx, exclusive, func() error {
+	return s.locked(ctx, filelock.Exclusive, func() error {
 		return gone(os.Rename(s.copyOf(digest), in.path("dropped")))
 	})
 }
@@ -135,7 +136,7 @@ func (s *Store) use(ctx context.Context, digest string) error {
 	if age := time.Since(info.ModTime()); age >= 0 && age < noted {
 		return nil
 	}
-	return s.locked(ctx, shared, func() error { return s.renew(digest) })
+	return s.locked(ctx, filelock.Shared, func() error { return s.renew(digest) })
 }
 
 // renew notes that an artifact is used now.

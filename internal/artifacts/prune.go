@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/filelock"
 )
 
 // MinAge is for how long an artifact that nobody needs was not used at least when it is
@@ -111,7 +113,7 @@ func (s *Store) take(ctx context.Context, digest string, before time.Time, dryRu
 		return size, nil
 	}
 	used := false
-	err = s.locked(ctx, exclusive, func() error {
+	err = s.locked(ctx, filelock.Exclusive, func() error {
 		if info, err := os.Lstat(parts[0]); err == nil && !before.IsZero() && !info.ModTime().Before(before) {
 			used = true
 			return nil
@@ -190,7 +192,7 @@ func (s *Store) takeCopy(ctx context.Context, digest string, before time.Time) (
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, in.remove()) }()
-	err = s.locked(ctx, exclusive, func() error {
+	err = s.locked(ctx, filelock.Exclusive, func() error {
 		if info, err := os.Lstat(s.blob(digest)); err != nil || !info.ModTime().Before(before) {
 			return err
 		}
@@ -206,7 +208,7 @@ func (s *Store) takeRest(ctx context.Context, path string, before time.Time) (si
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, in.remove()) }()
-	err = s.locked(ctx, exclusive, func() error {
+	err = s.locked(ctx, filelock.Exclusive, func() error {
 		if info, err := os.Lstat(path); err != nil || !info.ModTime().Before(before) {
 			return err
 		}

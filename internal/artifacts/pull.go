@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/deployster-go/deployster/internal/filelock"
 )
 
 // Pull fetches an artifact from a registry, REGISTRY/REPOSITORY@DIGEST or
@@ -71,7 +73,7 @@ func (s *Store) stored(ctx context.Context, digest string, layer v1.Descriptor) 
 	if err != nil {
 		return Artifact{}, nil //nolint:nilerr // as above
 	}
-	err = s.locked(ctx, shared, func() error { return s.renew(digest) })
+	err = s.locked(ctx, filelock.Shared, func() error { return s.renew(digest) })
 	if err != nil {
 		return Artifact{}, gone(err) // it was removed
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/static"
+
+	"github.com/deployster-go/deployster/internal/filelock"
 )
 
 // Push puts an artifact into a repository of a registry, REGISTRY/REPOSITORY, and gives it a
@@ -42,7 +44,7 @@ func (s *Store) push(ctx context.Context, digest, repository, tag string, progre
 	if err != nil {
 		return "", err
 	}
-	if err := s.locked(ctx, shared, func() error { return s.renew(digest) }); err != nil {
+	if err := s.locked(ctx, filelock.Shared, func() error { return s.renew(digest) }); err != nil {
 		return "", unread("its manifest", err)
 	}
 	text, err := encodeManifest(layer)

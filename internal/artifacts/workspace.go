@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/deployster-go/deployster/internal/filelock"
 )
 
 // workspace is a directory of one process at one task: what is to come into the store is made
@@ -15,7 +15,7 @@ import (
 // somebody is still at it.
 type workspace struct {
 	dir  string
-	lock *lock
+	lock *filelock.Lock
 }
 
 func (s *Store) newWorkspace() (*workspace, error) {
@@ -28,7 +28,7 @@ func (s *Store) newWorkspace() (*workspace, error) {
 		if err != nil {
 			return nil, err
 		}
-		held, err := try(dir, exclusive)
+		held, err := filelock.Try(dir, filelock.Exclusive)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func (s *Store) newFile() (*tempFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		mine, err := holds(f)
+		mine, err := filelock.Hold(f)
 		if err == nil && mine {
 			return &tempFile{File: f}, nil
 		}
@@ -65,18 +65,6 @@ func (s *Store) newFile() (*tempFile, error) {
 		}
 		// Who removes orphans came between making and locking it.
 	}
-}
-
-// holds locks a file that others may have locked and removed, and reports whether they have not.
-func holds(f *os.File) (bool, error) {
-	err := flock(f, exclusive|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return false, nil
-	}
-	if err != nil {
-		return false, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
-	}
-	return isAt(f, f.Name())
 }
 
 // place puts the file where it is to be.
@@ -98,7 +86,7 @@ func (w *workspace) path(name string) string { return filepath.Join(w.dir, name)
 
 // remove removes the workspace with all in it.
 func (w *workspace) remove() error {
-	defer w.lock.release()
+	defer w.lock.Release()
 	return removeAll(w.dir)
 }
 
@@ -114,7 +102,7 @@ func (s *Store) removeOrphans(dryRun bool) (freed int64, err error) {
 	}
 	for _, e := range left {
 		dir := filepath.Join(s.temporary(), e.Name())
-		held, err := try(dir, exclusive)
+		held, err := filelock.Try(dir, filelock.Exclusive)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && held == nil {
 			continue
 		}
@@ -123,7 +111,7 @@ func (s *Store) removeOrphans(dryRun bool) (freed int64, err error) {
 		}
 		freed += sizeOf(dir)
 		if dryRun {
-			held.release()
+			held.Release()
 			continue
 		}
 		if err := (&workspace{dir, held}).remove(); err != nil {
@@ -163,11 +151,11 @@ func sizeOf(dir string) (size int64) {
 
 // locked does something while nothing is removed from the store, or nobody else does anything
 // to what it holds. It must be quick: others wait.
-func (s *Store) locked(ctx context.Context, how int, do func() error) error {
-	held, err := acquire(ctx, filepath.Dir(s.blobs()), how) // the directory of the store may be a link
+func (s *Store) locked(ctx context.Context, how filelock.Mode, do func() error) error {
+	held, err := filelock.Acquire(ctx, filepath.Dir(s.blobs()), how) // the directory of the store may be a link
 	if err != nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	return do()
 }
