@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/deployster-go/deployster/control/environments"
@@ -276,5 +277,18 @@ func (f *follower) conclude() error {
 		with = " with " + phrase.Count(n, "exception")
 		fmt.Fprintf(f.app.Err, "note: what failed is tried again, and max_failed lets it be: deployster env status %s\n", f.name)
 	}
+	if n := drifted(f.Report); n > 0 { // that is repaired after the end as during it, by whoever controls the environment
+		fmt.Fprintf(f.app.Err, "note: on %s the task has drifted: a controller repairs it within the minimum, unless the definition says drift: report: deployster env run %s --until-idle\n", phrase.Count(n, "host"), f.name)
+	}
 	return f.app.Printf("deployment %s has finished%s: %s healthy\n", f.Deployment.ID, with, phrase.Count(f.Report.Healthy, "host"))
+}
+
+// drifted is on how many hosts a task is not as its revision wants it.
+func drifted(r report.Report) (n int) {
+	for _, h := range r.Hosts {
+		if slices.ContainsFunc(h.Tasks, func(t report.TaskRow) bool { return t.Status == report.TaskDrifted }) {
+			n++
+		}
+	}
+	return n
 }
