@@ -8,7 +8,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/logtest"
 )
 
-func TestConformance(t *testing.T) {
+func TestTheStorePassesTheSuite(t *testing.T) {
 	logtest.Run(t, func(tb testing.TB) logtest.Store {
 		path := filepath.Join(tb.TempDir(), "log.db")
 		return func() deploylog.Log { return openLog(tb, path) }
