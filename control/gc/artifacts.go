@@ -38,6 +38,21 @@ func (c *Collector) artifacts(ctx context.Context) (Removed, error) {
 	return r, err
 }
 
+// modules removes those that no lock names. They are of the user, not of the workspace: nothing is
+// said where there is nothing to say.
+func (c *Collector) modules(ctx context.Context) (Removed, error) {
+	if c.Modules == nil {
+		return Removed{}, nil
+	}
+	pruned, left, err := c.Modules(ctx, c.before(artifacts.MinAge), c.DryRun)
+	if pruned.Count == 0 && pruned.Bytes == 0 && left == "" {
+		return Removed{}, err
+	}
+	r := Removed{Kind: Modules, Count: pruned.Count, Bytes: pruned.Bytes, Left: left}
+	r.used(pruned.Oldest)
+	return r, err
+}
+
 // hashes are the names of objects and artifacts.
 type hashes map[string]bool
 

@@ -48,6 +48,10 @@ type Collector struct {
 	Protected     *protected.Store
 	ProtectedLeft string
 
+	// Modules removes those in the cache of the user that no lock names; may be nil: they stay. It
+	// returns also why it left all of them.
+	Modules func(ctx context.Context, before time.Time, dryRun bool) (pruned artifacts.Pruned, left string, err error)
+
 	most     int           // directories of runs to remove at once; 0 is any number
 	mostTime time.Duration // for removing directories of runs, once the last runs are known; 0 is any
 	mostLeft int           // directories of runs to leave, however new they are, if they are not needed; 0 is any number
@@ -77,6 +81,8 @@ const (
 
 	Protected = "protected" // documents with secrets to which nothing refers
 
+	Modules = "modules" // that were fetched, and no lock names any more
+
 	Builds = "builds" // logs of jobs, and what those left whose process died
 )
 
@@ -85,7 +91,7 @@ const (
 func (c *Collector) Collect(ctx context.Context) ([]Removed, error) {
 	var all []Removed
 	var failed error
-	for _, collect := range []func(context.Context) (Removed, error){c.work, c.builds, c.locks, c.objects, c.artifacts, c.protected, c.snapshots} {
+	for _, collect := range []func(context.Context) (Removed, error){c.work, c.builds, c.locks, c.objects, c.artifacts, c.modules, c.protected, c.snapshots} {
 		removed, err := collect(ctx)
 		if removed.Kind != "" {
 			all = append(all, removed)

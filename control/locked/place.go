@@ -23,7 +23,7 @@ import (
 // something to change locks the directory of the modules.
 func Place(ctx context.Context, workspace string, lock *lockfile.File, open func() (*modulesource.Cache, error)) error {
 	p := placing{dir: filepath.Join(workspace, filepath.FromSlash(manifest.RemoteModules)), from: map[string]module{}}
-	if err := p.find(ctx, lock, open); err != nil {
+	if err := p.find(ctx, workspace, lock, open); err != nil {
 		return err
 	}
 	if info, err := os.Lstat(p.dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -53,13 +53,16 @@ type placing struct {
 }
 
 // find finds where the cache has the modules of a lock.
-func (p *placing) find(ctx context.Context, lock *lockfile.File, open func() (*modulesource.Cache, error)) error {
+func (p *placing) find(ctx context.Context, workspace string, lock *lockfile.File, open func() (*modulesource.Cache, error)) error {
 	if lock == nil || len(lock.Modules) == 0 {
 		return nil
 	}
 	cache, err := open()
 	if err != nil {
 		return fmt.Errorf("opening the cache of modules: %w", err)
+	}
+	if err := cache.Remember(workspace); err != nil {
+		return err
 	}
 	for _, source := range slices.Sorted(maps.Keys(lock.Modules)) {
 		s, err := modulesource.Parse(source)

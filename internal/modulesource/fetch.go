@@ -25,10 +25,13 @@ var limits = artifacts.Limits{Files: 10_000, Bytes: 128 << 20}
 const fetchTime = 5 * time.Minute
 
 // Cache has the files of modules, in a directory that nobody else can write to.
-type Cache struct{ store *artifacts.Store }
+type Cache struct {
+	dir   string
+	store *artifacts.Store
+}
 
 // In is the cache in a directory, which is made when it is needed.
-func In(dir string) *Cache { return &Cache{artifacts.In(dir)} }
+func In(dir string) *Cache { return &Cache{dir, artifacts.In(dir)} }
 
 // Resolve finds out what a source means now, and fetches that.
 func (c *Cache) Resolve(ctx context.Context, s Source) (Pin, error) {

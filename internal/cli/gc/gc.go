@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/gc"
+	"github.com/deployster-go/deployster/control/locked"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
@@ -21,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/protected"
@@ -41,7 +43,9 @@ func NewCommand(a *app.App) *cobra.Command {
 and said (work), logs of jobs of build groups (builds), files of locks that nobody holds (locks), what revisions were to carry
 that were not made (objects) and what jobs made that only old build groups name (artifacts), which lie
 beside the log, documents with secrets to which the log no longer refers (protected), and snapshots
-of the log, which commands make anew (snapshots).
+of the log, which commands make anew (snapshots). In the cache of the user that is modules
+from elsewhere that no lock of any of their workspaces names, which are fetched again when
+one does (modules).
 
 It stays, however old it is:
 - what runs left that are alive, or of which something has no end in the log
@@ -87,6 +91,7 @@ func run(ctx context.Context, a *app.App, o options) error {
 				return err
 			}
 			addProtected(a, path, &c)
+			c.Modules = unusedModules
 			removed, err := c.Collect(ctx)
 			if shown := show(a, o, removed); err == nil {
 				err = shown
@@ -146,6 +151,15 @@ func addArtifacts(a *app.App, c *gc.Collector) error {
 		c.Artifacts = artifacts.In(dir)
 	}
 	return nil
+}
+
+// unusedModules removes modules from the cache of the user.
+func unusedModules(ctx context.Context, before time.Time, dryRun bool) (pruned artifacts.Pruned, left string, err error) {
+	cache, err := session.ModuleCache()
+	if err != nil {
+		return pruned, "the cache of modules is not used: " + err.Error(), nil
+	}
+	return locked.PruneModules(ctx, cache, before, dryRun)
 }
 
 // addProtected adds the protected documents of the workspace, if there are any, where its own log
