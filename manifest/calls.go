@@ -122,8 +122,10 @@ func (l *loader) located(p *pending) (dir string, ok bool) {
 	if Remote(source) {
 		here, dir = "", RemoteDir(source)
 	}
-	root := remoteRoot(here)
+	root, meant := remoteRoot(here), suggest.GitSource(source)
 	switch {
+	case meant != "":
+		at.Fail("%q is no source; write %s", source, meant)
 	case !Remote(source) && !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../"):
 		at.Fail("%q is no source; the source of a module is a directory of the workspace, which begins with ./ or ../, or elsewhere: oci://… or git::…", source)
 	case !filepath.IsLocal(dir):

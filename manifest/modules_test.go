@@ -155,6 +155,7 @@ func TestWhatIsWrongWithModulesIsSaid(t *testing.T) {
 	}{
 		"a module that is not there":  {"", "{source: ./nowhere}", []string{`m.yaml:2:17: modules.web.source: nowhere/module.yaml cannot be read: there is no such file`}},
 		"no source":                   {"", "{}", []string{"the module has no source"}},
+		"as for git clone":            {"", "{source: 'git@git.example:org/repo'}", []string{"write git::ssh://git@git.example/org/repo//DIRECTORY?ref=TAG"}},
 		"an expression as a source":   {"", "{source: './{{ x }}'}", []string{"cannot be an expression"}},
 		"a source that is no path":    {"", "{source: web}", []string{"begins with ./ or ../"}},
 		"a way out":                   {"", "{source: ../up}", []string{"leads out of the workspace"}},

@@ -49,7 +49,7 @@ var floors = []struct {
 	{"internal/registryauth", nil},
 	{"internal/lockfile", []string{"internal/atomicfile", "internal/yamlfile"}},
 	{"internal/artifacts", []string{"internal/atomicfile", "internal/filelock", "internal/registryauth", "internal/crash"}},
-	{"internal/modulesource", []string{"internal/artifacts", "internal/atomicfile"}},
+	{"internal/modulesource", []string{"internal/artifacts", "internal/atomicfile", "internal/suggest"}},
 	{"internal/provenance", nil},
 	{"internal/worktree", nil},
 	{"internal/namedfile", []string{"internal/yamlfile"}},

@@ -3,6 +3,7 @@ package modulesource
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,18 +83,56 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 	return string(out.text), nil
 }
 
+// The formats in which repositories name their objects.
+const (
+	formatSHA1, formatSHA256 = "sha1", "sha256"
+
+	// otherFormat is what git says of a repository that has another format than that which fetches.
+	otherFormat = "mismatched algorithms"
+)
+
+// formatOf is the format in which something names a commit; of a branch or tag that is the usual one.
+func formatOf(ref string) string {
+	if isCommit.MatchString(ref) && len(ref) == 64 {
+		return formatSHA256
+	}
+	return formatSHA1
+}
+
+// init makes the repository, which there may be already.
+func (g git) init(ctx context.Context, format string) error {
+	if err := os.RemoveAll(g.dir); err != nil {
+		return err
+	}
+	args := []string{"init", "--quiet", "--bare", "--template="}
+	if format != formatSHA1 { // which every git knows without being told
+		args = append(args, "--object-format="+format)
+	}
+	_, err := g.run(ctx, args...)
+	return err
+}
+
 // fetch fetches one commit with its files, and nothing that was before it: the given one, or what the ref of the
 // source means.
 func (g git) fetch(ctx context.Context, s Source, commit string) (string, error) {
-	if _, err := g.run(ctx, "init", "--quiet", "--bare", "--template="); err != nil {
+	want := cmp.Or(commit, s.ref, "HEAD")
+	found, err := g.fetchAs(ctx, s, want, formatOf(want))
+	if err != nil && strings.Contains(err.Error(), otherFormat) && !isCommit.MatchString(want) {
+		found, err = g.fetchAs(ctx, s, want, formatSHA256)
+	}
+	switch {
+	case err != nil && strings.Contains(err.Error(), otherFormat):
+		return "", fmt.Errorf("commit %.12s is named as a repository of the format %s does, and this one has another: give the commit as `git log` shows it there: %w", want, formatOf(want), err)
+	case err == nil && (!isCommit.MatchString(found) || commit != "" && found != commit):
+		return "", fmt.Errorf("the ref %s means no commit", want)
+	}
+	return found, err
+}
+
+// fetchAs fetches what a ref means from a repository of a format.
+func (g git) fetchAs(ctx context.Context, s Source, want, format string) (string, error) {
+	if err := g.init(ctx, format); err != nil {
 		return "", err
-	}
-	want := commit
-	if want == "" {
-		want = s.ref
-	}
-	if want == "" {
-		want = "HEAD"
 	}
 	fetch := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"}
 	_, err := g.run(ctx, append(fetch, "--depth=1", "--", s.url, "+"+want+":refs/fetched")...)
@@ -111,11 +150,7 @@ func (g git) fetch(ctx context.Context, s Source, commit string) (string, error)
 		return "", fmt.Errorf("%w; check the URL, the ref %s, and that git can read the repository: `git ls-remote %s`", err, want, s.url)
 	}
 	found, err := g.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", "refs/fetched^{commit}")
-	found = strings.TrimSpace(found)
-	if err == nil && (!isCommit.MatchString(found) || commit != "" && found != commit) {
-		err = fmt.Errorf("the ref %s means no commit", want)
-	}
-	return found, err
+	return strings.TrimSpace(found), err
 }
 
 // file is one of a commit.

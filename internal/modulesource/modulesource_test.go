@@ -32,7 +32,8 @@ func TestSources(t *testing.T) {
 		"oci://web:1":                                             "write oci://",
 		"oci://me:secret@registry.example/web:1":                  "it has credentials",
 		"oci://registry.example/web:1//../x":                      "no directory below it",
-		"git::git@git.example:web.git":                            "after git:: there must be a URL",
+		"git::git@git.example:web.git":                            "write git::ssh://git@git.example/web.git//DIRECTORY?ref=TAG",
+		"git@git.example:org/web.git//modules/web?ref=v1":         "write git::ssh://git@git.example/org/web.git//modules/web?ref=v1",
 		"git::ext::sh -c 'touch x'":                               "spaces or control characters",
 		"git::ext::touch%20x":                                     "after git:: there must be a URL",
 		"git::http://git.example/web.git":                         "after git:: there must be a URL",
@@ -172,6 +173,32 @@ func TestAModuleOfARepositoryIsWhatItsRefMeantWhenItWasPinned(t *testing.T) {
 	}
 	if again, err := c.Resolve(t.Context(), r.source("//modules/web?ref="+first)); err != nil || again != pin {
 		t.Errorf("by its commit it is %+v, %v", again, err)
+	}
+}
+
+func TestAModuleMayBeOfARepositoryThatNamesObjectsBySHA256(t *testing.T) {
+	r := repository{t, t.TempDir()}
+	r.git("init", "-q", "-b", "main", "--object-format=sha256")
+	r.write("web/module.yaml", "resources: {}")
+	commit := r.commit()
+	s := r.source("//web?ref=main")
+	pin, err := modulesource.In(t.TempDir()).Resolve(t.Context(), s)
+	if err != nil || pin.Commit != commit || len(commit) != 64 {
+		t.Fatalf("it is %+v, %v; want commit %s", pin, err, commit)
+	}
+	r.write("web/module.yaml", "resources: {a: {}}")
+	r.commit()
+	c := modulesource.In(t.TempDir())
+	dir, err := c.Directory(t.Context(), s, pin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, dir, "module.yaml", "resources: {}")
+	if again, err := c.Resolve(t.Context(), r.source("//web?ref="+commit)); err != nil || again != pin {
+		t.Errorf("by its commit it is %+v, %v", again, err)
+	}
+	if _, err := c.Resolve(t.Context(), r.source("//web?ref="+commit[:40])); err == nil || !strings.Contains(err.Error(), "this one has another") {
+		t.Errorf("by a part of its commit: %v", err)
 	}
 }
 

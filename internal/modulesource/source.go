@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Forms says how sources are written.
@@ -77,6 +79,9 @@ func parse(text string) (Source, error) {
 		return s, s.checkDirectory()
 	}
 	rest, is := strings.CutPrefix(text, "git::")
+	if meant := suggest.GitSource(text); meant != "" {
+		return Source{}, fmt.Errorf("write %s", meant)
+	}
 	if !is {
 		return Source{}, fmt.Errorf("write %s", Forms)
 	}

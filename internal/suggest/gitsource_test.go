@@ -1,0 +1,28 @@
+package suggest_test
+
+import (
+	"testing"
+
+	"github.com/deployster-go/deployster/internal/suggest"
+)
+
+func TestWhatGitCloneTakesIsWrittenAsASource(t *testing.T) {
+	for text, want := range map[string]string{
+		"git@git.example:org/repo":                        "git::ssh://git@git.example/org/repo//DIRECTORY?ref=TAG",
+		"git::git@git.example:org/repo.git":               "git::ssh://git@git.example/org/repo.git//DIRECTORY?ref=TAG",
+		"git@git.example:/srv/repo//modules/web?ref=v1.2": "git::ssh://git@git.example/srv/repo//modules/web?ref=v1.2",
+		"git@git.example:org/repo?token=secret":           "git::ssh://git@git.example/org/repo//DIRECTORY?ref=TAG",
+		"git::ssh://git@git.example/org/repo":             "",
+		"oci://registry.example/org/repo:1":               "",
+		"registry.example/a@sha256:0123":                  "",
+		"./a@b:c":                                         "",
+		"me:secret@git.example:org/repo":                  "",
+		"-oProxyCommand=x@git.example:org/repo":           "",
+		"git@-oProxyCommand=x:org/repo":                   "",
+		"":                                                "",
+	} {
+		if got := suggest.GitSource(text); got != want {
+			t.Errorf("%s is %q, want %q", text, got, want)
+		}
+	}
+}
