@@ -8,29 +8,31 @@ import (
 
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // differs lists how a stale resource is not as configured. One that is to be
 // removed is not held against its configuration.
-func (r *Runner) differs(res *resource, out protocol.StateOutput) []Change {
+func (r *Runner) differs(res *resource, out protocol.StateOutput) []diff.Change {
 	if res.ensure == protocol.Absent {
 		return nil
 	}
-	diff := difference(out.StaleState, res.asked(), res.target.Secret)
-	r.maskChanges(diff)
-	return diff
+	changes := diff.Of(out.StaleState, res.asked(), res.target.Secret)
+	r.maskChanges(changes)
+	return changes
 }
 
 // runActions runs the actions of a stale resource, in order, as far as a person
 // agrees.
 func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.StateOutput) error {
-	diff := r.differs(res, out)
+	changes := r.differs(res, out)
 	if res.ReadOnly {
-		return fmt.Errorf("%w:\n%s", errReadOnly, DiffText(diff))
+		return fmt.Errorf("%w:\n%s", errReadOnly, diff.Text(changes))
 	}
 	if r.confirm(res) == ConfirmResource {
-		if err := r.ask(ctx, res, diff, out.Actions...); err != nil {
+		if err := r.ask(ctx, res, changes, out.Actions...); err != nil {
 			return err
 		}
 	}
@@ -45,9 +47,9 @@ func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.Sta
 		}
 		if r.confirm(res) == ConfirmAction {
 			if i > 0 {
-				diff = nil
+				changes = nil
 			}
-			if err := r.ask(ctx, res, diff, a); err != nil {
+			if err := r.ask(ctx, res, changes, a); err != nil {
 				return err
 			}
 		}
@@ -59,7 +61,7 @@ func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.Sta
 			next = r.actionCall(res, out.Actions[i+1], ids[i+1], stale)
 		}
 		res.target.Next = &next
-		var made *Made
+		var made *report.Made
 		if i == 0 && res.ensure != protocol.Absent {
 			made = r.made(res)
 		}
@@ -94,12 +96,12 @@ func (r *Runner) distinct(actions []protocol.Action) []string {
 
 // runAction runs one action. With the first one that makes something it is recorded what is
 // made. What the action has kept is recorded before its end is.
-func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action, call invoke.Call, made *Made) error {
+func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action, call invoke.Call, made *report.Made) error {
 	id := call.Action
-	event := Event{Kind: ActionStarted, Resource: res.Name, Action: id, Attempt: res.attempt(), Plan: &a, made: made}
+	event := report.Event{Kind: report.ActionStarted, Resource: res.Name, Action: id, Attempt: res.attempt(), Plan: &a}
 	var got invoke.Result
 	var kept error
-	err := r.emit(ctx, event)
+	err := r.emit(ctx, event.With(made))
 	switch {
 	case err == nil:
 		got, err = r.invoker.Call(ctx, &res.target, call)
@@ -109,7 +111,7 @@ func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action
 	case len(crash.All(err)) == 0:
 		return err // and so it is not recorded
 	}
-	event.Plan, event.made, event.Duration = nil, nil, got.Duration
+	event.Plan, event.Duration = nil, got.Duration
 	if err == nil {
 		event.Exit = &got.Exit.Code
 		if got.Exit.Code != 0 {
@@ -117,7 +119,7 @@ func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action
 			if reason := got.Tail.Reason(); reason != "" {
 				err = fmt.Errorf("%w: %s", err, reason)
 			}
-			err = &reasonError{ReasonActionFailed, err}
+			err = &reasonError{report.ReasonActionFailed, err}
 		}
 		if kept != nil {
 			err = errors.Join(err, fmt.Errorf("action %q: %w", id, kept))
@@ -126,10 +128,10 @@ func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action
 		err = fmt.Errorf("action %w", err)
 	}
 	if err != nil {
-		event.Kind, event.Error, event.Output = ActionFailed, err.Error(), got.Tail.Lines()
+		event.Kind, event.Error, event.Output = report.ActionFailed, err.Error(), got.Tail.Lines()
 		return errors.Join(err, r.emit(ctx, event))
 	}
-	event.Kind = ActionFinished
+	event.Kind = report.ActionFinished
 	return r.emit(ctx, event)
 }
 
@@ -154,18 +156,18 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	removing := res.ensure == protocol.Absent
 	switch {
 	case out.Status != protocol.Valid && removing:
-		return &reasonError{ReasonNotConverged, fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", r.requested(out.Actions), lastOutput(res))}
+		return &reasonError{report.ReasonNotConverged, fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", r.requested(out.Actions), lastOutput(res))}
 	case out.Status != protocol.Valid:
 		text := "all its actions succeeded, and yet state answers STALE and asks for " + r.requested(out.Actions)
-		if diff := r.differs(res, out); len(diff) > 0 || len(res.output) == 0 {
-			text += ":\n" + DiffText(diff)
+		if changes := r.differs(res, out); len(changes) > 0 || len(res.output) == 0 {
+			text += ":\n" + diff.Text(changes)
 		}
-		return &reasonError{ReasonNotConverged, errors.New(text + lastOutput(res))}
+		return &reasonError{report.ReasonNotConverged, errors.New(text + lastOutput(res))}
 	case removing:
 		return r.emit(ctx, destroyed(res))
 	}
 	res.state = out.State
-	return r.emit(ctx, Event{Kind: ResourceVerified, Resource: res.Name, Status: Valid})
+	return r.emit(ctx, report.Event{Kind: report.ResourceVerified, Resource: res.Name, Status: report.Valid})
 }
 
 // requested lists what state still asks for, and why.
@@ -196,12 +198,12 @@ func lastOutput(res *resource) string {
 // errDeclined ends a resource that a person does not want changed.
 var errDeclined = errors.New("declined")
 
-func (r *Runner) ask(ctx context.Context, res *resource, diff []Change, actions ...protocol.Action) error {
+func (r *Runner) ask(ctx context.Context, res *resource, diff []diff.Change, actions ...protocol.Action) error {
 	shown := make([]protocol.Action, len(actions))
 	for i, a := range actions {
 		shown[i] = r.secrets.MaskAction(a)
 	}
-	r.notify(Waiting, res.Name, "", "waits for your answer")
+	r.notify(report.Waiting, res.Name, "", "waits for your answer")
 	r.asking.Lock()
 	defer r.asking.Unlock()
 	ctx, cancel := r.containers.Stop.Context(ctx)

@@ -10,35 +10,22 @@ import (
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
-
-// Adoption is something that exists, and that becomes a resource of the manifest.
-type Adoption struct {
-	Resource string
-	ID       string         // by which its type finds it; "" is by its configuration, or by what is kept
-	Keep     map[string]any // what its type would have kept of it, had it made it; nil is nothing
-	Secrets  [][]string     // where there are values in Keep that are not to be seen
-}
-
-// Adopted is what came of an Adoption.
-type Adopted struct {
-	ResourceResult
-	Differs bool     // it is not as configured
-	Diff    []Change // where it differs; may be empty though it does
-}
 
 // Adopt has things that exist be resources of the manifest from now on, as if a run had made
 // them. Each is asked for its state: what is not there is not adopted. Nothing of them is
 // changed, whether they are as configured or not. It refuses and fails as Apply does, but goes
 // on after a failure.
-func (r *Runner) Adopt(ctx context.Context, caller Caller, list []Adoption) ([]Adopted, error) {
+func (r *Runner) Adopt(ctx context.Context, caller Caller, list []report.Adoption) ([]report.Adopted, error) {
 	r.caller = caller
 	defer r.invoker.Drain(ctx)
 	a := r.adopting(list)
-	result, err := r.execute(ctx, a.resources, a.prepare, skip{Code: ReasonRunRefused}, a.adoptAll)
-	all := make([]Adopted, 0, len(a.resources))
+	result, err := r.execute(ctx, a.resources, a.prepare, report.Skip{Code: report.ReasonRunRefused}, a.adoptAll)
+	all := make([]report.Adopted, 0, len(a.resources))
 	for i, res := range a.resources {
-		one := Adopted{ResourceResult: result.Resources[i], Differs: res.stale, Diff: res.differing}
+		one := report.Adopted{ResourceResult: result.Resources[i], Differs: res.stale, Diff: res.differing}
 		r.maskChanges(one.Diff) // only now all secrets are known
 		all = append(all, one)
 	}
@@ -54,7 +41,7 @@ type adoption struct {
 }
 
 // adopting narrows the run down to what is adopted and what its configurations need.
-func (r *Runner) adopting(list []Adoption) *adoption {
+func (r *Runner) adopting(list []report.Adoption) *adoption {
 	a := &adoption{Runner: r, needs: map[string][]string{}, needed: map[string]bool{}}
 	for _, one := range list {
 		r.byName[one.Resource].adopted = &one
@@ -110,7 +97,7 @@ func unadoptable(res *resource) error {
 	return &manifest.Error{Problems: []manifest.Problem{problem}}
 }
 
-func (a *adoption) adoptAll(ctx context.Context, entries map[string]*ResourceResult) error {
+func (a *adoption) adoptAll(ctx context.Context, entries map[string]*report.ResourceResult) error {
 	a.spec.KeepGoing = true
 	g := graph.New[string]()
 	for _, res := range a.Runner.resources {
@@ -119,7 +106,7 @@ func (a *adoption) adoptAll(ctx context.Context, entries map[string]*ResourceRes
 			g.Add(res.Name, name)
 		}
 	}
-	walk := func(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip)) {
+	walk := func(ctx context.Context, visit func(*resource) error, skipped func(*resource, report.Skip)) {
 		a.walkAlong(ctx, g, func(res *resource) error {
 			if res.adopted == nil {
 				// What cannot be found out is said of what needs it.
@@ -130,7 +117,7 @@ func (a *adoption) adoptAll(ctx context.Context, entries map[string]*ResourceRes
 			}
 			_ = visit(res) // what needs it fails with its own reason
 			return nil
-		}, func(res *resource, why skip) {
+		}, func(res *resource, why report.Skip) {
 			if res.adopted != nil {
 				skipped(res, why)
 			}
@@ -141,20 +128,20 @@ func (a *adoption) adoptAll(ctx context.Context, entries map[string]*ResourceRes
 
 // adoptOne looks for the thing, has kept what its type finds it by, and records that it is
 // adopted: in this order, so that who dies in between can do so again.
-func (a *adoption) adoptOne(ctx context.Context, res *resource) (Status, error) {
+func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, error) {
 	leave, err := a.enter(ctx, res)
 	if err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	defer leave()
-	if err := a.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
-		return Failed, err
+	if err := a.emit(ctx, report.Event{Kind: report.ResourceStarted, Resource: res.Name}); err != nil {
+		return report.Failed, err
 	}
 	if err := a.configure(res); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	if err := a.recall(ctx, res); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	if res.adopted.ID != "" || res.adopted.Keep != nil {
 		res.past.Kept = res.adopted.Keep
@@ -162,23 +149,23 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (Status, error) 
 	}
 	out, err := a.observe(ctx, res)
 	if err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
-	resolved := Event{Kind: ResourceResolved, Resource: res.Name, Attempt: 1, Status: Status(out.Status)}
+	resolved := report.Event{Kind: report.ResourceResolved, Resource: res.Name, Attempt: 1, Status: report.Status(out.Status)}
 	if out.Status != protocol.Valid && out.StaleState == nil {
-		return Failed, errors.Join(a.emit(ctx, resolved), missing(res))
+		return report.Failed, errors.Join(a.emit(ctx, resolved), missing(res))
 	}
 	if res.state = out.State; out.Status != protocol.Valid {
 		res.state, res.stale, res.differing = out.StaleState, true, a.differs(res, out)
-		resolved.Differs = DiffLines(res.differing)
+		resolved.Differs = diff.Lines(res.differing)
 	}
 	if err := a.emit(ctx, resolved); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	if err := a.keepAdopted(ctx, res); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
-	return Unchanged, a.emit(ctx, Event{Kind: ResourceAdopted, Resource: res.Name, Attempt: 1}.With(a.made(res)))
+	return report.Unchanged, a.emit(ctx, report.Event{Kind: report.ResourceAdopted, Resource: res.Name, Attempt: 1}.With(a.made(res)))
 }
 
 // configure resolves the configuration of what is adopted, with the states of what it needs as
@@ -191,7 +178,7 @@ func (a *adoption) configure(res *resource) error {
 		}
 	}
 	if len(lacks) > 0 {
-		return &reasonError{ReasonUnknown, fmt.Errorf("its configuration (%s) needs the state of %s, which is not known: apply or adopt that first", res.At(), strings.Join(lacks, " and of "))}
+		return &reasonError{report.ReasonUnknown, fmt.Errorf("its configuration (%s) needs the state of %s, which is not known: apply or adopt that first", res.At(), strings.Join(lacks, " and of "))}
 	}
 	return a.resolve(res)
 }
@@ -216,9 +203,9 @@ func (a *adoption) keepAdopted(ctx context.Context, res *resource) error {
 	switch {
 	case res.adopted.ID != "" && len(keep) == 0:
 		return &protocol.AnswerError{Path: "keep", Message: "must be there when something is adopted by its id: it would not be found again"}
-	case len(keep)+len(res.recalled) == 0 || identical(keep, res.recalled):
+	case len(keep)+len(res.recalled) == 0 || diff.Identical(keep, res.recalled):
 		return nil
 	}
 	res.kept++
-	return a.emit(ctx, Event{Kind: ResourceKept, Resource: res.Name, Attempt: res.kept, Keep: keep, Protect: a.protects(res, keep)})
+	return a.emit(ctx, report.Event{Kind: report.ResourceKept, Resource: res.Name, Attempt: res.kept, Keep: keep, Protect: a.protects(res, keep)})
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
-func (r run) adopt(t *testing.T, list ...runner.Adoption) ([]runner.Adopted, error) {
+func (r run) adopt(t *testing.T, list ...report.Adoption) ([]report.Adopted, error) {
 	t.Helper()
 	return r.Adopt(t.Context(), r.caller, list)
 }
@@ -23,22 +24,22 @@ func TestWhatExistsIsAdopted(t *testing.T) {
 	const two = "resources:\n  a: {type: thing, config: {value: 1}}\n  b: {type: thing, dependencies: {x: a}, config: {value: '{{ x.state.value }}'}}\n  c: {type: thing, config: {value: 3}}\n"
 	w := newWorld(t)
 	w.things["a"], w.things["b"] = 1, 7
-	all, err := w.runner(t, two).adopt(t, runner.Adoption{Resource: "b"}, runner.Adoption{Resource: "c"})
+	all, err := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"}, report.Adoption{Resource: "c"})
 	var failed *runner.FailedError
 	if !errors.As(err, &failed) || len(all) != 2 || !strings.Contains(all[1].Error, "does not exist, so nothing was adopted") {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if b := all[0]; b.Status != runner.Unchanged || !b.Differs || len(b.Diff) != 1 || b.Diff[0].Path != "value" {
+	if b := all[0]; b.Status != report.Unchanged || !b.Differs || len(b.Diff) != 1 || b.Diff[0].Path != "value" {
 		t.Errorf("adopted: %+v", b)
 	}
 	if names := w.names(); !slices.Contains(names, "resource-adopted b") || slices.Contains(names, "resource-adopted c") || w.runs("set") > 0 {
 		t.Errorf("recorded: %v", names)
 	}
 	for _, e := range w.logged {
-		if e.Kind == runner.ResourceAdopted && (e.Made() == nil || e.Made().Config["value"] == nil || e.Made().DependsOn[0] != "a") {
+		if e.Kind == report.ResourceAdopted && (e.Made() == nil || e.Made().Config["value"] == nil || e.Made().DependsOn[0] != "a") {
 			t.Errorf("it is adopted as %+v", e.Made())
 		}
-		if e.Resource == "a" && e.Kind != runner.ResourceInitialized {
+		if e.Resource == "a" && e.Kind != report.ResourceInitialized {
 			t.Errorf("%s is recorded of what is only needed", e.Kind)
 		}
 	}
@@ -49,11 +50,11 @@ func TestWhatNeedsAStateIsAdoptedAfterIt(t *testing.T) {
 	const two = "resources:\n  a: {type: thing, config: {value: 1}}\n  b: {type: thing, dependencies: {x: a}, config: {value: '{{ x.state.value }}'}}\n"
 	w := newWorld(t)
 	w.things["b"] = 7
-	if all, _ := w.runner(t, two).adopt(t, runner.Adoption{Resource: "b"}); !strings.Contains(all[0].Error, "needs the state of a, which is not known: apply or adopt that first") {
+	if all, _ := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"}); !strings.Contains(all[0].Error, "needs the state of a, which is not known: apply or adopt that first") {
 		t.Errorf("%+v", all)
 	}
 	w.things["a"] = 1
-	if all, err := w.runner(t, two).adopt(t, runner.Adoption{Resource: "b"}, runner.Adoption{Resource: "a"}); err != nil || all[0].Name != "a" || all[0].Differs {
+	if all, err := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"}, report.Adoption{Resource: "a"}); err != nil || all[0].Name != "a" || all[0].Differs {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
@@ -74,8 +75,8 @@ func TestWhatIsAdoptedByItsIDIsFoundAgain(t *testing.T) {
 	c := adoptable(newCloud(t))
 	c.disks["d-7"] = true
 	c.past["d"] = runner.Past{Kept: map[string]any{"id": "of another"}}
-	all, err := c.runner(t, disk, c.remembers).adopt(t, runner.Adoption{Resource: "d", ID: "d-7"})
-	if err != nil || all[0].Status != runner.Unchanged || all[0].Differs {
+	all, err := c.runner(t, disk, c.remembers).adopt(t, report.Adoption{Resource: "d", ID: "d-7"})
+	if err != nil || all[0].Status != report.Unchanged || all[0].Differs {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	if in := c.inputs[0]; in["adopt"] != "d-7" || len(in["kept"].(map[string]any)) > 0 {
@@ -84,7 +85,7 @@ func TestWhatIsAdoptedByItsIDIsFoundAgain(t *testing.T) {
 	if got := c.keeps(); len(got) != 1 || got[0] != `1 {"id":"d-7"} false` || !before(c.names(), "resource-kept d", "resource-adopted d") {
 		t.Errorf("kept %q: %v", got, c.names())
 	}
-	c.applies(t, runner.Unchanged)
+	c.applies(t, report.Unchanged)
 	if in := c.inputs[len(c.inputs)-1]; in["adopt"] != nil {
 		t.Errorf("a run asks for what is adopted: %v", in)
 	}
@@ -94,8 +95,8 @@ func TestWhatIsAdoptedByItsIDIsFoundAgain(t *testing.T) {
 func TestWhatWouldHaveBeenKeptIsImported(t *testing.T) {
 	c := newCloud(t)
 	c.disks["d-7"] = true
-	adoption := func(id string) runner.Adoption {
-		return runner.Adoption{Resource: "d", Keep: map[string]any{"id": id, "large": json.Number("12345678901234567890")}}
+	adoption := func(id string) report.Adoption {
+		return report.Adoption{Resource: "d", Keep: map[string]any{"id": id, "large": json.Number("12345678901234567890")}}
 	}
 	if _, err := c.runner(t, disk, c.remembers).adopt(t, adoption("d-8")); err == nil || !strings.Contains(err.Error(), "says that it does not exist any more") || len(c.keeps()) > 0 {
 		t.Errorf("%v, kept %q", err, c.keeps())
@@ -107,7 +108,7 @@ func TestWhatWouldHaveBeenKeptIsImported(t *testing.T) {
 	if got := c.keeps(); len(got) != 1 || got[0] != `1 {"id":"d-7","large":12345678901234567890} false` {
 		t.Errorf("kept %q", got)
 	}
-	c.applies(t, runner.Unchanged)
+	c.applies(t, report.Unchanged)
 	// What the type has kept when it looked counts.
 	c.forget()
 	c.past["d"], c.again = runner.Past{}, map[string]any{"id": "d-7", "seen": true}
@@ -119,17 +120,17 @@ func TestWhatWouldHaveBeenKeptIsImported(t *testing.T) {
 func TestWhatCannotBeAdopted(t *testing.T) {
 	for name, c := range map[string]struct {
 		manifest string
-		adoption runner.Adoption
+		adoption report.Adoption
 		change   func(*cloud)
 		want     string
 		invalid  bool
 	}{
-		"nothing has the id":       {disk, runner.Adoption{ID: "d-9"}, func(c *cloud) { adoptable(c) }, `finds nothing by the id "d-9", so nothing was adopted`, false},
-		"nothing by configuration": {disk, runner.Adoption{}, func(c *cloud) { adoptable(c) }, "give its id, if it exists; else an apply makes it", false},
-		"not by an id":             {disk, runner.Adoption{ID: "d-9"}, func(*cloud) {}, `m.yaml:1:13: resources.d: its type disk finds nothing by an id`, true},
-		"nothing kept":             {disk, runner.Adoption{Keep: map[string]any{"id": "x"}}, func(c *cloud) { c.init = "" }, `its type disk keeps nothing`, true},
-		"read-only":                {strings.Replace(disk, "type:", "readonly: true, type:", 1), runner.Adoption{}, func(*cloud) {}, `it is "readonly: true"`, true},
-		"unforgettable": {disk, runner.Adoption{ID: "d-9"}, func(c *cloud) {
+		"nothing has the id":       {disk, report.Adoption{ID: "d-9"}, func(c *cloud) { adoptable(c) }, `finds nothing by the id "d-9", so nothing was adopted`, false},
+		"nothing by configuration": {disk, report.Adoption{}, func(c *cloud) { adoptable(c) }, "give its id, if it exists; else an apply makes it", false},
+		"not by an id":             {disk, report.Adoption{ID: "d-9"}, func(*cloud) {}, `m.yaml:1:13: resources.d: its type disk finds nothing by an id`, true},
+		"nothing kept":             {disk, report.Adoption{Keep: map[string]any{"id": "x"}}, func(c *cloud) { c.init = "" }, `its type disk keeps nothing`, true},
+		"read-only":                {strings.Replace(disk, "type:", "readonly: true, type:", 1), report.Adoption{}, func(*cloud) {}, `it is "readonly: true"`, true},
+		"unforgettable": {disk, report.Adoption{ID: "d-9"}, func(c *cloud) {
 			adoptable(c).adopt = func(string) protocol.StateOutput {
 				return protocol.StateOutput{Status: protocol.Valid, State: map[string]any{}}
 			}
@@ -154,7 +155,7 @@ func TestWhatIsAdoptedMayHaveSecrets(t *testing.T) {
 	c := adoptable(newCloud(t))
 	c.init += `"state_schema":{"properties":{"id":{"writeOnly":true}}},`
 	c.disks["d-geheim"] = true
-	all, err := c.runner(t, disk, c.remembers).adopt(t, runner.Adoption{Resource: "d", ID: "d-geheim"})
+	all, err := c.runner(t, disk, c.remembers).adopt(t, report.Adoption{Resource: "d", ID: "d-geheim"})
 	if err != nil || !strings.HasSuffix(c.keeps()[0], "true") {
 		t.Errorf("%v, kept %q", err, c.keeps())
 	}
@@ -174,7 +175,7 @@ func TestWhatWasSecretElsewhereStaysSecret(t *testing.T) {
 	for name, token := range map[string]any{"a text": "d-geheim", "one of which nothing is looked for": true} {
 		c := newCloud(t)
 		c.disks["d-geheim"] = true
-		all, err := c.runner(t, disk, c.remembers).adopt(t, runner.Adoption{
+		all, err := c.runner(t, disk, c.remembers).adopt(t, report.Adoption{
 			Resource: "d", Keep: map[string]any{"id": "d-geheim", "state": map[string]any{"token": token}}, Secrets: [][]string{{"state", "token"}},
 		})
 		if err != nil || !strings.HasSuffix(c.keeps()[0], "true") {

@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // steps is a type whose resources need the actions a and b, each of which takes
@@ -82,7 +83,7 @@ func TestTheNextContainerIsMadeReadyWhileAnActionRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantStatuses(t, got, map[string]runner.Status{"r0": runner.Changed})
+		wantStatuses(t, got, map[string]report.Status{"r0": report.Changed})
 		<-looked
 		for during, want := range map[string]string{"a": "b", "b": "state"} {
 			if !slices.Equal(seen[during], []string{want}) {

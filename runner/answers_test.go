@@ -13,7 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 func answering(init, state string, exit int) enginetest.FakeImage {
@@ -108,7 +108,7 @@ func TestAnActionThatHangsIsEndedByItsTimeout(t *testing.T) {
 		if took := time.Since(started); took != 90*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		i := slices.IndexFunc(w.logged, func(e runner.Event) bool { return e.Kind == runner.ActionFailed })
+		i := slices.IndexFunc(w.logged, func(e report.Event) bool { return e.Kind == report.ActionFailed })
 		if i < 0 || !slices.Contains(w.logged[i].Output, "waiting for godot") {
 			t.Error("its output is not in the log")
 		}
@@ -161,13 +161,13 @@ func TestALineOfAnyLengthEndsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, status := range got {
-				if status != runner.Changed {
+				if status != report.Changed {
 					t.Errorf("%s is %s", name, status)
 				}
 			}
 			told := map[string]int{} // y's by resource, action and stream
 			for _, e := range w.events {
-				if e.Kind == runner.Line {
+				if e.Kind == report.Line {
 					told[strings.Join([]string{e.Resource, e.Action, e.Stream}, " ")] += strings.Count(e.Text, "y")
 				}
 			}

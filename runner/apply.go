@@ -8,34 +8,18 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
-
-// Result is the result of an Apply or a Destroy.
-type Result struct {
-	Run       string
-	Resources []ResourceResult // in graph order
-	Counts    Counts
-	Duration  time.Duration
-}
-
-// ResourceResult is the result of an Apply or a Destroy for one resource.
-type ResourceResult struct {
-	Name     string
-	Type     string
-	Status   Status     // of an Apply Unchanged or Changed, of a Destroy Absent or Destroyed; Failed or Skipped
-	Reason   ReasonCode // why it Failed or was Skipped
-	Error    string     // the same as a sentence
-	Duration time.Duration
-}
 
 // Apply brings every resource to its configuration, in dependency order, and
 // records each step before it relies on it. What is to be made again it removes
 // before, and what is no longer declared, if it is to, when all the rest is done. It fails with a *manifest.Error
 // when it refused before touching anything, with ErrInterrupted when it was
 // stopped, and with a *FailedError when resources failed.
-func (r *Runner) Apply(ctx context.Context, caller Caller) (*Result, error) {
+func (r *Runner) Apply(ctx context.Context, caller Caller) (*report.Result, error) {
 	r.caller, r.closing = caller, nil
-	return r.execute(ctx, r.resources, r.prepareApply, skip{Code: ReasonRunRefused}, func(ctx context.Context, entries map[string]*ResourceResult) error {
+	return r.execute(ctx, r.resources, r.prepareApply, report.Skip{Code: report.ReasonRunRefused}, func(ctx context.Context, entries map[string]*report.ResourceResult) error {
 		if err := r.applyAll(ctx, entries); err != nil {
 			return err
 		}
@@ -46,14 +30,14 @@ func (r *Runner) Apply(ctx context.Context, caller Caller) (*Result, error) {
 // execute runs an operation on resources and records it from its start to its end.
 // Where prepare refuses, the resources that it did not refuse are skipped, with the
 // reason untried.
-func (r *Runner) execute(ctx context.Context, resources []*resource, prepare func(context.Context) error, untried skip,
-	run func(context.Context, map[string]*ResourceResult) error,
-) (*Result, error) {
+func (r *Runner) execute(ctx context.Context, resources []*resource, prepare func(context.Context) error, untried report.Skip,
+	run func(context.Context, map[string]*report.ResourceResult) error,
+) (*report.Result, error) {
 	started := r.now()
-	result := &Result{Run: r.containers.Run, Resources: make([]ResourceResult, len(resources))}
-	entries := map[string]*ResourceResult{}
+	result := &report.Result{Run: r.containers.Run, Resources: make([]report.ResourceResult, len(resources))}
+	entries := map[string]*report.ResourceResult{}
 	for i, res := range resources {
-		result.Resources[i] = ResourceResult{Name: res.Name, Type: res.Type, Status: Pending}
+		result.Resources[i] = report.ResourceResult{Name: res.Name, Type: res.Type, Status: report.Pending}
 		entries[res.Name] = &result.Resources[i]
 	}
 	r.applying = true
@@ -67,25 +51,25 @@ func (r *Runner) execute(ctx context.Context, resources []*resource, prepare fun
 		for _, res := range resources {
 			entry := entries[res.Name]
 			if res.refused != nil {
-				entry.Status, entry.Reason, entry.Error = Failed, reasonOf(res.refused), r.secrets.Mask(res.refused.Error())
+				entry.Status, entry.Reason, entry.Error = report.Failed, reasonOf(res.refused), r.secrets.Mask(res.refused.Error())
 				continue
 			}
-			entry.Status, entry.Reason, entry.Error = Skipped, untried.Code, untried.Error()
+			entry.Status, entry.Reason, entry.Error = report.Skipped, untried.Code, untried.Error()
 			err = errors.Join(err, r.emit(ctx, skipped(res, untried)))
 		}
 	}
 	err = r.panics.Join(err)
 	for _, res := range result.Resources {
-		if res.Status == Destroyed && untried.Code != ReasonRemovalRefused { // of a Destroy all are Changed
+		if res.Status == report.Destroyed && untried.Code != report.ReasonRemovalRefused { // of a Destroy all are Changed
 			result.Counts.Removed++
 			continue
 		}
-		result.Counts.add(res.Status)
+		result.Counts.Add(res.Status)
 	}
 	result.Duration = r.now().Sub(started)
-	end := Event{Kind: RunFinished, Counts: result.Counts, Duration: result.Duration, Outputs: r.outputs}
+	end := report.Event{Kind: report.RunFinished, Counts: result.Counts, Duration: result.Duration, Outputs: r.outputs}
 	if err != nil {
-		end.Kind, end.Error, end.Outputs = RunFailed, err.Error(), Outputs{}
+		end.Kind, end.Error, end.Outputs = report.RunFailed, err.Error(), report.Outputs{}
 		if errors.Is(err, ErrInterrupted) {
 			end.Data = map[string]string{"interrupted": "true"}
 		}
@@ -99,7 +83,7 @@ func (r *Runner) execute(ctx context.Context, resources []*resource, prepare fun
 
 // begin records the start and, where a Plan came first, what it prepared.
 func (r *Runner) begin(ctx context.Context) error {
-	if err := r.emit(ctx, Event{Kind: RunStarted, Resources: r.headers(), Data: r.caller.Details}); err != nil {
+	if err := r.emit(ctx, report.Event{Kind: report.RunStarted, Resources: r.headers(), Data: r.caller.Details}); err != nil {
 		return err
 	}
 	if !r.prepared {
@@ -113,19 +97,6 @@ func (r *Runner) begin(ctx context.Context) error {
 	return nil
 }
 
-func (c *Counts) add(s Status) {
-	switch s {
-	case Changed, Destroyed:
-		c.Changed++
-	case Unchanged, Absent:
-		c.Unchanged++
-	case Failed:
-		c.Failed++
-	default:
-		c.Skipped++
-	}
-}
-
 // prepareApply does all that may refuse an Apply before anything is touched.
 func (r *Runner) prepareApply(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
@@ -134,7 +105,7 @@ func (r *Runner) prepareApply(ctx context.Context) error {
 	return r.refuseRemovals(ctx)
 }
 
-func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResult) error {
+func (r *Runner) applyAll(ctx context.Context, entries map[string]*report.ResourceResult) error {
 	r.mentionUndeclared()
 	if err := r.removeReplaced(ctx); err != nil {
 		return err
@@ -147,15 +118,15 @@ func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResul
 }
 
 // walker visits resources, as Runner.walk does.
-type walker func(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip))
+type walker func(ctx context.Context, visit func(*resource) error, skipped func(*resource, report.Skip))
 
 // visitEach runs an operation on every resource of a walk, and records its result.
-func (r *Runner) visitEach(ctx context.Context, walk walker, entries map[string]*ResourceResult,
-	run func(context.Context, *resource) (Status, error),
+func (r *Runner) visitEach(ctx context.Context, walk walker, entries map[string]*report.ResourceResult,
+	run func(context.Context, *resource) (report.Status, error),
 ) error {
 	failures := make(chan error, len(r.resources))
 	var mu sync.Mutex // entries are written by visits and by the walk
-	end := func(res *resource, status Status, why error, took time.Duration) {
+	end := func(res *resource, status report.Status, why error, took time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		entry := entries[res.Name]
@@ -168,26 +139,26 @@ func (r *Runner) visitEach(ctx context.Context, walk walker, entries map[string]
 		started := r.now()
 		status, err := guarded(ctx, r, res, "working on", run)
 		took := r.now().Sub(started)
-		if why := (skip{}); errors.As(err, &why) {
-			end(res, Skipped, why, took)
+		if why := (report.Skip{}); errors.As(err, &why) {
+			end(res, report.Skipped, why, took)
 			return r.emit(ctx, skipped(res, why))
 		}
 		if err == nil {
-			err = r.emit(ctx, Event{Kind: ResourceFinished, Resource: res.Name, Status: status, Duration: took})
+			err = r.emit(ctx, report.Event{Kind: report.ResourceFinished, Resource: res.Name, Status: status, Duration: took})
 		} else {
 			event := failed(res, err)
 			event.Duration = took
 			err = errors.Join(err, r.emit(ctx, event))
 		}
 		if err != nil {
-			end(res, Failed, err, took)
+			end(res, report.Failed, err, took)
 			failures <- fmt.Errorf("%s: %w", res.Name, err)
 			return err
 		}
 		end(res, status, nil, took)
 		return nil
-	}, func(res *resource, why skip) {
-		end(res, Skipped, why, 0)
+	}, func(res *resource, why report.Skip) {
+		end(res, report.Skipped, why, 0)
 		if err := r.emit(ctx, skipped(res, why)); err != nil {
 			failures <- err
 		}
@@ -197,55 +168,55 @@ func (r *Runner) visitEach(ctx context.Context, walk walker, entries map[string]
 }
 
 // applyOne brings one resource to its configuration.
-func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
+func (r *Runner) applyOne(ctx context.Context, res *resource) (report.Status, error) {
 	if res.failure != nil {
-		return Failed, res.failure
+		return report.Failed, res.failure
 	}
 	leave, err := r.enter(ctx, res)
 	if err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	defer leave()
 	if !res.begun {
-		if err := r.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
-			return Failed, err
+		if err := r.emit(ctx, report.Event{Kind: report.ResourceStarted, Resource: res.Name}); err != nil {
+			return report.Failed, err
 		}
 	}
 	if err := r.resolve(res); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	if err := r.recall(ctx, res); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	out, err := r.observe(ctx, res)
 	if err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
-	resolved := Event{Kind: ResourceResolved, Resource: res.Name, Attempt: res.attempt(), Status: Status(out.Status)}
+	resolved := report.Event{Kind: report.ResourceResolved, Resource: res.Name, Attempt: res.attempt(), Status: report.Status(out.Status)}
 	if out.Status == protocol.Valid {
-		resolved.made = r.made(res)
+		resolved = resolved.With(r.made(res))
 	}
 	for _, a := range out.Actions {
 		resolved.Actions = append(resolved.Actions, a.Name)
 	}
 	if out.StaleState != nil { // of what does not exist everything differs
-		resolved.Differs = DiffLines(r.differs(res, out))
+		resolved.Differs = diff.Lines(r.differs(res, out))
 	}
 	if err := r.emit(ctx, resolved); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	if err := r.bound(res, &out); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	if out.Status == protocol.Valid {
 		res.state = out.State
-		return Unchanged, nil
+		return report.Unchanged, nil
 	}
 	defer res.target.Discard()
 	if err := r.runActions(ctx, res, out); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
-	return Changed, r.verify(ctx, res)
+	return report.Changed, r.verify(ctx, res)
 }
 
 // enter waits until this run may work on a resource.
@@ -255,7 +226,7 @@ func (r *Runner) enter(ctx context.Context, res *resource) (leave func(), err er
 	}
 	entering, cancel := r.containers.Stop.Context(ctx)
 	defer cancel()
-	leave, err = r.caller.Guard.Enter(entering, res.Name, func(text string) { r.notify(Waiting, res.Name, "", text) })
+	leave, err = r.caller.Guard.Enter(entering, res.Name, func(text string) { r.notify(report.Waiting, res.Name, "", text) })
 	if err != nil {
 		return nil, r.containers.Stop.Interrupted(ctx, fmt.Errorf("waiting for its turn: %w", err))
 	}

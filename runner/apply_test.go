@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 const chain = `
@@ -36,7 +37,7 @@ func TestApplyBringsResourcesToTheirConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"db": runner.Changed, "api": runner.Changed, "other": runner.Changed})
+	wantStatuses(t, got, map[string]report.Status{"db": report.Changed, "api": report.Changed, "other": report.Changed})
 	if want := map[string]any{"port": 5432.0, "hosts": []any{"a", "b"}}; !reflect.DeepEqual(w.things["api"], want) {
 		t.Errorf("a single expression keeps its native type: got %#v", w.things["api"])
 	}
@@ -52,7 +53,7 @@ func TestApplyBringsResourcesToTheirConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"db": runner.Unchanged, "api": runner.Unchanged, "other": runner.Unchanged})
+	wantStatuses(t, got, map[string]report.Status{"db": report.Unchanged, "api": report.Unchanged, "other": report.Unchanged})
 	if n := w.runs("set"); n != 0 {
 		t.Errorf("a second apply ran %d actions", n)
 	}
@@ -138,10 +139,10 @@ func TestAFailureStopsTheRun(t *testing.T) {
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), `a: action "set" exited with 7`) {
 		t.Errorf("got %v", err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{
-		"a": runner.Failed, "a1": runner.Skipped, "a2": runner.Skipped, "z": runner.Skipped, "z1": runner.Skipped,
+	wantStatuses(t, got, map[string]report.Status{
+		"a": report.Failed, "a1": report.Skipped, "a2": report.Skipped, "z": report.Skipped, "z1": report.Skipped,
 	})
-	i := slices.IndexFunc(w.logged, func(e runner.Event) bool { return e.Kind == runner.ActionFailed })
+	i := slices.IndexFunc(w.logged, func(e report.Event) bool { return e.Kind == report.ActionFailed })
 	if e := w.logged[i]; *e.Exit != 7 || !slices.Contains(e.Output, "it would not budge") {
 		t.Errorf("the event does not tell what was said: %+v", e)
 	}
@@ -154,8 +155,8 @@ func TestKeepGoingSkipsOnlyWhatDependsOnTheFailure(t *testing.T) {
 	if err == nil {
 		t.Error("a run with a failure succeeded")
 	}
-	wantStatuses(t, got, map[string]runner.Status{
-		"a": runner.Failed, "a1": runner.Skipped, "a2": runner.Skipped, "z": runner.Changed, "z1": runner.Changed,
+	wantStatuses(t, got, map[string]report.Status{
+		"a": report.Failed, "a1": report.Skipped, "a2": report.Skipped, "z": report.Changed, "z1": report.Changed,
 	})
 }
 
@@ -163,7 +164,7 @@ func TestReadOnlyResourcesAreNeverChanged(t *testing.T) {
 	w := newWorld(t)
 	w.things["db"] = 1
 	const text = "resources: {db: {type: thing, readonly: true, config: {value: %d}}}"
-	if got, err := w.apply(t, fmt.Sprintf(text, 1)); err != nil || got["db"] != runner.Unchanged {
+	if got, err := w.apply(t, fmt.Sprintf(text, 1)); err != nil || got["db"] != report.Unchanged {
 		t.Errorf("as configured: %v, %v", got, err)
 	}
 	_, err := w.apply(t, fmt.Sprintf(text, 2))
@@ -202,7 +203,7 @@ func TestConfirmModes(t *testing.T) {
 		w.engine.Images["two-step"] = image(w.twoStep)
 		w.yes = func(q runner.Question) bool { return q.Actions[0].Name != "second" }
 		got, err := w.apply(t, "resources: {a: {type: two-step, config: {}}}", func(o *options) { o.Confirm = runner.ConfirmAction })
-		if err == nil || !strings.Contains(err.Error(), "declined") || got["a"] != runner.Failed {
+		if err == nil || !strings.Contains(err.Error(), "declined") || got["a"] != report.Failed {
 			t.Errorf("got %v, %v", got, err)
 		}
 		if w.runs("first") != 1 || w.runs("second") != 0 {
@@ -224,12 +225,12 @@ func TestQuitting(t *testing.T) {
 	if !errors.Is(err, runner.ErrQuit) || errors.Is(err, runner.ErrInterrupted) {
 		t.Errorf("it ended with %v", err)
 	}
-	want := map[string]runner.Status{"a": runner.Failed, "b": runner.Skipped, "c": runner.Skipped}
+	want := map[string]report.Status{"a": report.Failed, "b": report.Skipped, "c": report.Skipped}
 	if !maps.Equal(got, want) || w.runs("first") != 1 || w.runs("second") != 0 || len(w.asked) != 2 {
 		t.Errorf("got %v after %d questions, ran %v", got, len(w.asked), w.trace)
 	}
 	last := w.logged[len(w.logged)-1]
-	if last.Kind != runner.RunFailed || !strings.Contains(last.Error, "declined") {
+	if last.Kind != report.RunFailed || !strings.Contains(last.Error, "declined") {
 		t.Errorf("the log ends with %+v", last)
 	}
 }
@@ -364,7 +365,7 @@ func TestPlugs(t *testing.T) {
 			if got != tc.mount {
 				t.Errorf("mounted %q, want %q", got, tc.mount)
 			}
-			if tc.mount == "" && !slices.ContainsFunc(w.events, func(e runner.Event) bool { return e.Kind == runner.Warning }) {
+			if tc.mount == "" && !slices.ContainsFunc(w.events, func(e report.Event) bool { return e.Kind == report.Warning }) {
 				t.Error("nobody was warned")
 			}
 		})

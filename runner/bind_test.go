@@ -11,6 +11,8 @@ import (
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/deviation"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // fingerprint shows what it covers, so that tests can see what hashes are of.
@@ -20,7 +22,7 @@ func fingerprint(v any) (string, error) {
 }
 
 // plan makes a plan of a manifest that an apply can be bound to.
-func (w *world) plan(t *testing.T, text string) *runner.Plan {
+func (w *world) plan(t *testing.T, text string) *report.Plan {
 	t.Helper()
 	plan, err := w.runner(t, text, pinned).Plan(t.Context())
 	if err != nil {
@@ -32,9 +34,9 @@ func (w *world) plan(t *testing.T, text string) *runner.Plan {
 
 func pinned(o *options) { o.Fingerprint = fingerprint }
 
-func to(plan *runner.Plan) func(*options) {
+func to(plan *report.Plan) func(*options) {
 	return func(o *options) {
-		o.Fingerprint, o.Bound = fingerprint, map[string]runner.ResourcePlan{}
+		o.Fingerprint, o.Bound = fingerprint, map[string]report.ResourcePlan{}
 		for _, r := range plan.Resources {
 			o.Bound[r.Name] = r
 		}
@@ -57,7 +59,7 @@ func (w *world) branches() {
 func TestAPlanPinsWhatIsKnown(t *testing.T) {
 	w := newWorld(t)
 	w.branches()
-	got := map[string]runner.ResourcePlan{}
+	got := map[string]report.ResourcePlan{}
 	for _, r := range w.plan(t, branches).Resources {
 		got[r.Name] = r
 		if r.ImageID == "" {
@@ -111,8 +113,8 @@ func TestABoundApplyDoesWhatWasPlannedWithoutAsking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatuses(t, statuses, map[string]runner.Status{
-		"same": runner.Unchanged, "db": runner.Changed, "api": runner.Changed, "sized": runner.Unchanged, "fixed": runner.Changed,
+	wantStatuses(t, statuses, map[string]report.Status{
+		"same": report.Unchanged, "db": report.Changed, "api": report.Changed, "sized": report.Unchanged, "fixed": report.Changed,
 	})
 	asked := map[string]bool{}
 	for _, q := range w.asked {
@@ -134,48 +136,48 @@ func TestABoundApplyRefusesWhatDeviates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile func(*world)
 		text      string
-		want      map[string]runner.Status
+		want      map[string]report.Status
 		says      string
 	}{
 		"drift": {
 			func(w *world) { w.things["same"] = "other" }, branches,
-			map[string]runner.Status{"same": runner.Failed, "sized": runner.Skipped, "db": runner.Changed, "api": runner.Changed},
+			map[string]report.Status{"same": report.Failed, "sized": report.Skipped, "db": report.Changed, "api": report.Changed},
 			`same: not as planned: it has drifted, and was as configured; plan again:` + "\n" + `  ~ value: "same" → "other"`,
 		},
 		"a stale one that changed": {
 			func(w *world) { w.things["db"] = "older" }, branches,
-			map[string]runner.Status{"same": runner.Unchanged, "db": runner.Failed, "api": runner.Skipped, "fixed": runner.Skipped},
+			map[string]report.Status{"same": report.Unchanged, "db": report.Failed, "api": report.Skipped, "fixed": report.Skipped},
 			`db: not as planned: what there is of it has changed; plan again:` + "\n" + `  ~ value: "old" → "older"`,
 		},
 		"a stale one that is gone": {
 			func(w *world) { delete(w.things, "db") }, branches,
-			map[string]runner.Status{"db": runner.Failed, "api": runner.Skipped},
+			map[string]report.Status{"db": report.Failed, "api": report.Skipped},
 			`db: not as planned: it is gone, and was there; plan again`,
 		},
 		"a stale one that was done by others": {
 			func(w *world) { w.things["db"] = "new" }, branches,
-			map[string]runner.Status{"db": runner.Unchanged, "api": runner.Changed}, "",
+			map[string]report.Status{"db": report.Unchanged, "api": report.Changed}, "",
 		},
 		"another image": {
 			// Ids of the fake are those of references.
 			func(w *world) { w.engine.Images["thing:2"] = w.engine.Images["thing"] },
 			strings.Replace(branches, "api: {type: thing", "api: {type: thing:2", 1),
-			map[string]runner.Status{"same": runner.Skipped, "db": runner.Skipped, "api": runner.Failed},
+			map[string]report.Status{"same": report.Skipped, "db": report.Skipped, "api": report.Failed},
 			`api: not as planned: the image of its type is another one; plan again:`,
 		},
 		"another config": {
 			nil, strings.Replace(branches, "value: new", "value: newer", 1),
-			map[string]runner.Status{"same": runner.Skipped, "db": runner.Failed, "api": runner.Skipped},
+			map[string]report.Status{"same": report.Skipped, "db": report.Failed, "api": report.Skipped},
 			`db: not as planned: its configuration is another one; plan again:` + "\n" + `  ~ value: "new" → "newer"`,
 		},
 		"another secret": {
 			nil, strings.Replace(branches, "hush-hush", "hush-other", 1),
-			map[string]runner.Status{"same": runner.Skipped, "db": runner.Failed, "api": runner.Skipped},
+			map[string]report.Status{"same": report.Skipped, "db": report.Failed, "api": report.Skipped},
 			`db: not as planned: its configuration is another one in a secret value; plan again`,
 		},
 		"another resource": {
 			nil, branches + "  extra: {type: thing, config: {value: 1}}\n",
-			map[string]runner.Status{"extra": runner.Failed, "db": runner.Skipped},
+			map[string]report.Status{"extra": report.Failed, "db": report.Skipped},
 			`extra: not as planned: the plan has no such resource`,
 		},
 	} {
@@ -188,14 +190,14 @@ func TestABoundApplyRefusesWhatDeviates(t *testing.T) {
 			}
 			statuses, err := w.apply(t, tc.text, to(plan), func(o *options) { o.KeepGoing = true })
 			wantStatuses(t, statuses, tc.want)
-			var refused *runner.DeviationError
+			var refused *deviation.Error
 			if errors.As(err, &refused) != (tc.says != "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("it ended with\n%v", err)
 			}
 			if err != nil && strings.Contains(err.Error(), "hush") {
 				t.Errorf("the refusal shows a secret:\n%v", err)
 			}
-			if tc.want["same"] == runner.Skipped && w.runs("set")+w.runs("state") > 0 {
+			if tc.want["same"] == report.Skipped && w.runs("set")+w.runs("state") > 0 {
 				t.Errorf("what can be refused before anything is touched was refused after %v", w.trace)
 			}
 		})
@@ -219,7 +221,7 @@ resources:
 		free.ConfigHash = `{"value":2}` // only the state is to deviate
 		o.Bound["free"] = free
 	})
-	wantStatuses(t, statuses, map[string]runner.Status{"free": runner.Unchanged, "bound": runner.Failed})
+	wantStatuses(t, statuses, map[string]report.Status{"free": report.Unchanged, "bound": report.Failed})
 	if err == nil || !strings.Contains(err.Error(), "~ value: 1 → 2") {
 		t.Error(err)
 	}
@@ -242,7 +244,7 @@ func TestADescriptionIsNotBound(t *testing.T) {
 	const text = "resources: {db: {type: thing, config: {value: 1}}}"
 	plan := w.plan(t, text)
 	statuses, err := w.apply(t, text, to(plan))
-	if err != nil || statuses["db"] != runner.Changed || looks != 2 {
+	if err != nil || statuses["db"] != report.Changed || looks != 2 {
 		t.Errorf("%v, %v after %d looks", statuses, err, looks)
 	}
 }
@@ -263,8 +265,8 @@ resources:
 				return "hash", nil
 			}
 		}).Plan(t.Context())
-		if err == nil || !slices.ContainsFunc(plan.Resources, func(r runner.ResourcePlan) bool {
-			return r.Status == runner.Failed && strings.Contains(r.Name+": "+r.Error, want)
+		if err == nil || !slices.ContainsFunc(plan.Resources, func(r report.ResourcePlan) bool {
+			return r.Status == report.Failed && strings.Contains(r.Name+": "+r.Error, want)
 		}) {
 			t.Errorf("%v, %+v", err, plan)
 		}

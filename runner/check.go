@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/deployster-go/deployster/runner/report"
 	"slices"
 )
 
@@ -33,7 +34,7 @@ func (r *Runner) Check(ctx context.Context, caller Caller) error {
 	}
 	var causes []error
 	for _, p := range plan.Resources {
-		if p.Status == Failed && !p.ReadOnly {
+		if p.Status == report.Failed && !p.ReadOnly {
 			causes = append(causes, fmt.Errorf("%s: %s", p.Name, p.Error))
 		}
 	}

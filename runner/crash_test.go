@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // frail is an engine that panics in the container it is asked for.
@@ -45,11 +46,11 @@ func at(resource, action string) func(map[string]string) bool {
 func TestAPanicFailsWhatItHappenedIn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		action string
-		other  runner.Status
+		other  report.Status
 	}{
-		"in a state":   {"state", runner.Changed},
-		"in an action": {"set", runner.Changed},
-		"in an init":   {"init", runner.Skipped},
+		"in a state":   {"state", report.Changed},
+		"in an action": {"set", report.Changed},
+		"in an init":   {"init", report.Skipped},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -60,18 +61,18 @@ func TestAPanicFailsWhatItHappenedIn(t *testing.T) {
 			if len(all) != 1 || !strings.Contains(all[0].Place, "frail.Run (crash_test.go:") || !strings.Contains(all[0].Stack, "runner.(*Runner)") {
 				t.Fatalf("told was %v", err)
 			}
-			wantStatuses(t, got, map[string]runner.Status{"bad": runner.Failed, "after": runner.Skipped, "other": tc.other})
+			wantStatuses(t, got, map[string]report.Status{"bad": report.Failed, "after": report.Skipped, "other": tc.other})
 			// What is secret is known once a type has answered init.
 			if all := w.everything(t, err); tc.action != "init" && strings.Contains(all, "hush-hush") {
 				t.Error("a secret is told")
 			}
 			last := w.logged[len(w.logged)-1]
-			if last.Kind != runner.RunFailed || !strings.Contains(last.Error, "internal error") {
+			if last.Kind != report.RunFailed || !strings.Contains(last.Error, "internal error") {
 				t.Errorf("the log ends with %+v", last)
 			}
 			failed := false
 			for _, e := range w.logged {
-				failed = failed || e.Kind == runner.ResourceFailed && e.Resource == "bad" && strings.Contains(e.Error, "internal error")
+				failed = failed || e.Kind == report.ResourceFailed && e.Resource == "bad" && strings.Contains(e.Error, "internal error")
 			}
 			if !failed {
 				t.Errorf("the log does not tell of it: %v", w.names())
@@ -95,22 +96,22 @@ func TestAPanicWhilePlanningIsAnError(t *testing.T) {
 	w := newWorld(t)
 	change := func(o *options) { o.Engine = frail{w.engine, at("bad", "state")} }
 	plan, err := w.runner(t, panicky, change).Plan(t.Context())
-	if len(crash.All(err)) != 1 || plan == nil || plan.Resources[0].Status != runner.Failed {
+	if len(crash.All(err)) != 1 || plan == nil || plan.Resources[0].Status != report.Failed {
 		t.Errorf("told was %v of %+v", err, plan)
 	}
-	report, err := w.runner(t, panicky, change).Drift(t.Context())
-	if len(crash.All(err)) != 1 || report == nil || report.Resources[0].Status != runner.Failed {
-		t.Errorf("told was %v of %+v", err, report)
+	found, err := w.runner(t, panicky, change).Drift(t.Context())
+	if len(crash.All(err)) != 1 || found == nil || found.Resources[0].Status != report.Failed {
+		t.Errorf("told was %v of %+v", err, found)
 	}
 }
 
 // brittle is an observer that panics at some events.
 type brittle struct {
 	*world
-	at func(runner.Event) bool
+	at func(report.Event) bool
 }
 
-func (b brittle) Observe(e runner.Event) {
+func (b brittle) Observe(e report.Event) {
 	if b.at(e) {
 		panic(fmt.Errorf("cannot show %s: %w", e.Kind, errors.ErrUnsupported))
 	}
@@ -118,8 +119,8 @@ func (b brittle) Observe(e runner.Event) {
 }
 
 // nth is an observer that panics at one event of a kind, and sees no other of it.
-func nth(w *world, kind runner.EventKind, n int) runner.Observer {
-	return brittle{w, func(e runner.Event) bool {
+func nth(w *world, kind report.EventKind, n int) runner.Observer {
+	return brittle{w, func(e report.Event) bool {
 		if e.Kind == kind {
 			n--
 		}
@@ -129,9 +130,9 @@ func nth(w *world, kind runner.EventKind, n int) runner.Observer {
 
 // Whatever panics, the run ends, and so does in the log all that began.
 func TestWhatBeganHasAnEndAfterAPanic(t *testing.T) {
-	for _, kind := range []runner.EventKind{
-		runner.ResourceInitialized, runner.ResourceStarted, runner.Working, runner.Line, runner.ResourceResolved,
-		runner.ActionStarted, runner.ActionFinished, runner.ActionFailed, runner.ResourceVerified, runner.ResourceFinished,
+	for _, kind := range []report.EventKind{
+		report.ResourceInitialized, report.ResourceStarted, report.Working, report.Line, report.ResourceResolved,
+		report.ActionStarted, report.ActionFinished, report.ActionFailed, report.ResourceVerified, report.ResourceFinished,
 	} {
 		for _, served := range []bool{false, true} {
 			for n := 1; n <= 9; n++ {
@@ -195,7 +196,7 @@ func TestAPanicAtAPartOfAnAnswerEndsTheProcess(t *testing.T) {
 				return 0
 			})
 			_, err := w.apply(t, many(1, "thing"), func(o *options) {
-				o.Observer = brittle{w, func(e runner.Event) bool { return e.Kind == runner.Line }}
+				o.Observer = brittle{w, func(e report.Event) bool { return e.Kind == report.Line }}
 			})
 			if all := crash.All(err); len(all) == 0 || !strings.Contains(all[0].Message, "cannot show line") {
 				t.Errorf("told was %v", err)
@@ -211,7 +212,7 @@ func TestAPanicAtAPartOfAnAnswerEndsTheProcess(t *testing.T) {
 func TestAPanicOfProgressFailsAllThatNeedTheImage(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Registry, w.engine.Images = w.engine.Images, nil
-	_, err := w.apply(t, many(3, "thing"), func(o *options) { o.Observer = nth(w, runner.Pulling, 1) })
+	_, err := w.apply(t, many(3, "thing"), func(o *options) { o.Observer = nth(w, report.Pulling, 1) })
 	for _, name := range []string{"r0", "r1", "r2"} {
 		if err == nil || !strings.Contains(err.Error(), name+": image thing: internal error") {
 			t.Errorf("of %s is told %v", name, err)
@@ -220,29 +221,29 @@ func TestAPanicOfProgressFailsAllThatNeedTheImage(t *testing.T) {
 }
 
 func TestAPanicOfWhoWatchesIsAnError(t *testing.T) {
-	for _, kind := range []runner.EventKind{
-		runner.RunStarted, runner.ResourceInitialized, runner.ResourceStarted, runner.Working, runner.Line,
-		runner.ActionFinished, runner.ResourceFinished, runner.RunFinished,
+	for _, kind := range []report.EventKind{
+		report.RunStarted, report.ResourceInitialized, report.ResourceStarted, report.Working, report.Line,
+		report.ActionFinished, report.ResourceFinished, report.RunFinished,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := newWorld(t)
 			_, err := w.apply(t, panicky, func(o *options) {
-				o.Observer = brittle{w, func(e runner.Event) bool { return e.Kind == kind }}
+				o.Observer = brittle{w, func(e report.Event) bool { return e.Kind == kind }}
 			})
 			if len(crash.All(err)) == 0 {
 				t.Fatalf("told was %v", err)
 			}
-			if kind == runner.RunStarted {
+			if kind == report.RunStarted {
 				return // nothing more is told, nor done
 			}
-			if last := w.logged[len(w.logged)-1].Kind; last != runner.RunFailed && kind != runner.RunFinished {
+			if last := w.logged[len(w.logged)-1].Kind; last != report.RunFailed && kind != report.RunFinished {
 				t.Errorf("the log ends with %s", last)
 			}
 		})
 	}
 	w := newWorld(t)
 	_, err := w.runner(t, panicky, func(o *options) {
-		o.Observer = brittle{w, func(e runner.Event) bool { return e.Kind == runner.ResourceResolved }}
+		o.Observer = brittle{w, func(e report.Event) bool { return e.Kind == report.ResourceResolved }}
 	}).Plan(t.Context())
 	if len(crash.All(err)) == 0 {
 		t.Errorf("told was %v", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Destroy removes what Spec.Remove names: each resource once all that
@@ -23,16 +24,16 @@ import (
 // unless Caller.Absence knows of them.
 // With KeepGoing the latter only fail themselves and what they depend on.
 // Otherwise it records and fails as Apply does.
-func (r *Runner) Destroy(ctx context.Context, caller Caller) (*Result, error) {
+func (r *Runner) Destroy(ctx context.Context, caller Caller) (*report.Result, error) {
 	r.caller = caller
 	defer r.invoker.Drain(ctx)
 	d := r.removal()
-	return r.execute(ctx, d.toDestroy, d.prepare, skip{Code: ReasonRemovalRefused}, d.removeAll)
+	return r.execute(ctx, d.toDestroy, d.prepare, report.Skip{Code: report.ReasonRemovalRefused}, d.removeAll)
 }
 
 // PlanDestroy says what a Destroy would remove. It runs no action and records
 // nothing. It fails as Plan does.
-func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err error) {
+func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *report.Plan, err error) {
 	r.caller = caller
 	defer r.panics.Catch(&err, "planning")
 	defer r.invoker.Drain(ctx)
@@ -47,11 +48,11 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err e
 	if err := d.resolveAll(ctx); err != nil {
 		return nil, err
 	}
-	plan := &Plan{Run: r.containers.Run, Destroy: true, Resources: make([]ResourcePlan, len(d.toDestroy)), Undeclared: r.listUndeclared()}
-	entries := map[string]*ResourcePlan{}
+	plan := &report.Plan{Run: r.containers.Run, Destroy: true, Resources: make([]report.ResourcePlan, len(d.toDestroy)), Undeclared: r.listUndeclared()}
+	entries := map[string]*report.ResourcePlan{}
 	g := graph.New[string]()
 	for i, res := range d.toDestroy {
-		plan.Resources[i] = ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, ReadOnly: res.ReadOnly, Status: Pending, MadeBy: res.madeBy()}
+		plan.Resources[i] = report.ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, ReadOnly: res.ReadOnly, Status: report.Pending, MadeBy: res.madeBy()}
 		entries[res.Name] = &plan.Resources[i]
 		g.Add(res.Name)
 	}
@@ -61,7 +62,7 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err e
 		_, err := guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
 			return struct{}{}, d.planOne(ctx, res, entry)
 		})
-		if why := (skip{}); errors.As(err, &why) {
+		if why := (report.Skip{}); errors.As(err, &why) {
 			r.planned(entry, skipped(res, why))
 			return nil
 		}
@@ -70,7 +71,7 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err e
 			failures <- fmt.Errorf("%s: %w", res.Name, err)
 		}
 		return err
-	}, func(res *resource, why skip) { r.planned(entries[res.Name], skipped(res, why)) })
+	}, func(res *resource, why report.Skip) { r.planned(entries[res.Name], skipped(res, why)) })
 	close(failures)
 	return plan, r.verdict(ctx, failures)
 }
@@ -194,20 +195,20 @@ func (d *removal) refuseUnremovable(ctx context.Context) (bad []string) {
 }
 
 // destroyed is the event of a resource of which its type says that it is gone.
-func destroyed(res *resource) Event {
-	return Event{Kind: ResourceDestroyed, Resource: res.Name, Status: Absent}
+func destroyed(res *resource) report.Event {
+	return report.Event{Kind: report.ResourceDestroyed, Resource: res.Name, Status: report.Absent}
 }
 
 // unremovable is why a resource must not or cannot be removed, nil where it can.
 func unremovable(res *resource) error {
 	problem := manifest.Problem{Position: res.Position, Path: "resources." + res.Name}
-	code := ReasonNotRemovable
+	code := report.ReasonNotRemovable
 	switch {
 	case res.PreventDestroy && res.undeclared != nil:
-		code = ReasonPrevented
+		code = report.ReasonPrevented
 		problem.Message = "it is no longer declared, and not removed, as it was made with prevent_destroy: true; if it is to go, declare it again without, apply that, and then remove it"
 	case res.PreventDestroy:
-		code = ReasonPrevented
+		code = report.ReasonPrevented
 		problem.Position, problem.Message = res.PreventedAt(), `it is not removed: its prevent_destroy is true; set that to false first, if it is to go`
 	case !res.init.Removable:
 		problem.Message = fmt.Sprintf(`its type %s cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type)
@@ -298,13 +299,13 @@ func (d *removal) absence(ctx context.Context, res *resource) (Absence, error) {
 // stateRead shows that the state of a resource was read for those that need it.
 func (d *removal) stateRead(res *resource, _ finding) {
 	if !d.removing[res.Name] {
-		event := skipped(res, skip{Code: ReasonNotTargeted})
+		event := skipped(res, report.Skip{Code: report.ReasonNotTargeted})
 		event.Time = d.now()
 		d.show(event)
 		return
 	}
 	if d.needed[res.Name] {
-		d.show(Event{Kind: StateRead, Time: d.now(), Resource: res.Name})
+		d.show(report.Event{Kind: report.StateRead, Time: d.now(), Resource: res.Name})
 	}
 }
 
@@ -321,14 +322,14 @@ func unknownConfiguration(res *resource, s finding, findings map[string]finding)
 			why = append(why, name+", which does not exist")
 		}
 	}
-	return &reasonError{ReasonUnknown, fmt.Errorf(
+	return &reasonError{report.ReasonUnknown, fmt.Errorf(
 		"its type cannot be asked whether it is there: its configuration (%s) needs the state of %s; apply first, so that it can be asked",
 		res.At(), strings.Join(why, ", and of "))}
 }
 
 // walk visits what is to be removed, each once all that depends on it was
 // visited well.
-func (d *removal) walk(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip)) {
+func (d *removal) walk(ctx context.Context, visit func(*resource) error, skipped func(*resource, report.Skip)) {
 	g := graph.New[string]()
 	for _, res := range d.toDestroy {
 		g.Add(res.Name)
@@ -341,58 +342,58 @@ func (d *removal) walk(ctx context.Context, visit func(*resource) error, skipped
 	d.walkAlong(ctx, g, visit, skipped)
 }
 
-func (d *removal) removeAll(ctx context.Context, entries map[string]*ResourceResult) error {
+func (d *removal) removeAll(ctx context.Context, entries map[string]*report.ResourceResult) error {
 	d.mentionUndeclared()
 	return d.visitEach(ctx, d.walk, entries, d.removeOne)
 }
 
 // removeOne removes one resource.
-func (d *removal) removeOne(ctx context.Context, res *resource) (Status, error) {
+func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, error) {
 	if err := d.skipReason(res); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	leave, err := d.enter(ctx, res)
 	if err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	defer leave()
-	if err := d.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
-		return Failed, err
+	if err := d.emit(ctx, report.Event{Kind: report.ResourceStarted, Resource: res.Name}); err != nil {
+		return report.Failed, err
 	}
 	if d.absent[res.Name] == Verified {
-		return Absent, d.emit(ctx, Event{Kind: ResourceResolved, Resource: res.Name, Status: Absent, Data: byLog})
+		return report.Absent, d.emit(ctx, report.Event{Kind: report.ResourceResolved, Resource: res.Name, Status: report.Absent, Data: byLog})
 	}
 	out, event, err := d.find(ctx, res)
 	if err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	if err := d.emit(ctx, event); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	if err := d.boundRemoval(res, out); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
 	switch {
-	case event.Status == Absent && res.undeclared != nil:
-		return Absent, d.emit(ctx, destroyed(res)) // so that nobody is told of it any more
-	case event.Status == Absent:
-		return Absent, nil
+	case event.Status == report.Absent && res.undeclared != nil:
+		return report.Absent, d.emit(ctx, destroyed(res)) // so that nobody is told of it any more
+	case event.Status == report.Absent:
+		return report.Absent, nil
 	}
 	defer res.target.Discard()
 	if err := d.runActions(ctx, res, out); err != nil {
-		return Failed, err
+		return report.Failed, err
 	}
-	return Destroyed, d.verify(ctx, res)
+	return report.Destroyed, d.verify(ctx, res)
 }
 
-func (d *removal) planOne(ctx context.Context, res *resource, entry *ResourcePlan) error {
+func (d *removal) planOne(ctx context.Context, res *resource, entry *report.ResourcePlan) error {
 	if err := d.skipReason(res); err != nil {
 		return err
 	}
-	event := Event{Kind: ResourceResolved, Resource: res.Name, Status: Absent, Data: byLog}
+	event := report.Event{Kind: report.ResourceResolved, Resource: res.Name, Status: report.Absent, Data: byLog}
 	started := d.now()
 	if d.absent[res.Name] != Verified {
-		d.show(Event{Kind: ResourceStarted, Time: started, Resource: res.Name})
+		d.show(report.Event{Kind: report.ResourceStarted, Time: started, Resource: res.Name})
 		out, found, err := d.find(ctx, res)
 		if err != nil {
 			return err
@@ -418,9 +419,9 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *ResourcePla
 func (d *removal) skipReason(res *resource) error {
 	switch {
 	case res.ReadOnly:
-		return skip{Code: ReasonOnlyObserved}
+		return report.Skip{Code: report.ReasonOnlyObserved}
 	case d.absent[res.Name] == NeverCreated:
-		return skip{Code: ReasonNeverApplied}
+		return report.Skip{Code: report.ReasonNeverApplied}
 	default:
 		return res.refused
 	}
@@ -428,15 +429,15 @@ func (d *removal) skipReason(res *resource) error {
 
 // find asks a type whether a resource is gone, and returns its answer with the
 // event to record.
-func (d *removal) find(ctx context.Context, res *resource) (protocol.StateOutput, Event, error) {
+func (d *removal) find(ctx context.Context, res *resource) (protocol.StateOutput, report.Event, error) {
 	res.ensure = protocol.Absent
-	event := Event{Kind: ResourceResolved, Resource: res.Name, Attempt: res.attempt(), Status: Present}
+	event := report.Event{Kind: report.ResourceResolved, Resource: res.Name, Attempt: res.attempt(), Status: report.Present}
 	if err := d.recall(ctx, res); err != nil {
 		return protocol.StateOutput{}, event, err
 	}
 	out, err := d.observe(ctx, res)
 	if out.Status == protocol.Valid {
-		event.Status = Absent
+		event.Status = report.Absent
 	}
 	for _, a := range out.Actions {
 		event.Actions = append(event.Actions, a.Name)

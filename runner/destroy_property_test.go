@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Whatever the graph, whatever its configurations need, and whatever is gone
@@ -57,15 +57,15 @@ func TestDestroyProperties(t *testing.T) {
 		}
 		for i := range n {
 			name := fmt.Sprintf("r%d", i)
-			want := runner.Destroyed
+			want := report.Destroyed
 			if gone[name] {
-				want = runner.Absent
+				want = report.Absent
 			}
 			if got[name] != want {
 				t.Fatalf("%s is %s, want %s in %s", name, got[name], want, text.String())
 			}
 			for _, d := range depends[i] {
-				if want == runner.Destroyed && !before(w.trace, "unset "+name, fmt.Sprintf("absent r%d", d)) {
+				if want == report.Destroyed && !before(w.trace, "unset "+name, fmt.Sprintf("absent r%d", d)) {
 					t.Fatalf("r%d was asked about before %s was gone: %v", d, name, w.trace)
 				}
 			}

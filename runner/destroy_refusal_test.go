@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 func TestATypeThatCanNotRemoveRefusesBeforeAnythingIsDone(t *testing.T) {
@@ -43,7 +44,7 @@ nothing was removed; the rest can be, with --target top --target cache`
 	if len(w.trace) > 2 || w.runs("unset")+w.runs("absent") > 0 { // two inits of bolted
 		t.Errorf("it did %v", w.trace)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"fixed": runner.Failed, "also": runner.Failed, "base": runner.Skipped, "top": runner.Skipped, "cache": runner.Skipped})
+	wantStatuses(t, got, map[string]report.Status{"fixed": report.Failed, "also": report.Failed, "base": report.Skipped, "top": report.Skipped, "cache": report.Skipped})
 
 	got, err = w.destroy(t, text, remove("top", "cache", "warm"))
 	if err != nil {
@@ -100,7 +101,7 @@ func TestAConfigurationThatCannotBeKnownRefusesBeforeAnythingIsDone(t *testing.T
 			t.Errorf("got\n%v\nwhich does not say\n%s", err, want)
 		}
 	}
-	wantStatuses(t, got, map[string]runner.Status{"db": runner.Skipped, "api": runner.Failed, "deep": runner.Failed, "other": runner.Skipped})
+	wantStatuses(t, got, map[string]report.Status{"db": report.Skipped, "api": report.Failed, "deep": report.Failed, "other": report.Skipped})
 	if w.runs("unset")+w.runs("absent") != 0 {
 		t.Errorf("it did %v", w.trace)
 	}
@@ -114,7 +115,7 @@ func TestAConfigurationThatCannotBeKnownFailsOnlyItselfWhenTheRestGoesOn(t *test
 	if err == nil {
 		t.Error("it succeeded")
 	}
-	wantStatuses(t, got, map[string]runner.Status{"db": runner.Skipped, "api": runner.Skipped, "deep": runner.Failed, "other": runner.Destroyed})
+	wantStatuses(t, got, map[string]report.Status{"db": report.Skipped, "api": report.Skipped, "deep": report.Failed, "other": report.Destroyed})
 	seen := map[string]bool{}
 	for _, e := range w.logged {
 		key := fmt.Sprint(e.Kind, e.Resource, e.Action, e.Attempt)
@@ -134,9 +135,9 @@ func TestAConfigurationThatCannotBeKnownDoesNotMatterWhenItIsKnownToBeGone(t *te
 	if err != nil || len(w.things) > 0 {
 		t.Errorf("%v, left are %v", err, w.things)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"db": runner.Absent, "api": runner.Absent, "deep": runner.Absent, "other": runner.Destroyed})
-	if !slices.ContainsFunc(w.logged, func(e runner.Event) bool {
-		return e.Kind == runner.ResourceResolved && e.Resource == "api" && e.Data["by"] == "log"
+	wantStatuses(t, got, map[string]report.Status{"db": report.Absent, "api": report.Absent, "deep": report.Absent, "other": report.Destroyed})
+	if !slices.ContainsFunc(w.logged, func(e report.Event) bool {
+		return e.Kind == report.ResourceResolved && e.Resource == "api" && e.Data["by"] == "log"
 	}) {
 		t.Error("nobody is told that api was not asked")
 	}
@@ -155,7 +156,7 @@ func TestAConfigurationThatCannotBeKnownIsSkippedWhenNoRunEverCameToIt(t *testin
 		t.Fatal(err)
 	}
 	for _, r := range plan.Resources {
-		if unasked := r.Name == "api" || r.Name == "deep"; unasked != (r.Status == runner.Skipped && strings.Contains(r.Error, "never applied, as far as the log knows; not asked")) {
+		if unasked := r.Name == "api" || r.Name == "deep"; unasked != (r.Status == report.Skipped && strings.Contains(r.Error, "never applied, as far as the log knows; not asked")) {
 			t.Errorf("the plan says of %s %s %s", r.Name, r.Status, r.Error)
 		}
 	}
@@ -163,13 +164,13 @@ func TestAConfigurationThatCannotBeKnownIsSkippedWhenNoRunEverCameToIt(t *testin
 	if err != nil || len(w.things) > 0 {
 		t.Errorf("%v, left are %v", err, w.things)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"db": runner.Absent, "api": runner.Skipped, "deep": runner.Skipped, "other": runner.Destroyed})
+	wantStatuses(t, got, map[string]report.Status{"db": report.Absent, "api": report.Skipped, "deep": report.Skipped, "other": report.Destroyed})
 	for _, e := range w.logged {
-		if e.Resource == "api" && e.Kind != runner.ResourceInitialized && (e.Kind != runner.ResourceSkipped || e.Status != runner.Skipped) {
+		if e.Resource == "api" && e.Kind != report.ResourceInitialized && (e.Kind != report.ResourceSkipped || e.Status != report.Skipped) {
 			t.Errorf("recorded %s %s", e.Kind, e.Status)
 		}
 	}
-	if last := w.logged[len(w.logged)-1]; last.Counts != (runner.Counts{Changed: 1, Unchanged: 1, Skipped: 2}) {
+	if last := w.logged[len(w.logged)-1]; last.Counts != (report.Counts{Changed: 1, Unchanged: 1, Skipped: 2}) {
 		t.Errorf("counted %+v", last.Counts)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // removable makes "thing" a type that can remove, by the action "unset". That
@@ -62,10 +63,10 @@ func removable(w *world) *world {
 
 // destroy destroys what a manifest made and returns the outcome of each
 // resource.
-func (w *world) destroy(t testing.TB, text string, change ...func(*options)) (map[string]runner.Status, error) {
+func (w *world) destroy(t testing.TB, text string, change ...func(*options)) (map[string]report.Status, error) {
 	t.Helper()
 	result, err := w.runner(t, text, change...).Destroy(t.Context())
-	statuses := map[string]runner.Status{}
+	statuses := map[string]report.Status{}
 	for _, r := range result.Resources {
 		statuses[r.Name] = r.Status
 	}
@@ -107,7 +108,7 @@ func TestDestroyRemovesWhatAnApplyMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"db": runner.Destroyed, "api": runner.Destroyed, "other": runner.Destroyed})
+	wantStatuses(t, got, map[string]report.Status{"db": report.Destroyed, "api": report.Destroyed, "other": report.Destroyed})
 	if len(w.things) > 0 {
 		t.Errorf("left are %v", w.things)
 	}
@@ -123,7 +124,7 @@ func TestDestroyRemovesWhatAnApplyMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"db": runner.Absent, "api": runner.Absent, "other": runner.Absent})
+	wantStatuses(t, got, map[string]report.Status{"db": report.Absent, "api": report.Absent, "other": report.Absent})
 	if w.runs("unset") != 0 {
 		t.Errorf("what was gone was removed again: %v", w.trace)
 	}
@@ -143,12 +144,12 @@ func TestEveryStepOfADestroyIsRecorded(t *testing.T) {
 	if got := w.names(); !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	for i, status := range map[int]runner.Status{3: runner.Present, 6: runner.Absent, 7: runner.Destroyed} {
+	for i, status := range map[int]report.Status{3: report.Present, 6: report.Absent, 7: report.Destroyed} {
 		if w.logged[i].Status != status {
 			t.Errorf("%s tells %s, want %s", w.logged[i].Kind, w.logged[i].Status, status)
 		}
 	}
-	if last := w.logged[len(w.logged)-1]; last.Counts != (runner.Counts{Changed: 1}) {
+	if last := w.logged[len(w.logged)-1]; last.Counts != (report.Counts{Changed: 1}) {
 		t.Errorf("counted %+v", last.Counts)
 	}
 }
@@ -169,11 +170,11 @@ resources:
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"base": runner.Destroyed, "theirs": runner.Skipped, "ours": runner.Destroyed})
+	wantStatuses(t, got, map[string]report.Status{"base": report.Destroyed, "theirs": report.Skipped, "ours": report.Destroyed})
 	if len(w.things) != 1 || !before(w.trace, "unset ours", "absent base") {
 		t.Errorf("left are %v, after %v", w.things, w.trace)
 	}
-	i := slices.IndexFunc(w.logged, func(e runner.Event) bool { return e.Kind == runner.ResourceSkipped })
+	i := slices.IndexFunc(w.logged, func(e report.Event) bool { return e.Kind == report.ResourceSkipped })
 	if i < 0 || w.logged[i].Error != "only observed: left alone" {
 		t.Errorf("the log does not tell why theirs is left: %v", w.names())
 	}
@@ -191,7 +192,7 @@ resources:
 	w.things["ours"] = 1
 	r := w.runner(t, text)
 	plan, err := r.PlanDestroy(t.Context())
-	if err != nil || len(plan.Resources) != 2 || plan.Resources[0].Status != runner.Skipped {
+	if err != nil || len(plan.Resources) != 2 || plan.Resources[0].Status != report.Skipped {
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	got, err := r.Destroy(t.Context())
@@ -221,7 +222,7 @@ func TestATargetIsRemovedWithoutWhatItDependsOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 1 || got["api"] != runner.Destroyed || len(w.things) != 2 {
+	if len(got) != 1 || got["api"] != report.Destroyed || len(w.things) != 2 {
 		t.Errorf("%v, left are %v", got, w.things)
 	}
 	for _, name := range w.names() {
@@ -238,13 +239,13 @@ func TestAFailureKeepsWhatTheResourceDependsOn(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*options)
-		want   map[string]runner.Status
+		want   map[string]report.Status
 	}{
-		{"and ends the run", func(o *options) { o.Parallelism = 1 }, map[string]runner.Status{
-			"a2": runner.Failed, "a1": runner.Skipped, "a": runner.Skipped, "z": runner.Skipped, "z1": runner.Destroyed,
+		{"and ends the run", func(o *options) { o.Parallelism = 1 }, map[string]report.Status{
+			"a2": report.Failed, "a1": report.Skipped, "a": report.Skipped, "z": report.Skipped, "z1": report.Destroyed,
 		}},
-		{"and goes on elsewhere", keepGoing, map[string]runner.Status{
-			"a2": runner.Failed, "a1": runner.Skipped, "a": runner.Skipped, "z": runner.Destroyed, "z1": runner.Destroyed,
+		{"and goes on elsewhere", keepGoing, map[string]report.Status{
+			"a2": report.Failed, "a1": report.Skipped, "a": report.Skipped, "z": report.Destroyed, "z1": report.Destroyed,
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -301,7 +302,7 @@ func TestStoppingADestroyLetsTheRunningActionFinish(t *testing.T) {
 	if !errors.Is(err, runner.ErrInterrupted) || len(w.things) != 2 {
 		t.Errorf("got %v, left are %v", err, w.things)
 	}
-	if last := w.logged[len(w.logged)-1]; last.Kind != runner.RunFailed || last.Data["interrupted"] != "true" {
+	if last := w.logged[len(w.logged)-1]; last.Kind != report.RunFailed || last.Data["interrupted"] != "true" {
 		t.Errorf("the log ends with %+v", last)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Of what was there, and not as configured, the log says how it differed.
@@ -23,7 +23,7 @@ func TestWhatDiffersIsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range w.logged {
-			if e.Kind != runner.ResourceResolved {
+			if e.Kind != report.ResourceResolved {
 				continue
 			}
 			text := strings.Join(e.Differs, "\n")

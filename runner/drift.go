@@ -8,36 +8,9 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
-
-// DriftReport is what of a manifest is not as it is configured.
-type DriftReport struct {
-	Run        string
-	Resources  []ResourceDrift // in graph order
-	Undeclared []Undeclared    // what runs made and is no longer declared
-}
-
-// ResourceDrift is what of one resource is not as it is configured.
-type ResourceDrift struct {
-	Name      string
-	Type      string
-	DependsOn []string
-	Status    Status     // Valid, Stale: it drifted, Unknown, Failed or Skipped
-	Missing   bool       // Stale: it does not exist
-	Diff      []Change   // Stale and not Missing: what differs and is not to be ignored; may be empty
-	Ignored   []Change   // what differs and is to be ignored (manifest.Resource.IgnoreDrift)
-	Unmatched []string   // paths to ignore that begin with nothing that there is: mistyped, perhaps
-	Asked     string     // Stale: the actions that state asks for, and why
-	Output    []string   // Stale and Valid: the last lines that state printed for people
-	Because   []string   // Unknown: the resources whose state it needs, and that have none or lack in theirs what is needed
-	Reason    ReasonCode // Failed, Skipped: why
-	Error     string     // the same as a sentence
-}
-
-// Drifted reports whether any resource has drifted.
-func (d *DriftReport) Drifted() bool {
-	return slices.ContainsFunc(d.Resources, func(r ResourceDrift) bool { return r.Status == Stale })
-}
 
 // Drift asks for the state of every resource and says how it differs from its
 // configuration. It runs no action and records nothing. Where a configuration
@@ -47,7 +20,7 @@ func (d *DriftReport) Drifted() bool {
 //
 // Drift fails where Apply refuses before it touches anything, or when any resource
 // failed; the report it returns then names them.
-func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err error) {
+func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err error) {
 	r.caller = caller
 	defer r.panics.Catch(&err, "looking for drift")
 	defer r.invoker.Drain(ctx)
@@ -59,7 +32,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 		needs[res.Name] = r.needs(res)
 	}
 	findings := r.survey(ctx, r.resources, needs, func(*resource) bool { return true }, r.showDrift)
-	report := &DriftReport{Run: r.containers.Run, Resources: make([]ResourceDrift, len(r.resources))}
+	found := &report.Drift{Run: r.containers.Run, Resources: make([]report.ResourceDrift, len(r.resources))}
 	failures := make(chan error, len(r.resources))
 	for i, res := range r.resources {
 		s := findings[res.Name]
@@ -68,22 +41,22 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 		r.maskChanges(d.Diff)
 		r.maskChanges(d.Ignored)
 		d.Error = r.secrets.Mask(d.Error)
-		if d.Status == Stale {
+		if d.Status == report.Stale {
 			d.Asked = r.secrets.Mask(r.requested(s.answer.Actions))
 		}
-		if d.Status == Stale || d.Status == Valid {
+		if d.Status == report.Stale || d.Status == report.Valid {
 			for _, line := range res.output {
 				d.Output = append(d.Output, r.secrets.Mask(line))
 			}
 		}
-		if d.Status == Failed {
+		if d.Status == report.Failed {
 			failures <- fmt.Errorf("%s: %w", res.Name, s.err)
 		}
-		report.Resources[i] = d
+		found.Resources[i] = d
 	}
 	close(failures)
-	report.Undeclared = r.listUndeclared()
-	return report, r.verdict(ctx, failures)
+	found.Undeclared = r.listUndeclared()
+	return found, r.verdict(ctx, failures)
 }
 
 // Repeatable reports whether another Drift of this runner, which initializes nothing
@@ -100,36 +73,36 @@ func (r *Runner) Repeatable() bool {
 // showDrift shows what was found of a resource at once.
 func (r *Runner) showDrift(res *resource, s finding) {
 	d := drift(res, s)
-	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: d.Status, Reason: d.Reason, Error: r.secrets.Mask(d.Error)}
+	event := report.Event{Kind: report.ResourceResolved, Time: r.now(), Resource: res.Name, Status: d.Status, Reason: d.Reason, Error: r.secrets.Mask(d.Error)}
 	switch d.Status {
-	case Failed:
-		event.Kind = ResourceFailed
-	case Skipped:
-		event.Kind = ResourceSkipped
+	case report.Failed:
+		event.Kind = report.ResourceFailed
+	case report.Skipped:
+		event.Kind = report.ResourceSkipped
 	default: // it was looked at, or could not be
 	}
 	r.show(event)
 }
 
-func drift(res *resource, s finding) ResourceDrift {
-	d := ResourceDrift{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: Valid}
+func drift(res *resource, s finding) report.ResourceDrift {
+	d := report.ResourceDrift{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: report.Valid}
 	switch {
 	case s.skipped != nil:
-		d.Status, d.Reason, d.Error = Skipped, s.skipped.Code, s.skipped.Error()
+		d.Status, d.Reason, d.Error = report.Skipped, s.skipped.Code, s.skipped.Error()
 	case len(s.drifted) > 0:
 		// What its configuration needs may well be there once they are as configured.
-		d.Status, d.Because = Unknown, s.drifted
+		d.Status, d.Because = report.Unknown, s.drifted
 	case s.err != nil:
-		d.Status, d.Reason, d.Error = Failed, reasonOf(s.err), s.err.Error()
+		d.Status, d.Reason, d.Error = report.Failed, reasonOf(s.err), s.err.Error()
 	case len(s.lacks) > 0:
-		d.Status, d.Because = Unknown, s.lacks
+		d.Status, d.Because = report.Unknown, s.lacks
 	case s.answer.Status == protocol.Stale:
-		d.Status, d.Unmatched = Stale, unmatchedIgnores(res, s.answer.StaleState)
+		d.Status, d.Unmatched = report.Stale, unmatchedIgnores(res, s.answer.StaleState)
 		if d.Missing = s.answer.StaleState == nil; d.Missing {
 			break // everything differs, and nothing of it is to be ignored
 		}
 		d.Ignored = append(d.Ignored, res.left...)
-		for _, c := range difference(s.answer.StaleState, res.asked(), res.target.Secret) {
+		for _, c := range diff.Of(s.answer.StaleState, res.asked(), res.target.Secret) {
 			if slices.ContainsFunc(res.IgnoreDrift, func(path string) bool { return below(c.Path, path) }) {
 				d.Ignored = append(d.Ignored, c)
 			} else {
@@ -138,7 +111,7 @@ func drift(res *resource, s finding) ResourceDrift {
 		}
 		// A type that is stale without a difference that can be seen has drifted.
 		if len(d.Diff) == 0 && len(d.Ignored) > len(res.left) {
-			d.Status = Valid
+			d.Status = report.Valid
 		}
 	case s.answer != nil:
 		d.Unmatched, d.Ignored = unmatchedIgnores(res, s.answer.State), res.left

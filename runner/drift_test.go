@@ -11,17 +11,18 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // drift returns what is told of each resource, as one text.
-func (w *world) drift(t *testing.T, text string, change ...func(*options)) (map[string]string, *runner.DriftReport, error) {
+func (w *world) drift(t *testing.T, text string, change ...func(*options)) (map[string]string, *report.Drift, error) {
 	t.Helper()
-	report, err := w.runner(t, text, change...).Drift(t.Context())
+	found, err := w.runner(t, text, change...).Drift(t.Context())
 	told := map[string]string{}
-	if report == nil {
-		return told, report, err
+	if found == nil {
+		return told, found, err
 	}
-	for _, r := range report.Resources {
+	for _, r := range found.Resources {
 		said := string(r.Status)
 		if r.Missing {
 			said += " missing"
@@ -43,7 +44,7 @@ func (w *world) drift(t *testing.T, text string, change ...func(*options)) (map[
 		}
 		told[r.Name] = said
 	}
-	return told, report, err
+	return told, found, err
 }
 
 func wantTold(t *testing.T, got, want map[string]string) {
@@ -70,11 +71,11 @@ resources:
 func TestDriftTellsWhatATypeSaysOfIt(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["crashing"] = crashing
-	report, err := w.runner(t, `resources: {app: {type: crashing, config: {token: hush-hush}}}`).Drift(t.Context())
+	found, err := w.runner(t, `resources: {app: {type: crashing, config: {token: hush-hush}}}`).Drift(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	app := report.Resources[0]
+	app := found.Resources[0]
 	if want := `"start" (start it, as it exited with 3 ((secret)))`; app.Asked != want {
 		t.Errorf("it asks for %s, want %s", app.Asked, want)
 	}
@@ -86,7 +87,7 @@ func TestDriftTellsWhatATypeSaysOfIt(t *testing.T) {
 func TestDriftLooksAtEveryResourceAndDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.things = map[string]any{"good": 1, "bad": "old", "after": "old", "beside": 2}
-	told, report, err := w.drift(t, fleet)
+	told, found, err := w.drift(t, fleet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,13 +95,13 @@ func TestDriftLooksAtEveryResourceAndDoesNothing(t *testing.T) {
 		"good": "VALID", "bad": "STALE +token ~value", "after": "VALID", "lost": "STALE missing",
 		"beside": "STALE ~value", "lower": "UNKNOWN because of lost", "lowest": "UNKNOWN because of lower",
 	})
-	if !report.Drifted() {
+	if !found.Drifted() {
 		t.Error("the report says that nothing drifted")
 	}
 	if w.runs("set") > 0 || len(w.logged) > 0 {
 		t.Errorf("it did %v and recorded %v", w.trace, w.names())
 	}
-	if everything := w.kept(t) + fmt.Sprint(report, w.events); strings.Contains(everything, "hush-hush") {
+	if everything := w.kept(t) + fmt.Sprint(found, w.events); strings.Contains(everything, "hush-hush") {
 		t.Error("a secret is told")
 	}
 }
@@ -110,8 +111,8 @@ func TestDriftWithoutAny(t *testing.T) {
 	if _, err := w.apply(t, fleet); err != nil {
 		t.Fatal(err)
 	}
-	told, report, err := w.drift(t, fleet)
-	if err != nil || report.Drifted() {
+	told, found, err := w.drift(t, fleet)
+	if err != nil || found.Drifted() {
 		t.Errorf("%v, %v", told, err)
 	}
 }
@@ -142,13 +143,13 @@ func TestWhatIsToBeIgnoredIsNoDrift(t *testing.T) {
 				manifest = "resources: {db: {type: thing, ignore_drift: [value], config: {}}}"
 			}
 			w.engine.Images["thing"] = answering(`{"state_action":{"args":["state"]}}`, `{"status":"STALE",`+stale+`"actions":[{"name":"set"}]}`, 0)
-			told, report, err := w.drift(t, manifest)
+			told, found, err := w.drift(t, manifest)
 			if err != nil {
 				t.Fatal(err)
 			}
 			wantTold(t, told, map[string]string{"db": tc.want})
-			if report.Drifted() != strings.HasPrefix(tc.want, "STALE") {
-				t.Errorf("drifted: %v", report.Drifted())
+			if found.Drifted() != strings.HasPrefix(tc.want, "STALE") {
+				t.Errorf("drifted: %v", found.Drifted())
 			}
 		})
 	}
@@ -172,7 +173,7 @@ func TestIgnoredDriftChangesNoPlan(t *testing.T) {
 	w := newWorld(t)
 	w.things["db"] = "old"
 	plan, err := w.runner(t, "resources: {db: {type: thing, ignore_drift: [value], config: {value: new}}}").Plan(t.Context())
-	if err != nil || plan.Resources[0].Status != runner.Stale || len(plan.Resources[0].Diff) != 1 {
+	if err != nil || plan.Resources[0].Status != report.Stale || len(plan.Resources[0].Diff) != 1 {
 		t.Errorf("%+v, %v", plan, err)
 	}
 }
@@ -187,7 +188,7 @@ func TestAFailureHidesNoDrift(t *testing.T) {
 		}
 		return good(ctx, c)
 	})
-	told, report, err := w.drift(t, fleet, func(o *options) { o.Parallelism = 1 })
+	told, found, err := w.drift(t, fleet, func(o *options) { o.Parallelism = 1 })
 	var failed *runner.FailedError
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "lost: state exited with 9") {
 		t.Errorf("got %v", err)
@@ -196,7 +197,7 @@ func TestAFailureHidesNoDrift(t *testing.T) {
 		"bad": "STALE +token ~value", "beside": "VALID", "lower": "UNKNOWN because of lost",
 		"lost": "FAILED state exited with 9 and printed nothing",
 	})
-	if report == nil || !report.Drifted() {
+	if found == nil || !found.Drifted() {
 		t.Error("the drift of bad is not reported")
 	}
 }
@@ -209,9 +210,9 @@ func TestDriftIsInterrupted(t *testing.T) {
 			close(stop)
 		}
 	}
-	_, report, err := w.drift(t, fleet, func(o *options) { o.Stop, o.Parallelism = stop, 1 })
-	if !errors.Is(err, runner.ErrInterrupted) || report == nil || report.Resources[1].Status != runner.Skipped {
-		t.Errorf("%v, %+v", err, report)
+	_, found, err := w.drift(t, fleet, func(o *options) { o.Stop, o.Parallelism = stop, 1 })
+	if !errors.Is(err, runner.ErrInterrupted) || found == nil || found.Resources[1].Status != report.Skipped {
+		t.Errorf("%v, %+v", err, found)
 	}
 }
 
@@ -235,7 +236,7 @@ func TestAfterADriftEachStateIsKnownAsItWasFound(t *testing.T) {
 func TestWhatNeedsADriftedStateIsNotKnown(t *testing.T) {
 	w := newWorld(t)
 	w.things["up"] = "old"
-	got, report, err := w.drift(t, `
+	got, found, err := w.drift(t, `
 resources:
   up: {type: thing, config: {value: new}}
   mid: {type: thing, dependencies: {u: up}, config: {value: "{{ u.state.name }}"}}
@@ -248,7 +249,7 @@ resources:
 	wantTold(t, got, map[string]string{
 		"up": "STALE ~value", "mid": "UNKNOWN because of up", "low": "UNKNOWN because of mid", "odd": "UNKNOWN because of up",
 	})
-	if !report.Drifted() {
+	if !found.Drifted() {
 		t.Error("it is no drift")
 	}
 

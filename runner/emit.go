@@ -6,11 +6,12 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // emit stamps and masks an event, has it recorded where its kind asks for it,
 // and shows it. It fails when recording fails, and from then on always.
-func (r *Runner) emit(ctx context.Context, e Event) (err error) {
+func (r *Runner) emit(ctx context.Context, e report.Event) (err error) {
 	defer r.panics.Catch(&err, "telling of "+string(e.Kind))
 	e.Time = r.now()
 	r.maskEvent(&e)
@@ -28,15 +29,14 @@ func (r *Runner) emit(ctx context.Context, e Event) (err error) {
 			return err
 		}
 	}
-	e.made, e.Outputs.secrets = nil, nil // for the Recorder alone
-	if e.Kind != ResourceKept {
-		r.show(e)
+	if e.Kind != report.ResourceKept {
+		r.show(e.Public())
 	}
 	return nil
 }
 
 // show notifies the Observer of something that is not recorded.
-func (r *Runner) show(e Event) {
+func (r *Runner) show(e report.Event) {
 	if r.caller.Observer == nil {
 		return
 	}
@@ -46,12 +46,12 @@ func (r *Runner) show(e Event) {
 }
 
 // notify shows something about a resource that is not recorded.
-func (r *Runner) notify(kind EventKind, resource, action, text string) {
-	r.show(Event{Kind: kind, Time: r.now(), Resource: resource, Action: action, Text: r.secrets.Mask(text)})
+func (r *Runner) notify(kind report.EventKind, resource, action, text string) {
+	r.show(report.Event{Kind: kind, Time: r.now(), Resource: resource, Action: action, Text: r.secrets.Mask(text)})
 }
 
 // maskEvent hides the secrets in an event.
-func (r *Runner) maskEvent(e *Event) {
+func (r *Runner) maskEvent(e *report.Event) {
 	e.Error, e.Text = r.secrets.Mask(e.Error), r.secrets.Mask(e.Text)
 	e.Output, e.Actions = r.secrets.MaskAll(e.Output), r.secrets.MaskAll(e.Actions)
 	if e.Plan != nil {
@@ -64,17 +64,19 @@ func (r *Runner) maskEvent(e *Event) {
 type callObserver struct{ r *Runner }
 
 func (o callObserver) Pulling(resource, image string, p engine.Progress) {
-	o.r.show(Event{Kind: Pulling, Time: o.r.now(), Resource: resource, Image: image, Current: p.Current, Total: p.Total})
+	o.r.show(report.Event{Kind: report.Pulling, Time: o.r.now(), Resource: resource, Image: image, Current: p.Current, Total: p.Total})
 }
 
-func (o callObserver) Calling(resource, action string) { o.r.notify(Working, resource, action, "") }
+func (o callObserver) Calling(resource, action string) {
+	o.r.notify(report.Working, resource, action, "")
+}
 
 func (o callObserver) Warn(resource, action, text string) {
-	o.r.notify(Warning, resource, action, text)
+	o.r.notify(report.Warning, resource, action, text)
 }
 
 func (o callObserver) Output(l invoke.Line) {
-	o.r.show(Event{
-		Kind: Line, Time: o.r.now(), Resource: l.Resource, Action: l.Action, Attempt: l.Attempt, Stream: l.Stream, Text: l.Text, File: l.File,
+	o.r.show(report.Event{
+		Kind: report.Line, Time: o.r.now(), Resource: l.Resource, Action: l.Action, Attempt: l.Attempt, Stream: l.Stream, Text: l.Text, File: l.File,
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // observe asks for the state of a resource. One that differs where its differences are to be left
@@ -24,19 +25,19 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 	for _, path := range res.IgnoreChanges {
 		config, _ = diff.Leave(config, out.StaleState, manifest.PathSteps(path)).(map[string]any)
 	}
-	if same(config, res.config) {
+	if diff.Same(config, res.config) {
 		return out, nil
 	}
 	if res.schema != nil {
 		if broken := res.schema.Validate(config); len(broken) > 0 {
-			r.notify(Warning, res.Name, "state", fmt.Sprintf("ignore_changes (%s) does not apply: with what there is its configuration would not be as its type accepts it: %s",
+			r.notify(report.Warning, res.Name, "state", fmt.Sprintf("ignore_changes (%s) does not apply: with what there is its configuration would not be as its type accepts it: %s",
 				strings.Join(res.IgnoreChanges, ", "), broken[0].Message))
 			return out, nil
 		}
 	}
-	remaining := difference(out.StaleState, config, res.target.Secret)
-	for _, c := range difference(out.StaleState, res.config, res.target.Secret) {
-		if !slices.ContainsFunc(remaining, func(r Change) bool { return r.Path == c.Path }) {
+	remaining := diff.Of(out.StaleState, config, res.target.Secret)
+	for _, c := range diff.Of(out.StaleState, res.config, res.target.Secret) {
+		if !slices.ContainsFunc(remaining, func(r diff.Change) bool { return r.Path == c.Path }) {
 			res.left = append(res.left, c)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // box is a type whose resources are what they are configured to be, key by key. All of them are
@@ -56,20 +56,20 @@ func TestWhatIsToBeLeftAsItIsStaysSo(t *testing.T) {
 	for name, c := range map[string]struct {
 		ignore string
 		there  object
-		status runner.Status
+		status report.Status
 		after  object // what is there in the end
 		drift  string
 	}{
-		"as configured":           {"[size]", object{"size": 1, "tags": []any{"a", "b"}}, runner.Unchanged, object{"size": 1, "tags": []any{"a", "b"}}, "VALID"},
-		"one value":               {"[size]", object{"size": 5, "tags": []any{"a", "b"}}, runner.Unchanged, object{"size": 5, "tags": []any{"a", "b"}}, "VALID ignored size"},
-		"the rest is changed":     {"[size]", object{"size": 5, "tags": []any{"a"}}, runner.Changed, object{"size": 5, "tags": []any{"a", "b"}}, "STALE ~tags ignored size"},
-		"a member of a list":      {`["tags[1]"]`, object{"size": 1, "tags": []any{"a", "z"}}, runner.Unchanged, object{"size": 1, "tags": []any{"a", "z"}}, "VALID ignored tags[1]"},
-		"no such member":          {`["tags[1]"]`, object{"size": 1, "tags": []any{"a"}}, runner.Changed, object{"size": 1, "tags": []any{"a", "b"}}, "STALE ~tags"},
-		"what is not there":       {"[tags]", object{"size": 1}, runner.Unchanged, object{"size": 1}, "VALID ignored tags"},
-		"what nobody asked for":   {"[owner]", object{"size": 1, "tags": []any{"a", "b"}, "owner": "x"}, runner.Unchanged, object{"size": 1, "tags": []any{"a", "b"}, "owner": "x"}, "VALID"},
-		"below what is not there": {"[deep.er]", object{"size": 1, "tags": []any{"a", "b"}, "deep": object{"er": 1}}, runner.Unchanged, object{"size": 1, "tags": []any{"a", "b"}, "deep": object{"er": 1}}, "VALID"},
-		"nothing is there":        {"[size]", nil, runner.Changed, object{"size": 1, "tags": []any{"a", "b"}}, "STALE missing"},
-		"what must be there":      {"[size]", object{"tags": []any{"a", "b"}}, runner.Changed, object{"size": 1, "tags": []any{"a", "b"}}, "STALE +size"},
+		"as configured":           {"[size]", object{"size": 1, "tags": []any{"a", "b"}}, report.Unchanged, object{"size": 1, "tags": []any{"a", "b"}}, "VALID"},
+		"one value":               {"[size]", object{"size": 5, "tags": []any{"a", "b"}}, report.Unchanged, object{"size": 5, "tags": []any{"a", "b"}}, "VALID ignored size"},
+		"the rest is changed":     {"[size]", object{"size": 5, "tags": []any{"a"}}, report.Changed, object{"size": 5, "tags": []any{"a", "b"}}, "STALE ~tags ignored size"},
+		"a member of a list":      {`["tags[1]"]`, object{"size": 1, "tags": []any{"a", "z"}}, report.Unchanged, object{"size": 1, "tags": []any{"a", "z"}}, "VALID ignored tags[1]"},
+		"no such member":          {`["tags[1]"]`, object{"size": 1, "tags": []any{"a"}}, report.Changed, object{"size": 1, "tags": []any{"a", "b"}}, "STALE ~tags"},
+		"what is not there":       {"[tags]", object{"size": 1}, report.Unchanged, object{"size": 1}, "VALID ignored tags"},
+		"what nobody asked for":   {"[owner]", object{"size": 1, "tags": []any{"a", "b"}, "owner": "x"}, report.Unchanged, object{"size": 1, "tags": []any{"a", "b"}, "owner": "x"}, "VALID"},
+		"below what is not there": {"[deep.er]", object{"size": 1, "tags": []any{"a", "b"}, "deep": object{"er": 1}}, report.Unchanged, object{"size": 1, "tags": []any{"a", "b"}, "deep": object{"er": 1}}, "VALID"},
+		"nothing is there":        {"[size]", nil, report.Changed, object{"size": 1, "tags": []any{"a", "b"}}, "STALE missing"},
+		"what must be there":      {"[size]", object{"tags": []any{"a", "b"}}, report.Changed, object{"size": 1, "tags": []any{"a", "b"}}, "STALE +size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -83,7 +83,7 @@ func TestWhatIsToBeLeftAsItIsStaysSo(t *testing.T) {
 				t.Errorf("drift: %q, %v; want %q", told["a"], err, c.drift)
 			}
 			plan, err := w.runner(t, text).Plan(t.Context())
-			if err != nil || (plan.Resources[0].Status == runner.Valid) != (c.status == runner.Unchanged) {
+			if err != nil || (plan.Resources[0].Status == report.Valid) != (c.status == report.Unchanged) {
 				t.Errorf("planned: %+v, %v", plan.Resources[0], err)
 			}
 			if got, err := w.apply(t, text); err != nil || got["a"] != c.status {

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/plugs"
+	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -121,7 +122,7 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 	var problems []manifest.Problem
 	res.target.Mounts, without, problems = r.plug(res, res.init.Plugs)
 	for _, text := range without {
-		r.notify(Warning, res.Name, "init", text)
+		r.notify(report.Warning, res.Name, "init", text)
 	}
 	r.invoker.Serve(&res.target, res.init, res.target.Mounts)
 	if known, err := r.configuredEarly(res); err != nil {
@@ -139,8 +140,8 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 	if err := r.bound(res, nil); err != nil {
 		return err
 	}
-	res.initialized = Event{
-		Kind: ResourceInitialized, Resource: res.Name, Image: res.Type, ImageID: image.ID, Duration: r.now().Sub(started),
+	res.initialized = report.Event{
+		Kind: report.ResourceInitialized, Resource: res.Name, Image: res.Type, ImageID: image.ID, Duration: r.now().Sub(started),
 	}
 	return r.emit(ctx, res.initialized)
 }

@@ -3,52 +3,22 @@ package runner
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/hidden"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
-// Made is what a run makes of a resource, as far as that takes to remove it when no manifest
-// declares it any more.
-type Made struct {
-	Type           string
-	ImageID        string // of the type: id of its content
-	ImageDigest    string // of the type, in a registry; "" if it never was in one
-	Config         map[string]any
-	Secrets        [][]string // where there are values in Config that are not to be seen
-	Plugs          []MadePlug // those that the type was given, by name
-	DependsOn      []string
-	Timeout        time.Duration // of one container; 0 is the default
-	PreventDestroy bool
-	Declared       manifest.Position
-}
-
-// MadePlug is a plug as it was when a type was given it.
-type MadePlug struct {
-	Name     string
-	Path     string
-	ReadOnly bool
-}
-
-// Undeclared is something that a run of the manifest made and that the manifest no longer declares.
-type Undeclared struct {
-	Name string
-	Run  string // that made it, or adopted it
-	At   time.Time
-	Made // without what it takes to remove it, where nothing is to be removed
-}
-
 // made is what an Apply makes of a resource whose configuration is known.
-func (r *Runner) made(res *resource) *Made {
-	m := &Made{
+func (r *Runner) made(res *resource) *report.Made {
+	m := &report.Made{
 		Type: res.Type, ImageID: res.target.Image.ID, ImageDigest: res.target.Image.Digest, Config: res.config, DependsOn: res.dependsOn,
 		Timeout: res.Timeout, PreventDestroy: res.PreventDestroy, Declared: res.Position,
 	}
 	for _, name := range slices.Sorted(maps.Keys(res.init.Plugs)) {
 		if p := res.Plug(r.spec.Manifest, name); p != nil && p.Allows(res.Name, res.Type) {
-			m.Plugs = append(m.Plugs, MadePlug{name, p.Path, p.ReadOnly})
+			m.Plugs = append(m.Plugs, report.MadePlug{Name: name, Path: p.Path, ReadOnly: p.ReadOnly})
 		}
 	}
 	m.Secrets = hidden.Values(res.config, nil, func(path []string) bool { return res.target.Secret.Cover(path) }, r.secrets.MaskValue)
@@ -65,7 +35,7 @@ func (res *resource) madeBy() string {
 
 // orphan makes a resource of what is no longer declared. It is configured as it was made, and has
 // the plugs that it had.
-func orphan(u Undeclared) *resource {
+func orphan(u report.Undeclared) *resource {
 	m := &manifest.Resource{
 		Name: u.Name, Type: u.Type, Config: u.Config, Timeout: u.Timeout, Position: u.Declared, PreventDestroy: u.PreventDestroy,
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -53,11 +55,11 @@ func (r *Runner) remember(ctx context.Context, res *resource, keep map[string]an
 		res.past.Kept = keep
 		return nil
 	}
-	if !r.applying || len(keep) == 0 && len(res.past.Kept) == 0 || identical(keep, res.past.Kept) {
+	if !r.applying || len(keep) == 0 && len(res.past.Kept) == 0 || diff.Identical(keep, res.past.Kept) {
 		return nil
 	}
 	res.kept++
-	err := r.emit(ctx, Event{Kind: ResourceKept, Resource: res.Name, Attempt: res.kept, Keep: keep, Protect: r.protects(res, keep)})
+	err := r.emit(ctx, report.Event{Kind: report.ResourceKept, Resource: res.Name, Attempt: res.kept, Keep: keep, Protect: r.protects(res, keep)})
 	if err == nil {
 		res.past.Kept = keep
 	}
@@ -67,7 +69,7 @@ func (r *Runner) remember(ctx context.Context, res *resource, keep map[string]an
 // protects reports whether something that is kept may be secret: all of it where its type has
 // secrets, as it need not have the form of configurations or states.
 func (r *Runner) protects(res *resource, keep map[string]any) bool {
-	return res.marksSecrets() || res.adopted != nil && len(res.adopted.Secrets) > 0 || !identical(r.secrets.MaskValue(keep), keep)
+	return res.marksSecrets() || res.adopted != nil && len(res.adopted.Secrets) > 0 || !diff.Identical(r.secrets.MaskValue(keep), keep)
 }
 
 // marksSecrets reports whether the type says of anything that it is secret.

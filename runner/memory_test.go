@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // cloud has disks, each with an id that only the cloud gives. Its type finds a disk by
@@ -86,14 +87,14 @@ func (c *cloud) remembers(o *options) {
 	o.Recorder = c
 }
 
-func (c *cloud) Record(ctx context.Context, e runner.Event) error {
-	if e.Kind == runner.ResourceKept {
+func (c *cloud) Record(ctx context.Context, e report.Event) error {
+	if e.Kind == report.ResourceKept {
 		c.past[e.Resource] = runner.Past{Kept: e.Keep}
 	}
 	return c.world.Record(ctx, e)
 }
 
-func (c *cloud) applies(t *testing.T, want runner.Status) {
+func (c *cloud) applies(t *testing.T, want report.Status) {
 	t.Helper()
 	got, err := c.apply(t, disk, c.remembers)
 	if got["d"] != want {
@@ -104,7 +105,7 @@ func (c *cloud) applies(t *testing.T, want runner.Status) {
 // keeps are what was recorded to be kept.
 func (c *cloud) keeps() (all []string) {
 	for _, e := range c.logged {
-		if e.Kind == runner.ResourceKept {
+		if e.Kind == report.ResourceKept {
 			text, _ := json.Marshal(e.Keep)
 			all = append(all, fmt.Sprintf("%d %s %v", e.Attempt, text, e.Protect))
 		}
@@ -114,7 +115,7 @@ func (c *cloud) keeps() (all []string) {
 
 func TestWhatIsKeptIsRecordedAndGivenBack(t *testing.T) {
 	c := newCloud(t)
-	c.applies(t, runner.Changed)
+	c.applies(t, report.Changed)
 	if got := c.keeps(); !reflect.DeepEqual(got, []string{`1 {"id":"d-1"} false`}) {
 		t.Errorf("kept %q", got)
 	}
@@ -127,19 +128,19 @@ func TestWhatIsKeptIsRecordedAndGivenBack(t *testing.T) {
 		}
 	}
 	for _, e := range c.events {
-		if e.Kind == runner.ResourceKept || strings.Contains(e.Text, "keep") {
+		if e.Kind == report.ResourceKept || strings.Contains(e.Text, "keep") {
 			t.Errorf("it is shown: %+v", e)
 		}
 	}
 	c.forget()
-	c.applies(t, runner.Unchanged)
+	c.applies(t, report.Unchanged)
 	if len(c.keeps()) > 0 {
 		t.Errorf("what is kept already is recorded again: %q", c.keeps())
 	}
 	c.again = map[string]any{"id": "d-1", "seen": true}
-	c.applies(t, runner.Unchanged)
+	c.applies(t, report.Unchanged)
 	c.again = map[string]any{}
-	c.applies(t, runner.Unchanged)
+	c.applies(t, report.Unchanged)
 	c.again = nil
 	if got := c.keeps(); !reflect.DeepEqual(got, []string{`1 {"id":"d-1","seen":true} false`, `1 {} false`}) {
 		t.Errorf("kept %q", got)
@@ -149,8 +150,8 @@ func TestWhatIsKeptIsRecordedAndGivenBack(t *testing.T) {
 func TestWhatAFailedActionMadeIsKept(t *testing.T) {
 	c := newCloud(t)
 	c.fail["d"] = true
-	c.applies(t, runner.Failed)
-	c.applies(t, runner.Unchanged)
+	c.applies(t, report.Failed)
+	c.applies(t, report.Unchanged)
 	if c.made != 1 {
 		t.Errorf("%d disks were made", c.made)
 	}
@@ -158,11 +159,11 @@ func TestWhatAFailedActionMadeIsKept(t *testing.T) {
 
 func TestPlansAndDriftGiveBackAndRecordNothing(t *testing.T) {
 	c := newCloud(t)
-	c.applies(t, runner.Changed)
+	c.applies(t, report.Changed)
 	c.forget()
 	c.again = map[string]any{"id": "d-9"}
 	plan, err := c.runner(t, disk, c.remembers).Plan(t.Context())
-	if err != nil || plan.Resources[0].Status != runner.Valid {
+	if err != nil || plan.Resources[0].Status != report.Valid {
 		t.Errorf("plan: %+v, %v", plan, err)
 	}
 	drift, err := c.runner(t, disk, c.remembers).Drift(t.Context())
@@ -176,7 +177,7 @@ func TestPlansAndDriftGiveBackAndRecordNothing(t *testing.T) {
 
 func TestWhatIsGoneIsForgotten(t *testing.T) {
 	c := newCloud(t)
-	c.applies(t, runner.Changed)
+	c.applies(t, report.Changed)
 	c.forget()
 	c.again = map[string]any{"id": "d-9"} // which a type that says so of what is gone does not mean
 	if _, err := c.runner(t, disk, c.remembers).Destroy(t.Context()); err != nil {
@@ -190,7 +191,7 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 func TestAnInterruptedActionIsToldUntilAnotherBegins(t *testing.T) {
 	c := newCloud(t)
 	c.past["d"] = runner.Past{Interrupted: true}
-	c.applies(t, runner.Changed)
+	c.applies(t, report.Changed)
 	for i, want := range []any{true, true, nil} { // state, create, state
 		if got := c.inputs[i]["interrupted"]; got != want {
 			t.Errorf("input %d: %v", i, got)
@@ -216,7 +217,7 @@ func TestATypeThatDoesNotSayThatItKeeps(t *testing.T) {
 	}
 	shown := false
 	for _, e := range c.events {
-		shown = shown || e.Kind == runner.Line && e.Text == `{"keep":{"id":"d-1"}}`
+		shown = shown || e.Kind == report.Line && e.Text == `{"keep":{"id":"d-1"}}`
 	}
 	if !shown {
 		t.Error("its last line is not shown")
@@ -265,7 +266,7 @@ func TestWhatMayBeSecretIsProtectedAndShownNowhere(t *testing.T) {
 				t.Fatalf("%v, kept %q", err, kept)
 			}
 			c.again = c.past["d"].Kept
-			c.applies(t, runner.Unchanged)
+			c.applies(t, report.Unchanged)
 			for i := range c.logged {
 				c.logged[i].Keep = nil
 			}
@@ -286,7 +287,7 @@ func TestASavedPlanNoticesThatAnotherThingIsKept(t *testing.T) {
 		}
 		c.past["d"] = runner.Past{Kept: map[string]any{"id": kept}}
 		_, err = c.apply(t, disk, c.remembers, func(o *options) {
-			o.Fingerprint, o.Bound = fingerprint, map[string]runner.ResourcePlan{"d": plan.Resources[0]}
+			o.Fingerprint, o.Bound = fingerprint, map[string]report.ResourcePlan{"d": plan.Resources[0]}
 		})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", kept, err)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/encoding"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 const telling = `
@@ -16,10 +16,10 @@ resources:
 `
 
 // ended is the last recorded event of the run.
-func (w *world) ended(t *testing.T) runner.Event {
+func (w *world) ended(t *testing.T) report.Event {
 	t.Helper()
 	e := w.logged[len(w.logged)-1]
-	if e.Kind != runner.RunFinished && e.Kind != runner.RunFailed {
+	if e.Kind != report.RunFinished && e.Kind != report.RunFailed {
 		t.Fatalf("the last event is %s", e.Kind)
 	}
 	return e
@@ -86,7 +86,7 @@ func TestWhatIsNotAppliedTellsNothing(t *testing.T) {
 
 	w = newWorld(t)
 	_, err := w.apply(t, telling+"\noutputs: {o: 1, p: '{{ db.state.nothing }}', q: '{{ db.state.value.hunter2 }}'}")
-	if err == nil || !strings.Contains(err.Error(), "m.yaml:6:32: outputs.p: ") || strings.Contains(err.Error(), "hunter2") || w.ended(t).Kind != runner.RunFailed || len(w.ended(t).Outputs.Outputs) != 0 {
+	if err == nil || !strings.Contains(err.Error(), "m.yaml:6:32: outputs.p: ") || strings.Contains(err.Error(), "hunter2") || w.ended(t).Kind != report.RunFailed || len(w.ended(t).Outputs.Outputs) != 0 {
 		t.Errorf("outputs that cannot be evaluated: %v", err)
 	}
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Plan discovers the state of every resource and says what an Apply would do.
@@ -16,36 +17,36 @@ import (
 //
 // Plan fails where Apply refuses before it touches anything, or when any resource
 // failed; the Plan it returns then names them.
-func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
+func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err error) {
 	r.caller = caller
 	defer r.panics.Catch(&err, "planning")
 	r.closing = nil
 	if err := r.prepareApply(ctx); err != nil {
 		return nil, err
 	}
-	plan := &Plan{Run: r.containers.Run, Resources: make([]ResourcePlan, len(r.resources)), Undeclared: r.listUndeclared()}
-	entries := map[string]*ResourcePlan{}
+	plan := &report.Plan{Run: r.containers.Run, Resources: make([]report.ResourcePlan, len(r.resources)), Undeclared: r.listUndeclared()}
+	entries := map[string]*report.ResourcePlan{}
 	for i, res := range r.resources {
-		plan.Resources[i] = ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: Pending, MadeBy: res.madeBy()}
+		plan.Resources[i] = report.ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: report.Pending, MadeBy: res.madeBy()}
 		entries[res.Name] = &plan.Resources[i]
 	}
 	failures := make(chan error, len(r.resources))
 	r.walk(ctx, func(res *resource) error {
 		entry := entries[res.Name]
 		for _, d := range res.dependsOn {
-			if known := entries[d].Replace && r.byName[d].state != nil && r.replaces(res.Name); entries[d].Status != Valid && !known {
-				entry.Status = Unknown
+			if known := entries[d].Replace && r.byName[d].state != nil && r.replaces(res.Name); entries[d].Status != report.Valid && !known {
+				entry.Status = report.Unknown
 				entry.After = append(entry.After, d)
 			}
 		}
 		err := r.fillConfiguration(res, entry)
-		if err == nil && entry.Status == Unknown {
+		if err == nil && entry.Status == report.Unknown {
 			_, err = guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
 				return struct{}{}, r.planTentatively(ctx, res, entry)
 			})
 		}
-		if err == nil && entry.Status == Unknown {
-			r.show(Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: Unknown})
+		if err == nil && entry.Status == report.Unknown {
+			r.show(report.Event{Kind: report.ResourceResolved, Time: r.now(), Resource: res.Name, Status: report.Unknown})
 			return nil
 		}
 		if err == nil {
@@ -59,7 +60,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
 			return err
 		}
 		return nil
-	}, func(res *resource, why skip) { r.planned(entries[res.Name], skipped(res, why)) })
+	}, func(res *resource, why report.Skip) { r.planned(entries[res.Name], skipped(res, why)) })
 	r.planPrune(ctx, entries, failures)
 	close(failures)
 	// Only now all secrets are known: one resource's may stand in another's.
@@ -69,9 +70,9 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
 	return plan, r.verdict(ctx, failures)
 }
 
-func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan) error {
+func (r *Runner) planOne(ctx context.Context, res *resource, entry *report.ResourcePlan) error {
 	started := r.now()
-	r.show(Event{Kind: ResourceStarted, Time: started, Resource: res.Name})
+	r.show(report.Event{Kind: report.ResourceStarted, Time: started, Resource: res.Name})
 	if err := r.resolve(res); err != nil {
 		return err
 	}
@@ -90,11 +91,11 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 	if err := r.fillObservation(res, out, entry); err != nil {
 		return err
 	}
-	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: entry.Status}
+	event := report.Event{Kind: report.ResourceResolved, Time: r.now(), Resource: res.Name, Status: entry.Status}
 	event.Duration = event.Time.Sub(started)
 	res.foresee(out)
 	switch {
-	case entry.Status == Valid:
+	case entry.Status == report.Valid:
 		res.state = out.State
 	case res.ReadOnly:
 		entry.Actions, entry.ActionsHash = nil, ""
@@ -109,7 +110,7 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 }
 
 // planned takes over into the plan, and shows, that a resource failed or is skipped.
-func (r *Runner) planned(entry *ResourcePlan, e Event) {
+func (r *Runner) planned(entry *report.ResourcePlan, e report.Event) {
 	e.Time = r.now()
 	r.maskEvent(&e)
 	entry.Status, entry.Reason, entry.Error = e.Status, e.Reason, e.Error
@@ -120,7 +121,7 @@ func (r *Runner) planned(entry *ResourcePlan, e Event) {
 var errReadOnly = errors.New("it is read-only, and not as configured")
 
 // fillConfiguration fills in what is known of a resource before it is observed.
-func (r *Runner) fillConfiguration(res *resource, p *ResourcePlan) (err error) {
+func (r *Runner) fillConfiguration(res *resource, p *report.ResourcePlan) (err error) {
 	p.ImageID, p.ImageDigest = res.target.Image.ID, res.target.Image.Digest
 	if res.config != nil {
 		p.Config = res.config
@@ -130,20 +131,20 @@ func (r *Runner) fillConfiguration(res *resource, p *ResourcePlan) (err error) {
 }
 
 // fillObservation fills in what is known of a resource once it is observed.
-func (r *Runner) fillObservation(res *resource, out protocol.StateOutput, p *ResourcePlan) error {
+func (r *Runner) fillObservation(res *resource, out protocol.StateOutput, p *report.ResourcePlan) error {
 	if err := r.fillConfiguration(res, p); err != nil {
 		return err
 	}
-	p.Status, p.State = Status(out.Status), out.State
-	if p.Status != Valid {
+	p.Status, p.State = report.Status(out.Status), out.State
+	if p.Status != report.Valid {
 		p.State = out.StaleState
 	}
 	var err error
-	if p.StateHash, err = r.fingerprint("state", p.State); err != nil || p.Status == Valid {
+	if p.StateHash, err = r.fingerprint("state", p.State); err != nil || p.Status == report.Valid {
 		return err
 	}
 	p.Exists, p.ReadOnly = out.StaleState != nil, res.ReadOnly
-	p.Diff = difference(out.StaleState, res.asked(), res.target.Secret)
+	p.Diff = diff.Of(out.StaleState, res.asked(), res.target.Secret)
 	p.Actions = slices.Clone(out.Actions)
 	if len(res.recalled) > 0 {
 		if p.KeptHash, err = r.fingerprint("memory", res.recalled); err != nil {
@@ -155,7 +156,7 @@ func (r *Runner) fillObservation(res *resource, out protocol.StateOutput, p *Res
 }
 
 // maskPlan hides the secrets in the plan for a resource.
-func (r *Runner) maskPlan(res *resource, p *ResourcePlan) {
+func (r *Runner) maskPlan(res *resource, p *report.ResourcePlan) {
 	p.Config, p.State = r.maskPart(res, p.Config), r.maskPart(res, p.State)
 	r.maskChanges(p.Diff)
 	for i, a := range p.Actions {
@@ -174,7 +175,7 @@ func (r *Runner) maskPart(res *resource, part map[string]any) map[string]any {
 	return hidden
 }
 
-func (r *Runner) maskChanges(changes []Change) {
+func (r *Runner) maskChanges(changes []diff.Change) {
 	for i := range changes {
 		changes[i].Path = r.secrets.Mask(changes[i].Path)
 		changes[i].Old = r.secrets.MaskValue(changes[i].Old)

@@ -8,8 +8,9 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 func TestPlanSaysWhatAnApplyWouldDoAndDoesNothing(t *testing.T) {
@@ -27,12 +28,12 @@ resources:
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]runner.ResourcePlan{}
+	got := map[string]report.ResourcePlan{}
 	for _, r := range plan.Resources {
 		got[r.Name] = r
 	}
-	for name, want := range map[string]runner.Status{
-		"same": runner.Valid, "after-same": runner.Stale, "db": runner.Stale, "api": runner.Unknown, "web": runner.Unknown,
+	for name, want := range map[string]report.Status{
+		"same": report.Valid, "after-same": report.Stale, "db": report.Stale, "api": report.Unknown, "web": report.Unknown,
 	} {
 		if got[name].Status != want {
 			t.Errorf("%s is %s, want %s", name, got[name].Status, want)
@@ -44,7 +45,7 @@ resources:
 	if got["after-same"].Exists || !got["db"].Exists {
 		t.Error("whether a resource exists is told wrongly")
 	}
-	if diff := runner.DiffText(got["db"].Diff); !strings.Contains(diff, `~ value: "old" → "new"`) || strings.Contains(diff, "hush-hush") {
+	if diff := diff.Text(got["db"].Diff); !strings.Contains(diff, `~ value: "old" → "new"`) || strings.Contains(diff, "hush-hush") {
 		t.Errorf("the diff is\n%s", diff)
 	}
 	if len(got["db"].Actions) != 1 || got["db"].Actions[0].Name != "set" {
@@ -118,13 +119,13 @@ resources:
 	if err == nil || !strings.Contains(err.Error(), "read-only, and not as configured") {
 		t.Fatalf("told was %v", err)
 	}
-	cert := plan.Resources[slices.IndexFunc(plan.Resources, func(r runner.ResourcePlan) bool { return r.Name == "cert" })]
-	if cert.Status != runner.Failed || !cert.ReadOnly || len(cert.Actions) > 0 || len(cert.Diff) != 1 || cert.Diff[0].Path != "value" {
+	cert := plan.Resources[slices.IndexFunc(plan.Resources, func(r report.ResourcePlan) bool { return r.Name == "cert" })]
+	if cert.Status != report.Failed || !cert.ReadOnly || len(cert.Actions) > 0 || len(cert.Diff) != 1 || cert.Diff[0].Path != "value" {
 		t.Errorf("%+v", cert)
 	}
-	statuses := map[string]runner.Status{}
+	statuses := map[string]report.Status{}
 	for _, r := range plan.Resources {
 		statuses[r.Name] = r.Status
 	}
-	wantStatuses(t, statuses, map[string]runner.Status{"user": runner.Skipped, "other": runner.Stale})
+	wantStatuses(t, statuses, map[string]report.Status{"user": report.Skipped, "other": report.Stale})
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // pruning is the removal of what the manifest no longer declares. Each is configured as it was
@@ -47,22 +47,22 @@ func (r *Runner) uncycle() {
 
 // prune removes what is no longer declared, once all that is declared is as configured. After
 // anything else it is skipped: what failed may still need it.
-func (r *Runner) prune(ctx context.Context, entries map[string]*ResourceResult, applied error) error {
+func (r *Runner) prune(ctx context.Context, entries map[string]*report.ResourceResult, applied error) error {
 	if applied != nil && r.closing == nil {
-		r.closing = &skip{Code: ReasonRunFailed, Resource: firstFailed(r.declared(), entries)}
+		r.closing = &report.Skip{Code: report.ReasonRunFailed, Resource: firstFailed(r.declared(), entries)}
 	}
 	d, managed := r.pruning(), r.managed()
-	return r.visitEach(ctx, d.walk, entries, func(ctx context.Context, res *resource) (Status, error) {
+	return r.visitEach(ctx, d.walk, entries, func(ctx context.Context, res *resource) (report.Status, error) {
 		if err := r.stillDeclared(res, managed); err != nil {
-			return Failed, err
+			return report.Failed, err
 		}
 		return d.removeOne(ctx, res)
 	})
 }
 
-func firstFailed(resources []*resource, entries map[string]*ResourceResult) string {
+func firstFailed(resources []*resource, entries map[string]*report.ResourceResult) string {
 	for _, res := range resources {
-		if entries[res.Name].Status == Failed {
+		if entries[res.Name].Status == report.Failed {
 			return res.Name
 		}
 	}
@@ -111,7 +111,7 @@ func (r *Runner) stillDeclared(res *resource, managed map[string]*resource) erro
 }
 
 // planPrune plans the removal of what is no longer declared.
-func (r *Runner) planPrune(ctx context.Context, entries map[string]*ResourcePlan, failures chan<- error) {
+func (r *Runner) planPrune(ctx context.Context, entries map[string]*report.ResourcePlan, failures chan<- error) {
 	d, managed := r.pruning(), r.managed()
 	g := graph.New[string]()
 	for _, res := range d.toDestroy {
@@ -134,17 +134,17 @@ func (r *Runner) planPrune(ctx context.Context, entries map[string]*ResourcePlan
 			failures <- fmt.Errorf("%s: %w", res.Name, err)
 		}
 		return err
-	}, func(res *resource, why skip) { r.planned(entries[res.Name], skipped(res, why)) })
+	}, func(res *resource, why report.Skip) { r.planned(entries[res.Name], skipped(res, why)) })
 }
 
 // listUndeclared is what is no longer declared and stays, without what it takes to remove it.
-func (r *Runner) listUndeclared() []Undeclared {
+func (r *Runner) listUndeclared() []report.Undeclared {
 	if r.spec.Prune {
 		return nil
 	}
 	list := slices.Clone(r.spec.Undeclared)
 	for i, u := range list {
-		list[i].Made = Made{Type: u.Type}
+		list[i].Made = report.Made{Type: u.Type}
 	}
 	return list
 }
@@ -155,28 +155,9 @@ func (r *Runner) mentionUndeclared() {
 	if len(list) == 0 {
 		return
 	}
-	e := Event{Kind: Leftover, Time: r.now(), Text: LeftoverText(list)}
+	e := report.Event{Kind: report.Leftover, Time: r.now(), Text: report.LeftoverText(list)}
 	for _, u := range list {
-		e.Resources = append(e.Resources, ResourceHeader{Name: u.Name, Type: u.Type})
+		e.Resources = append(e.Resources, report.ResourceHeader{Name: u.Name, Type: u.Type})
 	}
 	r.show(e)
-}
-
-// mostLeft is how many resources that are no longer declared a sentence names.
-const mostLeft = 5
-
-// LeftoverText says that something is no longer declared, and who made it.
-func LeftoverText(list []Undeclared) string {
-	names := make([]string, 0, mostLeft)
-	for _, u := range list[:min(mostLeft, len(list))] {
-		names = append(names, fmt.Sprintf("%s, made by run %s", u.Name, u.Run))
-	}
-	text := strings.Join(names, "; ")
-	if more := len(list) - len(names); more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	if len(list) == 1 {
-		return text + ", is no longer declared: --prune removes it"
-	}
-	return text + ", are no longer declared: --prune removes them"
 }

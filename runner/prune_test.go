@@ -9,12 +9,13 @@ import (
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // left is what a run made as things and that is no longer declared, each depending on the one before.
-func left(w *world, names ...string) (all []runner.Undeclared) {
+func left(w *world, names ...string) (all []report.Undeclared) {
 	for i, name := range names {
-		u := runner.Undeclared{Name: name, Run: "OLD", At: time.Unix(int64(i), 0), Made: runner.Made{
+		u := report.Undeclared{Name: name, Run: "OLD", At: time.Unix(int64(i), 0), Made: report.Made{
 			Type: "thing", Config: map[string]any{"value": "{{ literally }} " + name}, Declared: manifest.Position{File: "m.yaml", Line: 90 + i, Column: 3},
 		}}
 		if i > 0 {
@@ -26,7 +27,7 @@ func left(w *world, names ...string) (all []runner.Undeclared) {
 	return all
 }
 
-func pruning(all []runner.Undeclared) func(*options) {
+func pruning(all []report.Undeclared) func(*options) {
 	return func(o *options) { o.Undeclared, o.Prune = all, true }
 }
 
@@ -41,7 +42,7 @@ func TestWhatIsNoLongerDeclaredIsRemovedLast(t *testing.T) {
 		t.Fatalf("planned: %+v, %v", plan, err)
 	}
 	for _, p := range plan.Resources[1:] {
-		if p.Status != runner.Present || p.MadeBy != "OLD" || p.Actions[0].Name != "unset" {
+		if p.Status != report.Present || p.MadeBy != "OLD" || p.Actions[0].Name != "unset" {
 			t.Errorf("planned: %+v", p)
 		}
 	}
@@ -50,7 +51,7 @@ func TestWhatIsNoLongerDeclaredIsRemovedLast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"a": runner.Changed, "x": runner.Destroyed, "y": runner.Destroyed, "z": runner.Destroyed})
+	wantStatuses(t, got, map[string]report.Status{"a": report.Changed, "x": report.Destroyed, "y": report.Destroyed, "z": report.Destroyed})
 	acted := slices.DeleteFunc(slices.Clone(w.trace), func(s string) bool { return !strings.HasPrefix(s, "set") && !strings.HasPrefix(s, "unset") })
 	if want := []string{"set a", "unset z", "unset y", "unset x"}; !slices.Equal(acted, want) {
 		t.Errorf("done: %v, want %v", acted, want)
@@ -62,7 +63,7 @@ func TestWhatIsNoLongerDeclaredIsRemovedLast(t *testing.T) {
 	}
 	// Once more: they are gone, which is recorded again, so that nobody asks for ever.
 	w.forget()
-	if got, err = w.apply(t, single, pruning(all)); err != nil || got["x"] != runner.Absent || !slices.Contains(w.names(), "resource-destroyed x") {
+	if got, err = w.apply(t, single, pruning(all)); err != nil || got["x"] != report.Absent || !slices.Contains(w.names(), "resource-destroyed x") {
 		t.Errorf("again: %v, %v, %v", got, err, w.names())
 	}
 }
@@ -83,7 +84,7 @@ func TestWhatIsNoLongerDeclaredIsListed(t *testing.T) {
 	if _, err := w.apply(t, single, listed); err != nil || len(w.things) != 3 {
 		t.Errorf("applied: %v, %v", err, w.things)
 	}
-	i := slices.IndexFunc(w.events, func(e runner.Event) bool { return e.Kind == runner.Leftover })
+	i := slices.IndexFunc(w.events, func(e report.Event) bool { return e.Kind == report.Leftover })
 	const want = "x, made by run OLD; y, made by run OLD, are no longer declared: --prune removes them"
 	if i < 0 || w.events[i].Text != want || len(w.events[i].Resources) != 2 {
 		t.Errorf("it is not said: %v", w.events)
@@ -98,18 +99,18 @@ func TestNothingIsPrunedAfterAFailure(t *testing.T) {
 	if err == nil || w.things["x"] == nil {
 		t.Errorf("got %v", err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"a": runner.Failed, "x": runner.Skipped})
+	wantStatuses(t, got, map[string]report.Status{"a": report.Failed, "x": report.Skipped})
 }
 
 // What must not or cannot be removed is refused before anything is touched.
 func TestWhatCannotBePrunedIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(w *world, u *runner.Undeclared)
+		change func(w *world, u *report.Undeclared)
 		want   string
 	}{
-		"not removable": {func(w *world, _ *runner.Undeclared) { w.engine.Images["thing"] = image(w.thing) }, "m.yaml:90:3: resources.x: its type thing cannot remove it"},
-		"prevented":     {func(_ *world, u *runner.Undeclared) { u.PreventDestroy = true }, "m.yaml:90:3: resources.x: it is no longer declared, and not removed, as it was made with prevent_destroy: true"},
-		"renamed": {func(_ *world, u *runner.Undeclared) { u.Config = map[string]any{"value": 1} },
+		"not removable": {func(w *world, _ *report.Undeclared) { w.engine.Images["thing"] = image(w.thing) }, "m.yaml:90:3: resources.x: its type thing cannot remove it"},
+		"prevented":     {func(_ *world, u *report.Undeclared) { u.PreventDestroy = true }, "m.yaml:90:3: resources.x: it is no longer declared, and not removed, as it was made with prevent_destroy: true"},
+		"renamed": {func(_ *world, u *report.Undeclared) { u.Config = map[string]any{"value": 1} },
 			`m.yaml:2:3: resources.a: it manages what run OLD made as x, which is no longer declared and so would be removed; where it was only renamed, say so: moved: [{from: "x", to: "a"}]`},
 	} {
 		w := removable(newWorld(t))
@@ -142,7 +143,7 @@ func TestOnlyWhatWasPlannedIsPruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	bind := func(o *options) {
-		o.Fingerprint, o.Bound = fingerprint, map[string]runner.ResourcePlan{}
+		o.Fingerprint, o.Bound = fingerprint, map[string]report.ResourcePlan{}
 		for _, r := range plan.Resources {
 			o.Bound[r.Name] = r
 		}
@@ -166,9 +167,9 @@ func TestWhatIsMadeIsRecorded(t *testing.T) { //nolint:gocyclo // one story in i
 	if _, err := w.apply(t, text); err != nil {
 		t.Fatal(err)
 	}
-	made := map[string]*runner.Made{}
+	made := map[string]*report.Made{}
 	for _, e := range w.logged {
-		if e.Kind == runner.ActionStarted && e.Made() != nil {
+		if e.Kind == report.ActionStarted && e.Made() != nil {
 			made[e.Resource] = e.Made()
 		}
 	}
@@ -192,7 +193,7 @@ func TestWhatIsMadeIsRecorded(t *testing.T) { //nolint:gocyclo // one story in i
 		t.Fatal(err)
 	}
 	for _, e := range w.logged {
-		if (e.Kind == runner.ResourceResolved) != (e.Made() != nil) {
+		if (e.Kind == report.ResourceResolved) != (e.Made() != nil) {
 			t.Errorf("%s of %s: %v", e.Kind, e.Resource, e.Made())
 		}
 	}
@@ -201,11 +202,11 @@ func TestWhatIsMadeIsRecorded(t *testing.T) { //nolint:gocyclo // one story in i
 // Of what types find by what they have kept, equal configurations say nothing.
 func TestWhatIsConfiguredAlikeIsNotTheSameWhereItIsKept(t *testing.T) {
 	c := newCloud(t)
-	c.applies(t, runner.Changed)
+	c.applies(t, report.Changed)
 	c.disks["d-old"], c.past["old"] = true, runner.Past{Kept: map[string]any{"id": "d-old"}}
-	old := runner.Undeclared{Name: "old", Run: "OLD", Made: runner.Made{Type: "disk", Config: map[string]any{"size": 7}}}
-	got, err := c.apply(t, disk, c.remembers, pruning([]runner.Undeclared{old}))
-	if err != nil || got["old"] != runner.Destroyed || c.disks["d-old"] || len(c.disks) != 1 {
+	old := report.Undeclared{Name: "old", Run: "OLD", Made: report.Made{Type: "disk", Config: map[string]any{"size": 7}}}
+	got, err := c.apply(t, disk, c.remembers, pruning([]report.Undeclared{old}))
+	if err != nil || got["old"] != report.Destroyed || c.disks["d-old"] || len(c.disks) != 1 {
 		t.Errorf("%v, %v, left %v", got, err, c.disks)
 	}
 }
@@ -222,7 +223,7 @@ func TestADestroyLeavesWhatIsNoLongerDeclaredUnlessToldOtherwise(t *testing.T) {
 		t.Errorf("planned: %+v, %v", plan, err)
 	}
 	plan, err = w.runner(t, single, pruning(all)).PlanDestroy(t.Context())
-	if err != nil || len(plan.Resources) != 3 || plan.Resources[0].MadeBy != "OLD" || plan.Resources[0].Status != runner.Present || len(plan.Undeclared) > 0 {
+	if err != nil || len(plan.Resources) != 3 || plan.Resources[0].MadeBy != "OLD" || plan.Resources[0].Status != report.Present || len(plan.Undeclared) > 0 {
 		t.Errorf("planned: %+v, %v", plan, err)
 	}
 	w.forget()
@@ -240,7 +241,7 @@ func TestADestroyLeavesWhatIsNoLongerDeclaredUnlessToldOtherwise(t *testing.T) {
 	if result, err = w.runner(t, single, listed).Destroy(t.Context()); err != nil || result.Counts.Changed != 1 || w.things["x"] == nil {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if i := slices.IndexFunc(w.events, func(e runner.Event) bool { return e.Kind == runner.Leftover }); i < 0 {
+	if i := slices.IndexFunc(w.events, func(e report.Event) bool { return e.Kind == report.Leftover }); i < 0 {
 		t.Errorf("it is not said: %v", w.events)
 	}
 }

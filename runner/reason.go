@@ -7,77 +7,13 @@ import (
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/deviation"
+	"github.com/deployster-go/deployster/runner/report"
 )
-
-// ReasonCode is why a resource was skipped, refused or failed.
-type ReasonCode string
-
-// Why a resource was skipped: it was not tried, and nothing is wrong with it.
-const (
-	ReasonDependencyFailed ReasonCode = "dependency-failed"
-	ReasonRunFailed        ReasonCode = "run-failed"      // another resource failed, and the run does not keep going
-	ReasonRunQuit          ReasonCode = "run-quit"        // a person quit it
-	ReasonInterrupted      ReasonCode = "interrupted"     // also of a resource that failed because of it
-	ReasonRunRefused       ReasonCode = "run-refused"     // other resources were refused before anything was touched
-	ReasonRemovalRefused   ReasonCode = "removal-refused" // as before, of a Destroy
-	ReasonOnlyObserved     ReasonCode = "only-observed"   // it is read-only, and so not removed
-	ReasonNeverApplied     ReasonCode = "never-applied"   // there may be nothing to remove
-	ReasonNotTargeted      ReasonCode = "not-targeted"    // its state was read for a resource that needs it
-)
-
-// Why a resource was refused or failed. The message is that of its error.
-const (
-	ReasonInvalid       ReasonCode = "invalid-configuration"
-	ReasonUnknown       ReasonCode = "configuration-unknown" // it needs the state of what is gone
-	ReasonNotRemovable  ReasonCode = "not-removable"         // its type cannot remove
-	ReasonPrevented     ReasonCode = "removal-prevented"     // the manifest says that nothing removes it
-	ReasonNotAsPlanned  ReasonCode = "not-as-planned"
-	ReasonReadOnly      ReasonCode = "read-only" // it would have to be changed
-	ReasonDeclined      ReasonCode = "declined"
-	ReasonActionFailed  ReasonCode = "action-failed"
-	ReasonProgramFailed ReasonCode = "program-failed" // its type could not say what its state is
-	ReasonNotConverged  ReasonCode = "not-converged"  // all actions succeeded, and the state is not as configured
-	ReasonInvalidAnswer ReasonCode = "invalid-answer" // its type broke the protocol
-	ReasonTimeout       ReasonCode = "timeout"
-	ReasonInternalError ReasonCode = "internal-error"
-	ReasonFailed        ReasonCode = "failed" // anything else, such as what an engine answers
-)
-
-// skip is why a resource is skipped. As an error it ends a visit in which nothing
-// failed.
-type skip struct {
-	Code     ReasonCode
-	Resource string // the one that failed, where there is one
-}
-
-func (s skip) Error() string {
-	switch s.Code {
-	case ReasonDependencyFailed:
-		return s.Resource + " failed"
-	case ReasonRunFailed:
-		return "the run stopped when " + s.Resource + " failed"
-	case ReasonRunQuit:
-		return "the run was quit at " + s.Resource
-	case ReasonInterrupted:
-		return "the run was interrupted"
-	case ReasonRunRefused:
-		return "nothing was applied"
-	case ReasonRemovalRefused:
-		return "nothing was removed"
-	case ReasonOnlyObserved:
-		return "only observed: left alone"
-	case ReasonNeverApplied:
-		return "never applied, as far as the log knows; not asked whether it is there"
-	case ReasonNotTargeted:
-		return "not to be removed, only looked at"
-	default:
-		return string(s.Code)
-	}
-}
 
 // reasonError is an error whose reason does not follow from its kind.
 type reasonError struct {
-	code ReasonCode
+	code report.ReasonCode
 	err  error
 }
 
@@ -86,8 +22,8 @@ func (e *reasonError) Unwrap() error { return e.err }
 
 // reasonOf returns the reason of an error that a resource was refused for or
 // failed with.
-func reasonOf(err error) ReasonCode {
-	var skipped skip
+func reasonOf(err error) report.ReasonCode {
+	var skipped report.Skip
 	var known *reasonError
 	switch {
 	case err == nil:
@@ -95,34 +31,34 @@ func reasonOf(err error) ReasonCode {
 	case errors.As(err, &skipped):
 		return skipped.Code
 	case errors.As(err, new(*crash.Error)):
-		return ReasonInternalError
+		return report.ReasonInternalError
 	case errors.Is(err, ErrInterrupted):
-		return ReasonInterrupted
+		return report.ReasonInterrupted
 	case errors.As(err, &known):
 		return known.code
 	case errors.Is(err, engine.ErrTimeout):
-		return ReasonTimeout
-	case errors.As(err, new(*DeviationError)):
-		return ReasonNotAsPlanned
+		return report.ReasonTimeout
+	case errors.As(err, new(*deviation.Error)):
+		return report.ReasonNotAsPlanned
 	case errors.Is(err, errReadOnly):
-		return ReasonReadOnly
+		return report.ReasonReadOnly
 	case errors.Is(err, errDeclined), errors.Is(err, ErrQuit):
-		return ReasonDeclined
+		return report.ReasonDeclined
 	case errors.As(err, new(*manifest.Error)):
-		return ReasonInvalid
+		return report.ReasonInvalid
 	case errors.As(err, new(*protocol.AnswerError)):
-		return ReasonInvalidAnswer
+		return report.ReasonInvalidAnswer
 	default:
-		return ReasonFailed
+		return report.ReasonFailed
 	}
 }
 
 // failed is the event of a resource that failed.
-func failed(res *resource, err error) Event {
-	return Event{Kind: ResourceFailed, Resource: res.Name, Status: Failed, Reason: reasonOf(err), Error: err.Error()}
+func failed(res *resource, err error) report.Event {
+	return report.Event{Kind: report.ResourceFailed, Resource: res.Name, Status: report.Failed, Reason: reasonOf(err), Error: err.Error()}
 }
 
 // skipped is the event of a resource that is skipped.
-func skipped(res *resource, why skip) Event {
-	return Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Reason: why.Code, Error: why.Error()}
+func skipped(res *resource, why report.Skip) report.Event {
+	return report.Event{Kind: report.ResourceSkipped, Resource: res.Name, Status: report.Skipped, Reason: why.Code, Error: why.Error()}
 }

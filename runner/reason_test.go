@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Every outcome that is not a success has a code, in the result and in the log.
@@ -13,26 +14,26 @@ func TestReasonsHaveCodes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text   string
 		change func(*world, *options)
-		want   map[string]runner.ReasonCode
+		want   map[string]report.ReasonCode
 	}{
-		"an action fails": {chain, func(w *world, _ *options) { w.fail["db"] = true }, map[string]runner.ReasonCode{
-			"db": runner.ReasonActionFailed, "api": runner.ReasonDependencyFailed, "other": runner.ReasonRunFailed,
+		"an action fails": {chain, func(w *world, _ *options) { w.fail["db"] = true }, map[string]report.ReasonCode{
+			"db": report.ReasonActionFailed, "api": report.ReasonDependencyFailed, "other": report.ReasonRunFailed,
 		}},
-		"and the rest goes on": {chain, func(w *world, o *options) { w.fail["db"], o.KeepGoing = true, true }, map[string]runner.ReasonCode{
-			"db": runner.ReasonActionFailed, "api": runner.ReasonDependencyFailed, "other": "",
+		"and the rest goes on": {chain, func(w *world, o *options) { w.fail["db"], o.KeepGoing = true, true }, map[string]report.ReasonCode{
+			"db": report.ReasonActionFailed, "api": report.ReasonDependencyFailed, "other": "",
 		}},
 		"a person declines": {"resources: {db: {type: thing, config: {value: 1}}}", func(w *world, o *options) {
 			o.Confirm, w.yes = runner.ConfirmAction, func(runner.Question) bool { return false }
-		}, map[string]runner.ReasonCode{"db": runner.ReasonDeclined}},
-		"a configuration is invalid": {"resources: {db: {type: thing, config: {}}, api: {type: thing, config: {value: 1}}}", nil, map[string]runner.ReasonCode{
-			"db": runner.ReasonInvalid, "api": runner.ReasonRunRefused,
+		}, map[string]report.ReasonCode{"db": report.ReasonDeclined}},
+		"a configuration is invalid": {"resources: {db: {type: thing, config: {}}, api: {type: thing, config: {value: 1}}}", nil, map[string]report.ReasonCode{
+			"db": report.ReasonInvalid, "api": report.ReasonRunRefused,
 		}},
-		"it may not be changed": {"resources: {db: {type: thing, readonly: true, config: {value: 1}}}", nil, map[string]runner.ReasonCode{
-			"db": runner.ReasonReadOnly,
+		"it may not be changed": {"resources: {db: {type: thing, readonly: true, config: {value: 1}}}", nil, map[string]report.ReasonCode{
+			"db": report.ReasonReadOnly,
 		}},
 		"another run has it": {"resources: {db: {type: thing, config: {value: 1}}}", func(w *world, o *options) {
 			o.Guard = refusing{errors.New("no")}
-		}, map[string]runner.ReasonCode{"db": runner.ReasonFailed}},
+		}, map[string]report.ReasonCode{"db": report.ReasonFailed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -42,9 +43,9 @@ func TestReasonsHaveCodes(t *testing.T) {
 					tc.change(w, o)
 				}
 			}).Apply(t.Context())
-			logged := map[string]runner.Event{}
+			logged := map[string]report.Event{}
 			for _, e := range w.logged {
-				if e.Kind == runner.ResourceFailed || e.Kind == runner.ResourceSkipped {
+				if e.Kind == report.ResourceFailed || e.Kind == report.ResourceSkipped {
 					logged[e.Resource] = e
 				}
 			}

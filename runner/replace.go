@@ -3,12 +3,13 @@ package runner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/deviation"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // replaces reports whether a resource is to be removed and made again.
@@ -72,7 +73,7 @@ func (r *Runner) removeReplaced(ctx context.Context) error {
 		})
 		res.ensure = protocol.Present
 		return res.failure
-	}, func(*resource, skip) {}) // it is skipped once more when its turn has come
+	}, func(*resource, report.Skip) {}) // it is skipped once more when its turn has come
 	return nil
 }
 
@@ -86,7 +87,7 @@ func (d *removal) removeForNow(ctx context.Context, res *resource) error {
 		return err
 	}
 	defer leave()
-	if err := d.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
+	if err := d.emit(ctx, report.Event{Kind: report.ResourceStarted, Resource: res.Name}); err != nil {
 		return err
 	}
 	res.begun = true
@@ -100,7 +101,7 @@ func (d *removal) removeForNow(ctx context.Context, res *resource) error {
 	if err == nil {
 		err = d.boundRemoval(res, out)
 	}
-	if err != nil || event.Status == Absent {
+	if err != nil || event.Status == report.Absent {
 		return err
 	}
 	defer res.target.Discard()
@@ -112,17 +113,17 @@ func (d *removal) removeForNow(ctx context.Context, res *resource) error {
 
 // planReplacement plans that what there is of a resource is removed. Where there is nothing, it
 // is planned like any other.
-func (r *Runner) planReplacement(ctx context.Context, res *resource, entry *ResourcePlan) (planned bool, err error) {
+func (r *Runner) planReplacement(ctx context.Context, res *resource, entry *report.ResourcePlan) (planned bool, err error) {
 	d := r.newRemoval()
 	out, event, err := d.find(ctx, res)
 	res.ensure = protocol.Present
-	if err != nil || event.Status == Absent {
+	if err != nil || event.Status == report.Absent {
 		return false, err
 	}
 	if err := r.fillConfiguration(res, entry); err != nil {
 		return false, err
 	}
-	entry.Status, entry.Replace, entry.Exists = Stale, true, true
+	entry.Status, entry.Replace, entry.Exists = report.Stale, true, true
 	if err := r.fillRemoval(out, entry); err != nil {
 		return false, err
 	}
@@ -133,14 +134,14 @@ func (r *Runner) planReplacement(ctx context.Context, res *resource, entry *Reso
 			res.state = now.State
 		}
 	}
-	event.Time, event.Status = r.now(), Stale
+	event.Time, event.Status = r.now(), report.Stale
 	r.maskEvent(&event)
 	r.show(event)
 	return true, nil
 }
 
 // fillRemoval fills in what a type answers that was asked to remove.
-func (r *Runner) fillRemoval(out protocol.StateOutput, p *ResourcePlan) (err error) {
+func (r *Runner) fillRemoval(out protocol.StateOutput, p *report.ResourcePlan) (err error) {
 	p.State = out.StaleState
 	p.Actions = slices.Clone(out.Actions)
 	if p.StateHash, err = r.fingerprint("state", p.State); err != nil {
@@ -157,23 +158,15 @@ func (r *Runner) boundRemoval(res *resource, out protocol.StateOutput) error {
 	}
 	planned, ok := r.spec.Bound[res.Name]
 	if !ok {
-		return &DeviationError{Reason: "the plan does not remove it"}
+		return &deviation.Error{Reason: "the plan does not remove it"}
 	}
-	if !planned.Replace && planned.Status != Present {
-		return &DeviationError{Reason: fmt.Sprintf("the plan does not remove it (%s)", planned.Status)}
-	}
-	now := ResourcePlan{Name: res.Name, Type: res.Type}
+	now := report.ResourcePlan{Name: res.Name, Type: res.Type}
 	if err := errors.Join(r.fillConfiguration(res, &now), r.fillRemoval(out, &now)); err != nil {
 		return err
 	}
 	r.maskPlan(res, &now)
-	switch {
-	case planned.ConfigHash != now.ConfigHash:
-		return deviant("its configuration is another one", diff.Between(planned.Config, now.Config))
-	case planned.StateHash != now.StateHash:
-		return deviant("what there is of it has changed", diff.Between(planned.State, now.State))
-	case planned.ActionsHash != now.ActionsHash:
-		return deviant("its type asks for other actions", diff.Between(diff.ActionList(planned.Actions), diff.ActionList(now.Actions)))
+	if d := deviation.OfRemoval(planned, now); d != nil {
+		return d
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 const levels = `
@@ -33,7 +34,7 @@ func TestWhatIsReplacedIsRemovedAndMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"disk": runner.Changed, "db": runner.Changed, "web": runner.Unchanged})
+	wantStatuses(t, got, map[string]report.Status{"disk": report.Changed, "db": report.Changed, "web": report.Unchanged})
 	acted := slices.DeleteFunc(slices.Clone(w.trace), func(s string) bool { return !strings.HasPrefix(s, "set") && !strings.HasPrefix(s, "unset") })
 	if want := []string{"unset db", "unset disk", "set disk", "set db"}; !slices.Equal(acted, want) {
 		t.Errorf("done: %v, want %v", acted, want)
@@ -51,9 +52,9 @@ func TestWhatIsReplacedIsRemovedAndMadeAgain(t *testing.T) {
 		}
 		seen[key] = true
 		switch e.Kind {
-		case runner.ResourceStarted:
+		case report.ResourceStarted:
 			ends[e.Resource]++
-		case runner.ResourceFinished:
+		case report.ResourceFinished:
 			ends[e.Resource]--
 		default:
 		}
@@ -129,7 +130,7 @@ func TestWhatCannotBeReplacedIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 
 // What could not be removed fails, with what depends on it; the rest goes on where it is to.
 func TestAReplacementThatFailsIsLikeAnyFailure(t *testing.T) {
-	for keep, web := range map[bool]runner.Status{false: runner.Skipped, true: runner.Unchanged} {
+	for keep, web := range map[bool]report.Status{false: report.Skipped, true: report.Unchanged} {
 		w := removable(newWorld(t))
 		text := "resources:\n  a: {type: thing, config: {value: 1}}\n  b: {type: thing, dependencies: {a: a}, config: {value: 1}}\n  c: {type: thing, config: {value: 1}}\n"
 		if _, err := w.apply(t, text); err != nil {
@@ -140,7 +141,7 @@ func TestAReplacementThatFailsIsLikeAnyFailure(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "it would not go") {
 			t.Errorf("got %v", err)
 		}
-		wantStatuses(t, got, map[string]runner.Status{"a": runner.Failed, "b": runner.Skipped, "c": web})
+		wantStatuses(t, got, map[string]report.Status{"a": report.Failed, "b": report.Skipped, "c": web})
 	}
 }
 
@@ -156,7 +157,7 @@ func TestAPlannedReplacementIsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	bind := func(o *options) {
-		o.Fingerprint, o.Bound, o.Replace = fingerprint, map[string]runner.ResourcePlan{}, []string{"web"}
+		o.Fingerprint, o.Bound, o.Replace = fingerprint, map[string]report.ResourcePlan{}, []string{"web"}
 		for _, r := range plan.Resources {
 			o.Bound[r.Name] = r
 		}
@@ -168,7 +169,7 @@ func TestAPlannedReplacementIsBound(t *testing.T) {
 		t.Errorf("bound: %v", err)
 	}
 	w.things["web"] = 3
-	if got, err := w.apply(t, levels, bind); err != nil || got["web"] != runner.Changed || len(w.asked) > 0 {
+	if got, err := w.apply(t, levels, bind); err != nil || got["web"] != report.Changed || len(w.asked) > 0 {
 		t.Errorf("bound: %v, %v, asked %d times", got, err, len(w.asked))
 	}
 }

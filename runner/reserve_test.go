@@ -15,8 +15,8 @@ import (
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/crash"
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // reserved is a world with a reserve, and how a run of it is made.
@@ -41,7 +41,7 @@ func TestAProcessGoesFromRunToRun(t *testing.T) {
 	for i := range 3 {
 		w.things = map[string]any{}
 		statuses, err := w.apply(t, many(2, "served"), run(i))
-		if err != nil || statuses["r0"] != runner.Changed || statuses["r1"] != runner.Changed {
+		if err != nil || statuses["r0"] != report.Changed || statuses["r1"] != report.Changed {
 			t.Errorf("run %d: %v, %v", i, statuses, err)
 		}
 		found, err := w.engine.Containers(t.Context(), map[string]string{invoke.LabelKind: invoke.KindServe})
@@ -316,8 +316,8 @@ func TestALookLeavesNoFiles(t *testing.T) {
 			o.Forget = true
 		}
 		for range 2 {
-			if report, err := w.runner(t, many(1, of), look).Drift(t.Context()); err != nil || report.Resources[0].Status != runner.Stale {
-				t.Fatalf("%s: %+v (%v)", of, report, err)
+			if found, err := w.runner(t, many(1, of), look).Drift(t.Context()); err != nil || found.Resources[0].Status != report.Stale {
+				t.Fatalf("%s: %+v (%v)", of, found, err)
 			}
 		}
 		err := filepath.WalkDir(filepath.Join(w.workspace, ".deployster"), func(path string, d os.DirEntry, err error) error {

@@ -3,7 +3,9 @@ package runner
 import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -14,7 +16,7 @@ type resource struct {
 	*manifest.Resource
 	dependsOn  []string
 	first      *resource          // of this type, which is initialized before; nil for that one itself
-	undeclared *Undeclared        // what a run made and the manifest no longer declares; nil is declared
+	undeclared *report.Undeclared // what a run made and the manifest no longer declares; nil is declared
 	manifest   *manifest.Manifest // that has its plugs
 
 	target invoke.Target // its image and plugs are known once it is initialized
@@ -22,26 +24,26 @@ type resource struct {
 	schema *schema.Schema // nil when the type accepts any configuration
 	states *schema.Schema // nil when the type says nothing of its states
 
-	config      map[string]any  // resolved
-	hiding      [][]string      // where config holds secrets of variables
-	adjusted    map[string]any  // config with what there is where that is left as it is; nil is config
-	left        []Change        // what differs and is left as it is
-	final       bool            // config waits for no dependency and is final
-	state       map[string]any  // as last seen VALID; by a survey also as seen STALE
-	stale       bool            // state is one that a survey saw as STALE
-	foreseen    map[string]any  // of a Plan: what its state will be; nil where nothing is known
-	excluded    bool            // the run has nothing to do with it
-	past        Past            // what earlier runs left, and this one
-	recalled    map[string]any  // what was kept of it when it was looked at
-	kept        int             // how often this run has recorded what is kept of it
-	output      []string        // last lines for people of its last state action, masked
-	ensure      protocol.Ensure // what is wanted of it; "" is Present
-	begun       bool            // an Apply has begun with it, to remove it so that it is made again
-	failure     error           // why that failed
-	adopted     *Adoption       // of an Adopt: what it becomes; nil for what is only needed
-	differing   []Change        // of an Adopt: where what there is differs
-	refused     error           // why it could not be initialized, or is not to be touched
-	initialized Event           // the event of its initialization
+	config      map[string]any   // resolved
+	hiding      [][]string       // where config holds secrets of variables
+	adjusted    map[string]any   // config with what there is where that is left as it is; nil is config
+	left        []diff.Change    // what differs and is left as it is
+	final       bool             // config waits for no dependency and is final
+	state       map[string]any   // as last seen VALID; by a survey also as seen STALE
+	stale       bool             // state is one that a survey saw as STALE
+	foreseen    map[string]any   // of a Plan: what its state will be; nil where nothing is known
+	excluded    bool             // the run has nothing to do with it
+	past        Past             // what earlier runs left, and this one
+	recalled    map[string]any   // what was kept of it when it was looked at
+	kept        int              // how often this run has recorded what is kept of it
+	output      []string         // last lines for people of its last state action, masked
+	ensure      protocol.Ensure  // what is wanted of it; "" is Present
+	begun       bool             // an Apply has begun with it, to remove it so that it is made again
+	failure     error            // why that failed
+	adopted     *report.Adoption // of an Adopt: what it becomes; nil for what is only needed
+	differing   []diff.Change    // of an Adopt: where what there is differs
+	refused     error            // why it could not be initialized, or is not to be touched
+	initialized report.Event     // the event of its initialization
 }
 
 // attempt is which one of its events and actions of one name are: what is removed and made again

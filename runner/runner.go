@@ -26,6 +26,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Spec is what a run does. Fields are required unless they say otherwise.
@@ -44,15 +45,15 @@ type Spec struct {
 	// Saved plans. A Fingerprint identifies a JSON-like value: equal ones have the
 	// same, others another. With Bound, by name of resource, each one is refused
 	// with a *DeviationError where it is not as the plan found it.
-	Fingerprint func(any) (string, error) // may be nil: a Plan has no hashes, and Bound is nil
-	Bound       map[string]ResourcePlan   // of Apply; may be nil: whatever is needed is done
+	Fingerprint func(any) (string, error)      // may be nil: a Plan has no hashes, and Bound is nil
+	Bound       map[string]report.ResourcePlan // of Apply; may be nil: whatever is needed is done
 
 	// Replace names resources that Apply removes first, and then makes again.
 	Replace []string
 
 	// Undeclared is what runs made and the manifest no longer declares: Plan and Drift list it. With
 	// Prune, Apply removes it once all that is declared is as configured, Destroy before the rest, and plans say how.
-	Undeclared []Undeclared
+	Undeclared []report.Undeclared
 	Prune      bool
 
 	// Thing identifies what a resource manages of which there is one, by its configuration; "" is
@@ -106,10 +107,10 @@ type Runner struct {
 	observing  sync.Mutex
 	asking     sync.Mutex
 
-	outputs  Outputs // what an Apply came to
+	outputs  report.Outputs // what an Apply came to
 	prepared bool
 	applying bool                  // only an Apply is recorded; set before anything runs at once
-	closing  *skip                 // why nothing of an Apply begins any more; nil while it goes on
+	closing  *report.Skip          // why nothing of an Apply begins any more; nil while it goes on
 	broken   atomic.Pointer[error] // a failed Recorder
 }
 
@@ -161,15 +162,15 @@ func (r *Runner) State(resource string) map[string]any {
 }
 
 // headers describes the resources of the run in graph order.
-func (r *Runner) headers() []ResourceHeader {
-	headers := make([]ResourceHeader, 0, len(r.byName))
+func (r *Runner) headers() []report.ResourceHeader {
+	headers := make([]report.ResourceHeader, 0, len(r.byName))
 	for _, m := range r.spec.Manifest.Resources {
 		if res := r.byName[m.Name]; !res.excluded {
-			headers = append(headers, ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
+			headers = append(headers, report.ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
 		}
 	}
 	for _, res := range r.orphans {
-		headers = append(headers, ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
+		headers = append(headers, report.ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
 	}
 	return headers
 }

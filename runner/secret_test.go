@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
 )
 
 // everything is all that a run told and kept.
@@ -155,7 +155,7 @@ resources:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []runner.Change{{Path: "value.(secret)", Op: runner.Add, New: "(secret)"}}
+	want := []diff.Change{{Path: "value.(secret)", Op: diff.Add, New: "(secret)"}}
 	if !slices.Equal(plan.Resources[0].Diff, want) || !slices.Equal(report.Resources[0].Diff, want) {
 		t.Errorf("%+v\n%+v", plan.Resources[0].Diff, report.Resources[0].Diff)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 func TestAnIdleProcessIsEndedAndStartedAgain(t *testing.T) {
@@ -33,7 +34,7 @@ func TestAnIdleProcessIsEndedAndStartedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantStatuses(t, got, map[string]runner.Status{"r0": runner.Changed})
+		wantStatuses(t, got, map[string]report.Status{"r0": report.Changed})
 		if serving, _ := w.starts(); serving != 2 || running != 0 {
 			t.Errorf("%d processes were started, %d ran while nobody needed them", serving, running)
 		}
@@ -82,7 +83,7 @@ func TestStopAbandonsObservationsAndCancelKillsTheProcess(t *testing.T) {
 		if !errors.Is(err, runner.ErrInterrupted) {
 			t.Errorf("got %v", err)
 		}
-		wantStatuses(t, got, map[string]runner.Status{"r0": runner.Failed, "r1": runner.Skipped})
+		wantStatuses(t, got, map[string]report.Status{"r0": report.Failed, "r1": report.Skipped})
 		if took := time.Since(started); took != 0 {
 			t.Errorf("it took %s", took)
 		}
@@ -124,16 +125,16 @@ func TestATimeoutOfAStateLetsTheActionsOfOthersFinish(t *testing.T) {
 	for name, tc := range map[string]struct {
 		acts    time.Duration // how long the action of slow would take
 		late    bool          // the state is answered after that
-		slow    runner.Status
+		slow    report.Status
 		says    string        // the error, besides that of the state
 		ends    time.Duration // when the process does
 		orderly bool          // it ends by itself
 		told    int           // warnings
 	}{
-		"and then kills the process":                    {acts: 5 * time.Minute, slow: runner.Changed, ends: 5*time.Minute + 2*time.Second, told: 1},
-		"and drops an answer that is late":              {acts: 5 * time.Minute, late: true, slow: runner.Changed, ends: 5 * time.Minute, orderly: true, told: 1},
-		"unless the action takes too long itself":       {acts: time.Hour, slow: runner.Failed, says: "did not answer set of slow: timed out after 10m0s", ends: 10 * time.Minute, told: 1},
-		"and kills the process at once if nothing acts": {slow: runner.Changed, ends: 90 * time.Second},
+		"and then kills the process":                    {acts: 5 * time.Minute, slow: report.Changed, ends: 5*time.Minute + 2*time.Second, told: 1},
+		"and drops an answer that is late":              {acts: 5 * time.Minute, late: true, slow: report.Changed, ends: 5 * time.Minute, orderly: true, told: 1},
+		"unless the action takes too long itself":       {acts: time.Hour, slow: report.Failed, says: "did not answer set of slow: timed out after 10m0s", ends: 10 * time.Minute, told: 1},
+		"and kills the process at once if nothing acts": {slow: report.Changed, ends: 90 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -177,7 +178,7 @@ resources:
 						t.Errorf("%v does not say %q", err, want)
 					}
 				}
-				wantStatuses(t, got, map[string]runner.Status{"bad": runner.Failed, "slow": tc.slow, "last": runner.Changed})
+				wantStatuses(t, got, map[string]report.Status{"bad": report.Failed, "slow": tc.slow, "last": report.Changed})
 				if ended != tc.ends || orderly != tc.orderly {
 					t.Errorf("the process ended after %s, by itself %t; want %s, %t", ended, orderly, tc.ends, tc.orderly)
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 func TestAHostileProcess(t *testing.T) {
@@ -109,7 +110,7 @@ resources:
 				if all := w.everything(t, err); strings.Contains(all, "hush-hush") {
 					t.Error("a secret is told")
 				}
-				wantStatuses(t, got, map[string]runner.Status{"bad": runner.Failed, "one": runner.Changed, "two": runner.Changed})
+				wantStatuses(t, got, map[string]report.Status{"bad": report.Failed, "one": report.Changed, "two": report.Changed})
 				if told := w.warnings(); len(told) != 1 || !strings.Contains(told[0], "containers of their own") {
 					t.Errorf("that the others get containers is told as %q", told)
 				}
@@ -142,7 +143,7 @@ func TestAProcessThatTurnsBadWhileNobodyWaitsIsNotAskedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"r0": runner.Changed})
+	wantStatuses(t, got, map[string]report.Status{"r0": report.Changed})
 	if told := w.warnings(); len(told) != 1 || !strings.Contains(told[0], "answered request 1 twice") {
 		t.Errorf("told was %q", told)
 	}
@@ -173,7 +174,7 @@ func TestACrashFailsAllThatWait(t *testing.T) {
 	}
 	changed := 0
 	for _, status := range got {
-		if status == runner.Changed {
+		if status == report.Changed {
 			changed++
 		}
 	}
@@ -203,7 +204,7 @@ func TestAProcessThatCanNotBeStarted(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, status := range got {
-				if status != runner.Changed {
+				if status != report.Changed {
 					t.Errorf("%s is %s", name, status)
 				}
 			}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // question is a protocol.ServeRequest as a process reads it.
@@ -140,7 +140,7 @@ func (w *world) starts() (serving, others int) {
 func (w *world) warnings() []string {
 	var texts []string
 	for _, e := range w.events {
-		if e.Kind == runner.Warning {
+		if e.Kind == report.Warning {
 			texts = append(texts, e.Text)
 		}
 	}
@@ -155,7 +155,7 @@ func TestOneProcessServesAllResourcesOfAType(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, status := range got {
-		if status != runner.Changed {
+		if status != report.Changed {
 			t.Errorf("%s is %s", name, status)
 		}
 	}
@@ -234,7 +234,7 @@ func TestAnswersComeInAnyOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range plan.Resources {
-		if r.Status != runner.Valid || r.State["name"] != r.Name {
+		if r.Status != report.Valid || r.State["name"] != r.Name {
 			t.Errorf("%s was told %s, %v", r.Name, r.Status, r.State)
 		}
 	}
@@ -256,8 +256,8 @@ func TestTheTextOfAnActionIsShownAsItComes(t *testing.T) {
 	})
 	var texts []string
 	_, err := w.apply(t, many(1, "thing"), func(o *options) {
-		o.Observer = observer(func(e runner.Event) {
-			if e.Kind != runner.Line {
+		o.Observer = observer(func(e report.Event) {
+			if e.Kind != report.Line {
 				return
 			}
 			if texts = append(texts, e.Stream+" "+e.Text); len(texts) == 2 {
@@ -274,9 +274,9 @@ func TestTheTextOfAnActionIsShownAsItComes(t *testing.T) {
 	}
 }
 
-type observer func(runner.Event)
+type observer func(report.Event)
 
-func (o observer) Observe(e runner.Event) { o(e) }
+func (o observer) Observe(e report.Event) { o(e) }
 
 func TestWhatNamesAnImageOrAnEntrypointRunsInAContainer(t *testing.T) {
 	w := newWorld(t)

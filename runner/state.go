@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/hidden"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -145,7 +146,7 @@ func (r *Runner) exitError(action string, got invoke.Result) error {
 		output = strings.TrimSpace(answer[:min(len(answer), 500)])
 	}
 	if output == "" {
-		return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s and printed nothing", action, got.Exit)}
+		return &reasonError{report.ReasonProgramFailed, fmt.Errorf("%s %s and printed nothing", action, got.Exit)}
 	}
-	return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s: %s", action, got.Exit, output)}
+	return &reasonError{report.ReasonProgramFailed, fmt.Errorf("%s %s: %s", action, got.Exit, output)}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // A survey resolves configurations without bringing anything about. Unlike a
@@ -20,7 +21,7 @@ type finding struct {
 	lacks    []string              // the resources without a state because of which its configuration is not known
 	drifted  []string              // the resources whose states it needs and that are not as configured, where err came of that
 	err      error                 // why its configuration or state is not known
-	skipped  *skip                 // why it was not looked at
+	skipped  *report.Skip          // why it was not looked at
 }
 
 // needs returns the dependencies whose states the configuration of a resource
@@ -70,7 +71,7 @@ func (r *Runner) survey(ctx context.Context, resources []*resource, needs map[st
 		}
 		found(res, s)
 		return nil
-	}, func(res *resource, why skip) {
+	}, func(res *resource, why report.Skip) {
 		found(res, finding{skipped: &why})
 	})
 	return findings

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // stack is what a Go program says last: what happened, and where it was.
@@ -51,7 +51,7 @@ func TestACrashIsToldByWhatHappened(t *testing.T) {
 		t.Errorf("of an action is told %v", err)
 	}
 	for _, e := range w.logged {
-		if e.Kind == runner.ActionFailed && (e.Output[0] != "panic: out of cheese" || e.Output[len(e.Output)-1] != "exit status 2" || len(e.Output) > 20) {
+		if e.Kind == report.ActionFailed && (e.Output[0] != "panic: out of cheese" || e.Output[len(e.Output)-1] != "exit status 2" || len(e.Output) > 20) {
 			t.Errorf("recorded was %q", e.Output)
 		}
 	}
@@ -91,7 +91,7 @@ func TestActionsOfOneName(t *testing.T) {
 		}
 		var started []string
 		for _, e := range w.logged {
-			if e.Kind == runner.ActionStarted {
+			if e.Kind == report.ActionStarted {
 				started = append(started, fmt.Sprintf("%s %s %d", e.Action, e.Plan.Name, e.Attempt))
 			}
 		}

@@ -6,14 +6,16 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/partial"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // planTentatively fills in what can be seen of a resource before those are applied that it
 // depends on (entry.After): its configuration, as far as it is known, and what its type says
 // of it as things are now. It is no more than that: nothing fails of it, and an Apply is
 // bound to none of it.
-func (r *Runner) planTentatively(ctx context.Context, res *resource, entry *ResourcePlan) error {
+func (r *Runner) planTentatively(ctx context.Context, res *resource, entry *report.ResourcePlan) error {
 	config, ok := res.config, res.final
 	if !ok {
 		config, ok = r.configuredPartly(res, entry.After)
@@ -21,7 +23,7 @@ func (r *Runner) planTentatively(ctx context.Context, res *resource, entry *Reso
 	if !ok {
 		return nil
 	}
-	entry.Config, entry.Diff = config, difference(nil, config, res.target.Secret)
+	entry.Config, entry.Diff = config, diff.Of(nil, config, res.target.Secret)
 	if len(protocol.UnknownPaths(config)) > 0 && !res.init.AcceptsUnknown {
 		return nil
 	}
@@ -33,11 +35,11 @@ func (r *Runner) planTentatively(ctx context.Context, res *resource, entry *Reso
 		return nil //nolint:nilerr // it may be asked only once those are there that it depends on
 	}
 	have := out.StaleState
-	if entry.Tentative = Status(out.Status); out.Status == protocol.Valid {
+	if entry.Tentative = report.Status(out.Status); out.Status == protocol.Valid {
 		have = out.State
 	}
 	entry.Exists = have != nil
-	entry.Diff = slices.DeleteFunc(difference(have, config, res.target.Secret), func(c Change) bool {
+	entry.Diff = slices.DeleteFunc(diff.Of(have, config, res.target.Secret), func(c diff.Change) bool {
 		// What is as configured differs in nothing but what is not known yet.
 		return out.Status == protocol.Valid && len(protocol.UnknownPaths(c.New)) == 0
 	})

@@ -10,7 +10,8 @@ import (
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // seeing has types that see through: "net", whose resources have a name and an id that only
@@ -79,32 +80,32 @@ func TestAPlanSeesThroughWhatIsNotAppliedYet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]runner.ResourcePlan{}
+	got := map[string]report.ResourcePlan{}
 	for _, r := range plan.Resources {
 		got[r.Name] = r
 	}
 	unknown := protocol.Unknown{}
 	for name, want := range map[string]struct {
-		tentative runner.Status
+		tentative report.Status
 		exists    bool
 		config    map[string]any
-		diff      []runner.Change
+		diff      []diff.Change
 	}{
-		"fixed": {runner.Stale, true, map[string]any{"size": "big"}, []runner.Change{{Path: "size", Op: runner.Modify, Old: "small", New: "big"}}},
-		"same":  {runner.Valid, true, map[string]any{"size": "big"}, nil},
-		"named": {runner.Stale, false, map[string]any{"net": "web", "size": "big"}, []runner.Change{{Path: "net", Op: runner.Add, New: "web"}, {Path: "size", Op: runner.Add, New: "big"}}},
-		"bound": {runner.Stale, false, map[string]any{"net": unknown, "label": "is True", "size": "big"}, []runner.Change{
-			{Path: "label", Op: runner.Add, New: "is True"}, {Path: "net", Op: runner.Add, New: unknown}, {Path: "size", Op: runner.Add, New: "big"},
+		"fixed": {report.Stale, true, map[string]any{"size": "big"}, []diff.Change{{Path: "size", Op: diff.Modify, Old: "small", New: "big"}}},
+		"same":  {report.Valid, true, map[string]any{"size": "big"}, nil},
+		"named": {report.Stale, false, map[string]any{"net": "web", "size": "big"}, []diff.Change{{Path: "net", Op: diff.Add, New: "web"}, {Path: "size", Op: diff.Add, New: "big"}}},
+		"bound": {report.Stale, false, map[string]any{"net": unknown, "label": "is True", "size": "big"}, []diff.Change{
+			{Path: "label", Op: diff.Add, New: "is True"}, {Path: "net", Op: diff.Add, New: unknown}, {Path: "size", Op: diff.Add, New: "big"},
 		}},
-		"below":  {runner.Stale, false, map[string]any{"of": unknown, "size": "big"}, []runner.Change{{Path: "of", Op: runner.Add, New: unknown}, {Path: "size", Op: runner.Add, New: "big"}}},
-		"broken": {"", false, map[string]any{"size": "big"}, []runner.Change{{Path: "size", Op: runner.Add, New: "big"}}},
+		"below":  {report.Stale, false, map[string]any{"of": unknown, "size": "big"}, []diff.Change{{Path: "of", Op: diff.Add, New: unknown}, {Path: "size", Op: diff.Add, New: "big"}}},
+		"broken": {"", false, map[string]any{"size": "big"}, []diff.Change{{Path: "size", Op: diff.Add, New: "big"}}},
 	} {
 		r := got[name]
-		if r.Status != runner.Unknown || r.Tentative != want.tentative || r.Exists != want.exists || !reflect.DeepEqual(r.Config, want.config) || !reflect.DeepEqual(r.Diff, want.diff) {
+		if r.Status != report.Unknown || r.Tentative != want.tentative || r.Exists != want.exists || !reflect.DeepEqual(r.Config, want.config) || !reflect.DeepEqual(r.Diff, want.diff) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	if n := got["n"]; n.Status != runner.Stale || n.Tentative != "" {
+	if n := got["n"]; n.Status != report.Stale || n.Tentative != "" {
 		t.Errorf("n: %+v", n)
 	}
 }
@@ -142,11 +143,11 @@ resources:
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound := map[string]runner.ResourcePlan{}
+	bound := map[string]report.ResourcePlan{}
 	for _, r := range plan.Resources {
 		bound[r.Name] = r
 	}
-	if bound["c"].Tentative != runner.Stale || bound["c"].ConfigHash == "" || bound["b"].ConfigHash != "" || len(bound["b"].Diff) != 1 {
+	if bound["c"].Tentative != report.Stale || bound["c"].ConfigHash == "" || bound["b"].ConfigHash != "" || len(bound["b"].Diff) != 1 {
 		t.Errorf("c: %+v\nb: %+v", bound["c"], bound["b"])
 	}
 	w.things["c"] = "another by now"
@@ -154,7 +155,7 @@ resources:
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantStatuses(t, got, map[string]runner.Status{"a": runner.Changed, "b": runner.Changed, "c": runner.Changed})
+	wantStatuses(t, got, map[string]report.Status{"a": report.Changed, "b": report.Changed, "c": report.Changed})
 	if w.things["b"] != "new" {
 		t.Errorf("b has %v", w.things["b"])
 	}
@@ -175,7 +176,7 @@ resources:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bound, below := plan.Resources[1], plan.Resources[2]; bound.Tentative != runner.Valid || below.Config["of"] != (protocol.Unknown{}) {
+	if bound, below := plan.Resources[1], plan.Resources[2]; bound.Tentative != report.Valid || below.Config["of"] != (protocol.Unknown{}) {
 		t.Errorf("planned: %+v, %+v", bound, below)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // walk visits the resources in parallel, each once all it depends on have been
@@ -15,7 +16,7 @@ import (
 // visited goes on to its end and nothing new begins; with KeepGoing only what
 // depends on the failure is skipped. At the end nothing of the run is left
 // running.
-func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip)) {
+func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skipped func(*resource, report.Skip)) {
 	defer r.invoker.Drain(ctx)
 	g := graph.New[string]()
 	for _, res := range r.declared() {
@@ -26,7 +27,7 @@ func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skipped 
 
 // walkAlong is walk along other edges than those of the manifest, and without
 // an end to what else runs.
-func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit func(*resource) error, skipped func(*resource, skip)) {
+func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit func(*resource) error, skipped func(*resource, report.Skip)) {
 	type visited struct {
 		res *resource
 		err error
@@ -37,8 +38,8 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 		done    = make(chan visited, r.containers.Parallelism)
 		visits  sync.WaitGroup
 		active  int
-		unmet   = map[string]*skip{} // resource → why it is not visited
-		closing = r.closing          // why nothing new begins
+		unmet   = map[string]*report.Skip{} // resource → why it is not visited
+		closing = r.closing                 // why nothing new begins
 	)
 	defer visits.Wait() // also when this panics: nothing goes on unseen
 	defer func() {
@@ -46,7 +47,7 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 			r.closing = closing // what the Apply does next does not begin either
 		}
 	}()
-	finish := func(res *resource, bad *skip) {
+	finish := func(res *resource, bad *report.Skip) {
 		if bad != nil {
 			for _, d := range g.Dependents(res.Name) {
 				if unmet[d] == nil {
@@ -58,7 +59,7 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 	}
 	for len(queue) > 0 || active > 0 {
 		if closing == nil && (r.containers.Stop.Requested() || ctx.Err() != nil) {
-			closing = &skip{Code: ReasonInterrupted}
+			closing = &report.Skip{Code: report.ReasonInterrupted}
 		}
 		if len(queue) > 0 {
 			res := r.byName[queue[0]]
@@ -83,15 +84,15 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 		}
 		v := <-done
 		active--
-		var bad *skip
+		var bad *report.Skip
 		if v.err != nil {
-			bad = &skip{ReasonDependencyFailed, v.res.Name}
+			bad = &report.Skip{Code: report.ReasonDependencyFailed, Resource: v.res.Name}
 			switch {
 			case closing != nil:
 			case errors.Is(v.err, ErrQuit):
-				closing = &skip{ReasonRunQuit, v.res.Name}
+				closing = &report.Skip{Code: report.ReasonRunQuit, Resource: v.res.Name}
 			case !r.spec.KeepGoing:
-				closing = &skip{ReasonRunFailed, v.res.Name}
+				closing = &report.Skip{Code: report.ReasonRunFailed, Resource: v.res.Name}
 			}
 		}
 		finish(v.res, bad)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 func TestParallelismIsABound(t *testing.T) {
@@ -49,8 +50,8 @@ func TestStopLetsTheRunningActionFinishAndStartsNothingNew(t *testing.T) {
 	if w.things["db"] == nil {
 		t.Error("the running action did not finish")
 	}
-	wantStatuses(t, got, map[string]runner.Status{"db": runner.Failed, "api": runner.Skipped, "other": runner.Skipped})
-	if last := w.logged[len(w.logged)-1]; last.Kind != runner.RunFailed || last.Data["interrupted"] != "true" {
+	wantStatuses(t, got, map[string]report.Status{"db": report.Failed, "api": report.Skipped, "other": report.Skipped})
+	if last := w.logged[len(w.logged)-1]; last.Kind != report.RunFailed || last.Data["interrupted"] != "true" {
 		t.Errorf("the log ends with %+v", last)
 	}
 	if !slices.Contains(w.names(), "action-finished-successfully db set") {
@@ -123,15 +124,15 @@ func TestWalkProperties(t *testing.T) {
 		parallelism := rapid.IntRange(1, 6).Draw(t, "parallelism")
 		got, _ := w.apply(outer, text.String(), func(o *options) { o.KeepGoing, o.Parallelism = true, parallelism })
 
-		want := make([]runner.Status, n)
+		want := make([]report.Status, n)
 		for i := range n {
-			want[i] = runner.Changed
+			want[i] = report.Changed
 			if w.fail[fmt.Sprintf("r%d", i)] {
-				want[i] = runner.Failed
+				want[i] = report.Failed
 			}
 			for _, d := range depends[i] {
-				if want[d] != runner.Changed {
-					want[i] = runner.Skipped
+				if want[d] != report.Changed {
+					want[i] = report.Skipped
 				}
 			}
 		}
@@ -141,7 +142,7 @@ func TestWalkProperties(t *testing.T) {
 				t.Fatalf("%s is %s, want %s in %s", name, got[name], want[i], text.String())
 			}
 			for _, d := range depends[i] {
-				if want[i] != runner.Skipped && !before(w.trace, fmt.Sprintf("set r%d", d), "state "+name) {
+				if want[i] != report.Skipped && !before(w.trace, fmt.Sprintf("set r%d", d), "state "+name) {
 					t.Fatalf("%s was looked at before r%d was applied: %v", name, d, w.trace)
 				}
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // world is a fake engine with one good resource type, "thing", whose resources
@@ -37,8 +38,8 @@ type world struct {
 	inputs []map[string]any // what containers read on stdin
 
 	told     sync.Mutex     // guards what the runner says
-	events   []runner.Event // observed
-	logged   []runner.Event // recorded
+	events   []report.Event // observed
+	logged   []report.Event // recorded
 	asked    []runner.Question
 	fail     map[string]bool // resources whose actions exit with 7
 	broken   error           // what recording fails with
@@ -110,13 +111,13 @@ func (w *world) thing(_ context.Context, c enginetest.Call) int {
 	return 0
 }
 
-func (w *world) Observe(e runner.Event) {
+func (w *world) Observe(e report.Event) {
 	w.told.Lock()
 	defer w.told.Unlock()
 	w.events = append(w.events, e)
 }
 
-func (w *world) Record(_ context.Context, e runner.Event) error {
+func (w *world) Record(_ context.Context, e report.Event) error {
 	w.told.Lock()
 	defer w.told.Unlock()
 	if w.broken != nil {
@@ -193,24 +194,24 @@ type run struct {
 	caller runner.Caller
 }
 
-func (r run) Plan(ctx context.Context) (*runner.Plan, error)    { return r.Runner.Plan(ctx, r.caller) }
-func (r run) Apply(ctx context.Context) (*runner.Result, error) { return r.Runner.Apply(ctx, r.caller) }
-func (r run) PlanDestroy(ctx context.Context) (*runner.Plan, error) {
+func (r run) Plan(ctx context.Context) (*report.Plan, error)    { return r.Runner.Plan(ctx, r.caller) }
+func (r run) Apply(ctx context.Context) (*report.Result, error) { return r.Runner.Apply(ctx, r.caller) }
+func (r run) PlanDestroy(ctx context.Context) (*report.Plan, error) {
 	return r.Runner.PlanDestroy(ctx, r.caller)
 }
-func (r run) Destroy(ctx context.Context) (*runner.Result, error) {
+func (r run) Destroy(ctx context.Context) (*report.Result, error) {
 	return r.Runner.Destroy(ctx, r.caller)
 }
-func (r run) Drift(ctx context.Context) (*runner.DriftReport, error) {
+func (r run) Drift(ctx context.Context) (*report.Drift, error) {
 	return r.Runner.Drift(ctx, r.caller)
 }
 func (r run) Removable(ctx context.Context) error { return r.Runner.Removable(ctx, r.caller) }
 
 // apply applies a manifest and returns the outcome of each resource.
-func (w *world) apply(t testing.TB, text string, change ...func(*options)) (map[string]runner.Status, error) {
+func (w *world) apply(t testing.TB, text string, change ...func(*options)) (map[string]report.Status, error) {
 	t.Helper()
 	result, err := w.runner(t, text, change...).Apply(t.Context())
-	statuses := map[string]runner.Status{}
+	statuses := map[string]report.Status{}
 	for _, r := range result.Resources {
 		statuses[r.Name] = r.Status
 	}
@@ -244,7 +245,7 @@ func (w *world) kept(t *testing.T) string {
 	return all.String()
 }
 
-func wantStatuses(t *testing.T, got map[string]runner.Status, want map[string]runner.Status) {
+func wantStatuses(t *testing.T, got map[string]report.Status, want map[string]report.Status) {
 	t.Helper()
 	for name, status := range want {
 		if got[name] != status {

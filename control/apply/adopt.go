@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // ManagedError says that there is nothing to adopt, as a run made the resource.
@@ -24,7 +25,7 @@ func (e *ManagedError) Error() string {
 // Managed finds out which resources runs have made or adopted already, and returns what says so
 // of an adoption: nil where nothing is in its way. What a run of other manifests made may become
 // one of these, as long as it stays the same thing.
-func (r *Run) Managed(ctx context.Context) (func(runner.Adoption) error, error) {
+func (r *Run) Managed(ctx context.Context) (func(report.Adoption) error, error) {
 	var last int64
 	for e, err := range r.Control.Log.Read(ctx, deploylog.Filter{Last: 1}) {
 		if err != nil {
@@ -49,7 +50,7 @@ func (r *Run) Managed(ctx context.Context) (func(runner.Adoption) error, error) 
 		}
 		return past(ctx, resource, keeps)
 	}
-	return func(a runner.Adoption) error {
+	return func(a report.Adoption) error {
 		thing, known := history.Thing(a.Resource)
 		if !known || !thing.Of(r.Control.Manifest, r.Control.Workspace) && a.ID == "" && a.Keep == nil {
 			return nil
@@ -60,7 +61,7 @@ func (r *Run) Managed(ctx context.Context) (func(runner.Adoption) error, error) 
 
 // Adopt has things that exist be resources of the manifests. With dry it is only found out what
 // would be adopted, and nothing is recorded.
-func (r *Run) Adopt(ctx context.Context, list []runner.Adoption, dry bool) ([]runner.Adopted, error) {
+func (r *Run) Adopt(ctx context.Context, list []report.Adoption, dry bool) ([]report.Adopted, error) {
 	begin := r.Begin
 	if dry {
 		begin = func(context.Context) (*runs.Run, error) { return runs.Watch(r.Control) }

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Order says what a run is to do.
@@ -65,7 +66,7 @@ func (r *Run) Runner(ctx context.Context) (*runner.Runner, error) {
 }
 
 // Plan plans what the run would do.
-func (r *Run) Plan(ctx context.Context, with *runner.Runner) (*runner.Plan, error) {
+func (r *Run) Plan(ctx context.Context, with *runner.Runner) (*report.Plan, error) {
 	if r.removing {
 		return with.PlanDestroy(ctx, r.Caller)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // maxNews is how much is kept of what is observed of a run and is not in the log, such as what
@@ -31,7 +32,7 @@ const (
 // Observed is an event of a run, with its number among those of this run.
 type Observed struct {
 	N     int64
-	Event runner.Event
+	Event report.Event
 }
 
 // Served is a run that is carried out for others. It is an Observer of it.
@@ -63,7 +64,7 @@ func newServed(id, target string, stop chan struct{}) *Served {
 func (s *Served) Stop() { s.stopping.Do(func() { close(s.stop) }) }
 
 // Observe implements runner.Observer.
-func (s *Served) Observe(e runner.Event) {
+func (s *Served) Observe(e report.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n++
@@ -72,14 +73,14 @@ func (s *Served) Observe(e runner.Event) {
 		s.news += sizeOf(e)
 		s.forget()
 	}
-	if e.Kind == runner.RunStarted {
+	if e.Kind == report.RunStarted {
 		close(s.begun)
 	}
 	close(s.more)
 	s.more = make(chan struct{})
 }
 
-func sizeOf(e runner.Event) int { return newsSize + len(e.Text) + len(e.Image) }
+func sizeOf(e report.Event) int { return newsSize + len(e.Text) + len(e.Image) }
 
 // forget forgets the older half of what is not in the log, where it is too much.
 func (s *Served) forget() {

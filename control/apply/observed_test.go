@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 func numbers(events []Observed) (all []int64) {
@@ -20,17 +21,17 @@ func numbers(events []Observed) (all []int64) {
 // which there may be any amount, the newest.
 func TestWhatIsKeptOfARunIsBounded(t *testing.T) {
 	s := newServed("01JZ", "run/a.yaml", make(chan struct{}))
-	s.Observe(runner.Event{Kind: runner.RunStarted})
+	s.Observe(report.Event{Kind: report.RunStarted})
 	const lines = 5000
 	for range lines {
-		s.Observe(runner.Event{Kind: runner.Line, Text: strings.Repeat("x", 2000)})
+		s.Observe(report.Event{Kind: report.Line, Text: strings.Repeat("x", 2000)})
 	}
-	s.Observe(runner.Event{Kind: runner.ActionStarted})
+	s.Observe(report.Event{Kind: report.ActionStarted})
 	events, _, _ := s.After(0)
 	if n := len(events); n > maxNews/2000+2 || n < maxNews/2/(2000+newsSize) {
 		t.Errorf("%d events are kept", n)
 	}
-	if events[0].Event.Kind != runner.RunStarted || events[1].N == 2 || events[len(events)-1].N != lines+2 {
+	if events[0].Event.Kind != report.RunStarted || events[1].N == 2 || events[len(events)-1].N != lines+2 {
 		t.Errorf("%v", numbers(events))
 	}
 	if events, _, _ := s.After(lines); len(events) != 2 || events[0].N != lines+1 {
@@ -47,7 +48,7 @@ func TestWhoFollowsIsToldThatThereIsMore(t *testing.T) {
 	if isClosed(more) || ended {
 		t.Fatal("nothing has happened yet")
 	}
-	s.Observe(runner.Event{Kind: runner.RunStarted})
+	s.Observe(report.Event{Kind: report.RunStarted})
 	_, next, ended := s.After(1)
 	if !isClosed(more) || isClosed(next) || ended {
 		t.Error("it is not told of one, or of more than one")
@@ -85,7 +86,7 @@ func TestHowARunEndedIsSaid(t *testing.T) {
 	} {
 		s := newServed("01JZ", "run/a.yaml", make(chan struct{}))
 		if c.begun {
-			s.Observe(runner.Event{Kind: runner.RunStarted})
+			s.Observe(report.Event{Kind: report.RunStarted})
 		}
 		if c.planned {
 			s.keep(&planned{})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/planfile"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // maxPlan is how large a plan or a report may be that is kept, as it is shown, in bytes.
@@ -23,7 +23,7 @@ type planned struct {
 	request   Request
 	salt      planfile.Salt
 	engine    planfile.Engine
-	resources []runner.ResourcePlan
+	resources []report.ResourcePlan
 	shown     []byte // to people
 	whole     bool   // it can be applied
 	drift     bool   // it is no plan

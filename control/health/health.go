@@ -15,6 +15,8 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Applied is the state of a task all resources of which are VALID.
@@ -34,30 +36,30 @@ func Applied(m *manifest.Manifest, state func(resource string) map[string]any) t
 
 // Probed is the state of a task, by its drift and the states of its resources. In what one
 // differs whose configuration is doubtful is not known, so it has not drifted.
-func Probed(report *runner.DriftReport, state func(resource string) map[string]any, doubtful func(resource string) bool) tasks.ProbeResult {
+func Probed(drift *report.Drift, state func(resource string) map[string]any, doubtful func(resource string) bool) tasks.ProbeResult {
 	var unhealthy, unknown, drifted []string
-	for _, r := range report.Resources {
+	for _, r := range drift.Resources {
 		reason := unhealthyReason(state(r.Name))
 		switch {
 		case r.Missing:
 			unhealthy = append(unhealthy, r.Name+" does not exist")
 		case reason != "":
 			unhealthy = append(unhealthy, r.Name+" "+reason+told(r))
-		case r.Status == runner.Unknown:
+		case r.Status == report.Unknown:
 			unknown = append(unknown, r.Name+": its state needs the state of "+strings.Join(r.Because, ", "))
 		case r.Error != "":
 			unknown = append(unknown, r.Name+": "+r.Error)
-		case r.Status == runner.Stale && doubtful(r.Name):
-		case r.Status == runner.Stale && len(r.Diff) == 0:
+		case r.Status == report.Stale && doubtful(r.Name):
+		case r.Status == report.Stale && len(r.Diff) == 0:
 			drifted = append(drifted, r.Name+" is not as configured; its type does not say in what")
-		case r.Status == runner.Stale:
+		case r.Status == report.Stale:
 			for _, c := range r.Diff {
 				drifted = append(drifted, r.Name+" "+difference(c))
 			}
 		}
 	}
 	found := result(unhealthy, unknown, drifted)
-	for _, r := range report.Resources {
+	for _, r := range drift.Resources {
 		addRestarts(&found, r.Name, state(r.Name), r.Output)
 	}
 	return found
@@ -72,10 +74,10 @@ func (e *UnansweredError) Error() string {
 }
 
 // Unanswered says which resources did not answer before the look at them was ended, nil for none.
-func Unanswered(report *runner.DriftReport) error {
+func Unanswered(drift *report.Drift) error {
 	var all []string
-	for _, r := range report.Resources {
-		if r.Status == runner.Failed && r.Reason == runner.ReasonInterrupted {
+	for _, r := range drift.Resources {
+		if r.Status == report.Failed && r.Reason == report.ReasonInterrupted {
 			all = append(all, r.Name)
 		}
 	}
@@ -128,15 +130,15 @@ const longest = 80
 // difference is a change as the log may keep it. A long text, or one of several lines, is the
 // content of something, such as of a file on a host, and may hold secrets that are in no
 // configuration; so may what is called content and is short.
-func difference(c runner.Change) string {
+func difference(c diff.Change) string {
 	old, oldHidden := hidden(c.Path, c.Old)
 	now, nowHidden := hidden(c.Path, c.New)
 	switch {
 	case !oldHidden && !nowHidden:
-		return strings.TrimSpace(runner.DiffText([]runner.Change{c}))
-	case c.Op == runner.Modify:
+		return strings.TrimSpace(diff.Text([]diff.Change{c}))
+	case c.Op == diff.Modify:
 		return fmt.Sprintf("%s %s: %s → %s", c.Op, c.Path, old, now)
-	case c.Op == runner.Remove:
+	case c.Op == diff.Remove:
 		return fmt.Sprintf("%s %s: %s", c.Op, c.Path, old)
 	default:
 		return fmt.Sprintf("%s %s: %s", c.Op, c.Path, now)
@@ -155,8 +157,8 @@ func hidden(path string, v any) (text string, is bool) {
 
 // told is what the type of a resource that is not healthy says of it: what it would do
 // and why, such as after which exit, and its last output.
-func told(r runner.ResourceDrift) string {
-	if r.Status != runner.Stale || r.Asked == "" {
+func told(r report.ResourceDrift) string {
+	if r.Status != report.Stale || r.Asked == "" {
 		return ""
 	}
 	text := ": state asks for " + r.Asked
@@ -218,8 +220,8 @@ type OutputTail struct {
 }
 
 // Record implements runner.Recorder.
-func (t *OutputTail) Record(ctx context.Context, e runner.Event) error {
-	if lines := e.Output; e.Kind == runner.ActionFailed && len(lines) > 0 {
+func (t *OutputTail) Record(ctx context.Context, e report.Event) error {
+	if lines := e.Output; e.Kind == report.ActionFailed && len(lines) > 0 {
 		if last := len(lines) - 1; strings.HasSuffix(e.Error, lines[last]) { // the error ends with it
 			lines = lines[:last]
 		}

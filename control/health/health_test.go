@@ -7,52 +7,53 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/environment/tasks"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 func TestHowATaskIsGoingByItsResources(t *testing.T) {
-	change := func(path string) runner.Change { return runner.Change{Path: path, Op: runner.Modify, Old: 1, New: 2} }
-	resource := func(name string, status runner.Status, diff ...runner.Change) runner.ResourceDrift {
-		return runner.ResourceDrift{Name: name, Status: status, Diff: diff}
+	change := func(path string) diff.Change { return diff.Change{Path: path, Op: diff.Modify, Old: 1, New: 2} }
+	resource := func(name string, status report.Status, diff ...diff.Change) report.ResourceDrift {
+		return report.ResourceDrift{Name: name, Status: status, Diff: diff}
 	}
 	ill := map[string]map[string]any{"sick": {"running": true, "healthy": false}, "dead": {"running": false, "healthy": false}}
 	for _, tc := range []struct {
 		name   string
-		found  []runner.ResourceDrift
+		found  []report.ResourceDrift
 		health tasks.Health
 		detail string
 	}{
-		{"nothing differs", []runner.ResourceDrift{resource("a", runner.Valid), resource("b", runner.Valid)}, tasks.Healthy, ""},
+		{"nothing differs", []report.ResourceDrift{resource("a", report.Valid), resource("b", report.Valid)}, tasks.Healthy, ""},
 		{"there are no resources", nil, tasks.Healthy, ""},
-		{"something is missing", []runner.ResourceDrift{
-			{Name: "a", Status: runner.Stale, Missing: true}, {Name: "b", Status: runner.Unknown, Because: []string{"a"}}, resource("c", runner.Stale, change("x")),
+		{"something is missing", []report.ResourceDrift{
+			{Name: "a", Status: report.Stale, Missing: true}, {Name: "b", Status: report.Unknown, Because: []string{"a"}}, resource("c", report.Stale, change("x")),
 		}, tasks.Unhealthy, "a does not exist"},
-		{"what is VALID says that it is not healthy", []runner.ResourceDrift{resource("sick", runner.Valid)}, tasks.Unhealthy, "sick is not healthy"},
-		{"what is STALE says so", []runner.ResourceDrift{resource("sick", runner.Stale), resource("dead", runner.Stale)}, tasks.Unhealthy, "sick is not healthy; dead does not run"},
-		{"what is STALE says what it would do", []runner.ResourceDrift{
-			{Name: "dead", Status: runner.Stale, Asked: `"start" (start it, which exited with 3)`}, resource("sick", runner.Stale),
+		{"what is VALID says that it is not healthy", []report.ResourceDrift{resource("sick", report.Valid)}, tasks.Unhealthy, "sick is not healthy"},
+		{"what is STALE says so", []report.ResourceDrift{resource("sick", report.Stale), resource("dead", report.Stale)}, tasks.Unhealthy, "sick is not healthy; dead does not run"},
+		{"what is STALE says what it would do", []report.ResourceDrift{
+			{Name: "dead", Status: report.Stale, Asked: `"start" (start it, which exited with 3)`}, resource("sick", report.Stale),
 		}, tasks.Unhealthy, `dead does not run: state asks for "start" (start it, which exited with 3); sick is not healthy`},
-		{"what is STALE says what it printed", []runner.ResourceDrift{
-			{Name: "dead", Status: runner.Stale, Asked: `"start"`, Output: []string{"panic: no table", "main.go:7"}}, resource("sick", runner.Stale),
+		{"what is STALE says what it printed", []report.ResourceDrift{
+			{Name: "dead", Status: report.Stale, Asked: `"start"`, Output: []string{"panic: no table", "main.go:7"}}, resource("sick", report.Stale),
 		}, tasks.Unhealthy, "dead does not run: state asks for \"start\"\n  │ panic: no table\n  │ main.go:7\nsick is not healthy"},
-		{"something is ill and something cannot be asked", []runner.ResourceDrift{
-			resource("dead", runner.Stale), {Name: "b", Status: runner.Failed, Error: "no"},
+		{"something is ill and something cannot be asked", []report.ResourceDrift{
+			resource("dead", report.Stale), {Name: "b", Status: report.Failed, Error: "no"},
 		}, tasks.Unhealthy, "dead does not run"},
-		{"something cannot be asked and something drifted", []runner.ResourceDrift{
-			{Name: "b", Status: runner.Failed, Error: "state exited with 1"}, resource("c", runner.Stale, change("x")),
+		{"something cannot be asked and something drifted", []report.ResourceDrift{
+			{Name: "b", Status: report.Failed, Error: "state exited with 1"}, resource("c", report.Stale, change("x")),
 		}, tasks.Unknown, "b: state exited with 1"},
-		{"a state is needed that nobody has", []runner.ResourceDrift{{Name: "b", Status: runner.Unknown, Because: []string{"a", "c"}}},
+		{"a state is needed that nobody has", []report.ResourceDrift{{Name: "b", Status: report.Unknown, Because: []string{"a", "c"}}},
 			tasks.Unknown, "b: its state needs the state of a, c"},
-		{"a few values differ", []runner.ResourceDrift{resource("a", runner.Stale, change("x"), change("y")), resource("b", runner.Stale)},
+		{"a few values differ", []report.ResourceDrift{resource("a", report.Stale, change("x"), change("y")), resource("b", report.Stale)},
 			tasks.Drifted, "a ~ x: 1 → 2\na ~ y: 1 → 2\nb is not as configured; its type does not say in what"},
-		{"texts differ", []runner.ResourceDrift{resource("f", runner.Stale,
-			runner.Change{Path: "content", Op: runner.Modify, Old: "token=hush", New: "x"}, runner.Change{Path: "note", Op: runner.Remove, Old: "two\nlines"},
-			runner.Change{Path: "mode", Op: runner.Modify, Old: "0600", New: "0644"}, runner.Change{Path: "key", Op: runner.Add, New: strings.Repeat("k", longest+1)})},
+		{"texts differ", []report.ResourceDrift{resource("f", report.Stale,
+			diff.Change{Path: "content", Op: diff.Modify, Old: "token=hush", New: "x"}, diff.Change{Path: "note", Op: diff.Remove, Old: "two\nlines"},
+			diff.Change{Path: "mode", Op: diff.Modify, Old: "0600", New: "0644"}, diff.Change{Path: "key", Op: diff.Add, New: strings.Repeat("k", longest+1)})},
 			tasks.Drifted, "f ~ content: a text of length 10 → a text of length 1\nf - note: a text of length 9\nf ~ mode: \"0600\" → \"0644\"\nf + key: a text of length 81"},
-		{"many differ", []runner.ResourceDrift{resource("a", runner.Stale, change("1"), change("2"), change("3"), change("4"), change("5"), change("6"), change("7"))},
+		{"many differ", []report.ResourceDrift{resource("a", report.Stale, change("1"), change("2"), change("3"), change("4"), change("5"), change("6"), change("7"))},
 			tasks.Drifted, "a ~ 1: 1 → 2\na ~ 2: 1 → 2\na ~ 3: 1 → 2\na ~ 4: 1 → 2\na ~ 5: 1 → 2\nand 2 more"},
 	} {
-		got := Probed(&runner.DriftReport{Resources: tc.found}, func(name string) map[string]any { return ill[name] }, func(string) bool { return false })
+		got := Probed(&report.Drift{Resources: tc.found}, func(name string) map[string]any { return ill[name] }, func(string) bool { return false })
 		if want := (tasks.ProbeResult{Health: tc.health, Detail: tc.detail}); got != want {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", tc.name, got, want)
 		}
@@ -60,7 +61,7 @@ func TestHowATaskIsGoingByItsResources(t *testing.T) {
 }
 
 func TestHowOftenATaskHasEndedByItself(t *testing.T) {
-	report := &runner.DriftReport{Resources: []runner.ResourceDrift{{Name: "a", Status: runner.Valid, Output: []string{"panic: no table"}}, {Name: "b", Status: runner.Valid}}}
+	report := &report.Drift{Resources: []report.ResourceDrift{{Name: "a", Status: report.Valid, Output: []string{"panic: no table"}}, {Name: "b", Status: report.Valid}}}
 	for name, tc := range map[string]struct {
 		a, b any
 		want int // -1 is not known

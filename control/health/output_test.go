@@ -5,12 +5,12 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
-type recorded []runner.EventKind
+type recorded []report.EventKind
 
-func (r *recorded) Record(_ context.Context, e runner.Event) error {
+func (r *recorded) Record(_ context.Context, e report.Event) error {
 	*r = append(*r, e.Kind)
 	return nil
 }
@@ -22,11 +22,11 @@ func TestWhyATaskFailedIsToldWithTheLastOutputOfItsActions(t *testing.T) {
 	if got := tail.With(cause); got != cause { //nolint:errorlint // the very same
 		t.Errorf("without output it is %v", got)
 	}
-	for _, e := range []runner.Event{
-		{Kind: runner.ActionStarted},
-		{Kind: runner.ActionFailed, Error: "exited with 1: error: no", Output: []string{"the port", "is taken", "error: no"}},
-		{Kind: runner.ActionFailed, Error: "it was killed", Output: []string{"loading"}},
-		{Kind: runner.ActionFailed, Error: "it never began"},
+	for _, e := range []report.Event{
+		{Kind: report.ActionStarted},
+		{Kind: report.ActionFailed, Error: "exited with 1: error: no", Output: []string{"the port", "is taken", "error: no"}},
+		{Kind: report.ActionFailed, Error: "it was killed", Output: []string{"loading"}},
+		{Kind: report.ActionFailed, Error: "it never began"},
 	} {
 		if err := tail.Record(t.Context(), e); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // States finds the states of resources.
@@ -43,7 +43,7 @@ func (s States) Last(ctx context.Context, resource string) (map[string]any, erro
 	switch status := runs.DataOf(last).Status; {
 	case last.Seq == 0:
 		return nil, fmt.Errorf("%s: %w: no run found it well yet; apply it", resource, ErrUnknown)
-	case status == runner.Destroyed || status == runner.Absent:
+	case status == report.Destroyed || status == report.Absent:
 		return nil, fmt.Errorf("%s: %w: run %s removed it, or found it gone; apply it", resource, ErrUnknown, last.Deployment)
 	}
 	state, err := s.answered(last.Deployment, resource)

@@ -7,6 +7,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Gone reports what the log knows of a resource that cannot be asked whether it
@@ -33,7 +34,7 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 			begun = true
 			gone = gone && destroying
 		case !destroying:
-		case e.Name == string(runner.ResourceResolved) && DataOf(e).Details["by"] == "log":
+		case e.Name == string(report.ResourceResolved) && DataOf(e).Details["by"] == "log":
 			believed = e.Deployment
 		case e.Name == target.Succeeded() && e.Deployment != believed:
 			meaning := DataOf(e).Meaning

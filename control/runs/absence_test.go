@@ -5,6 +5,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // beginDestroy begins a run that destroys: it has no revision. What it destroys
@@ -25,21 +26,21 @@ func (s *site) beginDestroy(id, variables string) *runs.Run {
 func TestWhatTheLogKnowsToBeGone(t *testing.T) {
 	type run struct {
 		variables string // of a destroy; "apply" is none
-		events    []runner.Event
+		events    []report.Event
 	}
-	events := func(kinds []runner.EventKind) (list []runner.Event) {
+	events := func(kinds []report.EventKind) (list []report.Event) {
 		for _, k := range kinds {
-			list = append(list, runner.Event{Kind: k, Resource: "db"})
+			list = append(list, report.Event{Kind: k, Resource: "db"})
 		}
 		return list
 	}
-	apply := func(kinds ...runner.EventKind) run { return run{"apply", events(kinds)} }
-	destroyOf := func(variables string, kinds ...runner.EventKind) run { return run{variables, events(kinds)} }
-	destroy := func(kinds ...runner.EventKind) run { return destroyOf("stage=test", kinds...) }
-	believing := run{"stage=test", []runner.Event{
-		{Kind: runner.ResourceStarted, Resource: "db"},
-		{Kind: runner.ResourceResolved, Resource: "db", Status: runner.Absent, Data: map[string]string{"by": "log"}},
-		{Kind: runner.ResourceFinished, Resource: "db", Status: runner.Absent},
+	apply := func(kinds ...report.EventKind) run { return run{"apply", events(kinds)} }
+	destroyOf := func(variables string, kinds ...report.EventKind) run { return run{variables, events(kinds)} }
+	destroy := func(kinds ...report.EventKind) run { return destroyOf("stage=test", kinds...) }
+	believing := run{"stage=test", []report.Event{
+		{Kind: report.ResourceStarted, Resource: "db"},
+		{Kind: report.ResourceResolved, Resource: "db", Status: report.Absent, Data: map[string]string{"by": "log"}},
+		{Kind: report.ResourceFinished, Resource: "db", Status: report.Absent},
 	}}
 	for _, tc := range []struct {
 		name string
@@ -47,41 +48,41 @@ func TestWhatTheLogKnowsToBeGone(t *testing.T) {
 		gone runner.Absence
 	}{
 		{"nothing of what it never heard of", nil, runner.Unproven},
-		{"not what was applied", []run{apply(runner.ResourceInitialized, runner.ResourceStarted, runner.ResourceFinished)}, runner.Unproven},
-		{"nor what failed", []run{apply(runner.ResourceInitialized, runner.ResourceStarted, runner.ResourceFailed)}, runner.Unproven},
-		{"nor what an apply was at when it died", []run{apply(runner.ResourceInitialized, runner.ResourceStarted)}, runner.Unproven},
-		{"what no apply came to was never created", []run{apply(runner.ResourceInitialized, runner.ResourceSkipped)}, runner.NeverCreated},
-		{"also when it died before", []run{apply(runner.ResourceInitialized)}, runner.NeverCreated},
-		{"but not when an earlier one did", []run{apply(runner.ResourceStarted, runner.ResourceFinished), apply(runner.ResourceInitialized)}, runner.Unproven},
+		{"not what was applied", []run{apply(report.ResourceInitialized, report.ResourceStarted, report.ResourceFinished)}, runner.Unproven},
+		{"nor what failed", []run{apply(report.ResourceInitialized, report.ResourceStarted, report.ResourceFailed)}, runner.Unproven},
+		{"nor what an apply was at when it died", []run{apply(report.ResourceInitialized, report.ResourceStarted)}, runner.Unproven},
+		{"what no apply came to was never created", []run{apply(report.ResourceInitialized, report.ResourceSkipped)}, runner.NeverCreated},
+		{"also when it died before", []run{apply(report.ResourceInitialized)}, runner.NeverCreated},
+		{"but not when an earlier one did", []run{apply(report.ResourceStarted, report.ResourceFinished), apply(report.ResourceInitialized)}, runner.Unproven},
 		{"what was destroyed", []run{
-			apply(runner.ResourceStarted, runner.ResourceFinished), destroy(runner.ResourceInitialized, runner.ResourceStarted, runner.ResourceDestroyed, runner.ResourceFinished),
+			apply(report.ResourceStarted, report.ResourceFinished), destroy(report.ResourceInitialized, report.ResourceStarted, report.ResourceDestroyed, report.ResourceFinished),
 		}, runner.Verified},
 		{"not while it is not verified", []run{
-			apply(runner.ResourceStarted, runner.ResourceFinished), destroy(runner.ResourceStarted, runner.ResourceDestroyed),
+			apply(report.ResourceStarted, report.ResourceFinished), destroy(report.ResourceStarted, report.ResourceDestroyed),
 		}, runner.Unproven},
 		{"nor what could not be destroyed", []run{
-			apply(runner.ResourceStarted, runner.ResourceFinished), destroy(runner.ResourceStarted, runner.ResourceFailed),
+			apply(report.ResourceStarted, report.ResourceFinished), destroy(report.ResourceStarted, report.ResourceFailed),
 		}, runner.Unproven},
 		{"also when another destroy comes to it and dies", []run{
-			destroy(runner.ResourceStarted, runner.ResourceFinished), destroy(runner.ResourceInitialized, runner.ResourceStarted),
+			destroy(report.ResourceStarted, report.ResourceFinished), destroy(report.ResourceInitialized, report.ResourceStarted),
 		}, runner.Verified},
 		{"not when it was applied again", []run{
-			destroy(runner.ResourceStarted, runner.ResourceFinished), apply(runner.ResourceInitialized, runner.ResourceStarted),
+			destroy(report.ResourceStarted, report.ResourceFinished), apply(report.ResourceInitialized, report.ResourceStarted),
 		}, runner.Unproven},
 		{"but when that did not come to it", []run{
-			destroy(runner.ResourceStarted, runner.ResourceFinished), apply(runner.ResourceInitialized, runner.ResourceSkipped),
+			destroy(report.ResourceStarted, report.ResourceFinished), apply(report.ResourceInitialized, report.ResourceSkipped),
 		}, runner.Verified},
-		{"nothing from a destroy that only looked", []run{destroy(runner.ResourceInitialized, runner.ResourceSkipped)}, runner.Unproven},
-		{"not with other variables", []run{destroyOf("stage=prod", runner.ResourceStarted, runner.ResourceFinished)}, runner.Unproven},
+		{"nothing from a destroy that only looked", []run{destroy(report.ResourceInitialized, report.ResourceSkipped)}, runner.Unproven},
+		{"not with other variables", []run{destroyOf("stage=prod", report.ResourceStarted, report.ResourceFinished)}, runner.Unproven},
 		{"with these ones, whatever was destroyed with others since", []run{
-			destroy(runner.ResourceStarted, runner.ResourceFinished), destroyOf("stage=prod", runner.ResourceStarted, runner.ResourceFinished),
+			destroy(report.ResourceStarted, report.ResourceFinished), destroyOf("stage=prod", report.ResourceStarted, report.ResourceFinished),
 		}, runner.Verified},
-		{"nothing from a destroy that does not say what it destroyed", []run{destroyOf("", runner.ResourceStarted, runner.ResourceFinished)}, runner.Unproven},
+		{"nothing from a destroy that does not say what it destroyed", []run{destroyOf("", report.ResourceStarted, report.ResourceFinished)}, runner.Unproven},
 		{"nothing from a destroy that only believed the log", []run{believing}, runner.Unproven},
-		{"not even what was applied before that", []run{apply(runner.ResourceStarted, runner.ResourceFinished), believing}, runner.Unproven},
-		{"but what was verified before that", []run{destroy(runner.ResourceStarted, runner.ResourceFinished), believing}, runner.Verified},
+		{"not even what was applied before that", []run{apply(report.ResourceStarted, report.ResourceFinished), believing}, runner.Unproven},
+		{"but what was verified before that", []run{destroy(report.ResourceStarted, report.ResourceFinished), believing}, runner.Verified},
 		{"not as never made what a destroy came to", []run{
-			apply(runner.ResourceInitialized, runner.ResourceSkipped), destroy(runner.ResourceStarted, runner.ResourceFailed),
+			apply(report.ResourceInitialized, report.ResourceSkipped), destroy(report.ResourceStarted, report.ResourceFailed),
 		}, runner.Unproven},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -98,7 +99,7 @@ func TestWhatTheLogKnowsToBeGone(t *testing.T) {
 			}
 			r := s.beginDestroy("Z", "stage=test")
 			defer r.End()
-			s.record(r, runner.Event{Kind: runner.RunStarted}, runner.Event{Kind: runner.ResourceInitialized, Resource: "db"})
+			s.record(r, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceInitialized, Resource: "db"})
 			if gone, err := r.Gone(t.Context(), "db"); err != nil || gone != tc.gone {
 				t.Errorf("gone: %q, %v", gone, err)
 			}

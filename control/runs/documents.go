@@ -6,7 +6,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/protected"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Documents are the names of the protected documents that somebody may still ask for: what is
@@ -15,7 +15,7 @@ import (
 // removed.
 func Documents(ctx context.Context, log deploylog.Log) (map[string]bool, error) {
 	last := map[deploylog.Target]*protected.Ref{}
-	for e, err := range log.Read(ctx, deploylog.Filter{Name: string(runner.ResourceKept)}) {
+	for e, err := range log.Read(ctx, deploylog.Filter{Name: string(report.ResourceKept)}) {
 		if err != nil {
 			return nil, fmt.Errorf("reading what is kept of resources: %w", err)
 		}

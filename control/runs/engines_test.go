@@ -11,7 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // engineSite is a site with several engines, on each of which runs come and go.
@@ -85,10 +85,10 @@ func (s *engineSite) diedAt(address, id string) (end func(int)) {
 func (s *engineSite) startedAt(address, id string, acting bool) *runs.Run {
 	s.Helper()
 	r := s.beginAt(address, id)
-	s.record(r, runner.Event{Kind: runner.RunStarted, Data: map[string]string{"user": "anna", "host": "desk"}},
-		runner.Event{Kind: runner.ResourceStarted, Resource: "db"})
+	s.record(r, report.Event{Kind: report.RunStarted, Data: map[string]string{"user": "anna", "host": "desk"}},
+		report.Event{Kind: report.ResourceStarted, Resource: "db"})
 	if acting {
-		s.record(r, runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: "create", Attempt: 1})
+		s.record(r, report.Event{Kind: report.ActionStarted, Resource: "db", Action: "create", Attempt: 1})
 	}
 	return r
 }
@@ -306,9 +306,9 @@ func TestSeveralRunsThatRecoverAtOnceRecordOneEnd(t *testing.T) {
 func TestAnOldLogTellsOfTheEngineWhatItCan(t *testing.T) {
 	s := newSite(t)
 	r := s.begin("A")
-	s.record(r, runner.Event{Kind: runner.RunStarted, Data: map[string]string{
+	s.record(r, report.Event{Kind: report.RunStarted, Data: map[string]string{
 		"engine": "docker 20.10.24", "engine_address": "tcp://there:2376", "host": "desk", "user": "anna",
-	}}, runner.Event{Kind: runner.ResourceStarted, Resource: "db"}, runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: "create", Attempt: 1})
+	}}, report.Event{Kind: report.ResourceStarted, Resource: "db"}, report.Event{Kind: report.ActionStarted, Resource: "db", Action: "create", Attempt: 1})
 	r.End()
 	want := runs.EngineUsed{Kind: "docker", Address: "tcp://there:2376", Host: "desk", User: "anna"}
 	for _, target := range []deploylog.Target{"run/web.yaml", "resource/db", ""} {
@@ -326,7 +326,7 @@ func TestOnlyADeadRunThatHasNoEndIsAbandoned(t *testing.T) {
 	defer alive.End()
 	s.wantStory("dead", "run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create",
 		"action-failed action/db/create abandoned", "resource-failed resource/db abandoned", "run-failed run/web.yaml abandoned")
-	s.record(alive, runner.Event{Kind: runner.RunStarted})
+	s.record(alive, report.Event{Kind: report.RunStarted})
 	for run, want := range map[string]error{"dead": runs.ErrRunEnded, "alive": runs.ErrRunAlive, "none": runs.ErrNoSuchRun, "": runs.ErrNoSuchRun} {
 		if err := runs.Abandon(t.Context(), s.log, run, nil); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", run, err, want)

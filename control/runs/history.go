@@ -15,7 +15,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/protected"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // EventResourceMoved says that what runs made of a resource is that of another name from now on.
@@ -76,12 +76,12 @@ type History struct {
 func ReadHistory(ctx context.Context, log deploylog.Log) (*History, error) {
 	var events []deploylog.Event
 	mark := []byte(`"made":`)
-	for _, name := range []string{string(runner.ActionStarted), string(runner.ResourceAdopted), EventResourceMoved, string(runner.ResourceDestroyed)} {
+	for _, name := range []string{string(report.ActionStarted), string(report.ResourceAdopted), EventResourceMoved, string(report.ResourceDestroyed)} {
 		for e, err := range log.Read(ctx, deploylog.Filter{Name: name}) {
 			if err != nil {
 				return nil, fmt.Errorf("reading what runs have made: %w", err)
 			}
-			if name != string(runner.ActionStarted) || bytes.Contains(e.Data, mark) {
+			if name != string(report.ActionStarted) || bytes.Contains(e.Data, mark) {
 				events = append(events, e)
 			}
 		}
@@ -99,7 +99,7 @@ func (h *History) fold(e deploylog.Event) {
 	_, resource, _ := parts(e.Target)
 	p := DataOf(e)
 	switch {
-	case e.Name == string(runner.ResourceDestroyed):
+	case e.Name == string(report.ResourceDestroyed):
 		delete(h.things, resource)
 	case e.Name == EventResourceMoved:
 		if t, ok := h.things[p.From]; ok {
@@ -159,24 +159,24 @@ func (h *History) Move(moves map[string]string) {
 
 // Undeclared is what runs of a manifest made and it no longer declares, without what it takes to
 // remove it.
-func (h *History) Undeclared(manifest []string, workspace string, declared func(string) bool) (all []runner.Undeclared) {
+func (h *History) Undeclared(manifest []string, workspace string, declared func(string) bool) (all []report.Undeclared) {
 	for _, name := range h.Names() {
 		if t := h.things[name]; !declared(name) && t.Of(manifest, workspace) {
-			all = append(all, runner.Undeclared{Name: name, Run: t.Run, At: t.At, Made: runner.Made{Type: t.Type}})
+			all = append(all, report.Undeclared{Name: name, Run: t.Run, At: t.At, Made: report.Made{Type: t.Type}})
 		}
 	}
 	return all
 }
 
 // Open is all that is known of what was made.
-func (m Making) Open(store *protected.Store) (runner.Made, error) {
-	out := runner.Made{
+func (m Making) Open(store *protected.Store) (report.Made, error) {
+	out := report.Made{
 		Type: m.Type, ImageID: m.ImageID, ImageDigest: m.ImageDigest, DependsOn: m.DependsOn,
 		Timeout: time.Duration(m.TimeoutMS) * time.Millisecond, PreventDestroy: m.PreventDestroy,
 	}
 	out.Declared.File, out.Declared.Line, out.Declared.Column = m.File, m.Line, m.Column
 	for _, p := range m.Plugs {
-		out.Plugs = append(out.Plugs, runner.MadePlug(p))
+		out.Plugs = append(out.Plugs, report.MadePlug(p))
 	}
 	doc := secretConfig{Config: m.Config}
 	if m.Protected != nil {
@@ -197,7 +197,7 @@ func (m Making) Open(store *protected.Store) (runner.Made, error) {
 }
 
 // made puts what a run makes into the form of the log.
-func (r *Run) made(m *runner.Made) (*Making, error) {
+func (r *Run) made(m *report.Made) (*Making, error) {
 	config, err := json.Marshal(m.Config)
 	if err != nil {
 		return nil, fmt.Errorf("encoding its configuration: %w", err)
@@ -223,7 +223,7 @@ func (r *Run) made(m *runner.Made) (*Making, error) {
 
 // recordMade appends an event that says what is made, and lets go of the protected document of what
 // was made before under the name. Whoever dies in between leaves a document to which nothing refers.
-func (r *Run) recordMade(ctx context.Context, e deploylog.Event, p Data, m *runner.Made) (err error) {
+func (r *Run) recordMade(ctx context.Context, e deploylog.Event, p Data, m *report.Made) (err error) {
 	_, resource, _ := parts(e.Target)
 	if p.Made, err = r.made(m); err != nil {
 		return fmt.Errorf("recording what is made of %s: %w", resource, err)
@@ -252,7 +252,7 @@ func (r *Run) letGo(resource string, now *Thing) {
 // takeOver records that what another manifest made is of this one from now on, which declares the
 // same by the same name, as after a file was renamed; and that what nothing removes may be removed
 // by now, or the other way round. What no run made is nobody's, until it is adopted.
-func (r *Run) takeOver(ctx context.Context, e runner.Event) error {
+func (r *Run) takeOver(ctx context.Context, e report.Event) error {
 	m := e.Made()
 	r.mu.Lock()
 	t, known := r.history.things[e.Resource]
@@ -271,7 +271,7 @@ func (r *Run) takeOver(ctx context.Context, e runner.Event) error {
 	}
 	target := resourceTarget(e.Resource)
 	return r.recordMade(ctx, deploylog.Event{
-		Deployment: r.o.ID, Target: target, Revision: r.o.Revision, Name: string(runner.ResourceAdopted), Attempt: 1,
+		Deployment: r.o.ID, Target: target, Revision: r.o.Revision, Name: string(report.ResourceAdopted), Attempt: 1,
 	}, Data{From: t.Run}, m)
 }
 
@@ -312,7 +312,7 @@ func (r *Run) moveKept(ctx context.Context, from, to string) error {
 	}
 	for name, now := range map[string]*Kept{to: &kept, from: {}} {
 		err = errors.Join(err, appendEvent(ctx, r.o.Log, deploylog.Event{
-			Deployment: r.o.ID, Target: resourceTarget(name), Revision: r.o.Revision, Name: string(runner.ResourceKept), Attempt: attemptMoved,
+			Deployment: r.o.ID, Target: resourceTarget(name), Revision: r.o.Revision, Name: string(report.ResourceKept), Attempt: attemptMoved,
 		}, Data{Kept: now}))
 	}
 	return err

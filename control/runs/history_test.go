@@ -17,7 +17,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/protected"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // maker is a workspace whose runs record what they make.
@@ -34,7 +34,7 @@ func newMaker(t *testing.T) *maker {
 }
 
 // run records events as a run of a manifest.
-func (m *maker) run(t interface{ Fatal(...any) }, manifest string, moved func(string) string, place string, events ...runner.Event) {
+func (m *maker) run(t interface{ Fatal(...any) }, manifest string, moved func(string) string, place string, events ...report.Event) {
 	m.n++
 	r, err := runs.Begin(context.Background(), runs.Options{
 		Log: m.log, Engine: &enginetest.Fake{}, ID: fmt.Sprintf("RUN%d", m.n), Target: "run/x", Revision: "rev", OrphanTimeout: time.Minute, Notice: func(string) {},
@@ -44,7 +44,7 @@ func (m *maker) run(t interface{ Fatal(...any) }, manifest string, moved func(st
 		t.Fatal(err)
 	}
 	defer r.End()
-	for _, e := range append([]runner.Event{{Kind: runner.RunStarted}}, append(events, runner.Event{Kind: runner.RunFinished})...) {
+	for _, e := range append([]report.Event{{Kind: report.RunStarted}}, append(events, report.Event{Kind: report.RunFinished})...) {
 		if err := r.Record(context.Background(), e); err != nil {
 			t.Fatal(err)
 		}
@@ -59,19 +59,19 @@ func (m *maker) history(t interface{ Fatal(...any) }) *runs.History {
 	return h
 }
 
-func thing(path string) *runner.Made {
-	return &runner.Made{Type: "file", Config: map[string]any{"path": path}, DependsOn: []string{"disk"}, Plugs: []runner.MadePlug{{Name: "root", Path: "/srv"}}}
+func thing(path string) *report.Made {
+	return &report.Made{Type: "file", Config: map[string]any{"path": path}, DependsOn: []string{"disk"}, Plugs: []report.MadePlug{{Name: "root", Path: "/srv"}}}
 }
 
-func makes(resource string, made *runner.Made) runner.Event {
-	return runner.Event{Kind: runner.ActionStarted, Resource: resource, Action: "create"}.With(made)
+func makes(resource string, made *report.Made) report.Event {
+	return report.Event{Kind: report.ActionStarted, Resource: resource, Action: "create"}.With(made)
 }
 
-func finds(resource string, made *runner.Made) runner.Event {
-	return runner.Event{Kind: runner.ResourceResolved, Resource: resource, Status: runner.Valid}.With(made)
+func finds(resource string, made *report.Made) report.Event {
+	return report.Event{Kind: report.ResourceResolved, Resource: resource, Status: report.Valid}.With(made)
 }
 
-func named(all []runner.Undeclared) string {
+func named(all []report.Undeclared) string {
 	names := make([]string, len(all))
 	for i, u := range all {
 		names[i] = u.Name
@@ -92,7 +92,7 @@ func TestWhatIsSecretOrLargeIsKeptApart(t *testing.T) {
 		}
 	}
 	h := m.history(t)
-	for name, want := range map[string]*runner.Made{"secret": secret, "large": large, "plain": thing("p")} {
+	for name, want := range map[string]*report.Made{"secret": secret, "large": large, "plain": thing("p")} {
 		got, _ := h.Thing(name)
 		made, err := got.Open(m.store)
 		if err != nil || made.Config["path"] != want.Config["path"] || len(made.Secrets) != len(want.Secrets) || made.Plugs[0].Path != "/srv" || made.DependsOn[0] != "disk" {
@@ -100,7 +100,7 @@ func TestWhatIsSecretOrLargeIsKeptApart(t *testing.T) {
 		}
 	}
 	// What is gone needs no document any more.
-	m.run(t, "a.yaml", nil, "", runner.Event{Kind: runner.ResourceDestroyed, Resource: "secret", Status: runner.Absent}, makes("large", large))
+	m.run(t, "a.yaml", nil, "", report.Event{Kind: report.ResourceDestroyed, Resource: "secret", Status: report.Absent}, makes("large", large))
 	if entries, err := os.ReadDir(filepath.Join(m.dir, "protected")); err != nil || len(entries) != 1 {
 		t.Errorf("%d documents are kept, %v", len(entries), err)
 	}
@@ -161,7 +161,7 @@ func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the 
 			if got := named(m.history(rt).Undeclared([]string{manifest}, m.dir, declared)); got != strings.Join(left, " ") {
 				rt.Fatalf("of %s, which declares %q, there is %q, want %q", manifest, declares, got, left)
 			}
-			var events []runner.Event
+			var events []report.Event
 			var moved func(string) string
 			switch rapid.SampledFrom([]string{"apply", "prune", "cut off", "move", "theirs", "by hand"}).Draw(rt, "step") {
 			case "apply":
@@ -178,7 +178,7 @@ func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the 
 				}
 			case "prune":
 				for _, name := range left {
-					events = append(events, runner.Event{Kind: runner.ResourceDestroyed, Resource: name, Status: runner.Absent, Removing: true})
+					events = append(events, report.Event{Kind: report.ResourceDestroyed, Resource: name, Status: report.Absent, Removing: true})
 					delete(there, name)
 					delete(owner, name)
 				}

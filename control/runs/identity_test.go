@@ -5,6 +5,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // to renames one thing, and leaves others.
@@ -62,7 +63,7 @@ func TestWhatIsRenamedKeepsItsIdentity(t *testing.T) {
 // What a plan says of what is to have another name is by what is known of it under the one that it has.
 func TestThePastOfWhatIsToHaveAnotherName(t *testing.T) {
 	m := newMaker(t)
-	m.run(t, "m.yaml", nil, "", makes("a", thing("p")), runner.Event{Kind: runner.ResourceKept, Resource: "a", Attempt: 1, Keep: map[string]any{"id": "x"}, Protect: true})
+	m.run(t, "m.yaml", nil, "", makes("a", thing("p")), report.Event{Kind: report.ResourceKept, Resource: "a", Attempt: 1, Keep: map[string]any{"id": "x"}, Protect: true})
 	h := m.history(t)
 	past := h.Moving(m.log, h.Moves([]string{"m.yaml"}, m.dir, to("a", "b")), runs.PastOf(runs.Options{Log: m.log, Protected: m.store}))
 	for _, when := range []string{"before", "after"} {

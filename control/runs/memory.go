@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/internal/protected"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Kept is what is kept of a resource, as the log has it: the last that it says counts. What
@@ -171,7 +172,7 @@ func LastKept(ctx context.Context, log deploylog.Log, placed string) (k Kept, er
 }
 
 func lastKept(ctx context.Context, log deploylog.Log, placed string) (last deploylog.Event, err error) {
-	for e, err := range log.Read(ctx, deploylog.Filter{Target: resourceTarget(placed), Name: string(runner.ResourceKept), Last: 1}) {
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: resourceTarget(placed), Name: string(report.ResourceKept), Last: 1}) {
 		if err != nil {
 			return last, fmt.Errorf("reading what is kept of %s: %w", placed, err)
 		}
@@ -216,7 +217,7 @@ func interrupted(ctx context.Context, log deploylog.Log, placed string) (bool, e
 }
 
 // keep puts what a resource has kept into the form of the log.
-func (r *Run) keep(e runner.Event) (*Kept, error) {
+func (r *Run) keep(e report.Event) (*Kept, error) {
 	if len(e.Keep) == 0 {
 		return &Kept{}, nil
 	}
@@ -241,7 +242,7 @@ func (r *Run) keep(e runner.Event) (*Kept, error) {
 // document with what was kept before. What followed on something secret is protected, too: who
 // knew of the secret may have been told so only once. Whoever dies in between leaves a document
 // to which nothing refers.
-func (r *Run) recordKept(ctx context.Context, e deploylog.Event, kept runner.Event, p Data) error {
+func (r *Run) recordKept(ctx context.Context, e deploylog.Event, kept report.Event, p Data) error {
 	_, placed, _ := parts(e.Target)
 	before, err := LastKept(ctx, r.o.Log, placed)
 	if err != nil {
@@ -274,7 +275,7 @@ func (m Memory) Forget(ctx context.Context, id, placed string, by map[string]str
 		return false, err
 	}
 	err = appendEvent(ctx, m.Log, deploylog.Event{
-		Deployment: id, Target: resourceTarget(placed), Name: string(runner.ResourceKept), Attempt: 1,
+		Deployment: id, Target: resourceTarget(placed), Name: string(report.ResourceKept), Attempt: 1,
 	}, Data{Kept: &Kept{}, Details: by})
 	if err == nil && before.Protected != nil && m.Protected != nil {
 		err = m.Protected.Remove(*before.Protected)

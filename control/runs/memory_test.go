@@ -15,11 +15,11 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/protected"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
-func keeping(resource string, attempt int, keep map[string]any, protect bool) runner.Event {
-	return runner.Event{Kind: runner.ResourceKept, Resource: resource, Attempt: attempt, Keep: keep, Protect: protect}
+func keeping(resource string, attempt int, keep map[string]any, protect bool) report.Event {
+	return report.Event{Kind: report.ResourceKept, Resource: resource, Attempt: attempt, Keep: keep, Protect: protect}
 }
 
 // What is kept of resources is what was recorded last of each, whoever recorded it, and of
@@ -156,20 +156,20 @@ func TestNothingIsForgottenWhileSomebodyWorksOnIt(t *testing.T) {
 }
 
 func TestAnActionOfWhichTheEndIsNotKnownInterrupted(t *testing.T) {
-	begun := runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: "create"}
+	begun := report.Event{Kind: report.ActionStarted, Resource: "db", Action: "create"}
 	exit := 1
 	for name, tc := range map[string]struct {
-		events []runner.Event // of a run that died
-		after  []runner.Event // of the next one
+		events []report.Event // of a run that died
+		after  []report.Event // of the next one
 		want   bool
 	}{
 		"nothing was done":    {nil, nil, false},
-		"its process died":    {[]runner.Event{begun}, nil, true},
-		"it ended well":       {[]runner.Event{begun, {Kind: runner.ActionFinished, Resource: "db", Action: "create"}}, nil, false},
-		"it failed":           {[]runner.Event{begun, {Kind: runner.ActionFailed, Resource: "db", Action: "create", Exit: &exit}}, nil, false},
-		"another was begun":   {[]runner.Event{begun}, []runner.Event{{Kind: runner.ActionStarted, Resource: "db", Action: "mend"}, {Kind: runner.ActionFinished, Resource: "db", Action: "mend"}}, false},
-		"it was found well":   {[]runner.Event{begun}, []runner.Event{{Kind: runner.ResourceStarted, Resource: "db"}, {Kind: runner.ResourceFinished, Resource: "db"}}, false},
-		"it was found broken": {[]runner.Event{begun}, []runner.Event{{Kind: runner.ResourceStarted, Resource: "db"}, {Kind: runner.ResourceFailed, Resource: "db"}}, true},
+		"its process died":    {[]report.Event{begun}, nil, true},
+		"it ended well":       {[]report.Event{begun, {Kind: report.ActionFinished, Resource: "db", Action: "create"}}, nil, false},
+		"it failed":           {[]report.Event{begun, {Kind: report.ActionFailed, Resource: "db", Action: "create", Exit: &exit}}, nil, false},
+		"another was begun":   {[]report.Event{begun}, []report.Event{{Kind: report.ActionStarted, Resource: "db", Action: "mend"}, {Kind: report.ActionFinished, Resource: "db", Action: "mend"}}, false},
+		"it was found well":   {[]report.Event{begun}, []report.Event{{Kind: report.ResourceStarted, Resource: "db"}, {Kind: report.ResourceFinished, Resource: "db"}}, false},
+		"it was found broken": {[]report.Event{begun}, []report.Event{{Kind: report.ResourceStarted, Resource: "db"}, {Kind: report.ResourceFailed, Resource: "db"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -182,7 +182,7 @@ func TestAnActionOfWhichTheEndIsNotKnownInterrupted(t *testing.T) {
 				return past.Interrupted
 			}
 			run := s.begin("dead")
-			s.record(run, runner.Event{Kind: runner.RunStarted}, runner.Event{Kind: runner.ResourceStarted, Resource: "db"})
+			s.record(run, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceStarted, Resource: "db"})
 			s.record(run, tc.events...)
 			if len(tc.events) == 1 && ask() {
 				t.Error("an action that goes on counts as interrupted")

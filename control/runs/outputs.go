@@ -10,13 +10,13 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/protected"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Told is an output of a manifest as the log has it: the value of a secret one is in a protected
 // document.
 type Told struct {
-	runner.Output
+	report.Output
 	secret *protected.Ref
 }
 
@@ -99,7 +99,7 @@ func (m Memory) Output(name string, t Told) (any, error) {
 
 // secretOutputs keeps the values of secret outputs of manifests that are applied for themselves:
 // nobody asks for those of a place.
-func (r *Run) secretOutputs(e runner.Event) (*protected.Ref, error) {
+func (r *Run) secretOutputs(e report.Event) (*protected.Ref, error) {
 	values := e.Outputs.Secrets()
 	if len(values) == 0 || r.o.Place != "" {
 		return nil, nil

@@ -16,9 +16,9 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/protected"
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/encoding"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // dataVersion is the version of the data of the events written here.
@@ -60,12 +60,12 @@ func RunTarget(workspace string, files []string) deploylog.Target {
 
 // EventNames are the names of the events of all runs.
 func EventNames() []string {
-	names := []string{EventRunAbandoned, EventResourceMoved, string(runner.ResourceAdopted)}
+	names := []string{EventRunAbandoned, EventResourceMoved, string(report.ResourceAdopted)}
 	for _, t := range []deploylog.Target{"run/", "resource/", "action/"} {
 		names = append(names, t.Started(), t.Succeeded(), t.Failed(), lost(t))
 	}
-	for _, kind := range []runner.EventKind{
-		runner.ResourceInitialized, runner.ResourceResolved, runner.ResourceVerified, runner.ResourceKept, runner.ResourceDestroyed, runner.ResourceSkipped,
+	for _, kind := range []report.EventKind{
+		report.ResourceInitialized, report.ResourceResolved, report.ResourceVerified, report.ResourceKept, report.ResourceDestroyed, report.ResourceSkipped,
 	} {
 		names = append(names, string(kind))
 	}
@@ -81,7 +81,7 @@ func actionTarget(resource, action string) deploylog.Target {
 }
 
 // Record appends a run's event to the log; it is durable on return.
-func (r *Run) Record(ctx context.Context, e runner.Event) error {
+func (r *Run) Record(ctx context.Context, e report.Event) error {
 	resource := invoke.Placed(e.Resource, r.o.Place)
 	kind, _, _ := strings.Cut(string(e.Kind), "-")
 	target, ok := map[string]deploylog.Target{
@@ -99,7 +99,7 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 		name = lost(target)
 	}
 	event := deploylog.Event{Deployment: r.o.ID, Target: target, Revision: r.o.Revision, Name: name, Attempt: max(1, e.Attempt)}
-	if e.Kind == runner.ResourceKept {
+	if e.Kind == report.ResourceKept {
 		return r.recordKept(ctx, event, e, p)
 	}
 	if e.Removing {
@@ -108,19 +108,19 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	if r.o.Manifest == nil {
 		return appendEvent(ctx, r.o.Log, event, p)
 	}
-	if e.Kind == runner.ResourceAdopted {
+	if e.Kind == report.ResourceAdopted {
 		p.From = r.madeBefore(resource)
 	}
-	if m := e.Made(); m != nil && e.Kind != runner.ResourceResolved {
+	if m := e.Made(); m != nil && e.Kind != report.ResourceResolved {
 		return r.recordMade(ctx, event, p, m)
 	}
 	if err := appendEvent(ctx, r.o.Log, event, p); err != nil {
 		return err
 	}
 	switch {
-	case e.Kind == runner.RunStarted:
+	case e.Kind == report.RunStarted:
 		return r.recordMoves(ctx)
-	case e.Kind == runner.ResourceDestroyed:
+	case e.Kind == report.ResourceDestroyed:
 		r.letGo(resource, nil)
 	case e.Made() != nil:
 		return r.takeOver(ctx, e)
@@ -129,23 +129,23 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 }
 
 // dataOf is what the log has of an event; secrets of it are protected before they are referred to.
-func (r *Run) dataOf(ctx context.Context, e runner.Event) (p Data, err error) {
+func (r *Run) dataOf(ctx context.Context, e report.Event) (p Data, err error) {
 	p = Data{Fields: encoding.FieldsOf(e), Details: e.Data, Resources: map[string]string{}}
 	for _, h := range e.Resources {
 		p.Resources[h.Name] = h.Type
 	}
 	switch e.Kind {
-	case runner.RunStarted:
+	case report.RunStarted:
 		if r.o.Engines != nil {
 			used := r.o.Engines.Used(ctx)
 			p.Engine = &used
 		}
 		p.Request, p.Carries = r.o.Request, r.o.Carries
-	case runner.ResourceFinished:
+	case report.ResourceFinished:
 		if r.o.Revision == "" {
 			p.Meaning = r.o.Meaning(r.o.ID, e.Resource)
 		}
-	case runner.RunFinished:
+	case report.RunFinished:
 		p.Secret, err = r.secretOutputs(e)
 	default:
 	}
@@ -162,9 +162,9 @@ const confirmTimeout = 10 * time.Second
 
 // losesEnd reports whether what failed may go on all the same, or has something in it
 // that may.
-func (r *Run) losesEnd(ctx context.Context, e runner.Event) bool {
+func (r *Run) losesEnd(ctx context.Context, e report.Event) bool {
 	switch e.Kind {
-	case runner.ActionFailed:
+	case report.ActionFailed:
 		if e.Exit != nil || !r.mayRun(ctx, e) {
 			return false
 		}
@@ -172,10 +172,10 @@ func (r *Run) losesEnd(ctx context.Context, e runner.Event) bool {
 		defer r.mu.Unlock()
 		r.lost[e.Resource] = true
 		return true
-	case runner.ResourceFailed, runner.RunFailed:
+	case report.ResourceFailed, report.RunFailed:
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.lost[e.Resource] || e.Kind == runner.RunFailed && len(r.lost) > 0
+		return r.lost[e.Resource] || e.Kind == report.RunFailed && len(r.lost) > 0
 	default:
 		return false
 	}
@@ -183,7 +183,7 @@ func (r *Run) losesEnd(ctx context.Context, e runner.Event) bool {
 
 // mayRun reports whether the container of an action may still be running. The
 // processes that serve are killed with what they fail at.
-func (r *Run) mayRun(ctx context.Context, e runner.Event) bool {
+func (r *Run) mayRun(ctx context.Context, e report.Event) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()
 	left, err := r.left(ctx, r.o.Engine, map[string]string{

@@ -21,8 +21,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // site is a log and an engine on which runs come and go.
@@ -52,7 +52,7 @@ func (s *site) begin(id string) *runs.Run {
 	return r
 }
 
-func (s *site) record(r *runs.Run, events ...runner.Event) {
+func (s *site) record(r *runs.Run, events ...report.Event) {
 	s.Helper()
 	for _, e := range events {
 		if err := r.Record(s.Context(), e); err != nil {
@@ -66,8 +66,8 @@ func (s *site) record(r *runs.Run, events ...runner.Event) {
 func (s *site) died(id string, action ...string) {
 	s.Helper()
 	r := s.begin(id)
-	s.record(r, runner.Event{Kind: runner.RunStarted}, runner.Event{Kind: runner.ResourceStarted, Resource: "db"},
-		runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: append(action, "create")[0], Attempt: 1})
+	s.record(r, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceStarted, Resource: "db"},
+		report.Event{Kind: report.ActionStarted, Resource: "db", Action: append(action, "create")[0], Attempt: 1})
 	r.End()
 }
 
@@ -140,12 +140,12 @@ func TestARunIsToldInItsOwnTargets(t *testing.T) {
 	r := s.begin("A")
 	zero := 0
 	s.record(r,
-		runner.Event{Kind: runner.RunStarted, Resources: []runner.ResourceHeader{{Name: "db", Type: "thing"}}},
-		runner.Event{Kind: runner.ResourceStarted, Resource: "db"},
-		runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: "create", Attempt: 1},
-		runner.Event{Kind: runner.ActionFinished, Resource: "db", Action: "create", Attempt: 1, Exit: &zero, Duration: time.Second},
-		runner.Event{Kind: runner.ResourceFinished, Resource: "db", Status: runner.Changed},
-		runner.Event{Kind: runner.RunFinished, Counts: runner.Counts{Changed: 1}},
+		report.Event{Kind: report.RunStarted, Resources: []report.ResourceHeader{{Name: "db", Type: "thing"}}},
+		report.Event{Kind: report.ResourceStarted, Resource: "db"},
+		report.Event{Kind: report.ActionStarted, Resource: "db", Action: "create", Attempt: 1},
+		report.Event{Kind: report.ActionFinished, Resource: "db", Action: "create", Attempt: 1, Exit: &zero, Duration: time.Second},
+		report.Event{Kind: report.ResourceFinished, Resource: "db", Status: report.Changed},
+		report.Event{Kind: report.RunFinished, Counts: report.Counts{Changed: 1}},
 	)
 	r.End()
 	s.wantStory("A", "run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create",
@@ -181,7 +181,7 @@ func TestALivingRunIsLeftAlone(t *testing.T) {
 	s := newSite(t)
 	a := s.begin("A")
 	defer a.End()
-	s.record(a, runner.Event{Kind: runner.RunStarted})
+	s.record(a, report.Event{Kind: report.RunStarted})
 	s.begin("B").End()
 	s.wantStory("A", "run-started run/web.yaml")
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // closed is the story of a dead run once it is closed.
@@ -40,7 +40,7 @@ func (s *site) wantReason(deployment, want string) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		if e.Name == string(runner.ActionFailed) && !strings.Contains(string(e.Data), want) {
+		if e.Name == string(report.ActionFailed) && !strings.Contains(string(e.Data), want) {
 			s.Errorf("the log tells %s, not that %s", e.Data, want)
 		}
 	}
@@ -101,9 +101,9 @@ func TestAProcessThatActsForNobodyIsRemovedAtOnce(t *testing.T) {
 	for name, run := range map[string]func(){
 		"of a run that ended its actions": func() {
 			r := s.begin("A")
-			s.record(r, runner.Event{Kind: runner.RunStarted}, runner.Event{Kind: runner.ResourceStarted, Resource: "db"},
-				runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: "create", Attempt: 1},
-				runner.Event{Kind: runner.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
+			s.record(r, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceStarted, Resource: "db"},
+				report.Event{Kind: report.ActionStarted, Resource: "db", Action: "create", Attempt: 1},
+				report.Event{Kind: report.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
 			r.End()
 		},
 		"of a plan, which the log does not tell of": func() {},

@@ -11,7 +11,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // A run asks an engine once, however many of its resources a dead run left.
@@ -66,15 +66,15 @@ func TestAnActionWhoseEndWasNotSeenHasNoEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.record(r, runner.Event{Kind: runner.RunStarted}, runner.Event{Kind: runner.ResourceStarted, Resource: "db"},
-				runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: "create", Attempt: 1}, runner.Event{Kind: runner.ResourceStarted, Resource: "web"})
+			s.record(r, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceStarted, Resource: "db"},
+				report.Event{Kind: report.ActionStarted, Resource: "db", Action: "create", Attempt: 1}, report.Event{Kind: report.ResourceStarted, Resource: "web"})
 			end := func(int) {}
 			if tc.left {
 				_, end = s.engine.Leave(s.labels("A", "create"))
 			}
 			e.gone = tc.gone
-			s.record(r, runner.Event{Kind: runner.ActionFailed, Resource: "db", Action: "create", Attempt: 1, Exit: tc.exit, Error: "it broke"},
-				runner.Event{Kind: runner.ResourceFailed, Resource: "db", Error: "it broke"}, runner.Event{Kind: runner.ResourceFailed, Resource: "web"})
+			s.record(r, report.Event{Kind: report.ActionFailed, Resource: "db", Action: "create", Attempt: 1, Exit: tc.exit, Error: "it broke"},
+				report.Event{Kind: report.ResourceFailed, Resource: "db", Error: "it broke"}, report.Event{Kind: report.ResourceFailed, Resource: "web"})
 			ending := "failed"
 			if tc.lost {
 				ending = "lost"
@@ -86,7 +86,7 @@ func TestAnActionWhoseEndWasNotSeenHasNoEnd(t *testing.T) {
 				}
 				b.End()
 			}
-			s.record(r, runner.Event{Kind: runner.RunFailed})
+			s.record(r, report.Event{Kind: report.RunFailed})
 			r.End()
 			want := []string{"run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create", "resource-started resource/web"}
 			if tc.exit == nil {
@@ -217,7 +217,7 @@ func TestAnEngineThatIsSlowToOpenHoldsUpNothingElse(t *testing.T) {
 	defer r.End()
 	end := s.diedAt("one", "A")
 	b := s.startedAt("three", "B", false)
-	s.record(b, runner.Event{Kind: runner.ResourceStarted, Resource: "web"})
+	s.record(b, report.Event{Kind: report.ResourceStarted, Resource: "web"})
 	b.End()
 	entered := make(chan error, 1)
 	go func() {
@@ -225,9 +225,9 @@ func TestAnEngineThatIsSlowToOpenHoldsUpNothingElse(t *testing.T) {
 		entered <- err
 	}()
 	<-o.opening
-	s.record(r, runner.Event{Kind: runner.RunStarted}, runner.Event{Kind: runner.ResourceStarted, Resource: "mine"},
-		runner.Event{Kind: runner.ActionStarted, Resource: "mine", Action: "create", Attempt: 1},
-		runner.Event{Kind: runner.ActionFailed, Resource: "mine", Action: "create", Attempt: 1, Error: "it broke"})
+	s.record(r, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceStarted, Resource: "mine"},
+		report.Event{Kind: report.ActionStarted, Resource: "mine", Action: "create", Attempt: 1},
+		report.Event{Kind: report.ActionFailed, Resource: "mine", Action: "create", Attempt: 1, Error: "it broke"})
 	if _, err := s.enterAt(r, "web", nil); err != nil {
 		t.Error(err)
 	}

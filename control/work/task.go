@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // TaskWorker does the work of the steps of environments, and probes their tasks:
@@ -148,7 +149,7 @@ func (w *TaskWorker) made(ctx context.Context, t tasks.Task, m *manifest.Manifes
 
 // execute begins a run and executes it. Its error ends with the last output of the
 // actions that failed.
-func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error)) (*runner.Runner, error) {
+func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runner, context.Context, runner.Caller) (*report.Result, error)) (*runner.Runner, error) {
 	held, end, err := w.hold(ctx, run, run.Control.Place)
 	if err != nil {
 		return nil, err

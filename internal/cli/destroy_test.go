@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // wholeSite is a site on which three is there, as an apply makes it.
@@ -156,7 +156,7 @@ func TestNothingIsAskedWhereNothingIsLeft(t *testing.T) {
 	if code != 0 || strings.Contains(screen, "[y/N") || !strings.Contains(screen, "nothing to remove: 3 gone already") {
 		t.Errorf("exit %d\n%s", code, screen)
 	}
-	if n := len(s.events()); s.events()[n-1].Name != string(runner.RunFinished) {
+	if n := len(s.events()); s.events()[n-1].Name != string(report.RunFinished) {
 		t.Errorf("the log ends with %+v", s.events()[n-1])
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // site is a workspace with resources of slowtype, looked at from outside while
@@ -158,7 +158,7 @@ func (s *site) until(n int, fits func(deploylog.Event) bool) {
 	s.Fatal("the event did not come")
 }
 
-func named(kind runner.EventKind) func(deploylog.Event) bool {
+func named(kind report.EventKind) func(deploylog.Event) bool {
 	return func(e deploylog.Event) bool { return e.Name == string(kind) }
 }
 
@@ -272,11 +272,11 @@ func (s *site) wantTruth() {
 func TestAnActionThatOutlivesItsRunIsWaitedFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		resource string
-		end      runner.EventKind
+		end      report.EventKind
 		told     string
 	}{
-		"in a container of its own": {"  a: {type: ONE-SHOT, config: {value: one}}", runner.ActionFinished, `"exit_code":0`},
-		"in a process that serves":  {"  a: {type: SLOW, config: {value: one}}", runner.ActionFailed, "how this ended is not known"},
+		"in a container of its own": {"  a: {type: ONE-SHOT, config: {value: one}}", report.ActionFinished, `"exit_code":0`},
+		"in a process that serves":  {"  a: {type: SLOW, config: {value: one}}", report.ActionFailed, "how this ended is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -349,7 +349,7 @@ func TestTwoAppliesAtOnceTakeTurns(t *testing.T) {
 	s.wantWhole()
 	started := 0
 	for _, e := range s.events() {
-		if e.Name == string(runner.ActionStarted) {
+		if e.Name == string(report.ActionStarted) {
 			started++
 		}
 	}
@@ -377,7 +377,7 @@ func TestFollowSeesWhatAnotherProcessAppends(t *testing.T) {
 		if err := decoder.Decode(&e); err != nil {
 			t.Fatalf("it ended before the run did: %v", err)
 		}
-		if e.Name == string(runner.RunFinished) {
+		if e.Name == string(report.RunFinished) {
 			break
 		}
 	}

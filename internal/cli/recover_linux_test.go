@@ -20,7 +20,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // killedInAction is a site whose apply was killed in the middle of the action of
@@ -77,7 +77,7 @@ func TestAnActionThatOutlivesItsRunIsWaitedForOnAnotherEngine(t *testing.T) {
 			if !strings.Contains(second.out.String(), "docker at unix://") {
 				t.Errorf("it does not tell on which engine the action of %s runs:\n%s", dead, second.out)
 			}
-			if slices.ContainsFunc(s.events(), named(runner.ActionStarted)) && strings.Contains(second.out.String(), `"type":"action-started"`) {
+			if slices.ContainsFunc(s.events(), named(report.ActionStarted)) && strings.Contains(second.out.String(), `"type":"action-started"`) {
 				t.Errorf("the second run did again what the first had done:\n%s", second.out)
 			}
 			s.wantTruth()
@@ -248,7 +248,7 @@ func (s *site) run(command string, args ...string) string {
 	s.Helper()
 	s.exit(s.start(append([]string{command, "m.yaml", "--confirm", "NO"}, args...)...))
 	for _, e := range slices.Backward(s.events()) {
-		if e.Name == string(runner.RunStarted) {
+		if e.Name == string(report.RunStarted) {
 			return e.Deployment
 		}
 	}
@@ -434,7 +434,7 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 	s.wantTruth()
 	began := 0
 	for _, e := range s.events() {
-		if e.Name == string(runner.ActionStarted) {
+		if e.Name == string(report.ActionStarted) {
 			began++
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // A plan whose apply was killed can be applied again: what was done stays, what
@@ -21,7 +21,7 @@ func TestASavedPlanIsAppliedAgainAfterAKill(t *testing.T) {
 	s.hold("c")
 	first := s.start("apply", "m.plan", "--confirm", "NO")
 	s.untilBusy("c")
-	s.until(2, named(runner.ResourceFinished)) // a and b
+	s.until(2, named(report.ResourceFinished)) // a and b
 	if err := first.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
 	}

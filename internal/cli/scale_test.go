@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // servedTypes loads slowtype into the oci engine's cache as that many types:
@@ -235,11 +236,11 @@ type resourceTimes struct {
 	took    []time.Duration
 }
 
-func (t *resourceTimes) Observe(e runner.Event) {
-	if e.Kind == runner.ResourceStarted {
+func (t *resourceTimes) Observe(e report.Event) {
+	if e.Kind == report.ResourceStarted {
 		t.started = e.Time
 	}
-	if e.Kind == runner.ResourceFinished {
+	if e.Kind == report.ResourceFinished {
 		t.took = append(t.took, e.Time.Sub(t.started))
 	}
 }

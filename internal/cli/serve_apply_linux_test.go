@@ -14,7 +14,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 const chain = `
@@ -68,7 +68,7 @@ func untimed(said string) string {
 }
 
 func (s *site) begun() (runs []deploylog.Event) {
-	return slices.DeleteFunc(s.events(), func(e deploylog.Event) bool { return e.Name != string(runner.RunStarted) })
+	return slices.DeleteFunc(s.events(), func(e deploylog.Event) bool { return e.Name != string(report.RunStarted) })
 }
 
 // What is applied is what is in the checkout of who asks; the server does it, and what it shows
@@ -133,7 +133,7 @@ func TestManifestsAreAppliedThroughAServer(t *testing.T) {
 	}
 	far.want(t, 3, "it has another value", "apply", "m.yaml", "--yes")
 	far.want(t, 0, "has begun at server unix:", append(apply, "--watch=false")...)
-	s.until(5, named(runner.RunFinished))
+	s.until(5, named(report.RunFinished))
 	for words, args := range map[string][]string{
 		"say --yes": {"apply", "m.yaml", "--confirm", "ONCE"},
 		"say --confirm ONCE, or --yes to destroy": {"destroy", "m.yaml", "--confirm", "ACTION"},
@@ -208,7 +208,7 @@ func TestAnApplyThroughAServerIsInterrupted(t *testing.T) {
 		if twice {
 			s.release("a")
 		}
-		s.until(len(s.begun()), named(runner.RunFailed))
+		s.until(len(s.begun()), named(report.RunFailed))
 		if names := s.names(); !slices.Contains(names, "action-finished-successfully action/a/set") || !slices.Contains(names, "resource-skipped resource/b") {
 			t.Errorf("%s: the log tells %v", name, names)
 		}

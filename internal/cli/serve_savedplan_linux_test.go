@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // The commands that save a plan of a server, and apply it.
@@ -123,7 +123,7 @@ func TestASavedPlanIsAppliedThroughAServer(t *testing.T) {
 	far.want(t, 0, "2 changed", applyThere...)
 	s.wantThing("b", "from here part")
 	s.until(1, func(e deploylog.Event) bool {
-		return e.Name == string(runner.RunStarted) && strings.Contains(string(e.Data), `"plan":"sha256:`)
+		return e.Name == string(report.RunStarted) && strings.Contains(string(e.Data), `"plan":"sha256:`)
 	})
 
 	s.set("b", "")

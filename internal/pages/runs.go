@@ -14,7 +14,8 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/query"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // runsBody is a list of runs, the newest first.
@@ -189,7 +190,7 @@ func (n *resourceNode) receive(e deploylog.Event, data runs.Data) {
 		n.State = strings.ToLower(cmp.Or(string(data.Status), "finished"))
 	case e.Target.Failed(), "resource-lost":
 		n.State, n.Error, n.Open = "failed", data.Error, true
-	case string(runner.ResourceSkipped):
+	case string(report.ResourceSkipped):
 		n.State, n.Error = "skipped", data.Error
 	}
 	for _, line := range data.Differs {
@@ -207,9 +208,9 @@ func (n *resourceNode) receive(e deploylog.Event, data runs.Data) {
 // kindOfChange says by its first character what a line of a difference has become of.
 func kindOfChange(line string) string {
 	switch {
-	case strings.HasPrefix(line, string(runner.Add)):
+	case strings.HasPrefix(line, string(diff.Add)):
 		return "added"
-	case strings.HasPrefix(line, string(runner.Remove)):
+	case strings.HasPrefix(line, string(diff.Remove)):
 		return "removed"
 	default:
 		return "same"

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -157,17 +157,17 @@ func has(hashes ...string) bool {
 func (r *resource) check() error {
 	sound := r.ImageID != "" && (r.KeptHash == "" || has(r.KeptHash))
 	status := r.Status
-	if removed := status == runner.Present || status == runner.Absent; removed != (r.MadeBy != "") || r.Replace && status != runner.Stale {
+	if removed := status == report.Present || status == report.Absent; removed != (r.MadeBy != "") || r.Replace && status != report.Stale {
 		status = ""
 	}
 	switch status {
-	case runner.Absent:
-	case runner.Valid:
+	case report.Absent:
+	case report.Valid:
 		sound = sound && has(r.ConfigHash, r.StateHash)
-	case runner.Stale, runner.Present:
+	case report.Stale, report.Present:
 		sound = sound && has(r.ConfigHash, r.StateHash, r.ActionsHash) && len(r.Actions) > 0
-	case runner.Unknown:
-		sound = sound && len(r.After) > 0 && (r.Tentative == "" || r.Tentative == runner.Valid || r.Tentative == runner.Stale)
+	case report.Unknown:
+		sound = sound && len(r.After) > 0 && (r.Tentative == "" || r.Tentative == report.Valid || r.Tentative == report.Stale)
 	default:
 		return fmt.Errorf("has the status %.20q", r.Status)
 	}

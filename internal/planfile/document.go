@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // document is the file as JSON; see the schema "plan".
@@ -38,9 +39,9 @@ type resource struct {
 	ImageID     string            `json:"image_id"`
 	ImageDigest string            `json:"image_digest,omitempty"`
 	DependsOn   []string          `json:"depends_on,omitempty"`
-	Status      runner.Status     `json:"status"`
+	Status      report.Status     `json:"status"`
 	After       []string          `json:"after,omitempty"`
-	Tentative   runner.Status     `json:"tentative,omitempty"`
+	Tentative   report.Status     `json:"tentative,omitempty"`
 	ReadOnly    bool              `json:"read_only,omitempty"`
 	Exists      bool              `json:"exists,omitempty"`
 	Replace     bool              `json:"replace,omitempty"`
@@ -56,10 +57,10 @@ type resource struct {
 }
 
 type change struct {
-	Path string          `json:"path"`
-	Op   runner.ChangeOp `json:"op"`
-	Old  any             `json:"old,omitempty"`
-	New  any             `json:"new,omitempty"`
+	Path string  `json:"path"`
+	Op   diff.Op `json:"op"`
+	Old  any     `json:"old,omitempty"`
+	New  any     `json:"new,omitempty"`
 }
 
 func (f *File) document() document {
@@ -74,7 +75,7 @@ func (f *File) document() document {
 	return d
 }
 
-func rowOf(r runner.ResourcePlan) resource {
+func rowOf(r report.ResourcePlan) resource {
 	row := resource{
 		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
 		Status: r.Status, After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
@@ -99,8 +100,8 @@ func (d *document) file() *File {
 	return f
 }
 
-func (r *resource) plan() runner.ResourcePlan {
-	p := runner.ResourcePlan{
+func (r *resource) plan() report.ResourcePlan {
+	p := report.ResourcePlan{
 		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
 		Status: r.Status, After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
 		Config: object(r.Config), ConfigHash: r.ConfigHash, State: object(r.State), StateHash: r.StateHash,

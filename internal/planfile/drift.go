@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // shownDrift is a report of drift that is sent to be looked at.
@@ -20,7 +21,7 @@ type shownDrifted struct {
 	Name      string            `json:"name"`
 	Type      string            `json:"type"`
 	DependsOn []string          `json:"depends_on,omitempty"`
-	Status    runner.Status     `json:"status"`
+	Status    report.Status     `json:"status"`
 	Missing   bool              `json:"missing,omitempty"`
 	Diff      []change          `json:"diff,omitempty"`
 	Ignored   []change          `json:"ignored,omitempty"`
@@ -28,12 +29,12 @@ type shownDrifted struct {
 	Asked     string            `json:"asked,omitempty"`
 	Output    []string          `json:"output,omitempty"`
 	Because   []string          `json:"because,omitempty"`
-	Reason    runner.ReasonCode `json:"reason,omitempty"`
+	Reason    report.ReasonCode `json:"reason,omitempty"`
 	Error     string            `json:"error,omitempty"`
 }
 
 // ShowDrift is a report of drift in a form in which it is sent to be looked at.
-func ShowDrift(d *runner.DriftReport) ([]byte, error) {
+func ShowDrift(d *report.Drift) ([]byte, error) {
 	s := shownDrift{Run: d.Run, Resources: []shownDrifted{}, Undeclared: rowsOf(d.Undeclared)}
 	for _, r := range d.Resources {
 		row := shownDrifted{
@@ -56,16 +57,16 @@ func ShowDrift(d *runner.DriftReport) ([]byte, error) {
 }
 
 // ShownDrift is the report that ShowDrift has made a text of.
-func ShownDrift(text []byte) (*runner.DriftReport, error) {
+func ShownDrift(text []byte) (*report.Drift, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	var s shownDrift
 	if err := dec.Decode(&s); err != nil {
 		return nil, fmt.Errorf("reading a report of drift that was sent: %w", err)
 	}
-	d := &runner.DriftReport{Run: s.Run, Undeclared: undeclaredOf(s.Undeclared)}
+	d := &report.Drift{Run: s.Run, Undeclared: undeclaredOf(s.Undeclared)}
 	for _, r := range s.Resources {
-		d.Resources = append(d.Resources, runner.ResourceDrift{
+		d.Resources = append(d.Resources, report.ResourceDrift{
 			Name: r.Name, Type: r.Type, DependsOn: r.DependsOn, Status: r.Status, Missing: r.Missing, Diff: plainChanges(r.Diff), Ignored: plainChanges(r.Ignored),
 			Unmatched: r.Unmatched, Asked: r.Asked, Output: r.Output, Because: r.Because, Reason: r.Reason, Error: r.Error,
 		})
@@ -73,9 +74,9 @@ func ShownDrift(text []byte) (*runner.DriftReport, error) {
 	return d, nil
 }
 
-func plainChanges(all []change) (changes []runner.Change) {
+func plainChanges(all []change) (changes []diff.Change) {
 	for _, c := range all {
-		changes = append(changes, runner.Change{Path: c.Path, Op: c.Op, Old: plain(c.Old), New: plain(c.New)})
+		changes = append(changes, diff.Change{Path: c.Path, Op: c.Op, Old: plain(c.Old), New: plain(c.New)})
 	}
 	return changes
 }

@@ -27,7 +27,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Version is that of the format. It grows with every change of it: a plan that
@@ -63,7 +63,7 @@ type File struct {
 	Given     []Variable        // in the order of the command line
 	Variables map[string]string // name → hash of its value, wherever that came from
 
-	Resources []runner.ResourcePlan // in graph order; none Failed or Skipped
+	Resources []report.ResourcePlan // in graph order; none Failed or Skipped
 }
 
 // Engine is where the containers of a plan ran: what they saw there need not be
@@ -102,11 +102,11 @@ type Variable struct {
 }
 
 // Plan returns what the runner planned.
-func (f *File) Plan() *runner.Plan { return &runner.Plan{Run: f.Run, Resources: f.Resources} }
+func (f *File) Plan() *report.Plan { return &report.Plan{Run: f.Run, Resources: f.Resources} }
 
 // Bound returns what an apply is bound to, by name of resource.
-func (f *File) Bound() map[string]runner.ResourcePlan {
-	bound := make(map[string]runner.ResourcePlan, len(f.Resources))
+func (f *File) Bound() map[string]report.ResourcePlan {
+	bound := make(map[string]report.ResourcePlan, len(f.Resources))
 	for _, r := range f.Resources {
 		bound[r.Name] = r
 	}
@@ -115,15 +115,15 @@ func (f *File) Bound() map[string]runner.ResourcePlan {
 
 // Replaced names the resources that the plan removes, and makes again.
 func (f *File) Replaced() []string {
-	return f.names(func(r runner.ResourcePlan) bool { return r.Replace })
+	return f.names(func(r report.ResourcePlan) bool { return r.Replace })
 }
 
 // Pruned names what the plan removes since the manifests no longer declare it.
 func (f *File) Pruned() []string {
-	return f.names(func(r runner.ResourcePlan) bool { return r.MadeBy != "" })
+	return f.names(func(r report.ResourcePlan) bool { return r.MadeBy != "" })
 }
 
-func (f *File) names(which func(runner.ResourcePlan) bool) (names []string) {
+func (f *File) names(which func(report.ResourcePlan) bool) (names []string) {
 	for _, r := range f.Resources {
 		if which(r) {
 			names = append(names, r.Name)
@@ -135,7 +135,7 @@ func (f *File) names(which func(runner.ResourcePlan) bool) (names []string) {
 // Open names the resources that the plan leaves open: what is done to them is
 // known only after others are applied.
 func (f *File) Open() []string {
-	return f.names(func(r runner.ResourcePlan) bool { return r.Status == runner.Unknown })
+	return f.names(func(r report.ResourcePlan) bool { return r.Status == report.Unknown })
 }
 
 // Salt is the key of a file's hashes, in hexadecimal: without it the hash of a

@@ -19,7 +19,8 @@ import (
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -44,19 +45,19 @@ func some() *planfile.File {
 		Targets:     []string{"api"},
 		Given:       []planfile.Variable{{File: "ci.yaml"}, {Name: "tag"}},
 		Variables:   map[string]string{"tag": hash("1.2"), "region": hash("eu")},
-		Resources: []runner.ResourcePlan{
+		Resources: []report.ResourcePlan{
 			{
-				Name: "net", Type: "acme/net:1", ImageID: "sha256:1", ImageDigest: "sha256:2", Status: runner.Valid,
+				Name: "net", Type: "acme/net:1", ImageID: "sha256:1", ImageDigest: "sha256:2", Status: report.Valid,
 				Config: map[string]any{}, ConfigHash: hash("{}"), State: map[string]any{"id": "n1", "size": int64(1 << 60), "share": 0.5}, StateHash: hash("s"),
 			},
 			{
-				Name: "db", Type: "acme/db:1", ImageID: "sha256:3", DependsOn: []string{"net"}, Status: runner.Stale, Exists: true, ReadOnly: true,
+				Name: "db", Type: "acme/db:1", ImageID: "sha256:3", DependsOn: []string{"net"}, Status: report.Stale, Exists: true, ReadOnly: true,
 				Config: map[string]any{"password": "(secret)", "ports": []any{int64(1), 2.5, nil, true}}, ConfigHash: hash("c"),
 				State: map[string]any{"ports": []any{}}, StateHash: hash("t"),
-				Diff:    []runner.Change{{Path: "ports", Op: runner.Modify, Old: []any{}, New: []any{int64(1)}}, {Path: "a", Op: runner.Add, New: false}},
+				Diff:    []diff.Change{{Path: "ports", Op: diff.Modify, Old: []any{}, New: []any{int64(1)}}, {Path: "a", Op: diff.Add, New: false}},
 				Actions: []protocol.Action{protocol.Do("grow", "make it <larger>"), {Name: "other", Invocation: protocol.Invocation{Image: "x", Entrypoint: "/y"}}}, ActionsHash: hash("a"),
 			},
-			{Name: "api", Type: "acme/api:1", ImageID: "sha256:4", DependsOn: []string{"db"}, Status: runner.Unknown, After: []string{"db"}},
+			{Name: "api", Type: "acme/api:1", ImageID: "sha256:4", DependsOn: []string{"db"}, Status: report.Unknown, After: []string{"db"}},
 		},
 	}
 }
@@ -150,7 +151,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"forged: no manifest":              {forged(func(f *planfile.File) { f.Manifests = nil }), "names no manifest"},
 		"forged: no salt":                  {forged(func(f *planfile.File) { f.Salt = "" }), "has no salt"},
 		"forged: no hash":                  {forged(func(f *planfile.File) { f.ManifestHash = "x" }), "no hash of its manifest"},
-		"forged: failed":                   {forged(func(f *planfile.File) { f.Resources[1].Status = runner.Failed }), `"db" has the status "FAILED"`},
+		"forged: failed":                   {forged(func(f *planfile.File) { f.Resources[1].Status = report.Failed }), `"db" has the status "FAILED"`},
 		"forged: no image":                 {forged(func(f *planfile.File) { f.Resources[0].ImageID = "" }), `"net" is VALID, and not all of it is pinned`},
 		"forged: no actions":               {forged(func(f *planfile.File) { f.Resources[1].Actions = nil }), `"db" is STALE, and not all of it is pinned`},
 		"forged: no state hash":            {forged(func(f *planfile.File) { f.Resources[0].StateHash = "" }), `"net" is VALID, and not all of it is pinned`},
@@ -246,7 +247,7 @@ func TestWhateverIsEncodedIsDecoded(t *testing.T) {
 		f.Deployster, f.Run = rapid.String().Draw(t, "deployster"), rapid.String().Draw(t, "run")
 		f.Manifests = rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "manifests")
 		f.Resources[0].Config, f.Resources[0].State = object.Draw(t, "config"), object.Draw(t, "state")
-		f.Resources[1].Diff[0] = runner.Change{Path: rapid.String().Draw(t, "path"), Op: runner.Modify, Old: value.Draw(t, "old"), New: value.Draw(t, "new")}
+		f.Resources[1].Diff[0] = diff.Change{Path: rapid.String().Draw(t, "path"), Op: diff.Modify, Old: value.Draw(t, "old"), New: value.Draw(t, "new")}
 		f.Resources[1].Actions[0].Args = rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "args")
 		data, err := f.Encode()
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // shown is a plan that is sent to be looked at, also where it is not whole.
@@ -26,29 +26,29 @@ type undeclared struct {
 	At   time.Time `json:"at"`
 }
 
-func rowsOf(all []runner.Undeclared) (rows []undeclared) {
+func rowsOf(all []report.Undeclared) (rows []undeclared) {
 	for _, u := range all {
 		rows = append(rows, undeclared{u.Name, u.Type, u.Run, u.At})
 	}
 	return rows
 }
 
-func undeclaredOf(rows []undeclared) (all []runner.Undeclared) {
+func undeclaredOf(rows []undeclared) (all []report.Undeclared) {
 	for _, u := range rows {
-		all = append(all, runner.Undeclared{Name: u.Name, Run: u.Run, At: u.At, Made: runner.Made{Type: u.Type}})
+		all = append(all, report.Undeclared{Name: u.Name, Run: u.Run, At: u.At, Made: report.Made{Type: u.Type}})
 	}
 	return all
 }
 
 type shownResource struct {
 	resource
-	Reason runner.ReasonCode `json:"reason,omitempty"`
+	Reason report.ReasonCode `json:"reason,omitempty"`
 	Error  string            `json:"error,omitempty"`
 }
 
 // Show is a plan in a form in which it is sent to be looked at. Nothing that is applied follows
 // from it, so it has none of the hashes.
-func Show(p *runner.Plan) ([]byte, error) {
+func Show(p *report.Plan) ([]byte, error) {
 	s := shown{Run: p.Run, Destroy: p.Destroy, Resources: []shownResource{}, Undeclared: rowsOf(p.Undeclared)}
 	for _, r := range p.Resources {
 		row := shownResource{rowOf(r), r.Reason, r.Error}
@@ -63,14 +63,14 @@ func Show(p *runner.Plan) ([]byte, error) {
 }
 
 // Shown is the plan that Show has made a text of.
-func Shown(text []byte) (*runner.Plan, error) {
+func Shown(text []byte) (*report.Plan, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	var s shown
 	if err := dec.Decode(&s); err != nil {
 		return nil, fmt.Errorf("reading a plan that was sent: %w", err)
 	}
-	p := &runner.Plan{Run: s.Run, Destroy: s.Destroy, Undeclared: undeclaredOf(s.Undeclared)}
+	p := &report.Plan{Run: s.Run, Destroy: s.Destroy, Undeclared: undeclaredOf(s.Undeclared)}
 	for _, r := range s.Resources {
 		row := r.plan()
 		row.Reason, row.Error = r.Reason, r.Error

@@ -7,18 +7,19 @@ import (
 
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 func TestAPlanIsShownElsewhereAsItIs(t *testing.T) {
-	plan := &runner.Plan{Run: "01JZ", Destroy: true, Resources: []runner.ResourcePlan{
-		{Name: "a", Type: "x", ImageID: "sha256:1", Status: runner.Stale, Exists: true, Config: map[string]any{"port": int64(8080), "share": 0.5, "list": []any{"x", nil}},
-			State: map[string]any{"port": int64(1 << 60)}, Diff: []runner.Change{{Path: "port", Op: "change", Old: int64(1), New: int64(8080)}}, Actions: []protocol.Action{{Name: "set"}}},
-		{Name: "b", Type: "x", DependsOn: []string{"a"}, Status: runner.Unknown, After: []string{"a"}},
-		{Name: "c", Type: "x", Status: runner.Failed, Reason: runner.ReasonRunRefused, Error: "why\n\x1b[1m"},
+	plan := &report.Plan{Run: "01JZ", Destroy: true, Resources: []report.ResourcePlan{
+		{Name: "a", Type: "x", ImageID: "sha256:1", Status: report.Stale, Exists: true, Config: map[string]any{"port": int64(8080), "share": 0.5, "list": []any{"x", nil}},
+			State: map[string]any{"port": int64(1 << 60)}, Diff: []diff.Change{{Path: "port", Op: "change", Old: int64(1), New: int64(8080)}}, Actions: []protocol.Action{{Name: "set"}}},
+		{Name: "b", Type: "x", DependsOn: []string{"a"}, Status: report.Unknown, After: []string{"a"}},
+		{Name: "c", Type: "x", Status: report.Failed, Reason: report.ReasonRunRefused, Error: "why\n\x1b[1m"},
 	}}
 	whole := *plan
-	whole.Resources = append([]runner.ResourcePlan{}, plan.Resources...)
+	whole.Resources = append([]report.ResourcePlan{}, plan.Resources...)
 	whole.Resources[0].ConfigHash, whole.Resources[0].StateHash, whole.Resources[0].ActionsHash = "hash", "hash", "hash"
 	text, err := planfile.Show(&whole)
 	if err != nil || strings.Contains(string(text), `"hash"`) {

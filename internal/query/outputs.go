@@ -9,7 +9,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/suggest"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Outputs are what the manifests of a target told when they were last applied.
@@ -41,7 +41,7 @@ func LastOutputs(ctx context.Context, log deploylog.Log, target deploylog.Target
 
 // lastRun is the target of the newest run that has ended well.
 func lastRun(ctx context.Context, log deploylog.Log) (deploylog.Target, error) {
-	for e, err := range log.Read(ctx, deploylog.Filter{Target: "run/", Name: string(runner.RunFinished), Last: 1}) {
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: "run/", Name: string(report.RunFinished), Last: 1}) {
 		return e.Target, err
 	}
 	return "", unknown("nothing was applied yet, so there are no outputs")

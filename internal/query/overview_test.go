@@ -12,7 +12,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // The order of revisions is that of their registration: neither that of their
@@ -105,7 +105,7 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 		}
 		return r
 	}
-	record := func(r *runs.Run, e runner.Event) {
+	record := func(r *runs.Run, e report.Event) {
 		if err := r.Record(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
@@ -117,8 +117,8 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	r, other := begin("R"), begin("other")
 	defer r.End()
 	defer other.End()
-	record(r, runner.Event{Kind: runner.RunStarted, Data: details})
-	record(other, runner.Event{Kind: runner.RunStarted}) // not a pipeline's
+	record(r, report.Event{Kind: report.RunStarted, Data: details})
+	record(other, report.Event{Kind: report.RunStarted}) // not a pipeline's
 
 	at := step{"D", "host/p/g/h1", "host-deployed"}
 	if w := workOn(at); len(w) != 1 || w[0].run != "R" || w[0].seq != 1 {
@@ -134,7 +134,7 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 			t.Errorf("%s is busy with %+v", target, busy)
 		}
 	}
-	record(r, runner.Event{Kind: runner.RunFailed})
+	record(r, report.Event{Kind: report.RunFailed})
 	if w := all.working(func(s step) bool { return s == at || s.onHostOf(at.target) }); len(w) > 0 {
 		t.Errorf("it is still worked on by %+v", w)
 	}
@@ -145,11 +145,11 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	}
 	again := begin("again")
 	defer again.End()
-	record(again, runner.Event{Kind: runner.RunStarted, Data: details})
+	record(again, report.Event{Kind: report.RunStarted, Data: details})
 	if w, ok := o.failed[at]; ok {
 		t.Errorf("it is tried again, and failed as %+v", w)
 	}
-	record(again, runner.Event{Kind: runner.RunFailed})
+	record(again, report.Event{Kind: report.RunFailed})
 	o.receive(deploylog.Event{Seq: 6, Deployment: "D", Target: at.target, Name: "host-deployed-failed"})
 	if w, ok := o.failed[at]; ok {
 		t.Errorf("it was given up, and failed as %+v", w)

@@ -10,7 +10,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/reason"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Outcome is how a run ended, or why it has not.
@@ -40,7 +40,7 @@ type Run struct {
 	Ended    *time.Time       `json:"ended_at,omitempty"`
 	TookMS   *float64         `json:"duration_ms,omitempty"`
 	Outcome  Outcome          `json:"outcome"`
-	Counts   *runner.Counts   `json:"counts,omitempty"`
+	Counts   *report.Counts   `json:"counts,omitempty"`
 	Error    string           `json:"error,omitempty"`
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Run makes the spans of one run.
@@ -93,14 +94,14 @@ type recorder struct {
 }
 
 // Record implements runner.Recorder.
-func (o recorder) Record(ctx context.Context, e runner.Event) error {
+func (o recorder) Record(ctx context.Context, e report.Event) error {
 	err := o.to.Record(ctx, e)
 	o.run.observe(e)
 	return err
 }
 
 // observe follows what happens in the run.
-func (r *Run) observe(e runner.Event) {
+func (r *Run) observe(e report.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.root == nil {
@@ -109,18 +110,18 @@ func (r *Run) observe(e runner.Event) {
 	at := trace.WithTimestamp(e.Time)
 	resource := r.resource(e.Resource)
 	switch e.Kind {
-	case runner.ResourceStarted:
+	case report.ResourceStarted:
 		r.open[resource] = r.begin(r.root, "resource "+e.Resource, at, attribute.String("deployster.resource", resource))
-	case runner.ActionStarted:
+	case report.ActionStarted:
 		r.open[action(resource, e.Action, e.Attempt)] = r.begin(r.above(resource), "action "+e.Action, at,
 			attribute.String("deployster.resource", resource), attribute.String("deployster.action", e.Action), attribute.Int("deployster.attempt", max(1, e.Attempt)))
-	case runner.ActionFinished, runner.ActionFailed:
+	case report.ActionFinished, report.ActionFailed:
 		r.ended(action(resource, e.Action, e.Attempt), e)
-	case runner.ResourceFinished, runner.ResourceFailed:
+	case report.ResourceFinished, report.ResourceFailed:
 		r.ended(resource, e)
-	case runner.ResourceResolved, runner.ResourceVerified, runner.ResourceDestroyed, runner.ResourceInitialized, runner.ResourceSkipped:
+	case report.ResourceResolved, report.ResourceVerified, report.ResourceDestroyed, report.ResourceInitialized, report.ResourceSkipped:
 		r.above(resource).AddEvent(string(e.Kind), at, trace.WithAttributes(attribute.String("deployster.resource", resource), attribute.String("deployster.status", string(e.Status))))
-	case runner.RunFinished, runner.RunFailed:
+	case report.RunFinished, report.RunFailed:
 		says(r.root, e)
 		r.root.SetAttributes(attribute.Int("deployster.changed", e.Counts.Changed), attribute.Int("deployster.unchanged", e.Counts.Unchanged),
 			attribute.Int("deployster.failed", e.Counts.Failed), attribute.Int("deployster.skipped", e.Counts.Skipped))
@@ -143,7 +144,7 @@ func (r *Run) above(resource string) trace.Span {
 }
 
 // ended ends a span.
-func (r *Run) ended(key string, e runner.Event) {
+func (r *Run) ended(key string, e report.Event) {
 	span := r.open[key]
 	if span == nil {
 		return
@@ -154,14 +155,14 @@ func (r *Run) ended(key string, e runner.Event) {
 }
 
 // says adds what the last event of a span says.
-func says(span trace.Span, e runner.Event) {
+func says(span trace.Span, e report.Event) {
 	if e.Status != "" {
 		span.SetAttributes(attribute.String("deployster.status", string(e.Status)))
 	}
 	if e.Exit != nil {
 		span.SetAttributes(attribute.Int("process.exit.code", *e.Exit))
 	}
-	if e.Kind == runner.ActionFailed || e.Kind == runner.ResourceFailed || e.Kind == runner.RunFailed {
+	if e.Kind == report.ActionFailed || e.Kind == report.ResourceFailed || e.Kind == report.RunFailed {
 		span.SetAttributes(attribute.String("error.type", cmp.Or(string(e.Reason), string(e.Kind))))
 		span.SetStatus(codes.Error, e.Error) // in which secrets are masked
 	}

@@ -19,8 +19,8 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/tracing"
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // collector takes spans as a collector of OpenTelemetry does.
@@ -88,9 +88,9 @@ func environment(values map[string]string) func(string) string {
 }
 
 // recorded records events.
-type recorded struct{ all []runner.Event }
+type recorded struct{ all []report.Event }
 
-func (r *recorded) Record(_ context.Context, e runner.Event) error {
+func (r *recorded) Record(_ context.Context, e report.Event) error {
 	r.all = append(r.all, e)
 	return nil
 }
@@ -120,7 +120,7 @@ func TestARunIsATraceOfItsResourcesActionsAndContainers(t *testing.T) {
 	r.Begin()
 	var log recorded
 	to, at, code := r.Recorder(&log), time.Now(), 3
-	record := func(e runner.Event) {
+	record := func(e report.Event) {
 		e.Time = at
 		at = at.Add(time.Second)
 		if err := to.Record(t.Context(), e); err != nil {
@@ -135,15 +135,15 @@ func TestARunIsATraceOfItsResourcesActionsAndContainers(t *testing.T) {
 	released, never := make(chan struct{}), make(chan struct{})
 	close(released)
 	run(engine.Spec{Image: "sha256:1", Labels: labels("db@host1", "init", invoke.KindObserve)}, engine.Exit{}, nil)
-	record(runner.Event{Kind: runner.RunStarted})
-	record(runner.Event{Kind: runner.ResourceStarted, Resource: "db"})
+	record(report.Event{Kind: report.RunStarted})
+	record(report.Event{Kind: report.ResourceStarted, Resource: "db"})
 	run(engine.Spec{Labels: labels("db@host1", "state", invoke.KindObserve), Hold: released}, engine.Exit{}, errors.New("the password is hunter2"))
 	run(engine.Spec{Labels: labels("db@host1", "never", invoke.KindObserve), Hold: never}, engine.Exit{}, context.Canceled)
-	record(runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: "create", Attempt: 1})
+	record(report.Event{Kind: report.ActionStarted, Resource: "db", Action: "create", Attempt: 1})
 	run(engine.Spec{Labels: labels("db@host1", "create", invoke.KindAct)}, engine.Exit{Code: 3}, nil)
-	record(runner.Event{Kind: runner.ActionFailed, Resource: "db", Action: "create", Attempt: 1, Exit: &code, Error: "create failed"})
-	record(runner.Event{Kind: runner.ResourceFailed, Resource: "db", Reason: "action-failed", Error: "create failed"})
-	record(runner.Event{Kind: runner.RunFailed, Error: "1 failed"})
+	record(report.Event{Kind: report.ActionFailed, Resource: "db", Action: "create", Attempt: 1, Exit: &code, Error: "create failed"})
+	record(report.Event{Kind: report.ResourceFailed, Resource: "db", Reason: "action-failed", Error: "create failed"})
+	record(report.Event{Kind: report.RunFailed, Error: "1 failed"})
 	r.End()
 	r.End() // as at the end of the command
 	if len(log.all) != 6 {
@@ -213,7 +213,7 @@ func TestACollectorThatTakesNothingNeitherSlowsNorFails(t *testing.T) {
 		for range 5000 { // more than are kept
 			r := tracer.Run(map[string]string{"command": "apply"}, "")
 			r.Begin()
-			if err := r.Recorder(&recorded{}).Record(t.Context(), runner.Event{Kind: runner.RunStarted, Time: began}); err != nil {
+			if err := r.Recorder(&recorded{}).Record(t.Context(), report.Event{Kind: report.RunStarted, Time: began}); err != nil {
 				t.Error(err)
 			}
 			r.End()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/internal/phrase"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // phase is where a resource is on its way through a run.
@@ -53,7 +53,7 @@ type board struct {
 	byName    map[string]*row
 	endedRows []*row            // in the order in which they ended
 	pulls     map[string]string // images fetched for no resource in particular
-	ended     *runner.Event
+	ended     *report.Event
 }
 
 func newBoard() *board {
@@ -72,7 +72,7 @@ func (b *board) row(name string) *row {
 }
 
 // fold folds in an event and returns false when the run has ended before.
-func (b *board) fold(e runner.Event) bool {
+func (b *board) fold(e report.Event) bool {
 	if b.ended != nil {
 		return false
 	}
@@ -80,22 +80,22 @@ func (b *board) fold(e runner.Event) bool {
 		b.started = e.Time
 	}
 	switch e.Kind {
-	case runner.RunStarted:
+	case report.RunStarted:
 		b.begin(e)
-	case runner.RunFinished, runner.RunFailed:
+	case report.RunFinished, report.RunFailed:
 		b.ended = &e
-	case runner.Warning:
+	case report.Warning:
 	default:
 		if e.Resource != "" {
 			b.foldResource(b.row(e.Resource), e)
-		} else if e.Kind == runner.Pulling {
+		} else if e.Kind == report.Pulling {
 			b.pull(e)
 		}
 	}
 	return true
 }
 
-func (b *board) begin(e runner.Event) {
+func (b *board) begin(e report.Event) {
 	b.announced, b.started = true, e.Time
 	b.command, b.manifest = clean(e.Data["command"]), clean(e.Data["manifest"])
 	b.engine, b.plugs, b.run = clean(e.Data["engine"]), clean(e.Data["plugs"]), clean(e.Data["run"])
@@ -110,12 +110,12 @@ func (b *board) begin(e runner.Event) {
 }
 
 // beginBackwards is for a destroy: a resource waits for those that depend on it.
-func (b *board) beginBackwards(headers []runner.ResourceHeader) {
+func (b *board) beginBackwards(headers []report.ResourceHeader) {
 	for _, h := range slices.Backward(headers) {
 		r := b.row(h.Name)
 		r.typ = clean(h.Type)
 		for _, name := range h.DependsOn {
-			if slices.ContainsFunc(headers, func(d runner.ResourceHeader) bool { return d.Name == name }) {
+			if slices.ContainsFunc(headers, func(d report.ResourceHeader) bool { return d.Name == name }) {
 				d := b.row(name)
 				d.deps = append(d.deps, h.Name)
 			}
@@ -123,7 +123,7 @@ func (b *board) beginBackwards(headers []runner.ResourceHeader) {
 	}
 }
 
-func (b *board) pull(e runner.Event) {
+func (b *board) pull(e report.Event) {
 	if e.Total > 0 && e.Current >= e.Total {
 		delete(b.pulls, e.Image)
 		return
@@ -131,52 +131,52 @@ func (b *board) pull(e runner.Event) {
 	b.pulls[e.Image] = pulling(brief(clean(e.Image)), e)
 }
 
-func (b *board) foldResource(r *row, e runner.Event) {
+func (b *board) foldResource(r *row, e report.Event) {
 	if r.phase.ended() {
 		return
 	}
 	r.lastEvent = e.Time
 	switch e.Kind {
-	case runner.ResourceStarted:
+	case report.ResourceStarted:
 		r.activate(e.Time, "starting")
-	case runner.Pulling:
+	case report.Pulling:
 		r.activate(e.Time, r.doing)
 		r.progress = pulling(brief(clean(e.Image)), e)
-	case runner.Waiting:
+	case report.Waiting:
 		r.activate(e.Time, clean(e.Text))
-	case runner.Working:
+	case report.Working:
 		b.working(r, e)
-	case runner.Line:
+	case report.Line:
 		r.last = clean(e.Text)
-	case runner.ResourceInitialized, runner.StateRead:
+	case report.ResourceInitialized, report.StateRead:
 		r.progress, r.last = "", ""
 		r.phase, r.doing = waiting, ""
-	case runner.ResourceResolved:
+	case report.ResourceResolved:
 		b.resolved(r, e)
-	case runner.ActionStarted, runner.ActionFinished, runner.ActionFailed:
+	case report.ActionStarted, report.ActionFinished, report.ActionFailed:
 		r.foldAction(e)
-	case runner.ResourceVerified:
+	case report.ResourceVerified:
 		r.activate(e.Time, "verified")
-	case runner.ResourceDestroyed:
+	case report.ResourceDestroyed:
 		r.activate(e.Time, "gone")
-	case runner.ResourceFinished:
-		r.changed = e.Status == runner.Changed || e.Status == runner.Destroyed || e.Status == "" && len(r.actions) > 0
+	case report.ResourceFinished:
+		r.changed = e.Status == report.Changed || e.Status == report.Destroyed || e.Status == "" && len(r.actions) > 0
 		b.end(r, e, done, result(e.Status, r.changed, r.actions))
-	case runner.ResourceFailed:
+	case report.ResourceFailed:
 		r.fail(e)
 		b.end(r, e, failed, "failed")
-	case runner.ResourceSkipped:
+	case report.ResourceSkipped:
 		b.end(r, e, skipped, skippedBecause(e))
 	default: // nothing to see
 	}
 }
 
-func (r *row) foldAction(e runner.Event) {
+func (r *row) foldAction(e report.Event) {
 	r.progress, r.last = "", ""
 	switch e.Kind {
-	case runner.ActionStarted:
+	case report.ActionStarted:
 		r.activate(e.Time, doing(e))
-	case runner.ActionFinished:
+	case report.ActionFinished:
 		r.actions = append(r.actions, clean(e.Action))
 	default: // failed
 		r.errors, r.output = cleanLines(actionFailure(e)), cleanAll(e.Output)
@@ -185,7 +185,7 @@ func (r *row) foldAction(e runner.Event) {
 
 // fail takes over why a resource failed, where its event says more than that of
 // the action.
-func (r *row) fail(e runner.Event) {
+func (r *row) fail(e report.Event) {
 	if e.Error != "" {
 		r.errors = cleanLines(e.Error)
 	}
@@ -195,7 +195,7 @@ func (r *row) fail(e runner.Event) {
 	r.output = trimReason(r.output, r.errors)
 }
 
-func (b *board) working(r *row, e runner.Event) {
+func (b *board) working(r *row, e report.Event) {
 	r.progress = ""
 	switch {
 	case e.Action == "init":
@@ -209,17 +209,17 @@ func (b *board) working(r *row, e runner.Event) {
 	}
 }
 
-func (b *board) resolved(r *row, e runner.Event) {
+func (b *board) resolved(r *row, e report.Event) {
 	text := resolution(e)
 	if b.planning() {
 		b.end(r, e, done, text)
-		r.changed = e.Status != runner.Valid && e.Status != runner.Absent
+		r.changed = e.Status != report.Valid && e.Status != report.Absent
 		return
 	}
 	r.activate(e.Time, text)
 }
 
-func (b *board) end(r *row, e runner.Event, p phase, how string) {
+func (b *board) end(r *row, e report.Event, p phase, how string) {
 	r.duration = e.Duration
 	if r.duration == 0 && r.phase == active {
 		r.duration = e.Time.Sub(r.since)

@@ -7,30 +7,30 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // A type with a long name leaves the columns as they are: its end, which tells
 // most, is shown.
 func TestLongNamesOfTypesKeepTheColumns(t *testing.T) {
 	const long = "registry.example.com:5000/platform/team-infrastructure/deployster-gcp-vm:2.14.1"
-	resources := []runner.ResourcePlan{
-		{Name: "www", Type: long, Status: runner.Valid}, {Name: "db", Type: "deployster/container", Status: runner.Valid},
-		{Name: "a-resource-with-a-rather-long-name", Type: "deployster/file", Status: runner.Valid},
+	resources := []report.ResourcePlan{
+		{Name: "www", Type: long, Status: report.Valid}, {Name: "db", Type: "deployster/container", Status: report.Valid},
+		{Name: "a-resource-with-a-rather-long-name", Type: "deployster/file", Status: report.Valid},
 	}
 	var plan bytes.Buffer
-	if err := Plan(&plan, &runner.Plan{Resources: resources}, PlanOptions{All: true}); err != nil {
+	if err := Plan(&plan, &report.Plan{Resources: resources}, PlanOptions{All: true}); err != nil {
 		t.Fatal(err)
 	}
 	var live bytes.Buffer
 	plain := NewPlain(&live, PlainOptions{All: true})
-	var headers []runner.ResourceHeader
+	var headers []report.ResourceHeader
 	for _, r := range resources {
-		headers = append(headers, runner.ResourceHeader{Name: r.Name, Type: r.Type})
+		headers = append(headers, report.ResourceHeader{Name: r.Name, Type: r.Type})
 	}
-	plain.Observe(runner.Event{Kind: runner.RunStarted, Resources: headers})
+	plain.Observe(report.Event{Kind: report.RunStarted, Resources: headers})
 	for _, r := range resources {
-		plain.Observe(runner.Event{Kind: runner.ResourceResolved, Resource: r.Name, Status: runner.Valid})
+		plain.Observe(report.Event{Kind: report.ResourceResolved, Resource: r.Name, Status: report.Valid})
 	}
 	if err := plain.Close(); err != nil {
 		t.Fatal(err)

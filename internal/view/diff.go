@@ -10,7 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/terminal"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
 )
 
 // maxDiffLines bounds how much of one changed text is shown, in lines.
@@ -18,7 +18,7 @@ const maxDiffLines = 20
 
 // changes writes a diff: one line per value, several for texts of several
 // lines.
-func (d *document) changes(changes []runner.Change) {
+func (d *document) changes(changes []diff.Change) {
 	paths := 0
 	for _, c := range changes {
 		paths = max(paths, ansi.StringWidth(path(c)))
@@ -28,12 +28,12 @@ func (d *document) changes(changes []runner.Change) {
 		old, isText := c.Old.(string)
 		text, isNewText := c.New.(string)
 		switch {
-		case c.Op == runner.Modify && isText && isNewText && strings.Contains(old+text, "\n"):
+		case c.Op == diff.Modify && isText && isNewText && strings.Contains(old+text, "\n"):
 			d.line("      " + d.style.Yellow("~") + " " + path(c))
 			d.textChange(old, text)
-		case c.Op == runner.Modify:
+		case c.Op == diff.Modify:
 			d.line(fmt.Sprintf("      %s %s  %s → %s", d.style.Yellow("~"), name, d.value(c.Old), d.value(c.New)))
-		case c.Op == runner.Remove:
+		case c.Op == diff.Remove:
 			d.line(fmt.Sprintf("      %s %s  %s", d.style.Red("-"), name, d.value(c.Old)))
 		default:
 			d.line(fmt.Sprintf("      %s %s  %s", d.style.Green("+"), name, d.value(c.New)))
@@ -41,7 +41,7 @@ func (d *document) changes(changes []runner.Change) {
 	}
 }
 
-func path(c runner.Change) string {
+func path(c diff.Change) string {
 	if c.Path == "" {
 		return "config"
 	}

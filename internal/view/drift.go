@@ -8,8 +8,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/deployster-go/deployster/internal/phrase"
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/encoding"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // DriftOptions says how a report of drift is written.
@@ -19,15 +19,15 @@ type DriftOptions struct {
 }
 
 // lists reports whether a resource has a line; else it is only counted.
-func (o DriftOptions) lists(r runner.ResourceDrift) bool {
-	return o.All || r.Status != runner.Valid || o.Ignored && len(r.Ignored) > 0
+func (o DriftOptions) lists(r report.ResourceDrift) bool {
+	return o.All || r.Status != report.Valid || o.Ignored && len(r.Ignored) > 0
 }
 
 // Drift writes for people what of a manifest has drifted, and a line that sums it up.
-func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
+func Drift(w io.Writer, r *report.Drift, opts DriftOptions) error {
 	d := newDocument(opts.PlanOptions)
 	name, typ := 0, 0
-	status := map[string]runner.ResourceDrift{}
+	status := map[string]report.ResourceDrift{}
 	for _, res := range r.Resources {
 		status[res.Name] = res
 		if opts.lists(res) {
@@ -64,7 +64,7 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 }
 
 // unmatchedIgnores warns of paths in ignore_drift that match nothing.
-func (d *document) unmatchedIgnores(r runner.ResourceDrift) {
+func (d *document) unmatchedIgnores(r report.ResourceDrift) {
 	for _, path := range r.Unmatched {
 		d.line(fmt.Sprintf("  %s %s  ignore_drift: neither its configuration nor its state has %s", d.style.Yellow("!"), d.style.Bold(clean(r.Name)), clean(path)))
 	}
@@ -72,21 +72,21 @@ func (d *document) unmatchedIgnores(r runner.ResourceDrift) {
 
 // drift is what is said of a resource that is not as configured, or not known
 // to be.
-func (d *document) drift(r runner.ResourceDrift, all map[string]runner.ResourceDrift) (mark, text string) {
+func (d *document) drift(r report.ResourceDrift, all map[string]report.ResourceDrift) (mark, text string) {
 	switch {
-	case r.Status == runner.Valid && len(r.Ignored) == 0:
+	case r.Status == report.Valid && len(r.Ignored) == 0:
 		return d.style.Green("✔"), "as configured"
-	case r.Status == runner.Valid:
+	case r.Status == report.Valid:
 		return d.style.Green("✔"), "differs only in what is ignored"
 	case r.Missing:
 		return d.style.Green("+"), "is missing"
-	case r.Status == runner.Stale && len(r.Diff) == 0:
+	case r.Status == report.Stale && len(r.Diff) == 0:
 		return d.style.Yellow("~"), "has drifted; its type does not tell what differs"
-	case r.Status == runner.Stale:
+	case r.Status == report.Stale:
 		return d.style.Yellow("~"), "has drifted"
-	case r.Status == runner.Unknown:
+	case r.Status == report.Unknown:
 		return d.style.Cyan("?"), "not known, because " + unknownBecause(r, all)
-	case r.Status == runner.Skipped:
+	case r.Status == report.Skipped:
 		return d.style.Yellow("–"), "skipped"
 	default:
 		return d.style.Red("✘"), "failed"
@@ -94,16 +94,16 @@ func (d *document) drift(r runner.ResourceDrift, all map[string]runner.ResourceD
 }
 
 // unknownBecause says what is wrong with what a resource needs the state of.
-func unknownBecause(r runner.ResourceDrift, all map[string]runner.ResourceDrift) string {
+func unknownBecause(r report.ResourceDrift, all map[string]report.ResourceDrift) string {
 	why := make([]string, len(r.Because))
 	for i, name := range r.Because {
 		how := "failed"
 		switch d := all[name]; {
 		case d.Missing:
 			how = "is missing"
-		case d.Status == runner.Stale:
+		case d.Status == report.Stale:
 			how = "has drifted, and lacks what it needs"
-		case d.Status == runner.Unknown:
+		case d.Status == report.Unknown:
 			how = "is not known"
 		}
 		why[i] = clean(name) + " " + how
@@ -113,7 +113,7 @@ func unknownBecause(r runner.ResourceDrift, all map[string]runner.ResourceDrift)
 
 // DriftSummary is the last line of a report, such as
 // "Drift: 2 drifted, 1 missing, 3 as configured."
-func DriftSummary(r *runner.DriftReport) string {
+func DriftSummary(r *report.Drift) string {
 	n := countDrift(r)
 	n.Undeclared = 0
 	left := ""
@@ -171,7 +171,7 @@ type jsonDrifted struct {
 	Name      string        `json:"name"`
 	Type      string        `json:"type"`
 	DependsOn []string      `json:"depends_on"`
-	Status    runner.Status `json:"status"`
+	Status    report.Status `json:"status"`
 	Missing   bool          `json:"missing,omitempty"`
 	Diff      []jsonChange  `json:"diff,omitempty"`
 	Ignored   []jsonChange  `json:"ignored,omitempty"`
@@ -182,20 +182,20 @@ type jsonDrifted struct {
 	Error string `json:"error,omitempty"`
 }
 
-func countDrift(r *runner.DriftReport) (n jsonDriftSummary) {
+func countDrift(r *report.Drift) (n jsonDriftSummary) {
 	n.Undeclared = len(r.Undeclared)
 	for _, res := range r.Resources {
 		n.Ignored += len(res.Ignored)
 		switch {
 		case res.Missing:
 			n.Missing++
-		case res.Status == runner.Stale:
+		case res.Status == report.Stale:
 			n.Drifted++
-		case res.Status == runner.Unknown:
+		case res.Status == report.Unknown:
 			n.Unknown++
-		case res.Status == runner.Failed:
+		case res.Status == report.Failed:
 			n.Failed++
-		case res.Status == runner.Skipped:
+		case res.Status == report.Skipped:
 			n.Skipped++
 		default:
 			n.AsConfigured++
@@ -205,7 +205,7 @@ func countDrift(r *runner.DriftReport) (n jsonDriftSummary) {
 }
 
 // Drift writes a report of drift as one line of type "drift".
-func (j *JSON) Drift(r *runner.DriftReport) {
+func (j *JSON) Drift(r *report.Drift) {
 	out := jsonDrift{Type: "drift", Run: r.Run, Drifted: r.Drifted(), Summary: countDrift(r), Resources: []jsonDrifted{}, Undeclared: encodeUndeclared(r.Undeclared)}
 	for _, res := range r.Resources {
 		row := jsonDrifted{

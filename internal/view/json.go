@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/encoding"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // JSONVersion is the version of the NDJSON that JSON writes. It grows when a
@@ -37,10 +37,10 @@ func NewJSON(w io.Writer, command, version string) *JSON {
 }
 
 // Observe writes the event as one line.
-func (j *JSON) Observe(e runner.Event) { j.line(encoding.LineOf(e)) }
+func (j *JSON) Observe(e report.Event) { j.line(encoding.LineOf(e)) }
 
 // Plan writes a plan as one line of type "plan".
-func (j *JSON) Plan(p *runner.Plan) {
+func (j *JSON) Plan(p *report.Plan) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := PlanJSON(&j.out, p); err != nil && j.out.err == nil {

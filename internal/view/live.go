@@ -10,7 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/terminal/pane"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // LiveOptions says what a live view draws on.
@@ -56,27 +56,27 @@ func NewLive(w io.Writer, opts LiveOptions) *Live {
 }
 
 // Observe folds in an event; the next tick shows it.
-func (l *Live) Observe(e runner.Event) {
+func (l *Live) Observe(e report.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || !l.board.fold(e) {
 		return
 	}
 	switch e.Kind {
-	case runner.RunStarted:
+	case report.RunStarted:
 		l.Above = append(l.Above, fold(terminal.Style(l.opts.Color).Bold(l.board.header()), l.Cells())...)
 		l.draw()
-	case runner.Warning, runner.Leftover:
+	case report.Warning, report.Leftover:
 		l.Above = append(l.Above, l.note("!", e.Resource, e.Text)...)
-	case runner.Line:
+	case report.Line:
 		if l.opts.Verbose {
 			l.Above = append(l.Above, l.note("│", e.Resource, e.Text)...)
 		}
-	case runner.Waiting:
+	case report.Waiting:
 		if e.Resource == "" {
 			l.Above = append(l.Above, l.note("…", "", e.Text)...)
 		}
-	case runner.RunFinished, runner.RunFailed:
+	case report.RunFinished, report.RunFailed:
 		l.draw()
 	default: // the next tick is soon enough
 	}
@@ -182,7 +182,7 @@ func (l *Live) finish() {
 	}
 	l.finished = true
 	f := l.frame()
-	if l.board.planning() && (l.board.ended == nil || l.board.ended.Kind == runner.RunFinished) {
+	if l.board.planning() && (l.board.ended == nil || l.board.ended.Kind == report.RunFinished) {
 		l.Emit(nil)
 		l.ShowCursor()
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"pgregory.net/rapid"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // stage is a Live on a terminal, under a clock that stands still between events.
@@ -32,7 +32,7 @@ func newStage(width, height int) *stage {
 }
 
 // play shows events, each at its time and drawn at once.
-func (s *stage) play(events ...runner.Event) {
+func (s *stage) play(events ...report.Event) {
 	for _, e := range events {
 		s.now = e.Time
 		s.Observe(e)
@@ -94,37 +94,37 @@ func TestLiveCountsWhatIsAsConfigured(t *testing.T) {
 }
 
 // crowd is a run of more resources than a terminal has lines.
-func crowd(n int) []runner.Event {
+func crowd(n int) []report.Event {
 	first := started("apply")
 	first.Resources = nil
 	for i := range n {
-		h := runner.ResourceHeader{Name: fmt.Sprintf("r%02d", i), Type: network}
+		h := report.ResourceHeader{Name: fmt.Sprintf("r%02d", i), Type: network}
 		if i > 0 {
 			h.DependsOn = []string{"r00"}
 		}
 		first.Resources = append(first.Resources, h)
 	}
-	return []runner.Event{first}
+	return []report.Event{first}
 }
 
 func TestLiveWithMoreResourcesThanLines(t *testing.T) {
 	s := newStage(80, 10)
 	s.play(crowd(40)...)
 	for i := range 4 {
-		s.play(runner.Event{Kind: runner.ResourceStarted, Time: at(1), Resource: fmt.Sprintf("r%02d", i)})
+		s.play(report.Event{Kind: report.ResourceStarted, Time: at(1), Resource: fmt.Sprintf("r%02d", i)})
 	}
 	s.play(
-		runner.Event{Kind: runner.ResourceFinished, Time: at(2), Resource: "r02", Status: runner.Changed, Duration: span(1)},
-		runner.Event{Kind: runner.ResourceFailed, Time: at(3), Resource: "r01", Error: "no", Duration: span(2)},
+		report.Event{Kind: report.ResourceFinished, Time: at(2), Resource: "r02", Status: report.Changed, Duration: span(1)},
+		report.Event{Kind: report.ResourceFailed, Time: at(3), Resource: "r01", Error: "no", Duration: span(2)},
 	)
 	golden(t, "live-crowd.txt", s.term.text())
 	for i := range 20 {
-		s.play(runner.Event{Kind: runner.ResourceStarted, Time: at(4), Resource: fmt.Sprintf("r%02d", 10+i)})
+		s.play(report.Event{Kind: report.ResourceStarted, Time: at(4), Resource: fmt.Sprintf("r%02d", 10+i)})
 	}
 	if got := s.term.text(); !strings.Contains(got, "… 14 more at work, 16 more waiting") {
 		t.Errorf("the window does not say what it leaves out:\n%s", got)
 	}
-	s.play(runner.Event{Kind: runner.RunFailed, Time: at(5), Duration: span(5), Error: "the log refuses writes"})
+	s.play(report.Event{Kind: report.RunFailed, Time: at(5), Duration: span(5), Error: "the log refuses writes"})
 	got := s.term.text()
 	for i := range 40 {
 		if n := strings.Count(got, fmt.Sprintf(" r%02d ", i)); n != 1 {
@@ -149,7 +149,7 @@ func TestLiveGivesTheTerminalToAPrompt(t *testing.T) {
 	}
 	fmt.Fprint(s.term, "Do this action? [y/N] y\r\n")
 	before := s.term.written
-	s.play(runner.Event{Kind: runner.Line, Time: at(5), Resource: "db", Text: "meanwhile"})
+	s.play(report.Event{Kind: report.Line, Time: at(5), Resource: "db", Text: "meanwhile"})
 	if s.term.written != before {
 		t.Error("it draws while suspended")
 	}
@@ -188,7 +188,7 @@ func TestLiveRedrawsOnlyWhatChanged(t *testing.T) {
 	}
 	before = s.term.written
 	for range 10_000 {
-		s.Observe(runner.Event{Kind: runner.Line, Time: s.now, Resource: "db", Text: "line"})
+		s.Observe(report.Event{Kind: report.Line, Time: s.now, Resource: "db", Text: "line"})
 	}
 	if s.term.written != before {
 		t.Error("lines of output are drawn one by one")
@@ -233,7 +233,7 @@ func TestLiveTicks(t *testing.T) {
 		e := started("apply")
 		e.Time = time.Now()
 		l.Observe(e)
-		l.Observe(runner.Event{Kind: runner.ResourceStarted, Time: time.Now(), Resource: "db"})
+		l.Observe(report.Event{Kind: report.ResourceStarted, Time: time.Now(), Resource: "db"})
 		<-time.After(1050 * time.Millisecond) // the bubble's clock
 		synctest.Wait()
 		if err := l.Close(); err != nil {
@@ -270,26 +270,26 @@ func TestAReaderThatWentAwayIsReportedOnce(t *testing.T) {
 }
 
 // events draws any sequence of events, in any order, with any text.
-func events(t *rapid.T) []runner.Event {
-	kinds := []runner.EventKind{
-		runner.RunStarted, runner.ResourceStarted, runner.ResourceInitialized, runner.ResourceResolved,
-		runner.ResourceVerified, runner.ResourceFinished, runner.ResourceFailed, runner.ResourceSkipped,
-		runner.ActionStarted, runner.ActionFinished, runner.ActionFailed,
-		runner.Pulling, runner.Waiting, runner.Working, runner.Line, runner.Warning, "news-from-the-future",
+func events(t *rapid.T) []report.Event {
+	kinds := []report.EventKind{
+		report.RunStarted, report.ResourceStarted, report.ResourceInitialized, report.ResourceResolved,
+		report.ResourceVerified, report.ResourceFinished, report.ResourceFailed, report.ResourceSkipped,
+		report.ActionStarted, report.ActionFinished, report.ActionFailed,
+		report.Pulling, report.Waiting, report.Working, report.Line, report.Warning, "news-from-the-future",
 	}
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{hostile, "a\r\nb", strings.Repeat("字", 300), "\xff\xfe", "", "é́́", "👩‍👩‍👧‍👦 🇩🇪"}))
 	names := rapid.SampledFrom([]string{"", "db", "api", "front-net", "smoke", "another-one-with-a-long-name", hostile})
-	one := rapid.Custom(func(t *rapid.T) runner.Event {
-		e := runner.Event{
+	one := rapid.Custom(func(t *rapid.T) report.Event {
+		e := report.Event{
 			Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Time: at(rapid.Float64Range(-5, 4000).Draw(t, "time")),
 			Resource: names.Draw(t, "resource"), Action: rapid.SampledFrom([]string{"init", "state", "create", hostile}).Draw(t, "action"),
-			Status: rapid.SampledFrom([]runner.Status{"", runner.Valid, runner.Stale, runner.Unknown, runner.Changed, runner.Unchanged, "?"}).Draw(t, "status"),
+			Status: rapid.SampledFrom([]report.Status{"", report.Valid, report.Stale, report.Unknown, report.Changed, report.Unchanged, "?"}).Draw(t, "status"),
 			Image:  text.Draw(t, "image"), Error: text.Draw(t, "error"), Text: text.Draw(t, "text"),
 			Actions: rapid.SliceOfN(text, 0, 3).Draw(t, "actions"), Output: rapid.SliceOfN(text, 0, 8).Draw(t, "output"),
 			Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"), Current: rapid.Int64().Draw(t, "current"), Total: rapid.Int64().Draw(t, "total"),
 			Duration: time.Duration(rapid.Int64().Draw(t, "duration")),
 		}
-		if e.Kind == runner.RunStarted {
+		if e.Kind == report.RunStarted {
 			e.Resources = headers
 			e.Data = map[string]string{"manifest": e.Text, "engine": e.Error, "plugs": e.Text, "run": run, "command": "apply"}
 		}
@@ -297,7 +297,7 @@ func events(t *rapid.T) []runner.Event {
 	})
 	all := rapid.SliceOfN(one, 0, 40).Draw(t, "events")
 	end := one.Draw(t, "end")
-	end.Kind = rapid.SampledFrom([]runner.EventKind{runner.RunFinished, runner.RunFailed, runner.Line}).Draw(t, "end kind")
+	end.Kind = rapid.SampledFrom([]report.EventKind{report.RunFinished, report.RunFailed, report.Line}).Draw(t, "end kind")
 	return append(all, end)
 }
 

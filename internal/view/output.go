@@ -6,7 +6,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/view/excerpt"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // callOutput is the output of the containers of a resource in one call.
@@ -16,11 +16,11 @@ type callOutput struct {
 	mixed bool // others were shown in between
 }
 
-func callOf(e runner.Event) string { return fmt.Sprint(e.Action, " ", e.Attempt) }
+func callOf(e report.Event) string { return fmt.Sprint(e.Action, " ", e.Attempt) }
 
 // showLine counts a line of output and reports whether it is shown now; before is
 // what is still to be shown of the previous call.
-func (p *Plain) showLine(e runner.Event) (before []string, shown bool) {
+func (p *Plain) showLine(e report.Event) (before []string, shown bool) {
 	s := p.calls[e.Resource]
 	if s == nil || s.call != callOf(e) {
 		before = p.flushCall(e)
@@ -40,7 +40,7 @@ func (p *Plain) showLine(e runner.Event) (before []string, shown bool) {
 }
 
 // flushCall is what is still to be shown of the output of a call that has ended.
-func (p *Plain) flushCall(e runner.Event) []string {
+func (p *Plain) flushCall(e report.Event) []string {
 	s := p.calls[e.Resource]
 	if s == nil {
 		return nil
@@ -55,7 +55,7 @@ func (p *Plain) flushCall(e runner.Event) []string {
 
 // newOutput is those of the last lines of a failed action that are neither shown
 // above it already nor part of the reason.
-func (p *Plain) newOutput(e runner.Event) []string {
+func (p *Plain) newOutput(e report.Event) []string {
 	if s := p.calls[e.Resource]; s != nil && s.call == callOf(e) && s.Lines() > 0 && !s.mixed {
 		return nil
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/view/excerpt"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // plainly shows events as lines.
-func plainly(t *testing.T, verbose bool, events ...runner.Event) string {
+func plainly(t *testing.T, verbose bool, events ...report.Event) string {
 	t.Helper()
 	var out bytes.Buffer
 	p := NewPlain(&out, PlainOptions{Verbose: verbose})
@@ -28,14 +28,14 @@ func plainly(t *testing.T, verbose bool, events ...runner.Event) string {
 }
 
 func TestWhatOneActionPrintsIsBounded(t *testing.T) {
-	events := []runner.Event{started("apply")}
+	events := []report.Event{started("apply")}
 	for i := range 5_000 {
-		events = append(events, runner.Event{
-			Kind: runner.Line, Resource: "db", Action: "create", Attempt: 1, Stream: "stderr",
+		events = append(events, report.Event{
+			Kind: report.Line, Resource: "db", Action: "create", Attempt: 1, Stream: "stderr",
 			Text: fmt.Sprintf("line %d of many", i), File: ".deployster/work/RUN/db/03-create.stderr",
 		})
 	}
-	events = append(events, runner.Event{Kind: runner.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
+	events = append(events, report.Event{Kind: report.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
 	got := plainly(t, false, events...)
 	if n := strings.Count(got, "\n"); n > excerpt.HeadLines+excerpt.LastLines+5 {
 		t.Errorf("%d lines were shown", n)
@@ -55,12 +55,12 @@ func TestWhatOneActionPrintsIsBounded(t *testing.T) {
 		t.Errorf("-v shows %d lines", n)
 	}
 
-	long := runner.Event{Kind: runner.Line, Resource: "db", Action: "create", Attempt: 1, Text: strings.Repeat("y", 60<<10)}
-	flood := []runner.Event{started("apply")}
+	long := report.Event{Kind: report.Line, Resource: "db", Action: "create", Attempt: 1, Text: strings.Repeat("y", 60<<10)}
+	flood := []report.Event{started("apply")}
 	for range 300 {
 		flood = append(flood, long)
 	}
-	flood = append(flood, runner.Event{Kind: runner.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
+	flood = append(flood, report.Event{Kind: report.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
 	if n := len(plainly(t, false, flood...)); n > 512<<10 {
 		t.Errorf("%d bytes were shown of long lines", n)
 	}
@@ -69,21 +69,21 @@ func TestWhatOneActionPrintsIsBounded(t *testing.T) {
 // The reason of a failure stands in one place, besides the output that it is of.
 func TestAFailureIsToldOnce(t *testing.T) {
 	const last = "error: no such host"
-	line := func(resource, text string) runner.Event {
-		return runner.Event{Kind: runner.Line, Resource: resource, Action: "create", Attempt: 1, Text: text}
+	line := func(resource, text string) report.Event {
+		return report.Event{Kind: report.Line, Resource: resource, Action: "create", Attempt: 1, Text: text}
 	}
 	const why = `action "create" exited with 1: ` + last
-	end := []runner.Event{
-		{Kind: runner.ActionFailed, Resource: "db", Action: "create", Attempt: 1, Exit: code(1), Error: why, Output: []string{"pulling", last}},
-		{Kind: runner.ResourceFailed, Resource: "db", Status: runner.Failed, Error: why},
-		{Kind: runner.RunFailed, Error: "db: " + why, Counts: runner.Counts{Failed: 1}},
+	end := []report.Event{
+		{Kind: report.ActionFailed, Resource: "db", Action: "create", Attempt: 1, Exit: code(1), Error: why, Output: []string{"pulling", last}},
+		{Kind: report.ResourceFailed, Resource: "db", Status: report.Failed, Error: why},
+		{Kind: report.RunFailed, Error: "db: " + why, Counts: report.Counts{Failed: 1}},
 	}
-	alone := append([]runner.Event{started("apply"), line("db", "pulling"), line("db", last)}, end...)
+	alone := append([]report.Event{started("apply"), line("db", "pulling"), line("db", last)}, end...)
 	if got := plainly(t, false, alone...); strings.Count(got, last) != 2 || strings.Count(got, "pulling") != 1 {
 		t.Errorf("shown was\n%s", got)
 	}
 	// Between the lines of others, what it said last is shown again.
-	amid := append([]runner.Event{started("apply"), line("db", "pulling"), line("api", "else"), line("db", last)}, end...)
+	amid := append([]report.Event{started("apply"), line("db", "pulling"), line("api", "else"), line("db", last)}, end...)
 	if got := plainly(t, false, amid...); strings.Count(got, last) != 2 || strings.Count(got, "│ pulling") != 1 || strings.Count(got, "pulling") != 2 {
 		t.Errorf("shown was\n%s", got)
 	}

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Outputs are what a manifest tells, a line each.
-func Outputs(told runner.Outputs) []string {
+func Outputs(told report.Outputs) []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(told.Outputs)) {
 		lines = append(lines, clean(name)+" = "+outputValue(told.Outputs[name]))
@@ -20,7 +20,7 @@ func Outputs(told runner.Outputs) []string {
 }
 
 // outputValue is an output as JSON in one line, which nobody takes for another one.
-func outputValue(o runner.Output) string {
+func outputValue(o report.Output) string {
 	if o.Secret {
 		return invoke.Masked
 	}
@@ -34,7 +34,7 @@ func outputValue(o runner.Output) string {
 }
 
 // outputLines follow the verdict of a run that has any.
-func outputLines(told runner.Outputs) []string {
+func outputLines(told report.Outputs) []string {
 	lines := Outputs(told)
 	if len(lines) == 0 {
 		return nil

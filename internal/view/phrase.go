@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // The phrases that Live and Plain share, so that both say the same of one
 // event. All of them return clean text.
 
 // doing is what a started action does: its description, else its name.
-func doing(e runner.Event) string {
+func doing(e report.Event) string {
 	text := clean(e.Action)
 	if e.Plan != nil && strings.TrimSpace(e.Plan.Description) != "" {
 		text = clean(e.Plan.Description)
@@ -22,7 +22,7 @@ func doing(e runner.Event) string {
 	return text
 }
 
-func pulling(image string, e runner.Event) string {
+func pulling(image string, e report.Event) string {
 	text := "pulling " + image
 	if e.Current > 0 || e.Total > 0 {
 		text += "  " + megabytes(e.Current, e.Total)
@@ -41,23 +41,23 @@ func brief(image string) string {
 	return name
 }
 
-func resolution(e runner.Event) string {
+func resolution(e report.Event) string {
 	switch e.Status {
-	case runner.Valid:
+	case report.Valid:
 		return "valid"
-	case runner.Stale:
+	case report.Stale:
 		if len(e.Actions) == 0 {
 			return "stale"
 		}
 		return "stale, to do: " + strings.Join(cleanAll(e.Actions), ", ")
-	case runner.Unknown:
+	case report.Unknown:
 		return "known after apply of what it depends on"
-	case runner.Absent:
+	case report.Absent:
 		if e.Data["by"] == "log" {
 			return "already gone, by the log (it cannot be asked: its configuration needs what is gone)"
 		}
 		return "already gone"
-	case runner.Present:
+	case report.Present:
 		if len(e.Actions) == 0 {
 			return "there"
 		}
@@ -67,13 +67,13 @@ func resolution(e runner.Event) string {
 	}
 }
 
-func result(status runner.Status, changed bool, acts []string) string {
+func result(status report.Status, changed bool, acts []string) string {
 	switch {
-	case status == runner.Absent:
+	case status == report.Absent:
 		return "was gone already"
-	case status == runner.Destroyed && len(acts) == 0:
+	case status == report.Destroyed && len(acts) == 0:
 		return "removed"
-	case status == runner.Destroyed:
+	case status == report.Destroyed:
 		return "removed: " + strings.Join(acts, ", ")
 	case !changed:
 		return "unchanged"
@@ -85,14 +85,14 @@ func result(status runner.Status, changed bool, acts []string) string {
 }
 
 // actionFailed says in a few words that an action failed.
-func actionFailed(e runner.Event) string {
+func actionFailed(e report.Event) string {
 	if e.Exit != nil && *e.Exit != 0 {
 		return fmt.Sprintf("%s exited with %d", clean(e.Action), *e.Exit)
 	}
 	return clean(e.Action) + " failed"
 }
 
-func actionFailure(e runner.Event) string {
+func actionFailure(e report.Event) string {
 	switch {
 	case e.Error != "" && strings.Contains(e.Error, e.Action):
 		return e.Error
@@ -105,7 +105,7 @@ func actionFailure(e runner.Event) string {
 	}
 }
 
-func skippedBecause(e runner.Event) string {
+func skippedBecause(e report.Event) string {
 	if e.Error == "" {
 		return "skipped"
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/terminal/pane"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // How often Plain speaks of the same thing again.
@@ -80,7 +80,7 @@ func (p *Plain) Close() error {
 }
 
 // Observe writes what happened.
-func (p *Plain) Observe(e runner.Event) {
+func (p *Plain) Observe(e report.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || !p.board.fold(e) {
@@ -97,74 +97,74 @@ func (p *Plain) Observe(e runner.Event) {
 	switch {
 	case len(lines) > 0:
 		p.unshown, p.written = 0, e.Time
-	case p.omits(e) && e.Kind == runner.ResourceFinished:
+	case p.omits(e) && e.Kind == report.ResourceFinished:
 		p.unshown++
 	}
 }
 
 // omits reports whether an event says that a resource was as it is to be, which the verdict
 // counts, or that a plan was made, which is shown.
-func (p *Plain) omits(e runner.Event) bool {
-	if e.Kind == runner.RunFinished {
+func (p *Plain) omits(e report.Event) bool {
+	if e.Kind == report.RunFinished {
 		return p.board.planning()
 	}
 	if p.opts.All {
 		return false
 	}
 	switch e.Kind {
-	case runner.ResourceResolved:
-		return e.Status == runner.Valid || e.Status == runner.Absent && e.Data["by"] == "" // nobody asked its type
-	case runner.ResourceFinished:
+	case report.ResourceResolved:
+		return e.Status == report.Valid || e.Status == report.Absent && e.Data["by"] == "" // nobody asked its type
+	case report.ResourceFinished:
 		return !p.board.row(e.Resource).changed
 	default:
 		return false
 	}
 }
 
-func (p *Plain) lines(e runner.Event) []string {
+func (p *Plain) lines(e report.Event) []string {
 	s := terminal.Style(p.opts.Color)
 	if p.omits(e) {
 		return nil
 	}
 	switch e.Kind {
-	case runner.RunStarted:
+	case report.RunStarted:
 		p.measured = 0 // their types are known only now
 		return []string{s.Bold(p.board.header())}
-	case runner.RunFinished, runner.RunFailed:
+	case report.RunFinished, report.RunFailed:
 		return p.board.verdict(0, s)
-	case runner.Warning:
+	case report.Warning:
 		return []string{p.line(e, s.Yellow("!"), "warning: "+clean(strings.ReplaceAll(e.Text, "\n", "; ")))}
-	case runner.Leftover:
+	case report.Leftover:
 		return []string{"  " + s.Yellow("!") + " note: " + clean(e.Text)}
-	case runner.Pulling:
+	case report.Pulling:
 		if last, ok := p.pulled[e.Image]; ok && e.Time.Sub(last) < pullEvery {
 			return nil
 		}
 		p.pulled[e.Image] = e.Time
 		return []string{p.line(e, "●", pulling(clean(e.Image), e))}
-	case runner.Waiting:
+	case report.Waiting:
 		return []string{p.line(e, "…", clean(strings.ReplaceAll(e.Text, "\n", "; ")))}
-	case runner.Line:
+	case report.Line:
 		before, shown := p.showLine(e)
 		if !shown {
 			return before
 		}
 		return append(before, p.line(e, s.Dim("│"), clean(e.Text)))
-	case runner.ResourceResolved:
+	case report.ResourceResolved:
 		return []string{p.line(e, "●", resolution(e))}
-	case runner.ActionStarted:
+	case report.ActionStarted:
 		return []string{p.line(e, s.Cyan("●"), doing(e))}
-	case runner.ActionFinished:
+	case report.ActionFinished:
 		return []string{p.line(e, "●", "done: "+clean(e.Action)+took(e.Duration))}
-	case runner.ActionFailed:
+	case report.ActionFailed:
 		// The reason follows, as that of the resource.
 		return p.under(e, s.Red("✘"), actionFailed(e)+took(e.Duration), nil, p.newOutput(e))
-	case runner.ResourceFinished:
+	case report.ResourceFinished:
 		r := p.board.row(e.Resource)
 		return []string{p.line(e, s.Green("✔"), r.doing+took(r.duration))}
-	case runner.ResourceFailed:
+	case report.ResourceFailed:
 		return p.failed(e, s.Red("✘"))
-	case runner.ResourceSkipped:
+	case report.ResourceSkipped:
 		return []string{p.line(e, s.Yellow("–"), skippedBecause(e))}
 	default:
 		// The start of a resource or container shows in what follows, or by
@@ -174,7 +174,7 @@ func (p *Plain) lines(e runner.Event) []string {
 }
 
 // failed says that a resource has failed, and why.
-func (p *Plain) failed(e runner.Event, mark string) []string {
+func (p *Plain) failed(e report.Event, mark string) []string {
 	why := cleanLines(e.Error)
 	if len(why) == 0 {
 		why = []string{"no reason given"}
@@ -184,9 +184,9 @@ func (p *Plain) failed(e runner.Event, mark string) []string {
 
 // ofCall reports whether events of this kind say that a call has ended, or that
 // another begins.
-func ofCall(k runner.EventKind) bool {
+func ofCall(k report.EventKind) bool {
 	switch k {
-	case runner.Line, runner.Warning, runner.Waiting, runner.Pulling:
+	case report.Line, report.Warning, report.Waiting, report.Pulling:
 		return false
 	default:
 		return true
@@ -194,7 +194,7 @@ func ofCall(k runner.EventKind) bool {
 }
 
 // under is a line with others below it: more of the reason, then output.
-func (p *Plain) under(e runner.Event, mark, text string, more, output []string) []string {
+func (p *Plain) under(e report.Event, mark, text string, more, output []string) []string {
 	lines := []string{p.line(e, mark, text)}
 	for _, line := range more {
 		lines = append(lines, "      "+line)
@@ -206,7 +206,7 @@ func (p *Plain) under(e runner.Event, mark, text string, more, output []string) 
 }
 
 // line begins with who it is about, aligned as far as names are of usual length.
-func (p *Plain) line(e runner.Event, mark, text string) string {
+func (p *Plain) line(e report.Event, mark, text string) string {
 	if e.Resource == "" {
 		return "  " + mark + " " + text
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/internal/terminal"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 func TestPlainStories(t *testing.T) {
@@ -37,17 +37,17 @@ func TestPlainIsNeitherLoudNorSilent(t *testing.T) {
 		defer ticker.Stop()
 		var out bytes.Buffer
 		p := NewPlain(&out, PlainOptions{Now: time.Now, Tick: ticker.C})
-		observe := func(e runner.Event) {
+		observe := func(e report.Event) {
 			e.Time = time.Now()
 			p.Observe(e)
 		}
 		observe(started("apply"))
-		observe(runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: "create"})
+		observe(report.Event{Kind: report.ActionStarted, Resource: "db", Action: "create"})
 		for i := range 241 {
-			observe(runner.Event{Kind: runner.Pulling, Resource: "db", Image: postgres, Current: int64(i) * 1_000_000, Total: 240_000_000})
+			observe(report.Event{Kind: report.Pulling, Resource: "db", Image: postgres, Current: int64(i) * 1_000_000, Total: 240_000_000})
 			<-time.After(50 * time.Millisecond) // the bubble's clock
 		}
-		observe(runner.Event{Kind: runner.Working, Resource: "db", Action: "create"})
+		observe(report.Event{Kind: report.Working, Resource: "db", Action: "create"})
 		<-time.After(32 * time.Second) // as above
 		synctest.Wait()
 		if err := p.Close(); err != nil {
@@ -67,32 +67,32 @@ func TestPlainCountsWhatIsAsConfigured(t *testing.T) {
 			defer ticker.Stop()
 			var out bytes.Buffer
 			p := NewPlain(&out, PlainOptions{All: all, Now: time.Now, Tick: ticker.C})
-			observe := func(e runner.Event) {
+			observe := func(e report.Event) {
 				e.Time = time.Now()
 				p.Observe(e)
 			}
 			begin := started("apply")
 			begin.Resources = nil
 			for i := range many {
-				begin.Resources = append(begin.Resources, runner.ResourceHeader{Name: fmt.Sprintf("r%d", i), Type: network})
+				begin.Resources = append(begin.Resources, report.ResourceHeader{Name: fmt.Sprintf("r%d", i), Type: network})
 			}
 			observe(begin)
 			for i := range many {
 				name := fmt.Sprintf("r%d", i)
 				<-time.After(slow) // the bubble's clock
 				if i == 1 {
-					observe(runner.Event{Kind: runner.ResourceResolved, Resource: name, Status: runner.Stale})
-					observe(runner.Event{Kind: runner.ActionStarted, Resource: name, Action: "create"})
-					observe(runner.Event{Kind: runner.ActionFinished, Resource: name, Action: "create"})
-					observe(runner.Event{Kind: runner.ResourceFinished, Resource: name, Status: runner.Changed})
+					observe(report.Event{Kind: report.ResourceResolved, Resource: name, Status: report.Stale})
+					observe(report.Event{Kind: report.ActionStarted, Resource: name, Action: "create"})
+					observe(report.Event{Kind: report.ActionFinished, Resource: name, Action: "create"})
+					observe(report.Event{Kind: report.ResourceFinished, Resource: name, Status: report.Changed})
 					continue
 				}
-				observe(runner.Event{Kind: runner.ResourceResolved, Resource: name, Status: runner.Valid})
-				observe(runner.Event{Kind: runner.ResourceFinished, Resource: name, Status: runner.Unchanged})
+				observe(report.Event{Kind: report.ResourceResolved, Resource: name, Status: report.Valid})
+				observe(report.Event{Kind: report.ResourceFinished, Resource: name, Status: report.Unchanged})
 			}
 			<-time.After(time.Second) // as above
 			synctest.Wait()
-			observe(runner.Event{Kind: runner.RunFinished, Counts: runner.Counts{Changed: 1, Unchanged: many - 1}})
+			observe(report.Event{Kind: report.RunFinished, Counts: report.Counts{Changed: 1, Unchanged: many - 1}})
 			if err := p.Close(); err != nil {
 				t.Fatal(err)
 			}

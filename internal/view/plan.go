@@ -10,8 +10,9 @@ import (
 
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/encoding"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // PlanOptions says how a plan or a question is written.
@@ -26,11 +27,11 @@ type PlanOptions struct {
 
 // Plan writes a plan for people: every resource to which something would happen,
 // with what and why, and a line that sums it up.
-func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
+func Plan(w io.Writer, p *report.Plan, opts PlanOptions) error {
 	d := newDocument(opts)
-	var listed []runner.ResourcePlan
+	var listed []report.ResourcePlan
 	for _, r := range p.Resources {
-		if opts.All || r.Status != runner.Valid && r.Status != runner.Absent {
+		if opts.All || r.Status != report.Valid && r.Status != report.Absent {
 			listed = append(listed, r)
 		}
 	}
@@ -52,7 +53,7 @@ func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
 }
 
 // SavedPlan writes a plan as Plan does, below a line that says where it is from.
-func SavedPlan(w io.Writer, origin string, p *runner.Plan, opts PlanOptions) error {
+func SavedPlan(w io.Writer, origin string, p *report.Plan, opts PlanOptions) error {
 	if _, err := io.WriteString(w, terminal.Style(opts.Color).Bold(clean(origin))+"\n"); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
@@ -61,20 +62,20 @@ func SavedPlan(w io.Writer, origin string, p *runner.Plan, opts PlanOptions) err
 
 // PlanSummary is the last line of a plan, such as
 // "Plan: 2 to change, 3 unchanged, 1 known after apply."
-func PlanSummary(p *runner.Plan) string {
-	n := map[runner.Status]int{}
+func PlanSummary(p *report.Plan) string {
+	n := map[report.Status]int{}
 	for _, r := range p.Resources {
 		n[r.Status]++
 	}
-	parts := []string{fmt.Sprintf("%d to change", n[runner.Stale]), fmt.Sprintf("%d unchanged", n[runner.Valid])}
+	parts := []string{fmt.Sprintf("%d to change", n[report.Stale]), fmt.Sprintf("%d unchanged", n[report.Valid])}
 	if p.Destroy {
-		parts = []string{fmt.Sprintf("%d to remove", n[runner.Present]), fmt.Sprintf("%d gone already", n[runner.Absent])}
-		n[runner.Present], n[runner.Absent] = 0, 0
+		parts = []string{fmt.Sprintf("%d to remove", n[report.Present]), fmt.Sprintf("%d gone already", n[report.Absent])}
+		n[report.Present], n[report.Absent] = 0, 0
 	}
 	for _, extra := range []struct {
-		status runner.Status
+		status report.Status
 		what   string
-	}{{runner.Present, "to remove"}, {runner.Absent, "gone already"}, {runner.Unknown, "known after apply"}, {runner.Failed, "failed"}, {runner.Skipped, "skipped"}} {
+	}{{report.Present, "to remove"}, {report.Absent, "gone already"}, {report.Unknown, "known after apply"}, {report.Failed, "failed"}, {report.Skipped, "skipped"}} {
 		if n[extra.status] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[extra.status], extra.what))
 		}
@@ -118,12 +119,12 @@ func (d *document) sentence(text string) {
 	}
 }
 
-func (d *document) resource(r runner.ResourcePlan, name, typ int) {
+func (d *document) resource(r report.ResourcePlan, name, typ int) {
 	mark, text := d.style.Dim("○"), strings.ToLower(clean(string(r.Status)))
 	switch r.Status {
-	case runner.Valid:
+	case report.Valid:
 		mark, text = d.style.Green("✔"), "VALID"
-	case runner.Stale:
+	case report.Stale:
 		mark, text = d.style.Green("+"), "STALE, does not exist"
 		if r.Exists {
 			mark, text = d.style.Yellow("~"), "STALE, differs"
@@ -131,16 +132,16 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 		if r.Replace {
 			mark, text = d.style.Red("-")+"/"+d.style.Green("+"), "to be removed, and made again"
 		}
-	case runner.Present:
+	case report.Present:
 		mark, text = d.style.Red("-"), "to be removed"
-	case runner.Absent:
+	case report.Absent:
 		mark, text = d.style.Dim("○"), "gone already"
-	case runner.Unknown:
+	case report.Unknown:
 		mark, text = d.tentative(r)
 		d.after = r.After
-	case runner.Failed:
+	case report.Failed:
 		mark, text = d.style.Red("✘"), "failed"
-	case runner.Skipped:
+	case report.Skipped:
 		mark, text = d.style.Yellow("–"), "skipped"
 	default: // not of a plan; shown by its name
 	}
@@ -160,14 +161,14 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 
 // tentative marks a resource of which it is known only after others were applied what it needs,
 // by what it seems to need before.
-func (d *document) tentative(r runner.ResourcePlan) (mark, text string) {
+func (d *document) tentative(r report.ResourcePlan) (mark, text string) {
 	after := strings.Join(cleanAll(r.After), ", ")
 	switch {
-	case r.Tentative == runner.Stale && !r.Exists:
+	case r.Tentative == report.Stale && !r.Exists:
 		return d.style.Green("+"), "does not exist; known after apply of " + after
-	case r.Tentative == runner.Stale:
+	case r.Tentative == report.Stale:
 		return d.style.Yellow("~"), "differs, tentative: known after apply of " + after
-	case r.Tentative == runner.Valid && len(r.Diff) == 0:
+	case r.Tentative == report.Valid && len(r.Diff) == 0:
 		return d.style.Cyan("?"), "as configured now; known after apply of " + after
 	default:
 		return d.style.Cyan("?"), "known after apply of " + after
@@ -178,7 +179,7 @@ func (d *document) tentative(r runner.ResourcePlan) (mark, text string) {
 const mostUndeclared = 10
 
 // undeclared lists what is no longer declared and stays.
-func (d *document) undeclared(all []runner.Undeclared, opts PlanOptions) {
+func (d *document) undeclared(all []report.Undeclared, opts PlanOptions) {
 	shown := all
 	if !opts.All && len(all) > mostUndeclared {
 		shown = all[:mostUndeclared]
@@ -224,7 +225,7 @@ type jsonUndeclared struct {
 	MadeAt time.Time `json:"made_at"`
 }
 
-func encodeUndeclared(all []runner.Undeclared) (rows []jsonUndeclared) {
+func encodeUndeclared(all []report.Undeclared) (rows []jsonUndeclared) {
 	for _, u := range all {
 		rows = append(rows, jsonUndeclared{u.Name, u.Type, u.Run, u.At.UTC()})
 	}
@@ -247,9 +248,9 @@ type jsonResource struct {
 	Type      string            `json:"type"`
 	ImageID   string            `json:"image_id,omitempty"`
 	DependsOn []string          `json:"depends_on"`
-	Status    runner.Status     `json:"status"`
+	Status    report.Status     `json:"status"`
 	After     []string          `json:"after,omitempty"`
-	Tentative runner.Status     `json:"tentative,omitempty"` // of UNKNOWN: as things are now, before those are applied
+	Tentative report.Status     `json:"tentative,omitempty"` // of UNKNOWN: as things are now, before those are applied
 	ReadOnly  bool              `json:"read_only,omitempty"`
 	Exists    *bool             `json:"exists,omitempty"`
 	Replace   bool              `json:"replace,omitempty"` // what there is is removed first, by the actions
@@ -263,32 +264,32 @@ type jsonResource struct {
 }
 
 type jsonChange struct {
-	Path string          `json:"path"`
-	Op   runner.ChangeOp `json:"op"`
-	Old  any             `json:"old"`
-	New  any             `json:"new"`
+	Path string  `json:"path"`
+	Op   diff.Op `json:"op"`
+	Old  any     `json:"old"`
+	New  any     `json:"new"`
 }
 
 // PlanJSON writes a plan as one line of JSON, with the type "plan".
-func PlanJSON(w io.Writer, p *runner.Plan) error {
+func PlanJSON(w io.Writer, p *report.Plan) error {
 	out := jsonPlan{Type: "plan", Run: p.Run, Destroy: p.Destroy, Changes: p.Changes(), Resources: []jsonResource{}, Undeclared: encodeUndeclared(p.Undeclared)}
 	out.Summary.Undeclared = len(p.Undeclared)
 	for _, r := range p.Resources {
 		status := r.Status
-		if status == runner.Present && !p.Destroy {
+		if status == report.Present && !p.Destroy {
 			out.Summary.Remove++
 			status = ""
 		}
 		switch status {
-		case runner.Stale, runner.Present:
+		case report.Stale, report.Present:
 			out.Summary.Change++
-		case runner.Valid, runner.Absent:
+		case report.Valid, report.Absent:
 			out.Summary.Unchanged++
-		case runner.Unknown:
+		case report.Unknown:
 			out.Summary.Unknown++
-		case runner.Failed:
+		case report.Failed:
 			out.Summary.Failed++
-		case runner.Skipped:
+		case report.Skipped:
 			out.Summary.Skipped++
 		default: // not of a plan
 		}
@@ -297,7 +298,7 @@ func PlanJSON(w io.Writer, p *runner.Plan) error {
 			After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Replace: r.Replace, MadeBy: r.MadeBy, Actions: r.Actions, Config: r.Config, State: r.State,
 			Reason: encoding.ReasonOf(r.Reason, r.Error), Error: r.Error,
 		}
-		if r.Status == runner.Stale || r.Tentative == runner.Stale {
+		if r.Status == report.Stale || r.Tentative == report.Stale {
 			row.Exists = &r.Exists
 		}
 		for _, c := range r.Diff {

@@ -12,27 +12,29 @@ import (
 	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
-func somePlan() *runner.Plan {
-	return &runner.Plan{Run: run, Resources: []runner.ResourcePlan{
-		{Name: "front-net", Type: network, Status: runner.Valid, State: map[string]any{"id": "a1"}},
-		{Name: "data", Type: "deployster/volume", Status: runner.Stale,
-			Diff:    []runner.Change{{Path: "name", Op: runner.Add, New: "data"}},
+func somePlan() *report.Plan {
+	return &report.Plan{Run: run, Resources: []report.ResourcePlan{
+		{Name: "front-net", Type: network, Status: report.Valid, State: map[string]any{"id": "a1"}},
+		{Name: "data", Type: "deployster/volume", Status: report.Stale,
+			Diff:    []diff.Change{{Path: "name", Op: diff.Add, New: "data"}},
 			Actions: []protocol.Action{{Name: "create-volume", Description: "create volume \"data\""}}},
-		{Name: "db", Type: shipped, Status: runner.Stale, Exists: true,
-			Diff: []runner.Change{
-				{Path: "image", Op: runner.Modify, Old: "postgres:15", New: "postgres:16"},
-				{Path: "ports[0].host", Op: runner.Add, New: 5432},
-				{Path: "init.sql", Op: runner.Modify, Old: "create a;\ncreate b;\ncreate c;\n", New: "create a;\ncreate <d>;\ncreate c;\n"},
-				{Path: "labels", Op: runner.Modify, Old: nil, New: map[string]any{"evil": hostile}},
+		{Name: "db", Type: shipped, Status: report.Stale, Exists: true,
+			Diff: []diff.Change{
+				{Path: "image", Op: diff.Modify, Old: "postgres:15", New: "postgres:16"},
+				{Path: "ports[0].host", Op: diff.Add, New: 5432},
+				{Path: "init.sql", Op: diff.Modify, Old: "create a;\ncreate b;\ncreate c;\n", New: "create a;\ncreate <d>;\ncreate c;\n"},
+				{Path: "labels", Op: diff.Modify, Old: nil, New: map[string]any{"evil": hostile}},
 			},
 			Actions: []protocol.Action{{Name: "remove"}, {Name: "create-container", Description: "create " + hostile}}},
-		{Name: "cert", Type: "deployster/file", Status: runner.Failed, Exists: true, ReadOnly: true, Error: "it is read-only, and not as configured",
-			Diff: []runner.Change{{Path: "", Op: runner.Modify, Old: "a", New: "b"}}},
-		{Name: "api", Type: shipped, DependsOn: []string{"db", "data"}, Status: runner.Unknown, After: []string{"data", "db"}},
-		{Name: "broken", Type: "acme/broken", Status: runner.Failed, Error: "state answered something else:\nhello " + hostile},
-		{Name: "after", Type: "acme/broken", Status: runner.Skipped, Error: "broken failed"},
+		{Name: "cert", Type: "deployster/file", Status: report.Failed, Exists: true, ReadOnly: true, Error: "it is read-only, and not as configured",
+			Diff: []diff.Change{{Path: "", Op: diff.Modify, Old: "a", New: "b"}}},
+		{Name: "api", Type: shipped, DependsOn: []string{"db", "data"}, Status: report.Unknown, After: []string{"data", "db"}},
+		{Name: "broken", Type: "acme/broken", Status: report.Failed, Error: "state answered something else:\nhello " + hostile},
+		{Name: "after", Type: "acme/broken", Status: report.Skipped, Error: "broken failed"},
 	}}
 }
 
@@ -46,11 +48,11 @@ func TestPlan(t *testing.T) {
 
 // What does not change is only counted, unless all is asked for.
 func TestAPlanListsWhatChanges(t *testing.T) {
-	p := &runner.Plan{}
+	p := &report.Plan{}
 	for i := range 1000 {
-		p.Resources = append(p.Resources, runner.ResourcePlan{Name: fmt.Sprintf("r%d", i), Type: "t", Status: runner.Valid})
+		p.Resources = append(p.Resources, report.ResourcePlan{Name: fmt.Sprintf("r%d", i), Type: "t", Status: report.Valid})
 	}
-	p.Resources[500].Status = runner.Stale
+	p.Resources[500].Status = report.Stale
 	for all, want := range map[bool]int{false: 2, true: 1001} {
 		var out bytes.Buffer
 		if err := Plan(&out, p, PlanOptions{All: all}); err != nil {
@@ -71,12 +73,12 @@ func TestPlanSummary(t *testing.T) {
 		{"SSVVVU", "Plan: 2 to change, 3 unchanged, 1 known after apply."},
 		{"FK", "Plan: 0 to change, 0 unchanged, 1 failed, 1 skipped."},
 	} {
-		statuses := map[rune]runner.Status{
-			'V': runner.Valid, 'S': runner.Stale, 'U': runner.Unknown, 'F': runner.Failed, 'K': runner.Skipped,
+		statuses := map[rune]report.Status{
+			'V': report.Valid, 'S': report.Stale, 'U': report.Unknown, 'F': report.Failed, 'K': report.Skipped,
 		}
-		var p runner.Plan
+		var p report.Plan
 		for _, c := range test.name {
-			p.Resources = append(p.Resources, runner.ResourcePlan{Status: statuses[c]})
+			p.Resources = append(p.Resources, report.ResourcePlan{Status: statuses[c]})
 		}
 		if got := PlanSummary(&p); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
@@ -111,7 +113,7 @@ func TestQuestion(t *testing.T) {
 		}
 		out.WriteString("n\n")
 	}
-	if err := PlanQuestion(&out, &runner.Plan{}, "y/N", PlanOptions{}); err != nil {
+	if err := PlanQuestion(&out, &report.Plan{}, "y/N", PlanOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "question.txt", out.String())
@@ -121,18 +123,18 @@ func TestQuestion(t *testing.T) {
 // however long it is.
 func TestLongTextsAreWholeOnRequest(t *testing.T) {
 	long, last := strings.Repeat("x", 3*terminal.MaxText)+"end", "the last line"
-	diff := []runner.Change{
-		{Path: "long", Op: runner.Add, New: long},
-		{Path: "many", Op: runner.Modify, Old: "one\ntwo", New: strings.Repeat("line\n", 100) + strings.Repeat("y", 2*terminal.MaxText) + last},
+	diff := []diff.Change{
+		{Path: "long", Op: diff.Add, New: long},
+		{Path: "many", Op: diff.Modify, Old: "one\ntwo", New: strings.Repeat("line\n", 100) + strings.Repeat("y", 2*terminal.MaxText) + last},
 	}
 	opts := PlanOptions{Width: 80, Full: true}
 	for name, show := range map[string]func(io.Writer) error{
 		"plan": func(w io.Writer) error {
-			return Plan(w, &runner.Plan{Resources: []runner.ResourcePlan{{Name: "a", Type: "t", Status: runner.Stale, Diff: diff}}}, opts)
+			return Plan(w, &report.Plan{Resources: []report.ResourcePlan{{Name: "a", Type: "t", Status: report.Stale, Diff: diff}}}, opts)
 		},
 		"question": func(w io.Writer) error { return Question(w, runner.Question{Resource: "a", Diff: diff}, "y/N", opts) },
 		"drift": func(w io.Writer) error {
-			return Drift(w, &runner.DriftReport{Resources: []runner.ResourceDrift{{Name: "a", Type: "t", Status: runner.Stale, Diff: diff}}}, DriftOptions{PlanOptions: opts})
+			return Drift(w, &report.Drift{Resources: []report.ResourceDrift{{Name: "a", Type: "t", Status: report.Stale, Diff: diff}}}, DriftOptions{PlanOptions: opts})
 		},
 	} {
 		var out bytes.Buffer
@@ -149,9 +151,9 @@ func TestLongTextsAreCut(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	many := strings.Repeat("line\n", 10_000)
 	var out bytes.Buffer
-	err := Plan(&out, &runner.Plan{Resources: []runner.ResourcePlan{{Name: "a", Type: "t", Status: runner.Stale, Exists: true, Diff: []runner.Change{
-		{Path: "long", Op: runner.Modify, Old: "", New: long},
-		{Path: "many", Op: runner.Modify, Old: "one\ntwo", New: many},
+	err := Plan(&out, &report.Plan{Resources: []report.ResourcePlan{{Name: "a", Type: "t", Status: report.Stale, Exists: true, Diff: []diff.Change{
+		{Path: "long", Op: diff.Modify, Old: "", New: long},
+		{Path: "many", Op: diff.Modify, Old: "one\ntwo", New: many},
 	}}}}, PlanOptions{Width: 80})
 	if err != nil {
 		t.Fatal(err)
@@ -175,9 +177,9 @@ func TestWritingFails(t *testing.T) {
 }
 
 func TestSavedPlan(t *testing.T) {
-	plan := &runner.Plan{Run: run, Resources: []runner.ResourcePlan{{
-		Name: "db", Type: shipped, Status: runner.Stale, Exists: true,
-		Diff: []runner.Change{{Path: "label", Op: runner.Remove, Old: "x"}},
+	plan := &report.Plan{Run: run, Resources: []report.ResourcePlan{{
+		Name: "db", Type: shipped, Status: report.Stale, Exists: true,
+		Diff: []diff.Change{{Path: "label", Op: diff.Remove, Old: "x"}},
 	}}}
 	var out bytes.Buffer
 	if err := SavedPlan(&out, "web.plan: plan of "+hostile, plan, PlanOptions{}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Question writes what a person is asked before a resource is changed. It
@@ -23,7 +24,7 @@ func Question(w io.Writer, q runner.Question, keys string, opts PlanOptions) err
 }
 
 // PlanQuestion writes a plan, and asks once for all of it.
-func PlanQuestion(w io.Writer, p *runner.Plan, keys string, opts PlanOptions) error {
+func PlanQuestion(w io.Writer, p *report.Plan, keys string, opts PlanOptions) error {
 	if err := Plan(w, p, opts); err != nil {
 		return err
 	}

@@ -6,28 +6,29 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // removed is a destroy of front-net, db and api, of which db was gone already.
-func removed() []runner.Event {
+func removed() []report.Event {
 	remove := &protocol.Action{Name: "remove-container", Description: `remove container "api"`}
-	return []runner.Event{
+	return []report.Event{
 		started("destroy"),
-		{Kind: runner.Working, Time: at(0), Resource: "db", Action: "state"},
-		{Kind: runner.StateRead, Time: at(.2), Resource: "db"},
-		{Kind: runner.ResourceSkipped, Time: at(.2), Resource: "smoke", Error: "only observed: left alone"},
-		{Kind: runner.ResourceStarted, Time: at(.3), Resource: "api"},
-		{Kind: runner.ResourceResolved, Time: at(.5), Resource: "api", Status: runner.Present, Actions: []string{"remove-container"}},
-		{Kind: runner.ActionStarted, Time: at(.5), Resource: "api", Action: "remove-container", Attempt: 1, Plan: remove},
-		{Kind: runner.ActionFinished, Time: at(1.5), Resource: "api", Action: "remove-container", Attempt: 1, Exit: code(0), Duration: span(1)},
-		{Kind: runner.ResourceDestroyed, Time: at(1.6), Resource: "api", Status: runner.Absent},
-		{Kind: runner.ResourceFinished, Time: at(1.6), Resource: "api", Status: runner.Destroyed, Duration: span(1.3)},
-		{Kind: runner.ResourceResolved, Time: at(1.7), Resource: "db", Status: runner.Absent, Data: map[string]string{"by": "log"}},
-		{Kind: runner.ResourceFinished, Time: at(1.7), Resource: "db", Status: runner.Absent, Duration: span(.1)},
-		{Kind: runner.ResourceResolved, Time: at(1.8), Resource: "front-net", Status: runner.Absent},
-		{Kind: runner.ResourceFinished, Time: at(1.8), Resource: "front-net", Status: runner.Absent, Duration: span(.1)},
-		{Kind: runner.RunFinished, Time: at(2), Duration: span(2), Counts: runner.Counts{Changed: 1, Unchanged: 2, Skipped: 1}},
+		{Kind: report.Working, Time: at(0), Resource: "db", Action: "state"},
+		{Kind: report.StateRead, Time: at(.2), Resource: "db"},
+		{Kind: report.ResourceSkipped, Time: at(.2), Resource: "smoke", Error: "only observed: left alone"},
+		{Kind: report.ResourceStarted, Time: at(.3), Resource: "api"},
+		{Kind: report.ResourceResolved, Time: at(.5), Resource: "api", Status: report.Present, Actions: []string{"remove-container"}},
+		{Kind: report.ActionStarted, Time: at(.5), Resource: "api", Action: "remove-container", Attempt: 1, Plan: remove},
+		{Kind: report.ActionFinished, Time: at(1.5), Resource: "api", Action: "remove-container", Attempt: 1, Exit: code(0), Duration: span(1)},
+		{Kind: report.ResourceDestroyed, Time: at(1.6), Resource: "api", Status: report.Absent},
+		{Kind: report.ResourceFinished, Time: at(1.6), Resource: "api", Status: report.Destroyed, Duration: span(1.3)},
+		{Kind: report.ResourceResolved, Time: at(1.7), Resource: "db", Status: report.Absent, Data: map[string]string{"by": "log"}},
+		{Kind: report.ResourceFinished, Time: at(1.7), Resource: "db", Status: report.Absent, Duration: span(.1)},
+		{Kind: report.ResourceResolved, Time: at(1.8), Resource: "front-net", Status: report.Absent},
+		{Kind: report.ResourceFinished, Time: at(1.8), Resource: "front-net", Status: report.Absent, Duration: span(.1)},
+		{Kind: report.RunFinished, Time: at(2), Duration: span(2), Counts: report.Counts{Changed: 1, Unchanged: 2, Skipped: 1}},
 	}
 }
 
@@ -60,10 +61,10 @@ func TestADestroyWaitsTheOtherWayRound(t *testing.T) {
 }
 
 func TestAPlanToDestroy(t *testing.T) {
-	p := &runner.Plan{Run: run, Destroy: true, Resources: []runner.ResourcePlan{
-		{Name: "api", Type: shipped, DependsOn: []string{"db"}, Status: runner.Present, Actions: []protocol.Action{{Name: "remove-container", Description: "remove " + hostile}}},
-		{Name: "db", Type: shipped, Status: runner.Absent},
-		{Name: "cert", Type: "deployster/file", ReadOnly: true, Status: runner.Skipped, Error: "only observed: left alone"},
+	p := &report.Plan{Run: run, Destroy: true, Resources: []report.ResourcePlan{
+		{Name: "api", Type: shipped, DependsOn: []string{"db"}, Status: report.Present, Actions: []protocol.Action{{Name: "remove-container", Description: "remove " + hostile}}},
+		{Name: "db", Type: shipped, Status: report.Absent},
+		{Name: "cert", Type: "deployster/file", ReadOnly: true, Status: report.Skipped, Error: "only observed: left alone"},
 	}}
 	var out bytes.Buffer
 	if err := PlanQuestion(&out, p, "y/N", PlanOptions{Width: 80}); err != nil {
@@ -72,19 +73,19 @@ func TestAPlanToDestroy(t *testing.T) {
 	golden(t, "plan-destroy.txt", out.String())
 }
 
-func someDrift() *runner.DriftReport {
-	return &runner.DriftReport{Run: run, Resources: []runner.ResourceDrift{
-		{Name: "front-net", Type: network, Status: runner.Valid, Unmatched: []string{"subnet", "lables." + hostile}},
-		{Name: "db", Type: shipped, Status: runner.Stale,
-			Diff:    []runner.Change{{Path: "image", Op: runner.Modify, Old: "postgres:15", New: "postgres:16 " + hostile}},
-			Ignored: []runner.Change{{Path: "labels.build", Op: runner.Modify, Old: 1, New: 2}}},
-		{Name: "cache", Type: shipped, Status: runner.Valid, Ignored: []runner.Change{{Path: "image", Op: runner.Add, New: "redis"}}},
-		{Name: "opaque", Type: "acme/vm", Status: runner.Stale},
-		{Name: "lost", Type: "deployster/file", Status: runner.Stale, Missing: true},
-		{Name: "broken", Type: "acme/vm", Status: runner.Failed, Error: "state exited with 9:\n" + hostile},
-		{Name: "after", Type: "deployster/file", DependsOn: []string{"broken", "lost"}, Status: runner.Unknown, Because: []string{"broken", "lost"}},
-		{Name: "last", Type: "deployster/file", DependsOn: []string{"after"}, Status: runner.Unknown, Because: []string{"after"}},
-		{Name: "late", Type: "deployster/file", Status: runner.Skipped, Error: "the run was interrupted"},
+func someDrift() *report.Drift {
+	return &report.Drift{Run: run, Resources: []report.ResourceDrift{
+		{Name: "front-net", Type: network, Status: report.Valid, Unmatched: []string{"subnet", "lables." + hostile}},
+		{Name: "db", Type: shipped, Status: report.Stale,
+			Diff:    []diff.Change{{Path: "image", Op: diff.Modify, Old: "postgres:15", New: "postgres:16 " + hostile}},
+			Ignored: []diff.Change{{Path: "labels.build", Op: diff.Modify, Old: 1, New: 2}}},
+		{Name: "cache", Type: shipped, Status: report.Valid, Ignored: []diff.Change{{Path: "image", Op: diff.Add, New: "redis"}}},
+		{Name: "opaque", Type: "acme/vm", Status: report.Stale},
+		{Name: "lost", Type: "deployster/file", Status: report.Stale, Missing: true},
+		{Name: "broken", Type: "acme/vm", Status: report.Failed, Error: "state exited with 9:\n" + hostile},
+		{Name: "after", Type: "deployster/file", DependsOn: []string{"broken", "lost"}, Status: report.Unknown, Because: []string{"broken", "lost"}},
+		{Name: "last", Type: "deployster/file", DependsOn: []string{"after"}, Status: report.Unknown, Because: []string{"after"}},
+		{Name: "late", Type: "deployster/file", Status: report.Skipped, Error: "the run was interrupted"},
 	}}
 }
 
@@ -104,11 +105,11 @@ func TestDrift(t *testing.T) {
 	}
 	golden(t, "drift.ndjson", out.String())
 	for _, tc := range []struct {
-		report runner.DriftReport
+		report report.Drift
 		want   string
 	}{
-		{runner.DriftReport{}, "No drift: 0 as configured."},
-		{runner.DriftReport{Resources: []runner.ResourceDrift{{Status: runner.Valid, Ignored: make([]runner.Change, 2)}}}, "No drift: 1 as configured, 2 differences ignored."},
+		{report.Drift{}, "No drift: 0 as configured."},
+		{report.Drift{Resources: []report.ResourceDrift{{Status: report.Valid, Ignored: make([]diff.Change, 2)}}}, "No drift: 1 as configured, 2 differences ignored."},
 	} {
 		if got := DriftSummary(&tc.report); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -52,105 +52,105 @@ func span(s float64) time.Duration { return time.Duration(s * float64(time.Secon
 
 func code(n int) *int { return &n }
 
-var headers = []runner.ResourceHeader{
+var headers = []report.ResourceHeader{
 	{Name: "front-net", Type: network},
 	{Name: "db", Type: shipped},
 	{Name: "api", Type: shipped, DependsOn: []string{"db", "front-net"}},
 	{Name: "smoke", Type: "deployster/http", DependsOn: []string{"api"}},
 }
 
-func started(command string) runner.Event {
-	return runner.Event{Kind: runner.RunStarted, Time: at(0), Resources: headers, Data: map[string]string{
+func started(command string) report.Event {
+	return report.Event{Kind: report.RunStarted, Time: at(0), Resources: headers, Data: map[string]string{
 		"manifest": "web.yaml", "engine": "docker 20.10.24", "plugs": "1", "run": run, "command": command,
 	}}
 }
 
 // beginning is the first three seconds of every story.
-func beginning() []runner.Event {
+func beginning() []report.Event {
 	create := &protocol.Action{Name: "create", Description: `create container "db"`}
-	return []runner.Event{
+	return []report.Event{
 		started("apply"),
-		{Kind: runner.Working, Time: at(0), Resource: "front-net", Action: "init"},
-		{Kind: runner.Working, Time: at(0), Resource: "db", Action: "init"},
-		{Kind: runner.ResourceInitialized, Time: at(.1), Resource: "front-net", Image: network, ImageID: "sha256:aa"},
-		{Kind: runner.ResourceInitialized, Time: at(.1), Resource: "db", Image: shipped, ImageID: "sha256:bb"},
-		{Kind: runner.ResourceInitialized, Time: at(.1), Resource: "api", Image: shipped, ImageID: "sha256:bb"},
-		{Kind: runner.ResourceInitialized, Time: at(.1), Resource: "smoke", Image: "deployster/http", ImageID: "sha256:cc"},
-		{Kind: runner.Warning, Time: at(.1), Resource: "smoke", Text: "plug \"certs\" is optional and not in the manifest"},
-		{Kind: runner.ResourceStarted, Time: at(.1), Resource: "front-net"},
-		{Kind: runner.ResourceStarted, Time: at(.1), Resource: "db"},
-		{Kind: runner.Working, Time: at(.1), Resource: "front-net", Action: "state"},
-		{Kind: runner.Working, Time: at(.1), Resource: "db", Action: "state"},
-		{Kind: runner.ResourceResolved, Time: at(.3), Resource: "front-net", Status: runner.Valid},
-		{Kind: runner.ResourceFinished, Time: at(.3), Resource: "front-net", Status: runner.Unchanged, Duration: span(.2)},
-		{Kind: runner.ResourceResolved, Time: at(.4), Resource: "db", Status: runner.Stale, Actions: []string{"create"}},
-		{Kind: runner.ActionStarted, Time: at(.4), Resource: "db", Action: "create", Attempt: 1, Plan: create},
-		{Kind: runner.Working, Time: at(.5), Resource: "db", Action: "create"},
-		{Kind: runner.Pulling, Time: at(1), Resource: "db", Image: postgres, Total: 112_000_000},
-		{Kind: runner.Pulling, Time: at(3.2), Resource: "db", Image: postgres, Current: 43_000_000, Total: 112_000_000},
+		{Kind: report.Working, Time: at(0), Resource: "front-net", Action: "init"},
+		{Kind: report.Working, Time: at(0), Resource: "db", Action: "init"},
+		{Kind: report.ResourceInitialized, Time: at(.1), Resource: "front-net", Image: network, ImageID: "sha256:aa"},
+		{Kind: report.ResourceInitialized, Time: at(.1), Resource: "db", Image: shipped, ImageID: "sha256:bb"},
+		{Kind: report.ResourceInitialized, Time: at(.1), Resource: "api", Image: shipped, ImageID: "sha256:bb"},
+		{Kind: report.ResourceInitialized, Time: at(.1), Resource: "smoke", Image: "deployster/http", ImageID: "sha256:cc"},
+		{Kind: report.Warning, Time: at(.1), Resource: "smoke", Text: "plug \"certs\" is optional and not in the manifest"},
+		{Kind: report.ResourceStarted, Time: at(.1), Resource: "front-net"},
+		{Kind: report.ResourceStarted, Time: at(.1), Resource: "db"},
+		{Kind: report.Working, Time: at(.1), Resource: "front-net", Action: "state"},
+		{Kind: report.Working, Time: at(.1), Resource: "db", Action: "state"},
+		{Kind: report.ResourceResolved, Time: at(.3), Resource: "front-net", Status: report.Valid},
+		{Kind: report.ResourceFinished, Time: at(.3), Resource: "front-net", Status: report.Unchanged, Duration: span(.2)},
+		{Kind: report.ResourceResolved, Time: at(.4), Resource: "db", Status: report.Stale, Actions: []string{"create"}},
+		{Kind: report.ActionStarted, Time: at(.4), Resource: "db", Action: "create", Attempt: 1, Plan: create},
+		{Kind: report.Working, Time: at(.5), Resource: "db", Action: "create"},
+		{Kind: report.Pulling, Time: at(1), Resource: "db", Image: postgres, Total: 112_000_000},
+		{Kind: report.Pulling, Time: at(3.2), Resource: "db", Image: postgres, Current: 43_000_000, Total: 112_000_000},
 	}
 }
 
-func success() []runner.Event {
+func success() []report.Event {
 	events := append(beginning(),
-		runner.Event{Kind: runner.Line, Time: at(4), Resource: "db", Action: "create", Stream: "stdout", Text: "container " + hostile},
-		runner.Event{Kind: runner.ActionFinished, Time: at(6), Resource: "db", Action: "create", Attempt: 1, Exit: code(0), Duration: span(5.6)},
-		runner.Event{Kind: runner.Working, Time: at(6), Resource: "db", Action: "state"},
-		runner.Event{Kind: runner.ResourceVerified, Time: at(6.1), Resource: "db", Status: runner.Valid},
-		runner.Event{Kind: runner.ResourceFinished, Time: at(6.1), Resource: "db", Status: runner.Changed, Duration: span(6)},
+		report.Event{Kind: report.Line, Time: at(4), Resource: "db", Action: "create", Stream: "stdout", Text: "container " + hostile},
+		report.Event{Kind: report.ActionFinished, Time: at(6), Resource: "db", Action: "create", Attempt: 1, Exit: code(0), Duration: span(5.6)},
+		report.Event{Kind: report.Working, Time: at(6), Resource: "db", Action: "state"},
+		report.Event{Kind: report.ResourceVerified, Time: at(6.1), Resource: "db", Status: report.Valid},
+		report.Event{Kind: report.ResourceFinished, Time: at(6.1), Resource: "db", Status: report.Changed, Duration: span(6)},
 	)
 	for i, name := range []string{"api", "smoke"} {
 		begin := 6.1 + 4*float64(i)
 		events = append(events,
-			runner.Event{Kind: runner.ResourceStarted, Time: at(begin), Resource: name},
-			runner.Event{Kind: runner.ResourceResolved, Time: at(begin + .2), Resource: name, Status: runner.Stale, Actions: []string{"run"}},
-			runner.Event{Kind: runner.ActionStarted, Time: at(begin + .2), Resource: name, Action: "run", Attempt: 1},
-			runner.Event{Kind: runner.ActionFinished, Time: at(begin + 3.8), Resource: name, Action: "run", Attempt: 1, Exit: code(0), Duration: span(3.6)},
-			runner.Event{Kind: runner.ResourceVerified, Time: at(begin + 4), Resource: name, Status: runner.Valid},
-			runner.Event{Kind: runner.ResourceFinished, Time: at(begin + 4), Resource: name, Status: runner.Changed, Duration: span(4)},
+			report.Event{Kind: report.ResourceStarted, Time: at(begin), Resource: name},
+			report.Event{Kind: report.ResourceResolved, Time: at(begin + .2), Resource: name, Status: report.Stale, Actions: []string{"run"}},
+			report.Event{Kind: report.ActionStarted, Time: at(begin + .2), Resource: name, Action: "run", Attempt: 1},
+			report.Event{Kind: report.ActionFinished, Time: at(begin + 3.8), Resource: name, Action: "run", Attempt: 1, Exit: code(0), Duration: span(3.6)},
+			report.Event{Kind: report.ResourceVerified, Time: at(begin + 4), Resource: name, Status: report.Valid},
+			report.Event{Kind: report.ResourceFinished, Time: at(begin + 4), Resource: name, Status: report.Changed, Duration: span(4)},
 		)
 	}
-	return append(events, runner.Event{
-		Kind: runner.RunFinished, Time: at(14.2), Duration: span(14.2), Counts: runner.Counts{Changed: 3, Unchanged: 1},
+	return append(events, report.Event{
+		Kind: report.RunFinished, Time: at(14.2), Duration: span(14.2), Counts: report.Counts{Changed: 3, Unchanged: 1},
 	})
 }
 
-func failure() []runner.Event {
+func failure() []report.Event {
 	const why = `action "create" exited with code 125`
 	return append(beginning(),
-		runner.Event{Kind: runner.ActionFailed, Time: at(4), Resource: "db", Action: "create", Attempt: 1, Exit: code(125), Duration: span(3.6),
+		report.Event{Kind: report.ActionFailed, Time: at(4), Resource: "db", Action: "create", Attempt: 1, Exit: code(125), Duration: span(3.6),
 			Error: why, Output: []string{"Error response from daemon:", "port is already allocated " + hostile}},
-		runner.Event{Kind: runner.ResourceFailed, Time: at(4), Resource: "db", Status: runner.Failed, Error: why, Duration: span(3.9)},
-		runner.Event{Kind: runner.ResourceSkipped, Time: at(4), Resource: "api", Status: runner.Skipped, Error: "db failed"},
-		runner.Event{Kind: runner.ResourceSkipped, Time: at(4), Resource: "smoke", Status: runner.Skipped, Error: "api was skipped"},
-		runner.Event{Kind: runner.RunFailed, Time: at(4.1), Duration: span(4.1), Error: "db: " + why,
-			Counts: runner.Counts{Failed: 1, Skipped: 2, Unchanged: 1}},
+		report.Event{Kind: report.ResourceFailed, Time: at(4), Resource: "db", Status: report.Failed, Error: why, Duration: span(3.9)},
+		report.Event{Kind: report.ResourceSkipped, Time: at(4), Resource: "api", Status: report.Skipped, Error: "db failed"},
+		report.Event{Kind: report.ResourceSkipped, Time: at(4), Resource: "smoke", Status: report.Skipped, Error: "api was skipped"},
+		report.Event{Kind: report.RunFailed, Time: at(4.1), Duration: span(4.1), Error: "db: " + why,
+			Counts: report.Counts{Failed: 1, Skipped: 2, Unchanged: 1}},
 	)
 }
 
-func interruption() []runner.Event {
+func interruption() []report.Event {
 	return append(beginning(),
-		runner.Event{Kind: runner.Waiting, Time: at(3.5), Text: "for running actions to finish; interrupt again to kill them"},
-		runner.Event{Kind: runner.ActionFinished, Time: at(6), Resource: "db", Action: "create", Attempt: 1, Exit: code(0), Duration: span(5.6)},
-		runner.Event{Kind: runner.ResourceFailed, Time: at(6), Resource: "db", Status: runner.Failed, Error: "interrupted before it was verified", Duration: span(5.9)},
-		runner.Event{Kind: runner.RunFailed, Time: at(6), Duration: span(6), Error: "interrupted", Data: map[string]string{"interrupted": "true"},
-			Counts: runner.Counts{Failed: 1, Skipped: 2, Unchanged: 1}},
+		report.Event{Kind: report.Waiting, Time: at(3.5), Text: "for running actions to finish; interrupt again to kill them"},
+		report.Event{Kind: report.ActionFinished, Time: at(6), Resource: "db", Action: "create", Attempt: 1, Exit: code(0), Duration: span(5.6)},
+		report.Event{Kind: report.ResourceFailed, Time: at(6), Resource: "db", Status: report.Failed, Error: "interrupted before it was verified", Duration: span(5.9)},
+		report.Event{Kind: report.RunFailed, Time: at(6), Duration: span(6), Error: "interrupted", Data: map[string]string{"interrupted": "true"},
+			Counts: report.Counts{Failed: 1, Skipped: 2, Unchanged: 1}},
 	)
 }
 
 // planning is what a plan shows: no run, no actions.
-func planning() []runner.Event {
-	return []runner.Event{
-		{Kind: runner.Working, Time: at(0), Resource: "db", Action: "init"},
-		{Kind: runner.ResourceInitialized, Time: at(.1), Resource: "db"},
-		{Kind: runner.ResourceStarted, Time: at(.1), Resource: "db"},
-		{Kind: runner.Working, Time: at(.1), Resource: "db", Action: "state"},
-		{Kind: runner.ResourceResolved, Time: at(.3), Resource: "db", Status: runner.Stale, Actions: []string{"create"}, Duration: span(.2)},
-		{Kind: runner.ResourceResolved, Time: at(.3), Resource: "api", Status: runner.Unknown},
+func planning() []report.Event {
+	return []report.Event{
+		{Kind: report.Working, Time: at(0), Resource: "db", Action: "init"},
+		{Kind: report.ResourceInitialized, Time: at(.1), Resource: "db"},
+		{Kind: report.ResourceStarted, Time: at(.1), Resource: "db"},
+		{Kind: report.Working, Time: at(.1), Resource: "db", Action: "state"},
+		{Kind: report.ResourceResolved, Time: at(.3), Resource: "db", Status: report.Stale, Actions: []string{"create"}, Duration: span(.2)},
+		{Kind: report.ResourceResolved, Time: at(.3), Resource: "api", Status: report.Unknown},
 	}
 }
 
 var stories = []struct {
 	name   string
-	events []runner.Event
+	events []report.Event
 }{{"success", success()}, {"failure", failure()}, {"interruption", interruption()}, {"planning", planning()}}

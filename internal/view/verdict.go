@@ -8,7 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/deployster-go/deployster/internal/terminal"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // verdict is the end of a run in a line, with why it failed and where to read
@@ -21,9 +21,9 @@ func (b *board) verdict(width int, s terminal.Style) []string {
 	}
 	mark, head, tally := s.Green("✔"), "", tally(b.command, e.Counts)
 	switch {
-	case e.Kind == runner.RunFinished && b.command == "destroy" && e.Counts.Changed == 0:
+	case e.Kind == report.RunFinished && b.command == "destroy" && e.Counts.Changed == 0:
 		head = fmt.Sprintf("nothing to remove: %s in %s", tally, seconds(e.Duration))
-	case e.Kind == runner.RunFinished:
+	case e.Kind == report.RunFinished:
 		head = fmt.Sprintf("%s: %s in %s", past(b.command), tally, seconds(e.Duration))
 	case e.Data["interrupted"] == "true":
 		mark = s.Red("✘")
@@ -48,7 +48,7 @@ func (b *board) verdict(width int, s terminal.Style) []string {
 		hint = ""
 	}
 	lines = append(lines, fold(head, width)...)
-	if e.Kind == runner.RunFailed {
+	if e.Kind == report.RunFailed {
 		for _, line := range b.untold(e.Error) {
 			lines = append(lines, indent("  ", line, width)...)
 		}
@@ -94,7 +94,7 @@ func present(command string) string {
 }
 
 // tally lists what happened to how many resources, leaving out what did not.
-func tally(command string, c runner.Counts) string {
+func tally(command string, c report.Counts) string {
 	changed, unchanged := "changed", "unchanged"
 	switch command {
 	case "destroy":

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -45,4 +47,54 @@ func TestDifference(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBetween(t *testing.T) {
+	type m = map[string]any
+	for name, tc := range map[string]struct {
+		old, now m
+		want     string
+	}{
+		"numbers of two kinds":          {m{"a": int64(1)}, m{"a": 1.0}, ""},
+		"large numbers":                 {m{"a": int64(1<<53 + 1)}, m{"a": int64(1 << 53)}, "  ~ a: 9007199254740993 → 9007199254740992"},
+		"both ways":                     {m{"a": 1}, m{"b": 2}, "  - a: 1\n  + b: 2"},
+		"within":                        {m{"p": m{"q": []any{m{"r": 1}}}}, m{"p": m{"q": []any{m{"r": 2}}}}, "  ~ p.q[0].r: 1 → 2"},
+		"lists of two lengths":          {m{"l": []any{1}}, m{"l": []any{1, 2}}, "  ~ l: [1] → [1,2]"},
+		"another kind":                  {m{"l": []any{1}}, m{"l": m{}}, "  ~ l: [1] → {}"},
+		"nothing there before":          {nil, m{"a": nil}, "  + a: null"},
+		"a secret not known as one now": {m{"a": "(secret)", "b": "is (secret)"}, m{"a": "hush", "b": "is hush"}, "  ~ b: \"is (secret)\" → \"(secret)\""},
+		"a number that was a secret":    {m{"a": "(secret)"}, m{"a": int64(271828)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if changes := Between(tc.old, tc.now); len(changes) > 0 {
+				got = Text(changes)
+			}
+			if got != tc.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+// No difference is missed, and none is made up.
+func TestBetweenTellsWhetherValuesDiffer(t *testing.T) {
+	leaf := rapid.OneOf(rapid.Just[any](nil), rapid.SampledFrom([]any{true, "x", "", int64(1), 1.5, []any{}, map[string]any{}}))
+	value := rapid.Deferred(func() *rapid.Generator[any] {
+		return rapid.OneOf(leaf, rapid.Map(rapid.SliceOfN(leaf, 0, 3), func(l []any) any { return l }),
+			rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "b"}), leaf, 0, 2), func(m map[string]any) any { return m }))
+	})
+	object := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), value, 0, 3)
+	rapid.Check(t, func(t *rapid.T) {
+		old, now := object.Draw(t, "old"), object.Draw(t, "now")
+		changes := Between(old, now)
+		if Identical(old, now) != (len(changes) == 0) {
+			t.Fatalf("%v and %v: %v", old, now, changes)
+		}
+		for _, c := range changes {
+			if strings.TrimSpace(c.Path) == "" || c.Op == Modify && Identical(c.Old, c.New) {
+				t.Fatalf("%+v says nothing", c)
+			}
+		}
+	})
 }

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Fields are what the encodings of an event have in common: its data in the
 // deployment log and its line of --output json. Fields are only ever added; readers
 // ignore those they do not know.
 type Fields struct {
-	Status     runner.Status    `json:"status,omitempty"`
+	Status     report.Status    `json:"status,omitempty"`
 	Image      string           `json:"image,omitempty"`
 	ImageID    string           `json:"image_id,omitempty"`
 	Actions    []string         `json:"actions,omitempty"`
@@ -25,22 +25,22 @@ type Fields struct {
 	Reason
 	Error  string         `json:"error,omitempty"`
 	Output []string       `json:"output,omitempty"`
-	Counts *runner.Counts `json:"counts,omitempty"`
-	runner.Outputs
+	Counts *report.Counts `json:"counts,omitempty"`
+	report.Outputs
 }
 
 // FieldsOf is an event as all encodings have it.
-func FieldsOf(e runner.Event) Fields {
+func FieldsOf(e report.Event) Fields {
 	d := Fields{
 		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions, Differs: e.Differs, Plan: e.Plan,
 		Exit: e.Exit, Reason: ReasonOf(e.Reason, e.Error), Error: e.Error, Output: e.Output, Outputs: e.Outputs,
 	}
 	switch e.Kind {
-	case runner.RunFinished, runner.RunFailed:
+	case report.RunFinished, report.RunFailed:
 		d.Counts, d.DurationMS = &e.Counts, milliseconds(e.Duration)
-	case runner.ResourceFinished, runner.ResourceFailed, runner.ActionFinished, runner.ActionFailed:
+	case report.ResourceFinished, report.ResourceFailed, report.ActionFinished, report.ActionFailed:
 		d.DurationMS = milliseconds(e.Duration)
-	case runner.ResourceInitialized:
+	case report.ResourceInitialized:
 		if e.Duration > 0 {
 			d.DurationMS = milliseconds(e.Duration)
 		}
@@ -51,7 +51,7 @@ func FieldsOf(e runner.Event) Fields {
 
 // Line is an event as one line of JSON: of --output json, and of what a server sends.
 type Line struct {
-	Type     runner.EventKind `json:"type"`
+	Type     report.EventKind `json:"type"`
 	Time     time.Time        `json:"time"`
 	Resource string           `json:"resource,omitempty"`
 	Action   string           `json:"action,omitempty"`
@@ -65,7 +65,7 @@ type Line struct {
 	Text      *string           `json:"text,omitempty"`
 }
 
-// Header is a runner.ResourceHeader as a part of a line.
+// Header is a report.ResourceHeader as a part of a line.
 type Header struct {
 	Name      string   `json:"name"`
 	Type      string   `json:"type"`
@@ -73,13 +73,13 @@ type Header struct {
 }
 
 // LineOf is an event as a line.
-func LineOf(e runner.Event) Line {
+func LineOf(e report.Event) Line {
 	line := Line{
 		Type: e.Kind, Time: e.Time, Resource: e.Resource, Action: e.Action, Attempt: e.Attempt, Fields: FieldsOf(e),
 		Data: e.Data, Current: e.Current, Total: e.Total, Stream: e.Stream,
 	}
 	switch e.Kind {
-	case runner.Line, runner.Waiting, runner.Warning, runner.Leftover:
+	case report.Line, report.Waiting, report.Warning, report.Leftover:
 		line.Text = &e.Text
 	default: // has none
 	}
@@ -91,8 +91,8 @@ func LineOf(e runner.Event) Line {
 
 // Event is the event that a line is of, without where the output of an action is kept: that
 // is a file where the run is.
-func (l Line) Event() runner.Event {
-	e := runner.Event{
+func (l Line) Event() report.Event {
+	e := report.Event{
 		Kind: l.Type, Time: l.Time, Resource: l.Resource, Action: l.Action, Attempt: l.Attempt,
 		Image: l.Image, ImageID: l.ImageID, Status: l.Status, Actions: l.Actions, Differs: l.Differs, Exit: l.Exit, Reason: l.Code, Error: l.Error, Output: l.Output,
 		Plan: l.Plan, Data: l.Data, Current: l.Current, Total: l.Total, Stream: l.Stream, Outputs: l.Outputs,
@@ -107,7 +107,7 @@ func (l Line) Event() runner.Event {
 		e.Text = *l.Text
 	}
 	for _, h := range l.Resources {
-		e.Resources = append(e.Resources, runner.ResourceHeader(h))
+		e.Resources = append(e.Resources, report.ResourceHeader(h))
 	}
 	return e
 }
@@ -115,12 +115,12 @@ func (l Line) Event() runner.Event {
 // Reason is why a resource was skipped, refused or failed. The message is also
 // there under its earlier name, error, as that of other failures.
 type Reason struct {
-	Code    runner.ReasonCode `json:"reason,omitempty"`
+	Code    report.ReasonCode `json:"reason,omitempty"`
 	Message string            `json:"message,omitempty"`
 }
 
 // ReasonOf is a reason with its message as all encodings have it.
-func ReasonOf(c runner.ReasonCode, message string) Reason {
+func ReasonOf(c report.ReasonCode, message string) Reason {
 	if c == "" {
 		return Reason{}
 	}

@@ -7,24 +7,24 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/encoding"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // What somebody is sent as lines is what they would have observed.
 func TestALineIsTheEventThatItIsOf(t *testing.T) {
 	at, one := time.Date(2026, 11, 23, 2, 0, 0, 5, time.UTC), 1
-	for _, e := range []runner.Event{
-		{Kind: runner.RunStarted, Resources: []runner.ResourceHeader{{Name: "b", Type: "x", DependsOn: []string{}}, {Name: "a", Type: "x", DependsOn: []string{"b"}}}, Data: map[string]string{"command": "apply"}},
-		{Kind: runner.ResourceInitialized, Resource: "a", Image: "x", ImageID: "sha256:1"},
-		{Kind: runner.ResourceResolved, Resource: "a", Status: runner.Stale, Actions: []string{"create", "start"}, Differs: []string{"~ mode: \"0600\" → \"0644\""}},
-		{Kind: runner.ActionStarted, Resource: "a", Action: "create", Attempt: 2, Plan: &protocol.Action{Name: "create"}},
-		{Kind: runner.Line, Resource: "a", Action: "create", Attempt: 2, Stream: "stderr", Text: ""},
-		{Kind: runner.Waiting, Resource: "a", Text: "waits"},
-		{Kind: runner.Pulling, Resource: "a", Image: "x", Current: 1, Total: 1 << 40},
-		{Kind: runner.ActionFailed, Resource: "a", Action: "create", Exit: &one, Duration: 1234567 * time.Microsecond, Error: "why", Output: []string{"\x1b[1mlast\n"}},
-		{Kind: runner.ResourceSkipped, Resource: "b", Reason: runner.ReasonRunRefused, Error: "why"},
-		{Kind: runner.RunFailed, Counts: runner.Counts{Failed: 1, Skipped: 1}, Duration: 3 * time.Microsecond, Error: "why", Data: map[string]string{"interrupted": "true"}},
+	for _, e := range []report.Event{
+		{Kind: report.RunStarted, Resources: []report.ResourceHeader{{Name: "b", Type: "x", DependsOn: []string{}}, {Name: "a", Type: "x", DependsOn: []string{"b"}}}, Data: map[string]string{"command": "apply"}},
+		{Kind: report.ResourceInitialized, Resource: "a", Image: "x", ImageID: "sha256:1"},
+		{Kind: report.ResourceResolved, Resource: "a", Status: report.Stale, Actions: []string{"create", "start"}, Differs: []string{"~ mode: \"0600\" → \"0644\""}},
+		{Kind: report.ActionStarted, Resource: "a", Action: "create", Attempt: 2, Plan: &protocol.Action{Name: "create"}},
+		{Kind: report.Line, Resource: "a", Action: "create", Attempt: 2, Stream: "stderr", Text: ""},
+		{Kind: report.Waiting, Resource: "a", Text: "waits"},
+		{Kind: report.Pulling, Resource: "a", Image: "x", Current: 1, Total: 1 << 40},
+		{Kind: report.ActionFailed, Resource: "a", Action: "create", Exit: &one, Duration: 1234567 * time.Microsecond, Error: "why", Output: []string{"\x1b[1mlast\n"}},
+		{Kind: report.ResourceSkipped, Resource: "b", Reason: report.ReasonRunRefused, Error: "why"},
+		{Kind: report.RunFailed, Counts: report.Counts{Failed: 1, Skipped: 1}, Duration: 3 * time.Microsecond, Error: "why", Data: map[string]string{"interrupted": "true"}},
 	} {
 		e.Time = at
 		text, err := json.Marshal(encoding.LineOf(e))

@@ -15,7 +15,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/cli/engines"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // logOf makes a log of events that are each "DEPLOYMENT TARGET NAME".
@@ -55,7 +55,7 @@ func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer alive.End()
-	if err := alive.Record(t.Context(), runner.Event{Kind: runner.RunStarted}); err != nil {
+	if err := alive.Record(t.Context(), report.Event{Kind: report.RunStarted}); err != nil {
 		t.Fatal(err)
 	}
 	command := &cobra.Command{}

@@ -20,7 +20,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/record"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // unreadable reports whether a path is of no regular file: reading it could make
@@ -120,7 +120,7 @@ func logEvents(c *Completion) {
 // logRuns are the newest runs, newest first.
 func logRuns(c *Completion) {
 	const newest = 20
-	for _, e := range slices.Backward(c.events(deploylog.Filter{Name: string(runner.RunStarted), Last: newest})) {
+	for _, e := range slices.Backward(c.events(deploylog.Filter{Name: string(report.RunStarted), Last: newest})) {
 		c.proposeRun(e)
 	}
 }

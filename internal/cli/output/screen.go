@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/internal/view/groups"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Screen shows a run while it goes on.
@@ -93,7 +94,7 @@ func (p *Printer) Notice(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.live != nil {
-		p.live.Observe(runner.Event{Kind: runner.Waiting, Text: text})
+		p.live.Observe(report.Event{Kind: report.Waiting, Text: text})
 		return
 	}
 	fmt.Fprintln(p.Err, text)

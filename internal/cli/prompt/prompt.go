@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Prompt asks a person at the terminal. While it does, a live view stands
@@ -25,7 +26,7 @@ import (
 type Prompt struct {
 	app    *app.App
 	in     *bufio.Reader
-	Plan   *runner.Plan    // shown again when it is asked for; may be nil
+	Plan   *report.Plan    // shown again when it is asked for; may be nil
 	Each   bool            // every action is asked for, and not whole resources
 	agreed map[string]bool // resources of which all actions were agreed to
 	quit   bool            // nothing that is still to begin was agreed to

@@ -20,6 +20,8 @@ import (
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 type adoptOptions struct {
@@ -130,15 +132,15 @@ func runAdopt(ctx context.Context, a *app.App, o adoptOptions) error {
 }
 
 // adoptError is the error of an adoption without what its report says.
-func adoptError(s *session.Started, err error, all []runner.Adopted) error {
-	if slices.ContainsFunc(all, func(r runner.Adopted) bool { return r.Status == runner.Failed }) {
+func adoptError(s *session.Started, err error, all []report.Adopted) error {
+	if slices.ContainsFunc(all, func(r report.Adopted) bool { return r.Status == report.Failed }) {
 		return s.Reported(err)
 	}
 	return err
 }
 
 // adoptions are what is to be adopted, and what else is to be said.
-func (o *adoptOptions) adoptions(s *session.Started, from *tfstate) (list []runner.Adoption, notes []string, err error) {
+func (o *adoptOptions) adoptions(s *session.Started, from *tfstate) (list []report.Adoption, notes []string, err error) {
 	if from != nil {
 		if list, notes, err = from.adoptions(s.Manifest, o.args); err != nil {
 			return nil, nil, err
@@ -148,7 +150,7 @@ func (o *adoptOptions) adoptions(s *session.Started, from *tfstate) (list []runn
 		if err != nil {
 			return nil, nil, err
 		}
-		list = []runner.Adoption{{Resource: r.Name}}
+		list = []report.Adoption{{Resource: r.Name}}
 		if len(o.args) > 1 {
 			list[0].ID = o.args[1]
 		}
@@ -189,12 +191,12 @@ func declared(m *manifest.Manifest, name string) (*manifest.Resource, error) {
 }
 
 // showAdopted says what was adopted.
-func showAdopted(a *app.App, o adoptOptions, run string, all []runner.Adopted, notes []string) error {
+func showAdopted(a *app.App, o adoptOptions, run string, all []report.Adopted, notes []string) error {
 	type change struct {
-		Path string          `json:"path"`
-		Op   runner.ChangeOp `json:"op"`
-		Old  any             `json:"old"`
-		New  any             `json:"new"`
+		Path string  `json:"path"`
+		Op   diff.Op `json:"op"`
+		Old  any     `json:"old"`
+		New  any     `json:"new"`
 	}
 	type row struct {
 		Name    string   `json:"name"`
@@ -210,9 +212,9 @@ func showAdopted(a *app.App, o adoptOptions, run string, all []runner.Adopted, n
 	for _, r := range all {
 		status, text := "adopted", ""
 		switch {
-		case r.Status == runner.Failed:
+		case r.Status == report.Failed:
 			status, text = "failed", ": "+r.Error
-		case r.Status == runner.Skipped:
+		case r.Status == report.Skipped:
 			status, text = "skipped", ": "+r.Error
 		case r.Differs:
 			counts["differs"]++
@@ -225,7 +227,7 @@ func showAdopted(a *app.App, o adoptOptions, run string, all []runner.Adopted, n
 		}
 		rows = append(rows, one)
 		if lines = append(lines, fmt.Sprintf("%s  %s  %s%s", r.Name, r.Type, status, text)); r.Differs {
-			for _, line := range runner.DiffLines(r.Diff) {
+			for _, line := range diff.Lines(r.Diff) {
 				lines = append(lines, "    "+line)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // NewOutputCommand returns the command output.
@@ -64,12 +64,12 @@ func runOutput(ctx context.Context, a *app.App, files, args []string) error {
 }
 
 func printOutputs(a *app.App, all *query.Outputs) error {
-	outputs := make(map[string]runner.Output, len(all.Outputs))
+	outputs := make(map[string]report.Output, len(all.Outputs))
 	for name, one := range all.Outputs {
 		outputs[name] = one.Output
 	}
 	return a.Show(map[string]any{"target": all.Target, "outputs": outputs}, func() error {
-		lines := view.Outputs(runner.Outputs{Outputs: outputs})
+		lines := view.Outputs(report.Outputs{Outputs: outputs})
 		if len(lines) == 0 {
 			return a.Printf("no outputs\n")
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // planRemote shows what a server would change.
@@ -122,7 +123,7 @@ func (p *savedPlan) keep(a *app.App) (digest string, err error) {
 
 // planned has a server plan, and shows on a screen how that goes. Beside an error the plan is of
 // what did not fail; nil is none.
-func planned(ctx context.Context, a *app.App, remote *client.Client, asked proposal.Run, screen *output.Screen) (*runner.Plan, string, error) {
+func planned(ctx context.Context, a *app.App, remote *client.Client, asked proposal.Run, screen *output.Screen) (*report.Plan, string, error) {
 	begun, err := remote.BeginPlan(ctx, asked)
 	if err != nil {
 		return nil, "", err
@@ -172,7 +173,7 @@ func driftRemote(ctx context.Context, a *app.App, o driftOptions, remote *client
 	return err
 }
 
-func showDrift(a *app.App, on *output.Screen, drift *runner.DriftReport) error {
+func showDrift(a *app.App, on *output.Screen, drift *report.Drift) error {
 	return on.Show(func(lines *view.JSON) { lines.Drift(drift) }, func() error {
 		return view.Drift(a.Out, drift, view.DriftOptions{PlanOptions: a.PlanOptions(a.Out), Ignored: a.Verbose})
 	})
@@ -194,7 +195,7 @@ func confirmRemote(ctx context.Context, a *app.App, remote *client.Client, asked
 }
 
 // askFor asks whether a plan is to be applied, and fails unless it is.
-func askFor(ctx context.Context, a *app.App, plan *runner.Plan) error {
+func askFor(ctx context.Context, a *app.App, plan *report.Plan) error {
 	questions := prompt.New(a)
 	questions.Plan = plan
 	yes := false

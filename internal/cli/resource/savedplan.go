@@ -23,6 +23,8 @@ import (
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/deviation"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // savedPlan is a plan in a file.
@@ -97,7 +99,7 @@ func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan) e
 	}
 	s.Bind(p.File)
 	err = s.Execute(a, mode, o.keepGoing, p.Plan())
-	if refused := new(runner.DeviationError); errors.As(err, &refused) && !a.JSON() {
+	if refused := new(deviation.Error); errors.As(err, &refused) && !a.JSON() {
 		fmt.Fprintf(a.Err, "What is not as planned was not touched. To plan again: %s\n", p.planCommand())
 	}
 	return err
@@ -291,7 +293,7 @@ func (s *saving) notWritten(a *app.App) {
 
 // save writes the plan of an input to its file, which is there only when it is whole. Where it was
 // made is known by then.
-func (s *saving) save(a *app.App, in *work.Input, o planOptions, plan *runner.Plan, report *output.Screen) (err error) {
+func (s *saving) save(a *app.App, in *work.Input, o planOptions, plan *report.Plan, report *output.Screen) (err error) {
 	s.CreatedAt, s.Deployster, s.Targets = a.Now().UTC(), a.Version, o.input.Targets
 	s.Run, s.Resources = plan.Run, plan.Resources
 	for _, path := range o.files {

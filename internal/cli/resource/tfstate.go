@@ -15,7 +15,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/terraform"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // tfstate is a state of Terraform from which resources are adopted.
@@ -42,13 +42,13 @@ func readState(a *app.App, file string) (*tfstate, error) {
 
 // adoptions are the resources of a manifest that the state has, or those alone that arguments
 // name, as RESOURCE or RESOURCE=ADDRESS. What of it is left over is noted.
-func (s *tfstate) adoptions(m *manifest.Manifest, args []string) (list []runner.Adoption, notes []string, err error) {
+func (s *tfstate) adoptions(m *manifest.Manifest, args []string) (list []report.Adoption, notes []string, err error) {
 	taken := map[string]string{} // address → resource
 	take := func(r *manifest.Resource, k terraform.Known) error {
 		if other, twice := taken[k.Address]; twice {
 			return exit.Invalid(fmt.Errorf("%s of the state cannot become both %s and %s", k.Address, other, r.Name))
 		}
-		if slices.ContainsFunc(list, func(a runner.Adoption) bool { return a.Resource == r.Name }) {
+		if slices.ContainsFunc(list, func(a report.Adoption) bool { return a.Resource == r.Name }) {
 			return exit.Invalid(fmt.Errorf("%s is given twice: it can become one resource of the state only", r.Name))
 		}
 		taken[k.Address] = r.Name
@@ -56,7 +56,7 @@ func (s *tfstate) adoptions(m *manifest.Manifest, args []string) (list []runner.
 		if err != nil {
 			return err
 		}
-		list = append(list, runner.Adoption{Resource: r.Name, Keep: keep, Secrets: k.Secrets})
+		list = append(list, report.Adoption{Resource: r.Name, Keep: keep, Secrets: k.Secrets})
 		return nil
 	}
 	for _, arg := range args {

@@ -28,6 +28,7 @@ import (
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/inits"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Started is a run of a command that has everything it needs to run containers.
@@ -171,7 +172,7 @@ func (s *Started) Reported(err error) error {
 // Execute executes what a command has started with: an apply or a destroy. Where
 // somebody is asked, the plan is shown first: the one that was saved, or, without, one
 // that is made now.
-func (s *Started) Execute(a *app.App, mode runner.ConfirmMode, keepGoing bool, saved *runner.Plan) error {
+func (s *Started) Execute(a *app.App, mode runner.ConfirmMode, keepGoing bool, saved *report.Plan) error {
 	var out *output.Screen // once there is nobody left to ask
 	err := s.Run.Execute(s.Ctx, mode, keepGoing, func(r *runner.Runner) error {
 		questions := prompt.New(a)
@@ -194,7 +195,7 @@ func (s *Started) Execute(a *app.App, mode runner.ConfirmMode, keepGoing bool, s
 // confirmPlan shows the plan before questions are asked, and in the mode ONCE
 // asks for it. A plan without changes needs no answer; should something change
 // before it is applied, that is asked for.
-func (s *Started) confirmPlan(a *app.App, r *runner.Runner, questions *prompt.Prompt, plan *runner.Plan) (err error) {
+func (s *Started) confirmPlan(a *app.App, r *runner.Runner, questions *prompt.Prompt, plan *report.Plan) (err error) {
 	out := a.OpenScreen("plan")
 	s.Caller.Observer = out
 	if plan == nil {

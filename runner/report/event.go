@@ -1,4 +1,7 @@
-package runner
+// Package report is what a run says: each thing that happens in it, what a plan is to do and what
+// drifted, how it ended, and why something was skipped or failed. It is what the log records, what
+// people and programs see, and what a later run is given of it.
+package report
 
 import (
 	"time"
@@ -7,7 +10,7 @@ import (
 )
 
 // Event is one thing that happened in a run. Recorded events are facts for the
-// deployment log and are given to the Recorder first, then to the Observer;
+// deployment log and are given to the run's Recorder first, then to its Observer;
 // the others are news for people and reach the Observer only. Secrets are
 // masked in all of them.
 type Event struct {
@@ -21,7 +24,7 @@ type Event struct {
 	ImageID  string        // ResourceInitialized: id of its content
 	Status   Status        // ResourceResolved, ResourceVerified, ResourceFinished
 	Actions  []string      // ResourceResolved: names of the actions to do
-	Differs  []string      // ResourceResolved: how what there is differs from the configuration, a line a difference (DiffLines)
+	Differs  []string      // ResourceResolved: how what there is differs from the configuration, a line a difference (diff.Lines)
 	Exit     *int          // ActionFinished, ActionFailed: exit code; nil when it never ended by itself
 	Duration time.Duration // of what ended: action, resource or run
 	Reason   ReasonCode    // ResourceFailed, ResourceSkipped: why
@@ -52,6 +55,12 @@ func (e Event) Made() *Made { return e.made }
 // With returns the event with what it makes.
 func (e Event) With(made *Made) Event {
 	e.made = made
+	return e
+}
+
+// Public returns the event without what is for the Recorder alone.
+func (e Event) Public() Event {
+	e.made, e.Outputs.secrets = nil, nil
 	return e
 }
 
@@ -106,31 +115,4 @@ func (k EventKind) Recorded() bool {
 	default:
 		return true
 	}
-}
-
-// Status is what is known of a resource.
-type Status string
-
-// The statuses of a resource within a plan or a run.
-const (
-	Pending   Status = "PENDING"   // nothing is known yet
-	Valid     Status = "VALID"     // as configured
-	Stale     Status = "STALE"     // not as configured
-	Unknown   Status = "UNKNOWN"   // known after apply of a dependency
-	Unchanged Status = "UNCHANGED" // was VALID when first looked at
-	Changed   Status = "CHANGED"   // was STALE, is VALID now
-	Present   Status = "PRESENT"   // of a Destroy: it is there
-	Absent    Status = "ABSENT"    // of a Destroy: it is not there; as an end, it was not
-	Destroyed Status = "DESTROYED" // of a Destroy: it was there, and is gone now
-	Failed    Status = "FAILED"
-	Skipped   Status = "SKIPPED" // not tried
-)
-
-// Counts sums up a run; what a Destroy removed is Changed.
-type Counts struct {
-	Changed   int `json:"changed"`
-	Unchanged int `json:"unchanged"`
-	Failed    int `json:"failed"`
-	Skipped   int `json:"skipped"`
-	Removed   int `json:"removed,omitempty"` // by an Apply, of what is no longer declared
 }

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// Made is what a run makes of a resource, as far as that takes to remove it when no manifest
+// declares it any more.
+type Made struct {
+	Type           string
+	ImageID        string // of the type: id of its content
+	ImageDigest    string // of the type, in a registry; "" if it never was in one
+	Config         map[string]any
+	Secrets        [][]string // where there are values in Config that are not to be seen
+	Plugs          []MadePlug // those that the type was given, by name
+	DependsOn      []string
+	Timeout        time.Duration // of one container; 0 is the default
+	PreventDestroy bool
+	Declared       manifest.Position
+}
+
+// MadePlug is a plug as it was when a type was given it.
+type MadePlug struct {
+	Name     string
+	Path     string
+	ReadOnly bool
+}
+
+// Undeclared is something that a run of the manifest made and that the manifest no longer declares.
+type Undeclared struct {
+	Name string
+	Run  string // that made it, or adopted it
+	At   time.Time
+	Made // without what it takes to remove it, where nothing is to be removed
+}
+
+// mostLeft is how many resources that are no longer declared a sentence names.
+const mostLeft = 5
+
+// LeftoverText says that something is no longer declared, and who made it.
+func LeftoverText(list []Undeclared) string {
+	names := make([]string, 0, mostLeft)
+	for _, u := range list[:min(mostLeft, len(list))] {
+		names = append(names, fmt.Sprintf("%s, made by run %s", u.Name, u.Run))
+	}
+	text := strings.Join(names, "; ")
+	if more := len(list) - len(names); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	if len(list) == 1 {
+		return text + ", is no longer declared: --prune removes it"
+	}
+	return text + ", are no longer declared: --prune removes them"
+}

@@ -1,0 +1,55 @@
+package report
+
+import (
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/diff"
+)
+
+// Plan is what an Apply would do, as far as it can be known without doing it, or
+// what a Destroy would.
+type Plan struct {
+	Run        string
+	Destroy    bool
+	Resources  []ResourcePlan // in graph order, or in that of their removal
+	Undeclared []Undeclared   // what runs made, is no longer declared, and stays
+}
+
+// Changes reports whether anything is not VALID, or there and to be removed.
+func (p *Plan) Changes() bool {
+	for _, r := range p.Resources {
+		if r.Status != Valid && r.Status != Absent && !p.Destroy || r.Status == Present {
+			return true
+		}
+	}
+	return false
+}
+
+// ResourcePlan is the plan for one resource.
+type ResourcePlan struct {
+	Name      string
+	Type      string
+	DependsOn []string
+	Status    Status   // Valid, Stale, Unknown, Failed or Skipped; of a Destroy, and of what is Undeclared, Present or Absent
+	After     []string // Unknown: the resources whose apply makes it known
+	Tentative Status   // Unknown: Valid or Stale, as its type says before those are applied; "" where it cannot say; Exists, Diff, Actions and Config are no more than tentative then, and parts may be protocol.Unknown
+	ReadOnly  bool     // may not be changed: Failed, because it is not as configured
+	Exists    bool     // Stale, or ReadOnly: there is something, but not as configured
+	Replace   bool     // Stale: what there is is removed first, by Actions, and made again then
+	Diff      []diff.Change
+	Actions   []protocol.Action
+	Reason    ReasonCode // Failed, Skipped: why
+	Error     string     // the same as a sentence
+	MadeBy    string     // run that made what is removed because it is no longer declared; "" is declared
+
+	// What an Apply that is bound to the plan must find again (Spec.Bound).
+	// Values are masked; the hashes are of the values before that, and "" where
+	// there is no Spec.Fingerprint.
+	ImageID     string         // of the type: id of its content
+	ImageDigest string         // of the type, in a registry; "" if it never was in one
+	Config      map[string]any // resolved; nil while it waits for a dependency
+	ConfigHash  string
+	State       map[string]any // Valid, Stale: as observed; nil when it does not exist
+	StateHash   string
+	ActionsHash string // Stale
+	KeptHash    string // Stale: of what was kept of it; "" where nothing was
+}
