@@ -16,6 +16,10 @@ type Scope struct {
 	Variables   map[string]any
 	State       func(resource string) any // what they see of a resource; nil is nothing of any
 	Hide        func(value any)           // is called with each value that a module is given and that may not be shown, before it is used; may be nil
+
+	// Show is what may be seen of a value that a module is given or tells, which is secret as a whole or may
+	// have parts that are; nil shows all to expressions.
+	Show func(value any, secret bool) any
 }
 
 // Resolve evaluates a part of the configuration of a resource. What is wrong elsewhere, as with
@@ -51,7 +55,7 @@ func (s *evaluation) once(of stands, find func() (any, error)) (any, error) {
 func (s *evaluation) evaluate(m *Module, written any, each *Each, aliases map[string]stands) (any, error) {
 	variables := s.Variables
 	if m != nil {
-		variables = m.variables
+		variables = s.given(m)
 	}
 	names := make(map[string]any, len(variables)+4)
 	maps.Copy(names, variables)
@@ -76,6 +80,28 @@ func (s *evaluation) evaluate(m *Module, written any, each *Each, aliases map[st
 		}
 	}
 	return m.within(s.Expressions).Resolve(written, names)
+}
+
+// given are the variables of a module whose values are known.
+func (s *evaluation) given(m *Module) map[string]any {
+	if s.Show == nil {
+		return m.variables
+	}
+	shown := maps.Clone(m.variables)
+	for _, d := range m.declared {
+		if value, known := shown[d.Name]; known {
+			shown[d.Name] = s.Show(value, d.Secret)
+		}
+	}
+	return shown
+}
+
+// show is what may be seen of a value.
+func (s *evaluation) show(value any, secret bool) any {
+	if s.Show == nil {
+		return value
+	}
+	return s.Show(value, secret)
 }
 
 // mentions returns which names something may read. What may include files that are not known

@@ -50,10 +50,11 @@ func (m *Module) value(s *evaluation) (any, error) {
 	return s.once(m, func() (any, error) {
 		told := make(map[string]any, len(m.outputs))
 		for _, o := range m.outputs {
-			var err error
-			if told[o.Name], err = o.value(s); err != nil {
+			value, err := o.value(s)
+			if err != nil {
 				return nil, err
 			}
+			told[o.Name] = s.show(value, o.WriteOnly)
 		}
 		return told, nil
 	})
@@ -139,7 +140,7 @@ func (v *late) value(s *evaluation) (any, error) {
 		if problems := v.Broken(value, Place{Position: v.node.Position, Node: v.node}); len(problems) > 0 {
 			return nil, &Error{Problems: problems}
 		}
-		return value, nil
+		return s.show(value, v.Secret), nil
 	})
 }
 

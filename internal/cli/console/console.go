@@ -48,7 +48,7 @@ and print their values as JSON. Nothing is run or changed.
 
 A resource is known by its name, with dashes as underscores, and one with
 for_each is a mapping by key: it has name, type and state, as the last run saw it
-that found it well. The outputs of what was applied last are in "outputs". What
+that found it well. A module is known by its name, and has its outputs. The outputs of what was applied last are in "outputs". What
 is secret is masked. A line that has {{ or {% is taken as it would stand in a
 manifest, any other one as what stands between {{ and }}.
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,12 +27,33 @@ resources:
   new: {type: deployster/file, config: {path: c, content: d}}
   all: {type: deployster/file, for_each: [x, y], config: {path: e, content: f}}
   off: {type: deployster/file, when: false, config: {path: g, content: h}}
+  empty: {type: deployster/file, for_each: [], config: {path: i, content: j}}
+modules:
+  web: {source: ./web, vars: {token: '{{ password }}', code: 12, site: '{{ x.state.path }}'}, dependencies: {x: index-file}}
+  sites: {source: ./web, for_each: [a], vars: {token: t, code: 1, site: s}}
+  vacant: {source: ./web, for_each: [], vars: {token: t, code: 1, site: s}}
+`
+
+const module = `
+variables: {token: {writeOnly: true}, code: {type: integer, writeOnly: true}, site: {}}
+resources:
+  page: {type: deployster/file, config: {path: k, content: l}}
+outputs:
+  path: '{{ page.state.path }}'
+  loud: '{{ token | upper }}'
+  code: '{{ code }}'
+  site: '{{ site }}'
+  hidden: {value: '{{ page.state.path }}', writeOnly: true}
 `
 
 // someScope is the scope of what is declared, and what it notes.
 func someScope(t *testing.T) (*scope, *[]string) {
 	t.Helper()
-	in, err := work.Inputs{Workspace: t.TempDir(), Now: time.Now, Hide: func(any) {}}.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(declared)}}, work.LoadOptions{})
+	workspace := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(workspace, "web"), 0o700), os.WriteFile(filepath.Join(workspace, "web", "module.yaml"), []byte(module), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	in, err := work.Inputs{Workspace: workspace, Now: time.Now, Hide: func(any) {}}.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(declared)}}, work.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +82,13 @@ func TestExpressionsSeeWhatWasSeenLastWithoutSecrets(t *testing.T) {
 		{text: "{{ all.x.state.path ~ (all | length) }}", want: "all[x]!2"},
 		{text: "{{ index_file.type }} {{ index_file.name }}", want: "deployster/file index-file"},
 		{text: "{{ off is defined }}", want: false},
+		{text: "{{ empty }} {{ empty | length }}", want: "{} 0"},
+		{text: "{{ web.path }}", want: "web.page!"},
+		{text: "{{ web.site }}", want: "index-file!"},
+		{text: "{{ web.loud ~ web.code ~ web.hidden }}", want: "(SECRET)(secret)(secret)"},
+		{text: "{{ sites.a.path }}", want: "sites[a].page!"},
+		{text: "{{ vacant }}", want: map[string]any{}},
+		{text: "{{ web.page }}", fails: `web has no "page"`},
 		{text: "{{ password }}", want: "(secret)"},
 		{text: "{{ password | upper }}", want: "(SECRET)"},
 		{text: "{{ password[0] }}", want: "("},

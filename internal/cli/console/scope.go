@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/deployster-go/deployster/control/observed"
 	"github.com/deployster-go/deployster/control/work"
@@ -31,13 +30,13 @@ type scope struct {
 	sources
 	expressions *expression.Evaluator
 	secrets     *invoke.Secrets
-	values      map[string]any                  // by name, of resources without their states
-	resources   map[string][]*manifest.Resource // by name: one, or the instances of one
+	variables   map[string]any // by name
+	manifest    *manifest.Manifest
 }
 
 // newScope makes the scope of manifests; their resources may be none.
 func newScope(in *work.Input, from sources) *scope {
-	s := &scope{sources: from, secrets: &invoke.Secrets{}, resources: map[string][]*manifest.Resource{}}
+	s := &scope{sources: from, secrets: &invoke.Secrets{}, manifest: in.Manifest}
 	for _, value := range in.Secrets {
 		s.secrets.Add(value, [][]string{{}})
 	}
@@ -46,50 +45,20 @@ func newScope(in *work.Input, from sources) *scope {
 		text, err := files(name)
 		return s.secrets.Mask(text), err
 	})
-	s.values, _ = s.secrets.MaskValue(in.Variables).(map[string]any)
-	s.values = maps.Clone(s.values)
+	s.variables, _ = s.secrets.MaskValue(in.Variables).(map[string]any)
+	s.variables = maps.Clone(s.variables)
 	for _, d := range in.Unknown {
-		delete(s.values, d.Name)
+		delete(s.variables, d.Name)
 	}
-	if in.Manifest == nil {
-		return s
+	if s.manifest == nil {
+		s.manifest = &manifest.Manifest{}
 	}
-	for _, d := range in.Manifest.Variables {
-		if _, known := s.values[d.Name]; known && d.Secret {
-			s.values[d.Name] = invoke.Masked
+	for _, d := range s.manifest.Variables {
+		if value, known := s.variables[d.Name]; known {
+			s.variables[d.Name] = s.show(value, d.Secret)
 		}
-	}
-	for _, r := range in.Manifest.Resources {
-		of := r.Name
-		if r.Of != "" {
-			of = r.Of
-		}
-		name := strings.ReplaceAll(of, "-", "_")
-		s.resources[name] = append(s.resources[name], r)
-	}
-	for name, all := range s.resources {
-		s.values[name] = s.value(all, func(*manifest.Resource) map[string]any { return nil })
 	}
 	return s
-}
-
-// value is what a name stands for that is of resources.
-func (s *scope) value(of []*manifest.Resource, state func(*manifest.Resource) map[string]any) any {
-	one := func(r *manifest.Resource) map[string]any {
-		value := map[string]any{"name": r.Name, "type": r.Type}
-		if state := state(r); state != nil {
-			value["state"] = state
-		}
-		return value
-	}
-	if of[0].Each == nil {
-		return one(of[0])
-	}
-	all := make(map[string]any, len(of))
-	for _, r := range of {
-		all[r.Each.Key] = one(r)
-	}
-	return all
 }
 
 // evaluate evaluates a template.
@@ -98,25 +67,38 @@ func (s *scope) evaluate(ctx context.Context, template string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reads := func(name string) bool { return usage.Dynamic || slices.Contains(usage.Mentions, name) }
-	values := maps.Clone(s.values)
-	for name, all := range s.resources {
-		if reads(name) {
-			values[name] = s.value(all, func(r *manifest.Resource) map[string]any { return s.stateOf(ctx, r) })
-		}
-	}
-	if _, taken := values[outputsName]; !taken && reads(outputsName) {
-		outputs, err := s.outputs(ctx)
-		if err != nil {
+	variables := maps.Clone(s.variables)
+	if _, taken := variables[outputsName]; !taken && (usage.Dynamic || slices.Contains(usage.Mentions, outputsName)) {
+		if variables[outputsName], err = s.outputs(ctx); err != nil {
 			return nil, err
 		}
-		values[outputsName] = outputs
 	}
-	value, err := s.expressions.Evaluate(template, values)
+	value, err := s.manifest.Evaluate(template, manifest.Scope{
+		Expressions: s.expressions, Variables: variables, Show: s.show,
+		Hide:  func(value any) { s.secrets.Add(value, [][]string{{}}) },
+		State: func(resource string) any { return s.seen(ctx, s.manifest.Resource(resource)) },
+	})
 	if err != nil {
 		return nil, err
 	}
 	return s.secrets.MaskValue(value), nil
+}
+
+// show is what expressions see of a value.
+func (s *scope) show(value any, secret bool) any {
+	if secret {
+		return invoke.Masked
+	}
+	return s.secrets.MaskValue(value)
+}
+
+// seen is what expressions see of a resource.
+func (s *scope) seen(ctx context.Context, r *manifest.Resource) map[string]any {
+	seen := map[string]any{"name": r.Name, "type": r.Type}
+	if state := s.stateOf(ctx, r); state != nil {
+		seen["state"] = state
+	}
+	return seen
 }
 
 // stateOf is the state of a resource as it was last seen; nil is none, and noted.
