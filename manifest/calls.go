@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/declaration"
 )
 
 // ModuleFile is the manifest of a module, in the directory that is its source.
@@ -246,18 +247,18 @@ func (l *loader) give(m *Module) (ok bool) {
 			})
 		}
 	}
-	var defaults []*Variable
+	var defaults []*declaration.Variable
 	for _, d := range m.declared {
 		_, has := d.Default()
 		switch n := given[d.Name]; {
-		case d.schema == nil: // its declaration is wrong, which is reported
+		case !d.Valid(): // its declaration is wrong, which is reported
 		case n != nil:
 			ok = l.giveOne(m, d, n) && ok
 		case has:
 			defaults = append(defaults, d)
 			if !d.Late {
 				m.variables[d.Name] = d.Written
-				d.hide(d.Written, l.opts.Hide)
+				d.Hide(d.Written, l.opts.Hide)
 			}
 		case !l.opts.Partly:
 			ok = false
@@ -273,7 +274,7 @@ func (l *loader) give(m *Module) (ok bool) {
 }
 
 // giveDefault gives a module the default of a variable that reads others.
-func (l *loader) giveDefault(m *Module, d *Variable) bool {
+func (l *loader) giveDefault(m *Module, d *declaration.Variable) bool {
 	before := m.waiting()
 	waits, err := m.within(l.files).Reads(d.Written, slices.Collect(maps.Keys(before))...)
 	if waits {
@@ -289,8 +290,8 @@ func (l *loader) giveDefault(m *Module, d *Variable) bool {
 		problems = []Problem{Failure(d.Node, err)}
 	} else {
 		m.variables[d.Name] = value
-		d.hide(value, l.opts.Hide)
-		problems = d.Broken(value, Place{Node: d.Node})
+		d.Hide(value, l.opts.Hide)
+		problems = d.Broken(value, declaration.Place{Node: d.Node})
 	}
 	for _, p := range problems {
 		p.Message += m.caller()
@@ -300,7 +301,7 @@ func (l *loader) giveDefault(m *Module, d *Variable) bool {
 }
 
 // giveOne gives a module a variable. What reads a state waits for that.
-func (l *loader) giveOne(m *Module, d *Variable, n *yamlfile.Node) bool {
+func (l *loader) giveOne(m *Module, d *declaration.Variable, n *yamlfile.Node) bool {
 	written, ok := n.Any()
 	if !ok {
 		return false
@@ -323,8 +324,8 @@ func (l *loader) giveOne(m *Module, d *Variable, n *yamlfile.Node) bool {
 		return false
 	}
 	m.variables[d.Name] = value
-	d.hide(value, l.opts.Hide)
-	problems := d.Broken(value, Place{Position: n.Position, Node: n})
+	d.Hide(value, l.opts.Hide)
+	problems := d.Broken(value, declaration.Place{Position: n.Position, Node: n})
 	for _, p := range problems {
 		p.Path = n.Path()
 		l.found.Add(p)
@@ -347,7 +348,7 @@ func (l *loader) isLate(name string) bool {
 // isVariable reports whether a name is that of a variable.
 func (l *loader) isVariable(name string) bool {
 	_, known := l.opts.Variables[name]
-	return known || slices.ContainsFunc(l.manifest.Variables, func(d *Variable) bool { return d.Name == name })
+	return known || slices.ContainsFunc(l.manifest.Variables, func(d *declaration.Variable) bool { return d.Name == name })
 }
 
 // variableNames are those of all variables, sorted.

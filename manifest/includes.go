@@ -6,6 +6,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/declaration"
 )
 
 const notCarried = `includes a file whose name is known only when it is evaluated, so a revision cannot carry it: ` +
@@ -94,7 +95,7 @@ func expressionsOf(root *yamlfile.Node) iter.Seq[*yamlfile.Node] {
 			return
 		}
 		var evaluated []*yamlfile.Node
-		if declared := root.Child(VariablesKey); declared != nil {
+		if declared := root.Child(declaration.Key); declared != nil {
 			for _, d := range declared.Members {
 				if n := d.Child("default"); n != nil {
 					evaluated = append(evaluated, n)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/declaration"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -58,7 +59,7 @@ func Load(sources []Source, opts Options) (*Manifest, error) {
 	if err := l.found.Err(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(l.manifest.Variables, func(a, b *Variable) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.manifest.Variables, func(a, b *declaration.Variable) int { return strings.Compare(a.Name, b.Name) })
 	return l.manifest, nil
 }
 
@@ -103,8 +104,8 @@ func (l *loader) document(root *yamlfile.Node) (resources bool) {
 		root.Fail("a manifest must be a mapping with the keys variables, plugs and resources, not %s", KindOf(root))
 		return false
 	}
-	sections, _ := root.Fields("a manifest", VariablesKey, "plugs", "modules", "resources", "outputs", movedKey)
-	l.variables(sections[VariablesKey])
+	sections, _ := root.Fields("a manifest", declaration.Key, "plugs", "modules", "resources", "outputs", movedKey)
+	l.variables(sections[declaration.Key])
 	if n := sections["plugs"]; n != nil {
 		section(n, "plug", l.plug)
 	}

@@ -23,17 +23,19 @@ import (
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/declaration"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // Manifest is one or several files, checked.
 type Manifest struct {
 	Files     []string
-	Variables []*Variable // that are declared, sorted by name
-	Plugs     []*Plug     // in the order of declaration
-	Resources []*Resource // each after all it depends on, else in the order of declaration
-	Outputs   []*Output   // by name
-	Unknown   []string    // names of outputs that read what is not selected, sorted
-	Secret    []Given     // of an Outline: what secret variables of modules are given
+	Variables []*declaration.Variable // that are declared, sorted by name
+	Plugs     []*Plug                 // in the order of declaration
+	Resources []*Resource             // each after all it depends on, else in the order of declaration
+	Outputs   []*Output               // by name
+	Unknown   []string                // names of outputs that read what is not selected, sorted
+	Secret    []Given                 // of an Outline: what secret variables of modules are given
 
 	Moved []Move // what was made by other names
 
@@ -116,7 +118,7 @@ func (r *Resource) At(path ...string) Position {
 
 // Path writes the path of a part of the configuration as people do.
 func (r *Resource) Path(path ...string) string {
-	return pathOf("resources", append([]string{r.Name, "config"}, path...))
+	return schema.PathOf("resources", append([]string{r.Name, "config"}, path...))
 }
 
 // Resource returns the resource of this name, nil if there is none.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/declaration"
 )
 
 // Module is a manifest within a manifest: one instance of what is declared under modules.
@@ -22,7 +23,7 @@ type Module struct {
 	each      *Each
 	plugs     map[string]string // its names → those of the caller
 	depends   map[string]stands // aliases of the caller
-	declared  []*Variable
+	declared  []*declaration.Variable
 	variables map[string]any // those whose values are known
 	late      []*late        // the others
 	outputs   []*Output

@@ -6,6 +6,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/declaration"
 )
 
 // Outline is the resources of a manifest as they are written, also in modules, whatever the
@@ -72,7 +73,7 @@ func (l *loader) secret(source Source) {
 	}
 	for _, n := range m.call.vars {
 		written, _ := n.Any()
-		i := slices.IndexFunc(m.declared, func(d *Variable) bool { return d.Name == n.Name })
+		i := slices.IndexFunc(m.declared, func(d *declaration.Variable) bool { return d.Name == n.Name })
 		if i < 0 || !m.declared[i].Secret && !m.declared[i].MayBeSecret(written) {
 			continue
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/internal/yamlfile"
-	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/manifest/declaration"
 )
 
 // stands is what a name in an expression stands for, other than a variable that is known.
@@ -122,7 +122,7 @@ func (all modules) definition() any {
 
 // late is a variable of a module whose value reads what stands for something.
 type late struct {
-	*Variable
+	*declaration.Variable
 	node    *yamlfile.Node // the value, in the call of the module, or the default
 	written any
 	in      *Module           // in which that is written; nil is the manifest itself
@@ -136,8 +136,8 @@ func (v *late) value(s *evaluation) (any, error) {
 		if err != nil {
 			return nil, placed(v.node, err)
 		}
-		v.hide(value, s.Hide)
-		if problems := v.Broken(value, Place{Position: v.node.Position, Node: v.node}); len(problems) > 0 {
+		v.Hide(value, s.Hide)
+		if problems := v.Broken(value, declaration.Place{Position: v.node.Position, Node: v.node}); len(problems) > 0 {
 			return nil, &Error{Problems: problems}
 		}
 		return s.show(value, v.Secret), nil
@@ -150,16 +150,6 @@ func (v *late) follow(s *search) error {
 
 func (v *late) resources() []string { return nil } // whatever is in the module waits for all that its call depends on
 func (v *late) definition() any     { return v.written }
-
-// hide tells what of a value of the variable may not be shown.
-func (d *Variable) hide(value any, hide func(any)) {
-	if hide == nil {
-		return
-	}
-	for _, path := range d.Secrets(value) {
-		hide(schema.Within(value, path))
-	}
-}
 
 // stands is what an expansion is for who reads it, or the instance of a key.
 func (x *expansion) stands(key string) stands {

@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/declaration"
 	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/inits"
@@ -65,10 +66,10 @@ type LoadOptions struct {
 	Partly   bool               // only some of the variables are known: others are no problem
 	Accept   func(*Input) error // refuses an input; may be nil: any will do
 
-	declared []*manifest.Variable // by the manifests
-	images   *revision.Images     // whose contents the revision carries; nil are none
-	applies  bool                 // the input is to be applied: an image that is not carried is refused
-	doubtful []string             // variables that may not have the values that the revision has
+	declared []*declaration.Variable // by the manifests
+	images   *revision.Images        // whose contents the revision carries; nil are none
+	applies  bool                    // the input is to be applied: an image that is not carried is refused
+	doubtful []string                // variables that may not have the values that the revision has
 }
 
 // Input is what manifests and variables came to.
@@ -85,7 +86,7 @@ type Input struct {
 	Usage       *manifest.Usage
 	Secrets     []any // what of the variables may not be shown, as manifests declare it
 
-	Unknown []*manifest.Variable // those whose commands were not run
+	Unknown []*declaration.Variable // those whose commands were not run
 
 	hidden   *invoke.Secrets  // Secrets
 	images   *revision.Images // whose contents the revision carries; nil are none
@@ -128,7 +129,7 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	if o.Here {
 		own := i.Outside
 		if outside = &own; o.Static {
-			own.Run, own.Unknown = nil, func(d *manifest.Variable) { in.Unknown = append(in.Unknown, d) }
+			own.Run, own.Unknown = nil, func(d *declaration.Variable) { in.Unknown = append(in.Unknown, d) }
 		}
 	}
 	var err error
@@ -164,14 +165,14 @@ func (i Inputs) conf() string {
 // Read reads the variables as they are written, for manifests that may each declare some. own
 // are those that nobody else can set, in addition to the usual ones.
 func (i Inputs) Read(own map[string]any, sources ...manifest.Source) ([]vars.Assignment, error) {
-	var declared []*manifest.Variable
+	var declared []*declaration.Variable
 	for _, source := range sources {
 		some, err := manifest.Declarations([]manifest.Source{source})
 		if err != nil {
 			return nil, &InputError{err}
 		}
 		for _, d := range some {
-			at := slices.IndexFunc(declared, func(other *manifest.Variable) bool { return other.Name == d.Name })
+			at := slices.IndexFunc(declared, func(other *declaration.Variable) bool { return other.Name == d.Name })
 			switch {
 			case at < 0:
 				declared = append(declared, d)

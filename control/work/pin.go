@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/declaration"
 	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/schema"
@@ -126,7 +127,7 @@ func (c *Collection) secrets(schemas map[string]*schema.Schema) (map[string]secr
 }
 
 // declared are the variables that the manifests declare, each for itself.
-func (c *Collection) declared() (all []*manifest.Variable, err error) {
+func (c *Collection) declared() (all []*declaration.Variable, err error) {
 	for _, source := range c.manifests {
 		some, err := manifest.Declarations([]manifest.Source{source})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/internal/namedfile"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/declaration"
 )
 
 // Assignment gives a variable a value: it is a member of a file of variables, or a --var.
@@ -138,7 +139,7 @@ func (v *variables) assign(a Assignment) {
 	value, err := v.Evaluator.Resolve(a.Value, v.values)
 	switch {
 	case err == nil:
-		v.set(a.Name, value, manifest.Place{Position: a.At, Node: a.node})
+		v.set(a.Name, value, declaration.Place{Position: a.At, Node: a.node})
 	case a.node != nil:
 		v.fail(a.Name, err, manifest.Failure(a.node, err))
 	default:

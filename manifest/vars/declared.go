@@ -11,16 +11,17 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/declaration"
 	"github.com/deployster-go/deployster/schema"
 )
 
 // declare sets the defaults that are known at once, over which everything else is laid.
 func (v *variables) declare() {
-	v.declared = make(map[string]*manifest.Variable, len(v.Declared))
+	v.declared = make(map[string]*declaration.Variable, len(v.Declared))
 	for _, d := range v.Declared {
 		_, builtin := v.Builtin[d.Name]
 		if builtin && strings.HasPrefix(d.Name, "_") {
-			v.found.Add(manifest.Problem{Position: d.Position, Path: manifest.VariablesKey + "." + d.Name, Message: v.nameProblem(d.Name)})
+			v.found.Add(manifest.Problem{Position: d.Position, Path: declaration.Key + "." + d.Name, Message: v.nameProblem(d.Name)})
 			continue
 		}
 		v.declared[d.Name] = d
@@ -36,7 +37,7 @@ func (v *variables) declare() {
 // complete gives the declared variables that have no value their defaults, and holds all of
 // them against what is declared.
 func (v *variables) complete() {
-	var missing []*manifest.Variable
+	var missing []*declaration.Variable
 	for _, d := range v.Declared {
 		if _, given := v.values[d.Name]; !given && d.Node == nil && !v.failed[d.Name] && !v.Partly {
 			missing = append(missing, d)
@@ -70,7 +71,7 @@ func (v *variables) complete() {
 
 // evaluate gives a variable its default, which reads others. All that are given have their
 // values by now.
-func (v *variables) evaluate(d *manifest.Variable) {
+func (v *variables) evaluate(d *declaration.Variable) {
 	given, is := v.values[d.Name]
 	if _, mapping := given.(map[string]any); is && !mapping {
 		return
@@ -95,9 +96,9 @@ const (
 )
 
 // withoutValue says of variables that nobody gives how to.
-func withoutValue(missing []*manifest.Variable) manifest.Problem {
+func withoutValue(missing []*declaration.Variable) manifest.Problem {
 	first := missing[0]
-	p := manifest.Problem{Position: first.Position, Path: manifest.VariablesKey + "." + first.Name}
+	p := manifest.Problem{Position: first.Position, Path: declaration.Key + "." + first.Name}
 	if len(missing) == 1 {
 		p.Message = fmt.Sprintf("has no value; give it with --var %s=VALUE, %s%s", first.Name, whereValues, first.Name)
 		return p
@@ -112,7 +113,7 @@ func withoutValue(missing []*manifest.Variable) manifest.Problem {
 
 // fitting is what a text comes to as a value of the variable: the first of its readings
 // that is one. typed is what it is where nothing is declared, failed why that is not known.
-func fitting(d *manifest.Variable, text string, typed any, failed error) (any, error) {
+func fitting(d *declaration.Variable, text string, typed any, failed error) (any, error) {
 	if expression.IsTemplate(text) {
 		return typed, failed
 	}
@@ -132,7 +133,7 @@ func fitting(d *manifest.Variable, text string, typed any, failed error) (any, e
 
 // first is the first of some values that is one of the variable. Where none is, it is the one
 // that comes nearest to it, as what is wrong with that is worth saying.
-func first(d *manifest.Variable, values []any) (value any, fits bool) {
+func first(d *declaration.Variable, values []any) (value any, fits bool) {
 	near := -1
 	for i, value := range values {
 		found := d.Validate(value)

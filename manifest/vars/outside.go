@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/namedfile"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/declaration"
 )
 
 // EnvironmentPrefix begins the names of variables of the environment that give values.
@@ -26,7 +27,7 @@ type Outside struct {
 
 	// Unknown is called with a variable whose command is not run, which has some value that
 	// its schema accepts.
-	Unknown func(d *manifest.Variable)
+	Unknown func(d *declaration.Variable)
 }
 
 // outside reads what comes from outside for declared variables, below what others give: the
@@ -129,5 +130,5 @@ func (v *variables) literal(a Assignment) {
 		}
 		value, _ = first(d, readings)
 	}
-	v.set(a.Name, value, manifest.Place{Position: a.At})
+	v.set(a.Name, value, declaration.Place{Position: a.At})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/declaration"
 	"github.com/deployster-go/deployster/manifest/vars"
 )
 
@@ -146,7 +147,7 @@ func TestCommandsThatAreNotRun(t *testing.T) {
 		w := newWorld(t)
 		o := w.options(t, "  x: {command: [pass], "+schema+"}\n")
 		var unknown []string
-		o.Outside.Run, o.Outside.Unknown = nil, func(d *manifest.Variable) { unknown = append(unknown, d.Name) }
+		o.Outside.Run, o.Outside.Unknown = nil, func(d *declaration.Variable) { unknown = append(unknown, d.Name) }
 		got, err := vars.Load(o)
 		if err != nil || !reflect.DeepEqual(got["x"], want) || strings.Join(unknown, " ") != "x" {
 			t.Errorf("%s: %#v %v %v", schema, got["x"], err, unknown)

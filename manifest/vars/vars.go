@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/declaration"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -26,10 +27,10 @@ type Options struct {
 	Evaluator *expression.Evaluator
 	Usage     *manifest.Usage // notes which variables Flags and Last give, and which ones values read; may be nil
 
-	Outside  *Outside             // where declared ones come from that nobody gives; nil is nowhere, and so it is with Assignments
-	Declared []*manifest.Variable // in the order of declaration; other variables are as they are given
-	Partly   bool                 // only some of the variables are known: that one has no value is no problem
-	Hide     func(any)            // is called with each value that may not be shown, before anything is said of it; may be nil
+	Outside  *Outside                // where declared ones come from that nobody gives; nil is nowhere, and so it is with Assignments
+	Declared []*declaration.Variable // in the order of declaration; other variables are as they are given
+	Partly   bool                    // only some of the variables are known: that one has no value is no problem
+	Hide     func(any)               // is called with each value that may not be shown, before anything is said of it; may be nil
 
 	// Assignments are in the place of the files and of Flags, unless they are nil.
 	Assignments []Assignment
@@ -77,7 +78,7 @@ func Load(opts Options) (map[string]any, error) {
 			v.found.Add(manifest.Problem{Message: problem})
 			continue
 		}
-		v.set(name, opts.Last[name], manifest.Place{})
+		v.set(name, opts.Last[name], declaration.Place{})
 		v.Usage.Give(name, manifest.Problem{Path: name})
 	}
 	v.complete()
@@ -95,15 +96,15 @@ var (
 type variables struct {
 	Options
 	values   map[string]any
-	declared map[string]*manifest.Variable
-	from     map[string]manifest.Place // where the last value of a variable was given; of Last it is not known
-	failed   map[string]bool           // variables that could not be set
-	unknown  map[string]bool           // variables that have some value, as their commands are not run
+	declared map[string]*declaration.Variable
+	from     map[string]declaration.Place // where the last value of a variable was given; of Last it is not known
+	failed   map[string]bool              // variables that could not be set
+	unknown  map[string]bool              // variables that have some value, as their commands are not run
 	found    yamlfile.Report
 }
 
 func newVariables(opts Options) *variables {
-	v := &variables{Options: opts, values: maps.Clone(opts.Builtin), from: map[string]manifest.Place{}, failed: map[string]bool{}, unknown: map[string]bool{}}
+	v := &variables{Options: opts, values: maps.Clone(opts.Builtin), from: map[string]declaration.Place{}, failed: map[string]bool{}, unknown: map[string]bool{}}
 	if v.values == nil {
 		v.values = map[string]any{}
 	}
@@ -115,7 +116,7 @@ func (v *variables) nameProblem(name string) string {
 	if _, builtin := v.Builtin[name]; builtin {
 		return fmt.Sprintf("%q is set by deployster itself and cannot be changed", name)
 	}
-	return manifest.NameProblem(name)
+	return declaration.NameProblem(name)
 }
 
 // fail reports that a variable could not be set, unless that only follows from
@@ -147,7 +148,7 @@ func (v *variables) flag(a Assignment) {
 		v.fail(a.Name, err, manifest.Problem{Position: a.At, Message: err.Error()})
 		return
 	}
-	v.set(a.Name, value, manifest.Place{Position: a.At, Named: true})
+	v.set(a.Name, value, declaration.Place{Position: a.At, Named: true})
 }
 
 // typed turns what was typed into a value; see Flag.
@@ -218,7 +219,7 @@ func unplaced(found *yamlfile.Report) error {
 	return errors.New(strings.Join(said, "; "))
 }
 
-func (v *variables) set(name string, value any, from manifest.Place) {
+func (v *variables) set(name string, value any, from declaration.Place) {
 	delete(v.failed, name)
 	v.from[name] = from
 	v.values[name] = merge(v.values[name], value)

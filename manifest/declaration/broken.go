@@ -1,27 +1,27 @@
-package manifest
+package declaration
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // Place is where a variable gets its value.
 type Place struct {
-	Position
+	yamlfile.Position
 	Node  *yamlfile.Node // the value; nil where it is in no file, or not known
 	Named bool           // the place has the name of the variable, as --var has
 }
 
 // Broken is how a value breaks the schema of the variable.
-func (d *Variable) Broken(value any, from Place) (problems []Problem) {
+func (d *Variable) Broken(value any, from Place) (problems []yamlfile.Problem) {
 	own := from == (Place{}) || from.Node != nil && from.Node == d.Node
 	for _, v := range d.Validate(value) {
-		p := Problem{Position: from.Position, Path: pathOf(d.Name, v.Path), Message: fmt.Sprintf("%s (rule %q of the variable", v.Message, v.Rule)}
+		p := yamlfile.Problem{Position: from.Position, Path: schema.PathOf(d.Name, v.Path), Message: fmt.Sprintf("%s (rule %q of the variable", v.Message, v.Rule)}
 		switch {
 		case own:
-			p.Path = VariablesKey + "." + p.Path
+			p.Path = Key + "." + p.Path
 			p.Message += ")"
 		case from.Node == nil && len(v.Path) == 0 && from.Named:
 			p.Path = ""
@@ -38,22 +38,4 @@ func (d *Variable) Broken(value any, from Place) (problems []Problem) {
 		problems = append(problems, p)
 	}
 	return problems
-}
-
-// pathOf writes the path of a part of a value as people do.
-func pathOf(name string, path []string) string {
-	var b strings.Builder
-	b.WriteString(name)
-	for _, key := range path {
-		if isIndex(key) {
-			b.WriteString("[" + key + "]")
-		} else {
-			b.WriteString("." + key)
-		}
-	}
-	return b.String()
-}
-
-func isIndex(key string) bool {
-	return key != "" && strings.Trim(key, "0123456789") == ""
 }

@@ -1,7 +1,8 @@
-package manifest
+// Package declaration reads how manifests declare variables: what a value may be, which parts of it
+// may not be shown, and where it comes from where nobody gives one.
+package declaration
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -13,8 +14,8 @@ import (
 	"github.com/deployster-go/deployster/schema"
 )
 
-// VariablesKey is the section of a manifest that declares variables.
-const VariablesKey = "variables"
+// Key is the section of a manifest that declares variables.
+const Key = "variables"
 
 // maxVariables is how many variables manifests may declare together.
 const maxVariables = 1000
@@ -35,7 +36,7 @@ type Variable struct {
 	Name        string
 	Description string
 	Secret      bool // no part of a value may be shown
-	Position    Position
+	Position    yamlfile.Position
 
 	// Where the value comes from that nobody gives; at most one of them, or a default.
 	File    string   // that holds it
@@ -49,6 +50,9 @@ type Variable struct {
 	schema *schema.Schema
 }
 
+// Valid reports whether its declaration could be read; what is wrong with it was found.
+func (d *Variable) Valid() bool { return d.schema != nil }
+
 // Default is what the variable is where nobody gives it a value, with its expressions as
 // they are written. has is false where somebody must give one.
 func (d *Variable) Default() (written any, has bool) { return d.Written, d.Node != nil }
@@ -58,54 +62,52 @@ func (d *Variable) Default() (written any, has bool) { return d.Written, d.Node 
 func (d *Variable) Secrets(value any) [][]string { return d.schema.Secrets(value) }
 
 // Validate is how a value breaks the schema of the variable.
-func (d *Variable) Validate(value any) []schema.Violation { return d.schema.Validate(value) }
+func (d *Variable) Validate(value any) []schema.Violation {
+	return d.schema.Validate(value)
+}
+
+// Hide tells of all parts of a value that may not be shown; hide may be nil.
+func (d *Variable) Hide(value any, hide func(any)) {
+	if hide == nil {
+		return
+	}
+	for _, path := range d.Secrets(value) {
+		hide(schema.Within(value, path))
+	}
+}
 
 // MayBeSecret reports whether a value, as it is written, may have parts that may not be shown.
 func (d *Variable) MayBeSecret(written any) bool {
 	return len(d.schema.PossibleSecrets(written, func(string) bool { return true })) > 0
 }
 
-// Declarations reads the variables that manifests declare, in the order of declaration. It
-// fails with an *Error that holds all that is wrong with them.
-func Declarations(sources []Source) ([]*Variable, error) {
-	l := &loader{manifest: &Manifest{}}
-	for _, source := range sources {
-		if !bytes.Contains(source.Data, []byte(VariablesKey)) {
-			continue // most manifests declare none, and to read one takes a while
-		}
-		root, _ := yamlfile.Open(source.Name, source.Data, manifestFile, &l.found)
-		if root != nil && root.Kind == yamlfile.Mapping {
-			l.variables(root.Child(VariablesKey))
-		}
-	}
-	return l.manifest.Variables, l.found.Err()
-}
-
-// variables reads the section of a manifest.
-func (l *loader) variables(n *yamlfile.Node) {
+// Read reads the section of a manifest, and adds what it declares to the variables that others have.
+// What is wrong with it is found.
+func Read(n *yamlfile.Node, others []*Variable, found *yamlfile.Report) []*Variable {
 	switch {
 	case n == nil || n.Kind == yamlfile.Nothing:
-		return
+		return others
 	case n.Kind != yamlfile.Mapping:
-		n.Fail("must be a mapping of names to JSON Schemas, not %s", KindOf(n))
-		return
+		n.Fail("must be a mapping of names to JSON Schemas, not %s", n.Kind)
+		return others
 	}
 	for _, m := range n.Members {
-		if len(l.manifest.Variables) == maxVariables {
+		if len(others) == maxVariables {
 			m.FailName("there are more than %d variables", maxVariables)
-			return
+			break
 		}
-		if i := slices.IndexFunc(l.manifest.Variables, func(d *Variable) bool { return d.Name == m.Name }); i >= 0 {
-			m.FailName("the variable %q is already declared at %s", m.Name, l.manifest.Variables[i].Position)
+		if i := slices.IndexFunc(others, func(d *Variable) bool { return d.Name == m.Name }); i >= 0 {
+			m.FailName("the variable %q is already declared at %s", m.Name, others[i].Position)
 			continue
 		}
-		l.manifest.Variables = append(l.manifest.Variables, l.variable(m))
+		others = append(others, read(m, found))
 	}
+	return others
 }
 
-// variable reads a declaration, which is a JSON Schema. Nothing that is unknown stands in
+// read reads a declaration, which is a JSON Schema. Nothing that is unknown stands in
 // it: a mistyped writeOnly would show a secret.
-func (l *loader) variable(n *yamlfile.Node) *Variable {
+func read(n *yamlfile.Node, found *yamlfile.Report) *Variable {
 	d := &Variable{Name: n.Name, Position: n.NameAt}
 	if problem := NameProblem(n.Name); problem != "" {
 		n.FailName("%s", problem)
@@ -144,7 +146,7 @@ func (l *loader) variable(n *yamlfile.Node) *Variable {
 	}
 	if !d.Late {
 		for _, p := range d.Broken(d.Written, Place{Node: d.Node}) {
-			l.found.Add(p)
+			found.Add(p)
 		}
 	}
 	return d
@@ -163,7 +165,7 @@ func (d *Variable) readOrigin(fields map[string]*yamlfile.Node) {
 		return
 	}
 	plain := func(n *yamlfile.Node, what string) string {
-		text, ok := readText(n, what)
+		text, ok := n.Text(what, yamlfile.MaxSize)
 		switch {
 		case ok && expression.IsTemplate(text):
 			n.Fail("cannot be an expression")
@@ -178,7 +180,7 @@ func (d *Variable) readOrigin(fields map[string]*yamlfile.Node) {
 	if n := fields["command"]; n != nil {
 		d.Origin, d.Command = n, []string{}
 		if n.Kind != yamlfile.List || len(n.Members) == 0 {
-			n.Fail("must be a list of a program and its arguments, such as [pass, show, db], not %s", KindOf(n))
+			n.Fail("must be a list of a program and its arguments, such as [pass, show, db], not %s", n.Kind)
 			return
 		}
 		for _, word := range n.Members {
