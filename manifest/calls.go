@@ -94,7 +94,24 @@ func (c *call) readPlugs(n *yamlfile.Node) {
 	}
 	for _, m := range n.Members {
 		if name, ok := readText(m, "the name of a plug"); ok {
-			c.plugs[m.Name] = name
+			c.plugs[m.Name], c.given = name, append(c.given, m)
+		}
+	}
+}
+
+// checkGiven reports plugs that modules are to be given and the manifest does not define. A module may
+// hand on what it was not given itself: whatever asks for that may do without.
+func (l *loader) checkGiven() {
+	for _, p := range l.pending {
+		if p.call == nil {
+			continue
+		}
+		for _, n := range p.call.given {
+			if name := p.call.plugs[n.Name]; l.manifest.plugs[name] == nil {
+				known := slices.Sorted(maps.Keys(l.manifest.plugs))
+				message := fmt.Sprintf("the manifest defines no plug %q (add plugs.%s.path)", name, name)
+				l.found.Add(Problem{Position: n.Position, Path: n.Path(), Message: message, Hint: suggest.Closest(name, known)})
+			}
 		}
 	}
 }

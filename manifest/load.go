@@ -54,6 +54,7 @@ func Load(sources []Source, opts Options) (*Manifest, error) {
 	l.expressions(broken)
 	l.outputs(broken)
 	if !broken {
+		l.checkGiven()
 		l.checkMoves()
 	}
 	if err := l.found.Err(); err != nil {

@@ -40,7 +40,8 @@ type call struct {
 	sourceAt *yamlfile.Node
 	vars     []*yamlfile.Node
 	plugs    map[string]string
-	forEach  any // as it is written; nil is not given
+	given    []*yamlfile.Node // the same, as they are written
+	forEach  any              // as it is written; nil is not given
 }
 
 // directory is that of the files of a module; "" is the workspace, where the manifest has them.

@@ -162,6 +162,7 @@ func TestWhatIsWrongWithModulesIsSaid(t *testing.T) {
 		"a variable too much":         {"variables: {title: {}}", "{source: ./web, vars: {titel: x}}", []string{`m.yaml:2:31: modules.web.vars.titel: the module declares no variable "titel"`, `did you mean "title"?`, `m.yaml:2:3: modules.web: the module needs the variable "title" (web/module.yaml:1:13)`}},
 		"a value of another type":     {"variables: {n: {type: integer}}", "{source: ./web, vars: {n: many}}", []string{"m.yaml:2:34: modules.web.vars.n: "}},
 		"a default of another type":   {"variables: {n: {type: integer, default: x}}", "{source: ./web}", []string{"web/module.yaml:1:41: variables.n: ", "(in module web, called at m.yaml:2:3)"}},
+		"a plug that is not there":    {"resources: {a: {type: x}}", "{source: ./web, plugs: {root: ot}}", []string{`m.yaml:2:38: modules.web.plugs.root: the manifest defines no plug "ot" (add plugs.ot.path)`}},
 		"plugs of its own":            {"plugs: {p: {path: /x}}", "{source: ./web}", []string{"web/module.yaml:1:1: plugs: a module has no plugs of its own"}},
 		"a name that is not defined":  {"resources: {a: {type: x, config: {b: '{{ region }}'}}}", "{source: ./web}", []string{`web/module.yaml:1:42: resources.a.config.b: "region" is not defined`, "(in module web, called at m.yaml:2:3)"}},
 		"a name that is nobody's":     {"", "{source: ./web, vars: {}, for_each: [a], when: '{{ nobody }}'}", []string{`"nobody" is not defined`}},
