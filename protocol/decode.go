@@ -23,10 +23,10 @@ func DecodeInit(data []byte) (InitOutput, error) {
 		return InitOutput{}, err
 	}
 	f := fields{object: object, data: data}
-	f.only("plugs", "config_schema", "state_action", "serve_action", "removable", "action_images", "keeps", "state_schema", "accepts_unknown", "adoptable")
+	f.only("plugs", "config_schema", "state_action", "serve_action", "removable", "action_images", "keeps", "state_schema", "accepts_unknown", "adoptable", "network")
 	out := InitOutput{
 		Removable: f.boolean("removable", false), Keeps: f.boolean("keeps", false),
-		AcceptsUnknown: f.boolean("accepts_unknown", false), Adoptable: f.boolean("adoptable", false),
+		AcceptsUnknown: f.boolean("accepts_unknown", false), Adoptable: f.boolean("adoptable", false), Network: f.network(),
 	}
 	if plugs, ok := f.child("plugs"); ok {
 		out.Plugs = plugRequests(plugs)
@@ -58,6 +58,15 @@ func DecodeInit(data []byte) (InitOutput, error) {
 		return InitOutput{}, f.err
 	}
 	return out, nil
+}
+
+// network is the network of the type's own image.
+func (f *fields) network() string {
+	name, ok := f.text("network")
+	if ok && name != NetworkNone {
+		f.fail("network", `must be "none", for a type that needs no network, or be left out: which network there is otherwise is the user's to say`)
+	}
+	return name
 }
 
 // actionImages are the images that actions may name.

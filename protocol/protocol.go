@@ -40,7 +40,11 @@ type InitOutput struct {
 	StateSchema    json.RawMessage `json:"state_schema,omitempty"`    // JSON Schema of its states; writeOnly marks what is secret
 	AcceptsUnknown bool            `json:"accepts_unknown,omitempty"` // its state action understands a configuration of which parts are not known yet
 	Adoptable      bool            `json:"adoptable,omitempty"`       // its state action finds, by an id, what was made otherwise
+	Network        string          `json:"network,omitempty"`         // NetworkNone, or "" for what a container has otherwise
 }
+
+// NetworkNone is the network of a type whose image needs none.
+const NetworkNone = "none"
 
 // PlugRequest asks for something of the user's machine.
 type PlugRequest struct {

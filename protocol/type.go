@@ -33,6 +33,7 @@ type Type[C any] struct {
 	StateSchema    json.RawMessage // JSON Schema of the states; writeOnly marks what is secret; may be nil
 	AcceptsUnknown bool            // State understands Request.Unknown
 	Adoptable      bool            // State understands Request.Adopt; needs Keeps
+	Network        string          // NetworkNone where neither State nor an action needs one; else ""
 
 	// State observes the resource and changes nothing. It answers with
 	// AnswerValid or AnswerStale.
@@ -194,7 +195,7 @@ func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout
 		return answer(stdout, InitOutput{
 			Plugs: t.Plugs, ConfigSchema: t.ConfigSchema, Removable: t.Removable,
 			StateAction: Invocation{Args: []string{"state"}}, ServeAction: &Invocation{Args: []string{serveAction}},
-			Keeps: t.Keeps, StateSchema: t.StateSchema, AcceptsUnknown: t.AcceptsUnknown, Adoptable: t.Adoptable,
+			Keeps: t.Keeps, StateSchema: t.StateSchema, AcceptsUnknown: t.AcceptsUnknown, Adoptable: t.Adoptable, Network: t.Network,
 		}, func(b []byte) error { _, err := DecodeInit(b); return err })
 	case len(args) > 1:
 		return fmt.Errorf("one argument was expected, not %d: %s", len(args), strings.Join(args, " "))

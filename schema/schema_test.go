@@ -51,6 +51,7 @@ func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 		`{"state_action": {"args": ["s"]}, "plugs": {"1": {"container_path": "/x"}}}`, `{"state_action": {"args": ["s"]}, "plugs": []}`, `{"state_action": {"args": ["s"]}, "other": 1}`,
 		`{"state_action": {"args": ["s"]}, "keeps": true, "adoptable": true, "accepts_unknown": true, "state_schema": {"type": "object"}}`,
 		`{"state_action": {"args": ["s"]}, "keeps": "yes"}`, `{"state_action": {"args": ["s"]}, "state_schema": true}`, `{"state_action": {"args": ["s"]}, "accepts_unknown": 1}`,
+		`{"state_action": {"args": ["s"]}, "network": "none"}`, `{"state_action": {"args": ["s"]}, "network": "host"}`, `{"state_action": {"args": ["s"]}, "network": ""}`,
 		`{"state_action": {"args": ["s"]}, "adoptable": true}`, `{"state_action": {"args": ["s"]}, "adoptable": false}`, `{"state_action": {"args": ["s"]}, "adoptable": true, "keeps": false}`,
 	}
 	s := embedded(t, "init")

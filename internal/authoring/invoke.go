@@ -1,6 +1,7 @@
 package authoring
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,9 +130,13 @@ func (c *checker) spec(ctx context.Context, action string, invocation protocol.I
 	if err != nil {
 		return engine.Spec{}, fmt.Errorf("the image of %s: %w", action, err)
 	}
+	network := c.Network
+	if ref == c.Image { // as in a run: what a type says it needs, it says of its own image
+		network = cmp.Or(network, c.init.Network)
+	}
 	spec := engine.Spec{
 		Image: id, Entrypoint: invocation.Entrypoint, Args: invocation.Args,
-		Mounts: c.mounts, Network: c.Network, Timeout: c.Timeout,
+		Mounts: c.mounts, Network: network, Timeout: c.Timeout,
 		Labels: map[string]string{labelTest: action},
 	}
 	if c.Workspace != "" {

@@ -70,7 +70,7 @@ func newType(plug string) protocol.Type[Config] {
 	return protocol.Type[Config]{
 		Plugs:        map[string]protocol.PlugRequest{"root": {ContainerPath: plugPath, Writable: true}},
 		ConfigSchema: configSchema,
-		Removable:    true, AcceptsUnknown: true,
+		Removable:    true, AcceptsUnknown: true, Network: protocol.NetworkNone,
 		State: func(_ context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
 			c, unread, err := known(r)
 			if err != nil {

@@ -76,6 +76,7 @@ type server struct {
 	image   engine.Image
 	action  protocol.Invocation
 	mounts  []engine.Mount
+	network string
 	warned  sync.Once
 
 	mu      sync.Mutex
@@ -83,15 +84,16 @@ type server struct {
 	broken  error    // why none is sent a call any longer
 }
 
-// Serve has the calls for a resource made by a process with these plugs, if its type
-// answered init so. A process is shared by those that agree in all that a
+// Serve has the calls for a resource made as its type answered init: in the network that it needs, and
+// by a process with these plugs, if it serves. A process is shared by those that agree in all that a
 // container is given, so none sees a plug that its resource may not.
 func (v *Invoker) Serve(t *Target, init protocol.InitOutput, mounts []engine.Mount) {
-	t.server = nil
+	t.server, t.network = nil, init.Network
 	if init.ServeAction == nil {
 		return
 	}
-	key, err := json.Marshal([]any{t.Type, t.Image.ID, init.ServeAction, mounts})
+	network := t.networkFor(*init.ServeAction)
+	key, err := json.Marshal([]any{t.Type, t.Image.ID, init.ServeAction, mounts, network})
 	if err != nil {
 		return // it is made of text only
 	}
@@ -102,7 +104,7 @@ func (v *Invoker) Serve(t *Target, init protocol.InitOutput, mounts []engine.Mou
 	}
 	s := v.servers.byKey[string(key)]
 	if s == nil {
-		s = &server{invoker: v, name: t.Type, key: string(key), image: t.Image, action: *init.ServeAction, mounts: mounts}
+		s = &server{invoker: v, name: t.Type, key: string(key), image: t.Image, action: *init.ServeAction, mounts: mounts, network: network}
 		v.servers.byKey[string(key)] = s
 	}
 	t.server = s
@@ -232,7 +234,7 @@ func (s *server) process(ctx context.Context, image engine.Image, what, path str
 // start runs the container of the process. path begins that of its work directory.
 func (p *process) start(ctx context.Context, s *server, image engine.Image, path string) error {
 	v := p.home
-	spec, err := v.containerSpec(s.action, image, s.mounts, path)
+	spec, err := v.containerSpec(s.action, image, s.mounts, s.network, path)
 	if err != nil {
 		p.idleTimer.Stop()
 		p.gone()

@@ -84,6 +84,7 @@ func (t Managed[C, T, M]) Type(socket string) protocol.Type[C] {
 		Plugs:        Plugs(),
 		ConfigSchema: t.Schema,
 		Removable:    true, AcceptsUnknown: true,
+		Network: protocol.NetworkNone, // the engine is behind a file
 		State: func(ctx context.Context, r protocol.Request[C]) (answer protocol.StateOutput, err error) {
 			if len(r.Unknown) > 0 {
 				return t.foresee(ctx, connect, r)
