@@ -181,41 +181,6 @@ func lastKept(ctx context.Context, log deploylog.Log, placed string) (last deplo
 	return last, nil
 }
 
-// interrupted reports whether it is not known how the last action of a resource ended, and
-// no run found the resource well since.
-func interrupted(ctx context.Context, log deploylog.Log, placed string) (bool, error) {
-	fail := func(err error) (bool, error) {
-		return false, fmt.Errorf("reading what was done to %s last: %w", placed, err)
-	}
-	var last deploylog.Event
-	for e, err := range log.Read(ctx, deploylog.Filter{Target: actionTarget(placed, ""), Last: 1}) {
-		if err != nil {
-			return fail(err)
-		}
-		last = e
-	}
-	switch last.Name {
-	case "", last.Target.Succeeded():
-		return false, nil
-	case last.Target.Started():
-		if Alive(log, last.Deployment) {
-			return false, nil // it is going on
-		}
-	case last.Target.Failed():
-		if !DataOf(last).Abandoned {
-			return false, nil
-		}
-	}
-	well := false
-	for e, err := range log.Read(ctx, deploylog.Filter{Target: resourceTarget(placed), Name: resourceTarget("").Succeeded(), After: last.Seq, Last: 1}) {
-		if err != nil {
-			return fail(err)
-		}
-		well = e.Seq > 0
-	}
-	return !well, nil
-}
-
 // keep puts what a resource has kept into the form of the log.
 func (r *Run) keep(e report.Event) (*Kept, error) {
 	if len(e.Keep) == 0 {
