@@ -53,17 +53,12 @@ func (c *comparison) directories(name string) bool {
 }
 
 func (c *comparison) entries(name string, kind fs.FileMode) bool {
-	switch kind {
-	case fs.ModeDir:
-		return c.directories(name)
-	case fs.ModeSymlink:
+	if kind == fs.ModeSymlink {
 		one, err := c.a.Readlink(name)
 		other, failed := c.b.Readlink(name)
 		return err == nil && failed == nil && one == other
-	case 0:
-		return c.files(name)
 	}
-	return false
+	return kind == fs.ModeDir && c.directories(name) || kind == 0 && c.files(name)
 }
 
 func (c *comparison) files(name string) bool {
@@ -84,7 +79,7 @@ func (c *comparison) files(name string) bool {
 			return false
 		}
 		if err != nil {
-			return err == io.EOF || err == io.ErrUnexpectedEOF //nolint:errorlint // of io.ReadFull, as they are
+			return err == io.EOF || err == io.ErrUnexpectedEOF
 		}
 	}
 }

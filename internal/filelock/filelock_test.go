@@ -45,7 +45,7 @@ func TestWhatWasReplacedIsNotHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // of the test
+	defer f.Close()
 	if mine, err := filelock.Hold(f); err != nil || !mine {
 		t.Fatalf("it is held: %v, %v", mine, err)
 	}
