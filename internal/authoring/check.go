@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
@@ -25,6 +26,7 @@ type Options struct {
 	Engine  Engine
 	Image   string            // reference of the type's image
 	Config  map[string]any    // a good configuration; nil checks init only. It is applied for real
+	Second  map[string]any    // that of another resource, which is made at the same time; nil is none
 	Plugs   map[string]string // absolute paths of the engine's host, by the name of the plug
 	Pull    engine.PullPolicy // the zero value is PullMissing
 	Network string            // of every container; "" is the engine's default
@@ -47,11 +49,26 @@ type checker struct {
 	runs   int
 	init   protocol.InitOutput
 	schema *schema.Schema
+	states *schema.Schema // of init's state_schema; nil is none
 	mounts []engine.Mount
+	one    *resource            // that is made
 	answer said                 // the last init or state
 	state  protocol.StateOutput // the first answer
+	last   protocol.StateOutput // the last one
 	found  map[string]string    // what was in the plugs before it
+	after  map[string]any       // the state after the actions
+	unlike string               // how a state is otherwise than states say; "" is not at all
+	hidden []string             // secrets that answers had, as they may be written
+	aside  []renames            // what the actions wrote aside, each time that they were run
 	served *session             // nil before it was started
+	turn   sync.Mutex           // held by who prepares or judges one of several actions at once
+}
+
+// resource is one that the check makes.
+type resource struct {
+	name   string
+	config map[string]any
+	kept   map[string]any // what its answers had kept last
 }
 
 // step is one check. When one that others build on does not pass, those after
@@ -71,6 +88,7 @@ func (c *checker) steps() []step {
 		{"init answer is valid", false, true, c.initValid},
 		{"init copes with malformed input", false, false, c.initMalformed},
 		{"config_schema compiles", false, true, c.schemaCompiles},
+		{"state_schema compiles", false, true, c.stateSchemaCompiles},
 		{"plugs are given", true, true, c.plugsGiven},
 		{"good config is accepted", true, true, c.goodConfig},
 		{"bad config is refused", true, false, c.badConfig},
@@ -79,11 +97,18 @@ func (c *checker) steps() []step {
 		{"state answer is valid", true, true, c.stateValid},
 		{"state changes nothing", true, false, c.stateChangesNothing},
 		{"state refuses malformed input", true, false, c.stateMalformed},
+		{"state accepts what is unknown", true, false, c.unknownBefore},
 		{"actions exit with 0", true, true, c.actionsExit},
 		{"state is VALID after the actions", true, true, c.validAfterActions},
+		{"state is as planned", true, false, c.asPlanned},
 		{"second apply changes nothing", true, true, c.secondApply},
+		{"what is unknown is not compared", true, false, c.unknownAfter},
+		{"what is not kept is found again", true, false, c.memoryLost},
+		{"only what has the id is adopted", true, false, c.adoption},
 		{"actions may be run again", true, true, c.actAgain},
 		{"removal ends VALID", true, false, c.removal},
+		{"two resources at once do not collide", true, false, c.twoAtOnce},
+		{"states are as state_schema says", true, false, c.statesAsDescribed},
 		{"serve starts and answers", true, true, c.serveStarts},
 		{"served and one-shot answers agree", true, true, c.servedAgrees},
 		{"two requests at once are both answered", true, true, c.servedAtOnce},
@@ -105,7 +130,7 @@ func Check(ctx context.Context, opts Options, report func(Result)) error {
 	if opts.Pull == "" {
 		opts.Pull = engine.PullMissing
 	}
-	c := &checker{Options: opts, ids: map[string]string{}}
+	c := &checker{Options: opts, ids: map[string]string{}, one: &resource{name: "test", config: opts.Config}}
 	defer func() { c.served.stop() }()
 	failed, blocked := 0, ""
 	for _, s := range c.steps() {

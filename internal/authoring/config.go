@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/deployster-go/deployster/schema"
 )
 
 func (c *checker) goodConfig(context.Context) (verdict, error) {
@@ -18,6 +16,11 @@ func (c *checker) goodConfig(context.Context) (verdict, error) {
 	var wrong []string
 	for _, v := range c.schema.Validate(c.Config) {
 		wrong = append(wrong, fmt.Sprintf("%s %s (rule %q)", at(v.Path), v.Message, v.Rule))
+	}
+	if c.Second != nil {
+		for _, v := range c.schema.Validate(c.Second) {
+			wrong = append(wrong, fmt.Sprintf("of the second one, %s %s (rule %q)", at(v.Path), v.Message, v.Rule))
+		}
 	}
 	if len(wrong) > 0 {
 		return fail("config_schema refuses it: %s; received the schema %s; correct it, or the configuration", strings.Join(wrong, "; "), received(c.init.ConfigSchema)), nil
@@ -108,52 +111,4 @@ func (c *checker) wantsUnknown() bool {
 		}
 	}
 	return false
-}
-
-// mask hides the values that the schema marks secret: test data, but often
-// real.
-func (c *checker) mask(text string) string {
-	if c.schema == nil || c.Config == nil {
-		return text
-	}
-	var forms []string
-	for _, path := range c.schema.Secrets(c.Config) {
-		for _, secret := range texts(schema.Within(c.Config, path)) {
-			encoded, _ := json.Marshal(secret) // text can be encoded
-			forms = append(forms, secret, strings.Join(printable([]byte(secret)), ""), string(encoded[1:len(encoded)-1]))
-		}
-	}
-	// Longer ones first: a secret may be part of another.
-	slices.SortStableFunc(forms, func(a, b string) int { return len(b) - len(a) })
-	pairs := make([]string, 0, 2*len(forms))
-	for _, form := range forms {
-		pairs = append(pairs, form, "•••")
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
-}
-
-// hide masks what a container wrote, before anything of it is cut off.
-func (c *checker) hide(data []byte) []byte { return []byte(c.mask(string(data))) }
-
-// texts returns all text within v that is long enough to be told from others.
-func texts(v any) []string {
-	const telling = 3
-	var found []string
-	switch t := v.(type) {
-	case string:
-		if len(t) >= telling {
-			found = append(found, t)
-		}
-	case json.Number:
-		found = append(found, texts(t.String())...)
-	case []any:
-		for _, item := range t {
-			found = append(found, texts(item)...)
-		}
-	case map[string]any:
-		for _, item := range t {
-			found = append(found, texts(item)...)
-		}
-	}
-	return found
 }

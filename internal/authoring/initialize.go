@@ -40,8 +40,16 @@ func (c *checker) initValid(context.Context) (verdict, error) {
 	if len(c.init.ActionImages) > 0 {
 		said = append(said, "images of actions: "+list(c.init.ActionImages))
 	}
-	if c.init.Removable {
-		said = append(said, "removable")
+	for _, offer := range []struct {
+		made bool
+		word string
+	}{
+		{c.init.Removable, "removable"}, {c.init.Keeps, "keeps"},
+		{c.init.AcceptsUnknown, "accepts what is unknown"}, {c.init.Adoptable, "adoptable"},
+	} {
+		if offer.made {
+			said = append(said, offer.word)
+		}
 	}
 	return pass("%s", strings.Join(said, "; ")), nil
 }
@@ -69,6 +77,17 @@ func (c *checker) schemaCompiles(context.Context) (verdict, error) {
 	var err error
 	if c.schema, err = schema.CompileConfig(c.init.ConfigSchema); err != nil {
 		return fail("%v; received %s; config_schema must be a JSON Schema (draft 2020-12, 2019-09, 07, 06 or 04)", err, received(c.init.ConfigSchema)), nil
+	}
+	return pass(""), nil
+}
+
+func (c *checker) stateSchemaCompiles(context.Context) (verdict, error) {
+	if len(c.init.StateSchema) == 0 {
+		return skip("init answers no state_schema"), nil
+	}
+	var err error
+	if c.states, err = schema.CompileConfig(c.init.StateSchema); err != nil {
+		return fail("%v; received %s; state_schema must be a JSON Schema, as config_schema", err, received(c.init.StateSchema)), nil
 	}
 	return pass(""), nil
 }

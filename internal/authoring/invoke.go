@@ -1,13 +1,16 @@
 package authoring
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -27,6 +30,7 @@ type said struct {
 	stdout []byte // of an action the end of both streams
 	stderr []byte // the end; not of an action
 	flood  int    // how many bytes went to stderr, where they are too many
+	last   []byte // of an action in a container: the last line on stdout
 }
 
 // MakeWork makes a directory below a workspace for Options.Work. remove removes it
@@ -48,12 +52,26 @@ func MakeWork(workspace string) (work string, remove func() error, err error) {
 	}, nil
 }
 
-func (c *checker) initInput() protocol.InitInput {
-	return protocol.InitInput{Name: "test", Type: c.Image, Version: c.Version, Verbose: c.Verbose, Workspace: c.Workspace}
+func (c *checker) initInput() protocol.InitInput { return c.inputOf(c.one) }
+
+func (c *checker) inputOf(r *resource) protocol.InitInput {
+	return protocol.InitInput{Name: r.name, Type: c.Image, Version: c.Version, Verbose: c.Verbose, Workspace: c.Workspace}
 }
 
 func (c *checker) stateInput(ensure protocol.Ensure) protocol.StateInput {
-	in := protocol.StateInput{InitInput: c.initInput(), Config: c.Config}
+	return c.stateInputOf(c.one, ensure)
+}
+
+// logID stands for that of the deployment log, in the ids of resources.
+const logID = "typetest0000000000000000"
+
+func (c *checker) stateInputOf(r *resource, ensure protocol.Ensure) protocol.StateInput {
+	in := protocol.StateInput{InitInput: c.inputOf(r), Config: r.config, ID: logID + "/" + r.name}
+	if c.init.Keeps {
+		if in.Kept = r.kept; in.Kept == nil {
+			in.Kept = map[string]any{}
+		}
+	}
 	if c.init.Removable {
 		in.Ensure = ensure
 	}
@@ -76,30 +94,51 @@ func (c *checker) askText(ctx context.Context, action, stdin string) (said, erro
 		invocation = c.init.StateAction
 	}
 	var stdout answerBuffer
-	var stderr tailBuffer
+	stderr := tailBuffer{most: 64 << 10} // so that the line before a stack is not lost
 	exit, err := c.run(ctx, action, invocation, engine.IO{Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr})
-	answer := said{exit: exit, stdout: stdout.data, stderr: stderr.data}
-	if stderr.total > mostStderr {
-		answer.flood = stderr.total
-	}
-	return answer, err
+	c.learn(stdout.data)
+	return said{exit: exit, stdout: stdout.data, stderr: stderr.data, flood: flood(stderr.total)}, err
 }
 
 // mostStderr is how much init and state may write for people, in bytes.
 const mostStderr = 1 << 20
 
-// do runs an action.
-func (c *checker) do(ctx context.Context, action protocol.Action, in protocol.ActionInput) (said, error) {
+// flood is how many bytes of so many are too many; 0 is that they are not.
+func flood(total int) int {
+	if total > mostStderr {
+		return total
+	}
+	return 0
+}
+
+// prepare makes all ready to run an action. What it returns can be called while others are.
+func (c *checker) prepare(ctx context.Context, action protocol.Action, in protocol.ActionInput) (func(context.Context) (said, error), error) {
+	c.turn.Lock()
+	defer c.turn.Unlock()
 	if in.StaleState == nil {
 		in.StaleState = map[string]any{}
 	}
 	text, err := json.Marshal(in)
 	if err != nil {
-		return said{}, fmt.Errorf("%w: encoding the input of %s: %w", errOurs, action.Name, err)
+		return nil, fmt.Errorf("%w: encoding the input of %s: %w", errOurs, action.Name, err)
 	}
-	var both tailBuffer
-	exit, err := c.run(ctx, action.Name, action.Invocation, engine.IO{Stdin: strings.NewReader(string(text)), Stdout: &both, Stderr: &both})
-	return said{exit: exit, stdout: both.data}, err
+	spec, err := c.spec(ctx, action.Name, action.Invocation)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (said, error) {
+		var both tailBuffer
+		last := tailBuffer{most: protocol.MaxKeepLine + 2}
+		streams := engine.IO{Stdin: strings.NewReader(string(text)), Stdout: io.MultiWriter(&both, &last), Stderr: &both}
+		exit, err := c.runSpec(ctx, action.Name, spec, streams)
+		return said{exit: exit, stdout: both.data, last: lastLine(last.data)}, err
+	}, nil
+}
+
+// lastLine is the last line of a text, without its end.
+func lastLine(text []byte) []byte {
+	text = bytes.TrimSuffix(text, []byte("\n"))
+	return text[bytes.LastIndexByte(text, '\n')+1:]
 }
 
 func (c *checker) run(ctx context.Context, action string, invocation protocol.Invocation, streams engine.IO) (engine.Exit, error) {
@@ -107,13 +146,17 @@ func (c *checker) run(ctx context.Context, action string, invocation protocol.In
 	if err != nil {
 		return engine.Exit{}, err
 	}
+	return c.runSpec(ctx, action, spec, streams)
+}
+
+func (c *checker) runSpec(ctx context.Context, action string, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
 	spec.Whole = true
 	exit, err := c.Engine.Run(ctx, spec, streams)
 	switch {
 	case errors.Is(err, errTooMuch):
 		return exit, fmt.Errorf("%s wrote %w to stdout; it must be one JSON document", action, errTooMuch)
 	case errors.Is(err, engine.ErrTimeout):
-		return exit, fmt.Errorf("%s did not end within %s; it must end by itself: %w", action, c.Timeout, err)
+		return exit, fmt.Errorf("%s did not end within %s; it must end by itself, and where it needs longer, --timeout gives it more: %w", action, c.Timeout, err)
 	case err != nil:
 		return exit, fmt.Errorf("%s could not be run: %w", action, err)
 	}
@@ -172,9 +215,25 @@ func (c *checker) exited(action string, s said) verdict {
 	case len(s.stderr) == 0:
 		return fail("%s %s; it wrote nothing to stderr (say there why), and to stdout %s", action, s.exit, received(c.hide(s.stdout)))
 	default:
-		return fail("%s %s; the end of its stderr: %s", action, s.exit, receivedEnd(c.hide(s.stderr)))
+		return fail("%s %s; %s", action, s.exit, c.errorText(s.stderr))
 	}
 }
+
+// errorText is what stderr says about an error.
+func (c *checker) errorText(stderr []byte) string {
+	if line := panicked.Find(stderr); line != nil {
+		return "on its stderr: " + received(c.hide(line))
+	}
+	return "the end of its stderr: " + receivedEnd(c.hide(stderr))
+}
+
+var (
+	// panicked recognizes the line that says what happened where a stack follows it.
+	panicked = regexp.MustCompile(`(?m)^(panic: |fatal error: |thread '.*' panicked at|Exception in thread ).*$`)
+
+	// crashed recognizes what runtimes print of an error that nobody has handled.
+	crashed = regexp.MustCompile(`(?m)^(Traceback \(most recent call last\):|panic: |fatal error: |thread '.*' panicked at|Exception in thread |\s+at .*:\d+:\d+\)?$)`)
+)
 
 // onlyJSON judges whether stdout is one JSON document, whatever it says.
 func (c *checker) onlyJSON(action string, stdout []byte, decode func([]byte) error) verdict {

@@ -1,11 +1,13 @@
 package authoring
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/protocol"
@@ -125,11 +127,13 @@ func (b *answerBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tailBytes is how much a tailBuffer keeps: more than is shown.
+// tailBytes is how much a tailBuffer keeps that says nothing else: more than is shown.
 const tailBytes = 4 << 10
 
-// tailBuffer keeps the end of what is written.
+// tailBuffer keeps the end of what is written, by several at once.
 type tailBuffer struct {
+	most  int // bytes that are kept; 0 is tailBytes
+	mu    sync.Mutex
 	data  []byte
 	total int // bytes that were written
 }
@@ -137,9 +141,11 @@ type tailBuffer struct {
 var _ io.Writer = (*tailBuffer)(nil)
 
 func (b *tailBuffer) Write(p []byte) (int, error) {
-	n := len(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, most := len(p), cmp.Or(b.most, tailBytes)
 	b.total += n
-	p = p[max(0, n-tailBytes):]
-	b.data = append(b.data[max(0, min(len(b.data), len(b.data)+len(p)-tailBytes)):], p...)
+	p = p[max(0, n-most):]
+	b.data = append(b.data[max(0, min(len(b.data), len(b.data)+len(p)-most)):], p...)
 	return n, nil
 }

@@ -34,6 +34,7 @@ func (c *checker) askServed(ctx context.Context, q question) (served, error) {
 	if err != nil {
 		return served{}, err
 	}
+	c.learn(answers[0].stdout)
 	return answers[0], nil
 }
 
@@ -41,6 +42,9 @@ func (c *checker) askServed(ctx context.Context, q question) (served, error) {
 func (c *checker) servedWell(action string, answer served, decode func([]byte) error) verdict {
 	if v := c.exited(action+", served,", answer.said); v.outcome != Passed {
 		return v
+	}
+	if v := c.keepServed(c.one, action, answer.keep); v != nil {
+		return *v
 	}
 	if !answer.document || decode(answer.stdout) != nil {
 		return fail("%s, served: output: %s; it must be the document itself, not text that contains it", action, c.explain(decode, answer.stdout))
@@ -112,12 +116,8 @@ func (c *checker) actServed(ctx context.Context, ensure protocol.Ensure) (names 
 	for _, action := range state.Actions {
 		in := protocol.ActionInput{StateInput: c.stateInput(ensure), StaleState: state.StaleState}
 		if action.Image != "" || action.Entrypoint != "" { // which no process can serve
-			s, err := c.do(ctx, action, in)
-			if err != nil {
-				return nil, verdict{}, err
-			}
-			if s.exit.Code != 0 {
-				return nil, fail("action %q %s; the end of what it printed: %s", action.Name, s.exit, receivedEnd(c.hide(s.stdout))), nil
+			if v, err := c.actOnce(ctx, c.one, action, in); err != nil || v.outcome == Failed {
+				return nil, v, err
 			}
 			continue
 		}
@@ -127,6 +127,9 @@ func (c *checker) actServed(ctx context.Context, ensure protocol.Ensure) (names 
 		answer, err := c.askServed(ctx, question{action.Name, action.Args, in})
 		if err != nil {
 			return nil, verdict{}, err
+		}
+		if v := c.keepServed(c.one, action.Name, answer.keep); v != nil {
+			return nil, *v, nil
 		}
 		switch printed := append(answer.stdout, answer.stderr...); {
 		case answer.document:
@@ -209,5 +212,5 @@ func (c *checker) serveEnds(ctx context.Context) (verdict, error) {
 	if line != nil {
 		return verdict{}, fmt.Errorf("after everything was answered, and stdin had ended, it wrote %s; it must answer each request once and then end", received(c.hide(line)))
 	}
-	return c.exited("serve", said{exit: c.served.exit, stderr: c.served.stderr.data}), nil
+	return c.exited("serve", said{exit: c.served.exit, stderr: c.served.stderr.data, flood: flood(c.served.stderr.total)}), nil
 }

@@ -60,7 +60,9 @@ func (s *session) stop() {
 // served is everything that was answered to one request.
 type served struct {
 	said
-	document bool // stdout is one, and not text
+	document bool           // stdout is one, and not text
+	keep     map[string]any // that is to be kept; nil leaves what is
+	stderrs  int            // bytes that went to stderr
 }
 
 // question is what is asked of a process.
@@ -136,6 +138,8 @@ func (a *served) add(line protocol.ServeAnswer) {
 	kept := tailBuffer{data: a.stderr}
 	_, _ = kept.Write([]byte(line.Stderr))
 	a.stderr = kept.data
+	a.stderrs += len(line.Stderr)
+	a.flood, a.keep = flood(a.stderrs), line.Keep
 	if line.Exit != nil {
 		a.exit.Code = *line.Exit
 	}
@@ -157,7 +161,7 @@ func (s *session) next(ctx context.Context, failure string) ([]byte, error) {
 		}
 		return nil, nil
 	case <-late.C:
-		return nil, fmt.Errorf("the process that serves %s within %s", failure, s.c.Timeout)
+		return nil, fmt.Errorf("the process that serves %s within %s; where it needs longer, --timeout gives it more", failure, s.c.Timeout)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -166,7 +170,7 @@ func (s *session) next(ctx context.Context, failure string) ([]byte, error) {
 func (s *session) endedEarly() error {
 	said := "it wrote nothing to stderr (say there why)"
 	if len(s.stderr.data) > 0 {
-		said = "the end of its stderr: " + receivedEnd(s.c.hide(s.stderr.data))
+		said = s.c.errorText(s.stderr.data)
 	}
 	return fmt.Errorf("the process that serves %s before it had answered; %s; it must go on until its stdin ends", s.exit, said)
 }

@@ -25,6 +25,7 @@ type testOptions struct {
 	timeout time.Duration
 	image   string
 	config  string
+	second  string
 	plugs   []string
 	engine  engines.Flags
 }
@@ -36,7 +37,9 @@ func newTestCommand(a *app.App) *cobra.Command {
 		Short: "Check that an image keeps to the resource protocol",
 		Long: `Check that an image keeps to the resource protocol: that init and state answer
 what they must and nothing else, that the schema refuses bad configurations,
-that actions work, and that applying twice changes nothing.
+that actions work and can be run again, that applying twice changes nothing, and
+that what init offers (keeps, accepts_unknown, adoptable, removable, serve_action) is so.
+With --second-config two resources are made at the same time.
 
 The configuration is applied for real, and removed again where the type can
 remove: give plugs that were made for tests. Without a configuration only init
@@ -45,6 +48,7 @@ is checked.
 Exit codes: 0 all is well, 1 a check failed, 3 wrong usage.`,
 		Example: `  deployster type test motd
   deployster type test motd --config example.json --plug root=out
+  deployster type test motd --config example.json --second-config other.json --plug root=out
   deployster type test deployster/file --config file.yaml --plug root=/tmp/out --output json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
@@ -58,6 +62,7 @@ Exit codes: 0 all is well, 1 a check failed, 3 wrong usage.`,
 		},
 	}
 	c.Flags().StringVar(&o.config, "config", "", "file with a good configuration (YAML or JSON)")
+	c.Flags().StringVar(&o.second, "second-config", "", "file with a good configuration of another resource, which is made at the same time")
 	c.Flags().DurationVar(&o.timeout, "timeout", authoring.DefaultTimeout, "how long each container and each answer may take; a type that is slower fails")
 	c.Flags().StringArrayVar(&o.plugs, "plug", nil, "give the type a plug, as NAME=PATH (repeatable)")
 	o.engine.Register(c)
@@ -74,6 +79,14 @@ func runTest(ctx context.Context, a *app.App, o testOptions) (err error) {
 	}
 	if o.config != "" {
 		if check.Config, err = authoring.ReadConfig(o.config); err != nil {
+			return exit.Invalid(err)
+		}
+	}
+	if o.second != "" {
+		if o.config == "" {
+			return exit.Usage("--second-config %s: it needs --config, the configuration of the first resource", o.second)
+		}
+		if check.Second, err = authoring.ReadConfig(o.second); err != nil {
 			return exit.Invalid(err)
 		}
 	}

@@ -1,0 +1,28 @@
+package authoring
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/protocol"
+)
+
+func TestSecretsOfStatesAreNotShown(t *testing.T) {
+	v := newVMType()
+	v.Actions["delete"] = func(_ context.Context, r protocol.Request[vm]) error {
+		r.Sayf("%v %v", r.StaleState["password"], r.Kept["id"])
+		return fmt.Errorf("cannot delete")
+	}
+	v.StateSchema = json.RawMessage(`{"properties": {"password": {"writeOnly": true}}}`)
+	for _, r := range checked(t, v.Run, aVM()) {
+		if strings.Contains(r.Detail, "i-0001") {
+			t.Errorf("%s: %s", r.Name, r.Detail)
+		}
+		if r.Name == "removal ends VALID" && !strings.Contains(r.Detail, `••• •••\nerror: cannot delete`) {
+			t.Errorf("%s: %s", r.Outcome, r.Detail)
+		}
+	}
+}
