@@ -16,7 +16,8 @@ import (
 
 // What a manifest declares under one name may be no resource, by its when, or many, by
 // its for_each. Both are decided while the manifest is read, of the variables alone, so
-// that all that follows knows every resource by its name before anything runs.
+// that all that follows knows every resource by its name before anything runs; but for what
+// is Late.
 
 // Each tells the instances of a resource that has for_each from each other. Expressions
 // call it each.
@@ -61,6 +62,7 @@ type expansion struct {
 	keys    []string          // in order
 	modules modules           // of a module; nil is a resource
 	off     string            // why a resource without for_each is none
+	late    bool              // which instances it has is found out once its dependencies are there; names has the one that stands for them by ""
 	bad     bool              // it is not known, for reasons that are reported
 }
 
@@ -77,9 +79,12 @@ func (l *loader) expand() {
 			x.modules = modules{}
 		}
 		l.manifest.declared[r.Name] = x
-		if x.many {
+		switch {
+		case l.waits(p):
+			l.wait(p, x)
+		case x.many:
 			l.instances(p, x)
-		} else {
+		default:
 			l.add(p, x, nil)
 		}
 	}
@@ -155,22 +160,21 @@ func (l *loader) depends(p *pending, r *Resource) (off map[string]string, ok boo
 			ok = false // it is reported
 			continue
 		}
-		key, found := l.key(alias, written, r)
-		if !found {
-			ok = false
-			continue
+		key := written
+		if r.Late != nil && x.many && expression.IsTemplate(written) {
+			l.opts.Usage.Examine(l.opts.Evaluator, written)
+			r.Late.keyed[alias.Name] = keyed{x, written, alias}
+			key, one = "", false // all, until it is known which one
+		} else if r.Late == nil || !expression.IsTemplate(written) { // else it has no instances, which is reported below
+			var found bool
+			if key, found = l.key(alias, written, r); !found {
+				ok = false
+				continue
+			}
 		}
-		switch name, there := x.names[key]; {
-		case x.modules != nil && (x.many && !one || there && one == x.many):
-			if r.called == nil {
-				r.called = map[string]stands{}
-			}
-			r.called[alias.Name] = x.stands(key)
-		case x.many && !one:
-			if r.Instances == nil {
-				r.Instances = map[string]map[string]string{}
-			}
-			r.Instances[alias.Name] = x.names
+		name, there := x.names[key]
+		switch {
+		case r.depend(alias, x, key, one):
 		case one && !x.many:
 			ok = false
 			alias.Fail("%q has no instances, as it has no for_each; write %s", of, of)
@@ -182,10 +186,33 @@ func (l *loader) depends(p *pending, r *Resource) (off map[string]string, ok boo
 			off[alias.Name] = fmt.Sprintf("the resource %q is off: its when at %s is false", instance(of, key), l.declared[of].when.Position)
 		default:
 			ok = false
-			l.noInstance(alias, of, key, x)
+			l.found.Add(noInstance(alias, of, key, x.keys))
 		}
 	}
 	return off, ok
+}
+
+// depend has an alias stand for all instances of something, for what is late, or for a module. It
+// returns false where the alias means one resource.
+func (r *Resource) depend(alias *yamlfile.Node, x *expansion, key string, one bool) bool {
+	_, there := x.names[key]
+	switch {
+	case x.late || x.modules != nil && (x.many && !one || there && one == x.many):
+		if r.called == nil {
+			r.called = map[string]stands{}
+		}
+		if r.called[alias.Name] = x.stands(key); x.late && one {
+			r.called[alias.Name] = member{x.names[""], key, alias}
+		}
+	case x.many && !one:
+		if r.Instances == nil {
+			r.Instances = map[string]map[string]string{}
+		}
+		r.Instances[alias.Name] = x.names
+	default:
+		return false
+	}
+	return true
 }
 
 // key finds the key of an instance, which may depend on which instance another is.
@@ -210,14 +237,14 @@ func (l *loader) key(alias *yamlfile.Node, written string, r *Resource) (string,
 	return key, ok
 }
 
-func (l *loader) noInstance(alias *yamlfile.Node, of, key string, x *expansion) {
+func noInstance(at *yamlfile.Node, of, key string, keys []string) Problem {
 	message := fmt.Sprintf("%q has no instance %q", of, key)
-	if len(x.keys) == 0 {
+	if len(keys) == 0 {
 		message += "; it has none"
 	} else {
-		message += "; there are " + phrase.List(x.keys)
+		message += "; there are " + phrase.List(keys)
 	}
-	l.found.Add(Problem{Position: alias.Position, Path: alias.Path(), Message: message, Hint: suggest.Closest(key, x.keys)})
+	return Problem{Position: at.Position, Path: at.Path(), Message: message, Hint: suggest.Closest(key, keys)}
 }
 
 // offInstance reports whether an instance would be there but for its when.
@@ -239,53 +266,60 @@ func (l *loader) each(p *pending) ([]Each, bool) {
 		l.found.Add(Failure(p.forEach, err))
 		return nil, false
 	}
-	var all []Each
-	at := func(key string) *yamlfile.Node {
-		if n := p.forEach.Child(key); n != nil {
-			return n
-		}
-		return p.forEach
+	all, problem := members(p.forEach, resolved, l.opts.Secret)
+	if problem != nil {
+		l.found.Add(*problem)
+		return nil, false
 	}
+	p.all = all
+	return all, true
+}
+
+// members are what a for_each comes to, which is written at a node. A key that would be secret is
+// refused before anything else is said of it.
+func members(n *yamlfile.Node, resolved any, secret func(text string) bool) (all []Each, wrong *Problem) {
+	fail := func(child, format string, args ...any) ([]Each, *Problem) {
+		at := n
+		if c := n.Child(child); c != nil {
+			at = c
+		}
+		return nil, &Problem{Position: at.Position, Path: at.Path(), Message: fmt.Sprintf(format, args...)}
+	}
+	hidden := func(key string) bool { return secret != nil && secret(key) }
+	const exposed = "a key would be a secret, or a part of one, and keys are names, which are shown: make them of something else"
 	switch resolved := resolved.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(resolved)) {
-			if !validKey.MatchString(key) {
-				at(key).Fail("%.120q cannot be the key of an instance: %s", key, keyRule)
-				return nil, false
+			switch {
+			case hidden(key):
+				return fail("", exposed)
+			case !validKey.MatchString(key):
+				return fail(key, "%.120q cannot be the key of an instance: %s", key, keyRule)
 			}
 			all = append(all, Each{key, resolved[key]})
 		}
 	case []any:
 		seen := map[string]bool{}
 		for i, value := range resolved {
-			n := at(strconv.Itoa(i))
+			child := strconv.Itoa(i)
 			key, ok := keyOf(value)
 			switch {
 			case !ok:
-				n.Fail("the instances of a list are called by its texts and whole numbers; of %s make a mapping of keys to values", kindOfValue(value))
-				return nil, false
+				return fail(child, "the instances of a list are called by its texts and whole numbers; of %s make a mapping of keys to values", kindOfValue(value))
+			case hidden(key):
+				return fail("", exposed)
 			case !validKey.MatchString(key):
-				n.Fail("%.120q cannot be the key of an instance: %s; make a mapping of keys to values", key, keyRule)
-				return nil, false
+				return fail(child, "%.120q cannot be the key of an instance: %s; make a mapping of keys to values", key, keyRule)
 			case seen[key]:
-				n.Fail("the list has %q twice", key)
-				return nil, false
+				return fail(child, "the list has %q twice", key)
 			}
 			seen[key] = true
 			all = append(all, Each{key, value})
 		}
 	default:
-		p.forEach.Fail("must be a list or a mapping, or an expression that comes to one, not %s", kindOfValue(resolved))
-		return nil, false
+		return fail("", "must be a list or a mapping, or an expression that comes to one, not %s", kindOfValue(resolved))
 	}
-	for _, e := range all {
-		if l.opts.Secret != nil && l.opts.Secret(e.Key) {
-			p.forEach.Fail("a key would be a secret, or a part of one, and keys are names, which are shown: make them of something else")
-			return nil, false
-		}
-	}
-	p.all = all
-	return all, true
+	return all, nil
 }
 
 const keyRule = "a key has at most 100 letters, digits and _ . : @ + -, and begins with a letter, a digit or _"
@@ -394,6 +428,8 @@ func (l *loader) early(p *pending, n *yamlfile.Node, what string, dependencies b
 				variables = append(variables, ref)
 			} else if !dependencies {
 				fail(text, ref.Line, ref.Column, "the dependency %q", ref.Name)
+			} else if l.standsLate(p.Dependencies[ref.Name]) {
+				fail(text, ref.Line, ref.Column, "%q, of which only a run finds out which instances there are", ref.Name)
 			}
 		}
 		if !l.opts.Partly {

@@ -19,6 +19,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/graph"
@@ -89,7 +90,8 @@ type Resource struct {
 	Instances    map[string]map[string]string // alias → key → name of an instance, of dependencies that have for_each
 	Of           string                       // the name under which it is declared, where it is an instance; else ""
 	Each         *Each                        // which instance it is; nil is none
-	ForEach      any                          // of an instance: what its for_each says, expressions unresolved
+	ForEach      any                          // of an instance, or a late resource: what its for_each says, expressions unresolved
+	Late         *Late                        // its for_each reads the state of a dependency, and it stands for all its instances; nil is known
 	Config       map[string]any               // expressions unresolved; made of string, bool, int64, float64, nil, []any, map[string]any
 	Timeout      time.Duration                // of one container; 0 is not given
 	IgnoreDrift  []string                     // paths of the configuration, such as ports[0].host, whose differences are no drift
@@ -143,9 +145,14 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted := m.graph().Closure(targets...)
+	nodes, keys := m.behind(targets)
+	wanted := m.graph().Closure(nodes...)
 	selected := &Manifest{Files: slices.Clone(m.Files), Moved: m.Moved, Variables: m.Variables, Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}, declared: m.declared}
 	for _, r := range m.Resources {
+		if wanted[r.Name] && r.Late != nil && len(keys[r.Name]) > 0 && !m.needsAll(r.Name, wanted) {
+			some, late := *r, *r.Late
+			late.only, some.Late, r = keys[r.Name], &late, &some
+		}
 		if wanted[r.Name] {
 			selected.Resources = append(selected.Resources, r)
 			selected.resources[r.Name] = r
@@ -166,7 +173,7 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 func (m *Manifest) PreventsDestroy(name string) (prevents, known bool) {
 	of := withoutKey(name)
 	for _, r := range m.Resources {
-		if r.Name == name || r.Of != "" && r.Of == of {
+		if r.Name == name || r.Of != "" && r.Of == of || r.Late != nil && r.Name == of {
 			return r.PreventDestroy, true
 		}
 	}
@@ -181,18 +188,45 @@ func (m *Manifest) Dependents(targets []string) ([]string, error) {
 		return nil, err
 	}
 	g := m.graph()
+	nodes, keys := m.behind(targets)
 	wanted := map[string]bool{}
-	for _, name := range targets {
-		wanted[name] = true
+	for _, name := range nodes {
+		wanted[name] = len(keys[name]) == 0
 		maps.Copy(wanted, g.Downstream(name))
 	}
 	var names []string
 	for _, r := range m.Resources {
 		if wanted[r.Name] {
 			names = append(names, r.Name)
+			continue
+		}
+		for _, key := range keys[r.Name] {
+			names = append(names, instance(r.Name, key))
 		}
 	}
 	return names, nil
+}
+
+// behind returns the resources of the manifest that stand for targets, and, of late ones of which
+// only some instances are targets, the keys of those.
+func (m *Manifest) behind(targets []string) (nodes []string, keys map[string][]string) {
+	keys = map[string][]string{}
+	for _, name := range targets {
+		r := m.Stands(name)
+		nodes = append(nodes, r.Name)
+		if r.Name != name {
+			keys[r.Name] = append(keys[r.Name], strings.TrimSuffix(name[len(r.Name)+1:], "]"))
+		}
+	}
+	for _, name := range targets {
+		delete(keys, name)
+	}
+	return nodes, keys
+}
+
+// needsAll reports whether anything that is wanted depends on a resource.
+func (m *Manifest) needsAll(name string, wanted map[string]bool) bool {
+	return slices.ContainsFunc(m.Resources, func(r *Resource) bool { return wanted[r.Name] && slices.Contains(r.after(), name) })
 }
 
 // named returns the resources that several names mean, as Named does.
@@ -243,6 +277,7 @@ type definition struct {
 	Timeout      time.Duration     `json:"timeout,omitempty"`
 
 	Each      *Each                        `json:"each,omitempty"`
+	Late      any                          `json:"late,omitempty"`
 	Instances map[string]map[string]string `json:"instances,omitempty"`
 
 	IgnoreChanges  []string `json:"ignore_changes,omitempty"`
@@ -254,7 +289,7 @@ type definition struct {
 
 func (r *Resource) definition() definition {
 	return definition{
-		r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout, r.Each, r.Instances, r.IgnoreChanges, r.PreventDestroy,
+		r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout, r.Each, r.Late.definition(r), r.Instances, r.IgnoreChanges, r.PreventDestroy,
 		r.module.definedBy(), definitions(r.called),
 	}
 }

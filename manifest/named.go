@@ -48,6 +48,10 @@ func (m *Manifest) find(declares map[string]*expansion, below, name string) (nam
 	switch {
 	case x == nil || rest != "" && (rest[0] != '.' || x.modules == nil):
 		return nil, m.unknown(declares, below, name)
+	case x.late && one && validKey.MatchString(key): // whether there is one is found out late
+		return []string{instance(x.names[""], key)}, nil
+	case x.late && !one:
+		return []string{x.names[""]}, nil
 	case one && (!x.many || x.names[key] == ""):
 		return nil, noSuchInstance(below+of, key, x)
 	case x.off != "":

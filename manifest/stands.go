@@ -155,6 +155,8 @@ func (v *late) definition() any     { return v.written }
 func (x *expansion) stands(key string) stands {
 	all := x.many && key == ""
 	switch {
+	case x.late:
+		return expanded(x.names[""])
 	case x.modules != nil && all:
 		return x.modules
 	case x.modules != nil:
