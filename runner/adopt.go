@@ -22,9 +22,12 @@ func (r *Runner) Adopt(ctx context.Context, caller Caller, list []report.Adoptio
 	r.caller = caller
 	defer r.invoker.Drain(ctx)
 	a := r.adopting(list)
-	result, err := r.execute(ctx, a.resources, a.prepare, report.Skip{Code: report.ReasonRunRefused}, a.adoptAll)
+	result, err := r.execute(ctx, func() []*resource { return a.resources }, a.prepare, report.Skip{Code: report.ReasonRunRefused}, a.adoptAll)
 	all := make([]report.Adopted, 0, len(a.resources))
 	for i, res := range a.resources {
+		if i >= len(result.Resources) {
+			break // it could not even be begun
+		}
 		one := report.Adopted{ResourceResult: result.Resources[i], Differs: res.stale, Diff: res.differing}
 		r.maskChanges(one.Diff) // only now all secrets are known
 		all = append(all, one)
@@ -97,7 +100,7 @@ func unadoptable(res *resource) error {
 	return &manifest.Error{Problems: []manifest.Problem{problem}}
 }
 
-func (a *adoption) adoptAll(ctx context.Context, entries map[string]*report.ResourceResult) error {
+func (a *adoption) adoptAll(ctx context.Context) error {
 	a.spec.KeepGoing = true
 	g := graph.New[string]()
 	for _, res := range a.Runner.resources {
@@ -111,7 +114,7 @@ func (a *adoption) adoptAll(ctx context.Context, entries map[string]*report.Reso
 			if res.adopted == nil {
 				// What cannot be found out is said of what needs it.
 				_, _ = guarded(ctx, a.Runner, res, "looking at", func(ctx context.Context, res *resource) (finding, error) {
-					return a.inspect(ctx, res, a.needs[res.Name], true), nil
+					return a.look(ctx, res, a.needs[res.Name], true), nil
 				})
 				return nil
 			}
@@ -123,7 +126,7 @@ func (a *adoption) adoptAll(ctx context.Context, entries map[string]*report.Reso
 			}
 		})
 	}
-	return a.visitEach(ctx, walk, entries, a.adoptOne)
+	return a.visitEach(ctx, walk, a.adoptOne)
 }
 
 // adoptOne looks for the thing, has kept what its type finds it by, and records that it is
@@ -171,13 +174,7 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, 
 // configure resolves the configuration of what is adopted, with the states of what it needs as
 // they were found, as configured or not.
 func (a *adoption) configure(res *resource) error {
-	var lacks []string
-	for _, name := range a.needs[res.Name] {
-		if a.byName[name].state == nil {
-			lacks = append(lacks, name)
-		}
-	}
-	if len(lacks) > 0 {
+	if lacks := a.without(a.needs[res.Name]); len(lacks) > 0 {
 		return &reasonError{report.ReasonUnknown, fmt.Errorf("its configuration (%s) needs the state of %s, which is not known: apply or adopt that first", res.At(), strings.Join(lacks, " and of "))}
 	}
 	return a.resolve(res)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
@@ -19,8 +18,8 @@ import (
 // stopped, and with a *FailedError when resources failed.
 func (r *Runner) Apply(ctx context.Context, caller Caller) (*report.Result, error) {
 	r.caller, r.closing = caller, nil
-	return r.execute(ctx, r.resources, r.prepareApply, report.Skip{Code: report.ReasonRunRefused}, func(ctx context.Context, entries map[string]*report.ResourceResult) error {
-		if err := r.applyAll(ctx, entries); err != nil {
+	return r.execute(ctx, func() []*resource { return r.resources }, r.prepareApply, report.Skip{Code: report.ReasonRunRefused}, func(ctx context.Context) error {
+		if err := r.applyAll(ctx); err != nil {
 			return err
 		}
 		return r.tell()
@@ -30,15 +29,14 @@ func (r *Runner) Apply(ctx context.Context, caller Caller) (*report.Result, erro
 // execute runs an operation on resources and records it from its start to its end.
 // Where prepare refuses, the resources that it did not refuse are skipped, with the
 // reason untried.
-func (r *Runner) execute(ctx context.Context, resources []*resource, prepare func(context.Context) error, untried report.Skip,
-	run func(context.Context, map[string]*report.ResourceResult) error,
+func (r *Runner) execute(ctx context.Context, resources func() []*resource, prepare func(context.Context) error, untried report.Skip,
+	run func(context.Context) error,
 ) (*report.Result, error) {
 	started := r.now()
-	result := &report.Result{Run: r.containers.Run, Resources: make([]report.ResourceResult, len(resources))}
-	entries := map[string]*report.ResourceResult{}
-	for i, res := range resources {
-		result.Resources[i] = report.ResourceResult{Name: res.Name, Type: res.Type, Status: report.Pending}
-		entries[res.Name] = &result.Resources[i]
+	result := &report.Result{Run: r.containers.Run, Resources: []report.ResourceResult{}}
+	r.forgetInstances()
+	for _, res := range resources() {
+		res.result = nil
 	}
 	r.applying = true
 	if err := r.begin(ctx); err != nil {
@@ -46,10 +44,10 @@ func (r *Runner) execute(ctx context.Context, resources []*resource, prepare fun
 	}
 	err := r.panics.Try("preparing the run", func() error { return prepare(ctx) })
 	if err == nil {
-		err = r.panics.Try("walking the resources", func() error { return run(ctx, entries) })
+		err = r.panics.Try("walking the resources", func() error { return run(ctx) })
 	} else {
-		for _, res := range resources {
-			entry := entries[res.Name]
+		for _, res := range resources() {
+			entry := res.entry()
 			if res.refused != nil {
 				entry.Status, entry.Reason, entry.Error = report.Failed, reasonOf(res.refused), r.secrets.Mask(res.refused.Error())
 				continue
@@ -59,7 +57,9 @@ func (r *Runner) execute(ctx context.Context, resources []*resource, prepare fun
 		}
 	}
 	err = r.panics.Join(err)
-	for _, res := range result.Resources {
+	for _, one := range each(resources()) {
+		res := *one.entry()
+		result.Resources = append(result.Resources, res)
 		if res.Status == report.Destroyed && untried.Code != report.ReasonRemovalRefused { // of a Destroy all are Changed
 			result.Counts.Removed++
 			continue
@@ -105,31 +105,32 @@ func (r *Runner) prepareApply(ctx context.Context) error {
 	return r.refuseRemovals(ctx)
 }
 
-func (r *Runner) applyAll(ctx context.Context, entries map[string]*report.ResourceResult) error {
-	r.mentionUndeclared()
+func (r *Runner) applyAll(ctx context.Context) error {
+	r.mention(r.listUndeclared())
 	if err := r.removeReplaced(ctx); err != nil {
 		return err
 	}
-	err := r.visitEach(ctx, r.walk, entries, r.applyOne)
+	err := r.visitEach(ctx, r.walk, r.applyOne)
+	if !r.spec.Prune {
+		r.mention(r.gone())
+	}
+	r.orphanGone()
 	if len(r.orphans) == 0 {
 		return err
 	}
-	return errors.Join(err, r.prune(ctx, entries, err))
+	return errors.Join(err, r.prune(ctx, err))
 }
 
 // walker visits resources, as Runner.walk does.
 type walker func(ctx context.Context, visit func(*resource) error, skipped func(*resource, report.Skip))
 
 // visitEach runs an operation on every resource of a walk, and records its result.
-func (r *Runner) visitEach(ctx context.Context, walk walker, entries map[string]*report.ResourceResult,
+func (r *Runner) visitEach(ctx context.Context, walk walker,
 	run func(context.Context, *resource) (report.Status, error),
 ) error {
-	failures := make(chan error, len(r.resources))
-	var mu sync.Mutex // entries are written by visits and by the walk
+	var failures failures
 	end := func(res *resource, status report.Status, why error, took time.Duration) {
-		mu.Lock()
-		defer mu.Unlock()
-		entry := entries[res.Name]
+		entry := res.entry()
 		entry.Status, entry.Duration = status, took
 		if why != nil {
 			entry.Reason, entry.Error = reasonOf(why), r.secrets.Mask(why.Error())
@@ -137,6 +138,11 @@ func (r *Runner) visitEach(ctx context.Context, walk walker, entries map[string]
 	}
 	walk(ctx, func(res *resource) error {
 		started := r.now()
+		if res.Late != nil && res.failure == nil {
+			if _, res.failure = guarded(ctx, r, res, "expanding", r.expandNow); res.failure == nil {
+				return nil
+			}
+		}
 		status, err := guarded(ctx, r, res, "working on", run)
 		took := r.now().Sub(started)
 		if why := (report.Skip{}); errors.As(err, &why) {
@@ -152,7 +158,7 @@ func (r *Runner) visitEach(ctx context.Context, walk walker, entries map[string]
 		}
 		if err != nil {
 			end(res, report.Failed, err, took)
-			failures <- fmt.Errorf("%s: %w", res.Name, err)
+			failures.add(fmt.Errorf("%s: %w", res.Name, err))
 			return err
 		}
 		end(res, status, nil, took)
@@ -160,11 +166,18 @@ func (r *Runner) visitEach(ctx context.Context, walk walker, entries map[string]
 	}, func(res *resource, why report.Skip) {
 		end(res, report.Skipped, why, 0)
 		if err := r.emit(ctx, skipped(res, why)); err != nil {
-			failures <- err
+			failures.add(err)
 		}
 	})
-	close(failures)
-	return r.verdict(ctx, failures)
+	return r.verdict(ctx, &failures)
+}
+
+// entry is the result for a resource.
+func (res *resource) entry() *report.ResourceResult {
+	if res.result == nil {
+		res.result = &report.ResourceResult{Name: res.Name, Type: res.Type, Status: report.Pending}
+	}
+	return res.result
 }
 
 // applyOne brings one resource to its configuration.

@@ -27,7 +27,10 @@ func (r *Runner) bound(res *resource, out *protocol.StateOutput) error {
 	if r.spec.Bound == nil {
 		return nil
 	}
-	planned, ok := r.spec.Bound[res.Name]
+	planned, ok := r.boundTo(res)
+	if !ok && res.Late != nil {
+		return nil // its instances are
+	}
 	if !ok {
 		return &deviation.Error{Reason: "the plan has no such resource"}
 	}
@@ -49,7 +52,7 @@ func (r *Runner) bound(res *resource, out *protocol.StateOutput) error {
 // confirm is how often a person is asked about a resource: never where a plan
 // says what is done to it, for the plan was the question.
 func (r *Runner) confirm(res *resource) ConfirmMode {
-	if planned, ok := r.spec.Bound[res.Name]; ok && planned.Status != report.Unknown {
+	if planned, ok := r.boundTo(res); ok && planned.Status != report.Unknown {
 		return ConfirmNo
 	}
 	return r.caller.Confirm

@@ -28,7 +28,7 @@ func (r *Runner) Destroy(ctx context.Context, caller Caller) (*report.Result, er
 	r.caller = caller
 	defer r.invoker.Drain(ctx)
 	d := r.removal()
-	return r.execute(ctx, d.toDestroy, d.prepare, report.Skip{Code: report.ReasonRemovalRefused}, d.removeAll)
+	return r.execute(ctx, func() []*resource { return d.removed() }, d.prepare, report.Skip{Code: report.ReasonRemovalRefused}, d.removeAll)
 }
 
 // PlanDestroy says what a Destroy would remove. It runs no action and records
@@ -45,20 +45,20 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *report.Plan
 	if err := d.advise(d.refusal(), bad, ""); err != nil {
 		return nil, err
 	}
+	r.forgetInstances()
 	if err := d.resolveAll(ctx); err != nil {
 		return nil, err
 	}
-	plan := &report.Plan{Run: r.containers.Run, Destroy: true, Resources: make([]report.ResourcePlan, len(d.toDestroy)), Undeclared: r.listUndeclared()}
-	entries := map[string]*report.ResourcePlan{}
+	plan := &report.Plan{Run: r.containers.Run, Destroy: true, Undeclared: r.listUndeclared()}
 	g := graph.New[string]()
-	for i, res := range d.toDestroy {
-		plan.Resources[i] = report.ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, ReadOnly: res.ReadOnly, Status: report.Pending, MadeBy: res.madeBy()}
-		entries[res.Name] = &plan.Resources[i]
+	for _, res := range d.removed() {
+		res.plan = nil
+		res.planned().ReadOnly = res.ReadOnly
 		g.Add(res.Name)
 	}
-	failures := make(chan error, len(d.toDestroy))
+	var failures failures
 	r.walkAlong(ctx, g, func(res *resource) error {
-		entry := entries[res.Name]
+		entry := res.planned()
 		_, err := guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
 			return struct{}{}, d.planOne(ctx, res, entry)
 		})
@@ -68,12 +68,14 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *report.Plan
 		}
 		if err != nil {
 			r.planned(entry, failed(res, err))
-			failures <- fmt.Errorf("%s: %w", res.Name, err)
+			failures.add(fmt.Errorf("%s: %w", res.Name, err))
 		}
 		return err
-	}, func(res *resource, why report.Skip) { r.planned(entries[res.Name], skipped(res, why)) })
-	close(failures)
-	return plan, r.verdict(ctx, failures)
+	}, func(res *resource, why report.Skip) { r.planned(res.planned(), skipped(res, why)) })
+	for _, res := range d.removed() {
+		plan.Resources = append(plan.Resources, *res.plan)
+	}
+	return plan, r.verdict(ctx, &failures)
 }
 
 // Removable reports whether a Destroy could remove all that the manifest makes. It
@@ -105,8 +107,13 @@ type removal struct {
 // what its configurations need.
 func (r *Runner) removal() *removal {
 	d := r.newRemoval()
+	d.recalls = true
+	some := map[string]bool{} // late ones of which instances are removed
 	for _, name := range r.spec.Remove {
 		d.removing[name] = true
+		if m := r.spec.Manifest.Stands(name); m != nil {
+			some[m.Name] = true
+		}
 	}
 	taking := []*resource{}
 	for _, m := range slices.Backward(r.spec.Manifest.Resources) {
@@ -114,13 +121,13 @@ func (r *Runner) removal() *removal {
 		if r.spec.Remove == nil {
 			d.removing[res.Name] = true
 		}
-		if res.excluded = !d.removing[res.Name] && !d.needed[res.Name]; res.excluded {
+		if res.excluded = !d.removing[res.Name] && !some[res.Name] && !d.needed[res.Name]; res.excluded {
 			continue
 		}
-		if d.removing[res.Name] {
+		if d.removing[res.Name] || some[res.Name] {
 			d.toDestroy = append(d.toDestroy, res)
 		}
-		if d.keeps(res) && !d.needed[res.Name] {
+		if d.keeps(res) && !some[res.Name] && !d.needed[res.Name] {
 			continue // not even its type is of interest
 		}
 		taking = append(taking, res)
@@ -153,7 +160,17 @@ func (d *removal) need(res *resource) {
 var byLog = map[string]string{"by": "log"}
 
 // keeps reports whether a resource is not removed.
-func (d *removal) keeps(res *resource) bool { return res.ReadOnly || !d.removing[res.Name] }
+func (d *removal) keeps(res *resource) bool { return res.ReadOnly || !d.removes(res) }
+
+// removes reports whether something is removed, as one of those that a late resource stands for, too.
+func (d *removal) removes(res *resource) bool {
+	return d.removing[res.Name] || res.of != nil && d.removing[res.of.Name]
+}
+
+// removed are those that are removed, with the instances in the place of late ones.
+func (d *removal) removed() []*resource {
+	return slices.DeleteFunc(slices.Clone(each(d.toDestroy)), func(res *resource) bool { return !d.removes(res) && (res.of != nil || res.Late != nil && res.expanded) })
+}
 
 // prepare does all that may refuse the Destroy before anything is touched.
 func (d *removal) prepare(ctx context.Context) error {
@@ -170,7 +187,7 @@ func (d *removal) prepare(ctx context.Context) error {
 	if d.spec.KeepGoing {
 		return nil // they fail when it is their turn
 	}
-	for _, res := range d.resources {
+	for _, res := range each(d.resources) {
 		if res.refused != nil {
 			bad = append(bad, res.Name)
 			d.refuse(ctx, res, res.refused)
@@ -226,12 +243,12 @@ func (d *removal) advise(err error, bad []string, ways string) error {
 	}
 	const most = 8
 	g := graph.New[string]()
-	for _, res := range d.toDestroy {
+	for _, res := range d.removed() {
 		g.Add(res.Name, res.dependsOn...)
 	}
 	kept := g.Closure(bad...)
 	var targets []string
-	for _, res := range slices.Backward(d.toDestroy) {
+	for _, res := range slices.Backward(d.removed()) {
 		// A target takes along what depends on it.
 		along := res.undeclared != nil || slices.ContainsFunc(res.dependsOn, func(name string) bool { return d.removing[name] && !kept[name] })
 		if !kept[res.Name] && !along {
@@ -260,12 +277,13 @@ func (d *removal) advise(err error, bad []string, ways string) error {
 // resolveAll resolves the configurations of what is to be removed, and sets
 // resource.refused where that is not possible.
 func (d *removal) resolveAll(ctx context.Context) error {
-	findings := d.survey(ctx, d.resources, d.needs, func(res *resource) bool { return d.needed[res.Name] }, d.stateRead)
+	needed := func(res *resource) bool { return d.needed[res.Name] || res.of != nil && d.needed[res.of.Name] }
+	findings := d.survey(ctx, d.resources, d.needs, needed, d.stateRead)
 	if d.containers.Stop.Requested() || ctx.Err() != nil {
 		return ErrInterrupted
 	}
 	clear(d.absent)
-	for _, res := range d.resources {
+	for _, res := range each(d.resources) {
 		s := findings[res.Name]
 		switch {
 		case d.keeps(res) || s.resolved:
@@ -298,7 +316,7 @@ func (d *removal) absence(ctx context.Context, res *resource) (Absence, error) {
 
 // stateRead shows that the state of a resource was read for those that need it.
 func (d *removal) stateRead(res *resource, _ finding) {
-	if !d.removing[res.Name] {
+	if !d.removes(res) && res.Late == nil {
 		event := skipped(res, report.Skip{Code: report.ReasonNotTargeted})
 		event.Time = d.now()
 		d.show(event)
@@ -331,20 +349,22 @@ func unknownConfiguration(res *resource, s finding, findings map[string]finding)
 // visited well.
 func (d *removal) walk(ctx context.Context, visit func(*resource) error, skipped func(*resource, report.Skip)) {
 	g := graph.New[string]()
-	for _, res := range d.toDestroy {
+	for _, res := range d.removed() {
 		g.Add(res.Name)
 		for _, name := range res.dependsOn {
-			if d.removing[name] {
-				g.Add(name, res.Name)
+			for _, on := range d.behind(name) {
+				if d.removes(on) {
+					g.Add(on.Name, res.Name)
+				}
 			}
 		}
 	}
 	d.walkAlong(ctx, g, visit, skipped)
 }
 
-func (d *removal) removeAll(ctx context.Context, entries map[string]*report.ResourceResult) error {
-	d.mentionUndeclared()
-	return d.visitEach(ctx, d.walk, entries, d.removeOne)
+func (d *removal) removeAll(ctx context.Context) error {
+	d.mention(d.listUndeclared())
+	return d.visitEach(ctx, d.walk, d.removeOne)
 }
 
 // removeOne removes one resource.

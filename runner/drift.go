@@ -27,14 +27,15 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
+	r.forgetInstances()
 	needs := map[string][]string{}
 	for _, res := range r.resources {
 		needs[res.Name] = r.needs(res)
 	}
 	findings := r.survey(ctx, r.resources, needs, func(*resource) bool { return true }, r.showDrift)
-	found := &report.Drift{Run: r.containers.Run, Resources: make([]report.ResourceDrift, len(r.resources))}
-	failures := make(chan error, len(r.resources))
-	for i, res := range r.resources {
+	found := &report.Drift{Run: r.containers.Run, Resources: []report.ResourceDrift{}}
+	var failures failures
+	for _, res := range each(r.resources) {
 		s := findings[res.Name]
 		d := drift(res, s)
 		// Only now all secrets are known.
@@ -50,13 +51,12 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err
 			}
 		}
 		if d.Status == report.Failed {
-			failures <- fmt.Errorf("%s: %w", res.Name, s.err)
+			failures.add(fmt.Errorf("%s: %w", res.Name, s.err))
 		}
-		found.Resources[i] = d
+		found.Resources = append(found.Resources, d)
 	}
-	close(failures)
-	found.Undeclared = r.listUndeclared()
-	return found, r.verdict(ctx, failures)
+	found.Undeclared = append(r.listUndeclared(), bare(r.gone())...)
+	return found, r.verdict(ctx, &failures)
 }
 
 // Repeatable reports whether another Drift of this runner, which initializes nothing

@@ -15,7 +15,7 @@ func (r *Runner) emit(ctx context.Context, e report.Event) (err error) {
 	defer r.panics.Catch(&err, "telling of "+string(e.Kind))
 	e.Time = r.now()
 	r.maskEvent(&e)
-	if res := r.byName[e.Resource]; res != nil && res.undeclared != nil {
+	if res := r.find(e.Resource); res != nil && res.undeclared != nil {
 		e.Removing = true
 	}
 	if broken := r.broken.Load(); broken != nil {

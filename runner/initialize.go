@@ -219,6 +219,9 @@ func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (
 // configuredEarly resolves and checks a configuration that does not wait for
 // the state of a dependency, and returns nil for one that does.
 func (r *Runner) configuredEarly(res *resource) (map[string]any, error) {
+	if res.Late != nil {
+		return nil, nil
+	}
 	waits, err := res.Needs(any(res.Config), r.spec.Expressions)
 	if err != nil {
 		return nil, r.misconfigured(res, err)

@@ -27,7 +27,7 @@ func (r *Runner) made(res *resource) *report.Made {
 
 // madeBy is the run that made what is no longer declared, "" of what is.
 func (res *resource) madeBy() string {
-	if res.undeclared == nil {
+	if res.undeclared == nil || res.of != nil {
 		return ""
 	}
 	return res.undeclared.Run

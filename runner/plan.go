@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
@@ -24,23 +25,31 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 	if err := r.prepareApply(ctx); err != nil {
 		return nil, err
 	}
-	plan := &report.Plan{Run: r.containers.Run, Resources: make([]report.ResourcePlan, len(r.resources)), Undeclared: r.listUndeclared()}
-	entries := map[string]*report.ResourcePlan{}
-	for i, res := range r.resources {
-		plan.Resources[i] = report.ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: report.Pending, MadeBy: res.madeBy()}
-		entries[res.Name] = &plan.Resources[i]
+	plan := &report.Plan{Run: r.containers.Run}
+	r.forgetInstances()
+	for _, res := range r.resources {
+		res.plan = nil
 	}
-	failures := make(chan error, len(r.resources))
+	var failures failures
 	r.walk(ctx, func(res *resource) error {
-		entry := entries[res.Name]
+		entry := res.planned()
 		for _, d := range res.dependsOn {
-			if known := entries[d].Replace && r.byName[d].state != nil && r.replaces(res.Name); entries[d].Status != report.Valid && !known {
+			if slices.ContainsFunc(r.behind(d), func(d *resource) bool { return d.plan.Status != report.Valid && !r.replacedWith(res, d) }) {
 				entry.Status = report.Unknown
 				entry.After = append(entry.After, d)
 			}
 		}
-		err := r.fillConfiguration(res, entry)
-		if err == nil && entry.Status == report.Unknown {
+		err := res.failure
+		if res.Late != nil && err == nil {
+			var planned bool
+			if planned, err = r.planInstances(ctx, res, entry.After); planned && err == nil {
+				return nil
+			}
+		}
+		if err == nil {
+			err = r.fillConfiguration(res, entry)
+		}
+		if err == nil && res.Late == nil && entry.Status == report.Unknown {
 			_, err = guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
 				return struct{}{}, r.planTentatively(ctx, res, entry)
 			})
@@ -56,18 +65,38 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 		}
 		if err != nil {
 			r.planned(entry, failed(res, err))
-			failures <- err
+			failures.add(err)
 			return err
 		}
 		return nil
-	}, func(res *resource, why report.Skip) { r.planned(entries[res.Name], skipped(res, why)) })
-	r.planPrune(ctx, entries, failures)
-	close(failures)
-	// Only now all secrets are known: one resource's may stand in another's.
-	for i, res := range r.resources {
-		r.maskPlan(res, &plan.Resources[i])
+	}, func(res *resource, why report.Skip) { r.planned(res.planned(), skipped(res, why)) })
+	r.orphanGone()
+	r.planPrune(ctx, &failures)
+	if plan.Undeclared = r.listUndeclared(); !r.spec.Prune {
+		plan.Undeclared = append(plan.Undeclared, bare(r.gone())...)
 	}
-	return plan, r.verdict(ctx, failures)
+	// Only now all secrets are known: one resource's may stand in another's.
+	for _, res := range each(r.resources) {
+		r.maskPlan(res, res.planned())
+		plan.Resources = append(plan.Resources, *res.plan)
+	}
+	return plan, r.verdict(ctx, &failures)
+}
+
+// replacedWith reports whether the state of what is replaced is known to what is replaced with it.
+func (r *Runner) replacedWith(res, d *resource) bool {
+	return d.plan.Replace && d.state != nil && r.replaces(res.Name)
+}
+
+// planned is what a plan says of a resource.
+func (res *resource) planned() *report.ResourcePlan {
+	if res.plan == nil {
+		res.plan = &report.ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Late: res.Late != nil, Status: report.Pending, MadeBy: res.madeBy()}
+		if res.of != nil {
+			res.plan.Of = res.of.Name
+		}
+	}
+	return res.plan
 }
 
 func (r *Runner) planOne(ctx context.Context, res *resource, entry *report.ResourcePlan) error {
@@ -185,11 +214,8 @@ func (r *Runner) maskChanges(changes []diff.Change) {
 
 // verdict is the error of a walk: an interruption before anything else, then
 // what was invalid, then what failed.
-func (r *Runner) verdict(ctx context.Context, failures <-chan error) error {
-	var all []error
-	for err := range failures {
-		all = append(all, err)
-	}
+func (r *Runner) verdict(ctx context.Context, failures *failures) error {
+	all := failures.all
 	if r.containers.Stop.Requested() || ctx.Err() != nil {
 		return r.panics.Join(ErrInterrupted)
 	}
@@ -197,6 +223,18 @@ func (r *Runner) verdict(ctx context.Context, failures <-chan error) error {
 		return r.panics.Join(nil)
 	}
 	return r.panics.Join(&FailedError{Causes: all})
+}
+
+// failures are why visits, which are beside each other, failed.
+type failures struct {
+	mu  sync.Mutex
+	all []error
+}
+
+func (f *failures) add(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, err)
 }
 
 // FailedError says that some resources failed; the events and the plan or

@@ -47,22 +47,26 @@ func (r *Runner) uncycle() {
 
 // prune removes what is no longer declared, once all that is declared is as configured. After
 // anything else it is skipped: what failed may still need it.
-func (r *Runner) prune(ctx context.Context, entries map[string]*report.ResourceResult, applied error) error {
+func (r *Runner) prune(ctx context.Context, applied error) error {
 	if applied != nil && r.closing == nil {
-		r.closing = &report.Skip{Code: report.ReasonRunFailed, Resource: firstFailed(r.declared(), entries)}
+		r.closing = &report.Skip{Code: report.ReasonRunFailed, Resource: firstFailed(each(r.declared()))}
 	}
 	d, managed := r.pruning(), r.managed()
-	return r.visitEach(ctx, d.walk, entries, func(ctx context.Context, res *resource) (report.Status, error) {
-		if err := r.stillDeclared(res, managed); err != nil {
+	return r.visitEach(ctx, d.walk, func(ctx context.Context, res *resource) (report.Status, error) {
+		err := res.failure
+		if err == nil {
+			err = r.stillDeclared(res, managed)
+		}
+		if err != nil {
 			return report.Failed, err
 		}
 		return d.removeOne(ctx, res)
 	})
 }
 
-func firstFailed(resources []*resource, entries map[string]*report.ResourceResult) string {
+func firstFailed(resources []*resource) string {
 	for _, res := range resources {
-		if entries[res.Name].Status == report.Failed {
+		if res.entry().Status == report.Failed {
 			return res.Name
 		}
 	}
@@ -73,7 +77,7 @@ func firstFailed(resources []*resource, entries map[string]*report.ResourceResul
 // are known.
 func (r *Runner) managed() map[string]*resource {
 	managed := map[string]*resource{}
-	for _, res := range r.declared() {
+	for _, res := range each(r.declared()) {
 		if !res.ReadOnly && res.config != nil {
 			managed[r.thing(res)] = res
 		}
@@ -111,16 +115,19 @@ func (r *Runner) stillDeclared(res *resource, managed map[string]*resource) erro
 }
 
 // planPrune plans the removal of what is no longer declared.
-func (r *Runner) planPrune(ctx context.Context, entries map[string]*report.ResourcePlan, failures chan<- error) {
+func (r *Runner) planPrune(ctx context.Context, failures *failures) {
 	d, managed := r.pruning(), r.managed()
 	g := graph.New[string]()
 	for _, res := range d.toDestroy {
 		g.Add(res.Name)
 	}
 	r.walkAlong(ctx, g, func(res *resource) error {
-		entry := entries[res.Name]
+		entry := res.planned()
 		_, err := guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
-			err := r.stillDeclared(res, managed)
+			err := res.failure
+			if err == nil {
+				err = r.stillDeclared(res, managed)
+			}
 			if err == nil {
 				err = r.fillConfiguration(res, entry)
 			}
@@ -131,10 +138,10 @@ func (r *Runner) planPrune(ctx context.Context, entries map[string]*report.Resou
 		})
 		if err != nil {
 			r.planned(entry, failed(res, err))
-			failures <- fmt.Errorf("%s: %w", res.Name, err)
+			failures.add(fmt.Errorf("%s: %w", res.Name, err))
 		}
 		return err
-	}, func(res *resource, why report.Skip) { r.planned(entries[res.Name], skipped(res, why)) })
+	}, func(res *resource, why report.Skip) { r.planned(res.planned(), skipped(res, why)) })
 }
 
 // listUndeclared is what is no longer declared and stays, without what it takes to remove it.
@@ -142,16 +149,20 @@ func (r *Runner) listUndeclared() []report.Undeclared {
 	if r.spec.Prune {
 		return nil
 	}
-	list := slices.Clone(r.spec.Undeclared)
+	return bare(r.spec.Undeclared)
+}
+
+// bare is what is no longer declared without what it takes to remove it.
+func bare(list []report.Undeclared) []report.Undeclared {
+	list = slices.Clone(list)
 	for i, u := range list {
 		list[i].Made = report.Made{Type: u.Type}
 	}
 	return list
 }
 
-// mentionUndeclared shows what is no longer declared and stays.
-func (r *Runner) mentionUndeclared() {
-	list := r.listUndeclared()
+// mention shows what is no longer declared and stays.
+func (r *Runner) mention(list []report.Undeclared) {
 	if len(list) == 0 {
 		return
 	}

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"strings"
+
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
@@ -24,26 +26,35 @@ type resource struct {
 	schema *schema.Schema // nil when the type accepts any configuration
 	states *schema.Schema // nil when the type says nothing of its states
 
-	config      map[string]any   // resolved
-	hiding      [][]string       // where config holds secrets of variables
-	adjusted    map[string]any   // config with what there is where that is left as it is; nil is config
-	left        []diff.Change    // what differs and is left as it is
-	final       bool             // config waits for no dependency and is final
-	state       map[string]any   // as last seen VALID; by a survey also as seen STALE
-	stale       bool             // state is one that a survey saw as STALE
-	foreseen    map[string]any   // of a Plan: what its state will be; nil where nothing is known
-	excluded    bool             // the run has nothing to do with it
-	past        Past             // what earlier runs left, and this one
-	recalled    map[string]any   // what was kept of it when it was looked at
-	kept        int              // how often this run has recorded what is kept of it
-	output      []string         // last lines for people of its last state action, masked
-	ensure      protocol.Ensure  // what is wanted of it; "" is Present
-	begun       bool             // an Apply has begun with it, to remove it so that it is made again
-	failure     error            // why that failed
-	adopted     *report.Adoption // of an Adopt: what it becomes; nil for what is only needed
-	differing   []diff.Change    // of an Adopt: where what there is differs
-	refused     error            // why it could not be initialized, or is not to be touched
-	initialized report.Event     // the event of its initialization
+	config     map[string]any         // resolved
+	hiding     [][]string             // where config holds secrets of variables
+	adjusted   map[string]any         // config with what there is where that is left as it is; nil is config
+	left       []diff.Change          // what differs and is left as it is
+	final      bool                   // config waits for no dependency and is final
+	state      map[string]any         // as last seen VALID; by a survey also as seen STALE
+	stale      bool                   // state is one that a survey saw as STALE
+	foreseen   map[string]any         // of a Plan: what its state will be; nil where nothing is known
+	excluded   bool                   // the run has nothing to do with it
+	past       Past                   // what earlier runs left, and this one
+	recalled   map[string]any         // what was kept of it when it was looked at
+	kept       int                    // how often this run has recorded what is kept of it
+	output     []string               // last lines for people of its last state action, masked
+	ensure     protocol.Ensure        // what is wanted of it; "" is Present
+	begun      bool                   // an Apply has begun with it, to remove it so that it is made again
+	failure    error                  // why it has failed before it is visited
+	unprepared bool                   // it is still to be initialized
+	plan       *report.ResourcePlan   // of a Plan or PlanDestroy
+	result     *report.ResourceResult // of what is recorded
+
+	of          *resource            // the late one that it is an instance of; nil is none
+	expanded    bool                 // it is late, and what it stands for is known
+	instances   []*resource          // what it stands for, in order
+	named       map[string]*resource // the same
+	made        []report.Undeclared  // of a late one: what runs made of its instances
+	adopted     *report.Adoption     // of an Adopt: what it becomes; nil for what is only needed
+	differing   []diff.Change        // of an Adopt: where what there is differs
+	refused     error                // why it could not be initialized, or is not to be touched
+	initialized report.Event         // the event of its initialization
 }
 
 // attempt is which one of its events and actions of one name are: what is removed and made again
@@ -88,6 +99,23 @@ func (r *Runner) hide(value any) {
 
 // seen is what expressions see of a resource.
 func (r *Runner) seen(name string) any {
-	d := r.byName[name]
+	d := r.find(name)
+	if d.Late != nil {
+		return d.byKey(r.seen)
+	}
 	return map[string]any{"name": d.Name, "type": d.Type, "state": d.state}
+}
+
+// byKey is what expressions see of all instances of a late resource.
+func (res *resource) byKey(seen func(name string) any) map[string]any {
+	all := make(map[string]any, len(res.instances))
+	for _, one := range res.instances {
+		all[one.key()] = seen(one.Name)
+	}
+	return all
+}
+
+// key is that of an instance.
+func (res *resource) key() string {
+	return strings.TrimSuffix(strings.TrimPrefix(res.Name, res.of.Name+"["), "]")
 }

@@ -56,6 +56,11 @@ type Spec struct {
 	Undeclared []report.Undeclared
 	Prune      bool
 
+	// Instances is what runs made of the instances of late resources, which may still be declared. It
+	// is all that there is where it is Recalled.
+	Instances []report.Undeclared
+	Recalled  bool
+
 	// Thing identifies what a resource manages of which there is one, by its configuration; "" is
 	// not known. What is declared is never removed under another name. May be nil: nothing is known.
 	Thing func(m *manifest.Manifest, r *manifest.Resource, config map[string]any) string
@@ -110,6 +115,7 @@ type Runner struct {
 	outputs  report.Outputs // what an Apply came to
 	prepared bool
 	applying bool                  // only an Apply is recorded; set before anything runs at once
+	recalls  bool                  // what runs made of late resources counts, whatever these are now
 	closing  *report.Skip          // why nothing of an Apply begins any more; nil while it goes on
 	broken   atomic.Pointer[error] // a failed Recorder
 }
@@ -131,6 +137,11 @@ func New(spec Spec, containers Containers) *Runner {
 	for _, m := range spec.Manifest.Resources {
 		r.add(&resource{Resource: m, dependsOn: spec.Manifest.Dependencies(m.Name), manifest: spec.Manifest})
 	}
+	for _, u := range spec.Instances {
+		if m := spec.Manifest.Stands(u.Name); m != nil {
+			r.byName[m.Name].made = append(r.byName[m.Name].made, u)
+		}
+	}
 	if spec.Prune {
 		for _, u := range spec.Undeclared {
 			res := orphan(u)
@@ -142,7 +153,7 @@ func New(spec Spec, containers Containers) *Runner {
 }
 
 func (r *Runner) add(res *resource) {
-	res.target = invoke.Target{Name: res.Name, Type: res.Type, Timeout: res.Timeout}
+	res.target, res.named = invoke.Target{Name: res.Name, Type: res.Type, Timeout: res.Timeout}, map[string]*resource{}
 	r.resources = append(r.resources, res)
 	r.byName[res.Name] = res
 }
@@ -152,10 +163,19 @@ func (r *Runner) declared() []*resource { return r.resources[:len(r.resources)-l
 
 func (r *Runner) now() time.Time { return r.containers.Now() }
 
+// Names are those of all that the manifest declares, with the instances that the run found, in graph
+// order.
+func (r *Runner) Names() (names []string) {
+	for _, res := range each(r.declared()) {
+		names = append(names, res.Name)
+	}
+	return names
+}
+
 // State is what a resource was last seen to be: VALID by an Apply, and as it was
 // found by a Drift. It is nil while that is not known, and where there is nothing.
 func (r *Runner) State(resource string) map[string]any {
-	if res := r.byName[resource]; res != nil {
+	if res := r.find(resource); res != nil {
 		return res.state
 	}
 	return nil

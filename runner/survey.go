@@ -27,7 +27,11 @@ type finding struct {
 // needs returns the dependencies whose states the configuration of a resource
 // refers to.
 func (r *Runner) needs(res *resource) []string {
-	names, err := res.Needs(any(res.Config), r.spec.Expressions)
+	var written any = res.Config
+	if res.Late != nil {
+		written = append(res.Decides(), res.Config)
+	}
+	names, err := res.Needs(written, r.spec.Expressions)
 	if err != nil {
 		return res.dependsOn // what cannot be read is reported when it is resolved
 	}
@@ -58,13 +62,13 @@ func (r *Runner) survey(ctx context.Context, resources []*resource, needs map[st
 		mu.Lock()
 		findings[res.Name] = s
 		mu.Unlock()
-		if seen != nil {
+		if seen != nil && !res.expanded {
 			seen(res, s)
 		}
 	}
 	r.walkAlong(ctx, g, func(res *resource) error {
 		s, err := guarded(ctx, r, res, "looking at", func(ctx context.Context, res *resource) (finding, error) {
-			return r.inspect(ctx, res, needs[res.Name], ask(res)), nil
+			return r.look(ctx, res, needs[res.Name], ask(res)), nil
 		})
 		if err != nil {
 			s.err = err
@@ -77,14 +81,23 @@ func (r *Runner) survey(ctx context.Context, resources []*resource, needs map[st
 	return findings
 }
 
+// look is inspect of any resource.
+func (r *Runner) look(ctx context.Context, res *resource, needs []string, ask bool) finding {
+	switch {
+	case res.failure != nil:
+		return finding{err: res.failure}
+	case res.Late != nil:
+		return r.inspectLate(ctx, res)
+	case res.of != nil:
+		needs = r.needs(res)
+	}
+	return r.inspect(ctx, res, needs, ask)
+}
+
 // inspect is the survey of one resource; those it needs have had theirs.
 func (r *Runner) inspect(ctx context.Context, res *resource, needs []string, ask bool) finding {
 	var s finding
-	for _, d := range needs {
-		if r.byName[d].state == nil {
-			s.lacks = append(s.lacks, d)
-		}
-	}
+	s.lacks = r.without(needs)
 	if len(s.lacks) > 0 {
 		return s
 	}
@@ -92,8 +105,10 @@ func (r *Runner) inspect(ctx context.Context, res *resource, needs []string, ask
 	s.resolved = s.err == nil
 	if !s.resolved {
 		for _, d := range needs {
-			if r.byName[d].stale {
-				s.drifted = append(s.drifted, d)
+			for _, d := range r.behind(d) {
+				if d.stale {
+					s.drifted = append(s.drifted, d.Name)
+				}
 			}
 		}
 	}

@@ -74,15 +74,7 @@ func (r *Runner) configuredPartly(res *resource, after []string) (config map[str
 	if res.undeclared != nil || r.spec.Configure != nil {
 		return nil, false
 	}
-	known := partial.Resolver{
-		Waits: func(text string) (bool, error) {
-			needs, err := res.Needs(text, r.spec.Expressions)
-			return slices.ContainsFunc(needs, func(name string) bool { return slices.Contains(after, name) }), err
-		},
-		Known: func(text string) (any, error) { return res.Resolve(text, r.scope()) },
-		Tried: func(text string, instead any) (any, error) { return r.tried(res, text, after, instead) },
-	}
-	resolved, err := known.Resolve(any(res.Config))
+	resolved, err := r.partly(res, after).Resolve(any(res.Config))
 	if err != nil {
 		return nil, false // its error is one of the run once it is known
 	}
@@ -98,6 +90,18 @@ func (r *Runner) configuredPartly(res *resource, after []string) (config map[str
 		}
 	}
 	return config, true
+}
+
+// partly resolves what waits for resources that are not applied yet.
+func (r *Runner) partly(res *resource, after []string) partial.Resolver {
+	return partial.Resolver{
+		Waits: func(text string) (bool, error) {
+			needs, err := res.Needs(text, r.spec.Expressions)
+			return slices.ContainsFunc(needs, func(name string) bool { return slices.Contains(after, name) }), err
+		},
+		Known: func(text string) (any, error) { return res.Resolve(text, r.scope()) },
+		Tried: func(text string, instead any) (any, error) { return r.tried(res, text, after, instead) },
+	}
 }
 
 // tried resolves a text with something in the place of what is not known of states. It fails where
@@ -121,7 +125,13 @@ func (r *Runner) foreseen(name string, after []string, instead any) any {
 	if !slices.Contains(after, name) {
 		return r.seen(name)
 	}
-	d, state := r.byName[name], instead
+	d, state := r.find(name), instead
+	switch {
+	case d.Late != nil && !d.expanded:
+		return instead
+	case d.Late != nil:
+		return d.byKey(func(name string) any { return r.foreseen(name, append(slices.Clip(after), name), instead) })
+	}
 	if d.foreseen != nil {
 		state = protocol.ReplaceUnknown(d.foreseen, instead)
 	}

@@ -1,13 +1,12 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/runner/report"
+	"github.com/deployster-go/deployster/runner/walk"
 )
 
 // walk visits the resources in parallel, each once all it depends on have been
@@ -26,75 +25,47 @@ func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skipped 
 }
 
 // walkAlong is walk along other edges than those of the manifest, and without
-// an end to what else runs.
+// an end to what else runs. Where a visit expands a late resource, the instances
+// are visited in its place.
 func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit func(*resource) error, skipped func(*resource, report.Skip)) {
-	type visited struct {
-		res *resource
-		err error
-	}
-	var (
-		ready   = g.Ready()
-		queue   = ready.Initial()
-		done    = make(chan visited, r.containers.Parallelism)
-		visits  sync.WaitGroup
-		active  int
-		unmet   = map[string]*report.Skip{} // resource → why it is not visited
-		closing = r.closing                 // why nothing new begins
-	)
-	defer visits.Wait() // also when this panics: nothing goes on unseen
+	closing := r.closing // why nothing new begins
 	defer func() {
 		if r.applying {
 			r.closing = closing // what the Apply does next does not begin either
 		}
 	}()
-	finish := func(res *resource, bad *report.Skip) {
-		if bad != nil {
-			for _, d := range g.Dependents(res.Name) {
-				if unmet[d] == nil {
-					unmet[d] = bad
-				}
+	walk.Walk[report.Skip]{
+		Graph: g, Parallelism: r.containers.Parallelism,
+		Visit: func(name string) (members []string, err error) {
+			res := r.find(name)
+			defer r.panics.Catch(&err, "working on "+name)
+			r.ready(ctx, res)
+			if err := visit(res); err != nil {
+				return nil, err
 			}
-		}
-		queue = append(queue, ready.Done(res.Name)...)
-	}
-	for len(queue) > 0 || active > 0 {
-		if closing == nil && (r.containers.Stop.Requested() || ctx.Err() != nil) {
-			closing = &report.Skip{Code: report.ReasonInterrupted}
-		}
-		if len(queue) > 0 {
-			res := r.byName[queue[0]]
-			// What has failed already is visited, to fail with its own reason.
-			if why := cmp.Or(unmet[res.Name], closing); why != nil && res.failure == nil {
-				queue = queue[1:]
-				skipped(res, *why)
-				finish(res, why)
-				continue
+			for _, one := range res.instances {
+				members = append(members, one.Name)
 			}
-			if active < r.containers.Parallelism {
-				queue = queue[1:]
-				active++
-				visits.Go(func() {
-					v := visited{res: res}
-					defer func() { done <- v }()
-					defer r.panics.Catch(&v.err, "working on "+res.Name)
-					v.err = visit(res)
-				})
-				continue
+			return members, nil
+		},
+		Skip: func(name string, why report.Skip) { skipped(r.find(name), why) },
+		// What has failed already is visited, to fail with its own reason.
+		Tries: func(name string) bool { return r.find(name).failure != nil },
+		Closed: func() *report.Skip {
+			if closing == nil && (r.containers.Stop.Requested() || ctx.Err() != nil) {
+				closing = &report.Skip{Code: report.ReasonInterrupted}
 			}
-		}
-		v := <-done
-		active--
-		var bad *report.Skip
-		if v.err != nil {
-			bad = &report.Skip{Code: report.ReasonDependencyFailed, Resource: v.res.Name}
+			return closing
+		},
+		Failed: func(name string, err error) *report.Skip {
 			switch {
 			case closing != nil:
-			case errors.Is(v.err, ErrQuit):
-				closing = &report.Skip{Code: report.ReasonRunQuit, Resource: v.res.Name}
+			case errors.Is(err, ErrQuit):
+				closing = &report.Skip{Code: report.ReasonRunQuit, Resource: name}
 			case !r.spec.KeepGoing:
-				closing = &report.Skip{Code: report.ReasonRunFailed, Resource: v.res.Name}
+				closing = &report.Skip{Code: report.ReasonRunFailed, Resource: name}
 			}
-		}
-		finish(v.res, bad)
-	}
+			return &report.Skip{Code: report.ReasonDependencyFailed, Resource: name}
+		},
+	}.Run()
 }

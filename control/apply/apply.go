@@ -59,7 +59,7 @@ func (r *Run) Bind(f *planfile.File) {
 
 // Runner is what does the run. It knows what the manifests no longer declare.
 func (r *Run) Runner(ctx context.Context) (*runner.Runner, error) {
-	if err := r.Recall(ctx, r.prune, r.only); err != nil {
+	if err := r.Recall(ctx, r.removing, r.prune, r.only); err != nil {
 		return nil, err
 	}
 	return runner.New(r.Spec, r.Containers), nil

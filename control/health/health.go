@@ -13,23 +13,22 @@ import (
 
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/phrase"
-	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Applied is the state of a task all resources of which are VALID.
-func Applied(m *manifest.Manifest, state func(resource string) map[string]any) tasks.ProbeResult {
+func Applied(resources []string, state func(resource string) map[string]any) tasks.ProbeResult {
 	var unhealthy []string
-	for _, r := range m.Resources {
-		if reason := unhealthyReason(state(r.Name)); reason != "" {
-			unhealthy = append(unhealthy, r.Name+" "+reason)
+	for _, name := range resources {
+		if reason := unhealthyReason(state(name)); reason != "" {
+			unhealthy = append(unhealthy, name+" "+reason)
 		}
 	}
 	found := result(unhealthy, nil, nil)
-	for _, r := range m.Resources {
-		addRestarts(&found, r.Name, state(r.Name), nil)
+	for _, name := range resources {
+		addRestarts(&found, name, state(name), nil)
 	}
 	return found
 }

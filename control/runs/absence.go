@@ -3,6 +3,8 @@ package runs
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/runner"
@@ -30,7 +32,7 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 		switch {
 		case e.Name == EventResourceMoved: // what became of it is in the history of another name
 			begun, gone = true, false
-		case e.Name == target.Started():
+		case e.Name == target.Started(), e.Name == string(report.ResourceExpanded) && !destroying:
 			begun = true
 			gone = gone && destroying
 		case !destroying:
@@ -54,7 +56,11 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 // Made are those of the resources at a place that runs may have made or changed
 // since an event: an action was begun on them.
 func Made(ctx context.Context, log deploylog.Log, place string, resources []string, since int64) (made []string, err error) {
-	for _, resource := range resources {
+	all, err := withInstances(ctx, log, place, resources, since)
+	if err != nil {
+		return nil, err
+	}
+	for _, resource := range all {
 		actions := actionTarget(invoke.Placed(resource, place), "") // with a slash at its end: all of them
 		for e, err := range log.Read(ctx, deploylog.Filter{Target: actions, After: since}) {
 			if err != nil {
@@ -67,4 +73,21 @@ func Made(ctx context.Context, log deploylog.Log, place string, resources []stri
 		}
 	}
 	return made, nil
+}
+
+// withInstances adds to resources the instances that runs found for them.
+func withInstances(ctx context.Context, log deploylog.Log, place string, resources []string, since int64) (all []string, err error) {
+	for _, resource := range resources {
+		all = append(all, resource)
+		found := map[string]string{}
+		filter := deploylog.Filter{Target: resourceTarget(invoke.Placed(resource, place)), Name: string(report.ResourceExpanded), After: since}
+		for e, err := range log.Read(ctx, filter) {
+			if err != nil {
+				return nil, fmt.Errorf("reading which instances %s had: %w", resource, err)
+			}
+			maps.Copy(found, DataOf(e).Resources)
+		}
+		all = append(all, slices.Sorted(maps.Keys(found))...)
+	}
+	return all, nil
 }

@@ -65,7 +65,7 @@ func EventNames() []string {
 		names = append(names, t.Started(), t.Succeeded(), t.Failed(), lost(t))
 	}
 	for _, kind := range []report.EventKind{
-		report.ResourceInitialized, report.ResourceResolved, report.ResourceVerified, report.ResourceKept, report.ResourceDestroyed, report.ResourceSkipped,
+		report.ResourceInitialized, report.ResourceResolved, report.ResourceVerified, report.ResourceKept, report.ResourceDestroyed, report.ResourceExpanded, report.ResourceSkipped,
 	} {
 		names = append(names, string(kind))
 	}

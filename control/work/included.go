@@ -14,7 +14,7 @@ import (
 func (in *Input) Included(resources ...string) (files Carried, frozen expression.Files, open []string, err error) {
 	c := inclusion.New(in.Workspace, map[string][]byte{}, map[string]string{})
 	for _, name := range resources {
-		r := in.Manifest.Resource(name)
+		r := in.Manifest.Stands(name)
 		if r == nil {
 			continue
 		}

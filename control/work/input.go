@@ -251,6 +251,9 @@ func replaced(m *manifest.Manifest, names []string) (all []string, err error) {
 			return nil, fmt.Errorf("--replace %s: %w", name, err)
 		}
 		for _, one := range named {
+			if late := m.Stands(one); late != nil && late.Late != nil {
+				return nil, fmt.Errorf("--replace %s: which instances it has is known only when what its for_each reads is applied (%s); destroy it with --target, and apply again", name, late.Position)
+			}
 			if m.Resource(one) == nil {
 				return nil, fmt.Errorf("--replace %s: it is not among the targets; name it with --target, too", one)
 			}
@@ -295,6 +298,9 @@ func (in *Input) Meaning() func(salt, resource string) string {
 	var mu sync.Mutex
 	salted := map[string]string{} // shared, by salt
 	return func(salt, resource string) string {
+		if said[resource] == "" {
+			return "" // an instance of what is late is whatever the states made of it
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		if _, known := salted[salt]; !known {

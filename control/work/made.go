@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Records has the run record what it makes, so that it can be removed when the manifest no longer
@@ -28,8 +29,9 @@ func (r *Run) files() []string {
 }
 
 // Recall finds out what runs of the manifest made that it no longer declares. With prune the run
-// removes that; only is what of it, by name, nil is all.
-func (r *Run) Recall(ctx context.Context, prune bool, only []string) error {
+// removes that; only is what of it, by name, nil is all. A run that is removing destroys what the
+// manifest declares.
+func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) error {
 	history, err := runs.ReadHistory(ctx, r.Control.Log)
 	if err != nil {
 		return err
@@ -37,27 +39,44 @@ func (r *Run) Recall(ctx context.Context, prune bool, only []string) error {
 	moves := history.Moves(r.files(), r.Workspace, r.Whole.Renamed)
 	r.Caller.Past = history.Moving(r.Control.Log, moves, r.Caller.Past)
 	r.Spec.Prune = prune
-	r.Spec.Undeclared = history.Undeclared(r.files(), r.Workspace, func(name string) bool { return r.Whole.Resource(name) != nil })
+	r.Spec.Undeclared = history.Undeclared(r.files(), r.Workspace, func(name string) bool { return r.Whole.Stands(name) != nil })
+	// Which instances of late resources are declared is found out by the run.
+	instances := history.Undeclared(r.files(), r.Workspace, func(name string) bool {
+		late := r.Manifest.Stands(name)
+		return late == nil || late.Name == name
+	})
+	r.Spec.Recalled = true
+	r.Spec.Instances = instances
+	if prune || removing {
+		if r.Spec.Instances, err = r.open(history, instances, only); err != nil {
+			return err
+		}
+	}
 	if !prune {
 		return nil
 	}
 	r.Spec.Thing = func(m *manifest.Manifest, res *manifest.Resource, config map[string]any) string {
 		return shipped.Check{Manifest: m, Here: !r.Info.Remote}.Key(res, config)
 	}
-	kept := r.Spec.Undeclared[:0]
-	for _, u := range r.Spec.Undeclared {
+	r.Spec.Undeclared, err = r.open(history, r.Spec.Undeclared, only)
+	return err
+}
+
+// open finds out what it takes to remove things that runs made; only is which of them, by name, nil
+// is all.
+func (r *Run) open(history *runs.History, list []report.Undeclared, only []string) (kept []report.Undeclared, err error) {
+	for _, u := range list {
 		if only != nil && !slices.Contains(only, u.Name) {
 			continue
 		}
 		thing, _ := history.Thing(u.Name)
 		if u.Made, err = thing.Open(r.Control.Protected); err != nil {
-			return fmt.Errorf("what run %s made as %s is no longer declared, and what it takes to remove it is not known any more: %w", u.Run, u.Name, err)
+			return nil, fmt.Errorf("what run %s made as %s may have to be removed, and what it takes to remove it is not known any more: %w", u.Run, u.Name, err)
 		}
 		if prevents, known := r.Whole.PreventsDestroy(u.Name); known {
 			u.PreventDestroy = prevents // what is declared now says so of all its instances
 		}
 		kept = append(kept, u)
 	}
-	r.Spec.Undeclared = kept
-	return nil
+	return kept, nil
 }

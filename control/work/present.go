@@ -168,6 +168,6 @@ func (in *Input) reads(r *manifest.Resource, files, variables []string) bool {
 // doubts reports whether a resource of a task may be desired to be something else than its
 // revision says, as it reads a secret that has another value since.
 func (in *Input) doubts(t tasks.Task, resource string) bool {
-	r := in.Manifest.Resource(resource)
+	r := in.Manifest.Stands(resource)
 	return len(in.doubtful) > 0 && r != nil && in.reads(r, slices.Sorted(maps.Keys(TaskFiles(t.Spec))), in.doubtful)
 }

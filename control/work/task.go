@@ -76,7 +76,7 @@ func (w *TaskWorker) Start(ctx context.Context, t tasks.Task) (_ tasks.ProbeResu
 	if err != nil {
 		return tasks.ProbeResult{}, err
 	}
-	return health.Applied(run.Manifest, r.State), nil
+	return health.Applied(r.Names(), r.State), nil
 }
 
 // Check implements environments.Tasks.

@@ -2,6 +2,7 @@ package planfile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -108,8 +109,6 @@ func (d *document) check() error {
 		return errors.New("it has no hash of its manifest")
 	case d.Engine.Name == "":
 		return errors.New("it does not say on which engine it was made")
-	case len(d.Definitions) != d.declared():
-		return errors.New("its definitions and resources are not of the same number")
 	}
 	for _, v := range d.Variables.Given {
 		if (v.Name == "") == (v.File == "") {
@@ -128,7 +127,8 @@ func (d *document) check() error {
 	}
 	seen := map[string]bool{}
 	for _, r := range d.Resources {
-		if _, defined := d.Definitions[r.Name]; r.Name == "" || seen[r.Name] || defined != (r.MadeBy == "") || defined && d.Definitions[r.Name] == "" {
+		definition, defined := d.Definitions[cmp.Or(r.Of, r.Name)]
+		if r.Name == "" || seen[r.Name] || defined != (r.MadeBy == "") && r.Of == "" || !defined && r.Of != "" || defined && definition == "" || r.Of == r.Name {
 			return fmt.Errorf("the resource %q is there twice, or is not defined", r.Name)
 		}
 		seen[r.Name] = true
@@ -137,16 +137,6 @@ func (d *document) check() error {
 		}
 	}
 	return nil
-}
-
-// declared is how many resources the manifests declare.
-func (d *document) declared() (n int) {
-	for _, r := range d.Resources {
-		if r.MadeBy == "" {
-			n++
-		}
-	}
-	return n
 }
 
 // has reports whether all of these are hashes.
@@ -167,7 +157,7 @@ func (r *resource) check() error {
 	case report.Stale, report.Present:
 		sound = sound && has(r.ConfigHash, r.StateHash, r.ActionsHash) && len(r.Actions) > 0
 	case report.Unknown:
-		sound = sound && len(r.After) > 0 && (r.Tentative == "" || r.Tentative == report.Valid || r.Tentative == report.Stale)
+		sound = sound && len(r.After) > 0 && (!r.Late || r.Of == "") && (r.Tentative == "" || r.Tentative == report.Valid || r.Tentative == report.Stale)
 	default:
 		return fmt.Errorf("has the status %.20q", r.Status)
 	}

@@ -39,6 +39,8 @@ type resource struct {
 	ImageID     string            `json:"image_id"`
 	ImageDigest string            `json:"image_digest,omitempty"`
 	DependsOn   []string          `json:"depends_on,omitempty"`
+	Of          string            `json:"of,omitempty"`
+	Late        bool              `json:"late,omitempty"`
 	Status      report.Status     `json:"status"`
 	After       []string          `json:"after,omitempty"`
 	Tentative   report.Status     `json:"tentative,omitempty"`
@@ -77,7 +79,7 @@ func (f *File) document() document {
 
 func rowOf(r report.ResourcePlan) resource {
 	row := resource{
-		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
+		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn, Of: r.Of, Late: r.Late,
 		Status: r.Status, After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
 		Config: r.Config, ConfigHash: r.ConfigHash, State: r.State, StateHash: r.StateHash,
 		Actions: r.Actions, ActionsHash: r.ActionsHash, KeptHash: r.KeptHash,
@@ -102,7 +104,7 @@ func (d *document) file() *File {
 
 func (r *resource) plan() report.ResourcePlan {
 	p := report.ResourcePlan{
-		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
+		Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn, Of: r.Of, Late: r.Late,
 		Status: r.Status, After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Exists: r.Exists, Replace: r.Replace, MadeBy: r.MadeBy,
 		Config: object(r.Config), ConfigHash: r.ConfigHash, State: object(r.State), StateHash: r.StateHash,
 		Actions: r.Actions, ActionsHash: r.ActionsHash, KeptHash: r.KeptHash,

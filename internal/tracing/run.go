@@ -119,7 +119,7 @@ func (r *Run) observe(e report.Event) {
 		r.ended(action(resource, e.Action, e.Attempt), e)
 	case report.ResourceFinished, report.ResourceFailed:
 		r.ended(resource, e)
-	case report.ResourceResolved, report.ResourceVerified, report.ResourceDestroyed, report.ResourceInitialized, report.ResourceSkipped:
+	case report.ResourceResolved, report.ResourceVerified, report.ResourceDestroyed, report.ResourceInitialized, report.ResourceSkipped, report.ResourceExpanded:
 		r.above(resource).AddEvent(string(e.Kind), at, trace.WithAttributes(attribute.String("deployster.resource", resource), attribute.String("deployster.status", string(e.Status))))
 	case report.RunFinished, report.RunFailed:
 		says(r.root, e)

@@ -51,13 +51,26 @@ type board struct {
 	started   time.Time
 	rows      []*row // in graph order
 	byName    map[string]*row
-	endedRows []*row            // in the order in which they ended
-	pulls     map[string]string // images fetched for no resource in particular
+	instances map[string][]string // names of those that were found for a resource late
+	endedRows []*row              // in the order in which they ended
+	pulls     map[string]string   // images fetched for no resource in particular
 	ended     *report.Event
 }
 
 func newBoard() *board {
-	return &board{byName: map[string]*row{}, pulls: map[string]string{}}
+	return &board{byName: map[string]*row{}, instances: map[string][]string{}, pulls: map[string]string{}}
+}
+
+// behind are names with those of instances in the place of what these are of.
+func (b *board) behind(names []string) (all []string) {
+	for _, name := range names {
+		if instances, expanded := b.instances[name]; expanded {
+			all = append(all, instances...)
+		} else {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // row finds a resource's row. One that was never announced gets one.
@@ -84,6 +97,8 @@ func (b *board) fold(e report.Event) bool {
 		b.begin(e)
 	case report.RunFinished, report.RunFailed:
 		b.ended = &e
+	case report.ResourceExpanded:
+		b.expand(e)
 	case report.Warning:
 	default:
 		if e.Resource != "" {
@@ -121,6 +136,24 @@ func (b *board) beginBackwards(headers []report.ResourceHeader) {
 			}
 		}
 	}
+}
+
+// expand puts the instances of a resource in its place.
+func (b *board) expand(e report.Event) {
+	at := slices.Index(b.rows, b.row(e.Resource))
+	rest := slices.Clone(b.rows[at+1:])
+	b.rows = b.rows[:at]
+	delete(b.byName, e.Resource)
+	b.instances[e.Resource] = nil
+	for _, h := range e.Resources {
+		r := b.row(h.Name)
+		r.typ = clean(h.Type)
+		if b.command != "destroy" {
+			r.deps = h.DependsOn
+		}
+		b.instances[e.Resource] = append(b.instances[e.Resource], h.Name)
+	}
+	b.rows = append(b.rows, rest...)
 }
 
 func (b *board) pull(e report.Event) {
@@ -242,7 +275,7 @@ func (b *board) status(r *row) string {
 		return r.doing
 	}
 	var open []string
-	for _, name := range r.deps {
+	for _, name := range b.behind(r.deps) {
 		if d, ok := b.byName[name]; ok && d.phase != done {
 			open = append(open, d.name)
 		}

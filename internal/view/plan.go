@@ -37,7 +37,7 @@ func Plan(w io.Writer, p *report.Plan, opts PlanOptions) error {
 	}
 	name, typ := 0, 0
 	for _, r := range listed {
-		name = max(name, ansi.StringWidth(clean(r.Name)))
+		name = max(name, ansi.StringWidth(shownName(r)))
 		typ = max(typ, ansi.StringWidth(typeText(r.Type)))
 	}
 	for _, r := range listed {
@@ -148,7 +148,7 @@ func (d *document) resource(r report.ResourcePlan, name, typ int) {
 	if r.MadeBy != "" {
 		text += ": no longer declared, made by run " + clean(r.MadeBy)
 	}
-	d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.Bold(pad(clean(r.Name), name)), d.style.Dim(pad(typeText(r.Type), typ)), text))
+	d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.Bold(pad(shownName(r), name)), d.style.Dim(pad(typeText(r.Type), typ)), text))
 	for _, line := range cleanLines(r.Error) {
 		for _, part := range indent("      ", line, d.width) {
 			d.line(d.style.Red(part))
@@ -157,6 +157,14 @@ func (d *document) resource(r report.ResourcePlan, name, typ int) {
 	d.changes(r.Diff)
 	d.actions(r.Actions)
 	d.after = nil
+}
+
+// shownName is the name of a resource; that of a late one stands for instances.
+func shownName(r report.ResourcePlan) string {
+	if r.Late {
+		return clean(r.Name) + "[…]"
+	}
+	return clean(r.Name)
 }
 
 // tentative marks a resource of which it is known only after others were applied what it needs,
@@ -248,6 +256,8 @@ type jsonResource struct {
 	Type      string            `json:"type"`
 	ImageID   string            `json:"image_id,omitempty"`
 	DependsOn []string          `json:"depends_on"`
+	Of        string            `json:"of,omitempty"`   // the resource that it is an instance of, where that was found out late
+	Late      bool              `json:"late,omitempty"` // of UNKNOWN: it stands for instances that are not known yet
 	Status    report.Status     `json:"status"`
 	After     []string          `json:"after,omitempty"`
 	Tentative report.Status     `json:"tentative,omitempty"` // of UNKNOWN: as things are now, before those are applied
@@ -294,7 +304,7 @@ func PlanJSON(w io.Writer, p *report.Plan) error {
 		default: // not of a plan
 		}
 		row := jsonResource{
-			Name: r.Name, Type: r.Type, ImageID: r.ImageID, DependsOn: append([]string{}, r.DependsOn...), Status: r.Status,
+			Name: r.Name, Type: r.Type, ImageID: r.ImageID, DependsOn: append([]string{}, r.DependsOn...), Of: r.Of, Late: r.Late, Status: r.Status,
 			After: r.After, Tentative: r.Tentative, ReadOnly: r.ReadOnly, Replace: r.Replace, MadeBy: r.MadeBy, Actions: r.Actions, Config: r.Config, State: r.State,
 			Reason: encoding.ReasonOf(r.Reason, r.Error), Error: r.Error,
 		}

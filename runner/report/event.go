@@ -36,7 +36,7 @@ type Event struct {
 	Protect   bool              // ResourceKept: it may hold secrets
 	Counts    Counts            // RunFinished, RunFailed
 	Outputs   Outputs           // RunFinished: of an Apply, what the manifest tells
-	Resources []ResourceHeader  // RunStarted: in graph order; Leftover: what is no longer declared
+	Resources []ResourceHeader  // RunStarted: in graph order; ResourceExpanded: the instances; Leftover: what is no longer declared
 	Plan      *protocol.Action  // ActionStarted: the action as the resource type described it
 	Data      map[string]string // RunStarted: what else identifies the run (manifest, hash, user, host, engine, command); ResourceResolved: "by" is "log" where the type was not asked
 	Current   int64             // Pulling: bytes so far
@@ -89,7 +89,8 @@ const (
 	ResourceDestroyed   EventKind = "resource-destroyed" // verified to be gone
 	ResourceFinished    EventKind = "resource-finished-successfully"
 	ResourceFailed      EventKind = "resource-failed"
-	ResourceSkipped     EventKind = "resource-skipped" // not tried: a dependency failed, or the run stopped
+	ResourceSkipped     EventKind = "resource-skipped"  // not tried: a dependency failed, or the run stopped
+	ResourceExpanded    EventKind = "resource-expanded" // of a late one: its instances are known, and go on in its place
 
 	ActionStarted  EventKind = "action-started"
 	ActionFinished EventKind = "action-finished-successfully"

@@ -28,6 +28,8 @@ func (p *Plan) Changes() bool {
 type ResourcePlan struct {
 	Name      string
 	Type      string
+	Of        string // the late resource that it is an instance of; "" is none
+	Late      bool   // Unknown: it stands for instances that are not known yet
 	DependsOn []string
 	Status    Status   // Valid, Stale, Unknown, Failed or Skipped; of a Destroy, and of what is Undeclared, Present or Absent
 	After     []string // Unknown: the resources whose apply makes it known

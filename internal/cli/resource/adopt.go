@@ -180,6 +180,9 @@ func declared(m *manifest.Manifest, name string) (*manifest.Resource, error) {
 	switch {
 	case err != nil:
 		return nil, exit.Invalid(err)
+	case len(names) > 0 && m.Stands(names[0]).Late != nil:
+		return nil, exit.Invalid(fmt.Errorf("which instances %s has is known only when what its for_each reads is applied (%s): let that read variables alone while you adopt them",
+			m.Stands(names[0]).Name, m.Stands(names[0]).Position))
 	case len(names) == 1 && names[0] == name:
 		return m.Resource(name), nil
 	case len(names) == 0:

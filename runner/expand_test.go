@@ -1,0 +1,352 @@
+package runner_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/runner/report"
+)
+
+// late has a resource whose instances are those of the state of another.
+const late = `
+resources:
+  zones: {type: thing, config: {value: [a, b]}}
+  page: {type: thing, for_each: '{{ z.state.value }}', dependencies: {z: zones}, config: {value: 'of {{ each.key }}'}}
+  own: {type: thing, for_each: '{{ z.state.value }}', dependencies: {z: zones, p: 'page[{{ each.key }}]'}, config: {value: '{{ p.state.value }}'}}
+  index: {type: thing, dependencies: {all: page}, config: {value: '{{ all.keys() | sort | join(" ") }}'}}
+  one: {type: thing, dependencies: {p: 'page[b]'}, config: {value: '{{ p.state.name }}'}}
+`
+
+func TestInstancesOfAStateAreMadeOnceItIsThere(t *testing.T) {
+	w := newWorld(t)
+	got, err := w.apply(t, late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, got, map[string]report.Status{
+		"zones": report.Changed, "page[a]": report.Changed, "page[b]": report.Changed, "own[a]": report.Changed, "index": report.Changed, "one": report.Changed,
+	})
+	if len(got) != 7 {
+		t.Errorf("there are results of %v", got)
+	}
+	for name, want := range map[string]any{"page[a]": "of a", "own[b]": "of b", "index": "a b", "one": "page[b]"} {
+		if w.things[name] != want {
+			t.Errorf("%s is %v, want %v", name, w.things[name], want)
+		}
+	}
+	for _, name := range []string{"index", "one", "own[a]"} {
+		if !before(w.trace, "set page[b]", "state "+name) && name != "own[a]" {
+			t.Errorf("%s did not wait for all that it depends on: %v", name, w.trace)
+		}
+	}
+	if n := w.names(); !slices.Contains(n, "resource-expanded page") || !slices.Contains(n, "resource-initialized page[a]") || slices.Contains(n, "resource-started page") {
+		t.Errorf("the log has %v", n)
+	}
+	w.forget()
+	got, err = w.apply(t, late)
+	if err != nil || got["page[a]"] != report.Unchanged || w.runs("set") != 0 {
+		t.Errorf("again: %v, %v", got, err)
+	}
+}
+
+func TestWhatIsWrongWithInstancesOfAStateFailsThem(t *testing.T) {
+	for _, tc := range []struct{ of, zones, change, want string }{
+		{"no list", `text`, "", "m.yaml:4:33: resources.page.for_each: must be a list or a mapping, or an expression that comes to one, not text"},
+		{"a member twice", `[a, a]`, "", `the list has "a" twice`},
+		{"brackets", `['a]']`, "", `"a]" cannot be the key of an instance`},
+		{"a line end", `["a\nb"]`, "", `cannot be the key of an instance`},
+		{"a mapping in a list", `[{a: 1}]`, "", `of a mapping make a mapping of keys to values`},
+		{"an instance that is not there", `[a]`, "", `"page" has no instance "b"; there are a`},
+		{"no such part", `[a, b]`, "z.state.valeu", `valeu`},
+	} {
+		t.Run(tc.of, func(t *testing.T) {
+			w := newWorld(t)
+			text := strings.Replace(late, "[a, b]", tc.zones, 1)
+			if tc.change != "" {
+				text = strings.Replace(text, "z.state.value", tc.change, 1)
+			}
+			got, err := w.apply(t, text)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got the error %v, want %s", err, tc.want)
+			}
+			if got["zones"] != report.Changed {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestASecretBecomesNoKey(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.apply(t, `
+resources:
+  zones: {type: thing, config: {value: [hunter22], token: hunter22}}
+  page: {type: thing, for_each: '{{ z.state.value }}', dependencies: {z: zones}, config: {value: 1}}
+`)
+	if err == nil || !strings.Contains(err.Error(), "a key would be a secret") || strings.Contains(err.Error()+fmt.Sprint(w.logged, w.events), "hunter22") {
+		t.Errorf("got the error %v, and told %v", err, w.events)
+	}
+}
+
+func rows(plan *report.Plan) string {
+	var all []string
+	for _, r := range plan.Resources {
+		all = append(all, fmt.Sprintf("%s %s %s", r.Name, r.Status, strings.Join(r.After, ",")))
+	}
+	return strings.ReplaceAll(strings.Join(all, "; "), " ;", ";")
+}
+
+func TestAPlanShowsInstancesOfAStateWhereItIsKnown(t *testing.T) {
+	w := newWorld(t)
+	plan, err := w.runner(t, late).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.TrimSpace(rows(plan)), "zones STALE; page UNKNOWN zones; own UNKNOWN page,zones; index UNKNOWN page; one UNKNOWN page"; got != want {
+		t.Errorf("before: %s", got)
+	}
+	w.things["zones"], w.things["page[a]"] = []any{"a", "b"}, "of a"
+	r := w.runner(t, late)
+	plan, err = r.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.TrimSpace(rows(plan)), "zones VALID; page[a] VALID; page[b] STALE; own[a] STALE; own[b] UNKNOWN page[b]; index UNKNOWN page; one UNKNOWN page"; got != want {
+		t.Errorf("once it is there: %s", got)
+	}
+	if _, err := r.Apply(t.Context()); err != nil || w.things["one"] != "page[b]" {
+		t.Errorf("the same runner applied %v, %v", w.things, err)
+	}
+}
+
+func TestAPlanForeseesInstances(t *testing.T) {
+	w := newWorld(t)
+	seeing(w, true)
+	plan, err := w.runner(t, `
+resources:
+  n: {type: net, config: {name: [x, y]}}
+  known: {type: box, for_each: '{{ net.state.name }}', dependencies: {net: n}, config: {net: "{{ net.state.id }}", size: '{{ each.key }}'}}
+  not: {type: box, for_each: '{{ net.state.id }}', dependencies: {net: n}, config: {size: '{{ each.key }}'}}
+`).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.TrimSpace(rows(plan)), "n STALE; known[x] UNKNOWN n; known[y] UNKNOWN n; not UNKNOWN n"; got != want {
+		t.Errorf("got %s", got)
+	}
+	if r := plan.Resources[1]; r.Tentative != report.Stale || r.Config["size"] != "x" || r.Of != "known" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestASavedPlanIsBoundToTheInstancesThatItShows(t *testing.T) {
+	text := strings.Replace(late, "  one:", "  other:", 1)
+	for _, tc := range []struct {
+		of, now, want string
+	}{
+		{"the same", `[a, b]`, ""},
+		{"more", `[a, b, c]`, "its for_each comes to page[c], too"},
+		{"fewer", `[b]`, "its for_each no longer comes to page[a]"},
+	} {
+		t.Run(tc.of, func(t *testing.T) {
+			w := newWorld(t)
+			const zones = "zones: {type: thing, config: {value: [a, b]}}"
+			w.things["zones"] = []any{"a", "b"}
+			plan, err := w.runner(t, text, pinned).Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			bound := map[string]report.ResourcePlan{}
+			for _, r := range plan.Resources {
+				bound[r.Name] = r
+			}
+			observed := strings.Replace(text, zones, strings.Replace(zones, "[a, b]", tc.now, 1), 1)
+			z := bound["zones"] // the state of zones is another by now, as of what is only observed
+			z.Status, z.ConfigHash = report.Unknown, ""
+			bound["zones"] = z
+			_, err = w.apply(t, observed, func(o *options) { o.Fingerprint, o.Bound = fingerprint, bound })
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestAPlanThatLeavesInstancesOpenLetsThemBe(t *testing.T) {
+	w := newWorld(t)
+	plan, err := w.runner(t, late, pinned).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := map[string]report.ResourcePlan{}
+	for _, r := range plan.Resources {
+		bound[r.Name] = r
+	}
+	got, err := w.apply(t, late, func(o *options) { o.Fingerprint, o.Bound = fingerprint, bound })
+	if err != nil || got["page[a]"] != report.Changed {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestOneInstanceOfManyIsATarget(t *testing.T) {
+	w := newWorld(t)
+	text := func(o *options) {
+		m, err := o.Manifest.Select([]string{"page[b]"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Manifest = m
+	}
+	got, err := w.apply(t, late, text)
+	if err != nil || len(got) != 2 || got["page[b]"] != report.Changed {
+		t.Errorf("%v, %v", got, err)
+	}
+	_, err = w.apply(t, late, func(o *options) {
+		o.Manifest, err = o.Manifest.Select([]string{"page[c]"})
+	})
+	if err == nil || !strings.Contains(err.Error(), `"page" has no instance "c"; there are a, b`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDriftOfInstancesOfAState(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.apply(t, late); err != nil {
+		t.Fatal(err)
+	}
+	w.things["page[a]"] = "another"
+	report, err := w.runner(t, late).Drift(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range report.Resources {
+		got = append(got, r.Name+" "+string(r.Status))
+	}
+	if want := "zones VALID, page[a] STALE, page[b] VALID, own[a] STALE, own[b] VALID, index VALID, one VALID"; strings.Join(got, ", ") != want {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestAFailedInstanceFailsWhatDependsOnAll(t *testing.T) {
+	w := newWorld(t)
+	w.fail["page[a]"] = true
+	got, err := w.apply(t, late, func(o *options) { o.KeepGoing = true })
+	if err == nil {
+		t.Fatal("it succeeded")
+	}
+	wantStatuses(t, got, map[string]report.Status{"page[a]": report.Failed, "page[b]": report.Changed, "index": report.Skipped, "one": report.Skipped, "own": report.Skipped})
+}
+
+// made is what runs made of the instances of page.
+func made(w *world, keys ...string) func(*options) {
+	var all []report.Undeclared
+	for _, key := range keys {
+		u := report.Undeclared{Name: "page[" + key + "]", Run: "OLD", Made: report.Made{
+			Type: "thing", Config: map[string]any{"value": "of " + key}, DependsOn: []string{"zones"},
+		}}
+		w.things[u.Name] = u.Config["value"]
+		all = append(all, u)
+	}
+	return func(o *options) { o.Instances, o.Recalled = all, true }
+}
+
+func TestAnInstanceWhoseKeyWentAwayIsNoLongerDeclared(t *testing.T) {
+	w := removable(newWorld(t))
+	w.things["zones"] = []any{"a", "b"}
+	old := made(w, "a", "gone")
+	plan, err := w.runner(t, late, old).Plan(t.Context())
+	if err != nil || len(plan.Undeclared) != 1 || plan.Undeclared[0].Name != "page[gone]" || plan.Undeclared[0].Config != nil {
+		t.Errorf("planned %+v, %v", plan, err)
+	}
+	drift, err := w.runner(t, late, old).Drift(t.Context())
+	if err != nil || len(drift.Undeclared) != 1 {
+		t.Errorf("drift %+v, %v", drift, err)
+	}
+	if _, err := w.apply(t, late, old); err != nil || w.things["page[gone]"] == nil {
+		t.Errorf("applied: %v, %v", err, w.things)
+	}
+	if i := slices.IndexFunc(w.events, func(e report.Event) bool { return e.Kind == report.Leftover }); i < 0 || !strings.Contains(w.events[i].Text, "page[gone], made by run OLD, is no longer declared") {
+		t.Error("it is not said")
+	}
+	prune := func(o *options) { o.Prune = true }
+	plan, err = w.runner(t, late, old, prune).Plan(t.Context())
+	if got := strings.TrimSpace(rows(plan)); err != nil || !strings.HasSuffix(got, "one VALID; page[gone] PRESENT") {
+		t.Errorf("planned: %s, %v", got, err)
+	}
+	got, err := w.apply(t, late, old, prune)
+	if err != nil || got["page[gone]"] != report.Destroyed || got["page[a]"] != report.Unchanged || w.things["page[gone]"] != nil {
+		t.Errorf("pruned: %v, %v", got, err)
+	}
+}
+
+// As long as it is not known which instances there are, none is known not to be declared.
+func TestNoInstanceIsPrunedWhileItsKeysAreNotKnown(t *testing.T) {
+	w := removable(newWorld(t))
+	old := made(w, "a", "gone")
+	prune := func(o *options) { o.Prune = true }
+	plan, err := w.runner(t, late, old, prune).Plan(t.Context())
+	if err != nil || strings.Contains(rows(plan), "gone") || len(plan.Undeclared) > 0 {
+		t.Errorf("planned %s, %v", rows(plan), err)
+	}
+	w.fail["zones"] = true
+	if got, err := w.apply(t, late, old, prune); err == nil || w.things["page[gone]"] == nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestInstancesOfAStateAreDestroyed(t *testing.T) {
+	for _, tc := range []struct {
+		of   string
+		gone bool // zones is not there any more
+	}{{"with the states of what they are of", false}, {"as they were made", true}} {
+		t.Run(tc.of, func(t *testing.T) {
+			w := removable(newWorld(t))
+			if _, err := w.apply(t, late); err != nil {
+				t.Fatal(err)
+			}
+			old := made(w, "a", "b", "older")
+			if tc.gone {
+				delete(w.things, "zones")
+				for _, name := range []string{"own[a]", "own[b]"} {
+					delete(w.things, name)
+				}
+			}
+			plan, err := w.runner(t, late, old).PlanDestroy(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := rows(plan); !strings.Contains(got, "page[older] PRESENT") || !strings.Contains(got, "page[a] PRESENT") {
+				t.Errorf("planned %s", got)
+			}
+			w.forget()
+			result, err := w.runner(t, late, old).Destroy(t.Context())
+			if err != nil || len(w.things) > 0 {
+				t.Errorf("%+v, %v leaves %v", result, err, w.things)
+			}
+			if !before(w.trace, "unset index", "unset page[a]") || !tc.gone && !before(w.trace, "unset page[a]", "unset zones") {
+				t.Errorf("in the order %v", w.trace)
+			}
+		})
+	}
+}
+
+func TestOneInstanceOfManyIsDestroyed(t *testing.T) {
+	w := removable(newWorld(t))
+	if _, err := w.apply(t, late); err != nil {
+		t.Fatal(err)
+	}
+	old := made(w, "a", "b")
+	one := func(o *options) {
+		var err error
+		if o.Remove, err = o.Manifest.Dependents([]string{"page[a]"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result, err := w.runner(t, late, old, one).Destroy(t.Context())
+	if err != nil || w.things["page[a]"] != nil || w.things["page[b]"] == nil || w.things["zones"] == nil || w.things["index"] != nil {
+		t.Errorf("%+v, %v leaves %v", result, err, w.things)
+	}
+}
