@@ -48,10 +48,8 @@ func (m *Manifest) find(declares map[string]*expansion, below, name string) (nam
 	switch {
 	case x == nil || rest != "" && (rest[0] != '.' || x.modules == nil):
 		return nil, m.unknown(declares, below, name)
-	case x.late && one && validKey.MatchString(key): // whether there is one is found out late
-		return []string{instance(x.names[""], key)}, nil
-	case x.late && !one:
-		return []string{x.names[""]}, nil
+	case x.late && (!one || validKey.MatchString(key)):
+		return x.lateName(key, one), nil
 	case one && (!x.many || x.names[key] == ""):
 		return nil, noSuchInstance(below+of, key, x)
 	case x.off != "":
@@ -86,6 +84,15 @@ func (m *Manifest) find(declares map[string]*expansion, below, name string) (nam
 		err = m.unknown(nil, below, name)
 	}
 	return nil, err
+}
+
+// lateName is what a name means of which the instances are found out in a run: whether there
+// is one with a key is found out then, too.
+func (x *expansion) lateName(key string, one bool) []string {
+	if one {
+		return []string{instance(x.names[""], key)}
+	}
+	return []string{x.names[""]}
 }
 
 func noSuchInstance(name, key string, x *expansion) error {
