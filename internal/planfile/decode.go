@@ -110,6 +110,24 @@ func (d *document) check() error {
 	case d.Engine.Name == "":
 		return errors.New("it does not say on which engine it was made")
 	}
+	if err := d.checkInputs(); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, r := range d.Resources {
+		if seen[r.Name] || !d.defines(&r) {
+			return fmt.Errorf("the resource %q is there twice, or is not defined", r.Name)
+		}
+		seen[r.Name] = true
+		if err := r.check(); err != nil {
+			return fmt.Errorf("the resource %q %w", r.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkInputs refuses variables and files of which it is not said what they were.
+func (d *document) checkInputs() error {
 	for _, v := range d.Variables.Given {
 		if (v.Name == "") == (v.File == "") {
 			return errors.New("a variable must have either a name or a file")
@@ -125,18 +143,20 @@ func (d *document) check() error {
 			return fmt.Errorf("it has no hash of the file %q", name)
 		}
 	}
-	seen := map[string]bool{}
-	for _, r := range d.Resources {
-		definition, defined := d.Definitions[cmp.Or(r.Of, r.Name)]
-		if r.Name == "" || seen[r.Name] || defined != (r.MadeBy == "") && r.Of == "" || !defined && r.Of != "" || defined && definition == "" || r.Of == r.Name {
-			return fmt.Errorf("the resource %q is there twice, or is not defined", r.Name)
-		}
-		seen[r.Name] = true
-		if err := r.check(); err != nil {
-			return fmt.Errorf("the resource %q %w", r.Name, err)
-		}
-	}
 	return nil
+}
+
+// defines reports whether it has a definition of a resource, or of what that is an instance of,
+// unless it is one that a run made and nothing declares.
+func (d *document) defines(r *resource) bool {
+	definition, defined := d.Definitions[cmp.Or(r.Of, r.Name)]
+	switch {
+	case r.Name == "" || r.Of == r.Name:
+		return false
+	case r.Of == "" && r.MadeBy != "":
+		return !defined
+	}
+	return defined && definition != ""
 }
 
 // has reports whether all of these are hashes.
@@ -145,26 +165,31 @@ func has(hashes ...string) bool {
 }
 
 func (r *resource) check() error {
-	sound := r.ImageID != "" && (r.KeptHash == "" || has(r.KeptHash))
 	status := r.Status
 	if removed := status == report.Present || status == report.Absent; removed != (r.MadeBy != "") || r.Replace && status != report.Stale {
 		status = ""
 	}
+	pinned := true
 	switch status {
 	case report.Absent:
 	case report.Valid:
-		sound = sound && has(r.ConfigHash, r.StateHash)
+		pinned = has(r.ConfigHash, r.StateHash)
 	case report.Stale, report.Present:
-		sound = sound && has(r.ConfigHash, r.StateHash, r.ActionsHash) && len(r.Actions) > 0
+		pinned = has(r.ConfigHash, r.StateHash, r.ActionsHash) && len(r.Actions) > 0
 	case report.Unknown:
-		sound = sound && len(r.After) > 0 && (!r.Late || r.Of == "") && (r.Tentative == "" || r.Tentative == report.Valid || r.Tentative == report.Stale)
+		pinned = r.foreseen()
 	default:
 		return fmt.Errorf("has the status %.20q", r.Status)
 	}
-	if !sound {
+	if !pinned || r.ImageID == "" || r.KeptHash != "" && !has(r.KeptHash) {
 		return fmt.Errorf("is %s, and not all of it is pinned", r.Status)
 	}
 	return nil
+}
+
+// foreseen reports whether what is known only later is said as plans say it.
+func (r *resource) foreseen() bool {
+	return len(r.After) > 0 && (!r.Late || r.Of == "") && (r.Tentative == "" || r.Tentative == report.Valid || r.Tentative == report.Stale)
 }
 
 // object is plain of an object; nil stays nil.
