@@ -98,6 +98,7 @@ type removal struct {
 	toDestroy []*resource // in the order of removal; those that are only observed, too
 	resources []*resource // those, and the ones whose states they need, in graph order
 	removing  map[string]bool
+	some      map[string]bool     // late ones of which instances are removed
 	needs     map[string][]string // whose states a configuration needs
 	needed    map[string]bool     // resources whose state some configuration needs
 	absent    map[string]Absence  // what is known of those that cannot be asked
@@ -108,11 +109,10 @@ type removal struct {
 func (r *Runner) removal() *removal {
 	d := r.newRemoval()
 	d.recalls = true
-	some := map[string]bool{} // late ones of which instances are removed
 	for _, name := range r.spec.Remove {
 		d.removing[name] = true
 		if m := r.spec.Manifest.Stands(name); m != nil {
-			some[m.Name] = true
+			d.some[m.Name] = true
 		}
 	}
 	taking := []*resource{}
@@ -121,13 +121,13 @@ func (r *Runner) removal() *removal {
 		if r.spec.Remove == nil {
 			d.removing[res.Name] = true
 		}
-		if res.excluded = !d.removing[res.Name] && !some[res.Name] && !d.needed[res.Name]; res.excluded {
+		if res.excluded = !d.removing[res.Name] && !d.some[res.Name] && !d.needed[res.Name]; res.excluded {
 			continue
 		}
-		if d.removing[res.Name] || some[res.Name] {
+		if d.removing[res.Name] || d.some[res.Name] {
 			d.toDestroy = append(d.toDestroy, res)
 		}
-		if d.keeps(res) && !some[res.Name] && !d.needed[res.Name] {
+		if d.keeps(res) && !d.some[res.Name] && !d.needed[res.Name] {
 			continue // not even its type is of interest
 		}
 		taking = append(taking, res)
@@ -145,7 +145,7 @@ func (r *Runner) removal() *removal {
 }
 
 func (r *Runner) newRemoval() *removal {
-	return &removal{Runner: r, removing: map[string]bool{}, needs: map[string][]string{}, needed: map[string]bool{}, absent: map[string]Absence{}}
+	return &removal{Runner: r, removing: map[string]bool{}, some: map[string]bool{}, needs: map[string][]string{}, needed: map[string]bool{}, absent: map[string]Absence{}}
 }
 
 // need notes whose states the configuration of a resource needs.
@@ -200,7 +200,7 @@ func (d *removal) prepare(ctx context.Context) error {
 // the names.
 func (d *removal) refuseUnremovable(ctx context.Context) (bad []string) {
 	for _, res := range d.toDestroy {
-		if d.keeps(res) {
+		if d.keeps(res) && (res.ReadOnly || !d.some[res.Name]) {
 			continue
 		}
 		if why := unremovable(res); why != nil {
@@ -286,7 +286,12 @@ func (d *removal) resolveAll(ctx context.Context) error {
 	for _, res := range each(d.resources) {
 		s := findings[res.Name]
 		switch {
-		case d.keeps(res) || s.resolved:
+		case s.resolved:
+		case d.some[res.Name] && !res.ReadOnly && !d.removing[res.Name] && len(s.lacks) > 0: // of nothing else is known what they are
+			res.refused = unknownConfiguration(res, s, findings)
+		case d.some[res.Name] && !res.ReadOnly && !d.removing[res.Name]:
+			res.refused = s.err
+		case d.keeps(res):
 		case len(s.lacks) == 0:
 			res.refused = s.err
 		default:
@@ -297,6 +302,22 @@ func (d *removal) resolveAll(ctx context.Context) error {
 			if d.absent[res.Name] = absence; absence == Unproven {
 				res.refused = unknownConfiguration(res, s, findings)
 			}
+		}
+	}
+	return d.allFound()
+}
+
+// allFound refuses to leave behind an instance that is to be removed and that its late resource does
+// not come to any more, where nobody knows how it was configured.
+func (d *removal) allFound() error {
+	for _, name := range d.spec.Remove {
+		if d.Runner.find(name) != nil {
+			continue
+		}
+		if m := d.spec.Manifest.Stands(name); m != nil && d.byName[m.Name].expanded {
+			return &reasonError{report.ReasonUnknown, fmt.Errorf(
+				"%s was made, and the for_each of %s (%s) no longer comes to it, so how it was configured is not known here: let it come to that key again, or remove what there is by hand",
+				name, m.Name, m.At())}
 		}
 	}
 	return nil
@@ -369,6 +390,9 @@ func (d *removal) removeAll(ctx context.Context) error {
 
 // removeOne removes one resource.
 func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, error) {
+	if res.failure != nil { // it could not be initialized, or nobody knows what it stands for
+		return report.Failed, res.failure
+	}
 	if err := d.skipReason(res); err != nil {
 		return report.Failed, err
 	}

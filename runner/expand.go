@@ -138,7 +138,7 @@ func (r *Runner) boundInstances(res *resource) error {
 	}
 	var more, fewer []string
 	for _, one := range res.instances {
-		if _, ok := r.spec.Bound[one.Name]; !ok {
+		if p, ok := r.spec.Bound[one.Name]; !ok || p.MadeBy != "" { // that one is to be removed
 			more = append(more, one.Name)
 		}
 	}
@@ -226,6 +226,13 @@ func (r *Runner) recallInstances(res *resource) {
 
 // forgetInstances makes late resources late again, for another walk.
 func (r *Runner) forgetInstances() {
+	gone := func(res *resource) bool { return res.gone }
+	for _, res := range r.orphans {
+		if res.gone {
+			delete(r.byName, res.Name)
+		}
+	}
+	r.resources, r.orphans = slices.DeleteFunc(r.resources, gone), slices.DeleteFunc(r.orphans, gone)
 	for _, res := range r.resources {
 		res.instances, res.expanded, res.named = nil, false, map[string]*resource{}
 	}
@@ -254,7 +261,7 @@ func (r *Runner) orphanGone() {
 	}
 	for _, u := range r.gone() {
 		res := orphan(u)
-		res.unprepared = true
+		res.unprepared, res.gone = true, true
 		r.add(res)
 		r.orphans = append(r.orphans, res)
 	}

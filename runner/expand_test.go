@@ -350,3 +350,62 @@ func TestOneInstanceOfManyIsDestroyed(t *testing.T) {
 		t.Errorf("%+v, %v leaves %v", result, err, w.things)
 	}
 }
+
+func TestAnInstanceThatNothingMayRemoveStays(t *testing.T) {
+	w := removable(newWorld(t))
+	if _, err := w.apply(t, late); err != nil {
+		t.Fatal(err)
+	}
+	guarded := strings.Replace(late, "page: {type: thing,", "page: {prevent_destroy: true, type: thing,", 1)
+	one := func(o *options) { o.Remove = []string{"page[a]"} }
+	result, err := w.runner(t, guarded, made(w, "a", "b"), one).Destroy(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "its prevent_destroy is true") || w.things["page[a]"] == nil {
+		t.Errorf("%+v, %v leaves %v", result, err, w.things)
+	}
+}
+
+func TestWhatIsNoLongerDeclaredIsRemovedOnceByThePlannedRun(t *testing.T) {
+	w := removable(newWorld(t))
+	w.things["zones"] = []any{"a", "b"}
+	r := w.runner(t, late, made(w, "a", "gone"), func(o *options) { o.Prune = true })
+	if _, err := r.Plan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	result, err := r.Apply(t.Context())
+	if err != nil || w.things["page[gone]"] != nil {
+		t.Errorf("%v leaves %v", err, w.things)
+	}
+	rows := 0
+	for _, row := range result.Resources {
+		if row.Name == "page[gone]" {
+			rows++
+		}
+	}
+	if rows != 1 {
+		t.Errorf("it has %d rows: %+v", rows, result.Resources)
+	}
+}
+
+// A run that knows nothing of earlier ones removes what it is told to, or says that it cannot.
+func TestInstancesThatCannotBeFoundAreNotLeftBehind(t *testing.T) {
+	for name, tc := range map[string]struct {
+		zones any
+		want  string
+	}{
+		"the states are gone":        {nil, "needs the state of zones, which does not exist"},
+		"its key is no longer there": {[]any{"a", "b"}, "page[gone] was made, and the for_each of page"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := removable(newWorld(t))
+			made(w, "a", "gone")
+			if tc.zones != nil {
+				w.things["zones"] = tc.zones
+			}
+			remove := func(o *options) { o.Remove = []string{"page[a]", "page[gone]"} }
+			_, err := w.runner(t, late, remove).Destroy(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tc.want) || w.things["page[a]"] == nil || w.things["page[gone]"] == nil {
+				t.Errorf("%v leaves %v", err, w.things)
+			}
+		})
+	}
+}

@@ -50,6 +50,7 @@ type resource struct {
 	expanded    bool                 // it is late, and what it stands for is known
 	instances   []*resource          // what it stands for, in order
 	named       map[string]*resource // the same
+	gone        bool                 // an instance that its late resource no longer has, of this walk
 	made        []report.Undeclared  // of a late one: what runs made of its instances
 	adopted     *report.Adoption     // of an Adopt: what it becomes; nil for what is only needed
 	differing   []diff.Change        // of an Adopt: where what there is differs
