@@ -69,6 +69,9 @@ func runTests(m *testing.M) (code int, err error) {
 	if err := build(binary, "../../cmd/deployster"); err != nil {
 		return 1, err
 	}
+	if err := build(filepath.Join(dir, "terraform-provider-fake"), "../../resources/internal/tftest/provider"); err != nil {
+		return 1, err
+	}
 	if err := loadSlowType(dir); err != nil {
 		return 1, err
 	}
@@ -179,6 +182,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TOOLEDTYPE", tooledType)
 			env.Setenv("SILENTTYPE", silentType)
 			env.Setenv("LOUDERTYPE", louderType)
+			env.Setenv("PROVIDER", filepath.Join(filepath.Dir(binary), "terraform-provider-fake"))
 			env.Setenv("SLOWTYPE_TAR", slowTypeTar(filepath.Dir(binary)))
 			env.Setenv("PID", strconv.Itoa(os.Getpid()))
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)
