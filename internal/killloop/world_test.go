@@ -351,11 +351,27 @@ func (w *world) processes() (found []string) {
 		command, _ := os.ReadFile(filepath.Join(p, "cmdline"))
 		cwd, _ := os.Readlink(filepath.Join(p, "cwd"))
 		mounts, _ := os.ReadFile(filepath.Join(p, "mountinfo"))
+		if ofKilledDocker(p, string(command)) {
+			continue
+		}
 		if strings.Contains(string(command)+cwd+string(mounts), w.dir) {
 			found = append(found, filepath.Base(p)+" "+strings.ReplaceAll(string(command), "\x00", " "))
 		}
 	}
 	return found
+}
+
+// ofKilledDocker reports whether a process is what a Docker Engine leaves that is killed between
+// making a container and starting it: it waits, and no program of the container has begun.
+func ofKilledDocker(process, command string) bool {
+	if command != "runc\x00init\x00" {
+		return false
+	}
+	status, _ := os.ReadFile(filepath.Join(process, "status"))
+	_, rest, _ := strings.Cut(string(status), "\nPPid:\t")
+	parent, _, _ := strings.Cut(rest, "\n")
+	shim, _ := os.ReadFile(filepath.Join("/proc", parent, "cmdline"))
+	return strings.Contains(string(shim), "containerd-shim")
 }
 
 // events are those of the log.

@@ -3,6 +3,7 @@
 package dockerdtest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -126,6 +129,36 @@ func (e *Engine) Stop() {
 	e.daemon = nil
 	// One that was killed has left this mount, which the next one takes for another's.
 	_ = syscall.Unmount(e.below("data"), 0)
+	e.killLeft()
+}
+
+// killLeft ends what a killed engine was just making: its containers that were not started yet are
+// of no other engine, and wait without end.
+func (e *Engine) killLeft() {
+	of := map[int]int{} // parents
+	var shims []int
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range all {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		command, _ := os.ReadFile(path)
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "stat"))
+		if _, rest, ok := bytes.Cut(stat, []byte(") ")); ok {
+			if fields := bytes.Fields(rest); len(fields) > 1 {
+				of[pid], _ = strconv.Atoi(string(fields[1]))
+			}
+		}
+		if bytes.Contains(command, []byte("containerd-shim")) && bytes.Contains(command, []byte(e.dir+"/")) {
+			shims = append(shims, pid)
+		}
+	}
+	for pid, parent := range of {
+		if slices.Contains(shims, parent) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	for _, pid := range shims {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
 }
 
 // Kill kills the engine as nobody could expect. What it runs goes on, and ends when the engine
