@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -274,17 +273,20 @@ func TestNoFailureOfASubstitutionIsLost(t *testing.T) {
 }
 
 // Each of the tests that are run without the race detector is skipped with it: it must be there
-// once, where it is run without.
+// once, among the packages in which it is looked for.
 func TestEachTestIsRun(t *testing.T) {
-	script, err := os.ReadFile("test")
+	text, err := os.ReadFile("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := regexp.MustCompile(`(?m)^reckoning='\^\((.*)\)\$'$`).FindStringSubmatch(string(script))
-	packages := regexp.MustCompile(`(?m)^reckon=.*'/\((.*)\)\$'`).FindStringSubmatch(string(script))
-	if list == nil || packages == nil {
+	script := string(text)
+	reckoning := regexp.MustCompile(`(?m)^reckoning='([\w|]+)'$`).FindStringSubmatch(script)
+	cli := regexp.MustCompile(`(?m)^scripts='([\w|]+)'`).FindStringSubmatch(script)
+	sequential := regexp.MustCompile(`(?m)^sequential='(.*)'$`).FindStringSubmatch(script)
+	if reckoning == nil || cli == nil || sequential == nil {
 		t.Fatal("the lists of tests and packages are not where they were")
 	}
+	without := regexp.MustCompile(sequential[1])
 	there := map[string][]string{}
 	err = filepath.WalkDir("..", func(path string, _ os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
@@ -299,9 +301,14 @@ func TestEachTestIsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range strings.Split(list[1], "|") {
-		if in := there[name]; len(in) != 1 || !slices.Contains(strings.Split(packages[1], "|"), in[0]) {
-			t.Errorf("%s is in %v, and run without the race detector in %s", name, in, packages[1])
+	for _, name := range strings.Split(reckoning[1], "|") {
+		if in := there[name]; len(in) != 1 || without.MatchString("deployster/"+in[0]) {
+			t.Errorf("%s is in %v: it must be in one package, which is tested with the race detector", name, in)
+		}
+	}
+	for _, name := range strings.Split(cli[1], "|") {
+		if in := there[name]; len(in) != 1 || in[0] != "internal/cli" {
+			t.Errorf("%s is in %v, and run only in internal/cli", name, in)
 		}
 	}
 }
