@@ -25,6 +25,10 @@ func (r *Runner) expand(res *resource, scope manifest.Scope) error {
 	if err != nil {
 		return r.hidden(err)
 	}
+	if n := told(made); n > mostTold {
+		return fmt.Errorf("its for_each (%s) comes to %d instances, whose names take %d KiB in the log, of at most %d: make them in several resources, or give keys that are shorter",
+			res.At(), len(made), n>>10, mostTold>>10)
+	}
 	for _, m := range made {
 		if res.Selects(m.Each.Key) {
 			one := &resource{Resource: m, dependsOn: m.After(), manifest: res.manifest, of: res}
@@ -33,6 +37,21 @@ func (r *Runner) expand(res *resource, scope manifest.Scope) error {
 	}
 	res.expanded = true
 	return r.boundInstances(res)
+}
+
+// mostTold is how many bytes what a late resource stands for may take: it is one event of the log, which
+// takes twice as much.
+const mostTold = 512 << 10
+
+// told is how many bytes instances take in the event that tells of them.
+func told(made []*manifest.Resource) (n int) {
+	for _, m := range made {
+		n += len(m.Name) + len(m.Type) + 64
+		for _, name := range m.After() {
+			n += len(name) + 3
+		}
+	}
+	return n
 }
 
 // join has a resource, which is not initialized, be one of those that a late one stands for.

@@ -409,3 +409,12 @@ func TestInstancesThatCannotBeFoundAreNotLeftBehind(t *testing.T) {
 		})
 	}
 }
+
+func TestMoreInstancesThanAnEventHolds(t *testing.T) {
+	w := newWorld(t)
+	many := strings.Replace(late, "[a, b]", "'{{ range(9000) | list }}'", 1)
+	got, err := w.apply(t, many)
+	if err == nil || !strings.Contains(err.Error(), "comes to 9000 instances, whose names take ") || got["page"] != report.Failed {
+		t.Errorf("%v", err)
+	}
+}
