@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/deployster-go/deployster/runner/report"
 	"slices"
+
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 // Accepted reports whether the types of a manifest accept it, as far as that can be known

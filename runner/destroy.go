@@ -162,6 +162,11 @@ var byLog = map[string]string{"by": "log"}
 // keeps reports whether a resource is not removed.
 func (d *removal) keeps(res *resource) bool { return res.ReadOnly || !d.removes(res) }
 
+// inPart reports whether only some of what a late resource stands for is removed.
+func (d *removal) inPart(res *resource) bool {
+	return d.some[res.Name] && !d.removing[res.Name] && !res.ReadOnly
+}
+
 // removes reports whether something is removed, as one of those that a late resource stands for, too.
 func (d *removal) removes(res *resource) bool {
 	return d.removing[res.Name] || res.of != nil && d.removing[res.of.Name]
@@ -200,7 +205,7 @@ func (d *removal) prepare(ctx context.Context) error {
 // the names.
 func (d *removal) refuseUnremovable(ctx context.Context) (bad []string) {
 	for _, res := range d.toDestroy {
-		if d.keeps(res) && (res.ReadOnly || !d.some[res.Name]) {
+		if d.keeps(res) && !d.inPart(res) {
 			continue
 		}
 		if why := unremovable(res); why != nil {
@@ -287,9 +292,9 @@ func (d *removal) resolveAll(ctx context.Context) error {
 		s := findings[res.Name]
 		switch {
 		case s.resolved:
-		case d.some[res.Name] && !res.ReadOnly && !d.removing[res.Name] && len(s.lacks) > 0: // of nothing else is known what they are
+		case d.inPart(res) && len(s.lacks) > 0: // so it is not known what it stands for
 			res.refused = unknownConfiguration(res, s, findings)
-		case d.some[res.Name] && !res.ReadOnly && !d.removing[res.Name]:
+		case d.inPart(res):
 			res.refused = s.err
 		case d.keeps(res):
 		case len(s.lacks) == 0:

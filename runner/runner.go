@@ -44,7 +44,7 @@ type Spec struct {
 
 	// Saved plans. A Fingerprint identifies a JSON-like value: equal ones have the
 	// same, others another. With Bound, by name of resource, each one is refused
-	// with a *DeviationError where it is not as the plan found it.
+	// with a *deviation.Error where it is not as the plan found it.
 	Fingerprint func(any) (string, error)      // may be nil: a Plan has no hashes, and Bound is nil
 	Bound       map[string]report.ResourcePlan // of Apply; may be nil: whatever is needed is done
 

@@ -135,7 +135,8 @@ func (p *placing) all() error {
 	return nil
 }
 
-// replace makes a directory have the content of another one; readers see all of it or what was there before.
+// replace makes a directory have the content of another one. Between its two renames there is none for a
+// moment, and also after a kill, until the next placing; there is never a part of one.
 func replace(from, to string) error {
 	fresh, err := os.MkdirTemp(filepath.Dir(to), "new-")
 	if err != nil {

@@ -2,7 +2,9 @@ package locked
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -21,10 +23,12 @@ func PruneModules(ctx context.Context, cache *modulesource.Cache, before time.Ti
 	needed := map[string]bool{}
 	for _, workspace := range workspaces {
 		var lock *lockfile.File
-		if info, err := os.Stat(workspace); err == nil && info.IsDir() {
-			if lock, err = lockfile.Read(workspace); err != nil {
-				return pruned, fmt.Sprintf("the lock of %s may name some: %s", workspace, err), nil
-			}
+		info, err := os.Stat(workspace)
+		if err == nil && info.IsDir() {
+			lock, err = lockfile.Read(workspace)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return pruned, fmt.Sprintf("the lock of %s may name some: %s", workspace, err), nil
 		}
 		if lock != nil && len(lock.Modules) > 0 {
 			for _, m := range lock.Modules {

@@ -93,11 +93,10 @@ type Target struct {
 	Timeout time.Duration  // of each call; 0 is DefaultTimeout
 	Image   engine.Image   // of the type
 	Mounts  []engine.Mount // its plugs
-	Network string         // of what runs the type's own image, as init answered; Containers.Network wins
 	Secret  Paths          // which parts of its configuration and state are secret
 	Next    *Call          // expected after the next call: its container is created while that one runs
 
-	network  string        // of what runs the image of the type, if the run says nothing of it
+	network  string        // of what runs the type's own image, as init answered; Containers.Network wins
 	server   *server       // nil when each call takes a container
 	calls    int           // so far; numbers their files
 	prepared *preparedCall // its container waits to start
