@@ -18,7 +18,12 @@ import (
 
 // InMemory is a log for whoever lets hours pass: nothing has to look at a file
 // twenty times a second, and nothing is synced. Both stores pass package logtest.
+//
+// A controller always waits for its next look, so in a bubble of synctest a test that waits
+// for what does not come would have one day after the other pass. Sixty of them end it.
 func InMemory(t testing.TB) logtest.Store {
+	end := time.AfterFunc(60*24*time.Hour, func() { panic("the test waits for what does not come") })
+	t.Cleanup(func() { end.Stop() })
 	store := logtest.NewMemory()
 	return func() deploylog.Log {
 		log := store.Open()
