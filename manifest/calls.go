@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/address"
 	"github.com/deployster-go/deployster/manifest/declaration"
 )
 
@@ -352,7 +353,7 @@ func (l *loader) giveOne(m *Module, d *declaration.Variable, n *yamlfile.Node) b
 
 // isModule reports whether a dependency, as it is written, is a module.
 func (l *loader) isModule(written string) bool {
-	of, _, _ := declared(written)
+	of, _, _ := address.Written(written)
 	p := l.declared[of]
 	return p != nil && p.call != nil
 }

@@ -73,7 +73,7 @@ func (l *loader) expressions(broken bool) {
 				l.found.Add(Failure(text, c.err))
 				continue
 			}
-			l.opts.Usage.add(c.Usage, r.Dependencies)
+			l.opts.Usage.Add(c.Usage, r.Dependencies)
 			if !l.opts.Partly {
 				l.references(r, text, c.Refs, broken)
 			}

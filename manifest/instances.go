@@ -3,7 +3,6 @@ package manifest
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/address"
 )
 
 // What a manifest declares under one name may be no resource, by its when, or many, by
@@ -35,25 +35,6 @@ const (
 	// maxInstances is how many instances all resources of a manifest may have together.
 	maxInstances = 100_000
 )
-
-// validKey is what may stand in the brackets of the name of an instance: the name is also
-// that of a directory, and part of what the log is asked for.
-var validKey = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.:@+-]{0,99}$`)
-
-// reference is a dependency as it is written: the name of a resource, and perhaps the key
-// of one of its instances in brackets.
-var reference = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9_-]*)\[(.*)\]$`)
-
-// declared returns the name under which a resource is declared of the name of one of its
-// instances, and its key.
-func declared(name string) (of, key string, one bool) {
-	if parts := reference.FindStringSubmatch(name); parts != nil {
-		return parts[1], parts[2], true
-	}
-	return name, "", false
-}
-
-func instance(name, key string) string { return name + "[" + key + "]" }
 
 // expansion is what became of what is declared under one name.
 type expansion struct {
@@ -112,7 +93,7 @@ func (l *loader) add(p *pending, x *expansion, each *Each) {
 	r := *p.Resource
 	r.Name, r.module = l.address(p.Name), l.module
 	if each != nil {
-		r.Name, r.Of, r.Each = instance(r.Name, each.Key), r.Name, each
+		r.Name, r.Of, r.Each = address.Instance(r.Name, each.Key), r.Name, each
 	}
 	off, ok := l.depends(p, &r)
 	if !ok {
@@ -154,7 +135,7 @@ func (l *loader) add(p *pending, x *expansion, each *Each) {
 func (l *loader) depends(p *pending, r *Resource) (off map[string]string, ok bool) {
 	r.Dependencies, r.Instances, r.called, off, ok = map[string]string{}, nil, nil, map[string]string{}, true
 	for _, alias := range p.aliases {
-		of, written, one := declared(alias.Value)
+		of, written, one := address.Written(alias.Value)
 		x := l.manifest.declared[of]
 		if x == nil || x.bad || of == p.Name {
 			ok = false // it is reported
@@ -183,7 +164,7 @@ func (l *loader) depends(p *pending, r *Resource) (off map[string]string, ok boo
 		case !one:
 			off[alias.Name] = fmt.Sprintf("the resource %q is off: %s", of, x.off)
 		case l.offInstance(of, key):
-			off[alias.Name] = fmt.Sprintf("the resource %q is off: its when at %s is false", instance(of, key), l.declared[of].when.Position)
+			off[alias.Name] = fmt.Sprintf("the resource %q is off: its when at %s is false", address.Instance(of, key), l.declared[of].when.Position)
 		default:
 			ok = false
 			l.found.Add(noInstance(alias, of, key, x.keys))
@@ -230,7 +211,7 @@ func (l *loader) key(alias *yamlfile.Node, written string, r *Resource) (string,
 		l.found.Add(Problem{Position: alias.Position, Path: alias.Path(), Message: err.Error()})
 		return "", false
 	}
-	key, ok := keyOf(value)
+	key, ok := address.Key(value)
 	if !ok {
 		alias.Fail("%s of %s comes to %s, which is no key", written, r.Name, kindOfValue(value))
 	}
@@ -293,8 +274,8 @@ func members(n *yamlfile.Node, resolved any, secret func(text string) bool) (all
 			switch {
 			case hidden(key):
 				return fail("", exposed)
-			case !validKey.MatchString(key):
-				return fail(key, "%.120q cannot be the key of an instance: %s", key, keyRule)
+			case !address.ValidKey(key):
+				return fail(key, "%.120q cannot be the key of an instance: %s", key, address.KeyRule)
 			}
 			all = append(all, Each{key, resolved[key]})
 		}
@@ -302,14 +283,14 @@ func members(n *yamlfile.Node, resolved any, secret func(text string) bool) (all
 		seen := map[string]bool{}
 		for i, value := range resolved {
 			child := strconv.Itoa(i)
-			key, ok := keyOf(value)
+			key, ok := address.Key(value)
 			switch {
 			case !ok:
 				return fail(child, "the instances of a list are called by its texts and whole numbers; of %s make a mapping of keys to values", kindOfValue(value))
 			case hidden(key):
 				return fail("", exposed)
-			case !validKey.MatchString(key):
-				return fail(child, "%.120q cannot be the key of an instance: %s; make a mapping of keys to values", key, keyRule)
+			case !address.ValidKey(key):
+				return fail(child, "%.120q cannot be the key of an instance: %s; make a mapping of keys to values", key, address.KeyRule)
 			case seen[key]:
 				return fail(child, "the list has %q twice", key)
 			}
@@ -320,19 +301,6 @@ func members(n *yamlfile.Node, resolved any, secret func(text string) bool) (all
 		return fail("", "must be a list or a mapping, or an expression that comes to one, not %s", kindOfValue(resolved))
 	}
 	return all, nil
-}
-
-const keyRule = "a key has at most 100 letters, digits and _ . : @ + -, and begins with a letter, a digit or _"
-
-// keyOf is the key of an instance that is made from a member of a list.
-func keyOf(value any) (string, bool) {
-	switch value := value.(type) {
-	case string:
-		return value, true
-	case int64:
-		return strconv.FormatInt(value, 10), true
-	}
-	return "", false
 }
 
 // on reports whether the when of a resource is true, if it has one.
@@ -419,7 +387,7 @@ func (l *loader) early(p *pending, n *yamlfile.Node, what string, dependencies b
 			l.found.Add(Failure(text, err))
 			continue
 		}
-		l.opts.Usage.add(usage, p.Dependencies)
+		l.opts.Usage.Add(usage, p.Dependencies)
 		var variables []expression.Ref
 		for _, ref := range usage.Refs {
 			if l.isLate(ref.Name) {
@@ -465,7 +433,7 @@ func (p *pending) readEach(n *yamlfile.Node) {
 
 // dependency reports whether the text can be a dependency, as it is written.
 func dependency(alias *yamlfile.Node, text string) bool {
-	of, key, one := declared(text)
+	of, key, one := address.Written(text)
 	switch {
 	case !one && expression.IsTemplate(text):
 		alias.Fail("cannot be an expression, but for the key of an instance, as in disks[{{ each.key }}]")

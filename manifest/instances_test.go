@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/usage"
 )
 
 func TestWhatIsDeclaredOnceMayBeMany(t *testing.T) {
@@ -206,14 +207,14 @@ func TestKeysOfDependenciesReadVariables(t *testing.T) {
   disks: {type: acme/disk, for_each: [a, b]}
   web: {type: acme/vm, for_each: [x], dependencies: {disk: "disks[{{ which }}]"}}
 `
-	var usage manifest.Usage
+	var read usage.Variables
 	at := manifest.Problem{Position: manifest.Position{File: "--var"}}
-	usage.Give("which", at)
-	usage.Give("whihc", at)
+	read.Give("which", at)
+	read.Give("whihc", at)
 	_, err := manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}}, manifest.Options{
-		Variables: map[string]any{"which": "a", "whihc": "b"}, Evaluator: expression.New(t.TempDir()), Usage: &usage,
+		Variables: map[string]any{"which": "a", "whihc": "b"}, Evaluator: expression.New(t.TempDir()), Usage: &read,
 	})
-	if unread := usage.Unread(); err != nil || len(unread) != 1 || unread[0].Hint != "which" {
+	if unread := read.Unread(); err != nil || len(unread) != 1 || unread[0].Hint != "which" {
 		t.Errorf("%v; unread are %v", err, unread)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/address"
 )
 
 // Late is what the instances of a resource are made from whose for_each reads the state of a
@@ -54,7 +55,7 @@ func (m member) value(s *evaluation) (any, error) {
 
 func (m member) follow(s *search) error { s.found[m.of] = true; return nil }
 func (m member) resources() []string    { return []string{m.of} }
-func (m member) definition() any        { return instance(m.of, m.key) }
+func (m member) definition() any        { return address.Instance(m.of, m.key) }
 
 // waits reports whether the for_each of a resource reads what is known only late. That of a module
 // must not.
@@ -114,7 +115,7 @@ func (l *loader) known(p *pending, n *yamlfile.Node) (ok bool) {
 			ok = false
 			continue
 		}
-		l.opts.Usage.add(usage, p.Dependencies)
+		l.opts.Usage.Add(usage, p.Dependencies)
 		ok = (l.opts.Partly || l.references(p, text, usage.Refs, false)) && ok
 	}
 	return ok
@@ -123,7 +124,7 @@ func (l *loader) known(p *pending, n *yamlfile.Node) (ok bool) {
 // standsLate reports whether a dependency, as it is written, is a late resource, or an
 // instance of one.
 func (l *loader) standsLate(written string) bool {
-	of, _, _ := declared(written)
+	of, _, _ := address.Written(written)
 	x := l.manifest.declared[of]
 	return x != nil && x.late
 }
@@ -187,7 +188,7 @@ func (r *Resource) Selects(key string) bool {
 // instance is one of a late resource, and whether it is on.
 func (r *Resource) instance(each *Each, s Scope) (_ *Resource, on bool, err error) {
 	one := *r
-	one.Late, one.Name, one.Of, one.Each = nil, instance(r.Name, each.Key), r.Name, each
+	one.Late, one.Name, one.Of, one.Each = nil, address.Instance(r.Name, each.Key), r.Name, each
 	one.Dependencies, one.Instances, one.called = maps.Clone(r.Dependencies), maps.Clone(r.Instances), maps.Clone(r.called)
 	for name, k := range r.Late.keyed {
 		if err := one.dependByKey(name, k, s); err != nil {
@@ -220,8 +221,8 @@ func (r *Resource) dependByKey(name string, k keyed, s Scope) error {
 	if err != nil {
 		return placed(k.alias, err)
 	}
-	of, _, _ := declared(k.alias.Value)
-	key, ok := keyOf(value)
+	of, _, _ := address.Written(k.alias.Value)
+	key, ok := address.Key(value)
 	if !ok {
 		return &Error{Problems: []Problem{*problemAt(k.alias, "%s of %s comes to %s, which is no key", k.written, r.Name, kindOfValue(value))}}
 	}
@@ -252,7 +253,7 @@ func (r *Resource) dependOnMembers(s Scope) error {
 			return err
 		}
 		delete(r.called, name)
-		r.Dependencies[name] = instance(m.of, m.key)
+		r.Dependencies[name] = address.Instance(m.of, m.key)
 	}
 	return nil
 }
@@ -297,7 +298,7 @@ func (m *Manifest) Stands(name string) *Resource {
 	if r := m.resources[name]; r != nil {
 		return r
 	}
-	if r := m.resources[withoutKey(name)]; r != nil && r.Late != nil {
+	if r := m.resources[address.Declared(name)]; r != nil && r.Late != nil {
 		return r
 	}
 	return nil

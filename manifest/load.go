@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/manifest/declaration"
+	"github.com/deployster-go/deployster/manifest/usage"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -15,10 +16,10 @@ import (
 type Options struct {
 	Variables map[string]any
 	Evaluator *expression.Evaluator
-	Workspace string // absolute; relative paths of plugs are below it
-	Home      string // what ~ stands for; "" is not known
-	Usage     *Usage // notes which variables are read; may be nil
-	Partly    bool   // only some of the variables are known: names that are not defined are no problem
+	Workspace string           // absolute; relative paths of plugs are below it
+	Home      string           // what ~ stands for; "" is not known
+	Usage     *usage.Variables // notes which variables are read; may be nil
+	Partly    bool             // only some of the variables are known: names that are not defined are no problem
 
 	Secret func(text string) bool // whether a text holds what may not be shown; may be nil
 	Hide   func(value any)        // is called with each value that a module is given and that may not be shown, before it is used; may be nil

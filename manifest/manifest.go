@@ -19,11 +19,11 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/address"
 	"github.com/deployster-go/deployster/manifest/declaration"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -76,7 +76,7 @@ func (p *Plug) Allows(name, typ string) bool {
 	if p.ResourceNames == nil && p.ResourceTypes == nil {
 		return true
 	}
-	of := withoutKeys(name)
+	of := address.WithoutKeys(name)
 	return slices.ContainsFunc(p.names, func(r *regexp.Regexp) bool { return r.MatchString(name) || r.MatchString(of) }) ||
 		slices.ContainsFunc(p.types, func(r *regexp.Regexp) bool { return r.MatchString(typ) })
 }
@@ -171,7 +171,7 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 // PreventsDestroy reports whether nothing removes what is declared by the name of a resource, or, of
 // an instance that there is not any more, by that of the others; known is false where nothing is.
 func (m *Manifest) PreventsDestroy(name string) (prevents, known bool) {
-	of := withoutKey(name)
+	of := address.Declared(name)
 	for _, r := range m.Resources {
 		if r.Name == name || r.Of != "" && r.Of == of || r.Late != nil && r.Name == of {
 			return r.PreventDestroy, true
@@ -201,7 +201,7 @@ func (m *Manifest) Dependents(targets []string) ([]string, error) {
 			continue
 		}
 		for _, key := range keys[r.Name] {
-			names = append(names, instance(r.Name, key))
+			names = append(names, address.Instance(r.Name, key))
 		}
 	}
 	return names, nil
@@ -215,7 +215,8 @@ func (m *Manifest) behind(targets []string) (nodes []string, keys map[string][]s
 		r := m.Stands(name)
 		nodes = append(nodes, r.Name)
 		if r.Name != name {
-			keys[r.Name] = append(keys[r.Name], strings.TrimSuffix(name[len(r.Name)+1:], "]"))
+			_, key, _ := address.Split(name)
+			keys[r.Name] = append(keys[r.Name], key)
 		}
 	}
 	for _, name := range targets {

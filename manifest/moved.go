@@ -2,12 +2,12 @@ package manifest
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/manifest/address"
 )
 
 const movedKey = "moved"
@@ -18,9 +18,6 @@ type Move struct {
 	From, To string
 	Position Position
 }
-
-// address is the name of a resource, of an instance, or of what is in a module.
-var address = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*(\[[a-zA-Z0-9_][a-zA-Z0-9_.:@+-]{0,99}\])?(\.[a-zA-Z][a-zA-Z0-9_-]*(\[[a-zA-Z0-9_][a-zA-Z0-9_.:@+-]{0,99}\])?)*$`)
 
 // moves reads the section moved.
 func (l *loader) moves(n *yamlfile.Node) {
@@ -52,7 +49,7 @@ func readAddress(move, n *yamlfile.Node, key string) string {
 		return ""
 	}
 	text, ok := readText(n, "the name of a resource")
-	if ok && !address.MatchString(text) {
+	if ok && !address.Valid(text) {
 		n.Fail("%q is not the name of a resource, such as pages, pages[a] or web.pages[a]", text)
 		return ""
 	}
@@ -106,9 +103,9 @@ func (l *loader) stillDeclared(m Move) bool {
 // hasName reports whether something is declared by a name: what is in a module is for that to say,
 // and an instance that there is not, or a resource that is off, may be there again.
 func (l *loader) hasName(name string) bool {
-	first, _, inModule := strings.Cut(name, ".")
-	of, _, _ := declared(first)
-	return inModule || l.declared[of] != nil
+	first, within := address.First(name)
+	of, _, _ := address.Written(first)
+	return within != "" || l.declared[of] != nil
 }
 
 // renamed is the new name of what a move moves.

@@ -60,3 +60,15 @@ func indexes(n int) (all []int) {
 	}
 	return all
 }
+
+func TestWhatIsMovedToMustBeDeclared(t *testing.T) {
+	for to, want := range map[string]string{
+		"page": "", "page[a.b]": "", "web.page[a]": "", "gone": "there is no resource gone to move to", "gone[a]": "there is no resource gone[a] to move to",
+		"gone[a.b]": "there is no resource gone[a.b] to move to",
+	} {
+		_, err := load(t, nil, "resources:\n  page: {type: x, for_each: [a.b]}\nmoved:\n  - {from: was, to: '"+to+"'}\n")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("moved to %s: %v, want %q", to, err, want)
+		}
+	}
+}

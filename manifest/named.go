@@ -4,30 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/manifest/address"
 )
-
-// segment is a part of an address: the name of a resource or module, and perhaps a key.
-var segment = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*(\[[^\]]*\])?`)
-
-// keysOf are the keys within an address.
-var keysOf = regexp.MustCompile(`\[[^\]]*\]`)
-
-// withoutKeys is an address without the keys of instances.
-func withoutKeys(address string) string { return keysOf.ReplaceAllString(address, "") }
-
-// withoutKey is the name under which an instance is declared: its address without the last key.
-func withoutKey(address string) string {
-	if i := strings.LastIndexByte(address, '['); i >= 0 && strings.HasSuffix(address, "]") {
-		return address[:i]
-	}
-	return address
-}
 
 // Named returns the resources that a name of the command line means: itself, all instances
 // of what is declared with for_each, or all that is in a module. The name of a module without
@@ -42,13 +24,13 @@ func (m *Manifest) Named(name string) ([]string, error) {
 // find returns what a name means of what is declared below an address, which is empty or ends
 // with a dot.
 func (m *Manifest) find(declares map[string]*expansion, below, name string) (names []string, err error) {
-	part := segment.FindString(name)
-	of, key, one := declared(part)
-	x, rest := declares[of], strings.TrimPrefix(name, part)
+	part, rest := address.First(name)
+	of, key, one := address.Written(part)
+	x := declares[of]
 	switch {
 	case x == nil || rest != "" && (rest[0] != '.' || x.modules == nil):
 		return nil, m.unknown(declares, below, name)
-	case x.late && (!one || validKey.MatchString(key)):
+	case x.late && (!one || address.ValidKey(key)):
 		return x.lateName(key, one), nil
 	case one && (!x.many || x.names[key] == ""):
 		return nil, noSuchInstance(below+of, key, x)
@@ -90,7 +72,7 @@ func (m *Manifest) find(declares map[string]*expansion, below, name string) (nam
 // is one with a key is found out then, too.
 func (x *expansion) lateName(key string, one bool) []string {
 	if one {
-		return []string{instance(x.names[""], key)}
+		return []string{address.Instance(x.names[""], key)}
 	}
 	return []string{x.names[""]}
 }
@@ -98,7 +80,7 @@ func (x *expansion) lateName(key string, one bool) []string {
 func noSuchInstance(name, key string, x *expansion) error {
 	problem := fmt.Sprintf("%q has no instance %q", name, key)
 	if near := suggest.Closest(key, x.keys); near != "" {
-		return fmt.Errorf("%s, did you mean %q?", problem, instance(name, near))
+		return fmt.Errorf("%s, did you mean %q?", problem, address.Instance(name, near))
 	}
 	if len(x.keys) == 0 || !x.many {
 		return errors.New(problem + "; it has none")
@@ -110,7 +92,8 @@ func noSuchInstance(name, key string, x *expansion) error {
 func (m *Manifest) unknown(declares map[string]*expansion, below, name string) error {
 	whole := below + name
 	known := slices.Sorted(maps.Keys(m.resources))
-	of, _, _ := declared(segment.FindString(name))
+	first, _ := address.First(name)
+	of, _, _ := address.Written(first)
 	near := suggest.Closest(of, slices.Sorted(maps.Keys(declares)))
 	if near != "" {
 		near = below + near

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/manifest/address"
 )
 
 // maxCycles is how many cycles of dependencies are reported; nobody reads more.
@@ -20,7 +21,7 @@ func (l *loader) depend(broken bool) {
 	for _, r := range l.pending {
 		order = append(order, r.Name)
 		for _, alias := range r.aliases {
-			name, _, _ := declared(alias.Value)
+			name, _, _ := address.Written(alias.Value)
 			switch {
 			case name == r.Name:
 				alias.Fail("the resource depends on itself")
@@ -66,7 +67,7 @@ func (l *loader) cycle(path, order []string, edges map[string][]string) {
 	edges[from] = slices.DeleteFunc(edges[from], func(name string) bool { return name == to })
 	r := l.pending[first]
 	for _, alias := range r.aliases {
-		if name, _, _ := declared(alias.Value); name == to {
+		if name, _, _ := address.Written(alias.Value); name == to {
 			alias.Fail("dependency cycle: %s", strings.Join(path, " → "))
 			return
 		}

@@ -104,7 +104,7 @@ func (l *loader) outputs(broken bool) {
 					l.stands(o, text, name, known[name])
 				}
 			}
-			l.opts.Usage.add(usage, resources)
+			l.opts.Usage.Add(usage, resources)
 			var minus []string // what follows the dashes of names that cannot be read
 			for _, ref := range usage.Refs {
 				if len(known[ref.Name]) > 0 || l.isVariable(ref.Name) || ref.Optional || broken || l.opts.Partly || l.found.Full() || slices.Contains(minus, ref.Name) {

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -20,7 +21,7 @@ func (r *Runner) differs(res *resource, out protocol.StateOutput) []diff.Change 
 		return nil
 	}
 	changes := diff.Of(out.StaleState, res.asked(), res.target.Secret)
-	r.maskChanges(changes)
+	redact.Changes(r.secrets, changes)
 	return changes
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -29,7 +30,7 @@ func (r *Runner) Adopt(ctx context.Context, caller Caller, list []report.Adoptio
 			break // it could not even be begun
 		}
 		one := report.Adopted{ResourceResult: result.Resources[i], Differs: res.stale, Diff: res.differing}
-		r.maskChanges(one.Diff) // only now all secrets are known
+		redact.Changes(r.secrets, one.Diff) // only now all secrets are known
 		all = append(all, one)
 	}
 	return all, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/outputs"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -22,7 +23,9 @@ func (r *Runner) Apply(ctx context.Context, caller Caller) (*report.Result, erro
 		if err := r.applyAll(ctx); err != nil {
 			return err
 		}
-		return r.tell()
+		var err error
+		r.outputs, err = outputs.Of(r.spec.Manifest, r.scope(), r.secrets)
+		return err
 	})
 }
 

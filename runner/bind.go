@@ -5,6 +5,7 @@ import (
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/deviation"
+	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -42,7 +43,7 @@ func (r *Runner) bound(res *resource, out *protocol.StateOutput) error {
 	if err != nil {
 		return err
 	}
-	r.maskPlan(res, &now)
+	redact.Plan(r.secrets, res.target.Secret, &now)
 	if d := deviation.Of(planned, now); d != nil {
 		return d
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -39,8 +40,8 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err
 		s := findings[res.Name]
 		d := drift(res, s)
 		// Only now all secrets are known.
-		r.maskChanges(d.Diff)
-		r.maskChanges(d.Ignored)
+		redact.Changes(r.secrets, d.Diff)
+		redact.Changes(r.secrets, d.Ignored)
 		d.Error = r.secrets.Mask(d.Error)
 		if d.Status == report.Stale {
 			d.Asked = r.secrets.Mask(r.requested(s.answer.Actions))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -14,7 +15,7 @@ import (
 func (r *Runner) emit(ctx context.Context, e report.Event) (err error) {
 	defer r.panics.Catch(&err, "telling of "+string(e.Kind))
 	e.Time = r.now()
-	r.maskEvent(&e)
+	redact.Event(r.secrets, &e)
 	if res := r.find(e.Resource); res != nil && res.undeclared != nil {
 		e.Removing = true
 	}
@@ -48,16 +49,6 @@ func (r *Runner) show(e report.Event) {
 // notify shows something about a resource that is not recorded.
 func (r *Runner) notify(kind report.EventKind, resource, action, text string) {
 	r.show(report.Event{Kind: kind, Time: r.now(), Resource: resource, Action: action, Text: r.secrets.Mask(text)})
-}
-
-// maskEvent hides the secrets in an event.
-func (r *Runner) maskEvent(e *report.Event) {
-	e.Error, e.Text = r.secrets.Mask(e.Error), r.secrets.Mask(e.Text)
-	e.Output, e.Actions = r.secrets.MaskAll(e.Output), r.secrets.MaskAll(e.Actions)
-	if e.Plan != nil {
-		plan := r.secrets.MaskAction(*e.Plan)
-		e.Plan = &plan
-	}
 }
 
 // callObserver makes events of what happens while calls are made.

@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/address"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/deviation"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -23,7 +23,7 @@ import (
 func (r *Runner) expand(res *resource, scope manifest.Scope) error {
 	made, err := res.Expand(scope, func(text string) bool { return r.secrets.Mask(text) != text })
 	if err != nil {
-		return r.hidden(err)
+		return redact.Error(r.secrets, err)
 	}
 	if n := told(made); n > mostTold {
 		return fmt.Errorf("its for_each (%s) comes to %d instances, whose names take %d KiB in the log, of at most %d: make them in several resources, or give keys that are shorter",
@@ -103,8 +103,8 @@ func (r *Runner) find(name string) *resource {
 	if res := r.byName[name]; res != nil {
 		return res
 	}
-	if i := strings.LastIndexByte(name, '['); i >= 0 && r.byName[name[:i]] != nil {
-		return r.byName[name[:i]].named[name]
+	if late := r.byName[address.Declared(name)]; late != nil {
+		return late.named[name]
 	}
 	return nil
 }
@@ -146,32 +146,18 @@ func (r *Runner) without(names []string) (lacks []string) {
 	return lacks
 }
 
-// mostNamed is how many instances a sentence names.
-const mostNamed = 5
-
 // boundInstances refuses other instances than the plan shows. One that left them open has the late
 // resource itself.
 func (r *Runner) boundInstances(res *resource) error {
 	if _, open := r.spec.Bound[res.Name]; open || r.spec.Bound == nil {
 		return nil
 	}
-	var more, fewer []string
+	names := make([]string, 0, len(res.instances))
 	for _, one := range res.instances {
-		if p, ok := r.spec.Bound[one.Name]; !ok || p.MadeBy != "" { // that one is to be removed
-			more = append(more, one.Name)
-		}
+		names = append(names, one.Name)
 	}
-	for name, p := range r.spec.Bound {
-		if p.Of == res.Name && p.MadeBy == "" && res.named[name] == nil {
-			fewer = append(fewer, name)
-		}
-	}
-	slices.Sort(fewer)
-	switch {
-	case len(more) > 0:
-		return &deviation.Error{Reason: fmt.Sprintf("its for_each comes to %s, too", phrase.First(more, mostNamed))}
-	case len(fewer) > 0:
-		return &deviation.Error{Reason: fmt.Sprintf("its for_each no longer comes to %s", phrase.First(fewer, mostNamed))}
+	if d := deviation.OfInstances(res.Name, r.spec.Bound, names); d != nil {
+		return d
 	}
 	return nil
 }
@@ -264,7 +250,7 @@ func (r *Runner) gone() (list []report.Undeclared) {
 			continue
 		}
 		for _, u := range res.made {
-			if key := strings.TrimSuffix(u.Name[len(res.Name)+1:], "]"); res.named[u.Name] == nil && res.Selects(key) {
+			if _, key, _ := address.Split(u.Name); res.named[u.Name] == nil && res.Selects(key) {
 				list = append(list, u)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -77,7 +78,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 	}
 	// Only now all secrets are known: one resource's may stand in another's.
 	for _, res := range each(r.resources) {
-		r.maskPlan(res, res.planned())
+		redact.Plan(r.secrets, res.target.Secret, res.planned())
 		plan.Resources = append(plan.Resources, *res.plan)
 	}
 	return plan, r.verdict(ctx, &failures)
@@ -133,7 +134,7 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *report.Resou
 	for _, a := range entry.Actions {
 		event.Actions = append(event.Actions, a.Name)
 	}
-	r.maskEvent(&event)
+	redact.Event(r.secrets, &event)
 	r.show(event)
 	return nil
 }
@@ -141,7 +142,7 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *report.Resou
 // planned takes over into the plan, and shows, that a resource failed or is skipped.
 func (r *Runner) planned(entry *report.ResourcePlan, e report.Event) {
 	e.Time = r.now()
-	r.maskEvent(&e)
+	redact.Event(r.secrets, &e)
 	entry.Status, entry.Reason, entry.Error = e.Status, e.Reason, e.Error
 	r.show(e)
 }
@@ -182,34 +183,6 @@ func (r *Runner) fillObservation(res *resource, out protocol.StateOutput, p *rep
 	}
 	p.ActionsHash, err = r.fingerprint("actions", diff.Decisive(out.Actions))
 	return err
-}
-
-// maskPlan hides the secrets in the plan for a resource.
-func (r *Runner) maskPlan(res *resource, p *report.ResourcePlan) {
-	p.Config, p.State = r.maskPart(res, p.Config), r.maskPart(res, p.State)
-	r.maskChanges(p.Diff)
-	for i, a := range p.Actions {
-		p.Actions[i] = r.secrets.MaskAction(a)
-	}
-	p.Error = r.secrets.Mask(p.Error)
-}
-
-// maskPart hides the secrets in a configuration or state. What is a secret as a
-// whole becomes nil, as what is not there is.
-func (r *Runner) maskPart(res *resource, part map[string]any) map[string]any {
-	if part == nil {
-		return nil
-	}
-	hidden, _ := r.secrets.MaskValue(res.target.Secret.Blank(part)).(map[string]any)
-	return hidden
-}
-
-func (r *Runner) maskChanges(changes []diff.Change) {
-	for i := range changes {
-		changes[i].Path = r.secrets.Mask(changes[i].Path)
-		changes[i].Old = r.secrets.MaskValue(changes[i].Old)
-		changes[i].New = r.secrets.MaskValue(changes[i].New)
-	}
 }
 
 // verdict is the error of a walk: an interruption before anything else, then

@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/deviation"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -135,7 +136,7 @@ func (r *Runner) planReplacement(ctx context.Context, res *resource, entry *repo
 		}
 	}
 	event.Time, event.Status = r.now(), report.Stale
-	r.maskEvent(&event)
+	redact.Event(r.secrets, &event)
 	r.show(event)
 	return true, nil
 }
@@ -164,7 +165,7 @@ func (r *Runner) boundRemoval(res *resource, out protocol.StateOutput) error {
 	if err := errors.Join(r.fillConfiguration(res, &now), r.fillRemoval(out, &now)); err != nil {
 		return err
 	}
-	r.maskPlan(res, &now)
+	redact.Plan(r.secrets, res.target.Secret, &now)
 	if d := deviation.OfRemoval(planned, now); d != nil {
 		return d
 	}

@@ -1,9 +1,8 @@
 package runner
 
 import (
-	"strings"
-
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/address"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -118,5 +117,6 @@ func (res *resource) byKey(seen func(name string) any) map[string]any {
 
 // key is that of an instance.
 func (res *resource) key() string {
-	return strings.TrimSuffix(strings.TrimPrefix(res.Name, res.of.Name+"["), "]")
+	_, key, _ := address.Split(res.Name)
+	return key
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/hidden"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -124,7 +125,7 @@ func (r *Runner) stateInput(res *resource) protocol.StateInput {
 func (r *Runner) misconfigured(res *resource, err error) error {
 	var elsewhere *manifest.Error // what it reads of a module, or is given
 	if errors.As(err, &elsewhere) {
-		return r.hidden(elsewhere)
+		return redact.Error(r.secrets, elsewhere)
 	}
 	var where *expression.PathError
 	var path []string

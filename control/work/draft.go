@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/usage"
 	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/schema"
@@ -23,7 +24,7 @@ type Draft struct {
 	Assigned []vars.Assignment // the variables; nil are those that the definition carries
 	Unread   []vars.Assignment // variables that were given, and that nothing reads
 	Hosts    []string          // that the definition selects at present
-	Usage    *manifest.Usage   // what something else reads of the variables; may be nil
+	Usage    *usage.Variables  // what something else reads of the variables; may be nil
 }
 
 // ErrNoHostAnswers is why it is not known whether what a manifest makes is removable.
@@ -60,7 +61,7 @@ func (w *TaskWorker) Removable(ctx context.Context, d Draft, unread func([]manif
 
 // prepareDraft prepares a run of what a draft would be on a host.
 func (w *TaskWorker) prepareDraft(on *Connection, d Draft, host string) (*Run, error) {
-	o := LoadOptions{Included: d.Files.Files(), Assigned: d.Assigned, Usage: cmp.Or(d.Usage, &manifest.Usage{})}
+	o := LoadOptions{Included: d.Files.Files(), Assigned: d.Assigned, Usage: cmp.Or(d.Usage, &usage.Variables{})}
 	for _, a := range d.Unread {
 		a.Note(o.Usage)
 	}
@@ -79,7 +80,7 @@ func (w *TaskWorker) prepareDraft(on *Connection, d Draft, host string) (*Run, e
 
 // taskUnread are the variables of a task that nothing reads, those of its
 // definition among them, but for those that a promotion set.
-func (w *TaskWorker) taskUnread(u *manifest.Usage) []manifest.Problem {
+func (w *TaskWorker) taskUnread(u *usage.Variables) []manifest.Problem {
 	var unread []manifest.Problem
 	for _, p := range u.Unread() {
 		if p.File == "" {

@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/manifest/declaration"
+	"github.com/deployster-go/deployster/manifest/usage"
 	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/inits"
@@ -60,7 +61,7 @@ type LoadOptions struct {
 	Builtin  map[string]any     // variables that nobody else can set, in addition to the usual ones
 	Included expression.Files   // what manifests and values of variables may include; nil is the workspace as it is now
 	Assigned []vars.Assignment  // the variables; nil are those of the files and flags as they are now
-	Usage    *manifest.Usage    // collects over several loads; nil is one for each
+	Usage    *usage.Variables   // collects over several loads; nil is one for each
 	Here     bool               // values may also come from Inputs.Outside; not where somebody else asks for something
 	Static   bool               // but commands are not run: some value stands for what they print
 	Partly   bool               // only some of the variables are known: others are no problem
@@ -83,7 +84,7 @@ type Input struct {
 	Whole       *manifest.Manifest // also what is no target
 	Remove      []string           // what a destroy removes; nil is everything
 	Replace     []string           // what an apply removes and makes again
-	Usage       *manifest.Usage
+	Usage       *usage.Variables
 	Secrets     []any // what of the variables may not be shown, as manifests declare it
 
 	Unknown []*declaration.Variable // those whose commands were not run
@@ -112,7 +113,7 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	}
 	in.hidden = &invoke.Secrets{}
 	if in.Usage == nil && len(i.Variables)+len(o.Last) > 0 { // without either nobody needs it
-		in.Usage = &manifest.Usage{}
+		in.Usage = &usage.Variables{}
 	}
 	if o.Included != nil {
 		in.Expressions = expression.Over(o.Included)

@@ -6,6 +6,7 @@ import (
 	envdefinition "github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/usage"
 	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -38,7 +39,7 @@ func (c *Collection) Places(i Inputs, among *Hosts, d *definition.Definition, re
 				delete(own, "revision")
 			}
 			source := manifest.Source{Name: name, Data: c.Files[name]}
-			o := LoadOptions{Builtin: own, Included: c.Files.Files(), Assigned: append([]vars.Assignment{}, c.Assignments...), Partly: true, Usage: &manifest.Usage{}}
+			o := LoadOptions{Builtin: own, Included: c.Files.Files(), Assigned: append([]vars.Assignment{}, c.Assignments...), Partly: true, Usage: &usage.Variables{}}
 			places = append(places, Place{host, func() (*Input, error) { return i.Load([]manifest.Source{source}, o) }})
 		}
 		for _, s := range d.Stages {

@@ -6,6 +6,7 @@ import (
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/usage"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
@@ -23,7 +24,7 @@ func (w *TaskWorker) Unread(all []tasks.Task) []manifest.Problem {
 	if before > 0 && len(all) == 0 {
 		return w.unreached("revisions of environments carry their variables, so no task gets this one: give it to env update, and deploy the revision that it makes")
 	}
-	usage := &manifest.Usage{}
+	read := &usage.Variables{}
 	for _, t := range all {
 		o, err := w.carried(t)
 		if err != nil {
@@ -33,12 +34,12 @@ func (w *TaskWorker) Unread(all []tasks.Task) []manifest.Problem {
 		if err != nil {
 			return nil
 		}
-		o.Usage = usage
+		o.Usage = read
 		if _, err := w.load(t, manifest.Source{Name: t.Spec.Manifest, Data: text}, o); err != nil {
 			return nil
 		}
 	}
-	return slices.DeleteFunc(usage.Unread(), func(p manifest.Problem) bool { return p.File == "" })
+	return slices.DeleteFunc(read.Unread(), func(p manifest.Problem) bool { return p.File == "" })
 }
 
 func carriesVariables(files map[string]string) bool {
@@ -73,7 +74,7 @@ func (w *StepWorker) Unread(revisions []Revision) []manifest.Problem {
 	if len(w.Variables) == 0 {
 		return nil
 	}
-	usage, known, reached := &manifest.Usage{}, true, false
+	read, known, reached := &usage.Variables{}, true, false
 	for _, r := range revisions {
 		known = known && !slices.ContainsFunc(r.Pipeline.Stages, func(s definition.Stage) bool { return s.Environment != "" })
 		if carriesVariables(r.Files) {
@@ -85,7 +86,7 @@ func (w *StepWorker) Unread(revisions []Revision) []manifest.Problem {
 			if _, carried := r.Files[*path]; carried {
 				step.Files = r.Files
 			}
-			_, err := w.loadStep(step, LoadOptions{Builtin: w.variables(step, nil), Usage: usage})
+			_, err := w.loadStep(step, LoadOptions{Builtin: w.variables(step, nil), Usage: read})
 			known = known && err == nil
 		})
 	}
@@ -95,20 +96,20 @@ func (w *StepWorker) Unread(revisions []Revision) []manifest.Problem {
 	case !reached:
 		return w.unreached("revisions of pipelines carry their variables, so none gets this one: give it to pipeline release")
 	}
-	return usage.Unread()
+	return read.Unread()
 }
 
 // GivenUnread are the variables that were given for a collection and that nothing reads.
 func (c *Collection) GivenUnread() []manifest.Problem {
-	usage := &manifest.Usage{}
+	read := &usage.Variables{}
 	for _, a := range slices.Concat(c.Assignments, c.Unread) {
-		a.Note(usage)
+		a.Note(read)
 	}
 	for _, m := range c.manifests {
-		usage.Examine(c.evaluator, manifest.Written(m))
+		read.Examine(c.evaluator, manifest.Written(m))
 	}
 	for _, a := range c.Assignments {
-		usage.Examine(c.evaluator, a.Value)
+		read.Examine(c.evaluator, a.Value)
 	}
-	return usage.Unread()
+	return read.Unread()
 }

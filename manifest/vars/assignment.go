@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/manifest/declaration"
+	"github.com/deployster-go/deployster/manifest/usage"
 )
 
 // Assignment gives a variable a value: it is a member of a file of variables, or a --var.
@@ -148,7 +149,7 @@ func (v *variables) assign(a Assignment) {
 }
 
 // Note notes that a variable is given where it is not set, as nothing reads it.
-func (a Assignment) Note(u *manifest.Usage) {
+func (a Assignment) Note(u *usage.Variables) {
 	if a.Given {
 		u.Give(a.Name, manifest.Problem{Position: a.At})
 	}

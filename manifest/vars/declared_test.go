@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/usage"
 	"github.com/deployster-go/deployster/manifest/vars"
 )
 
@@ -175,13 +176,13 @@ func TestWhatIsDeclaredIsNotMistyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	usage := &manifest.Usage{}
-	if _, err := vars.Load(vars.Options{Evaluator: expression.New(t.TempDir()), Declared: all, Usage: usage, Flags: []vars.Flag{
+	read := &usage.Variables{}
+	if _, err := vars.Load(vars.Options{Evaluator: expression.New(t.TempDir()), Declared: all, Usage: read, Flags: []vars.Flag{
 		{Name: "seed", Value: "1"}, {Name: "unused", Value: "1"}, {Name: "sizes", Value: "1"},
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(usage.Unread()), `[--var sizes: nothing reads the variable "sizes", did you mean "size"?]`; got != want {
+	if got, want := fmt.Sprint(read.Unread()), `[--var sizes: nothing reads the variable "sizes", did you mean "size"?]`; got != want {
 		t.Error(got)
 	}
 }

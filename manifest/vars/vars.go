@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/manifest/declaration"
+	"github.com/deployster-go/deployster/manifest/usage"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -25,7 +26,7 @@ type Options struct {
 	Last      map[string]any // set after all others, as they are: what looks like an expression is a text
 	Builtin   map[string]any // set by the program; nobody else can set them
 	Evaluator *expression.Evaluator
-	Usage     *manifest.Usage // notes which variables Flags and Last give, and which ones values read; may be nil
+	Usage     *usage.Variables // notes which variables Flags and Last give, and which ones values read; may be nil
 
 	Outside  *Outside                // where declared ones come from that nobody gives; nil is nowhere, and so it is with Assignments
 	Declared []*declaration.Variable // in the order of declaration; other variables are as they are given

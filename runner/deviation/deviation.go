@@ -4,7 +4,9 @@ package deviation
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -49,6 +51,35 @@ func Of(planned, now report.ResourcePlan) *Error {
 	default:
 		return ofStale(planned, now)
 	}
+}
+
+// mostNamed is how many instances a sentence names.
+const mostNamed = 5
+
+// OfInstances compares the instances that a plan shows of a resource with those that its for_each
+// comes to now, and returns nil where they are the same. One that the plan removes is none of them.
+func OfInstances(of string, planned map[string]report.ResourcePlan, now []string) *Error {
+	var more, fewer []string
+	there := make(map[string]bool, len(now))
+	for _, name := range now {
+		there[name] = true
+		if p, ok := planned[name]; !ok || p.MadeBy != "" {
+			more = append(more, name)
+		}
+	}
+	for name, p := range planned {
+		if p.Of == of && p.MadeBy == "" && !there[name] {
+			fewer = append(fewer, name)
+		}
+	}
+	slices.Sort(fewer)
+	switch {
+	case len(more) > 0:
+		return &Error{Reason: fmt.Sprintf("its for_each comes to %s, too", phrase.First(more, mostNamed))}
+	case len(fewer) > 0:
+		return &Error{Reason: fmt.Sprintf("its for_each no longer comes to %s", phrase.First(fewer, mostNamed))}
+	}
+	return nil
 }
 
 // ofStale is Of a resource that is to be changed, and not as configured now.

@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/manifest/usage"
 	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/schema"
@@ -34,7 +35,7 @@ type draft struct {
 	collected *work.Collection // whose variables are to be carried; nil where they stay what they were
 	images    []byte           // that its base carries, which stay what they are; nil where they are to be those of now
 	hosts     []string
-	usage     manifest.Usage     // what verifies the steps reads of the variables
+	usage     usage.Variables    // what verifies the steps reads of the variables
 	unread    []manifest.Problem // variables that nothing reads, once it is recorded
 }
 

@@ -1,4 +1,6 @@
-package manifest
+// Package usage finds the variables that are given and that nothing reads, so that a mistyped name is
+// noticed.
+package usage
 
 import (
 	"fmt"
@@ -7,12 +9,12 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
-// Usage collects which variables were given, and which ones expressions read,
-// so that a mistyped name is noticed. Its zero value is ready for use; one that
-// is nil collects nothing.
-type Usage struct {
+// Variables collects which variables were given, and which ones expressions read. Its zero value is
+// ready for use; one that is nil collects nothing.
+type Variables struct {
 	given   []given
 	read    map[string]bool // names that some expression may read
 	named   map[string]bool // of those the ones that must be variables
@@ -22,23 +24,23 @@ type Usage struct {
 // given is a variable, with the place where it was given.
 type given struct {
 	name string
-	at   Problem
+	at   yamlfile.Problem
 }
 
 // Give notes a variable that is given.
-func (u *Usage) Give(name string, at Problem) {
+func (u *Variables) Give(name string, at yamlfile.Problem) {
 	if u != nil {
 		u.given = append(u.given, given{name, at})
 	}
 }
 
 // Declare notes a variable that a manifest declares: whoever gives it does not mistype it.
-func (u *Usage) Declare(name string) {
-	u.add(expression.Usage{Mentions: []string{name}, Refs: []expression.Ref{{Name: name}}}, nil)
+func (u *Variables) Declare(name string) {
+	u.Add(expression.Usage{Mentions: []string{name}, Refs: []expression.Ref{{Name: name}}}, nil)
 }
 
-// add notes what an expression reads, some of which may be dependencies.
-func (u *Usage) add(e expression.Usage, dependencies map[string]string) {
+// Add notes what an expression reads, some of which may be dependencies.
+func (u *Variables) Add(e expression.Usage, dependencies map[string]string) {
 	if u == nil {
 		return
 	}
@@ -58,7 +60,7 @@ func (u *Usage) add(e expression.Usage, dependencies map[string]string) {
 
 // Examine notes what the expressions within a value read. What is wrong with
 // them is for others to report.
-func (u *Usage) Examine(e *expression.Evaluator, v any) {
+func (u *Variables) Examine(e *expression.Evaluator, v any) {
 	if u == nil {
 		return
 	}
@@ -66,7 +68,7 @@ func (u *Usage) Examine(e *expression.Evaluator, v any) {
 	case string:
 		found, err := e.Examine(v)
 		u.unknown = u.unknown || err != nil
-		u.add(found, nil)
+		u.Add(found, nil)
 	case []any:
 		for _, item := range v {
 			u.Examine(e, item)
@@ -81,11 +83,11 @@ func (u *Usage) Examine(e *expression.Evaluator, v any) {
 // Unread lists the variables that were given and that nothing reads, each with
 // what may have been meant. Where that is not certain, because the name of an
 // included file is an expression, there are none.
-func (u *Usage) Unread() []Problem {
+func (u *Variables) Unread() []yamlfile.Problem {
 	if u == nil || u.unknown {
 		return nil
 	}
-	var problems []Problem
+	var problems []yamlfile.Problem
 	read := slices.Sorted(maps.Keys(u.named))
 	for _, g := range u.given {
 		if u.read[g.name] {

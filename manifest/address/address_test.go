@@ -1,0 +1,57 @@
+package address_test
+
+import (
+	"testing"
+
+	"github.com/deployster-go/deployster/manifest/address"
+)
+
+func TestAnAddressIsSplit(t *testing.T) {
+	for _, tc := range []struct{ address, of, key, without, first, rest string }{
+		{"page", "page", "", "page", "page", ""},
+		{"page[a]", "page", "a", "page", "page[a]", ""},
+		{"web.page", "web.page", "", "web.page", "web", ".page"},
+		{"web[a].page", "web[a].page", "", "web.page", "web[a]", ".page"},
+		{"web[a.b].page[c:1]", "web[a.b].page", "c:1", "web.page", "web[a.b]", ".page[c:1]"},
+		{"", "", "", "", "", ""},
+		{"[", "[", "", "[", "", "["},
+		{"page]", "page]", "", "page]", "page", "]"},
+	} {
+		of, key, one := address.Split(tc.address)
+		if of != tc.of || key != tc.key || one != (of != tc.address) || address.Declared(tc.address) != of {
+			t.Errorf("%q is split into %q, %q, %v", tc.address, of, key, one)
+		}
+		if one && address.Instance(of, key) != tc.address {
+			t.Errorf("%q is not put together again", tc.address)
+		}
+		if got := address.WithoutKeys(tc.address); got != tc.without {
+			t.Errorf("%q without keys is %q", tc.address, got)
+		}
+		if first, rest := address.First(tc.address); first != tc.first || rest != tc.rest {
+			t.Errorf("%q begins with %q, before %q", tc.address, first, rest)
+		}
+	}
+}
+
+func TestAnAddressIsValid(t *testing.T) {
+	for text, want := range map[string]bool{
+		"page": true, "page[a]": true, "web[a].page[b.c]": true, "page[]": false, "page[a": false, "page[a]b": false, "1": false,
+		"page[.a]": false, "page[a/b]": false, "page.": false, "page\n": false, "": false,
+	} {
+		if address.Valid(text) != want {
+			t.Errorf("%q is valid: %v", text, !want)
+		}
+	}
+}
+
+func TestAKeyIsMadeOfATextOrAWholeNumber(t *testing.T) {
+	for _, tc := range []struct {
+		value any
+		key   string
+		ok    bool
+	}{{"a", "a", true}, {int64(-3), "-3", true}, {1.5, "", false}, {nil, "", false}, {true, "", false}} {
+		if key, ok := address.Key(tc.value); key != tc.key || ok != tc.ok {
+			t.Errorf("of %v: %q, %v", tc.value, key, ok)
+		}
+	}
+}

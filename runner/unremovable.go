@@ -1,0 +1,104 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/report"
+)
+
+// refuseUnremovable refuses what must not be removed, or has a type that cannot, and returns
+// the names.
+func (d *removal) refuseUnremovable(ctx context.Context) (bad []string) {
+	for _, res := range d.toDestroy {
+		if d.keeps(res) && !d.inPart(res) {
+			continue
+		}
+		if why := unremovable(res); why != nil {
+			bad = append(bad, res.Name)
+			d.refuse(ctx, res, why)
+		}
+	}
+	return bad
+}
+
+// unremovable is why a resource must not or cannot be removed, nil where it can.
+func unremovable(res *resource) error {
+	problem := manifest.Problem{Position: res.Position, Path: "resources." + res.Name}
+	code := report.ReasonNotRemovable
+	switch {
+	case res.PreventDestroy && res.undeclared != nil:
+		code = report.ReasonPrevented
+		problem.Message = "it is no longer declared, and not removed, as it was made with prevent_destroy: true; if it is to go, declare it again without, apply that, and then remove it"
+	case res.PreventDestroy:
+		code = report.ReasonPrevented
+		problem.Position, problem.Message = res.PreventedAt(), `it is not removed: its prevent_destroy is true; set that to false first, if it is to go`
+	case !res.init.Removable:
+		problem.Message = fmt.Sprintf(`its type %s cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type)
+	default:
+		return nil
+	}
+	return &reasonError{code, &manifest.Error{Problems: []manifest.Problem{problem}}}
+}
+
+// advise adds to a refusal how to remove the rest: that on which nothing bad
+// depends.
+func (d *removal) advise(err error, bad []string, ways string) error {
+	if err == nil || errors.Is(err, ErrInterrupted) {
+		return err
+	}
+	const most = 8
+	g := graph.New[string]()
+	for _, res := range d.removed() {
+		g.Add(res.Name, res.dependsOn...)
+	}
+	kept := g.Closure(bad...)
+	var targets []string
+	for _, res := range slices.Backward(d.removed()) {
+		// A target takes along what depends on it.
+		along := res.undeclared != nil || slices.ContainsFunc(res.dependsOn, func(name string) bool { return d.removing[name] && !kept[name] })
+		if !kept[res.Name] && !along {
+			targets = append(targets, "--target "+res.Name)
+		}
+	}
+	if len(targets) == 0 {
+		return err
+	}
+	if len(targets) > most {
+		targets = append(targets[:most], "…")
+	}
+	advice := "nothing was removed; the rest can be, with " + ways + strings.Join(targets, " ")
+	var invalid *manifest.Error
+	if errors.As(err, &invalid) {
+		invalid.Problems = append(invalid.Problems, manifest.Problem{Message: advice})
+		return err
+	}
+	var failed *FailedError
+	if errors.As(err, &failed) {
+		failed.Causes = append(failed.Causes, errors.New(advice))
+	}
+	return err
+}
+
+// unknownConfiguration explains why a type cannot be asked about a resource.
+func unknownConfiguration(res *resource, s finding, findings map[string]finding) error {
+	var why []string
+	for _, name := range s.lacks {
+		switch d := findings[name]; {
+		case d.err != nil:
+			why = append(why, fmt.Sprintf("%s, which could not be read (%v)", name, d.err))
+		case len(d.lacks) > 0:
+			why = append(why, name+", which is not known either")
+		default:
+			why = append(why, name+", which does not exist")
+		}
+	}
+	return &reasonError{report.ReasonUnknown, fmt.Errorf(
+		"its type cannot be asked whether it is there: its configuration (%s) needs the state of %s; apply first, so that it can be asked",
+		res.At(), strings.Join(why, ", and of "))}
+}
