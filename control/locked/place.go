@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/deployster-go/deployster/internal/filelock"
 	"github.com/deployster-go/deployster/internal/lockfile"
@@ -20,7 +21,7 @@ import (
 // no others. They are fetched where the cache does not have them, which open opens; lock may be nil.
 //
 // Processes of a workspace may do so at once. Whoever finds all in order waits for nobody; who has
-// something to change locks the directory of the modules.
+// something to change takes a lock. Whoever reads a module meanwhile finds what it was, or what it is now.
 func Place(ctx context.Context, workspace string, lock *lockfile.File, open func() (*modulesource.Cache, error)) error {
 	p := placing{dir: filepath.Join(workspace, filepath.FromSlash(manifest.RemoteModules)), from: map[string]module{}}
 	if err := p.find(ctx, workspace, lock, open); err != nil {
@@ -35,12 +36,16 @@ func Place(ctx context.Context, workspace string, lock *lockfile.File, open func
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return err
 	}
-	held, err := filelock.Acquire(ctx, p.dir, filelock.Exclusive)
+	lockFile, err := p.lockFile()
+	if err != nil {
+		return fmt.Errorf("placing modules: %w", err)
+	}
+	held, err := filelock.Acquire(ctx, lockFile, filelock.Exclusive)
 	if err != nil {
 		return fmt.Errorf("placing modules: %w", err)
 	}
 	defer held.Release()
-	return errors.Join(p.all(), p.clear())
+	return errors.Join(p.clear(), p.all()) // in this order: what is replaced stays for whoever just opens it
 }
 
 // module is one that is to be placed.
@@ -105,12 +110,27 @@ func (p *placing) tidy() error {
 	if p.left() == nil {
 		return nil
 	}
-	held, err := filelock.Try(p.dir, filelock.Exclusive)
+	lockFile, err := p.lockFile()
+	if err != nil {
+		return fmt.Errorf("removing modules that are not locked any more: %w", err)
+	}
+	held, err := filelock.Try(lockFile, filelock.Exclusive)
 	if err != nil || held == nil {
 		return err
 	}
 	defer held.Release()
 	return p.clear()
+}
+
+// lockFile is the file beside the directory whose lock those take who change something in it. Directories
+// themselves cannot be locked on every file system.
+func (p *placing) lockFile() (path string, err error) {
+	path = p.dir + ".lock"
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return "", err
+	}
+	return path, f.Close()
 }
 
 // clear removes what does not belong there. It takes the lock: else it could be what another process makes.
@@ -135,19 +155,27 @@ func (p *placing) all() error {
 	return nil
 }
 
-// replace makes a directory have the content of another one. Between its two renames there is none for a
-// moment, and also after a kill, until the next placing; there is never a part of one.
+// replace makes a directory have the content of another one, at once. What was there stays beside it
+// until a later placing. On a file system that cannot exchange directories there is none for a moment,
+// and also after a kill, until the next placing; there is never a part of one.
 func replace(from, to string) error {
 	fresh, err := os.MkdirTemp(filepath.Dir(to), "new-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(fresh) //nolint:errcheck // the next placing removes it
-	if err := os.CopyFS(filepath.Join(fresh, "files"), os.DirFS(from)); err != nil {
-		return err
+	files := filepath.Join(fresh, "files")
+	if err := os.CopyFS(files, os.DirFS(from)); err != nil {
+		return err // the next placing removes it
+	}
+	if exchange(files, to) == nil {
+		return nil
 	}
 	if err := os.Rename(to, filepath.Join(fresh, "old")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Rename(filepath.Join(fresh, "files"), to)
+	if err := os.Rename(files, to); err != nil {
+		return err
+	}
+	_ = os.Remove(fresh) // unless it has what was there
+	return nil
 }

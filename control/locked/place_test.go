@@ -85,10 +85,10 @@ func TestProcessesThatPlaceTheSameModulesTakeTurns(t *testing.T) {
 
 func TestWhatAnotherProcessPlacesJustNowStays(t *testing.T) {
 	m := newModules(t)
-	if err := os.MkdirAll(m.at("new-1", "files"), 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(m.at("new-1", "files"), 0o700), os.WriteFile(m.at()+".lock", nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	other, err := filelock.Acquire(t.Context(), m.at(), filelock.Exclusive)
+	other, err := filelock.Acquire(t.Context(), m.at()+".lock", filelock.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +114,41 @@ func TestWhatAnotherProcessPlacesJustNowStays(t *testing.T) {
 	}
 	if _, err := os.Stat(m.at("new-1")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what nobody makes any more: %v", err)
+	}
+}
+
+func TestWhoeverReadsAModuleWhileItIsReplacedFindsOne(t *testing.T) {
+	m := newModules(t)
+	if err := m.place(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for {
+			if text, err := os.ReadFile(m.placed("module.yaml")); err != nil || len(text) == 0 {
+				t.Errorf("it has %q, %v", text, err)
+				return
+			}
+			select {
+			case <-ended:
+				return
+			default:
+			}
+		}
+	})
+	for range 100 {
+		if err := errors.Join(os.WriteFile(m.placed("files", "one"), []byte("x"), 0o600), m.place(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(ended)
+	reader.Wait()
+	if err := m.place(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(m.at()); err != nil || len(left) != 1 {
+		t.Errorf("there are %v, %v", left, err)
 	}
 }
 

@@ -52,7 +52,7 @@ func Acquire(ctx context.Context, path string, mode Mode) (*Lock, error) {
 // Try takes the lock of what is at a path, or returns nil where others hold it.
 func Try(path string, mode Mode) (*Lock, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		f, err := open(path)
 		if err != nil {
 			return nil, err
 		}
@@ -86,6 +86,17 @@ func Hold(f *os.File) (bool, error) {
 		return false, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
 	return isAt(f, f.Name())
+}
+
+// open opens what is to be locked, for writing where that is possible: over NFS nobody gets an exclusive
+// lock of what is open for reading alone, and so none of a directory.
+func open(path string) (*os.File, error) {
+	const flags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	f, err := os.OpenFile(path, os.O_RDWR|flags, 0)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	return os.OpenFile(path, os.O_RDONLY|flags, 0)
 }
 
 // isAt reports whether an open file is what is at a path.
