@@ -8,9 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // maxLog is how many bytes of a log are kept, half of them of its beginning.
@@ -205,15 +205,11 @@ const (
 
 // lastLines returns the last lines of a log.
 func lastLines(path string) []string {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	file, info, err := regularfile.OpenNoLink(path)
 	if err != nil {
 		return nil
 	}
 	defer file.Close() //nolint:errcheck // opened for reading
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
 	from := max(0, info.Size()-outputLines*outputLine)
 	text, err := io.ReadAll(io.NewSectionReader(file, from, info.Size()-from))
 	if err != nil {

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"regexp"
 	"strings"
-	"syscall"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // The bounds of what a job may say of what it made.
@@ -26,17 +27,15 @@ var metadataKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 // message that quotes one, may be a part of a secret that is not recognized any more. What is
 // masked is no key.
 func readMetadata(path string, mask func(string) string) (map[string]string, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	file, _, err := regularfile.OpenNoLink(path)
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		err = failed.Err // where it is on this machine is of no use to whoever wrote the job
+	}
 	if err != nil {
-		if errors.Is(err, syscall.ELOOP) {
-			err = errors.New("it is a link")
-		}
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // opened for reading
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, errors.New("it is not a regular file"))
-	}
 	text, err := io.ReadAll(io.LimitReader(file, maxMetadata+1))
 	if err != nil {
 		return nil, err

@@ -62,8 +62,8 @@ func TestMetadataThatIsNoFile(t *testing.T) {
 		want string
 	}{
 		"link":      {func(at string) error { return os.Symlink(secret, at) }, "it is a link"},
-		"pipe":      {func(at string) error { return syscall.Mkfifo(at, 0o600) }, "it is not a regular file"},
-		"directory": {func(at string) error { return os.Mkdir(at, 0o700) }, "it is not a regular file"},
+		"pipe":      {func(at string) error { return syscall.Mkfifo(at, 0o600) }, "it is a FIFO, not a file"},
+		"directory": {func(at string) error { return os.Mkdir(at, 0o700) }, "it is a directory, not a file"},
 		"nothing":   {func(string) error { return nil }, "no such file"},
 		"a gibibyte": {func(at string) error {
 			f, err := os.Create(at)

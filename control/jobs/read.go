@@ -1,13 +1,12 @@
 package jobs
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // LoggedAttempt is the last attempt of a job that has a log; 0 is none. The last one may only
@@ -30,13 +29,6 @@ func OpenLog(workspace, group string, job, attempt int) (*os.File, error) {
 	if !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("build group %q is no name of a directory", group)
 	}
-	f, err := os.OpenFile(filepath.Join(workspace, filepath.FromSlash(name)), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		_ = f.Close()
-		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", name))
-	}
-	return f, nil
+	f, _, err := regularfile.OpenNoLink(filepath.Join(workspace, filepath.FromSlash(name)))
+	return f, err
 }

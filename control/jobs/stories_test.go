@@ -148,7 +148,7 @@ func stories() map[string]story {
 		},
 		"a named pipe": {
 			lines: []string{"fifo " + out + "/pipe"},
-			want:  `failed: what it made in $DEPLOYSTER_OUT: "pipe" is a named pipe`,
+			want:  `failed: what it made in $DEPLOYSTER_OUT: "pipe" is a FIFO`,
 		},
 		"files that nobody may read": {
 			lines: []string{"mkdir " + out + "/d", "write " + out + "/d/f text", "chmod " + out + "/d/f 0", "chmod " + out + "/d 0"},

@@ -6,7 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"syscall"
+
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // same reports whether a directory has the names and contents of another one, and no others. It
@@ -62,13 +63,13 @@ func (c *comparison) entries(name string, kind fs.FileMode) bool {
 }
 
 func (c *comparison) files(name string) bool {
-	one, ok := regular(c.a, name)
-	if !ok {
+	one, _, err := regularfile.OpenIn(c.a, name)
+	if err != nil {
 		return false
 	}
 	defer one.Close() //nolint:errcheck // opened for reading
-	other, ok := regular(c.b, name)
-	if !ok {
+	other, _, err := regularfile.OpenIn(c.b, name)
+	if err != nil {
 		return false
 	}
 	defer other.Close() //nolint:errcheck // opened for reading
@@ -82,17 +83,4 @@ func (c *comparison) files(name string) bool {
 			return err == io.EOF || err == io.ErrUnexpectedEOF
 		}
 	}
-}
-
-// regular opens a file that is one: nobody is waited for who writes to a FIFO.
-func regular(root *os.Root, name string) (*os.File, bool) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, false
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		_ = f.Close()
-		return nil, false
-	}
-	return f, true
 }

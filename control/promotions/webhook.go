@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/regularfile"
 	"github.com/deployster-go/deployster/internal/webhook"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -120,15 +120,11 @@ func readKey(workspace, path string) (string, error) {
 		return "", fmt.Errorf("reading the key: %w", err)
 	}
 	defer root.Close() //nolint:errcheck // it was only read
-	// Whoever opens a pipe is not to wait for somebody who writes to it.
-	file, err := root.OpenFile(filepath.FromSlash(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, _, err := regularfile.OpenIn(root, filepath.FromSlash(path))
 	if err != nil {
 		return "", fmt.Errorf("reading the key: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("reading the key: %s is no regular file", path)
-	}
 	text, err := io.ReadAll(io.LimitReader(file, mostKey))
 	if err != nil {
 		return "", fmt.Errorf("reading the key: %w", err)

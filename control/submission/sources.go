@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/regularfile"
 	"github.com/deployster-go/deployster/internal/worktree"
 )
 
@@ -385,18 +386,11 @@ func (c *copier) isState(e fs.DirEntry) bool {
 
 // file copies a file, which must be the same before and after that.
 func (c *copier) file(from *os.Root, name, to, at string) error {
-	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	in, before, err := regularfile.OpenIn(from, name)
 	if err != nil {
 		return unread(at, err)
 	}
 	defer in.Close() //nolint:errcheck // opened for reading
-	before, err := in.Stat()
-	if err != nil {
-		return unread(at, err)
-	}
-	if !before.Mode().IsRegular() {
-		return &faultError{fmt.Errorf("%s is no file any more", at)}
-	}
 	if c.bytes -= before.Size(); c.bytes < 0 {
 		return &faultError{fmt.Errorf("%s and what is before it have more than %d bytes", at, sourceLimits.Bytes)}
 	}

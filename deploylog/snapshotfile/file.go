@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 const (
@@ -40,17 +41,13 @@ func Read(dir, name string) (of Origin, s deploylog.Snapshot, ok bool) {
 // readOwn reads a file of this user.
 func readOwn(path string) ([]byte, error) {
 	// A link or a pipe of others leads nowhere.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, info, err := regularfile.OpenNoLink(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // opened for reading
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	own, isStat := info.Sys().(*syscall.Stat_t)
-	if !isStat || !info.Mode().IsRegular() || int(own.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 || info.Size() > limit {
+	if !isStat || int(own.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 || info.Size() > limit {
 		return nil, fmt.Errorf("%s is not a snapshot of this user's", path)
 	}
 	text := make([]byte, info.Size())

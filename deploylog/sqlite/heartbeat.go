@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 const (
@@ -130,13 +131,11 @@ func (l *Log) eachHeartbeat(do func(*os.File)) error {
 			continue
 		}
 		// A link or a pipe of others leads nowhere.
-		f, err := os.OpenFile(filepath.Join(dir.Name(), name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		f, _, err := regularfile.OpenNoLink(filepath.Join(dir.Name(), name))
 		if err != nil {
 			continue
 		}
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			do(f)
-		}
+		do(f)
 		_ = f.Close()
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/moby/profiles/seccomp"
@@ -24,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/engine/oci/internal/store"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/entrypoint"
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // Engine runs containers by an OCI runtime. It is safe for concurrent use.
@@ -334,7 +334,7 @@ func networkFiles(hostname, network string) map[string]string {
 
 // readSmall reads a file of the host that is of the size that it should be.
 func readSmall(name string) (string, bool) {
-	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, _, err := regularfile.Open(name)
 	if err != nil {
 		return "", false
 	}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 const maxKeyFile = 16 << 10
@@ -67,14 +69,7 @@ func ReadPublic(path string) (ed25519.PublicKey, error) {
 
 // readBlock reads the first block of a file in PEM. What is no regular file is not read.
 func readBlock(path string) ([]byte, os.FileMode, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, 0, fmt.Errorf("reading the key: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("reading the key: %s is no file", path)
-	}
-	file, err := os.Open(path)
+	file, info, err := regularfile.Open(path)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading the key: %w", err)
 	}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // bufferSize is how much is read and written at once. Most artifacts are small, and memory that
@@ -206,7 +208,7 @@ func (p *packer) add(root *os.Root, dir, name string, depth int) error {
 	case 0:
 		return p.file(root, at, name, info)
 	default:
-		return &RefusedError{Path: at, Reason: fmt.Sprintf("is %s, not a file, a link or a directory", kind(info.Mode())), Remedy: "remove it at the end of the job"}
+		return &RefusedError{Path: at, Reason: fmt.Sprintf("is %s, not a file, a link or a directory", regularfile.Kind(info.Mode())), Remedy: "remove it at the end of the job"}
 	}
 }
 
@@ -216,15 +218,11 @@ func (p *packer) file(root *os.Root, at, name string, was fs.FileInfo) error {
 		return &RefusedError{Path: at, Reason: fmt.Sprintf("and what is before it have more than %d bytes", p.limits.Bytes), Remedy: "leave out what nobody needs"}
 	}
 	p.bytes += was.Size()
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, is, err := regularfile.OpenIn(root, name)
 	if err != nil {
 		return unreadable(at, err)
 	}
 	defer f.Close() //nolint:errcheck // opened for reading
-	is, err := f.Stat()
-	if err != nil {
-		return unreadable(at, err)
-	}
 	if !os.SameFile(was, is) || !same(was, is) {
 		return changed(at)
 	}
@@ -300,19 +298,5 @@ func unreadable(at string, err error) error {
 		return changed(at)
 	default:
 		return fmt.Errorf("reading %q: %w", at, err)
-	}
-}
-
-// kind names what is no file, link or directory.
-func kind(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeNamedPipe != 0:
-		return "a named pipe (FIFO)"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	default:
-		return "something else"
 	}
 }

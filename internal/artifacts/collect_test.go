@@ -211,7 +211,7 @@ func TestWhatCannotBeAnArtifactIsRefusedWithItsPathAndTheRemedy(t *testing.T) {
 		"a link out of it":        {files: map[string]string{"bin/sh": "-> ../../bin/sh"}, want: `"bin/sh" is a link to "../../bin/sh", which leaves the directory; let it be relative`},
 		"a link to what is above": {files: map[string]string{"up": "-> .."}, want: `"up" is a link to "..", which leaves the directory`},
 		"a way out over a link":   {files: map[string]string{"p/s": "-> ../t", "t/x": "", "p/l": "-> s/../../f"}, want: `"p/l" is a link to "s/../../f", with ".." after a name`},
-		"a pipe":                  {make: func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600) }, want: `"pipe" is a named pipe (FIFO), not a file, a link or a directory; remove it`},
+		"a pipe":                  {make: func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600) }, want: `"pipe" is a FIFO, not a file, a link or a directory; remove it`},
 		"a socket":                {make: func(dir string) error { return unix.Mknod(filepath.Join(dir, "socket"), unix.S_IFSOCK|0o600, 0) }, want: `"socket" is a socket, not`},
 		"too many files":          {files: map[string]string{"a/1": "", "a/2": "", "b": ""}, limits: artifacts.Limits{Files: 3}, want: "there are more than 3 files, links and directories; leave out"},
 		"too many bytes":          {files: map[string]string{"a": "123", "b": "456"}, limits: artifacts.Limits{Bytes: 5}, want: `"b" and what is before it have more than 5 bytes; leave out`},

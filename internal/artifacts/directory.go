@@ -14,6 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/deployster-go/deployster/internal/filelock"
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // maxCopy bounds what is unpacked of what is in the store already: nothing but its layer.
@@ -168,18 +169,17 @@ func (s *Store) layerOf(digest string, text []byte) (v1.Descriptor, error) {
 // readBlob gives the entries of a layer to a sink.
 func (s *Store) readBlob(ctx context.Context, layer v1.Descriptor, to sink) (Artifact, error) {
 	path := s.blob(layer.Digest.String())
-	info, err := os.Lstat(path)
-	switch {
-	case err != nil:
-		return Artifact{}, unread("its layer", err)
-	case !info.Mode().IsRegular() || info.Size() != layer.Size:
+	f, info, err := regularfile.OpenNoLink(path)
+	if errors.Is(err, regularfile.ErrNotFile) {
 		return Artifact{}, fmt.Errorf("its layer %w", ErrAltered)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return Artifact{}, unread("its layer", err)
 	}
 	defer f.Close() //nolint:errcheck // opened for reading
+	if info.Size() != layer.Size {
+		return Artifact{}, fmt.Errorf("its layer %w", ErrAltered)
+	}
 	return decode(ctx, f, layer, maxCopy, to)
 }
 

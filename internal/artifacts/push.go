@@ -9,12 +9,12 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 
 	"github.com/deployster-go/deployster/internal/filelock"
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // Push puts an artifact into a repository of a registry, REGISTRY/REPOSITORY, and gives it a
@@ -78,7 +78,7 @@ func (s *Store) push(ctx context.Context, digest, repository, tag string, progre
 
 // Compressed opens the layer, and fails at its end where it was altered.
 func (b blobOf) Compressed() (io.ReadCloser, error) {
-	f, err := os.OpenFile(b.store.blob(b.of.Digest.String()), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, _, err := regularfile.OpenNoLink(b.store.blob(b.of.Digest.String()))
 	if err != nil {
 		return nil, unread("its layer", err)
 	}

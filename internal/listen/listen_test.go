@@ -239,7 +239,7 @@ func TestACertificateMayChangeWhileItIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("first") // nobody waits for who would write to a pipe
-	if !strings.Contains(said.String(), f.Key+": it is no regular file") {
+	if !strings.Contains(said.String(), f.Key+": it is a FIFO, not a file") {
 		t.Error(&said)
 	}
 	if err := os.Remove(f.Key); err != nil {

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
-	"syscall"
+
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // TLS is the certificate of a server, read from files that may change.
@@ -103,15 +103,11 @@ func (f Files) read() (texts [3][]byte, err error) {
 }
 
 func readPEM(path string) ([]byte, error) {
-	// Whoever opens a pipe is not to wait for somebody who writes to it: all who connect would.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, _, err := regularfile.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
-	}
 	text, err := io.ReadAll(io.LimitReader(file, mostPEM+1))
 	if len(text) > mostPEM {
 		return nil, errors.New("it is larger than 1 MiB")

@@ -9,16 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/internal/atomicfile"
+	"github.com/deployster-go/deployster/internal/regularfile"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -104,7 +103,7 @@ func (f File) Write(workspace string) error {
 // Read reads the file of a workspace; nil where there is none.
 func Read(workspace string) (*File, error) {
 	path := filepath.Join(workspace, Name)
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, info, err := regularfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -112,13 +111,7 @@ func Read(workspace string) (*File, error) {
 		return nil, fmt.Errorf("reading the lock file: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reading the lock file: %w", err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("reading the lock file: %s is no regular file", path)
-	case info.Size() > maxSize:
+	if info.Size() > maxSize {
 		return nil, fmt.Errorf("reading the lock file: %s %w", path, yamlfile.TooLarge(info.Size(), maxSize))
 	}
 	text := make([]byte, info.Size())

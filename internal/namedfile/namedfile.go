@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"unicode/utf8"
 
+	"github.com/deployster-go/deployster/internal/regularfile"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -36,18 +37,10 @@ func ReadRegular(path string, most int64) ([]byte, error) {
 // Irregular is why something is no file that can be read to its end: a FIFO to which nobody
 // writes is waited for forever. It is nil of files and directories.
 func Irregular(info fs.FileInfo) error {
-	what := "a special file"
-	switch mode := info.Mode(); {
-	case mode.IsRegular(), mode.IsDir():
+	if mode := info.Mode(); mode.IsRegular() || mode.IsDir() {
 		return nil
-	case mode&fs.ModeNamedPipe != 0:
-		what = "a FIFO"
-	case mode&fs.ModeDevice != 0:
-		what = "a device"
-	case mode&fs.ModeSocket != 0:
-		what = "a socket"
 	}
-	return fmt.Errorf("is %s, not a file: write what it is to say into a file", what)
+	return fmt.Errorf("is %s, not a file: write what it is to say into a file", regularfile.Kind(info.Mode()))
 }
 
 // inherited reports whether a path is one of a file that this process was started with, such

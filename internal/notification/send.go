@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/regularfile"
 	"github.com/deployster-go/deployster/internal/webhook"
 )
 
@@ -77,15 +77,11 @@ func (w *Webhook) send(ctx context.Context, m Message) error {
 
 // secret reads a file that holds a secret. It is read each time, so that it may be exchanged.
 func secret(path string) (string, error) {
-	// Whoever opens a pipe is not to wait for somebody who writes to it.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, _, err := regularfile.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("reading a secret: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("reading a secret: %s is no regular file", path)
-	}
 	text, err := io.ReadAll(io.LimitReader(file, mostSecret))
 	if err != nil {
 		return "", fmt.Errorf("reading a secret: %w", err)

@@ -34,7 +34,7 @@ func TestASecretIsReadFromAFileAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, "/dev/zero", dir} {
-		if text, err := secret(path); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {
+		if text, err := secret(path); err == nil || !strings.Contains(err.Error(), "open "+path+": it is a ") {
 			t.Errorf("%s: %q, %v", path, text, err)
 		}
 	}

@@ -18,10 +18,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/atomicfile"
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // DirName is the directory of the documents below that of Deployster in a workspace.
@@ -139,18 +139,12 @@ func (s *Store) get(ref Ref, document any) error {
 
 // read reads a file that is not too large. What leads elsewhere or never ends is refused.
 func read(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	file, info, err := regularfile.OpenNoLink(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
-	case info.Size() > maxDocument:
+	if info.Size() > maxDocument {
 		return nil, fmt.Errorf("it has %d bytes; at most %d are read", info.Size(), maxDocument)
 	}
 	return io.ReadAll(io.LimitReader(file, maxDocument+1))

@@ -65,7 +65,7 @@ func TestWhatIsNotTheDocument(t *testing.T) {
 		"cut off":     {func(path string) error { return os.Truncate(path, 10) }, "is not what was written"},
 		"too large":   {func(path string) error { return os.Truncate(path, maxDocument+1) }, "at most 16777216 are read"},
 		"a link":      {func(path string) error { return errors.Join(os.Remove(path), os.Symlink(secret, path)) }, "reading the protected document"},
-		"a directory": {func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }, "not a regular file"},
+		"a directory": {func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }, "it is a directory, not a file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(t.TempDir())

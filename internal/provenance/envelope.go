@@ -15,10 +15,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"syscall"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // EnvelopeType is the media type of an envelope.
@@ -103,18 +103,14 @@ func usable(public crypto.PublicKey) error {
 
 // read reads a small file.
 func read(path string) ([]byte, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its writer
+	f, info, err := regularfile.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close() //nolint:errcheck // opened for reading
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
 	const most = 64 << 10
-	if !info.Mode().IsRegular() || info.Size() > most {
-		return nil, nil, errors.New("it is no key: no file, or a large one")
+	if info.Size() > most {
+		return nil, nil, fmt.Errorf("it is no key: it has more than %d bytes", most)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, most))
 	return text, info, err

@@ -170,9 +170,9 @@ func TestAKeyThatCannotServeIsRefusedWithTheRemedy(t *testing.T) {
 	shared := file("shared", string(text), 0o640)
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none"):    "no such file",
-		dir:                           "it is no key: no file",
+		dir:                           "it is a directory, not a file",
 		file("text", "secret", 0o600): "it is not in PEM; make one with `openssl genpkey -algorithm ed25519`",
-		file("huge", strings.Repeat("x", 65<<10), 0o600): "or a large one",
+		file("huge", strings.Repeat("x", 65<<10), 0o600): "it has more than 65536 bytes",
 		shared: "others than its owner may use it (-rw-r-----): `chmod 600 " + shared + "`",
 		public: `it holds "PUBLIC KEY", not a PRIVATE KEY`,
 		file("locked", "-----BEGIN ENCRYPTED PRIVATE KEY-----\n-----END ENCRYPTED PRIVATE KEY-----\n", 0o600): "it is encrypted",

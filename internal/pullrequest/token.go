@@ -10,10 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/limit"
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // token reads the token of a place, each time, so that it may be exchanged. A file is below
@@ -56,19 +56,11 @@ func readBelow(workspace, path string) (string, error) {
 		return "", err
 	}
 	defer root.Close() //nolint:errcheck // it was only read
-	// Whoever opens a pipe is not to wait for somebody who writes to it.
-	file, err := root.OpenFile(filepath.FromSlash(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, _, err := regularfile.OpenIn(root, filepath.FromSlash(path))
 	if err != nil {
 		return "", err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is not a file", path)
-	}
 	text, err := io.ReadAll(io.LimitReader(file, mostToken))
 	return string(text), err
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // mostConfig bounds Docker's configuration file, in bytes.
@@ -109,20 +111,14 @@ func (k Keychain) read() (*config, error) {
 	return nil, nil
 }
 
-// readFile reads a regular file that is not too large; opening it waits for nobody.
+// readFile reads a regular file that is not too large.
 func readFile(path string) (text []byte, err error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, info, err := regularfile.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", path)
-	case info.Size() > mostConfig:
+	if info.Size() > mostConfig {
 		return nil, fmt.Errorf("%s has %d bytes, more than the %d that are read of one", path, info.Size(), mostConfig)
 	}
 	return io.ReadAll(io.LimitReader(file, mostConfig))

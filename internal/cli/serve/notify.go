@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/identity/oidc"
 	"github.com/deployster-go/deployster/internal/notification"
+	"github.com/deployster-go/deployster/internal/regularfile"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -31,13 +31,7 @@ func readSettings(what, path string) (text []byte, directory string, err error) 
 	if err != nil {
 		return failed(err)
 	}
-	switch info, err := os.Stat(whole); {
-	case err != nil:
-		return failed(err)
-	case !info.Mode().IsRegular():
-		return failed(fmt.Errorf("%s is not a regular file", path))
-	}
-	file, err := os.Open(whole)
+	file, _, err := regularfile.Open(whole)
 	if err != nil {
 		return failed(err)
 	}
