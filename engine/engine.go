@@ -38,7 +38,7 @@ type Engine interface {
 
 	// Run runs one container to its end and removes it. The removal of one that
 	// has ended may go on in the background, behind the back of Containers and
-	// until Close at the latest. Stdin is read until
+	// until Close at the latest (but see Spec.Passing). Stdin is read until
 	// EOF or until the container ends, whichever is first; reading may block
 	// for as long as the caller likes, so a container can be started before
 	// its input is known. Stdout and stderr are written from one goroutine.
@@ -145,6 +145,16 @@ type Spec struct {
 	Timeout    time.Duration // 0 is none; when over, the container is killed and Run fails with ErrTimeout
 	Memory     int64         // bytes that all its processes may use, swap included; 0 is the engine's default
 	Pids       int64         // how many processes and threads it may have; 0 is the engine's default
+
+	// Offline says that the program needs no network, nor a name, not even localhost.
+	// Where Network is "" it gets none, which an engine may have sooner than the
+	// network "none".
+	Offline bool
+
+	// Passing says that nobody asks how the container ended but who runs it: an engine
+	// whose containers outlive that process may remove it by itself once it has ended,
+	// and be about to after Close.
+	Passing bool
 
 	// Kept, if set, has an engine whose containers outlive the process that runs them keep
 	// their output meanwhile (see Keeper): so many bytes of its end at least, where each line

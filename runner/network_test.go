@@ -19,12 +19,12 @@ func TestATypeThatNeedsNoNetworkGetsNone(t *testing.T) {
 		network string // that the run is given
 		want    map[string]string
 	}{
-		"in containers of its own":       {plain, "", map[string]string{"init": "", "state": "none", "set": "none", "tool": ""}},
-		"as a process":                   {plain + serves, "", map[string]string{"init": "", "serve": "none", "tool": ""}},
+		"in containers of its own":       {plain, "", map[string]string{"init": "", "state": "offline", "set": "offline", "tool": ""}},
+		"as a process":                   {plain + serves, "", map[string]string{"init": "", "serve": "offline", "tool": ""}},
 		"as a process of another image":  {plain + `"serve_action":{"image":"server","args":["serve"]},`, "", map[string]string{"init": "", "serve": "", "tool": ""}},
 		"that nobody asked it about":     {"", "", map[string]string{"init": "", "state": "", "set": "", "tool": ""}},
-		"unless the run is to have one":  {plain, "lan", map[string]string{"init": "lan", "state": "lan", "set": "lan", "tool": "lan"}},
-		"unless its process is to, also": {plain + serves, "lan", map[string]string{"init": "lan", "serve": "lan", "tool": "lan"}},
+		"unless the run is to have one":  {plain, "lan", map[string]string{"init": "lan", "state": "lanoffline", "set": "lanoffline", "tool": "lan"}},
+		"unless its process is to, also": {plain + serves, "lan", map[string]string{"init": "lan", "serve": "lanoffline", "tool": "lan"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -44,10 +44,14 @@ func TestATypeThatNeedsNoNetworkGetsNone(t *testing.T) {
 				if len(run.Spec.Args) > 0 {
 					name = run.Spec.Args[0]
 				}
-				if before, twice := got[name]; twice && before != run.Spec.Network {
-					t.Errorf("%s ran in the network %q and in %q", name, before, run.Spec.Network)
+				network := run.Spec.Network
+				if run.Spec.Offline {
+					network += "offline"
 				}
-				got[name] = run.Spec.Network
+				if before, twice := got[name]; twice && before != network {
+					t.Errorf("%s ran in the network %q and in %q", name, before, network)
+				}
+				got[name] = network
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("the networks are %q, want %q", got, c.want)

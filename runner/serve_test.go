@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -169,6 +170,43 @@ func TestOneProcessServesAllResourcesOfAType(t *testing.T) {
 		if run.Spec.Labels[invoke.LabelKind] == invoke.KindServe && len(run.Spec.Labels) != 3 {
 			t.Errorf("the process has the labels %v", run.Spec.Labels)
 		}
+	}
+}
+
+// What has to wait for another resource finds its process started.
+func TestProcessesAreStartedBeforeWhatTheyServeIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		started := make(chan struct{})
+		w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+			<-started
+			return good(ctx, p)
+		})
+		w.engine.Images["other"] = w.serving(func(ctx context.Context, p *served) int {
+			close(started)
+			return good(ctx, p)
+		})
+		if _, err := w.apply(t, "resources: {a: {type: thing, config: {value: 1}}, b: {type: other, dependencies: {a: a}, config: {value: 1}}}"); err != nil {
+			t.Fatal(err)
+		}
+		if serving, others := w.starts(); serving != 2 || others != 2 {
+			t.Errorf("%d processes and %d containers were started, want one of each for either type", serving, others)
+		}
+	})
+}
+
+// No more of them than may be at work.
+func TestOnlyAFewProcessesAreStartedBeforeTheyAreNeeded(t *testing.T) {
+	w := newWorld(t)
+	w.fail["a"] = true
+	for _, name := range []string{"thing", "other"} {
+		w.engine.Images[name] = w.serving(good)
+	}
+	if _, err := w.apply(t, "resources: {a: {type: thing, config: {value: 1}}, b: {type: other, dependencies: {a: a}, config: {value: 1}}}", func(o *options) { o.Parallelism = 1 }); err == nil {
+		t.Fatal("nothing failed")
+	}
+	if serving, _ := w.starts(); serving != 1 {
+		t.Errorf("%d processes were started, want the one that was needed", serving)
 	}
 }
 

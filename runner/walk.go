@@ -26,7 +26,8 @@ func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skipped 
 
 // walkAlong is walk along other edges than those of the manifest, and without
 // an end to what else runs. Where a visit expands a late resource, the instances
-// are visited in its place.
+// are visited in its place. The processes that will serve the visits are started at once:
+// none has to wait for what it depends on to be started.
 func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit func(*resource) error, skipped func(*resource, report.Skip)) {
 	closing := r.closing // why nothing new begins
 	defer func() {
@@ -34,6 +35,11 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 			r.closing = closing // what the Apply does next does not begin either
 		}
 	}()
+	names, _ := g.Sort()
+	for _, name := range names {
+		res := r.find(name)
+		r.invoker.Expect(ctx, &res.target, res.init.StateAction)
+	}
 	walk.Walk[report.Skip]{
 		Graph: g, Parallelism: r.containers.Parallelism,
 		Visit: func(name string) (members []string, err error) {

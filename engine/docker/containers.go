@@ -13,7 +13,7 @@ import (
 )
 
 // Containers lists the containers, running or not, that carry all the labels,
-// except those of ended runs that this Engine is removing.
+// except those that have ended and are being removed.
 func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
 	leaving := e.removals.now() // before the list, so that no removal ends in between
 	listed, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: having(labels)})
@@ -22,7 +22,7 @@ func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]en
 	}
 	containers := make([]engine.Container, 0, len(listed.Items))
 	for _, item := range listed.Items {
-		if leaving[item.ID] {
+		if leaving[item.ID] || item.State == container.StateRemoving {
 			continue
 		}
 		containers = append(containers, engine.Container{

@@ -73,10 +73,16 @@ func (e *Engine) newContainer(ctx context.Context, spec engine.Spec, stdin bool,
 	host := &container.HostConfig{
 		Mounts:      mounts(spec),
 		NetworkMode: container.NetworkMode(spec.Network),
+		AutoRemove:  passing(spec),
 		Resources:   limits(spec),
 		CapDrop:     []string{"ALL"},
 		CapAdd:      engine.Capabilities(),
 		LogConfig:   logConfig(spec),
+	}
+	if spec.Offline && spec.Network == "" {
+		// Without a sandbox for a network, whose set-up starts a second dockerd in the
+		// start of the container. Both: an engine may know only one of them.
+		config.NetworkDisabled, host.NetworkMode = true, "none"
 	}
 	if spec.Entrypoint != "" {
 		config.Entrypoint = []string{spec.Entrypoint}
@@ -101,6 +107,10 @@ func (e *Engine) newContainer(ctx context.Context, spec engine.Spec, stdin bool,
 	}
 	return created.ID, nil
 }
+
+// passing reports whether the engine is to remove the container by itself. How one
+// with a bound of memory ended is asked for, and is not to be found when it is gone.
+func passing(spec engine.Spec) bool { return spec.Passing && spec.Memory == 0 && spec.Kept == 0 }
 
 // resolve completes entrypoint and command by what the image has, as Docker
 // does: an entrypoint of the spec drops the image's command.

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+
 	"github.com/deployster-go/deployster/engine"
 )
 
@@ -30,6 +33,41 @@ func TestClosingWaitsUntilEndedContainersAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, err := watcher.Containers(t.Context(), spec.Labels); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+// Nothing is left of it also where nobody is there any more to remove it.
+func TestThePassingAreRemovedByTheEngine(t *testing.T) {
+	e := open(t)
+	spec := loadProbe(t, e).spec("cat")
+	spec.Network, spec.Offline, spec.Passing = "", true, true
+	spec.Labels = map[string]string{"deployster.enginetest": rand.Text()}
+	in, give := io.Pipe()
+	take, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.Run(t.Context(), spec, engine.IO{Stdin: in, Stdout: out})
+		ended <- errors.Join(err, out.Close())
+	}()
+	if _, err := io.WriteString(give, "."); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := take.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	running, err := e.Containers(t.Context(), spec.Labels)
+	if err != nil || len(running) != 1 || !running[0].Running {
+		t.Fatalf("while it runs: %v (%v)", running, err)
+	}
+	_ = give.Close()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if end := <-e.await(t.Context(), running[0].ID, container.WaitConditionRemoved); end.err != nil && !errdefs.IsNotFound(end.err) {
+		t.Error(end.err)
+	}
+	if left, err := e.Containers(t.Context(), spec.Labels); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)
 	}
 }

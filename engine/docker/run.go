@@ -34,7 +34,7 @@ import (
 // ahead.
 //
 // A container that has ended is removed in the background, one that a failing
-// run cuts short before Run returns.
+// run cuts short before Run returns. The engine removes one by itself that is Passing.
 //
 // Docker keeps no log of the container unless Spec.Kept says so: its output is the
 // caller's alone.
@@ -79,9 +79,11 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	}
 	ended := false
 	defer func() {
-		if ended {
+		switch {
+		case ended && passing(spec):
+		case ended:
 			e.removals.begin(id, func() { e.discard(ctx, id) })
-		} else {
+		default:
 			e.discard(ctx, id)
 		}
 	}()

@@ -178,6 +178,7 @@ func (s *suite) kernelCases() []testCase {
 		{"the machine's devices cannot be made into files", s.testMknod},
 		{"root has no more capabilities than on any engine", s.testCapabilities},
 		{"network none leads nowhere", s.testNetworkNone},
+		{"what is offline has no network", s.testOffline},
 		{"network host is the host's", s.testNetworkHost},
 	}
 }

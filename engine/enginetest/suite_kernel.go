@@ -116,8 +116,23 @@ func listen(t *testing.T) (address string) {
 }
 
 func (s *suite) testNetworkNone(t *testing.T) {
-	spec := s.spec("connect", listen(t))
+	spec := s.spec()
 	spec.Network = "none"
+	s.leadsNowhere(t, spec)
+}
+
+func (s *suite) testOffline(t *testing.T) {
+	spec := s.spec()
+	spec.Network, spec.Offline = "", true
+	s.leadsNowhere(t, spec)
+	spec.Network, spec.Args = "host", []string{"connect", listen(t)}
+	s.succeed(t, spec, nil) // which was asked for
+}
+
+// leadsNowhere checks that containers have no network but their own loopback.
+func (s *suite) leadsNowhere(t *testing.T, spec engine.Spec) {
+	t.Helper()
+	spec.Args = []string{"connect", listen(t)}
 	if r := s.try(t, spec, nil); r.err != nil || r.exit.Code != probeFailed {
 		t.Errorf("connecting to the host: exit %+v, error %v; want it to fail", r.exit, r.err)
 	}

@@ -157,6 +157,9 @@ func (e *Engine) start(ctx context.Context, c *container, kept *ownRecord, spec 
 
 // request is what the launcher is to do for a run.
 func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease *store.Lease) (entrypoint.Request, error) {
+	if spec.Offline && spec.Network == "" {
+		spec.Network = "none"
+	}
 	h, err := e.host()
 	if err != nil {
 		return entrypoint.Request{}, err

@@ -2,7 +2,6 @@ package authoring
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -173,14 +172,12 @@ func (c *checker) spec(ctx context.Context, action string, invocation protocol.I
 	if err != nil {
 		return engine.Spec{}, fmt.Errorf("the image of %s: %w", action, err)
 	}
-	network := c.Network
-	if ref == c.Image { // as in a run: what a type says it needs, it says of its own image
-		network = cmp.Or(network, c.init.Network)
-	}
 	spec := engine.Spec{
 		Image: id, Entrypoint: invocation.Entrypoint, Args: invocation.Args,
-		Mounts: c.mounts, Network: network, Timeout: c.Timeout,
-		Labels: map[string]string{labelTest: action},
+		Mounts: c.mounts, Network: c.Network, Timeout: c.Timeout,
+		// As in a run: what a type says it needs, it says of its own image.
+		Offline: ref == c.Image && c.init.Network == protocol.NetworkNone,
+		Labels:  map[string]string{labelTest: action},
 	}
 	if c.Workspace != "" {
 		spec.WorkDir = c.Workspace

@@ -2,7 +2,6 @@ package invoke
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +58,7 @@ const workTarget = "/var/lib/deployster/work"
 // container makes a call by running a container for it. Its program starts when
 // hold is closed, if there is one.
 func (v *Invoker) container(ctx context.Context, t *Target, c *pendingCall, hold <-chan struct{}) (engine.Exit, error) {
-	spec, err := v.containerSpec(c.Invocation, c.image, t.Mounts, t.networkFor(c.Invocation), c.path)
+	spec, err := v.containerSpec(c.Invocation, c.image, t.Mounts, t.offlineFor(c.Invocation), c.path)
 	if err != nil {
 		return engine.Exit{}, err
 	}
@@ -73,21 +72,16 @@ func (v *Invoker) container(ctx context.Context, t *Target, c *pendingCall, hold
 	return v.runContainer(ctx, spec, engine.IO{Stdin: bytes.NewReader(c.stdin), Stdout: c.stdout, Stderr: c.stderr})
 }
 
-// networkFor is the network of a container, where the run says nothing of it. What a type says of its
-// needs, it says of its own image.
-func (t *Target) networkFor(i protocol.Invocation) string {
-	if !t.runsOwnImage(i) {
-		return ""
-	}
-	return t.network
-}
+// offlineFor reports whether a container needs no network. What a type says of its needs, it says of
+// its own image.
+func (t *Target) offlineFor(i protocol.Invocation) bool { return t.offline && t.runsOwnImage(i) }
 
-// containerSpec is what the containers of a run have in common. network is for where the run
-// says nothing of it. path begins that of the container's work directory, which is made.
-func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plugs []engine.Mount, network, path string) (engine.Spec, error) {
+// containerSpec is what the containers of a run have in common. One that is offline has no network
+// where the run names none. path begins that of the container's work directory, which is made.
+func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plugs []engine.Mount, offline bool, path string) (engine.Spec, error) {
 	c := &v.containers
 	spec := engine.Spec{
-		Image: image.ID, Entrypoint: run.Entrypoint, Args: run.Args, Mounts: plugs, Network: cmp.Or(c.Network, network), Memory: c.Memory, Pids: c.Pids,
+		Image: image.ID, Entrypoint: run.Entrypoint, Args: run.Args, Mounts: plugs, Network: c.Network, Offline: offline, Memory: c.Memory, Pids: c.Pids,
 		Labels: map[string]string{LabelLog: c.Log, LabelRun: c.Run},
 	}
 	if c.Remote {

@@ -96,7 +96,7 @@ type Target struct {
 	Secret  Paths          // which parts of its configuration and state are secret
 	Next    *Call          // expected after the next call: its container is created while that one runs
 
-	network  string        // of what runs the type's own image, as init answered; Containers.Network wins
+	offline  bool          // what runs the type's own image needs no network, as init answered
 	server   *server       // nil when each call takes a container
 	calls    int           // so far; numbers their files
 	prepared *preparedCall // its container waits to start

@@ -55,6 +55,13 @@ func (s *servers) closeAll(keep func(*process) bool) (closed []*process) {
 	return closed
 }
 
+// running is how many were started since the last end.
+func (s *servers) running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.started)
+}
+
 // letGo forgets a process that is another run's by now: the next call has one started,
 // or taken from what is kept.
 func (s *server) letGo(p *process) {
@@ -76,7 +83,7 @@ type server struct {
 	image   engine.Image
 	action  protocol.Invocation
 	mounts  []engine.Mount
-	network string
+	offline bool
 	warned  sync.Once
 
 	mu      sync.Mutex
@@ -88,12 +95,12 @@ type server struct {
 // by a process with these plugs, if it serves. A process is shared by those that agree in all that a
 // container is given, so none sees a plug that its resource may not.
 func (v *Invoker) Serve(t *Target, init protocol.InitOutput, mounts []engine.Mount) {
-	t.server, t.network = nil, init.Network
+	t.server, t.offline = nil, init.Network == protocol.NetworkNone
 	if init.ServeAction == nil {
 		return
 	}
-	network := t.networkFor(*init.ServeAction)
-	key, err := json.Marshal([]any{t.Type, t.Image.ID, init.ServeAction, mounts, network})
+	offline := t.offlineFor(*init.ServeAction)
+	key, err := json.Marshal([]any{t.Type, t.Image.ID, init.ServeAction, mounts, offline})
 	if err != nil {
 		return // it is made of text only
 	}
@@ -104,7 +111,7 @@ func (v *Invoker) Serve(t *Target, init protocol.InitOutput, mounts []engine.Mou
 	}
 	s := v.servers.byKey[string(key)]
 	if s == nil {
-		s = &server{invoker: v, name: t.Type, key: string(key), image: t.Image, action: *init.ServeAction, mounts: mounts, network: network}
+		s = &server{invoker: v, name: t.Type, key: string(key), image: t.Image, action: *init.ServeAction, mounts: mounts, offline: offline}
 		v.servers.byKey[string(key)] = s
 	}
 	t.server = s
@@ -117,6 +124,25 @@ func (t *Target) serverFor(c Call) *server {
 		return nil
 	}
 	return t.server
+}
+
+// Expect starts the process to which such a call will be sent, if there is to be one and it is not
+// there yet: several are ready sooner when none of them waits for the first call that it gets. Once
+// as many as may be at work were started, the others wait for that.
+func (v *Invoker) Expect(ctx context.Context, t *Target, i protocol.Invocation) {
+	s := t.serverFor(Call{Invocation: i})
+	if s == nil || !t.runsOwnImage(s.action) || v.containers.Stop.Requested() || ctx.Err() != nil {
+		return // another image may have to be pulled first
+	}
+	// A panic is reported; the call, if one comes, tries again.
+	_ = v.panics.Try("starting what serves "+t.Type, func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.current == nil && s.broken == nil && v.servers.running() < v.containers.Parallelism {
+			s.current, s.broken = s.start(ctx, t.Name)
+		}
+		return nil
+	})
 }
 
 // serve makes a call by way of a process; sent is false where it needs a container
@@ -163,7 +189,7 @@ func (s *server) send(ctx context.Context, q *request) (*process, error) {
 	defer s.mu.Unlock()
 	for s.broken == nil {
 		if s.current == nil {
-			if s.current, s.broken = s.start(ctx, q.pendingCall); s.broken != nil {
+			if s.current, s.broken = s.start(ctx, q.resource); s.broken != nil {
 				break
 			}
 		}
@@ -186,15 +212,15 @@ func (s *server) unusable() bool {
 	return s.broken != nil
 }
 
-// start starts a process, or takes one that was kept. It outlives the call that it is
-// started for.
-func (s *server) start(ctx context.Context, first *pendingCall) (*process, error) {
+// start starts a process, or takes one that was kept, for a call of a resource. It outlives
+// that.
+func (s *server) start(ctx context.Context, resource string) (*process, error) {
 	v := s.invoker
 	what := fmt.Sprintf("the process that serves %s (image %.19s)", s.name, s.image.ID)
 	image := s.image
 	if s.action.Image != "" && s.action.Image != s.name {
 		var err error
-		if image, err = v.Image(ctx, first.resource, s.action.Image); err != nil {
+		if image, err = v.Image(ctx, resource, s.action.Image); err != nil {
 			return nil, fmt.Errorf("%s cannot be started: %w", what, err)
 		}
 	}
@@ -234,13 +260,14 @@ func (s *server) process(ctx context.Context, image engine.Image, what, path str
 // start runs the container of the process. path begins that of its work directory.
 func (p *process) start(ctx context.Context, s *server, image engine.Image, path string) error {
 	v := p.home
-	spec, err := v.containerSpec(s.action, image, s.mounts, s.network, path)
+	spec, err := v.containerSpec(s.action, image, s.mounts, s.offline, path)
 	if err != nil {
 		p.idleTimer.Stop()
 		p.gone()
 		return err
 	}
 	spec.Labels[LabelKind] = KindServe
+	spec.Passing = true
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.kill = kill
 	go func() {
