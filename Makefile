@@ -61,6 +61,10 @@ $(TOOLS)/golangci-lint: Makefile | ready
 bench: build ## benchmarks, each against its yardstick in the same run
 	scripts/with-docker scripts/bench
 
+.PHONY: test-providers
+test-providers: ready ## providers of Terraform, built from their Go modules, as types
+	scripts/with-docker scripts/providers
+
 .PHONY: fuzz
 fuzz: ready ## every fuzzer for FUZZTIME (10s), beyond the inputs that the tests try
 	scripts/fuzz

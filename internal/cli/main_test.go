@@ -162,9 +162,12 @@ func shippedImages(program []byte, version string) []string {
 	return tags
 }
 
-func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+func TestScripts(t *testing.T) { testscript.Run(t, scripts(t, "testdata/script")) }
+
+// scripts is how the scripts in a directory are run.
+func scripts(t *testing.T, dir string) testscript.Params {
+	return testscript.Params{
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
@@ -188,7 +191,7 @@ func TestScripts(t *testing.T) {
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "forge": newForges(t).command},
-	})
+	}
 }
 
 // exits runs a command and demands its exit code: exits CODE COMMAND…
