@@ -92,10 +92,15 @@ func (l *loader) checkMoves() {
 	}
 }
 
-// stillDeclared reports whether a resource that is to be moved is declared.
+// stillDeclared reports whether a resource that is to be moved is declared. A late one declares instances,
+// and nothing by its own name.
 func (l *loader) stillDeclared(m Move) bool {
 	return slices.ContainsFunc(l.manifest.Resources, func(r *Resource) bool {
-		_, moved := m.renamed(r.Name)
+		name := r.Name
+		if r.Late != nil {
+			name = address.Instance(name, "key")
+		}
+		_, moved := m.renamed(name)
 		return moved
 	})
 }

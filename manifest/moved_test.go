@@ -72,3 +72,17 @@ func TestWhatIsMovedToMustBeDeclared(t *testing.T) {
 		}
 	}
 }
+
+func TestAResourceBecomesAnInstanceOfItsName(t *testing.T) {
+	for move, want := range map[string]string{"{from: page, to: 'page[a]'}": "", "{from: page, to: pages}": "page is still declared"} {
+		_, err := load(t, nil, `
+resources:
+  list: {type: x}
+  page: {type: x, dependencies: {l: list}, for_each: '{{ l.state.names }}'}
+  pages: {type: x, for_each: [b]}
+moved: [`+move+"]\n")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", move, err, want)
+		}
+	}
+}

@@ -99,7 +99,8 @@ func (r *Runner) distinct(actions []protocol.Action) []string {
 // made. What the action has kept is recorded before its end is.
 func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action, call invoke.Call, made *report.Made) error {
 	id := call.Action
-	event := report.Event{Kind: report.ActionStarted, Resource: res.Name, Action: id, Attempt: res.attempt(), Plan: &a}
+	event := res.event(report.ActionStarted)
+	event.Action, event.Attempt, event.Plan = id, res.attempt(), &a
 	var got invoke.Result
 	var kept error
 	err := r.emit(ctx, event.With(made))
@@ -168,7 +169,7 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 		return r.emit(ctx, destroyed(res))
 	}
 	res.state = out.State
-	return r.emit(ctx, report.Event{Kind: report.ResourceVerified, Resource: res.Name, Status: report.Valid})
+	return r.emit(ctx, res.having(report.ResourceVerified, report.Valid))
 }
 
 // requested lists what state still asks for, and why.

@@ -16,7 +16,7 @@ func (r *Runner) ActionImages(ctx context.Context, caller Caller, resources []st
 	defer r.invoker.Drain(ctx)
 	named, failed = map[string][]string{}, map[string]error{}
 	for _, name := range resources {
-		all, err := guarded(ctx, r, r.byName[name], "asking", r.actionImages)
+		all, err := guarded(ctx, r, r.byNode[name], "asking", r.actionImages)
 		if err == nil {
 			err = context.Cause(ctx)
 		}

@@ -48,12 +48,12 @@ type adoption struct {
 func (r *Runner) adopting(list []report.Adoption) *adoption {
 	a := &adoption{Runner: r, needs: map[string][]string{}, needed: map[string]bool{}}
 	for _, one := range list {
-		r.byName[one.Resource].adopted = &one
+		r.byNode[one.Resource].adopted = &one
 		r.secrets.Add(one.Keep, one.Secrets)
 	}
 	taking := []*resource{}
 	for _, m := range slices.Backward(r.spec.Manifest.Resources) {
-		res := r.byName[m.Name]
+		res := r.byNode[m.Name]
 		if res.excluded = res.adopted == nil; res.excluded && !a.needed[res.Name] {
 			continue
 		}
@@ -138,7 +138,7 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, 
 		return report.Failed, err
 	}
 	defer leave()
-	if err := a.emit(ctx, report.Event{Kind: report.ResourceStarted, Resource: res.Name}); err != nil {
+	if err := a.emit(ctx, res.event(report.ResourceStarted)); err != nil {
 		return report.Failed, err
 	}
 	if err := a.configure(res); err != nil {
@@ -204,6 +204,5 @@ func (a *adoption) keepAdopted(ctx context.Context, res *resource) error {
 	case len(keep)+len(res.recalled) == 0 || diff.Identical(keep, res.recalled):
 		return nil
 	}
-	res.kept++
-	return a.emit(ctx, report.Event{Kind: report.ResourceKept, Resource: res.Name, Attempt: res.kept, Keep: keep, Protect: a.protects(res, keep)})
+	return a.emit(ctx, a.keeping(res, keep))
 }

@@ -93,6 +93,9 @@ func (r *Runner) begin(ctx context.Context) error {
 		return nil
 	}
 	for _, res := range r.resources {
+		if res.unprepared {
+			continue
+		}
 		if err := r.emit(ctx, res.initialized); err != nil {
 			return err
 		}
@@ -153,11 +156,9 @@ func (r *Runner) visitEach(ctx context.Context, walk walker,
 			return r.emit(ctx, skipped(res, why))
 		}
 		if err == nil {
-			err = r.emit(ctx, report.Event{Kind: report.ResourceFinished, Resource: res.Name, Status: status, Duration: took})
+			err = r.emit(ctx, lasted(res.having(report.ResourceFinished, status), took))
 		} else {
-			event := failed(res, err)
-			event.Duration = took
-			err = errors.Join(err, r.emit(ctx, event))
+			err = errors.Join(err, r.emit(ctx, lasted(failed(res, err), took)))
 		}
 		if err != nil {
 			end(res, report.Failed, err, took)
@@ -194,7 +195,7 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (report.Status, er
 	}
 	defer leave()
 	if !res.begun {
-		if err := r.emit(ctx, report.Event{Kind: report.ResourceStarted, Resource: res.Name}); err != nil {
+		if err := r.emit(ctx, res.event(report.ResourceStarted)); err != nil {
 			return report.Failed, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/order"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -53,7 +54,7 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *report.Plan
 	for _, res := range d.removed() {
 		res.plan = nil
 		res.planned().ReadOnly = res.ReadOnly
-		g.Add(res.Name)
+		g.Add(res.node())
 	}
 	var failures failures
 	r.walkAlong(ctx, g, func(res *resource) error {
@@ -116,7 +117,7 @@ func (r *Runner) removal() *removal {
 	}
 	taking := []*resource{}
 	for _, m := range slices.Backward(r.spec.Manifest.Resources) {
-		res := r.byName[m.Name]
+		res := r.byNode[m.Name]
 		if r.spec.Remove == nil {
 			d.removing[res.Name] = true
 		}
@@ -134,9 +135,8 @@ func (r *Runner) removal() *removal {
 		d.need(res)
 	}
 	slices.Reverse(taking)
-	r.uncycle()
 	for _, res := range r.orphans { // they are configured as they were made, and need no state
-		d.removing[res.Name] = true
+		d.removing[res.node()] = true
 	}
 	d.toDestroy, taking = append(slices.Clone(r.orphans), d.toDestroy...), append(taking, r.orphans...)
 	r.resources, d.resources = taking, taking
@@ -155,8 +155,12 @@ func (d *removal) need(res *resource) {
 	}
 }
 
-// byLog marks the event of a resource that could not be asked.
-var byLog = map[string]string{"by": "log"}
+// goneByLog is the event of a resource that could not be asked.
+func goneByLog(res *resource) report.Event {
+	e := res.having(report.ResourceResolved, report.Absent)
+	e.Data = map[string]string{"by": "log"}
+	return e
+}
 
 // keeps reports whether a resource is not removed.
 func (d *removal) keeps(res *resource) bool { return res.ReadOnly || !d.removes(res) }
@@ -168,7 +172,7 @@ func (d *removal) inPart(res *resource) bool {
 
 // removes reports whether something is removed, as one of those that a late resource stands for, too.
 func (d *removal) removes(res *resource) bool {
-	return d.removing[res.Name] || res.of != nil && d.removing[res.of.Name]
+	return d.removing[res.node()] || res.of != nil && d.removing[res.of.Name]
 }
 
 // removed are those that are removed, with the instances in the place of late ones.
@@ -193,7 +197,7 @@ func (d *removal) prepare(ctx context.Context) error {
 	}
 	for _, res := range each(d.resources) {
 		if res.refused != nil {
-			bad = append(bad, res.Name)
+			bad = append(bad, res)
 			d.refuse(ctx, res, res.refused)
 		}
 	}
@@ -202,7 +206,7 @@ func (d *removal) prepare(ctx context.Context) error {
 
 // destroyed is the event of a resource of which its type says that it is gone.
 func destroyed(res *resource) report.Event {
-	return report.Event{Kind: report.ResourceDestroyed, Resource: res.Name, Status: report.Absent}
+	return res.having(report.ResourceDestroyed, report.Absent)
 }
 
 // resolveAll resolves the configurations of what is to be removed, and sets
@@ -215,7 +219,7 @@ func (d *removal) resolveAll(ctx context.Context) error {
 	}
 	clear(d.absent)
 	for _, res := range each(d.resources) {
-		s := findings[res.Name]
+		s := findings[res.node()]
 		switch {
 		case s.resolved:
 		case d.inPart(res) && len(s.lacks) > 0: // so it is not known what it stands for
@@ -230,7 +234,7 @@ func (d *removal) resolveAll(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if d.absent[res.Name] = absence; absence == Unproven {
+			if d.absent[res.node()] = absence; absence == Unproven {
 				res.refused = unknownConfiguration(res, s, findings)
 			}
 		}
@@ -245,7 +249,7 @@ func (d *removal) allFound() error {
 		if d.Runner.find(name) != nil {
 			continue
 		}
-		if m := d.spec.Manifest.Stands(name); m != nil && d.byName[m.Name].expanded {
+		if m := d.spec.Manifest.Stands(name); m != nil && d.byNode[m.Name].expanded {
 			return &reasonError{report.ReasonUnknown, fmt.Errorf(
 				"%s was made, and the for_each of %s (%s) no longer comes to it, so how it was configured is not known here: let it come to that key again, or remove what there is by hand",
 				name, m.Name, m.At())}
@@ -282,18 +286,37 @@ func (d *removal) stateRead(res *resource, _ finding) {
 // walk visits what is to be removed, each once all that depends on it was
 // visited well.
 func (d *removal) walk(ctx context.Context, visit func(*resource) error, skipped func(*resource, report.Skip)) {
-	g := graph.New[string]()
+	d.walkAlong(ctx, d.order(), visit, skipped)
+}
+
+// order is the graph along which it is removed. What stays has nodes that no resource has.
+func (d *removal) order() *graph.Graph[string] {
+	removed := map[*resource]bool{}
 	for _, res := range d.removed() {
-		g.Add(res.Name)
-		for _, name := range res.dependsOn {
-			for _, on := range d.behind(name) {
-				if d.removes(on) {
-					g.Add(on.Name, res.Name)
-				}
-			}
+		removed[res] = true
+	}
+	var things []order.Thing
+	add := func(res *resource) {
+		t := order.Thing{Node: res.node(), Name: res.Name, DependsOn: res.dependsOn, Declared: res.undeclared == nil}
+		if !t.Declared {
+			t.At = res.undeclared.At
+		}
+		if !removed[res] {
+			t.Node = "stays " + t.Node
+		}
+		things = append(things, t)
+	}
+	for _, res := range d.orphans {
+		add(res)
+	}
+	for _, m := range slices.Backward(d.spec.Manifest.Resources) {
+		res := d.byNode[m.Name]
+		add(res)
+		for _, one := range res.instances {
+			add(one)
 		}
 	}
-	d.walkAlong(ctx, g, visit, skipped)
+	return order.Of(things)
 }
 
 func (d *removal) removeAll(ctx context.Context) error {
@@ -314,11 +337,11 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (report.Status, 
 		return report.Failed, err
 	}
 	defer leave()
-	if err := d.emit(ctx, report.Event{Kind: report.ResourceStarted, Resource: res.Name}); err != nil {
+	if err := d.emit(ctx, res.event(report.ResourceStarted)); err != nil {
 		return report.Failed, err
 	}
-	if d.absent[res.Name] == Verified {
-		return report.Absent, d.emit(ctx, report.Event{Kind: report.ResourceResolved, Resource: res.Name, Status: report.Absent, Data: byLog})
+	if d.absent[res.node()] == Verified {
+		return report.Absent, d.emit(ctx, goneByLog(res))
 	}
 	out, event, err := d.find(ctx, res)
 	if err != nil {
@@ -347,9 +370,9 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *report.Reso
 	if err := d.skipReason(res); err != nil {
 		return err
 	}
-	event := report.Event{Kind: report.ResourceResolved, Resource: res.Name, Status: report.Absent, Data: byLog}
+	event := goneByLog(res)
 	started := d.now()
-	if d.absent[res.Name] != Verified {
+	if d.absent[res.node()] != Verified {
 		d.show(report.Event{Kind: report.ResourceStarted, Time: started, Resource: res.Name})
 		out, found, err := d.find(ctx, res)
 		if err != nil {
@@ -377,7 +400,7 @@ func (d *removal) skipReason(res *resource) error {
 	switch {
 	case res.ReadOnly:
 		return report.Skip{Code: report.ReasonOnlyObserved}
-	case d.absent[res.Name] == NeverCreated:
+	case d.absent[res.node()] == NeverCreated:
 		return report.Skip{Code: report.ReasonNeverApplied}
 	default:
 		return res.refused
@@ -388,7 +411,8 @@ func (d *removal) skipReason(res *resource) error {
 // event to record.
 func (d *removal) find(ctx context.Context, res *resource) (protocol.StateOutput, report.Event, error) {
 	res.ensure = protocol.Absent
-	event := report.Event{Kind: report.ResourceResolved, Resource: res.Name, Attempt: res.attempt(), Status: report.Present}
+	event := res.having(report.ResourceResolved, report.Present)
+	event.Attempt = res.attempt()
 	if err := d.recall(ctx, res); err != nil {
 		return protocol.StateOutput{}, event, err
 	}

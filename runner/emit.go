@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -16,9 +17,6 @@ func (r *Runner) emit(ctx context.Context, e report.Event) (err error) {
 	defer r.panics.Catch(&err, "telling of "+string(e.Kind))
 	e.Time = r.now()
 	redact.Event(r.secrets, &e)
-	if res := r.find(e.Resource); res != nil && res.undeclared != nil {
-		e.Removing = true
-	}
 	if broken := r.broken.Load(); broken != nil {
 		return *broken
 	}
@@ -34,6 +32,28 @@ func (r *Runner) emit(ctx context.Context, e report.Event) (err error) {
 		r.show(e.Public())
 	}
 	return nil
+}
+
+// event is one of a resource, of a kind.
+func (res *resource) event(kind report.EventKind) report.Event {
+	e := report.Event{Kind: kind, Resource: res.Name, Removing: res.undeclared != nil}
+	if res.shadowed {
+		e.Attempt = res.attempt()
+	}
+	return e
+}
+
+// having is an event of a resource that has a status.
+func (res *resource) having(kind report.EventKind, status report.Status) report.Event {
+	e := res.event(kind)
+	e.Status = status
+	return e
+}
+
+// lasted is the event of an end.
+func lasted(e report.Event, took time.Duration) report.Event {
+	e.Duration = took
+	return e
 }
 
 // show notifies the Observer of something that is not recorded.

@@ -89,22 +89,24 @@ func (r *Runner) ready(ctx context.Context, res *resource) {
 		return
 	}
 	_, res.failure = guarded(ctx, r, res, "initializing", func(ctx context.Context, res *resource) (struct{}, error) {
-		err := r.initialize(ctx, res)
-		if err == nil && res.undeclared != nil {
-			err = unremovable(res)
+		if err := r.initialize(ctx, res); err != nil {
+			return struct{}{}, err
 		}
-		return struct{}{}, err
+		if res.unprepared = false; res.undeclared != nil {
+			return struct{}{}, unremovable(res)
+		}
+		return struct{}{}, nil
 	})
 	res.unprepared = res.failure != nil
 }
 
-// find returns a resource of the run, also an instance that was found out late.
-func (r *Runner) find(name string) *resource {
-	if res := r.byName[name]; res != nil {
+// find returns a resource of the run by its node, also an instance that was found out late.
+func (r *Runner) find(node string) *resource {
+	if res := r.byNode[node]; res != nil {
 		return res
 	}
-	if late := r.byName[address.Declared(name)]; late != nil {
-		return late.named[name]
+	if late := r.byNode[address.Declared(node)]; late != nil {
+		return late.named[node]
 	}
 	return nil
 }
@@ -165,7 +167,7 @@ func (r *Runner) boundInstances(res *resource) error {
 // boundTo is what a saved plan says of a resource. Of an instance that it left open it is what it
 // says of all of them.
 func (r *Runner) boundTo(res *resource) (report.ResourcePlan, bool) {
-	planned, ok := r.spec.Bound[res.Name]
+	planned, ok := r.spec.Bound[res.node()]
 	if !ok && res.of != nil {
 		planned, ok = r.spec.Bound[res.of.Name]
 	}
@@ -234,7 +236,7 @@ func (r *Runner) forgetInstances() {
 	gone := func(res *resource) bool { return res.gone }
 	for _, res := range r.orphans {
 		if res.gone {
-			delete(r.byName, res.Name)
+			delete(r.byNode, res.node())
 		}
 	}
 	r.resources, r.orphans = slices.DeleteFunc(r.resources, gone), slices.DeleteFunc(r.orphans, gone)
@@ -267,7 +269,6 @@ func (r *Runner) orphanGone() {
 	for _, u := range r.gone() {
 		res := orphan(u)
 		res.unprepared, res.gone = true, true
-		r.add(res)
-		r.orphans = append(r.orphans, res)
+		r.orphan(res)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -410,11 +411,130 @@ func TestInstancesThatCannotBeFoundAreNotLeftBehind(t *testing.T) {
 	}
 }
 
+// A run that is told how one was made removes it, whatever its for_each comes to.
+func TestAnInstanceWhoseKeyWentAwayIsRemovedAsItWasMade(t *testing.T) {
+	for name, zones := range map[string]any{"the states are gone": nil, "its key is no longer there": []any{"a"}} {
+		t.Run(name, func(t *testing.T) {
+			w := removable(newWorld(t))
+			old := made(w, "a", "gone")
+			if zones != nil {
+				w.things["zones"] = zones
+			}
+			_, err := w.destroy(t, late, old, func(o *options) { o.Recalled, o.Remove = false, []string{"page[a]", "page[gone]"} })
+			if err != nil || w.things["page[a]"] != nil || w.things["page[gone]"] != nil {
+				t.Errorf("%v leaves %v", err, w.things)
+			}
+		})
+	}
+}
+
 func TestMoreInstancesThanAnEventHolds(t *testing.T) {
 	w := newWorld(t)
 	many := strings.Replace(late, "[a, b]", "'{{ range(9000) | list }}'", 1)
 	got, err := w.apply(t, many)
 	if err == nil || !strings.Contains(err.Error(), "comes to 9000 instances, whose names take ") || got["page"] != report.Failed {
 		t.Errorf("%v", err)
+	}
+}
+
+// What was made by the name that stands for instances by now is another resource, which is no longer
+// declared.
+func TestAResourceThatBecameManyIsNoLongerDeclared(t *testing.T) {
+	w := removable(newWorld(t))
+	for _, name := range []string{"page", "old"} {
+		w.things[name] = 1
+	}
+	plain := []report.Undeclared{
+		{Name: "old", Run: "OLD", At: time.Unix(1, 0), Made: report.Made{Type: "thing", Config: map[string]any{"value": 1}, DependsOn: []string{"page"}}},
+		{Name: "page", Run: "OLD", At: time.Unix(1, 0), Made: report.Made{Type: "thing", Config: map[string]any{"value": 1}}},
+	}
+	before := func(o *options) { o.Undeclared = plain }
+	plan, err := w.runner(t, late, before).Plan(t.Context())
+	if err != nil || len(plan.Undeclared) != 2 {
+		t.Errorf("planned %+v, %v", plan, err)
+	}
+	if got, err := w.apply(t, late, before); err != nil || w.things["page"] == nil || got["page[a]"] != report.Changed {
+		t.Errorf("applied %v, %v", got, err)
+	}
+	prune := func(o *options) { o.Prune = true }
+	r := w.runner(t, late, before, prune, pinned)
+	plan, err = r.Plan(t.Context())
+	if got := rows(plan); err != nil || !strings.Contains(got, "page PRESENT") || !strings.Contains(got, "page[a] VALID") {
+		t.Errorf("planned %s, %v", got, err)
+	}
+	bound := map[string]report.ResourcePlan{}
+	for _, one := range plan.Resources {
+		bound[one.Node()] = one
+	}
+	w.forget()
+	got, err := w.apply(t, late, before, prune, func(o *options) { o.Fingerprint, o.Bound = fingerprint, bound })
+	if err != nil || got["page"] != report.Destroyed || got["page[a]"] != report.Unchanged || w.things["page"] != nil || w.things["old"] != nil || w.things["page[a]"] == nil {
+		t.Errorf("pruned: %v, %v", got, err)
+	}
+	if w.runs("unset") != 2 || w.trace[len(w.trace)-1] != "absent page" {
+		t.Errorf("in the order %v", w.trace)
+	}
+	seen := map[string]bool{}
+	for _, e := range w.logged {
+		key := fmt.Sprint(e.Kind, e.Resource, e.Action, max(1, e.Attempt))
+		if seen[key] {
+			t.Errorf("the log has %s twice", key)
+		}
+		seen[key] = true
+		if e.Resource == "page" && e.Kind == report.ResourceDestroyed && !e.Removing {
+			t.Error("its removal counts as one of what is declared")
+		}
+	}
+}
+
+func TestWhatBecameManyGoesWithTheInstances(t *testing.T) {
+	w := removable(newWorld(t))
+	if _, err := w.apply(t, late); err != nil {
+		t.Fatal(err)
+	}
+	w.things["page"] = 1
+	plain := []report.Undeclared{{Name: "page", Run: "OLD", Made: report.Made{Type: "thing", Config: map[string]any{"value": 1}}}}
+	got, err := w.destroy(t, late, func(o *options) { o.Undeclared, o.Prune = plain, true })
+	if err != nil || len(w.things) > 0 || got["page"] != report.Destroyed || got["page[a]"] != report.Destroyed {
+		t.Errorf("%v, %v leaves %v", got, err, w.things)
+	}
+}
+
+// Instances depended on something else when they were made than others depend on them now.
+func TestInstancesAreRemovedInTheOrderOfWhatDependsOnThem(t *testing.T) {
+	w := removable(newWorld(t))
+	if _, err := w.apply(t, late); err != nil {
+		t.Fatal(err)
+	}
+	old := func(o *options) {
+		made(w, "old", "older")(o)
+		o.Instances[0].DependsOn = []string{"index"}          // which depends on all of them by now
+		o.Instances[1].DependsOn = []string{"page[old]", "x"} // of which one is not there
+	}
+	w.forget()
+	result, err := w.destroy(t, late, old)
+	if err != nil || len(w.things) > 0 {
+		t.Fatalf("%v, %v leaves %v", result, err, w.things)
+	}
+	for _, order := range [][2]string{{"index", "page[old]"}, {"index", "page[a]"}, {"page[older]", "page[old]"}, {"own[a]", "page[a]"}, {"page[a]", "zones"}} {
+		if !before(w.trace, "unset "+order[0], "unset "+order[1]) {
+			t.Errorf("%s was removed before %s: %v", order[1], order[0], w.trace)
+		}
+	}
+}
+
+func TestPrunedInstancesAreRemovedInTheOrderOfWhatDependedOnThem(t *testing.T) {
+	w := removable(newWorld(t))
+	w.things["zones"], w.things["list"] = []any{"a", "b"}, 1
+	old := func(o *options) {
+		made(w, "gone")(o)
+		o.Prune = true
+		o.Undeclared = []report.Undeclared{{Name: "list", Run: "OLD", At: time.Unix(1, 0), Made: report.Made{Type: "thing", Config: map[string]any{"value": 1}, DependsOn: []string{"page"}}}}
+	}
+	if _, err := w.apply(t, late, old); err != nil || w.things["list"] != nil || w.things["page[gone]"] != nil {
+		t.Fatalf("%v leaves %v", err, w.things)
+	}
+	if !before(w.trace, "unset list", "unset page[gone]") {
+		t.Errorf("in the order %v", w.trace)
 	}
 }

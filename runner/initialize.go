@@ -33,7 +33,8 @@ func (r *Runner) prepare(ctx context.Context) error {
 	queue := make(chan *resource, len(r.resources))
 	followers := map[*resource][]*resource{}
 	first := map[string]*resource{} // by type
-	for _, res := range r.resources {
+	todo := slices.DeleteFunc(slices.Clone(r.resources), func(res *resource) bool { return res.unprepared })
+	for _, res := range todo {
 		if res.first = first[res.Type]; res.first != nil {
 			followers[res.first] = append(followers[res.first], res)
 			continue
@@ -42,8 +43,8 @@ func (r *Runner) prepare(ctx context.Context) error {
 		queue <- res
 	}
 	var left, workers sync.WaitGroup
-	left.Add(len(r.resources))
-	for range min(r.containers.Parallelism, len(r.resources)) {
+	left.Add(len(todo))
+	for range min(r.containers.Parallelism, len(todo)) {
 		workers.Go(func() {
 			for res := range queue {
 				r.initializeOne(ctx, res)
@@ -140,9 +141,8 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 	if err := r.bound(res, nil); err != nil {
 		return err
 	}
-	res.initialized = report.Event{
-		Kind: report.ResourceInitialized, Resource: res.Name, Image: res.Type, ImageID: image.ID, Duration: r.now().Sub(started),
-	}
+	res.initialized = lasted(res.event(report.ResourceInitialized), r.now().Sub(started))
+	res.initialized.Image, res.initialized.ImageID = res.Type, image.ID
 	return r.emit(ctx, res.initialized)
 }
 

@@ -58,12 +58,19 @@ func (r *Runner) remember(ctx context.Context, res *resource, keep map[string]an
 	if !r.applying || len(keep) == 0 && len(res.past.Kept) == 0 || diff.Identical(keep, res.past.Kept) {
 		return nil
 	}
-	res.kept++
-	err := r.emit(ctx, report.Event{Kind: report.ResourceKept, Resource: res.Name, Attempt: res.kept, Keep: keep, Protect: r.protects(res, keep)})
+	err := r.emit(ctx, r.keeping(res, keep))
 	if err == nil {
 		res.past.Kept = keep
 	}
 	return err
+}
+
+// keeping is the event of what is kept of a resource.
+func (r *Runner) keeping(res *resource, keep map[string]any) report.Event {
+	res.kept++
+	e := res.event(report.ResourceKept)
+	e.Attempt, e.Keep, e.Protect = res.kept, keep, r.protects(res, keep)
+	return e
 }
 
 // protects reports whether something that is kept may be secret: all of it where its type has

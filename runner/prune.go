@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -17,32 +16,10 @@ import (
 func (r *Runner) pruning() *removal {
 	d := r.newRemoval()
 	for _, res := range r.orphans {
-		d.removing[res.Name] = true
+		d.removing[res.node()] = true
 		d.toDestroy = append(d.toDestroy, res)
 	}
-	r.uncycle()
 	return d
-}
-
-// uncycle drops dependencies of orphans that form a cycle: each is from when its resource was made,
-// and the manifest may have turned them around since. The oldest of a cycle is dropped.
-func (r *Runner) uncycle() {
-	for {
-		g := graph.New[string]()
-		for _, res := range r.orphans {
-			res.dependsOn = slices.DeleteFunc(res.dependsOn, func(name string) bool { return r.byName[name] == nil })
-			g.Add(res.Name, res.dependsOn...)
-		}
-		_, err := g.Sort()
-		var cycle *graph.CycleError[string]
-		if !errors.As(err, &cycle) {
-			return
-		}
-		path := cycle.Path[:len(cycle.Path)-1]
-		oldest := slices.MinFunc(path, func(a, b string) int { return r.byName[a].undeclared.At.Compare(r.byName[b].undeclared.At) })
-		res := r.byName[oldest]
-		res.dependsOn = slices.DeleteFunc(res.dependsOn, func(name string) bool { return slices.Contains(path, name) })
-	}
 }
 
 // prune removes what is no longer declared, once all that is declared is as configured. After
@@ -119,7 +96,7 @@ func (r *Runner) planPrune(ctx context.Context, failures *failures) {
 	d, managed := r.pruning(), r.managed()
 	g := graph.New[string]()
 	for _, res := range d.toDestroy {
-		g.Add(res.Name)
+		g.Add(res.node())
 	}
 	r.walkAlong(ctx, g, func(res *resource) error {
 		entry := res.planned()

@@ -145,7 +145,7 @@ func TestOnlyWhatWasPlannedIsPruned(t *testing.T) {
 	bind := func(o *options) {
 		o.Fingerprint, o.Bound = fingerprint, map[string]report.ResourcePlan{}
 		for _, r := range plan.Resources {
-			o.Bound[r.Name] = r
+			o.Bound[r.Node()] = r
 		}
 		o.Confirm, o.Confirmer = runner.ConfirmAction, w
 	}

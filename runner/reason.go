@@ -55,10 +55,14 @@ func reasonOf(err error) report.ReasonCode {
 
 // failed is the event of a resource that failed.
 func failed(res *resource, err error) report.Event {
-	return report.Event{Kind: report.ResourceFailed, Resource: res.Name, Status: report.Failed, Reason: reasonOf(err), Error: err.Error()}
+	e := res.having(report.ResourceFailed, report.Failed)
+	e.Reason, e.Error = reasonOf(err), err.Error()
+	return e
 }
 
 // skipped is the event of a resource that is skipped.
 func skipped(res *resource, why report.Skip) report.Event {
-	return report.Event{Kind: report.ResourceSkipped, Resource: res.Name, Status: report.Skipped, Reason: why.Code, Error: why.Error()}
+	e := res.having(report.ResourceSkipped, report.Skipped)
+	e.Reason, e.Error = why.Code, why.Error()
+	return e
 }

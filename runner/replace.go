@@ -31,7 +31,7 @@ func (r *Runner) refuseRemovals(ctx context.Context) error {
 		case why != nil:
 		case res.ReadOnly:
 			why = &manifest.Error{Problems: []manifest.Problem{{Position: res.Position, Path: "resources." + res.Name, Message: "it is read-only, so it is not replaced"}}}
-		case res.undeclared != nil:
+		case res.undeclared != nil && !res.unprepared:
 			why = r.stillDeclared(res, managed)
 		}
 		if why != nil {
@@ -88,7 +88,7 @@ func (d *removal) removeForNow(ctx context.Context, res *resource) error {
 		return err
 	}
 	defer leave()
-	if err := d.emit(ctx, report.Event{Kind: report.ResourceStarted, Resource: res.Name}); err != nil {
+	if err := d.emit(ctx, res.event(report.ResourceStarted)); err != nil {
 		return err
 	}
 	res.begun = true
@@ -157,7 +157,7 @@ func (r *Runner) boundRemoval(res *resource, out protocol.StateOutput) error {
 	if r.spec.Bound == nil || out.Status == protocol.Valid {
 		return nil
 	}
-	planned, ok := r.spec.Bound[res.Name]
+	planned, ok := r.spec.Bound[res.node()]
 	if !ok {
 		return &deviation.Error{Reason: "the plan does not remove it"}
 	}

@@ -18,6 +18,7 @@ type resource struct {
 	dependsOn  []string
 	first      *resource          // of this type, which is initialized before; nil for that one itself
 	undeclared *report.Undeclared // what a run made and the manifest no longer declares; nil is declared
+	shadowed   bool               // undeclared: a late resource has its name by now
 	manifest   *manifest.Manifest // that has its plugs
 
 	target invoke.Target // its image and plugs are known once it is initialized
@@ -57,10 +58,15 @@ type resource struct {
 	initialized report.Event         // the event of its initialization
 }
 
+// node is what walks call it.
+func (res *resource) node() string {
+	return report.Node(res.Name, res.undeclared != nil && res.of == nil)
+}
+
 // attempt is which one of its events and actions of one name are: what is removed and made again
-// in one run has two.
+// in one run has two, and so have two of one name.
 func (res *resource) attempt() int {
-	if res.begun && res.ensure != protocol.Absent {
+	if res.begun && res.ensure != protocol.Absent || res.shadowed {
 		return 2
 	}
 	return 1

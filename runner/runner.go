@@ -43,7 +43,7 @@ type Spec struct {
 	Verbose     bool           // which types are given
 
 	// Saved plans. A Fingerprint identifies a JSON-like value: equal ones have the
-	// same, others another. With Bound, by name of resource, each one is refused
+	// same, others another. With Bound, by ResourcePlan.Node, each one is refused
 	// with a *deviation.Error where it is not as the plan found it.
 	Fingerprint func(any) (string, error)      // may be nil: a Plan has no hashes, and Bound is nil
 	Bound       map[string]report.ResourcePlan // of Apply; may be nil: whatever is needed is done
@@ -103,7 +103,7 @@ type Runner struct {
 	caller     Caller      // of what is being done
 	resources  []*resource // in graph order, and behind them the orphans
 	orphans    []*resource // that are to be removed, since the manifest no longer declares them
-	byName     map[string]*resource
+	byNode     map[string]*resource
 	inits      *inits.Answers
 	secrets    *invoke.Secrets
 	hides      atomic.Bool // variables that may not be shown are among the secrets
@@ -127,7 +127,7 @@ var ErrInterrupted = invoke.ErrInterrupted
 // New prepares a run; nothing is started yet.
 func New(spec Spec, containers Containers) *Runner {
 	containers.Parallelism = max(1, containers.Parallelism)
-	r := &Runner{spec: spec, containers: containers, byName: map[string]*resource{}, secrets: &invoke.Secrets{}}
+	r := &Runner{spec: spec, containers: containers, byNode: map[string]*resource{}, secrets: &invoke.Secrets{}}
 	r.inits = cmp.Or(spec.InitAnswers, &inits.Answers{})
 	if len(spec.Secrets) > 0 {
 		r.hide(spec.Secrets)
@@ -139,14 +139,12 @@ func New(spec Spec, containers Containers) *Runner {
 	}
 	for _, u := range spec.Instances {
 		if m := spec.Manifest.Stands(u.Name); m != nil {
-			r.byName[m.Name].made = append(r.byName[m.Name].made, u)
+			r.byNode[m.Name].made = append(r.byNode[m.Name].made, u)
 		}
 	}
 	if spec.Prune {
 		for _, u := range spec.Undeclared {
-			res := orphan(u)
-			r.add(res)
-			r.orphans = append(r.orphans, res)
+			r.orphan(orphan(u))
 		}
 	}
 	return r
@@ -155,7 +153,16 @@ func New(spec Spec, containers Containers) *Runner {
 func (r *Runner) add(res *resource) {
 	res.target, res.named = invoke.Target{Name: res.Name, Type: res.Type, Timeout: res.Timeout}, map[string]*resource{}
 	r.resources = append(r.resources, res)
-	r.byName[res.Name] = res
+	r.byNode[res.node()] = res
+}
+
+// orphan adds what is no longer declared, to be removed.
+func (r *Runner) orphan(res *resource) {
+	if res.shadowed = r.byNode[res.Name] != nil; res.shadowed {
+		res.unprepared = true // what is said of it is said when the late resource has made way for its instances
+	}
+	r.add(res)
+	r.orphans = append(r.orphans, res)
 }
 
 // declared are the resources that the manifest declares, in graph order.
@@ -183,13 +190,16 @@ func (r *Runner) State(resource string) map[string]any {
 
 // headers describes the resources of the run in graph order.
 func (r *Runner) headers() []report.ResourceHeader {
-	headers := make([]report.ResourceHeader, 0, len(r.byName))
+	headers := make([]report.ResourceHeader, 0, len(r.resources))
 	for _, m := range r.spec.Manifest.Resources {
-		if res := r.byName[m.Name]; !res.excluded {
+		if res := r.byNode[m.Name]; !res.excluded {
 			headers = append(headers, report.ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
 		}
 	}
 	for _, res := range r.orphans {
+		if res.shadowed {
+			continue
+		}
 		headers = append(headers, report.ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
 	}
 	return headers

@@ -25,7 +25,7 @@ func (r *Runner) SecretUses(files []string, names ...string) (uses []SecretUse) 
 		}
 	}
 	for _, m := range r.spec.Manifest.Resources {
-		res := r.byName[m.Name]
+		res := r.byNode[m.Name]
 		paths := res.target.Secret
 		if !res.final && res.schema != nil {
 			paths = res.schema.Secrets(map[string]any(res.Config))

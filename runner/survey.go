@@ -44,15 +44,15 @@ func (r *Runner) survey(ctx context.Context, resources []*resource, needs map[st
 	g := graph.New[string]()
 	taking := map[string]bool{}
 	for _, res := range resources {
-		g.Add(res.Name)
-		taking[res.Name] = true
+		g.Add(res.node())
+		taking[res.node()] = true
 		res.state, res.stale, res.ensure, res.refused = nil, false, protocol.Present, nil
 	}
 	for _, res := range resources {
 		for _, d := range res.dependsOn {
 			// Expressions are given the states of all dependencies, needed or not.
-			if taking[d] && len(needs[res.Name]) > 0 {
-				g.Add(res.Name, d)
+			if taking[d] && len(needs[res.node()]) > 0 {
+				g.Add(res.node(), d)
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func (r *Runner) survey(ctx context.Context, resources []*resource, needs map[st
 	findings := make(map[string]finding, len(resources))
 	found := func(res *resource, s finding) {
 		mu.Lock()
-		findings[res.Name] = s
+		findings[res.node()] = s
 		mu.Unlock()
 		if seen != nil && !res.expanded {
 			seen(res, s)
@@ -68,7 +68,7 @@ func (r *Runner) survey(ctx context.Context, resources []*resource, needs map[st
 	}
 	r.walkAlong(ctx, g, func(res *resource) error {
 		s, err := guarded(ctx, r, res, "looking at", func(ctx context.Context, res *resource) (finding, error) {
-			return r.look(ctx, res, needs[res.Name], ask(res)), nil
+			return r.look(ctx, res, needs[res.node()], ask(res)), nil
 		})
 		if err != nil {
 			s.err = err

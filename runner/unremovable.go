@@ -4,30 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
 // refuseUnremovable refuses what must not be removed, or has a type that cannot, and returns
-// the names.
-func (d *removal) refuseUnremovable(ctx context.Context) (bad []string) {
+// it.
+func (d *removal) refuseUnremovable(ctx context.Context) (bad []*resource) {
 	for _, res := range d.toDestroy {
 		if d.keeps(res) && !d.inPart(res) {
 			continue
 		}
 		if why := unremovable(res); why != nil {
-			bad = append(bad, res.Name)
+			bad = append(bad, res)
 			d.refuse(ctx, res, why)
 		}
 	}
 	return bad
 }
 
-// unremovable is why a resource must not or cannot be removed, nil where it can.
+// unremovable is why a resource must not or cannot be removed, nil where it can, as far as that is known
+// before its type is asked.
 func unremovable(res *resource) error {
 	problem := manifest.Problem{Position: res.Position, Path: "resources." + res.Name}
 	code := report.ReasonNotRemovable
@@ -38,7 +39,7 @@ func unremovable(res *resource) error {
 	case res.PreventDestroy:
 		code = report.ReasonPrevented
 		problem.Position, problem.Message = res.PreventedAt(), `it is not removed: its prevent_destroy is true; set that to false first, if it is to go`
-	case !res.init.Removable:
+	case !res.init.Removable && !res.unprepared:
 		problem.Message = fmt.Sprintf(`its type %s cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type)
 	default:
 		return nil
@@ -48,21 +49,22 @@ func unremovable(res *resource) error {
 
 // advise adds to a refusal how to remove the rest: that on which nothing bad
 // depends.
-func (d *removal) advise(err error, bad []string, ways string) error {
+func (d *removal) advise(err error, bad []*resource, ways string) error {
 	if err == nil || errors.Is(err, ErrInterrupted) {
 		return err
 	}
 	const most = 8
-	g := graph.New[string]()
-	for _, res := range d.removed() {
-		g.Add(res.Name, res.dependsOn...)
+	g, stays := d.order(), map[string]bool{}
+	for _, res := range bad {
+		stays[res.node()] = true
+		maps.Copy(stays, g.Downstream(res.node()))
 	}
-	kept := g.Closure(bad...)
+	goes := func(res *resource) bool { return d.removes(res) && !stays[res.node()] }
 	var targets []string
 	for _, res := range slices.Backward(d.removed()) {
 		// A target takes along what depends on it.
-		along := res.undeclared != nil || slices.ContainsFunc(res.dependsOn, func(name string) bool { return d.removing[name] && !kept[name] })
-		if !kept[res.Name] && !along {
+		along := res.undeclared != nil || slices.ContainsFunc(res.dependsOn, func(name string) bool { return slices.ContainsFunc(d.behind(name), goes) })
+		if goes(res) && !along {
 			targets = append(targets, "--target "+res.Name)
 		}
 	}

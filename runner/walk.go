@@ -27,7 +27,7 @@ func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skipped 
 // walkAlong is walk along other edges than those of the manifest, and without
 // an end to what else runs. Where a visit expands a late resource, the instances
 // are visited in its place. The processes that will serve the visits are started at once:
-// none has to wait for what it depends on to be started.
+// none has to wait for what it depends on to be started. Nodes that no resource has are passed.
 func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit func(*resource) error, skipped func(*resource, report.Skip)) {
 	closing := r.closing // why nothing new begins
 	defer func() {
@@ -37,14 +37,18 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 	}()
 	names, _ := g.Sort()
 	for _, name := range names {
-		res := r.find(name)
-		r.invoker.Expect(ctx, &res.target, res.init.StateAction)
+		if res := r.find(name); res != nil {
+			r.invoker.Expect(ctx, &res.target, res.init.StateAction)
+		}
 	}
 	walk.Walk[report.Skip]{
 		Graph: g, Parallelism: r.containers.Parallelism,
 		Visit: func(name string) (members []string, err error) {
 			res := r.find(name)
-			defer r.panics.Catch(&err, "working on "+name)
+			if res == nil {
+				return nil, nil
+			}
+			defer r.panics.Catch(&err, "working on "+res.Name)
 			r.ready(ctx, res)
 			if err := visit(res); err != nil {
 				return nil, err
@@ -54,16 +58,24 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 			}
 			return members, nil
 		},
-		Skip: func(name string, why report.Skip) { skipped(r.find(name), why) },
+		Skip: func(name string, why report.Skip) {
+			if res := r.find(name); res != nil {
+				skipped(res, why)
+			}
+		},
 		// What has failed already is visited, to fail with its own reason.
-		Tries: func(name string) bool { return r.find(name).failure != nil },
+		Tries: func(name string) bool {
+			res := r.find(name)
+			return res != nil && res.failure != nil
+		},
 		Closed: func() *report.Skip {
 			if closing == nil && (r.containers.Stop.Requested() || ctx.Err() != nil) {
 				closing = &report.Skip{Code: report.ReasonInterrupted}
 			}
 			return closing
 		},
-		Failed: func(name string, err error) *report.Skip {
+		Failed: func(node string, err error) *report.Skip {
+			name := r.find(node).Name
 			switch {
 			case closing != nil:
 			case errors.Is(err, ErrQuit):

@@ -15,6 +15,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/protected"
+	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -71,8 +72,8 @@ type History struct {
 	seq    int64 // of the last event that is in it
 }
 
-// ReadHistory reads it from the log. What is made in places, as by environments and pipelines, is
-// no part of it: these remove it themselves.
+// ReadHistory reads it from the log. What is made in places, as by environments and pipelines, is of no
+// manifest: these remove it themselves (ReadPlace).
 func ReadHistory(ctx context.Context, log deploylog.Log) (*History, error) {
 	var events []deploylog.Event
 	mark := []byte(`"made":`)
@@ -94,9 +95,39 @@ func ReadHistory(ctx context.Context, log deploylog.Log) (*History, error) {
 	return h, nil
 }
 
+// ReadPlace is what the log knows to have been made of resources in a place: those of instances that
+// were found out in a run. Their names are without the place.
+func ReadPlace(ctx context.Context, log deploylog.Log, place string, resources []string) (*History, error) {
+	h := &History{things: map[string]Thing{}}
+	for _, resource := range resources {
+		var events []deploylog.Event
+		placed := invoke.Placed(resource, place)
+		for _, filter := range []deploylog.Filter{
+			{Target: actionTarget(placed, ""), Name: string(report.ActionStarted)}, {Target: resourceTarget(placed), Name: string(report.ResourceDestroyed)},
+		} {
+			for e, err := range log.Read(ctx, filter) {
+				if err != nil {
+					return nil, fmt.Errorf("reading what was made of %s: %w", placed, err)
+				}
+				events = append(events, e)
+			}
+		}
+		slices.SortFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+		for _, e := range events {
+			h.foldOf(resource, e)
+		}
+	}
+	return h, nil
+}
+
 func (h *History) fold(e deploylog.Event) {
-	h.seq = e.Seq
 	_, resource, _ := parts(e.Target)
+	h.foldOf(resource, e)
+}
+
+// foldOf folds an event of a resource.
+func (h *History) foldOf(resource string, e deploylog.Event) {
+	h.seq = e.Seq
 	p := DataOf(e)
 	switch {
 	case e.Name == string(report.ResourceDestroyed):
@@ -157,12 +188,24 @@ func (h *History) Move(moves map[string]string) {
 	}
 }
 
+// All is everything that is known to have been made, without what it takes to remove it.
+func (h *History) All() (all []report.Undeclared) {
+	for _, name := range h.Names() {
+		all = append(all, h.things[name].undeclared(name))
+	}
+	return all
+}
+
+func (t Thing) undeclared(name string) report.Undeclared {
+	return report.Undeclared{Name: name, Run: t.Run, At: t.At, Made: report.Made{Type: t.Type}}
+}
+
 // Undeclared is what runs of a manifest made and it no longer declares, without what it takes to
 // remove it.
 func (h *History) Undeclared(manifest []string, workspace string, declared func(string) bool) (all []report.Undeclared) {
 	for _, name := range h.Names() {
 		if t := h.things[name]; !declared(name) && t.Of(manifest, workspace) {
-			all = append(all, report.Undeclared{Name: name, Run: t.Run, At: t.At, Made: report.Made{Type: t.Type}})
+			all = append(all, t.undeclared(name))
 		}
 	}
 	return all

@@ -211,3 +211,41 @@ func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the 
 		}
 	})
 }
+
+// In a place it is recorded what is made of instances that were found out in a run: these may be gone
+// from what its manifest comes to when they are to be removed.
+func TestWhatIsMadeOfInstancesInAPlaceIsKnown(t *testing.T) {
+	m := newMaker(t)
+	one, secret := thing("one"), thing("open-sesame")
+	one.OneOfMany, secret.OneOfMany, secret.Secrets = true, true, [][]string{{"path"}}
+	m.run(t, "a.yaml", nil, "host@1:task", makes("page[a@b]", one), makes("page[s]", secret), makes("plain", thing("p")))
+	m.run(t, "a.yaml", nil, "host@1:other", makes("page[c]", one))
+	m.run(t, "a.yaml", nil, "", makes("page[d]", one))
+	for e, err := range m.log.Read(context.Background(), deploylog.Filter{}) {
+		if err != nil || strings.Contains(string(e.Data), "open-sesame") {
+			t.Errorf("%s of %s: %s, %v", e.Name, e.Target, e.Data, err)
+		}
+	}
+	asked := []string{"page[a@b]", "page[s]", "plain", "page[c]", "page[d]"}
+	h, err := runs.ReadPlace(t.Context(), m.log, "host@1:task", asked)
+	if err != nil || named(h.All()) != "page[a@b] page[s]" {
+		t.Fatalf("it knows %v, %v", h.All(), err)
+	}
+	for name, path := range map[string]string{"page[a@b]": "one", "page[s]": "open-sesame"} {
+		got, _ := h.Thing(name)
+		if made, err := got.Open(m.store); err != nil || made.Config["path"] != path {
+			t.Errorf("%s: %+v, %v", name, made, err)
+		}
+	}
+	needed, err := runs.Documents(t.Context(), m.log)
+	if err != nil || len(needed) != 1 {
+		t.Errorf("the documents %v are needed, %v", needed, err)
+	}
+	if got := named(m.history(t).Undeclared([]string{"a.yaml"}, m.dir, none)); got != "page[d]" {
+		t.Errorf("of the manifest are %s", got)
+	}
+	m.run(t, "a.yaml", nil, "host@1:task", report.Event{Kind: report.ResourceDestroyed, Resource: "page[s]", Status: report.Absent})
+	if h, err = runs.ReadPlace(t.Context(), m.log, "host@1:task", asked); err != nil || named(h.All()) != "page[a@b]" {
+		t.Errorf("then it knows %v, %v", h.All(), err)
+	}
+}

@@ -36,7 +36,7 @@ type Data struct {
 	Request   json.RawMessage   `json:"request,omitempty"`           // of run-started: the request that the run is for
 	Carries   map[string]string `json:"carries,omitempty"`           // of run-started: digests of what is applied, by path
 	Kept      *Kept             `json:"kept,omitempty"`              // of resource-kept: what is kept from now on
-	Made      *Making           `json:"made,omitempty"`              // of action-started: what the first action makes; of resource-adopted
+	Made      *Making           `json:"made,omitempty"`              // of action-started: what the first action makes; in places only that of instances that a run found out; of resource-adopted
 	From      string            `json:"from,omitempty"`              // of resource-moved: the name before; of resource-adopted: the run that made it, if one did
 	Secret    *protected.Ref    `json:"outputs_protected,omitempty"` // of run-finished-successfully: the values of secret outputs
 	Abandoned bool              `json:"abandoned,omitempty"`         // the process died; written by the run named in NoticedBy
@@ -106,6 +106,11 @@ func (r *Run) Record(ctx context.Context, e report.Event) error {
 		event.Revision = "" // what is removed has none
 	}
 	if r.o.Manifest == nil {
+		if m := e.Made(); m != nil && m.OneOfMany && e.Kind == report.ActionStarted {
+			if p.Made, err = r.made(m); err != nil {
+				return fmt.Errorf("recording what is made of %s: %w", resource, err)
+			}
+		}
 		return appendEvent(ctx, r.o.Log, event, p)
 	}
 	if e.Kind == report.ResourceAdopted {

@@ -45,7 +45,8 @@ type Options struct {
 	Protected *protected.Store // of what is kept of resources and may be secret; may be nil where no resource is worked on
 
 	// Manifest are the files of the manifest, sorted, of a run that records what it makes, so that it can be
-	// removed when the manifest no longer declares it; nil is one that does not, as of what is applied in places.
+	// removed when the manifest no longer declares it; nil is one that does not, as of what is applied in places,
+	// but for instances that are found out in the run.
 	Manifest  []string
 	Workspace string              // where the manifest is
 	Moved     func(string) string // the name of a resource by the one that it had before; may be nil

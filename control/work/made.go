@@ -39,12 +39,12 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 	moves := history.Moves(r.files(), r.Workspace, r.Whole.Renamed)
 	r.Caller.Past = history.Moving(r.Control.Log, moves, r.Caller.Past)
 	r.Spec.Prune = prune
-	r.Spec.Undeclared = history.Undeclared(r.files(), r.Workspace, func(name string) bool { return r.Whole.Stands(name) != nil })
-	// Which instances of late resources are declared is found out by the run.
-	instances := history.Undeclared(r.files(), r.Workspace, func(name string) bool {
-		late := r.Manifest.Stands(name)
-		return late == nil || late.Name == name
+	r.Spec.Undeclared = history.Undeclared(r.files(), r.Workspace, func(name string) bool {
+		declared := r.Whole.Stands(name)
+		return declared != nil && (declared.Late == nil || declared.Name != name) // that was another resource of the name
 	})
+	// Which instances of late resources are declared is found out by the run.
+	instances := history.Undeclared(r.files(), r.Workspace, func(name string) bool { return !r.isInstance(name) })
 	r.Spec.Recalled = true
 	r.Spec.Instances = instances
 	if prune || removing {
@@ -59,6 +59,24 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 		return shipped.Check{Manifest: m, Here: !r.Info.Remote}.Key(res, config)
 	}
 	r.Spec.Undeclared, err = r.open(history, r.Spec.Undeclared, only)
+	return err
+}
+
+// isInstance reports whether a name may be that of an instance of a late resource.
+func (r *Run) isInstance(name string) bool {
+	late := r.Manifest.Stands(name)
+	return late != nil && late.Name != name
+}
+
+// RecallPlaced finds out how the instances of late resources were made that the run is to remove, in a
+// place whose runs record nothing else of what they make.
+func (r *Run) RecallPlaced(ctx context.Context) error {
+	removed := slices.DeleteFunc(slices.Clone(r.Spec.Remove), func(name string) bool { return !r.isInstance(name) })
+	history, err := runs.ReadPlace(ctx, r.Control.Log, r.Control.Place, removed)
+	if err != nil {
+		return err
+	}
+	r.Spec.Instances, err = r.open(history, history.All(), nil)
 	return err
 }
 

@@ -110,6 +110,9 @@ func (w *TaskWorker) Terminate(ctx context.Context, t tasks.Task) (err error) {
 		return w.closeOrphans(ctx, run)
 	}
 	run.Removes(made)
+	if err := run.RecallPlaced(ctx); err != nil {
+		return err
+	}
 	_, err = w.execute(ctx, run, (*runner.Runner).Destroy)
 	return err
 }

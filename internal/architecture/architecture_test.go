@@ -120,6 +120,7 @@ var floors = []struct {
 	{"runner/diff", []string{"runner/invoke", "protocol"}},
 	{"runner/hidden", []string{"runner/invoke", "runner/diff"}},
 	{"runner/walk", []string{"graph"}},
+	{"runner/order", []string{"graph", "manifest/address"}},
 	{"runner/partial", []string{"runner/diff", "protocol", "expression"}},
 	{"runner/plugs", []string{"protocol", "engine", "manifest"}},
 	{"runner/report", []string{"runner/diff", "manifest", "protocol"}},

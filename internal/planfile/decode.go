@@ -115,10 +115,11 @@ func (d *document) check() error {
 	}
 	seen := map[string]bool{}
 	for _, r := range d.Resources {
-		if seen[r.Name] || !d.defines(&r) {
+		node := report.Node(r.Name, r.MadeBy != "")
+		if seen[node] || !d.defines(&r) {
 			return fmt.Errorf("the resource %q is there twice, or is not defined", r.Name)
 		}
-		seen[r.Name] = true
+		seen[node] = true
 		if err := r.check(); err != nil {
 			return fmt.Errorf("the resource %q %w", r.Name, err)
 		}
@@ -154,7 +155,7 @@ func (d *document) defines(r *resource) bool {
 	case r.Name == "" || r.Of == r.Name:
 		return false
 	case r.Of == "" && r.MadeBy != "":
-		return !defined
+		return true // one that stands for instances may have the name by now
 	}
 	return defined && definition != ""
 }

@@ -104,11 +104,11 @@ type Variable struct {
 // Plan returns what the runner planned.
 func (f *File) Plan() *report.Plan { return &report.Plan{Run: f.Run, Resources: f.Resources} }
 
-// Bound returns what an apply is bound to, by name of resource.
+// Bound returns what an apply is bound to, by ResourcePlan.Node.
 func (f *File) Bound() map[string]report.ResourcePlan {
 	bound := make(map[string]report.ResourcePlan, len(f.Resources))
 	for _, r := range f.Resources {
-		bound[r.Name] = r
+		bound[r.Node()] = r
 	}
 	return bound
 }

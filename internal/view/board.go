@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -182,6 +183,9 @@ func (b *board) foldResource(r *row, e report.Event) {
 	case report.Line:
 		r.last = clean(e.Text)
 	case report.ResourceInitialized, report.StateRead:
+		if e.Kind == report.ResourceInitialized {
+			r.typ = cmp.Or(clean(e.Image), r.typ) // nobody has announced what is found out late to be no longer declared
+		}
 		r.progress, r.last = "", ""
 		r.phase, r.doing = waiting, ""
 	case report.ResourceResolved:

@@ -16,7 +16,7 @@ func doing(e report.Event) string {
 	if e.Plan != nil && strings.TrimSpace(e.Plan.Description) != "" {
 		text = clean(e.Plan.Description)
 	}
-	if e.Attempt > 1 {
+	if e.Attempt > 1 && !e.Removing { // what is removed may have had a name that another has by now
 		text += fmt.Sprintf(" (attempt %d)", e.Attempt)
 	}
 	return text

@@ -130,6 +130,9 @@ func (p *Plain) lines(e report.Event) []string {
 	case report.RunStarted:
 		p.measured = 0 // their types are known only now
 		return []string{s.Bold(p.board.header())}
+	case report.ResourceExpanded:
+		p.measured = 0 // others stand in the place of one by now
+		return nil
 	case report.RunFinished, report.RunFailed:
 		return p.board.verdict(0, s)
 	case report.Warning:

@@ -57,6 +57,28 @@ func TestPlainIsNeitherLoudNorSilent(t *testing.T) {
 	})
 }
 
+// Instances stand in the place of what they are of, also where there are none; what of them is no longer
+// declared is found out later, and has its type and its name.
+func TestPlainShowsInstancesThatAreFoundOutLate(t *testing.T) {
+	var out bytes.Buffer
+	p := NewPlain(&out, PlainOptions{Now: func() time.Time { return start }})
+	for _, e := range []report.Event{
+		{Kind: report.RunStarted, Data: map[string]string{"command": "apply"}, Resources: []report.ResourceHeader{{Name: "none", Type: "file"}, {Name: "page", Type: "file"}}},
+		{Kind: report.ResourceFailed, Resource: "page", Error: "so that both are measured"},
+		{Kind: report.ResourceExpanded, Resource: "none"},
+		{Kind: report.ResourceExpanded, Resource: "page", Resources: []report.ResourceHeader{{Name: "page[about]", Type: "file"}}},
+		{Kind: report.ActionStarted, Resource: "page[about]", Action: "create"},
+		{Kind: report.ResourceInitialized, Resource: "page", Image: "registry/file:2", Removing: true, Attempt: 2},
+		{Kind: report.ActionStarted, Resource: "page", Action: "remove", Removing: true, Attempt: 2},
+	} {
+		p.Observe(e)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "plain-expanded.txt", out.String())
+}
+
 // What is as configured is only counted, unless all is asked for; what is there of a
 // thousand others that take their time is said from time to time.
 func TestPlainCountsWhatIsAsConfigured(t *testing.T) {

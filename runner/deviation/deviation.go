@@ -57,18 +57,18 @@ func Of(planned, now report.ResourcePlan) *Error {
 const mostNamed = 5
 
 // OfInstances compares the instances that a plan shows of a resource with those that its for_each
-// comes to now, and returns nil where they are the same. One that the plan removes is none of them.
+// comes to now, and returns nil where they are the same. planned is by ResourcePlan.Node.
 func OfInstances(of string, planned map[string]report.ResourcePlan, now []string) *Error {
 	var more, fewer []string
 	there := make(map[string]bool, len(now))
 	for _, name := range now {
 		there[name] = true
-		if p, ok := planned[name]; !ok || p.MadeBy != "" {
+		if _, ok := planned[name]; !ok {
 			more = append(more, name)
 		}
 	}
 	for name, p := range planned {
-		if p.Of == of && p.MadeBy == "" && !there[name] {
+		if p.Of == of && !there[name] {
 			fewer = append(fewer, name)
 		}
 	}

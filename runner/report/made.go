@@ -21,6 +21,7 @@ type Made struct {
 	Timeout        time.Duration // of one container; 0 is the default
 	PreventDestroy bool
 	Declared       manifest.Position
+	OneOfMany      bool // an instance of a late resource, which may no longer have it when it is to be removed
 }
 
 // MadePlug is a plug as it was when a type was given it.

@@ -24,6 +24,18 @@ func (p *Plan) Changes() bool {
 	return false
 }
 
+// Node tells a resource of a run from others: by its name, which of what is no longer declared one that
+// stands for instances may have by now.
+func Node(name string, undeclared bool) string {
+	if undeclared {
+		return "-" + name // no name begins so
+	}
+	return name
+}
+
+// Node tells it from the others of its plan.
+func (p *ResourcePlan) Node() string { return Node(p.Name, p.MadeBy != "") }
+
 // ResourcePlan is the plan for one resource.
 type ResourcePlan struct {
 	Name      string
