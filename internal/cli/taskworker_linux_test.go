@@ -317,7 +317,7 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 }
 
 // Two revisions on one host are two tasks that have nothing in common.
-func TestTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
+func TestTasksOfTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
 	w := newWebs(t)
 	one, two := w.revision(1), w.revision(2)
 	started := make(chan error, 2)
