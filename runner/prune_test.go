@@ -108,7 +108,7 @@ func TestWhatCannotBePrunedIsRefused(t *testing.T) {
 		change func(w *world, u *report.Undeclared)
 		want   string
 	}{
-		"not removable": {func(w *world, _ *report.Undeclared) { w.engine.Images["thing"] = image(w.thing) }, "m.yaml:90:3: resources.x: its type thing cannot remove it"},
+		"not removable": {func(w *world, _ *report.Undeclared) { w.engine.Images["thing"] = image(w.thing) }, `its type thing cannot remove it: its init does not answer "removable": true; remove it by hand if it is to go, and then "deployster state forget x"`},
 		"prevented":     {func(_ *world, u *report.Undeclared) { u.PreventDestroy = true }, "m.yaml:90:3: resources.x: it is no longer declared, and not removed, as it was made with prevent_destroy: true"},
 		"renamed": {func(_ *world, u *report.Undeclared) { u.Config = map[string]any{"value": 1} },
 			`m.yaml:2:3: resources.a: it manages what run OLD made as x, which is no longer declared and so would be removed; where it was only renamed, say so: moved: [{from: "x", to: "a"}]`},

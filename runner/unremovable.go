@@ -39,6 +39,8 @@ func unremovable(res *resource) error {
 	case res.PreventDestroy:
 		code = report.ReasonPrevented
 		problem.Position, problem.Message = res.PreventedAt(), `it is not removed: its prevent_destroy is true; set that to false first, if it is to go`
+	case !res.init.Removable && !res.unprepared && res.undeclared != nil:
+		problem.Message = fmt.Sprintf(`it is no longer declared, and its type %s cannot remove it: its init does not answer "removable": true; remove it by hand if it is to go, and then "deployster state forget %s"`, res.Type, res.Name)
 	case !res.init.Removable && !res.unprepared:
 		problem.Message = fmt.Sprintf(`its type %s cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type)
 	default:

@@ -22,8 +22,13 @@ func Decoded(text []byte, holder revision.Holder) (revision.Pinned, error) {
 	return pinned(sent.List(), holder, sent.Actions), nil
 }
 
+// Pinned makes images available with the contents that a lock has.
+func Pinned(carried []revision.Image, holder revision.Holder) revision.Pinned {
+	return revision.Pinned{Holder: holder, Carried: carried, Carrier: lockfile.Name, Anew: `lock what there is now with "deployster lock --upgrade"`}
+}
+
 func pinned(carried []revision.Image, holder revision.Holder, all bool) revision.Pinned {
-	p := revision.Pinned{Holder: holder, Carried: carried, Carrier: lockfile.Name, Anew: `lock what there is now with "deployster lock --upgrade"`}
+	p := Pinned(carried, holder)
 	if all {
 		p.Refuse = func(ref string) error { return refuse(carried, ref) }
 	}

@@ -22,6 +22,9 @@ import (
 // EventResourceMoved says that what runs made of a resource is that of another name from now on.
 const EventResourceMoved = "resource-moved"
 
+// EventResourceForgotten says that what runs made of a resource is nobody's from now on, though it may be there.
+const EventResourceForgotten = "resource-forgotten"
+
 // maxInline is how large a configuration may be, in bytes, that the log holds itself. Larger ones
 // are in a protected document, as those with secrets are.
 const maxInline = 64 << 10
@@ -77,7 +80,7 @@ type History struct {
 func ReadHistory(ctx context.Context, log deploylog.Log) (*History, error) {
 	var events []deploylog.Event
 	mark := []byte(`"made":`)
-	for _, name := range []string{string(report.ActionStarted), string(report.ResourceAdopted), EventResourceMoved, string(report.ResourceDestroyed)} {
+	for _, name := range []string{string(report.ActionStarted), string(report.ResourceAdopted), EventResourceMoved, EventResourceForgotten, string(report.ResourceDestroyed)} {
 		for e, err := range log.Read(ctx, deploylog.Filter{Name: name}) {
 			if err != nil {
 				return nil, fmt.Errorf("reading what runs have made: %w", err)
@@ -130,7 +133,7 @@ func (h *History) foldOf(resource string, e deploylog.Event) {
 	h.seq = e.Seq
 	p := DataOf(e)
 	switch {
-	case e.Name == string(report.ResourceDestroyed):
+	case e.Name == string(report.ResourceDestroyed), e.Name == EventResourceForgotten:
 		delete(h.things, resource)
 	case e.Name == EventResourceMoved:
 		if t, ok := h.things[p.From]; ok {

@@ -163,7 +163,7 @@ func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the 
 			}
 			var events []report.Event
 			var moved func(string) string
-			switch rapid.SampledFrom([]string{"apply", "prune", "cut off", "move", "theirs", "by hand"}).Draw(rt, "step") {
+			switch rapid.SampledFrom([]string{"apply", "prune", "cut off", "move", "theirs", "by hand", "forget"}).Draw(rt, "step") {
 			case "apply":
 				for _, name := range declares {
 					if there[name] {
@@ -204,6 +204,13 @@ func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the 
 			case "theirs":
 				name := rapid.SampledFrom(names).Draw(rt, "name")
 				there[name] = true
+			case "forget":
+				name := rapid.SampledFrom(names).Draw(rt, "name")
+				f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", m.n), name, nil)
+				if err != nil || (f.Made != "") != (owner[name] != "") {
+					rt.Fatalf("forgetting %s: %v, %v", name, f, err)
+				}
+				delete(owner, name)
 			case "by hand":
 				delete(there, rapid.SampledFrom(names).Draw(rt, "name"))
 			}

@@ -226,24 +226,49 @@ func (r *Run) recordKept(ctx context.Context, e deploylog.Event, kept report.Eve
 	return nil
 }
 
-// Forget has nothing kept of a resource, by its name with its place, in the name of
-// somebody. It reports whether anything was. Nobody works on the resource meanwhile: else it
-// fails with deploylog.ErrLocked.
-func (m Memory) Forget(ctx context.Context, id, placed string, by map[string]string) (bool, error) {
-	unlock, err := m.Log.TryLock(string(resourceTarget(placed)))
+// Forgotten is what was forgotten of a resource.
+type Forgotten struct {
+	Kept bool   // something was kept
+	Made string // the run that made it; "" where none is known
+}
+
+// Forget has nothing kept of a resource, by its name with its place, and what runs made of it be nobody's,
+// in the name of somebody. Nobody works on the resource meanwhile: else it fails with deploylog.ErrLocked.
+func (m Memory) Forget(ctx context.Context, id, placed string, by map[string]string) (f Forgotten, err error) {
+	target := resourceTarget(placed)
+	unlock, err := m.Log.TryLock(string(target))
 	if err != nil {
-		return false, fmt.Errorf("locking resource %s: %w", placed, err)
+		return f, fmt.Errorf("locking resource %s: %w", placed, err)
 	}
 	defer unlock()
-	before, err := LastKept(ctx, m.Log, placed)
-	if err != nil || before.None() {
-		return false, err
+	kept, err := LastKept(ctx, m.Log, placed)
+	if err != nil {
+		return f, err
 	}
-	err = appendEvent(ctx, m.Log, deploylog.Event{
-		Deployment: id, Target: resourceTarget(placed), Name: string(report.ResourceKept), Attempt: 1,
-	}, Data{Kept: &Kept{}, Details: by})
-	if err == nil && before.Protected != nil && m.Protected != nil {
-		err = m.Protected.Remove(*before.Protected)
+	history, err := ReadHistory(ctx, m.Log)
+	if err != nil {
+		return f, err
 	}
-	return err == nil, err
+	if made, known := history.Thing(placed); known {
+		err := m.forget(ctx, deploylog.Event{Deployment: id, Target: target, Name: EventResourceForgotten, Attempt: 1}, Data{Details: by}, made.Protected)
+		if err != nil {
+			return f, err
+		}
+		f.Made = made.Run
+	}
+	if kept.None() {
+		return f, nil
+	}
+	err = m.forget(ctx, deploylog.Event{Deployment: id, Target: target, Name: string(report.ResourceKept), Attempt: 1}, Data{Kept: &Kept{}, Details: by}, kept.Protected)
+	f.Kept = err == nil
+	return f, err
+}
+
+// forget records that something is not known any more, and removes the document of it. Whoever dies in
+// between leaves one to which nothing refers.
+func (m Memory) forget(ctx context.Context, e deploylog.Event, p Data, of *protected.Ref) error {
+	if err := appendEvent(ctx, m.Log, e, p); err != nil || of == nil || m.Protected == nil {
+		return err
+	}
+	return m.Protected.Remove(*of)
 }

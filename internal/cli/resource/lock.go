@@ -227,7 +227,7 @@ func (o *lockOptions) images(ctx context.Context, a *app.App, u *locked.Update, 
 	if len(problems) > 0 || len(asked) == 0 || ctx.Err() != nil {
 		return problemsOf(ctx, problems)
 	}
-	ask, err := session.AskActions(a, session.WorkerFlags{Input: o.input, Engine: o.engine})
+	ask, err := session.AskLockedActions(a, session.WorkerFlags{Input: o.input, Engine: o.engine})
 	if err != nil {
 		return err
 	}

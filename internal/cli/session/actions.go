@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/deployster-go/deployster/control/locked"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/engine"
@@ -17,12 +18,28 @@ import (
 // AskActions asks types which images they name for their own actions, as the runs of workers
 // with these flags will. Nothing of it is recorded.
 func AskActions(a *app.App, f WorkerFlags) (work.AskActions, error) {
+	return askActions(a, f, ofRevision)
+}
+
+// AskLockedActions is AskActions with the contents that a lock has, which is being written.
+func AskLockedActions(a *app.App, f WorkerFlags) (work.AskActions, error) {
+	return askActions(a, f, locked.Pinned)
+}
+
+// carrying makes images available with the contents that something carries.
+type carrying func([]revision.Image, revision.Holder) revision.Pinned
+
+func ofRevision(carried []revision.Image, holder revision.Holder) revision.Pinned {
+	return revision.Pinned{Holder: holder, Carried: carried, Carrier: "the revision", Anew: "make it again"}
+}
+
+func askActions(a *app.App, f WorkerFlags, pinned carrying) (work.AskActions, error) {
 	c, err := config(a, nil, f.Input, f.Engine)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, on *work.Connection, m *manifest.Manifest, resources []string, carried []revision.Image) (map[string][]string, map[string]error) {
-		r, end := asking(a, c, on, &work.Input{Manifest: m, Expressions: expression.New(a.Workspace)}, carried)
+		r, end := asking(a, c, on, &work.Input{Manifest: m, Expressions: expression.New(a.Workspace)}, pinned(carried, on.Images))
 		defer end()
 		return r.ActionImages(ctx, runner.Caller{Crashed: c.Crashed}, resources)
 	}, nil
@@ -35,19 +52,19 @@ func Accepted(ctx context.Context, a *app.App, f WorkerFlags, on *work.Connectio
 	if err != nil {
 		return err
 	}
-	r, end := asking(a, c, on, in, carried)
+	r, end := asking(a, c, on, in, ofRevision(carried, on.Images))
 	defer end()
 	return r.Accepted(ctx, runner.Caller{Crashed: c.Crashed})
 }
 
 // asking is a runner that only asks types, and what removes its files.
-func asking(a *app.App, c work.Config, on *work.Connection, in *work.Input, carried []revision.Image) (r *runner.Runner, end func()) {
+func asking(a *app.App, c work.Config, on *work.Connection, in *work.Input, images revision.Pinned) (r *runner.Runner, end func()) {
 	id := a.NewID()
 	dir := filepath.Join(a.Workspace, engine.StateDir, "work", id)
 	return runner.New(runner.Spec{
 		Manifest: in.Manifest, Variables: in.Variables, Secrets: in.Secrets, Expressions: in.Expressions, InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
 	}, runner.Containers{
-		Engine: on.Engine, Images: revision.Pinned{Holder: on.Images, Carried: carried, Carrier: "the revision", Anew: "make it again"}, Parallelism: c.Parallelism, Pull: c.Pull,
+		Engine: on.Engine, Images: images, Parallelism: c.Parallelism, Pull: c.Pull,
 		Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Run: id, Workspace: a.Workspace, Work: dir, Now: c.Now, Forget: true,
 	}), func() { _ = os.RemoveAll(dir) } // at worst they stay
 }

@@ -27,7 +27,8 @@ func NewCommand(a *app.App) *cobra.Command {
 		Use:   "state",
 		Short: "Show and forget what is kept of resources",
 		Long: `Show and forget what the types of resources have kept of them, such as ids that
-only the world gives, and which the types are given back in each run.`,
+only the world gives, and which the types are given back in each run. What is
+forgotten is no longer known to be made by a run, either.`,
 	}
 	c.AddCommand(showCommand(a), forgetCommand(a))
 	return c
@@ -54,9 +55,11 @@ place, as in the log: db@host1.`,
 func forgetCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "forget RESOURCE",
-		Short: "Forget what is kept of a resource",
-		Long: `Forget what is kept of a resource. Its type no longer finds by it what it made: the
-next apply may make that anew. What is there stays.
+		Short: "Forget what is kept of a resource, and that it was made",
+		Long: `Forget what is kept of a resource, and that a run made it. What is there stays, and is
+nobody's: its type no longer finds it by what was kept, so the next apply may make it
+anew, and where it is no longer declared nothing is said of it, and --prune does not
+remove it. "deployster adopt" takes it over again.
 
 It is refused while a run works on the resource.`,
 		Example: `  deployster state forget disk`,
@@ -113,13 +116,22 @@ func forget(ctx context.Context, a *app.App, m runs.Memory, resource string) err
 	forgotten, err := m.Forget(ctx, a.NewID(), resource, runs.Who())
 	switch {
 	case errors.Is(err, deploylog.ErrLocked):
-		return fmt.Errorf("forgetting what is kept of %s: a run works on it (%w): try again when that has ended", resource, err)
+		return fmt.Errorf("forgetting %s: a run works on it (%w): try again when that has ended", resource, err)
 	case err != nil:
 		return err
+	case forgotten == runs.Forgotten{}:
+		if _, err := m.Recorded(ctx, resource); err != nil {
+			return fmt.Errorf("forgetting %s: %w", resource, err)
+		}
 	}
 	text := "forgot what was kept of %s"
-	if !forgotten {
-		text = "nothing was kept of %s"
+	switch {
+	case forgotten.Made != "" && forgotten.Kept:
+		text = "forgot what was kept of %s, and that run " + forgotten.Made + " made it; what is there stays"
+	case forgotten.Made != "":
+		text = "forgot that run " + forgotten.Made + " made %s; what is there stays"
+	case !forgotten.Kept:
+		text = "nothing was kept of %s, and no run is known to have made it"
 	}
-	return a.Say(map[string]any{"resource": resource, "forgotten": forgotten}, text, resource)
+	return a.Say(map[string]any{"resource": resource, "forgotten": forgotten != (runs.Forgotten{}), "made_by": forgotten.Made}, text, resource)
 }
