@@ -99,6 +99,11 @@ func (c *checker) askText(ctx context.Context, action, stdin string) (said, erro
 	return said{exit: exit, stdout: stdout.data, stderr: stderr.data, flood: flood(stderr.total)}, err
 }
 
+// flooded is the failure of an action that printed too much.
+func (c *checker) flooded(action string, end []byte) error {
+	return fmt.Errorf("action %q printed %w: say there what people need to know, and more only when \"verbose\" is true; its end: %s", action, errFlood, receivedEnd(c.hide(end)))
+}
+
 // mostStderr is how much init and state may write for people, in bytes.
 const mostStderr = 1 << 20
 
@@ -128,8 +133,12 @@ func (c *checker) prepare(ctx context.Context, action protocol.Action, in protoc
 	return func(ctx context.Context) (said, error) {
 		var both tailBuffer
 		last := tailBuffer{most: protocol.MaxKeepLine + 2}
-		streams := engine.IO{Stdin: strings.NewReader(string(text)), Stdout: io.MultiWriter(&both, &last), Stderr: &both}
+		bound := &bound{}
+		streams := engine.IO{Stdin: strings.NewReader(string(text)), Stdout: io.MultiWriter(bound, &both, &last), Stderr: io.MultiWriter(bound, &both)}
 		exit, err := c.runSpec(ctx, action.Name, spec, streams)
+		if errors.Is(err, errFlood) {
+			err = c.flooded(action.Name, both.data)
+		}
 		return said{exit: exit, stdout: both.data, last: lastLine(last.data)}, err
 	}, nil
 }
@@ -154,6 +163,8 @@ func (c *checker) runSpec(ctx context.Context, action string, spec engine.Spec, 
 	switch {
 	case errors.Is(err, errTooMuch):
 		return exit, fmt.Errorf("%s wrote %w to stdout; it must be one JSON document", action, errTooMuch)
+	case errors.Is(err, errFlood):
+		return exit, err
 	case errors.Is(err, engine.ErrTimeout):
 		return exit, fmt.Errorf("%s did not end within %s; it must end by itself, and where it needs longer, --timeout gives it more: %w", action, c.Timeout, err)
 	case err != nil:

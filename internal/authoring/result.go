@@ -113,6 +113,27 @@ func printable(data []byte) []string {
 	return characters
 }
 
+// mostPrinted is how much an action may print for people, in bytes.
+const mostPrinted = 16 << 20
+
+// errFlood ends an action that prints without end.
+var errFlood = fmt.Errorf("more than %d bytes", mostPrinted)
+
+// bound counts what an action prints on both streams, and ends what prints too much.
+type bound struct {
+	mu    sync.Mutex
+	total int
+}
+
+func (b *bound) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.total += len(p); b.total > mostPrinted {
+		return 0, errFlood
+	}
+	return len(p), nil
+}
+
 // errTooMuch ends a container that answers without end.
 var errTooMuch = fmt.Errorf("an answer of more than %d bytes", protocol.MaxAnswer)
 

@@ -63,6 +63,7 @@ type served struct {
 	document bool           // stdout is one, and not text
 	keep     map[string]any // that is to be kept; nil leaves what is
 	stderrs  int            // bytes that went to stderr
+	printed  int            // bytes of text that went to both streams
 }
 
 // question is what is asked of a process.
@@ -109,6 +110,9 @@ func (s *session) ask(ctx context.Context, questions ...question) ([]served, err
 			return nil, again(a.ID, s.c.hide(line))
 		}
 		answers[i].add(a)
+		if answers[i].printed > mostPrinted {
+			return nil, s.c.flooded(questions[i].action, append(answers[i].stdout, answers[i].stderr...))
+		}
 		if a.Exit != nil {
 			ended[i] = true
 			open--
@@ -132,6 +136,7 @@ func (a *served) add(line protocol.ServeAnswer) {
 		kept := tailBuffer{data: a.stdout}
 		_, _ = kept.Write([]byte(text))
 		a.stdout = kept.data
+		a.printed += len(text)
 	} else if len(line.Output) > 0 {
 		a.stdout, a.document = line.Output, true
 	}
@@ -139,6 +144,7 @@ func (a *served) add(line protocol.ServeAnswer) {
 	_, _ = kept.Write([]byte(line.Stderr))
 	a.stderr = kept.data
 	a.stderrs += len(line.Stderr)
+	a.printed += len(line.Stderr)
 	a.flood, a.keep = flood(a.stderrs), line.Keep
 	if line.Exit != nil {
 		a.exit.Code = *line.Exit
