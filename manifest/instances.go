@@ -78,11 +78,6 @@ func (l *loader) instances(p *pending, x *expansion) {
 		x.bad = true
 		return
 	}
-	if *l.count+len(all) > maxInstances {
-		x.bad = true
-		p.forEach.Fail("with its %d instances there would be more than %d resources", len(all), maxInstances)
-		return
-	}
 	for i := 0; i < len(all) && !x.bad; i++ {
 		l.add(p, x, &all[i])
 	}
@@ -247,6 +242,10 @@ func (l *loader) each(p *pending) ([]Each, bool) {
 		l.found.Add(Failure(p.forEach, err))
 		return nil, false
 	}
+	if n := size(resolved); *l.count+n > maxInstances {
+		p.forEach.Fail(tooMany, n, maxInstances)
+		return nil, false
+	}
 	all, problem := members(p.forEach, resolved, l.opts.Secret)
 	if problem != nil {
 		l.found.Add(*problem)
@@ -254,6 +253,19 @@ func (l *loader) each(p *pending) ([]Each, bool) {
 	}
 	p.all = all
 	return all, true
+}
+
+const tooMany = "with its %d instances there would be more than %d resources"
+
+// size is how many instances there are to be of what a for_each comes to.
+func size(resolved any) int {
+	switch resolved := resolved.(type) {
+	case map[string]any:
+		return len(resolved)
+	case []any:
+		return len(resolved)
+	}
+	return 0
 }
 
 // members are what a for_each comes to, which is written at a node. A key that would be secret is

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/yamlfile"
@@ -145,19 +146,39 @@ func (r *Resource) Decides() []any {
 // After are the resources that must be verified before this one, sorted.
 func (r *Resource) After() []string { return r.after() }
 
+// Room is how many instances the late resources of a manifest may still have. It is safe for concurrent
+// use.
+type Room struct{ left atomic.Int64 }
+
+// Room is what the other resources of the manifest leave.
+func (m *Manifest) Room() *Room {
+	r := &Room{}
+	r.left.Store(int64(maxInstances - len(m.Resources)))
+	return r
+}
+
+// take takes room for instances, if there is enough.
+func (r *Room) take(instances int) bool {
+	if r.left.Add(-int64(instances)) >= 0 {
+		return true
+	}
+	r.left.Add(int64(instances))
+	return false
+}
+
 // Expand makes the instances of a late resource, of what its dependencies are. secret reports whether
-// a text holds what may not be shown. It fails with an *Error.
-func (r *Resource) Expand(s Scope, secret func(text string) bool) ([]*Resource, error) {
+// a text holds what may not be shown. It fails with an *Error, as where there is no room for them.
+func (r *Resource) Expand(s Scope, secret func(text string) bool, room *Room) ([]*Resource, error) {
 	from := r.Late.forEach
 	s.State = once(s.State)
 	resolved, err := r.Resolve(r.ForEach, s)
 	if err != nil {
 		return nil, placed(from, err)
 	}
-	all, wrong := members(from, resolved, secret)
-	if wrong == nil && len(all) > maxInstances {
-		wrong = problemAt(from, "it comes to %d instances, more than the %d that there may be", len(all), maxInstances)
+	if n := size(resolved); !room.take(n) {
+		return nil, &Error{Problems: []Problem{*problemAt(from, tooMany, n, maxInstances)}}
 	}
+	all, wrong := members(from, resolved, secret)
 	if wrong != nil {
 		return nil, &Error{Problems: []Problem{*wrong}}
 	}
@@ -172,6 +193,7 @@ func (r *Resource) Expand(s Scope, secret func(text string) bool) ([]*Resource, 
 			made, keys = append(made, one), append(keys, all[i].Key)
 		}
 	}
+	room.left.Add(int64(len(all) - len(made))) // of those that are off
 	for _, key := range r.Late.only {
 		if !slices.Contains(keys, key) {
 			return nil, &Error{Problems: []Problem{noInstance(from, r.Name, key, keys)}}

@@ -24,7 +24,7 @@ func expand(t *testing.T, m *manifest.Manifest, name string, state any) (string,
 			return map[string]any{"1": "a[1]", "2": "a[2]"}
 		}
 		return map[string]any{"state": state}
-	}}, func(text string) bool { return strings.Contains(text, "hunter2") })
+	}}, func(text string) bool { return strings.Contains(text, "hunter2") }, m.Room())
 	var got []string
 	for _, r := range all {
 		got = append(got, r.Name+":"+strings.Join(r.After(), ","))
@@ -78,7 +78,7 @@ func TestInstancesThatCannotBeMadeLateAreRefused(t *testing.T) {
 		{"a", []any{"a]"}, `"a]" cannot be the key`},
 		{"a", map[string]any{"a\nb": 1}, `cannot be the key`},
 		{"a", []any{1.5}, "of a number make a mapping"},
-		{"a", many, "100001 instances, more than the 100000 that there may be"},
+		{"a", many, "with its 100001 instances there would be more than 100000 resources"},
 		{"a", []any{"my hunter2\n"}, "a key would be a secret"},
 		{"b", []any{"3"}, `a.yaml:5:69: resources.b.dependencies.own: "a" has no instance "3"; there are 1, 2`},
 	} {
@@ -117,6 +117,38 @@ func TestWhatIsWrongWithALateResourceIsSaidAtOnce(t *testing.T) {
 	} {
 		if _, err := load(t, nil, "resources:\n  z: {type: x}\n  "+written); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got the error %v, want %s", written, err, want)
+		}
+	}
+}
+
+// All resources of a manifest share the room for instances, also where two are found out at once; what
+// is too much is refused before any of its keys is looked at.
+func TestInstancesShareTheRoomOfTheirManifest(t *testing.T) {
+	m := mustLoad(t, nil, strings.Replace(waiting, `when: '{{ each.value != "off" }}', `, "", 1))
+	room := m.Room()
+	expand := func(name string, n int, key string) error {
+		state := make([]any, n)
+		for i := range state {
+			state[i] = int64(i)
+		}
+		if n > 0 {
+			state[0] = key
+		}
+		_, err := m.Resource(name).Expand(manifest.Scope{Expressions: expression.New(t.TempDir()), State: func(string) any {
+			return map[string]any{"state": state}
+		}}, func(string) bool { return false }, room)
+		return err
+	}
+	for _, tc := range []struct {
+		n    int
+		key  string
+		want string
+	}{
+		{60_000, "a", ""}, {40_000, "no key", "with its 40000 instances there would be more than 100000 resources"}, {39_996, "a", ""}, {1, "b", "with its 1 instances there would be more"}, {0, "", ""},
+	} {
+		err := expand("a", tc.n, tc.key)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%d more: %v, want %q", tc.n, err, tc.want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // expand makes the instances of a late resource.
 func (r *Runner) expand(res *resource, scope manifest.Scope) error {
-	made, err := res.Expand(scope, func(text string) bool { return r.secrets.Mask(text) != text })
+	made, err := res.Expand(scope, func(text string) bool { return r.secrets.Mask(text) != text }, r.room)
 	if err != nil {
 		return redact.Error(r.secrets, err)
 	}
@@ -240,6 +240,7 @@ func (r *Runner) forgetInstances() {
 		}
 	}
 	r.resources, r.orphans = slices.DeleteFunc(r.resources, gone), slices.DeleteFunc(r.orphans, gone)
+	r.room = r.spec.Manifest.Room()
 	for _, res := range r.resources {
 		res.instances, res.expanded, res.named = nil, false, map[string]*resource{}
 	}

@@ -115,6 +115,7 @@ type Runner struct {
 	outputs  report.Outputs // what an Apply came to
 	prepared bool
 	applying bool                  // only an Apply is recorded; set before anything runs at once
+	room     *manifest.Room        // that the instances of late resources have together
 	recalls  bool                  // what runs made of late resources counts, whatever these are now
 	closing  *report.Skip          // why nothing of an Apply begins any more; nil while it goes on
 	broken   atomic.Pointer[error] // a failed Recorder
@@ -127,7 +128,7 @@ var ErrInterrupted = invoke.ErrInterrupted
 // New prepares a run; nothing is started yet.
 func New(spec Spec, containers Containers) *Runner {
 	containers.Parallelism = max(1, containers.Parallelism)
-	r := &Runner{spec: spec, containers: containers, byNode: map[string]*resource{}, secrets: &invoke.Secrets{}}
+	r := &Runner{spec: spec, containers: containers, byNode: map[string]*resource{}, secrets: &invoke.Secrets{}, room: spec.Manifest.Room()}
 	r.inits = cmp.Or(spec.InitAnswers, &inits.Answers{})
 	if len(spec.Secrets) > 0 {
 		r.hide(spec.Secrets)
