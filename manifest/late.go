@@ -202,6 +202,19 @@ func (r *Resource) Expand(s Scope, secret func(text string) bool, room *Room) ([
 	return made, nil
 }
 
+// At is where the for_each is written.
+func (l *Late) At() Position { return l.forEach.Position }
+
+// NoInstance says that a late resource does not come to an instance of a name, but to others.
+func (r *Resource) NoInstance(name string, made []*Resource) error {
+	var keys []string
+	for _, one := range made {
+		keys = append(keys, one.Each.Key)
+	}
+	_, key, _ := address.Split(name)
+	return &Error{Problems: []Problem{noInstance(r.Late.forEach, r.Name, key, keys)}}
+}
+
 // Selects reports whether an instance of a late resource is one of those that Manifest.Select named.
 func (r *Resource) Selects(key string) bool {
 	return r.Late.only == nil || slices.Contains(r.Late.only, key)
@@ -312,6 +325,16 @@ func (l *Late) definition(r *Resource) any {
 		decides = append(decides, on)
 	}
 	return decides
+}
+
+// Has reports whether the manifest declares what is called by a name, or may.
+func (m *Manifest) Has(name string) bool {
+	r := m.Stands(name)
+	if r == nil || r.Name == name {
+		return r != nil
+	}
+	_, key, _ := address.Split(name)
+	return r.Selects(key)
 }
 
 // Stands returns the resource of the manifest that stands for one: itself, or the late one that it

@@ -41,7 +41,11 @@ func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.Sta
 	if stale == nil {
 		stale = map[string]any{}
 	}
-	ids := r.distinct(out.Actions)
+	names := make([]string, len(out.Actions))
+	for i, a := range out.Actions { // files and labels have these names, too, so no secret is in them
+		names[i] = r.secrets.MaskAction(a).Name
+	}
+	ids := invoke.Distinct(names)
 	for i, a := range out.Actions {
 		if r.containers.Stop.Requested() || ctx.Err() != nil {
 			return fmt.Errorf("%w before action %q", ErrInterrupted, ids[i])
@@ -71,28 +75,6 @@ func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.Sta
 		}
 	}
 	return nil
-}
-
-// distinct names actions, each by another name: an event is one of a kind by the
-// name of its action, and what is run twice is no second attempt. The second "set"
-// is "set#2". As files and labels have these names, too, no secret is in them.
-func (r *Runner) distinct(actions []protocol.Action) []string {
-	names := make([]string, len(actions))
-	taken := map[string]bool{}
-	for i, a := range actions {
-		names[i] = r.secrets.MaskAction(a).Name
-		taken[names[i]] = true
-	}
-	seen := map[string]bool{}
-	ids := make([]string, len(actions))
-	for i, name := range names {
-		id := name
-		for n := 2; seen[name] && taken[id]; n++ {
-			id = fmt.Sprintf("%s#%d", name, n)
-		}
-		ids[i], seen[name], taken[id] = id, true, true
-	}
-	return ids
 }
 
 // runAction runs one action. With the first one that makes something it is recorded what is

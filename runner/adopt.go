@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,9 +24,9 @@ func (r *Runner) Adopt(ctx context.Context, caller Caller, list []report.Adoptio
 	r.caller = caller
 	defer r.invoker.Drain(ctx)
 	a := r.adopting(list)
-	result, err := r.execute(ctx, func() []*resource { return a.resources }, a.prepare, report.Skip{Code: report.ReasonRunRefused}, a.adoptAll)
+	result, err := r.execute(ctx, a.adopted, a.prepare, report.Skip{Code: report.ReasonRunRefused}, a.adoptAll)
 	all := make([]report.Adopted, 0, len(a.resources))
-	for i, res := range a.resources {
+	for i, res := range a.adopted() {
 		if i >= len(result.Resources) {
 			break // it could not even be begun
 		}
@@ -39,7 +40,7 @@ func (r *Runner) Adopt(ctx context.Context, caller Caller, list []report.Adoptio
 // adoption is an Adopt.
 type adoption struct {
 	*Runner
-	resources []*resource         // that are adopted, in graph order
+	resources []*resource         // that are adopted, or of which instances are, in graph order
 	needs     map[string][]string // whose states a configuration needs
 	needed    map[string]bool     // resources whose state some configuration needs
 }
@@ -47,18 +48,21 @@ type adoption struct {
 // adopting narrows the run down to what is adopted and what its configurations need.
 func (r *Runner) adopting(list []report.Adoption) *adoption {
 	a := &adoption{Runner: r, needs: map[string][]string{}, needed: map[string]bool{}}
+	r.adoptions = map[string]*report.Adoption{}
 	for _, one := range list {
-		r.byNode[one.Resource].adopted = &one
+		r.adoptions[one.Resource] = &one
 		r.secrets.Add(one.Keep, one.Secrets)
 	}
 	taking := []*resource{}
 	for _, m := range slices.Backward(r.spec.Manifest.Resources) {
 		res := r.byNode[m.Name]
-		if res.excluded = res.adopted == nil; res.excluded && !a.needed[res.Name] {
+		res.adopted = r.adoptions[res.Name]
+		res.excluded = len(a.of(res)) == 0
+		if res.adopts = !a.needed[res.Name]; res.excluded && res.adopts {
 			continue
 		}
 		taking = append(taking, res)
-		if res.adopted != nil {
+		if !res.excluded {
 			a.resources = append(a.resources, res)
 		}
 		a.needs[res.Name] = r.needs(res)
@@ -72,28 +76,47 @@ func (r *Runner) adopting(list []report.Adoption) *adoption {
 	return a
 }
 
+// of are the adoptions of a resource, or of its instances.
+func (a *adoption) of(res *resource) (all []*report.Adoption) {
+	if res.adopted != nil {
+		all = append(all, res.adopted)
+	}
+	for _, name := range res.among(slices.Sorted(maps.Keys(a.adoptions))) {
+		all = append(all, a.adoptions[name])
+	}
+	return all
+}
+
+// adopted are those that are adopted, with the instances in the place of what these are of.
+func (a *adoption) adopted() []*resource {
+	return slices.DeleteFunc(slices.Clone(each(a.resources)), func(res *resource) bool { return res.of != nil && res.adopted == nil })
+}
+
 // prepare does all that may refuse the Adopt before anything is asked for its state.
 func (a *adoption) prepare(ctx context.Context) error {
 	if err := a.Runner.prepare(ctx); err != nil {
 		return err
 	}
 	for _, res := range a.resources {
-		if why := unadoptable(res); why != nil {
-			a.refuse(ctx, res, why)
+		for _, one := range a.of(res) {
+			if why := unadoptable(res, one); why != nil {
+				a.refuse(ctx, res, why)
+				break
+			}
 		}
 	}
 	return a.refusal()
 }
 
 // unadoptable is why a resource cannot be adopted, nil where it may be.
-func unadoptable(res *resource) error {
-	problem := manifest.Problem{Position: res.Position, Path: "resources." + res.Name}
+func unadoptable(res *resource, as *report.Adoption) error {
+	problem := manifest.Problem{Position: res.Position, Path: "resources." + as.Resource}
 	switch {
 	case res.ReadOnly:
 		problem.Message = `it is "readonly: true", so it is only ever observed, and nothing is to be adopted: leave that out if runs are to manage it`
-	case res.adopted.ID != "" && !res.init.Adoptable:
+	case as.ID != "" && !res.init.Adoptable:
 		problem.Message = fmt.Sprintf(`its type %s finds nothing by an id: its init does not answer "adoptable": true; leave the id out, and what its configuration describes is adopted`, res.Type)
-	case res.adopted.Keep != nil && !res.init.Keeps:
+	case as.Keep != nil && !res.init.Keeps:
 		problem.Message = fmt.Sprintf(`its type %s keeps nothing: its init does not answer "keeps": true; without a state to import, what its configuration describes is adopted`, res.Type)
 	default:
 		return nil
@@ -114,15 +137,20 @@ func (a *adoption) adoptAll(ctx context.Context) error {
 		a.walkAlong(ctx, g, func(res *resource) error {
 			if res.adopted == nil {
 				// What cannot be found out is said of what needs it.
-				_, _ = guarded(ctx, a.Runner, res, "looking at", func(ctx context.Context, res *resource) (finding, error) {
+				s, err := guarded(ctx, a.Runner, res, "looking at", func(ctx context.Context, res *resource) (finding, error) {
 					return a.look(ctx, res, a.needs[res.Name], true), nil
 				})
-				return nil
+				if len(a.of(res)) == 0 || res.expanded {
+					return nil
+				}
+				if res.failure = errors.Join(err, s.err); res.failure == nil {
+					res.failure = lacking("its for_each", res.Late.At(), s.lacks)
+				}
 			}
 			_ = visit(res) // what needs it fails with its own reason
 			return nil
 		}, func(res *resource, why report.Skip) {
-			if res.adopted != nil {
+			if len(a.of(res)) > 0 {
 				skipped(res, why)
 			}
 		})
@@ -133,6 +161,9 @@ func (a *adoption) adoptAll(ctx context.Context) error {
 // adoptOne looks for the thing, has kept what its type finds it by, and records that it is
 // adopted: in this order, so that who dies in between can do so again.
 func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, error) {
+	if res.failure != nil {
+		return report.Failed, res.failure
+	}
 	leave, err := a.enter(ctx, res)
 	if err != nil {
 		return report.Failed, err
@@ -175,10 +206,14 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, 
 // configure resolves the configuration of what is adopted, with the states of what it needs as
 // they were found, as configured or not.
 func (a *adoption) configure(res *resource) error {
-	if lacks := a.without(a.needs[res.Name]); len(lacks) > 0 {
-		return &reasonError{report.ReasonUnknown, fmt.Errorf("its configuration (%s) needs the state of %s, which is not known: apply or adopt that first", res.At(), strings.Join(lacks, " and of "))}
+	if lacks := a.without(a.Runner.needs(res)); len(lacks) > 0 {
+		return lacking("its configuration", res.At(), lacks)
 	}
 	return a.resolve(res)
+}
+
+func lacking(what string, at manifest.Position, lacks []string) error {
+	return &reasonError{report.ReasonUnknown, fmt.Errorf("%s (%s) needs the state of %s, which is not known: apply or adopt that first", what, at, strings.Join(lacks, " and of "))}
 }
 
 // missing says that there is nothing to adopt.

@@ -98,6 +98,7 @@ type removal struct {
 	toDestroy []*resource // in the order of removal; those that are only observed, too
 	resources []*resource // those, and the ones whose states they need, in graph order
 	removing  map[string]bool
+	again     bool                // it is made again; what is only looked at has its turn then
 	some      map[string]bool     // late ones of which instances are removed
 	needs     map[string][]string // whose states a configuration needs
 	needed    map[string]bool     // resources whose state some configuration needs
@@ -252,7 +253,7 @@ func (d *removal) allFound() error {
 		if m := d.spec.Manifest.Stands(name); m != nil && d.byNode[m.Name].expanded {
 			return &reasonError{report.ReasonUnknown, fmt.Errorf(
 				"%s was made, and the for_each of %s (%s) no longer comes to it, so how it was configured is not known here: let it come to that key again, or remove what there is by hand",
-				name, m.Name, m.At())}
+				name, m.Name, m.Late.At())}
 		}
 	}
 	return nil
@@ -272,13 +273,13 @@ func (d *removal) absence(ctx context.Context, res *resource) (Absence, error) {
 
 // stateRead shows that the state of a resource was read for those that need it.
 func (d *removal) stateRead(res *resource, _ finding) {
-	if !d.removes(res) && res.Late == nil {
+	if !d.removes(res) && res.Late == nil && !d.again {
 		event := skipped(res, report.Skip{Code: report.ReasonNotTargeted})
 		event.Time = d.now()
 		d.show(event)
 		return
 	}
-	if d.needed[res.Name] {
+	if d.needed[res.Name] || d.again {
 		d.show(report.Event{Kind: report.StateRead, Time: d.now(), Resource: res.Name})
 	}
 }

@@ -3,9 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
@@ -98,13 +96,13 @@ func drift(res *resource, s finding) report.ResourceDrift {
 	case len(s.lacks) > 0:
 		d.Status, d.Because = report.Unknown, s.lacks
 	case s.answer.Status == protocol.Stale:
-		d.Status, d.Unmatched = report.Stale, unmatchedIgnores(res, s.answer.StaleState)
+		d.Status, d.Unmatched = report.Stale, diff.Unmatched(res.IgnoreDrift, res.config, s.answer.StaleState)
 		if d.Missing = s.answer.StaleState == nil; d.Missing {
 			break // everything differs, and nothing of it is to be ignored
 		}
 		d.Ignored = append(d.Ignored, res.left...)
 		for _, c := range diff.Of(s.answer.StaleState, res.asked(), res.target.Secret) {
-			if slices.ContainsFunc(res.IgnoreDrift, func(path string) bool { return below(c.Path, path) }) {
+			if c.Ignored(res.IgnoreDrift) {
 				d.Ignored = append(d.Ignored, c)
 			} else {
 				d.Diff = append(d.Diff, c)
@@ -115,29 +113,7 @@ func drift(res *resource, s finding) report.ResourceDrift {
 			d.Status = report.Valid
 		}
 	case s.answer != nil:
-		d.Unmatched, d.Ignored = unmatchedIgnores(res, s.answer.State), res.left
+		d.Unmatched, d.Ignored = diff.Unmatched(res.IgnoreDrift, res.config, s.answer.State), res.left
 	}
 	return d
-}
-
-// unmatchedIgnores lists the paths to be ignored that begin with a key of neither the
-// configuration nor the state. Where nothing is, nothing can be said of them.
-func unmatchedIgnores(res *resource, state map[string]any) []string {
-	if state == nil {
-		return nil
-	}
-	keys := append(slices.Sorted(maps.Keys(res.config)), slices.Sorted(maps.Keys(state))...)
-	var paths []string
-	for _, path := range res.IgnoreDrift {
-		if !slices.ContainsFunc(keys, func(key string) bool { return below(path, key) }) {
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
-
-// below reports whether a path, as pathText writes it, is another or a part of it.
-func below(path, other string) bool {
-	rest, ok := strings.CutPrefix(path, other)
-	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }

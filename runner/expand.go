@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/deployster-go/deployster/manifest"
@@ -27,16 +28,31 @@ func (r *Runner) expand(res *resource, scope manifest.Scope) error {
 	}
 	if n := told(made); n > mostTold {
 		return fmt.Errorf("its for_each (%s) comes to %d instances, whose names take %d KiB in the log, of at most %d: make them in several resources, or give keys that are shorter",
-			res.At(), len(made), n>>10, mostTold>>10)
+			res.Late.At(), len(made), n>>10, mostTold>>10)
 	}
 	for _, m := range made {
-		if res.Selects(m.Each.Key) {
+		if res.Selects(m.Each.Key) && (!res.adopts || r.adoptions[m.Name] != nil) {
 			one := &resource{Resource: m, dependsOn: m.After(), manifest: res.manifest, of: res}
 			r.join(res, one)
 		}
 	}
+	for _, name := range append(res.among(r.spec.Replace), res.among(slices.Sorted(maps.Keys(r.adoptions)))...) {
+		if res.named[name] == nil {
+			return res.NoInstance(name, made)
+		}
+	}
 	res.expanded = true
 	return r.boundInstances(res)
+}
+
+// among are those of some names that are of instances of a late resource.
+func (res *resource) among(names []string) (instances []string) {
+	for _, name := range names {
+		if of, _, one := address.Split(name); one && res.Late != nil && of == res.Name {
+			instances = append(instances, name)
+		}
+	}
+	return instances
 }
 
 // mostTold is how many bytes what a late resource stands for may take: it is one event of the log, which
@@ -61,6 +77,11 @@ func (r *Runner) join(late, one *resource) {
 	if one.Type == late.Type {
 		one.first = cmp.Or(late.first, late)
 	}
+	one.adopted = r.adoptions[one.Name]
+	if was := late.before[one.Name]; was != nil {
+		one.target, one.init, one.schema, one.states, one.initialized = was.target, was.init, was.schema, was.states, was.initialized
+		one.unprepared, one.failure, one.begun, one.kept = was.unprepared, was.failure, was.begun, was.kept
+	}
 	late.instances = append(late.instances, one)
 	late.named[one.Name] = one
 }
@@ -75,7 +96,9 @@ func (r *Runner) expandNow(ctx context.Context, res *resource) (struct{}, error)
 
 // tellInstances says what a late resource stands for.
 func (r *Runner) tellInstances(ctx context.Context, res *resource) error {
-	e := report.Event{Kind: report.ResourceExpanded, Resource: res.Name}
+	res.told++
+	e := res.event(report.ResourceExpanded)
+	e.Attempt = res.told
 	for _, one := range res.instances {
 		e.Resources = append(e.Resources, report.ResourceHeader{Name: one.Name, Type: one.Type, DependsOn: one.dependsOn})
 	}
@@ -242,7 +265,15 @@ func (r *Runner) forgetInstances() {
 	r.resources, r.orphans = slices.DeleteFunc(r.resources, gone), slices.DeleteFunc(r.orphans, gone)
 	r.room = r.spec.Manifest.Room()
 	for _, res := range r.resources {
-		res.instances, res.expanded, res.named = nil, false, map[string]*resource{}
+		res.instances, res.expanded, res.named, res.before, res.told = nil, false, map[string]*resource{}, nil, 0
+	}
+}
+
+// expandAgain makes late resources late again within a run: what is known of their instances stays.
+func (r *Runner) expandAgain() {
+	r.room = r.spec.Manifest.Room()
+	for _, res := range r.resources {
+		res.before, res.instances, res.expanded, res.named = res.named, nil, false, map[string]*resource{}
 	}
 }
 

@@ -3,7 +3,9 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/deployster-go/deployster/protocol"
@@ -46,6 +48,9 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 			if planned, err = r.planInstances(ctx, res, entry.After); planned && err == nil {
 				return nil
 			}
+			if err == nil && r.replacesAny(res) {
+				err = &reasonError{report.ReasonUnknown, fmt.Errorf("which instances it has to replace is known after apply of %s (%s): apply without --replace first", strings.Join(entry.After, ", "), res.Late.At())}
+			}
 		}
 		if err == nil {
 			err = r.fillConfiguration(res, entry)
@@ -86,7 +91,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 
 // replacedWith reports whether the state of what is replaced is known to what is replaced with it.
 func (r *Runner) replacedWith(res, d *resource) bool {
-	return d.plan.Replace && d.state != nil && r.replaces(res.Name)
+	return d.plan.Replace && d.state != nil && r.replaces(res)
 }
 
 // planned is what a plan says of a resource.
@@ -106,7 +111,7 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *report.Resou
 	if err := r.resolve(res); err != nil {
 		return err
 	}
-	if r.replaces(res.Name) {
+	if r.replaces(res) {
 		if planned, err := r.planReplacement(ctx, res, entry); planned || err != nil {
 			return err
 		}

@@ -13,8 +13,15 @@ import (
 	"github.com/deployster-go/deployster/runner/report"
 )
 
-// replaces reports whether a resource is to be removed and made again.
-func (r *Runner) replaces(name string) bool { return slices.Contains(r.spec.Replace, name) }
+// replaces reports whether a resource is to be removed and made again, as one of a late resource, too.
+func (r *Runner) replaces(res *resource) bool {
+	return slices.Contains(r.spec.Replace, res.Name) || res.of != nil && slices.Contains(r.spec.Replace, res.of.Name)
+}
+
+// replacesAny reports whether a resource, or some of what it stands for, is.
+func (r *Runner) replacesAny(res *resource) bool {
+	return r.replaces(res) || len(res.among(r.spec.Replace)) > 0
+}
 
 // refuseRemovals refuses what an Apply is to remove and must not, or cannot.
 func (r *Runner) refuseRemovals(ctx context.Context) error {
@@ -23,7 +30,7 @@ func (r *Runner) refuseRemovals(ctx context.Context) error {
 		managed = r.managed()
 	}
 	for _, res := range r.resources {
-		if res.undeclared == nil && !r.replaces(res.Name) {
+		if res.undeclared == nil && !r.replacesAny(res) {
 			continue
 		}
 		why := unremovable(res)
@@ -44,12 +51,16 @@ func (r *Runner) refuseRemovals(ctx context.Context) error {
 // replacement is the removal of what is to be made again.
 func (r *Runner) replacement() *removal {
 	d := r.newRemoval()
+	d.again = true
 	for _, res := range slices.Backward(r.declared()) {
-		if r.replaces(res.Name) {
-			d.removing[res.Name] = true
+		if r.replacesAny(res) {
+			d.removing[res.Name], d.some[res.Name] = r.replaces(res), !r.replaces(res)
 			d.toDestroy = append(d.toDestroy, res)
 		}
-		if d.removing[res.Name] || d.needed[res.Name] {
+		for _, name := range res.among(r.spec.Replace) {
+			d.removing[name] = true
+		}
+		if r.replacesAny(res) || d.needed[res.Name] {
 			d.resources = append(d.resources, res)
 			d.need(res)
 		}
@@ -75,12 +86,13 @@ func (r *Runner) removeReplaced(ctx context.Context) error {
 		res.ensure = protocol.Present
 		return res.failure
 	}, func(*resource, report.Skip) {}) // it is skipped once more when its turn has come
+	r.expandAgain()
 	return nil
 }
 
 // removeForNow removes what there is of a resource that is made again.
 func (d *removal) removeForNow(ctx context.Context, res *resource) error {
-	if res.refused != nil {
+	if res.refused != nil || res.Late != nil { // of which no instance is there
 		return res.refused
 	}
 	leave, err := d.enter(ctx, res)

@@ -50,6 +50,9 @@ type resource struct {
 	expanded    bool                 // it is late, and what it stands for is known
 	instances   []*resource          // what it stands for, in order
 	named       map[string]*resource // the same
+	before      map[string]*resource // the same, when it was expanded before in this run
+	told        int                  // how often this run has recorded what it stands for
+	adopts      bool                 // of an Adopt: of its instances those alone count that are adopted
 	gone        bool                 // an instance that its late resource no longer has, of this walk
 	made        []report.Undeclared  // of a late one: what runs made of its instances
 	adopted     *report.Adoption     // of an Adopt: what it becomes; nil for what is only needed

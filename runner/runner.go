@@ -112,13 +112,14 @@ type Runner struct {
 	observing  sync.Mutex
 	asking     sync.Mutex
 
-	outputs  report.Outputs // what an Apply came to
-	prepared bool
-	applying bool                  // only an Apply is recorded; set before anything runs at once
-	room     *manifest.Room        // that the instances of late resources have together
-	recalls  bool                  // what runs made of late resources counts, whatever these are now
-	closing  *report.Skip          // why nothing of an Apply begins any more; nil while it goes on
-	broken   atomic.Pointer[error] // a failed Recorder
+	outputs   report.Outputs // what an Apply came to
+	prepared  bool
+	applying  bool                        // only an Apply is recorded; set before anything runs at once
+	adoptions map[string]*report.Adoption // of an Adopt, by name
+	room      *manifest.Room              // that the instances of late resources have together
+	recalls   bool                        // what runs made of late resources counts, whatever these are now
+	closing   *report.Skip                // why nothing of an Apply begins any more; nil while it goes on
+	broken    atomic.Pointer[error]       // a failed Recorder
 }
 
 // ErrInterrupted is returned, wrapped, when a run ended because of Stop or a

@@ -252,10 +252,7 @@ func replaced(m *manifest.Manifest, names []string) (all []string, err error) {
 			return nil, fmt.Errorf("--replace %s: %w", name, err)
 		}
 		for _, one := range named {
-			if late := m.Stands(one); late != nil && late.Late != nil {
-				return nil, fmt.Errorf("--replace %s: which instances it has is known only when what its for_each reads is applied (%s); destroy it with --target, and apply again", name, late.Position)
-			}
-			if m.Resource(one) == nil {
+			if !m.Has(one) {
 				return nil, fmt.Errorf("--replace %s: it is not among the targets; name it with --target, too", one)
 			}
 			if !slices.Contains(all, one) {

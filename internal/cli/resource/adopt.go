@@ -150,7 +150,7 @@ func (o *adoptOptions) adoptions(s *session.Started, from *tfstate) (list []repo
 		if err != nil {
 			return nil, nil, err
 		}
-		list = []report.Adoption{{Resource: r.Name}}
+		list = []report.Adoption{{Resource: r.name}}
 		if len(o.args) > 1 {
 			list[0].ID = o.args[1]
 		}
@@ -174,23 +174,30 @@ func (o *adoptOptions) adoptions(s *session.Started, from *tfstate) (list []repo
 	return left, notes, nil
 }
 
+// adoptee is a resource that is adopted, or the instance of that name which it may have.
+type adoptee struct {
+	*manifest.Resource
+	name string
+}
+
 // declared is the resource of a name, and not several.
-func declared(m *manifest.Manifest, name string) (*manifest.Resource, error) {
+func declared(m *manifest.Manifest, name string) (adoptee, error) {
 	names, err := m.Named(name)
 	switch {
 	case err != nil:
-		return nil, exit.Invalid(err)
-	case len(names) > 0 && m.Stands(names[0]).Late != nil:
-		return nil, exit.Invalid(fmt.Errorf("which instances %s has is known only when what its for_each reads is applied (%s): let that read variables alone while you adopt them",
-			m.Stands(names[0]).Name, m.Stands(names[0]).Position))
-	case len(names) == 1 && names[0] == name:
-		return m.Resource(name), nil
+		return adoptee{}, exit.Invalid(err)
 	case len(names) == 0:
-		return nil, exit.Invalid(fmt.Errorf("there is nothing to adopt %s as: its for_each has no keys, or its when is false", name))
+		return adoptee{}, exit.Invalid(fmt.Errorf("there is nothing to adopt %s as: its for_each has no keys, or its when is false", name))
+	case len(names) > 1 || names[0] != name:
+		const most = 5
+		shown := names[:min(most, len(names))]
+		return adoptee{}, exit.Invalid(fmt.Errorf("%s stands for %s: name the one that you adopt, such as %s", name, phrase.Count(len(names), "resource"), strings.Join(shown, ", ")))
 	}
-	const most = 5
-	shown := names[:min(most, len(names))]
-	return nil, exit.Invalid(fmt.Errorf("%s stands for %s: name the one that you adopt, such as %s", name, phrase.Count(len(names), "resource"), strings.Join(shown, ", ")))
+	r := m.Stands(name)
+	if r.Late != nil && r.Name == name {
+		return adoptee{}, exit.Invalid(fmt.Errorf("%s stands for instances that are found out in the run (%s): name the one that you adopt, such as %s[KEY]", name, r.Late.At(), name))
+	}
+	return adoptee{r, name}, nil
 }
 
 // showAdopted says what was adopted.

@@ -44,19 +44,19 @@ func readState(a *app.App, file string) (*tfstate, error) {
 // name, as RESOURCE or RESOURCE=ADDRESS. What of it is left over is noted.
 func (s *tfstate) adoptions(m *manifest.Manifest, args []string) (list []report.Adoption, notes []string, err error) {
 	taken := map[string]string{} // address → resource
-	take := func(r *manifest.Resource, k terraform.Known) error {
+	take := func(r adoptee, k terraform.Known) error {
 		if other, twice := taken[k.Address]; twice {
-			return exit.Invalid(fmt.Errorf("%s of the state cannot become both %s and %s", k.Address, other, r.Name))
+			return exit.Invalid(fmt.Errorf("%s of the state cannot become both %s and %s", k.Address, other, r.name))
 		}
-		if slices.ContainsFunc(list, func(a report.Adoption) bool { return a.Resource == r.Name }) {
-			return exit.Invalid(fmt.Errorf("%s is given twice: it can become one resource of the state only", r.Name))
+		if slices.ContainsFunc(list, func(a report.Adoption) bool { return a.Resource == r.name }) {
+			return exit.Invalid(fmt.Errorf("%s is given twice: it can become one resource of the state only", r.name))
 		}
-		taken[k.Address] = r.Name
+		taken[k.Address] = r.name
 		keep, err := kept(k)
 		if err != nil {
 			return err
 		}
-		list = append(list, report.Adoption{Resource: r.Name, Keep: keep, Secrets: k.Secrets})
+		list = append(list, report.Adoption{Resource: r.name, Keep: keep, Secrets: k.Secrets})
 		return nil
 	}
 	for _, arg := range args {
@@ -72,6 +72,10 @@ func (s *tfstate) adoptions(m *manifest.Manifest, args []string) (list []report.
 		return list, nil, nil
 	}
 	for _, r := range m.Resources {
+		if r.Late != nil {
+			continue // what it stands for is found out in the run
+		}
+		r := adoptee{r, r.Name}
 		if k, there := s.of(r); there {
 			if err := take(r, k); err != nil {
 				return nil, nil, err
@@ -88,7 +92,7 @@ func (s *tfstate) adoptions(m *manifest.Manifest, args []string) (list []report.
 }
 
 // named is what an argument names.
-func (s *tfstate) named(m *manifest.Manifest, arg string) (*manifest.Resource, terraform.Known, error) {
+func (s *tfstate) named(m *manifest.Manifest, arg string) (adoptee, terraform.Known, error) {
 	name, address, given := strings.Cut(arg, "=")
 	if key := strings.LastIndexByte(name, '['); key >= 0 && !strings.HasSuffix(name, "]") { // the = is within a key
 		if end := strings.Index(arg, "]"); end >= 0 {
@@ -98,26 +102,26 @@ func (s *tfstate) named(m *manifest.Manifest, arg string) (*manifest.Resource, t
 	}
 	r, err := declared(m, name)
 	if err != nil {
-		return nil, terraform.Known{}, err
+		return adoptee{}, terraform.Known{}, err
 	}
 	if !given {
 		if k, there := s.of(r); there {
 			return r, k, nil
 		}
-		return nil, terraform.Known{}, exit.Invalid(fmt.Errorf("the state in %s has no %s that is called %s; it has %s; say which it is: %s=ADDRESS", s.file, kindOf(r.Type), name, s.addresses(nil), name))
+		return adoptee{}, terraform.Known{}, exit.Invalid(fmt.Errorf("the state in %s has no %s that is called %s; it has %s; say which it is: %s=ADDRESS", s.file, kindOf(r.Type), name, s.addresses(nil), name))
 	}
 	i := slices.IndexFunc(s.known, func(k terraform.Known) bool { return k.Address == address })
 	if i < 0 {
-		return nil, terraform.Known{}, exit.Invalid(fmt.Errorf("the state in %s has no managed resource at %s; it has %s", s.file, address, s.addresses(nil)))
+		return adoptee{}, terraform.Known{}, exit.Invalid(fmt.Errorf("the state in %s has no managed resource at %s; it has %s", s.file, address, s.addresses(nil)))
 	}
 	return r, s.known[i], nil
 }
 
 // of is what the state has of a resource by its type and name.
-func (s *tfstate) of(r *manifest.Resource) (terraform.Known, bool) {
+func (s *tfstate) of(r adoptee) (terraform.Known, bool) {
 	kind := kindOf(r.Type)
 	i := slices.IndexFunc(s.known, func(k terraform.Known) bool {
-		return k.Resource == kind && strings.ReplaceAll(k.Path, "-", "_") == strings.ReplaceAll(r.Name, "-", "_")
+		return k.Resource == kind && strings.ReplaceAll(k.Path, "-", "_") == strings.ReplaceAll(r.name, "-", "_")
 	})
 	if i < 0 {
 		return terraform.Known{}, false
