@@ -16,6 +16,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -121,6 +122,11 @@ func (r *Resource) At(path ...string) Position {
 // Path writes the path of a part of the configuration as people do.
 func (r *Resource) Path(path ...string) string {
 	return schema.PathOf("resources", append([]string{r.Name, "config"}, path...))
+}
+
+// Broken says where the configuration breaks the schema of its type.
+func (r *Resource) Broken(v schema.Violation) Problem {
+	return Problem{Position: r.At(v.Path...), Path: r.Path(v.Path...), Message: fmt.Sprintf("%s (rule %q of %s)", v.Message, v.Rule, r.Type)}
 }
 
 // Resource returns the resource of this name, nil if there is none.

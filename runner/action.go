@@ -140,9 +140,9 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	removing := res.ensure == protocol.Absent
 	switch {
 	case out.Status != protocol.Valid && removing:
-		return &reasonError{report.ReasonNotConverged, fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", r.requested(out.Actions), lastOutput(res))}
+		return &reasonError{report.ReasonNotConverged, fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", redact.Requested(r.secrets, out.Actions), lastOutput(res))}
 	case out.Status != protocol.Valid:
-		text := "all its actions succeeded, and yet state answers STALE and asks for " + r.requested(out.Actions)
+		text := "all its actions succeeded, and yet state answers STALE and asks for " + redact.Requested(r.secrets, out.Actions)
 		if changes := r.differs(res, out); len(changes) > 0 || len(res.output) == 0 {
 			text += ":\n" + diff.Text(changes)
 		}
@@ -152,22 +152,6 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	}
 	res.state = out.State
 	return r.emit(ctx, res.having(report.ResourceVerified, report.Valid))
-}
-
-// requested lists what state still asks for, and why.
-func (r *Runner) requested(actions []protocol.Action) string {
-	var b strings.Builder
-	for i, a := range actions {
-		a = r.secrets.MaskAction(a)
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%q", a.Name)
-		if a.Description != "" {
-			fmt.Fprintf(&b, " (%s)", a.Description)
-		}
-	}
-	return b.String()
 }
 
 // lastOutput is what the state action of a resource printed last for people.

@@ -42,7 +42,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err
 		redact.Changes(r.secrets, d.Ignored)
 		d.Error = r.secrets.Mask(d.Error)
 		if d.Status == report.Stale {
-			d.Asked = r.secrets.Mask(r.requested(s.answer.Actions))
+			d.Asked = r.secrets.Mask(redact.Requested(r.secrets, s.answer.Actions))
 		}
 		if d.Status == report.Stale || d.Status == report.Valid {
 			for _, line := range res.output {
@@ -54,7 +54,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err
 		}
 		found.Resources = append(found.Resources, d)
 	}
-	found.Undeclared = append(r.listUndeclared(), bare(r.gone())...)
+	found.Undeclared = append(r.listUndeclared(), report.Bare(r.gone())...)
 	return found, r.verdict(ctx, &failures)
 }
 

@@ -26,15 +26,17 @@ func (r *Runner) expand(res *resource, scope manifest.Scope) error {
 	if err != nil {
 		return redact.Error(r.secrets, err)
 	}
-	if n := told(made); n > mostTold {
-		return fmt.Errorf("its for_each (%s) comes to %d instances, whose names take %d KiB in the log, of at most %d: make them in several resources, or give keys that are shorter",
-			res.Late.At(), len(made), n>>10, mostTold>>10)
-	}
+	size := 0
 	for _, m := range made {
 		if res.Selects(m.Each.Key) && (!res.adopts || r.adoptions[m.Name] != nil) {
 			one := &resource{Resource: m, dependsOn: m.After(), manifest: res.manifest, of: res}
 			r.join(res, one)
+			size += one.header().Size()
 		}
+	}
+	if size > mostTold {
+		return fmt.Errorf("its for_each (%s) comes to %d instances, whose names take %d KiB in the log, of at most %d: make them in several resources, or give keys that are shorter",
+			res.Late.At(), len(made), size>>10, mostTold>>10)
 	}
 	for _, name := range append(res.among(r.spec.Replace), res.among(slices.Sorted(maps.Keys(r.adoptions)))...) {
 		if res.named[name] == nil {
@@ -58,17 +60,6 @@ func (res *resource) among(names []string) (instances []string) {
 // mostTold is how many bytes what a late resource stands for may take: it is one event of the log, which
 // takes twice as much.
 const mostTold = 512 << 10
-
-// told is how many bytes instances take in the event that tells of them.
-func told(made []*manifest.Resource) (n int) {
-	for _, m := range made {
-		n += len(m.Name) + len(m.Type) + 64
-		for _, name := range m.After() {
-			n += len(name) + 3
-		}
-	}
-	return n
-}
 
 // join has a resource, which is not initialized, be one of those that a late one stands for.
 func (r *Runner) join(late, one *resource) {
@@ -100,7 +91,7 @@ func (r *Runner) tellInstances(ctx context.Context, res *resource) error {
 	e := res.event(report.ResourceExpanded)
 	e.Attempt = res.told
 	for _, one := range res.instances {
-		e.Resources = append(e.Resources, report.ResourceHeader{Name: one.Name, Type: one.Type, DependsOn: one.dependsOn})
+		e.Resources = append(e.Resources, one.header())
 	}
 	return r.emit(ctx, e)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/plugs"
 	"github.com/deployster-go/deployster/runner/report"
-	"github.com/deployster-go/deployster/schema"
 )
 
 // prepare initializes all resource types, in parallel, and refuses what can be
@@ -236,14 +235,6 @@ func (r *Runner) configuredEarly(res *resource) (map[string]any, error) {
 	return config, r.check(res, config)
 }
 
-// Broken says where a resource's configuration breaks the schema of its type.
-func Broken(res *manifest.Resource, v schema.Violation) manifest.Problem {
-	return manifest.Problem{
-		Position: res.At(v.Path...), Path: res.Path(v.Path...),
-		Message: fmt.Sprintf("%s (rule %q of %s)", v.Message, v.Rule, res.Type),
-	}
-}
-
 // check holds a resolved configuration against its type's schema and learns
 // its secrets.
 func (r *Runner) check(res *resource, config map[string]any) error {
@@ -264,7 +255,7 @@ func (r *Runner) check(res *resource, config map[string]any) error {
 	}
 	var problems []manifest.Problem
 	for _, v := range res.schema.Validate(config) {
-		p := Broken(res.Resource, v)
+		p := res.Broken(v)
 		p.Message = r.secrets.Mask(p.Message)
 		problems = append(problems, p)
 	}

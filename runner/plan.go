@@ -79,7 +79,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 	r.orphanGone()
 	r.planPrune(ctx, &failures)
 	if plan.Undeclared = r.listUndeclared(); !r.spec.Prune {
-		plan.Undeclared = append(plan.Undeclared, bare(r.gone())...)
+		plan.Undeclared = append(plan.Undeclared, report.Bare(r.gone())...)
 	}
 	// Only now all secrets are known: one resource's may stand in another's.
 	for _, res := range each(r.resources) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/manifest"
@@ -126,16 +125,7 @@ func (r *Runner) listUndeclared() []report.Undeclared {
 	if r.spec.Prune {
 		return nil
 	}
-	return bare(r.spec.Undeclared)
-}
-
-// bare is what is no longer declared without what it takes to remove it.
-func bare(list []report.Undeclared) []report.Undeclared {
-	list = slices.Clone(list)
-	for i, u := range list {
-		list[i].Made = report.Made{Type: u.Type}
-	}
-	return list
+	return report.Bare(r.spec.Undeclared)
 }
 
 // mention shows what is no longer declared and stays.

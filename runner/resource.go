@@ -61,6 +61,10 @@ type resource struct {
 	initialized report.Event         // the event of its initialization
 }
 
+func (res *resource) header() report.ResourceHeader {
+	return report.ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn}
+}
+
 // node is what walks call it.
 func (res *resource) node() string {
 	return report.Node(res.Name, res.undeclared != nil && res.of == nil)

@@ -195,14 +195,14 @@ func (r *Runner) headers() []report.ResourceHeader {
 	headers := make([]report.ResourceHeader, 0, len(r.resources))
 	for _, m := range r.spec.Manifest.Resources {
 		if res := r.byNode[m.Name]; !res.excluded {
-			headers = append(headers, report.ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
+			headers = append(headers, res.header())
 		}
 	}
 	for _, res := range r.orphans {
 		if res.shadowed {
 			continue
 		}
-		headers = append(headers, report.ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
+		headers = append(headers, res.header())
 	}
 	return headers
 }

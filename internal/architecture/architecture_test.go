@@ -124,7 +124,7 @@ var floors = []struct {
 	{"runner/partial", []string{"runner/diff", "protocol", "expression"}},
 	{"runner/plugs", []string{"protocol", "engine", "manifest"}},
 	{"runner/report", []string{"runner/diff", "manifest", "protocol"}},
-	{"runner/redact", []string{"runner/diff", "runner/invoke", "runner/report", "manifest"}},
+	{"runner/redact", []string{"runner/diff", "runner/invoke", "runner/report", "manifest", "protocol"}},
 	{"runner/outputs", []string{"runner/invoke", "runner/redact", "runner/report", "manifest"}},
 	{"runner/deviation", []string{"runner/diff", "runner/report", "internal/phrase"}},
 	{"runner/encoding", []string{"runner/report", "protocol"}},

@@ -10,7 +10,6 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/plugs"
 	"github.com/deployster-go/deployster/schema"
@@ -135,7 +134,7 @@ func (c Check) Misuse() ([]manifest.Problem, error) {
 		}
 		e := c.resolveEarly(r)
 		for _, v := range answer.Schema.ValidatePartly(e.config, e.unknown) {
-			problems = append(problems, runner.Broken(r, v))
+			problems = append(problems, r.Broken(v))
 		}
 	}
 	return problems, nil

@@ -5,8 +5,11 @@ package redact
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
@@ -64,4 +67,20 @@ func Error(s *invoke.Secrets, err error) error {
 		masked.Problems = append(masked.Problems, p)
 	}
 	return masked
+}
+
+// Requested lists what a state asks for, and why.
+func Requested(s *invoke.Secrets, actions []protocol.Action) string {
+	var b strings.Builder
+	for i, a := range actions {
+		a = s.MaskAction(a)
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", a.Name)
+		if a.Description != "" {
+			fmt.Fprintf(&b, " (%s)", a.Description)
+		}
+	}
+	return b.String()
 }

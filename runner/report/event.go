@@ -71,6 +71,15 @@ type ResourceHeader struct {
 	DependsOn []string // names of resources, sorted
 }
 
+// Size is about how many bytes it takes in an event, at most.
+func (h ResourceHeader) Size() int {
+	n := len(h.Name) + len(h.Type) + 64
+	for _, name := range h.DependsOn {
+		n += len(name) + 3
+	}
+	return n
+}
+
 // EventKind says what happened.
 type EventKind string
 

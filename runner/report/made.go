@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,15 @@ type Undeclared struct {
 	Run  string // that made it, or adopted it
 	At   time.Time
 	Made // without what it takes to remove it, where nothing is to be removed
+}
+
+// Bare is what is no longer declared without what it takes to remove it.
+func Bare(list []Undeclared) []Undeclared {
+	list = slices.Clone(list)
+	for i, u := range list {
+		list[i].Made = Made{Type: u.Type}
+	}
+	return list
 }
 
 // mostLeft is how many resources that are no longer declared a sentence names.
