@@ -179,8 +179,8 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, 
 		return report.Failed, err
 	}
 	if res.adopted.ID != "" || res.adopted.Keep != nil {
-		res.past.Kept = res.adopted.Keep
-		a.learnIn(res, res.adopted.Keep)
+		res.past.Kept, res.past.Secrets = res.adopted.Keep, res.adopted.Secrets
+		a.learnKept(res, res.adopted.Keep)
 	}
 	out, err := a.observe(ctx, res)
 	if err != nil {
@@ -236,7 +236,7 @@ func (a *adoption) keepAdopted(ctx context.Context, res *resource) error {
 	switch {
 	case res.adopted.ID != "" && len(keep) == 0:
 		return &protocol.AnswerError{Path: "keep", Message: "must be there when something is adopted by its id: it would not be found again"}
-	case len(keep)+len(res.recalled) == 0 || diff.Identical(keep, res.recalled):
+	case len(keep)+len(res.recalled.Kept) == 0, diff.Identical(keep, res.recalled.Kept) && slices.EqualFunc(res.past.Secrets, res.recalled.Secrets, slices.Equal):
 		return nil
 	}
 	return a.emit(ctx, a.keeping(res, keep))

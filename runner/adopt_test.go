@@ -184,5 +184,11 @@ func TestWhatWasSecretElsewhereStaysSecret(t *testing.T) {
 		if text := fmt.Sprintf("%+v", all); token != true && (strings.Contains(text, "geheim") || strings.Contains(c.kept(t), "geheim")) {
 			t.Errorf("%s is shown or in a file: %s\n%s", name, text, c.kept(t))
 		}
+		if _, err := c.runner(t, disk, c.remembers).Drift(t.Context()); err != nil {
+			t.Errorf("%s: a later run: %v", name, err)
+		}
+		if token != true && strings.Contains(c.kept(t), "geheim") {
+			t.Errorf("%s is in a file of a later run: %s", name, c.kept(t))
+		}
 	}
 }

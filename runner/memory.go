@@ -16,6 +16,7 @@ import (
 type Past struct {
 	Identity    string         // within the log: the name, with its place, that it had first; "" is the one that it has
 	Kept        map[string]any // what answers had kept last; nil is nothing
+	Secrets     [][]string     // where there are values in it that are not to be seen, as of what was adopted
 	Interrupted bool           // how its last action ended is not known
 }
 
@@ -25,16 +26,22 @@ type PastFunc func(ctx context.Context, resource string, keeps bool) (Past, erro
 // recall finds out what earlier runs left of a resource. Where the run changes something, it
 // has entered the resource before: nobody else changes that meanwhile.
 func (r *Runner) recall(ctx context.Context, res *resource) (err error) {
-	res.past, res.recalled = Past{}, nil
+	res.past, res.recalled = Past{}, Past{}
 	if r.caller.Past == nil {
 		return nil
 	}
 	if res.past, err = r.caller.Past(ctx, res.Name, res.init.Keeps); err != nil {
 		return fmt.Errorf("finding out what earlier runs left of it: %w", err)
 	}
-	res.recalled = res.past.Kept
-	r.learnIn(res, res.past.Kept)
+	res.recalled = res.past
+	r.learnKept(res, res.past.Kept)
 	return nil
+}
+
+// learnKept learns the secrets in what is kept of a resource.
+func (r *Runner) learnKept(res *resource, keep map[string]any) {
+	r.learnIn(res, keep)
+	r.secrets.Add(keep, res.past.Secrets)
 }
 
 func (r *Runner) id(res *resource) string {
@@ -50,7 +57,7 @@ func (r *Runner) remember(ctx context.Context, res *resource, keep map[string]an
 	if !res.init.Keeps {
 		return &protocol.AnswerError{Path: "keep", Message: `must not be there: init of ` + res.Type + ` does not answer "keeps": true`}
 	}
-	r.learnIn(res, keep)
+	r.learnKept(res, keep)
 	if res.adopted != nil { // what is not there is not adopted, and nothing is kept of it
 		res.past.Kept = keep
 		return nil
@@ -69,14 +76,14 @@ func (r *Runner) remember(ctx context.Context, res *resource, keep map[string]an
 func (r *Runner) keeping(res *resource, keep map[string]any) report.Event {
 	res.kept++
 	e := res.event(report.ResourceKept)
-	e.Attempt, e.Keep, e.Protect = res.kept, keep, r.protects(res, keep)
+	e.Attempt, e.Keep, e.Protect, e.Secrets = res.kept, keep, r.protects(res, keep), res.past.Secrets
 	return e
 }
 
 // protects reports whether something that is kept may be secret: all of it where its type has
 // secrets, as it need not have the form of configurations or states.
 func (r *Runner) protects(res *resource, keep map[string]any) bool {
-	return res.marksSecrets() || res.adopted != nil && len(res.adopted.Secrets) > 0 || !diff.Identical(r.secrets.MaskValue(keep), keep)
+	return res.marksSecrets() || len(res.past.Secrets) > 0 || !diff.Identical(r.secrets.MaskValue(keep), keep)
 }
 
 // marksSecrets reports whether the type says of anything that it is secret.

@@ -89,7 +89,7 @@ func (c *cloud) remembers(o *options) {
 
 func (c *cloud) Record(ctx context.Context, e report.Event) error {
 	if e.Kind == report.ResourceKept {
-		c.past[e.Resource] = runner.Past{Kept: e.Keep}
+		c.past[e.Resource] = runner.Past{Kept: e.Keep, Secrets: e.Secrets}
 	}
 	return c.world.Record(ctx, e)
 }

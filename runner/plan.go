@@ -181,8 +181,8 @@ func (r *Runner) fillObservation(res *resource, out protocol.StateOutput, p *rep
 	p.Exists, p.ReadOnly = out.StaleState != nil, res.ReadOnly
 	p.Diff = diff.Of(out.StaleState, res.asked(), res.target.Secret)
 	p.Actions = slices.Clone(out.Actions)
-	if len(res.recalled) > 0 {
-		if p.KeptHash, err = r.fingerprint("memory", res.recalled); err != nil {
+	if len(res.recalled.Kept) > 0 {
+		if p.KeptHash, err = r.fingerprint("memory", res.recalled.Kept); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ type resource struct {
 	foreseen   map[string]any         // of a Plan: what its state will be; nil where nothing is known
 	excluded   bool                   // the run has nothing to do with it
 	past       Past                   // what earlier runs left, and this one
-	recalled   map[string]any         // what was kept of it when it was looked at
+	recalled   Past                   // what earlier runs had left of it when it was looked at
 	kept       int                    // how often this run has recorded what is kept of it
 	output     []string               // last lines for people of its last state action, masked
 	ensure     protocol.Ensure        // what is wanted of it; "" is Present

@@ -171,7 +171,8 @@ func (c *cloud) has(t *testing.T, names ...string) {
 	t.Helper()
 	memory := runs.Memory{Log: c.log, Protected: c.docs}
 	for _, name := range names {
-		kept, err := memory.Kept(t.Context(), name)
+		past, err := memory.Past(t.Context(), name, true)
+		kept := past.Kept
 		if id, _ := kept["id"].(string); err != nil || c.disks[id] != "LOG/"+name {
 			t.Errorf("of %s is kept %v (%v), and there are %v", name, kept, err, c.disks)
 		}

@@ -22,6 +22,7 @@ import (
 type Kept struct {
 	Value     json.RawMessage `json:"value,omitempty"`
 	Protected *protected.Ref  `json:"protected,omitempty"`
+	Secrets   [][]string      `json:"secrets,omitempty"` // where there are values in it that are not to be seen, whatever its type says
 }
 
 // None reports whether nothing is kept.
@@ -50,32 +51,34 @@ func (m Memory) Past(ctx context.Context, resource string, keeps bool) (p runner
 	if p.Interrupted, err = interrupted(ctx, m.Log, placed); err != nil || !keeps {
 		return p, err
 	}
-	p.Kept, err = m.Kept(ctx, placed)
+	p.Kept, p.Secrets, err = m.kept(ctx, placed)
 	return p, err
 }
 
-// Kept is what is kept of a resource, by its name with its place; nil is nothing.
-func (m Memory) Kept(ctx context.Context, placed string) (map[string]any, error) {
+// kept is what is kept of a resource, by its name with its place, and where there are values in it
+// that are not to be seen; nil is nothing.
+func (m Memory) kept(ctx context.Context, placed string) (object map[string]any, secrets [][]string, err error) {
 	kept, err := LastKept(ctx, m.Log, placed)
 	if err != nil || kept.None() {
-		return nil, err
+		return nil, nil, err
 	}
-	object, err := m.open(kept)
+	object, err = m.open(kept)
 	if errors.Is(err, fs.ErrNotExist) { // something else may be kept by now
 		again, failed := LastKept(ctx, m.Log, placed)
 		switch {
 		case failed != nil:
-			return nil, failed
+			return nil, nil, failed
 		case again.None():
-			return nil, nil
+			return nil, nil, nil
 		case again.Protected == nil || *again.Protected != *kept.Protected:
+			kept = again
 			object, err = m.open(again)
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what is kept of %s cannot be read: %w; without it, deployster state forget %s", placed, err, placed)
+		return nil, nil, fmt.Errorf("what is kept of %s cannot be read: %w; without it, deployster state forget %s", placed, err, placed)
 	}
-	return object, nil
+	return object, kept.Secrets, nil
 }
 
 // open returns what is kept as a document.
@@ -129,7 +132,7 @@ func (m Memory) Recorded(ctx context.Context, placed string) (r Recorded, err er
 	if r.Interrupted, err = interrupted(ctx, m.Log, placed); err != nil {
 		return r, err
 	}
-	kept, err := m.Kept(ctx, placed)
+	kept, _, err := m.kept(ctx, placed)
 	if err != nil {
 		return r, err
 	}
@@ -191,7 +194,7 @@ func (r *Run) keep(e report.Event) (*Kept, error) {
 		return nil, fmt.Errorf("encoding what is kept of %s: %w", e.Resource, err)
 	}
 	if !e.Protect {
-		return &Kept{Value: text}, nil
+		return &Kept{Value: text, Secrets: e.Secrets}, nil
 	}
 	if r.o.Protected == nil {
 		return nil, fmt.Errorf("what is kept of %s may be secret, and there is no place for it", e.Resource)
@@ -200,7 +203,7 @@ func (r *Run) keep(e report.Event) (*Kept, error) {
 	if err != nil {
 		return nil, fmt.Errorf("what is kept of %s: %w", e.Resource, err)
 	}
-	return &Kept{Protected: &ref}, nil
+	return &Kept{Protected: &ref, Secrets: e.Secrets}, nil
 }
 
 // recordKept records what is kept of a resource from now on, and lets go of the protected

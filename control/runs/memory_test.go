@@ -103,7 +103,9 @@ func keepingSecret(t *testing.T) (*site, *protected.Store) {
 		t.Fatal(err)
 	}
 	t.Cleanup(run.End)
-	s.record(run, keeping("db", 1, map[string]any{"key": "s3cr3t"}, true), keeping("db", 2, map[string]any{"key": "s3cr3t", "more": 1}, false))
+	marked := keeping("db", 2, map[string]any{"key": "s3cr3t", "more": 1}, false)
+	marked.Secrets = [][]string{{"key"}}
+	s.record(run, keeping("db", 1, map[string]any{"key": "s3cr3t"}, true), marked)
 	return s, docs
 }
 
@@ -119,6 +121,9 @@ func TestNothingThatIsProtectedIsInTheLog(t *testing.T) {
 		t.Fatal(kept, err)
 	}
 	memory := runs.Memory{Log: s.log, Protected: docs}
+	if past, err := memory.Past(t.Context(), "db", true); err != nil || !reflect.DeepEqual(past.Secrets, [][]string{{"key"}}) {
+		t.Errorf("what is secret in it is %q, %v", past.Secrets, err)
+	}
 	if _, err := memory.Forget(t.Context(), "f", "db", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -120,12 +120,18 @@ func (r stateResource) known() (all []Known, err error) {
 	return all, nil
 }
 
+// mostSecrets is of how many values of an instance it is recorded that they are to be hidden: of more, all are.
+const mostSecrets = 256
+
 // secrets is where what is kept of an instance has the values that Terraform was told to
 // hide, by a provider or by a variable. A path of which something cannot be read hides all
 // that is below the rest of it.
 func (i stateInstance) secrets() (all [][]string) {
 	var paths []json.RawMessage
 	if len(i.Sensitive) > 0 && json.Unmarshal(i.Sensitive, &paths) != nil {
+		return [][]string{{"state"}}
+	}
+	if len(paths) > mostSecrets {
 		return [][]string{{"state"}}
 	}
 	for _, text := range paths {

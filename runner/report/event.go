@@ -34,6 +34,7 @@ type Event struct {
 	Removing  bool              // of a resource that an Apply removes since it is no longer declared
 	Keep      map[string]any    // ResourceKept: what is kept from now on, empty for nothing; for the Recorder only
 	Protect   bool              // ResourceKept: it may hold secrets
+	Secrets   [][]string        // ResourceKept: where there are values in it that are not to be seen, whatever its type says
 	Counts    Counts            // RunFinished, RunFailed
 	Outputs   Outputs           // RunFinished: of an Apply, what the manifest tells
 	Resources []ResourceHeader  // RunStarted: in graph order; ResourceExpanded: the instances; Leftover: what is no longer declared
