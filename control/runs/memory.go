@@ -34,37 +34,49 @@ type Memory struct {
 	Protected *protected.Store
 	Place     string // where the resources are; "" is none
 
-	identities *identities // nil are those of each question
+	pasts *Pasts // nil: each question reads the log
+}
+
+func (o Options) memory() Memory {
+	return Memory{Log: o.Log, Protected: o.Protected, Place: o.Place, pasts: o.Pasts}
 }
 
 // PastOf returns the past of the resources of a run.
 func PastOf(o Options) runner.PastFunc {
-	return Memory{Log: o.Log, Protected: o.Protected, Place: o.Place, identities: newIdentities(o.Log)}.Past
+	return o.memory().Past
 }
 
 // Past implements runner.PastFunc.
 func (m Memory) Past(ctx context.Context, resource string, keeps bool) (p runner.Past, err error) {
 	placed := invoke.Placed(resource, m.Place)
-	if p.Identity, err = m.identity(ctx, placed); err != nil {
+	k, err := m.known(ctx, placed)
+	if err != nil {
 		return p, err
 	}
-	if p.Interrupted, err = interrupted(ctx, m.Log, placed); err != nil || !keeps {
-		return p, err
+	if p.Identity, p.Interrupted = k.identity, k.interrupted; keeps {
+		p.Kept, p.Secrets, err = m.kept(ctx, placed)
 	}
-	p.Kept, p.Secrets, err = m.kept(ctx, placed)
 	return p, err
+}
+
+func (m Memory) known(ctx context.Context, placed string) (known, error) {
+	pasts := m.pasts
+	if pasts == nil {
+		pasts = NewPasts(m.Log)
+	}
+	return pasts.of(ctx, placed)
 }
 
 // kept is what is kept of a resource, by its name with its place, and where there are values in it
 // that are not to be seen; nil is nothing.
 func (m Memory) kept(ctx context.Context, placed string) (object map[string]any, secrets [][]string, err error) {
-	kept, err := LastKept(ctx, m.Log, placed)
+	kept, err := m.lastKept(ctx, placed)
 	if err != nil || kept.None() {
 		return nil, nil, err
 	}
 	object, err = m.open(kept)
 	if errors.Is(err, fs.ErrNotExist) { // something else may be kept by now
-		again, failed := LastKept(ctx, m.Log, placed)
+		again, failed := m.lastKept(ctx, placed)
 		switch {
 		case failed != nil:
 			return nil, nil, failed
@@ -122,16 +134,18 @@ func (m Memory) Recorded(ctx context.Context, placed string) (r Recorded, err er
 	if !known {
 		return r, fmt.Errorf("%w as %s; one of a pipeline or an environment is named with its place, such as %[2]s@host1 (deployster log list --target resource/)", ErrNoSuchResource, placed)
 	}
-	e, err := lastKept(ctx, m.Log, placed)
+	e, err := lastKept(ctx, m.Log, placed, deploylog.Filter{})
 	if err != nil {
 		return r, err
 	}
 	if p := DataOf(e); p.Kept != nil {
 		r.Kept, r.Since, r.Run = *p.Kept, e.CreatedAt, e.Deployment
 	}
-	if r.Interrupted, err = interrupted(ctx, m.Log, placed); err != nil {
+	k, err := m.known(ctx, placed)
+	if err != nil {
 		return r, err
 	}
+	r.Interrupted = k.interrupted
 	kept, _, err := m.kept(ctx, placed)
 	if err != nil {
 		return r, err
@@ -165,17 +179,35 @@ func masked(v any) any {
 	}
 }
 
-// LastKept is what the log says that is kept of a resource, by its name with its place.
-func LastKept(ctx context.Context, log deploylog.Log, placed string) (k Kept, err error) {
-	e, err := lastKept(ctx, log, placed)
+// lastKept is LastKept, by way of what was read before.
+func (m Memory) lastKept(ctx context.Context, placed string) (Kept, error) {
+	if m.pasts == nil {
+		return LastKept(ctx, m.Log, placed)
+	}
+	k, err := m.pasts.of(ctx, placed)
+	if err != nil || k.kept == 0 {
+		return Kept{}, err
+	}
+	return keptIn(ctx, m.Log, placed, deploylog.Filter{After: k.kept - 1, Until: k.kept})
+}
+
+// keptIn is what the log says last that is kept of a resource, in a part of it.
+func keptIn(ctx context.Context, log deploylog.Log, placed string, f deploylog.Filter) (k Kept, err error) {
+	e, err := lastKept(ctx, log, placed, f)
 	if p := DataOf(e); err == nil && p.Kept != nil {
 		k = *p.Kept
 	}
 	return k, err
 }
 
-func lastKept(ctx context.Context, log deploylog.Log, placed string) (last deploylog.Event, err error) {
-	for e, err := range log.Read(ctx, deploylog.Filter{Target: resourceTarget(placed), Name: string(report.ResourceKept), Last: 1}) {
+// LastKept is what the log says that is kept of a resource, by its name with its place.
+func LastKept(ctx context.Context, log deploylog.Log, placed string) (k Kept, err error) {
+	return keptIn(ctx, log, placed, deploylog.Filter{})
+}
+
+func lastKept(ctx context.Context, log deploylog.Log, placed string, f deploylog.Filter) (last deploylog.Event, err error) {
+	f.Target, f.Name, f.Last = resourceTarget(placed), string(report.ResourceKept), 1
+	for e, err := range log.Read(ctx, f) {
 		if err != nil {
 			return last, fmt.Errorf("reading what is kept of %s: %w", placed, err)
 		}
@@ -212,7 +244,7 @@ func (r *Run) keep(e report.Event) (*Kept, error) {
 // to which nothing refers.
 func (r *Run) recordKept(ctx context.Context, e deploylog.Event, kept report.Event, p Data) error {
 	_, placed, _ := parts(e.Target)
-	before, err := LastKept(ctx, r.o.Log, placed)
+	before, err := r.o.memory().lastKept(ctx, placed)
 	if err != nil {
 		return err
 	}

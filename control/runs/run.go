@@ -38,6 +38,7 @@ type Options struct {
 	Target   deploylog.Target // see RunTarget
 	Revision string           // of what is applied; "" of a run that destroys, for that leaves none
 	Notice   func(string)     // receives in a sentence what was found of dead runs
+	Pasts    *Pasts           // of the log, which may be those of other runs, too; may be nil: each question reads it
 	Sweeps   *Sweeps          // may be nil: this run looks for what all dead runs left on the engine
 	Place    string           // where the resources are, of a manifest that is applied in several places; "" is none
 	Ended    func()           // called at the end; may be nil

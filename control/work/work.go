@@ -11,6 +11,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ type Config struct {
 	Trace func(details map[string]string, place string) Trace
 
 	sweeps *runs.Sweeps // of those who do run after run; nil of others
+	pasts  *runs.Pasts  // the same
 }
 
 // Trace follows what a run does, and changes nothing of it. Its methods return quickly.
@@ -94,7 +96,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 		Control: runs.Options{
 			Log: c.Log, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
 			Target: deploylog.Target(invoke.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
-			OrphanTimeout: orphanTimeout, Notice: c.Notice, Sweeps: c.sweeps,
+			OrphanTimeout: orphanTimeout, Notice: c.Notice, Sweeps: c.sweeps, Pasts: cmp.Or(c.pasts, runs.NewPasts(c.Log)),
 			Protected: Protected(in.Workspace),
 		},
 		Spec: runner.Spec{
@@ -166,7 +168,7 @@ type worker struct {
 }
 
 func newWorker(c Config, pool *EnginePool, command string) worker {
-	c.sweeps = runs.NewSweeps(c.Now)
+	c.sweeps, c.pasts = runs.NewSweeps(c.Now), runs.NewPasts(c.Log)
 	w := worker{Config: c, pool: pool, command: command, kept: &rundirs.Kept{}}
 	if c.Reserve != nil {
 		w.kept.SpareIn(filepath.Join(c.Reserve.dir, "_spare", strings.ReplaceAll(command, " ", "-")))

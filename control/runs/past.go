@@ -1,0 +1,120 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner/report"
+)
+
+// Pasts is what the log says of what was done to resources before. It is read once, and from then on
+// what is new: a log has no order by resources, and where there are many of these, to look through it
+// for each takes longer than all that a run does. It is safe for concurrent use.
+type Pasts struct {
+	log deploylog.Log
+
+	mu         sync.Mutex
+	seq        int64             // of the last event that is in them
+	identities map[string]string // by name; one that is not here is its own
+	unsettled  map[string]*unsettled
+	kept       map[string]int64 // by name, the event that says what is kept
+}
+
+// unsettled is a resource whose last action has not ended, or of which nobody knows how. One that is
+// well since has none.
+type unsettled struct {
+	run       string // of the action
+	abandoned bool   // it is recorded that nobody knows how it ended; else it has no end
+}
+
+// NewPasts returns those of a log. Nothing is read before the first question.
+func NewPasts(log deploylog.Log) *Pasts {
+	return &Pasts{log: log, identities: map[string]string{}, unsettled: map[string]*unsettled{}, kept: map[string]int64{}}
+}
+
+// known is what is known of one resource.
+type known struct {
+	identity    string
+	interrupted bool  // it is not known how its last action ended, and no run found it well since
+	kept        int64 // the event that says what is kept of it; 0 is none
+}
+
+// of returns what is known of a resource, by its name with its place.
+func (p *Pasts) of(ctx context.Context, placed string) (k known, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for e, err := range p.log.Read(ctx, deploylog.Filter{After: p.seq}) {
+		if err != nil {
+			return k, fmt.Errorf("reading what was done to %s before: %w", placed, err)
+		}
+		p.fold(e)
+		p.seq = e.Seq
+	}
+	u := p.unsettled[placed]
+	return known{p.identity(placed), u.interrupted(p.log), p.kept[placed]}, nil
+}
+
+// fold takes in an event.
+func (p *Pasts) fold(e deploylog.Event) {
+	switch kind, name, _ := parts(e.Target); {
+	case kind == "action":
+		p.settle(name, lastAction(e))
+	case kind != "resource":
+	case e.Name == e.Target.Succeeded():
+		p.settle(name, nil)
+	case e.Name == string(report.ResourceKept):
+		p.kept[name] = e.Seq
+	case e.Name == EventResourceMoved:
+		p.move(DataOf(e).From, name, e.Seq)
+	}
+}
+
+// lastAction is how it stands with a resource of whose actions this is the last event.
+func lastAction(e deploylog.Event) *unsettled {
+	switch {
+	case e.Name == e.Target.Started():
+		return &unsettled{run: e.Deployment}
+	case e.Name == e.Target.Failed() && DataOf(e).Abandoned:
+		return &unsettled{abandoned: true}
+	default:
+		return nil
+	}
+}
+
+// settle says how it stands with the last action of a resource.
+func (p *Pasts) settle(name string, u *unsettled) {
+	if u == nil {
+		delete(p.unsettled, name)
+		return
+	}
+	p.unsettled[name] = u
+}
+
+// move gives a resource another name: it keeps its identity, and what was done to it. Whoever gets
+// the name that another has left gets an identity of its own, as what the other one made is marked
+// with the name.
+func (p *Pasts) move(from, to string, seq int64) {
+	if from == "" {
+		return
+	}
+	p.identities[to] = p.identity(from)
+	p.identities[from] = from + "#" + strconv.FormatInt(seq, 10)
+	p.settle(to, p.unsettled[from])
+}
+
+// identity is the name that a resource had first.
+func (p *Pasts) identity(name string) string {
+	if identity, moved := p.identities[name]; moved {
+		return identity
+	}
+	return name
+}
+
+// interrupted reports whether it is not known how the last action ended. One whose run is at work
+// goes on.
+func (u *unsettled) interrupted(log deploylog.Log) bool {
+	return u != nil && (u.abandoned || !Alive(log, u.run))
+}
