@@ -40,6 +40,9 @@ func (res *resource) event(kind report.EventKind) report.Event {
 	if res.shadowed {
 		e.Attempt = res.attempt()
 	}
+	if res.undeclared != nil && res.unprepared { // nothing has told of it before
+		e.Image = res.Type
+	}
 	return e
 }
 

@@ -43,8 +43,9 @@ func (r *Runner) expand(res *resource, scope manifest.Scope) error {
 			return res.NoInstance(name, made)
 		}
 	}
-	res.expanded = true
-	return r.boundInstances(res)
+	err = r.boundInstances(res)
+	res.expanded = err == nil
+	return err
 }
 
 // among are those of some names that are of instances of a late resource.

@@ -167,9 +167,12 @@ func TestASavedPlanIsBoundToTheInstancesThatItShows(t *testing.T) {
 			z := bound["zones"] // the state of zones is another by now, as of what is only observed
 			z.Status, z.ConfigHash = report.Unknown, ""
 			bound["zones"] = z
-			_, err = w.apply(t, observed, func(o *options) { o.Fingerprint, o.Bound = fingerprint, bound })
+			got, err := w.apply(t, observed, func(o *options) { o.Fingerprint, o.Bound = fingerprint, bound })
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if tc.want != "" && got["page"] != report.Failed {
+				t.Errorf("the results are %v", got)
 			}
 		})
 	}

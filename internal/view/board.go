@@ -170,6 +170,9 @@ func (b *board) foldResource(r *row, e report.Event) {
 		return
 	}
 	r.lastEvent = e.Time
+	if e.Kind == report.ResourceInitialized || e.Removing { // nothing announces what is found out late to be no longer declared
+		r.typ = cmp.Or(r.typ, clean(e.Image))
+	}
 	switch e.Kind {
 	case report.ResourceStarted:
 		r.activate(e.Time, "starting")
@@ -183,9 +186,6 @@ func (b *board) foldResource(r *row, e report.Event) {
 	case report.Line:
 		r.last = clean(e.Text)
 	case report.ResourceInitialized, report.StateRead:
-		if e.Kind == report.ResourceInitialized {
-			r.typ = cmp.Or(clean(e.Image), r.typ) // nobody has announced what is found out late to be no longer declared
-		}
 		r.progress, r.last = "", ""
 		r.phase, r.doing = waiting, ""
 	case report.ResourceResolved:

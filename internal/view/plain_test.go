@@ -70,6 +70,7 @@ func TestPlainShowsInstancesThatAreFoundOutLate(t *testing.T) {
 		{Kind: report.ActionStarted, Resource: "page[about]", Action: "create"},
 		{Kind: report.ResourceInitialized, Resource: "page", Image: "registry/file:2", Removing: true, Attempt: 2},
 		{Kind: report.ActionStarted, Resource: "page", Action: "remove", Removing: true, Attempt: 2},
+		{Kind: report.ResourceSkipped, Resource: "page[gone]", Image: "file", Removing: true, Reason: report.ReasonInterrupted},
 	} {
 		p.Observe(e)
 	}
