@@ -126,20 +126,24 @@ func (m Move) renamed(name string) (now string, moved bool) {
 	}
 }
 
+// Moving is the move that gives a resource another name, by the one that it had; nil is none.
+func (m *Manifest) Moving(name string) *Move {
+	for i := range m.Moved {
+		if _, moved := m.Moved[i].renamed(name); moved {
+			return &m.Moved[i]
+		}
+	}
+	return nil
+}
+
 // Renamed is the name of a resource by one that it had: itself, where nothing moved it.
 func (m *Manifest) Renamed(name string) string {
 	for range len(m.Moved) + 1 { // through several moves, which form no circle
-		next := name
-		for _, move := range m.Moved {
-			if now, moved := move.renamed(name); moved {
-				next = now
-				break
-			}
-		}
-		if next == name {
+		move := m.Moving(name)
+		if move == nil {
 			break
 		}
-		name = next
+		name, _ = move.renamed(name)
 	}
 	return name
 }

@@ -43,6 +43,9 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 		declared := r.Whole.Stands(name)
 		return declared != nil && (declared.Late == nil || declared.Name != name) // that was another resource of the name
 	})
+	if err := r.unmoved(history, prune); err != nil {
+		return err
+	}
 	// Which instances of late resources are declared is found out by the run.
 	instances := history.Undeclared(r.files(), r.Workspace, func(name string) bool { return !r.isInstance(name) })
 	r.Spec.Recalled = true
@@ -60,6 +63,26 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 	}
 	r.Spec.Undeclared, err = r.open(history, r.Spec.Undeclared, only)
 	return err
+}
+
+// unmoved notes of what is no longer declared that a move gives it a name which something else has. It
+// is not to be removed then: whoever wrote the move meant to have it under that name.
+func (r *Run) unmoved(history *runs.History, prune bool) error {
+	refused := &manifest.Error{}
+	for i, u := range r.Spec.Undeclared {
+		now := r.Whole.Renamed(u.Name)
+		taken, known := history.Thing(now)
+		if now == u.Name || !known {
+			continue
+		}
+		r.Spec.Undeclared[i].Unmoved = now
+		refused.Problems = append(refused.Problems, manifest.Problem{Position: r.Whole.Moving(u.Name).Position, Path: "moved", Message: fmt.Sprintf(
+			"%s is not moved to %s, which run %s made already, and --prune would remove it; remove the move if it is to go", u.Name, now, taken.Run)})
+	}
+	if prune && len(refused.Problems) > 0 {
+		return refused
+	}
+	return nil
 }
 
 // isInstance reports whether a name may be that of an instance of a late resource.

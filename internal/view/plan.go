@@ -193,7 +193,7 @@ func (d *document) undeclared(all []report.Undeclared, opts PlanOptions) {
 		shown = all[:mostUndeclared]
 	}
 	for _, u := range shown {
-		d.line(fmt.Sprintf("  %s %s  %s  no longer declared, made by run %s: --prune removes it", d.style.Yellow("!"), d.style.Bold(clean(u.Name)), d.style.Dim(typeText(u.Type)), clean(u.Run)))
+		d.line(fmt.Sprintf("  %s %s  %s  no longer declared, %s: --prune removes it", d.style.Yellow("!"), d.style.Bold(clean(u.Name)), d.style.Dim(typeText(u.Type)), clean(u.Origin())))
 	}
 	if more := len(all) - len(shown); more > 0 {
 		d.line(fmt.Sprintf("  %s %d more are no longer declared", d.style.Yellow("!"), more))

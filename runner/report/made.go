@@ -34,10 +34,20 @@ type MadePlug struct {
 
 // Undeclared is something that a run of the manifest made and that the manifest no longer declares.
 type Undeclared struct {
-	Name string
-	Run  string // that made it, or adopted it
-	At   time.Time
-	Made // without what it takes to remove it, where nothing is to be removed
+	Name    string
+	Run     string // that made it, or adopted it
+	At      time.Time
+	Unmoved string // the name that a move gives it, and that something else has; "" is none
+	Made           // without what it takes to remove it, where nothing is to be removed
+}
+
+// Origin says who made it, and why it has no other name.
+func (u Undeclared) Origin() string {
+	text := "made by run " + u.Run
+	if u.Unmoved != "" {
+		text += fmt.Sprintf(" and not moved to %s, which there is already", u.Unmoved)
+	}
+	return text
 }
 
 // Bare is what is no longer declared without what it takes to remove it.
@@ -56,7 +66,7 @@ const mostLeft = 5
 func LeftoverText(list []Undeclared) string {
 	names := make([]string, 0, mostLeft)
 	for _, u := range list[:min(mostLeft, len(list))] {
-		names = append(names, fmt.Sprintf("%s, made by run %s", u.Name, u.Run))
+		names = append(names, u.Name+", "+u.Origin())
 	}
 	text := strings.Join(names, "; ")
 	if more := len(list) - len(names); more > 0 {
