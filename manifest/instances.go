@@ -407,7 +407,7 @@ func (l *loader) early(p *pending, n *yamlfile.Node, what string, dependencies b
 			} else if _, alias := p.Dependencies[ref.Name]; !alias {
 				variables = append(variables, ref)
 			} else if !dependencies {
-				fail(text, ref.Line, ref.Column, "the dependency %q", ref.Name)
+				fail(text, ref.Line, ref.Column, "the dependency %q; give what it reads to the module, under vars, and let the resources in it have for_each", ref.Name)
 			} else if l.standsLate(p.Dependencies[ref.Name]) {
 				fail(text, ref.Line, ref.Column, "%q, of which only a run finds out which instances there are", ref.Name)
 			}
@@ -418,13 +418,25 @@ func (l *loader) early(p *pending, n *yamlfile.Node, what string, dependencies b
 		if paths, err := l.opts.Evaluator.Paths(text.Value, slices.Sorted(maps.Keys(p.Dependencies))...); dependencies && err == nil {
 			for _, path := range paths {
 				if slices.Contains(path.Keys, "state") || l.isModule(p.Dependencies[path.Name]) {
-					fail(text, path.Line, path.Column, "the state of %q; it can ask whether %s is defined", path.Name, path.Name)
+					fail(text, path.Line, path.Column, "%s", p.instead(path.Name))
 				}
 			}
 		}
 	}
 	p.early[n] = ok
 	return ok
+}
+
+// instead says what a when can do that cannot read the state of a dependency.
+func (p *pending) instead(alias string) string {
+	text := fmt.Sprintf("the state of %q; it can ask whether %s is defined", alias, alias)
+	switch {
+	case p.call != nil:
+		return text + ", or give that to the module, under vars, where the for_each of a resource can read it"
+	case p.forEach == nil:
+		return text + ", or be a for_each, which can read it: '{{ [\"one\"] if … else [] }}'"
+	}
+	return text
 }
 
 // readEach reads a for_each, whose expressions stay as they are.

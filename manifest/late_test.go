@@ -152,3 +152,16 @@ func TestInstancesShareTheRoomOfTheirManifest(t *testing.T) {
 		}
 	}
 }
+
+// What a module is given decides late which instances its resources have, but not which modules there are.
+func TestAModuleIsToldWhatItCannotRead(t *testing.T) {
+	for written, want := range map[string]string{
+		"for_each: '{{ d.state.a }}'": "give what it reads to the module, under vars, and let the resources in it have for_each",
+		"when: '{{ d.state.a }}'":     "it can ask whether d is defined, or give that to the module, under vars",
+	} {
+		_, err := load(t, nil, "resources: {z: {type: x}}\nmodules: {m: {source: ./none, dependencies: {d: z}, "+written+"}}\n")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", written, err)
+		}
+	}
+}
