@@ -59,9 +59,7 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *report.Plan
 	var failures failures
 	r.walkAlong(ctx, g, func(res *resource) error {
 		entry := res.planned()
-		_, err := guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
-			return struct{}{}, d.planOne(ctx, res, entry)
-		})
+		err := r.planGuarded(ctx, res, entry, d.planOne)
 		if why := (report.Skip{}); errors.As(err, &why) {
 			r.planned(entry, skipped(res, why))
 			return nil

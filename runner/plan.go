@@ -35,46 +35,12 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 	}
 	var failures failures
 	r.walk(ctx, func(res *resource) error {
-		entry := res.planned()
-		for _, d := range res.dependsOn {
-			if slices.ContainsFunc(r.behind(d), func(d *resource) bool { return d.plan.Status != report.Valid && !r.replacedWith(res, d) }) {
-				entry.Status = report.Unknown
-				entry.After = append(entry.After, d)
-			}
-		}
-		err := res.failure
-		if res.Late != nil && err == nil {
-			var planned bool
-			if planned, err = r.planInstances(ctx, res, entry.After); planned && err == nil {
-				return nil
-			}
-			if err == nil && r.replacesAny(res) {
-				err = &reasonError{report.ReasonUnknown, fmt.Errorf("which instances it has to replace is known after apply of %s (%s): apply without --replace first", strings.Join(entry.After, ", "), res.Late.At())}
-			}
-		}
-		if err == nil {
-			err = r.fillConfiguration(res, entry)
-		}
-		if err == nil && res.Late == nil && entry.Status == report.Unknown {
-			_, err = guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
-				return struct{}{}, r.planTentatively(ctx, res, entry)
-			})
-		}
-		if err == nil && entry.Status == report.Unknown {
-			r.show(report.Event{Kind: report.ResourceResolved, Time: r.now(), Resource: res.Name, Status: report.Unknown})
-			return nil
-		}
-		if err == nil {
-			_, err = guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
-				return struct{}{}, r.planOne(ctx, res, entry)
-			})
-		}
+		err := r.planNow(ctx, res, res.planned())
 		if err != nil {
-			r.planned(entry, failed(res, err))
+			r.planned(res.planned(), failed(res, err))
 			failures.add(err)
-			return err
 		}
-		return nil
+		return err
 	}, func(res *resource, why report.Skip) { r.planned(res.planned(), skipped(res, why)) })
 	r.orphanGone()
 	r.planPrune(ctx, &failures)
@@ -87,6 +53,47 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 		plan.Resources = append(plan.Resources, *res.plan)
 	}
 	return plan, r.verdict(ctx, &failures)
+}
+
+// planNow fills in the plan for a resource, when those are planned that it depends on.
+func (r *Runner) planNow(ctx context.Context, res *resource, entry *report.ResourcePlan) error {
+	for _, d := range res.dependsOn {
+		if slices.ContainsFunc(r.behind(d), func(d *resource) bool { return d.plan.Status != report.Valid && !r.replacedWith(res, d) }) {
+			entry.Status = report.Unknown
+			entry.After = append(entry.After, d)
+		}
+	}
+	if res.failure != nil {
+		return res.failure
+	}
+	if res.Late != nil {
+		if planned, err := r.planInstances(ctx, res, entry.After); planned || err != nil {
+			return err
+		}
+		if r.replacesAny(res) {
+			return &reasonError{report.ReasonUnknown, fmt.Errorf("which instances it has to replace is known after apply of %s (%s): apply without --replace first", strings.Join(entry.After, ", "), res.Late.At())}
+		}
+	}
+	if err := r.fillConfiguration(res, entry); err != nil {
+		return err
+	}
+	if entry.Status != report.Unknown {
+		return r.planGuarded(ctx, res, entry, r.planOne)
+	}
+	if res.Late == nil {
+		if err := r.planGuarded(ctx, res, entry, r.planTentatively); err != nil {
+			return err
+		}
+	}
+	r.show(report.Event{Kind: report.ResourceResolved, Time: r.now(), Resource: res.Name, Status: report.Unknown})
+	return nil
+}
+
+func (r *Runner) planGuarded(ctx context.Context, res *resource, entry *report.ResourcePlan, plan func(context.Context, *resource, *report.ResourcePlan) error) error {
+	_, err := guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
+		return struct{}{}, plan(ctx, res, entry)
+	})
+	return err
 }
 
 // replacedWith reports whether the state of what is replaced is known to what is replaced with it.

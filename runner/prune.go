@@ -99,7 +99,7 @@ func (r *Runner) planPrune(ctx context.Context, failures *failures) {
 	}
 	r.walkAlong(ctx, g, func(res *resource) error {
 		entry := res.planned()
-		_, err := guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
+		err := r.planGuarded(ctx, res, entry, func(ctx context.Context, res *resource, entry *report.ResourcePlan) error {
 			err := res.failure
 			if err == nil {
 				err = r.stillDeclared(res, managed)
@@ -108,9 +108,9 @@ func (r *Runner) planPrune(ctx context.Context, failures *failures) {
 				err = r.fillConfiguration(res, entry)
 			}
 			if err != nil {
-				return struct{}{}, err
+				return err
 			}
-			return struct{}{}, d.planOne(ctx, res, entry)
+			return d.planOne(ctx, res, entry)
 		})
 		if err != nil {
 			r.planned(entry, failed(res, err))
