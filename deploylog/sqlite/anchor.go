@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/chain"
 )
 
 // anchor is the newest event of a log that may have been acknowledged, kept
@@ -33,7 +34,7 @@ import (
 type anchor struct {
 	log  string
 	seq  int64
-	hash link
+	hash chain.Link
 }
 
 // The file of an anchor has two slots, each a line of text in a block of its
@@ -76,7 +77,7 @@ func decodeAnchor(slot []byte) (a anchor, ok bool) {
 	if err != nil || len(hash) != len(a.hash) {
 		return anchor{}, false
 	}
-	a = anchor{log: fields[0], seq: seq, hash: link(hash)}
+	a = anchor{log: fields[0], seq: seq, hash: chain.Link(hash)}
 	return a, bytes.HasPrefix(slot, a.line())
 }
 
@@ -270,7 +271,7 @@ func (a anchor) holds(ctx context.Context, q querier, h head, path string) error
 	}
 	hash := h.hash
 	if a.seq == 0 {
-		hash = genesis
+		hash = chain.Genesis
 	} else if a.seq < h.seq {
 		var err error
 		if hash, err = storedLink(ctx, q, a.seq); err != nil {

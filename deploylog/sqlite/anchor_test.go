@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/chain"
 )
 
 // crashedLog copies the files of a log that is in use, as a crash leaves them.
@@ -427,7 +428,7 @@ func TestAnAnchorOfAnotherLogWhileOpen(t *testing.T) {
 }
 
 func FuzzAnchor(f *testing.F) {
-	f.Add(anchor{log: "01JD3K00000000000000000000", seq: 7, hash: link{1}}.file())
+	f.Add(anchor{log: "01JD3K00000000000000000000", seq: 7, hash: chain.Link{1}}.file())
 	f.Add([]byte(anchorMagic + " x 1 "))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/chain"
 )
 
 // Append implements deploylog.Log. An append that the writer has taken up is
@@ -119,7 +120,7 @@ func (l *Log) request(events []deploylog.Event) (*request, error) {
 			e.ID = id
 		}
 		r.events[i] = e
-		r.digests[i] = digest(e)
+		r.digests[i] = chain.Digest(e)
 	}
 	return r, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/chain"
 )
 
 // batch is one transaction of the writer and the requests in it.
@@ -16,7 +17,7 @@ type batch struct {
 	requests []*request
 	from     int64 // seq of the last event before it
 	seq      int64 // and of the last one in it
-	head     link
+	head     chain.Link
 	marks    []mark
 	slot     int // of the anchor, which it is to be written to
 	followed int // requests that follow others of the batch, for which nobody waits but these
@@ -35,7 +36,7 @@ func (b *batch) begin() error {
 	if !isSeq || !isHash {
 		return errors.Join(corrupt("the log has no head"), b.w.stmts.rollback.exec())
 	}
-	b.from, b.seq, b.head = seq, seq, linkOf(hash)
+	b.from, b.seq, b.head = seq, seq, chain.LinkOf(hash)
 	if err := b.anchored(); err != nil {
 		return errors.Join(err, b.w.stmts.rollback.exec())
 	}
@@ -139,7 +140,7 @@ func (b *batch) insert(r *request) error {
 		if err != nil {
 			return err
 		}
-		head := b.head.next(seq, registered, r.digests[i])
+		head := b.head.Next(seq, registered, r.digests[i])
 		var data driver.Value
 		if e.Data != nil {
 			data = string(e.Data)

@@ -14,6 +14,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/chain"
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -175,14 +176,14 @@ func (l *Log) checkPage(ctx context.Context, after int64) (checked int64, err er
 	if after > newest { // an older copy was put here
 		after = 0
 	}
-	c := chain{seq: after}
+	c := chain.Walk{Seq: after}
 	if after > 0 {
-		if c.head, err = storedLink(ctx, l.readers, after); err != nil {
+		if c.Head, err = storedLink(ctx, l.readers, after); err != nil {
 			return after, err
 		}
 	}
 	until := min(newest, after+max(checkPage, newest/checkPages))
-	if err := c.follow(ctx, l.readers, until); err != nil {
+	if err := follow(ctx, &c, l.readers, until); err != nil {
 		return after, err
 	}
 	if err := l.none(ctx, "the index of the events does not lead to one", unindexed, after, until); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/chain"
 )
 
 // long makes a log of n events and closes it.
@@ -366,7 +367,7 @@ func TestOnlyTheFileIsDamaged(t *testing.T) {
 	l := openLog(t, path)
 	ended, end := context.WithCancel(t.Context())
 	end()
-	reading := (&chain{}).follow(ended, l.readers, 300)
+	reading := follow(ended, &chain.Walk{}, l.readers, 300)
 	_, stored := storedLink(ended, l.readers, 7)
 	h := head{id: l.ID(), seq: 300}
 	anchored := anchor{log: l.ID(), seq: 7}.holds(ended, l.readers, h, path)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/chain"
 	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
 )
 
@@ -125,7 +126,7 @@ func fingerprint(t *testing.T, path string) string {
 	for _, e := range entries {
 		s.WriteString(e.Name())
 		if !e.IsDir() {
-			fmt.Fprintf(&s, " %x", link{}.next(0, 0, digest(deploylog.Event{Data: read(t, filepath.Join(filepath.Dir(path), e.Name()))})))
+			fmt.Fprintf(&s, " %x", chain.Link{}.Next(0, 0, chain.Digest(deploylog.Event{Data: read(t, filepath.Join(filepath.Dir(path), e.Name()))})))
 		}
 		s.WriteString("\n")
 	}

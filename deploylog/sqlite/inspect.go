@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"github.com/deployster-go/deployster/deploylog/chain"
+
 	"context"
 	"database/sql"
 	"errors"
@@ -78,16 +80,16 @@ func inspectHead(ctx context.Context, db *sql.DB, path string, a *anchor) (head,
 	if err != nil {
 		return head{}, err
 	}
-	c := chain{seq: max(0, h.seq-inspectTail)}
-	if c.seq > 0 {
-		if c.head, err = storedLink(ctx, tx, c.seq); err != nil {
+	c := chain.Walk{Seq: max(0, h.seq-inspectTail)}
+	if c.Seq > 0 {
+		if c.Head, err = storedLink(ctx, tx, c.Seq); err != nil {
 			return head{}, err
 		}
 	}
-	if err := c.follow(ctx, tx, h.seq); err != nil {
+	if err := follow(ctx, &c, tx, h.seq); err != nil {
 		return head{}, err
 	}
-	if err := c.reaches(h); err != nil || a == nil {
+	if err := reaches(&c, h); err != nil || a == nil {
 		return h, err
 	}
 	return h, a.holds(ctx, tx, h, path)
@@ -97,7 +99,7 @@ func inspectHead(ctx context.Context, db *sql.DB, path string, a *anchor) (head,
 type head struct {
 	id   string
 	seq  int64
-	hash link
+	hash chain.Link
 	last int64 // greatest seq of any event; equal to seq in a sound log
 }
 
@@ -115,24 +117,16 @@ func readHead(ctx context.Context, q querier) (head, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return head{}, corrupt("the log has no head")
 	}
-	h.hash = linkOf(hash)
+	h.hash = chain.LinkOf(hash)
 	return h, err
 }
 
 // storedLink is the link that an event is stored with.
-func storedLink(ctx context.Context, q querier, seq int64) (link, error) {
+func storedLink(ctx context.Context, q querier, seq int64) (chain.Link, error) {
 	var b []byte // takes whatever there is, so an error is one of reading
 	err := q.QueryRowContext(ctx, "SELECT hash FROM events WHERE seq = ?", seq).Scan(&b)
 	if errors.Is(err, sql.ErrNoRows) {
-		return link{}, corrupt("event %d is missing", seq)
+		return chain.Link{}, corrupt("event %d is missing", seq)
 	}
-	return linkOf(b), err
-}
-
-func linkOf(b []byte) link {
-	var l link
-	if len(b) == len(l) {
-		copy(l[:], b)
-	}
-	return l
+	return chain.LinkOf(b), err
 }

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"github.com/deployster-go/deployster/deploylog/chain"
+
 	"context"
 	"database/sql"
 	"errors"
@@ -98,7 +100,7 @@ func build(ctx context.Context, path, id string) (err error) {
 	if _, err := tx.ExecContext(ctx, schema); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO log VALUES (1, ?, 0, ?)", id, genesis[:]); err != nil {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO log VALUES (1, ?, 0, ?)", id, chain.Genesis[:]); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {

@@ -5,13 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/chain"
 )
 
 // Verify checks the file's own structure, every event, that none is missing,
@@ -52,15 +52,14 @@ func (l *Log) verifyEvents(ctx context.Context, known []deploylog.Head) (h head,
 	if h, err = readHead(ctx, l.readers); err != nil {
 		return h, nil, err
 	}
-	c := chain{registered: map[string]int64{}, unknown: slices.Clone(known)}
-	c.pass()
-	if err := c.follow(ctx, l.readers, h.seq); err != nil {
+	c := chain.Begin(known)
+	if err := follow(ctx, c, l.readers, h.seq); err != nil {
 		return h, nil, err
 	}
-	if err := c.reaches(h); err != nil {
+	if err := reaches(c, h); err != nil {
 		return h, nil, err
 	}
-	return h, c.unknown, l.checkAnswers(ctx)
+	return h, c.Unknown, l.checkAnswers(ctx)
 }
 
 // neverStoodAt says what it means that a head which was noted elsewhere is not
@@ -169,103 +168,57 @@ func (l *Log) none(ctx context.Context, what, query string, args ...any) error {
 	return err
 }
 
-// chain walks along the events of a log and checks each against the one
-// before.
-type chain struct {
-	seq        int64
-	head       link
-	raw        []byte
-	registered map[string]int64 // of every deployment met; nil to take the rows' word for it
-	unknown    []deploylog.Head // of those known to somebody, what the walk has not come by
-}
-
-// pass takes off the list the heads that the log has where the walk stands.
-func (c *chain) pass() {
-	if len(c.unknown) == 0 {
-		return
-	}
-	hash := hex.EncodeToString(c.head[:])
-	c.unknown = slices.DeleteFunc(c.unknown, func(h deploylog.Head) bool {
-		return h.Hash == hash && (h.Seq == c.seq || h.Seq == 0)
-	})
-}
-
 // verifyPage is how many events are checked within one read.
 const verifyPage = 1000
 
-// follow goes on to the event until.
-func (c *chain) follow(ctx context.Context, q querier, until int64) error {
-	for c.seq < until {
-		before := c.seq
-		if err := c.page(ctx, q, min(until, c.seq+verifyPage)); err != nil {
+// follow has a walk go on to the event until.
+func follow(ctx context.Context, c *chain.Walk, q querier, until int64) error {
+	for c.Seq < until {
+		before := c.Seq
+		if err := followPage(ctx, c, q, min(until, c.Seq+verifyPage)); err != nil {
 			return err
 		}
-		if c.seq == before {
-			return corrupt("event %d is missing", c.seq+1)
+		if c.Seq == before {
+			return chain.Missing(c.Seq + 1)
 		}
 	}
 	return nil
 }
 
-func (c *chain) page(ctx context.Context, q querier, until int64) (err error) {
-	rows, err := q.QueryContext(ctx, "SELECT "+columns+", registered, hash FROM events WHERE seq > ? AND seq <= ? ORDER BY seq", c.seq, until)
+func followPage(ctx context.Context, c *chain.Walk, q querier, until int64) (err error) {
+	rows, err := q.QueryContext(ctx, "SELECT "+columns+", registered, hash FROM events WHERE seq > ? AND seq <= ? ORDER BY seq", c.Seq, until)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
+	var hash []byte
 	for rows.Next() {
 		var e deploylog.Event
 		var created, registered int64
 		var data *string
-		if err := rows.Scan(&e.Seq, &e.ID, &e.Deployment, &e.Target, &e.Revision, &e.Name, &e.Attempt, &created, &data, &registered, &c.raw); err != nil {
+		if err := rows.Scan(&e.Seq, &e.ID, &e.Deployment, &e.Target, &e.Revision, &e.Name, &e.Attempt, &created, &data, &registered, &hash); err != nil {
 			if failed := rows.Err(); failed != nil { // the read ended, as with its context
 				return failed
 			}
-			return corrupt("the event after %d cannot be read: %w", c.seq, err)
+			return corrupt("the event after %d cannot be read: %w", c.Seq, err)
 		}
 		e.CreatedAt = instant(created)
 		if data != nil {
 			e.Data = []byte(*data)
 		}
-		if err := c.step(e, registered, linkOf(c.raw)); err != nil {
+		if err := c.Step(e, registered, chain.LinkOf(hash)); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
 }
 
-func (c *chain) step(e deploylog.Event, registered int64, stored link) error {
-	if e.Seq != c.seq+1 {
-		return corrupt("event %d is missing", c.seq+1)
-	}
-	if err := e.Validate(); err != nil {
-		return corrupt("event %d is not one that was appended: %w", e.Seq, err)
-	}
-	if c.registered != nil {
-		first, ok := c.registered[e.Deployment]
-		if !ok {
-			first = e.Seq
-			c.registered[e.Deployment] = first
-		}
-		if first != registered {
-			return corrupt("event %d says its deployment began with event %d, which was %d", e.Seq, registered, first)
-		}
-	}
-	c.head = c.head.next(e.Seq, registered, digest(e))
-	if c.head != stored {
-		return corrupt("event %d is not what was appended, or one before it was changed", e.Seq)
-	}
-	c.seq = e.Seq
-	c.pass()
-	return nil
-}
-
 // reaches reports whether the walk ended where the log says it stands.
-func (c *chain) reaches(h head) error {
+func reaches(c *chain.Walk, h head) error {
 	switch {
 	case h.last > h.seq:
 		return corrupt("there are events after the head, %d", h.seq)
-	case c.seq != h.seq || c.head != h.hash:
+	case c.Seq != h.seq || c.Head != h.hash:
 		return corrupt("the events do not lead to the head, %d", h.seq)
 	default:
 		return nil
