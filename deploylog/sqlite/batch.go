@@ -9,12 +9,13 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/chain"
+	"github.com/deployster-go/deployster/deploylog/queue"
 )
 
 // batch is one transaction of the writer and the requests in it.
 type batch struct {
 	w        *writer
-	requests []*request
+	requests []*queue.Request
 	from     int64 // seq of the last event before it
 	seq      int64 // and of the last one in it
 	head     chain.Link
@@ -59,7 +60,7 @@ func (b *batch) anchored() error {
 // gather adds what is queued, and what comes in meanwhile.
 func (b *batch) gather() error {
 	for yields := 0; b.seq-b.from < batchLimit; {
-		requests := b.w.take()
+		requests := b.w.queue.Take()
 		for i, r := range requests {
 			if err := b.add(r); err != nil {
 				b.requests = append(b.requests, requests[i+1:]...)
@@ -84,13 +85,12 @@ func (b *batch) gather() error {
 func (b *batch) callers() int { return len(b.requests) - b.followed }
 
 // add adds a request, and what is to follow it. It fails only where the transaction cannot go on.
-func (b *batch) add(r *request) error {
+func (b *batch) add(r *queue.Request) error {
 	b.requests = append(b.requests, r)
-	if err := b.insertAll(r); err != nil || r.err != nil || r.placed == nil {
+	if err := b.insertAll(r); err != nil || r.Err != nil || !r.Follows() {
 		return err
 	}
-	r.placed <- b.unread(len(b.marks) - len(r.events))
-	more := <-r.more
+	more := r.Following(b.unread(len(b.marks) - len(r.Events)))
 	if more == nil {
 		return nil
 	}
@@ -111,8 +111,8 @@ func (b *batch) unread(others int) []deploylog.Event {
 }
 
 // insertAll inserts the events of one request, or none of them where one is already in the log.
-func (b *batch) insertAll(r *request) error {
-	if len(r.events) == 1 { // a single statement undoes itself
+func (b *batch) insertAll(r *queue.Request) error {
+	if len(r.Events) == 1 { // a single statement undoes itself
 		return b.insert(r)
 	}
 	if err := b.w.stmts.savepoint.exec(); err != nil {
@@ -122,7 +122,7 @@ func (b *batch) insertAll(r *request) error {
 	if err := b.insert(r); err != nil {
 		return err
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		b.seq, b.head, b.marks = seq, head, b.marks[:marks]
 		clear(b.w.registered)
 		if err := b.w.stmts.revert.exec(); err != nil {
@@ -132,15 +132,15 @@ func (b *batch) insertAll(r *request) error {
 	return b.w.stmts.release.exec()
 }
 
-func (b *batch) insert(r *request) error {
-	for i := range r.events {
-		e := &r.events[i]
+func (b *batch) insert(r *queue.Request) error {
+	for i := range r.Events {
+		e := &r.Events[i]
 		seq := b.seq + 1
 		registered, err := b.registered(e.Deployment, seq)
 		if err != nil {
 			return err
 		}
-		head := b.head.Next(seq, registered, r.digests[i])
+		head := b.head.Next(seq, registered, r.Digests[i])
 		var data driver.Value
 		if e.Data != nil {
 			data = string(e.Data)
@@ -148,7 +148,7 @@ func (b *batch) insert(r *request) error {
 		err = b.w.stmts.insert.exec(seq, e.ID, e.Deployment, string(e.Target), e.Revision, e.Name, int64(e.Attempt),
 			e.CreatedAt.UnixNano(), data, registered, head[:])
 		if isDuplicate(err) {
-			r.err = describe(*e, deploylog.ErrDuplicate)
+			r.Duplicate(*e)
 			return nil
 		}
 		if err != nil {

@@ -230,7 +230,8 @@ func (l *Log) damaged(f *checkFile, s checkState, cause error) error {
 // refuse keeps the log from growing on damaged ground. It can still be read.
 func (l *Log) refuse(d *damage) {
 	err := &damageError{d}
-	l.writer.refuse(err, err)
+	l.queue.Break(err)
+	l.queue.Refuse(err)
 	l.logger.Error("deployment log is damaged and refuses writes", "path", l.path, "found", d.Found, "problem", d.Problem)
 }
 

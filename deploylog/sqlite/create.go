@@ -52,7 +52,7 @@ func create(ctx context.Context, path string, l *Log) error {
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("create the log: %w", err)
 	}
-	id, err := l.entropy.id(l.now())
+	id, err := l.queue.ID(l.now())
 	if err != nil {
 		return err
 	}

@@ -99,10 +99,8 @@ func TestWithdraw(t *testing.T) {
 		_, err := l.Append(ctx, sample(0))
 		withdrawn <- err
 	}()
-	for queued := 0; queued == 0; runtime.Gosched() {
-		l.writer.mu.Lock()
-		queued = len(l.writer.queue)
-		l.writer.mu.Unlock()
+	for l.queue.Idle() {
+		runtime.Gosched()
 	}
 	cancel()
 	wantError(t, <-withdrawn, context.Canceled)

@@ -35,7 +35,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -48,10 +47,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"modernc.org/sqlite"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/queue"
 	"github.com/deployster-go/deployster/deploylog/sqlite/turn"
 	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
 )
@@ -80,11 +79,11 @@ const defaultBusyTimeout = 15 * time.Second
 
 // Log is a deployment log in one SQLite file. It implements deploylog.Log.
 type Log struct {
-	id      string
-	path    string
-	logger  *slog.Logger
-	now     func() time.Time
-	entropy *entropy
+	id     string
+	path   string
+	logger *slog.Logger
+	now    func() time.Time
+	queue  *queue.Queue
 
 	readOnly bool
 	readers  *sql.DB
@@ -124,7 +123,6 @@ func open(ctx context.Context, path string, o Options, s settings) (*Log, error)
 		path:    abs,
 		logger:  o.Logger,
 		now:     o.Now,
-		entropy: newEntropy(o.Entropy),
 		closed:  make(chan struct{}),
 		checked: make(chan struct{}),
 
@@ -136,6 +134,7 @@ func open(ctx context.Context, path string, o Options, s settings) (*Log, error)
 	if l.now == nil {
 		l.now = time.Now
 	}
+	l.queue = queue.New(l.now, o.Entropy)
 	if err := l.open(ctx, s); err != nil {
 		return nil, fmt.Errorf("open deployment log: %w", explain(abs, err))
 	}
@@ -180,7 +179,8 @@ func (l *Log) start(ctx context.Context, s settings) error {
 		return err
 	}
 	if l.readOnly {
-		l.writer = noWriter(errReadOnly)
+		l.queue.Break(errReadOnly)
+		l.writer = noWriter()
 		close(l.checked)
 		return nil
 	}
@@ -189,7 +189,7 @@ func (l *Log) start(ctx context.Context, s settings) error {
 			return err
 		}
 	}
-	if l.writer, err = newWriter(ctx, l.path, l.id, s, l.logger); err != nil {
+	if l.writer, err = newWriter(ctx, l.path, l.id, s, l.queue, l.logger); err != nil {
 		return err
 	}
 	if s.unanchored {
@@ -198,7 +198,8 @@ func (l *Log) start(ctx context.Context, s settings) error {
 	}
 	if d := l.remembered(); d != nil {
 		err := &damageError{d}
-		l.writer.refuse(err, err)
+		l.queue.Break(err)
+		l.queue.Refuse(err)
 		close(l.checked)
 		return nil
 	}
@@ -254,34 +255,13 @@ func (l *Log) Close() error {
 	l.closing.Do(func() {
 		close(l.closed)
 		<-l.checked
-		err = errors.Join(l.writer.close(), l.readers.Close())
+		err = l.writer.close()
+		l.queue.Break(errClosed)
+		l.queue.Refuse(errClosed)
+		err = errors.Join(err, l.readers.Close())
 	})
 	if err != nil {
 		return fmt.Errorf("close deployment log %s: %w", l.path, err)
 	}
 	return nil
-}
-
-// entropy makes ULIDs, which sort in the order they were made within a
-// millisecond, for any number of callers.
-type entropy struct {
-	mu     sync.Mutex
-	source *ulid.MonotonicEntropy
-}
-
-func newEntropy(r io.Reader) *entropy {
-	if r == nil {
-		r = rand.Reader
-	}
-	return &entropy{source: ulid.Monotonic(r, 0)}
-}
-
-func (e *entropy) id(at time.Time) (string, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	id, err := ulid.New(ulid.Timestamp(at), e.source)
-	if err != nil {
-		return "", fmt.Errorf("make an event id: %w", err)
-	}
-	return id.String(), nil
 }

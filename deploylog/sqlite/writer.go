@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/queue"
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -38,11 +39,9 @@ type writer struct {
 	together   int              // how many requests the last batch had
 	registered map[string]int64 // deployments known to have begun, and where; a cache
 
+	queue   *queue.Queue
 	mu      sync.Mutex
-	queue   []*request
-	broken  error         // why nothing is written any more
-	grown   *growth       // what comes next
-	waiting chan struct{} // holds a token while the queue may have requests
+	grown   *growth // what comes next
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -56,15 +55,15 @@ type statements struct {
 	checkpoint                 *statement
 }
 
-func newWriter(ctx context.Context, path, log string, s settings, logger *slog.Logger) (*writer, error) {
+func newWriter(ctx context.Context, path, log string, s settings, q *queue.Queue, logger *slog.Logger) (*writer, error) {
 	w := &writer{
 		path:       path,
 		log:        log,
 		logger:     logger,
 		set:        s,
 		registered: map[string]int64{},
+		queue:      q,
 		grown:      growthAfter(-1),
-		waiting:    make(chan struct{}, 1),
 		stop:       make(chan struct{}),
 		stopped:    make(chan struct{}),
 	}
@@ -89,9 +88,9 @@ func newWriter(ctx context.Context, path, log string, s settings, logger *slog.L
 	return w, nil
 }
 
-// noWriter refuses all writing.
-func noWriter(why error) *writer {
-	w := &writer{broken: why, grown: growthAfter(-1), stop: make(chan struct{}), stopped: make(chan struct{})}
+// noWriter is that of a log to which nothing is written.
+func noWriter() *writer {
+	w := &writer{grown: growthAfter(-1), stop: make(chan struct{}), stopped: make(chan struct{})}
 	close(w.stopped)
 	return w
 }
@@ -136,55 +135,6 @@ func (w *writer) prepare(ctx context.Context, set settings) error {
 	return nil
 }
 
-// submit queues a request, whose outcome comes through its channel.
-func (w *writer) submit(r *request) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.broken != nil {
-		return w.broken
-	}
-	w.queue = append(w.queue, r)
-	select {
-	case w.waiting <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
-func (w *writer) idle() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.queue) == 0
-}
-
-// take removes from the queue the requests whose callers still wait.
-func (w *writer) take() []*request {
-	w.mu.Lock()
-	queue := w.queue
-	w.queue = nil
-	w.mu.Unlock()
-	taken := queue[:0]
-	for _, r := range queue {
-		if r.taken.CompareAndSwap(false, true) {
-			taken = append(taken, r)
-		}
-	}
-	return taken
-}
-
-// refuse ends all writing: further requests fail with err, which is nil for a
-// log that stays usable, and those queued with now.
-func (w *writer) refuse(err, now error) {
-	if err != nil {
-		w.mu.Lock()
-		w.broken = err
-		w.mu.Unlock()
-	}
-	for _, r := range w.take() {
-		r.done <- now
-	}
-}
-
 // growth returns what this process appends next.
 func (w *writer) growth() *growth {
 	w.mu.Lock()
@@ -195,7 +145,6 @@ func (w *writer) growth() *growth {
 func (w *writer) close() error {
 	close(w.stop)
 	<-w.stopped
-	w.refuse(errClosed, errClosed)
 	return w.disconnect()
 }
 
@@ -219,7 +168,7 @@ func (w *writer) run() {
 			settle = time.After(w.anchor.due())
 		}
 		select {
-		case <-w.waiting:
+		case <-w.queue.Waiting():
 			written += w.write()
 		case <-settle:
 			w.settle()
@@ -242,12 +191,12 @@ func (w *writer) run() {
 // write makes everything queued durable in one transaction and tells the
 // callers; it returns about how many pages it wrote.
 func (w *writer) write() int {
-	if w.idle() {
+	if w.queue.Idle() {
 		return 0 // the last batch has taken up what this call is for
 	}
 	b := batch{w: w}
 	if err := w.lockAnchor(); err != nil {
-		w.refuse(nil, err)
+		w.queue.Refuse(err)
 		return 0
 	}
 	defer func() { _ = w.anchor.unlock() }() // closing the file unlocks it as well
@@ -256,7 +205,7 @@ func (w *writer) write() int {
 		if !isRefusal(err) {
 			err = w.fail(err)
 		}
-		w.refuse(nil, err)
+		w.queue.Refuse(err)
 		return 0
 	}
 	if err = b.gather(); err == nil {
@@ -271,13 +220,10 @@ func (w *writer) write() int {
 	w.together = b.callers()
 	appended := b.copied() // before those whose events they are may change them
 	for _, r := range b.requests {
-		if err != nil {
-			r.err = err
-		}
-		r.done <- r.err
+		r.End(err)
 	}
 	if err != nil {
-		w.refuse(nil, err)
+		w.queue.Refuse(err)
 		return 0
 	}
 	if b.seq == b.from {
@@ -332,9 +278,7 @@ func (w *writer) reopenAnchor() error {
 
 // fail poisons the log, and returns what those are told whose events were to be written.
 func (w *writer) fail(cause error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.broken = fmt.Errorf("%w: open it again once the cause is gone: %w", deploylog.ErrPoisoned, cause)
+	w.queue.Break(fmt.Errorf("%w: open it again once the cause is gone: %w", deploylog.ErrPoisoned, cause))
 	w.logger.Error("deployment log poisoned by a failed write", "path", w.path, "error", cause)
 	return unwritten{cause}
 }
@@ -358,10 +302,7 @@ func (w *writer) settle() {
 // A failing one is a failed write: SQLite may believe afterwards that pages are
 // on disk which the kernel has dropped. A poisoned log is left alone.
 func (w *writer) checkpoint() {
-	w.mu.Lock()
-	broken := w.broken
-	w.mu.Unlock()
-	if broken != nil {
+	if w.queue.Broken() != nil {
 		return
 	}
 	_, err := w.stmts.checkpoint.row(make([]driver.Value, 3))
