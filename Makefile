@@ -48,7 +48,7 @@ lint: $(TOOLS)/golangci-lint ## lint only
 
 .PHONY: setup-test
 setup-test:
-	@scripts/need ca-certificates git gcc openssh-client python3 python3-jinja2 jq runc crun systemd docker-compose chromium
+	@scripts/need ca-certificates git gcc openssh-client python3 python3-jinja2 jq runc crun systemd docker-compose chromium postgresql
 	@scripts/able
 	@$(MAKE) --no-print-directory $(TOOLS)/golangci-lint
 

@@ -51,8 +51,8 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/queue"
-	"github.com/deployster-go/deployster/deploylog/sqlite/turn"
 	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
+	"github.com/deployster-go/deployster/deploylog/turn"
 )
 
 // Options are what a log takes from its surroundings. The zero value is usable.

@@ -116,6 +116,7 @@ var withServer = map[string]struct {
 	"state forget": {refused, "site"},
 	"state show":   {refused, "site"},
 
+	"log copy":   {refused, "a.db b.db"},
 	"log export": {through, ""},
 	"log follow": {through, ""},
 	"log latest": {through, "run/web.yaml"},

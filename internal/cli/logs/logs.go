@@ -34,7 +34,7 @@ of truth: every run of every process on this workspace is in it.`,
   deployster log follow --target resource/
   deployster log verify`,
 	}
-	c.AddCommand(newListCommand(a), newRunsCommand(a), newLatestCommand(a), newFollowCommand(a), newVerifyCommand(a), newExportCommand(a))
+	c.AddCommand(newListCommand(a), newRunsCommand(a), newLatestCommand(a), newFollowCommand(a), newVerifyCommand(a), newExportCommand(a), newCopyCommand(a))
 	return c
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite/turn"
+	"github.com/deployster-go/deployster/deploylog/turn"
 )
 
 var errClosed = errors.New("closed")

@@ -1,0 +1,77 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// address is where a log is.
+type address struct {
+	config *pgx.ConnConfig
+	schema string
+}
+
+// IsAddress reports whether a text names a log in a database.
+func IsAddress(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+// String is the address for people: without a password.
+func (a address) String() string {
+	host := a.config.Host + ":" + strconv.Itoa(int(a.config.Port))
+	if strings.HasPrefix(a.config.Host, "/") { // the directory of a socket
+		host = ""
+	}
+	u := url.URL{Scheme: "postgres", Host: host, Path: "/" + a.config.Database}
+	if host == "" {
+		return u.String() + "?host=" + a.config.Host + "&schema=" + a.schema
+	}
+	return u.String() + "?schema=" + a.schema
+}
+
+const defaultSchema = "deployster"
+
+// parse reads the URL of a log. An error never shows it: it may have a password.
+func parse(text string) (address, error) {
+	const form = "postgres://USER@HOST:PORT/DATABASE?schema=NAME"
+	u, err := url.Parse(text)
+	if err != nil {
+		return address{}, errors.New("the URL of the database cannot be read; its form is " + form + ", and what is special in a password is escaped with %")
+	}
+	if !IsAddress(text) {
+		return address{}, fmt.Errorf("the URL of a database is %s, not one of %q", form, u.Scheme)
+	}
+	query := u.Query()
+	schema := defaultSchema
+	if names := query["schema"]; len(names) > 0 {
+		schema = names[0]
+	}
+	query.Del("schema")
+	const longest = 63 // bytes of a name in PostgreSQL, which would cut it
+	if schema == "" || len(schema) > longest || strings.HasPrefix(schema, "pg_") || strings.ContainsAny(schema, "\x00\",") {
+		return address{}, fmt.Errorf("schema=%s: the name of a schema has 1 to %d bytes, no quotes and commas, and does not begin with pg_", schema, longest)
+	}
+	u.RawQuery = query.Encode()
+	c, err := pgx.ParseConfig(u.String())
+	if err != nil {
+		return address{}, fmt.Errorf("the URL of the database: %s", withoutURL(err))
+	}
+	c.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "deployster"
+	}
+	return address{config: c, schema: schema}, nil
+}
+
+// withoutURL is an error about a URL, without that.
+func withoutURL(err error) string {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner.Error()
+	}
+	return "it is not valid"
+}

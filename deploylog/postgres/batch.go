@@ -1,0 +1,245 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/chain"
+	"github.com/deployster-go/deployster/deploylog/queue"
+)
+
+// batch is one transaction of the writer and the requests in it. Nobody else appends while it
+// lasts, so what was looked for once stays as it was.
+type batch struct {
+	w        *writer
+	requests []*queue.Request
+	from     int64 // seq of the last event before it
+	seq      int64 // and of the last one in it
+	bytes    int
+	head     chain.Link
+	rows     []row
+	known    map[key]bool // events that are in the log, or in the batch
+}
+
+// row is an event of a batch, and what is stored with it.
+type row struct {
+	event      *deploylog.Event
+	registered int64
+	hash       chain.Link
+}
+
+// key is what an event is once in a log by.
+type key struct {
+	deployment string
+	target     deploylog.Target
+	name       string
+	attempt    int
+}
+
+func keyOfEvent(e deploylog.Event) key { return key{e.Deployment, e.Target, e.Name, e.Attempt} }
+
+// begin begins the transaction, waits for its turn, and finds out where the log stands.
+func (b *batch) begin(ctx context.Context) (err error) {
+	if err := b.w.connect(ctx); err != nil {
+		return err
+	}
+	session, locks := b.w.log.session.lives()
+	all := &pgx.Batch{}
+	all.Queue("BEGIN")
+	all.Queue("SELECT pg_advisory_xact_lock($1)", b.w.log.key("append"))
+	all.Queue("SELECT NOT $1 OR alive($2)", locks, session)
+	all.Queue("SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1")
+	results := b.w.conn.SendBatch(ctx, all)
+	defer func() { err = errors.Join(err, results.Close()) }()
+	for range 2 {
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
+	}
+	var alive bool
+	if err := results.QueryRow().Scan(&alive); err != nil {
+		return err
+	}
+	if !alive {
+		return errLost
+	}
+	var hash []byte
+	err = results.QueryRow().Scan(&b.seq, &hash)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	b.from, b.head = b.seq, chain.LinkOf(hash)
+	return err
+}
+
+// maxYields is how often a batch gives way to callers who are about to append.
+const maxYields = 8
+
+// gather adds what is queued, and what comes in meanwhile.
+func (b *batch) gather(ctx context.Context) error {
+	for yields := 0; b.seq-b.from < batchEvents && b.bytes < batchBytes; {
+		requests := b.w.log.queue.Take()
+		if len(requests) == 0 {
+			if yields == maxYields {
+				break
+			}
+			yields++
+			runtime.Gosched()
+			continue
+		}
+		if err := b.look(ctx, requests...); err != nil {
+			b.requests = append(b.requests, requests...)
+			return err
+		}
+		for i, r := range requests {
+			if err := b.add(ctx, r); err != nil {
+				b.requests = append(b.requests, requests[i+1:]...)
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// look finds out what of the requests is in the log, and where their deployments began.
+func (b *batch) look(ctx context.Context, requests ...*queue.Request) error {
+	var deployments, targets, names, unregistered []string
+	var attempts []int64
+	for _, r := range requests {
+		for _, e := range r.Events {
+			deployments, targets, names, attempts = append(deployments, e.Deployment), append(targets, string(e.Target)), append(names, e.Name), append(attempts, int64(e.Attempt))
+			if _, known := b.w.registered[e.Deployment]; !known {
+				unregistered = append(unregistered, e.Deployment)
+			}
+		}
+	}
+	slices.Sort(unregistered)
+	all := &pgx.Batch{}
+	all.Queue(`SELECT deployment, target, event, attempt FROM events
+		JOIN unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS wanted (deployment, target, event, attempt)
+		USING (deployment, target, event, attempt)`, deployments, targets, names, attempts)
+	all.Queue(`SELECT d, (SELECT registered FROM events WHERE deployment = d LIMIT 1) FROM unnest($1::text[]) AS d`, slices.Compact(unregistered))
+	results := b.w.conn.SendBatch(ctx, all)
+	rows, err := results.Query()
+	if err == nil {
+		var k key
+		_, err = pgx.ForEachRow(rows, []any{&k.deployment, &k.target, &k.name, &k.attempt}, func() error {
+			b.known[k] = true
+			return nil
+		})
+	}
+	if err == nil {
+		if rows, err = results.Query(); err == nil {
+			var deployment string
+			var first *int64
+			_, err = pgx.ForEachRow(rows, []any{&deployment, &first}, func() error {
+				if first != nil {
+					b.w.remember(deployment, *first)
+				}
+				return nil
+			})
+		}
+	}
+	return errors.Join(err, results.Close())
+}
+
+// add adds a request of which look was called, and what is to follow it. It fails only where
+// the transaction cannot go on.
+func (b *batch) add(ctx context.Context, r *queue.Request) error {
+	b.requests = append(b.requests, r)
+	if b.place(r); r.Err != nil || !r.Follows() {
+		return nil
+	}
+	more := r.Following(b.unread(len(b.rows) - len(r.Events)))
+	if more == nil {
+		return nil
+	}
+	if err := b.look(ctx, more); err != nil {
+		b.requests = append(b.requests, more)
+		return err
+	}
+	return b.add(ctx, more)
+}
+
+// place gives the events of a request their places, or none of them where one is there already.
+func (b *batch) place(r *queue.Request) {
+	own := map[key]bool{}
+	for _, e := range r.Events {
+		k := keyOfEvent(e)
+		if b.known[k] || own[k] {
+			r.Duplicate(e)
+			return
+		}
+		own[k] = true
+	}
+	for i := range r.Events {
+		e := &r.Events[i]
+		b.seq++
+		first, begun := b.w.registered[e.Deployment]
+		if !begun {
+			first = b.seq
+			b.w.remember(e.Deployment, first)
+		}
+		b.head = b.head.Next(b.seq, first, r.Digests[i])
+		b.rows = append(b.rows, row{e, first, b.head})
+		b.known[keyOfEvent(*e)] = true
+		b.bytes += len(e.Data)
+		e.Seq = b.seq
+	}
+}
+
+// unread returns the events of the batch. The first so many are those of other callers, who may
+// change them afterwards.
+func (b *batch) unread(others int) []deploylog.Event {
+	events := make([]deploylog.Event, len(b.rows))
+	for i, r := range b.rows {
+		if events[i] = *r.event; i < others {
+			events[i].Data = slices.Clone(r.event.Data)
+		}
+	}
+	return events
+}
+
+// commit makes the batch durable.
+func (b *batch) commit(ctx context.Context) error {
+	if b.seq == b.from {
+		_, err := b.w.conn.Exec(ctx, "ROLLBACK")
+		return err
+	}
+	var c struct {
+		seq, attempt, created, registered      []int64
+		id, deployment, target, revision, name []string
+		data                                   []*string
+		hash                                   [][]byte
+	}
+	for _, r := range b.rows {
+		e := r.event
+		c.seq, c.id, c.deployment, c.target = append(c.seq, e.Seq), append(c.id, e.ID), append(c.deployment, e.Deployment), append(c.target, string(e.Target))
+		c.revision, c.name, c.attempt = append(c.revision, e.Revision), append(c.name, e.Name), append(c.attempt, int64(e.Attempt))
+		var data *string
+		if e.Data != nil {
+			text := string(e.Data)
+			data = &text
+		}
+		c.created, c.data, c.registered, c.hash = append(c.created, e.CreatedAt.UnixNano()), append(c.data, data), append(c.registered, r.registered), append(c.hash, slices.Clone(r.hash[:]))
+	}
+	all := &pgx.Batch{}
+	all.Queue(`INSERT INTO events SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
+		$7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bytea[])`,
+		c.seq, c.id, c.deployment, c.target, c.revision, c.name, c.attempt, c.created, c.data, c.registered, c.hash)
+	all.Queue("SELECT pg_notify($1, '')", b.w.log.channel())
+	all.Queue("COMMIT")
+	results := b.w.conn.SendBatch(ctx, all)
+	var err error
+	for range all.Len() {
+		if _, failed := results.Exec(); err == nil {
+			err = failed
+		}
+	}
+	return errors.Join(err, results.Close())
+}

@@ -1,0 +1,61 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// unwritten is a write that failed, which says its cause alone.
+type unwritten struct{ error }
+
+func (u unwritten) Unwrap() error        { return u.error }
+func (u unwritten) Is(target error) bool { return target == deploylog.ErrUnwritten }
+
+// isLoss reports whether the connection was lost, or the server was.
+func isLoss(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return strings.HasPrefix(e.Code, "57P") // it is shut down, has crashed, or is starting
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+}
+
+// explain says in the user's terms what an error means and what to do. It is applied once,
+// where the error leaves the package.
+func (l *Log) explain(err error) error {
+	remedy := ""
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNoLog):
+		remedy = "the first apply, pipeline apply, env create or build submit makes it"
+	case isCode(err, noSuchDatabase):
+		remedy = "create the database, as with 'createdb " + l.where.config.Database + "'"
+	case isCode(err, wrongPassword), isCode(err, notAuthorized):
+		remedy = "give another user or password in the URL, in PGPASSWORD or in ~/.pgpass, or allow it in the server's pg_hba.conf"
+	case isCode(err, mayNot):
+		remedy = fmt.Sprintf("the user %q lacks a right: whoever owns the schema grants it", l.where.config.User)
+	case isCode(err, readOnly):
+		remedy = "the server is a standby: name the primary, or all servers and target_session_attrs=read-write"
+	case isCode(err, tooMany):
+		remedy = "the server has no connection left: raise its max_connections; one process of deployster has up to 11"
+	case isCode(err, diskFull):
+		remedy = "free some space on the server's disk"
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
+		remedy = "is the server running there?"
+	case isLoss(err):
+		remedy = "the server cannot be reached: try again once it can"
+	}
+	if remedy != "" {
+		return fmt.Errorf("%s: %w; %s", l.where, err, remedy)
+	}
+	return fmt.Errorf("%s: %w", l.where, err)
+}

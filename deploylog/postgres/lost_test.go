@@ -1,0 +1,263 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/postgres"
+	"github.com/deployster-go/deployster/deploylog/postgres/pgtest"
+)
+
+func event(deployment, host string) deploylog.Event {
+	return deploylog.Event{Deployment: deployment, Target: deploylog.Target("host/" + host), Name: "host-started", Attempt: 1}
+}
+
+// sql has the server do something, as its administrator.
+func sql(t *testing.T, s *pgtest.Server, schema, text string, args ...any) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), strings.Replace(s.URL(schema), "schema=", "search_path=", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if _, err := c.Exec(t.Context(), text, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cable is a way to the server that can be cut.
+type cable struct {
+	dir   string
+	parts atomic.Int64 // that the client may still send; the next one cuts the connection that sends it
+	after bool         // the part that cuts reaches the server
+	mu    sync.Mutex
+	all   []net.Conn
+}
+
+// newCable makes a way to a server, whose URL is returned.
+func newCable(t *testing.T, schema string) (*cable, string) {
+	t.Helper()
+	c := &cable{dir: t.TempDir()}
+	c.parts.Store(1 << 40)
+	listener, err := net.Listen("unix", filepath.Join(c.dir, ".s.PGSQL.5432"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := server.URL(schema)
+	from := there[strings.Index(there, "host=")+len("host=") : strings.Index(there, "&")]
+	socket := filepath.Join(strings.ReplaceAll(from, "%2F", "/"), ".s.PGSQL.5432")
+	var copying sync.WaitGroup
+	t.Cleanup(func() {
+		_ = listener.Close()
+		c.cut()
+		copying.Wait()
+	})
+	copying.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("unix", socket)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			c.mu.Lock()
+			c.all = append(c.all, near, far)
+			c.mu.Unlock()
+			copying.Go(func() { c.copy(far, near, true) })
+			copying.Go(func() { c.copy(near, far, false) })
+		}
+	})
+	return c, strings.Replace(there, from, strings.ReplaceAll(c.dir, "/", "%2F"), 1)
+}
+
+func (c *cable) copy(to, from net.Conn, counted bool) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	part := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(part)
+		if err != nil {
+			return
+		}
+		if counted && c.parts.Add(-1) < 0 {
+			if c.after {
+				_, _ = to.Write(part[:n])
+			}
+			return
+		}
+		if _, err := to.Write(part[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (c *cable) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.all {
+		_ = conn.Close()
+	}
+}
+
+// Wherever the connection is cut, what was acknowledged is there, once, and what was not is
+// there or not, but nothing in between; and the log can be opened again.
+func TestWhereverTheConnectionIsCutNothingIsLostOrDoubled(t *testing.T) {
+	poisoned := 0
+	for _, after := range []bool{false, true} {
+		for parts := range 14 {
+			schema := fmt.Sprintf("cut_%v_%d", after, parts)
+			c, url := newCable(t, schema)
+			c.after = after
+			l := open(t, url)
+			if _, err := l.Append(t.Context(), event("before", "a")); err != nil {
+				t.Fatal(err)
+			}
+			c.parts.Store(int64(parts))
+			acknowledged, ended := map[string]bool{"before": true}, error(nil)
+			for i := range 6 {
+				deployment := fmt.Sprintf("d%d", i)
+				_, err := l.Append(t.Context(), event(deployment, "a"), event(deployment, "b"))
+				if err == nil {
+					acknowledged[deployment] = true
+				} else {
+					ended = err
+				}
+			}
+			if errors.Is(ended, deploylog.ErrPoisoned) {
+				poisoned++
+			}
+			c.parts.Store(1 << 40)
+			again := open(t, url)
+			if _, err := again.Append(t.Context(), event("after", "a")); err != nil {
+				t.Errorf("cut after %d parts: %v", parts, err)
+			}
+			found := map[string]int{}
+			for e, err := range again.Read(t.Context(), deploylog.Filter{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				found[e.Deployment]++
+			}
+			for deployment := range acknowledged {
+				if found[deployment] == 0 {
+					t.Errorf("cut after %d parts (the last reached the server: %v): %s was acknowledged, and is not there", parts, after, deployment)
+				}
+			}
+			for deployment, n := range found {
+				if strings.HasPrefix(deployment, "d") && n != 2 {
+					t.Errorf("cut after %d parts: of %s there are %d events", parts, deployment, n)
+				}
+			}
+			if _, err := again.Verify(t.Context()); err != nil {
+				t.Errorf("cut after %d parts: %v", parts, err)
+			}
+		}
+	}
+	if poisoned == 0 {
+		t.Error("no cut came where the outcome of a write was unknown")
+	}
+}
+
+func TestWhoLosesTheConnectionOfItsLocksAppendsNothing(t *testing.T) {
+	schema := "lost_locks"
+	l, other := open(t, server.URL(schema)), open(t, server.URL(schema))
+	unlock, err := l.TryLock("stage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.TryLock("stage"); !errors.Is(err, deploylog.ErrLocked) || !strings.Contains(err.Error(), "process") {
+		t.Errorf("it is held, and the error is %v", err)
+	}
+	if _, err := l.Append(t.Context(), event("d", "a")); err != nil {
+		t.Fatal(err)
+	}
+	sql(t, server, schema, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
+	theirs, err := other.Lock(t.Context(), "stage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs()
+	_, err = l.Append(t.Context(), event("d", "b"))
+	if !errors.Is(err, deploylog.ErrUnwritten) || !strings.Contains(err.Error(), "the connection was lost by which this process had its locks") {
+		t.Errorf("an append without the lock: %v", err)
+	}
+	if _, err = l.Append(t.Context(), event("d", "b")); !errors.Is(err, deploylog.ErrPoisoned) {
+		t.Errorf("another: %v", err)
+	}
+	unlock()
+	if held, err := other.Locked("stage"); !held || err != nil {
+		t.Errorf("it was given up for who has it now: %v, %v", held, err)
+	}
+}
+
+// A server that is started again is no failure for who was not appending, and locks are free.
+func TestAServerThatIsStartedAgain(t *testing.T) {
+	s, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l, holder := open(t, s.URL("log")), open(t, s.URL("log"))
+	if _, err := l.Append(t.Context(), event("d", "a")); err != nil {
+		t.Fatal(err)
+	}
+	watched := make(chan deploylog.Event)
+	go func() {
+		for e, err := range l.Watch(t.Context(), deploylog.Filter{After: 1}) {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			watched <- e
+			return
+		}
+	}()
+	if _, err := holder.TryLock("stage"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), event("d", "b")); err == nil || errors.Is(err, deploylog.ErrPoisoned) || errors.Is(err, deploylog.ErrUnwritten) {
+		t.Errorf("without a server: %v", err)
+	}
+	if _, err := postgres.Open(t.Context(), s.URL("log"), postgres.Options{}); err == nil || !strings.Contains(err.Error(), "is the server running there?") {
+		t.Errorf("opened without a server: %v", err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), event("d", "b")); err != nil {
+		t.Errorf("with a server again: %v", err)
+	}
+	unlock, err := l.TryLock("stage")
+	if err != nil {
+		t.Fatalf("the lock of a server that was killed: %v", err)
+	}
+	defer unlock()
+	if _, err := holder.Append(t.Context(), event("d", "c")); !errors.Is(err, deploylog.ErrUnwritten) {
+		t.Errorf("who had a lock appends: %v", err)
+	}
+	if v, err := l.Verify(t.Context()); err != nil || v.Events != 2 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}

@@ -1,0 +1,199 @@
+// Package postgres keeps a deployment log in a PostgreSQL database, for those who need it on
+// more than one machine.
+//
+// # The schema
+//
+// A log is a schema of the database; its table events holds one row per event, as the file of
+// deploylog/sqlite does, by the same hashes: logs of one head are one log, wherever they are.
+// Triggers refuse every UPDATE, DELETE and TRUNCATE of events. Nothing that the log says is ever
+// updated, so who writes needs the right to insert, and none to change.
+//
+// # Appending
+//
+// Callers queue; one writer per process takes what has queued into one transaction. Processes
+// take turns through an advisory lock of the transaction, which PostgreSQL lets go of only after
+// the transaction can be seen. So events get their numbers in the order in which they can be
+// read, and a reader who has seen an event has seen all before it.
+//
+// When a transaction fails, or its connection is lost, what became of it is not known: the log is
+// then poisoned and acknowledges nothing until it is opened anew.
+//
+// # Locks
+//
+// A lock is a row that names a session, and the session is an advisory lock of a connection of
+// its own, which PostgreSQL lets go of when the connection ends. Whoever loses that connection
+// has lost its locks, and appends nothing more: every append looks whether it still has them.
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/queue"
+	"github.com/deployster-go/deployster/deploylog/turn"
+)
+
+// Options are what a log takes from its surroundings. The zero value is usable.
+type Options struct {
+	Logger   *slog.Logger     // nil discards
+	Now      func() time.Time // the time of events without one; nil is time.Now
+	Entropy  io.Reader        // random bytes of new ids; nil is crypto/rand
+	ReadOnly bool             // a log that does not exist is not made, and appends are refused
+}
+
+// Log is a deployment log in a PostgreSQL database. It implements deploylog.Log.
+type Log struct {
+	id      string
+	where   address
+	logger  *slog.Logger
+	queue   *queue.Queue
+	readers *pgxpool.Pool
+	writer  *writer
+	session *session
+	news    *news
+
+	turns   turn.Turns
+	closing sync.Once
+	closed  chan struct{}
+}
+
+var (
+	_ deploylog.Log          = (*Log)(nil)
+	_ deploylog.ThenAppender = (*Log)(nil)
+
+	errClosed   = errors.New("log is closed")
+	errReadOnly = errors.New("log was opened for reading only")
+)
+
+// maxReaders bounds the connections of one log, beside those for appends, locks and news.
+const maxReaders = 8
+
+// Open opens the log at a URL, postgres://USER@HOST:PORT/DATABASE?schema=NAME, and makes it where
+// there is none; the schema is deployster where none is named. The URL has all parameters that
+// libpq knows. It fails with deploylog.ErrCorrupt for a schema that is no log.
+func Open(ctx context.Context, url string, o Options) (*Log, error) {
+	where, err := parse(url)
+	if err != nil {
+		return nil, fmt.Errorf("open deployment log: %w", err)
+	}
+	l := &Log{where: where, logger: o.Logger, closed: make(chan struct{})}
+	if l.logger == nil {
+		l.logger = slog.New(slog.DiscardHandler)
+	}
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	l.queue = queue.New(now, o.Entropy)
+	if err := l.open(ctx, o); err != nil {
+		return nil, fmt.Errorf("open deployment log: %w", l.explain(err))
+	}
+	return l, nil
+}
+
+func (l *Log) open(ctx context.Context, o Options) (err error) {
+	if l.id, err = l.ensure(ctx, o.ReadOnly); err != nil {
+		return err
+	}
+	c, err := pgxpool.ParseConfig("")
+	if err != nil {
+		return err
+	}
+	c.ConnConfig = l.where.config.Copy()
+	c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	c.MaxConns, c.MinConns = maxReaders, 0
+	if l.readers, err = pgxpool.NewWithConfig(ctx, c); err != nil {
+		return err
+	}
+	l.news = newNews(l)
+	l.session = &session{log: l}
+	if o.ReadOnly {
+		l.queue.Break(errReadOnly)
+		return nil
+	}
+	l.writer = newWriter(l)
+	return nil
+}
+
+// ID implements deploylog.Log.
+func (l *Log) ID() string { return l.id }
+
+// Close waits for appends under way, lets go of all locks, and ends all reads and watches.
+// Closing twice is harmless.
+func (l *Log) Close() error {
+	var err error
+	l.closing.Do(func() {
+		close(l.closed)
+		if l.writer != nil {
+			l.writer.close()
+		}
+		l.queue.Break(errClosed)
+		l.queue.Refuse(errClosed)
+		l.news.close()
+		err = l.session.close()
+		l.readers.Close()
+	})
+	if err != nil {
+		return fmt.Errorf("close deployment log %s: %w", l.where, err)
+	}
+	return nil
+}
+
+// Append implements deploylog.Log.
+func (l *Log) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	return l.AppendThen(ctx, events, nil)
+}
+
+// AppendThen implements deploylog.ThenAppender. then may be nil.
+func (l *Log) AppendThen(ctx context.Context, events []deploylog.Event, then func([]deploylog.Event) []deploylog.Event) ([]deploylog.Event, error) {
+	if len(events) == 0 {
+		return nil, ctx.Err()
+	}
+	written, err := l.queue.Append(ctx, events, then)
+	if err != nil {
+		err = fmt.Errorf("append to deployment log: %w", l.explain(err))
+	}
+	return written, err
+}
+
+// connect opens a connection of its own.
+func (l *Log) connect(ctx context.Context, params map[string]string) (*pgx.Conn, error) {
+	c := l.where.config.Copy()
+	for name, value := range params {
+		c.RuntimeParams[name] = value
+	}
+	return pgx.ConnectConfig(ctx, c)
+}
+
+// key is the advisory lock of something of this log.
+func (l *Log) key(what string) int64 { return keyOf(l.id + " " + what) }
+
+func keyOf(what string) int64 {
+	sum := sha256.Sum256([]byte("deployster " + what))
+	return int64(binary.BigEndian.Uint64(sum[:]))
+}
+
+// whileOpen is ctx, ended by Close as well.
+func (l *Log) whileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := make(chan struct{})
+	go func() {
+		select {
+		case <-l.closed:
+			cancel(errClosed)
+		case <-stop:
+		}
+	}()
+	return ctx, func() { close(stop); cancel(nil) }
+}

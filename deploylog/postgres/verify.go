@@ -1,0 +1,53 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/chain"
+)
+
+// Verify implements deploylog.Log: it checks every event, that none is missing, and that their
+// hashes lead by way of the known heads. Appends go on meanwhile; what they add is not part of it.
+func (l *Log) Verify(ctx context.Context, known ...deploylog.Head) (deploylog.Verification, error) {
+	ctx, cancel := l.whileOpen(ctx)
+	defer cancel()
+	v, err := l.verify(ctx, known)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return deploylog.Verification{}, fmt.Errorf("verify deployment log: %w", l.explain(err))
+	}
+	return v, nil
+}
+
+func (l *Log) verify(ctx context.Context, known []deploylog.Head) (deploylog.Verification, error) {
+	until, err := l.newest(ctx)
+	if err != nil {
+		return deploylog.Verification{}, err
+	}
+	w := chain.Begin(known)
+	for w.Seq < until {
+		before := w.Seq
+		page, _, err := l.page(ctx, deploylog.Filter{}, w.Seq, until, l.reading)
+		for _, s := range page {
+			if err == nil {
+				err = w.Step(s.Event, s.registered, chain.LinkOf(s.hash))
+			}
+		}
+		if err != nil {
+			return deploylog.Verification{}, err
+		}
+		if w.Seq == before {
+			return deploylog.Verification{}, chain.Missing(w.Seq + 1)
+		}
+	}
+	for _, h := range w.Unknown {
+		return deploylog.Verification{}, fmt.Errorf("%w: it is sound in itself, but it never had the head %s: its end is missing, or its events were written anew after that was noted; "+
+			"or the head is that of another log, or mistyped", deploylog.ErrCorrupt, h)
+	}
+	return deploylog.Verification{Events: w.Seq, Head: hex.EncodeToString(w.Head[:])}, nil
+}

@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/crash"
+)
+
+const (
+	batchEvents = 20000    // in one transaction, unless one caller brings more
+	batchBytes  = 16 << 20 // of data
+
+	// batchTime is how long a transaction may take, with all that it waits for.
+	batchTime = time.Minute
+)
+
+// writer is the one goroutine of a log that appends.
+type writer struct {
+	log        *Log
+	conn       *pgx.Conn        // nil is none
+	registered map[string]int64 // deployments known to have begun, and where; a cache
+
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+func newWriter(l *Log) *writer {
+	w := &writer{log: l, registered: map[string]int64{}, stop: make(chan struct{}), stopped: make(chan struct{})}
+	go func() {
+		defer crash.End("", "writing the deployment log")
+		w.run()
+	}()
+	return w
+}
+
+func (w *writer) run() {
+	defer close(w.stopped)
+	for {
+		select {
+		case <-w.log.queue.Waiting():
+			w.write()
+		case <-w.stop:
+			w.write()
+			w.disconnect()
+			return
+		}
+	}
+}
+
+func (w *writer) close() {
+	close(w.stop)
+	<-w.stopped
+}
+
+// writing are the settings of the connection that appends. Who hangs in a transaction keeps
+// nobody else waiting for longer than this. What is looked for there is few of many events, of
+// which the server need not have statistics yet: it is to use the indexes.
+var writing = map[string]string{
+	"lock_timeout":                        "15s",
+	"idle_in_transaction_session_timeout": "15s",
+	"enable_seqscan":                      "off",
+	"enable_hashjoin":                     "off",
+	"enable_mergejoin":                    "off",
+}
+
+func (w *writer) connect(ctx context.Context) (err error) {
+	if w.conn != nil && !w.conn.IsClosed() {
+		return nil
+	}
+	if w.conn, err = w.log.connect(ctx, writing); err != nil {
+		return err
+	}
+	// What is acknowledged is on the disk, whatever the server is told about others.
+	if _, err = w.conn.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"); err != nil {
+		w.disconnect()
+	}
+	return err
+}
+
+func (w *writer) disconnect() {
+	if w.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = w.conn.Close(ctx)
+	w.conn = nil
+}
+
+// write makes everything queued durable in one transaction, and tells the callers.
+func (w *writer) write() {
+	if w.log.queue.Idle() {
+		return // the last batch has taken up what this call is for
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), batchTime)
+	defer cancel()
+	b := &batch{w: w, known: map[key]bool{}}
+	again := w.conn != nil // the connection may have been lost since it was used
+	err := b.begin(ctx)
+	if err != nil && again && !errors.Is(err, errLost) && (w.conn == nil || w.conn.IsClosed()) {
+		err = b.begin(ctx)
+	}
+	if err != nil {
+		w.disconnect()
+		if errors.Is(err, errLost) {
+			err = w.fail(err)
+		}
+		w.log.queue.Refuse(err)
+		return
+	}
+	if err = b.gather(ctx); err != nil {
+		w.disconnect() // which undoes it
+	} else if err = b.commit(ctx); err != nil {
+		w.disconnect()
+		err = w.fail(err)
+	}
+	if err != nil {
+		clear(w.registered)
+	}
+	for _, r := range b.requests {
+		r.End(err)
+	}
+	if err == nil && b.seq > b.from {
+		w.log.news.grew()
+	}
+}
+
+// fail poisons the log, and returns what those are told whose events were to be written.
+func (w *writer) fail(cause error) error {
+	w.log.poison(cause)
+	return unwritten{cause}
+}
+
+// poison has the log acknowledge nothing any more.
+func (l *Log) poison(cause error) {
+	l.queue.Break(fmt.Errorf("%w: open it again once the cause is gone: %w", deploylog.ErrPoisoned, cause))
+	l.logger.Error("deployment log poisoned by a failed write", "log", l.where.String(), "error", cause)
+}
+
+// remember caches where a deployment began, which never changes.
+func (w *writer) remember(deployment string, first int64) {
+	const limit = 1024 // deployments at work at one time are far fewer
+	if len(w.registered) >= limit {
+		clear(w.registered)
+	}
+	w.registered[deployment] = first
+}

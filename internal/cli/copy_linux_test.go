@@ -1,0 +1,95 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/postgres/pgtest"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+)
+
+// A log goes to a database and back, with what came since, and is the same log; what is not
+// possible is said, without the password.
+func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
+	server, err := pgtest.New()
+	if err == nil {
+		t.Cleanup(func() {
+			if err := server.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	log, err := sqlite.Open(t.Context(), filepath.Join(dir, "a.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	grow := func(target deploylog.Target) {
+		t.Helper()
+		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: target, Name: "host-started", Data: []byte(`{"a": "ü"}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) (out string, code int) {
+		t.Helper()
+		c := exec.Command(binary, append([]string{"log", "copy"}, args...)...)
+		c.Dir, c.Env = dir, append(os.Environ(), "NO_COLOR=1")
+		text, _ := c.CombinedOutput()
+		return string(text), c.ProcessState.ExitCode()
+	}
+	there := server.URL("prod")
+	grow("host/a")
+	grow("host/b")
+	if out, code := run("a.db", there); code != 0 || !strings.HasPrefix(out, "copied 2 events; both logs have the head 2:") {
+		t.Fatalf("exit %d, %s", code, out)
+	}
+	grow("host/c")
+	out, code := run("a.db", there, "--output", "json")
+	var said struct {
+		Copied, Events int
+		Anchor         string
+	}
+	if err := json.Unmarshal([]byte(out), &said); err != nil || code != 0 || said.Copied != 1 || said.Events != 3 {
+		t.Fatalf("exit %d, %s, %v", code, out, err)
+	}
+	if out, code := run(there, "b.db"); code != 0 || out != "copied 3 events; both logs have the head "+said.Anchor+"\n" {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	if out, code := run("b.db", "c.db"); code != 0 || !strings.Contains(out, said.Anchor) {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	grow("host/d")
+	for name, c := range map[string]struct {
+		args []string
+		says string
+		code int
+	}{
+		"no such file":        {[]string{"none.db", there}, "there is no deployment log at none.db", 1},
+		"no such schema":      {[]string{server.URL("none"), "d.db"}, "there is no deployment log", 1},
+		"itself":              {[]string{"a.db", "a.db"}, "both are the same log", 1},
+		"more is there":       {[]string{"b.db", "a.db"}, "there are 4 events that are not the first of it", 1},
+		"another protocol":    {[]string{"a.db", "mysql://u:geheim@host/db"}, "mysql://…: a log is a file, or a database whose URL begins with postgres://", 3},
+		"no server":           {[]string{"a.db", "postgres://u:geheim@/db?host=/nowhere"}, "is the server running there?", 1},
+		"one argument":        {[]string{"a.db"}, "accepts 2 arg(s), received 1", 3},
+		"a server is in use":  {[]string{"a.db", "b.db", "--server", "https://deploy.example.com"}, "not through server", 3},
+		"what is no database": {[]string{"a.db", "postgres://%zz"}, "postgres://USER@HOST:PORT/DATABASE", 1},
+	} {
+		out, code := run(c.args...)
+		if code != c.code || !strings.Contains(out, c.says) || strings.Contains(out, "geheim") {
+			t.Errorf("%s: exit %d, %s", name, code, out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "d.db")); err == nil {
+		t.Error("a log was made of one that is not there")
+	}
+}
