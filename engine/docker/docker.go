@@ -97,11 +97,11 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := loadConfig(directory)
+	config, err := registryauth.ConnectionOf(directory)
 	if err != nil {
 		return nil, err
 	}
-	where, err := resolve(options, directory, config)
+	where, err := resolve(options, directory, config.CurrentContext)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docker/cli/cli/config"
-	"github.com/docker/cli/cli/config/configfile"
 	"github.com/docker/cli/cli/connhelper"
 	dockercontext "github.com/docker/cli/cli/context"
 	dockerendpoint "github.com/docker/cli/cli/context/docker"
@@ -98,7 +96,8 @@ func (c sshConn) CloseWrite() error {
 }
 
 // resolve finds the endpoint as the docker command does, most explicit first.
-func resolve(options Options, directory string, config *configfile.ConfigFile) (endpoint, error) {
+// chosen is the context that Docker's configuration in the directory names.
+func resolve(options Options, directory, chosen string) (endpoint, error) {
 	host, hostSource := options.Host, "the given host"
 	name, nameSource := options.Context, "the given context"
 	switch {
@@ -109,8 +108,8 @@ func resolve(options Options, directory string, config *configfile.ConfigFile) (
 		host, hostSource = options.Env("DOCKER_HOST"), "DOCKER_HOST"
 	case options.Env("DOCKER_CONTEXT") != "":
 		name, nameSource = options.Env("DOCKER_CONTEXT"), "DOCKER_CONTEXT"
-	case config.CurrentContext != "":
-		name, nameSource = config.CurrentContext, "currentContext in "+filepath.Join(directory, "config.json")
+	case chosen != "":
+		name, nameSource = chosen, "currentContext in "+filepath.Join(directory, "config.json")
 	}
 	if name != "" && name != defaultContext {
 		return fromContext(name, nameSource, directory)
@@ -257,13 +256,4 @@ func configDirectory(options Options) (string, error) {
 		}
 	}
 	return filepath.Join(home, ".docker"), nil
-}
-
-// loadConfig reads Docker's config.json; without one there are no settings.
-func loadConfig(directory string) (*configfile.ConfigFile, error) {
-	file, err := config.Load(directory)
-	if err != nil {
-		return nil, fmt.Errorf("read Docker's configuration: %w; correct the file, or name another directory in DOCKER_CONFIG", err)
-	}
-	return file, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/registryauth"
 )
 
 // environment is a process environment of the test's own.
@@ -92,11 +93,11 @@ func TestWhichEngine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			config, err := loadConfig(directory)
+			config, err := registryauth.ConnectionOf(directory)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := resolve(c.options, directory, config)
+			got, err := resolve(c.options, directory, config.CurrentContext)
 			if c.fails != nil {
 				checkError(t, err, nil, c.fails...)
 				return

@@ -22,8 +22,15 @@ import (
 // mostConfig bounds Docker's configuration file, in bytes.
 const mostConfig = 4 << 20
 
-// config is of Docker's configuration file what is about credentials.
+// Connection is of Docker's configuration file what is about connections to engines.
+type Connection struct {
+	CurrentContext string            `json:"currentContext"`
+	HTTPHeaders    map[string]string `json:"HttpHeaders"`
+}
+
+// config is of Docker's configuration file what is used of it.
 type config struct {
+	Connection
 	Auths       map[string]authEntry `json:"auths"`
 	CredsStore  string               `json:"credsStore"`
 	CredHelpers map[string]string    `json:"credHelpers"`
@@ -109,6 +116,18 @@ func (k Keychain) read() (*config, error) {
 		return read, nil
 	}
 	return nil, nil
+}
+
+// ConnectionOf is what Docker's configuration in a directory says of connections, if there is one.
+func ConnectionOf(directory string) (Connection, error) {
+	read, err := Keychain{File: filepath.Join(directory, "config.json")}.read()
+	if err != nil {
+		return Connection{}, fmt.Errorf("reading Docker's configuration: %w", err)
+	}
+	if read == nil {
+		return Connection{}, nil
+	}
+	return read.Connection, nil
 }
 
 // readFile reads a regular file that is not too large.

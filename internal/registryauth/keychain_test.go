@@ -175,6 +175,8 @@ func TestConfigurationThatCannotBeReadIsAnError(t *testing.T) {
 			}
 			_, err := h.keychain().Find(t.Context(), "r.example", "r.example/mine")
 			checkSays(t, err, file, "DOCKER_CONFIG")
+			_, err = registryauth.ConnectionOf(filepath.Dir(file))
+			checkSays(t, err, file, "DOCKER_CONFIG")
 		})
 	}
 }
