@@ -54,15 +54,22 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 }
 
 // Made are those of the resources at a place that runs may have made or changed
-// since an event: an action was begun on them.
+// since an event: an action was begun on them. What was forgotten after that is nobody's.
 func Made(ctx context.Context, log deploylog.Log, place string, resources []string, since int64) (made []string, err error) {
 	all, err := withInstances(ctx, log, place, resources, since)
 	if err != nil {
 		return nil, err
 	}
 	for _, resource := range all {
-		actions := actionTarget(invoke.Placed(resource, place), "") // with a slash at its end: all of them
-		for e, err := range log.Read(ctx, deploylog.Filter{Target: actions, After: since}) {
+		placed, after := invoke.Placed(resource, place), since
+		for e, err := range log.Read(ctx, deploylog.Filter{Target: resourceTarget(placed), Name: EventResourceForgotten, After: since, Last: 1}) {
+			if err != nil {
+				return nil, fmt.Errorf("reading whether %s was forgotten: %w", resource, err)
+			}
+			after = e.Seq
+		}
+		actions := actionTarget(placed, "") // with a slash at its end: all of them
+		for e, err := range log.Read(ctx, deploylog.Filter{Target: actions, After: after}) {
 			if err != nil {
 				return nil, fmt.Errorf("reading what was done to %s: %w", resource, err)
 			}

@@ -106,7 +106,8 @@ func ReadPlace(ctx context.Context, log deploylog.Log, place string, resources [
 		var events []deploylog.Event
 		placed := invoke.Placed(resource, place)
 		for _, filter := range []deploylog.Filter{
-			{Target: actionTarget(placed, ""), Name: string(report.ActionStarted)}, {Target: resourceTarget(placed), Name: string(report.ResourceDestroyed)},
+			{Target: actionTarget(placed, ""), Name: string(report.ActionStarted)},
+			{Target: resourceTarget(placed), Name: string(report.ResourceDestroyed)}, {Target: resourceTarget(placed), Name: EventResourceForgotten},
 		} {
 			for e, err := range log.Read(ctx, filter) {
 				if err != nil {

@@ -256,3 +256,34 @@ func TestWhatIsMadeOfInstancesInAPlaceIsKnown(t *testing.T) {
 		t.Errorf("then it knows %v, %v", h.All(), err)
 	}
 }
+
+// What was forgotten in a place is nobody's there, until it is made once more.
+func TestWhatIsForgottenInAPlaceIsNobodys(t *testing.T) {
+	m := newMaker(t)
+	secret, one := thing("open-sesame"), thing("one")
+	secret.OneOfMany, one.OneOfMany, secret.Secrets = true, true, [][]string{{"path"}}
+	const place = "host@1:task"
+	asked := []string{"page[one]", "page[s]"}
+	know := func(want string) {
+		t.Helper()
+		h, err := runs.ReadPlace(t.Context(), m.log, place, asked)
+		if err != nil || named(h.All()) != want {
+			t.Errorf("what it takes to remove them is known of %v, %v", h.All(), err)
+		}
+		made, err := runs.Made(t.Context(), m.log, place, asked, 0)
+		if err != nil || strings.Join(made, " ") != want {
+			t.Errorf("made are %v, %v", made, err)
+		}
+	}
+	m.run(t, "a.yaml", nil, place, makes("page[one]", one), makes("page[s]", secret))
+	know("page[one] page[s]")
+	for i, left := range []string{"page[s]", ""} {
+		f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", i), asked[i]+"@"+place, nil)
+		if err != nil || f.Made == "" {
+			t.Fatalf("forgetting %s: %+v, %v", asked[i], f, err)
+		}
+		know(left)
+	}
+	m.run(t, "a.yaml", nil, place, makes("page[s]", secret))
+	know("page[s]")
+}
