@@ -39,7 +39,7 @@ func (r *Runner) expand(res *resource, scope manifest.Scope) error {
 			res.Late.At(), len(made), size>>10, mostTold>>10)
 	}
 	for _, name := range append(res.among(r.spec.Replace), res.among(slices.Sorted(maps.Keys(r.adoptions)))...) {
-		if res.named[name] == nil {
+		if was := res.before[name]; res.named[name] == nil && (was == nil || !was.begun) { // else it was removed, and is gone
 			return res.NoInstance(name, made)
 		}
 	}
@@ -108,7 +108,7 @@ func (r *Runner) ready(ctx context.Context, res *resource) {
 			return struct{}{}, err
 		}
 		if res.unprepared = false; res.undeclared != nil {
-			return struct{}{}, unremovable(res)
+			return struct{}{}, r.unremovable(res)
 		}
 		return struct{}{}, nil
 	})

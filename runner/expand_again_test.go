@@ -78,6 +78,18 @@ func TestInstancesOfAStateAreReplaced(t *testing.T) {
 	})
 }
 
+// What was removed to be made again may be none of the instances that the run then finds.
+func TestAnInstanceThatIsReplacedMayBeGoneThen(t *testing.T) {
+	w := removable(newWorld(t))
+	w.things["zones"] = []any{"a", "c"}
+	made(w, "a", "c")
+	got, err := w.apply(t, strings.ReplaceAll(late, "page[b]", "page[a]"), replacing("page[c]"))
+	if err != nil || w.things["page[c]"] != nil || w.things["page[b]"] == nil || got["page[b]"] != report.Changed || got["page[a]"] != report.Unchanged {
+		t.Errorf("%v, %v leaves %v", got, err, w.things)
+	}
+	once(t, w)
+}
+
 func TestWhatIsNotKnownToBeAnInstanceIsNotReplaced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		zones any

@@ -102,6 +102,20 @@ func TestInstancesAreRemovedInTheOrderOfWhatDependsOnThem(t *testing.T) {
 	}
 }
 
+func TestAGoneInstanceOfWhatNothingMayRemoveIsNotPruned(t *testing.T) {
+	w := removable(newWorld(t))
+	w.things["zones"] = []any{"a", "b"}
+	old := func(o *options) {
+		made(w, "gone")(o)
+		o.Prune, o.Instances[0].PreventDestroy = true, true
+	}
+	guarded := strings.Replace(late, "page: {type: thing,", "page: {type: thing, prevent_destroy: true,", 1)
+	_, err := w.apply(t, guarded, old)
+	if err == nil || !strings.Contains(err.Error(), "m.yaml:4:23: resources.page[gone]: it is not removed: its prevent_destroy is true; set that to false first") || w.things["page[gone]"] == nil {
+		t.Errorf("%v leaves %v", err, w.things)
+	}
+}
+
 func TestPrunedInstancesAreRemovedInTheOrderOfWhatDependedOnThem(t *testing.T) {
 	w := removable(newWorld(t))
 	w.things["zones"], w.things["list"] = []any{"a", "b"}, 1

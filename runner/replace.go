@@ -33,7 +33,7 @@ func (r *Runner) refuseRemovals(ctx context.Context) error {
 		if res.undeclared == nil && !r.replacesAny(res) {
 			continue
 		}
-		why := unremovable(res)
+		why := r.unremovable(res)
 		switch {
 		case why != nil:
 		case res.ReadOnly:

@@ -19,7 +19,7 @@ func (d *removal) refuseUnremovable(ctx context.Context) (bad []*resource) {
 		if d.keeps(res) && !d.inPart(res) {
 			continue
 		}
-		if why := unremovable(res); why != nil {
+		if why := d.unremovable(res); why != nil {
 			bad = append(bad, res)
 			d.refuse(ctx, res, why)
 		}
@@ -29,16 +29,17 @@ func (d *removal) refuseUnremovable(ctx context.Context) (bad []*resource) {
 
 // unremovable is why a resource must not or cannot be removed, nil where it can, as far as that is known
 // before its type is asked.
-func unremovable(res *resource) error {
+func (r *Runner) unremovable(res *resource) error {
+	now := r.spec.Manifest.Stands(res.Name) // of an instance that is gone it is the late resource which decides
 	problem := manifest.Problem{Position: res.Position, Path: "resources." + res.Name}
 	code := report.ReasonNotRemovable
 	switch {
-	case res.PreventDestroy && res.undeclared != nil:
+	case res.PreventDestroy && (now == nil || !now.PreventDestroy):
 		code = report.ReasonPrevented
 		problem.Message = "it is no longer declared, and not removed, as it was made with prevent_destroy: true; if it is to go, declare it again without, apply that, and then remove it"
 	case res.PreventDestroy:
 		code = report.ReasonPrevented
-		problem.Position, problem.Message = res.PreventedAt(), `it is not removed: its prevent_destroy is true; set that to false first, if it is to go`
+		problem.Position, problem.Message = now.PreventedAt(), `it is not removed: its prevent_destroy is true; set that to false first, if it is to go`
 	case !res.init.Removable && !res.unprepared && res.undeclared != nil:
 		problem.Message = fmt.Sprintf(`it is no longer declared, and its type %s cannot remove it: its init does not answer "removable": true; remove it by hand if it is to go, and then "deployster state forget %s"`, res.Type, res.Name)
 	case !res.init.Removable && !res.unprepared:
