@@ -21,7 +21,8 @@ import (
 // no others. They are fetched where the cache does not have them, which open opens; lock may be nil.
 //
 // Processes of a workspace may do so at once. Whoever finds all in order waits for nobody; who has
-// something to change takes a lock. Whoever reads a module meanwhile finds what it was, or what it is now.
+// something to change takes a lock. Whoever opens a file of a module meanwhile finds what it was,
+// or what it is now; whoever reads several of them may find some of each.
 func Place(ctx context.Context, workspace string, lock *lockfile.File, open func() (*modulesource.Cache, error)) error {
 	p := placing{dir: filepath.Join(workspace, filepath.FromSlash(manifest.RemoteModules)), from: map[string]module{}}
 	if err := p.find(ctx, workspace, lock, open); err != nil {
@@ -45,7 +46,7 @@ func Place(ctx context.Context, workspace string, lock *lockfile.File, open func
 		return fmt.Errorf("placing modules: %w", err)
 	}
 	defer held.Release()
-	return errors.Join(p.clear(), p.all()) // in this order: what is replaced stays for whoever just opens it
+	return errors.Join(p.clear(), p.all()) // in this order: what is replaced stays until the next command, for whoever just opens it
 }
 
 // module is one that is to be placed.
@@ -156,8 +157,9 @@ func (p *placing) all() error {
 }
 
 // replace makes a directory have the content of another one, at once. What was there stays beside it
-// until a later placing. On a file system that cannot exchange directories there is none for a moment,
-// and also after a kill, until the next placing; there is never a part of one.
+// until the next command of the workspace, which removes it also from under whoever still goes through it.
+// On a file system that cannot exchange directories there is none for a moment, and also after a kill,
+// until the next placing; there is never a part of one.
 func replace(from, to string) error {
 	fresh, err := os.MkdirTemp(filepath.Dir(to), "new-")
 	if err != nil {

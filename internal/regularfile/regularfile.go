@@ -24,7 +24,9 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 func OpenNoLink(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, syscall.ELOOP) {
-		err = &fs.PathError{Op: "open", Path: path, Err: notFile(fs.ModeSymlink)}
+		if _, way := os.Lstat(path); !errors.Is(way, syscall.ELOOP) { // which a loop of links on the way to it is, too
+			err = &fs.PathError{Op: "open", Path: path, Err: notFile(fs.ModeSymlink)}
+		}
 	}
 	return regular(f, err)
 }

@@ -63,6 +63,12 @@ func TestNothingIsOpenedButAFile(t *testing.T) {
 			}
 		}
 	}
+	if err := os.Symlink("loop", "loop"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := regularfile.OpenNoLink("loop/file"); !errors.Is(err, syscall.ELOOP) || errors.Is(err, regularfile.ErrNotFile) {
+		t.Errorf("behind a loop of links: %v", err)
+	}
 	for way, open := range ways {
 		if _, _, err := open("none"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s what there is not: %v", way, err)
