@@ -37,7 +37,7 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 	}()
 	names, _ := g.Sort()
 	for _, name := range names {
-		if res := r.find(name); res != nil {
+		if res := r.find(name); res != nil && closing == nil {
 			r.invoker.Expect(ctx, &res.target, res.init.StateAction)
 		}
 	}

@@ -66,6 +66,9 @@ func (v *Invoker) Call(ctx context.Context, t *Target, c Call) (got Result, err 
 			err = fmt.Errorf("%s: %w", c.Action, v.panics.Recovered(p, "calling "+t.Type+" for "+t.Name))
 		}
 	}()
+	if !c.Answers {
+		defer v.servers.acted.Add(1)
+	}
 	input, err := json.Marshal(c.Input)
 	if err != nil {
 		return Result{}, fmt.Errorf("encoding the input of %s: %w", c.Action, err)

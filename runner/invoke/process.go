@@ -20,8 +20,9 @@ import (
 // for each, and at least one on its stdout. Whatever it says or does that it
 // may not is its end, and that of the calls in flight.
 type process struct {
-	what  string   // names it in errors
-	home  *Invoker // runs its container
+	what  string      // names it in errors
+	home  *Invoker    // runs its container
+	view  engine.View // what its mounts led to when it was started
 	stdin *stdinQueue
 	kill  func(error)
 	ended chan struct{} // closed once the container is gone

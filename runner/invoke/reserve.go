@@ -66,21 +66,27 @@ func NewReserve(owner, dir string, most int, crashed func(*crash.Error)) *Reserv
 
 // given is what the processes of a server are started with at present. It fails where
 // they could not be.
-func (s *server) given(image engine.Image, views *engine.Views) (given, error) {
+func (s *server) given(image engine.Image) (given, error) {
 	c := &s.invoker.containers
 	if err := os.MkdirAll(c.StateDir(), 0o700); err != nil { // as where one is started
 		return given{}, fmt.Errorf("making the directory that no type sees: %w", err)
 	}
-	paths := []string{c.Workspace, c.StateDir()}
-	for _, m := range s.mounts {
-		paths = append(paths, m.Source)
-	}
-	view, err := views.Of(paths)
+	view, err := s.view(s.views())
 	if err != nil {
 		return given{}, err
 	}
 	key, err := json.Marshal([]any{s.key, image.ID, c.Log, c.Workspace, c.Network, c.Memory, c.Pids})
 	return given{string(key), view}, err
+}
+
+// view is what the mounts of the processes of a server lead to at present.
+func (s *server) view(views *engine.Views) (engine.View, error) {
+	c := &s.invoker.containers
+	paths := []string{c.Workspace, c.StateDir()}
+	for _, m := range s.mounts {
+		paths = append(paths, m.Source)
+	}
+	return views.Of(paths)
 }
 
 // invoker runs the containers of processes, whichever run they are for.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
@@ -29,6 +30,9 @@ const servedDir = "_served"
 
 // servers are the processes of a run that serve.
 type servers struct {
+	views engine.Views // of what is not kept
+	acted atomic.Int64 // how many actions have ended, which may have changed what mounts lead to
+
 	mu      sync.Mutex
 	byKey   map[string]*server
 	started []*process // since the last end
@@ -42,11 +46,11 @@ func (s *servers) closeAll(keep func(*process) bool) (closed []*process) {
 	started, byKey := s.started, maps.Clone(s.byKey)
 	s.started = nil
 	s.mu.Unlock()
+	s.views.Close()
 	for _, p := range started {
 		if !keep(p) {
 			p.close()
 			closed = append(closed, p)
-			continue
 		}
 		for _, server := range byKey {
 			server.letGo(p)
@@ -62,8 +66,8 @@ func (s *servers) running() int {
 	return len(s.started)
 }
 
-// letGo forgets a process that is another run's by now: the next call has one started,
-// or taken from what is kept.
+// letGo forgets a process that has ended, or is another run's by now: the next call has one
+// started, or taken from what is kept.
 func (s *server) letGo(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,6 +92,7 @@ type server struct {
 
 	mu      sync.Mutex
 	current *process // nil before the first
+	looked  int64    // how many actions had ended when it was known to see what there is
 	broken  error    // why none is sent a call any longer
 }
 
@@ -139,7 +144,10 @@ func (v *Invoker) Expect(ctx context.Context, t *Target, i protocol.Invocation) 
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.current == nil && s.broken == nil && v.servers.running() < v.containers.Parallelism {
-			s.current, s.broken = s.start(ctx, t.Name)
+			// Where it cannot be started yet, what it needs may be made by then.
+			if p, err := s.start(ctx, t.Name); err == nil {
+				s.current = p
+			}
 		}
 		return nil
 	})
@@ -188,8 +196,10 @@ func (s *server) send(ctx context.Context, q *request) (*process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.broken == nil {
+		s.forgetStale()
 		if s.current == nil {
 			if s.current, s.broken = s.start(ctx, q.resource); s.broken != nil {
+				s.current = nil
 				break
 			}
 		}
@@ -203,6 +213,27 @@ func (s *server) send(ctx context.Context, q *request) (*process, error) {
 		}
 	}
 	return nil, s.broken
+}
+
+// forgetStale forgets the process where an action has changed what its mounts lead to since it was
+// started: it would go on seeing, and changing, what they led to then. What it was asked it finishes.
+func (s *server) forgetStale() {
+	acted := s.invoker.servers.acted.Load()
+	if s.current == nil || acted == s.looked {
+		return
+	}
+	if now, err := s.view(s.views()); err != nil || !now.Same(s.current.view) {
+		s.current = nil
+	}
+	s.looked = acted
+}
+
+// views looks at what mounts lead to.
+func (s *server) views() *engine.Views {
+	if r := s.invoker.containers.Reserve; r != nil {
+		return &r.views
+	}
+	return &s.invoker.servers.views
 }
 
 // unusable reports whether calls are known to need containers of their own.
@@ -239,20 +270,23 @@ func (s *server) start(ctx context.Context, resource string) (*process, error) {
 // process returns a process of the run, whose files begin with a path.
 func (s *server) process(ctx context.Context, image engine.Image, what, path string) (*process, error) {
 	v := s.invoker
+	s.looked = v.servers.acted.Load()
+	given, err := s.given(image)
+	if err != nil {
+		return nil, err
+	}
 	reserve := v.containers.Reserve
 	if reserve == nil {
 		p := newProcess(what, v)
+		p.view = given.view
 		p.assign(v, v.kept(path+stderrSuffix))
 		return p, p.start(ctx, s, image, path)
-	}
-	given, err := s.given(image, &reserve.views)
-	if err != nil {
-		return nil, err
 	}
 	if p := reserve.take(given, v, v.kept(path+stderrSuffix)); p != nil {
 		return p, nil
 	}
 	p := newProcess(what, reserve.invoker(v))
+	p.view = given.view
 	p.assign(v, v.kept(path+stderrSuffix))
 	return p, p.start(ctx, s, image, reserve.admit(p, given, fileName(s.name), v.containers.Now()))
 }
