@@ -60,7 +60,7 @@ func RunTarget(workspace string, files []string) deploylog.Target {
 
 // EventNames are the names of the events of all runs.
 func EventNames() []string {
-	names := []string{EventRunAbandoned, EventResourceMoved, string(report.ResourceAdopted)}
+	names := []string{EventRunAbandoned, EventResourceMoved, EventResourceForgotten, string(report.ResourceAdopted)}
 	for _, t := range []deploylog.Target{"run/", "resource/", "action/"} {
 		names = append(names, t.Started(), t.Succeeded(), t.Failed(), lost(t))
 	}
