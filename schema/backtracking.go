@@ -37,7 +37,7 @@ func (p *Patterns) backtracking(text string) (*pattern, error) {
 		compiled, err = regexp2.Compile(text, regexp2.ECMAScript, limit)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a regular expression of ECMA-262: %s", excerpt(text), excerptOfError(err))
+		return nil, &brokenPatternError{text, excerptOfError(err)}
 	}
 	compiled.MatchTimeout = maxMatch
 	return &pattern{text: text, weight: len(text), back: &backtracking{text, compiled}}, nil

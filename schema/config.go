@@ -113,7 +113,7 @@ func compile(doc map[string]any, as draft, patterns *Patterns) (s *Schema, err e
 	}
 	switch {
 	case patterns.refused != nil:
-		return nil, patterns.refused // whatever the library made of it
+		return nil, located(doc, patterns.refused) // whatever the library made of it
 	case err != nil:
 		return nil, explain(err, doc)
 	}
@@ -243,7 +243,54 @@ func explain(err error, doc map[string]any) error {
 	if errors.As(err, &loading) {
 		return loading.Err
 	}
+	var nowhere *jsonschema.JSONPointerNotFoundError
+	if errors.As(err, &nowhere) {
+		_, pointer, _ := strings.Cut(nowhere.URL, "#")
+		return fmt.Errorf("a reference to %q: there is nothing at that place of the schema", "#"+pointer)
+	}
 	return errors.New(strings.ReplaceAll(err.Error(), origin+"schema", ""))
+}
+
+// located says where the schema has a regular expression that is refused.
+func located(doc map[string]any, refused error) error {
+	var broken *brokenPatternError
+	if !errors.As(refused, &broken) {
+		return refused
+	}
+	at := find(doc, "#", func(key string, value any) bool {
+		if within, ok := value.(map[string]any); ok && key == "patternProperties" {
+			_, there := within[broken.text]
+			return there
+		}
+		return key == "pattern" && value == broken.text
+	})
+	if at == "" {
+		return refused
+	}
+	return fmt.Errorf("%s: %w", at, refused)
+}
+
+// find returns where the first member of a document is of which is holds, "" if there is none.
+func find(v any, at string, is func(key string, value any) bool) string {
+	switch whole := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(whole)) {
+			next := at + "/" + key
+			if is(key, whole[key]) {
+				return next
+			}
+			if found := find(whole[key], next, is); found != "" {
+				return found
+			}
+		}
+	case []any:
+		for i, item := range whole {
+			if found := find(item, fmt.Sprint(at, "/", i), is); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
 }
 
 // shown quotes what is wrong at a place of a schema, when that is no more than a word.

@@ -100,6 +100,13 @@ func (e *unsupportedError) Error() string {
 	return fmt.Sprintf("%s is not a regular expression of RE2: %s", excerpt(e.text), e.why)
 }
 
+// brokenPatternError is about what is no regular expression at all.
+type brokenPatternError struct{ text, why string }
+
+func (e *brokenPatternError) Error() string {
+	return fmt.Sprintf("%s is not a regular expression of ECMA-262: %s", excerpt(e.text), e.why)
+}
+
 // once compiles a text that is not known yet, and remembers it.
 func (p *Patterns) once(text string, compile func(string) (*pattern, error)) (*pattern, error) {
 	p.mu.Lock()
