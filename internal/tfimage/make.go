@@ -160,15 +160,31 @@ func choose(all []terraform.Description, names []string) ([]terraform.Descriptio
 	for _, name := range names {
 		i := slices.Index(known, name)
 		if i < 0 {
-			hint := suggest.Closest(name, known)
-			if hint != "" {
-				hint = fmt.Sprintf("; did you mean %s?", hint)
-			}
-			return nil, fmt.Errorf("the provider has no resource %s%s", name, hint)
+			return nil, fmt.Errorf("the provider has no resource %q%s", name, near(name, known))
 		}
 		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
+}
+
+// near says which resources may be meant by a name that none has: one that is spelt alike, those that
+// have it in their names, or the first of all.
+func near(name string, known []string) string {
+	if one := suggest.Closest(name, known); one != "" {
+		return fmt.Sprintf("; did you mean %s?", one)
+	}
+	said, some := "; it has ", slices.Sorted(slices.Values(known))
+	bare := strings.ToLower(strings.TrimPrefix(name, "data."))
+	like := slices.DeleteFunc(slices.Clone(some), func(k string) bool { return !strings.Contains(strings.ToLower(k), bare) })
+	if bare != "" && len(like) > 0 {
+		said, some = "; names like it are ", like
+	}
+	const most = 8
+	more := ""
+	if len(some) > most {
+		some, more = some[:most], fmt.Sprintf(" and %d more", len(some)-most)
+	}
+	return said + strings.Join(some, ", ") + more
 }
 
 // unfit says why there can be no type of a resource.

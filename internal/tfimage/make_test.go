@@ -115,7 +115,9 @@ func checkImages(t *testing.T, loaded []byte) {
 func TestImagesOfSomeResources(t *testing.T) {
 	for resource, want := range map[string]string{
 		"data.fake_thing": "[terraform/fake/data.fake_thing:1]",
-		"fake_thin":       "the provider has no resource fake_thin; did you mean fake_thing?",
+		"fake_thin":       `the provider has no resource "fake_thin"; did you mean fake_thing?`,
+		"BAD":             `the provider has no resource "BAD"; names like it are fake_Bad`,
+		"aws_instance":    `the provider has no resource "aws_instance"; it has data.fake_thing, fake_Bad, fake_thing, fake_wrong`,
 		"fake_Bad":        "fake_Bad: its name cannot be that of an image",
 	} {
 		made, err := Make(t.Context(), &fakeEngine{said: described}, contents(t), Options{Name: "terraform/fake", Version: "1", Resources: []string{resource}})
