@@ -46,20 +46,32 @@ func parse(text string) (address, error) {
 	if !IsAddress(text) {
 		return address{}, fmt.Errorf("the URL of a database is %s, not one of %q", form, u.Scheme)
 	}
-	query := u.Query()
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return address{}, errors.New("the parameters of the URL of the database cannot be read: they are NAME=VALUE, with & between them, and what is special is escaped with %")
+	}
 	schema := defaultSchema
 	if names := query["schema"]; len(names) > 0 {
 		schema = names[0]
 	}
 	query.Del("schema")
 	const longest = 63 // bytes of a name in PostgreSQL, which would cut it
-	if schema == "" || len(schema) > longest || strings.HasPrefix(schema, "pg_") || strings.ContainsAny(schema, "\x00\",") {
-		return address{}, fmt.Errorf("schema=%s: the name of a schema has 1 to %d bytes, no quotes and commas, and does not begin with pg_", schema, longest)
+	if schema == "" || len(schema) > longest || strings.HasPrefix(schema, "pg_") || strings.HasPrefix(schema, "$") || schema == "information_schema" || strings.ContainsAny(schema, "\x00\",") {
+		return address{}, fmt.Errorf("schema=%s: the name of a schema has 1 to %d bytes, no quotes and commas, is not information_schema, and does not begin with pg_ or $", schema, longest)
 	}
-	u.RawQuery = query.Encode()
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // what is behind it takes a + for one
 	c, err := pgx.ParseConfig(u.String())
 	if err != nil {
 		return address{}, fmt.Errorf("the URL of the database: %s", withoutURL(err))
+	}
+	for name, value := range map[string]string{
+		"client_encoding":                     "UTF8",
+		"default_transaction_isolation":       "read committed",
+		"idle_in_transaction_session_timeout": "60s",
+		// A machine that is gone is known to be in half a minute: its locks are free then.
+		"tcp_keepalives_idle": "15", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
+	} {
+		c.RuntimeParams[name] = value
 	}
 	c.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
 	if c.RuntimeParams["application_name"] == "" {

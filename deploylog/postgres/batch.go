@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 
@@ -50,12 +52,13 @@ func (b *batch) begin(ctx context.Context) (err error) {
 	}
 	session, locks := b.w.log.session.lives()
 	all := &pgx.Batch{}
-	all.Queue("BEGIN")
+	// The head is to be that of after the wait.
+	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 	all.Queue("SELECT pg_advisory_xact_lock($1)", b.w.log.key("append"))
 	all.Queue("SELECT NOT $1 OR alive($2)", locks, session)
 	all.Queue("SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1")
 	results := b.w.conn.SendBatch(ctx, all)
-	defer func() { err = errors.Join(err, results.Close()) }()
+	defer func() { err = cmp.Or(err, results.Close()) }()
 	for range 2 {
 		if _, err := results.Exec(); err != nil {
 			return err
@@ -145,7 +148,7 @@ func (b *batch) look(ctx context.Context, requests ...*queue.Request) error {
 			})
 		}
 	}
-	return errors.Join(err, results.Close())
+	return cmp.Or(err, results.Close())
 }
 
 // add adds a request of which look was called, and what is to follow it. It fails only where
@@ -208,8 +211,10 @@ func (b *batch) unread(others int) []deploylog.Event {
 // commit makes the batch durable.
 func (b *batch) commit(ctx context.Context) error {
 	if b.seq == b.from {
-		_, err := b.w.conn.Exec(ctx, "ROLLBACK")
-		return err
+		if _, err := b.w.conn.Exec(ctx, "ROLLBACK"); err != nil {
+			b.w.disconnect() // nothing was written
+		}
+		return nil
 	}
 	var c struct {
 		seq, attempt, created, registered      []int64
@@ -228,18 +233,27 @@ func (b *batch) commit(ctx context.Context) error {
 		}
 		c.created, c.data, c.registered, c.hash = append(c.created, e.CreatedAt.UnixNano()), append(c.data, data), append(c.registered, r.registered), append(c.hash, slices.Clone(r.hash[:]))
 	}
+	// The locks of this process are looked at once more, after all that it may have waited for.
+	session, locks := b.w.log.session.lives()
+	inserted, err := b.w.conn.Exec(ctx, `INSERT INTO events SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
+		$7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bytea[]) WHERE NOT $12 OR alive($13)`,
+		c.seq, c.id, c.deployment, c.target, c.revision, c.name, c.attempt, c.created, c.data, c.registered, c.hash, locks, session)
+	switch n := inserted.RowsAffected(); {
+	case err != nil:
+		return err
+	case n == 0 && locks:
+		return errLost
+	case n != int64(len(b.rows)):
+		return fmt.Errorf("the server stored %d of %d events: a trigger, a rule or a policy of the table is in the way", n, len(b.rows))
+	}
 	all := &pgx.Batch{}
-	all.Queue(`INSERT INTO events SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
-		$7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bytea[])`,
-		c.seq, c.id, c.deployment, c.target, c.revision, c.name, c.attempt, c.created, c.data, c.registered, c.hash)
 	all.Queue("SELECT pg_notify($1, '')", b.w.log.channel())
 	all.Queue("COMMIT")
 	results := b.w.conn.SendBatch(ctx, all)
-	var err error
 	for range all.Len() {
 		if _, failed := results.Exec(); err == nil {
 			err = failed
 		}
 	}
-	return errors.Join(err, results.Close())
+	return cmp.Or(err, results.Close())
 }

@@ -36,7 +36,7 @@ func (l *Log) explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNoLog):
-		remedy = "the first apply, pipeline apply, env create or build submit makes it"
+		remedy = "deployster log copy makes one"
 	case isCode(err, noSuchDatabase):
 		remedy = "create the database, as with 'createdb " + l.where.config.Database + "'"
 	case isCode(err, wrongPassword), isCode(err, notAuthorized):

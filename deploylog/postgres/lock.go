@@ -137,6 +137,15 @@ func (s *session) try(ctx context.Context, name string) error {
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
+	// Who waits looks often, and taking a row that is not to be had would write each time.
+	var by string
+	err := s.conn.QueryRow(ctx, "SELECT by FROM locks WHERE key = $1 AND alive(session)", lockKey(name)).Scan(&by)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: %s", deploylog.ErrLocked, by)
+	case !errors.Is(err, pgx.ErrNoRows):
+		return s.ended(err)
+	}
 	taken, err := s.conn.Exec(ctx, `INSERT INTO locks AS l VALUES ($1, $2, $3, $4)
 		ON CONFLICT (key) DO UPDATE SET session = excluded.session, by = excluded.by WHERE NOT alive(l.session)`,
 		lockKey(name), strconv.QuoteToGraphic(name), s.id, holder())
@@ -146,16 +155,7 @@ func (s *session) try(ctx context.Context, name string) error {
 	if taken.RowsAffected() > 0 {
 		return nil
 	}
-	var by string
-	err = s.conn.QueryRow(ctx, "SELECT by FROM locks WHERE key = $1", lockKey(name)).Scan(&by)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows): // it was just released
-		return deploylog.ErrLocked
-	case err != nil:
-		return s.ended(err)
-	default:
-		return fmt.Errorf("%w: %s", deploylog.ErrLocked, by)
-	}
+	return fmt.Errorf("%w: by somebody who was first just now", deploylog.ErrLocked)
 }
 
 // holder is this process, as others are told of it.
@@ -216,6 +216,7 @@ func (s *session) release(name string, id int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
 	defer cancel()
 	if _, err := s.conn.Exec(ctx, "DELETE FROM locks WHERE key = $1 AND session = $2", lockKey(name), id); err != nil {
+		_ = s.conn.Close(ctx) // which gives it up for sure
 		_ = s.ended(err)
 	}
 }

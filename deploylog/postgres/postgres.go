@@ -111,7 +111,12 @@ func (l *Log) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	c.ConnConfig = l.where.config.Copy()
-	c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	// A plan for any deployment is none for one of many.
+	c.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { // and not before: a server may be wanted to which can be written
+		_, err := conn.Exec(ctx, "SET default_transaction_read_only = on")
+		return err
+	}
 	c.MaxConns, c.MinConns = maxReaders, 0
 	if l.readers, err = pgxpool.NewWithConfig(ctx, c); err != nil {
 		return err

@@ -238,6 +238,8 @@ func (l *Log) InProgress(ctx context.Context, t deploylog.Target) ([]deploylog.E
 
 // picked returns the events whose sequence numbers a query has, in that order.
 func (l *Log) picked(ctx context.Context, query string, args ...any) (events []deploylog.Event, err error) {
+	ctx, cancel := l.whileOpen(ctx)
+	defer cancel()
 	var seqs []int64
 	err = l.reading(ctx, func() error {
 		rows, err := l.readers.Query(ctx, query, args...)

@@ -71,7 +71,18 @@ func (l *Log) ensure(ctx context.Context, readOnly bool) (id string, err error) 
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, c.Close(context.WithoutCancel(ctx))) }()
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = c.Close(closing)
+	}()
+	var encoding string
+	if err := c.QueryRow(ctx, "SHOW server_encoding").Scan(&encoding); err != nil {
+		return "", err
+	}
+	if encoding != "UTF8" {
+		return "", fmt.Errorf("the encoding of the database is %s, in which not every event can be written: make one with UTF8, as with 'createdb --encoding UTF8 --template template0 NAME'", encoding)
+	}
 	id, err = identify(ctx, c)
 	if !errors.Is(err, errNoLog) || readOnly {
 		return id, err

@@ -102,6 +102,8 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		"a bad parameter":    {"postgres://u:geheim@host/db?sslmode=perhaps", []string{"URL of the database"}},
 		"an empty schema":    {"postgres://host/db?schema=", []string{"the name of a schema"}},
 		"a schema with a ,":  {"postgres://host/db?schema=a,b", []string{"the name of a schema"}},
+		"a special schema":   {"postgres://host/db?schema=$user", []string{"the name of a schema"}},
+		"a broken parameter": {"postgres://u:geheim@host/db?sslmode=verify-full;x", []string{"the parameters of the URL"}},
 		"another's table":    {server.URL("foreign_log"), []string{"none of a deployment log", "schema=NAME"}},
 		"a newer version":    {server.URL("newer"), []string{"version 99", "use the newer one"}},
 		"no database":        {strings.Replace(server.URL("x"), "/postgres?", "/missing?", 1), []string{"createdb missing"}},

@@ -31,6 +31,7 @@ type news struct {
 
 	mu    sync.Mutex
 	grown chan struct{} // closed when there is more
+	over  bool          // nothing is listened to any more
 	end   context.CancelFunc
 	ended chan struct{} // nil is not listening
 }
@@ -44,7 +45,7 @@ func (l *Log) channel() string { return "deployster_" + strings.ToLower(l.id) }
 func (n *news) next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.ended == nil {
+	if n.ended == nil && !n.over {
 		ctx, end := context.WithCancel(context.Background())
 		n.end, n.ended = end, make(chan struct{})
 		go n.listen(ctx)
@@ -97,6 +98,7 @@ func (n *news) hear(ctx context.Context) error {
 
 func (n *news) close() {
 	n.mu.Lock()
+	n.over = true
 	end, ended := n.end, n.ended
 	n.mu.Unlock()
 	if ended != nil {
@@ -122,7 +124,11 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			return yield(e, err)
 		}
 		grown := l.news.next() // taken before looking, so that nothing is missed
-		after, until, err := l.span(ctx, f)
+		var after, until int64
+		err := l.patiently(ctx, func() (err error) {
+			after, until, err = l.span(ctx, f)
+			return err
+		})
 		if err != nil {
 			quiet(deploylog.Event{}, l.readError(ctx, err))
 			return

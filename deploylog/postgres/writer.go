@@ -64,6 +64,7 @@ func (w *writer) close() {
 var writing = map[string]string{
 	"lock_timeout":                        "15s",
 	"idle_in_transaction_session_timeout": "15s",
+	"statement_timeout":                   "60s",
 	"enable_seqscan":                      "off",
 	"enable_hashjoin":                     "off",
 	"enable_mergejoin":                    "off",
@@ -76,6 +77,7 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	if w.conn, err = w.log.connect(ctx, writing); err != nil {
 		return err
 	}
+	clear(w.registered) // the server may be another, which has other events
 	// What is acknowledged is on the disk, whatever the server is told about others.
 	if _, err = w.conn.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"); err != nil {
 		w.disconnect()
@@ -97,6 +99,10 @@ func (w *writer) disconnect() {
 func (w *writer) write() {
 	if w.log.queue.Idle() {
 		return // the last batch has taken up what this call is for
+	}
+	if broken := w.log.queue.Broken(); broken != nil {
+		w.log.queue.Refuse(broken)
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), batchTime)
 	defer cancel()
@@ -126,7 +132,9 @@ func (w *writer) write() {
 	for _, r := range b.requests {
 		r.End(err)
 	}
-	if err == nil && b.seq > b.from {
+	if err != nil {
+		w.log.queue.Refuse(err) // what came after it must not be there without it
+	} else if b.seq > b.from {
 		w.log.news.grew()
 	}
 }
