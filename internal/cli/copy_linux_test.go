@@ -16,18 +16,7 @@ import (
 // A log goes to a database and back, with what came since, and is the same log; what is not
 // possible is said, without the password.
 func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
-	server, err := pgtest.New()
-	if err == nil {
-		t.Cleanup(func() {
-			if err := server.Remove(); err != nil {
-				t.Error(err)
-			}
-		})
-		err = server.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := startPostgres(t)
 	dir := t.TempDir()
 	log, err := sqlite.Open(t.Context(), filepath.Join(dir, "a.db"), sqlite.Options{})
 	if err != nil {
@@ -92,4 +81,22 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "d.db")); err == nil {
 		t.Error("a log was made of one that is not there")
 	}
+}
+
+// startPostgres starts a server that lasts as long as the test.
+func startPostgres(t *testing.T) *pgtest.Server {
+	t.Helper()
+	server, err := pgtest.New()
+	if err == nil {
+		t.Cleanup(func() {
+			if err := server.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
 }

@@ -20,7 +20,7 @@ func TestNothingIsOpenedButAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // nobody connects
+	defer listener.Close()
 	if err := errors.Join(os.WriteFile("file", []byte("text"), 0o600), syscall.Mkfifo("fifo", 0o600), os.Mkdir("dir", 0o700),
 		os.Symlink("file", "link"), os.Symlink("fifo", "to-fifo"), os.Symlink("/dev/null", "out")); err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestNothingIsOpenedButAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close() //nolint:errcheck // opened for reading
+	defer root.Close()
 	ways := map[string]func(string) (*os.File, fs.FileInfo, error){
 		"open":    regularfile.Open,
 		"no link": regularfile.OpenNoLink,
