@@ -17,14 +17,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// The pauses between attempts of a caller who waits for a lock.
-const (
-	lockPause    = 2 * time.Millisecond
-	lockPauseMax = 20 * time.Millisecond
-
-	// lockTime is how long the server may take to answer about a lock.
-	lockTime = 15 * time.Second
-)
+// lockTime is how long the server may take to answer about a lock.
+const lockTime = 15 * time.Second
 
 // errLost says that the connection was lost by which this process had locks.
 var errLost = errors.New("the connection was lost by which this process had its locks, and others may have them now")
@@ -39,38 +33,9 @@ type session struct {
 	held int // locks
 }
 
-// Lock implements deploylog.Log. Of those of a process who wait for a lock one looks for it.
+// Lock implements deploylog.Log.
 func (l *Log) Lock(ctx context.Context, name string) (unlock func(), err error) {
-	done, err := l.turns.Wait(ctx, name, l.closed, errClosed)
-	if err != nil {
-		return nil, err
-	}
-	release, err := l.look(ctx, name)
-	if err != nil {
-		done()
-		return nil, err
-	}
-	return sync.OnceFunc(func() {
-		release()
-		done()
-	}), nil
-}
-
-// look looks for a lock until it is free.
-func (l *Log) look(ctx context.Context, name string) (unlock func(), err error) {
-	for pause := lockPause; ; pause = min(2*pause, lockPauseMax) {
-		unlock, err := l.TryLock(name)
-		if !errors.Is(err, deploylog.ErrLocked) {
-			return unlock, err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for a lock: %w: %w", ctx.Err(), err)
-		case <-l.closed:
-			return nil, fmt.Errorf("wait for lock %q: %w", name, errClosed)
-		}
-	}
+	return l.turns.Lock(ctx, name, l.TryLock, l.closed, errClosed)
 }
 
 // TryLock implements deploylog.Log. The error names the process that holds the lock.

@@ -23,10 +23,11 @@ import (
 // found within days and not when they are next needed.
 const (
 	checkSuffix  = "-check"
-	checkPage    = 500              // events of a page at least, and so of a part
-	checkPages   = 1000             // pages that a log is divided into at most
-	checkPerPart = 10               // pages of a part, unless the log is closed before
-	checkEvery   = 15 * time.Minute // while the log is open
+	checkPage    = 500                   // events of a page at least, and so of a part
+	checkPages   = 1000                  // pages that a log is divided into at most
+	checkPerPart = 10                    // pages of a part, unless the log is closed before
+	checkPause   = 20 * time.Millisecond // until a part that another process checks is looked at again
+	checkEvery   = 15 * time.Minute      // while the log is open
 )
 
 // checkState is how far a log has been gone over, kept in a file beside it.
@@ -241,8 +242,8 @@ func (l *Log) verified(cause error) error {
 		return nil
 	}
 	f, err := openCheck(l.path)
-	for waited := time.Duration(0); errors.Is(err, deploylog.ErrLocked) && waited < defaultBusyTimeout; waited += lockPauseMax {
-		<-time.After(lockPauseMax) // a part is being checked
+	for waited := time.Duration(0); errors.Is(err, deploylog.ErrLocked) && waited < defaultBusyTimeout; waited += checkPause {
+		<-time.After(checkPause) // a part is being checked
 		f, err = openCheck(l.path)
 	}
 	if err != nil {

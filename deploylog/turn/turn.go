@@ -3,6 +3,7 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -62,6 +63,48 @@ func (t *Turns) Wait(ctx context.Context, name string, closed <-chan struct{}, e
 	case <-closed:
 		done()
 		return nil, fmt.Errorf("wait for lock %q: %w", name, ended)
+	}
+}
+
+// The pauses between attempts of a caller who waits for a lock.
+const (
+	pauseMin = 2 * time.Millisecond
+	pauseMax = 20 * time.Millisecond
+)
+
+// Lock waits for a lock that try takes, which fails with ErrLocked where it is held. Of those of
+// the process who wait for it one looks for it. It fails where ctx ends, and with the error
+// given where closed is closed.
+func (t *Turns) Lock(ctx context.Context, name string, try func(name string) (unlock func(), err error), closed <-chan struct{}, ended error) (unlock func(), err error) {
+	done, err := t.Wait(ctx, name, closed, ended)
+	if err != nil {
+		return nil, err
+	}
+	release, err := look(ctx, name, try, closed, ended)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return sync.OnceFunc(func() {
+		release()
+		done()
+	}), nil
+}
+
+// look looks for a lock until it is free.
+func look(ctx context.Context, name string, try func(name string) (unlock func(), err error), closed <-chan struct{}, ended error) (unlock func(), err error) {
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		unlock, err := try(name)
+		if !errors.Is(err, deploylog.ErrLocked) {
+			return unlock, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for a lock: %w: %w", ctx.Err(), err)
+		case <-closed:
+			return nil, fmt.Errorf("wait for lock %q: %w", name, ended)
+		}
 	}
 }
 

@@ -122,7 +122,7 @@ func (r *Reserve) take(g given, v *Invoker, transcript string) *process {
 		}
 		p := kept[len(kept)-1]
 		r.drop(g.key, len(kept)-1)
-		if !r.known[p].view.Same(g.view) {
+		if !p.view.Same(g.view) {
 			p.close()
 		}
 		if p.assign(v, transcript) { // else it is about to end
