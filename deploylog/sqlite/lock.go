@@ -109,7 +109,7 @@ func isThere(f *os.File, dir, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	now, err := os.Stat(filepath.Join(dir, lockFile(name))) //nolint:gosec // beside the log, wherever its user wants that
+	now, err := os.Stat(filepath.Join(dir, lockFile(name)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -169,7 +169,6 @@ func exclude(f *os.File) error {
 func openLock(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		//nolint:gosec // beside the log, wherever its user wants that
 		if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
