@@ -125,5 +125,5 @@ func (s *Store) record(in *workspace, dir string, layer v1.Descriptor, settled t
 	if err := os.WriteFile(in.path(fingerprintName), []byte(print), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(in.path(fingerprintName), filepath.Join(dir, fingerprintName))
+	return unread("the unpacked copy", os.Rename(in.path(fingerprintName), filepath.Join(dir, fingerprintName))) // others may remove it
 }
