@@ -82,6 +82,32 @@ func Made(ctx context.Context, log deploylog.Log, place string, resources []stri
 	return made, nil
 }
 
+// lastActor is the run that began an action on a resource last, by its name with its place, since what
+// runs made of it was removed or forgotten, or got another name; "" is none. Of most of what is made in
+// a place nothing else says that it was made.
+func lastActor(ctx context.Context, log deploylog.Log, placed string) (run string, err error) {
+	since := int64(0)
+	for _, filter := range []deploylog.Filter{
+		{Target: resourceTarget(placed), Name: string(report.ResourceDestroyed), Last: 1},
+		{Target: resourceTarget(placed), Name: EventResourceForgotten, Last: 1},
+		{Name: EventResourceMoved},
+		{Target: actionTarget(placed, ""), Name: string(report.ActionStarted), Last: 1},
+	} {
+		for e, err := range log.Read(ctx, filter) {
+			switch {
+			case err != nil:
+				return "", fmt.Errorf("reading which run made %s: %w", placed, err)
+			case e.Name == EventResourceMoved && DataOf(e).From != placed:
+			case e.Name != string(report.ActionStarted):
+				since = max(since, e.Seq)
+			case e.Seq > since:
+				run = e.Deployment
+			}
+		}
+	}
+	return run, nil
+}
+
 // withInstances adds to resources the instances that runs found for them.
 func withInstances(ctx context.Context, log deploylog.Log, place string, resources []string, since int64) (all []string, err error) {
 	for _, resource := range resources {

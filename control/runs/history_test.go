@@ -287,3 +287,34 @@ func TestWhatIsForgottenInAPlaceIsNobodys(t *testing.T) {
 	m.run(t, "a.yaml", nil, place, makes("page[s]", secret))
 	know("page[s]")
 }
+
+// A run records no more of what is no instance and is made in a place than the actions that made it.
+func TestWhatIsNoInstanceIsForgottenInAPlaceToo(t *testing.T) {
+	m := newMaker(t)
+	const place = "host@1:task"
+	n := 0
+	forget := func(want string) {
+		t.Helper()
+		n++
+		f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", n), "db@"+place, nil)
+		if err != nil || f.Made != want {
+			t.Errorf("it was made by %q, %v, want %q", f.Made, err, want)
+		}
+		made, err := runs.Made(t.Context(), m.log, place, []string{"db"}, 0)
+		if want != "" && (err != nil || len(made) > 0) {
+			t.Errorf("still made are %v, %v", made, err)
+		}
+	}
+	m.run(t, "a.yaml", nil, "host@1:other", makes("db", thing("db")))
+	forget("")
+	m.run(t, "a.yaml", nil, place, makes("db", thing("db")))
+	m.run(t, "a.yaml", nil, place, finds("db", thing("db")))
+	forget("RUN2")
+	forget("")
+	m.run(t, "a.yaml", nil, place, makes("db", thing("db")))
+	m.run(t, "a.yaml", nil, place, makes("db", thing("db")), report.Event{Kind: report.ActionFailed, Resource: "db", Action: "create"})
+	forget("RUN5")
+	m.run(t, "a.yaml", nil, place, makes("db", thing("db")))
+	m.run(t, "a.yaml", nil, place, report.Event{Kind: report.ResourceDestroyed, Resource: "db", Status: report.Absent})
+	forget("")
+}

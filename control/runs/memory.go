@@ -284,7 +284,13 @@ func (m Memory) Forget(ctx context.Context, id, placed string, by map[string]str
 	if err != nil {
 		return f, err
 	}
-	if made, known := history.Thing(placed); known {
+	made, known := history.Thing(placed)
+	if !known {
+		if made.Run, err = lastActor(ctx, m.Log, placed); err != nil {
+			return f, err
+		}
+	}
+	if made.Run != "" {
 		err := m.forget(ctx, deploylog.Event{Deployment: id, Target: target, Name: EventResourceForgotten, Attempt: 1}, Data{Details: by}, made.Protected)
 		if err != nil {
 			return f, err

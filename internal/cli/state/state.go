@@ -59,7 +59,7 @@ func forgetCommand(a *app.App) *cobra.Command {
 		Long: `Forget what is kept of a resource, and that a run made it. What is there stays, and is
 nobody's: its type no longer finds it by what was kept, so the next apply may make it
 anew, and where it is no longer declared nothing is said of it, and --prune does not
-remove it. "deployster adopt" takes it over again.
+remove it, nor does the end of the task that made it. "deployster adopt" takes it over again.
 
 It is refused while a run works on the resource.`,
 		Example: `  deployster state forget disk`,
