@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
@@ -30,7 +31,7 @@ func (r *Runner) differs(res *resource, out protocol.StateOutput) []diff.Change 
 func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.StateOutput) error {
 	changes := r.differs(res, out)
 	if res.ReadOnly {
-		return fmt.Errorf("%w:\n%s", errReadOnly, diff.Text(changes))
+		return fmt.Errorf("%w:\n%s", failure.ErrReadOnly, diff.Text(changes))
 	}
 	if r.confirm(res) == ConfirmResource {
 		if err := r.ask(ctx, res, changes, out.Actions...); err != nil {
@@ -103,7 +104,7 @@ func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action
 			if reason := got.Tail.Reason(); reason != "" {
 				err = fmt.Errorf("%w: %s", err, reason)
 			}
-			err = &reasonError{report.ReasonActionFailed, err}
+			err = failure.Because(report.ReasonActionFailed, err)
 		}
 		if kept != nil {
 			err = errors.Join(err, fmt.Errorf("action %q: %w", id, kept))
@@ -140,13 +141,13 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	removing := res.ensure == protocol.Absent
 	switch {
 	case out.Status != protocol.Valid && removing:
-		return &reasonError{report.ReasonNotConverged, fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", redact.Requested(r.secrets, out.Actions), lastOutput(res))}
+		return failure.Because(report.ReasonNotConverged, fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", redact.Requested(r.secrets, out.Actions), lastOutput(res)))
 	case out.Status != protocol.Valid:
 		text := "all its actions succeeded, and yet state answers STALE and asks for " + redact.Requested(r.secrets, out.Actions)
 		if changes := r.differs(res, out); len(changes) > 0 || len(res.output) == 0 {
 			text += ":\n" + diff.Text(changes)
 		}
-		return &reasonError{report.ReasonNotConverged, errors.New(text + lastOutput(res))}
+		return failure.Because(report.ReasonNotConverged, errors.New(text+lastOutput(res)))
 	case removing:
 		return r.emit(ctx, destroyed(res))
 	}
@@ -162,9 +163,6 @@ func lastOutput(res *resource) string {
 	}
 	return b.String()
 }
-
-// errDeclined ends a resource that a person does not want changed.
-var errDeclined = errors.New("declined")
 
 func (r *Runner) ask(ctx context.Context, res *resource, diff []diff.Change, actions ...protocol.Action) error {
 	shown := make([]protocol.Action, len(actions))
@@ -184,7 +182,7 @@ func (r *Runner) ask(ctx context.Context, res *resource, diff []diff.Change, act
 		return r.containers.Stop.Interrupted(ctx, err)
 	}
 	if !yes {
-		return errDeclined
+		return failure.ErrDeclined
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -213,7 +214,7 @@ func (a *adoption) configure(res *resource) error {
 }
 
 func lacking(what string, at manifest.Position, lacks []string) error {
-	return &reasonError{report.ReasonUnknown, fmt.Errorf("%s (%s) needs the state of %s, which is not known: apply or adopt that first", what, at, strings.Join(lacks, " and of "))}
+	return failure.Because(report.ReasonUnknown, fmt.Errorf("%s (%s) needs the state of %s, which is not known: apply or adopt that first", what, at, strings.Join(lacks, " and of ")))
 }
 
 // missing says that there is nothing to adopt.

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -25,7 +26,7 @@ func TestWhatExistsIsAdopted(t *testing.T) {
 	w := newWorld(t)
 	w.things["a"], w.things["b"] = 1, 7
 	all, err := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"}, report.Adoption{Resource: "c"})
-	var failed *runner.FailedError
+	var failed *failure.Error
 	if !errors.As(err, &failed) || len(all) != 2 || !strings.Contains(all[1].Error, "does not exist, so nothing was adopted") {
 		t.Fatalf("%+v, %v", all, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/outputs"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -16,7 +17,7 @@ import (
 // records each step before it relies on it. What is to be made again it removes
 // before, and what is no longer declared, if it is to, when all the rest is done. It fails with a *manifest.Error
 // when it refused before touching anything, with ErrInterrupted when it was
-// stopped, and with a *FailedError when resources failed.
+// stopped, and with a *failure.Error when resources failed.
 func (r *Runner) Apply(ctx context.Context, caller Caller) (*report.Result, error) {
 	r.caller, r.closing = caller, nil
 	return r.execute(ctx, func() []*resource { return r.resources }, r.prepareApply, report.Skip{Code: report.ReasonRunRefused}, func(ctx context.Context) error {
@@ -52,7 +53,7 @@ func (r *Runner) execute(ctx context.Context, resources func() []*resource, prep
 		for _, res := range resources() {
 			entry := res.entry()
 			if res.refused != nil {
-				entry.Status, entry.Reason, entry.Error = report.Failed, reasonOf(res.refused), r.secrets.Mask(res.refused.Error())
+				entry.Status, entry.Reason, entry.Error = report.Failed, failure.Reason(res.refused), r.secrets.Mask(res.refused.Error())
 				continue
 			}
 			entry.Status, entry.Reason, entry.Error = report.Skipped, untried.Code, untried.Error()
@@ -134,12 +135,12 @@ type walker func(ctx context.Context, visit func(*resource) error, skipped func(
 func (r *Runner) visitEach(ctx context.Context, walk walker,
 	run func(context.Context, *resource) (report.Status, error),
 ) error {
-	var failures failures
+	var failures failure.Several
 	end := func(res *resource, status report.Status, why error, took time.Duration) {
 		entry := res.entry()
 		entry.Status, entry.Duration = status, took
 		if why != nil {
-			entry.Reason, entry.Error = reasonOf(why), r.secrets.Mask(why.Error())
+			entry.Reason, entry.Error = failure.Reason(why), r.secrets.Mask(why.Error())
 		}
 	}
 	walk(ctx, func(res *resource) error {
@@ -162,7 +163,7 @@ func (r *Runner) visitEach(ctx context.Context, walk walker,
 		}
 		if err != nil {
 			end(res, report.Failed, err, took)
-			failures.add(fmt.Errorf("%s: %w", res.Name, err))
+			failures.Add(fmt.Errorf("%s: %w", res.Name, err))
 			return err
 		}
 		end(res, status, nil, took)
@@ -170,7 +171,7 @@ func (r *Runner) visitEach(ctx context.Context, walk walker,
 	}, func(res *resource, why report.Skip) {
 		end(res, report.Skipped, why, 0)
 		if err := r.emit(ctx, skipped(res, why)); err != nil {
-			failures.add(err)
+			failures.Add(err)
 		}
 	})
 	return r.verdict(ctx, &failures)

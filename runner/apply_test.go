@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -135,7 +136,7 @@ func TestAFailureStopsTheRun(t *testing.T) {
 	w := newWorld(t)
 	w.fail["a"] = true
 	got, err := w.apply(t, forest, func(o *options) { o.Parallelism = 1 })
-	var failed *runner.FailedError
+	var failed *failure.Error
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), `a: action "set" exited with 7`) {
 		t.Errorf("got %v", err)
 	}
@@ -218,11 +219,11 @@ func TestQuitting(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["two-step"] = image(w.twoStep)
 	w.yes = func(q runner.Question) bool { return q.Actions[0].Name != "second" }
-	w.declines = runner.ErrQuit
+	w.declines = failure.ErrQuit
 	got, err := w.apply(t, "resources: {a: {type: two-step, config: {}}, b: {type: two-step, config: {}}, c: {type: two-step, config: {}}}", func(o *options) {
 		o.Confirm, o.KeepGoing, o.Parallelism = runner.ConfirmAction, true, 1
 	})
-	if !errors.Is(err, runner.ErrQuit) || errors.Is(err, runner.ErrInterrupted) {
+	if !errors.Is(err, failure.ErrQuit) || errors.Is(err, runner.ErrInterrupted) {
 		t.Errorf("it ended with %v", err)
 	}
 	want := map[string]report.Status{"a": report.Failed, "b": report.Skipped, "c": report.Skipped}

@@ -1,25 +1,11 @@
 package runner
 
 import (
-	"fmt"
-
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/deviation"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
-
-// fingerprint identifies a JSON-like value, which is what of a resource.
-func (r *Runner) fingerprint(what string, v any) (string, error) {
-	if r.spec.Fingerprint == nil {
-		return "", nil
-	}
-	hash, err := r.spec.Fingerprint(v)
-	if err != nil {
-		return "", fmt.Errorf("taking the hash of its %s: %w", what, err)
-	}
-	return hash, nil
-}
 
 // bound refuses a resource of which something is not as planned. What is not
 // known yet is not looked at: out is nil before the resource is observed, and

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -25,11 +26,11 @@ func (r *Runner) Accepted(ctx context.Context, caller Caller) (err error) {
 func (r *Runner) Check(ctx context.Context, caller Caller) error {
 	r.spec.KeepGoing = true // what is not counted must not hide what is
 	plan, err := r.Plan(ctx, caller)
-	var failed *FailedError
+	var failed *failure.Error
 	if plan == nil || err == nil || !errors.As(err, &failed) {
 		return err
 	}
-	others := slices.DeleteFunc(slices.Clone(failed.Causes), func(cause error) bool { return errors.Is(cause, errReadOnly) })
+	others := slices.DeleteFunc(slices.Clone(failed.Causes), func(cause error) bool { return errors.Is(cause, failure.ErrReadOnly) })
 	if len(others) == 0 {
 		return nil
 	}
@@ -42,5 +43,5 @@ func (r *Runner) Check(ctx context.Context, caller Caller) error {
 	if len(causes) == 0 {
 		return err
 	}
-	return &FailedError{Causes: causes}
+	return &failure.Error{Causes: causes}
 }

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
@@ -28,15 +27,11 @@ type Guard interface {
 	Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error)
 }
 
-// Confirmer asks a person. It is called from one goroutine at a time.
+// Confirmer asks a person. It is called from one goroutine at a time. Its error is failure.ErrQuit where
+// nothing else is to begin.
 type Confirmer interface {
 	Confirm(ctx context.Context, q Question) (bool, error)
 }
-
-// ErrQuit is the error of a Confirmer whose answer is no, also to all that was
-// still to begin: what is being done is finished, and nothing else is begun,
-// whatever KeepGoing says.
-var ErrQuit = errors.New("declined, with all that was still to begin")
 
 // Question is what a person is asked before something is changed.
 type Question struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/order"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
@@ -20,7 +21,7 @@ import (
 //
 // Before anything is touched it refuses resources whose types cannot remove,
 // with a *manifest.Error, and those whose configuration is not known any more,
-// because it needs the state of something that is gone, with a *FailedError,
+// because it needs the state of something that is gone, with a *failure.Error,
 // unless Caller.Absence knows of them.
 // With KeepGoing the latter only fail themselves and what they depend on.
 // Otherwise it records and fails as Apply does.
@@ -56,7 +57,7 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *report.Plan
 		res.planned().ReadOnly = res.ReadOnly
 		g.Add(res.node())
 	}
-	var failures failures
+	var failures failure.Several
 	r.walkAlong(ctx, g, func(res *resource) error {
 		entry := res.planned()
 		err := r.planGuarded(ctx, res, entry, d.planOne)
@@ -66,7 +67,7 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *report.Plan
 		}
 		if err != nil {
 			r.planned(entry, failed(res, err))
-			failures.add(fmt.Errorf("%s: %w", res.Name, err))
+			failures.Add(fmt.Errorf("%s: %w", res.Name, err))
 		}
 		return err
 	}, func(res *resource, why report.Skip) { r.planned(res.planned(), skipped(res, why)) })
@@ -249,9 +250,9 @@ func (d *removal) allFound() error {
 			continue
 		}
 		if m := d.spec.Manifest.Stands(name); m != nil && d.byNode[m.Name].expanded {
-			return &reasonError{report.ReasonUnknown, fmt.Errorf(
+			return failure.Because(report.ReasonUnknown, fmt.Errorf(
 				"%s was made, and the for_each of %s (%s) no longer comes to it, so how it was configured is not known here: let it come to that key again, or remove what there is by hand",
-				name, m.Name, m.Late.At())}
+				name, m.Name, m.Late.At()))
 		}
 	}
 	return nil
@@ -382,7 +383,7 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *report.Reso
 			for _, a := range out.Actions {
 				entry.Actions = append(entry.Actions, d.secrets.MaskAction(a))
 			}
-		} else if err := d.fillRemoval(out, entry); err != nil {
+		} else if err := d.spec.Fingerprint.Removal(entry, out); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -88,7 +89,7 @@ func TestAConfigurationThatCannotBeKnownRefusesBeforeAnythingIsDone(t *testing.T
 	w := applied(t, chainOfUnknown)
 	delete(w.things, "db")
 	got, err := w.destroy(t, chainOfUnknown)
-	var failed *runner.FailedError
+	var failed *failure.Error
 	if !errors.As(err, &failed) {
 		t.Fatalf("got %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -33,7 +34,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err
 	}
 	findings := r.survey(ctx, r.resources, needs, func(*resource) bool { return true }, r.showDrift)
 	found := &report.Drift{Run: r.containers.Run, Resources: []report.ResourceDrift{}}
-	var failures failures
+	var failures failure.Several
 	for _, res := range each(r.resources) {
 		s := findings[res.Name]
 		d := drift(res, s)
@@ -50,7 +51,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *report.Drift, err
 			}
 		}
 		if d.Status == report.Failed {
-			failures.add(fmt.Errorf("%s: %w", res.Name, s.err))
+			failures.Add(fmt.Errorf("%s: %w", res.Name, s.err))
 		}
 		found.Resources = append(found.Resources, d)
 	}
@@ -92,7 +93,7 @@ func drift(res *resource, s finding) report.ResourceDrift {
 		// What its configuration needs may well be there once they are as configured.
 		d.Status, d.Because = report.Unknown, s.drifted
 	case s.err != nil:
-		d.Status, d.Reason, d.Error = report.Failed, reasonOf(s.err), s.err.Error()
+		d.Status, d.Reason, d.Error = report.Failed, failure.Reason(s.err), s.err.Error()
 	case len(s.lacks) > 0:
 		d.Status, d.Because = report.Unknown, s.lacks
 	case s.answer.Status == protocol.Stale:

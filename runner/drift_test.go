@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -189,7 +190,7 @@ func TestAFailureHidesNoDrift(t *testing.T) {
 		return good(ctx, c)
 	})
 	told, found, err := w.drift(t, fleet, func(o *options) { o.Parallelism = 1 })
-	var failed *runner.FailedError
+	var failed *failure.Error
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "lost: state exited with 9") {
 		t.Errorf("got %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
@@ -50,6 +51,20 @@ func (res *resource) event(kind report.EventKind) report.Event {
 func (res *resource) having(kind report.EventKind, status report.Status) report.Event {
 	e := res.event(kind)
 	e.Status = status
+	return e
+}
+
+// failed is the event of a resource that failed.
+func failed(res *resource, err error) report.Event {
+	e := res.having(report.ResourceFailed, report.Failed)
+	e.Reason, e.Error = failure.Reason(err), err.Error()
+	return e
+}
+
+// skipped is the event of a resource that is skipped.
+func skipped(res *resource, why report.Skip) report.Event {
+	e := res.having(report.ResourceSkipped, report.Skipped)
+	e.Reason, e.Error = why.Code, why.Error()
 	return e
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/hidden"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -92,7 +93,7 @@ func (r *Runner) refusal() error {
 		}
 	}
 	if len(others) > 0 {
-		return &FailedError{Causes: others}
+		return &failure.Error{Causes: others}
 	}
 	if len(problems) > 0 {
 		return &manifest.Error{Problems: problems}

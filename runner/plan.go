@@ -2,14 +2,13 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/failure"
+	"github.com/deployster-go/deployster/runner/pins"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -33,12 +32,12 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *report.Plan, err e
 	for _, res := range r.resources {
 		res.plan = nil
 	}
-	var failures failures
+	var failures failure.Several
 	r.walk(ctx, func(res *resource) error {
 		err := r.planNow(ctx, res, res.planned())
 		if err != nil {
 			r.planned(res.planned(), failed(res, err))
-			failures.add(err)
+			failures.Add(err)
 		}
 		return err
 	}, func(res *resource, why report.Skip) { r.planned(res.planned(), skipped(res, why)) })
@@ -71,7 +70,7 @@ func (r *Runner) planNow(ctx context.Context, res *resource, entry *report.Resou
 			return err
 		}
 		if r.replacesAny(res) {
-			return &reasonError{report.ReasonUnknown, fmt.Errorf("which instances it has to replace is known after apply of %s (%s): apply without --replace first", strings.Join(entry.After, ", "), res.Late.At())}
+			return failure.Because(report.ReasonUnknown, fmt.Errorf("which instances it has to replace is known after apply of %s (%s): apply without --replace first", strings.Join(entry.After, ", "), res.Late.At()))
 		}
 	}
 	if err := r.fillConfiguration(res, entry); err != nil {
@@ -141,7 +140,7 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *report.Resou
 		res.state = out.State
 	case res.ReadOnly:
 		entry.Actions, entry.ActionsHash = nil, ""
-		return errReadOnly
+		return failure.ErrReadOnly
 	}
 	for _, a := range entry.Actions {
 		event.Actions = append(event.Actions, a.Name)
@@ -159,17 +158,9 @@ func (r *Runner) planned(entry *report.ResourcePlan, e report.Event) {
 	r.show(e)
 }
 
-// errReadOnly ends a resource that is only observed, and not as it must be.
-var errReadOnly = errors.New("it is read-only, and not as configured")
-
 // fillConfiguration fills in what is known of a resource before it is observed.
-func (r *Runner) fillConfiguration(res *resource, p *report.ResourcePlan) (err error) {
-	p.ImageID, p.ImageDigest = res.target.Image.ID, res.target.Image.Digest
-	if res.config != nil {
-		p.Config = res.config
-		p.ConfigHash, err = r.fingerprint("configuration", res.config)
-	}
-	return err
+func (r *Runner) fillConfiguration(res *resource, p *report.ResourcePlan) error {
+	return r.spec.Fingerprint.Configuration(p, res.target.Image, res.config)
 }
 
 // fillObservation fills in what is known of a resource once it is observed.
@@ -177,54 +168,13 @@ func (r *Runner) fillObservation(res *resource, out protocol.StateOutput, p *rep
 	if err := r.fillConfiguration(res, p); err != nil {
 		return err
 	}
-	p.Status, p.State = report.Status(out.Status), out.State
-	if p.Status != report.Valid {
-		p.State = out.StaleState
-	}
-	var err error
-	if p.StateHash, err = r.fingerprint("state", p.State); err != nil || p.Status == report.Valid {
-		return err
-	}
-	p.Exists, p.ReadOnly = out.StaleState != nil, res.ReadOnly
-	p.Diff = diff.Of(out.StaleState, res.asked(), res.target.Secret)
-	p.Actions = slices.Clone(out.Actions)
-	if len(res.recalled.Kept) > 0 {
-		if p.KeptHash, err = r.fingerprint("memory", res.recalled.Kept); err != nil {
-			return err
-		}
-	}
-	p.ActionsHash, err = r.fingerprint("actions", diff.Decisive(out.Actions))
-	return err
+	return r.spec.Fingerprint.Observation(p, pins.Seen{Answer: out, Asked: res.asked(), Secret: res.target.Secret, Kept: res.recalled.Kept, ReadOnly: res.ReadOnly})
 }
 
-// verdict is the error of a walk: an interruption before anything else, then
-// what was invalid, then what failed.
-func (r *Runner) verdict(ctx context.Context, failures *failures) error {
-	all := failures.all
+// verdict is the error of a walk: an interruption before anything else, then what failed.
+func (r *Runner) verdict(ctx context.Context, failures *failure.Several) error {
 	if r.containers.Stop.Requested() || ctx.Err() != nil {
 		return r.panics.Join(ErrInterrupted)
 	}
-	if len(all) == 0 {
-		return r.panics.Join(nil)
-	}
-	return r.panics.Join(&FailedError{Causes: all})
+	return r.panics.Join(failures.Err())
 }
-
-// failures are why visits, which are beside each other, failed.
-type failures struct {
-	mu  sync.Mutex
-	all []error
-}
-
-func (f *failures) add(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.all = append(f.all, err)
-}
-
-// FailedError says that some resources failed; the events and the plan or
-// result name them, and why.
-type FailedError struct{ Causes []error }
-
-func (e *FailedError) Error() string   { return errors.Join(e.Causes...).Error() }
-func (e *FailedError) Unwrap() []error { return e.Causes }

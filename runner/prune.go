@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -91,7 +92,7 @@ func (r *Runner) stillDeclared(res *resource, managed map[string]*resource) erro
 }
 
 // planPrune plans the removal of what is no longer declared.
-func (r *Runner) planPrune(ctx context.Context, failures *failures) {
+func (r *Runner) planPrune(ctx context.Context, failures *failure.Several) {
 	d, managed := r.pruning(), r.managed()
 	g := graph.New[string]()
 	for _, res := range d.toDestroy {
@@ -114,7 +115,7 @@ func (r *Runner) planPrune(ctx context.Context, failures *failures) {
 		})
 		if err != nil {
 			r.planned(entry, failed(res, err))
-			failures.add(fmt.Errorf("%s: %w", res.Name, err))
+			failures.Add(fmt.Errorf("%s: %w", res.Name, err))
 		}
 		return err
 	}, func(res *resource, why report.Skip) { r.planned(res.planned(), skipped(res, why)) })

@@ -8,7 +8,6 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/deviation"
-	"github.com/deployster-go/deployster/runner/diff"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -137,7 +136,7 @@ func (r *Runner) planReplacement(ctx context.Context, res *resource, entry *repo
 		return false, err
 	}
 	entry.Status, entry.Replace, entry.Exists = report.Stale, true, true
-	if err := r.fillRemoval(out, entry); err != nil {
+	if err := r.spec.Fingerprint.Removal(entry, out); err != nil {
 		return false, err
 	}
 	// What else is replaced may need its state, to be asked whether it is there.
@@ -153,17 +152,6 @@ func (r *Runner) planReplacement(ctx context.Context, res *resource, entry *repo
 	return true, nil
 }
 
-// fillRemoval fills in what a type answers that was asked to remove.
-func (r *Runner) fillRemoval(out protocol.StateOutput, p *report.ResourcePlan) (err error) {
-	p.State = out.StaleState
-	p.Actions = slices.Clone(out.Actions)
-	if p.StateHash, err = r.fingerprint("state", p.State); err != nil {
-		return err
-	}
-	p.ActionsHash, err = r.fingerprint("actions", diff.Decisive(out.Actions))
-	return err
-}
-
 // boundRemoval refuses to remove what is not as the plan found it. What is gone by now is as good.
 func (r *Runner) boundRemoval(res *resource, out protocol.StateOutput) error {
 	if r.spec.Bound == nil || out.Status == protocol.Valid {
@@ -174,7 +162,7 @@ func (r *Runner) boundRemoval(res *resource, out protocol.StateOutput) error {
 		return &deviation.Error{Reason: "the plan does not remove it"}
 	}
 	now := report.ResourcePlan{Name: res.Name, Type: res.Type}
-	if err := errors.Join(r.fillConfiguration(res, &now), r.fillRemoval(out, &now)); err != nil {
+	if err := errors.Join(r.fillConfiguration(res, &now), r.spec.Fingerprint.Removal(&now, out)); err != nil {
 		return err
 	}
 	redact.Plan(r.secrets, res.target.Secret, &now)

@@ -26,6 +26,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/invoke"
+	"github.com/deployster-go/deployster/runner/pins"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -42,10 +43,9 @@ type Spec struct {
 	Version     string         // Deployster's, which types are given
 	Verbose     bool           // which types are given
 
-	// Saved plans. A Fingerprint identifies a JSON-like value: equal ones have the
-	// same, others another. With Bound, by ResourcePlan.Node, each one is refused
-	// with a *deviation.Error where it is not as the plan found it.
-	Fingerprint func(any) (string, error)      // may be nil: a Plan has no hashes, and Bound is nil
+	// Saved plans. With Bound, by ResourcePlan.Node, each one is refused with a *deviation.Error where it
+	// is not as the plan found it.
+	Fingerprint pins.Fingerprint               // may be nil: a Plan has no hashes, and Bound is nil
 	Bound       map[string]report.ResourcePlan // of Apply; may be nil: whatever is needed is done
 
 	// Replace names resources that Apply removes first, and then makes again.

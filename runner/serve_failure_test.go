@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -163,7 +164,7 @@ func TestACrashFailsAllThatWait(t *testing.T) {
 		return 0
 	})
 	got, err := w.apply(t, many(9, "thing"), func(o *options) { o.Parallelism, o.KeepGoing = 3, true })
-	var failed *runner.FailedError
+	var failed *failure.Error
 	if !errors.As(err, &failed) || len(failed.Causes) != 3 {
 		t.Fatalf("got %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/hidden"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/redact"
@@ -147,7 +148,7 @@ func (r *Runner) exitError(action string, got invoke.Result) error {
 		output = strings.TrimSpace(answer[:min(len(answer), 500)])
 	}
 	if output == "" {
-		return &reasonError{report.ReasonProgramFailed, fmt.Errorf("%s %s and printed nothing", action, got.Exit)}
+		return failure.Because(report.ReasonProgramFailed, fmt.Errorf("%s %s and printed nothing", action, got.Exit))
 	}
-	return &reasonError{report.ReasonProgramFailed, fmt.Errorf("%s %s: %s", action, got.Exit, output)}
+	return failure.Because(report.ReasonProgramFailed, fmt.Errorf("%s %s: %s", action, got.Exit, output))
 }

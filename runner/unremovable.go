@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -47,7 +48,7 @@ func (r *Runner) unremovable(res *resource) error {
 	default:
 		return nil
 	}
-	return &reasonError{code, &manifest.Error{Problems: []manifest.Problem{problem}}}
+	return failure.Because(code, &manifest.Error{Problems: []manifest.Problem{problem}})
 }
 
 // advise adds to a refusal how to remove the rest: that on which nothing bad
@@ -83,7 +84,7 @@ func (d *removal) advise(err error, bad []*resource, ways string) error {
 		invalid.Problems = append(invalid.Problems, manifest.Problem{Message: advice})
 		return err
 	}
-	var failed *FailedError
+	var failed *failure.Error
 	if errors.As(err, &failed) {
 		failed.Causes = append(failed.Causes, errors.New(advice))
 	}
@@ -103,7 +104,7 @@ func unknownConfiguration(res *resource, s finding, findings map[string]finding)
 			why = append(why, name+", which does not exist")
 		}
 	}
-	return &reasonError{report.ReasonUnknown, fmt.Errorf(
+	return failure.Because(report.ReasonUnknown, fmt.Errorf(
 		"its type cannot be asked whether it is there: its configuration (%s) needs the state of %s; apply first, so that it can be asked",
-		res.At(), strings.Join(why, ", and of "))}
+		res.At(), strings.Join(why, ", and of ")))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/runner/walk"
 )
@@ -78,7 +79,7 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 			name := r.find(node).Name
 			switch {
 			case closing != nil:
-			case errors.Is(err, ErrQuit):
+			case errors.Is(err, failure.ErrQuit):
 				closing = &report.Skip{Code: report.ReasonRunQuit, Resource: name}
 			case !r.spec.KeepGoing:
 				closing = &report.Skip{Code: report.ReasonRunFailed, Resource: name}

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -99,7 +100,7 @@ func (r *Run) Execute(ctx context.Context, mode runner.ConfirmMode, keepGoing bo
 
 // Told reports whether the events of a run have said why it failed.
 func Told(err error) bool {
-	var failed *runner.FailedError
+	var failed *failure.Error
 	var invalid *manifest.Error
 	return errors.As(err, &failed) || errors.As(err, &invalid) || errors.Is(err, runner.ErrInterrupted)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -126,7 +127,7 @@ type Result struct {
 func (s *Served) Result() Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var failed *runner.FailedError
+	var failed *failure.Error
 	var invalid *manifest.Error
 	r := Result{Outcome: Failed}
 	switch {

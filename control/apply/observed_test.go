@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -74,12 +75,12 @@ func TestHowARunEndedIsSaid(t *testing.T) {
 		listed  int
 	}{
 		"done":                       {nil, true, false, Succeeded, "", 0},
-		"failed":                     {&runner.FailedError{Causes: []error{errors.New("why")}}, true, false, Failed, "", 0},
-		"failed, of what was wrong":  {&runner.FailedError{Causes: []error{invalid}}, true, false, Failed, "", 0},
+		"failed":                     {&failure.Error{Causes: []error{errors.New("why")}}, true, false, Failed, "", 0},
+		"failed, of what was wrong":  {&failure.Error{Causes: []error{invalid}}, true, false, Failed, "", 0},
 		"refused":                    {invalid, true, false, Refused, "", 0},
 		"stopped":                    {runner.ErrInterrupted, true, false, Interrupted, "", 0},
 		"not recorded":               {errors.New("the disk is full"), true, false, Failed, "the disk is full", 0},
-		"planned in part":            {&runner.FailedError{Causes: []error{errors.New("why")}}, false, true, Failed, "", 0},
+		"planned in part":            {&failure.Error{Causes: []error{errors.New("why")}}, false, true, Failed, "", 0},
 		"not planned, for it cannot": {invalid, false, false, Refused, "", 1},
 		"not planned":                {errors.New("no engine"), false, false, Failed, "no engine", 0},
 		"planning was stopped":       {runner.ErrInterrupted, false, false, Interrupted, "", 0},

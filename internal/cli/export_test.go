@@ -19,7 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/manifest/vars"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 )
 
 // Panicking is Main with a command more, "panic", which panics in the way that its
@@ -33,7 +33,7 @@ func Panicking(args []string) int {
 		case "resource": // as a run tells of it, which others did not take part in
 			err := crash.Do("applying db", func() error { panic("no " + input.Variables[0].Value) })
 			a.Crashes.Add(crash.All(err)[0])
-			return exit.Reported(&runner.FailedError{Causes: []error{errors.New("web: exited with 1"), err}})
+			return exit.Reported(&failure.Error{Causes: []error{errors.New("web: exited with 1"), err}})
 		case "variables": // that files hold, too
 			in, err := session.Variables(a, input, "")
 			if err != nil {

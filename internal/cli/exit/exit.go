@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 )
 
 // The exit codes.
@@ -77,7 +78,7 @@ func Reported(err error) error {
 
 // Code is the exit code of a command that returned an error.
 func Code(err error) int {
-	var failed *runner.FailedError
+	var failed *failure.Error
 	var decided *coded
 	var input *work.InputError
 	var invalid *manifest.Error

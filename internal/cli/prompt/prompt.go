@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -56,7 +57,7 @@ var (
 // Confirm implements runner.Confirmer.
 func (p *Prompt) Confirm(ctx context.Context, q runner.Question) (bool, error) {
 	if p.quit {
-		return false, runner.ErrQuit
+		return false, failure.ErrQuit
 	}
 	if p.agreed[q.Resource] {
 		return true, nil
@@ -75,7 +76,7 @@ func (p *Prompt) Confirm(ctx context.Context, q runner.Question) (bool, error) {
 		return false, err
 	case key == "q":
 		p.quit = true
-		return false, runner.ErrQuit
+		return false, failure.ErrQuit
 	case key == "a":
 		p.agreed[q.Resource] = true
 		return true, nil

@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/diff"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -123,7 +124,7 @@ func runAdopt(ctx context.Context, a *app.App, o adoptOptions) error {
 	if !a.JSON() {
 		err = errors.Join(err, report.Close())
 	}
-	var failed *runner.FailedError
+	var failed *failure.Error
 	var invalid *manifest.Error
 	if refused := errors.As(err, &invalid) && !errors.As(err, &failed); !refused && len(all) > 0 || err == nil {
 		err = errors.Join(adoptError(s, err, all), showAdopted(a, o, s.Input.Run, all, notes))

@@ -27,6 +27,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/inits"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -204,7 +205,7 @@ func (s *Started) confirmPlan(a *app.App, r *runner.Runner, questions *prompt.Pr
 	err = errors.Join(err, out.Close())
 	questions.Plan = plan
 	once := s.Caller.Confirm == runner.ConfirmOnce
-	var failed *runner.FailedError
+	var failed *failure.Error
 	switch {
 	case errors.As(err, &failed) && plan != nil && s.Spec.KeepGoing && !once:
 		// What failed will fail again; what does not depend on it goes on.
