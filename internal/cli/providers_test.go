@@ -3,7 +3,6 @@
 package cli_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,13 +21,6 @@ func TestProvidersOfTerraform(t *testing.T) {
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("PROVIDERS", dir)
 		return setup(env)
-	}
-	p.Condition = func(name string) (bool, error) {
-		if name != "docker-provider" {
-			return false, fmt.Errorf("unknown condition %s", name)
-		}
-		_, err := os.Stat(filepath.Join(dir, "terraform-provider-docker"))
-		return err == nil, nil
 	}
 	testscript.Run(t, p)
 }

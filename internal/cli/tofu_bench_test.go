@@ -154,9 +154,6 @@ func BenchmarkFilesAgainstTofu(b *testing.B) {
 // which end when they are asked to.
 func BenchmarkContainersAgainstTofu(b *testing.B) {
 	r := newRival(b)
-	if _, err := os.Stat(filepath.Join(filepath.Dir(r.tofu), "terraform-provider-docker")); err != nil {
-		b.Skip("OpenTofu's provider of Docker was not built: run scripts/tofu with DOCKER_PROVIDER, the directory of its sources")
-	}
 	image := fmt.Sprintf("deployster-bench-idle:%d", os.Getpid())
 	loadIdle(b, image)
 	var ours, theirs strings.Builder
