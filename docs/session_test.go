@@ -19,6 +19,8 @@ type program struct {
 	cache string // of go build: a page may build something
 	stack string // stands for "web", the name of the documented web stack
 	port  string // stands for 8080
+
+	before []string // the images of types that there were
 }
 
 func newProgram(t *testing.T) *program {
@@ -48,6 +50,7 @@ func newProgram(t *testing.T) *program {
 		t.Fatal(err)
 	}
 	p.cache = strings.TrimSpace(string(cache))
+	p.before = typesThere()
 	t.Cleanup(func() { p.clean(t) })
 	return p
 }
@@ -67,19 +70,28 @@ func (p *program) image() string { return "deployster-example-" + p.stack }
 // compiler is the image that packages are built in.
 func (p *program) compiler() string { return p.image() + "-compiler" }
 
+func docker(args ...string) string {
+	out, _ := exec.Command("docker", args...).Output()
+	return strings.TrimSpace(string(out))
+}
+
+// typesThere are the images of types that there are.
+func typesThere() []string {
+	return strings.Fields(docker("image", "ls", "--quiet", "--filter", "label=deployster.type"))
+}
+
 // clean removes what the commands made. What they did not make is not there.
 func (p *program) clean(t *testing.T) {
-	docker := func(args ...string) string {
-		out, _ := exec.Command("docker", args...).Output()
-		return strings.TrimSpace(string(out))
-	}
 	docker("rm", "--force", "--volumes", p.stack+"-front", p.stack+"-store")
 	docker("network", "rm", p.stack+"-net")
 	docker("volume", "rm", p.stack+"-data")
 	docker("image", "rm", p.image())
 	docker("image", "rm", p.compiler())
 	// The images of the types that ship are known by the program they hold.
-	for _, image := range strings.Fields(docker("image", "ls", "--quiet", "--filter", "label=deployster.type")) {
+	for _, image := range typesThere() {
+		if slices.Contains(p.before, image) {
+			continue
+		}
 		dir := t.TempDir()
 		id := docker("create", "--label", "deployster-docs="+p.stack, image)
 		docker("cp", id+":/deployster", filepath.Join(dir, "deployster"))
