@@ -18,10 +18,28 @@ const serveAction = "serve"
 // to be read. Each may hold a thread, and containers may have only so many.
 const maxServed = 128
 
+// program is what a process runs: a Type, or Several of them.
+type program interface {
+	// invoke handles one invocation, as a container of its own would, and returns the exit code.
+	invoke(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
+}
+
+// runProgram runs a program once, or for as long as it serves.
+func runProgram(ctx context.Context, p program, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	if len(args) != 1 || args[0] != serveAction {
+		return p.invoke(ctx, args, stdin, stdout, stderr)
+	}
+	if err := serve(ctx, p, stdin, stdout); err != nil {
+		_, _ = fmt.Fprintln(stderr, "error:", oneLine(err.Error()))
+		return 1
+	}
+	return 0
+}
+
 // serve answers requests until stdin ends or ctx is cancelled, and returns when
 // everything that was begun is done. A line that is not a request ends it, because
 // there is no id to answer.
-func (t Type[C]) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+func serve(ctx context.Context, p program, stdin io.Reader, stdout io.Writer) error {
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	answers := &answerWriter{w: stdout, failed: stop}
@@ -34,7 +52,7 @@ func (t Type[C]) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) e
 			return
 		}
 		running.Go(func() {
-			t.answer(ctx, answers, id, args, input)
+			answerRequest(ctx, p, answers, id, args, input)
 			<-slots
 		})
 	})
@@ -104,21 +122,21 @@ func decodeServeRequest(line []byte) (id int64, args []string, input []byte, err
 	return request.ID, request.Args, request.Input, nil
 }
 
-// answer handles one request exactly as a process of its own would.
-func (t Type[C]) answer(ctx context.Context, answers *answerWriter, id int64, args []string, input []byte) {
+// answerRequest handles one request exactly as a process of its own would.
+func answerRequest(ctx context.Context, p program, answers *answerWriter, id int64, args []string, input []byte) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a process of its own would end here
 	if len(args) > 0 && args[0] != "state" {
-		p := &actionOutput{id: id, answers: answers}
-		stdout, stderr := &stream{actionOutput: p}, &stream{actionOutput: p, stderr: true}
-		code := t.invoke(ctx, args, bytes.NewReader(input), stdout, stderr)
-		p.end()
+		output := &actionOutput{id: id, answers: answers}
+		stdout, stderr := &stream{actionOutput: output}, &stream{actionOutput: output, stderr: true}
+		code := p.invoke(ctx, args, bytes.NewReader(input), stdout, stderr)
+		output.end()
 		answers.send(ServeAnswer{ID: id, Exit: &code, Output: jsonText(stdout.pending), Stderr: string(stderr.pending), Keep: stdout.keep})
 		return
 	}
 	var document bytes.Buffer // complete or empty, and not larger than an answer may be
 	stderr := &tail{}
-	code := t.invoke(ctx, args, bytes.NewReader(input), &document, stderr)
+	code := p.invoke(ctx, args, bytes.NewReader(input), &document, stderr)
 	answers.send(ServeAnswer{ID: id, Exit: &code, Output: document.Bytes(), Stderr: stderr.String()})
 }
 

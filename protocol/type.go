@@ -161,14 +161,7 @@ func toObject(v any) (map[string]any, error) {
 // line of stdin and answers on stdout, until stdin ends and everything that was
 // asked is done, or ctx is cancelled. Every type answers init that it can.
 func (t Type[C]) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	if len(args) != 1 || args[0] != serveAction {
-		return t.invoke(ctx, args, stdin, stdout, stderr)
-	}
-	if err := t.serve(ctx, stdin, stdout); err != nil {
-		_, _ = fmt.Fprintln(stderr, "error:", oneLine(err.Error()))
-		return 1
-	}
-	return 0
+	return runProgram(ctx, t, args, stdin, stdout, stderr)
 }
 
 // invoke handles one invocation, as a container of its own would.

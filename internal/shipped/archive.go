@@ -16,7 +16,7 @@ import (
 
 // format is part of every image's hash. It changes when images are built in
 // another way from the same binary.
-const format = "1"
+const format = "2"
 
 // Prefix is how manifests name the shipped types.
 const Prefix = "deployster/"
@@ -48,8 +48,8 @@ func tagText(version string) string {
 }
 
 // WriteArchive writes the images of the named types as one docker-save tar.
-// They share their only layer, so many cost hardly more than one. The same
-// binary and version always give the same bytes.
+// They share their only layer, so many cost hardly more than one, and types that are one
+// program are one image. The same binary and version always give the same bytes.
 func WriteArchive(w io.Writer, version string, b Binary, names ...string) error {
 	archive := tar.NewWriter(w)
 	diffID, err := writeLayer(archive, b)
@@ -62,8 +62,15 @@ func WriteArchive(w io.Writer, version string, b Binary, names ...string) error 
 		Layers   []string
 	}
 	var manifest []image
+	index := map[string]int{} // in it, by program
 	for _, name := range names {
-		config, err := json.Marshal(imageConfig(name, version, b.Arch, diffID))
+		program := types()[name].program
+		if at, packed := index[program]; packed {
+			manifest[at].RepoTags = append(manifest[at].RepoTags, Tag(name, version, b))
+			continue
+		}
+		index[program] = len(manifest)
+		config, err := json.Marshal(imageConfig(program, version, b.Arch, diffID))
 		if err != nil {
 			return fmt.Errorf("packing the image of %s: %w", name, err)
 		}
@@ -84,13 +91,13 @@ func WriteArchive(w io.Writer, version string, b Binary, names ...string) error 
 	return archive.Close()
 }
 
-func imageConfig(name, version, arch string, diffID v1.Hash) v1.ConfigFile {
+func imageConfig(program, version, arch string, diffID v1.Hash) v1.ConfigFile {
 	return v1.ConfigFile{
 		OS: "linux", Architecture: arch, Created: v1.Time{Time: time.Unix(0, 0).UTC()},
 		Config: v1.Config{
-			Entrypoint: []string{Program, "type", "run", name},
+			Entrypoint: []string{Program, "type", "run", program},
 			Env:        []string{"PATH=/", "HOME=/tmp"},
-			Labels:     map[string]string{"deployster.type": name, "deployster.version": version},
+			Labels:     map[string]string{"deployster.type": program, "deployster.version": version},
 		},
 		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{diffID}},
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
@@ -41,9 +42,10 @@ func TestArchiveIsReadByOthers(t *testing.T) {
 	for _, size := range []int{0, 1, 511, 512, 513, 100_000} { // around the blocks of a tar
 		content := strings.Repeat("x", size)
 		b := binary(t, content)
-		packed := archive(t, b, "file", "http")
+		packed := archive(t, b, "container", "file", "http", "network")
 		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed)), nil }
-		for _, typ := range []string{"file", "http"} {
+		images := map[string]v1.Hash{}
+		for typ, program := range map[string]string{"container": "docker", "file": "file", "http": "http", "network": "docker"} {
 			tag, err := name.NewTag(Tag(typ, "1.2", b))
 			if err != nil {
 				t.Fatal(err)
@@ -56,8 +58,11 @@ func TestArchiveIsReadByOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := []string{"/deployster", "type", "run", typ}; !slices.Equal(config.Config.Entrypoint, want) || config.Architecture != "arm64" || config.OS != "linux" {
+			if want := []string{"/deployster", "type", "run", program}; !slices.Equal(config.Config.Entrypoint, want) || config.Architecture != "arm64" || config.OS != "linux" {
 				t.Errorf("configuration: %+v", config)
+			}
+			if images[typ], err = image.ConfigName(); err != nil {
+				t.Fatal(err)
 			}
 			layers, err := image.Layers()
 			if err != nil || len(layers) != 1 {
@@ -78,6 +83,9 @@ func TestArchiveIsReadByOthers(t *testing.T) {
 			if len(files) != 2 || files["deployster 755"] != content || files["tmp/ 1777"] != "" {
 				t.Errorf("%d bytes: the layer holds %d files", size, len(files))
 			}
+		}
+		if images["container"] != images["network"] || images["file"] == images["http"] || images["file"] == images["network"] {
+			t.Errorf("images, of which two are one: %v", images)
 		}
 	}
 }

@@ -4,9 +4,10 @@
 //
 // A manifest names them deployster/NAME, without a tag. Their images have one
 // layer with one file, a static Linux binary of this very program, and run it as
-// "deployster type run NAME". An image is tagged with the hash of what is in it:
-// what an engine holds under that tag need not be loaded again, and another
-// build never runs under an old tag.
+// "deployster type run NAME". Types that are given the same are one image, with a tag
+// for each, so that one process can serve all of them (protocol.Several). An image is
+// tagged with the hash of what is in it: what an engine holds under that tag need not be
+// loaded again, and another build never runs under an old tag.
 package shipped
 
 import (
@@ -42,13 +43,13 @@ type Type struct {
 
 	identify func(resource string, config map[string]any) (property, thing string) // nil: its resources manage no thing of their own
 
-	run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
+	Run Run // what its container does, whatever it is called
+
+	program string // what its image runs: its name, or that of a program of several types
 }
 
-// Run is what the type's container does: see protocol.Type.Run.
-func (t Type) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return t.run(ctx, args, stdin, stdout, stderr)
-}
+// Run is what a container does: see protocol.Type.Run.
+type Run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
 
 // Identify says which thing a resource of the type manages, and the property of
 // its configuration that says so. Two resources that manage one thing undo each
@@ -64,14 +65,31 @@ func (t Type) Identify(resource string, config map[string]any) (property, thing 
 func types() map[string]Type {
 	fileType, containerType, networkType := file.Type(), container.Type(), network.Type()
 	volumeType, commandType, httpType := volume.Type(), command.Type(), http.Type()
-	return map[string]Type{
-		"command":   {Summary: command.Summary, Image: "image", Schema: commandType.ConfigSchema, Plugs: commandType.Plugs, run: commandType.Run},
-		"container": {Summary: container.Summary, Image: "image", Schema: containerType.ConfigSchema, Plugs: containerType.Plugs, identify: container.Identity, run: containerType.Run},
-		"file":      {Summary: file.Summary, Path: "path", Schema: fileType.ConfigSchema, Plugs: fileType.Plugs, identify: file.Identity, run: fileType.Run},
-		"http":      {Summary: http.Summary, Schema: httpType.ConfigSchema, Plugs: httpType.Plugs, run: httpType.Run},
-		"network":   {Summary: network.Summary, Schema: networkType.ConfigSchema, Plugs: networkType.Plugs, identify: network.Identity, run: networkType.Run},
-		"volume":    {Summary: volume.Summary, Schema: volumeType.ConfigSchema, Plugs: volumeType.Plugs, identify: volume.Identity, run: volumeType.Run},
+	all := map[string]Type{
+		"command":   {Summary: command.Summary, Image: "image", Schema: commandType.ConfigSchema, Plugs: commandType.Plugs, Run: commandType.Run},
+		"container": {Summary: container.Summary, Image: "image", Schema: containerType.ConfigSchema, Plugs: containerType.Plugs, identify: container.Identity, Run: containerType.Run},
+		"file":      {Summary: file.Summary, Path: "path", Schema: fileType.ConfigSchema, Plugs: fileType.Plugs, identify: file.Identity, Run: fileType.Run},
+		"http":      {Summary: http.Summary, Schema: httpType.ConfigSchema, Plugs: httpType.Plugs, Run: httpType.Run},
+		"network":   {Summary: network.Summary, Schema: networkType.ConfigSchema, Plugs: networkType.Plugs, identify: network.Identity, Run: networkType.Run},
+		"volume":    {Summary: volume.Summary, Schema: volumeType.ConfigSchema, Plugs: volumeType.Plugs, identify: volume.Identity, Run: volumeType.Run},
 	}
+	together := managers()
+	for name, t := range all {
+		t.program = name
+		if _, one := together[name]; one {
+			t.program = managing
+		}
+		all[name] = t
+	}
+	return all
+}
+
+// managing is the program of the types that manage things of the Docker Engine behind a plug.
+// They see the same of the world, and one may do what another can.
+const managing = "docker"
+
+func managers() protocol.Several {
+	return protocol.Several{"command": command.Type(), "container": container.Type(), "network": network.Type(), "volume": volume.Type()}
 }
 
 // Names lists the types, sorted.
@@ -82,4 +100,14 @@ func Lookup(name string) (Type, bool) {
 	t, ok := types()[name]
 	t.Name = name
 	return t, ok
+}
+
+// RunOf is what images of types run, by its name: that of a type, or of the program of several,
+// which is told with each request which of them is meant.
+func RunOf(name string) (Run, bool) {
+	if name == managing {
+		return managers().Run, true
+	}
+	t, ok := Lookup(name)
+	return t.Run, ok
 }

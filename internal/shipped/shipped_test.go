@@ -19,6 +19,11 @@ func TestNames(t *testing.T) {
 	if _, ok := Lookup("nothing"); ok {
 		t.Error("found a type that does not exist")
 	}
+	for name, want := range map[string]bool{"nothing": false, "docker": true, "file": true} {
+		if _, ok := RunOf(name); ok != want {
+			t.Errorf("that images run %q is %t", name, ok)
+		}
+	}
 }
 
 func TestEveryTypeAnswersInit(t *testing.T) {
@@ -38,6 +43,13 @@ func TestEveryTypeAnswersInit(t *testing.T) {
 		}
 		if !answer.Removable {
 			t.Errorf("%s cannot be removed", name)
+		}
+		// Its image runs it, where that is of several types, too.
+		run, ok := RunOf(typ.program)
+		var same bytes.Buffer
+		input := `{"name": "r", "type": "` + Prefix + name + `"}`
+		if !ok || run(t.Context(), nil, strings.NewReader(input), &same, &stderr) != 0 || same.String() != stdout.String() {
+			t.Errorf("%s: its image answers %s: %s", name, &same, &stderr)
 		}
 		if plug, ok := answer.Plugs[plugs[name]]; plugs[name] != "" && (!ok || !plug.Writable || plug.Optional) {
 			t.Errorf("%s: plugs %+v", name, answer.Plugs)

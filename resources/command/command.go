@@ -75,6 +75,7 @@ func newType(socket string) protocol.Type[Config] {
 		Plugs:        daemon.Plugs(),
 		ConfigSchema: configSchema,
 		Removable:    true,
+		Network:      protocol.NetworkNone, // the engine is behind a file
 		State:        t.state,
 		Actions: map[string]func(context.Context, protocol.Request[Config]) error{
 			"run-command": t.apply,

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,14 +78,14 @@ func (s *server) letGo(p *process) {
 	}
 }
 
-// server has the calls of all that may share a process made by one. It starts
-// the process when the first call comes, and again when one comes after it was
-// ended for being idle. After a process that failed or was slow it starts no
-// more.
+// server has the calls of all that may share a process made by one, of several types if
+// they are one image. It starts the process when the first call comes, and again when one
+// comes after it was ended for being idle. After a process that failed or was slow it
+// starts no more.
 type server struct {
 	invoker *Invoker
-	name    string // type, as in the manifest
-	key     string // of all that its processes are given by the type
+	names   []string // types, as in the manifest, sorted; the mutex of servers is held
+	key     string   // of all that its processes are given by the type
 	image   engine.Image
 	action  protocol.Invocation
 	mounts  []engine.Mount
@@ -98,14 +100,18 @@ type server struct {
 
 // Serve has the calls for a resource made as its type answered init: in the network that it needs, and
 // by a process with these plugs, if it serves. A process is shared by those that agree in all that a
-// container is given, so none sees a plug that its resource may not.
+// container is given, so none sees a plug that its resource may not: also by those of another
+// type, where that is the same image. Each request says which type it is for.
 func (v *Invoker) Serve(t *Target, init protocol.InitOutput, mounts []engine.Mount) {
 	t.server, t.offline = nil, init.Network == protocol.NetworkNone
 	if init.ServeAction == nil {
 		return
 	}
-	offline := t.offlineFor(*init.ServeAction)
-	key, err := json.Marshal([]any{t.Type, t.Image.ID, init.ServeAction, mounts, offline})
+	action, offline := *init.ServeAction, t.offlineFor(*init.ServeAction)
+	if t.runsOwnImage(action) {
+		action.Image = ""
+	}
+	key, err := json.Marshal([]any{t.Image.ID, action, mounts, offline})
 	if err != nil {
 		return // it is made of text only
 	}
@@ -116,8 +122,11 @@ func (v *Invoker) Serve(t *Target, init protocol.InitOutput, mounts []engine.Mou
 	}
 	s := v.servers.byKey[string(key)]
 	if s == nil {
-		s = &server{invoker: v, name: t.Type, key: string(key), image: t.Image, action: *init.ServeAction, mounts: mounts, offline: offline}
+		s = &server{invoker: v, key: string(key), image: t.Image, action: action, mounts: mounts, offline: offline}
 		v.servers.byKey[string(key)] = s
+	}
+	if at, known := slices.BinarySearch(s.names, t.Type); !known {
+		s.names = slices.Insert(s.names, at, t.Type)
 	}
 	t.server = s
 }
@@ -247,9 +256,10 @@ func (s *server) unusable() bool {
 // that.
 func (s *server) start(ctx context.Context, resource string) (*process, error) {
 	v := s.invoker
-	what := fmt.Sprintf("the process that serves %s (image %.19s)", s.name, s.image.ID)
+	names := v.served(s)
+	what := fmt.Sprintf("the process that serves %s (image %.19s)", strings.Join(names, ", "), s.image.ID)
 	image := s.image
-	if s.action.Image != "" && s.action.Image != s.name {
+	if s.action.Image != "" {
 		var err error
 		if image, err = v.Image(ctx, resource, s.action.Image); err != nil {
 			return nil, fmt.Errorf("%s cannot be started: %w", what, err)
@@ -258,8 +268,9 @@ func (s *server) start(ctx context.Context, resource string) (*process, error) {
 	v.servers.mu.Lock()
 	defer v.servers.mu.Unlock()
 	v.servers.count++
-	path := filepath.Join(v.containers.Work, servedDir, fmt.Sprintf("%02d-%s", v.servers.count, fileName(s.name)))
-	p, err := s.process(ctx, image, what, path)
+	name := fileName(strings.Join(names, "+"))
+	path := filepath.Join(v.containers.Work, servedDir, fmt.Sprintf("%02d-%s", v.servers.count, name))
+	p, err := s.process(ctx, image, what, path, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be started: %w", what, err)
 	}
@@ -267,8 +278,16 @@ func (s *server) start(ctx context.Context, resource string) (*process, error) {
 	return p, nil
 }
 
-// process returns a process of the run, whose files begin with a path.
-func (s *server) process(ctx context.Context, image engine.Image, what, path string) (*process, error) {
+// served are the types of a server, so far.
+func (v *Invoker) served(s *server) []string {
+	v.servers.mu.Lock()
+	defer v.servers.mu.Unlock()
+	return slices.Clone(s.names)
+}
+
+// process returns a process of the run, whose files begin with a path. Those of one that is to be
+// kept have a name.
+func (s *server) process(ctx context.Context, image engine.Image, what, path, name string) (*process, error) {
 	v := s.invoker
 	s.looked = v.servers.acted.Load()
 	given, err := s.given(image)
@@ -288,7 +307,7 @@ func (s *server) process(ctx context.Context, image engine.Image, what, path str
 	p := newProcess(what, reserve.invoker(v))
 	p.view = given.view
 	p.assign(v, v.kept(path+stderrSuffix))
-	return p, p.start(ctx, s, image, reserve.admit(p, given, fileName(s.name), v.containers.Now()))
+	return p, p.start(ctx, s, image, reserve.admit(p, given, name, v.containers.Now()))
 }
 
 // start runs the container of the process. path begins that of its work directory.

@@ -75,7 +75,10 @@ func newRunCommand(a *app.App) *cobra.Command {
 		Long: `Run a resource type that ships with Deployster, as its container does: read JSON
 from stdin and answer on stdout. Without arguments that is init, with "state"
 the state, with the name of an action that action; with "serve" it answers one
-request per line until stdin ends.`,
+request per line until stdin ends.
+
+The types that manage things of a Docker Engine are one image, which runs the
+program "docker": what is asked says, by its "type", which of them is meant.`,
 		Example: `  deployster type run file < /dev/null
   deployster type run http state < request.json`,
 		DisableFlagParsing: true,
@@ -92,11 +95,11 @@ request per line until stdin ends.`,
 			if args[0] == terraform.TypeName {
 				return exitWith(terraform.Run(ctx, terraform.Dir, args[1:], a.In, a.Out, a.Err))
 			}
-			t, ok := shipped.Lookup(strings.TrimPrefix(args[0], shipped.Prefix))
+			run, ok := shipped.RunOf(strings.TrimPrefix(args[0], shipped.Prefix))
 			if !ok {
 				return exit.Usage("%q is not a resource type that ships with Deployster; there are %s", args[0], strings.Join(shipped.Names(), ", "))
 			}
-			return exitWith(t.Run(ctx, args[1:], a.In, a.Out, a.Err))
+			return exitWith(run(ctx, args[1:], a.In, a.Out, a.Err))
 		},
 	}
 }
