@@ -165,9 +165,9 @@ func (c *Collector) protected(ctx context.Context) (Removed, error) {
 		return r, fmt.Errorf("looking for protected documents that are needed: %w", err)
 	}
 	pruned, err := c.Protected.Prune(func(name string) bool { return needed[name] }, c.before(protectedAge), c.DryRun)
-	for _, info := range pruned {
-		r.Count, r.Bytes = r.Count+1, r.Bytes+info.Size()
-		r.used(info.ModTime())
+	for _, k := range pruned {
+		r.Count, r.Bytes = r.Count+1, r.Bytes+k.Size
+		r.used(k.Stored)
 	}
 	return r, err
 }

@@ -43,6 +43,7 @@ type Config struct {
 
 	Log         deploylog.Log
 	Texts       Texts              // that revisions carry
+	Protected   *protected.Store   // of what may be secret; nil is that of the workspace
 	InitCache   inits.Cache        // may be nil: each type is asked
 	InitAnswers *inits.Answers     // of all runs; may be nil
 	Parallelism int                // resources of one run that are worked on at once
@@ -97,7 +98,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 			Log: c.Log, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
 			Target: deploylog.Target(invoke.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
 			OrphanTimeout: orphanTimeout, Notice: c.Notice, Sweeps: c.sweeps, Pasts: cmp.Or(c.pasts, runs.NewPasts(c.Log)),
-			Protected: Protected(in.Workspace),
+			Protected: cmp.Or(c.Protected, Protected(in.Workspace)),
 		},
 		Spec: runner.Spec{
 			Manifest: in.Manifest, Replace: in.Replace, Variables: in.Variables, Secrets: in.Secrets, Expressions: in.Expressions, Configure: in.configure(), InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,

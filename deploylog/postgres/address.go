@@ -3,7 +3,9 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,15 +25,38 @@ func IsAddress(text string) bool {
 
 // String is the address for people: without a password.
 func (a address) String() string {
-	host := a.config.Host + ":" + strconv.Itoa(int(a.config.Port))
-	if strings.HasPrefix(a.config.Host, "/") { // the directory of a socket
-		host = ""
+	hosts := []string{}
+	sockets := url.Values{}
+	add := func(host string, port uint16) {
+		at := net.JoinHostPort(host, strconv.Itoa(int(port)))
+		if strings.HasPrefix(host, "/") { // the directory of a socket
+			sockets.Set("host", host)
+		} else if !slices.Contains(hosts, at) { // with and without TLS it is one
+			hosts = append(hosts, at)
+		}
 	}
-	u := url.URL{Scheme: "postgres", Host: host, Path: "/" + a.config.Database}
-	if host == "" {
-		return u.String() + "?host=" + a.config.Host + "&schema=" + a.schema
+	add(a.config.Host, a.config.Port)
+	for _, other := range a.config.Fallbacks {
+		add(other.Host, other.Port)
 	}
-	return u.String() + "?schema=" + a.schema
+	sockets.Set("schema", a.schema)
+	u := url.URL{Scheme: "postgres", Host: strings.Join(hosts, ","), Path: "/" + a.config.Database, RawQuery: sockets.Encode()}
+	if text, err := url.PathUnescape(u.String()); err == nil {
+		return text
+	}
+	return u.String()
+}
+
+func (a address) schemaName() string { return pgx.Identifier{a.schema}.Sanitize() }
+func (a address) user() string       { return pgx.Identifier{a.config.User}.Sanitize() }
+
+// Name is the log of a URL for people: without a password.
+func Name(url string) (string, error) {
+	where, err := parse(url)
+	if err != nil {
+		return "", err
+	}
+	return where.String(), nil
 }
 
 const defaultSchema = "deployster"

@@ -19,6 +19,17 @@ type unwritten struct{ error }
 func (u unwritten) Unwrap() error        { return u.error }
 func (u unwritten) Is(target error) bool { return target == deploylog.ErrUnwritten }
 
+// ErrNoLog says that a schema has no log.
+var ErrNoLog = errors.New("there is no deployment log")
+
+// errPooled says that a connection is not what it seems to be.
+var errPooled = errors.New("a pooler is between this and the server, and lends connections for single transactions, or without their settings: locks of sessions are none there")
+
+// lacking is that the user lacks a right which a statement gives.
+type lacking struct{ what, statement string }
+
+func (l lacking) Error() string { return l.what }
+
 // isLoss reports whether the connection was lost, or the server was.
 func isLoss(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -32,18 +43,21 @@ func isLoss(err error) bool {
 // where the error leaves the package.
 func (l *Log) explain(err error) error {
 	remedy := ""
+	var right lacking
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errNoLog):
-		remedy = "deployster log copy makes one"
+	case errors.As(err, &right):
+		remedy = "whoever owns that says: " + right.statement
+	case errors.Is(err, errPooled), isCode(err, protocolError):
+		remedy = "name the server itself"
 	case isCode(err, noSuchDatabase):
 		remedy = "create the database, as with 'createdb " + l.where.config.Database + "'"
 	case isCode(err, wrongPassword), isCode(err, notAuthorized):
 		remedy = "give another user or password in the URL, in PGPASSWORD or in ~/.pgpass, or allow it in the server's pg_hba.conf"
 	case isCode(err, mayNot):
 		remedy = fmt.Sprintf("the user %q lacks a right: whoever owns the schema grants it", l.where.config.User)
-	case isCode(err, readOnly):
+	case isCode(err, readOnly), isCode(err, notSupported) && l.standby:
 		remedy = "the server is a standby: name the primary, or all servers and target_session_attrs=read-write"
 	case isCode(err, tooMany):
 		remedy = "the server has no connection left: raise its max_connections; one process of deployster has up to 11"

@@ -50,12 +50,15 @@ type Options struct {
 	Now      func() time.Time // the time of events without one; nil is time.Now
 	Entropy  io.Reader        // random bytes of new ids; nil is crypto/rand
 	ReadOnly bool             // a log that does not exist is not made, and appends are refused
+	Existing bool             // a log that does not exist is not made
 }
 
 // Log is a deployment log in a PostgreSQL database. It implements deploylog.Log.
 type Log struct {
 	id      string
 	where   address
+	standby bool // the server was one when the log was opened
+	writes  bool // not opened for reading only
 	logger  *slog.Logger
 	queue   *queue.Queue
 	readers *pgxpool.Pool
@@ -81,7 +84,8 @@ const maxReaders = 8
 
 // Open opens the log at a URL, postgres://USER@HOST:PORT/DATABASE?schema=NAME, and makes it where
 // there is none; the schema is deployster where none is named. The URL has all parameters that
-// libpq knows. It fails with deploylog.ErrCorrupt for a schema that is no log.
+// libpq knows. It fails with deploylog.ErrCorrupt for a schema that is no log, and with ErrNoLog
+// where there is none and none is to be made.
 func Open(ctx context.Context, url string, o Options) (*Log, error) {
 	where, err := parse(url)
 	if err != nil {
@@ -103,7 +107,7 @@ func Open(ctx context.Context, url string, o Options) (*Log, error) {
 }
 
 func (l *Log) open(ctx context.Context, o Options) (err error) {
-	if l.id, err = l.ensure(ctx, o.ReadOnly); err != nil {
+	if l.id, err = l.ensure(ctx, o); err != nil {
 		return err
 	}
 	c, err := pgxpool.ParseConfig("")
@@ -127,9 +131,12 @@ func (l *Log) open(ctx context.Context, o Options) (err error) {
 		l.queue.Break(errReadOnly)
 		return nil
 	}
-	l.writer = newWriter(l)
+	l.writer, l.writes = newWriter(l), true
 	return nil
 }
+
+// String is where the log is, for people: without a password.
+func (l *Log) String() string { return l.where.String() }
 
 // ID implements deploylog.Log.
 func (l *Log) ID() string { return l.id }

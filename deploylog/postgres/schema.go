@@ -12,111 +12,144 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-const schemaVersion = 1
-
-// tables is what a log consists of. The columns of text are compared byte by byte, as
-// everywhere else; what a client does not understand is not in the way of what it does.
-//
-// The index of the markers is for a target's latest and what is in progress. It has a condition,
-// so that whether an event is in the log is never looked for by it: of a new log the server has
-// no statistics, and would take it for as good as the other.
-//
-// Which session has a lock need not outlive the server, with which all sessions end.
-const tables = `
-CREATE TABLE log (
-	one     boolean PRIMARY KEY DEFAULT true CHECK (one),
-	id      text    NOT NULL,
-	version bigint  NOT NULL
-);
-
-CREATE TABLE events (
-	seq        bigint PRIMARY KEY,
-	id         text   COLLATE "C" NOT NULL,
-	deployment text   COLLATE "C" NOT NULL,
-	target     text   COLLATE "C" NOT NULL,
-	revision   text   COLLATE "C" NOT NULL,
-	event      text   COLLATE "C" NOT NULL,
-	attempt    bigint NOT NULL,
-	created_at bigint NOT NULL, -- nanoseconds since 1970, UTC
-	data       text   COLLATE "C",
-	registered bigint NOT NULL, -- seq of the first event of the deployment
-	hash       bytea  NOT NULL,
-	UNIQUE (deployment, target, event, attempt)
-);
-CREATE INDEX markers ON events (target, event, registered, seq) WHERE event ~ '-(started|finished-successfully|failed)$';
-
-CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
-	$$ BEGIN RAISE EXCEPTION 'the deployment log is append-only'; END $$;
-CREATE TRIGGER events_are_never_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON events
-	FOR EACH STATEMENT EXECUTE FUNCTION refuse();
-CREATE TRIGGER the_log_is_never_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON log
-	FOR EACH STATEMENT EXECUTE FUNCTION refuse();
-
-CREATE FUNCTION alive(session bigint) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-	SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-		AND classid = ((session >> 32) & 4294967295)::oid AND objid = (session & 4294967295)::oid) $$;
-
-CREATE UNLOGGED TABLE locks (
-	key     bytea  PRIMARY KEY, -- sha256 of the name
-	name    text   NOT NULL,    -- as people see it
-	session bigint NOT NULL,
-	by      text   NOT NULL
-);
-`
-
 // ensure finds out the ID of the log, and makes the log where there is none.
-func (l *Log) ensure(ctx context.Context, readOnly bool) (id string, err error) {
+func (l *Log) ensure(ctx context.Context, o Options) (id string, err error) {
 	c, err := l.connect(ctx, nil)
 	if err != nil {
 		return "", err
 	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = c.Close(closing)
-	}()
-	var encoding string
-	if err := c.QueryRow(ctx, "SHOW server_encoding").Scan(&encoding); err != nil {
+	defer hangUp(ctx, c)
+	if err := l.check(ctx, c); err != nil {
 		return "", err
 	}
-	if encoding != "UTF8" {
-		return "", fmt.Errorf("the encoding of the database is %s, in which not every event can be written: make one with UTF8, as with 'createdb --encoding UTF8 --template template0 NAME'", encoding)
+	id, version, err := l.identify(ctx, c)
+	switch {
+	case errors.Is(err, ErrNoLog) && !o.ReadOnly && !o.Existing:
+		if id, err = l.queue.ID(time.Now()); err != nil {
+			return "", err
+		}
+		if err = l.build(ctx, c, id); err == nil {
+			id, _, err = l.identify(ctx, c) // that of another process, where that was first
+		}
+	case err == nil && version < schemaVersion && !o.ReadOnly && !l.standby:
+		err = l.migrate(ctx, c)
 	}
-	id, err = identify(ctx, c)
-	if !errors.Is(err, errNoLog) || readOnly {
-		return id, err
-	}
-	id, err = l.queue.ID(time.Now())
-	if err != nil {
-		return "", err
-	}
-	if err := l.build(ctx, c, id); err != nil {
-		return "", fmt.Errorf("create the log: %w", err)
-	}
-	return identify(ctx, c) // that of another process, where that was first
+	return id, err
 }
 
-// errNoLog says that a schema has no log.
-var errNoLog = errors.New("there is no deployment log")
+// check refuses a server, or what is between, that is no place for a log.
+func (l *Log) check(ctx context.Context, c *pgx.Conn) error {
+	var encoding, path string
+	var pid uint32
+	err := c.QueryRow(ctx, "SELECT current_setting('server_encoding'), current_setting('search_path'), pg_is_in_recovery(), pg_backend_pid()").Scan(&encoding, &path, &l.standby, &pid)
+	switch {
+	case err != nil:
+		return err
+	case encoding != "UTF8":
+		return fmt.Errorf("the encoding of the database is %s, in which not every event can be written: make one with UTF8, as with 'createdb --encoding UTF8 --template template0 NAME'", encoding)
+	case path != c.Config().RuntimeParams["search_path"]:
+		return errPooled
+	case pid == c.PgConn().PID():
+		return nil
+	}
+	// Something is between. If it lends a connection only while that has something to do, the next one gets the same.
+	other, err := l.connect(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer hangUp(ctx, other)
+	var lent uint32
+	if err := other.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&lent); err != nil {
+		return err
+	}
+	if lent == pid {
+		return errPooled
+	}
+	return nil
+}
 
-func identify(ctx context.Context, c *pgx.Conn) (id string, err error) {
-	var version int64
+// hangUp closes a connection, and waits for that a moment.
+func hangUp(ctx context.Context, c *pgx.Conn) {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = c.Close(closing)
+}
+
+// identify finds out which log there is, and of which version.
+func (l *Log) identify(ctx context.Context, c *pgx.Conn) (id string, version int64, err error) {
 	err = c.QueryRow(ctx, "SELECT id, version FROM log").Scan(&id, &version)
 	switch {
 	case isCode(err, undefinedTable), isCode(err, invalidSchema), isCode(err, undefinedObject):
-		return "", errNoLog
+		var may bool // without that right the schema seems to be empty
+		err = c.QueryRow(ctx, "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = $1", l.where.schema).Scan(&may)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows), err == nil && may:
+			err = ErrNoLog
+		case err == nil:
+			err = lacking{"the user may not use the schema", fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s", l.where.schemaName(), l.where.user())}
+		}
+		return "", 0, err
 	case isCode(err, undefinedColumn), errors.Is(err, pgx.ErrNoRows):
-		return "", fmt.Errorf("%w: the table log of the schema is none of a deployment log: name another with schema=NAME", deploylog.ErrCorrupt)
+		return "", 0, fmt.Errorf("%w: the table log of the schema is none of a deployment log: name another with schema=NAME", deploylog.ErrCorrupt)
 	case err == nil && version > schemaVersion:
-		return "", fmt.Errorf("the log is of version %d, which a newer deployster wrote; this one knows version %d: use the newer one", version, schemaVersion)
+		return "", 0, fmt.Errorf("the log is of version %d, which a newer deployster wrote; this one knows version %d: use the newer one", version, schemaVersion)
 	default:
-		return id, err
+		return id, version, err
 	}
 }
 
 // build makes a log, unless somebody else just did.
-func (l *Log) build(ctx context.Context, c *pgx.Conn, id string) (err error) {
+func (l *Log) build(ctx context.Context, c *pgx.Conn, id string) error {
+	var there bool
+	err := l.altering(ctx, c, func(tx pgx.Tx) error {
+		var made bool
+		if err := tx.QueryRow(ctx, "SELECT to_regclass('log') IS NOT NULL").Scan(&made); err != nil || made {
+			return err
+		}
+		// Who may not make schemas may use one that was made for them.
+		if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", l.where.schema).Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			if _, err := tx.Exec(ctx, "CREATE SCHEMA "+l.where.schemaName()); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, tables+beside); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO log (id, version) VALUES ($1, $2)", id, schemaVersion)
+		return err
+	})
+	switch {
+	case isCode(err, mayNot) && there:
+		return lacking{"there is no deployment log, and the user may not make one in this schema", fmt.Sprintf("GRANT CREATE ON SCHEMA %s TO %s", l.where.schemaName(), l.where.user())}
+	case isCode(err, mayNot):
+		return lacking{"there is no deployment log, and the user may not make a schema in the database", fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s", l.where.schemaName(), l.where.user())}
+	case err != nil:
+		return fmt.Errorf("create the log: %w", err)
+	}
+	return nil
+}
+
+// migrate brings a log of an earlier version to this one, unless somebody else just did.
+func (l *Log) migrate(ctx context.Context, c *pgx.Conn) error {
+	err := l.altering(ctx, c, func(tx pgx.Tx) error {
+		_, version, err := l.identify(ctx, tx.Conn())
+		if err != nil || version == schemaVersion {
+			return err
+		}
+		_, err = tx.Exec(ctx, beside+"ALTER TABLE log DISABLE TRIGGER USER; UPDATE log SET version = 2; ALTER TABLE log ENABLE TRIGGER USER")
+		return err
+	})
+	if isCode(err, mayNot) {
+		return fmt.Errorf("the log is of version 1, and version %d has more tables, which whoever owns the schema makes by any command: %w", schemaVersion, err)
+	}
+	return err
+}
+
+// altering makes or alters a schema: one process at a time does so.
+func (l *Log) altering(ctx context.Context, c *pgx.Conn, do func(pgx.Tx) error) (err error) {
 	tx, err := c.Begin(ctx)
 	if err != nil {
 		return err
@@ -125,23 +158,7 @@ func (l *Log) build(ctx context.Context, c *pgx.Conn, id string) (err error) {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", keyOf("schema "+l.where.schema)); err != nil {
 		return err
 	}
-	var there bool
-	if err := tx.QueryRow(ctx, "SELECT to_regclass('log') IS NOT NULL").Scan(&there); err != nil || there {
-		return err
-	}
-	// Who may not make schemas may use one that was made for them.
-	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", l.where.schema).Scan(&there); err != nil {
-		return err
-	}
-	if !there {
-		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{l.where.schema}.Sanitize()); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.Exec(ctx, tables); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, "INSERT INTO log (id, version) VALUES ($1, $2)", id, schemaVersion); err != nil {
+	if err := do(tx); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)
@@ -167,6 +184,8 @@ const (
 	tooMany         = "53300"
 	diskFull        = "53100"
 	readOnly        = "25006"
+	notSupported    = "0A000"
+	protocolError   = "08P01"
 )
 
 func isCode(err error, code string) bool {

@@ -80,11 +80,7 @@ func (n *news) hear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(closing)
-	}()
+	defer hangUp(ctx, conn)
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{n.log.channel()}.Sanitize()); err != nil {
 		return err
 	}

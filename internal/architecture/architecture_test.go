@@ -72,7 +72,7 @@ var floors = []struct {
 	{"deploylog/sqlite/wal", nil},
 	{"deploylog/sqlite", []string{"deploylog/queue", "deploylog/chain", "deploylog/turn", "deploylog/sqlite/wal", "deploylog", "deploylog/snapshotfile", "internal/atomicfile", "internal/crash", "internal/regularfile"}},
 	{"deploylog/postgres/pgtest", nil},
-	{"deploylog/postgres", []string{"deploylog", "deploylog/chain", "deploylog/queue", "deploylog/turn", "internal/crash"}},
+	{"deploylog/postgres", []string{"deploylog", "deploylog/chain", "deploylog/queue", "deploylog/turn", "internal/crash", "internal/objects", "internal/protected"}},
 	{"deploylog/logtest", []string{"deploylog"}},
 	{"internal/logcopy", []string{"deploylog"}},
 	{"resources/internal/*", []string{"protocol", "resources/internal/*"}},

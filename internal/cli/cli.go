@@ -64,6 +64,7 @@ func run(a *app.App, root *cobra.Command, args []string) int {
 	a.Crashes.Hide(given(args))
 	err := crash.Do("running the command", func() error { return root.ExecuteContext(context.Background()) })
 	a.CloseTraces()
+	a.CloseDatabase()
 	for _, c := range crash.All(err) {
 		a.Crashes.Add(c)
 	}
@@ -110,7 +111,7 @@ Every step is recorded in one append-only deployment log.
 	flags.StringVar(&a.Global.Engine, "engine", "auto", "container engine: docker, oci (no daemon), or auto: docker where it answers, else oci")
 	flags.StringVar(&a.Global.OciRuntime, "oci-runtime", "", "runtime of the oci engine: runc, crun, youki, runsc or a path (default runc)")
 	flags.BoolVar(&a.Global.Unbounded, "allow-unbounded", false, "let the oci engine run where no control groups can be used, with neither memory nor processes bounded")
-	flags.StringVar(&a.Global.Log, "log", "", "deployment log (default .deployster/deployments.db below the workspace)")
+	flags.StringVar(&a.Global.Log, "log", "", "deployment log: a file, or a database as postgres://USER@HOST/DATABASE?schema=NAME (default DEPLOYSTER_LOG, else .deployster/deployments.db below the workspace)")
 	flags.StringVar(&a.Global.Server, "server", "", "server whose log to use: https://HOST, http://HOST of this machine, or unix:PATH (default DEPLOYSTER_SERVER)")
 	flags.StringVar(&a.Format, "output", "text", "output format: text or json")
 	flags.IntVar(&a.Global.Parallelism, "parallelism", 10, "how many resources, steps of hosts or jobs of build groups to process at once")

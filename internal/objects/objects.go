@@ -39,17 +39,6 @@ type Store struct {
 	far  Remote // nil is a store of this machine
 }
 
-// Remote is a store that is reached through somebody else.
-type Remote interface {
-	Load(hash string) ([]byte, error) // fails with ErrMissing where there is none
-	Keep(hash string, content []byte) error
-	Salt() ([]byte, error)
-}
-
-// Via is a store that is reached through somebody else, whom it does not trust to return
-// what was asked for.
-func Via(r Remote) Store { return Store{far: r} }
-
 // Give gives a file, or a directory, of a store to those who are to use it, as far as
 // this process may. made is whether this process has just made it: what another one made
 // may be theirs already.

@@ -29,6 +29,16 @@ const prunedPrefix = ".removed-"
 // processes that died left half stored. The moment must be earlier than what needed knows,
 // by MinAge. With dryRun it removes nothing, and returns what it would.
 func (s Store) Prune(ctx context.Context, before time.Time, needed func(hash string) bool, dryRun bool) (pruned Pruned, err error) {
+	if s.far != nil {
+		keeper, is := s.far.(Keeper)
+		if !is {
+			return pruned, errors.New("removing objects: whoever keeps them does so")
+		}
+		if pruned, err = keeper.Prune(ctx, before, needed, dryRun); err != nil {
+			err = fmt.Errorf("removing objects: %w", err)
+		}
+		return pruned, err
+	}
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return pruned, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
-// saltSize is how many bytes a salt has.
-const saltSize = 32
+// SaltSize is how many bytes a salt has.
+const SaltSize = 32
 
 func (s Store) saltPath() string { return filepath.Join(filepath.Dir(s.dir), "salt") }
 
@@ -28,7 +28,7 @@ var ErrSalt = errors.New("the salt of hashes")
 func (s Store) Salt() ([]byte, error) {
 	if s.far != nil {
 		salt, err := s.far.Salt()
-		if err == nil && len(salt) != saltSize {
+		if err == nil && len(salt) != SaltSize {
 			err = ErrAltered
 		}
 		if err != nil {
@@ -41,7 +41,7 @@ func (s Store) Salt() ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrSalt, unread(path, err))
-	case !info.Mode().IsRegular() || info.Size() != 2*saltSize:
+	case !info.Mode().IsRegular() || info.Size() != 2*SaltSize:
 		return nil, fmt.Errorf("%w: %s %w", ErrSalt, path, ErrAltered)
 	}
 	text, err := os.ReadFile(path)
@@ -49,7 +49,7 @@ func (s Store) Salt() ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrSalt, err)
 	}
 	salt, err := hex.DecodeString(string(text))
-	if err != nil || len(salt) != saltSize {
+	if err != nil || len(salt) != SaltSize {
 		return nil, fmt.Errorf("%w: %s %w", ErrSalt, path, ErrAltered)
 	}
 	return salt, nil
@@ -62,7 +62,12 @@ func (s Store) MakeSalt() ([]byte, error) {
 	if !errors.Is(err, ErrMissing) {
 		return salt, err
 	}
-	if err := s.writeSalt(); err != nil {
+	if keeper, is := s.far.(Keeper); is {
+		err = keeper.MakeSalt()
+	} else if s.far == nil {
+		err = s.writeSalt()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("making the salt of hashes: %w", err)
 	}
 	return s.Salt()
@@ -79,7 +84,7 @@ func (s Store) writeSalt() error {
 	}
 	defer f.Discard()
 	s.give(f.File, true)
-	var salt [saltSize]byte
+	var salt [SaltSize]byte
 	if _, err := rand.Read(salt[:]); err != nil {
 		return err
 	}

@@ -1,5 +1,6 @@
-// Package protected keeps documents with secrets in files that only their owner can read,
-// so that the log and other files need to hold no more than a reference to them.
+// Package protected keeps documents with secrets where only their owner can read them, in
+// files or in a database, so that the log and other files need to hold no more than a reference
+// to them.
 //
 // A reference is a random name and a hash. The name says nothing of the document, and the
 // hash, which finds out whether a file is what was written, is salted: whoever has the
@@ -16,19 +17,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
-
-	"github.com/deployster-go/deployster/internal/atomicfile"
-	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // DirName is the directory of the documents below that of Deployster in a workspace.
 const DirName = "protected"
 
-// maxDocument bounds a file that is read, in bytes.
-const maxDocument = 16 << 20
+// MaxSize bounds a document with its salt, in bytes.
+const MaxSize = 16 << 20
 
 // nameLength is that of a name: 16 random bytes in hexadecimal.
 const nameLength = 32
@@ -39,15 +35,33 @@ type Ref struct {
 	Hash string `json:"sha256"`
 }
 
-// Store keeps documents in a directory. It is safe for concurrent use, also by several
-// processes.
+// Store keeps documents. It is safe for concurrent use, also by several processes.
 type Store struct {
-	dir    string
+	place  Remote
 	random io.Reader
 }
 
+// Remote is where documents are, each by a name that validName accepts.
+type Remote interface {
+	Keep(name string, content []byte) error // durable on return
+	Load(name string) ([]byte, error)       // fails with fs.ErrNotExist where there is none
+	Remove(name string) error               // also what is not there
+	Old(before time.Time) ([]Kept, error)   // those that were kept before a time
+	String() string                         // for people
+}
+
+// Kept is a document without its content.
+type Kept struct {
+	Name   string
+	Size   int64
+	Stored time.Time
+}
+
 // New returns the store in a directory, which is made when something is put into it.
-func New(dir string) *Store { return &Store{dir, rand.Reader} }
+func New(dir string) *Store { return Via(directory(dir)) }
+
+// Via returns the store in some other place.
+func Via(place Remote) *Store { return &Store{place, rand.Reader} }
 
 // envelope is a file: the salt makes the hashes of equal documents differ.
 type envelope struct {
@@ -59,7 +73,7 @@ type envelope struct {
 func (s *Store) Put(document any) (Ref, error) {
 	ref, err := s.put(document)
 	if err != nil {
-		return Ref{}, fmt.Errorf("keeping a protected document in %s: %w", s.dir, err)
+		return Ref{}, fmt.Errorf("keeping a protected document in %s: %w", s.place, err)
 	}
 	return ref, nil
 }
@@ -78,40 +92,18 @@ func (s *Store) put(document any) (Ref, error) {
 	if err != nil {
 		return Ref{}, err
 	}
-	if len(content) > maxDocument {
-		return Ref{}, fmt.Errorf("it has %d bytes; at most %d are possible", len(content), maxDocument)
-	}
-	if err := s.makeDir(); err != nil {
-		return Ref{}, err
+	if len(content) > MaxSize {
+		return Ref{}, fmt.Errorf("it has %d bytes; at most %d are possible", len(content), MaxSize)
 	}
 	ref := Ref{Name: text[:nameLength], Hash: hash(content)}
-	return ref, atomicfile.WriteFile(s.path(ref.Name), content)
-}
-
-// makeDir makes the directory, durably, and keeps others out of one that is there.
-func (s *Store) makeDir() error {
-	info, err := os.Lstat(s.dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := os.MkdirAll(s.dir, 0o700); err != nil {
-			return err
-		}
-		return atomicfile.SyncDir(filepath.Dir(s.dir))
-	case err != nil:
-		return err
-	case !info.IsDir():
-		return errors.New("it is not a directory: move it away")
-	case info.Mode().Perm()&0o077 != 0:
-		return os.Chmod(s.dir, 0o700) //nolint:gosec // a directory is entered by its owner
-	}
-	return nil
+	return ref, s.place.Keep(ref.Name, content)
 }
 
 // Get reads the document that a reference is to. It fails with an error that is
 // fs.ErrNotExist where there is no such document (any more).
 func (s *Store) Get(ref Ref, document any) error {
 	if err := s.get(ref, document); err != nil {
-		return fmt.Errorf("reading the protected document %s: %w", s.path(ref.Name), err)
+		return fmt.Errorf("reading the protected document %s in %s: %w", ref.Name, s.place, err)
 	}
 	return nil
 }
@@ -120,15 +112,15 @@ func (s *Store) get(ref Ref, document any) error {
 	if !validName(ref.Name) {
 		return errors.New("no document can have this name")
 	}
-	content, err := read(s.path(ref.Name))
+	content, err := s.place.Load(ref.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the file is not there; restore it from a backup, with the log: %w", fs.ErrNotExist)
+		return fmt.Errorf("it is not there; restore it from a backup, with the log: %w", fs.ErrNotExist)
 	}
 	if err != nil {
 		return err
 	}
 	if hash(content) != ref.Hash {
-		return errors.New("the file is not what was written; restore it from a backup, with the log")
+		return errors.New("it is not what was written; restore it from a backup, with the log")
 	}
 	var e envelope
 	if err := json.Unmarshal(content, &e); err != nil {
@@ -137,27 +129,14 @@ func (s *Store) get(ref Ref, document any) error {
 	return json.Unmarshal(e.Document, document)
 }
 
-// read reads a file that is not too large. What leads elsewhere or never ends is refused.
-func read(path string) ([]byte, error) {
-	file, info, err := regularfile.OpenNoLink(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	if info.Size() > maxDocument {
-		return nil, fmt.Errorf("it has %d bytes; at most %d are read", info.Size(), maxDocument)
-	}
-	return io.ReadAll(io.LimitReader(file, maxDocument+1))
-}
-
 // Remove removes a document that nothing refers to any more. One that is not there is
 // removed already.
 func (s *Store) Remove(ref Ref) error {
 	if !validName(ref.Name) {
 		return nil
 	}
-	if err := os.Remove(s.path(ref.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the protected document %s: %w", s.path(ref.Name), err)
+	if err := s.place.Remove(ref.Name); err != nil {
+		return fmt.Errorf("removing the protected document %s in %s: %w", ref.Name, s.place, err)
 	}
 	return nil
 }
@@ -165,31 +144,25 @@ func (s *Store) Remove(ref Ref) error {
 // Prune removes the documents that were written before a time and that nothing refers to:
 // whoever wrote them died before it could say where they are. With dryRun it removes
 // nothing. It returns what it removed, or would.
-func (s *Store) Prune(referred func(name string) bool, before time.Time, dryRun bool) ([]fs.FileInfo, error) {
-	entries, err := os.ReadDir(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+func (s *Store) Prune(referred func(name string) bool, before time.Time, dryRun bool) ([]Kept, error) {
+	old, err := s.place.Old(before)
 	if err != nil {
 		return nil, fmt.Errorf("looking for protected documents that nothing refers to: %w", err)
 	}
-	var pruned []fs.FileInfo
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || !info.ModTime().Before(before) || !validName(e.Name()) || referred(e.Name()) {
-			continue // what is gone by now is none
+	var pruned []Kept
+	for _, k := range old {
+		if !validName(k.Name) || referred(k.Name) {
+			continue
 		}
 		if !dryRun {
-			if err := s.Remove(Ref{Name: e.Name()}); err != nil {
+			if err := s.Remove(Ref{Name: k.Name}); err != nil {
 				return pruned, err
 			}
 		}
-		pruned = append(pruned, info)
+		pruned = append(pruned, k)
 	}
 	return pruned, nil
 }
-
-func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // validName reports whether a name is one that Put gives: no path leads out of the store.
 func validName(name string) bool {

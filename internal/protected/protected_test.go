@@ -44,7 +44,7 @@ func TestOnlyTheOwnerCanReadIt(t *testing.T) {
 	}
 	s := New(dir)
 	ref := put(t, s, "s3cr3t")
-	for path, want := range map[string]fs.FileMode{dir: 0o700, s.path(ref.Name): 0o600} {
+	for path, want := range map[string]fs.FileMode{dir: 0o700, s.place.(directory).path(ref.Name): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
@@ -63,14 +63,14 @@ func TestWhatIsNotTheDocument(t *testing.T) {
 		"gone":        {os.Remove, "is not there; restore it from a backup"},
 		"altered":     {func(path string) error { return os.WriteFile(path, []byte(`{"salt":"","document":"x"}`), 0o600) }, "is not what was written"},
 		"cut off":     {func(path string) error { return os.Truncate(path, 10) }, "is not what was written"},
-		"too large":   {func(path string) error { return os.Truncate(path, maxDocument+1) }, "at most 16777216 are read"},
+		"too large":   {func(path string) error { return os.Truncate(path, MaxSize+1) }, "at most 16777216 are read"},
 		"a link":      {func(path string) error { return errors.Join(os.Remove(path), os.Symlink(secret, path)) }, "reading the protected document"},
 		"a directory": {func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }, "it is a directory, not a file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(t.TempDir())
 			ref := put(t, s, "s3cr3t")
-			if err := tc.spoil(s.path(ref.Name)); err != nil {
+			if err := tc.spoil(s.place.(directory).path(ref.Name)); err != nil {
 				t.Fatal(err)
 			}
 			var got string
@@ -108,8 +108,8 @@ func TestADocumentThatCannotBeKept(t *testing.T) {
 		document any
 	}{
 		"what is no JSON":         {New(dir), func() {}},
-		"what is too large":       {New(dir), strings.Repeat("x", maxDocument)},
-		"without randomness":      {&Store{dir, iotest.ErrReader(errors.New("none left"))}, "x"},
+		"what is too large":       {New(dir), strings.Repeat("x", MaxSize)},
+		"without randomness":      {&Store{directory(dir), iotest.ErrReader(errors.New("none left"))}, "x"},
 		"a file is the directory": {New(file), "x"},
 	} {
 		if ref, err := tc.store.Put(tc.document); err == nil || ref != (Ref{}) {
@@ -129,18 +129,18 @@ func TestWhatNothingRefersToIsPruned(t *testing.T) {
 	kept, orphan, young := put(t, s, 1), put(t, s, 2), put(t, s, 3)
 	begin := time.Now()
 	for _, r := range []Ref{kept, orphan} {
-		if err := os.Chtimes(s.path(r.Name), begin, begin.Add(-time.Hour)); err != nil {
+		if err := os.Chtimes(s.place.(directory).path(r.Name), begin, begin.Add(-time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other := filepath.Join(s.dir, "notes.txt")
+	other := filepath.Join(string(s.place.(directory)), "notes.txt")
 	if err := os.WriteFile(other, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	referred := func(name string) bool { return name == kept.Name }
 	for _, dryRun := range []bool{true, false} {
 		pruned, err := s.Prune(referred, begin.Add(-time.Minute), dryRun)
-		if err != nil || len(pruned) != 1 || pruned[0].Name() != orphan.Name {
+		if err != nil || len(pruned) != 1 || pruned[0].Name != orphan.Name {
 			t.Errorf("dry run %v: %v, %v", dryRun, pruned, err)
 		}
 		if err := s.Get(orphan, new(int)); (err == nil) != dryRun {

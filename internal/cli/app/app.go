@@ -31,6 +31,8 @@ type App struct {
 	Crashes   Crashes
 	Commands  Commands
 
+	database database // of a log that is in one
+
 	tracer *tracing.Tracer // of this command, once a run is prepared and the environment asks for it
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 // Server is the server whose log commands read and record in; "" is none: the log is here.
-// A log that is named on the command line is meant though the environment names a server.
+// A log that is named on the command line is meant though the environment names a server, and a
+// server before the log that the environment names.
 func (a *App) Server() string {
 	if a.Global.Server != "" || a.Global.Log != "" {
 		return a.Global.Server

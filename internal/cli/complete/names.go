@@ -10,7 +10,6 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
 	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -77,11 +76,7 @@ func hostNames(c *Completion) {
 // none where there is no log.
 func (c *Completion) events(f deploylog.Filter) (events []deploylog.Event) {
 	if c.Log == nil {
-		path, err := c.LogPath()
-		if err != nil || unreadable(path) {
-			return nil
-		}
-		log, err := sqlite.Open(c.Ctx, path, sqlite.Options{ReadOnly: true})
+		log, err := c.ReadLog(c.Ctx)
 		if err != nil {
 			return nil
 		}

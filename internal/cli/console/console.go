@@ -82,13 +82,13 @@ func run(ctx context.Context, a *app.App, o options) error {
 	if err != nil {
 		return err
 	}
-	_, missing := a.ExistingLogPath()
-	if missing != nil {
-		return converse(ctx, a, o, newScope(in, without(a, missing)))
-	}
-	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
+	err = a.WithLog(ctx, func(log deploylog.Log, _ string) error {
 		return converse(ctx, a, o, newScope(in, recorded(a, log, o.files)))
 	})
+	if errors.Is(err, app.ErrNoLog) {
+		return converse(ctx, a, o, newScope(in, without(a, err)))
+	}
+	return err
 }
 
 // recorded are the sources of a workspace in whose log runs have recorded something.

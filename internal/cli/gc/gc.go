@@ -79,18 +79,13 @@ func run(ctx context.Context, a *app.App, o options) error {
 	return interrupt.Within(ctx, func(ctx context.Context) error {
 		return a.WithLog(ctx, func(log deploylog.Log, path string) error {
 			now := a.Now()
-			kept, left, err := ownObjects(a, path)
-			if err != nil {
-				return err
-			}
 			c := gc.Collector{
 				Log: log, Dir: filepath.Join(a.Workspace, engine.StateDir),
-				Now: now, Before: now.Add(-o.olderThan), DryRun: o.dryRun, Objects: kept, ObjectsLeft: left,
+				Now: now, Before: now.Add(-o.olderThan), DryRun: o.dryRun,
 			}
-			if err := addArtifacts(a, &c); err != nil {
+			if err := addKept(a, path, &c); err != nil {
 				return err
 			}
-			addProtected(a, path, &c)
 			c.Modules = unusedModules
 			removed, err := c.Collect(ctx)
 			if shown := show(a, o, removed); err == nil {
@@ -99,6 +94,25 @@ func run(ctx context.Context, a *app.App, o options) error {
 			return err
 		})
 	})
+}
+
+// addKept adds what is kept for a log.
+func addKept(a *app.App, path string, c *gc.Collector) (err error) {
+	if a.InDatabase() {
+		texts, err := a.Texts()
+		store := texts.Objects()
+		c.Objects, c.Protected = &store, a.Protected()
+		c.ArtifactsLeft = "the log is in a database, and another one may need those of this workspace"
+		return err
+	}
+	if c.Objects, c.ObjectsLeft, err = ownObjects(a, path); err != nil {
+		return err
+	}
+	if err := addArtifacts(a, c); err != nil {
+		return err
+	}
+	addProtected(a, path, c)
+	return nil
 }
 
 // objectsName is how the directory of objects is called, beside a log.

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -80,11 +79,7 @@ func runVerify(ctx context.Context, a *app.App, o verifyOptions) error {
 
 // acceptHead makes the log usable where it ends.
 func acceptHead(ctx context.Context, a *app.App) error {
-	path, err := a.ExistingLogPath()
-	if err != nil {
-		return err
-	}
-	v, err := sqlite.AcceptHead(ctx, path, sqlite.Options{Logger: app.Logger(a.Err), Now: a.Now})
+	path, v, err := a.AcceptHead(ctx)
 	if err != nil {
 		return err
 	}

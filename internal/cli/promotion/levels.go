@@ -70,9 +70,7 @@ func ask[T any](l *Levels, name string, of func(*promotion.State, promotion.Obse
 // within has something done with the pipelines of the log, if name is one of them; is is false
 // where it is not, or there is no log.
 func within(ctx context.Context, a *app.App, name string, at int64, do func(l *Levels) error) (is bool, err error) {
-	opened := false
 	err = a.WithLog(ctx, func(log deploylog.Log, _ string) error {
-		opened = true
 		has, err := promotions.Has(ctx, log, name, max(at, 0))
 		if err != nil || !has || name == "" {
 			return err
@@ -87,10 +85,8 @@ func within(ctx context.Context, a *app.App, name string, at int64, do func(l *L
 		is = true
 		return do(l)
 	})
-	if !opened && a.Server() == "" {
-		if _, missing := a.ExistingLogPath(); missing != nil {
-			return false, nil // what the command does then makes one, or says why not
-		}
+	if errors.Is(err, app.ErrNoLog) {
+		return false, nil // what the command does then makes one, or says why not
 	}
 	return is, err
 }

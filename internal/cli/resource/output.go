@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/runs"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -82,7 +81,7 @@ func printOutputs(a *app.App, all *query.Outputs) error {
 func printOutput(a *app.App, log deploylog.Log, name string, o runs.Told) error {
 	m := runs.Memory{Log: log}
 	if a.Server() == "" {
-		m.Protected = work.Protected(a.Workspace)
+		m.Protected = a.Protected()
 	}
 	value, err := m.Output(name, o)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.C
 	texts, noLog := a.Texts()
 	traced, wrong := a.Traces()
 	c := work.Config{
-		Inputs: Inputs(a, input), Log: log, Texts: texts, InitCache: engines.InitCache(a, f), InitAnswers: &inits.Answers{}, Parallelism: a.Global.Parallelism, Pull: policy,
+		Inputs: Inputs(a, input), Log: log, Texts: texts, Protected: a.Protected(), InitCache: engines.InitCache(a, f), InitAnswers: &inits.Answers{}, Parallelism: a.Global.Parallelism, Pull: policy,
 		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, Notice: func(string) {}, Crashed: a.Crashes.Add,
 	}
 	if traced != nil {
@@ -119,19 +118,17 @@ func NoteDependents(a *app.App, in *work.Input, targets []string) {
 // openExisting opens the log, where there is one, before an engine is chosen: dead
 // runs are abandoned, and auto learns which engine one of them used.
 func (s *Started) openExisting(a *app.App, files []string, ef *engines.Flags) error {
-	path, err := a.LogPath()
+	log, err := a.OpenExisting(s.Ctx, a.Notices())
+	if errors.Is(err, app.ErrNoLog) {
+		if len(ef.Abandon) > 0 {
+			return exit.Usage("--abandon %s: %w, so no run can be held", ef.Abandon[0], err)
+		}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(path); err != nil {
-		if len(ef.Abandon) > 0 {
-			return exit.Usage("--abandon %s: there is no deployment log at %s, so no run can be held", ef.Abandon[0], path)
-		}
-		return nil // opening it reports what is wrong with it
-	}
-	if s.log, err = a.OpenLog(s.Ctx, a.Notices()); err != nil {
-		return err
-	}
+	s.log = log
 	if err := engines.Abandon(s.Ctx, s.log, ef.Abandon); err != nil || !ef.Changes {
 		return err
 	}

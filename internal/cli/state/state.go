@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/runs"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
@@ -77,7 +76,7 @@ func with(ctx context.Context, a *app.App, do func(context.Context, runs.Memory)
 	}
 	return interrupt.Within(ctx, func(ctx context.Context) error {
 		return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
-			return do(ctx, runs.Memory{Log: log, Protected: work.Protected(a.Workspace)})
+			return do(ctx, runs.Memory{Log: log, Protected: a.Protected()})
 		})
 	})
 }

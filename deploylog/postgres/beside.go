@@ -1,0 +1,79 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// besideTime is how long the server may take to keep or to return what is beside the events.
+const besideTime = time.Minute
+
+// kept is something beside the events, without its content.
+type kept struct {
+	name   string
+	size   int64
+	stored time.Time
+}
+
+// old are those that a query finds.
+func (l *Log) old(ctx context.Context, query string, before time.Time) (all []kept, err error) {
+	err = l.reading(ctx, func() error {
+		rows, err := l.readers.Query(ctx, query, before)
+		if err == nil {
+			all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k kept, err error) {
+				return k, row.Scan(&k.name, &k.size, &k.stored)
+			})
+		}
+		return err
+	})
+	return all, l.explain(err)
+}
+
+// ask asks for one row.
+func (l *Log) ask(query string, args []any, into ...any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), besideTime)
+	defer cancel()
+	err := l.reading(ctx, func() error { return l.readers.QueryRow(ctx, query, args...).Scan(into...) })
+	if errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	return l.explain(err)
+}
+
+// put makes a change that may be made any number of times.
+func (l *Log) put(statement string, args ...any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), besideTime)
+	defer cancel()
+	_, err := l.change(ctx, statement, args...)
+	return err
+}
+
+// change makes a change that may be made any number of times; it is on the disk of the server
+// on return, whatever that is told about others.
+func (l *Log) change(ctx context.Context, statement string, args ...any) (rows int64, err error) {
+	if !l.writes {
+		return 0, l.explain(errReadOnly)
+	}
+	all := &pgx.Batch{}
+	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	all.Queue("SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'")
+	all.Queue(statement, args...)
+	all.Queue("COMMIT")
+	const third = 2
+	err = l.reading(ctx, func() error {
+		var failed error
+		results := l.readers.SendBatch(ctx, all)
+		for i := range all.Len() {
+			done, err := results.Exec()
+			if failed = cmp.Or(failed, err); i == third {
+				rows = done.RowsAffected()
+			}
+		}
+		return cmp.Or(failed, results.Close())
+	})
+	return rows, l.explain(err)
+}

@@ -1,0 +1,125 @@
+package postgres_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/deployster-go/deployster/deploylog/postgres"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/protected"
+)
+
+// granted is what docs/log.md says of the rights of roles.
+func granted(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/log.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```sql\n")
+	statements, _, ended := strings.Cut(rest, "```")
+	if !found || !ended || strings.Contains(statements, "UPDATE, DELETE ON deployster.events") {
+		t.Fatalf("the page says nothing of rights, or too much: %s", statements)
+	}
+	return statements
+}
+
+// With the rights that are documented, who appends may insert, and change or remove no event; who
+// reads may only read, and no secrets.
+func TestRolesNeedFewRights(t *testing.T) {
+	open(t, server.URL("deployster"))
+	sql(t, server, "deployster", "CREATE ROLE writer LOGIN; CREATE ROLE reader LOGIN; "+granted(t))
+	as := func(role string) *postgres.Log {
+		return open(t, strings.Replace(server.URL("deployster"), "postgres@", role+"@", 1))
+	}
+	writer, reader := as("writer"), as("reader")
+	unlock, err := writer.TryLock("stage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if _, err := writer.Append(t.Context(), event("d", "a")); err != nil {
+		t.Error(err)
+	}
+	texts, documents := objects.Via(writer.Objects()), protected.Via(writer.Documents())
+	hash, err := texts.Keep([]byte("a text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sql(t, server, "deployster", "UPDATE objects SET stored = now() - interval '2 days'")
+	if _, err := texts.Keep([]byte("a text")); err != nil {
+		t.Errorf("a text that is there: %v", err)
+	}
+	if _, err := texts.MakeSalt(); err != nil {
+		t.Error(err)
+	}
+	ref, err := documents.Put("a secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := reader.Verify(t.Context()); err != nil || v.Events != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if held, err := reader.Locked("stage"); !held || err != nil {
+		t.Errorf("%v, %v", held, err)
+	}
+	_, locking := reader.TryLock("other")
+	_, appending := reader.Append(t.Context(), event("d", "b"))
+	_, text := objects.Via(reader.Objects()).Load(hash)
+	_, keeping := objects.Via(reader.Objects()).Keep([]byte("another"))
+	var secret string
+	for what, err := range map[string]error{
+		"a lock": locking, "an append": appending, "a text": text, "keeping": keeping, "a secret": protected.Via(reader.Documents()).Get(ref, &secret),
+	} {
+		if err == nil || !strings.Contains(err.Error(), `the user "reader" lacks a right`) {
+			t.Errorf("%s of who only reads: %v", what, err)
+		}
+	}
+	if err := documents.Remove(ref); err != nil {
+		t.Errorf("a secret that is needed no more: %v", err)
+	}
+	for _, text := range []string{"UPDATE events SET revision = 'x'", "DELETE FROM events", "TRUNCATE events", "UPDATE objects SET content = 'x'", "DELETE FROM objects", "UPDATE protected SET content = 'x'", "DELETE FROM salt", "CREATE TABLE more (x int)"} {
+		if err := refusedAs(t, "writer", text); err == nil {
+			t.Errorf("a writer may %s", text)
+		}
+	}
+}
+
+// refusedAs is why the server refuses something to a role.
+func refusedAs(t *testing.T, role, text string) error {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), strings.NewReplacer("postgres@", role+"@", "schema=", "search_path=").Replace(server.URL("deployster")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	_, err = c.Exec(t.Context(), text)
+	return err
+}
+
+// Who may not even look into a schema is told so, and not that there is no log.
+func TestWhoMayNotUseASchemaIsToldSo(t *testing.T) {
+	open(t, server.URL("closed_schema"))
+	sql(t, server, "closed_schema", "CREATE ROLE stranger LOGIN; CREATE SCHEMA made_for_others")
+	for schema, says := range map[string]string{
+		"closed_schema":   `the user may not use the schema; whoever owns that says: GRANT USAGE ON SCHEMA "closed_schema" TO "stranger"`,
+		"made_for_others": "may not use the schema",
+		"not_there":       `CREATE SCHEMA "not_there" AUTHORIZATION "stranger"`,
+	} {
+		url := strings.Replace(server.URL(schema), "postgres@", "stranger@", 1)
+		if l, err := postgres.Open(t.Context(), url, postgres.Options{}); err == nil {
+			_ = l.Close()
+			t.Errorf("%s was opened", schema)
+		} else if !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v does not say %s", schema, err, says)
+		}
+	}
+	sql(t, server, "public", "GRANT USAGE ON SCHEMA made_for_others TO stranger")
+	if _, err := postgres.Open(t.Context(), strings.Replace(server.URL("made_for_others"), "postgres@", "stranger@", 1), postgres.Options{}); err == nil || !strings.Contains(err.Error(), `GRANT CREATE ON SCHEMA "made_for_others" TO "stranger"`) {
+		t.Errorf("a schema in which nothing may be made: %v", err)
+	}
+}

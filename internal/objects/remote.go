@@ -1,0 +1,24 @@
+package objects
+
+import (
+	"context"
+	"time"
+)
+
+// Remote is a store that is reached through somebody else.
+type Remote interface {
+	Load(hash string) ([]byte, error) // fails with ErrMissing where there is none
+	Keep(hash string, content []byte) error
+	Salt() ([]byte, error)
+}
+
+// Keeper is a Remote that nobody else looks after, as a server does after its own.
+type Keeper interface {
+	Remote
+	MakeSalt() error // unless there is one, with which Salt fails with ErrMissing
+	Prune(ctx context.Context, before time.Time, needed func(hash string) bool, dryRun bool) (Pruned, error)
+}
+
+// Via is a store that is reached through somebody else, whom it does not trust to return
+// what was asked for.
+func Via(r Remote) Store { return Store{far: r} }
