@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/redact"
 	"github.com/deployster-go/deployster/runner/report"
+	"github.com/deployster-go/deployster/runner/taken"
 )
 
 // Adopt has things that exist be resources of the manifest from now on, as if a run had made
@@ -44,6 +45,7 @@ type adoption struct {
 	resources []*resource         // that are adopted, or of which instances are, in graph order
 	needs     map[string][]string // whose states a configuration needs
 	needed    map[string]bool     // resources whose state some configuration needs
+	taken     taken.Things
 }
 
 // adopting narrows the run down to what is adopted and what its configurations need.
@@ -70,6 +72,11 @@ func (r *Runner) adopting(list []report.Adoption) *adoption {
 		for _, name := range a.needs[res.Name] { // they stand before it in the graph's order
 			a.needed[name] = true
 		}
+	}
+	for _, t := range r.spec.Managed {
+		one := orphan(t.Undeclared)
+		one.config = one.Config
+		a.taken.Add(t, r.known(one))
 	}
 	slices.Reverse(taking)
 	slices.Reverse(a.resources)
@@ -197,6 +204,13 @@ func (a *adoption) adoptOne(ctx context.Context, res *resource) (report.Status, 
 	}
 	if err := a.emit(ctx, resolved); err != nil {
 		return report.Failed, err
+	}
+	kept := taken.Mark(res.Type, res.past.Kept)
+	if res.adopted.Alike {
+		kept = ""
+	}
+	if other, twice := a.taken.Find(res.Name, a.known(res), kept); twice {
+		return report.Failed, other.Refuse()
 	}
 	if err := a.keepAdopted(ctx, res); err != nil {
 		return report.Failed, err

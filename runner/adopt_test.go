@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
+	"github.com/deployster-go/deployster/runner/taken"
 )
 
 func (r run) adopt(t *testing.T, list ...report.Adoption) ([]report.Adopted, error) {
@@ -191,5 +192,36 @@ func TestWhatWasSecretElsewhereStaysSecret(t *testing.T) {
 		if token != true && strings.Contains(c.kept(t), "geheim") {
 			t.Errorf("%s is in a file of a later run: %s", name, c.kept(t))
 		}
+	}
+}
+
+// What is managed already is not adopted under another name, whoever destroys one would take the other's.
+func TestNothingIsAdoptedTwice(t *testing.T) {
+	managed := []taken.Thing{{Undeclared: report.Undeclared{Name: "other", Run: "R1", Made: report.Made{Type: "disk:2"}}, Kept: map[string]any{"id": "d-7"}}}
+	adopt := func(name string, one report.Adoption) error {
+		c := adoptable(newCloud(t))
+		c.disks["d-7"], c.disks["d-8"] = true, true
+		managed[0].Name, one.Resource = name, "d"
+		_, err := c.runner(t, disk, c.remembers, func(o *options) { o.Managed = managed }).adopt(t, one)
+		if recorded := slices.Contains(c.names(), "resource-adopted d"); recorded != (err == nil) || len(c.keeps()) > 0 != recorded {
+			t.Errorf("%v: recorded are %v", err, c.names())
+		}
+		return err
+	}
+	if err := adopt("other", report.Adoption{ID: "d-7"}); err == nil || !strings.Contains(err.Error(), `run R1 manages it already, as other, and who destroys that would destroy this`) {
+		t.Errorf("got %v", err)
+	}
+	if err := adopt("other", report.Adoption{ID: "d-8"}); err != nil {
+		t.Errorf("something else: %v", err)
+	}
+	if err := adopt("d", report.Adoption{ID: "d-7"}); err != nil {
+		t.Errorf("the same again: %v", err)
+	}
+	keep := map[string]any{"id": "d-7"}
+	if err := adopt("other", report.Adoption{Keep: keep}); err == nil {
+		t.Error("what a state has is adopted twice")
+	}
+	if err := adopt("other", report.Adoption{Keep: keep, Alike: true}); err != nil {
+		t.Errorf("it may be another: %v", err)
 	}
 }

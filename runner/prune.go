@@ -65,16 +65,26 @@ func (r *Runner) managed() map[string]*resource {
 // thing identifies what a resource manages: at worst by its whole configuration, which says nothing
 // where its type finds it by what is kept.
 func (r *Runner) thing(res *resource) string {
-	if r.spec.Thing != nil {
-		if thing := r.spec.Thing(res.manifest, res.Resource, res.config); thing != "" {
-			return res.Type + "\x00" + thing
-		}
+	if thing := r.known(res); thing != "" {
+		return thing
 	}
 	text, err := json.Marshal(res.config)
 	if err != nil || res.init.Keeps {
 		return res.Type + "\x00" + res.Name
 	}
 	return res.Type + "\x00\x00" + string(text)
+}
+
+// known identifies what a resource manages of which there is one, "" where that is not known.
+func (r *Runner) known(res *resource) string {
+	if r.spec.Thing == nil {
+		return ""
+	}
+	thing := r.spec.Thing(res.manifest, res.Resource, res.config)
+	if thing == "" {
+		return ""
+	}
+	return res.Type + "\x00" + thing
 }
 
 // stillDeclared refuses to remove what a resource of the manifest manages by now, under another

@@ -28,6 +28,7 @@ import (
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/pins"
 	"github.com/deployster-go/deployster/runner/report"
+	"github.com/deployster-go/deployster/runner/taken"
 )
 
 // Spec is what a run does. Fields are required unless they say otherwise.
@@ -60,6 +61,9 @@ type Spec struct {
 	// is all that there is where it is Recalled.
 	Instances []report.Undeclared
 	Recalled  bool
+
+	// Managed is what runs made or adopted already. Adopt makes nothing of it a resource of another name.
+	Managed []taken.Thing
 
 	// Thing identifies what a resource manages of which there is one, by its configuration; "" is
 	// not known. What is declared is never removed under another name. May be nil: nothing is known.

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/report"
+	"github.com/deployster-go/deployster/runner/taken"
 )
 
 // ManagedError says that there is nothing to adopt, as a run made the resource.
@@ -24,8 +25,9 @@ func (e *ManagedError) Error() string {
 
 // Managed finds out which resources runs have made or adopted already, and returns what says so
 // of an adoption: nil where nothing is in its way. What a run of other manifests made may become
-// one of these, as long as it stays the same thing.
-func (r *Run) Managed(ctx context.Context) (func(report.Adoption) error, error) {
+// one of these, as long as it stays the same thing, and has the same name: what has another one is told
+// apart when it is adopted.
+func (r *Run) Managed(ctx context.Context, list []report.Adoption) (func(report.Adoption) error, error) {
 	var last int64
 	for e, err := range r.Control.Log.Read(ctx, deploylog.Filter{Last: 1}) {
 		if err != nil {
@@ -39,6 +41,8 @@ func (r *Run) Managed(ctx context.Context) (func(report.Adoption) error, error) 
 	}
 	moves := history.Moves(r.Control.Manifest, r.Control.Workspace, r.Control.Moved)
 	past := history.Moving(r.Control.Log, moves, r.Caller.Past)
+	r.Identify()
+	r.Spec.Managed = r.managed(ctx, history, past, r.images(list))
 	// A run may make it while this one waits for its turn.
 	r.Caller.Past = func(ctx context.Context, resource string, keeps bool) (runner.Past, error) {
 		made, err := runs.Made(ctx, r.Control.Log, r.Control.Place, []string{resource}, last)
@@ -57,6 +61,38 @@ func (r *Run) Managed(ctx context.Context) (func(report.Adoption) error, error) 
 		}
 		return &ManagedError{a.Resource, thing}
 	}, nil
+}
+
+// images are those of the types of what is adopted.
+func (r *Run) images(list []report.Adoption) map[string]bool {
+	images := map[string]bool{}
+	for _, one := range list {
+		if m := r.Manifest.Stands(one.Resource); m != nil {
+			images[taken.Image(m.Type)] = true
+		}
+	}
+	return images
+}
+
+// managed is what runs of manifests made by types of these images. Of what cannot be read, it is not known
+// what it is: that is not in the way of anything else.
+func (r *Run) managed(ctx context.Context, history *runs.History, past runner.PastFunc, images map[string]bool) (all []taken.Thing) {
+	for _, name := range history.Names() {
+		thing, _ := history.Thing(name)
+		if len(thing.Manifest) == 0 || !images[taken.Image(thing.Type)] {
+			continue
+		}
+		made, err := thing.Open(r.Control.Protected)
+		if err != nil {
+			continue
+		}
+		before, err := past(ctx, name, true)
+		if err != nil {
+			continue
+		}
+		all = append(all, taken.Thing{Undeclared: report.Undeclared{Name: name, Run: thing.Run, At: thing.At, Made: made}, Kept: before.Kept})
+	}
+	return all
 }
 
 // Adopt has things that exist be resources of the manifests. With dry it is only found out what

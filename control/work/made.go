@@ -58,11 +58,16 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 	if !prune {
 		return nil
 	}
+	r.Identify()
+	r.Spec.Undeclared, err = r.open(history, r.Spec.Undeclared, only)
+	return err
+}
+
+// Identify has the run know what the types that ship manage of which there is one.
+func (r *Run) Identify() {
 	r.Spec.Thing = func(m *manifest.Manifest, res *manifest.Resource, config map[string]any) string {
 		return shipped.Check{Manifest: m, Here: !r.Info.Remote}.Key(res, config)
 	}
-	r.Spec.Undeclared, err = r.open(history, r.Spec.Undeclared, only)
-	return err
 }
 
 // unmoved notes of what is no longer declared that a move gives it a name which something else has. It

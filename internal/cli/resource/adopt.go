@@ -53,7 +53,8 @@ as 'pages[a]'.
 With --from-tfstate the resources that Terraform or OpenTofu manages are
 adopted: those of the manifest that have the type and the name (- for _) of one
 in the state, or, given as RESOURCE or RESOURCE=ADDRESS, those alone. What was adopted
-already is left as it is, so that it can be repeated.
+already is left as it is, so that it can be repeated; where it is given, that is an error.
+What is managed already is not adopted under another name.
 
 Exit codes: 0 adopted, 1 failed, 3 wrong usage or invalid input (nothing was
 recorded), 130 interrupted.`,
@@ -156,23 +157,24 @@ func (o *adoptOptions) adoptions(s *session.Started, from *tfstate) (list []repo
 			list[0].ID = o.args[1]
 		}
 	}
-	managed, err := s.Managed(s.Ctx)
+	managed, err := s.Managed(s.Ctx, list)
 	if err != nil {
 		return nil, nil, err
 	}
 	left := list[:0]
+	var refused []error
 	for _, one := range list {
 		var known *apply.ManagedError
 		switch err := managed(one); {
 		case err == nil:
 			left = append(left, one)
-		case from != nil && errors.As(err, &known):
+		case from != nil && len(o.args) == 0 && errors.As(err, &known):
 			notes = append(notes, fmt.Sprintf("%s is managed already, since run %s", one.Resource, known.Run))
 		default:
-			return nil, nil, fmt.Errorf("adopting %s: %w", one.Resource, err)
+			refused = append(refused, fmt.Errorf("adopting %s: %w", one.Resource, err))
 		}
 	}
-	return left, notes, nil
+	return left, notes, errors.Join(refused...)
 }
 
 // adoptee is a resource that is adopted, or the instance of that name which it may have.

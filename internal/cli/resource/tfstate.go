@@ -56,7 +56,7 @@ func (s *tfstate) adoptions(m *manifest.Manifest, args []string) (list []report.
 		if err != nil {
 			return err
 		}
-		list = append(list, report.Adoption{Resource: r.name, Keep: keep, Secrets: k.Secrets})
+		list = append(list, report.Adoption{Resource: r.name, Keep: keep, Secrets: k.Secrets, Alike: s.alike(k)})
 		return nil
 	}
 	for _, arg := range args {
@@ -89,6 +89,13 @@ func (s *tfstate) adoptions(m *manifest.Manifest, args []string) (list []report.
 		notes = append(notes, "also in the state, and not adopted: "+s.addresses(taken)+" (RESOURCE=ADDRESS adopts what has another name here)")
 	}
 	return list, notes, nil
+}
+
+// alike reports whether the state has another resource with the same attributes, as of times that are kept.
+func (s *tfstate) alike(k terraform.Known) bool {
+	return slices.ContainsFunc(s.known, func(other terraform.Known) bool {
+		return other.Address != k.Address && other.Resource == k.Resource && bytes.Equal(other.Kept, k.Kept)
+	})
 }
 
 // named is what an argument names.
