@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -34,7 +35,7 @@ func LastOutputs(ctx context.Context, log deploylog.Log, target deploylog.Target
 	}
 	told, applied := all.Of(target)
 	if !applied {
-		return nil, unknown("nothing of %s was applied: deployster log runs lists what was", target)
+		return nil, unapplied(ctx, log, target)
 	}
 	return &Outputs{target, told}, nil
 }
@@ -44,7 +45,33 @@ func lastRun(ctx context.Context, log deploylog.Log) (deploylog.Target, error) {
 	for e, err := range log.Read(ctx, deploylog.Filter{Target: "run/", Name: string(report.RunFinished), Last: 1}) {
 		return e.Target, err
 	}
-	return "", unknown("nothing was applied yet, so there are no outputs")
+	return "", unapplied(ctx, log, "run/")
+}
+
+// unapplied says why there are no outputs of a target of which no apply has ended well.
+func unapplied(ctx context.Context, log deploylog.Log, target deploylog.Target) error {
+	var last deploylog.Event
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: target, Name: string(report.RunStarted)}) {
+		if err != nil {
+			return fmt.Errorf("reading the runs of %s: %w", target, err)
+		}
+		if runs.DataOf(e).Details["command"] == "apply" {
+			last = e
+		}
+	}
+	switch {
+	case last.Seq == 0 && target == "run/":
+		return unknown("nothing was applied yet, so there are no outputs")
+	case last.Seq == 0:
+		return unknown("nothing of %s was applied: deployster log runs lists what was", target)
+	}
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: last.Target, Name: string(report.RunFailed), Deployment: last.Deployment, Last: 1}) {
+		if err != nil {
+			return fmt.Errorf("reading how run %s ended: %w", last.Deployment, err)
+		}
+		return unknown("there are no outputs of %s: its last apply, run %s, failed, and they are evaluated once all is applied; deployster log list --deployment %[2]s says what failed: mend that, and apply again", last.Target, e.Deployment)
+	}
+	return unknown("there are no outputs of %s: its last apply, run %s, has not ended, or was killed; they are evaluated once all is applied: wait for it (deployster log follow), or apply again", last.Target, last.Deployment)
 }
 
 // Named is one of the outputs. It fails with ErrNotFound.

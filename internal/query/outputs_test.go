@@ -32,7 +32,7 @@ func TestOutputsAreThoseOfTheLastApply(t *testing.T) {
 		"of the one named":   {"run/m", []run{{"m", "apply", "finished-successfully", a}, {"n", "apply", "finished-successfully", `{}`}}, "run/m port=1 url=a"},
 		"nothing was named":  {"run/m", []run{{"n", "apply", "finished-successfully", `{}`}}, "not found"},
 		"nothing":            {"run/", nil, "not found"},
-		"nothing ended well": {"run/", []run{{"m", "apply", "failed", `{}`}}, "not found"},
+		"nothing ended well": {"run/", []run{{"m", "apply", "failed", `{}`}, {"n", "adopt", "finished-successfully", `{}`}}, "not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := logtest.NewMemory().Open()
@@ -68,5 +68,35 @@ func appendTo(t *testing.T, log deploylog.Log, deployment string, target deployl
 	t.Helper()
 	if _, err := log.Append(t.Context(), deploylog.Event{Deployment: deployment, Target: target, Name: event, Attempt: 1, Data: []byte(data)}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Where no apply has ended well it is said what became of the last one, and how to go on.
+func TestWhyThereAreNoOutputs(t *testing.T) {
+	type run struct{ target, command, end string }
+	for name, c := range map[string]struct {
+		of   deploylog.Target
+		runs []run
+		want string
+	}{
+		"nothing was done":         {"run/", nil, "nothing was applied yet"},
+		"nothing of it":            {"run/n", []run{{"m", "apply", "failed"}}, "nothing of run/n was applied: deployster log runs"},
+		"it failed":                {"run/", []run{{"m", "apply", "failed"}}, "outputs of run/m: its last apply, run 0, failed, and they are evaluated once all is applied; deployster log list --deployment 0 says"},
+		"it failed once more":      {"run/m", []run{{"m", "apply", "failed"}, {"m", "apply", "failed"}, {"n", "apply", "failed"}}, "its last apply, run 1, failed"},
+		"it goes on":               {"run/", []run{{"m", "apply", "failed"}, {"m", "apply", ""}}, "its last apply, run 1, has not ended, or was killed"},
+		"something was adopted":    {"run/", []run{{"m", "adopt", "finished-successfully"}}, "nothing of run/m was applied"},
+		"and then an apply failed": {"run/", []run{{"m", "adopt", "finished-successfully"}, {"m", "apply", "failed"}}, "its last apply, run 1, failed"},
+	} {
+		log := logtest.NewMemory().Open()
+		for i, r := range c.runs {
+			target := deploylog.Target("run/" + r.target)
+			appendTo(t, log, fmt.Sprint(i), target, "run-started", fmt.Sprintf(`{"details":{"command":%q}}`, r.command))
+			if r.end != "" {
+				appendTo(t, log, fmt.Sprint(i), target, "run-"+r.end, "{}")
+			}
+		}
+		if _, err := LastOutputs(t.Context(), log, c.of); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
