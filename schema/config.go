@@ -3,7 +3,6 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -222,82 +221,4 @@ type nowhere struct{}
 
 func (nowhere) Load(url string) (any, error) {
 	return nil, fmt.Errorf("a reference to %q: only references within the schema (#/$defs/…) are possible", strings.TrimPrefix(url, origin))
-}
-
-// explain turns the library's error about a schema into words for its author.
-func explain(err error, doc map[string]any) error {
-	var mismatch *jsonschema.SchemaValidationError
-	var detail *jsonschema.ValidationError
-	if errors.As(err, &mismatch) && errors.As(mismatch.Err, &detail) {
-		const most = 3
-		var said []string
-		for _, v := range violations(detail, nil) {
-			if len(said) == most {
-				break
-			}
-			said = append(said, fmt.Sprintf("#/%s %s%s", strings.Join(v.Path, "/"), v.Message, shown(Within(doc, v.Path))))
-		}
-		return fmt.Errorf("it is not a valid JSON Schema: %s", strings.Join(said, "; "))
-	}
-	var loading *jsonschema.LoadURLError
-	if errors.As(err, &loading) {
-		return loading.Err
-	}
-	var nowhere *jsonschema.JSONPointerNotFoundError
-	if errors.As(err, &nowhere) {
-		_, pointer, _ := strings.Cut(nowhere.URL, "#")
-		return fmt.Errorf("a reference to %q: there is nothing at that place of the schema", "#"+pointer)
-	}
-	return errors.New(strings.ReplaceAll(err.Error(), origin+"schema", ""))
-}
-
-// located says where the schema has a regular expression that is refused.
-func located(doc map[string]any, refused error) error {
-	var broken *brokenPatternError
-	if !errors.As(refused, &broken) {
-		return refused
-	}
-	at := find(doc, "#", func(key string, value any) bool {
-		if within, ok := value.(map[string]any); ok && key == "patternProperties" {
-			_, there := within[broken.text]
-			return there
-		}
-		return key == "pattern" && value == broken.text
-	})
-	if at == "" {
-		return refused
-	}
-	return fmt.Errorf("%s: %w", at, refused)
-}
-
-// find returns where the first member of a document is of which is holds, "" if there is none.
-func find(v any, at string, is func(key string, value any) bool) string {
-	switch whole := v.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(whole)) {
-			next := at + "/" + key
-			if is(key, whole[key]) {
-				return next
-			}
-			if found := find(whole[key], next, is); found != "" {
-				return found
-			}
-		}
-	case []any:
-		for i, item := range whole {
-			if found := find(item, fmt.Sprint(at, "/", i), is); found != "" {
-				return found
-			}
-		}
-	}
-	return ""
-}
-
-// shown quotes what is wrong at a place of a schema, when that is no more than a word.
-func shown(v any) string {
-	switch v.(type) {
-	case map[string]any, []any, nil:
-		return ""
-	}
-	return ": " + phrase.Cut(literal(v), 40)
 }

@@ -173,15 +173,17 @@ func TestBadSchemasAreRefused(t *testing.T) {
 		{"a form of Perl", `{"pattern": "a++(?!b)"}`, `"a++(?!b)" is not a regular expression of ECMA-262: invalid nested repetition operator`},
 		{"a bound that is a text", `{"minLength": "three"}`, `it is not a valid JSON Schema: #/minLength must be an integer, not a string: "three"`},
 		{"a bound that is left out", `{"exclusiveMaximum": true}`, `it is not a valid JSON Schema: #/exclusiveMaximum must be a number, not a boolean: true`},
-		{"a file", `{"$ref": "file:///etc/passwd"}`, `a reference to "file:///etc/passwd": only references within the schema (#/$defs/…) are possible`},
-		{"a relative file", `{"$ref": "other.json"}`, `a reference to "other.json": only references within the schema`},
-		{"the network", `{"properties": {"a": {"$ref": "http://127.0.0.1:1/x"}}}`, `a reference to "http://127.0.0.1:1/x": only references within the schema`},
-		{"the network by id", `{"$id": "http://127.0.0.1:1/y", "$ref": "x"}`, `a reference to "http://127.0.0.1:1/x": only references within the schema`},
+		{"a file", `{"$ref": "file:///etc/passwd"}`, `#/$ref: a reference to "file:///etc/passwd": only references within the schema (#/$defs/…) are possible`},
+		{"a relative file", `{"$ref": "other.json"}`, `#/$ref: a reference to "other.json": only references within the schema`},
+		{"the network", `{"properties": {"a": {"$ref": "http://127.0.0.1:1/x"}}}`, `#/properties/a/$ref: a reference to "http://127.0.0.1:1/x": only references within the schema`},
+		{"the network by id", `{"$id": "http://127.0.0.1:1/y", "$ref": "x"}`, `#/$ref: a reference to "http://127.0.0.1:1/x": only references within the schema`},
 		{"a metaschema of its own", `{"$schema": "http://127.0.0.1:1/x"}`, `$schema is "http://127.0.0.1:1/x"; possible are https://json-schema.org/draft/2020-12/schema`},
 		{"an old draft", `{"$schema": "http://json-schema.org/draft-03/schema#"}`, "possible are https://json-schema.org/draft/2020-12/schema, https://json-schema.org/draft/2019-09/schema, http://json-schema.org/draft-07/schema, http://json-schema.org/draft-06/schema, http://json-schema.org/draft-04/schema"},
 		{"a nested draft", `{"$defs": {"a": {"$id": "x", "$schema": "http://json-schema.org/draft-04/schema#"}}}`, `$schema "http://json-schema.org/draft-04/schema#" within the schema, which is of draft 2020-12: another draft is only possible for the whole`},
 		{"a secret that would be lost", `{"$schema": "http://json-schema.org/draft-07/schema", "properties": {"a": {"$ref": "#/definitions/s", "writeOnly": true}}, "definitions": {"s": {}}}`, `writeOnly beside $ref is ignored in draft 07, so the secret would be shown; put the $ref into an allOf or use draft 2020-12: "#/definitions/s"`},
-		{"no such definition", `{"$ref": "#/$defs/none"}`, `a reference to "#/$defs/none": there is nothing at that place of the schema`},
+		{"no such definition", `{"allOf": [{}, {"$ref": "#/$defs/none"}]}`, `#/allOf/1/$ref: a reference to "#/$defs/none": there is nothing at that place of the schema`},
+		{"no such definition, escaped", `{"properties": {"a/b": {"$ref": "#/$defs/a%22~1b"}}}`, `#/properties/a~1b/$ref: a reference to "#/$defs/a%22~1b"`},
+		{"no such anchor", `{"items": {"$ref": "#none"}}`, `#/items/$ref: a reference to "#none": the schema has no $anchor of that name`},
 		{"a huge number", `{"maximum": 1e999999999}`, "the number 1e999999999 is too large: possible are -1e100 to 1e100"},
 		{"a tiny number", `{"enum": [1e-99999999]}`, "the number 1e-99999999 is too small: nothing but 0 is nearer to 0 than 1e-100"},
 		{"a tiny number of another draft", `{"$schema": "http://json-schema.org/draft-04/schema#", "multipleOf": -0.1E-99999999}`, "is too small"},
@@ -227,7 +229,7 @@ func TestHostileSchemasTakeNoTime(t *testing.T) {
 	if got := lines(s.Validate(deep)); !strings.Contains(got, "too complicated") {
 		t.Error(got)
 	}
-	if got := lines(compile(t, `{"allOf": [{"$ref": "#"}]}`).Validate("x")); !strings.Contains(got, "leads back to itself") {
+	if got := lines(compile(t, `{"allOf": [{"$ref": "#"}]}`).Validate("x")); !strings.Contains(got, "leads back to itself (#/allOf/0/$ref)") {
 		t.Errorf("a cycle: %s", got)
 	}
 }

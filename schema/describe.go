@@ -110,7 +110,7 @@ func describeRelation(k jsonschema.ErrorKind) string {
 	case *kind.Not:
 		return "must not be as it is: the schema excludes this form"
 	case *kind.RefCycle:
-		return "cannot be checked: a $ref of the schema leads back to itself"
+		return fmt.Sprintf("cannot be checked: a $ref of the schema leads back to itself (#%s)", k.KeywordLocation1)
 	}
 	return ""
 }
