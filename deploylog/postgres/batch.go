@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 
@@ -216,44 +215,19 @@ func (b *batch) commit(ctx context.Context) error {
 		}
 		return nil
 	}
-	var c struct {
-		seq, attempt, created, registered      []int64
-		id, deployment, target, revision, name []string
-		data                                   []*string
-		hash                                   [][]byte
-	}
-	for _, r := range b.rows {
-		e := r.event
-		c.seq, c.id, c.deployment, c.target = append(c.seq, e.Seq), append(c.id, e.ID), append(c.deployment, e.Deployment), append(c.target, string(e.Target))
-		c.revision, c.name, c.attempt = append(c.revision, e.Revision), append(c.name, e.Name), append(c.attempt, int64(e.Attempt))
-		var data *string
-		if e.Data != nil {
-			text := string(e.Data)
-			data = &text
+	for part := range parts(b.rows) {
+		if err := b.insert(ctx, part); err != nil {
+			return err
 		}
-		c.created, c.data, c.registered, c.hash = append(c.created, e.CreatedAt.UnixNano()), append(c.data, data), append(c.registered, r.registered), append(c.hash, slices.Clone(r.hash[:]))
-	}
-	// The locks of this process are looked at once more, after all that it may have waited for.
-	session, locks := b.w.log.session.lives()
-	inserted, err := b.w.conn.Exec(ctx, `INSERT INTO events SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
-		$7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bytea[]) WHERE NOT $12 OR alive($13)`,
-		c.seq, c.id, c.deployment, c.target, c.revision, c.name, c.attempt, c.created, c.data, c.registered, c.hash, locks, session)
-	switch n := inserted.RowsAffected(); {
-	case err != nil:
-		return err
-	case n == 0 && locks:
-		return errLost
-	case n != int64(len(b.rows)):
-		return fmt.Errorf("the server stored %d of %d events: a trigger, a rule or a policy of the table is in the way", n, len(b.rows))
 	}
 	all := &pgx.Batch{}
 	all.Queue("SELECT pg_notify($1, '')", b.w.log.channel())
 	all.Queue("COMMIT")
 	results := b.w.conn.SendBatch(ctx, all)
+	var err error
 	for range all.Len() {
-		if _, failed := results.Exec(); err == nil {
-			err = failed
-		}
+		_, failed := results.Exec()
+		err = cmp.Or(err, failed)
 	}
 	return cmp.Or(err, results.Close())
 }

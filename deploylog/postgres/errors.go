@@ -51,6 +51,8 @@ func (l *Log) explain(err error) error {
 		remedy = "whoever owns that says: " + right.statement
 	case errors.Is(err, errPooled), isCode(err, protocolError):
 		remedy = "name the server itself"
+	case errors.Is(err, errLost):
+		remedy = "run the command again, which goes on from what is recorded"
 	case isCode(err, noSuchDatabase):
 		remedy = "create the database, as with 'createdb " + l.where.config.Database + "'"
 	case isCode(err, wrongPassword), isCode(err, notAuthorized):

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,9 +11,11 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -29,13 +32,37 @@ type session struct {
 
 	mu   sync.Mutex
 	conn *pgx.Conn // nil is none
-	id   int64
-	held int // locks
+
+	// Who appends reads these without waiting for the connection, which may wait for who appends.
+	id   atomic.Int64
+	held atomic.Int64 // locks
 }
 
 // Lock implements deploylog.Log.
 func (l *Log) Lock(ctx context.Context, name string) (unlock func(), err error) {
-	return l.turns.Lock(ctx, name, l.TryLock, l.closed, errClosed)
+	try := func(name string) (func(), error) { return l.tryWithin(ctx, name) }
+	return l.turns.Lock(ctx, name, try, l.closed, errClosed)
+}
+
+// tryWithin is TryLock, which is waited for until ctx ends: to cancel what the session is at would
+// end it, and with it all other locks. What is taken afterwards is given up.
+func (l *Log) tryWithin(ctx context.Context, name string) (unlock func(), err error) {
+	tried := make(chan struct{})
+	go func() {
+		defer close(tried)
+		unlock, err = l.TryLock(name)
+	}()
+	select {
+	case <-tried:
+		return unlock, err
+	case <-ctx.Done():
+		go func() {
+			if <-tried; unlock != nil {
+				unlock()
+			}
+		}()
+		return nil, fmt.Errorf("lock %q: %s does not answer: %w", name, l.where, ctx.Err())
+	}
 }
 
 // TryLock implements deploylog.Log. The error names the process that holds the lock.
@@ -70,9 +97,8 @@ func lockKey(name string) []byte {
 
 // lives returns by which session this process has locks, if it has any.
 func (s *session) lives() (id int64, has bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.id, s.held > 0
+	has = s.held.Load() > 0
+	return s.id.Load(), has
 }
 
 // take takes a lock, and returns by which session.
@@ -86,7 +112,7 @@ func (s *session) take(name string) (id int64, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
 	defer cancel()
-	again := s.conn != nil && s.held == 0 // the connection may have been lost since it was used
+	again := s.conn != nil && s.held.Load() == 0 // the connection may have been lost since it was used
 	err = s.try(ctx, name)
 	if again && s.conn == nil {
 		err = s.try(ctx, name)
@@ -94,8 +120,8 @@ func (s *session) take(name string) (id int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	s.held++
-	return s.id, nil
+	s.held.Add(1)
+	return s.id.Load(), nil
 }
 
 func (s *session) try(ctx context.Context, name string) error {
@@ -104,23 +130,55 @@ func (s *session) try(ctx context.Context, name string) error {
 	}
 	// Who waits looks often, and taking a row that is not to be had would write each time.
 	var by string
-	err := s.conn.QueryRow(ctx, "SELECT by FROM locks WHERE key = $1 AND alive(session)", lockKey(name)).Scan(&by)
+	var alive bool
+	err := s.conn.QueryRow(ctx, "SELECT by, alive(session) FROM locks WHERE key = $1", lockKey(name)).Scan(&by, &alive)
+	if err == nil && alive {
+		return fmt.Errorf("%w: %s", deploylog.ErrLocked, by)
+	}
+	var taken bool
 	switch {
 	case err == nil:
-		return fmt.Errorf("%w: %s", deploylog.ErrLocked, by)
-	case !errors.Is(err, pgx.ErrNoRows):
-		return s.ended(err)
+		taken, err = s.takeOver(ctx, name)
+	case errors.Is(err, pgx.ErrNoRows):
+		var inserted pgconn.CommandTag
+		inserted, err = s.conn.Exec(ctx, "INSERT INTO locks VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", lockKey(name), strconv.QuoteToGraphic(name), s.id.Load(), holder())
+		taken = inserted.RowsAffected() > 0
 	}
-	taken, err := s.conn.Exec(ctx, `INSERT INTO locks AS l VALUES ($1, $2, $3, $4)
-		ON CONFLICT (key) DO UPDATE SET session = excluded.session, by = excluded.by WHERE NOT alive(l.session)`,
-		lockKey(name), strconv.QuoteToGraphic(name), s.id, holder())
 	if err != nil {
 		return s.ended(err)
 	}
-	if taken.RowsAffected() > 0 {
-		return nil
+	if !taken {
+		return fmt.Errorf("%w: by somebody who was first just now", deploylog.ErrLocked)
 	}
-	return fmt.Errorf("%w: by somebody who was first just now", deploylog.ErrLocked)
+	return nil
+}
+
+// takeOver takes the lock of a session that has ended. An append that was under way when it ended
+// may still come into the log, so it is waited for: whoever has a lock has seen all that was
+// appended under it.
+func (s *session) takeOver(ctx context.Context, name string) (taken bool, err error) {
+	all := &pgx.Batch{}
+	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	all.Queue("SET LOCAL lock_timeout = '5s'")
+	all.Queue("SELECT pg_advisory_xact_lock($1)", s.log.key("append"))
+	all.Queue("UPDATE locks SET session = $2, by = $3 WHERE key = $1 AND NOT alive(session)", lockKey(name), s.id.Load(), holder())
+	all.Queue("COMMIT")
+	results := s.conn.SendBatch(ctx, all)
+	const update = 3
+	for i := range all.Len() {
+		done, failed := results.Exec()
+		if err = cmp.Or(err, failed); i == update {
+			taken = done.RowsAffected() > 0
+		}
+	}
+	if err = cmp.Or(err, results.Close()); err == nil || s.conn.IsClosed() {
+		return taken && err == nil, err
+	}
+	if isCode(err, lockTimeout) {
+		err = nil // it is tried again
+	}
+	_, undone := s.conn.Exec(ctx, "ROLLBACK")
+	return false, cmp.Or(err, undone)
 }
 
 // holder is this process, as others are told of it.
@@ -137,7 +195,7 @@ func (s *session) connect(ctx context.Context) error {
 	if s.conn != nil {
 		return nil
 	}
-	if s.held > 0 {
+	if s.held.Load() > 0 {
 		return errLost
 	}
 	var random [8]byte
@@ -153,7 +211,8 @@ func (s *session) connect(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", id); err != nil {
 		return errors.Join(err, conn.Close(ctx))
 	}
-	s.conn, s.id = conn, id
+	s.conn = conn
+	s.id.Store(id)
 	return nil
 }
 
@@ -163,7 +222,7 @@ func (s *session) ended(err error) error {
 		return err
 	}
 	s.conn = nil
-	if s.held > 0 {
+	if s.held.Load() > 0 {
 		err = fmt.Errorf("%w: %w", errLost, err)
 		s.log.poison(err)
 	}
@@ -174,8 +233,8 @@ func (s *session) ended(err error) error {
 func (s *session) release(name string, id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held--
-	if s.conn == nil || s.id != id {
+	s.held.Add(-1)
+	if s.conn == nil || s.id.Load() != id {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockTime)

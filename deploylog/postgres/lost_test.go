@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -40,6 +41,7 @@ type cable struct {
 	dir   string
 	parts atomic.Int64 // that the client may still send; the next one cuts the connection that sends it
 	after bool         // the part that cuts reaches the server
+	held  atomic.Bool  // nothing reaches the server
 	mu    sync.Mutex
 	all   []net.Conn
 }
@@ -91,6 +93,9 @@ func (c *cable) copy(to, from net.Conn, counted bool) {
 		if err != nil {
 			return
 		}
+		if counted && c.held.Load() {
+			continue
+		}
 		if counted && c.parts.Add(-1) < 0 {
 			if c.after {
 				_, _ = to.Write(part[:n])
@@ -102,6 +107,9 @@ func (c *cable) copy(to, from net.Conn, counted bool) {
 		}
 	}
 }
+
+// hang has nothing reach the server any more, of which the client is not told.
+func (c *cable) hang() { c.held.Store(true) }
 
 func (c *cable) cut() {
 	c.mu.Lock()
@@ -183,7 +191,7 @@ func TestWhoLosesTheConnectionOfItsLocksAppendsNothing(t *testing.T) {
 	if _, err := l.Append(t.Context(), event("d", "a")); err != nil {
 		t.Fatal(err)
 	}
-	sql(t, server, schema, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
+	sql(t, server, schema, "SELECT pg_terminate_backend(pid, 60000) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
 	theirs, err := other.Lock(t.Context(), "stage")
 	if err != nil {
 		t.Fatal(err)
@@ -260,4 +268,62 @@ func TestAServerThatIsStartedAgain(t *testing.T) {
 	if v, err := l.Verify(t.Context()); err != nil || v.Events != 2 {
 		t.Errorf("%+v, %v", v, err)
 	}
+}
+
+// What was under way when its writer lost its locks is in the log before somebody else has them.
+func TestATakeoverWaitsForTheAppendThatIsUnderWay(t *testing.T) {
+	l, other := open(t, server.URL("takeover")), open(t, server.URL("takeover"))
+	if _, err := l.TryLock("stage"); err != nil {
+		t.Fatal(err)
+	}
+	began, goOn, appended := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		_, err := l.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
+			close(began)
+			<-goOn
+			return nil
+		})
+		appended <- err
+	}()
+	<-began
+	sql(t, server, "takeover", "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO locks%' AND pid <> pg_backend_pid()")
+	taken := make(chan int64)
+	go func() {
+		unlock, err := other.Lock(t.Context(), "stage")
+		if err != nil {
+			t.Error(err)
+		} else {
+			defer unlock()
+		}
+		v, err := other.Verify(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		taken <- v.Events
+	}()
+	sql(t, server, "takeover", `DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted) LOOP PERFORM pg_sleep(0.01); END LOOP; END $$`)
+	close(goOn)
+	err := <-appended
+	if seen := <-taken; err == nil && seen != 1 || err != nil && seen != 0 {
+		t.Errorf("who took the lock over saw %d events; the append: %v", seen, err)
+	}
+}
+
+// Who waits for a lock of a server that hangs waits no longer than it says.
+func TestALockIsNotWaitedForLongerThanSaid(t *testing.T) {
+	c, url := newCable(t, "hanging")
+	l := open(t, url)
+	unlock, err := l.TryLock("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	c.hang()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := l.Lock(ctx, "two"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+	c.cut()
 }

@@ -186,6 +186,7 @@ const (
 	readOnly        = "25006"
 	notSupported    = "0A000"
 	protocolError   = "08P01"
+	lockTimeout     = "55P03"
 )
 
 func isCode(err error, code string) bool {

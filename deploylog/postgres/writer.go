@@ -147,6 +147,9 @@ func (w *writer) fail(cause error) error {
 
 // poison has the log acknowledge nothing any more.
 func (l *Log) poison(cause error) {
+	if l.queue.Broken() != nil {
+		return
+	}
 	l.queue.Break(fmt.Errorf("%w: open it again once the cause is gone: %w", deploylog.ErrPoisoned, cause))
 	l.logger.Error("deployment log poisoned by a failed write", "log", l.where.String(), "error", cause)
 }
