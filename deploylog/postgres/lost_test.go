@@ -108,9 +108,6 @@ func (c *cable) copy(to, from net.Conn, counted bool) {
 	}
 }
 
-// hang has nothing reach the server any more, of which the client is not told.
-func (c *cable) hang() { c.held.Store(true) }
-
 func (c *cable) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -318,12 +315,13 @@ func TestALockIsNotWaitedForLongerThanSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	unlock()
-	c.hang()
+	c.held.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	if _, err := l.Lock(ctx, "two"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
+	c.held.Store(false)
 	c.cut()
 }
