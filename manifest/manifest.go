@@ -174,16 +174,16 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 	return selected, nil
 }
 
-// PreventsDestroy reports whether nothing removes what is declared by the name of a resource, or, of
-// an instance that there is not any more, by that of the others; known is false where nothing is.
-func (m *Manifest) PreventsDestroy(name string) (prevents, known bool) {
+// Kin is the resource that is declared by a name, or, of an instance that there is not any more, another
+// one of the same declaration; nil where nothing is declared.
+func (m *Manifest) Kin(name string) *Resource {
 	of := address.Declared(name)
 	for _, r := range m.Resources {
 		if r.Name == name || r.Of != "" && r.Of == of || r.Late != nil && r.Name == of {
-			return r.PreventDestroy, true
+			return r
 		}
 	}
-	return false, false
+	return nil
 }
 
 // Dependents returns the names of the given resources and of all that depend on

@@ -124,6 +124,18 @@ func TestWhatCannotBePrunedIsRefused(t *testing.T) {
 	}
 }
 
+// Of an instance that is gone its for_each says whether it may be removed, whether or not that reads states.
+func TestAForEachSaysWhatIsRemovedOfIt(t *testing.T) {
+	const text = "resources:\n  x:\n    type: thing\n    for_each: [a]\n    prevent_destroy: true\n    config: {value: 1}\n"
+	w := removable(newWorld(t))
+	all := left(w, "x[b]")
+	all[0].PreventDestroy = true
+	_, err := w.apply(t, text, pruning(all))
+	if want := "m.yaml:5:5: resources.x[b]: it is not removed: its prevent_destroy is true; set that to false first"; err == nil || !strings.Contains(err.Error(), want) || len(w.things) != 1 {
+		t.Errorf("got %v, want %q; there is %v", err, want, w.things)
+	}
+}
+
 // Each is from when it was made: since then a manifest may have turned dependencies around.
 func TestDependenciesThatWereTurnedAroundDoNotHang(t *testing.T) {
 	w := removable(newWorld(t))

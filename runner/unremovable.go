@@ -31,7 +31,7 @@ func (d *removal) refuseUnremovable(ctx context.Context) (bad []*resource) {
 // unremovable is why a resource must not or cannot be removed, nil where it can, as far as that is known
 // before its type is asked.
 func (r *Runner) unremovable(res *resource) error {
-	now := r.spec.Manifest.Stands(res.Name) // of an instance that is gone it is the late resource which decides
+	now := r.spec.Manifest.Kin(res.Name) // of an instance that is gone its for_each decides
 	problem := manifest.Problem{Position: res.Position, Path: "resources." + res.Name}
 	code := report.ReasonNotRemovable
 	switch {

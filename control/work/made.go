@@ -119,8 +119,8 @@ func (r *Run) open(history *runs.History, list []report.Undeclared, only []strin
 		if u.Made, err = thing.Open(r.Control.Protected); err != nil {
 			return nil, fmt.Errorf("what run %s made as %s may have to be removed, and what it takes to remove it is not known any more: %w", u.Run, u.Name, err)
 		}
-		if prevents, known := r.Whole.PreventsDestroy(u.Name); known {
-			u.PreventDestroy = prevents // what is declared now says so of all its instances
+		if kin := r.Whole.Kin(u.Name); kin != nil {
+			u.PreventDestroy = kin.PreventDestroy // what is declared now says so of all its instances
 		}
 		kept = append(kept, u)
 	}
