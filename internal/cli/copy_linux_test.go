@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -36,7 +37,7 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 		text, _ := c.CombinedOutput()
 		return string(text), c.ProcessState.ExitCode()
 	}
-	there := server.URL("prod")
+	there := server.URL("copied")
 	grow("host/a")
 	grow("host/b")
 	if out, code := run("a.db", there); code != 0 || !strings.HasPrefix(out, "copied 2 events; both logs have the head 2:") {
@@ -83,20 +84,31 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	}
 }
 
-// startPostgres starts a server that lasts as long as the test.
+// postgresServer is the one of all tests, which the first of them starts.
+var postgresServer struct {
+	once sync.Once
+	*pgtest.Server
+	err error
+}
+
+// startPostgres is a server; each test has schemas of its own.
 func startPostgres(t *testing.T) *pgtest.Server {
 	t.Helper()
-	server, err := pgtest.New()
-	if err == nil {
-		t.Cleanup(func() {
-			if err := server.Remove(); err != nil {
-				t.Error(err)
-			}
-		})
-		err = server.Start()
+	p := &postgresServer
+	p.once.Do(func() {
+		if p.Server, p.err = pgtest.New(); p.err == nil {
+			p.err = p.Start()
+		}
+	})
+	if p.err != nil {
+		t.Fatal(p.err)
 	}
-	if err != nil {
-		t.Fatal(err)
+	return p.Server
+}
+
+func removePostgres() error {
+	if postgresServer.Server == nil {
+		return nil
 	}
-	return server
+	return postgresServer.Remove()
 }

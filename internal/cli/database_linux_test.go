@@ -3,11 +3,14 @@ package cli_test
 import (
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/deployster-go/deployster/deploylog/postgres"
 )
 
 // A log in a database is one for whoever names it, wherever they are, with all that its events
@@ -85,4 +88,54 @@ outputs:
 			t.Error(err)
 		}
 	}
+}
+
+// Servers on one log need nobody to elect one of them: what one controlled that is killed the
+// other has at once, and each of them answers.
+func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
+	database, dir := startPostgres(t), t.TempDir()
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(dir, "out"), 0o700),
+		os.WriteFile(filepath.Join(dir, "site.yaml"), []byte("plugs: {root: {path: out}}\nresources:\n  index: {type: deployster/file, config: {path: index.txt, content: hello}}\n"), 0o600),
+		os.WriteFile(filepath.Join(dir, "env.yaml"), []byte("name: web/prod\ntype: Daemon\ntask: {manifest: site.yaml}\ninstance_group: {query: \"attribute:stack == prod\"}\ndeployment: {min_healthy_percent: 0, min_healthy_time: 10ms, bake: 10ms}\n"), 0o600),
+		os.WriteFile(filepath.Join(dir, "inventory.yaml"), []byte("hosts:\n  - {name: a, endpoint: 'unix:///var/run/docker.sock', attributes: {stack: prod}}\n"), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	s := &site{T: t, dir: dir}
+	on := []string{"--log", database.URL("replicas")}
+	s.deployster(append([]string{"env", "create", "-f", "env.yaml"}, on...)...)
+	serve := func(socket string) *run {
+		r := s.start(append([]string{"serve", "--socket", socket}, on...)...)
+		r.out.until(t, "listening")
+		return r
+	}
+	first := serve("one")
+	log, err := postgres.Open(t.Context(), database.URL("replicas"), postgres.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for held := false; !held; {
+		if held, err = log.Locked("environment/web/prod"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := serve("two")
+	second.out.until(t, "standing by for web/prod")
+	for _, socket := range []string{"one", "two"} {
+		if code, body := s.ask(socket, "/v1/environments"); code != http.StatusOK || !strings.Contains(body, "web/prod") {
+			t.Errorf("server %s answers %d %s", socket, code, body)
+		}
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	second.out.until(t, "taking over web/prod")
+	s.deployster(append([]string{"env", "deploy", "web/prod", "--revision", "1", "--wait"}, on...)...)
+	if text, err := os.ReadFile(filepath.Join(dir, "out", "index.txt")); string(text) != "hello" {
+		t.Errorf("there is %q, %v", text, err)
+	}
+	s.terminate(second)
+	<-second.done
 }

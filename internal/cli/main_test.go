@@ -66,6 +66,7 @@ func runTests(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	binary = filepath.Join(dir, "deployster")
+	defer func() { err = errors.Join(err, removePostgres()) }()
 	if err := build(binary, "../../cmd/deployster"); err != nil {
 		return 1, err
 	}
