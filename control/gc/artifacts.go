@@ -78,7 +78,7 @@ func (c *Collector) neededArtifacts(ctx context.Context) (needed, used hashes, e
 		if known && !of.needed {
 			continue
 		}
-		hashesIn(e.Data, func(hash string) {
+		objects.HashesIn(e.Data, func(hash string) {
 			needed[hash] = true
 			if known && !of.over {
 				used[hash] = true
@@ -111,7 +111,7 @@ func (c *Collector) follow(ctx context.Context, all hashes) error {
 		if err != nil && !errors.Is(err, objects.ErrMissing) { // it is one, and may name some
 			return err
 		}
-		hashesIn(content, func(hash string) {
+		objects.HashesIn(content, func(hash string) {
 			if !all[hash] {
 				all[hash] = true
 				next = append(next, hash)

@@ -188,24 +188,9 @@ func (c *Collector) named(ctx context.Context) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		hashesIn(e.Data, func(hash string) { named[hash] = true })
+		objects.HashesIn(e.Data, func(hash string) { named[hash] = true })
 	}
 	return named, nil
-}
-
-// hashesIn finds all that may be the name of an object.
-func hashesIn(data []byte, found func(hash string)) {
-	const size = 64
-	begin := 0
-	for i := 0; i <= len(data); i++ {
-		if i < len(data) && (data[i] >= '0' && data[i] <= '9' || data[i] >= 'a' && data[i] <= 'f') {
-			continue
-		}
-		for ; i-begin >= size; begin++ { // of a longer one each part may be
-			found(string(data[begin : begin+size]))
-		}
-		begin = i + 1
-	}
 }
 
 // used notes when something that was removed was last used; zero is nothing.

@@ -33,13 +33,13 @@ func (l *Log) old(ctx context.Context, query string, before time.Time) (all []ke
 	return all, l.explain(err)
 }
 
-// ask asks for one row.
+// ask asks for one row. A log of an earlier version, which is only read, has none.
 func (l *Log) ask(query string, args []any, into ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), besideTime)
 	defer cancel()
 	err := l.reading(ctx, func() error { return l.readers.QueryRow(ctx, query, args...).Scan(into...) })
-	if errors.Is(err, pgx.ErrNoRows) {
-		return err
+	if errors.Is(err, pgx.ErrNoRows) || isCode(err, undefinedTable) {
+		return pgx.ErrNoRows
 	}
 	return l.explain(err)
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -59,21 +58,12 @@ func (o Objects) Salt() (salt []byte, err error) {
 	return salt, err
 }
 
-// MakeSalt implements objects.Remote. Of several at once the first is the one that there is.
-func (o Objects) MakeSalt() error {
-	salt := make([]byte, objects.SaltSize)
-	if _, err := rand.Read(salt); err != nil {
-		return err
-	}
-	return o.KeepSalt(salt)
-}
-
-// KeepSalt makes a salt the one of the log, unless that has one.
+// KeepSalt implements objects.Keeper. Of several at once the first is the one that there is.
 func (o Objects) KeepSalt(salt []byte) error {
 	return o.log.put("INSERT INTO salt (bytes) VALUES ($1) ON CONFLICT DO NOTHING", salt)
 }
 
-// Prune implements objects.Remote.
+// Prune implements objects.Keeper.
 func (o Objects) Prune(ctx context.Context, before time.Time, needed func(hash string) bool, dryRun bool) (pruned objects.Pruned, err error) {
 	old, err := o.log.old(ctx, "SELECT encode(hash, 'hex'), octet_length(content), stored FROM objects WHERE stored < $1", before)
 	if err != nil {

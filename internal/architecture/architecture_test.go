@@ -74,7 +74,7 @@ var floors = []struct {
 	{"deploylog/postgres/pgtest", nil},
 	{"deploylog/postgres", []string{"deploylog", "deploylog/chain", "deploylog/queue", "deploylog/turn", "internal/crash", "internal/objects", "internal/protected"}},
 	{"deploylog/logtest", []string{"deploylog"}},
-	{"internal/logcopy", []string{"deploylog"}},
+	{"internal/logcopy", []string{"deploylog", "internal/objects", "internal/protected"}},
 	{"resources/internal/*", []string{"protocol", "resources/internal/*"}},
 	{"resources/*", []string{"protocol", "resources/internal/*"}},
 	{"internal/yamlfile", []string{"internal/suggest", "internal/duration"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres/pgtest"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/objects"
 )
 
 // A log goes to a database and back, with what came since, and is the same log; what is not
@@ -24,9 +25,13 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
+	text, err := objects.In(filepath.Join(dir, "objects"), nil).Keep([]byte("of a revision"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	grow := func(target deploylog.Target) {
 		t.Helper()
-		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: target, Name: "host-started", Data: []byte(`{"a": "ü"}`)}); err != nil {
+		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: target, Name: "host-started", Data: []byte(`{"a": "ü", "text": "` + text + `"}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,7 +45,7 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	there := server.URL("copied")
 	grow("host/a")
 	grow("host/b")
-	if out, code := run("a.db", there); code != 0 || !strings.HasPrefix(out, "copied 2 events; both logs have the head 2:") {
+	if out, code := run("a.db", there); code != 0 || !strings.HasPrefix(out, "copied 2 events with 1 text and 0 protected documents; both logs have the head 2:") {
 		t.Fatalf("exit %d, %s", code, out)
 	}
 	grow("host/c")
@@ -52,10 +57,13 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &said); err != nil || code != 0 || said.Copied != 1 || said.Events != 3 {
 		t.Fatalf("exit %d, %s, %v", code, out, err)
 	}
-	if out, code := run(there, "b.db"); code != 0 || out != "copied 3 events; both logs have the head "+said.Anchor+"\n" {
+	if out, code := run(there, "copy/b.db"); code != 0 || out != "copied 3 events with 1 text and 0 protected documents; both logs have the head "+said.Anchor+"\n" {
 		t.Errorf("exit %d, %s", code, out)
 	}
-	if out, code := run("b.db", "c.db"); code != 0 || !strings.Contains(out, said.Anchor) {
+	if content, err := objects.In(filepath.Join(dir, "copy", "objects"), nil).Load(text); err != nil || string(content) != "of a revision" {
+		t.Errorf("the text is %q, %v", content, err)
+	}
+	if out, code := run("copy/b.db", "c.db"); code != 0 || !strings.Contains(out, said.Anchor) {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	grow("host/d")
@@ -67,11 +75,11 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 		"no such file":        {[]string{"none.db", there}, "there is no deployment log at none.db", 1},
 		"no such schema":      {[]string{server.URL("none"), "d.db"}, "there is no deployment log", 1},
 		"itself":              {[]string{"a.db", "a.db"}, "both are the same log", 1},
-		"more is there":       {[]string{"b.db", "a.db"}, "there are 4 events that are not the first of it", 1},
+		"more is there":       {[]string{"copy/b.db", "a.db"}, "there are all of its 3 events, and 1 more", 1},
 		"another protocol":    {[]string{"a.db", "mysql://u:geheim@host/db"}, "mysql://…: a log is a file, or a database whose URL begins with postgres://", 3},
 		"no server":           {[]string{"a.db", "postgres://u:geheim@/db?host=/nowhere"}, "is the server running there?", 1},
 		"one argument":        {[]string{"a.db"}, "accepts 2 arg(s), received 1", 3},
-		"a server is in use":  {[]string{"a.db", "b.db", "--server", "https://deploy.example.com"}, "not through server", 3},
+		"a server is in use":  {[]string{"a.db", "copy/b.db", "--server", "https://deploy.example.com"}, "not through server", 3},
 		"what is no database": {[]string{"a.db", "postgres://%zz"}, "postgres://USER@HOST:PORT/DATABASE", 1},
 	} {
 		out, code := run(c.args...)

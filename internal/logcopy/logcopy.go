@@ -52,8 +52,8 @@ func Copy(ctx context.Context, from, to deploylog.Log, progress func(there, of i
 	}
 	whole, err := from.Verify(ctx, known...)
 	if errors.Is(err, deploylog.ErrCorrupt) && len(known) > 0 {
-		if _, sound := from.Verify(ctx); sound == nil {
-			return Result{}, fmt.Errorf("copy a deployment log: where it is to go there are %d events that are not the first of it: name a place without a log", there.Events)
+		if original, unsound := from.Verify(ctx); unsound == nil {
+			return Result{}, fmt.Errorf("copy a deployment log: %w", different(ctx, to, there, original))
 		}
 	}
 	if err != nil {
@@ -65,12 +65,22 @@ func Copy(ctx context.Context, from, to deploylog.Log, progress func(there, of i
 	}
 	after, err := to.Verify(ctx)
 	if err == nil && after != whole {
-		err = fmt.Errorf("%w: the copy has the head %s, and the original %s: somebody else has appended to it", deploylog.ErrCorrupt, after.Anchor(), whole.Anchor())
+		err = fmt.Errorf("%w: the copy has the head %s, and the original %s: somebody else has appended to it: stop what uses it, and copy to a place without a log", deploylog.ErrCorrupt, after.Anchor(), whole.Anchor())
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("copy a deployment log: %w", err)
 	}
 	return Result{Copied: copied, Head: whole.Anchor()}, nil
+}
+
+// different is why a log is not the beginning of the original.
+func different(ctx context.Context, to deploylog.Log, there, original deploylog.Verification) error {
+	if there.Events > original.Events {
+		if _, err := to.Verify(ctx, original.Anchor()); err == nil || original.Events == 0 {
+			return fmt.Errorf("where it is to go there are all of its %d events, and %d more, so that has gone on by itself: copy it the other way around, or name a place without a log", original.Events, there.Events-original.Events)
+		}
+	}
+	return fmt.Errorf("where it is to go there are %d events that are not the first of it: name a place without a log", there.Events)
 }
 
 // appendAll appends the events in (after, until].
@@ -87,7 +97,7 @@ func appendAll(ctx context.Context, from, to deploylog.Log, after, until int64, 
 			return err
 		}
 		if written[0].Seq != first {
-			return fmt.Errorf("%w: event %d has become event %d of the copy: somebody else appends to it", deploylog.ErrCorrupt, first, written[0].Seq)
+			return fmt.Errorf("%w: event %d has become event %d of the copy: somebody else appends to it: stop what uses it, and copy to a place without a log", deploylog.ErrCorrupt, first, written[0].Seq)
 		}
 		copied += int64(len(written))
 		if progress != nil {

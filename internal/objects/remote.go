@@ -15,7 +15,7 @@ type Remote interface {
 // Keeper is a Remote that nobody else looks after, as a server does after its own.
 type Keeper interface {
 	Remote
-	MakeSalt() error // unless there is one, with which Salt fails with ErrMissing
+	KeepSalt(salt []byte) error // unless there is one; without, Salt fails with ErrMissing
 	Prune(ctx context.Context, before time.Time, needed func(hash string) bool, dryRun bool) (Pruned, error)
 }
 

@@ -62,10 +62,19 @@ func (s Store) MakeSalt() ([]byte, error) {
 	if !errors.Is(err, ErrMissing) {
 		return salt, err
 	}
-	if keeper, is := s.far.(Keeper); is {
-		err = keeper.MakeSalt()
+	var made [SaltSize]byte
+	if _, err := rand.Read(made[:]); err != nil {
+		return nil, fmt.Errorf("making the salt of hashes: %w", err)
+	}
+	return s.KeepSalt(made[:])
+}
+
+// KeepSalt makes a salt the one of the store, unless that has one, and returns which it is.
+func (s Store) KeepSalt(salt []byte) (is []byte, err error) {
+	if keeper, keeps := s.far.(Keeper); keeps {
+		err = keeper.KeepSalt(salt)
 	} else if s.far == nil {
-		err = s.writeSalt()
+		err = s.writeSalt(salt)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("making the salt of hashes: %w", err)
@@ -73,8 +82,8 @@ func (s Store) MakeSalt() ([]byte, error) {
 	return s.Salt()
 }
 
-// writeSalt makes a salt, unless another process is first.
-func (s Store) writeSalt() error {
+// writeSalt writes a salt, unless there is one.
+func (s Store) writeSalt(salt []byte) error {
 	if err := s.makeDirectories(); err != nil {
 		return err
 	}
@@ -84,11 +93,7 @@ func (s Store) writeSalt() error {
 	}
 	defer f.Discard()
 	s.give(f.File, true)
-	var salt [SaltSize]byte
-	if _, err := rand.Read(salt[:]); err != nil {
-		return err
-	}
-	if _, err := f.WriteString(hex.EncodeToString(salt[:])); err != nil {
+	if _, err := f.WriteString(hex.EncodeToString(salt)); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {

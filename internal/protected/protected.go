@@ -129,6 +129,25 @@ func (s *Store) get(ref Ref, document any) error {
 	return json.Unmarshal(e.Document, document)
 }
 
+// Copy has another store keep a document as well, by the same name; there is false where there
+// is no such document.
+func (s *Store) Copy(to *Store, name string) (there bool, err error) {
+	if !validName(name) {
+		return false, nil
+	}
+	content, err := s.place.Load(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = to.place.Keep(name, content)
+	}
+	if err != nil {
+		return false, fmt.Errorf("copying the protected document %s from %s to %s: %w", name, s.place, to.place, err)
+	}
+	return true, nil
+}
+
 // Remove removes a document that nothing refers to any more. One that is not there is
 // removed already.
 func (s *Store) Remove(ref Ref) error {

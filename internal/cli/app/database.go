@@ -88,8 +88,8 @@ func (b besideLog) Salt() (salt []byte, err error) {
 	})
 }
 
-func (b besideLog) MakeSalt() error {
-	return b.write(func(l *postgres.Log) error { return l.Objects().MakeSalt() })
+func (b besideLog) KeepSalt(salt []byte) error {
+	return b.write(func(l *postgres.Log) error { return l.Objects().KeepSalt(salt) })
 }
 
 func (b besideLog) Prune(ctx context.Context, before time.Time, needed func(string) bool, dryRun bool) (pruned objects.Pruned, err error) {

@@ -6,18 +6,24 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/logcopy"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/protected"
 )
 
 func newCopyCommand(a *app.App) *cobra.Command {
@@ -33,8 +39,11 @@ The schema is deployster where none is named. A password belongs into PGPASSWORD
 or ~/.pgpass. Both logs are verified: the copy has the head of the original.
 
 What FROM has more than an earlier copy is added to that, also after a copy that
-was interrupted. A log that holds anything else is left as it is. Only the events
-are copied: texts, artifacts and secrets stay beside the original.`,
+was interrupted. A log that holds anything else is left as it is.
+
+Into a database and out of one goes also what the events name: texts of revisions, and,
+of the log of this workspace, documents with secrets, which only those can read who may
+read that table. Of files only the events are copied. Artifacts stay where they are.`,
 		Example: "  deployster log copy .deployster/deployments.db postgres://deployster@db.example.com/log\n  deployster log copy 'postgres://deployster@db.example.com/log?schema=prod' copy.db",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -67,10 +76,46 @@ func runCopy(ctx context.Context, a *app.App, fromName, toName string) (err erro
 	if err != nil {
 		return err
 	}
-	if a.JSON() {
-		return a.Line(map[string]any{"copied": r.Copied, "events": r.Head.Seq, "head": r.Head.Hash, "anchor": r.Head.String(), "id": to.ID()})
+	brought, err := copyBeside(ctx, a, from, to, fromName, toName)
+	if err != nil {
+		return err
 	}
-	return a.Printf("copied %s; both logs have the head %s\n", phrase.Count(int(r.Copied), "event"), r.Head)
+	if a.JSON() {
+		return a.Line(map[string]any{
+			"copied": r.Copied, "events": r.Head.Seq, "head": r.Head.Hash, "anchor": r.Head.String(), "id": to.ID(), "objects": brought.Objects, "protected": brought.Documents,
+		})
+	}
+	along := ""
+	if brought.Objects+brought.Documents > 0 {
+		along = fmt.Sprintf(" with %s and %s", phrase.Count(brought.Objects, "text"), phrase.Count(brought.Documents, "protected document"))
+	}
+	return a.Printf("copied %s%s; both logs have the head %s\n", phrase.Count(int(r.Copied), "event"), along, r.Head)
+}
+
+// copyBeside copies what the events name, if one of the logs is in a database: beside a file it
+// would be put where other logs are.
+func copyBeside(ctx context.Context, a *app.App, from, to deploylog.Log, fromName, toName string) (n logcopy.Brought, err error) {
+	if !postgres.IsAddress(fromName) && !postgres.IsAddress(toName) {
+		return n, nil
+	}
+	documents, err := runs.Documents(ctx, from)
+	if err != nil {
+		return n, err
+	}
+	return logcopy.CopyBeside(ctx, from, beside(a, from, fromName), beside(a, to, toName), documents)
+}
+
+// beside is what is beside a log.
+func beside(a *app.App, log deploylog.Log, name string) (b logcopy.Beside) {
+	if in, is := log.(*postgres.Log); is {
+		return logcopy.Beside{Objects: objects.Via(in.Objects()), Documents: protected.Via(in.Documents())}
+	}
+	b.Objects = objects.In(filepath.Join(filepath.Dir(name), "objects"), func(f *os.File, made bool) { sqlite.GiveObject(name, f, made) })
+	dir, err := filepath.Abs(filepath.Dir(name))
+	if err == nil && dir == filepath.Join(a.Workspace, engine.StateDir) {
+		b.Documents = work.Protected(a.Workspace)
+	}
+	return b
 }
 
 // openNamed opens the log of a path or a URL; one that is to exist is not made.
