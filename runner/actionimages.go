@@ -4,29 +4,44 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
-// ActionImages asks the types of some resources for init, and returns by resource the images
-// that these name for their own actions, and why one could not be asked. Nothing else is
+// ActionImages asks the types of some resources for init, several at once, and returns by resource the
+// images that these name for their own actions, and why one could not be asked. Nothing else is
 // looked at or done.
 func (r *Runner) ActionImages(ctx context.Context, caller Caller, resources []string) (named map[string][]string, failed map[string]error) {
 	r.caller = caller
 	defer r.invoker.Drain(ctx)
 	named, failed = map[string][]string{}, map[string]error{}
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	queue := make(chan string, len(resources))
 	for _, name := range resources {
-		all, err := guarded(ctx, r, r.byNode[name], "asking", r.actionImages)
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if named[name] = all; err != nil {
-			failed[name] = err
-		}
-		if errors.Is(err, invoke.ErrInterrupted) {
-			break
-		}
+		queue <- name
 	}
+	close(queue)
+	for range min(r.containers.Parallelism, len(resources)) {
+		workers.Go(func() {
+			for name := range queue {
+				all, err := guarded(ctx, r, r.byNode[name], "asking", r.actionImages)
+				if err == nil {
+					err = context.Cause(ctx)
+				}
+				mu.Lock()
+				if named[name] = all; err != nil {
+					failed[name] = err
+				}
+				mu.Unlock()
+				if errors.Is(err, invoke.ErrInterrupted) {
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
 	return named, failed
 }
 

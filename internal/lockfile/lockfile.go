@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -88,16 +89,34 @@ func (f File) Encode() ([]byte, error) {
 	return out.Bytes(), errors.Join(err, encoder.Close())
 }
 
-// Write writes the file of a workspace, as a whole or not at all.
+// Write writes the file of a workspace, as a whole or not at all. It has the mode that it had; a new one
+// everybody may read, as the manifests that it is kept with.
 func (f File) Write(workspace string) error {
 	text, err := f.Encode()
 	if err == nil {
-		err = atomicfile.WriteFile(filepath.Join(workspace, Name), text)
+		err = replace(filepath.Join(workspace, Name), text)
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", Name, err)
 	}
 	return nil
+}
+
+func replace(path string, text []byte) error {
+	mode := fs.FileMode(0o644)
+	if was, err := os.Stat(path); err == nil {
+		mode = was.Mode().Perm()
+	}
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Chmod(mode)); err != nil {
+		return err
+	}
+	return f.Commit()
 }
 
 // Read reads the file of a workspace; nil where there is none.

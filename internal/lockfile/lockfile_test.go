@@ -63,6 +63,22 @@ modules:
 	}
 }
 
+// Others read it as they read the manifests, unless whoever has it said otherwise.
+func TestALockFileKeepsItsMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), lockfile.Name)
+	for _, want := range []os.FileMode{0o644, 0o640} {
+		if err := (lockfile.File{}).Write(filepath.Dir(path)); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("it has %v, %v, want %v", info.Mode(), err, want)
+		}
+		if err := os.Chmod(path, 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestWhatIsWrongWithALockFileIsSaidWithItsLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              `x.lock:1:1: the file is empty; "deployster lock" writes it`,
