@@ -30,14 +30,7 @@ const prunedPrefix = ".removed-"
 // by MinAge. With dryRun it removes nothing, and returns what it would.
 func (s Store) Prune(ctx context.Context, before time.Time, needed func(hash string) bool, dryRun bool) (pruned Pruned, err error) {
 	if s.far != nil {
-		keeper, is := s.far.(Keeper)
-		if !is {
-			return pruned, errors.New("removing objects: whoever keeps them does so")
-		}
-		if pruned, err = keeper.Prune(ctx, before, needed, dryRun); err != nil {
-			err = fmt.Errorf("removing objects: %w", err)
-		}
-		return pruned, err
+		return pruneFar(ctx, s.far, before, needed, dryRun)
 	}
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,6 +70,17 @@ func (s Store) Prune(ctx context.Context, before time.Time, needed func(hash str
 		}
 	}
 	return pruned, nil
+}
+
+func pruneFar(ctx context.Context, far Remote, before time.Time, needed func(hash string) bool, dryRun bool) (pruned Pruned, err error) {
+	keeper, is := far.(Keeper)
+	if !is {
+		return pruned, errors.New("removing objects: whoever keeps them does so")
+	}
+	if pruned, err = keeper.Prune(ctx, before, needed, dryRun); err != nil {
+		err = fmt.Errorf("removing objects: %w", err)
+	}
+	return pruned, err
 }
 
 // remove removes a file. Somebody may store an object again at any moment: it is taken

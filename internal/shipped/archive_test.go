@@ -64,18 +64,7 @@ func TestArchiveIsReadByOthers(t *testing.T) {
 			if images[typ], err = image.ConfigName(); err != nil {
 				t.Fatal(err)
 			}
-			layers, err := image.Layers()
-			if err != nil || len(layers) != 1 {
-				t.Fatalf("layers: %v, %v", layers, err)
-			}
-			layer, err := layers[0].Uncompressed()
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := io.ReadAll(layer)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := onlyLayer(t, image)
 			if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != config.RootFS.DiffIDs[0].Hex {
 				t.Errorf("%d bytes: the layer's hash is not the one in the configuration", size)
 			}
@@ -88,6 +77,24 @@ func TestArchiveIsReadByOthers(t *testing.T) {
 			t.Errorf("images, of which two are one: %v", images)
 		}
 	}
+}
+
+// onlyLayer is the one layer of an image, as a tar.
+func onlyLayer(t *testing.T, image v1.Image) []byte {
+	t.Helper()
+	layers, err := image.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("layers: %v, %v", layers, err)
+	}
+	layer, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // filesOf reads a tar: names and modes to contents.
