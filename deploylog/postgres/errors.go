@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -70,8 +71,42 @@ func (l *Log) explain(err error) error {
 	case isLoss(err):
 		remedy = "the server cannot be reached: try again once it can"
 	}
+	err = concise(err)
 	if remedy != "" {
 		return fmt.Errorf("%s: %w; %s", l.where, err, remedy)
 	}
 	return fmt.Errorf("%s: %w", l.where, err)
+}
+
+// unconnected is why no connection could be made, without what is there twice: a server is tried
+// with TLS and without, and each of several addresses.
+type unconnected struct {
+	error
+	text string
+}
+
+func (u unconnected) Error() string { return u.text }
+func (u unconnected) Unwrap() error { return u.error }
+
+// concise says a failed connection in one line.
+func concise(err error) error {
+	failed, is := errors.AsType[*pgconn.ConnectError](err)
+	if !is {
+		return err
+	}
+	var said []string
+	for line := range strings.Lines(failed.Error()) {
+		line = strings.TrimSuffix(strings.TrimSpace(line), ":")
+		if _, rest, lookup := strings.Cut(line, "hostname resolving error: "); lookup {
+			line = rest
+		}
+		if !slices.Contains(said, line) {
+			said = append(said, line)
+		}
+	}
+	const refused = "tls error: server refused TLS connection" // after which it was tried without
+	if kept := slices.DeleteFunc(slices.Clone(said), func(line string) bool { return strings.HasSuffix(line, refused) }); len(kept) > 1 {
+		said = kept
+	}
+	return unconnected{err, said[0] + ": " + strings.Join(said[1:], "; ")}
 }

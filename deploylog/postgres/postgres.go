@@ -51,6 +51,9 @@ type Options struct {
 	Entropy  io.Reader        // random bytes of new ids; nil is crypto/rand
 	ReadOnly bool             // a log that does not exist is not made, and appends are refused
 	Existing bool             // a log that does not exist is not made
+
+	// Snapshots is the directory below which this machine keeps snapshots of logs; "" is none.
+	Snapshots string
 }
 
 // Log is a deployment log in a PostgreSQL database. It implements deploylog.Log.
@@ -59,6 +62,9 @@ type Log struct {
 	where   address
 	standby bool // the server was one when the log was opened
 	writes  bool // not opened for reading only
+
+	snapshots string // directory; "" is none
+
 	logger  *slog.Logger
 	queue   *queue.Queue
 	readers *pgxpool.Pool
@@ -74,6 +80,7 @@ type Log struct {
 var (
 	_ deploylog.Log          = (*Log)(nil)
 	_ deploylog.ThenAppender = (*Log)(nil)
+	_ deploylog.SnapshotLog  = (*Log)(nil)
 
 	errClosed   = errors.New("log is closed")
 	errReadOnly = errors.New("log was opened for reading only")
@@ -91,7 +98,7 @@ func Open(ctx context.Context, url string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open deployment log: %w", err)
 	}
-	l := &Log{where: where, logger: o.Logger, closed: make(chan struct{})}
+	l := &Log{where: where, logger: o.Logger, snapshots: o.Snapshots, closed: make(chan struct{})}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}

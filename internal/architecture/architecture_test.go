@@ -72,7 +72,7 @@ var floors = []struct {
 	{"deploylog/sqlite/wal", nil},
 	{"deploylog/sqlite", []string{"deploylog/queue", "deploylog/chain", "deploylog/turn", "deploylog/sqlite/wal", "deploylog", "deploylog/snapshotfile", "internal/atomicfile", "internal/crash", "internal/regularfile"}},
 	{"deploylog/postgres/pgtest", nil},
-	{"deploylog/postgres", []string{"deploylog", "deploylog/chain", "deploylog/queue", "deploylog/turn", "internal/crash", "internal/objects", "internal/protected"}},
+	{"deploylog/postgres", []string{"deploylog", "deploylog/chain", "deploylog/snapshotfile", "deploylog/queue", "deploylog/turn", "internal/crash", "internal/objects", "internal/protected"}},
 	{"deploylog/logtest", []string{"deploylog"}},
 	{"internal/logcopy", []string{"deploylog", "internal/objects", "internal/protected"}},
 	{"resources/internal/*", []string{"protocol", "resources/internal/*"}},

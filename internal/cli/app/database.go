@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog/postgres"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/protected"
+	"github.com/deployster-go/deployster/internal/usercache"
 )
 
 // openDatabase opens the log in a database.
@@ -20,6 +22,9 @@ func (a *App) openDatabase(ctx context.Context, o postgres.Options) (*postgres.L
 		return nil, err
 	}
 	url, _ := a.logURL()
+	if cache, err := usercache.Dir(); err == nil { // without one, the log is read again
+		o.Snapshots = filepath.Join(cache, "snapshots")
+	}
 	log, err := postgres.Open(ctx, url, o)
 	if errors.Is(err, postgres.ErrNoLog) {
 		err = noLog(name)
