@@ -279,6 +279,10 @@ func notBegun(ctx context.Context, err error) error {
 	}
 }
 
+// carriedApart are the names of what a run carries that is no file: its variables, what a lock says of its
+// images, and what was left out.
+var carriedApart = []string{revision.VariablesName, revision.ImagesName, revision.OmittedName}
+
 // checkRun refuses what no run can be of.
 func (s *Server) checkRun(ctx context.Context, r proposal.Run) error {
 	if err := s.checkFiles(ctx, r.Carries); err != nil {
@@ -286,7 +290,7 @@ func (s *Server) checkRun(ctx context.Context, r proposal.Run) error {
 	}
 	size := int64(0)
 	for name, digest := range r.Carries {
-		if strings.HasPrefix(name, "/") && name != revision.VariablesName && name != revision.OmittedName || !strings.HasPrefix(name, "/") && !isPath(name) {
+		if strings.HasPrefix(name, "/") && !slices.Contains(carriedApart, name) || !strings.HasPrefix(name, "/") && !isPath(name) {
 			return huma.Error422UnprocessableEntity(fmt.Sprintf("%.200q is no path of a file in a workspace", name))
 		}
 		content, bytes, err := s.Objects.Open(digest)

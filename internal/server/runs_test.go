@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/apply"
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
@@ -145,6 +146,16 @@ func TestARunBeginsOnceHoweverOftenItIsSent(t *testing.T) {
 	if status, _, text := ask(t, "POST", url+"/v1/runs", "admin", asked, "Content-Type", "application/json", "Idempotency-Key", "one"); status != 200 || len(runsOf(t, log)) != 2 {
 		t.Errorf("the key of somebody else: %d %s", status, text)
 	}
+	locked, err := revision.Images{Images: []revision.Image{{Image: "web:1", ID: "sha256:" + strings.Repeat("a", 64)}}}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
+		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables), "/images": keep(t, store, string(locked)),
+	}})
+	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", with, "Content-Type", "application/json", "Idempotency-Key", "two"); status != 200 {
+		t.Errorf("with what a lock says: %d %s", status, text)
+	}
 	// Another server of the log, which has not begun it, knows it from the log.
 	second, kept, _ := applying(t, log)
 	keep(t, kept, nothing)
@@ -260,7 +271,8 @@ func TestWhatNoRunCanBeOfIsRefused(t *testing.T) {
 		"long names together": {of(func(r *proposal.Run) {
 			r.Manifests = strings.Split(strings.TrimSuffix(strings.Repeat("a.yaml,", 90), ","), ",")
 		}), "together"},
-		"images that it pins":           {of(func(r *proposal.Run) { r.Carries["/images"] = variables }), "no path"},
+		"images that are none":          {carrying("/images", "\x00"), "the images that are locked"},
+		"images of the next version":    {carrying("/images", `{"version":99}`), "the images that are locked"},
 		"a file of its own":             {of(func(r *proposal.Run) { r.Carries["/etc/passwd"] = variables }), "no path"},
 		"too many files":                {of(func(r *proposal.Run) { r.Carries = many }), "at most 2000"},
 		"too large files":               {of(func(r *proposal.Run) { r.Carries = large }), "64 MiB"},
