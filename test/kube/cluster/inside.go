@@ -1,0 +1,150 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+// own are the directories of the machine in whose place the cluster has empty ones.
+var own = []string{
+	"/var/lib/kubelet", "/var/lib/cni", "/var/log/containers", "/var/log/pods", "/run/netns", "/run/containerd", "/etc/cni",
+}
+
+// runInside is the life of the first process in the cluster's namespaces: it starts the
+// components, and all end with it.
+func runInside(dir string) error {
+	if dir == "pause" {
+		signal.Ignore(syscall.SIGINT)
+		ended := make(chan os.Signal, 1)
+		signal.Notify(ended, syscall.SIGTERM)
+		<-ended
+		return nil
+	}
+	if os.Getpid() != 1 {
+		return errors.New("this is for the program itself")
+	}
+	var p place
+	if err := json.NewDecoder(os.Stdin).Decode(&p); err != nil {
+		return fmt.Errorf("learn what to do: %w", err)
+	}
+	if err := errors.Join(p.isolate(), p.configure()); err != nil {
+		return err
+	}
+	for _, c := range p.first() {
+		if err := p.run(c); err != nil {
+			return err
+		}
+	}
+	if err := p.importPause(); err != nil { // before the processes of others are waited for
+		return err
+	}
+	failed := make(chan error)
+	go p.reap(failed)
+	for _, c := range p.then() {
+		if err := p.run(c); err != nil {
+			return err
+		}
+	}
+	go func() {
+		err := p.whenReady()
+		if err == nil {
+			err = p.publish()
+		}
+		if err != nil {
+			failed <- err
+		}
+	}()
+	return <-failed
+}
+
+// isolate makes the mounts of the cluster its own, and connects it.
+func (p *place) isolate() error {
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep mounts private: %w", err)
+	}
+	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	for _, dir := range own {
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
+			return fmt.Errorf("mount a tmpfs on %s: %w", dir, err)
+		}
+	}
+	// Kubelets share what they mount with containers and the other way round.
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("share mounts in the cluster: %w", err)
+	}
+	if err := syscall.Sethostname([]byte("localhost")); err != nil {
+		return err
+	}
+	return errors.Join(
+		ip("link", "set", "lo", "up"),
+		ip("address", "add", p.node()+"/24", "dev", "eth0"),
+		ip("link", "set", "eth0", "up"),
+		ip("route", "add", "default", "via", p.host()),
+	)
+}
+
+// component is a program that runs as long as the cluster.
+type component struct {
+	name string
+	argv []string
+}
+
+func (p *place) run(c component) error {
+	output, err := os.Create(p.file(c.name + ".log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = output.Close() }()
+	program, err := exec.LookPath(c.argv[0])
+	if err != nil {
+		return err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = null.Close() }()
+	process, err := os.StartProcess(program, c.argv, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{null, output, output}})
+	if err != nil {
+		return fmt.Errorf("start %s: %w", c.name, err)
+	}
+	return os.WriteFile(p.file(fmt.Sprintf("pid-%d", process.Pid)), []byte(c.name), 0o600)
+}
+
+// reap waits for all processes that end, as the first process has to. That of a component
+// is the end of the cluster.
+func (p *place) reap(failed chan<- error) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCHLD)
+	for {
+		for {
+			var status syscall.WaitStatus
+			pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+			if pid <= 0 || err != nil {
+				break
+			}
+			if name, err := os.ReadFile(p.file(fmt.Sprintf("pid-%d", pid))); err == nil {
+				failed <- fmt.Errorf("%s ended with status %#x", name, status)
+			}
+		}
+		<-signals
+	}
+}
+
+// publish says that the cluster is ready.
+func (p *place) publish() error {
+	ready := Ready{
+		Kubeconfig: p.file("kubeconfig"), Server: p.server(), Token: p.Token, Limited: p.Limited, Host: p.host(), Registry: p.registry(),
+	}
+	if err := p.write("ready.tmp", ready); err != nil {
+		return err
+	}
+	return os.Rename(p.file("ready.tmp"), p.file("ready.json"))
+}
