@@ -1,11 +1,12 @@
 // Package entrypoint is what this program is when a container has it executed
 // again: in a role before or inside the container, instead of as the tool.
 //
-// There are three roles. The launcher (Launch) runs on the machine, in namespaces of
+// There are four roles. The launcher (Launch) runs on the machine, in namespaces of
 // its own, prepares a container and becomes the OCI runtime that runs it. The
 // shim (Await, AwaitWhole) runs inside a container, as its first process, and
-// becomes the container's program once there is input for it. The last one (Empty) removes what is
-// in a directory that is mounted, which may be another user's than the tool's.
+// becomes the container's program once there is input for it. Another (Prepare) brings the shim, and
+// files, into a Pod. The last one (Empty) removes what is in a directory that is mounted, which may
+// be another user's than the tool's.
 //
 // The first two have to be this binary. The launcher works between the creation of
 // namespaces and the execution of a runtime, where Go can run no code except in a
@@ -56,6 +57,11 @@
 // AwaitWhole reads all of the input, framed so that it knows when it has all, and
 // leaves it to the program as a file. Where stdin ends before that, as it does
 // when its writer dies, the program never runs.
+//
+// In a Pod of Kubernetes a container is heard only by who is attached to it, and nobody can
+// know when that is; what it writes last may be lost when it ends. There the shim (Pod) waits
+// for its caller first, has the program as its child, and ends when its caller has read how
+// that ended. What goes between the two are messages, with their lengths.
 package entrypoint
 
 import (
@@ -77,6 +83,8 @@ const (
 	roleAwait      = "await"       // a mark, the program and its arguments follow
 	roleAwaitWhole = "await-whole" // the idle timeout, and then the same
 	roleEmpty      = "empty"
+	rolePod        = "pod"     // a Pod, the program and its arguments follow
+	rolePrepare    = "prepare" // a Prepare follows
 )
 
 // LauncherName is the zeroth argument of a launcher, by which others find it.

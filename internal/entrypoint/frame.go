@@ -45,7 +45,11 @@ func KeepAlive(to io.Writer) error {
 // unframe is the reverse of frame. It fails with io.ErrUnexpectedEOF for input
 // that was cut short.
 func unframe(to io.Writer, from io.Reader) error {
-	framed := bufio.NewReaderSize(from, 4+chunk)
+	return unframePieces(to, bufio.NewReaderSize(from, 4+chunk))
+}
+
+// unframePieces is unframe for an input after which more comes, of which it reads nothing.
+func unframePieces(to io.Writer, framed io.Reader) error {
 	for {
 		var length [4]byte
 		if _, err := io.ReadFull(framed, length[:]); err != nil {

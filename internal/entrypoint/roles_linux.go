@@ -11,6 +11,10 @@ func take(args []string) int {
 		return launch()
 	case roleAwait, roleAwaitWhole:
 		return shim(role, rest)
+	case rolePod:
+		return pod(rest)
+	case rolePrepare:
+		return prepare(rest)
 	case roleEmpty:
 		return takeEmpty(EmptyTarget, os.Getpid())
 	default:

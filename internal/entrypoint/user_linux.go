@@ -53,6 +53,18 @@ func (l *launcher) findUser() (*user.ExecUser, error) {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
+	found, err := lookUp(root, l.request.User)
+	if err != nil {
+		return nil, err
+	}
+	if l.request.Rootless && (found.Uid != 0 || found.Gid != 0) {
+		return nil, errors.New("without root there is only user 0 with group 0, who is you")
+	}
+	return found, nil
+}
+
+// lookUp finds a user in the files of an image.
+func lookUp(root *os.File, name string) (*user.ExecUser, error) {
 	passwd, err := readWithin(root, "etc/passwd")
 	if err != nil {
 		return nil, err
@@ -61,14 +73,7 @@ func (l *launcher) findUser() (*user.ExecUser, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := user.GetExecUser(l.request.User, &user.ExecUser{Home: "/"}, bytes.NewReader(passwd), bytes.NewReader(group))
-	if err != nil {
-		return nil, err
-	}
-	if l.request.Rootless && (found.Uid != 0 || found.Gid != 0) {
-		return nil, errors.New("without root there is only user 0 with group 0, who is you")
-	}
-	return found, nil
+	return user.GetExecUser(name, &user.ExecUser{Home: "/"}, bytes.NewReader(passwd), bytes.NewReader(group))
 }
 
 // largest bounds the files that say which users an image has.
