@@ -65,6 +65,10 @@ bench: build ## benchmarks, each against its yardstick in the same run
 test-providers: ready ## providers of Terraform, built from their Go modules, as types
 	scripts/with-docker scripts/providers
 
+.PHONY: test-kube
+test-kube: ready ## Pods of a real cluster of Kubernetes, which is built from Go modules, once
+	scripts/kube
+
 .PHONY: fuzz
 fuzz: ready ## every fuzzer for FUZZTIME (10s), beyond the inputs that the tests try
 	scripts/fuzz

@@ -130,12 +130,13 @@ func TestTheOrderIsThatOfDeclarationWhereDependenciesLeaveItOpen(t *testing.T) {
 
 func TestPlugPaths(t *testing.T) {
 	for written, want := range map[string]string{
-		"/var/run/docker.sock": "/var/run/docker.sock",
-		"data":                 "/ws/data",
-		"./data/../x/":         "/ws/x",
-		"~":                    "/home/me",
-		"~/x":                  "/home/me/x",
-		"'{{ dir }}/x'":        "/srv/x",
+		"/var/run/docker.sock":         "/var/run/docker.sock",
+		"data":                         "/ws/data",
+		"./data/../x/":                 "/ws/x",
+		"~":                            "/home/me",
+		"~/x":                          "/home/me/x",
+		"'{{ dir }}/x'":                "/srv/x",
+		"persistentvolumeclaim:data/x": "persistentvolumeclaim:data/x",
 	} {
 		m := mustLoad(t, map[string]any{"dir": "/srv"}, "plugs:\n  p:\n    path: "+written+"\nresources: {}\n")
 		if got := m.Plug("p").Path; got != want {

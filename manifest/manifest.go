@@ -56,7 +56,7 @@ type Given struct {
 // Plug is a path of the user's machine that resources may ask for.
 type Plug struct {
 	Name     string
-	Path     string // absolute
+	Path     string // absolute, or persistentvolumeclaim:NAME
 	ReadOnly bool
 
 	// Who may have it: regular expressions, anchored at the start. nil is not

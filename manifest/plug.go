@@ -79,6 +79,9 @@ func (l *loader) resolved(n *yamlfile.Node, value any) (any, bool) {
 	return value, true
 }
 
+// claim begins the path of a plug that is a volume of a cluster, which only its engine knows.
+const claim = "persistentvolumeclaim:"
+
 func (l *loader) plugPath(n *yamlfile.Node, value any) string {
 	value, ok := l.resolved(n, value)
 	if !ok {
@@ -109,6 +112,9 @@ func (l *loader) plugPath(n *yamlfile.Node, value any) string {
 	}
 	if filepath.IsAbs(text) {
 		return filepath.Clean(text)
+	}
+	if strings.HasPrefix(text, claim) {
+		return text
 	}
 	return filepath.Join(l.opts.Workspace, text)
 }

@@ -34,6 +34,20 @@ type Images struct {
 	// NoLimits is for an engine that cannot limit memory and processes here.
 	NoLimits bool
 
+	// OneNetwork is for an engine whose containers have one network, and that refuses others.
+	OneNetwork bool
+
+	// Supervised is for an engine whose programs are children of a process of its own.
+	Supervised bool
+
+	// Unkept is for an engine that keeps no output of containers that outlive their caller.
+	Unkept bool
+
+	// Writable makes a directory that containers can have mounted to write to. It returns what is
+	// the source of such a mount, and where this machine has the directory. nil is for an engine
+	// that mounts directories of this machine.
+	Writable func(t *testing.T) (source, directory string)
+
 	// HeldRuns is for an engine that starts the container of a held program, and
 	// lists it as running.
 	HeldRuns bool
@@ -105,9 +119,16 @@ func (s *suite) cases() []testCase {
 	if !s.images.InMemory {
 		cases = append(cases, s.kernelCases()...)
 	}
+	if s.images.OneNetwork {
+		cases = append(cases, testCase{"networks that are not to be had are refused", s.testOtherNetworks})
+	} else if !s.images.InMemory {
+		cases = append(cases, s.networkCases()...)
+	}
 	if s.images.Caller != nil {
-		cases = append(cases, testCase{"a program whose caller is killed has its whole input or never starts", s.testKilledCaller},
-			testCase{"what a program writes whose caller is killed is kept, or the program ends", s.testKept},
+		cases = append(cases, testCase{"a program whose caller is killed has its whole input or never starts", s.testKilledCaller})
+	}
+	if s.images.Caller != nil && !s.images.Unkept {
+		cases = append(cases, testCase{"what a program writes whose caller is killed is kept, or the program ends", s.testKept},
 			testCase{"of many short lines as much is kept as is promised", s.testKeptBounds})
 	}
 	if !s.images.InMemory && !s.images.NoLimits {
@@ -177,6 +198,11 @@ func (s *suite) kernelCases() []testCase {
 		{"what a run writes is absent in the next", s.testFreshRoot},
 		{"the machine's devices cannot be made into files", s.testMknod},
 		{"root has no more capabilities than on any engine", s.testCapabilities},
+	}
+}
+
+func (s *suite) networkCases() []testCase {
+	return []testCase{
 		{"network none leads nowhere", s.testNetworkNone},
 		{"what is offline has no network", s.testOffline},
 		{"network host is the host's", s.testNetworkHost},
@@ -246,6 +272,16 @@ func (s *suite) refuse(t *testing.T, spec engine.Spec, texts ...string) error {
 		}
 	}
 	return r.err
+}
+
+// writable makes a directory that a container can have mounted to write to.
+func (s *suite) writable(t *testing.T) (source, directory string) {
+	t.Helper()
+	if s.images.Writable != nil {
+		return s.images.Writable(t)
+	}
+	directory = t.TempDir()
+	return directory, directory
 }
 
 func (s *suite) list(t *testing.T, labels map[string]string) []engine.Container {

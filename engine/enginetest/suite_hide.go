@@ -13,7 +13,7 @@ import (
 // at another, and holds one that is to be hidden at both.
 func (s *suite) keeping(t *testing.T) (directory string, spec func(args ...string) engine.Spec) {
 	t.Helper()
-	directory = t.TempDir()
+	source, directory := s.writable(t)
 	for name, content := range map[string]string{"open": "for all", "kept/secret": "for nobody", "kept/work/token": "for one"} {
 		file := filepath.Join(directory, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // the container may run as another user
@@ -23,7 +23,7 @@ func (s *suite) keeping(t *testing.T) (directory string, spec func(args ...strin
 	}
 	return directory, func(args ...string) engine.Spec {
 		spec := s.spec(args...)
-		spec.Mounts = []engine.Mount{{Source: directory, Target: directory, ReadOnly: true}, {Source: directory, Target: "/plug"}}
+		spec.Mounts = []engine.Mount{{Source: directory, Target: directory, ReadOnly: true}, {Source: source, Target: "/plug"}}
 		spec.Hide = []string{filepath.Join(directory, "kept"), "/plug/kept"}
 		return spec
 	}
@@ -60,10 +60,10 @@ func (s *suite) testHidden(t *testing.T) {
 
 func (s *suite) testMountInHidden(t *testing.T) {
 	directory, spec := s.keeping(t)
-	work := t.TempDir()
+	source, work := s.writable(t)
 	inside := filepath.Join(directory, "kept", "mine")
 	write := spec("write", inside+"/file", "text")
-	write.Mounts = append(write.Mounts, engine.Mount{Source: work, Target: inside})
+	write.Mounts = append(write.Mounts, engine.Mount{Source: source, Target: inside})
 	for range 2 {
 		s.succeed(t, write, nil)
 		if got := read(t, filepath.Join(work, "file")); got != "text" {

@@ -52,9 +52,9 @@ func (b *background) send(text string) {
 // marking is a spec whose program leaves a file.
 func (s *suite) marking(t *testing.T) (spec engine.Spec, ran func() bool) {
 	t.Helper()
-	directory := t.TempDir()
+	source, directory := s.writable(t)
 	spec = s.spec("write", "/mnt/mark", "ran")
-	spec.Mounts = []engine.Mount{{Source: directory, Target: "/mnt"}}
+	spec.Mounts = []engine.Mount{{Source: source, Target: "/mnt"}}
 	return spec, func() bool {
 		_, err := os.Stat(filepath.Join(directory, "mark"))
 		return err == nil

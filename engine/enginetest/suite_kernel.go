@@ -71,7 +71,7 @@ func (s *suite) testDefaults(t *testing.T) {
 
 func (s *suite) testSignals(t *testing.T) {
 	status := s.succeed(t, s.spec("read", "/proc/self/status"), nil)
-	if !strings.Contains(status, "\nPid:\t1\n") {
+	if !s.images.Supervised && !strings.Contains(status, "\nPid:\t1\n") {
 		t.Errorf("the program is not process 1:\n%s", status)
 	}
 	_, ignored, _ := strings.Cut(status, "\nSigIgn:\t")
@@ -150,10 +150,18 @@ func (s *suite) testNetworkHost(t *testing.T) {
 	s.succeed(t, spec, nil)
 }
 
+func (s *suite) testOtherNetworks(t *testing.T) {
+	for _, network := range []string{"none", "host", "bridge"} {
+		spec := s.spec("exit", "0")
+		spec.Network = network
+		ownFault(t, s.refuse(t, spec, network))
+	}
+}
+
 func (s *suite) testMknod(t *testing.T) {
-	directory := t.TempDir()
+	source, directory := s.writable(t)
 	spec := s.spec("mknod", "/mnt/disk")
-	spec.Mounts = []engine.Mount{{Source: directory, Target: "/mnt"}}
+	spec.Mounts = []engine.Mount{{Source: source, Target: "/mnt"}}
 	if r := s.try(t, spec, nil); r.err != nil || r.exit.Code != probeFailed || !strings.Contains(r.stderr, "operation not permitted") {
 		t.Errorf("a block device in a writable mount: exit %+v, error %v, stderr %q; want it to be forbidden", r.exit, r.err, r.stderr)
 	}

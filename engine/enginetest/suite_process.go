@@ -177,12 +177,15 @@ func (s *suite) testNoEntrypoint(t *testing.T) {
 }
 
 func (s *suite) testMounts(t *testing.T) {
-	directory := t.TempDir()
+	source, directory := s.writable(t)
 	write(t, filepath.Join(directory, "greeting"), "hello")
 
 	mounted := func(readOnly bool, args ...string) engine.Spec {
 		spec := s.spec(args...)
-		spec.Mounts = []engine.Mount{{Source: directory, Target: "/mnt/here", ReadOnly: readOnly}}
+		spec.Mounts = []engine.Mount{{Source: source, Target: "/mnt/here", ReadOnly: readOnly}}
+		if readOnly {
+			spec.Mounts[0].Source = directory
+		}
 		return spec
 	}
 	for _, readOnly := range []bool{true, false} {
@@ -220,7 +223,7 @@ func (s *suite) testLinkedSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := s.spec("read", "/mnt/file")
-	spec.Mounts = []engine.Mount{{Source: link, Target: "/mnt"}}
+	spec.Mounts = []engine.Mount{{Source: link, Target: "/mnt", ReadOnly: true}}
 	if got := s.succeed(t, spec, nil); got != "behind the link" {
 		t.Errorf("the file says %q", got)
 	}
@@ -232,9 +235,13 @@ func (s *suite) testNestedMounts(t *testing.T) {
 	if err := os.Mkdir(inner, 0o755); err != nil { //nolint:gosec // the container may run as another user
 		t.Fatal(err)
 	}
+	source := inner
+	if s.images.Writable != nil {
+		source, _ = s.images.Writable(t)
+	}
 	mounts := []engine.Mount{
 		{Source: workspace, Target: workspace, ReadOnly: true},
-		{Source: inner, Target: inner},
+		{Source: source, Target: inner},
 	}
 	for range 2 {
 		for name, code := range map[string]int{filepath.Join(workspace, "a"): probeFailed, filepath.Join(inner, "b"): 0} {

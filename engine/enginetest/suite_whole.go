@@ -23,9 +23,9 @@ import (
 // saving is a spec whose program relies on its input and keeps it in a file.
 func (s *suite) saving(t *testing.T) (spec engine.Spec, kept string) {
 	t.Helper()
-	directory := t.TempDir()
+	source, directory := s.writable(t)
 	spec = s.spec("save", "/mnt/kept")
-	spec.Mounts = []engine.Mount{{Source: directory, Target: "/mnt"}}
+	spec.Mounts = []engine.Mount{{Source: source, Target: "/mnt"}}
 	spec.Whole = true
 	return spec, filepath.Join(directory, "kept")
 }

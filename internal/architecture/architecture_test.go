@@ -63,6 +63,8 @@ var floors = []struct {
 	{"engine/docker", []string{"engine", "internal/registryauth", "internal/entrypoint", "internal/crash"}},
 	{"engine/oci", []string{"engine", "engine/oci/*", "internal/entrypoint", "internal/crash", "internal/regularfile"}},
 	{"engine/oci/*", []string{"engine", "engine/oci/*", "internal/atomicfile", "internal/registryauth", "internal/entrypoint", "internal/crash"}},
+	{"engine/kubernetes", []string{"engine", "internal/registryauth", "internal/entrypoint", "internal/crash"}},
+	{"engine/kubernetes/kubetest", nil},
 	{"engine/enginetest", []string{"engine", "engine/enginetest/*"}},
 	{"engine/enginetest/*", []string{"engine", "engine/enginetest/*"}},
 	{"deploylog/chain", []string{"deploylog"}},

@@ -1,0 +1,52 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// wrap adds to an error of the API server what was attempted, and what to do.
+func (c *Cluster) wrap(action string, err error) error {
+	where := fmt.Sprintf("cluster at %s", c.config.Host)
+	var request *url.Error
+	var network net.Error
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%w: %s: %s: it does not know who asks: %w; check the credentials of the context, such as with `kubectl auth whoami`", engine.ErrUnavailable, where, action, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s: %s: %w%s", where, action, err, c.missing(err))
+	case errors.As(err, &request), errors.As(err, &network):
+		if request != nil {
+			err = request.Err
+		}
+		return fmt.Errorf("%w: %s: %s: %w; check with `kubectl version` that it can be reached", engine.ErrUnavailable, where, action, err)
+	}
+	return fmt.Errorf("%s: %s: %w", where, action, err)
+}
+
+// cannot finds the right that is missing in what the API server says.
+var cannot = regexp.MustCompile(`cannot (\w+) resource "([^"]+)"`)
+
+// missing says which right is to be granted.
+func (c *Cluster) missing(err error) string {
+	found := cannot.FindStringSubmatch(err.Error())
+	if found == nil {
+		return "" // an admission controller or a quota, which says so itself
+	}
+	return fmt.Sprintf("; grant the verb %s on %s in namespace %s: docs/kubernetes.md has a Role with all that is needed", found[1], found[2], c.options.Namespace)
+}
+
+// passing reports whether a request may succeed when it is made again.
+func passing(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "EOF")
+}

@@ -1,0 +1,159 @@
+// Package kubernetes runs containers as Pods of a cluster.
+//
+// A run is one Pod that is never restarted. Its program is started by the entrypoint shim
+// (see package entrypoint), which an init container brings along, when this process is
+// attached to it. Input, output and exit code are messages between the two: the program has
+// its whole input or does not run, whoever dies in between is not taken for the end of an
+// input, and the shim ends when this process has read all that it said. Attachments of
+// clusters alone lose what is written before them, and at times what is written last.
+//
+// A cluster has no store of images that could be asked or loaded. Images are looked up in
+// their registries by this process, and Pods name them by digest. What is loaded is pushed
+// to a repository that whoever uses the engine names, and the shim as well.
+//
+// Nothing of this machine is visible in a cluster. What is mounted read-only is copied
+// into the Pod, within bounds. What is mounted writable has to be a claim for a volume of
+// the cluster, see Claim.
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-containerregistry/pkg/name"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/registryauth"
+)
+
+// PodSecurity is a level of the Pod Security Standards to which Pods keep.
+type PodSecurity string
+
+// The levels.
+const (
+	Restricted PodSecurity = "restricted" // no root, no capabilities
+	Baseline   PodSecurity = "baseline"   // root where an image wants it, with the capabilities it has on every engine
+)
+
+// Options say which cluster is used, and how.
+type Options struct {
+	Kubeconfig string // file; "" is what KUBECONFIG names or ~/.kube/config, and in a Pod without either the cluster it is in
+	Context    string // of the configuration; "" is its current one
+	Namespace  string // of the Pods; "" is the one of the context
+
+	Program    string // file of this program for the nodes, which is the shim
+	Repository string // in a registry, to which the shim and what is loaded are pushed
+	ConfigDir  string // of Docker, with the credentials for registries; "" is the user's
+
+	PullSecrets []string    // names of Secrets in the namespace with which the cluster pulls images
+	PodSecurity PodSecurity // "" is Restricted
+
+	Env    func(string) string // of this process; nil is none
+	Logger *slog.Logger        // required
+}
+
+// How long things may take.
+const (
+	startTimeout = 10 * time.Minute // from the creation of a Pod until its program can start
+	shimIdle     = 10 * time.Minute // after how long without a sign of its caller a shim gives up
+	gracePeriod  = 15 * time.Second // for what a cancelled run still has to put in order
+)
+
+// Cluster is one namespace of a cluster: which Pods of engines are there, whoever made them.
+type Cluster struct {
+	options Options
+	config  *rest.Config
+	api     *api
+	context string
+	log     *slog.Logger
+}
+
+// OpenCluster connects to a cluster for its Pods alone: what of the Options is for new ones
+// need not be there.
+func OpenCluster(ctx context.Context, o Options) (*Cluster, error) {
+	config, where, namespace, err := configuration(o)
+	if err != nil {
+		return nil, err
+	}
+	o.Namespace = namespace
+	klog.SetLogger(logr.Discard()) // the client's own lines would come between those of this program
+	client, err := newAPI(config, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("use the configuration of %s: %w", config.Host, err)
+	}
+	c := &Cluster{options: o, config: config, api: client, context: where, log: o.Logger}
+	if _, err := c.Info(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Engine runs Pods in one namespace of a cluster.
+type Engine struct {
+	*Cluster
+	repository name.Repository
+	keychain   registryauth.Keychain
+	idle       time.Duration
+
+	mu    sync.Mutex
+	known map[string]resolved // by reference and by id
+	shim  string              // the shim's image by digest, once it is in the repository
+}
+
+// Open connects to a cluster.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	if o.PodSecurity == "" {
+		o.PodSecurity = Restricted
+	}
+	if o.PodSecurity != Restricted && o.PodSecurity != Baseline {
+		return nil, fmt.Errorf("pod security %q is not known: use restricted or baseline", o.PodSecurity)
+	}
+	repository, err := name.NewRepository(o.Repository)
+	if err != nil {
+		return nil, fmt.Errorf("repository %q: %w; it has no tag and no digest", o.Repository, err)
+	}
+	c, err := OpenCluster(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{
+		Cluster: c, repository: repository, idle: shimIdle, known: map[string]resolved{},
+		keychain: registryauth.Keychain{File: dockerConfig(o.ConfigDir), Env: o.Env},
+	}, nil
+}
+
+// Info asks the cluster for its version. Pods run on nodes of this program's platform.
+func (c *Cluster) Info(ctx context.Context) (engine.Info, error) {
+	version, err := c.api.version(ctx)
+	if err != nil {
+		return engine.Info{}, c.wrap("ask for its version", err)
+	}
+	return engine.Info{Name: "kubernetes", Version: version, OS: "linux", Arch: runtime.GOARCH, Address: c.address(), Remote: true}, nil
+}
+
+// address is where the cluster was reached, and the namespace in it.
+func (c *Cluster) address() string { return c.config.Host + "/" + c.options.Namespace }
+
+// Identity asks which namespace of which cluster it is. Where that is forbidden it has no ID.
+func (c *Cluster) Identity(ctx context.Context) (engine.Identity, error) {
+	identity := engine.Identity{Context: c.context}
+	uid, err := c.api.namespaceUID(ctx)
+	if err != nil {
+		return identity, c.wrap("ask which namespace "+c.options.Namespace+" is", err)
+	}
+	identity.ID = uid
+	return identity, nil
+}
+
+// Close releases the connections. Pods are left alone.
+func (c *Cluster) Close() error {
+	c.api.close()
+	return nil
+}

@@ -1,0 +1,206 @@
+//go:build kube
+
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+)
+
+// The test binary stands in for a caller that is killed when this variable says "die". Its
+// arguments are then options of an engine, and an order.
+const actAs = "DEPLOYSTER_TEST_ACT_AS"
+
+// cluster is the one that all tests use: to start one takes longer than most of them.
+var cluster *kubetest.Cluster
+
+func TestMain(m *testing.M) {
+	if os.Getenv(actAs) == "die" {
+		e, err := Open(context.Background(), optionsOf(os.Args[1:5]))
+		if err == nil {
+			e.idle = 20 * time.Second
+			err = enginetest.Die(e, os.Args[5])
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(withCluster(m))
+}
+
+func withCluster(m *testing.M) int {
+	fail := func(err error) int {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	begun := time.Now()
+	c, err := kubetest.Start(os.Getenv("DEPLOYSTER_KUBETEST"))
+	if err != nil {
+		return fail(err)
+	}
+	fmt.Fprintf(os.Stderr, "the cluster was ready after %s\n", time.Since(begun).Round(100*time.Millisecond))
+	cluster = c
+	listener, err := net.Listen("tcp", c.Registry)
+	if err != nil {
+		return fail(err)
+	}
+	server := &http.Server{Handler: registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, 0))), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	code := m.Run()
+	_ = server.Close()
+	if err := c.Stop(); err != nil {
+		return fail(err)
+	}
+	return code
+}
+
+// optionsOf are the options of an engine, as words: a kubeconfig, the program, the repository
+// and the level of security.
+func optionsOf(words []string) Options {
+	return Options{
+		Kubeconfig: words[0], Program: words[1], Repository: words[2], PodSecurity: PodSecurity(words[3]),
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Env: os.Getenv,
+	}
+}
+
+// fixture is an engine of the test cluster with the image of the suite's probe.
+type fixture struct {
+	*Engine
+	words []string // see optionsOf
+	ref   string
+	tar   []byte
+}
+
+func newFixture(t *testing.T, level PodSecurity) *fixture {
+	t.Helper()
+	shim := enginetest.Binary(t, "github.com/deployster-go/deployster/engine/docker/testdata/entrypoint", runtime.GOARCH)
+	f := &fixture{words: []string{cluster.Kubeconfig, shim, cluster.Registry + "/test/deployster", string(level)}}
+	f.ref = "probe:" + strings.ToLower(t.Name())
+	var err error
+	if f.Engine, err = Open(t.Context(), optionsOf(f.words)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if f.tar, err = enginetest.ImageTar(f.ref, enginetest.ProbeImage(t, "")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Load(t.Context(), bytes.NewReader(f.tar)); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// caller is a process of this test binary that carries an order of the suite out.
+func (f *fixture) caller(t *testing.T, order string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), self, append(f.words, order)...)
+	command.Env = append(os.Environ(), actAs+"=die")
+	return command
+}
+
+// leave starts a Pod as a crashed run leaves it.
+func (f *fixture) leave(t *testing.T, labels map[string]string) (id string, end func()) {
+	t.Helper()
+	image, err := f.held(t.Context(), f.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shim, err := f.shimImage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newPlan(engine.Spec{Image: f.ref, Args: []string{"read-exit", "7"}, Labels: labels}, image, shim, f.idle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, err := p.pod(f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	created, err := f.create(t.Context(), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := make(chan struct{})
+	attached := make(chan error, 1)
+	r := &run{Engine: f.Engine, plan: p, pod: created.Name, ended: make(chan struct{}), fail: func(error) {}}
+	reading := make(chan struct{})
+	r.streams = engine.IO{Stdin: blocked{release}, Stdout: writerFunc(func(p []byte) (int, error) { close(reading); return len(p), nil })}
+	go func() {
+		go r.watchOver(t.Context())
+		_, err := r.perform(t.Context())
+		attached <- err
+	}()
+	select {
+	case <-reading:
+	case err := <-attached:
+		t.Fatalf("what is to be left behind ended: %v", err)
+	}
+	return created.Name, func() { close(release) }
+}
+
+// blocked is an input that ends when a channel is closed.
+type blocked struct{ until chan struct{} }
+
+func (b blocked) Read([]byte) (int, error) {
+	<-b.until
+	return 0, io.EOF
+}
+
+// volume makes a claim for a volume that is a directory of this machine.
+func (f *fixture) volume(t *testing.T) (source, directory string) {
+	t.Helper()
+	directory = t.TempDir()
+	if err := os.Chmod(directory, 0o777); err != nil { //nolint:gosec // containers run as other users
+		t.Fatal(err)
+	}
+	name := "claim-" + hash(directory)
+	var claim corev1.PersistentVolumeClaim
+	must(t, f.api.client.Post().Namespace("default").Resource("persistentvolumeclaims").Body(newClaim(name)).Do(t.Context()).Into(&claim))
+	var volume corev1.PersistentVolume
+	must(t, f.api.client.Post().Resource("persistentvolumes").Body(newVolume(name, directory, &claim)).Do(t.Context()).Into(&volume))
+	volume.Status.Phase, claim.Status.Phase = corev1.VolumeBound, corev1.ClaimBound
+	must(t, f.api.client.Put().Resource("persistentvolumes").Name(name).SubResource("status").Body(&volume).Do(t.Context()).Error())
+	must(t, f.api.client.Put().Namespace("default").Resource("persistentvolumeclaims").Name(name).SubResource("status").Body(&claim).Do(t.Context()).Error())
+	return Claim + name, directory
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kubeconfig(t *testing.T, server, token string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "limited",
+		"clusters": [{"name": "c", "cluster": {"server": %q, "insecure-skip-tls-verify": true}}],
+		"users": [{"name": "u", "user": {"token": %q}}],
+		"contexts": [{"name": "limited", "context": {"cluster": "c", "user": "u"}}]}`, server, token)
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}

@@ -1,0 +1,329 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/entrypoint"
+)
+
+// Run runs one Pod to its end and removes it:
+//
+//	create → copy files into it → attach to the shim, until it answers → give the input
+//	→ copy output until it ends → exit → remove
+//
+// The Pod of a program that is held waits, as its shim, from before the release on. A
+// Timeout counts from when the shim was told to start the program: scheduling and pulling
+// have their own.
+func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	exit, err := e.run(ctx, fail, spec, streams)
+	if err == nil {
+		return exit, nil
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx) // in place of what the interrupted step reports
+	}
+	return engine.Exit{}, fmt.Errorf("run image %q: %w", spec.Image, err)
+}
+
+func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+	if err := ctx.Err(); err != nil {
+		return engine.Exit{}, err
+	}
+	image, err := e.held(ctx, spec.Image)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	shim, err := e.shimImage(ctx)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	p, err := newPlan(spec, image, shim, e.idle)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	pod, err := p.pod(e.options)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	created, err := e.create(ctx, pod)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	r := &run{Engine: e, plan: p, pod: created.Name, streams: streams, fail: fail, ended: make(chan struct{})}
+	defer func() { e.discard(ctx, r.pod, r.allEnded()) }()
+	go r.watchOver(ctx)
+	defer r.output.close()
+	return r.perform(ctx)
+}
+
+// create makes the Pod. It is not cut short by a cancel, as nobody would know then whether
+// there is one.
+func (e *Engine) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	created, err := e.api.create(ctx, pod)
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		return nil, &engine.SpecError{Cause: e.wrap("create a Pod", err)}
+	}
+	if err != nil {
+		return nil, e.wrap("create a Pod", err)
+	}
+	return created, nil
+}
+
+// run is the run of a Pod that is created.
+type run struct {
+	*Engine
+	*plan
+	pod     string
+	streams engine.IO
+	output  output
+	fail    context.CancelCauseFunc
+
+	quiet   atomic.Bool   // the shim has said that nothing runs any more
+	ended   chan struct{} // closed when what follows is known
+	last    *corev1.Pod   // once it has ended
+	lastErr error
+}
+
+// watchOver follows the Pod to its end, and ends the run where it never starts.
+func (r *run) watchOver(ctx context.Context) {
+	defer crash.Cancel(r.fail, "watching a Pod")
+	defer close(r.ended)
+	var mu sync.Mutex
+	waitsFor := "the cluster has not said anything of it"
+	late := time.AfterFunc(startTimeout, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		r.fail(fmt.Errorf("the Pod has not started within %s: %s", startTimeout, waitsFor))
+	})
+	defer late.Stop()
+	r.last, r.lastErr = r.follow(ctx, r.pod, func(pod *corev1.Pod) bool {
+		if started(pod) {
+			late.Stop()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		waitsFor = pending(pod)
+		return failed(pod) != nil || terminated(pod) != nil || over(pod)
+	})
+}
+
+// perform has the program run, and returns how it ended.
+func (r *run) perform(ctx context.Context) (engine.Exit, error) {
+	if r.copies() {
+		if err := r.copy(ctx); err != nil {
+			return engine.Exit{}, err
+		}
+	}
+	s := newSession(r.output.to("stdout", r.streams.Stdout, r.fail), r.output.to("stderr", r.streams.Stderr, r.fail),
+		func(to io.Writer) { r.give(ctx, to) })
+	err := s.run(ctx, r.attach(mainContainer), r.ended)
+	switch {
+	case ctx.Err() != nil:
+		return engine.Exit{}, context.Cause(ctx)
+	case errors.Is(err, errGone), errors.Is(err, errBroken):
+		return r.lost(ctx, err)
+	case err != nil:
+		return engine.Exit{}, err
+	case s.refused != "":
+		r.quiet.Store(true)
+		return engine.Exit{}, &engine.SpecError{Cause: fmt.Errorf("start the program: %s", s.refused)}
+	}
+	if s.code == killed || r.spec.Memory > 0 && s.code != 0 { // which the cluster knows more of
+		if exit, err := r.exit(ctx); err == nil && exit.OOMKilled {
+			return exit, nil
+		}
+	}
+	r.quiet.Store(true)
+	return engine.Exit{Code: s.code}, ctx.Err()
+}
+
+// killed is the exit code of what was killed.
+const killed = 128 + 9
+
+// lost finds out why the connection with a Pod has ended: where the Pod was killed that is
+// the end of its program, too.
+func (r *run) lost(ctx context.Context, broken error) (engine.Exit, error) {
+	found, cancel := context.WithTimeout(ctx, lostTimeout)
+	defer cancel()
+	exit, err := r.exit(found)
+	switch {
+	case ctx.Err() != nil:
+		return engine.Exit{}, context.Cause(ctx)
+	case found.Err() != nil:
+		return engine.Exit{}, fmt.Errorf("%w: %w", engine.ErrUnavailable, broken)
+	case err != nil:
+		return engine.Exit{}, err
+	case exit.Code == killed:
+		return exit, nil // nothing was to come any more
+	}
+	return engine.Exit{}, fmt.Errorf("%w: %w; the program %s", engine.ErrUnavailable, broken, exit)
+}
+
+// lostTimeout is how long the cluster may take to say how a Pod ended with which the
+// connection is lost.
+const lostTimeout = 10 * time.Second
+
+func (r *run) attach(container string) func() (remotecommand.Executor, error) {
+	return func() (remotecommand.Executor, error) { return r.api.attach(r.pod, container) }
+}
+
+// copy gives the Pod its copies of what this machine has. That it has them all shows when the
+// program's container begins.
+func (r *run) copy(ctx context.Context) error {
+	packed := make(chan error, 1)
+	s := newSession(io.Discard, io.Discard, func(to io.Writer) {
+		from, w := io.Pipe()
+		go func() {
+			err := crash.Do("packing what a Pod is to see", func() error { return r.copied.pack(w) })
+			packed <- err
+			w.CloseWithError(err)
+		}()
+		_ = entrypoint.Send(to, from, true, func() error { return nil })
+		_ = from.Close()
+	})
+	err := s.run(ctx, r.attach(prepareContainer), r.ended)
+	select {
+	case failure := <-packed:
+		if failure != nil && !errors.Is(failure, io.ErrClosedPipe) {
+			return failure
+		}
+	default:
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case s.refused != "":
+		return fmt.Errorf("copy files into the Pod: %s", s.refused)
+	case errors.Is(err, errGone):
+		_, err = r.exit(ctx)
+		return err
+	case err != nil && !errors.Is(err, errBroken):
+		return fmt.Errorf("copy files into the Pod: %w", err)
+	}
+	return nil
+}
+
+// give gives the program its input once it is released.
+func (r *run) give(ctx context.Context, to io.Writer) {
+	if r.release(ctx, to) != nil {
+		return
+	}
+	r.spec.Limit(ctx, r.fail)
+	input := r.streams.Stdin
+	if input == nil {
+		input = strings.NewReader("")
+	}
+	if !r.spec.Whole {
+		if entrypoint.Begin(to) != nil {
+			return
+		}
+	}
+	if err := entrypoint.Send(to, input, true, func() error { return nil }); err != nil {
+		r.fail(err)
+	}
+}
+
+// release returns once a held program may start. Until then its shim learns that there is
+// somebody.
+func (r *run) release(ctx context.Context, to io.Writer) error {
+	if r.spec.Hold == nil {
+		return nil
+	}
+	signs := time.NewTicker(r.plan.idle / 4)
+	defer signs.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-r.spec.Hold:
+			return ctx.Err()
+		case <-signs.C:
+			_ = entrypoint.KeepAlive(to)
+		}
+	}
+}
+
+// exit waits for the cluster to say how the Pod ended.
+func (r *run) exit(ctx context.Context) (engine.Exit, error) {
+	select {
+	case <-ctx.Done():
+		return engine.Exit{}, context.Cause(ctx)
+	case <-r.ended:
+	}
+	switch {
+	case ctx.Err() != nil:
+		return engine.Exit{}, context.Cause(ctx)
+	case apierrors.IsNotFound(r.lastErr):
+		return engine.Exit{}, errRemoved
+	case r.lastErr != nil:
+		return engine.Exit{}, r.wrap("ask how the Pod ended", r.lastErr)
+	}
+	if err := failed(r.last); err != nil {
+		return engine.Exit{}, err
+	}
+	if ended := terminated(r.last); ended != nil {
+		return exitOf(ended), nil
+	}
+	return engine.Exit{}, fmt.Errorf("the Pod ended, and the cluster does not say how: %s", r.last.Status.Message)
+}
+
+// allEnded reports whether nothing of the program runs any more.
+func (r *run) allEnded() bool {
+	if r.quiet.Load() {
+		return true
+	}
+	return closed(r.ended) && r.lastErr == nil && terminated(r.last) != nil
+}
+
+// output is where a container writes to. What comes after its run is dropped, and nothing
+// is written to both streams at once.
+type output struct {
+	mu     sync.Mutex
+	closed bool
+}
+
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+}
+
+// to is a writer whose failure ends the run.
+func (o *output) to(name string, w io.Writer, fail context.CancelCauseFunc) io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if w == nil || o.closed {
+			return len(p), nil
+		}
+		n, err := w.Write(p)
+		if err == nil && n < len(p) {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			fail(fmt.Errorf("write the container's %s: %w", name, err))
+		}
+		return n, err
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

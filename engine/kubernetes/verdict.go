@@ -1,0 +1,127 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// The containers of a Pod.
+const (
+	prepareContainer = "prepare"
+	mainContainer    = "main"
+)
+
+// hopeless are the reasons of containers that wait for what does not come by itself.
+var hopeless = []string{
+	"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
+	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError",
+}
+
+// status is that of a container of a Pod, nil while there is none.
+func status(pod *corev1.Pod, container string) *corev1.ContainerStatus {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if s.Name == container {
+			return &s
+		}
+	}
+	return nil
+}
+
+// terminated is how the program ended, nil while it has not, or never ran.
+func terminated(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	if main := status(pod, mainContainer); main != nil {
+		return main.State.Terminated
+	}
+	return nil
+}
+
+// started reports whether the program's container runs or has run.
+func started(pod *corev1.Pod) bool {
+	main := status(pod, mainContainer)
+	return main != nil && (main.State.Running != nil || main.State.Terminated != nil)
+}
+
+// over reports whether nothing of a Pod runs any more, or will.
+func over(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// exitOf is the exit of a program as a cluster reports it.
+func exitOf(ended *corev1.ContainerStateTerminated) engine.Exit {
+	return engine.Exit{Code: int(ended.ExitCode), OOMKilled: ended.Reason == "OOMKilled"}
+}
+
+// failed returns why the program of a Pod will not run or did not end by itself, or nil.
+func failed(pod *corev1.Pod) error {
+	if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" { // Evicted, DeadlineExceeded, NodeAffinity, …
+		cause := fmt.Errorf("the cluster ended the Pod: %s: %s", pod.Status.Reason, pod.Status.Message)
+		if pod.Status.Reason == "DeadlineExceeded" {
+			return fmt.Errorf("%w: %w", engine.ErrTimeout, cause)
+		}
+		return cause
+	}
+	for _, name := range []string{prepareContainer, mainContainer} {
+		s := status(pod, name)
+		switch {
+		case s == nil:
+		case s.State.Waiting != nil && (slices.Contains(hopeless, s.State.Waiting.Reason) || refusedPull(s.State.Waiting)):
+			return waits(s)
+		case s.State.Terminated == nil:
+		case s.State.Terminated.Reason == "ContainerStatusUnknown":
+			return fmt.Errorf("the node does not know how the program ended: %s", s.State.Terminated.Message)
+		case s.State.Terminated.Reason == "StartError", s.State.Terminated.Reason == "ContainerCannotRun":
+			return &engine.SpecError{Cause: fmt.Errorf("the container cannot be started: %s", s.State.Terminated.Message)}
+		case name == prepareContainer && s.State.Terminated.ExitCode != 0:
+			return fmt.Errorf("preparing the Pod ended with %d (%s)", s.State.Terminated.ExitCode, s.State.Terminated.Reason)
+		}
+	}
+	return nil
+}
+
+// refusedPull reports whether a registry will not give an image when it is asked again, as a
+// node does a while later: without such an answer a first failure means nothing.
+func refusedPull(waiting *corev1.ContainerStateWaiting) bool {
+	if waiting.Reason != "ErrImagePull" {
+		return false
+	}
+	return slices.ContainsFunc([]string{"not found", "401", "403", "denied", "authorization failed"}, func(answer string) bool {
+		return strings.Contains(waiting.Message, answer)
+	})
+}
+
+// waits is why a container waits in vain.
+func waits(s *corev1.ContainerStatus) error {
+	waiting := s.State.Waiting
+	err := fmt.Errorf("%s: %s", waiting.Reason, waiting.Message)
+	switch {
+	case strings.Contains(waiting.Reason, "Image"):
+		return fmt.Errorf("%w: the cluster cannot pull %s: %w; if its registry wants credentials name a Secret that has them with --image-pull-secret", engine.ErrNoImage, s.Image, err)
+	case waiting.Reason == "CreateContainerConfigError", waiting.Reason == "RunContainerError", waiting.Reason == "StartError":
+		return &engine.SpecError{Cause: err}
+	}
+	return err
+}
+
+// errRemoved is the end of a Pod that somebody else removed.
+var errRemoved = errors.New("the Pod was removed by somebody else")
+
+// pending says what a Pod waits for that does not run yet.
+func pending(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	for _, name := range []string{prepareContainer, mainContainer} {
+		if s := status(pod, name); s != nil && s.State.Waiting != nil && s.State.Waiting.Message != "" {
+			return s.State.Waiting.Reason + ": " + s.State.Waiting.Message
+		}
+	}
+	return "its node has not started it"
+}
