@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/build"
 	"github.com/deployster-go/deployster/internal/cli/complete"
 	"github.com/deployster-go/deployster/internal/cli/console"
+	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/env"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/explain"
@@ -108,9 +109,10 @@ Every step is recorded in one append-only deployment log.
 		return exit.Usage("%s (see %q)", flagText(err), c.CommandPath()+" --help")
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.Global.Engine, "engine", "auto", "container engine: docker, oci (no daemon), or auto: docker where it answers, else oci")
+	flags.StringVar(&a.Global.Engine, "engine", "auto", "container engine: docker, oci (no daemon), kubernetes, or auto: docker where it answers, else oci")
 	flags.StringVar(&a.Global.OciRuntime, "oci-runtime", "", "runtime of the oci engine: runc, crun, youki, runsc or a path (default runc)")
 	flags.BoolVar(&a.Global.Unbounded, "allow-unbounded", false, "let the oci engine run where no control groups can be used, with neither memory nor processes bounded")
+	engines.RegisterKubernetes(flags, &a.Global.Kubernetes)
 	flags.StringVar(&a.Global.Log, "log", "", "deployment log: a file, or a database as postgres://USER@HOST/DATABASE?schema=NAME (default DEPLOYSTER_LOG, else .deployster/deployments.db below the workspace)")
 	flags.StringVar(&a.Global.Server, "server", "", "server whose log to use: https://HOST, http://HOST of this machine, or unix:PATH (default DEPLOYSTER_SERVER)")
 	flags.StringVar(&a.Format, "output", "text", "output format: text or json")

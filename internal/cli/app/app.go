@@ -59,9 +59,19 @@ type GlobalFlags struct {
 	Engine      string
 	OciRuntime  string
 	Unbounded   bool // --allow-unbounded
+	Kubernetes  KubernetesFlags
 	Log         string
 	Server      string
 	Parallelism int
+}
+
+// KubernetesFlags say which cluster --engine kubernetes uses, and how.
+type KubernetesFlags struct {
+	Kubeconfig  string
+	Context     string
+	Namespace   string
+	PodSecurity string
+	PullSecrets []string
 }
 
 // FindWorkspace finds the directory in which the command was started.

@@ -113,7 +113,8 @@ func newTable() table {
 		"--replace":                 resourceNames("replace"),
 		"adopt RESOURCE":            resourceNames("target"),
 		"--abandon":                 DeadRuns,
-		"--engine":                  words("auto", engines.Docker, engines.OCI),
+		"--engine":                  words("auto", engines.Docker, engines.OCI, engines.Kubernetes),
+		"--pod-security":            words("restricted", "baseline"),
 		"--oci-runtime":             words("runc", "crun", "youki", "runsc"),
 		"--output":                  func(c *Completion) { words(output.Formats(c.Command)...)(c) },
 	}

@@ -29,9 +29,10 @@ import (
 
 // The engines that --engine names.
 const (
-	Auto   = "auto"
-	Docker = "docker"
-	OCI    = "oci"
+	Auto       = "auto"
+	Docker     = "docker"
+	OCI        = "oci"
+	Kubernetes = "kubernetes"
 )
 
 // engineTimeout is how long an engine may take to answer at first.
@@ -39,7 +40,7 @@ const engineTimeout = 30 * time.Second
 
 // Connect connects to the engine that --engine asks for.
 func Connect(ctx context.Context, a *app.App, news io.Writer, f Flags) (*work.Connection, error) {
-	e, err := chooseEngine(ctx, a, news, f.Unfinished)
+	e, err := chooseEngine(ctx, a, news, f)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,11 @@ func connection(ctx context.Context, a *app.App, news io.Writer, e engine.Engine
 			return nil, errors.Join(err, e.Close())
 		}
 	}
-	images, err := shipped.NewImages(e, shipped.Options{Version: a.Version, OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage})
+	options := shipped.Options{Version: a.Version, OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage}
+	if info.Name == Kubernetes {
+		options.TypesImage = "" // there it is where the images of this very program are pushed to
+	}
+	images, err := shipped.NewImages(e, options)
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -77,17 +82,22 @@ func connection(ctx context.Context, a *app.App, news io.Writer, e engine.Engine
 	return on, nil
 }
 
-func chooseEngine(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfinished) (engine.Engine, error) {
+func chooseEngine(ctx context.Context, a *app.App, news io.Writer, f Flags) (engine.Engine, error) {
 	if a.Global.OciRuntime != "" && a.Global.Engine != OCI {
 		return nil, exit.Usage("--oci-runtime is for --engine oci, and this is --engine %s", a.Global.Engine)
+	}
+	if err := onlyForKubernetes(a); err != nil {
+		return nil, err
 	}
 	switch a.Global.Engine {
 	case Docker:
 		return openDocker(ctx, a, news)
 	case OCI:
 		return OpenOCI(ctx, a, news)
+	case Kubernetes:
+		return openKubernetes(ctx, a, news, f)
 	case Auto:
-		return auto(ctx, a, news, unfinished)
+		return auto(ctx, a, news, f.Unfinished)
 	default:
 		return nil, UnknownEngine(a.Global.Engine)
 	}
@@ -128,7 +138,7 @@ func auto(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfi
 
 // UnknownEngine refuses a name that is of no engine.
 func UnknownEngine(name string) error {
-	return exit.Usage("--engine %s: it must be auto, docker or oci", name)
+	return exit.Usage("--engine %s: it must be auto, docker, oci or kubernetes", name)
 }
 
 func openDocker(ctx context.Context, a *app.App, news io.Writer) (*docker.Engine, error) {

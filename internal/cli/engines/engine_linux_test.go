@@ -24,7 +24,7 @@ func TestAutoPrefersOCIOnlyForARunOfThisMachineAndUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := app.New()
 			a.Global = app.GlobalFlags{Engine: Auto}
-			e, err := chooseEngine(t.Context(), a, io.Discard, &runs.Unfinished{Run: "A", Used: c.used})
+			e, err := chooseEngine(t.Context(), a, io.Discard, Flags{Unfinished: &runs.Unfinished{Run: "A", Used: c.used}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -37,7 +37,7 @@ type Flags struct {
 func (f *Flags) Register(c *cobra.Command) {
 	c.Flags().StringVar(&f.Pull, "pull", string(engine.PullMissing), "when to pull images: missing, always or never")
 	c.Flags().StringVar(&f.Network, "network", "", "network of every container (default: the engine's)")
-	c.Flags().StringVar(&f.typesImage, "types-image", "", "image that holds the deployster binary for the engine's platform, for the types that ship with it")
+	c.Flags().StringVar(&f.typesImage, "types-image", "", "image that holds the deployster binary for the engine's platform, for the types that ship with it; with --engine kubernetes a repository to which this binary is pushed")
 	c.Flags().Var(&f.Memory, "memory", "memory of every container, such as 512MiB (default: the engine's)")
 	c.Flags().Int64Var(&f.Pids, "pids", 0, "how many processes and threads every container may have (default: the engine's)")
 	_ = c.RegisterFlagCompletionFunc("pull", cobra.FixedCompletions([]string{"missing", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))

@@ -103,6 +103,8 @@ func (f *finder) Open(ctx context.Context, used runs.EngineUsed) (found runs.Con
 		found, done, err = f.openDocker(ctx, used)
 	case OCI:
 		found, err = f.openOCI(ctx, used)
+	case Kubernetes:
+		found, done, err = f.openCluster(ctx, used)
 	default:
 		err = errors.New("the log does not record how to reach it")
 	}

@@ -48,6 +48,8 @@ func withImages(ctx context.Context, a *app.App, do func(context.Context, *oci.E
 	case engines.Auto, engines.OCI:
 	case engines.Docker:
 		return exit.Usage("--engine docker: these commands are for the images of the oci engine; Docker's are listed by docker image ls")
+	case engines.Kubernetes:
+		return exit.Usage("--engine kubernetes: these commands are for the images of the oci engine; a cluster pulls its images from registries")
 	default:
 		return engines.UnknownEngine(a.Global.Engine)
 	}
