@@ -50,7 +50,7 @@ func (b *batch) insert(ctx context.Context, rows []row) error {
 	}
 	session, locks := b.w.log.session.lives()
 	inserted, err := b.w.conn.Exec(ctx, `INSERT INTO events SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
-		$7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bytea[]) WHERE NOT $12 OR alive($13)`,
+		$7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bytea[]) WHERE NOT $12 OR (SELECT alive($13))`,
 		c.seq, c.id, c.deployment, c.target, c.revision, c.name, c.attempt, c.created, c.data, c.registered, c.hash, locks, session)
 	switch n := inserted.RowsAffected(); {
 	case err != nil:

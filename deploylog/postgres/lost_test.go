@@ -207,6 +207,27 @@ func TestWhoLosesTheConnectionOfItsLocksAppendsNothing(t *testing.T) {
 	}
 }
 
+// Whether the locks are still there is asked for a batch, and not for each of its rows, since others
+// wait meanwhile.
+func TestManyEventsAskForLocksOnce(t *testing.T) {
+	l := open(t, server.URL("asked"))
+	unlock, err := l.TryLock("stage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	sql(t, server, "asked", `CREATE SEQUENCE calls; ALTER FUNCTION alive RENAME TO is_alive;
+		CREATE FUNCTION alive(session bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$ BEGIN PERFORM nextval('calls'); RETURN is_alive(session); END $$`)
+	events := make([]deploylog.Event, 500)
+	for i := range events {
+		events[i] = event("d", fmt.Sprint(i))
+	}
+	if _, err := l.Append(t.Context(), events...); err != nil {
+		t.Fatal(err)
+	}
+	sql(t, server, "asked", "DO $$ BEGIN IF (SELECT last_value FROM calls) <> 2 THEN RAISE 'it was asked % times', (SELECT last_value FROM calls); END IF; END $$")
+}
+
 // A server that is started again is no failure for who was not appending, and locks are free.
 func TestAServerThatIsStartedAgain(t *testing.T) {
 	s, err := pgtest.New()
