@@ -89,6 +89,33 @@ func TestRolesNeedFewRights(t *testing.T) {
 	}
 }
 
+// Default privileges give readers all tables that will be made. They give them no secrets, neither
+// of a new log nor of one of the first version.
+func TestDefaultPrivilegesGiveNoSecrets(t *testing.T) {
+	sql(t, server, "public", `CREATE ROLE "All Readers" LOGIN; CREATE SCHEMA given; GRANT USAGE ON SCHEMA given TO PUBLIC;
+		ALTER DEFAULT PRIVILEGES IN SCHEMA given GRANT ALL ON TABLES TO "All Readers" WITH GRANT OPTION; ALTER DEFAULT PRIVILEGES IN SCHEMA given GRANT SELECT ON TABLES TO PUBLIC`)
+	for _, version := range []string{"a new log", "one of the first version"} {
+		owner := open(t, server.URL("given"))
+		ref, err := protected.Via(owner.Documents()).Put("a secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader := open(t, strings.Replace(server.URL("given"), "postgres@", "All%20Readers@", 1))
+		if _, err := reader.Verify(t.Context()); err != nil {
+			t.Errorf("%s: what they give: %v", version, err)
+		}
+		_, salt := reader.Objects().Salt()
+		_, text := reader.Objects().Load(objects.Hash(nil))
+		var secret string
+		for what, err := range map[string]error{"a secret": protected.Via(reader.Documents()).Get(ref, &secret), "the key of hashes": salt, "a text": text} {
+			if err == nil || !strings.Contains(err.Error(), "lacks a right") {
+				t.Errorf("%s: %s is given: %v", version, what, err)
+			}
+		}
+		sql(t, server, "given", "DROP TABLE objects, salt, protected; ALTER TABLE log DISABLE TRIGGER USER; UPDATE log SET version = 1; ALTER TABLE log ENABLE TRIGGER USER")
+	}
+}
+
 // refusedAs is why the server refuses something to a role.
 func refusedAs(t *testing.T, role, text string) error {
 	t.Helper()

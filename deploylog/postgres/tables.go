@@ -54,7 +54,9 @@ CREATE UNLOGGED TABLE locks (
 `
 
 // beside is what a log of the first version had not: what its events name, by hash or by name. Who
-// writes events needs no right to change what is there, but when it was stored last.
+// writes events needs no right to change what is there, but when it was stored last. Nobody but the
+// owner has a right from the start, whatever the default privileges of the schema are: these are
+// how readers are given all tables, and secrets are to be given by name.
 const beside = `
 CREATE TABLE objects (
 	hash    bytea PRIMARY KEY,
@@ -72,5 +74,9 @@ CREATE TABLE protected (
 	content bytea NOT NULL,
 	stored  timestamptz NOT NULL DEFAULT now()
 );
-REVOKE ALL ON objects, salt, protected FROM PUBLIC;
+DO $$ DECLARE other record; BEGIN
+	FOR other IN SELECT c.oid::regclass AS kept, CASE g.grantee WHEN 0 THEN 'PUBLIC' ELSE g.grantee::regrole::text END AS role
+		FROM pg_class c, aclexplode(c.relacl) g WHERE c.oid IN ('objects'::regclass, 'salt'::regclass, 'protected'::regclass) AND g.grantee <> c.relowner
+	LOOP EXECUTE format('REVOKE ALL ON %s FROM %s', other.kept, other.role); END LOOP;
+END $$;
 `
