@@ -85,11 +85,13 @@ func types() map[string]Type {
 }
 
 // managing is the program of the types that manage things of the Docker Engine behind a plug.
-// They see the same of the world, and one may do what another can.
+// They see the same of the world, and one may do what another can. The type command has a program of
+// its own, though it sees no more: it runs what users wrote, for as long as they like, and a
+// timeout of one resource ends the process, with all that it is doing for others.
 const managing = "docker"
 
 func managers() protocol.Several {
-	return protocol.Several{"command": command.Type(), "container": container.Type(), "network": network.Type(), "volume": volume.Type()}
+	return protocol.Several{"container": container.Type(), "network": network.Type(), "volume": volume.Type()}
 }
 
 // Names lists the types, sorted.

@@ -26,6 +26,17 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// What runs code of users, which may take too long, is ended without what others are doing.
+func TestTypesThatManageThingsOfAnEngineAreOneProgram(t *testing.T) {
+	for name, want := range map[string]string{
+		"container": "docker", "network": "docker", "volume": "docker", "command": "command", "file": "file", "http": "http",
+	} {
+		if typ, _ := Lookup(name); typ.program != want {
+			t.Errorf("%s is run by the program %s, want %s", name, typ.program, want)
+		}
+	}
+}
+
 func TestEveryTypeAnswersInit(t *testing.T) {
 	plugs := map[string]string{"file": "root", "container": "docker", "network": "docker", "volume": "docker", "command": "docker"}
 	for _, name := range Names() {
