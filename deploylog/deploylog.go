@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"strings"
@@ -54,6 +55,17 @@ func (t Target) Succeeded() string { return t.Kind() + "-finished-successfully" 
 
 // Failed is the name of the marker event that ends an attempt badly.
 func (t Target) Failed() string { return t.Kind() + "-failed" }
+
+// Ended is the name of the marker event that ends an attempt with an outcome.
+func (t Target) Ended(o Outcome) (name string, err error) {
+	switch o {
+	case Succeeded:
+		return t.Succeeded(), nil
+	case Failed:
+		return t.Failed(), nil
+	}
+	return "", fmt.Errorf("latest event of %s: unknown outcome %q, ask for %q or %q", t, o, Succeeded, Failed)
+}
 
 // Filter selects events; zero fields select everything.
 type Filter struct {

@@ -262,9 +262,9 @@ func (l *MemoryLog) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[dep
 
 // Latest implements deploylog.Log.
 func (l *MemoryLog) Latest(ctx context.Context, t deploylog.Target, o deploylog.Outcome) (latest deploylog.Event, ok bool, err error) {
-	name, known := map[deploylog.Outcome]string{deploylog.Succeeded: t.Succeeded(), deploylog.Failed: t.Failed()}[o]
-	if !known {
-		return deploylog.Event{}, false, fmt.Errorf("latest event of %s: unknown outcome %q", t, o)
+	name, err := t.Ended(o)
+	if err != nil {
+		return deploylog.Event{}, false, err
 	}
 	if err := l.usable(ctx); err != nil {
 		return deploylog.Event{}, false, err

@@ -63,7 +63,7 @@ func (l *Log) explain(err error) error {
 	case isCode(err, readOnly), isCode(err, notSupported) && l.standby:
 		remedy = "the server is a standby: name the primary, or all servers and target_session_attrs=read-write"
 	case isCode(err, tooMany):
-		remedy = "the server has no connection left: raise its max_connections; one process of deployster has up to 11"
+		remedy = "the server has no connection left: raise its max_connections; one process of deployster has up to 20"
 	case isCode(err, diskFull):
 		remedy = "free some space on the server's disk"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):

@@ -205,14 +205,9 @@ const marker = "event ~ '-(started|finished-successfully|failed)$'"
 
 // Latest implements deploylog.Log.
 func (l *Log) Latest(ctx context.Context, t deploylog.Target, o deploylog.Outcome) (deploylog.Event, bool, error) {
-	var name string
-	switch o {
-	case deploylog.Succeeded:
-		name = t.Succeeded()
-	case deploylog.Failed:
-		name = t.Failed()
-	default:
-		return deploylog.Event{}, false, fmt.Errorf("latest event of %s: unknown outcome %q, ask for %q or %q", t, o, deploylog.Succeeded, deploylog.Failed)
+	name, err := t.Ended(o)
+	if err != nil {
+		return deploylog.Event{}, false, err
 	}
 	found, err := l.picked(ctx, "SELECT seq FROM events WHERE target = $1 AND event = $2 AND "+marker+" ORDER BY registered DESC, seq DESC LIMIT 1", string(t), name)
 	if err != nil {

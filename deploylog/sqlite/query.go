@@ -11,14 +11,9 @@ import (
 
 // Latest implements deploylog.Log.
 func (l *Log) Latest(ctx context.Context, t deploylog.Target, o deploylog.Outcome) (deploylog.Event, bool, error) {
-	var name string
-	switch o {
-	case deploylog.Succeeded:
-		name = t.Succeeded()
-	case deploylog.Failed:
-		name = t.Failed()
-	default:
-		return deploylog.Event{}, false, fmt.Errorf("latest event of %s: unknown outcome %q, ask for %q or %q", t, o, deploylog.Succeeded, deploylog.Failed)
+	name, err := t.Ended(o)
+	if err != nil {
+		return deploylog.Event{}, false, err
 	}
 	seq, err := l.latest(ctx, t, name)
 	if errors.Is(err, sql.ErrNoRows) {
