@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,18 @@ type address struct {
 // IsAddress reports whether a text names a log in a database.
 func IsAddress(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+// meant is what only somebody writes who means a database.
+var meant = regexp.MustCompile(`(?i)^postgres(ql)?(:|//)|(password|dbname)\s*=`)
+
+// IsFile fails for a name of a log that is no address and was meant for one, as a text of libpq
+// that is no URL. An error never shows it: it may have a password.
+func IsFile(name string) error {
+	if meant.MatchString(name) {
+		return errors.New("this names no file, and a database only where it is a URL: " + form)
+	}
+	return nil
 }
 
 // String is the address for people: without a password.
@@ -59,11 +72,13 @@ func Name(url string) (string, error) {
 	return where.String(), nil
 }
 
-const defaultSchema = "deployster"
+const (
+	defaultSchema = "deployster"
+	form          = "postgres://USER@HOST:PORT/DATABASE?schema=NAME"
+)
 
 // parse reads the URL of a log. An error never shows it: it may have a password.
 func parse(text string) (address, error) {
-	const form = "postgres://USER@HOST:PORT/DATABASE?schema=NAME"
 	u, err := url.Parse(text)
 	if err != nil {
 		return address{}, errors.New("the URL of the database cannot be read; its form is " + form + ", and what is special in a password is escaped with %")

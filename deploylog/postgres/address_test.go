@@ -25,3 +25,17 @@ func TestTheNameOfALogHasNoPassword(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// What was meant for a database is no file, and is not shown.
+func TestWhatWasMeantForADatabaseIsNoFile(t *testing.T) {
+	for name, is := range map[string]bool{
+		"deployments.db": true, "/srv/postgres/log.db": true, "postgres.db": true, "a b=c": true,
+		"postgres:/u:geheim@h/db": false, "PostgreSQL:u:geheim@h/db": false, "POSTGRES://u:geheim@h/db": false, "postgres//u:geheim@h/db": false,
+		"host=x password=geheim dbname=y": false, "host=x PASSWORD = 'geheim'": false, "dbname=y": false,
+	} {
+		err := postgres.IsFile(name)
+		if (err == nil) != is || err != nil && (strings.Contains(err.Error(), "geheim") || !strings.Contains(err.Error(), "postgres://USER@HOST")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -77,6 +77,8 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 		"itself":              {[]string{"a.db", "a.db"}, "both are the same log", 1},
 		"more is there":       {[]string{"copy/b.db", "a.db"}, "there are all of its 3 events, and 1 more", 1},
 		"another protocol":    {[]string{"a.db", "mysql://u:geheim@host/db"}, "mysql://…: a log is a file, or a database whose URL begins with postgres://", 3},
+		"almost a URL":        {[]string{"a.db", "postgres:/u:geheim@host/db"}, "postgres://USER@HOST:PORT/DATABASE", 3},
+		"almost one to copy":  {[]string{"host=x password=geheim", "d.db"}, "postgres://USER@HOST:PORT/DATABASE", 3},
 		"no server":           {[]string{"a.db", "postgres://u:geheim@/db?host=/nowhere"}, "is the server running there?", 1},
 		"one argument":        {[]string{"a.db"}, "accepts 2 arg(s), received 1", 3},
 		"a server is in use":  {[]string{"a.db", "copy/b.db", "--server", "https://deploy.example.com"}, "not through server", 3},

@@ -67,6 +67,8 @@ outputs:
 		{here, "destroy site.yaml --yes", 0, "destroyed: 1"},
 		{here, "log runs --log none.db", 1, "there is no deployment log at none.db"},
 		{here, "log runs --log mysql://u:geheim@h/db", 3, "a log is a file, or a database whose URL begins with postgres://"},
+		{here, "apply site.yaml --yes --log postgres:/u:geheim@h/db", 3, "a database only where it is a URL: postgres://USER@HOST"},
+		{here, "log runs --log password=geheim://x", 3, "a database only where it is a URL"},
 		{here, "log runs --log postgres://u:geheim@h/db?schema=", 3, "the name of a schema"},
 	} {
 		if out, code := run(step.dir, strings.Fields(step.args)...); code != step.code || !strings.Contains(out, step.says) {

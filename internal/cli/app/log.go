@@ -61,17 +61,20 @@ func (a *App) LogPath() (string, error) {
 		return "", err
 	}
 	named := a.namedLog()
-	scheme, _, other := strings.Cut(named, "://")
-	switch {
-	case named == "":
+	if named == "" {
 		return filepath.Join(a.Workspace, engine.StateDir, "deployments.db"), nil
-	case postgres.IsAddress(named):
-		return "", exit.Usage("--log %s://…: this is done with the file of a log alone", scheme)
-	case other:
-		return "", exit.Usage("--log %s://…: a log is a file, or a database whose URL begins with postgres://", scheme)
-	default:
-		return named, nil
 	}
+	scheme, _, other := strings.Cut(named, "://")
+	if postgres.IsAddress(named) {
+		return "", exit.Usage("--log %s://…: this is done with the file of a log alone", scheme)
+	}
+	if err := postgres.IsFile(named); err != nil {
+		return "", exit.Usage("--log: %w", err)
+	}
+	if other {
+		return "", exit.Usage("--log %s://…: a log is a file, or a database whose URL begins with postgres://", scheme)
+	}
+	return named, nil
 }
 
 // Texts are those that the revisions of the log carry. They lie beside the log, or in the same

@@ -120,16 +120,18 @@ func beside(a *app.App, log deploylog.Log, name string) (b logcopy.Beside) {
 
 // openNamed opens the log of a path or a URL; one that is to exist is not made.
 func openNamed(ctx context.Context, a *app.App, name string, exists bool) (deploylog.Log, error) {
-	if strings.Contains(name, "://") {
-		if !postgres.IsAddress(name) {
-			scheme, _, _ := strings.Cut(name, "://")
-			return nil, exit.Usage("%s://…: a log is a file, or a database whose URL begins with postgres://", scheme)
-		}
+	if postgres.IsAddress(name) {
 		log, err := postgres.Open(ctx, name, postgres.Options{Logger: app.Logger(a.Err), Now: a.Now, ReadOnly: exists})
 		if err != nil {
 			return nil, err
 		}
 		return log, nil
+	}
+	if err := postgres.IsFile(name); err != nil {
+		return nil, exit.Usage("%w", err)
+	}
+	if scheme, _, other := strings.Cut(name, "://"); other {
+		return nil, exit.Usage("%s://…: a log is a file, or a database whose URL begins with postgres://", scheme)
 	}
 	if exists {
 		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) && !sqlite.Lost(name) {
