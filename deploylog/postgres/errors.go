@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"slices"
 	"strings"
@@ -19,6 +20,12 @@ type unwritten struct{ error }
 
 func (u unwritten) Unwrap() error        { return u.error }
 func (u unwritten) Is(target error) bool { return target == deploylog.ErrUnwritten }
+
+// forbidden is what the server refuses to this user.
+type forbidden struct{ error }
+
+func (f forbidden) Unwrap() error        { return f.error }
+func (f forbidden) Is(target error) bool { return target == fs.ErrPermission }
 
 // ErrNoLog says that a schema has no log.
 var ErrNoLog = errors.New("there is no deployment log")
@@ -59,6 +66,7 @@ func (l *Log) explain(err error) error {
 	case isCode(err, wrongPassword), isCode(err, notAuthorized):
 		remedy = "give another user or password in the URL, in PGPASSWORD or in ~/.pgpass, or allow it in the server's pg_hba.conf"
 	case isCode(err, mayNot):
+		err = forbidden{err}
 		remedy = fmt.Sprintf("the user %q lacks a right: whoever owns the schema grants it", l.where.config.User)
 	case isCode(err, readOnly), isCode(err, notSupported) && l.standby:
 		remedy = "the server is a standby: name the primary, or all servers and target_session_attrs=read-write"

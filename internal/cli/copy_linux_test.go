@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/postgres/pgtest"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/protected"
 )
 
 // A log goes to a database and back, with what came since, and is the same log; what is not
@@ -27,6 +29,15 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	defer log.Close()
 	text, err := objects.In(filepath.Join(dir, "objects"), nil).Keep([]byte("of a revision"))
 	if err != nil {
+		t.Fatal(err)
+	}
+	// Documents are where commands have them, wherever the log is.
+	documents := filepath.Join(dir, ".deployster", "protected")
+	ref, err := protected.New(documents).Put("a secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: "resource/a", Name: "resource-kept", Data: []byte(`{"kept": {"protected": {"name": "` + ref.Name + `", "sha256": "` + ref.Hash + `"}}}`)}); err != nil {
 		t.Fatal(err)
 	}
 	grow := func(target deploylog.Target) {
@@ -44,8 +55,10 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	}
 	there := server.URL("copied")
 	grow("host/a")
-	grow("host/b")
-	if out, code := run("a.db", there); code != 0 || !strings.HasPrefix(out, "copied 2 events with 1 text and 0 protected documents; both logs have the head 2:") {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "link"), 0o700), os.Symlink("../a.db", filepath.Join(dir, "link", "a.db"))); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := run("link/a.db", there); code != 0 || !strings.HasPrefix(out, "copied 2 events with 1 text and 1 protected document; both logs have the head 2:") {
 		t.Fatalf("exit %d, %s", code, out)
 	}
 	grow("host/c")
@@ -57,8 +70,18 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &said); err != nil || code != 0 || said.Copied != 1 || said.Events != 3 {
 		t.Fatalf("exit %d, %s, %v", code, out, err)
 	}
-	if out, code := run(there, "copy/b.db"); code != 0 || out != "copied 3 events with 1 text and 0 protected documents; both logs have the head "+said.Anchor+"\n" {
+	if err := os.RemoveAll(documents); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := run("a.db", there); code != 1 || !strings.Contains(out, "both logs have the head "+said.Anchor) || !strings.Contains(out, "1 protected document to which the log refers") {
+		t.Errorf("without a document: exit %d, %s", code, out)
+	}
+	if out, code := run(there, "copy/b.db"); code != 0 || out != "copied 3 events with 1 text and 1 protected document; both logs have the head "+said.Anchor+"\n" {
 		t.Errorf("exit %d, %s", code, out)
+	}
+	var secret string
+	if err := protected.New(documents).Get(ref, &secret); err != nil || secret != "a secret" {
+		t.Errorf("%q, %v", secret, err)
 	}
 	if content, err := objects.In(filepath.Join(dir, "copy", "objects"), nil).Load(text); err != nil || string(content) != "of a revision" {
 		t.Errorf("the text is %q, %v", content, err)

@@ -3,7 +3,9 @@ package logcopy_test
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +38,7 @@ func TestWhatEventsNameIsCopiedAsWell(t *testing.T) {
 	}
 	for range 2 {
 		n, err := logcopy.CopyBeside(t.Context(), log, from, to, map[string]bool{ref.Name: true, strings.Repeat("f", 32): true, "../x": true})
-		if err != nil || n != (logcopy.Brought{Objects: 1, Documents: 1}) {
+		if err != nil || n.Objects != 1 || n.Documents != 1 || n.Missing != 2 || n.Unread != nil {
 			t.Fatalf("%+v, %v", n, err)
 		}
 	}
@@ -59,6 +61,41 @@ func TestWhatEventsNameIsCopiedAsWell(t *testing.T) {
 	}
 	if _, err := logcopy.CopyBeside(t.Context(), log, from, elsewhere, nil); err == nil || !strings.Contains(err.Error(), "another key of hashes") {
 		t.Errorf("to where somebody has made revisions: %v", err)
+	}
+}
+
+// closed is a place of which somebody may read nothing, or write nothing.
+type closed struct{ protected.Remote }
+
+func (closed) Load(string) ([]byte, error) { return nil, fs.ErrPermission }
+func (closed) Keep(string, []byte) error   { return fs.ErrPermission }
+func (closed) Salt() ([]byte, error)       { return nil, fs.ErrPermission }
+func (closed) String() string              { return "a closed place" }
+
+// What may not be read is left out; what may not be written is a failure.
+func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
+	open := beside(t)
+	shut := logcopy.Beside{Objects: objects.Via(closed{}), Documents: protected.Via(closed{})}
+	ref, err := open.Documents.Put("a secret")
+	text, failed := open.Objects.Keep([]byte("a text"))
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	log := logtest.NewMemory().Open()
+	e := event(0)
+	e.Data = []byte(`{"text": "` + text + `"}`)
+	if _, err := log.Append(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{ref.Name: true}
+	n, err := logcopy.CopyBeside(t.Context(), log, shut, beside(t), names)
+	if err != nil || !slices.Equal(n.Unread, []string{"the key of hashes", "texts of revisions", "documents with secrets"}) || n.Missing+n.Documents+n.Objects != 0 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	for _, to := range []logcopy.Beside{{Objects: open.Objects, Documents: shut.Documents}, {Objects: shut.Objects, Documents: open.Documents}} {
+		if n, err := logcopy.CopyBeside(t.Context(), log, open, to, names); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%+v, %v", n, err)
+		}
 	}
 }
 

@@ -130,7 +130,7 @@ func (s *Store) get(ref Ref, document any) error {
 }
 
 // Copy has another store keep a document as well, by the same name; there is false where there
-// is no such document.
+// is no such document, or it cannot be read.
 func (s *Store) Copy(to *Store, name string) (there bool, err error) {
 	if !validName(name) {
 		return false, nil
@@ -139,11 +139,12 @@ func (s *Store) Copy(to *Store, name string) (there bool, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err == nil {
+	there = err == nil
+	if there {
 		err = to.place.Keep(name, content)
 	}
 	if err != nil {
-		return false, fmt.Errorf("copying the protected document %s from %s to %s: %w", name, s.place, to.place, err)
+		return there, fmt.Errorf("copying the protected document %s from %s to %s: %w", name, s.place, to.place, err)
 	}
 	return true, nil
 }

@@ -41,9 +41,11 @@ or ~/.pgpass. Both logs are verified: the copy has the head of the original.
 What FROM has more than an earlier copy is added to that, also after a copy that
 was interrupted. A log that holds anything else is left as it is.
 
-Into a database and out of one goes also what the events name: texts of revisions, and,
-of the log of this workspace, documents with secrets, which only those can read who may
-read that table. Of files only the events are copied. Artifacts stay where they are.`,
+Into a database and out of one goes also what the events name: texts of revisions, and
+documents with secrets, which only those can read who may read that table. Those of a
+file are in .deployster/protected of the workspace: run it in the workspace whose log it
+is, since it fails where one is missing. What the user of a database may not read is left
+out, which is said. Of files only the events are copied. Artifacts stay where they are.`,
 		Example: "  deployster log copy .deployster/deployments.db postgres://deployster@db.example.com/log\n  deployster log copy 'postgres://deployster@db.example.com/log?schema=prod' copy.db",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -76,13 +78,25 @@ func runCopy(ctx context.Context, a *app.App, fromName, toName string) (err erro
 	if err != nil {
 		return err
 	}
-	brought, err := copyBeside(ctx, a, from, to, fromName, toName)
-	if err != nil {
-		return err
+	brought, failed := copyBeside(ctx, a, from, to, fromName, toName)
+	if err := sayCopied(a, to, r, brought); err != nil {
+		return errors.Join(failed, err)
+	}
+	if failed == nil && brought.Missing > 0 {
+		failed = fmt.Errorf("%s to which the log refers: not there, and not copied: %s", phrase.Count(brought.Missing, "protected document"), missing(a, fromName))
+	}
+	return failed
+}
+
+// sayCopied says what came of a copy.
+func sayCopied(a *app.App, to deploylog.Log, r logcopy.Result, brought logcopy.Brought) error {
+	if len(brought.Unread) > 0 {
+		a.Notice("not copied, since it may not be read: " + strings.Join(brought.Unread, ", "))
 	}
 	if a.JSON() {
 		return a.Line(map[string]any{
 			"copied": r.Copied, "events": r.Head.Seq, "head": r.Head.Hash, "anchor": r.Head.String(), "id": to.ID(), "objects": brought.Objects, "protected": brought.Documents,
+			"protected_missing": brought.Missing, "unread": append([]string{}, brought.Unread...),
 		})
 	}
 	along := ""
@@ -90,6 +104,14 @@ func runCopy(ctx context.Context, a *app.App, fromName, toName string) (err erro
 		along = fmt.Sprintf(" with %s and %s", phrase.Count(brought.Objects, "text"), phrase.Count(brought.Documents, "protected document"))
 	}
 	return a.Printf("copied %s%s; both logs have the head %s\n", phrase.Count(int(r.Copied), "event"), along, r.Head)
+}
+
+// missing says where documents were looked for, and what to do.
+func missing(a *app.App, fromName string) string {
+	if postgres.IsAddress(fromName) {
+		return "restore them in the table protected, and copy once more"
+	}
+	return "they were looked for in " + filepath.Join(a.Workspace, engine.StateDir, protected.DirName) + "; copy once more in the workspace whose runs the log is of"
 }
 
 // copyBeside copies what the events name, if one of the logs is in a database: beside a file it
@@ -102,20 +124,28 @@ func copyBeside(ctx context.Context, a *app.App, from, to deploylog.Log, fromNam
 	if err != nil {
 		return n, err
 	}
-	return logcopy.CopyBeside(ctx, from, beside(a, from, fromName), beside(a, to, toName), documents)
+	there, err := beside(a, from, fromName)
+	if err != nil {
+		return n, err
+	}
+	here, err := beside(a, to, toName)
+	if err != nil {
+		return n, err
+	}
+	return logcopy.CopyBeside(ctx, from, there, here, documents)
 }
 
-// beside is what is beside a log.
-func beside(a *app.App, log deploylog.Log, name string) (b logcopy.Beside) {
+// beside is what is beside a log, as commands of the workspace look for it.
+func beside(a *app.App, log deploylog.Log, name string) (logcopy.Beside, error) {
 	if in, is := log.(*postgres.Log); is {
-		return logcopy.Beside{Objects: objects.Via(in.Objects()), Documents: protected.Via(in.Documents())}
+		return logcopy.Beside{Objects: objects.Via(in.Objects()), Documents: protected.Via(in.Documents())}, nil
 	}
-	b.Objects = objects.In(filepath.Join(filepath.Dir(name), "objects"), func(f *os.File, made bool) { sqlite.GiveObject(name, f, made) })
-	dir, err := filepath.Abs(filepath.Dir(name))
-	if err == nil && dir == filepath.Join(a.Workspace, engine.StateDir) {
-		b.Documents = work.Protected(a.Workspace)
+	whole, err := filepath.EvalSymlinks(name) // links to a log are one log
+	if err != nil {
+		return logcopy.Beside{}, err
 	}
-	return b
+	give := func(f *os.File, made bool) { sqlite.GiveObject(whole, f, made) }
+	return logcopy.Beside{Objects: objects.In(filepath.Join(filepath.Dir(whole), "objects"), give), Documents: work.Protected(a.Workspace)}, nil
 }
 
 // openNamed opens the log of a path or a URL; one that is to exist is not made.
