@@ -18,10 +18,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
-// lockTime is how long the server may take to answer about a lock.
-const lockTime = 15 * time.Second
+const (
+	// lockTime is how long the server may take to answer about a lock.
+	lockTime = 15 * time.Second
+	// attendPause is how often the connection is looked at by which this process has locks.
+	attendPause = time.Second
+)
 
 // errLost says that the connection was lost by which this process had locks.
 var errLost = errors.New("the connection was lost by which this process had its locks, and others may have them now")
@@ -213,7 +218,48 @@ func (s *session) connect(ctx context.Context) error {
 	}
 	s.conn = conn
 	s.id.Store(id)
+	go func() {
+		defer crash.End("", "attending to the locks of the deployment log")
+		s.attend(id)
+	}()
 	return nil
+}
+
+// attend finds out when a session is lost by which this process has locks, also while it neither
+// appends nor takes others: somebody else may have them, and it is to do nothing more.
+func (s *session) attend(id int64) {
+	for every := time.NewTicker(attendPause); ; {
+		select {
+		case <-every.C:
+		case <-s.log.closed:
+			every.Stop()
+			return
+		}
+		if !s.lasts(id) {
+			every.Stop()
+			return
+		}
+	}
+}
+
+// lasts reports whether a session goes on, which it asks the server where it matters.
+func (s *session) lasts(id int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil || s.id.Load() != id {
+		return false
+	}
+	if s.held.Load() == 0 {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
+	defer cancel()
+	if err := s.conn.Ping(ctx); err != nil {
+		_ = s.conn.Close(ctx)
+		_ = s.ended(err)
+		return false
+	}
+	return true
 }
 
 // ended ends the session where its connection was lost, and the log with it where that had locks.
@@ -225,6 +271,7 @@ func (s *session) ended(err error) error {
 	if s.held.Load() > 0 {
 		err = fmt.Errorf("%w: %w", errLost, err)
 		s.log.poison(err)
+		s.log.losing.Do(func() { close(s.log.lost) })
 	}
 	return err
 }

@@ -175,6 +175,11 @@ func TestWhereverTheConnectionIsCutNothingIsLostOrDoubled(t *testing.T) {
 	}
 }
 
+// refused reports whether an append failed since it, or what came before it, was not to be written.
+func refused(err error) bool {
+	return errors.Is(err, deploylog.ErrUnwritten) || errors.Is(err, deploylog.ErrPoisoned)
+}
+
 func TestWhoLosesTheConnectionOfItsLocksAppendsNothing(t *testing.T) {
 	schema := "lost_locks"
 	l, other := open(t, server.URL(schema)), open(t, server.URL(schema))
@@ -195,7 +200,7 @@ func TestWhoLosesTheConnectionOfItsLocksAppendsNothing(t *testing.T) {
 	}
 	defer theirs()
 	_, err = l.Append(t.Context(), event("d", "b"))
-	if !errors.Is(err, deploylog.ErrUnwritten) || !strings.Contains(err.Error(), "the connection was lost by which this process had its locks") {
+	if !refused(err) || !strings.Contains(err.Error(), "the connection was lost by which this process had its locks") {
 		t.Errorf("an append without the lock: %v", err)
 	}
 	if _, err = l.Append(t.Context(), event("d", "b")); !errors.Is(err, deploylog.ErrPoisoned) {
@@ -204,6 +209,27 @@ func TestWhoLosesTheConnectionOfItsLocksAppendsNothing(t *testing.T) {
 	unlock()
 	if held, err := other.Locked("stage"); !held || err != nil {
 		t.Errorf("it was given up for who has it now: %v, %v", held, err)
+	}
+}
+
+// Who has locks and does nothing but wait is told that they are lost.
+func TestWhoWaitsIsToldThatItsLocksAreLost(t *testing.T) {
+	l := open(t, server.URL("idle"))
+	if _, err := l.TryLock("stage"); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		for _, err := range l.Watch(t.Context(), deploylog.Filter{}) {
+			ended <- err
+		}
+	}()
+	sql(t, server, "idle", "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO locks%' AND pid <> pg_backend_pid()")
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the connection was lost by which this process had its locks") {
+		t.Errorf("%v", err)
+	}
+	if _, err := l.Append(t.Context(), event("d", "a")); !errors.Is(err, deploylog.ErrPoisoned) {
+		t.Errorf("an append: %v", err)
 	}
 }
 
@@ -280,7 +306,7 @@ func TestAServerThatIsStartedAgain(t *testing.T) {
 		t.Fatalf("the lock of a server that was killed: %v", err)
 	}
 	defer unlock()
-	if _, err := holder.Append(t.Context(), event("d", "c")); !errors.Is(err, deploylog.ErrUnwritten) {
+	if _, err := holder.Append(t.Context(), event("d", "c")); !refused(err) {
 		t.Errorf("who had a lock appends: %v", err)
 	}
 	if v, err := l.Verify(t.Context()); err != nil || v.Events != 2 {

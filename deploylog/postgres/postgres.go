@@ -22,7 +22,8 @@
 //
 // A lock is a row that names a session, and the session is an advisory lock of a connection of
 // its own, which PostgreSQL lets go of when the connection ends. Whoever loses that connection
-// has lost its locks, and appends nothing more: every append looks whether it still has them.
+// has lost its locks, and appends nothing more: every append looks whether it still has them, and
+// watches end, so that who waits for news learns of it.
 package postgres
 
 import (
@@ -75,6 +76,8 @@ type Log struct {
 	turns   turn.Turns
 	closing sync.Once
 	closed  chan struct{}
+	losing  sync.Once
+	lost    chan struct{} // closed when locks of this process were lost with their session
 }
 
 var (
@@ -98,7 +101,7 @@ func Open(ctx context.Context, url string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open deployment log: %w", err)
 	}
-	l := &Log{where: where, logger: o.Logger, snapshots: o.Snapshots, closed: make(chan struct{})}
+	l := &Log{where: where, logger: o.Logger, snapshots: o.Snapshots, closed: make(chan struct{}), lost: make(chan struct{})}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}

@@ -137,6 +137,9 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			select {
 			case <-grown:
 			case <-time.After(watchPause):
+			case <-l.lost:
+				quiet(deploylog.Event{}, l.readError(ctx, errLost))
+				return
 			case <-ctx.Done():
 				quiet(deploylog.Event{}, l.readError(ctx, ctx.Err()))
 				return
