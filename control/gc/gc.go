@@ -143,6 +143,9 @@ func (c *Collector) objects(ctx context.Context) (Removed, error) {
 		return r, fmt.Errorf("looking for objects that revisions need: %w", err)
 	}
 	pruned, err := c.Objects.Prune(ctx, c.before(objects.MinAge), func(hash string) bool { return named[hash] }, c.DryRun)
+	if errors.Is(err, objects.ErrOwner) {
+		r.Left, err = objects.ErrOwner.Error(), nil
+	}
 	r.Count, r.Bytes = pruned.Count, pruned.Bytes
 	r.used(pruned.Oldest)
 	return r, err

@@ -1,6 +1,7 @@
 package gc_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/protected"
 )
 
@@ -467,5 +469,24 @@ func TestProtectedDocumentsThatNothingRefersToAreRemoved(t *testing.T) {
 		if err := store.Get(*c.ref, new(string)); errors.Is(err, fs.ErrNotExist) == c.stay {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// others has objects that somebody else may remove.
+type others struct{ objects.Keeper }
+
+func (others) Prune(context.Context, time.Time, func(string) bool, bool) (objects.Pruned, error) {
+	return objects.Pruned{}, objects.ErrOwner
+}
+
+// Who may remove something is said, and is no failure of what else is removed.
+func TestObjectsThatSomebodyElseMayRemoveAreLeft(t *testing.T) {
+	p := newPlace(t)
+	store := objects.Via(others{})
+	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now, Objects: &store}
+	removed, err := c.Collect(t.Context())
+	i := slices.IndexFunc(removed, func(r gc.Removed) bool { return r.Kind == gc.Objects })
+	if err != nil || i < 0 || !strings.Contains(removed[i].Left, "only who owns the schema") {
+		t.Errorf("%+v, %v", removed, err)
 	}
 }

@@ -19,10 +19,11 @@ type kept struct {
 	stored time.Time
 }
 
-// old are those that a query finds.
-func (l *Log) old(ctx context.Context, query string, before time.Time) (all []kept, err error) {
+// old are those that a query finds for an age, which is told and not the moment: when they were
+// stored is by the clock of the server, and this machine's may be another.
+func (l *Log) old(ctx context.Context, query string, age time.Duration) (all []kept, err error) {
 	err = l.reading(ctx, func() error {
-		rows, err := l.readers.Query(ctx, query, before)
+		rows, err := l.readers.Query(ctx, query, age)
 		if err == nil {
 			all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k kept, err error) {
 				return k, row.Scan(&k.name, &k.size, &k.stored)

@@ -105,6 +105,29 @@ func TestProtectedDocuments(t *testing.T) {
 	}
 }
 
+// How old something is, is by the clock of the server: whoever is a day ahead removes nothing that is new.
+func TestAClockThatIsAheadRemovesNothingNew(t *testing.T) {
+	ahead := func() time.Time { return time.Now().Add(25 * time.Hour) }
+	l, err := postgres.Open(t.Context(), server.URL("ahead"), postgres.Options{Now: ahead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	texts, documents := objects.Via(l.Objects()), protected.Via(l.Documents())
+	_, err = texts.Keep([]byte("new"))
+	_, failed := documents.Put("new")
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	none := func(string) bool { return false }
+	if pruned, err := texts.Prune(t.Context(), ahead().Add(-objects.MinAge), none, false); err != nil || pruned.Count != 0 {
+		t.Errorf("%+v, %v", pruned, err)
+	}
+	if pruned, err := documents.Prune(none, ahead().Add(-time.Hour), false); err != nil || len(pruned) != 0 {
+		t.Errorf("%+v, %v", pruned, err)
+	}
+}
+
 // A log of the first version gets what it lacks, by who owns it.
 func TestALogOfTheFirstVersion(t *testing.T) {
 	l := open(t, server.URL("first"))

@@ -44,7 +44,7 @@ func (d Documents) Remove(name string) error {
 
 // Old implements protected.Remote.
 func (d Documents) Old(before time.Time) (all []protected.Kept, err error) {
-	old, err := d.log.old(context.Background(), "SELECT name, octet_length(content), stored FROM protected WHERE stored < $1", before)
+	old, err := d.log.old(context.Background(), "SELECT name, octet_length(content), stored FROM protected WHERE stored < now() - $1::interval", d.log.now().Sub(before))
 	for _, k := range old {
 		all = append(all, protected.Kept{Name: k.name, Size: k.size, Stored: k.stored})
 	}

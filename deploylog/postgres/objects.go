@@ -65,7 +65,15 @@ func (o Objects) KeepSalt(salt []byte) error {
 
 // Prune implements objects.Keeper.
 func (o Objects) Prune(ctx context.Context, before time.Time, needed func(hash string) bool, dryRun bool) (pruned objects.Pruned, err error) {
-	old, err := o.log.old(ctx, "SELECT encode(hash, 'hex'), octet_length(content), stored FROM objects WHERE stored < $1", before)
+	var may bool
+	if err := o.log.ask("SELECT has_table_privilege('objects', 'DELETE')", nil, &may); err != nil {
+		return pruned, err
+	}
+	if !may {
+		return pruned, objects.ErrOwner
+	}
+	age := o.log.now().Sub(before)
+	old, err := o.log.old(ctx, "SELECT encode(hash, 'hex'), octet_length(content), stored FROM objects WHERE stored < now() - $1::interval", age)
 	if err != nil {
 		return pruned, err
 	}
@@ -75,7 +83,7 @@ func (o Objects) Prune(ctx context.Context, before time.Time, needed func(hash s
 		}
 		if !dryRun {
 			// It may have been stored again since.
-			removed, err := o.log.change(ctx, "DELETE FROM objects WHERE hash = decode($1, 'hex') AND stored < $2", one.name, before)
+			removed, err := o.log.change(ctx, "DELETE FROM objects WHERE hash = decode($1, 'hex') AND stored < now() - $2::interval", one.name, age)
 			if err != nil {
 				return pruned, err
 			}

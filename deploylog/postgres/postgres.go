@@ -67,6 +67,7 @@ type Log struct {
 	snapshots string // directory; "" is none
 
 	logger  *slog.Logger
+	now     func() time.Time
 	queue   *queue.Queue
 	readers *pgxpool.Pool
 	writer  *writer
@@ -105,11 +106,10 @@ func Open(ctx context.Context, url string, o Options) (*Log, error) {
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}
-	now := o.Now
-	if now == nil {
-		now = time.Now
+	if l.now = o.Now; l.now == nil {
+		l.now = time.Now
 	}
-	l.queue = queue.New(now, o.Entropy)
+	l.queue = queue.New(l.now, o.Entropy)
 	if err := l.open(ctx, o); err != nil {
 		return nil, fmt.Errorf("open deployment log: %w", l.explain(err))
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -80,6 +81,9 @@ func TestRolesNeedFewRights(t *testing.T) {
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), `the user "reader" lacks a right`) {
 			t.Errorf("%s of who only reads: %v", what, err)
 		}
+	}
+	if _, err := texts.Prune(t.Context(), time.Now(), func(string) bool { return false }, true); !errors.Is(err, objects.ErrOwner) {
+		t.Errorf("a writer removes what is old: %v", err)
 	}
 	if err := documents.Remove(ref); err != nil {
 		t.Errorf("a secret that is needed no more: %v", err)

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -12,10 +13,14 @@ type Remote interface {
 	Salt() ([]byte, error)
 }
 
+// ErrOwner says who may remove objects, where that is somebody else.
+var ErrOwner = errors.New("only who owns the schema of the log may remove them")
+
 // Keeper is a Remote that nobody else looks after, as a server does after its own.
 type Keeper interface {
 	Remote
 	KeepSalt(salt []byte) error // unless there is one; without, Salt fails with ErrMissing
+	// Prune fails with ErrOwner where somebody else may.
 	Prune(ctx context.Context, before time.Time, needed func(hash string) bool, dryRun bool) (Pruned, error)
 }
 
