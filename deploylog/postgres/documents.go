@@ -29,17 +29,17 @@ func (d Documents) Load(name string) (content []byte, err error) {
 	case err == nil && size > protected.MaxSize:
 		return nil, fmt.Errorf("it has %d bytes; at most %d are read", size, protected.MaxSize)
 	}
-	return content, err
+	return content, unplaced(err)
 }
 
 // Keep implements protected.Remote.
 func (d Documents) Keep(name string, content []byte) error {
-	return d.log.put("INSERT INTO protected (name, content) VALUES ($1, $2) ON CONFLICT DO NOTHING", name, content)
+	return unplaced(d.log.put("INSERT INTO protected (name, content) VALUES ($1, $2) ON CONFLICT DO NOTHING", name, content))
 }
 
 // Remove implements protected.Remote.
 func (d Documents) Remove(name string) error {
-	return d.log.put("DELETE FROM protected WHERE name = $1", name)
+	return unplaced(d.log.put("DELETE FROM protected WHERE name = $1", name))
 }
 
 // Old implements protected.Remote.

@@ -81,9 +81,26 @@ func (l *Log) explain(err error) error {
 	}
 	err = concise(err)
 	if remedy != "" {
-		return fmt.Errorf("%s: %w; %s", l.where, err, remedy)
+		err = fmt.Errorf("%w; %s", err, remedy)
 	}
-	return fmt.Errorf("%s: %w", l.where, err)
+	return placed{err, l.where}
+}
+
+// placed is an error and where it happened.
+type placed struct {
+	error
+	where address
+}
+
+func (p placed) Error() string { return p.where.String() + ": " + p.error.Error() }
+func (p placed) Unwrap() error { return p.error }
+
+// unplaced is an error for those who say themselves where it happened.
+func unplaced(err error) error {
+	if p, is := errors.AsType[placed](err); is {
+		return p.error
+	}
+	return err
 }
 
 // unconnected is why no connection could be made, without what is there twice: a server is tried

@@ -80,6 +80,8 @@ func TestRolesNeedFewRights(t *testing.T) {
 	} {
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), `the user "reader" lacks a right`) {
 			t.Errorf("%s of who only reads: %v", what, err)
+		} else if strings.Count(err.Error(), "schema=deployster") != 1 {
+			t.Errorf("%s: where it is, is not said once: %v", what, err)
 		}
 	}
 	if _, err := texts.Prune(t.Context(), time.Now(), func(string) bool { return false }, true); !errors.Is(err, objects.ErrOwner) {
