@@ -215,6 +215,7 @@ func (l *loader) instantiate(p *pending, r *Resource) (*Module, bool) {
 	}
 	l.manifest.Resources = append(l.manifest.Resources, sub.manifest.Resources...)
 	l.manifest.Moved = append(l.manifest.Moved, sub.manifest.Moved...)
+	l.manifest.absent = append(l.manifest.absent, sub.manifest.absent...)
 	return m, m.hand(&l.found, &sub.found) && ok
 }
 

@@ -35,3 +35,36 @@ func TestSecretsMakeNoNames(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What was made of a declaration is subject to it also where it comes to nothing any more.
+func TestWhatComesToNothingIsDeclaredAllTheSame(t *testing.T) {
+	for _, tc := range []struct{ of, text, name, want string }{
+		{"no instances", "a: {type: x, for_each: [], prevent_destroy: true}", "a[old]", "a.yaml:1:40"},
+		{"an instance that is gone", "a: {type: x, for_each: [b], prevent_destroy: true}", "a[old]", "a.yaml:1:41"},
+		{"all are off", "a: {type: x, for_each: [b], when: false, prevent_destroy: true}", "a[b]", "a.yaml:1:54"},
+		{"off", "a: {type: x, when: false, prevent_destroy: true}", "a", "a.yaml:1:39"},
+		{"may go", "a: {type: x, for_each: []}", "a[old]", "declared"},
+		{"was one", "a: {type: x, for_each: []}", "a", "declared"},
+		{"was many", "a: {type: x, when: false}", "a[old]", ""},
+		{"another", "a: {type: x, when: false}", "b", ""},
+	} {
+		m := mustLoad(t, nil, "resources: {"+tc.text+", z: {type: x}}")
+		selected, err := m.Select([]string{"z"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []*manifest.Manifest{m, selected} {
+			got := ""
+			if kin := m.Kin(tc.name); m == selected && tc.of == "an instance that is gone" {
+				continue
+			} else if kin != nil && kin.PreventDestroy {
+				got = kin.PreventedAt().String()
+			} else if kin != nil {
+				got = "declared"
+			}
+			if got != tc.want {
+				t.Errorf("%s: %s is %q, want %q", tc.of, tc.name, got, tc.want)
+			}
+		}
+	}
+}

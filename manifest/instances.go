@@ -68,7 +68,20 @@ func (l *loader) expand() {
 		default:
 			l.add(p, x, nil)
 		}
+		if len(x.names) == 0 && p.call == nil {
+			l.absent(p, x)
+		}
 	}
+}
+
+// absent keeps what is declared and comes to no resource. What was made of it is still subject to it.
+func (l *loader) absent(p *pending, x *expansion) {
+	r := *p.Resource
+	r.Name, r.module = l.address(p.Name), l.module
+	if x.many {
+		r.Name, r.Of = "", r.Name
+	}
+	l.manifest.absent = append(l.manifest.absent, &r)
 }
 
 // instances adds those of a resource that has for_each.

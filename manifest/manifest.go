@@ -44,6 +44,7 @@ type Manifest struct {
 	plugs     map[string]*Plug
 	resources map[string]*Resource
 	declared  map[string]*expansion // what became of each name under resources
+	absent    []*Resource           // what is declared and comes to no resource
 }
 
 // Given is what a variable of a module is given, as it is written in the manifest itself.
@@ -153,7 +154,7 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 	}
 	nodes, keys := m.behind(targets)
 	wanted := m.graph().Closure(nodes...)
-	selected := &Manifest{Files: slices.Clone(m.Files), Moved: m.Moved, Variables: m.Variables, Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}, declared: m.declared}
+	selected := &Manifest{Files: slices.Clone(m.Files), Moved: m.Moved, Variables: m.Variables, Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}, declared: m.declared, absent: m.absent}
 	for _, r := range m.Resources {
 		if wanted[r.Name] && r.Late != nil && len(keys[r.Name]) > 0 && !m.needsAll(r.Name, wanted) {
 			some, late := *r, *r.Late
@@ -174,13 +175,15 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 	return selected, nil
 }
 
-// Kin is the resource that is declared by a name, or, of an instance that there is not any more, another
-// one of the same declaration; nil where nothing is declared.
+// Kin is the resource that is declared by a name, or, of one that there is not any more, another one of
+// the same declaration, or else that declaration, which comes to nothing; nil where nothing is declared.
 func (m *Manifest) Kin(name string) *Resource {
 	of := address.Declared(name)
-	for _, r := range m.Resources {
-		if r.Name == name || r.Of != "" && r.Of == of || r.Late != nil && r.Name == of {
-			return r
+	for _, list := range [][]*Resource{m.Resources, m.absent} {
+		for _, r := range list {
+			if r.Name == name || r.Of != "" && r.Of == of || r.Late != nil && r.Name == of {
+				return r
+			}
 		}
 	}
 	return nil
