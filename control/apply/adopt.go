@@ -39,7 +39,7 @@ func (r *Run) Managed(ctx context.Context, list []report.Adoption) (func(report.
 	if err != nil {
 		return nil, err
 	}
-	moves := history.Moves(r.Control.Manifest, r.Control.Workspace, r.Control.Moved)
+	moves := history.Moves(r.Control.Owner(), r.Control.Moved)
 	past := history.Moving(r.Control.Log, moves, r.Caller.Past)
 	r.Identify()
 	r.Spec.Managed = r.managed(ctx, history, past, r.images(list))
@@ -56,7 +56,7 @@ func (r *Run) Managed(ctx context.Context, list []report.Adoption) (func(report.
 	}
 	return func(a report.Adoption) error {
 		thing, known := history.Thing(a.Resource)
-		if !known || !thing.Of(r.Control.Manifest, r.Control.Workspace) && a.ID == "" && a.Keep == nil {
+		if !known || !thing.Of(r.Control.Owner()) && a.ID == "" && a.Keep == nil {
 			return nil
 		}
 		return &ManagedError{a.Resource, thing}

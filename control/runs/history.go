@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -34,6 +32,7 @@ const maxInline = 64 << 10
 type Making struct {
 	Manifest       []string        `json:"manifest"` // files, sorted
 	Workspace      string          `json:"workspace"`
+	Machine        string          `json:"machine,omitempty"` // on which the run was
 	Type           string          `json:"type"`
 	ImageID        string          `json:"image_id,omitempty"`
 	ImageDigest    string          `json:"image_digest,omitempty"`
@@ -155,29 +154,16 @@ func (h *History) Thing(name string) (Thing, bool) {
 	return t, ok
 }
 
-// Of reports whether a run of a manifest made the thing. A workspace that is no longer there was
-// moved to where the manifest is now.
-func (t Thing) Of(manifest []string, workspace string) bool {
-	if !slices.Equal(t.Manifest, manifest) {
-		return false
-	}
-	if t.Workspace == workspace {
-		return true
-	}
-	_, err := os.Stat(t.Workspace)
-	return errors.Is(err, fs.ErrNotExist)
-}
-
 // Moves are the names that things of a manifest get, by those that they had: to is the new name of
 // an old one. What has been made under the new name by now stays what it is.
-func (h *History) Moves(manifest []string, workspace string, to func(string) string) map[string]string {
+func (h *History) Moves(of Owner, to func(string) string) map[string]string {
 	moves := map[string]string{}
 	if to == nil {
 		return moves
 	}
 	for _, name := range h.Names() {
 		now := to(name)
-		if _, taken := h.things[now]; now != name && !taken && h.things[name].Of(manifest, workspace) {
+		if _, taken := h.things[now]; now != name && !taken && h.things[name].Of(of) {
 			moves[name] = now
 		}
 	}
@@ -206,9 +192,9 @@ func (t Thing) undeclared(name string) report.Undeclared {
 
 // Undeclared is what runs of a manifest made and it no longer declares, without what it takes to
 // remove it.
-func (h *History) Undeclared(manifest []string, workspace string, declared func(string) bool) (all []report.Undeclared) {
+func (h *History) Undeclared(of Owner, declared func(string) bool) (all []report.Undeclared) {
 	for _, name := range h.Names() {
-		if t := h.things[name]; !declared(name) && t.Of(manifest, workspace) {
+		if t := h.things[name]; !declared(name) && t.Of(of) {
 			all = append(all, t.undeclared(name))
 		}
 	}
@@ -250,7 +236,7 @@ func (r *Run) made(m *report.Made) (*Making, error) {
 		return nil, fmt.Errorf("encoding its configuration: %w", err)
 	}
 	out := &Making{
-		Manifest: r.o.Manifest, Workspace: r.o.Workspace, Type: m.Type, ImageID: m.ImageID, ImageDigest: m.ImageDigest, DependsOn: m.DependsOn,
+		Manifest: r.o.Manifest, Workspace: r.o.Workspace, Machine: r.o.Machine, Type: m.Type, ImageID: m.ImageID, ImageDigest: m.ImageDigest, DependsOn: m.DependsOn,
 		TimeoutMS: m.Timeout.Milliseconds(), PreventDestroy: m.PreventDestroy, File: m.Declared.File, Line: m.Declared.Line, Column: m.Declared.Column,
 	}
 	for _, p := range m.Plugs {
@@ -304,7 +290,7 @@ func (r *Run) takeOver(ctx context.Context, e report.Event) error {
 	r.mu.Lock()
 	t, known := r.history.things[e.Resource]
 	r.mu.Unlock()
-	if !known || t.Type != m.Type || t.Of(r.o.Manifest, r.o.Workspace) && t.PreventDestroy == m.PreventDestroy {
+	if !known || t.Type != m.Type || t.Of(r.o.Owner()) && t.PreventDestroy == m.PreventDestroy {
 		return nil
 	}
 	was, err := t.Open(r.o.Protected)
@@ -332,7 +318,7 @@ func (r *Run) madeBefore(resource string) string {
 
 // recordMoves records the names that things of the manifest have from now on, with what is kept of them.
 func (r *Run) recordMoves(ctx context.Context) error {
-	moves := r.history.Moves(r.o.Manifest, r.o.Workspace, r.o.Moved)
+	moves := r.history.Moves(r.o.Owner(), r.o.Moved)
 	for _, from := range slices.Sorted(maps.Keys(moves)) {
 		err := appendEvent(ctx, r.o.Log, deploylog.Event{
 			Deployment: r.o.ID, Target: resourceTarget(moves[from]), Revision: r.o.Revision, Name: EventResourceMoved, Attempt: 1,

@@ -111,7 +111,7 @@ func TestWhoseAThingIs(t *testing.T) {
 	m.run(t, "a.yaml", nil, "", makes("x", thing("x")), finds("theirs", thing("t")))
 	m.run(t, "a.yaml", nil, "host", makes("placed", thing("p")))
 	of := func(manifest string) string {
-		return named(m.history(t).Undeclared([]string{manifest}, m.dir, none))
+		return named(m.history(t).Undeclared(runs.Owner{Manifest: []string{manifest}, Workspace: m.dir}, none))
 	}
 	if of("a.yaml") != "x" || of("b.yaml") != "" {
 		t.Errorf("a.yaml has %q, b.yaml %q", of("a.yaml"), of("b.yaml"))
@@ -127,13 +127,13 @@ func TestWhoseAThingIs(t *testing.T) {
 		t.Errorf("a.yaml has %q, b.yaml %q", of("a.yaml"), of("b.yaml"))
 	}
 	// A workspace that is elsewhere is another one, until it is gone from there.
-	if got := named(m.history(t).Undeclared([]string{"b.yaml"}, "/elsewhere", none)); got != "" {
+	if got := named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none)); got != "" {
 		t.Errorf("another workspace has %q", got)
 	}
 	if err := os.RemoveAll(m.dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := named(m.history(t).Undeclared([]string{"b.yaml"}, "/elsewhere", none)); got != "x" {
+	if got := named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none)); got != "x" {
 		t.Errorf("the workspace that was moved has %q", got)
 	}
 }
@@ -158,7 +158,7 @@ func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the 
 					left = append(left, name)
 				}
 			}
-			if got := named(m.history(rt).Undeclared([]string{manifest}, m.dir, declared)); got != strings.Join(left, " ") {
+			if got := named(m.history(rt).Undeclared(runs.Owner{Manifest: []string{manifest}, Workspace: m.dir}, declared)); got != strings.Join(left, " ") {
 				rt.Fatalf("of %s, which declares %q, there is %q, want %q", manifest, declares, got, left)
 			}
 			var events []report.Event
@@ -248,7 +248,7 @@ func TestWhatIsMadeOfInstancesInAPlaceIsKnown(t *testing.T) {
 	if err != nil || len(needed) != 1 {
 		t.Errorf("the documents %v are needed, %v", needed, err)
 	}
-	if got := named(m.history(t).Undeclared([]string{"a.yaml"}, m.dir, none)); got != "page[d]" {
+	if got := named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"a.yaml"}, Workspace: m.dir}, none)); got != "page[d]" {
 		t.Errorf("of the manifest are %s", got)
 	}
 	m.run(t, "a.yaml", nil, "host@1:task", report.Event{Kind: report.ResourceDestroyed, Resource: "page[s]", Status: report.Absent})

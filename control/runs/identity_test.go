@@ -65,7 +65,7 @@ func TestThePastOfWhatIsToHaveAnotherName(t *testing.T) {
 	m := newMaker(t)
 	m.run(t, "m.yaml", nil, "", makes("a", thing("p")), report.Event{Kind: report.ResourceKept, Resource: "a", Attempt: 1, Keep: map[string]any{"id": "x"}, Protect: true})
 	h := m.history(t)
-	past := h.Moving(m.log, h.Moves([]string{"m.yaml"}, m.dir, to("a", "b")), runs.PastOf(runs.Options{Log: m.log, Protected: m.store}))
+	past := h.Moving(m.log, h.Moves(runs.Owner{Manifest: []string{"m.yaml"}, Workspace: m.dir}, to("a", "b")), runs.PastOf(runs.Options{Log: m.log, Protected: m.store}))
 	for _, when := range []string{"before", "after"} {
 		if p := m.past(t, past, "b"); p.Identity != "a" || p.Kept["id"] != "x" {
 			t.Errorf("%s the log says so it has %+v", when, p)

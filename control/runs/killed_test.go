@@ -148,7 +148,7 @@ func (c *cloud) apply(t *testing.T, left int, after bool, names ...string) (kill
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := h.Undeclared([]string{"m.yaml"}, c.dir, func(name string) bool { return m.Resource(name) != nil })
+	gone := h.Undeclared(runs.Owner{Manifest: []string{"m.yaml"}, Workspace: c.dir}, func(name string) bool { return m.Resource(name) != nil })
 	for i := range gone {
 		thing, _ := h.Thing(gone[i].Name)
 		if gone[i].Made, err = thing.Open(c.docs); err != nil {

@@ -50,6 +50,7 @@ type Options struct {
 	// but for instances that are found out in the run.
 	Manifest  []string
 	Workspace string              // where the manifest is
+	Machine   string              // tells this machine from others that have the log; "" is not known
 	Moved     func(string) string // the name of a resource by the one that it had before; may be nil
 
 	Request json.RawMessage   // of its first event: the request that the run is for; nil is none

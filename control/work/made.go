@@ -36,10 +36,12 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 	if err != nil {
 		return err
 	}
-	moves := history.Moves(r.files(), r.Workspace, r.Whole.Renamed)
+	of := r.Control.Owner()
+	of.Manifest, of.Workspace = r.files(), r.Workspace // also of a run that records nothing
+	moves := history.Moves(of, r.Whole.Renamed)
 	r.Caller.Past = history.Moving(r.Control.Log, moves, r.Caller.Past)
 	r.Spec.Prune = prune
-	r.Spec.Undeclared = history.Undeclared(r.files(), r.Workspace, func(name string) bool {
+	r.Spec.Undeclared = history.Undeclared(of, func(name string) bool {
 		declared := r.Whole.Stands(name)
 		return declared != nil && (declared.Late == nil || declared.Name != name) // that was another resource of the name
 	})
@@ -47,7 +49,7 @@ func (r *Run) Recall(ctx context.Context, removing, prune bool, only []string) e
 		return err
 	}
 	// Which instances of late resources are declared is found out by the run.
-	instances := history.Undeclared(r.files(), r.Workspace, func(name string) bool { return !r.isInstance(name) })
+	instances := history.Undeclared(of, func(name string) bool { return !r.isInstance(name) })
 	r.Spec.Recalled = true
 	r.Spec.Instances = instances
 	if prune || removing {

@@ -42,6 +42,7 @@ type Config struct {
 	Inputs
 
 	Log         deploylog.Log
+	Machine     string             // tells this machine from others that have the log; "" is not known
 	Texts       Texts              // that revisions carry
 	Protected   *protected.Store   // of what may be secret; nil is that of the workspace
 	InitCache   inits.Cache        // may be nil: each type is asked
@@ -95,7 +96,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 	run := &Run{
 		Input: in, Connection: on,
 		Control: runs.Options{
-			Log: c.Log, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
+			Log: c.Log, Machine: c.Machine, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
 			Target: deploylog.Target(invoke.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
 			OrphanTimeout: orphanTimeout, Notice: c.Notice, Sweeps: c.sweeps, Pasts: cmp.Or(c.pasts, runs.NewPasts(c.Log)),
 			Protected: cmp.Or(c.Protected, Protected(in.Workspace)),

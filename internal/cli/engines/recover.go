@@ -76,6 +76,9 @@ func here() runs.EngineUsed {
 	return u
 }
 
+// Machine tells this machine from others; "" is not known.
+func Machine() string { return here().Machine }
+
 // restarted reports whether this is the machine on which a run was, and it was
 // started anew since.
 func restarted(u runs.EngineUsed) bool {

@@ -46,7 +46,7 @@ func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.C
 	texts, noLog := a.Texts()
 	traced, wrong := a.Traces()
 	c := work.Config{
-		Inputs: Inputs(a, input), Log: log, Texts: texts, Protected: a.Protected(), InitCache: engines.InitCache(a, f), InitAnswers: &inits.Answers{}, Parallelism: a.Global.Parallelism, Pull: policy,
+		Inputs: Inputs(a, input), Log: log, Machine: engines.Machine(), Texts: texts, Protected: a.Protected(), InitCache: engines.InitCache(a, f), InitAnswers: &inits.Answers{}, Parallelism: a.Global.Parallelism, Pull: policy,
 		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, Notice: func(string) {}, Crashed: a.Crashes.Add,
 	}
 	if traced != nil {
