@@ -90,7 +90,7 @@ func (f File) Encode() ([]byte, error) {
 }
 
 // Write writes the file of a workspace, as a whole or not at all. It has the mode that it had; a new one
-// everybody may read, as the manifests that it is kept with.
+// that of any file that is made, as the manifests that it is kept with.
 func (f File) Write(workspace string) error {
 	text, err := f.Encode()
 	if err == nil {
@@ -103,20 +103,41 @@ func (f File) Write(workspace string) error {
 }
 
 func replace(path string, text []byte) error {
-	mode := fs.FileMode(0o644)
-	if was, err := os.Stat(path); err == nil {
-		mode = was.Mode().Perm()
-	}
 	f, err := atomicfile.Create(path)
 	if err != nil {
 		return err
 	}
 	defer f.Discard()
+	mode, err := modeOf(path, f.Name())
+	if err != nil {
+		return err
+	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Chmod(mode)); err != nil {
 		return err
 	}
 	return f.Commit()
+}
+
+// modeOf is the mode of a file, or that which one gets that is made now, as the umask has it. No other
+// name begins with beside.
+func modeOf(path, beside string) (fs.FileMode, error) {
+	was, err := os.Stat(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
+			return 0, err
+		}
+		return was.Mode().Perm(), nil
+	}
+	made, err := os.OpenFile(beside+"-mode", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return 0, err
+	}
+	is, err := made.Stat()
+	if err = errors.Join(err, made.Close(), os.Remove(made.Name())); err != nil {
+		return 0, err
+	}
+	return is.Mode().Perm(), nil
 }
 
 // Read reads the file of a workspace; nil where there is none.
