@@ -77,6 +77,7 @@ func (r *Run) images(list []report.Adoption) map[string]bool {
 // managed is what runs of manifests made by types of these images. Of what cannot be read, it is not known
 // what it is: that is not in the way of anything else.
 func (r *Run) managed(ctx context.Context, history *runs.History, past runner.PastFunc, images map[string]bool) (all []taken.Thing) {
+	of := r.Control.Owner()
 	for _, name := range history.Names() {
 		thing, _ := history.Thing(name)
 		if len(thing.Manifest) == 0 || !images[taken.Image(thing.Type)] {
@@ -90,7 +91,9 @@ func (r *Run) managed(ctx context.Context, history *runs.History, past runner.Pa
 		if err != nil {
 			continue
 		}
-		all = append(all, taken.Thing{Undeclared: report.Undeclared{Name: name, Run: thing.Run, At: thing.At, Made: made}, Kept: before.Kept})
+		all = append(all, taken.Thing{
+			Undeclared: report.Undeclared{Name: name, Run: thing.Run, At: thing.At, Made: made}, Kept: before.Kept, Ours: thing.Of(of), Elsewhere: !thing.Here(of),
+		})
 	}
 	return all
 }

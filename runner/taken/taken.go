@@ -14,6 +14,9 @@ import (
 type Thing struct {
 	report.Undeclared
 	Kept map[string]any
+
+	Ours      bool // it is of the manifests that adopt
+	Elsewhere bool // it was made on another machine, so that its paths say nothing of what is here
 }
 
 // Refuse says why this is not adopted as something else.
@@ -22,8 +25,12 @@ func (t Thing) Refuse() error {
 	if t.Declared.File != "" {
 		of = " of " + t.Declared.File
 	}
-	return fmt.Errorf(`run %s manages it already, as %s%s, and who destroys that would destroy this: where only the name is another, write it into "moved"; else run "deployster state forget %[2]s" first`,
-		t.Run, t.Name, of)
+	remedy := ""
+	if t.Ours {
+		remedy = `where only the name is another, write it into "moved"; else `
+	}
+	return fmt.Errorf(`run %s manages it already, as %s%s, and who destroys that would destroy this: %srun "deployster state forget %[2]s" first`,
+		t.Run, t.Name, of, remedy)
 }
 
 // Things are found by what they are recognized by.
@@ -34,7 +41,7 @@ func (all *Things) Add(t Thing, configured string) {
 	if all.by == nil {
 		all.by = map[string]Thing{}
 	}
-	if configured != "" {
+	if configured != "" && !t.Elsewhere {
 		all.by[configured] = t
 	}
 	if mark := Mark(t.Type, t.Kept); mark != "" {

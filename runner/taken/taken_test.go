@@ -16,7 +16,10 @@ func TestWhatIsManagedIsRecognized(t *testing.T) {
 		Undeclared: report.Undeclared{Name: "disk", Run: "R1", Made: report.Made{Type: "registry.example:5000/disk:1"}},
 		Kept:       map[string]any{"id": "d-7", "size": number},
 	}, "")
-	all.Add(taken.Thing{Undeclared: report.Undeclared{Name: "page", Run: "R2", Made: report.Made{Type: "deployster/file"}}}, "path /a")
+	all.Add(taken.Thing{Undeclared: report.Undeclared{Name: "page", Run: "R2", Made: report.Made{Type: "deployster/file"}}, Ours: true}, "path /a")
+	all.Add(taken.Thing{
+		Undeclared: report.Undeclared{Name: "away", Run: "R4", Made: report.Made{Type: "deployster/file"}}, Kept: map[string]any{"id": "f-1"}, Elsewhere: true,
+	}, "path /b")
 	all.Add(taken.Thing{Undeclared: report.Undeclared{Name: "void", Run: "R3", Made: report.Made{Type: "thing"}}}, "")
 	for name, tc := range map[string]struct {
 		name, configured, ref string
@@ -29,6 +32,8 @@ func TestWhatIsManagedIsRecognized(t *testing.T) {
 		"something else is kept":   {"other", "", "registry.example:5000/disk:1", map[string]any{"id": "d-8", "size": number}, ""},
 		"it is that one itself":    {"disk", "", "registry.example:5000/disk:1", map[string]any{"id": "d-7", "size": number}, ""},
 		"it is configured alike":   {"other", "path /a", "deployster/file", nil, "page"},
+		"on another machine":       {"other", "path /b", "deployster/file", nil, ""},
+		"another machine keeps it": {"other", "path /b", "deployster/file", map[string]any{"id": "f-1"}, "away"},
 		"nothing is known of both": {"other", "", "thing", nil, ""},
 	} {
 		got, found := all.Find(tc.name, tc.configured, taken.Mark(tc.ref, tc.keep))
@@ -37,6 +42,9 @@ func TestWhatIsManagedIsRecognized(t *testing.T) {
 		}
 		if found && !strings.Contains(got.Refuse().Error(), `"deployster state forget `+tc.want+`" first`) {
 			t.Errorf("%s: %v", name, got.Refuse())
+		}
+		if found && strings.Contains(got.Refuse().Error(), `write it into "moved"`) != got.Ours {
+			t.Errorf("%s of another manifest: %v", name, got.Refuse())
 		}
 	}
 }
