@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -368,6 +369,18 @@ func TestMistakesWithOptionalMembersAreFound(t *testing.T) {
 			onlyFound(t, checked(t, v.Run, aVM()), tc.check, tc.outcome, tc.detail)
 		})
 	}
+}
+
+// What tells a thing from others must be known, so a configuration that has no more shows nothing.
+func TestAConfigurationOfOneValueSaysNothingOfTheUnknown(t *testing.T) {
+	v := newVMType()
+	v.State = func(ctx context.Context, r protocol.Request[vm]) (protocol.StateOutput, error) {
+		if r.Unknown.Has("size") {
+			return protocol.StateOutput{}, errors.New("which machine it is is not known yet")
+		}
+		return v.state(ctx, r)
+	}
+	onlyFound(t, checked(t, v.Run, Options{Config: map[string]any{"size": "small"}}), "state accepts what is unknown", Skipped, "too few values")
 }
 
 // What keeps to the form, and says what nobody has asked for.

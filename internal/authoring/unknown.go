@@ -14,6 +14,9 @@ import (
 // mostUnknown is how many values of a configuration are asked about one by one.
 const mostUnknown = 10
 
+// fewestUnknown is how many values a configuration must have for it to be wrong that none may be unknown.
+const fewestUnknown = 2
+
 // unknownBefore asks as a plan does, of what does not exist yet.
 func (c *checker) unknownBefore(ctx context.Context) (verdict, error) {
 	accepted, refused := []string{}, []string{}
@@ -32,6 +35,8 @@ func (c *checker) unknownBefore(ctx context.Context) (verdict, error) {
 	switch {
 	case err != nil || v.outcome != Passed:
 		return v, err
+	case len(accepted)+len(refused) < fewestUnknown && len(accepted) == 0: // what tells a thing from others must be known
+		return skip("the configuration has too few values to tell: give one that says more than which thing it is"), nil
 	case len(accepted) == 0:
 		return fail(`init answers "accepts_unknown": true, and state refuses whatever is unknown (%s): answer STALE with the actions that will be needed, or leave accepts_unknown out`, list(refused)), nil
 	case len(refused) > 0:
