@@ -37,14 +37,16 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: "resource/a", Name: "resource-kept", Data: []byte(`{"kept": {"protected": {"name": "` + ref.Name + `", "sha256": "` + ref.Hash + `"}}}`)}); err != nil {
-		t.Fatal(err)
-	}
-	grow := func(target deploylog.Target) {
+	add := func(target deploylog.Target, name, data string) {
 		t.Helper()
-		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: target, Name: "host-started", Data: []byte(`{"a": "ü", "text": "` + text + `"}`)}); err != nil {
+		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: target, Name: name, Data: []byte(data)}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	add("resource/a", "resource-kept", `{"kept": {"protected": {"name": "`+ref.Name+`", "sha256": "`+ref.Hash+`"}}}`)
+	grow := func(target deploylog.Target) {
+		t.Helper()
+		add(target, "host-started", `{"a": "ü", "text": "`+text+`"}`)
 	}
 	run := func(args ...string) (out string, code int) {
 		t.Helper()

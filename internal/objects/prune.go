@@ -43,33 +43,43 @@ func (s Store) Prune(ctx context.Context, before time.Time, needed func(hash str
 		if ctx.Err() != nil {
 			return pruned, fmt.Errorf("removing objects: %w", context.Cause(ctx))
 		}
-		name := e.Name()
-		if s.takenTooMuch(e, before, needed) && (dryRun || s.bringBack(strings.TrimPrefix(name, prunedPrefix)) == nil) {
+		gone, err := s.pruneOne(e, before, needed, dryRun)
+		if err != nil {
+			return pruned, fmt.Errorf("removing object %s: %w", e.Name(), err)
+		}
+		if gone == nil {
 			continue
 		}
-		half := strings.HasPrefix(name, ".deployster-new-") || strings.HasPrefix(name, prunedPrefix)
-		if !half && (!IsHash(name) || needed(name)) {
-			continue
-		}
-		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || !info.ModTime().Before(before) {
-			continue // another process removed it, or it is not ours
-		}
-		if !dryRun {
-			removed, err := s.remove(name, half, before)
-			if err != nil {
-				return pruned, fmt.Errorf("removing object %s: %w", name, err)
-			}
-			if !removed {
-				continue
-			}
-		}
-		pruned.Count, pruned.Bytes = pruned.Count+1, pruned.Bytes+info.Size()
-		if pruned.Oldest.IsZero() || info.ModTime().Before(pruned.Oldest) {
-			pruned.Oldest = info.ModTime()
+		pruned.Count, pruned.Bytes = pruned.Count+1, pruned.Bytes+gone.Size()
+		if pruned.Oldest.IsZero() || gone.ModTime().Before(pruned.Oldest) {
+			pruned.Oldest = gone.ModTime()
 		}
 	}
 	return pruned, nil
+}
+
+// pruneOne removes one file, and returns what it was; nil is that it stays.
+func (s Store) pruneOne(e fs.DirEntry, before time.Time, needed func(hash string) bool, dryRun bool) (fs.FileInfo, error) {
+	name := e.Name()
+	if s.takenTooMuch(e, before, needed) && (dryRun || s.bringBack(strings.TrimPrefix(name, prunedPrefix)) == nil) {
+		return nil, nil
+	}
+	half := strings.HasPrefix(name, ".deployster-new-") || strings.HasPrefix(name, prunedPrefix)
+	if !half && (!IsHash(name) || needed(name)) {
+		return nil, nil
+	}
+	info, err := e.Info()
+	if err != nil || !info.Mode().IsRegular() || !info.ModTime().Before(before) {
+		return nil, nil //nolint:nilerr // another process removed it, or it is not ours
+	}
+	if dryRun {
+		return info, nil
+	}
+	removed, err := s.remove(name, half, before)
+	if err != nil || !removed {
+		return nil, err
+	}
+	return info, nil
 }
 
 func pruneFar(ctx context.Context, far Remote, before time.Time, needed func(hash string) bool, dryRun bool) (pruned Pruned, err error) {
