@@ -23,6 +23,21 @@ func (e *ManagedError) Error() string {
 	return fmt.Sprintf("it is managed already: run %s of %s made or adopted it; if that is not what you adopt, give this another name (a destroy would remove what is there)", e.Run, strings.Join(e.Manifest, " "))
 }
 
+// Alone waits until no other run adopts anything, so that of two that adopt one thing under two names
+// the second finds what the first did. unlock lets others go on.
+func (r *Run) Alone(ctx context.Context) (unlock func(), err error) {
+	const lock = "adopt"
+	unlock, err = r.Control.Log.TryLock(lock)
+	if errors.Is(err, deploylog.ErrLocked) {
+		r.Control.Notice("waiting until another run has adopted what it adopts")
+		unlock, err = r.Control.Log.Lock(ctx, lock)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("waiting until no other run adopts anything: %w", err)
+	}
+	return unlock, nil
+}
+
 // Managed finds out which resources runs have made or adopted already, and returns what says so
 // of an adoption: nil where nothing is in its way. What a run of other manifests made may become
 // one of these, as long as it stays the same thing, and has the same name: what has another one is told

@@ -112,6 +112,13 @@ func runAdopt(ctx context.Context, a *app.App, o adoptOptions) error {
 		return err
 	}
 	defer s.Close()
+	if !o.dryRun {
+		unlock, err := s.Alone(s.Ctx)
+		if err != nil {
+			return s.Interrupted(err)
+		}
+		defer unlock()
+	}
 	list, notes, err := o.adoptions(s, from)
 	if err != nil {
 		return s.Interrupted(err)
