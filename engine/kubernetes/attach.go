@@ -147,7 +147,7 @@ func (s *session) attempt(ctx context.Context, attach func() (remotecommand.Exec
 	case <-s.over:
 		input.finish()
 		cancel(nil)
-		<-ended // what else went wrong changes nothing
+		<-ended //nolint:errcheck // what else went wrong changes nothing
 		return nil
 	}
 }

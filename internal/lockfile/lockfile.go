@@ -129,7 +129,7 @@ func modeOf(path, beside string) (fs.FileMode, error) {
 		}
 		return was.Mode().Perm(), nil
 	}
-	made, err := os.OpenFile(beside+"-mode", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	made, err := os.OpenFile(beside+"-mode", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666) //nolint:gosec // the umask says who may read it
 	if err != nil {
 		return 0, err
 	}
