@@ -74,13 +74,7 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	if out, code := run(there, "copy/b.db"); code != 0 || out != "copied 3 events with 1 text and 1 protected document; both logs have the head "+said.Anchor+"\n" {
 		t.Errorf("exit %d, %s", code, out)
 	}
-	var secret string
-	if err := protected.New(documents).Get(ref, &secret); err != nil || secret != "a secret" {
-		t.Errorf("%q, %v", secret, err)
-	}
-	if content, err := objects.In(filepath.Join(dir, "copy", "objects"), nil).Load(text); err != nil || string(content) != "of a revision" {
-		t.Errorf("the text is %q, %v", content, err)
-	}
+	hasNamed(t, filepath.Join(dir, "copy", "objects"), documents, text, ref)
 	if out, code := run("copy/b.db", "c.db"); code != 0 || !strings.Contains(out, said.Anchor) {
 		t.Errorf("exit %d, %s", code, out)
 	}
@@ -102,6 +96,18 @@ func keepNamed(t *testing.T, texts, documents string) (text string, ref protecte
 		t.Fatal(err)
 	}
 	return text, ref
+}
+
+// hasNamed checks that what keepNamed kept is there.
+func hasNamed(t *testing.T, texts, documents, text string, ref protected.Ref) {
+	t.Helper()
+	var secret string
+	if err := protected.New(documents).Get(ref, &secret); err != nil || secret != "a secret" {
+		t.Errorf("%q, %v", secret, err)
+	}
+	if content, err := objects.In(texts, nil).Load(text); err != nil || string(content) != "of a revision" {
+		t.Errorf("the text is %q, %v", content, err)
+	}
 }
 
 // copiesNothing tries what is not possible: it is said, and no password is.
