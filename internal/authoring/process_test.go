@@ -497,5 +497,3 @@ func TestWhatIsServedIsBoundedAndKept(t *testing.T) {
 		})
 	}
 }
-
-// What a type answers or keeps is as secret as what it is configured with.
