@@ -71,7 +71,7 @@ func failed(pod *corev1.Pod) error {
 		switch {
 		case s == nil:
 		case s.State.Waiting != nil && (slices.Contains(hopeless, s.State.Waiting.Reason) || refusedPull(s.State.Waiting)):
-			return waits(s)
+			return waitingError(s)
 		case s.State.Terminated == nil:
 		case s.State.Terminated.Reason == "ContainerStatusUnknown":
 			return fmt.Errorf("the node does not know how the program ended: %s", s.State.Terminated.Message)
@@ -95,8 +95,8 @@ func refusedPull(waiting *corev1.ContainerStateWaiting) bool {
 	})
 }
 
-// waits is why a container waits in vain.
-func waits(s *corev1.ContainerStatus) error {
+// waitingError is why a container will not get what it waits for.
+func waitingError(s *corev1.ContainerStatus) error {
 	waiting := s.State.Waiting
 	err := fmt.Errorf("%s: %s", waiting.Reason, waiting.Message)
 	switch {

@@ -76,10 +76,11 @@ type besideLog struct{ app *App }
 var _ objects.Keeper = besideLog{}
 
 func (b besideLog) Load(hash string) (content []byte, err error) {
-	return content, b.read(objects.ErrMissing, func(l *postgres.Log) error {
+	err = b.read(objects.ErrMissing, func(l *postgres.Log) (err error) {
 		content, err = l.Objects().Load(hash)
 		return err
 	})
+	return content, err
 }
 
 func (b besideLog) Keep(hash string, content []byte) error {
@@ -87,10 +88,11 @@ func (b besideLog) Keep(hash string, content []byte) error {
 }
 
 func (b besideLog) Salt() (salt []byte, err error) {
-	return salt, b.read(objects.ErrMissing, func(l *postgres.Log) error {
+	err = b.read(objects.ErrMissing, func(l *postgres.Log) (err error) {
 		salt, err = l.Objects().Salt()
 		return err
 	})
+	return salt, err
 }
 
 func (b besideLog) KeepSalt(salt []byte) error {
@@ -98,10 +100,11 @@ func (b besideLog) KeepSalt(salt []byte) error {
 }
 
 func (b besideLog) Prune(ctx context.Context, before time.Time, needed func(string) bool, dryRun bool) (pruned objects.Pruned, err error) {
-	return pruned, b.write(func(l *postgres.Log) error {
+	err = b.write(func(l *postgres.Log) (err error) {
 		pruned, err = l.Objects().Prune(ctx, before, needed, dryRun)
 		return err
 	})
+	return pruned, err
 }
 
 // read has something read. Where there is no log, it is missing.
@@ -130,10 +133,11 @@ type documentsOfLog struct{ besideLog }
 var _ protected.Remote = documentsOfLog{}
 
 func (d documentsOfLog) Load(name string) (content []byte, err error) {
-	return content, d.read(fs.ErrNotExist, func(l *postgres.Log) error {
+	err = d.read(fs.ErrNotExist, func(l *postgres.Log) (err error) {
 		content, err = l.Documents().Load(name)
 		return err
 	})
+	return content, err
 }
 
 func (d documentsOfLog) Keep(name string, content []byte) error {
@@ -145,10 +149,11 @@ func (d documentsOfLog) Remove(name string) error {
 }
 
 func (d documentsOfLog) Old(before time.Time) (all []protected.Kept, err error) {
-	return all, d.read(fs.ErrNotExist, func(l *postgres.Log) error {
+	err = d.read(fs.ErrNotExist, func(l *postgres.Log) (err error) {
 		all, err = l.Documents().Old(before)
 		return err
 	})
+	return all, err
 }
 
 func (d documentsOfLog) String() string {
