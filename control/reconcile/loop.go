@@ -19,6 +19,7 @@ type Loop[S Machine, K comparable] struct {
 	Setup[S, K]
 
 	own      ownership
+	share    share
 	queue    OrderedSet[string] // entities to decide about
 	wakes    DelayQueue[string] // and when to do so because time has passed
 	slots    slots[K]
@@ -37,6 +38,7 @@ type Loop[S Machine, K comparable] struct {
 	seen     bool             // all that is to be before anything is idle
 	news     bool             // there is something that others recorded
 	unkept   bool             // it was said that no snapshot can be kept
+	over     bool             // it ends, and controls nothing any more but what is in flight
 	yieldTo  time.Time        // until then the decide lock is left to others
 	deferred []func()         // notifications for when no lock is held
 	late     func() time.Time // when the decide lock is waited for no more; called once the loop is to end at once
@@ -116,6 +118,9 @@ func (l *Loop[S, K]) run(ctx context.Context) error {
 	defer tick.Stop()
 	l.heart.start(l.Log)
 	defer l.heart.stop()
+	if err := l.join(); err != nil {
+		return err
+	}
 	l.considerAll()
 	if err := l.acquire(ctx); err != nil {
 		return err
@@ -201,6 +206,7 @@ func (l *Loop[S, K]) tick() {
 	}
 	l.ticked = now
 	l.keepSnapshot()
+	l.findUntaken()
 	l.Tenant.Tick()
 }
 
@@ -228,6 +234,9 @@ func (l *Loop[S, K]) wait(ctx context.Context, tick <-chan time.Time) {
 	}
 	if l.own.elsewhere.Len() > 0 {
 		pause = min(pause, retryPause)
+	}
+	if l.share.among != nil {
+		pause = min(pause, recountPause)
 	}
 	yields := false
 	if l.more() {
@@ -270,9 +279,11 @@ func (l *Loop[S, K]) receive() {
 	}
 }
 
-// finish lets what is being done end, and gives up all locks. Until then it follows the log,
-// for somebody may not want any more what is being done.
+// finish lets what is being done end, and gives up all locks, those at once on whose entities
+// nothing is done. Until then it follows the log, for somebody may not want any more what is
+// being done.
 func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
+	l.leave()
 	ended := make(chan struct{})
 	go func() {
 		l.jobs.Wait()
@@ -280,6 +291,7 @@ func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 	}()
 	tick := time.NewTicker(tickPause)
 	defer tick.Stop()
+	l.release()
 	for over := false; !over; {
 		select {
 		case <-tick.C:
@@ -296,6 +308,7 @@ func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 			err = failed
 		}
 		l.flush()
+		l.release()
 	}
 	for _, unlock := range l.own.held {
 		unlock()

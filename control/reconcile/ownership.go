@@ -130,6 +130,11 @@ func (l *Loop[S, K]) considerAll() {
 // up what is not to be controlled any more. What is controlled then is followed to the
 // newest event, for another process may have controlled it until now.
 func (l *Loop[S, K]) acquire(ctx context.Context) error {
+	if err := l.recount(); err != nil {
+		return err
+	}
+	l.handOver()
+	l.takeUntaken()
 	l.retryElsewhere()
 	own := &l.own
 	var fresh []string
@@ -145,24 +150,35 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 			continue
 		}
 		delete(own.declined, name)
-		if own.controlled[name] {
+		switch wanted := l.wants(name); {
+		case own.controlled[name] && !wanted:
+			l.share.leaving.Add(name)
+			continue
+		case own.controlled[name]:
+			continue
+		case !wanted:
+			l.leaveTo(name)
 			continue
 		}
 		switch err := l.lock(name); {
 		case err == nil:
 			fresh = append(fresh, name)
-			if own.elsewhere.has[name] && own.taken[name] == nil {
+			if (own.elsewhere.has[name] || l.share.theirs.has[name]) && own.taken[name] == nil {
 				own.released = append(own.released, name)
 			}
 			delete(own.taken, name)
 		case !errors.Is(err, deploylog.ErrLocked):
 			return fmt.Errorf("locking %s %s: %w", l.Fold.One, name, err)
+		case !l.mine(name):
+			delete(l.share.kept, name) // it is taken, by who is to have it or by another
 		case !own.elsewhere.has[name]:
+			l.share.forget(name)
 			own.elsewhere.Add(name)
 			own.taken[name] = err
 		}
 	}
 	own.elsewhere.remove(fresh...)
+	l.share.forget(fresh...)
 	l.noticeOwnership()
 	if len(fresh) == 0 {
 		return nil
@@ -268,6 +284,8 @@ func (l *Loop[S, K]) lock(name string) error {
 // giveUp controls an entity no more.
 func (l *Loop[S, K]) giveUp(name string) {
 	l.own.elsewhere.remove(name)
+	l.share.forget(name)
+	delete(l.share.kept, name)
 	delete(l.own.taken, name)
 	if l.own.controlled[name] {
 		delete(l.own.controlled, name)
@@ -276,14 +294,14 @@ func (l *Loop[S, K]) giveUp(name string) {
 	}
 }
 
-// release unlocks the entities that it does not control and on which nothing is in
-// flight any more.
+// release unlocks the entities that it does not control, or not any more since it ends, and on
+// which nothing is in flight any more.
 func (l *Loop[S, K]) release() {
-	if len(l.own.held) == len(l.own.controlled) || len(l.results) > 0 {
+	if len(l.own.held) == len(l.own.controlled) && !l.over || len(l.results) > 0 {
 		return
 	}
 	for name, unlock := range l.own.held {
-		if !l.own.controlled[name] && l.slots.of[name] == 0 {
+		if (!l.own.controlled[name] || l.over) && l.slots.of[name] == 0 {
 			unlock()
 			delete(l.own.held, name)
 		}

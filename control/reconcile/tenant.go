@@ -10,8 +10,9 @@
 // begun. How work ended is a fact, and recorded in any case.
 //
 // A loop controls the entities whose lock it holds. It takes the locks of its Scope, and
-// stands by for those that another process holds. Locks are the kernel's: a process that
-// dies leaves none.
+// stands by for those that another process holds. Locks are the kernel's, or those of a
+// session with a database: a process that dies leaves none. Loops of all entities, on
+// several machines perhaps, share them, see share.go.
 //
 // A Tenant supplies what is particular to a kind: what it observes, decides and does. The
 // one in loop_test.go is the smallest, and shows what every loop stands.
@@ -109,6 +110,7 @@ type Observer interface {
 type Options struct {
 	Log         deploylog.Log
 	Scope       *Scope // what it is to control; nil is all
+	Name        string // what it is known as among loops that share all entities, see Loop; "" shares none
 	Parallelism int    // work that is done at once; also, so many probes are
 	MaxEntities int    // controlled at once, each of which keeps a file open; 0 is any number
 	UntilIdle   bool   // end when no progress is possible

@@ -3,6 +3,7 @@ package logtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,6 +65,8 @@ func testLocks(t *testing.T, fresh func(testing.TB) Store) {
 
 	t.Run("asking takes nothing", func(t *testing.T) { testAsking(t, l, other) })
 
+	t.Run("those that are held are listed", func(t *testing.T) { testListing(t, l, other) })
+
 	t.Run("they exclude", func(t *testing.T) {
 		var inside, total atomic.Int64
 		var wg sync.WaitGroup
@@ -90,6 +93,31 @@ func testLocks(t *testing.T, fresh func(testing.TB) Store) {
 			t.Errorf("%d turns, want 30", n)
 		}
 	})
+}
+
+// testListing lists locks, where the store can do that.
+func testListing(t *testing.T, l, other deploylog.Log) {
+	listing, can := other.(deploylog.LockLister)
+	if !can {
+		return
+	}
+	holds := func(want ...string) {
+		t.Helper()
+		if held, err := listing.LocksHeld("listed/"); !slices.Equal(held, want) || err != nil {
+			t.Errorf("held are %q, error %v, want %q", held, err, want)
+		}
+	}
+	for _, name := range []string{"listed", "Listed/c", "not listed/d"} {
+		defer mustLock(t, l, name)()
+	}
+	holds()
+	const odd = "listed/a\n\"ü%_\\"
+	ours, theirs := mustLock(t, other, "listed/b"), mustLock(t, l, odd)
+	holds(odd, "listed/b")
+	theirs()
+	holds("listed/b")
+	ours()
+	holds()
 }
 
 // testAsking asks whether a lock is held, which keeps nobody from it.

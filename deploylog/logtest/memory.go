@@ -58,6 +58,7 @@ type MemoryLog struct {
 var (
 	_ deploylog.Log          = (*MemoryLog)(nil)
 	_ deploylog.ThenAppender = (*MemoryLog)(nil)
+	_ deploylog.LockLister   = (*MemoryLog)(nil)
 
 	errClosed = errors.New("log is closed")
 )
@@ -331,6 +332,19 @@ func (l *MemoryLog) Locked(name string) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, held := l.locks[name]
+	return held, nil
+}
+
+// LocksHeld implements deploylog.LockLister.
+func (l *MemoryLog) LocksHeld(prefix string) (held []string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name := range l.locks {
+		if strings.HasPrefix(name, prefix) {
+			held = append(held, name)
+		}
+	}
+	slices.Sort(held)
 	return held, nil
 }
 

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,6 +97,34 @@ func (l *Log) Locked(name string) (held bool, err error) {
 	return held, nil
 }
 
+// LocksHeld implements deploylog.LockLister.
+func (l *Log) LocksHeld(prefix string) (held []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
+	defer cancel()
+	var shown []string
+	err = l.reading(ctx, func() error {
+		rows, err := l.readers.Query(ctx, "SELECT name FROM locks WHERE starts_with(name, $1) AND alive(session)", strings.TrimSuffix(shownName(prefix), `"`))
+		if err != nil {
+			return err
+		}
+		shown, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the locks that begin with %q: %w", prefix, l.explain(err))
+	}
+	for _, text := range shown {
+		if name, err := strconv.Unquote(text); err == nil { // what is no name has nobody taken who knows them
+			held = append(held, name)
+		}
+	}
+	slices.Sort(held)
+	return held, nil
+}
+
+// shownName is a name as the table of locks has it.
+func shownName(name string) string { return strconv.QuoteToGraphic(name) }
+
 func lockKey(name string) []byte {
 	sum := sha256.Sum256([]byte(name))
 	return sum[:]
@@ -146,7 +176,7 @@ func (s *session) try(ctx context.Context, name string) error {
 		taken, err = s.takeOver(ctx, name)
 	case errors.Is(err, pgx.ErrNoRows):
 		var inserted pgconn.CommandTag
-		inserted, err = s.conn.Exec(ctx, "INSERT INTO locks VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", lockKey(name), strconv.QuoteToGraphic(name), s.id.Load(), holder())
+		inserted, err = s.conn.Exec(ctx, "INSERT INTO locks VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", lockKey(name), shownName(name), s.id.Load(), holder())
 		taken = inserted.RowsAffected() > 0
 	}
 	if err != nil {

@@ -85,6 +85,7 @@ var (
 	_ deploylog.Log          = (*Log)(nil)
 	_ deploylog.ThenAppender = (*Log)(nil)
 	_ deploylog.SnapshotLog  = (*Log)(nil)
+	_ deploylog.LockLister   = (*Log)(nil)
 
 	errClosed   = errors.New("log is closed")
 	errReadOnly = errors.New("log was opened for reading only")

@@ -92,8 +92,8 @@ outputs:
 	}
 }
 
-// Servers on one log need nobody to elect one of them: what one controlled that is killed the
-// other has at once, and each of them answers.
+// Servers on one log need nobody to elect one of them: they share what there is, what one
+// controlled that is killed the other has at once, and each of them answers.
 func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
 	database, dir := startPostgres(t), t.TempDir()
 	if err := errors.Join(
@@ -124,7 +124,7 @@ func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
 		}
 	}
 	second := serve("two")
-	second.out.until(t, "standing by for web/prod")
+	second.out.until(t, "2 controllers share the environments now")
 	for _, socket := range []string{"one", "two"} {
 		if code, body := s.ask(socket, "/v1/environments"); code != http.StatusOK || !strings.Contains(body, "web/prod") {
 			t.Errorf("server %s answers %d %s", socket, code, body)
@@ -133,7 +133,7 @@ func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	second.out.until(t, "taking over web/prod")
+	second.out.until(t, "no other controller shares the environments any more")
 	s.deployster(append([]string{"env", "deploy", "web/prod", "--revision", "1", "--wait"}, on...)...)
 	if text, err := os.ReadFile(filepath.Join(dir, "out", "index.txt")); string(text) != "hello" {
 		t.Errorf("there is %q, %v", text, err)

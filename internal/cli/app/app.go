@@ -132,6 +132,9 @@ func Whoami() string {
 // keeps a file open, and the engines and programs of its work need some, too. 0 is any
 // number.
 func (a *App) MaxEntities() int {
+	if _, is := a.logURL(); is { // whose locks are no files
+		return 0
+	}
 	files, bounded := openFiles()
 	if !bounded {
 		return 0

@@ -2,7 +2,7 @@
 // environments and build groups of a log, and answers requests about them.
 //
 // It keeps nothing but the log and what lies beside it. Whoever kills it and starts another
-// loses nothing, and a second one on the same log stands by for the first.
+// loses nothing. Several on the same log stand by for each other, or share what there is.
 package serve
 
 import (
@@ -74,7 +74,7 @@ does what "pipeline run", "env run" and "build run" do, and keeps nothing but th
 what lies beside it: kill it and start another, and nothing is lost.
 
 A second one on the same log stands by. It takes over at once when the first has ended,
-however it ended.
+however it ended. Where the log is in a database they share pipelines and environments.
 
 It listens on 127.0.0.1:7450 unless --listen, --socket or systemd says where else. Addresses
 that other machines can reach need --tls-cert and --tls-key, whose files may change while

@@ -1,0 +1,223 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+)
+
+// sharing are loops that share all counters.
+type sharing struct {
+	*site
+	sync.Mutex
+	tenants map[string]*possessive
+}
+
+// possessive is a tenant that knows what its loop controls.
+type possessive struct {
+	tenant
+	all     *sharing
+	name    string
+	has     map[string]bool
+	foreign func(counter string) bool // what it declines; may be nil
+	kill    func()
+	drain   chan struct{}
+	ended   chan error
+}
+
+func (p *possessive) Declines(c *counter) string {
+	if p.foreign != nil && p.foreign(c.name) {
+		return "it is of another inventory"
+	}
+	return ""
+}
+
+func (p *possessive) Acquired(name string) {
+	p.all.Lock()
+	defer p.all.Unlock()
+	for other, t := range p.all.tenants {
+		if t.has[name] {
+			p.all.Errorf("%s acquires %s, which %s controls", p.name, name, other)
+		}
+	}
+	p.has[name] = true
+}
+
+func (p *possessive) Released(name string) {
+	p.all.Lock()
+	defer p.all.Unlock()
+	delete(p.has, name)
+}
+
+func (s *sharing) start(name string, foreign func(string) bool) *possessive {
+	ctx, cancel := context.WithCancel(s.Context())
+	p := &possessive{tenant: tenant{work: s.do}, all: s, name: name, has: map[string]bool{}, foreign: foreign, drain: make(chan struct{}), ended: make(chan error, 1)}
+	s.Lock()
+	s.tenants[name] = p
+	s.Unlock()
+	l := s.loopOf(p, reconcile.Options{Log: s.open(), Name: name, Drain: p.drain}, s.site)
+	go func() {
+		err := l.Run(ctx)
+		s.Lock()
+		clear(p.has)
+		s.Unlock()
+		p.ended <- err
+	}()
+	p.kill = sync.OnceFunc(func() { cancel(); <-p.ended })
+	synctest.Wait()
+	return p
+}
+
+// shares are how many counters each controls. All are controlled by one.
+func (s *sharing) shares(counters int) (of map[string]int) {
+	s.Helper()
+	s.Lock()
+	defer s.Unlock()
+	of = map[string]int{}
+	controlled := 0
+	for name, p := range s.tenants {
+		if len(p.has) > 0 {
+			of[name] = len(p.has)
+			controlled += len(p.has)
+		}
+	}
+	if controlled != counters {
+		s.Errorf("%d counters of %d are controlled: %v", controlled, counters, of)
+	}
+	return of
+}
+
+// has are the counters that one controls.
+func (s *sharing) has(name string) map[string]bool {
+	s.Lock()
+	defer s.Unlock()
+	return maps.Clone(s.tenants[name].has)
+}
+
+func inSharing(t *testing.T, counters, goal int, test func(*sharing)) {
+	t.Helper()
+	inSite(t, func(s *site) {
+		for i := range counters {
+			s.create(fmt.Sprintf("%03d", i), goal)
+		}
+		all := &sharing{site: s, tenants: map[string]*possessive{}}
+		test(all)
+		for _, p := range all.tenants {
+			p.kill()
+		}
+	})
+}
+
+func TestLoopsShareEntitiesAndTakeOverFromThoseThatEnd(t *testing.T) {
+	const counters = 300
+	inSharing(t, counters, 0, func(s *sharing) {
+		even := func(among int) {
+			t.Helper()
+			of := s.shares(counters)
+			for name, n := range of {
+				if fair := counters / among; n < fair*2/3 || n > fair*3/2 {
+					t.Errorf("%s controls %d of %d, of which %d loops share", name, n, counters, among)
+				}
+			}
+			if len(of) != among {
+				t.Errorf("%v share", of)
+			}
+		}
+		s.start("a", nil)
+		even(1)
+		s.start("b", nil)
+		reconciletest.Wait(2 * time.Second)
+		even(2)
+		c := s.start("c", nil)
+		reconciletest.Wait(2 * time.Second)
+		even(3)
+		before := s.has("a")
+		c.kill()
+		reconciletest.Wait(time.Second)
+		even(2)
+		for name, after := range before {
+			if after = s.has("a")[name]; !after {
+				t.Errorf("%s changed hands though its loop lives", name)
+			}
+		}
+		close(s.tenants["b"].drain)
+		reconciletest.Wait(time.Second)
+		even(1)
+		s.create("new", 1)
+		reconciletest.Wait(2 * time.Second)
+		s.wantDone("new", 1)
+	})
+}
+
+func TestWhatIsCreatedIsControlledAtOnceWhoeverIsToControlIt(t *testing.T) {
+	inSharing(t, 0, 0, func(s *sharing) {
+		s.start("a", nil)
+		s.start("b", nil)
+		reconciletest.Wait(2 * time.Second)
+		for i := range 50 {
+			s.create(fmt.Sprint("new ", i), 1)
+		}
+		reconciletest.Wait(10 * time.Second)
+		for i := range 50 {
+			s.wantDone(fmt.Sprint("new ", i), 1)
+		}
+		if of := s.shares(50); of["a"] < 10 || of["b"] < 10 {
+			t.Errorf("shares are %v", of)
+		}
+	})
+}
+
+// A counter on which something is under way is not given up before that has ended; in between
+// nobody waits for it.
+func TestWhatIsUnderWayIsHandedOverWhenItHasEnded(t *testing.T) {
+	inSharing(t, 20, 1, func(s *sharing) {
+		s.work = func(string) error { <-time.After(time.Minute); return nil }
+		s.start("a", nil) // ten at once
+		s.start("b", nil)
+		reconciletest.Wait(30 * time.Second)
+		worked := 0
+		for i := range 20 {
+			if len(s.story(fmt.Sprintf("%03d", i))) == 2 {
+				worked++
+			}
+		}
+		if of := s.shares(20); worked <= 10 || of["a"] < 10 {
+			t.Errorf("%d counters are begun, shares are %v", worked, of)
+		}
+		reconciletest.Wait(3 * time.Minute)
+		for i := range 20 {
+			s.wantDone(fmt.Sprintf("%03d", i), 1)
+		}
+		if of := s.shares(20); of["b"] < 5 {
+			t.Errorf("shares are %v", of)
+		}
+	})
+}
+
+func TestWhatOneDeclinesWhoIsToControlItOthersTake(t *testing.T) {
+	inSharing(t, 40, 1, func(s *sharing) {
+		odd := func(name string) bool { return (name[len(name)-1]-'0')%2 == 1 }
+		s.start("a", odd)
+		s.start("b", nil)
+		reconciletest.Wait(time.Minute)
+		for i := range 40 {
+			s.wantDone(fmt.Sprintf("%03d", i), 1)
+		}
+		of := s.shares(40)
+		if of["b"] <= 20 || of["a"] == 0 {
+			t.Errorf("shares are %v", of)
+		}
+		before := s.has("b")
+		reconciletest.Wait(time.Minute)
+		if after := s.has("b"); !maps.Equal(before, after) {
+			t.Errorf("they change hands: %v, then %v", before, after)
+		}
+	})
+}
