@@ -15,20 +15,34 @@ import (
 // readEngine reads where the engine is.
 func (h *Host) readEngine(n *yamlfile.Node, fields map[string]*yamlfile.Node) {
 	h.Engine = readEngineName(fields["engine"])
-	endpoint, tls := fields["endpoint"], fields["tls"]
-	if h.Engine == OCI {
-		for _, at := range []*yamlfile.Node{endpoint, tls} {
+	endpoint, tls, cluster := fields["endpoint"], fields["tls"], fields["kubernetes"]
+	refuse := func(why string, keys ...*yamlfile.Node) {
+		for _, at := range keys {
 			if at != nil {
-				at.Fail("the engine oci runs on this machine and has no %s", at.Name)
+				at.Fail("%s and has no %s", why, at.Name)
 			}
 		}
+	}
+	switch h.Engine {
+	case OCI:
+		refuse("the engine oci runs on this machine", endpoint, tls, cluster)
 		return
+	case KubernetesEngine:
+		refuse("a cluster is reached as its kubeconfig says", endpoint, tls)
+		if cluster == nil {
+			n.Fail("the host has no kubernetes, which says how its cluster is used, as in kubernetes: {context: prod, namespace: deployster, types_image: registry.example/team/deployster}")
+			return
+		}
+		h.Kubernetes = readKubernetes(cluster)
+		return
+	case Docker:
+		refuse("the engine docker is no cluster", cluster)
 	}
 	var address *url.URL
 	if endpoint != nil {
 		h.Endpoint, address = readEndpoint(endpoint)
 	} else if h.Engine == Docker {
-		n.Fail("the host has no endpoint, such as unix:///var/run/docker.sock or ssh://user@host; without one it must have engine: oci")
+		n.Fail("the host has no endpoint, such as unix:///var/run/docker.sock or ssh://user@host; without one it must have engine: oci or kubernetes")
 	}
 	if tls != nil {
 		h.TLS = readTLS(tls)
@@ -48,8 +62,8 @@ func readEngineName(n *yamlfile.Node) string {
 	if n == nil {
 		return Docker
 	}
-	known := []string{Docker, OCI}
-	text, ok := n.Line("docker or oci", maxText)
+	known := []string{Docker, OCI, KubernetesEngine}
+	text, ok := n.Line("docker, oci or kubernetes", maxText)
 	if ok && !slices.Contains(known, text) {
 		n.FailLike(text, known, "there is no engine %.60q", text)
 		return ""

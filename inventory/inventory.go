@@ -16,6 +16,8 @@ import "strings"
 const (
 	Docker = "docker"
 	OCI    = "oci" // this program itself, on the machine it runs on
+
+	KubernetesEngine = "kubernetes" // a namespace of a cluster
 )
 
 // Inventory is the hosts, checked.
@@ -26,15 +28,16 @@ type Inventory struct {
 	byName map[string]int
 }
 
-// Host is a machine with an engine.
+// Host is a machine with an engine, or a namespace of a cluster.
 type Host struct {
 	Name       string              `json:"name"`
-	Engine     string              `json:"engine"`             // Docker or OCI
-	Endpoint   string              `json:"endpoint,omitempty"` // of Docker: unix://PATH, ssh://[USER@]HOST[:PORT] or tcp://HOST[:PORT]; "" for OCI
-	TLS        *TLS                `json:"-"`                  // of a tcp:// endpoint; nil is none, which only a loopback address may have
-	Platforms  []string            `json:"platforms"`          // such as linux/amd64; none is not known
-	Slots      int                 `json:"slots"`              // steps that may run at once, from 1
-	Attributes map[string][]string `json:"attributes"`         // each has a value at least; one that was written as a text has exactly one
+	Engine     string              `json:"engine"`               // Docker, OCI or KubernetesEngine
+	Endpoint   string              `json:"endpoint,omitempty"`   // of Docker: unix://PATH, ssh://[USER@]HOST[:PORT] or tcp://HOST[:PORT]; "" for others
+	TLS        *TLS                `json:"-"`                    // of a tcp:// endpoint; nil is none, which only a loopback address may have
+	Kubernetes *Kubernetes         `json:"kubernetes,omitempty"` // of KubernetesEngine alone
+	Platforms  []string            `json:"platforms"`            // such as linux/amd64; none is not known
+	Slots      int                 `json:"slots"`                // steps that may run at once, from 1
+	Attributes map[string][]string `json:"attributes"`           // each has a value at least; one that was written as a text has exactly one
 }
 
 // IsHere reports whether its engine runs on this machine, as far as its address tells.

@@ -70,7 +70,7 @@ func (v *Inventory) read(root *yamlfile.Node) {
 
 // readHost returns a host and where its name is; nil when it has none.
 func readHost(n *yamlfile.Node) (h Host, named *yamlfile.Node) {
-	fields, ok := n.Fields("a host", "name", "attributes", "engine", "endpoint", "tls", "platforms", "slots")
+	fields, ok := n.Fields("a host", "name", "attributes", "engine", "endpoint", "tls", "kubernetes", "platforms", "slots")
 	if !ok {
 		return h, nil
 	}

@@ -27,6 +27,18 @@ hosts:
   - name: far.example
     endpoint: tcp://far.example:2376
     tls: {ca: keys/ca.pem, cert: keys/cert.pem, key: keys/key.pem}
+  - name: apps
+    engine: kubernetes
+    kubernetes:
+      kubeconfig: keys/kubeconfig
+      context: prod
+      namespace: deployster
+      types_image: registry.example:5000/team/deployster
+      pod_security: baseline
+      image_pull_secrets: [registry]
+      node_selector: {disk: ssd, node-role.kubernetes.io/worker: ""}
+      tolerations: ["dedicated=deploy:NoSchedule", "example.com/spot:NoExecute", maintenance]
+      service_account: deployer
 `
 
 func TestParse(t *testing.T) {
@@ -48,6 +60,15 @@ func TestParse(t *testing.T) {
 			Name: "far.example", Engine: inventory.Docker, Endpoint: "tcp://far.example:2376", Slots: 1,
 			TLS: &inventory.TLS{CA: "keys/ca.pem", Cert: "keys/cert.pem", Key: "keys/key.pem"},
 		},
+		{
+			Name: "apps", Engine: inventory.KubernetesEngine, Slots: 1,
+			Kubernetes: &inventory.Kubernetes{
+				Kubeconfig: "keys/kubeconfig", Context: "prod", Namespace: "deployster", TypesImage: "registry.example:5000/team/deployster",
+				PodSecurity: "baseline", PullSecrets: []string{"registry"}, ServiceAccount: "deployer",
+				NodeSelector: map[string]string{"disk": "ssd", "node-role.kubernetes.io/worker": ""},
+				Tolerations:  []string{"dedicated=deploy:NoSchedule", "example.com/spot:NoExecute", "maintenance"},
+			},
+		},
 	}
 	if !reflect.DeepEqual(v.Hosts, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", v.Hosts, want)
@@ -61,6 +82,29 @@ func TestParse(t *testing.T) {
 	got := v.Select(parse(t, "attribute:roles == web or name == laptop"))
 	if len(got) != 3 || got[0].Name != "antworker001" || got[1].Name != "antworker002" || got[2].Name != "laptop" {
 		t.Errorf("selected %+v", got)
+	}
+}
+
+// Whoever holds a connection to a host must notice that it is to be reached in another way.
+func TestHostsThatAreReachedInAnotherWayDiffer(t *testing.T) {
+	seen := map[string]inventory.Host{}
+	for _, h := range []inventory.Host{
+		{Engine: inventory.OCI},
+		{Engine: inventory.Docker, Endpoint: "tcp://localhost:1"},
+		{Engine: inventory.Docker, Endpoint: "tcp://localhost:1", TLS: &inventory.TLS{CA: "x"}},
+		{Engine: inventory.Docker, Endpoint: "tcp://localhost:1", TLS: &inventory.TLS{CA: "y"}},
+		{Engine: inventory.KubernetesEngine, Kubernetes: &inventory.Kubernetes{Context: "a"}},
+		{Engine: inventory.KubernetesEngine, Kubernetes: &inventory.Kubernetes{Namespace: "a"}},
+		{Engine: inventory.KubernetesEngine, Kubernetes: &inventory.Kubernetes{Namespace: "a", Tolerations: []string{"b"}}},
+		{Engine: inventory.KubernetesEngine, Kubernetes: &inventory.Kubernetes{Namespace: "a", NodeSelector: map[string]string{"b": "c"}}},
+	} {
+		if before, there := seen[h.Reach()]; there {
+			t.Errorf("%+v is reached as %+v is", h, before)
+		}
+		seen[h.Reach()] = h
+		if same := h; same.Reach() != h.Reach() {
+			t.Errorf("%+v is not reached as itself", h)
+		}
 	}
 }
 
@@ -120,6 +164,9 @@ func TestTheSchemaAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cluster := func(more string) string {
+		return "hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: r/x, " + more + "}}]"
+	}
 	host := func(more string) string { return "hosts: [{name: a, endpoint: 'unix:///x', " + more + "}]" }
 	yamltest.Schema(t, source, map[string]bool{
 		three: true, "hosts: []": true, "{name: fleet, hosts: []}": true, "{name: a/b, hosts: []}": false, "{name: '', hosts: []}": false, "{name: 1, hosts: []}": false, "{}": false, "host: []": false, "hosts: {}": false, "hosts:": false, "hosts: [{}]": false,
@@ -130,6 +177,15 @@ func TestTheSchemaAgrees(t *testing.T) {
 		"hosts: [{name: a, engine: oci}]": true, "hosts: [{name: a}]": false, "hosts: [{name: a, engine: docker}]": false, "hosts: [{engine: oci}]": false,
 		"hosts: [{name: a, engine: oci, tls: {ca: x}}]": false, "hosts: [{name: a/b, engine: oci}]": false, "hosts: [{name: a-, engine: oci}]": false, "hosts: [{name: '', engine: oci}]": false,
 		host("platforms: [linux/amd64, linux/arm/v7]"): true, host("platforms: []"): true, host("platforms: [linux]"): false, host("platforms: linux/amd64"): false,
+		cluster(""): true, "hosts: [{name: a, engine: kubernetes}]": false, "hosts: [{name: a, engine: kubernetes, kubernetes: {}}]": false, host("kubernetes: {types_image: x}"): false,
+		"hosts: [{name: a, engine: oci, kubernetes: {types_image: x}}]": false, "hosts: [{name: a, engine: kubernetes, endpoint: 'tcp://x', kubernetes: {types_image: x}}]": false,
+		"hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'r:1/x'}}]": true, "hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'r:1/x:2'}}]": false,
+		"hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'x:2'}}]": false, "hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'r/x@sha256:0'}}]": false,
+		cluster("namespace: a-b"): true, cluster("namespace: A"): false, cluster("namespace: " + strings.Repeat("a", 64)): false, cluster("namespace:"): false, cluster("context: ''"): false, cluster("kubeconfig: 1"): false,
+		cluster("pod_security: baseline"): true, cluster("pod_security: privileged"): false, cluster("image_pull_secrets: [a.b]"): true, cluster("image_pull_secrets: [a/b]"): false, cluster("image_pull_secrets: a"): false,
+		cluster("node_selector: {a: b, x.y/z: ''}"): true, cluster("node_selector: {a b: c}"): false, cluster("node_selector: {a: b c}"): false, cluster("node_selector: [a]"): false, cluster("node_selector: {a: 1}"): false,
+		cluster("tolerations: [a, 'a=', 'a=b', 'x.y/a:NoExecute', 'a=b:NoSchedule']"): true, cluster("tolerations: ['a=b=c']"): false, cluster("tolerations: ['a:Never']"): false, cluster("tolerations: [':NoSchedule']"): false,
+		cluster("service_account: a"): true, cluster("service_account: a/b"): false, cluster("service_account: A"): false,
 		host("tls: {ca: x}"): false, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y}}]": false,
 		"hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y, key: z}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {cert: y, key: z}}]": false,
 		"hosts: [{name: a, endpoint: 'http://x'}]": false, "hosts: [{name: a, endpoint: x}]": false,
@@ -151,7 +207,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, h := range v.Hosts {
-			if found, ok := v.Host(h.Name); !ok || found.Slots < 1 || strings.Contains(h.Name, "/") || (h.Endpoint == "") != (h.Engine == inventory.OCI) {
+			if found, ok := v.Host(h.Name); !ok || found.Slots < 1 || strings.Contains(h.Name, "/") || (h.Endpoint != "") != (h.Engine == inventory.Docker) || (h.Kubernetes != nil) != (h.Engine == inventory.KubernetesEngine) {
 				t.Fatalf("a host that cannot be: %+v", h)
 			}
 			for key, values := range h.Attributes {

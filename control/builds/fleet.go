@@ -157,13 +157,7 @@ func (f *fleet) distrustClock() {
 
 // sameHost reports whether what is known of a host holds for another line about it.
 func sameHost(a, b inventory.Host) bool {
-	tls := func(h inventory.Host) inventory.TLS {
-		if h.TLS == nil {
-			return inventory.TLS{}
-		}
-		return *h.TLS
-	}
-	if a.Name != b.Name || a.Engine != b.Engine || a.Endpoint != b.Endpoint || tls(a) != tls(b) || !slices.Equal(a.Platforms, b.Platforms) || len(a.Attributes) != len(b.Attributes) {
+	if a.Name != b.Name || a.Reach() != b.Reach() || !slices.Equal(a.Platforms, b.Platforms) || len(a.Attributes) != len(b.Attributes) {
 		return false
 	}
 	for key, values := range a.Attributes {

@@ -20,12 +20,14 @@ type EngineUsed struct {
 	Kind    string    `json:"kind"`              // "docker", "oci"
 	Address string    `json:"address,omitempty"` // where it was reached
 	ID      string    `json:"id,omitempty"`      // tells it apart from others that may answer at the address
-	Context string    `json:"context,omitempty"` // of Docker: the name of the context that led to the address
+	Context string    `json:"context,omitempty"` // the name of the context of Docker or of a kubeconfig that led to the address
 	TLS     EngineTLS `json:"tls,omitzero"`      // of a host that has its own
 	Local   bool      `json:"local,omitempty"`   // its containers are processes of the machine on which the run was
 	UID     string    `json:"uid,omitempty"`     // of the run
 	Machine string    `json:"machine,omitempty"` // on which the run was
 	Boot    string    `json:"boot,omitempty"`    // of that machine: another one each time that it is started
+
+	Kubeconfig string `json:"kubeconfig,omitempty"` // of a cluster: the file that said how it is reached; "" is the user's
 
 	Host string `json:"-"` // name of the machine, from the details of the run
 	User string `json:"-"`

@@ -49,10 +49,7 @@ type EnginePool struct {
 
 // poolKey is a host and how its engine is reached, which may change in the
 // inventory; empty is what has no host.
-type poolKey struct {
-	host, engine, endpoint string
-	tls                    inventory.TLS
-}
+type poolKey struct{ host, reach string }
 
 // pooled is an engine that is open, or why it could not be reached.
 type pooled struct {
@@ -84,10 +81,7 @@ func (p *EnginePool) Close() error {
 func (p *EnginePool) Connection(ctx context.Context, host string) (*Connection, error) {
 	key := poolKey{host: host}
 	if h, ok := p.hosts.host(host); ok {
-		key.engine, key.endpoint = h.Engine, h.Endpoint
-		if h.TLS != nil {
-			key.tls = *h.TLS
-		}
+		key.reach = h.Reach()
 	}
 	for {
 		p.mu.Lock()

@@ -56,10 +56,10 @@ func (a *api) version(ctx context.Context) (string, error) {
 	return v.GitVersion, nil
 }
 
-func (a *api) namespaceUID(ctx context.Context) (string, error) {
+func (a *api) askNamespace(ctx context.Context) (*corev1.Namespace, error) {
 	var namespace corev1.Namespace
 	err := a.client.Get().Resource("namespaces").Name(a.namespace).Do(ctx).Into(&namespace)
-	return string(namespace.UID), err
+	return &namespace, err
 }
 
 func (a *api) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {

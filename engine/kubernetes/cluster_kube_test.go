@@ -9,13 +9,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -97,20 +95,6 @@ func TestAnImageThatTheClusterCannotPullIsNamed(t *testing.T) {
 	}
 }
 
-// role is the one that the documentation has.
-func role(t *testing.T) map[string]any {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/kubernetes.md")
-	must(t, err)
-	found := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
-	if found == nil {
-		t.Fatal("docs/kubernetes.md has no Role")
-	}
-	var role map[string]any
-	must(t, yaml.Unmarshal(found[1], &role))
-	return role
-}
-
 func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
 	f := newFixture(t, Restricted)
 	options := f.options
@@ -126,15 +110,30 @@ func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
 	if _, err := e.Containers(t.Context(), spec.Labels); err == nil || !strings.Contains(err.Error(), "grant the verb list on pods") {
 		t.Errorf("without any right: %v", err)
 	}
-	object := role(t)
-	rbac := f.api.client.Post().AbsPath("/apis/rbac.authorization.k8s.io/v1/namespaces/limited/roles")
-	must(t, rbac.Body(encoded(t, object)).Do(t.Context()).Error())
+	checked := func() []Right {
+		t.Helper()
+		found, err := e.Check(t.Context())
+		must(t, err)
+		return found.Missing
+	}
+	if missing := checked(); !slices.Equal(missing, Rights()) {
+		t.Errorf("without any right %v are missing", missing)
+	}
+	roles := "/apis/rbac.authorization.k8s.io/v1/namespaces/limited/roles"
 	binding := map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"name": "deployster"},
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "deployster"},
 		"subjects": []any{map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "limited"}},
 	}
 	must(t, f.api.client.Post().AbsPath("/apis/rbac.authorization.k8s.io/v1/namespaces/limited/rolebindings").Body(encoded(t, binding)).Do(t.Context()).Error())
+	must(t, f.api.client.Post().AbsPath(roles).Body(encoded(t, roleOf(Rights()))).Do(t.Context()).Error())
+	for i, right := range Rights() {
+		others := slices.Delete(Rights(), i, i+1)
+		must(t, f.api.client.Put().AbsPath(roles+"/deployster").Body(encoded(t, roleOf(others))).Do(t.Context()).Error())
+		granted(t, func() bool { missing := checked(); return len(missing) == 1 && missing[0] == right })
+	}
+	must(t, f.api.client.Put().AbsPath(roles+"/deployster").Body(encoded(t, role(t))).Do(t.Context()).Error())
+	granted(t, func() bool { return len(checked()) == 0 })
 	if exit, _, err := runProbe(t, e, spec); err != nil || exit.Code != 3 {
 		t.Errorf("with the Role: %v, %v", exit, err)
 	}
@@ -143,6 +142,25 @@ func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
 	}
 	if identity, err := e.Identity(t.Context()); err == nil || identity.ID != "" || identity.Context != "limited" {
 		t.Errorf("whoever may not ask for the namespace knows it: %+v, %v", identity, err)
+	}
+}
+
+// roleOf grants rights.
+func roleOf(rights []Right) map[string]any {
+	var rules []any
+	for _, r := range rights {
+		rules = append(rules, map[string]any{"apiGroups": []string{""}, "resources": []string{r.Resource}, "verbs": []string{r.Verb}})
+	}
+	return map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": map[string]any{"name": "deployster"}, "rules": rules}
+}
+
+// granted waits until the API server has seen that rights have changed.
+func granted(t *testing.T, as func() bool) {
+	t.Helper()
+	for begun := time.Now(); !as(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the API server does not see that rights have changed")
+		}
 	}
 }
 

@@ -55,6 +55,10 @@ type Options struct {
 	PullSecrets []string    // names of Secrets in the namespace with which the cluster pulls images
 	PodSecurity PodSecurity // "" is Restricted
 
+	NodeSelector   map[string]string // labels of the nodes on which Pods may run
+	Tolerations    []string          // of taints of nodes, see Toleration
+	ServiceAccount string            // of Pods, which decides itself whether they have its token; "" is that of the namespace, and no token
+
 	Env    func(string) string // of this process; nil is none
 	Logger *slog.Logger        // required
 }
@@ -75,6 +79,10 @@ type Cluster struct {
 	log     *slog.Logger
 }
 
+// quiet keeps the client's own lines from coming between those of this program. The client has
+// one logger for all of a process, and clusters are opened at the same time.
+var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+
 // OpenCluster connects to a cluster for its Pods alone: what of the Options is for new ones
 // need not be there.
 func OpenCluster(ctx context.Context, o Options) (*Cluster, error) {
@@ -83,7 +91,7 @@ func OpenCluster(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	o.Namespace = namespace
-	klog.SetLogger(logr.Discard()) // the client's own lines would come between those of this program
+	quiet()
 	client, err := newAPI(config, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("use the configuration of %s: %w", config.Host, err)
@@ -115,6 +123,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.PodSecurity != Restricted && o.PodSecurity != Baseline {
 		return nil, fmt.Errorf("pod security %q is not known: use restricted or baseline", o.PodSecurity)
 	}
+	if err := checkPlacement(o); err != nil {
+		return nil, err
+	}
 	repository, err := name.NewRepository(o.Repository)
 	if err != nil {
 		return nil, fmt.Errorf("repository %q: %w; it has no tag and no digest", o.Repository, err)
@@ -144,11 +155,11 @@ func (c *Cluster) address() string { return c.config.Host + "/" + c.options.Name
 // Identity asks which namespace of which cluster it is. Where that is forbidden it has no ID.
 func (c *Cluster) Identity(ctx context.Context) (engine.Identity, error) {
 	identity := engine.Identity{Context: c.context}
-	uid, err := c.api.namespaceUID(ctx)
+	namespace, err := c.api.askNamespace(ctx)
 	if err != nil {
 		return identity, c.wrap("ask which namespace "+c.options.Namespace+" is", err)
 	}
-	identity.ID = uid
+	identity.ID = string(namespace.UID)
 	return identity, nil
 }
 

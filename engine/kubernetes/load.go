@@ -74,7 +74,7 @@ func (e *Engine) push(ctx context.Context, ref string, image v1.Image) error {
 }
 
 func (e *Engine) pushError(action string, err error) error {
-	return fmt.Errorf("%w; what is named with --types-image must be a repository to which you may push (`docker login %s`)",
+	return fmt.Errorf("%w; what is named with --types-image (of a host: types_image) must be a repository to which you may push (`docker login %s`)",
 		registryError(action, e.repository, err), e.repository.RegistryStr())
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,8 +109,7 @@ func (p *plan) pod(o Options) (*corev1.Pod, error) {
 		},
 	}
 	pod.Spec = corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
-		NodeSelector:    map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH},
+		RestartPolicy: corev1.RestartPolicyNever, EnableServiceLinks: &no,
 		SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		InitContainers:  []corev1.Container{p.prepare(security)},
 		Containers: []corev1.Container{{
@@ -123,6 +121,9 @@ func (p *plan) pod(o Options) (*corev1.Pod, error) {
 			SecurityContext: security,
 		}},
 		Volumes: p.volumes(),
+	}
+	if err := place(&pod.Spec, o); err != nil {
+		return nil, err
 	}
 	if security.RunAsNonRoot != nil && len(pod.Spec.Volumes) > 1 { // whose directories are root's otherwise
 		group := security.RunAsGroup
@@ -244,9 +245,9 @@ func identity(level PodSecurity, asked string, image v1.Config) (security *corev
 	uid, err := strconv.ParseInt(name, 10, 64)
 	switch {
 	case name == "root" || err == nil && uid == 0:
-		return nil, "", fmt.Errorf("it is to run as root, which Pods may not that keep to the restricted standard: give the image another user (USER 1000), or allow root with --pod-security baseline")
+		return nil, "", fmt.Errorf("it is to run as root, which Pods may not that keep to the restricted standard: give the image another user (USER 1000), or allow root with --pod-security baseline (of a host: pod_security)")
 	case err != nil:
-		return nil, "", fmt.Errorf("it is to run as user %q, and Pods that keep to the restricted standard need the user's number: write USER 1000 in the image, or allow root with --pod-security baseline", name)
+		return nil, "", fmt.Errorf("it is to run as user %q, and Pods that keep to the restricted standard need the user's number: write USER 1000 in the image, or allow root with --pod-security baseline (of a host: pod_security)", name)
 	}
 	security.RunAsUser = &uid
 	if hasGroup {

@@ -101,7 +101,7 @@ func waitingError(s *corev1.ContainerStatus) error {
 	err := fmt.Errorf("%s: %s", waiting.Reason, waiting.Message)
 	switch {
 	case strings.Contains(waiting.Reason, "Image"):
-		return fmt.Errorf("%w: the cluster cannot pull %s: %w; if its registry wants credentials name a Secret that has them with --image-pull-secret", engine.ErrNoImage, s.Image, err)
+		return fmt.Errorf("%w: the cluster cannot pull %s: %w; if its registry wants credentials name a Secret that has them with --image-pull-secret, or image_pull_secrets of the host", engine.ErrNoImage, s.Image, err)
 	case waiting.Reason == "CreateContainerConfigError", waiting.Reason == "RunContainerError", waiting.Reason == "StartError":
 		return &engine.SpecError{Cause: err}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/tracing"
+	"github.com/deployster-go/deployster/inventory"
 )
 
 // App is the process as the commands see it.
@@ -58,20 +59,11 @@ func version() string {
 type GlobalFlags struct {
 	Engine      string
 	OciRuntime  string
-	Unbounded   bool // --allow-unbounded
-	Kubernetes  KubernetesFlags
+	Unbounded   bool                 // --allow-unbounded
+	Kubernetes  inventory.Kubernetes // but for its TypesImage, which a flag of commands that run containers names
 	Log         string
 	Server      string
 	Parallelism int
-}
-
-// KubernetesFlags say which cluster --engine kubernetes uses, and how.
-type KubernetesFlags struct {
-	Kubeconfig  string
-	Context     string
-	Namespace   string
-	PodSecurity string
-	PullSecrets []string
 }
 
 // FindWorkspace finds the directory in which the command was started.

@@ -40,13 +40,20 @@ const engineTimeout = 30 * time.Second
 
 // Connect connects to the engine that --engine asks for.
 func Connect(ctx context.Context, a *app.App, news io.Writer, f Flags) (*work.Connection, error) {
-	e, err := chooseEngine(ctx, a, news, f)
+	var by reach
+	if a.Global.Engine == Kubernetes {
+		var err error
+		if by.cluster, err = namedCluster(a, f); err != nil {
+			return nil, err
+		}
+	}
+	e, err := chooseEngine(ctx, a, news, by.cluster, f)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	on, err := connection(ctx, a, news, e, runs.EngineTLS{}, f)
+	on, err := connection(ctx, a, news, e, by, f)
 	if err == nil && on.Info.Name == OCI && f.Network != "" && f.Network != "none" && f.Network != "host" {
 		err = exit.Usage("--network %s: without a daemon there are the networks host and none; others need --engine docker", f.Network)
 		return nil, errors.Join(err, e.Close())
@@ -54,9 +61,15 @@ func Connect(ctx context.Context, a *app.App, news io.Writer, f Flags) (*work.Co
 	return on, err
 }
 
+// reach is how an engine is reached that has ways of its own.
+type reach struct {
+	tls     runs.EngineTLS
+	cluster inventory.Kubernetes // its kubeconfig is absolute, or the user's
+}
+
 // connection asks an engine that was opened who it is, and prepares the images of the
 // types that ship with this binary. It closes an engine that cannot be used.
-func connection(ctx context.Context, a *app.App, news io.Writer, e engine.Engine, tls runs.EngineTLS, f Flags) (*work.Connection, error) {
+func connection(ctx context.Context, a *app.App, news io.Writer, e engine.Engine, by reach, f Flags) (*work.Connection, error) {
 	info, err := e.Info(ctx)
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
@@ -75,14 +88,14 @@ func connection(ctx context.Context, a *app.App, news io.Writer, e engine.Engine
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	on := &work.Connection{Engine: e, Info: info, Images: images, Recovery: &finder{app: a, news: news, engine: e, info: info, tls: tls}}
+	on := &work.Connection{Engine: e, Info: info, Images: images, Recovery: &finder{app: a, news: news, engine: e, info: info, reached: by}}
 	if lock != nil {
 		on.Images = locked.NewImages(lock, images, f.Locked, func(text string) { fmt.Fprintf(news, "note: %s\n", text) })
 	}
 	return on, nil
 }
 
-func chooseEngine(ctx context.Context, a *app.App, news io.Writer, f Flags) (engine.Engine, error) {
+func chooseEngine(ctx context.Context, a *app.App, news io.Writer, k inventory.Kubernetes, f Flags) (engine.Engine, error) {
 	if a.Global.OciRuntime != "" && a.Global.Engine != OCI {
 		return nil, exit.Usage("--oci-runtime is for --engine oci, and this is --engine %s", a.Global.Engine)
 	}
@@ -95,7 +108,7 @@ func chooseEngine(ctx context.Context, a *app.App, news io.Writer, f Flags) (eng
 	case OCI:
 		return OpenOCI(ctx, a, news)
 	case Kubernetes:
-		return openKubernetes(ctx, a, news, f)
+		return openKubernetes(ctx, a, news, k)
 	case Auto:
 		return auto(ctx, a, news, f.Unfinished)
 	default:
@@ -173,7 +186,7 @@ func Dial(a *app.App, file string, news io.Writer, f Flags) work.Dial {
 		if err != nil {
 			return nil, err
 		}
-		return connection(ctx, a, news, e, runs.EngineTLS{}, f)
+		return connection(ctx, a, news, e, reach{}, f)
 	})
 	return func(ctx context.Context, h inventory.Host) (*work.Connection, error) {
 		if h.Name == "" {
@@ -181,24 +194,27 @@ func Dial(a *app.App, file string, news io.Writer, f Flags) work.Dial {
 		}
 		ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
 		defer cancel()
-		if h.Engine == inventory.OCI {
+		by := reachOf(h, file)
+		var e engine.Engine
+		var err error
+		switch h.Engine {
+		case inventory.OCI:
 			return local.connect(ctx)
+		case inventory.KubernetesEngine:
+			e, err = openKubernetes(ctx, a, news, by.cluster)
+		default:
+			e, err = docker.Open(ctx, dockerAt(h.Endpoint, by.tls, a.WithoutTLS, news))
 		}
-		tls := tlsOf(h, file)
-		e, err := docker.Open(ctx, dockerAt(h.Endpoint, tls, a.WithoutTLS, news))
 		if err != nil {
 			return nil, err
 		}
-		return connection(ctx, a, news, e, tls, f)
+		return connection(ctx, a, news, e, by, f)
 	}
 }
 
-// tlsOf are the files for the engine of a host, if it has its own: relative paths are
+// reachOf is how the engine of a host is reached, if it has ways of its own: relative paths are
 // below the directory of the inventory.
-func tlsOf(h inventory.Host, file string) runs.EngineTLS {
-	if h.TLS == nil {
-		return runs.EngineTLS{}
-	}
+func reachOf(h inventory.Host, file string) reach {
 	dir := filepath.Dir(file)
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -209,7 +225,15 @@ func tlsOf(h inventory.Host, file string) runs.EngineTLS {
 		}
 		return filepath.Join(dir, path)
 	}
-	return runs.EngineTLS{CA: below(h.TLS.CA), Cert: below(h.TLS.Cert), Key: below(h.TLS.Key)}
+	var by reach
+	if h.TLS != nil {
+		by.tls = runs.EngineTLS{CA: below(h.TLS.CA), Cert: below(h.TLS.Cert), Key: below(h.TLS.Key)}
+	}
+	if h.Kubernetes != nil {
+		by.cluster = *h.Kubernetes
+		by.cluster.Kubeconfig = below(by.cluster.Kubeconfig)
+	}
+	return by
 }
 
 // InitCache returns where runs remember what types answered init, nil where

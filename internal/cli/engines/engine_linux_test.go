@@ -6,6 +6,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/inventory"
 )
 
 // Auto takes the engine of a dead run where it can ask for what that run left, and
@@ -24,7 +25,7 @@ func TestAutoPrefersOCIOnlyForARunOfThisMachineAndUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := app.New()
 			a.Global = app.GlobalFlags{Engine: Auto}
-			e, err := chooseEngine(t.Context(), a, io.Discard, Flags{Unfinished: &runs.Unfinished{Run: "A", Used: c.used}})
+			e, err := chooseEngine(t.Context(), a, io.Discard, inventory.Kubernetes{}, Flags{Unfinished: &runs.Unfinished{Run: "A", Used: c.used}})
 			if err != nil {
 				t.Fatal(err)
 			}

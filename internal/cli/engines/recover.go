@@ -27,17 +27,17 @@ import (
 // finder finds the engines of dead runs for one that uses an engine itself. It is a
 // runs.Engines.
 type finder struct {
-	app    *app.App
-	news   io.Writer
-	engine engine.Engine // of this run; nil before it is chosen
-	info   engine.Info
-	tls    runs.EngineTLS // of a host that has its own
+	app     *app.App
+	news    io.Writer
+	engine  engine.Engine // of this run; nil before it is chosen
+	info    engine.Info
+	reached reach
 }
 
 // Used implements runs.Engines.
 func (f *finder) Used(ctx context.Context) runs.EngineUsed {
 	used, identity := here(), identify(ctx, f.engine)
-	used.Kind, used.Address, used.TLS = f.info.Name, f.info.Address, f.tls
+	used.Kind, used.Address, used.TLS, used.Kubeconfig = f.info.Name, f.info.Address, f.reached.tls, f.reached.cluster.Kubeconfig
 	used.ID, used.Context, used.Local = identity.ID, identity.Context, identity.Local
 	return used
 }

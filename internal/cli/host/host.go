@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/engine/kubernetes"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
@@ -99,7 +100,7 @@ func runList(a *app.App, o options) error {
 	rows := [][]string{{"NAME", "ENGINE", "ENDPOINT", "SLOTS", "PLATFORMS", "ATTRIBUTES"}}
 	for i, h := range list {
 		list[i].Platforms = append([]string{}, h.Platforms...) // programs find a list, not null
-		rows = append(rows, []string{h.Name, h.Engine, output.Dash(h.Endpoint), fmt.Sprint(h.Slots), output.Dash(strings.Join(h.Platforms, ",")), output.Dash(attributeText(h))})
+		rows = append(rows, []string{h.Name, h.Engine, output.Dash(h.Where()), fmt.Sprint(h.Slots), output.Dash(strings.Join(h.Platforms, ",")), output.Dash(attributeText(h))})
 	}
 	return a.Listing(map[string]any{"hosts": list}, "no hosts", rows)
 }
@@ -118,7 +119,7 @@ func newCheckCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "check [HOST…]",
 		Short:   "Check that the engines of hosts answer",
-		Long:    "Check that the engines of hosts answer, and that they run the platforms that the\ninventory says. Exits with 1 when one does not.",
+		Long:    "Check that the engines of hosts answer, and that they run the platforms that the\ninventory says. Of a cluster it also says which rights are missing, whether the\nnamespace exists, and whether Pods would be admitted there. Exits with 1 when\nsomething is not as it must be.",
 		Example: "  deployster host check\n  deployster host check antworker001\n  deployster host check --query 'attribute:stack == prod'",
 		RunE: func(c *cobra.Command, names []string) error {
 			if len(names) > 0 && o.query != "" {
@@ -137,6 +138,8 @@ type checkedHost struct {
 	Name   string `json:"name"`
 	Answer string `json:"answer,omitempty"` // its engine
 	Error  string `json:"error,omitempty"`
+
+	Cluster *kubernetes.Checked `json:"cluster,omitempty"` // of a host that is a namespace of one
 }
 
 // checkedAtOnce is how many hosts are asked at once.
@@ -193,5 +196,20 @@ func checkHost(ctx context.Context, a *app.App, h inventory.Host, path string) c
 	if len(h.Platforms) > 0 && !slices.ContainsFunc(h.Platforms, fits) {
 		found.Error = fmt.Sprintf("it runs %s, and the inventory says %s", platform, strings.Join(h.Platforms, ", "))
 	}
+	cluster, is := on.Engine.(*kubernetes.Engine)
+	if !is || found.Error != "" {
+		return found
+	}
+	ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
+	defer cancel()
+	checked, err := cluster.Check(ctx)
+	if found.Cluster = &checked; err == nil {
+		err = checked.Err()
+	}
+	if err != nil {
+		found.Error = err.Error()
+		return found
+	}
+	found.Answer += "; " + checked.Answer()
 	return found
 }

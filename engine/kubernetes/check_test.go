@@ -1,0 +1,198 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// role is the one that the documentation has.
+func role(t *testing.T) map[string]any {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```yaml\n(apiVersion: rbac.*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("docs/kubernetes.md has no Role")
+	}
+	var role map[string]any
+	if err := yaml.Unmarshal(found[1], &role); err != nil {
+		t.Fatal(err)
+	}
+	return role
+}
+
+func TestTheRoleOfTheDocumentationIsWhatIsChecked(t *testing.T) {
+	var granted []string
+	for _, rule := range role(t)["rules"].([]any) {
+		rule := rule.(map[string]any)
+		if groups := rule["apiGroups"].([]any); !reflect.DeepEqual(groups, []any{""}) {
+			t.Errorf("groups %v", groups)
+		}
+		for _, resource := range rule["resources"].([]any) {
+			for _, verb := range rule["verbs"].([]any) {
+				granted = append(granted, fmt.Sprint(verb, " ", resource))
+			}
+		}
+	}
+	var needed []string
+	for _, right := range Rights() {
+		needed = append(needed, right.String())
+	}
+	slices.Sort(granted)
+	slices.Sort(needed)
+	if !slices.Equal(granted, needed) {
+		t.Errorf("the documentation grants %q, and %q are checked", granted, needed)
+	}
+}
+
+// answers is an API server that says what it is told to.
+type answers struct {
+	version   string
+	denied    []string // rights
+	namespace string   // status 403 or 404, or the namespace
+	review    string   // what asking for a right answers instead
+	pod       string   // what creating a Pod answers; "" takes it
+
+	tried int // Pods
+}
+
+func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status := func(code int, reason, message, kind string) {
+		w.WriteHeader(code)
+		fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": %d, "reason": %q, "message": %q, "details": {"kind": %q}}`, code, reason, message, kind)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.URL.Path == "/version":
+		fmt.Fprint(w, a.version)
+	case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
+		var asked struct {
+			Spec struct {
+				ResourceAttributes struct{ Namespace, Verb, Resource, Subresource string }
+			}
+		}
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		about := asked.Spec.ResourceAttributes
+		resource := strings.TrimSuffix(about.Resource+"/"+about.Subresource, "/")
+		if a.review != "" {
+			fmt.Fprint(w, a.review)
+			return
+		}
+		allowed := about.Namespace == "apps" && !slices.Contains(a.denied, about.Verb+" "+resource)
+		fmt.Fprintf(w, `{"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "status": {"allowed": %t}}`, allowed)
+	case r.URL.Path == "/api/v1/namespaces/apps" && a.namespace == "403":
+		status(403, "Forbidden", `namespaces "apps" is forbidden: cannot get resource "namespaces"`, "namespaces")
+	case r.URL.Path == "/api/v1/namespaces/apps" && a.namespace == "404":
+		status(404, "NotFound", `namespaces "apps" not found`, "namespaces")
+	case r.URL.Path == "/api/v1/namespaces/apps":
+		fmt.Fprint(w, a.namespace)
+	case r.URL.Path == "/api/v1/namespaces/apps/pods" && r.Method == http.MethodPost && r.URL.Query().Get("dryRun") == "All":
+		a.tried++
+		switch a.pod {
+		case "":
+			fmt.Fprint(w, `{"kind": "Pod", "apiVersion": "v1"}`)
+		case "no namespace":
+			status(404, "NotFound", `namespaces "apps" not found`, "namespaces")
+		default:
+			status(403, "Forbidden", a.pod, "pods")
+		}
+	default:
+		status(500, "InternalError", "nobody asks for "+r.Method+" "+r.URL.String(), "")
+	}
+}
+
+// engine is an engine of the namespace apps of a server.
+func (a *answers) engine(t *testing.T) *Engine {
+	t.Helper()
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [{"name": "c", "cluster": {"server": %q}}],
+		"users": [{"name": "u", "user": {"token": "x"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "apps"}}]}`, server.URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(t.Context(), Options{Kubeconfig: file, Repository: "registry.example/deployster", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+func TestACheckSaysAllThatIsMissing(t *testing.T) {
+	labelled := `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "apps", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}`
+	plain := `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "apps"}}`
+	none := "there is no namespace apps: make it with `kubectl create namespace apps`"
+	for name, c := range map[string]struct {
+		server answers
+		answer string
+		err    string
+		tried  int
+	}{
+		"a namespace with a level":    {answers{namespace: labelled}, "namespace apps, which enforces pod security restricted", "", 1},
+		"a namespace without a level": {answers{namespace: plain}, "namespace apps, which enforces no pod security", "", 1},
+		"a namespace that may not be looked at": {
+			answers{namespace: "403"}, "namespace apps; its pod security is not known, as get on it is not granted", "", 1,
+		},
+		"a namespace that is not there":                   {answers{namespace: "404"}, "", none, 0},
+		"one that is not there, and may not be looked at": {answers{namespace: "403", pod: "no namespace"}, "", none, 1},
+		"a right": {
+			answers{namespace: plain, denied: []string{"get pods/attach"}}, "",
+			"these rights are missing in namespace apps: get pods/attach (docs/kubernetes.md has a Role with all that is needed)", 1,
+		},
+		"rights, without which no Pod is asked for": {
+			answers{namespace: plain, denied: []string{"create pods", "watch pods"}}, "",
+			"these rights are missing in namespace apps: create pods, watch pods (docs/kubernetes.md has a Role with all that is needed)", 0,
+		},
+		"rights and the namespace": {
+			answers{namespace: "404", denied: []string{"delete pods"}}, "",
+			"these rights are missing in namespace apps: delete pods (docs/kubernetes.md has a Role with all that is needed); " + none, 0,
+		},
+		"Pods that are refused": {
+			answers{namespace: plain, pod: "pods \"deployster-x\" is forbidden: exceeded quota"}, "",
+			"a Pod is refused: pods \"deployster-x\" is forbidden: exceeded quota", 1,
+		},
+		"an answer that is none": {answers{namespace: plain, review: "<html>"}, "", "ask whether create pods is granted: what answers is no API server", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := c.server
+			server.version = `{"gitVersion": "v1.2.3"}`
+			found, err := server.engine(t).Check(t.Context())
+			if err == nil {
+				err = found.Err()
+			}
+			switch {
+			case found.Version != "v1.2.3", found.Namespace != "apps", server.tried != c.tried:
+				t.Errorf("%+v after %d Pods", found, server.tried)
+			case c.err == "" && (err != nil || found.Answer() != c.answer):
+				t.Errorf("%q, %v; want %q", found.Answer(), err, c.answer)
+			case c.err != "" && (err == nil || !strings.HasSuffix(err.Error(), c.err) && !strings.Contains(err.Error(), "no API server")):
+				t.Errorf("%v, want %s", err, c.err)
+			}
+		})
+	}
+}
+
+// What a cluster says is for programs, too.
+func TestACheckIsADocument(t *testing.T) {
+	encoded, err := json.Marshal(Checked{Version: "v1", Namespace: "apps", PodSecurity: "baseline", Missing: Rights()[:2]})
+	want := `{"version":"v1","namespace":"apps","pod_security":"baseline","missing_rights":["create pods","get pods"]}`
+	if err != nil || string(encoded) != want {
+		t.Errorf("%s, %v", encoded, err)
+	}
+}
