@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 )
 
 // example is one or more manifests that are applied together.
@@ -473,10 +475,7 @@ func (w *world) nothingLeft(t *testing.T, dir string) {
 	if err := json.Unmarshal([]byte(w.deployster(t, dir, "log", "verify", "--output", "json")), &log); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("docker", "ps", "--all", "--quiet", "--filter", "label=deployster.log="+log.ID).Output()
-	if err != nil || len(out) > 0 {
-		t.Errorf("containers left behind: %s %v", out, err)
-	}
+	dockerdtest.NothingLeft(t, "deployster.log="+log.ID)
 }
 
 // holds checks that a file below a directory holds a text.

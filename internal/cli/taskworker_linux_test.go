@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -463,7 +462,5 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 	if got := w.runs(); got > 0 {
 		t.Errorf("the files of %d runs are kept", got)
 	}
-	if out, err := exec.Command("docker", "ps", "--all", "--quiet", "--filter", "label=deployster.log="+w.log.ID()).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("left behind: %s, %v", out, err)
-	}
+	dockerdtest.NothingLeft(t, "deployster.log="+w.log.ID())
 }
