@@ -247,11 +247,25 @@ func live() int64 {
 	return int64(stats.HeapAlloc)
 }
 
+// inBubble returns the stacks of the goroutines of this bubble. Others come and go as the runtime
+// likes, such as those that run finalizers.
+func inBubble() []string {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	var within []string
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		if first, _, _ := strings.Cut(stack, "\n"); strings.Contains(first, "synctest bubble") {
+			within = append(within, stack)
+		}
+	}
+	return within
+}
+
 // after is what a server has in its memory at rest after some hours of traffic, beside the log.
 type after struct {
 	bytes      int64
 	events     int64
-	goroutines int
+	goroutines []string       // the stacks of those that belong to it
 	lengths    map[string]int // of all maps and lists in it
 }
 
@@ -261,7 +275,7 @@ func spend(t *testing.T, hours int) (is after) {
 		d.traffic(hours)
 		<-time.After(time.Hour) // those who follow leave
 		synctest.Wait()
-		is.goroutines, is.lengths = runtime.NumGoroutine(), lengths(d)
+		is.goroutines, is.lengths = inBubble(), lengths(d)
 		is.bytes = live()
 		d.end()
 		d.running.Wait()
@@ -297,7 +311,7 @@ func TestADayOfTrafficLeavesNothingBehind(t *testing.T) {
 	few, many := spend(t, 2), spend(t, *hours)
 	grown, events := many.bytes-few.bytes, many.events-few.events
 	t.Logf("%d hours: %d KiB beside the log of %d events, %d goroutines; 2 hours: %d KiB, %d events, %d goroutines: %d bytes for each event; in %s",
-		*hours, many.bytes>>10, many.events, many.goroutines, few.bytes>>10, few.events, few.goroutines, grown/events, time.Since(began))
+		*hours, many.bytes>>10, many.events, len(many.goroutines), few.bytes>>10, few.events, len(few.goroutines), grown/events, time.Since(began))
 	for path, n := range many.lengths {
 		most := few.lengths[path] + few.lengths[path]/4 + 8
 		if window := windows[path]; window > 0 {
@@ -307,6 +321,9 @@ func TestADayOfTrafficLeavesNothingBehind(t *testing.T) {
 			t.Errorf("%d are there, and %d after 2 hours: %s", n, few.lengths[path], path)
 		}
 	}
+	if len(few.goroutines) == 0 {
+		t.Error("no goroutine is found of a server that runs")
+	}
 	for path := range windows {
 		if many.lengths[path] == 0 {
 			t.Errorf("nothing is in %s, so nothing is found out of it", path)
@@ -315,7 +332,8 @@ func TestADayOfTrafficLeavesNothingBehind(t *testing.T) {
 	if grown > 1536*events+1<<20 {
 		t.Errorf("%d bytes more are kept, for %d events", grown, events)
 	}
-	if many.goroutines > few.goroutines {
-		t.Errorf("%d goroutines are left, and %d after 2 hours", many.goroutines, few.goroutines)
+	if len(many.goroutines) > len(few.goroutines) {
+		t.Errorf("%d goroutines are left, and %d after 2 hours:\n%s\nand after 2 hours:\n%s", len(many.goroutines), len(few.goroutines),
+			strings.Join(many.goroutines, "\n\n"), strings.Join(few.goroutines, "\n\n"))
 	}
 }
