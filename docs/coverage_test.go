@@ -72,7 +72,7 @@ var (
 // TestEveryFlagIsDocumented holds the page of the command line against its help.
 func TestEveryFlagIsDocumented(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "deployster")
-	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/deployster").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "../cmd/deployster").CombinedOutput(); err != nil {
 		t.Fatalf("building deployster: %v\n%s", err, out)
 	}
 	page, err := os.ReadFile("cli.md")

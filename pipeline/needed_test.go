@@ -16,7 +16,7 @@ import (
 // Whatever happened, and whatever happens after: what is needed of a log folds to what all of
 // it folds to.
 func TestWhatIsNeededFoldsToTheSame(t *testing.T) {
-	cases(t, 5_000, func(t *rapid.T) {
+	cases(t, 2_000, func(t *rapid.T) {
 		w := newWorld(t)
 		w.define(w.pipeline())
 		w.setMembers()

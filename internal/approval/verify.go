@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -56,7 +57,10 @@ type Keys interface {
 var covered = []string{"@method", "@target-uri", "content-digest"}
 
 // nobody is verified against where no key is known, so that this takes as long as with one.
-var nobody = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)).Public().(ed25519.PublicKey)
+// It takes a moment to make, which no start of the program has to wait for.
+var nobody = sync.OnceValue(func() ed25519.PublicKey {
+	return ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)).Public().(ed25519.PublicKey)
+})
 
 // Verify is whose approval a request is, at a stage, and what is recorded of its signature. Whether
 // that served before is not looked at.
@@ -68,7 +72,7 @@ func Verify(r Request, keys Keys, stage string, now time.Time) (identity string,
 	key, unknown := keys.Find(s.Key, stage, now)
 	public := key.PublicKey()
 	if unknown != nil || public == nil {
-		public = nobody
+		public = nobody()
 	}
 	wrong := verifySignature(r, label, public)
 	wrongTime := checkTimes(s, now)

@@ -87,7 +87,7 @@ func runTests(m *testing.M) (code int, err error) {
 
 func build(to, pkg string) error {
 	// A build that nobody else has: the images of its types are these tests'.
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", fmt.Sprintf("-buildid=deployster-cli-%d", os.Getpid()), "-o", to, pkg)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", fmt.Sprintf("-s -w -buildid=deployster-cli-%d", os.Getpid()), "-o", to, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)

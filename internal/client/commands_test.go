@@ -172,7 +172,7 @@ func clip(text string) string { return text[:min(len(text), 1500)] }
 func build(t *testing.T, dir string) (program string) {
 	t.Helper()
 	program = filepath.Join(dir, "deployster")
-	if text, err := exec.Command("go", "build", "-o", program, "../../cmd/deployster").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "../../cmd/deployster").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	return program

@@ -47,7 +47,7 @@ func prepared(m *testing.M) (code int, err error) {
 	shared.dir, shared.binary = dir, filepath.Join(dir, "deployster")
 	program := filepath.Join(dir, "journaltype")
 	for to, pkg := range map[string]string{shared.binary: "../../cmd/deployster", program: "./testdata/journaltype"} {
-		build := exec.Command("go", "build", "-trimpath", "-o", to, pkg)
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", to, pkg)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			return 1, fmt.Errorf("building %s: %w\n%s", pkg, err, out)
