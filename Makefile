@@ -78,7 +78,7 @@ explore: ready ## every property with fresh cases, ROUNDS (10) times as many as 
 	scripts/explore
 
 .PHONY: kill-loops
-kill-loops: ready ## kill schedulers and controllers KILLS (200) times in each of three loops
+kill-loops: ready ## kill schedulers, controllers and servers KILLS (200) times in each loop
 	$(GO) test -count=1 -timeout 0 -v ./internal/killloop -kills $(or $(KILLS),200) -seed $(or $(SEED),0)
 
 .PHONY: gitea

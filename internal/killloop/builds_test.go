@@ -17,7 +17,6 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/oci"
@@ -166,7 +165,7 @@ func (d *distribution) submit(jobs int, version string, flags ...string) string 
 
 func (d *distribution) command(c build.Command) {
 	d.Helper()
-	d.openLog(func(log *sqlite.Log) error {
+	d.openLog(func(log deploylog.Log) error {
 		_, err := builds.New(log, time.Now).Command(context.Background(), c)
 		return err
 	})
@@ -183,7 +182,7 @@ func (d *distribution) until(id, event string) {
 			after = e.Seq
 		}
 	}
-	d.openLog(func(log *sqlite.Log) error {
+	d.openLog(func(log deploylog.Log) error {
 		for e, err := range log.Watch(ctx, deploylog.Filter{After: after, Deployment: id}) {
 			switch {
 			case err != nil:

@@ -1,4 +1,4 @@
-// Package killloop holds tests that kill schedulers, controllers and dispatchers at random
+// Package killloop holds tests that kill schedulers, controllers, dispatchers and servers at random
 // moments, the real program over hosts that are directories and on Docker Engines, while people
 // and hosts do all that they may do. Afterwards a checker that shares nothing with the program
 // reads the log and the hosts.

@@ -10,21 +10,28 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// stages writes an inventory of hosts by stage, which are directories.
+// stages writes an inventory of hosts by stage, which are directories. Those that have other stages
+// are in it, too.
 func (w *world) stages(stages map[string][]string) {
 	w.Helper()
+	of := map[string][]string{}
+	for _, all := range []map[string][]string{stages, w.others} {
+		for _, stage := range slices.Sorted(maps.Keys(all)) {
+			for _, host := range all[stage] {
+				of[host] = append(of[host], stage)
+			}
+		}
+	}
 	var text strings.Builder
 	text.WriteString("hosts: [\n")
-	for _, stage := range slices.Sorted(maps.Keys(stages)) {
-		for _, host := range stages[stage] {
-			fmt.Fprintf(&text, "  {name: %s, engine: oci, slots: 2, attributes: {stage: %s}},\n", host, stage)
-			if slices.Contains(w.hosts, host) {
-				continue
-			}
-			w.hosts = append(w.hosts, host)
-			if err := os.MkdirAll(w.path("hosts", host), 0o700); err != nil {
-				w.Fatal(err)
-			}
+	for _, host := range slices.Sorted(maps.Keys(of)) {
+		fmt.Fprintf(&text, "  {name: %s, engine: oci, slots: 2, attributes: {stage: [%s]}},\n", host, strings.Join(of[host], ", "))
+		if slices.Contains(w.hosts, host) {
+			continue
+		}
+		w.hosts = append(w.hosts, host)
+		if err := os.MkdirAll(w.path("hosts", host), 0o700); err != nil {
+			w.Fatal(err)
 		}
 	}
 	text.WriteString("]\n")

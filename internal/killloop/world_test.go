@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/postgres"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/oci"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -26,8 +27,10 @@ type world struct {
 	*testing.T
 	*rand.Rand
 	dir     string
-	image   int // under the tag of the type
+	url     string // of the log, where that is in a database
+	image   int    // under the tag of the type
 	hosts   []string
+	others  map[string][]string // hosts of stages that the inventory always has
 	workers []*worker
 	killed  int
 	said    []string // what was done, for who has to find out why a round failed
@@ -136,6 +139,9 @@ func (w *world) command(args ...string) *exec.Cmd {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home"), "TMPDIR=" + w.path("tmp"),
 		"XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME"), "DOCKER_HOST=unix://" + w.path("no-docker"), "USER=tester",
 	}
+	if w.url != "" {
+		cmd.Env = append(cmd.Env, "DEPLOYSTER_LOG="+w.url)
+	}
 	return cmd
 }
 
@@ -217,18 +223,7 @@ func (w *world) kill(most time.Duration) {
 	dead := slices.Clone(w.workers[first : first+n])
 	w.workers = slices.Delete(w.workers, first, first+n)
 	for _, one := range dead {
-		select {
-		case err := <-one.done:
-			text, _ := os.ReadFile(one.log)
-			w.Errorf("%s ended by itself: %v\n%.4000s", strings.Join(one.args, " "), err, text)
-		default:
-			_ = one.Process.Kill()
-			<-one.done
-			w.say("killed process %d", one.Process.Pid)
-		}
-		if !one.foreign {
-			w.killed++
-		}
+		w.end(one)
 	}
 	others := w.workers
 	w.workers = nil
@@ -237,6 +232,23 @@ func (w *world) kill(most time.Duration) {
 		w.workers[len(w.workers)-1].foreign = one.foreign
 	}
 	w.workers = append(w.workers, others...)
+}
+
+// end kills a worker, which is to be at work still.
+func (w *world) end(one *worker) {
+	w.Helper()
+	select {
+	case err := <-one.done:
+		text, _ := os.ReadFile(one.log)
+		w.Errorf("%s ended by itself: %v\n%.4000s", strings.Join(one.args, " "), err, text)
+	default:
+		_ = one.Process.Kill()
+		<-one.done
+		w.say("killed process %d", one.Process.Pid)
+	}
+	if !one.foreign {
+		w.killed++
+	}
 }
 
 // busy waits until something is being done on a host, and a moment more.
@@ -259,7 +271,7 @@ func (w *world) busy(most time.Duration) {
 func (w *world) atWork() int {
 	w.Helper()
 	pid := ""
-	w.openLog(func(log *sqlite.Log) error {
+	w.openLog(func(log deploylog.Log) error {
 		for e, err := range log.Read(context.Background(), deploylog.Filter{Name: "run-started", Last: 1}) {
 			if err != nil {
 				return err
@@ -288,9 +300,15 @@ func (w *world) stop() {
 }
 
 // openLog opens the log for a moment.
-func (w *world) openLog(do func(*sqlite.Log) error) {
+func (w *world) openLog(do func(deploylog.Log) error) {
 	w.Helper()
-	log, err := sqlite.Open(context.Background(), w.path(".deployster", "deployments.db"), sqlite.Options{})
+	var log deploylog.Log
+	var err error
+	if w.url != "" {
+		log, err = postgres.Open(context.Background(), w.url, postgres.Options{})
+	} else {
+		log, err = sqlite.Open(context.Background(), w.path(".deployster", "deployments.db"), sqlite.Options{})
+	}
 	if err == nil {
 		err = errors.Join(do(log), log.Close())
 	}
@@ -302,7 +320,7 @@ func (w *world) openLog(do func(*sqlite.Log) error) {
 // leftNothing checks that no process, container, mount or file is left of what was killed.
 func (w *world) leftNothing() {
 	w.Helper()
-	w.openLog(func(log *sqlite.Log) error {
+	w.openLog(func(log deploylog.Log) error {
 		return w.engine(func(e *oci.Engine) error {
 			left, err := e.Containers(context.Background(), map[string]string{invoke.LabelLog: log.ID()})
 			for _, c := range left {
@@ -324,7 +342,11 @@ func (w *world) leftNothing() {
 	if text, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(text), w.dir) {
 		w.Errorf("mounts left in %s (%v)", w.dir, err)
 	}
-	for _, below := range []string{"tmp", filepath.Join(".deployster", "deployments.db.heartbeats")} {
+	below := []string{"tmp"}
+	if w.url == "" {
+		below = append(below, filepath.Join(".deployster", "deployments.db.heartbeats"))
+	}
+	for _, below := range below {
 		entries, err := os.ReadDir(w.path(below))
 		if err != nil {
 			w.Error(err)
@@ -333,8 +355,8 @@ func (w *world) leftNothing() {
 			w.Errorf("%s/%s is left", below, entry.Name())
 		}
 	}
-	if _, err := os.Stat(w.path(".deployster", "deployments.db")); err != nil {
-		w.Error(err)
+	if _, err := os.Stat(w.path(".deployster", "deployments.db")); (err == nil) != (w.url == "") {
+		w.Errorf("the file of the log: %v", err)
 	}
 	w.must("log", "verify")
 }
@@ -377,7 +399,7 @@ func ofKilledDocker(process, command string) bool {
 // events are those of the log.
 func (w *world) events() (all []deploylog.Event) {
 	w.Helper()
-	w.openLog(func(log *sqlite.Log) error {
+	w.openLog(func(log deploylog.Log) error {
 		for e, err := range log.Read(context.Background(), deploylog.Filter{}) {
 			if err != nil {
 				return err
