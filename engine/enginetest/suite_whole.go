@@ -97,44 +97,51 @@ func (s *suite) testKilledCaller(t *testing.T) {
 			{Given: 0}, {Given: 0, Held: true}, {Given: size / 2}, {Given: size / 2, After: 50 * time.Millisecond, Held: true},
 			{Given: max(0, size-1)}, {Given: size}, {Given: size, After: time.Millisecond}, {Given: size, After: 300 * time.Millisecond},
 		} {
-			spec, kept := s.saving(t)
-			mark := rand.Text()
-			o.Image, o.Args, o.Network, o.Mounts = spec.Image, spec.Args, spec.Network, spec.Mounts
-			o.Labels = maps.Clone(spec.Labels)
-			o.Labels["caller"] = mark
 			o.Size = size
-			encoded, err := json.Marshal(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			caller := s.images.Caller(t, string(encoded))
-			if said, err := caller.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
-				t.Fatalf("the caller was not killed: %v\n%s", err, said)
-			}
-			mine := map[string]string{label: s.mark, "caller": mark}
-			s.await(t, "what the caller left has ended", func() bool {
-				for _, c := range s.list(t, mine) {
-					if c.Running {
-						return false
-					}
-				}
-				return true
+			t.Run(fmt.Sprintf("given %d of %d bytes, after %s, held %t", o.Given, o.Size, o.After, o.Held), func(t *testing.T) {
+				t.Parallel()
+				s.killCaller(t, o)
 			})
-			for _, c := range s.list(t, mine) {
-				if err := s.engine.Remove(s.context(t), c.ID); err != nil {
-					t.Error(err)
-				}
-			}
-			content, err := os.ReadFile(kept)
-			switch {
-			case err != nil && !os.IsNotExist(err):
-				t.Error(err)
-			case err == nil && o.Given < size:
-				t.Errorf("given %d of %d bytes it ran, with %s", o.Given, size, content)
-			case err == nil && len(content) > 0 && string(content) != fmt.Sprintln(size): // it may be killed before it has written
-				t.Errorf("given %d of %d bytes it ran, with %s", o.Given, size, content)
+		}
+	}
+}
+
+func (s *suite) killCaller(t *testing.T, o order) {
+	spec, kept := s.saving(t)
+	mark := rand.Text()
+	o.Image, o.Args, o.Network, o.Mounts = spec.Image, spec.Args, spec.Network, spec.Mounts
+	o.Labels = maps.Clone(spec.Labels)
+	o.Labels["caller"] = mark
+	encoded, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := s.images.Caller(t, string(encoded))
+	if said, err := caller.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the caller was not killed: %v\n%s", err, said)
+	}
+	mine := map[string]string{label: s.mark, "caller": mark}
+	s.await(t, "what the caller left has ended", func() bool {
+		for _, c := range s.list(t, mine) {
+			if c.Running {
+				return false
 			}
 		}
+		return true
+	})
+	for _, c := range s.list(t, mine) {
+		if err := s.engine.Remove(s.context(t), c.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	content, err := os.ReadFile(kept)
+	switch {
+	case err != nil && !os.IsNotExist(err):
+		t.Error(err)
+	case err == nil && o.Given < o.Size:
+		t.Errorf("it ran, with %s", content)
+	case err == nil && len(content) > 0 && string(content) != fmt.Sprintln(o.Size): // it may be killed before it has written
+		t.Errorf("it ran, with %s", content)
 	}
 }
 

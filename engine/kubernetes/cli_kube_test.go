@@ -16,6 +16,7 @@ import (
 // The types that ship, as restricted Pods: one that asks something of the network, and one that
 // writes to a volume.
 func TestManifestsAreAppliedInACluster(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, Restricted)
 	program := enginetest.Binary(t, "github.com/deployster-go/deployster/cmd/deployster", runtime.GOARCH)
 	source, directory := f.volume(t)
@@ -24,7 +25,7 @@ func TestManifestsAreAppliedInACluster(t *testing.T) {
 resources:
   server:
     type: deployster/http
-    config: {url: "` + cluster.Server + `/readyz", insecure_skip_verify: true}
+    config: {url: "` + f.cluster.Server + `/readyz", insecure_skip_verify: true}
   motd:
     type: deployster/file
     dependencies: {server: server}
@@ -32,7 +33,7 @@ resources:
 `
 	must(t, os.WriteFile(filepath.Join(workspace, "motd.yaml"), []byte(manifest), 0o600))
 	deployster := func(args ...string) (string, error) {
-		args = append(args, "--engine", "kubernetes", "--kubeconfig", cluster.Kubeconfig, "--types-image", cluster.Registry+"/test/types")
+		args = append(args, "--engine", "kubernetes", "--kubeconfig", f.cluster.Kubeconfig, "--namespace", f.options.Namespace, "--types-image", f.cluster.Registry+"/test/types")
 		command := exec.CommandContext(t.Context(), program, args...)
 		command.Dir = workspace
 		command.Env = append(os.Environ(), "HOME="+workspace)

@@ -4,9 +4,9 @@ package kubernetes
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,23 +14,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/deployster-go/deployster/engine"
 )
-
-// namespace makes one whose Pods must keep to the restricted standard, and an engine for it.
-func (f *fixture) namespace(t *testing.T, name string, options Options) *Engine {
-	t.Helper()
-	enforced := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
-	must(t, f.api.client.Post().Resource("namespaces").Body(enforced).Do(t.Context()).Error())
-	options.Namespace = name
-	e, err := Open(t.Context(), options)
-	must(t, err)
-	t.Cleanup(func() { _ = e.Close() })
-	return e
-}
 
 // run runs the probe and returns what it wrote.
 func runProbe(t *testing.T, e *Engine, spec engine.Spec) (exit engine.Exit, stdout string, err error) {
@@ -41,11 +26,9 @@ func runProbe(t *testing.T, e *Engine, spec engine.Spec) (exit engine.Exit, stdo
 }
 
 func TestPodsKeepToTheRestrictedStandard(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, Restricted)
-	e := f.namespace(t, "restricted", f.options)
-	if _, err := e.Image(t.Context(), f.ref, engine.PullNever, nil); err != nil {
-		t.Fatal(err)
-	}
+	e := f.Engine
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("for its owner"), 0o600))
 	spec := engine.Spec{
@@ -76,6 +59,7 @@ func TestPodsKeepToTheRestrictedStandard(t *testing.T) {
 }
 
 func TestWhatTakesTooMuchMemoryIsKilled(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, Baseline)
 	spec := engine.Spec{Image: f.ref, Args: []string{"allocate", "200000000"}, Memory: 64 << 20}
 	if exit, _, err := runProbe(t, f.Engine, spec); err != nil || exit != (engine.Exit{Code: 137, OOMKilled: true}) {
@@ -84,10 +68,11 @@ func TestWhatTakesTooMuchMemoryIsKilled(t *testing.T) {
 }
 
 func TestAnImageThatTheClusterCannotPullIsNamed(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, Baseline)
 	image, err := f.held(t.Context(), f.ref)
 	must(t, err)
-	image.pinned = cluster.Registry + "/test/other@sha256:" + strings.Repeat("0", 64)
+	image.pinned = f.cluster.Registry + "/test/other@sha256:" + strings.Repeat("0", 64)
 	f.remember("gone", image)
 	_, _, err = runProbe(t, f.Engine, engine.Spec{Image: "gone"})
 	if !errors.Is(err, engine.ErrNoImage) || !strings.Contains(err.Error(), image.pinned) || !strings.Contains(err.Error(), "--image-pull-secret") {
@@ -96,15 +81,16 @@ func TestAnImageThatTheClusterCannotPullIsNamed(t *testing.T) {
 }
 
 func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, Restricted)
-	options := f.options
-	options.Kubeconfig = kubeconfig(t, cluster.Server, cluster.Limited)
-	e := f.namespace(t, "limited", options)
+	e, err := Open(t.Context(), f.limited(t))
+	must(t, err)
+	defer func() { _ = e.Close() }()
 	if _, err := e.Image(t.Context(), f.ref, engine.PullNever, nil); err != nil {
 		t.Fatal(err)
 	}
 	spec := engine.Spec{Image: f.ref, Args: []string{"exit", "3"}, Labels: map[string]string{"deployster.run": "x"}}
-	if _, _, err := runProbe(t, e, spec); err == nil || !strings.Contains(err.Error(), "grant the verb create on pods in namespace limited") {
+	if _, _, err := runProbe(t, e, spec); err == nil || !strings.Contains(err.Error(), "grant the verb create on pods in namespace "+f.options.Namespace) {
 		t.Errorf("without any right: %v", err)
 	}
 	if _, err := e.Containers(t.Context(), spec.Labels); err == nil || !strings.Contains(err.Error(), "grant the verb list on pods") {
@@ -119,20 +105,21 @@ func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
 	if missing := checked(); !slices.Equal(missing, Rights()) {
 		t.Errorf("without any right %v are missing", missing)
 	}
-	roles := "/apis/rbac.authorization.k8s.io/v1/namespaces/limited/roles"
+	rbac := "/apis/rbac.authorization.k8s.io/v1/namespaces/" + f.options.Namespace
+	roles := rbac + "/roles"
 	binding := map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"name": "deployster"},
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "deployster"},
 		"subjects": []any{map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "limited"}},
 	}
-	must(t, f.api.client.Post().AbsPath("/apis/rbac.authorization.k8s.io/v1/namespaces/limited/rolebindings").Body(encoded(t, binding)).Do(t.Context()).Error())
-	must(t, f.api.client.Post().AbsPath(roles).Body(encoded(t, roleOf(Rights()))).Do(t.Context()).Error())
+	f.cluster.Create(t, rbac+"/rolebindings", binding)
+	f.cluster.Create(t, roles, roleOf(Rights()))
 	for i, right := range Rights() {
 		others := slices.Delete(Rights(), i, i+1)
-		must(t, f.api.client.Put().AbsPath(roles+"/deployster").Body(encoded(t, roleOf(others))).Do(t.Context()).Error())
+		f.cluster.Ask(t, http.MethodPut, roles+"/deployster", roleOf(others))
 		granted(t, func() bool { missing := checked(); return len(missing) == 1 && missing[0] == right })
 	}
-	must(t, f.api.client.Put().AbsPath(roles+"/deployster").Body(encoded(t, role(t))).Do(t.Context()).Error())
+	f.cluster.Ask(t, http.MethodPut, roles+"/deployster", role(t))
 	granted(t, func() bool { return len(checked()) == 0 })
 	if exit, _, err := runProbe(t, e, spec); err != nil || exit.Code != 3 {
 		t.Errorf("with the Role: %v, %v", exit, err)
@@ -140,7 +127,7 @@ func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
 	if found, err := e.Containers(t.Context(), spec.Labels); err != nil || len(found) > 0 {
 		t.Errorf("with the Role: %v, %v", found, err)
 	}
-	if identity, err := e.Identity(t.Context()); err == nil || identity.ID != "" || identity.Context != "limited" {
+	if identity, err := e.Identity(t.Context()); err == nil || identity.ID != "" || identity.Context != "test" {
 		t.Errorf("whoever may not ask for the namespace knows it: %+v, %v", identity, err)
 	}
 }
@@ -164,15 +151,9 @@ func granted(t *testing.T, as func() bool) {
 	}
 }
 
-func encoded(t *testing.T, object any) []byte {
-	t.Helper()
-	text, err := json.Marshal(object)
-	must(t, err)
-	return text
-}
-
 // A Pod of a program that serves takes many requests, which is far quicker than one for each.
 func TestOnePodServesManyRequests(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, Restricted)
 	served := newEcho(100)
 	begun := time.Now()

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/deployster-go/deployster/engine"
@@ -30,69 +27,43 @@ import (
 // arguments are then options of an engine, and an order.
 const actAs = "DEPLOYSTER_TEST_ACT_AS"
 
-// cluster is the one that all tests use: to start one takes longer than most of them.
-var cluster *kubetest.Cluster
-
 func TestMain(m *testing.M) {
 	if os.Getenv(actAs) == "die" {
-		e, err := Open(context.Background(), optionsOf(os.Args[1:5]))
+		e, err := Open(context.Background(), optionsOf(os.Args[1:6]))
 		if err == nil {
 			e.idle = 20 * time.Second
-			err = enginetest.Die(e, os.Args[5])
+			err = enginetest.Die(e, os.Args[6])
 		}
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(withCluster(m))
+	os.Exit(m.Run())
 }
 
-func withCluster(m *testing.M) int {
-	fail := func(err error) int {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	begun := time.Now()
-	c, err := kubetest.Start(os.Getenv("DEPLOYSTER_KUBETEST"))
-	if err != nil {
-		return fail(err)
-	}
-	fmt.Fprintf(os.Stderr, "the cluster was ready after %s\n", time.Since(begun).Round(100*time.Millisecond))
-	cluster = c
-	listener, err := net.Listen("tcp", c.Registry)
-	if err != nil {
-		return fail(err)
-	}
-	server := &http.Server{Handler: registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, 0))), ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }()
-	code := m.Run()
-	_ = server.Close()
-	if err := c.Stop(); err != nil {
-		return fail(err)
-	}
-	return code
-}
-
-// optionsOf are the options of an engine, as words: a kubeconfig, the program, the repository
-// and the level of security.
+// optionsOf are the options of an engine, as words: a kubeconfig, a namespace, the program, the
+// repository and the level of security.
 func optionsOf(words []string) Options {
 	return Options{
-		Kubeconfig: words[0], Program: words[1], Repository: words[2], PodSecurity: PodSecurity(words[3]),
+		Kubeconfig: words[0], Namespace: words[1], Program: words[2], Repository: words[3], PodSecurity: PodSecurity(words[4]),
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Env: os.Getenv,
 	}
 }
 
-// fixture is an engine of the test cluster with the image of the suite's probe.
+// fixture is an engine of a namespace of the test cluster, with the image of the suite's probe.
 type fixture struct {
 	*Engine
-	words []string // see optionsOf
-	ref   string
-	tar   []byte
+	cluster *kubetest.Cluster
+	words   []string // see optionsOf
+	ref     string
+	tar     []byte
 }
 
+// newFixture makes a namespace that enforces the level to which Pods keep.
 func newFixture(t *testing.T, level PodSecurity) *fixture {
 	t.Helper()
+	cluster := kubetest.Shared(t)
 	shim := enginetest.Binary(t, "github.com/deployster-go/deployster/engine/docker/testdata/entrypoint", runtime.GOARCH)
-	f := &fixture{words: []string{cluster.Kubeconfig, shim, cluster.Registry + "/test/deployster", string(level)}}
+	f := &fixture{cluster: cluster, words: []string{cluster.Kubeconfig, cluster.Namespace(t, string(level)), shim, cluster.Registry + "/test/deployster", string(level)}}
 	f.ref = "probe:" + strings.ToLower(t.Name())
 	var err error
 	if f.Engine, err = Open(t.Context(), optionsOf(f.words)); err != nil {
@@ -172,18 +143,19 @@ func (b blocked) Read([]byte) (int, error) {
 // volume makes a claim for a volume that is a directory of this machine.
 func (f *fixture) volume(t *testing.T) (source, directory string) {
 	t.Helper()
+	in := f.options.Namespace
 	directory = t.TempDir()
 	if err := os.Chmod(directory, 0o777); err != nil { //nolint:gosec // containers run as other users
 		t.Fatal(err)
 	}
 	name := "claim-" + hash(directory)
 	var claim corev1.PersistentVolumeClaim
-	must(t, f.api.client.Post().Namespace("default").Resource("persistentvolumeclaims").Body(newClaim(name)).Do(t.Context()).Into(&claim))
+	must(t, f.api.client.Post().Namespace(in).Resource("persistentvolumeclaims").Body(newClaim(name)).Do(t.Context()).Into(&claim))
 	var volume corev1.PersistentVolume
 	must(t, f.api.client.Post().Resource("persistentvolumes").Body(newVolume(name, directory, &claim)).Do(t.Context()).Into(&volume))
 	volume.Status.Phase, claim.Status.Phase = corev1.VolumeBound, corev1.ClaimBound
 	must(t, f.api.client.Put().Resource("persistentvolumes").Name(name).SubResource("status").Body(&volume).Do(t.Context()).Error())
-	must(t, f.api.client.Put().Namespace("default").Resource("persistentvolumeclaims").Name(name).SubResource("status").Body(&claim).Do(t.Context()).Error())
+	must(t, f.api.client.Put().Namespace(in).Resource("persistentvolumeclaims").Name(name).SubResource("status").Body(&claim).Do(t.Context()).Error())
 	return Claim + name, directory
 }
 
@@ -194,13 +166,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func kubeconfig(t *testing.T, server, token string) string {
+// limited are the options of the user who may do nothing yet.
+func (f *fixture) limited(t *testing.T) Options {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "limited",
-		"clusters": [{"name": "c", "cluster": {"server": %q, "insecure-skip-tls-verify": true}}],
-		"users": [{"name": "u", "user": {"token": %q}}],
-		"contexts": [{"name": "limited", "context": {"cluster": "c", "user": "u"}}]}`, server, token)
-	must(t, os.WriteFile(file, []byte(text), 0o600))
-	return file
+	o := f.options
+	o.Kubeconfig, o.Context = filepath.Join(t.TempDir(), "kubeconfig"), ""
+	kubetest.Kubeconfig(t, o.Kubeconfig, f.cluster.Server, f.cluster.Limited, o.Namespace)
+	return o
 }

@@ -15,6 +15,7 @@ import (
 )
 
 func TestKubernetesPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, Baseline)
 	enginetest.Run(t, func(*testing.T) engine.Engine { return f.Engine }, enginetest.Images{
 		Probe: f.ref, Tar: f.tar,

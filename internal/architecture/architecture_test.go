@@ -65,6 +65,7 @@ var floors = []struct {
 	{"engine/oci/*", []string{"engine", "engine/oci/*", "internal/atomicfile", "internal/registryauth", "internal/entrypoint", "internal/crash"}},
 	{"engine/kubernetes", []string{"engine", "internal/registryauth", "internal/entrypoint", "internal/crash"}},
 	{"engine/kubernetes/kubetest", nil},
+	{"engine/kubernetes/kubetest/run", []string{"engine/kubernetes/kubetest"}},
 	{"engine/enginetest", []string{"engine", "engine/enginetest/*"}},
 	{"engine/enginetest/*", []string{"engine", "engine/enginetest/*"}},
 	{"deploylog/chain", []string{"deploylog"}},

@@ -1,5 +1,7 @@
 // Package kubetest has clusters for tests: real ones, which the programs of the module test/kube
-// run on this machine. scripts/kube builds these.
+// run on this machine. scripts/kube builds these, and runs all tests that ask for a cluster
+// (Shared) with one, in their packages one after the other. These tests are in files
+// *_kube_test.go with the tag kube.
 package kubetest
 
 import (
@@ -10,15 +12,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
 )
+
+// Variable is that of the environment with the cluster that tests share, as text.
+const Variable = "DEPLOYSTER_KUBETEST_CLUSTER"
 
 // Cluster is a cluster that runs.
 type Cluster struct {
 	Kubeconfig string // file of an administrator
 	Server     string // address of the API server
-	Limited    string // token of a user who may do nothing yet
+	Authority  string // file of the certificate that vouches for it
+	Token      string // of the administrator
+	Limited    string // token of the user "limited", who may do nothing yet
 	Host       string // address of this machine as the node sees it
 	Registry   string // HOST:PORT at which the node expects a registry without TLS
+	First      int    // process that starts the components of the cluster
 
 	process *exec.Cmd
 	hold    io.Closer
@@ -48,4 +59,34 @@ func Start(programs string) (*Cluster, error) {
 // Stop ends the cluster, of which nothing is left then.
 func (c *Cluster) Stop() error {
 	return errors.Join(c.hold.Close(), c.process.Wait())
+}
+
+// Shared is the cluster that all tests of scripts/kube share, with a registry. What a test makes
+// must be in namespaces of its own (Namespace), or have a name that no other test uses.
+func Shared(t testing.TB) *Cluster {
+	t.Helper()
+	var c Cluster
+	if err := json.Unmarshal([]byte(os.Getenv(Variable)), &c); err != nil {
+		t.Fatal("this test needs a cluster: run it with scripts/kube PACKAGE -run NAME")
+	}
+	return &c
+}
+
+// RestartAPIServer kills the API server, which is started again at once. Only a test that is not
+// parallel to others may do that. It returns when the API server has been killed.
+func (c *Cluster) RestartAPIServer(t testing.TB) {
+	t.Helper()
+	before, err := c.started()
+	if err == nil {
+		err = syscall.Kill(c.First, syscall.SIGUSR1)
+	}
+	if err != nil {
+		t.Fatalf("restart the API server: %v", err)
+	}
+	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(5 * time.Millisecond) {
+		if now, err := c.started(); err != nil || now != before {
+			return
+		}
+	}
+	t.Fatal("the API server has not been killed")
 }

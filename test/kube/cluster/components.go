@@ -4,9 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -36,7 +34,7 @@ func (p *place) first() []component {
 			p.Kubetest, "apiserver", "--etcd-servers", "http://127.0.0.1:2379", "--secure-port", "6443", "--bind-address", "0.0.0.0",
 			"--advertise-address", p.node(), "--service-cluster-ip-range", "10.96.0.0/16", "--cert-dir", p.file("certificates"),
 			"--token-auth-file", p.file("tokens.csv"), "--authorization-mode", "RBAC",
-			"--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition", "--endpoint-reconciler-type", "none",
+			"--disable-admission-plugins", "TaintNodesByCondition", "--endpoint-reconciler-type", "none",
 			"--kubelet-preferred-address-types", "Hostname", "--service-account-issuer", "https://kubernetes.default.svc",
 			"--service-account-key-file", p.file("key.pem"), "--service-account-signing-key-file", p.file("key.pem"),
 			"--allow-privileged", "--watch-cache=true", "--profiling=false",
@@ -156,27 +154,12 @@ func (p *place) whenReady() error {
 
 // nodeReady asks the API server for the node.
 func (p *place) nodeReady() error {
-	client := http.Client{
-		Timeout:   5 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}, //nolint:gosec // it has just made its certificate
-	}
-	request, err := http.NewRequest(http.MethodGet, p.server()+"/api/v1/nodes/localhost", nil)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+p.Token)
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
 	var node struct {
 		Status struct {
 			Conditions []struct{ Type, Status, Message string }
 		}
-		Message string
 	}
-	if err := json.NewDecoder(response.Body).Decode(&node); err != nil {
+	if err := p.ask(http.MethodGet, "/api/v1/nodes/localhost", nil, &node); err != nil {
 		return err
 	}
 	for _, c := range node.Status.Conditions {
@@ -187,5 +170,5 @@ func (p *place) nodeReady() error {
 			return errors.New(c.Message)
 		}
 	}
-	return fmt.Errorf("no node yet: %s %s", response.Status, node.Message)
+	return errors.New("the node has not said anything yet")
 }

@@ -28,7 +28,7 @@ func runInside(dir string) error {
 	if os.Getpid() != 1 {
 		return errors.New("this is for the program itself")
 	}
-	var p place
+	p := place{running: map[int]component{}}
 	if err := json.NewDecoder(os.Stdin).Decode(&p); err != nil {
 		return fmt.Errorf("learn what to do: %w", err)
 	}
@@ -44,12 +44,15 @@ func runInside(dir string) error {
 		return err
 	}
 	failed := make(chan error)
-	go p.reap(failed)
+	restart := make(chan os.Signal, 1)
+	signal.Notify(restart, syscall.SIGUSR1)
+	go p.reap(failed, restart)
 	for _, c := range p.then() {
 		if err := p.run(c); err != nil {
 			return err
 		}
 	}
+	go p.attendAccounts()
 	go func() {
 		err := p.whenReady()
 		if err == nil {
@@ -97,7 +100,7 @@ type component struct {
 }
 
 func (p *place) run(c component) error {
-	output, err := os.Create(p.file(c.name + ".log"))
+	output, err := os.OpenFile(p.file(c.name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -111,18 +114,22 @@ func (p *place) run(c component) error {
 		return err
 	}
 	defer func() { _ = null.Close() }()
+	p.mu.Lock() // until it is known that the process is a component's
+	defer p.mu.Unlock()
 	process, err := os.StartProcess(program, c.argv, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{null, output, output}})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", c.name, err)
 	}
-	return os.WriteFile(p.file(fmt.Sprintf("pid-%d", process.Pid)), []byte(c.name), 0o600)
+	p.running[process.Pid] = c
+	return nil
 }
 
 // reap waits for all processes that end, as the first process has to. That of a component
-// is the end of the cluster.
-func (p *place) reap(failed chan<- error) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGCHLD)
+// is the end of the cluster, but for an API server that is to be restarted.
+func (p *place) reap(failed chan<- error, restart <-chan os.Signal) {
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	restarting := 0
 	for {
 		for {
 			var status syscall.WaitStatus
@@ -130,18 +137,52 @@ func (p *place) reap(failed chan<- error) {
 			if pid <= 0 || err != nil {
 				break
 			}
-			if name, err := os.ReadFile(p.file(fmt.Sprintf("pid-%d", pid))); err == nil {
-				failed <- fmt.Errorf("%s ended with status %#x", name, status)
+			ended, ours := p.ended(pid)
+			switch {
+			case !ours:
+			case pid != restarting:
+				failed <- fmt.Errorf("%s ended with status %#x", ended.name, status)
+			default:
+				if err := p.run(ended); err != nil {
+					failed <- err
+				}
 			}
 		}
-		<-signals
+		select {
+		case <-children:
+		case <-restart:
+			if restarting = p.process("apiserver"); restarting != 0 {
+				_ = syscall.Kill(restarting, syscall.SIGKILL)
+			}
+		}
 	}
+}
+
+// ended forgets the process of a component.
+func (p *place) ended(pid int) (c component, ours bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, ours = p.running[pid]
+	delete(p.running, pid)
+	return c, ours
+}
+
+// process is that of a component that runs; 0 is none.
+func (p *place) process(name string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pid, c := range p.running {
+		if c.name == name {
+			return pid
+		}
+	}
+	return 0
 }
 
 // publish says that the cluster is ready.
 func (p *place) publish() error {
 	ready := Ready{
-		Kubeconfig: p.file("kubeconfig"), Server: p.server(), Token: p.Token, Limited: p.Limited, Host: p.host(), Registry: p.registry(),
+		Kubeconfig: p.file("kubeconfig"), Server: p.server(), Authority: p.authority(), Token: p.Token, Limited: p.Limited, Host: p.host(), Registry: p.registry(),
 	}
 	if err := p.write("ready.tmp", ready); err != nil {
 		return err

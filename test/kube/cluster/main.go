@@ -27,10 +27,12 @@ import (
 type Ready struct {
 	Kubeconfig string // of an administrator
 	Server     string // the address of the API server
+	Authority  string // the file of the certificate that vouches for it
 	Token      string // the administrator's
 	Limited    string // the token of the user "limited", who may do nothing yet
 	Host       string // the address of this machine as the cluster sees it
 	Registry   string // HOST:PORT at which the node expects a registry without TLS; nothing listens there yet
+	First      int    // the first process of the cluster: SIGUSR1 has it restart the API server
 }
 
 func main() {
@@ -60,7 +62,7 @@ func run(kubetest string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.remove()) }()
-	ended, stop, err := p.start()
+	first, ended, stop, err := p.start()
 	if err != nil {
 		return err
 	}
@@ -69,6 +71,7 @@ func run(kubetest string) (err error) {
 	if err != nil {
 		return err
 	}
+	ready.First = first
 	if err := json.NewEncoder(os.Stdout).Encode(ready); err != nil {
 		return err
 	}

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -38,6 +40,12 @@ type place struct {
 	Made     []string          // directories that it lacked
 
 	lock *os.File // held while it is in use
+
+	once sync.Once
+	http *http.Client // see client
+
+	mu      sync.Mutex
+	running map[int]component // by their processes, in the cluster's namespaces
 }
 
 func newPlace(kubetest string) (*place, error) {
@@ -97,20 +105,20 @@ func (p *place) link() string { return "kube" + p.name()[max(0, len(p.name())-10
 func (p *place) host() string { return fmt.Sprintf("10.203.%d.1", p.Network) }
 func (p *place) node() string { return fmt.Sprintf("10.203.%d.2", p.Network) }
 
-// start starts the cluster in namespaces of its own. What it returns first gets how the
-// cluster ended; stop ends it and waits for that.
-func (p *place) start() (ended <-chan error, stop func(), err error) {
+// start starts the cluster in namespaces of its own. ended gets how the first of
+// its processes ended; stop ends it and waits for that.
+func (p *place) start() (first int, ended <-chan error, stop func(), err error) {
 	for _, dir := range p.Made {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, nil, err
+			return 0, nil, nil, err
 		}
 	}
 	if err := p.makeGroups(); err != nil {
-		return nil, nil, err
+		return 0, nil, nil, err
 	}
 	output, err := os.Create(p.file("inside.log"))
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, nil, err
 	}
 	process := exec.Command("/proc/self/exe", inside, p.Dir)
 	process.Stdout, process.Stderr = output, output
@@ -120,7 +128,7 @@ func (p *place) start() (ended <-chan error, stop func(), err error) {
 	}
 	release, err := process.StdinPipe()
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, nil, err
 	}
 	started, result := make(chan error), make(chan error, 1)
 	over := make(chan struct{})
@@ -133,7 +141,7 @@ func (p *place) start() (ended <-chan error, stop func(), err error) {
 		close(over)
 	}()
 	if err := <-started; err != nil {
-		return nil, nil, err
+		return 0, nil, nil, err
 	}
 	stop = func() {
 		_ = process.Process.Kill()
@@ -141,13 +149,13 @@ func (p *place) start() (ended <-chan error, stop func(), err error) {
 	}
 	if err := p.connect(process.Process.Pid); err != nil {
 		stop()
-		return nil, nil, err
+		return 0, nil, nil, err
 	}
 	if err := json.NewEncoder(release).Encode(p); err != nil {
 		stop()
-		return nil, nil, err
+		return 0, nil, nil, err
 	}
-	return result, stop, nil
+	return process.Process.Pid, result, stop, nil
 }
 
 // connect connects the cluster with this machine, by a network that nobody has yet.
