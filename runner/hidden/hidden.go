@@ -72,7 +72,8 @@ func Values(v any, path []string, marked func([]string) bool, mask Mask) (found 
 	return [][]string{path}
 }
 
-// Former is what of a value is not wanted any more: of a text its lines, of a list its items.
+// Former is what of a value is not wanted any more: of a text its lines, of a list its items, of a
+// mapping its members, also where it is an item that is wanted otherwise at the same place.
 func Former(was, wanted any) any {
 	switch is := wanted.(type) {
 	case string:
@@ -82,13 +83,42 @@ func Former(was, wanted any) any {
 		}
 	case []any:
 		if list, ok := was.([]any); ok {
-			return slices.DeleteFunc(slices.Clone(list), func(item any) bool {
-				return slices.ContainsFunc(is, func(other any) bool { return diff.Same(item, other) })
-			})
+			return formerItems(list, is)
+		}
+	case map[string]any:
+		if members, ok := was.(map[string]any); ok {
+			return formerMembers(members, is)
 		}
 	}
 	if diff.Same(was, wanted) {
 		return nil
 	}
 	return was
+}
+
+func formerItems(list, wanted []any) (former []any) {
+	for i, item := range list {
+		if slices.ContainsFunc(wanted, func(other any) bool { return diff.Same(item, other) }) {
+			continue
+		}
+		members, isMapping := item.(map[string]any)
+		if i < len(wanted) && isMapping {
+			if other, ok := wanted[i].(map[string]any); ok {
+				former = append(former, formerMembers(members, other))
+				continue
+			}
+		}
+		former = append(former, item)
+	}
+	return former
+}
+
+func formerMembers(members, wanted map[string]any) map[string]any {
+	former := map[string]any{}
+	for key, item := range members {
+		if !diff.Same(item, wanted[key]) {
+			former[key] = Former(item, wanted[key])
+		}
+	}
+	return former
 }
