@@ -113,7 +113,7 @@ func TestUnknownType(t *testing.T) {
 	for ref, hint := range map[string]string{
 		"deployster/fiel": "did you mean deployster/file?", "deployster/files": "did you mean deployster/file?",
 		"deployster/net": "did you mean deployster/network?", "deployster/contaner": "did you mean deployster/container?",
-		"deployster/zebra": "is not a resource type that ships with Deployster (there are command, container, file, http, network, volume;",
+		"deployster/zebra": "is not a resource type that ships with Deployster (there are command, container, file, http, kubernetes, network, volume;",
 	} {
 		if _, err := i.Image(t.Context(), ref, engine.PullMissing, nil); err == nil || !strings.Contains(err.Error(), hint) {
 			t.Errorf("%s: %v", ref, err)

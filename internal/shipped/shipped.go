@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/resources/container"
 	"github.com/deployster-go/deployster/resources/file"
 	"github.com/deployster-go/deployster/resources/http"
+	"github.com/deployster-go/deployster/resources/kubernetes"
 	"github.com/deployster-go/deployster/resources/network"
 	"github.com/deployster-go/deployster/resources/volume"
 )
@@ -64,14 +65,15 @@ func (t Type) Identify(resource string, config map[string]any) (property, thing 
 // types lists what ships. Adding a type is adding a line here.
 func types() map[string]Type {
 	fileType, containerType, networkType := file.Type(), container.Type(), network.Type()
-	volumeType, commandType, httpType := volume.Type(), command.Type(), http.Type()
+	volumeType, commandType, httpType, kubernetesType := volume.Type(), command.Type(), http.Type(), kubernetes.Type()
 	all := map[string]Type{
-		"command":   {Summary: command.Summary, Image: "image", Schema: commandType.ConfigSchema, Plugs: commandType.Plugs, Run: commandType.Run},
-		"container": {Summary: container.Summary, Image: "image", Schema: containerType.ConfigSchema, Plugs: containerType.Plugs, identify: container.Identity, Run: containerType.Run},
-		"file":      {Summary: file.Summary, Path: "path", Schema: fileType.ConfigSchema, Plugs: fileType.Plugs, identify: file.Identity, Run: fileType.Run},
-		"http":      {Summary: http.Summary, Schema: httpType.ConfigSchema, Plugs: httpType.Plugs, Run: httpType.Run},
-		"network":   {Summary: network.Summary, Schema: networkType.ConfigSchema, Plugs: networkType.Plugs, identify: network.Identity, Run: networkType.Run},
-		"volume":    {Summary: volume.Summary, Schema: volumeType.ConfigSchema, Plugs: volumeType.Plugs, identify: volume.Identity, Run: volumeType.Run},
+		"command":    {Summary: command.Summary, Image: "image", Schema: commandType.ConfigSchema, Plugs: commandType.Plugs, Run: commandType.Run},
+		"container":  {Summary: container.Summary, Image: "image", Schema: containerType.ConfigSchema, Plugs: containerType.Plugs, identify: container.Identity, Run: containerType.Run},
+		"file":       {Summary: file.Summary, Path: "path", Schema: fileType.ConfigSchema, Plugs: fileType.Plugs, identify: file.Identity, Run: fileType.Run},
+		"http":       {Summary: http.Summary, Schema: httpType.ConfigSchema, Plugs: httpType.Plugs, Run: httpType.Run},
+		"kubernetes": {Summary: kubernetes.Summary, Schema: kubernetesType.ConfigSchema, Plugs: kubernetesType.Plugs, Run: kubernetesType.Run},
+		"network":    {Summary: network.Summary, Schema: networkType.ConfigSchema, Plugs: networkType.Plugs, identify: network.Identity, Run: networkType.Run},
+		"volume":     {Summary: volume.Summary, Schema: volumeType.ConfigSchema, Plugs: volumeType.Plugs, identify: volume.Identity, Run: volumeType.Run},
 	}
 	together := managers()
 	for name, t := range all {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	want := []string{"command", "container", "file", "http", "network", "volume"}
+	want := []string{"command", "container", "file", "http", "kubernetes", "network", "volume"}
 	if got := Names(); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 // What runs code of users, which may take too long, is ended without what others are doing.
 func TestTypesThatManageThingsOfAnEngineAreOneProgram(t *testing.T) {
 	for name, want := range map[string]string{
-		"container": "docker", "network": "docker", "volume": "docker", "command": "command", "file": "file", "http": "http",
+		"container": "docker", "network": "docker", "volume": "docker", "command": "command", "file": "file", "http": "http", "kubernetes": "kubernetes",
 	} {
 		if typ, _ := Lookup(name); typ.program != want {
 			t.Errorf("%s is run by the program %s, want %s", name, typ.program, want)
@@ -158,6 +158,16 @@ func TestSchemas(t *testing.T) {
 		{"network", false, `{"name":"-n"}`},
 		{"volume", true, `{"name":"data","driver":"local","options":{"type":"tmpfs"},"labels":{"a":"b"},"recreate":true}`},
 		{"volume", false, `{"size":"1g"}`},
+		{"kubernetes", true, `{"manifest":{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{}},"context":"prod",
+			"namespace":"shop","wait":{"for":"none","timeout":"90s"},"force_conflicts":true,"adopt":true,"replace":true}`},
+		{"kubernetes", true, `{"objects":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a:b","namespace":"x"},"data":{}}],
+			"secrets":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"db"},"stringData":{"a":"b"}}],"kubeconfig":"{}"}`},
+		{"kubernetes", false, `{"namespace":"shop"}`},
+		{"kubernetes", false, `{"objects":[]}`},
+		{"kubernetes", false, `{"manifest":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"db"}}}`},
+		{"kubernetes", false, `{"secrets":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"db"}}]}`},
+		{"kubernetes", false, `{"manifest":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"../x"}}}`},
+		{"kubernetes", false, `{"manifest":{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}}`},
 		{"command", true, `{"image":"i","check":"test -f x","apply":["touch","x"],"remove":"rm x","env":{"A":1},"mount_workspace":false}`},
 		{"command", false, `{"image":"i"}`},
 		{"command", false, `{"image":"i","check":[]}`},

@@ -1,0 +1,238 @@
+package kubernetes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	webDeployment = "namespaces/default/deployments/web"
+	webConfig     = "namespaces/default/configmaps/web"
+)
+
+func web() object {
+	return object{"objects": []any{configMap("web", object{"color": "blue"}), deployment("web", 2, "web:1")}}
+}
+
+func TestLifeOfObjects(t *testing.T) {
+	s := newServer(t)
+	r, _ := s.resource(web())
+	if new := r.Stale(t, "apply", "wait"); new.StaleState != nil || !strings.Contains(new.Actions[0].Description, "ConfigMap default/web (new), Deployment default/web (new)") {
+		t.Errorf("%+v", new)
+	}
+	if did := s.changed(); did != nil {
+		t.Errorf("the state has made %q", did)
+	}
+	state, said := r.Apply(t)
+	if at(t, state, "objects", 1, "metadata", "uid") != "uid-2" || at(t, state, "objects", 1, "metadata", "managedFields") != nil {
+		t.Errorf("state %v", state)
+	}
+	if did := s.changed(); !slices.Equal(did, []string{"apply " + webConfig, "apply " + webDeployment}) {
+		t.Errorf("it did %q", did)
+	}
+	if said != "created ConfigMap default/web\ncreated Deployment default/web\nDeployment default/web is ready\n" {
+		t.Errorf("it said %q", said)
+	}
+	r.Valid(t)
+	r.Gone().Stale(t, "remove")
+	r.Gone().Apply(t)
+	if did := s.changed(); !slices.Equal(did, []string{"delete " + webDeployment, "delete " + webConfig}) {
+		t.Errorf("it removed %q", did)
+	}
+	r.Stale(t, "apply", "wait")
+}
+
+func TestWhatOthersChangedIsDriftAndHealed(t *testing.T) {
+	s := newServer(t)
+	r, _ := s.resource(web())
+	r.Apply(t)
+	s.edit("apps/v1", "Deployment", webDeployment, "kubectl-edit", func(o object) {
+		o["spec"].(object)["replicas"] = int64(5)
+		o["spec"].(object)["paused"] = true // nobody has declared it
+	})
+	s.edit("v1", "ConfigMap", webConfig, "kubectl-edit", func(o object) { delete(o["data"].(object), "color") })
+	found := r.Stale(t, "apply", "wait")
+	if fmt.Sprint(at(t, found.StaleState, "objects", 1, "spec", "replicas")) != "5" || at(t, found.StaleState, "objects", 1, "spec", "paused") != nil {
+		t.Errorf("it has found %v", found.StaleState)
+	}
+	if says := found.Actions[0].Description; says != "apply ConfigMap default/web (data), Deployment default/web (spec.replicas, changed by kubectl-edit)" &&
+		says != "apply ConfigMap default/web (data.color), Deployment default/web (spec.replicas, changed by kubectl-edit)" {
+		t.Errorf("it says %q", says)
+	}
+	r.Apply(t)
+	if spec := at(t, s.get(webDeployment), "spec"); at(t, spec, "replicas") != int64(2) || at(t, spec, "paused") != true {
+		t.Errorf("it has become %v", spec)
+	}
+}
+
+func TestWhatOthersOwnedBeforeIsAConflict(t *testing.T) {
+	s := newServer(t)
+	r, k := s.resource(web())
+	r.Apply(t)
+	s.edit("apps/v1", "Deployment", webDeployment, "autoscaler", func(o object) { o["spec"].(object)["minReadySeconds"] = int64(5) })
+	r.Valid(t)
+	wanted := web()
+	wanted["objects"].([]any)[1].(object)["spec"].(object)["minReadySeconds"] = 9
+	r = r.With(wanted)
+	r.Fails(t, `Deployment default/web: spec.minReadySeconds is managed by autoscaler: remove from the configuration what others are to manage, or set "force_conflicts: true"`, "state")
+	r.Fails(t, "spec.minReadySeconds is managed by autoscaler", "apply")
+	r.With(with(wanted, object{"force_conflicts": true})).Apply(t)
+	r.Valid(t)
+	// What was kept is of one object, and says nothing of another that took its name.
+	k.kept["objects"].([]any)[1].(object)["uid"] = "another"
+	s.edit("apps/v1", "Deployment", webDeployment, "autoscaler", func(o object) { o["spec"].(object)["minReadySeconds"] = int64(5) })
+	r.Fails(t, "spec.minReadySeconds is managed by autoscaler", "state")
+}
+
+func TestWhatIsNoLongerDeclaredIsRemoved(t *testing.T) {
+	s := newServer(t)
+	wanted := web()
+	wanted["objects"].([]any)[1].(object)["spec"].(object)["minReadySeconds"] = 9
+	r, k := s.resource(wanted)
+	r.Apply(t)
+	fewer := object{"objects": []any{deployment("web", 2, "web:1")}}
+	r = r.With(fewer)
+	found := r.Stale(t, "apply", "prune", "wait")
+	if at(t, found.StaleState, "no_longer_declared", 0) != "ConfigMap default/web" || !strings.Contains(found.Actions[0].Description, "spec.minReadySeconds, no longer declared") {
+		t.Errorf("%+v", found)
+	}
+	s.changed()
+	r.Apply(t)
+	if did := s.changed(); !slices.Equal(did, []string{"apply " + webDeployment, "delete " + webConfig}) || at(t, s.get(webDeployment), "spec", "minReadySeconds") != nil {
+		t.Errorf("it did %q, and there is %v", did, s.get(webDeployment))
+	}
+	if left := k.kept["objects"].([]any); len(left) != 1 {
+		t.Errorf("it keeps %v", left)
+	}
+}
+
+func TestWhatAnInterruptedApplyMadeIsFound(t *testing.T) {
+	s := newServer(t)
+	r, _ := s.resource(web())
+	r.State(t)                // what is to be made is kept before it is
+	r.Invoke(t, nil, "apply") // and nobody hears of its end
+	r = r.With(object{"manifest": configMap("other", nil)})
+	r.Stale(t, "apply", "prune")
+	r.Apply(t)
+	if s.get(webDeployment) != nil || s.get(webConfig) != nil {
+		t.Error("what the interrupted apply made is left")
+	}
+}
+
+func TestWhatOthersMadeIsNotTakenOver(t *testing.T) {
+	s := newServer(t)
+	s.edit("v1", "ConfigMap", webConfig, "kubectl-create", func(o object) { o["data"] = object{"color": "blue"} })
+	r, k := s.resource(object{"manifest": configMap("web", object{"color": "blue"})})
+	want := `ConfigMap default/web is there already, and this resource has not made it (its field managers are kubectl-create): give yours another name, or set "adopt: true"`
+	r.Fails(t, want, "state")
+	r.Fails(t, want, "apply")
+	r.Gone().Fails(t, want, "state")
+	r.Gone().Fails(t, want, "remove")
+	adopting := r.With(with(r.Config.(object), object{"adopt": true}))
+	adopting.Stale(t, "apply")
+	adopting.Apply(t)
+	r.Valid(t) // it is ours from then on
+	other, o := s.resource(r.Config.(object))
+	o.id = "01J9Z3NDEKTSV4RRFFQ69G5FAV/other"
+	other.Fails(t, "belongs to another resource (01J9Z3NDEKTSV4RRFFQ69G5FAV/web)", "state")
+	// Somebody deletes it, and makes another one.
+	delete(s.objects, webConfig)
+	s.edit("v1", "ConfigMap", webConfig, "kubectl-create", func(o object) { o["data"] = object{"color": "blue"} })
+	r.Fails(t, want, "state")
+	// Whose fields are not known by now is still known by its uid.
+	k.kept["objects"].([]any)[0].(object)["uid"] = "uid-2"
+	r.Stale(t, "apply")
+}
+
+func TestWhatCannotBeChangedIsReplacedWhereThatIsConfigured(t *testing.T) {
+	s := newServer(t)
+	s.changes = func(before, after object) error {
+		if at(t, before, "spec", "selector") == at(t, after, "spec", "selector") {
+			return nil
+		}
+		return invalid("spec.selector", "field is immutable")
+	}
+	config := object{"manifest": deployment("web", 1, "web:1")}
+	spec := config["manifest"].(object)["spec"].(object)
+	spec["selector"] = "a"
+	r, _ := s.resource(config)
+	r.Apply(t)
+	spec["selector"] = "b"
+	r.Fails(t, `Deployment default/web: spec.selector cannot be changed while it exists: leave it as it is, or set "replace: true"`, "state")
+	r.Fails(t, "spec.selector", "apply")
+	r = r.With(with(config, object{"replace": true}))
+	found := r.Stale(t, "apply", "wait")
+	if at(t, found.StaleState, "manifest", "spec", "selector") != "a" || !strings.Contains(found.Actions[0].Description, "deleted and made anew: spec.selector cannot be changed") {
+		t.Errorf("%+v", found)
+	}
+	s.changed()
+	r.Apply(t)
+	if did := s.changed(); !slices.Equal(did, []string{"delete " + webDeployment, "apply " + webDeployment}) {
+		t.Errorf("it did %q", did)
+	}
+}
+
+func TestSecretsAreComparedAsTheyAreDeclared(t *testing.T) {
+	s := newServer(t)
+	secret := object{
+		"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "db"},
+		"stringData": object{"password": "s3cret"}, "data": object{"key": "AAAA"},
+	}
+	r, _ := s.resource(object{"secrets": []any{secret}})
+	r.Apply(t)
+	const path = "namespaces/default/secrets/db"
+	if data := at(t, s.get(path), "data"); at(t, data, "password") != "czNjcmV0" || s.get(path)["stringData"] != nil {
+		t.Errorf("the cluster has %v", s.get(path))
+	}
+	s.edit("v1", "Secret", path, "kubectl-edit", func(o object) { o["data"].(object)["password"] = "b3RoZXI=" })
+	found := r.Stale(t, "apply")
+	if at(t, found.StaleState, "secrets", 0, "stringData", "password") != "other" || at(t, found.StaleState, "secrets", 0, "data", "key") != "AAAA" {
+		t.Errorf("it has found %v", found.StaleState)
+	}
+	if strings.Contains(found.Actions[0].Description, "other") {
+		t.Errorf("an action is described by a secret: %s", found.Actions[0].Description)
+	}
+	r.Apply(t)
+}
+
+func TestNamespacesAndDefinitionsComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.settle = func(o object) {
+			rolledOut(o)
+			if o["kind"] == "CustomResourceDefinition" {
+				o["status"] = object{"conditions": []any{object{"type": "Established", "status": "True"}}}
+			}
+		}
+		r, _ := s.resource(object{"objects": []any{
+			object{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": object{"name": "w", "namespace": "shop"}, "spec": object{"size": 3}},
+			object{
+				"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": object{"name": "widgets.example.com"},
+				"spec": object{"group": "example.com", "scope": "Namespaced", "names": object{"kind": "Widget", "plural": "widgets"}},
+			},
+			object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": "shop"}},
+		}})
+		r.Stale(t, "apply", "wait")
+		r.Apply(t)
+		want := []string{"apply namespaces/shop", "apply customresourcedefinitions/widgets.example.com", "apply namespaces/shop/widgets/w"}
+		if did := s.changed(); !slices.Equal(did, want) {
+			t.Errorf("it did %q", did)
+		}
+		r.Gone().Apply(t)
+		want = []string{"delete namespaces/shop/widgets/w", "delete customresourcedefinitions/widgets.example.com", "delete namespaces/shop"}
+		if did := s.changed(); !slices.Equal(did, want) {
+			t.Errorf("it removed %q", did)
+		}
+	})
+}
+
+func invalid(at, why string) error {
+	return apierrors.NewInvalid(schema.GroupKind{Kind: "Object"}, "it", field.ErrorList{field.Invalid(field.NewPath(at), "x", why)})
+}

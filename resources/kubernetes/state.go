@@ -1,0 +1,313 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/kubeapi"
+	"github.com/deployster-go/deployster/resources/internal/managedfields"
+	"github.com/deployster-go/deployster/resources/internal/readiness"
+)
+
+// present compares what there is with what is declared.
+func (m *manager) present(ctx context.Context) (protocol.StateOutput, error) {
+	if err := m.sameCluster(ctx); err != nil {
+		return protocol.StateOutput{}, err
+	}
+	all, err := m.resolveAll(ctx)
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	for _, o := range all {
+		if err := m.look(ctx, o); err != nil {
+			return protocol.StateOutput{}, err
+		}
+	}
+	left, err := m.leftovers(ctx, all)
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	keep, err := m.keep(all, left)
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	if err := m.request.Keep(keep); err != nil {
+		return protocol.StateOutput{}, err
+	}
+	actions := m.actions(all, left)
+	if len(actions) == 0 {
+		return protocol.AnswerValid(m.describe(all, func(o *observation) any { return shown(o.live) }))
+	}
+	return protocol.AnswerStale(m.staleState(all, left), actions...)
+}
+
+// actions are what it takes until all is as declared.
+func (m *manager) actions(all []*observation, left []leftover) []protocol.Action {
+	var actions []protocol.Action
+	var applied, waited []string
+	for _, o := range all {
+		if o.stale() {
+			applied = append(applied, o.todo())
+			if readiness.Matters(o.apiVersion, o.kind) {
+				waited = append(waited, o.key.String())
+			}
+			continue
+		}
+		if verdict := readiness.Of(o.live); !verdict.Ready {
+			waited = append(waited, fmt.Sprintf("%s (%s)", o.key, verdict.Why))
+		}
+	}
+	if len(applied) > 0 {
+		actions = append(actions, protocol.Do("apply", "apply "+several(applied)))
+	}
+	if len(left) > 0 {
+		actions = append(actions, protocol.Do("prune", "remove what is no longer declared: "+several(names(left))))
+	}
+	if m.config.Wait.ready() && len(waited) > 0 {
+		actions = append(actions, protocol.Do("wait", fmt.Sprintf("wait at most %s until ready: %s", m.config.Wait.bound(), several(waited))))
+	}
+	return actions
+}
+
+// todo names an object, and what of it an apply changes.
+func (o *observation) todo() string {
+	switch {
+	case o.live == nil:
+		return o.key.String() + " (new)"
+	case o.ending():
+		return o.key.String() + " (once the one that is being deleted is gone)"
+	case len(o.immutable) > 0:
+		return fmt.Sprintf("%s (deleted and made anew: %s cannot be changed)", o.key, strings.Join(o.immutable, ", "))
+	case len(o.differences) == 0:
+		return o.key.String() + " (taken over)"
+	}
+	var changes []string
+	for _, d := range o.differences {
+		changes = append(changes, d.Path()+o.why(d))
+	}
+	return fmt.Sprintf("%s (%s)", o.key, several(changes))
+}
+
+// why says what is not seen in a difference: who made it, or that nobody declares the field.
+func (o *observation) why(d managedfields.Difference) string {
+	for _, c := range o.taken {
+		if strings.TrimPrefix(c.Field, ".") == d.Path() {
+			return ", changed by " + c.Manager
+		}
+	}
+	if !d.WillBe {
+		return ", no longer declared"
+	}
+	return ""
+}
+
+// most is how much one text for people lists.
+const most = 12
+
+func several(all []string) string {
+	if len(all) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}
+
+// staleState is what there is, in the words of the configuration; nil is nothing.
+func (m *manager) staleState(all []*observation, left []leftover) any {
+	if len(left) == 0 && !slices.ContainsFunc(all, func(o *observation) bool { return o.live != nil }) {
+		return nil
+	}
+	state := m.describe(all, func(o *observation) any {
+		if o.live == nil {
+			return map[string]any{}
+		}
+		return o.undone()
+	})
+	for name, value := range m.config.given { // which is no difference
+		if _, isObject := state[name]; !isObject {
+			state[name] = value
+		}
+	}
+	if len(left) > 0 {
+		state["no_longer_declared"] = names(left)
+	}
+	return state
+}
+
+// undone is the object as it is declared, with the fields that differ as they are.
+func (o *observation) undone() map[string]any {
+	encoded := maps.Clone(o.object)
+	if o.kind != "Secret" || encodeData(encoded) != nil {
+		return managedfields.Undo(o.object, o.differences)
+	}
+	undone := managedfields.Undo(encoded, o.differences)
+	plain, _ := o.object["stringData"].(map[string]any)
+	if plain == nil {
+		return undone
+	}
+	data, _ := undone["data"].(map[string]any)
+	texts := map[string]any{}
+	for name := range plain {
+		if text, there := data[name].(string); there {
+			if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {
+				text = string(decoded)
+			}
+			texts[name] = text
+			delete(data, name)
+		}
+	}
+	if undone["stringData"] = texts; len(data) == 0 {
+		delete(undone, "data")
+	}
+	return undone
+}
+
+// describe puts something of each object where the configuration has it.
+func (m *manager) describe(all []*observation, of func(*observation) any) map[string]any {
+	state := map[string]any{}
+	lists := map[string][]any{"objects": make([]any, len(m.config.Objects)), "secrets": make([]any, len(m.config.Secrets))}
+	for _, o := range all {
+		if list := lists[o.property]; list != nil {
+			list[o.index] = of(o)
+		} else {
+			state[o.property] = of(o)
+		}
+	}
+	for property, list := range lists {
+		if len(list) > 0 {
+			state[property] = list
+		}
+	}
+	return state
+}
+
+// maxShown is how large an object in a state may be. A larger one is shown without its
+// specification and data.
+const maxShown = 64 << 10
+
+// shown is a live object for other resources: without what only the server needs, and without
+// what changes by itself while all is well.
+func shown(live map[string]any) map[string]any {
+	object := maps.Clone(live)
+	if metadata, ok := live["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		for _, name := range []string{"managedFields", "resourceVersion", "generation", "creationTimestamp"} {
+			delete(metadata, name)
+		}
+		object["metadata"] = metadata
+	}
+	if status, ok := live["status"].(map[string]any); ok {
+		status = maps.Clone(status)
+		delete(status, "conditions")
+		delete(status, "observedGeneration")
+		object["status"] = status
+	}
+	if text, err := json.Marshal(object); err == nil && len(text) <= maxShown {
+		return object
+	}
+	return map[string]any{
+		"apiVersion": live["apiVersion"], "kind": live["kind"],
+		"metadata": map[string]any{"name": kubeapi.Text(live, "metadata", "name"), "namespace": kubeapi.Text(live, "metadata", "namespace"), "uid": uidOf(live)},
+	}
+}
+
+// keep is what is to be remembered, before anything is made: so what an interrupted apply made is
+// found, too.
+func (m *manager) keep(all []*observation, left []leftover) (memory, error) {
+	next := memory{Server: m.client.Server}
+	for _, o := range all {
+		r := remembered{APIVersion: o.apiVersion, Kind: o.kind, Namespace: o.key.namespace, Name: o.name}
+		if o.live != nil && m.ours(o.key, o.live) {
+			r.UID = uidOf(o.live)
+			before := m.memory.of(o.key)
+			if before.UID != r.UID {
+				before = remembered{}
+			}
+			managed, _ := managedfields.Applied(o.live, m.name)
+			declared, _ := managedfields.Applied(o.next, m.name)
+			r.Fields = fieldsOf(before, managed.Paths(), declared.Paths())
+		}
+		next.Objects = append(next.Objects, r)
+	}
+	for _, l := range left {
+		next.Objects = append(next.Objects, l.remembered)
+	}
+	return next.bounded()
+}
+
+// leftover is an object that the resource has made and no longer declares.
+type leftover struct {
+	remembered
+	resource kubeapi.Resource
+	live     map[string]any
+}
+
+func names(left []leftover) []string {
+	var all []string
+	for _, l := range left {
+		all = append(all, l.key().String())
+	}
+	return all
+}
+
+// leftovers finds the objects that are remembered, still there and not declared.
+func (m *manager) leftovers(ctx context.Context, all []*observation) ([]leftover, error) {
+	var left []leftover
+	for _, r := range m.memory.Objects {
+		if slices.ContainsFunc(all, func(o *observation) bool { return o.key == r.key() }) {
+			continue
+		}
+		l := leftover{remembered: r}
+		var err error
+		if l.resource, l.live, err = m.find(ctx, r); err != nil {
+			return nil, err
+		}
+		if l.live != nil && m.ours(r.key(), l.live) {
+			l.UID = uidOf(l.live)
+			left = append(left, l)
+		}
+	}
+	return left, nil
+}
+
+// find is the object that has the name of one that is remembered; nil where there is none.
+func (m *manager) find(ctx context.Context, r remembered) (kubeapi.Resource, map[string]any, error) {
+	resource, err := m.client.AnyVersion(ctx, r.APIVersion, r.Kind)
+	if errors.Is(err, kubeapi.ErrNoKind) {
+		return resource, nil, nil
+	}
+	if err != nil {
+		return resource, nil, err
+	}
+	live, err := m.client.Get(ctx, resource, r.Namespace, r.Name)
+	return resource, live, err
+}
+
+// sameCluster refuses a cluster that has nothing of what the resource made in another one: it
+// would be left there, and forgotten.
+func (m *manager) sameCluster(ctx context.Context) error {
+	if m.memory.Server == "" || m.memory.Server == m.client.Server {
+		return nil
+	}
+	known := false
+	for _, r := range m.memory.Objects {
+		if r.UID == "" {
+			continue
+		}
+		known = true
+		if _, live, err := m.find(ctx, r); err != nil || uidOf(live) == r.UID {
+			return err // the same cluster, at another address
+		}
+	}
+	if !known {
+		return nil
+	}
+	return fmt.Errorf("what this resource has made is in the cluster at %s, and that at %s has nothing of it: destroy it there first, or have it forgotten with `deployster state forget %s`",
+		m.memory.Server, m.client.Server, m.request.Name)
+}
