@@ -184,7 +184,7 @@ func (c *Controller) forget(environment string) {
 func (c *Controller) Received(name string, e deploylog.Event) bool {
 	c.dropApplying(name)
 	if e.Name == promotion.PipelineDefined || e.Name == promotion.PipelineDeleted {
-		c.leaveHosts(name, c.promotions.States[name].HostGroups()...)
+		c.leaveHosts(name, c.promotions.States[name].SightedPlaces()...)
 	}
 	if e.Name == promotion.PipelineDefined {
 		c.use(name, c.promotions.States[name].Environments())

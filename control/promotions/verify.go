@@ -64,7 +64,7 @@ func bounded(ctx, wanted context.Context, within time.Duration, do func(context.
 
 // verifyNow applies what verifies a stage, with the variables of the tasks that run there.
 func (c *Controller) verifyNow(ctx context.Context, name string, step promotion.Step, stage definition.Stage) error {
-	if stage.Targets != nil {
+	if stage.Sighted() {
 		return c.verifyHosts(ctx, name, step, stage)
 	}
 	v, err := c.verification(ctx, name, step, stage)
@@ -111,7 +111,7 @@ func (c *Controller) verification(ctx context.Context, name string, step promoti
 	return v, err
 }
 
-// verifyHosts is verifyNow of a stage on hosts.
+// verifyHosts is verifyNow of a stage that is no environment.
 func (c *Controller) verifyHosts(ctx context.Context, name string, step promotion.Step, stage definition.Stage) error {
 	if c.Engines == nil {
 		return errors.New("no engine can be reached from here")

@@ -29,28 +29,33 @@ const (
 
 // Request is what a webhook is asked, as it is sent.
 type Request struct {
-	Version     int    `json:"version"` // of the form of the request: 1
-	Key         string `json:"key"`     // the same whenever the same try asks again, after a kill
-	Pipeline    string `json:"pipeline"`
-	Stage       string `json:"stage"`
-	Environment string `json:"environment"`        // "" of a stage on hosts
-	Manifest    string `json:"manifest,omitempty"` // of a stage on hosts
-	Hosts       string `json:"hosts,omitempty"`    // the query that selects them
-	Revision    string `json:"revision"`
-	Attempt     int    `json:"attempt"`
+	Version     int      `json:"version"` // of the form of the request: 1
+	Key         string   `json:"key"`     // the same whenever the same try asks again, after a kill
+	Pipeline    string   `json:"pipeline"`
+	Stage       string   `json:"stage"`
+	Environment string   `json:"environment"`        // "" of a stage that is none
+	Manifest    string   `json:"manifest,omitempty"` // of a stage on hosts
+	Hosts       string   `json:"hosts,omitempty"`    // the query that selects them
+	Objects     []string `json:"objects,omitempty"`  // of a stage that is objects in clusters
+	Revision    string   `json:"revision"`
+	Attempt     int      `json:"attempt"`
 }
 
 // ask asks a program to bring a revision to an environment. A process that died may have asked
 // already: the program knows that by the key. What takes time comes first, so that nothing but
 // the request is between the decision that it may be asked and that it is.
-func (c *Controller) ask(ctx context.Context, pipeline string, s promotion.Step, variable string, hook definition.Webhook, on *definition.Targets) (begun promotion.Begun, err error) {
+func (c *Controller) ask(ctx context.Context, pipeline string, s promotion.Step, variable string, stage *definition.Stage) (begun promotion.Begun, err error) {
+	hook := stage.Webhook
 	key, err := readKey(c.Workspace, hook.KeyFile)
 	if err != nil {
 		return begun, fmt.Errorf("webhook of %s: %w", s.Target, err)
 	}
 	r := Request{Version: 1, Key: c.keyOf(s), Pipeline: pipeline, Stage: s.Stage, Environment: s.Environment, Revision: s.Revision, Attempt: s.Attempt}
-	if on != nil {
+	if on := stage.Targets; on != nil {
 		r.Environment, r.Manifest, r.Hosts = "", on.Manifest, on.Hosts
+	}
+	for i := range stage.Objects {
+		r.Environment, r.Objects = "", append(r.Objects, stage.Objects[i].String())
 	}
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -79,7 +84,7 @@ func (c *Controller) mayAsk(ctx context.Context, pipeline string, s promotion.St
 		if err != nil {
 			return err
 		}
-		if slices.Contains(p.HostGroups(), s.Environment) {
+		if slices.Contains(p.SightedPlaces(), s.Environment) {
 			return p.Forbids(s, promotion.Observation{}) // nobody rolls it back here
 		}
 		return c.commands.Hold(ctx, func() error {

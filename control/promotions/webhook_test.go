@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -130,7 +131,7 @@ func (r *receiver) carried(t *testing.T, lives int, last bool) (appends int) {
 		keys := map[string]promotions.Request{}
 		answer := func() {
 			for _, request := range r.take() {
-				if before, known := keys[request.Key]; known && before != request {
+				if before, known := keys[request.Key]; known && !reflect.DeepEqual(before, request) {
 					t.Errorf("one key is of %+v and %+v", before, request)
 				} else if !known {
 					w.deploys(request.Stage, request.Revision)

@@ -44,7 +44,7 @@ func (c *Controller) work(name string, at reconcile.Slot[workKey], step promotio
 		Do: func(ctx context.Context) (err error) {
 			switch stage.Strategy {
 			case definition.WithWebhook:
-				begun, err = c.ask(ctx, name, step, variable, *stage.Webhook, stage.Targets)
+				begun, err = c.ask(ctx, name, step, variable, &stage)
 			case definition.WithPullRequest:
 				begun, err = c.propose(ctx, name, step, variable, stage.PullRequest)
 			default:

@@ -145,7 +145,7 @@ func (s *Server) reachesPromoting(ctx context.Context, p *promotion.State, d *de
 		}
 	}
 	for i := range d.Stages {
-		if d.Stages[i].Targets != nil {
+		if d.Stages[i].Sighted() {
 			continue
 		}
 		if err := reach(ctx, before, d.Stages[i].Name, d.Stages[i].Environment); err != nil {

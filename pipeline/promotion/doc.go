@@ -29,7 +29,7 @@ const (
 	Triggered       = "promotion-triggered"    // the environment is being deployed, or somebody was asked to see to that
 	Merged          = "promotion-merged"       // what was proposed to a repository is there
 	Withdrawn       = "promotion-withdrawn"    // what was proposed, and nobody wants any more
-	HostsObserved   = "promotion-observed"     // the hosts of a stage run something else than before
+	HostsObserved   = "promotion-observed"     // the hosts or objects of a stage run something else than before
 	Waiting         = "promotion-waiting"      // for approval
 	Approved        = "promotion-approved"
 	Rejected        = "promotion-rejected"

@@ -136,7 +136,7 @@ func (s *State) words(v verdict, stage definition.Stage) (message, change string
 
 // look is the command that shows what a stage runs.
 func (s *State) look(stage definition.Stage) string {
-	if stage.Targets != nil {
+	if stage.Sighted() {
 		return "deployster pipeline status " + s.name
 	}
 	return "deployster env status " + stage.Environment
@@ -145,7 +145,7 @@ func (s *State) look(stage definition.Stage) string {
 // promotedWords are those of a verdict of which the revision was there before.
 func (s *State) promotedWords(v verdict, stage definition.Stage) (message, change string) {
 	change = fmt.Sprintf("another revision, or deployster pipeline release-hold %s %s, which promotes it again", s.name, stage.Name)
-	if stage.Targets != nil {
+	if stage.Sighted() {
 		return fmt.Sprintf("revision %s was promoted, and does not run there any more%s", v.revision, after(v.cause, ": ")), "that it runs there again, " + change
 	}
 	return fmt.Sprintf("revision %s was promoted, and somebody has deployed another one since", v.revision), change
@@ -191,6 +191,38 @@ type StageReport struct {
 
 	Manifest string         `json:"manifest,omitempty"` // of a stage on hosts
 	Hosts    []HostSighting `json:"hosts,omitempty"`    // of such a stage, as they were seen
+
+	Objects []ObjectReport `json:"objects,omitempty"` // in clusters, of a stage that is these
+}
+
+// ObjectReport is what an object of a cluster was seen to run.
+type ObjectReport struct {
+	Object   string `json:"object"`
+	Revision string `json:"revision,omitempty"`
+	Health   Health `json:"health"`
+	Why      string `json:"why,omitempty"`
+}
+
+// objects are those of a stage, also those that were not seen yet.
+func (s *State) objects(stage *definition.Stage) (all []ObjectReport) {
+	seen := s.hostsSeen(stage.Name)
+	for i := range stage.Objects {
+		row := ObjectReport{Object: stage.Objects[i].String(), Health: Unknown, Why: "it was not observed yet"}
+		for _, h := range seen {
+			if h.Host != row.Object {
+				continue
+			}
+			row.Revision, row.Health, row.Why = h.Revision, Whole, h.Why
+			if h.Unhealthy || h.Revision == "" {
+				row.Health = Partly
+			}
+			if h.Unknown {
+				row.Health = Unknown
+			}
+		}
+		all = append(all, row)
+	}
+	return all
 }
 
 // Report returns the status of the pipeline.
@@ -227,6 +259,7 @@ func (s *State) Report(o Observed, now time.Time) Report {
 		if stage.Targets != nil {
 			row.Manifest, row.Hosts = stage.Targets.Manifest, s.hostsSeen(stage.Name)
 		}
+		row.Objects = s.objects(&stage)
 		if of := s.verifications[stage.Name]; of != nil {
 			copied := *of
 			row.Verifying = &copied

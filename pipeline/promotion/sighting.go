@@ -12,11 +12,11 @@ import (
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
-// What a stage on hosts runs is in no events of others: whoever is at work on the pipeline looks
-// at the hosts, and records what is seen whenever that is something else. So all decide by the
-// same, also who cannot reach the hosts.
+// What a stage on hosts, or of objects in clusters, runs is in no events of others: whoever is at
+// work on the pipeline looks at these, and records what is seen whenever that is something else. So
+// all decide by the same, also who cannot reach the hosts or the clusters.
 
-// Sighting is what the hosts of a stage were seen to run.
+// Sighting is what the hosts of a stage, or its objects, were seen to run.
 type Sighting struct {
 	Hosts []HostSighting `json:"hosts"`
 	Asked []string       `json:"asked,omitempty"` // revisions that they were asked about; empty is whatever they run
@@ -24,12 +24,13 @@ type Sighting struct {
 	Why   string         `json:"error,omitempty"` // nothing is known of them: why
 }
 
-// HostSighting is what one host was seen to run.
+// HostSighting is what one host, or one object, was seen to run.
 type HostSighting struct {
-	Host     string `json:"host"`
-	Revision string `json:"revision,omitempty"` // as which all resources of the manifest are VALID; "" is none
-	Unknown  bool   `json:"unknown,omitempty"`  // it was not seen, or could be either of two revisions
-	Why      string `json:"error,omitempty"`    // it runs no revision, or is unknown
+	Host      string `json:"host"`                // or the object, see object.Object
+	Revision  string `json:"revision,omitempty"`  // as which all resources of the manifest are VALID, or which the object has; "" is none
+	Unhealthy bool   `json:"unhealthy,omitempty"` // an object has the revision, and is not well
+	Unknown   bool   `json:"unknown,omitempty"`   // it was not seen, or could be either of two revisions
+	Why       string `json:"error,omitempty"`     // it runs no revision, or is unhealthy or unknown
 }
 
 // sighted is what is known of the hosts of a stage.
@@ -111,13 +112,18 @@ func (k *sighted) observation() Observation {
 			unknown = append(unknown, h.Host+": "+h.Why)
 		case h.Revision == "":
 			wrong = append(wrong, h.Host+" runs no revision: "+h.Why)
-		case !slices.Contains(o.Runs, h.Revision):
-			o.Runs = append(o.Runs, h.Revision)
+		default:
+			if !slices.Contains(o.Runs, h.Revision) {
+				o.Runs = append(o.Runs, h.Revision)
+			}
+			if h.Unhealthy {
+				wrong = append(wrong, h.Host+" is not well: "+h.Why)
+			}
 		}
 	}
 	if len(o.Runs) > 1 {
 		for _, h := range k.Hosts {
-			if h.Revision != "" && !h.Unknown {
+			if h.Revision != "" && !h.Unknown && !h.Unhealthy {
 				wrong = append(wrong, h.Host+" runs revision "+h.Revision)
 			}
 		}
@@ -136,7 +142,7 @@ func (k *sighted) observation() Observation {
 	return o
 }
 
-// hostsSeen are the hosts of a stage as they were seen.
+// hostsSeen are the hosts of a stage, or its objects, as they were seen.
 func (s *State) hostsSeen(stage string) []HostSighting {
 	if k := s.sighted[stage]; k != nil {
 		return slices.Clone(k.Hosts)
@@ -144,19 +150,19 @@ func (s *State) hostsSeen(stage string) []HostSighting {
 	return nil
 }
 
-// AddSightings adds what was recorded of the stages on hosts to what is observed.
+// AddSightings adds what was recorded of the stages that are no environments to what is observed.
 func (s *State) AddSightings(to Observed) {
 	if s.definition == nil {
 		return
 	}
 	for _, stage := range s.definition.Stages {
-		if k := s.sighted[stage.Name]; k != nil && stage.Targets != nil {
+		if k := s.sighted[stage.Name]; k != nil && stage.Sighted() {
 			to[stage.Environment] = k.observation()
 		}
 	}
 }
 
-// Sighted returns the event that records what was seen of the hosts of a stage: none where that
+// Sighted returns the event that records what was seen of the hosts or objects of a stage: none where that
 // is what is known already. Where too many hosts have gone at once it is recorded that nothing is
 // known of them.
 func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
@@ -164,11 +170,11 @@ func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
 	if s.definition != nil {
 		i = s.definition.Index(stage)
 	}
-	if i < 0 || s.definition.Stages[i].Targets == nil {
+	if i < 0 || !s.definition.Stages[i].Sighted() {
 		return nil
 	}
 	k := s.sighted[stage]
-	if k != nil && seen.Why == "" && len(seen.Hosts) > 0 {
+	if k != nil && s.definition.Stages[i].Targets != nil && seen.Why == "" && len(seen.Hosts) > 0 {
 		next := sighted{Sighting: seen}
 		seen.Why = s.definition.Stages[i].Targets.Losing(k.members, next.hosts())
 	}
@@ -186,7 +192,7 @@ func (s *State) Sighted(stage string, seen Sighting) []deploylog.Event {
 // be recorded.
 func sameSighting(a, b Sighting) bool {
 	return sameWords(a.Why, b.Why) && coversAll(a.Asked, b.Asked) && slices.EqualFunc(a.Hosts, b.Hosts, func(a, b HostSighting) bool {
-		return a.Host == b.Host && a.Revision == b.Revision && a.Unknown == b.Unknown && sameWords(a.Why, b.Why)
+		return a.Host == b.Host && a.Revision == b.Revision && a.Unhealthy == b.Unhealthy && a.Unknown == b.Unknown && sameWords(a.Why, b.Why)
 	})
 }
 

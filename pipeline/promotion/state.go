@@ -35,7 +35,7 @@ type State struct {
 
 	verifications map[string]*Verification // by stage, the last
 	proposals     map[string]proposal      // that may be open, by place
-	sighted       map[string]*sighted      // what the hosts of stages run, by stage
+	sighted       map[string]*sighted      // what stages run that are no environments, by stage
 }
 
 // Run is that a revision is current: the first stage runs it, and the others are to.
@@ -137,11 +137,12 @@ func (s *State) Definition() *definition.Definition { return s.definition }
 // Defined is the event of the definition.
 func (s *State) Defined() int64 { return s.defined }
 
-// Environments are those of the stages, which are to be observed. Stages on hosts have none.
+// Environments are those of the stages, which are to be observed. Stages on hosts, and of objects in
+// clusters, have none.
 func (s *State) Environments() (names []string) {
 	if s.definition != nil {
 		for _, stage := range s.definition.Stages {
-			if stage.Targets == nil {
+			if !stage.Sighted() {
 				names = append(names, stage.Environment)
 			}
 		}
@@ -149,11 +150,11 @@ func (s *State) Environments() (names []string) {
 	return names
 }
 
-// HostGroups are what the stages on hosts are known as, see definition.Stage.
-func (s *State) HostGroups() (names []string) {
+// SightedPlaces are what the stages are known as that are no environments, see definition.Stage.
+func (s *State) SightedPlaces() (names []string) {
 	if s.definition != nil {
 		for _, stage := range s.definition.Stages {
-			if stage.Targets != nil {
+			if stage.Sighted() {
 				names = append(names, stage.Environment)
 			}
 		}

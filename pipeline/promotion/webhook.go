@@ -93,7 +93,7 @@ func (s *State) unanswered(p *Promotion, seen Observation, now time.Time) string
 // sameStrategy reports whether a revision comes to two stages in the same way. How long that may
 // take, how often is looked, and by which keys and tokens make no difference.
 func sameStrategy(a, b *definition.Stage) bool {
-	if a.Strategy != b.Strategy || (a.Targets != nil || b.Targets != nil) && a.Identity() != b.Identity() {
+	if a.Strategy != b.Strategy || (a.Sighted() || b.Sighted()) && a.Identity() != b.Identity() {
 		return false
 	}
 	if a.PullRequest != nil && b.PullRequest != nil && !a.PullRequest.Same(b.PullRequest) {

@@ -81,9 +81,9 @@ func collectVerifying(ctx context.Context, a *app.App, e *environments.Environme
 	return nil
 }
 
-// verifying is what verifies a stage. Of one on hosts it knows the revision, which is none yet.
+// verifying is what verifies a stage. Of one that is no environment it knows the revision, which is none yet.
 func verifying(e *environments.Environments, d *definition.Definition, stage *definition.Stage) (*carrying, error) {
-	if stage.Targets != nil {
+	if stage.Sighted() {
 		return &carrying{
 			stage: stage.Name, manifest: stage.Verify, vars: map[string]any{d.Promotion.Variable: "revision"}, partly: true,
 			known: work.TargetVerification(d.Name, stage.Name, []string{"host"}),

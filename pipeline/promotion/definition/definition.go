@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/internal/duration"
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
 	"github.com/deployster-go/deployster/pipeline/promotion/window"
 )
 
@@ -47,12 +48,13 @@ type Promotion struct {
 	RetryAfter Duration `json:"retry_after"`          // after the first failure; then double
 }
 
-// Stage is an environment, or a manifest on hosts, and what a revision waits for before it comes there and before it
-// leaves.
+// Stage is an environment, a manifest on hosts, or objects in clusters, and what a revision waits
+// for before it comes there and before it leaves.
 type Stage struct {
 	Name        string           `json:"name"`
-	Environment string           `json:"environment"`       // of a stage on hosts, what it is known as instead
-	Targets     *Targets         `json:"targets,omitempty"` // nil of one that is an environment
+	Environment string           `json:"environment"`       // of a stage that is none, what it is known as instead
+	Targets     *Targets         `json:"targets,omitempty"` // nil of one that is not on hosts
+	Objects     []object.Object  `json:"objects,omitempty"` // in clusters; none of one that is something else
 	Soak        Duration         `json:"soak,omitempty"`    // how long it must have run a revision before that goes on
 	Manual      bool             `json:"manual,omitempty"`  // a revision comes here only when somebody approves it
 	Calendar    *window.Calendar `json:"calendar,omitempty"`

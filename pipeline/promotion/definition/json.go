@@ -38,6 +38,9 @@ func (d *Definition) Reread(name string) (*Definition, error) {
 			delete(stage, "environment")
 		}
 		delete(stage, "targets")
+		if stage["objects"] != nil {
+			delete(stage, "environment")
+		}
 		if pull, has := stage["pull_request"].(map[string]any); has && pull["provider"] == nil {
 			pull["provider"] = NoProvider
 		}

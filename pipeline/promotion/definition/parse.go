@@ -66,7 +66,7 @@ func Promotes(data []byte) bool {
 	})
 }
 
-var stageFields = slices.Concat([]string{"name", "environment", "soak", "manual", "approvals", "expires", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, targetsFields)
+var stageFields = slices.Concat([]string{"name", "environment", "soak", "manual", "approvals", "expires", "windows", "freezes", "strategy", "verify", "verify_timeout", "webhook", "pull_request"}, []string{"objects"}, targetsFields)
 
 // Parse reads a definition; name is what its messages call the file. It fails with a
 // *yamlfile.Error that holds every problem of the file.
@@ -178,7 +178,7 @@ func (p *parser) stage(n *yamlfile.Node) {
 			case "after":
 				at.FailName("a pipeline with promotion goes through its stages in the order of the file")
 			default:
-				at.FailName("a pipeline with promotion has environments and manifests on hosts only, not %s: revisions of a pipeline without promotion are released, and go through such stages", key)
+				at.FailName("a pipeline with promotion has environments, manifests on hosts and objects in clusters only, not %s: revisions of a pipeline without promotion are released, and go through such stages", key)
 			}
 		}
 	}
@@ -193,12 +193,16 @@ func (p *parser) stage(n *yamlfile.Node) {
 		s.Name = text
 		p.unique(at, text)
 	}
-	if fields["manifest"] != nil {
+	switch {
+	case fields["manifest"] != nil:
 		p.readTargets(n, fields, &s)
-	} else {
+	case fields["objects"] != nil:
+		p.readObjects(fields, &s)
+	default:
 		p.readEnvironment(n, fields, &s)
 	}
 	p.waits(fields, &s)
+	p.needsStrategy(n, &s)
 	p.definition.Stages = append(p.definition.Stages, s)
 }
 
@@ -210,7 +214,7 @@ func (p *parser) readEnvironment(n *yamlfile.Node, fields map[string]*yamlfile.N
 		}
 	}
 	if at := fields["environment"]; at == nil {
-		n.Fail("the stage has neither an environment, whose revision is promoted, nor a manifest on hosts")
+		n.Fail("the stage has neither an environment, whose revision is promoted, nor a manifest on hosts, nor objects in clusters")
 	} else if text, ok := at.Line("the name of an environment", maxEnvironment); ok {
 		s.Environment = text
 		switch first := p.taken[text]; {

@@ -82,7 +82,7 @@ func (p *parser) readPullRequest(n *yamlfile.Node, s *Stage) *PullRequest {
 		return nil
 	}
 	place := s.Environment
-	if s.Targets != nil {
+	if s.Sighted() {
 		place = s.Name
 	}
 	to := &PullRequest{Base: DefaultBase, Branch: "deployster/" + p.definition.Name + "/" + place, Timeout: DefaultMergeTime, CheckEvery: DefaultCheckEvery}

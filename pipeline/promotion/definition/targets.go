@@ -42,10 +42,13 @@ const (
 // environment. No environment has such a name.
 const hostsPrefix = "hosts:"
 
-// PlaceText is an environment, or what a stage on hosts is known as, in words.
+// PlaceText is an environment, or what a stage that is none is known as, in words.
 func PlaceText(environment string) string {
 	if group, is := strings.CutPrefix(environment, hostsPrefix); is {
 		return "host group " + group
+	}
+	if group, is := strings.CutPrefix(environment, objectsPrefix); is {
+		return "object group " + group
 	}
 	return "environment " + environment
 }
@@ -55,11 +58,17 @@ func OnHosts(environment string) bool { return strings.HasPrefix(environment, ho
 
 // Identity is equal for two stages that are the same place: an approval of one is of the other.
 func (s *Stage) Identity() string {
-	if s.Targets == nil {
+	var of any
+	switch {
+	case s.Targets != nil:
+		targets := *s.Targets
+		targets.MaxLeaving, targets.CheckEvery = nil, 0
+		of = targets
+	case len(s.Objects) > 0:
+		of = s.Objects
+	default:
 		return s.Environment
 	}
-	of := *s.Targets
-	of.MaxLeaving, of.CheckEvery = nil, 0
 	data, err := json.Marshal(of)
 	if err != nil { // it consists of texts
 		return s.Environment
@@ -104,8 +113,10 @@ var targetsFields = []string{"manifest", "hosts", "max_leaving", "check_every", 
 func (p *parser) readTargets(n *yamlfile.Node, fields map[string]*yamlfile.Node, s *Stage) {
 	t := &Targets{CheckEvery: DefaultTargetsCheckEvery}
 	s.Targets, s.Environment = t, hostsPrefix+p.definition.Name+"/"+s.Name
-	if fields["environment"] != nil {
-		fields["environment"].FailName("a stage is an environment, or a manifest on hosts, and not both")
+	for _, key := range []string{"environment", "objects"} {
+		if at := fields[key]; at != nil {
+			at.FailName("a stage is an environment, a manifest on hosts, or objects in clusters, and not both")
+		}
 	}
 	t.Manifest = readManifest(fields["manifest"])
 	if at := fields["hosts"]; at == nil {

@@ -1,0 +1,134 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/deployster-go/deployster/internal/phrase"
+)
+
+// mostSaid is how much of what a controller says is told, in bytes.
+const mostSaid = 200
+
+// waits is what the object waits for until it is well, "" where it is. It fails where that cannot
+// be told.
+func (o *Object) waits(live map[string]any) (string, error) {
+	generation, _ := number(live, "metadata", "generation")
+	if seen, has := number(live, "status", "observedGeneration"); has && seen < generation {
+		return fmt.Sprintf("its controller has not looked at it since it was changed: it has seen generation %d of %d", seen, generation), nil
+	}
+	switch {
+	case o.Ready != "":
+		return o.saysReady(live)
+	case o.known(application):
+		return argo(live), nil
+	case o.known(deployment):
+		return rollout(live, generation, "replicas", "updatedReplicas", "availableReplicas"), nil
+	case o.known(statefulSet):
+		if now, next := texts(live, "status", "currentRevision"), texts(live, "status", "updateRevision"); now != next {
+			return "not all of its Pods are of its newest template: " + now + " gives way to " + next, nil
+		}
+		return rollout(live, generation, "replicas", "updatedReplicas", "availableReplicas"), nil
+	case o.known(daemonSet):
+		return rollout(live, generation, "", "updatedNumberScheduled", "numberAvailable"), nil
+	}
+	return condition(live, "Ready", generation), nil
+}
+
+// saysReady looks at where a definition says that the object says whether it is well.
+func (o *Object) saysReady(live map[string]any) (string, error) {
+	path, wanted := splitReady(o.Ready)
+	value, err := find(path, live)
+	if errors.Is(err, errNothing) {
+		return "it does not say whether it is ready: there is nothing at " + path, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	text := said(fmt.Sprint(value))
+	if wanted == "" && strings.EqualFold(text, "true") || wanted != "" && text == wanted {
+		return "", nil
+	}
+	if wanted == "" {
+		wanted = "True"
+	}
+	return fmt.Sprintf("%s is %s, not %s", path, text, wanted), nil
+}
+
+// condition is what a condition of an object waits for.
+func condition(live map[string]any, name string, generation int64) string {
+	status, _ := live["status"].(map[string]any)
+	all, _ := status["conditions"].([]any)
+	for _, one := range all {
+		c, _ := one.(map[string]any)
+		if texts(c, "type") != name {
+			continue
+		}
+		if seen, has := number(c, "observedGeneration"); has && seen < generation {
+			return fmt.Sprintf("its condition %s is of generation %d, and it was changed since: %d", name, seen, generation)
+		}
+		if texts(c, "status") == "True" {
+			return ""
+		}
+		return strings.TrimSuffix(fmt.Sprintf("its condition %s is %s: %s: %s", name, said(texts(c, "status")), said(texts(c, "reason")), said(texts(c, "message"))), ": ")
+	}
+	return "it has no condition " + name + " yet"
+}
+
+// rollout is what a workload waits for: as many Pods as it wants, all of its newest template and
+// available, and no others.
+func rollout(live map[string]any, generation int64, count, updated, available string) string {
+	if _, has := number(live, "status", "observedGeneration"); !has && generation > 0 {
+		return "its controller has not looked at it yet"
+	}
+	wanted, has := number(live, "spec", "replicas")
+	if !has {
+		wanted = 1
+	}
+	if count == "" {
+		wanted, _ = number(live, "status", "desiredNumberScheduled")
+	}
+	if wanted == 0 {
+		return "it wants no Pod, so nothing of it runs"
+	}
+	if n, _ := number(live, "status", updated); n < wanted {
+		return fmt.Sprintf("%d of %d Pods are of its newest template", n, wanted)
+	}
+	if n, _ := number(live, "status", count); count != "" && n > wanted {
+		return fmt.Sprintf("%s of before are still there", phrase.Count(int(n-wanted), "Pod"))
+	}
+	if n, _ := number(live, "status", available); n < wanted {
+		return fmt.Sprintf("%d of %d Pods are available", n, wanted)
+	}
+	return ""
+}
+
+// argo is what an application of Argo CD waits for.
+func argo(live map[string]any) string {
+	for _, field := range []string{"repoURL", "path", "chart", "targetRevision"} {
+		seen := texts(live, "status", "sync", "comparedTo", "source", field)
+		if wanted := texts(live, "spec", "source", field); seen != "" && seen != wanted {
+			return fmt.Sprintf("its controller has not looked at it since its %s was changed from %s to %s", field, said(seen), said(wanted))
+		}
+	}
+	if synced := texts(live, "status", "sync", "status"); synced != "Synced" {
+		return "its sync status is " + orNone(synced)
+	}
+	if health := texts(live, "status", "health", "status"); health != "Healthy" {
+		return strings.TrimSuffix("its health is "+orNone(health)+": "+said(texts(live, "status", "health", "message")), ": ")
+	}
+	return ""
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "not known yet"
+	}
+	return said(text)
+}
+
+// said is the beginning of a text of others, in one line.
+func said(text string) string {
+	return phrase.Cut(strings.Join(strings.Fields(phrase.Plain(strings.ToValidUTF8(text, ""))), " "), mostSaid)
+}

@@ -1,0 +1,216 @@
+package object_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
+)
+
+// live is an object as a cluster has it.
+func live(t *testing.T, text string) (o map[string]any) {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return o
+}
+
+// text is how a reading is written in the tables: "42", "42 unwell: why", "none: why" or "unknown: why".
+func text(r object.Reading) string {
+	switch {
+	case r.Unknown:
+		return "unknown: " + r.Why
+	case r.Revision == "":
+		return "none: " + r.Why
+	case !r.Healthy:
+		return r.Revision + " unwell: " + r.Why
+	}
+	return r.Revision
+}
+
+type reading struct{ name, live, want string }
+
+func read(t *testing.T, o object.Object, all []reading) {
+	t.Helper()
+	for _, tc := range all {
+		if got := text(o.Read(live(t, tc.live))); !strings.HasPrefix(got, tc.want) || tc.want == "" || got != tc.want && !strings.Contains(tc.want, ": ") {
+			t.Errorf("%s: it is read as %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// flux is an object of Flux, of generation 3.
+func flux(status string) string {
+	return `{"metadata": {"generation": 3}, "spec": {}, "status": ` + status + `}`
+}
+
+func TestAnObjectOfFluxRunsWhatItsControllerSays(t *testing.T) {
+	ready := func(status string, generation int) string {
+		return fmt.Sprintf(`"conditions": [{"type": "Healthy", "status": "False"}, {"type": "Ready", "status": %q, "observedGeneration": %d, "reason": "Built", "message": "all\nis  \u001b[31mso"}]`, status, generation)
+	}
+	read(t, object.Object{Kind: "Kustomization"}, []reading{
+		{"it is ready", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 3) + `}`), "main@sha1:4a"},
+		{"it was never looked at", flux(`{"observedGeneration": -1}`), "none: its controller has not looked at it since it was changed: it has seen generation -1 of 3"},
+		{"it has no status", `{"metadata": {"generation": 3}}`, "none: it has no condition Ready yet"},
+		{"it does not exist", ``, "none: it does not exist"},
+		{"another revision failed", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("False", 3) + `}`), "main@sha1:4a unwell: its condition Ready is False: Built: all is [31mso"},
+		{"it is at work", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("Unknown", 3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown"},
+		{"it was changed since", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 2) + `}`), "main@sha1:4a unwell: its controller has not looked at it"},
+		{"its condition is older", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 2) + `}`), "main@sha1:4a unwell: its condition Ready is of generation 2, and it was changed since: 3"},
+		{"nothing was applied yet", flux(`{"observedGeneration": 3, ` + ready("True", 3) + `}`), "none: it has applied no revision yet: there is nothing at {.status.lastAppliedRevision}"},
+		{"its revision is empty", flux(`{"observedGeneration": 3, "lastAppliedRevision": "", ` + ready("True", 3) + `}`), "none: it has applied no revision yet"},
+		{"it is being removed", `{"metadata": {"generation": 3, "deletionTimestamp": "2026-11-27T00:00:00Z"}, "status": {"lastAppliedRevision": "4", ` + ready("True", 3) + `}}`, "4 unwell: it is being removed"},
+		{"its revision is a list", flux(`{"lastAppliedRevision": ["4"], ` + ready("True", 3) + `}`), "unknown: what is at {.status.lastAppliedRevision} is no text or number that can be a revision"},
+		{"its revision drives a terminal", flux(`{"lastAppliedRevision": "4\u001b[2J", ` + ready("True", 3) + `}`), "unknown: what is at"},
+		{"its revision is too long", flux(`{"lastAppliedRevision": "` + strings.Repeat("4", 201) + `", ` + ready("True", 3) + `}`), "unknown: what is at"},
+		{"all of it is strange", `{"metadata": 7, "status": [true]}`, "none: it has no condition Ready yet"},
+		{"its conditions are strange", flux(`{"lastAppliedRevision": "4", "conditions": ["Ready", null, {"type": 7}]}`), "4 unwell: it has no condition Ready yet"},
+	})
+}
+
+func TestAReleaseOfHelmRunsTheChartThatWasReleasedLast(t *testing.T) {
+	const ready = `"conditions": [{"type": "Ready", "status": "True"}]`
+	read(t, object.Object{Kind: "HelmRelease"}, []reading{
+		{"of an older API", flux(`{"lastAppliedRevision": "1.2.0", ` + ready + `}`), "1.2.0"},
+		{"by its history", flux(`{"history": [{"chartVersion": "1.3.0", "status": "deployed"}, {"chartVersion": "1.2.0", "status": "superseded"}], ` + ready + `}`), "1.3.0"},
+		{"the newest failed", flux(`{"history": [{"chartVersion": "1.3.0", "status": "failed"}, {"chartVersion": "1.2.0", "status": "deployed"}], "conditions": []}`), "1.2.0 unwell: it has no condition Ready yet"},
+		{"nothing was ever released", flux(`{"history": [{"chartVersion": "1.3.0", "status": "failed"}], ` + ready + `}`), "none: it has applied no revision yet: there is nothing at {.status.history[0].chartVersion}"},
+		{"its history is strange", flux(`{"history": [7, {"status": "deployed"}], ` + ready + `}`), "none: "},
+	})
+}
+
+func TestAnApplicationOfArgoRunsWhatItIsSyncedTo(t *testing.T) {
+	of := func(sync, health, compared string) string {
+		return `{"spec": {"source": {"repoURL": "r", "targetRevision": "v2"}}, "status": {"sync": {"status": "` + sync + `", "revision": "4a", "comparedTo": {"source": {"repoURL": "r", "targetRevision": "` + compared + `"}}}, "health": {"status": "` + health + `"}}}`
+	}
+	read(t, object.Object{Kind: "Application"}, []reading{
+		{"all is well", of("Synced", "Healthy", "v2"), "4a"},
+		{"it is not synced", of("OutOfSync", "Healthy", "v2"), "4a unwell: its sync status is OutOfSync"},
+		{"it is not healthy", of("Synced", "Degraded", "v2"), "4a unwell: its health is Degraded"},
+		{"it was changed since", of("Synced", "Healthy", "v1"), "4a unwell: its controller has not looked at it since its targetRevision was changed from v1 to v2"},
+		{"it has no status", `{"spec": {}}`, "none: its sync status is not known yet"},
+	})
+}
+
+func TestAWorkloadRunsAnImageWhenItIsRolledOut(t *testing.T) {
+	of := func(image, replicas, status string) string {
+		return `{"metadata": {"generation": 2}, "spec": {"replicas": ` + replicas + `, "template": {"spec": {"containers": [{"image": "` + image + `"}, {"image": "sidecar:7"}]}}}, "status": ` + status + `}`
+	}
+	const done = `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}`
+	read(t, object.Object{Kind: "Deployment"}, []reading{
+		{"all is rolled out", of("registry.example:5000/shop:42", "2", done), "42"},
+		{"its image has no tag", of("shop@sha256:4a", "2", done), "sha256:4a"},
+		{"its image has both", of("shop:42@sha256:4a", "2", done), "42"},
+		{"its image has neither", of("registry.example:5000/shop", "2", done), `unknown: "registry.example:5000/shop" at {.spec.template.spec.containers[0].image} has no tag`},
+		{"it was changed since", of("shop:42", "2", `{"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}`), "42 unwell: its controller has not looked at it since"},
+		{"it was never looked at", of("shop:42", "2", `{}`), "42 unwell: its controller has not looked at it yet"},
+		{"not all are new", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 2}`), "42 unwell: 1 of 2 Pods are of its newest template"},
+		{"one of before is there", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 3}`), "42 unwell: 1 Pod of before are still there"},
+		{"one is not available", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 1}`), "42 unwell: 1 of 2 Pods are available"},
+		{"nothing of it is wanted", of("shop:42", "0", `{"observedGeneration": 2}`), "42 unwell: it wants no Pod"},
+		{"it has no container", `{"spec": {"template": {"spec": {"containers": []}}}}`, "unknown: {.spec.template.spec.containers[0].image} cannot be evaluated"},
+	})
+	read(t, object.Object{Kind: "StatefulSet"}, []reading{
+		{"all is rolled out", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "currentRevision": "a", "updateRevision": "a"}`), "42"},
+		{"some are of before", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "currentRevision": "a", "updateRevision": "b"}`), "42 unwell: not all of its Pods are of its newest template: a gives way to b"},
+	})
+	read(t, object.Object{Kind: "DaemonSet"}, []reading{
+		{"all is rolled out", of("shop:42", "7", `{"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 3}`), "42"},
+		{"a node waits", of("shop:42", "7", `{"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}`), "42 unwell: 2 of 3 Pods are available"},
+	})
+	// What another group calls a Deployment says nothing by itself.
+	read(t, object.Object{Kind: "Deployment", APIVersion: "other.example/v1"}, []reading{{"of another group", of("shop:42", "2", done), "none: it has no condition Ready yet"}})
+}
+
+func TestADefinitionSaysWhereAnObjectSaysWhatItRuns(t *testing.T) {
+	o := object.Object{Kind: "Terraform", APIVersion: "infra.example/v1", Revision: "{.status.runs}", Ready: "{.status.phase}=Done"}
+	read(t, o, []reading{
+		{"it is done", `{"status": {"runs": "42", "phase": "Done"}}`, "42"},
+		{"it is a number", `{"status": {"runs": 42, "phase": "Done"}}`, "42"},
+		{"it is a large number", `{"status": {"runs": 123456789012, "phase": "Done"}}`, "123456789012"},
+		{"it goes on", `{"status": {"runs": "42", "phase": "Planning"}}`, "42 unwell: {.status.phase} is Planning, not Done"},
+		{"it says nothing", `{"status": {"runs": "42"}}`, "42 unwell: it does not say whether it is ready: there is nothing at {.status.phase}"},
+		{"it has seen less", `{"metadata": {"generation": 2}, "status": {"observedGeneration": 1, "runs": "42", "phase": "Done"}}`, "42 unwell: its controller"},
+		{"its revision is an object", `{"status": {"runs": {"a": 1}, "phase": "Done"}}`, "unknown: what is at {.status.runs}"},
+		{"its revision is nothing", `{"status": {"runs": null, "phase": "Done"}}`, "none: it has applied no revision yet: there is nothing at {.status.runs}"},
+	})
+	o.Revision, o.Ready = ".status.units[*].revision", `{.status.conditions[?(@.type=="Done")].status}`
+	read(t, o, []reading{
+		{"one unit, and true", `{"status": {"units": [{"revision": "42"}], "conditions": [{"type": "Done", "status": "True"}, {"type": "x", "status": "False"}]}}`, "42"},
+		{"two units", `{"status": {"units": [{"revision": "42"}, {"revision": "43"}], "conditions": []}}`, "unknown: .status.units[*].revision leads to 2 values, and must lead to one"},
+		{"not true", `{"status": {"units": [{"revision": "42"}], "conditions": [{"type": "Done", "status": "False"}]}}`, `42 unwell: {.status.conditions[?(@.type=="Done")].status} is False, not True`},
+		{"twice done", `{"status": {"units": [{"revision": "42"}], "conditions": [{"type": "Done", "status": "True"}, {"type": "Done", "status": "True"}]}}`, "unknown: "},
+		{"its conditions are a number", `{"status": {"units": [{"revision": "42"}], "conditions": 7}}`, "unknown: "},
+	})
+}
+
+func TestARevisionIsAPartOfWhatAnObjectSays(t *testing.T) {
+	for _, tc := range []struct {
+		part       object.Part
+		says, want string
+	}{
+		{object.Name, "v1.2@sha1:4a5b", "v1.2"}, {object.Name, "1.2.0", "1.2.0"}, {object.Digest, "latest@sha256:4a5b", "sha256:4a5b"},
+		{object.Commit, "main@sha1:4a5b", "4a5b"}, {object.Commit, "4a5b", "4a5b"}, {object.Tag, "acme/shop:42", "42"},
+		{object.Digest, "1.2.0", `unknown: "1.2.0" at {.status.lastAppliedRevision} has no digest`}, {object.Commit, "main", `unknown: "main" at`}, {object.Name, "@sha1:4a", "unknown: "},
+	} {
+		o := object.Object{Kind: "Kustomization", Part: tc.part, Ready: ".ok"}
+		read(t, o, []reading{{string(tc.part), `{"ok": true, "status": {"lastAppliedRevision": "` + tc.says + `"}}`, tc.want}})
+	}
+}
+
+func TestAPathLeadsToOneValue(t *testing.T) {
+	for path, want := range map[string]string{
+		".status.x": "", "{.status.x}": "", `{.status.conditions[?(@.type=="Ready")].status}`: "", `{.metadata.annotations.deployster\.dev/revision}`: "", "{.a['b','c']}": "",
+		"{..x}": "without ..", "{.a[?(@..b)]}": "without ..", "{range .a[*]}{.b}{end}": "one JSONPath", "x{.a}": "no JSONPath", "{.a}{.b}": "one JSONPath", "{.a": "no JSONPath", "": "", "{.a}=b": "one JSONPath",
+	} {
+		if err := object.CheckPath(path); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", path, err, want)
+		}
+	}
+	for path, fits := range map[string]bool{"{.a}=b": true, "{.a}=": true, "{.a}": true, ".a": true, "{.a}b": false, "{..a}=b": false} {
+		if err := object.CheckReady(path); (err == nil) != fits {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestAnObjectHasAName(t *testing.T) {
+	for want, o := range map[string]object.Object{
+		"prod/flux-system/Kustomization/shop": {Cluster: "prod", Kind: "Kustomization", Namespace: "flux-system", Name: "shop"},
+		"prod/a/HelmRelease/shop":             {Cluster: "prod", Kind: "HelmRelease", APIVersion: "helm.toolkit.fluxcd.io/v2", Namespace: "a", Name: "shop"},
+		"prod/Site.acme.example/shop":         {Cluster: "prod", Kind: "Site", APIVersion: "acme.example/v1", Name: "shop"},
+		"prod/a/Deployment.acme.example/shop": {Cluster: "prod", Kind: "Deployment", APIVersion: "acme.example/v1", Namespace: "a", Name: "shop"},
+	} {
+		if o.String() != want {
+			t.Errorf("%+v is named %s, want %s", o, &o, want)
+		}
+	}
+}
+
+// FuzzRead reads what nobody would write by paths that nobody would: it ends, and what is healthy has a
+// revision that can be recorded.
+func FuzzRead(f *testing.F) {
+	f.Add("Kustomization", ".status.x", `{.status.conditions[?(@.type=="Ready")].status}`, `{"status": {"x": "1", "conditions": [{"type": "Ready", "status": "True"}]}}`)
+	f.Add("Deployment", "", "", `{"metadata": {"generation": 1}, "spec": {"replicas": -1}, "status": {"observedGeneration": 1e300}}`)
+	f.Add("HelmRelease", "{.a[::0]}", "{.a[-1:]}=x", `{"a": [1, 2], "status": {"history": [{}]}}`)
+	f.Fuzz(func(t *testing.T, kind, revision, ready, text string) {
+		if object.CheckPath(revision) != nil || object.CheckReady(ready) != nil {
+			return
+		}
+		var live map[string]any
+		if json.Unmarshal([]byte(text), &live) != nil {
+			return
+		}
+		o := object.Object{Kind: kind, Revision: revision, Ready: ready}
+		r := o.Read(live)
+		if r.Healthy && (r.Revision == "" || r.Unknown || len(r.Revision) > 200) || !r.Healthy && r.Why == "" {
+			t.Errorf("it is read as %+v", r)
+		}
+	})
+}

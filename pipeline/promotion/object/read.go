@@ -1,0 +1,183 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/deployster-go/deployster/internal/phrase"
+)
+
+// mostRevision is how long a revision may be, in bytes.
+const mostRevision = 200
+
+// Reading is what an object runs at one moment.
+type Reading struct {
+	Revision string // "" is none
+	Healthy  bool   // its controllers say that it is well, and runs the revision wholly
+	Unknown  bool   // what it runs cannot be told
+	Why      string // it is not healthy, or unknown
+}
+
+// Unseen is the reading of an object that cannot be looked at.
+func Unseen(why error) Reading { return Reading{Unknown: true, Why: why.Error()} }
+
+// Read reads an object as it is in its cluster; nil is that there is none.
+func (o *Object) Read(live map[string]any) Reading {
+	if live == nil {
+		return Reading{Why: "it does not exist"}
+	}
+	revision, err := o.revision(live)
+	if err != nil && !errors.Is(err, errNothing) {
+		return Unseen(err)
+	}
+	waits, err := o.waits(live)
+	if err != nil {
+		return Unseen(err)
+	}
+	if texts(live, "metadata", "deletionTimestamp") != "" {
+		waits = "it is being removed"
+	}
+	switch {
+	case revision == "" && waits != "":
+		return Reading{Why: waits}
+	case revision == "":
+		return Reading{Why: "it has applied no revision yet: there is nothing at " + o.revisionPath(live)}
+	}
+	return Reading{Revision: revision, Healthy: waits == "", Why: waits}
+}
+
+// The places where objects of kinds that are known say what they run.
+const (
+	appliedPath = "{.status.lastAppliedRevision}"
+	syncPath    = "{.status.sync.revision}"
+	chartPath   = "{.status.history[0].chartVersion}"
+	imagePath   = "{.spec.template.spec.containers[0].image}"
+)
+
+// revisionPath is where the object says what it runs.
+func (o *Object) revisionPath(live map[string]any) string {
+	switch {
+	case o.Revision != "":
+		return o.Revision
+	case o.known(application):
+		return syncPath
+	case o.workload():
+		return imagePath
+	case o.known(helmRelease) && history(live) != nil:
+		return chartPath
+	}
+	return appliedPath
+}
+
+func (o *Object) workload() bool {
+	return o.known(deployment) || o.known(statefulSet) || o.known(daemonSet)
+}
+
+// revision is what the object runs; errNothing is that it says nothing of that.
+func (o *Object) revision(live map[string]any) (string, error) {
+	var value any
+	var err error
+	if o.Revision == "" && o.known(helmRelease) && history(live) != nil {
+		value, err = released(live)
+	} else {
+		value, err = find(o.revisionPath(live), live)
+	}
+	if err != nil {
+		return "", err
+	}
+	text, is := value.(string)
+	switch n := value.(type) {
+	case int64:
+		text, is = strconv.FormatInt(n, 10), true
+	case float64:
+		text, is = strconv.FormatFloat(n, 'f', -1, 64), true
+	}
+	if text == "" && is {
+		return "", errNothing
+	}
+	part := o.Part
+	if part == All && o.Revision == "" && o.workload() {
+		part = Tag
+	}
+	cut := part.of(text)
+	switch {
+	case !is, len(cut) > mostRevision, cut != phrase.Plain(cut), strings.TrimSpace(cut) != cut:
+		return "", fmt.Errorf("what is at %s is no text or number that can be a revision", o.revisionPath(live))
+	case cut == "":
+		return "", fmt.Errorf("%q at %s has no %s that could be the revision", phrase.Cut(phrase.Plain(text), mostRevision), o.revisionPath(live), part)
+	}
+	return cut, nil
+}
+
+// history is that of a release of Helm; nil where the object has none.
+func history(live map[string]any) []any {
+	status, _ := live["status"].(map[string]any)
+	all, _ := status["history"].([]any)
+	return all
+}
+
+// released is the version of the chart that was released last without an error.
+func released(live map[string]any) (any, error) {
+	for _, one := range history(live) {
+		entry, _ := one.(map[string]any)
+		if texts(entry, "status") == "deployed" && entry["chartVersion"] != nil {
+			return entry["chartVersion"], nil
+		}
+	}
+	return nil, errNothing
+}
+
+// of is the part of a text, "" where it has none.
+func (p Part) of(text string) string {
+	name, digest, has := strings.Cut(text, "@")
+	switch p {
+	case Name:
+		return name
+	case Digest:
+		return digest
+	case Commit:
+		if !has { // as Argo CD writes it
+			digest = text
+		}
+		_, after, algorithm := strings.Cut(digest, ":")
+		if algorithm {
+			digest = after
+		}
+		if strings.Trim(digest, "0123456789abcdef") != "" {
+			return ""
+		}
+		return digest
+	case Tag:
+		base := name[strings.LastIndexByte(name, '/')+1:]
+		if _, tag, tagged := strings.Cut(base, ":"); tagged {
+			return tag
+		}
+		return digest
+	}
+	return text
+}
+
+// texts is the text at some keys, "" where there is none.
+func texts(of map[string]any, keys ...string) string {
+	for _, key := range keys[:len(keys)-1] {
+		of, _ = of[key].(map[string]any)
+	}
+	text, _ := of[keys[len(keys)-1]].(string)
+	return text
+}
+
+// number is the whole number at some keys.
+func number(of map[string]any, keys ...string) (n int64, has bool) {
+	for _, key := range keys[:len(keys)-1] {
+		of, _ = of[key].(map[string]any)
+	}
+	switch value := of[keys[len(keys)-1]].(type) {
+	case int64:
+		return value, true
+	case float64:
+		return int64(value), value == float64(int64(value))
+	}
+	return 0, false
+}
