@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/control/clusters"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/targets"
@@ -39,6 +40,9 @@ type Options struct {
 	// unknown.
 	Engines Engines
 
+	// Clusters are where the objects of stages are that are these; nil leaves them unknown.
+	Clusters clusters.Watcher
+
 	// Control has an environment controlled while a pipeline uses it; nil where somebody
 	// controls all of them.
 	Control func(environment string) (leave func())
@@ -70,7 +74,8 @@ type Controller struct {
 	looking   reconcile.OrderedSet[string]
 
 	targets *targets.Observed
-	onHosts map[string][]string // places of the stages on hosts, by pipeline
+	objects *clusters.Observed
+	sighted map[string][]string // places of the stages that are no environments, by pipeline
 
 	pulls       *pullrequest.Client
 	looks       map[workKey]lookedAt // at what is proposed
@@ -92,7 +97,7 @@ func NewController(o Options) *Controller {
 		Options: o, promotions: New(o.Log, o.Now), commands: environments.New(o.Log, o.Now), tries: New(o.Log, o.Now),
 		users: map[string]map[string]bool{}, uses: map[string][]string{}, leave: map[string]func(){}, since: map[string]time.Time{},
 		seen: map[observed]observation{}, kept: map[string]kept{}, verifying: map[deploylog.Target]verifying{}, applied: map[deploylog.Target]applying{},
-		onHosts: map[string][]string{}, looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
+		sighted: map[string][]string{}, looks: map[workKey]lookedAt{}, unwithdrawn: map[workKey]int{},
 	}
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
@@ -110,8 +115,11 @@ func NewController(o Options) *Controller {
 	})
 	if o.Engines != nil {
 		c.targets = targets.New(targets.Options{
-			Engines: o.Engines, Selected: o.Selected, Parallelism: o.Parallelism, Now: o.Now, Go: c.loop.Go, Post: c.loop.Post, Changed: c.changedHosts,
+			Engines: o.Engines, Selected: o.Selected, Parallelism: o.Parallelism, Now: o.Now, Go: c.loop.Go, Post: c.loop.Post, Changed: c.changedPlace,
 		})
+	}
+	if o.Clusters != nil {
+		c.objects = clusters.New(clusters.Options{Watcher: o.Clusters, Go: c.loop.Go, Post: c.loop.Post, Changed: c.changedPlace})
 	}
 	return c
 }
@@ -135,7 +143,7 @@ func (c *Controller) Acquired(name string) {
 // Released implements reconcile.Tenant.
 func (c *Controller) Released(name string) {
 	c.use(name, nil)
-	c.leaveHosts(name)
+	c.leaveSighted(name)
 	delete(c.since, name)
 }
 
@@ -184,7 +192,7 @@ func (c *Controller) forget(environment string) {
 func (c *Controller) Received(name string, e deploylog.Event) bool {
 	c.dropApplying(name)
 	if e.Name == promotion.PipelineDefined || e.Name == promotion.PipelineDeleted {
-		c.leaveHosts(name, c.promotions.States[name].SightedPlaces()...)
+		c.leaveSighted(name, c.promotions.States[name].SightedPlaces()...)
 	}
 	if e.Name == promotion.PipelineDefined {
 		c.use(name, c.promotions.States[name].Environments())

@@ -60,7 +60,7 @@ func (c *Controller) observe(s *promotion.State) (all promotion.Observed, again 
 		}
 		all[e] = seen
 	}
-	c.observeHosts(s, all)
+	c.observeSighted(s, all)
 	return all, again
 }
 

@@ -1,0 +1,165 @@
+// Package clusters observes what the stages of pipelines run that are objects in clusters.
+//
+// The objects of a stage are watched as long as somebody uses the stage. What they say of
+// themselves is read by package object; what a cluster does not tell is unknown. Nothing is
+// changed anywhere.
+package clusters
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/deployster-go/deployster/internal/kubewatch"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
+)
+
+// mostWhy is how much of a reason is recorded, in bytes.
+const mostWhy = 300
+
+// Watcher watches objects of clusters.
+type Watcher interface {
+	// Watch calls seen with what an object is, nil where there is none, and whenever that
+	// changes; err is why it is not known. It ends with leave, after which a last call may come.
+	Watch(o kubewatch.Object, seen func(live map[string]any, err error)) (leave func())
+}
+
+// Options describes Observed. All fields are required.
+type Options struct {
+	Watcher Watcher
+
+	// Go begins a goroutine whose context ends with end, and Post calls a function in the one
+	// goroutine that calls the methods of Observed.
+	Go   func(job func(ctx context.Context) (then func())) (end func())
+	Post func(func())
+
+	Changed func(place string) // something was seen; called where Post calls
+}
+
+// Observed are the stages that are observed. All its methods are called by one goroutine.
+type Observed struct {
+	Options
+	byPlace map[string]*stage
+}
+
+// stage is one that is observed.
+type stage struct {
+	objects []object.Object
+	end     func()
+	seen    *promotion.Sighting // nil before all were seen
+}
+
+// New observes nothing yet.
+func New(o Options) *Observed { return &Observed{o, map[string]*stage{}} }
+
+// Use has the objects of a stage observed from now on, and no others.
+func (o *Observed) Use(place string, objects []object.Object) {
+	if s := o.byPlace[place]; s != nil {
+		if reflect.DeepEqual(s.objects, objects) {
+			return
+		}
+		o.Leave(place)
+	}
+	s := &stage{objects: slices.Clone(objects)}
+	o.byPlace[place] = s
+	s.end = o.Go(func(ctx context.Context) func() {
+		o.observe(ctx, place, s)
+		return func() {}
+	})
+}
+
+// Leave ends the observation of a stage.
+func (o *Observed) Leave(place string) {
+	if s := o.byPlace[place]; s != nil {
+		s.end()
+		delete(o.byPlace, place)
+	}
+}
+
+// Seen is what the objects of a stage run; ok is false where that was not seen yet.
+func (o *Observed) Seen(place string) (seen promotion.Sighting, ok bool) {
+	s := o.byPlace[place]
+	if s == nil || s.seen == nil {
+		return seen, false
+	}
+	return *s.seen, true
+}
+
+// observe watches the objects of a stage until ctx ends.
+func (o *Observed) observe(ctx context.Context, place string, s *stage) {
+	var mu sync.Mutex
+	readings := make([]*object.Reading, len(s.objects))
+	changed := make(chan struct{}, 1)
+	for i := range s.objects {
+		of := &s.objects[i]
+		group, version := of.GroupVersion()
+		leave := o.Watcher.Watch(kubewatch.Object{Cluster: of.Cluster, Group: group, Version: version, Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}, func(live map[string]any, err error) {
+			r := of.Read(live)
+			if err != nil {
+				r = object.Unseen(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if before := readings[i]; before != nil && *before == r {
+				return
+			}
+			readings[i] = &r
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+		defer leave()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+		mu.Lock()
+		seen, all := sighting(s.objects, readings)
+		mu.Unlock()
+		if !all {
+			continue
+		}
+		o.Post(func() {
+			s.seen = &seen
+			o.Changed(place)
+		})
+	}
+}
+
+// sighting is what the objects of a stage run together; all is false where one was not seen yet.
+func sighting(objects []object.Object, readings []*object.Reading) (seen promotion.Sighting, all bool) {
+	common := ""
+	for i := range objects {
+		r := readings[i]
+		if r == nil {
+			return seen, false
+		}
+		if i == 0 {
+			common = r.Revision
+		}
+		if r.Revision != common || !r.Healthy {
+			common = ""
+		}
+		seen.Hosts = append(seen.Hosts, promotion.HostSighting{
+			Host: objects[i].String(), Revision: r.Revision, Unhealthy: r.Revision != "" && !r.Healthy, Unknown: r.Unknown, Why: short(r.Why),
+		})
+	}
+	if common != "" {
+		seen.Value = common
+	}
+	return seen, true
+}
+
+// short is the beginning of a text, in one line.
+func short(text string) string {
+	text = strings.Join(strings.Fields(phrase.Plain(strings.ToValidUTF8(text, ""))), " ")
+	return phrase.Cut(text, mostWhy)
+}

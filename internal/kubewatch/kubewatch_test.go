@@ -1,0 +1,261 @@
+package kubewatch_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/kubewatch"
+	"github.com/deployster-go/deployster/internal/kubewatch/apitest"
+)
+
+// retry is the first pause after a failure.
+const retry = 5 * time.Millisecond
+
+// world is some clusters, and whoever watches them.
+type world struct {
+	*testing.T
+	*kubewatch.Clusters
+	mu     sync.Mutex
+	access map[string]kubewatch.Access
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, access: map[string]kubewatch.Access{}}
+	w.Clusters = kubewatch.New(kubewatch.Options{Retry: retry, Find: func(name string) (kubewatch.Access, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if a, is := w.access[name]; is {
+			return a, nil
+		}
+		return kubewatch.Access{}, errors.New("the inventory has no such cluster")
+	}})
+	return w
+}
+
+func (w *world) cluster(name string, s *apitest.Server) {
+	access := kubewatch.Access{Kubeconfig: s.Kubeconfig(w.T)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.access[name] = access
+}
+
+// view is what somebody sees.
+type view struct {
+	*testing.T
+	seen  chan string
+	leave func()
+}
+
+// views watches an object as a path names it: CLUSTER/KIND/NAMESPACE/NAME.
+func (w *world) views(path string) *view {
+	w.Helper()
+	parts := strings.Split(path, "/")
+	groups := map[string]string{"Kustomization": "kustomize.toolkit.fluxcd.io", "Application": "argoproj.io", "Site": "acme.example"}
+	v := &view{T: w.T, seen: make(chan string, 1000)}
+	v.leave = w.Watch(kubewatch.Object{Cluster: parts[0], Group: groups[parts[1]], Kind: parts[1], Namespace: parts[2], Name: parts[3]}, func(live map[string]any, err error) {
+		switch {
+		case err != nil:
+			v.seen <- "error: " + err.Error()
+		case live == nil:
+			v.seen <- "nothing"
+		default:
+			v.seen <- fmt.Sprint("is ", live["is"])
+		}
+	})
+	w.Cleanup(v.leave)
+	return v
+}
+
+// sees waits until it sees something, whatever is before.
+func (v *view) sees(want string) {
+	v.Helper()
+	last, late := "", time.After(time.Minute)
+	for {
+		select {
+		case last = <-v.seen:
+			if last == want || strings.HasPrefix(last, "error: ") && strings.Contains(last, want) {
+				return
+			}
+		case <-late:
+			v.Fatalf("it sees %q, and never %q", last, want)
+		}
+	}
+}
+
+// gone waits until nothing is watched any more.
+func (w *world) gone() {
+	w.Helper()
+	if clusters, watches := w.Watched(); clusters+watches > 0 {
+		w.Errorf("%d watches of %d clusters are left", watches, clusters)
+	}
+	w.Wait()
+}
+
+func TestWhoWatchesAnObjectIsToldWhatItIs(t *testing.T) {
+	w, s := newWorld(t), apitest.New(t)
+	w.cluster("prod", s)
+	v := w.views("prod/Kustomization/flux/shop")
+	v.sees("nothing")
+	s.Put("kustomizations/flux/shop", `{"is": 1}`)
+	v.sees("is 1")
+	s.Put("kustomizations/flux/other", `{"is": 7}`)
+	s.Put("kustomizations/other/shop", `{"is": 8}`)
+	s.Put("kustomizations/flux/shop", `{"is": 2}`)
+	if got := <-v.seen; got != "is 2" {
+		t.Errorf("it is told of another one: %s", got)
+	}
+	s.Delete("kustomizations/flux/shop") // such as when it is renamed
+	v.sees("nothing")
+	v.leave()
+	w.gone()
+}
+
+// One watch serves all that is of a kind in a namespace, and ends with the last of it.
+func TestThereIsOneWatchForAll(t *testing.T) {
+	w, s := newWorld(t), apitest.New(t)
+	w.cluster("prod", s)
+	s.Put("kustomizations/flux/a", `{"is": "a"}`)
+	s.Put("kustomizations/flux/b", `{"is": "b"}`)
+	s.Put("sites/c", `{"is": "c"}`)
+	a, again, b, c := w.views("prod/Kustomization/flux/a"), w.views("prod/Kustomization/flux/a"), w.views("prod/Kustomization/flux/b"), w.views("prod/Site//c")
+	for v, want := range map[*view]string{a: "is a", again: "is a", b: "is b", c: "is c"} {
+		v.sees(want)
+	}
+	if clusters, watches := w.Watched(); clusters != 1 || watches != 2 {
+		t.Errorf("there are %d watches of %d clusters", watches, clusters)
+	}
+	a.leave()
+	a.leave() // which changes nothing
+	b.leave()
+	s.Put("kustomizations/flux/a", `{"is": "A"}`)
+	again.sees("is A")
+	again.leave()
+	c.leave()
+	w.gone()
+	if _, open := s.Requests("watch"); open > 0 {
+		s.Cut()
+	}
+}
+
+func TestAClusterThatIsGoneIsUnknownUntilItIsBack(t *testing.T) {
+	w, s := newWorld(t), apitest.New(t)
+	w.cluster("prod", s)
+	s.Put("kustomizations/flux/shop", `{"is": 1}`)
+	v := w.views("prod/Kustomization/flux/shop")
+	v.sees("is 1")
+	s.Down()
+	v.sees("cluster prod does not answer: find kind Kustomization")
+	late := w.views("prod/Kustomization/flux/shop")
+	late.sees("cluster prod does not answer")
+	s.Put("kustomizations/flux/shop", `{"is": 2}`)
+	s.Up()
+	v.sees("is 2")
+	late.sees("is 2")
+}
+
+// A cluster that closes a connection, or has forgotten what happened, is not gone.
+func TestWatchesAreMadeAnew(t *testing.T) {
+	w, s := newWorld(t), apitest.New(t)
+	w.cluster("prod", s)
+	v := w.views("prod/Kustomization/flux/shop")
+	v.sees("nothing")
+	for i, end := range []func(){s.Cut, s.Forget} {
+		end()
+		s.Put("kustomizations/flux/shop", fmt.Sprintf(`{"is": %d}`, i))
+		for last := ""; last != fmt.Sprint("is ", i); {
+			if last = <-v.seen; strings.HasPrefix(last, "error") {
+				t.Fatalf("it is told %s", last)
+			}
+		}
+	}
+}
+
+func TestWhatAClusterRefusesIsSaid(t *testing.T) {
+	w, s := newWorld(t), apitest.New(t)
+	w.cluster("prod", s)
+	s.Put("applications/argo/shop", `{"is": 1}`)
+	s.Refuse("list", `403 applications.argoproj.io is forbidden: User "ci" cannot list resource "applications"`)
+	v := w.views("prod/Application/argo/shop")
+	v.sees(`cluster prod: list applications.argoproj.io: applications.argoproj.io is forbidden: User "ci" cannot list resource "applications"; grant the verbs list and watch on applications.argoproj.io`)
+	s.Refuse("list", "")
+	s.Refuse("watch", "403 no")
+	v.sees("cluster prod: watch applications.argoproj.io: no; grant the verbs list and watch")
+	for range 3 { // and not what it is in between, when that cannot be followed
+		if got := <-v.seen; !strings.HasPrefix(got, "error: ") {
+			t.Errorf("it is told %s", got)
+		}
+	}
+	s.Refuse("watch", "503 not now")
+	v.sees("cluster prod does not answer: watch applications.argoproj.io: not now")
+	s.Refuse("watch", "")
+	v.sees("is 1")
+	s.Without("/apis/argoproj.io/v1alpha1", true)
+	v.sees("it has no kind Application of argoproj.io: its CustomResourceDefinition is not installed")
+	s.Without("/apis/argoproj.io/v1alpha1", false)
+	v.sees("is 1")
+}
+
+func TestAnObjectIsInANamespaceOrNot(t *testing.T) {
+	w, s := newWorld(t), apitest.New(t)
+	w.cluster("prod", s)
+	w.views("prod/Kustomization//shop").sees("each of them is in a namespace, and none is named")
+	w.views("prod/Site/a/shop").sees("they are in no namespace, and a is named")
+}
+
+func TestAClusterIsReachedAsItIsToBeNow(t *testing.T) {
+	w, s, other := newWorld(t), apitest.New(t), apitest.New(t)
+	other.Put("kustomizations/flux/shop", `{"is": "moved"}`)
+	v := w.views("prod/Kustomization/flux/shop")
+	v.sees("cluster prod: find out how it is reached: the inventory has no such cluster")
+	w.cluster("prod", s)
+	v.sees("nothing")
+	w.cluster("prod", other)
+	s.Cut()
+	v.sees("is moved")
+
+	// A file that cannot be read is the same as a cluster that does not answer.
+	broken := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for access, want := range map[kubewatch.Access]string{
+		{Kubeconfig: broken}: "cluster prod: read how it is reached", {Kubeconfig: broken + "x"}: "no such file", {Kubeconfig: w.access["prod"].Kubeconfig, Context: "none"}: `context "none" does not exist`,
+	} {
+		w.mu.Lock()
+		w.access["prod"] = access
+		w.mu.Unlock()
+		other.Cut()
+		v.sees(want)
+	}
+}
+
+// What answers may be anything: it is neither trusted nor read without end, and gets no credentials
+// that are of another server.
+func TestWhatIsNoAPIServerIsUnknown(t *testing.T) {
+	w := newWorld(t)
+	for name, answer := range hostile {
+		server := serving(t, answer)
+		kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+		text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {"token": "t"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, server)
+		if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.mu.Lock()
+		w.access[name] = kubewatch.Access{Kubeconfig: kubeconfig}
+		w.mu.Unlock()
+		v := w.views(name + "/Kustomization/flux/shop")
+		want := "cluster " + name
+		if strings.HasPrefix(name, "watches-") { // what is there is known, though nobody tells when it changes
+			want = "nothing"
+		}
+		v.sees(want)
+		v.leave()
+	}
+	w.gone()
+}
