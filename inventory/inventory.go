@@ -25,6 +25,8 @@ type Inventory struct {
 	Name  string // by which it is known wherever its file lies; "" is none
 	Hosts []Host // in the order of the file
 
+	Clusters []Cluster // of which stages name objects
+
 	byName map[string]int
 }
 

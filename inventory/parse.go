@@ -37,7 +37,7 @@ func Parse(name string, data []byte) (*Inventory, error) {
 }
 
 func (v *Inventory) read(root *yamlfile.Node) {
-	fields, ok := root.Fields("an inventory", "name", "hosts")
+	fields, ok := root.Fields("an inventory", "name", "hosts", "clusters")
 	if !ok {
 		return
 	}
@@ -47,6 +47,12 @@ func (v *Inventory) read(root *yamlfile.Node) {
 		} else {
 			v.Name = text
 		}
+	}
+	if at := fields["clusters"]; at != nil {
+		v.Clusters = readClusters(at)
+	}
+	if fields["hosts"] == nil && fields["clusters"] != nil {
+		return
 	}
 	if fields["hosts"] == nil {
 		root.Fail("there are no hosts; an inventory needs a list hosts")

@@ -169,6 +169,7 @@ func TestTheSchemaAgrees(t *testing.T) {
 	}
 	host := func(more string) string { return "hosts: [{name: a, endpoint: 'unix:///x', " + more + "}]" }
 	yamltest.Schema(t, source, map[string]bool{
+		"clusters: [{name: prod, kubeconfig: keys/prod, context: admin}, {name: dev}]": true, "{hosts: [], clusters: []}": true, "clusters: [{kubeconfig: keys/prod}]": false, "clusters: [{name: a b}]": false, "clusters: {prod: {}}": false,
 		three: true, "hosts: []": true, "{name: fleet, hosts: []}": true, "{name: a/b, hosts: []}": false, "{name: '', hosts: []}": false, "{name: 1, hosts: []}": false, "{}": false, "host: []": false, "hosts: {}": false, "hosts:": false, "hosts: [{}]": false,
 		host("slots: 1"): true, host("slots: 0"): false, host("slots: 1001"): false, host("slots: '1'"): false, host("slots:"): false, host("slots: 1.5"): false,
 		host("attributes: {a: b, c: [d]}"): true, host("attributes: {a: ''}"): false, host("attributes: {a: 1}"): false, host("attributes: {a: []}"): false,
@@ -217,4 +218,20 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAnInventoryHasClusters(t *testing.T) {
+	v, err := inventory.Parse("inventory.yaml", []byte("clusters: [{name: prod, kubeconfig: keys/prod, context: admin}, {name: dev}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, is := v.Cluster("prod"); !is || c != (inventory.Cluster{Name: "prod", Kubeconfig: "keys/prod", Context: "admin"}) {
+		t.Errorf("prod is %+v", c)
+	}
+	if _, is := v.Cluster("test"); is || len(v.Hosts) != 0 {
+		t.Errorf("the inventory has %+v", v)
+	}
+	if _, err := inventory.Parse("inventory.yaml", []byte("clusters: [{name: prod}, {name: prod}]")); err == nil || !strings.Contains(err.Error(), `duplicate cluster "prod", first at`) {
+		t.Errorf("two clusters of one name: %v", err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/control/clusters"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -40,6 +41,7 @@ type world struct {
 	workspace    string // of the keys of webhooks
 	getenv       func(string) string
 	engines      promotions.Engines // of stages on hosts; nil has none
+	clusters     clusters.Watcher   // of stages of objects; nil has none
 
 	mu       sync.Mutex
 	silent   map[string]bool          // environments whose hosts do not answer
@@ -290,7 +292,7 @@ func (w *world) proposes(c promotion.Command) {
 }
 
 func (w *world) options(log deploylog.Log) promotions.Options {
-	return promotions.Options{Options: reconcile.Options{Log: log, Parallelism: 4, Now: time.Now}, Observer: w, Workspace: w.workspace, Getenv: w.getenv, Engines: w.engines}
+	return promotions.Options{Options: reconcile.Options{Log: log, Parallelism: 4, Now: time.Now}, Observer: w, Workspace: w.workspace, Getenv: w.getenv, Engines: w.engines, Clusters: w.clusters}
 }
 
 // untilIdle runs a process that promotes, and keeps the environments, until nothing more is

@@ -161,7 +161,7 @@ func promoting(ctx context.Context, a *app.App, o pipelines.Options, workers *se
 	if !named || len(observed) > 0 {
 		running.Go(func() {
 			failed = crash.Do("promoting", func() error {
-				p := promotions.Options{Options: o.Options, Observer: o.Observer, Workspace: a.Workspace, Getenv: a.Getenv, Engines: workers.Tasks}
+				p := promotions.Options{Options: o.Options, Observer: o.Observer, Workspace: a.Workspace, Getenv: a.Getenv, Engines: workers.Tasks, Clusters: workers.Clusters}
 				p.Scope = reconcile.Of(observed...)
 				if !named {
 					p.Scope = reconcile.All()

@@ -73,7 +73,7 @@ func (r Status) Print(a *app.App) error {
 	return a.Printf("  nobody is at work on it: deployster pipeline run %s\n", r.Pipeline)
 }
 
-// printHosts prints what the hosts of stages run that have no environment which does so.
+// printHosts prints what the hosts and objects of stages run that have no environment which does so.
 func (r Status) printHosts(a *app.App) error {
 	rows := [][]string{{"STAGE", "HOST", "RUNS", "WHY"}}
 	for _, s := range r.Stages {
@@ -85,10 +85,26 @@ func (r Status) printHosts(a *app.App) error {
 			rows = append(rows, []string{s.Stage, h.Host, runs, output.Dash(h.Why)})
 		}
 	}
+	if len(rows) > 1 {
+		if err := a.Table("no hosts", rows); err != nil {
+			return err
+		}
+	}
+	return r.printObjects(a)
+}
+
+// printObjects prints what the objects of stages run that are these.
+func (r Status) printObjects(a *app.App) error {
+	rows := [][]string{{"STAGE", "OBJECT", "RUNS", "HEALTH", "WHY"}}
+	for _, s := range r.Stages {
+		for _, o := range s.Objects {
+			rows = append(rows, []string{s.Stage, o.Object, output.Dash(o.Revision), string(o.Health), output.Dash(o.Why)})
+		}
+	}
 	if len(rows) == 1 {
 		return nil
 	}
-	return a.Table("no hosts", rows)
+	return a.Table("no objects", rows)
 }
 
 func printReason(a *app.App, r promotion.Reason) error {

@@ -14,11 +14,14 @@ import (
 )
 
 // collectTargets has the stages of a definition that are manifests on hosts carry these, as they
-// are now in the workspace.
+// are now in the workspace. Those of objects carry nothing.
 func collectTargets(ctx context.Context, a *app.App, d *definition.Definition, inputs Inputs) error {
 	among := work.NewHosts(inputs.Inventory)
 	for i := range d.Stages {
 		stage := &d.Stages[i]
+		if err := knowsClusters(among, stage); err != nil {
+			return err
+		}
 		if stage.Targets == nil {
 			continue
 		}
@@ -49,6 +52,20 @@ func collectTargets(ctx context.Context, a *app.App, d *definition.Definition, i
 		}
 		if resource, _ := stage.Targets.Attribute(); resource != "" && !c.has(resource) {
 			return exit.Usage("stage %s: revision: manifest %s has no resource %s", stage.Name, stage.Targets.Manifest, resource)
+		}
+	}
+	return nil
+}
+
+// knowsClusters refuses a stage of objects in a cluster that the inventory does not have.
+func knowsClusters(hosts *work.Hosts, stage *definition.Stage) error {
+	for _, o := range stage.Objects {
+		v, err := hosts.Inventory()
+		if err != nil {
+			return fmt.Errorf("stage %s: cluster %s: %w", stage.Name, o.Cluster, err)
+		}
+		if _, is := v.Cluster(o.Cluster); !is {
+			return exit.Usage("stage %s: there is no cluster %s in the inventory: add it to clusters there, as {name: %s, kubeconfig: FILE, context: NAME}", stage.Name, o.Cluster, o.Cluster)
 		}
 	}
 	return nil

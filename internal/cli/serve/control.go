@@ -77,7 +77,7 @@ func (s *process) controllers(ctx context.Context, drain <-chan struct{}) (_ []c
 	return []controller{
 		{"scheduling pipelines", scheduler.Run},
 		{"promoting by observed state", promotions.NewController(promotions.Options{
-			Options: of, Observer: seen, Selected: s.workers.Hosts.Selected, Identity: s.workers.Hosts.Identity, Things: s.workers.Tasks.Things, Verify: s.workers.Tasks.Verify, Workspace: s.Workspace, Getenv: s.Getenv, Engines: s.workers.Tasks,
+			Options: of, Observer: seen, Selected: s.workers.Hosts.Selected, Identity: s.workers.Hosts.Identity, Things: s.workers.Tasks.Things, Verify: s.workers.Tasks.Verify, Workspace: s.Workspace, Getenv: s.Getenv, Engines: s.workers.Tasks, Clusters: s.workers.Clusters,
 		}).Run},
 		{"controlling environments", environments.NewController(environments.Options{
 			Options: of, Tasks: s.workers.Tasks, Inventory: s.workers.Hosts, Observer: seen, ProbeEvery: s.checkEvery,

@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/kubewatch"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -28,6 +29,8 @@ type Workers struct {
 	Hosts *work.Hosts
 	Tasks *work.TaskWorker
 	Steps *work.StepWorker
+
+	Clusters *kubewatch.Clusters // of which stages name objects
 
 	config  work.Config
 	reserve *work.Reserve
@@ -149,7 +152,7 @@ func OpenWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFla
 		config.Reserve.Close(ctx)
 		return nil, err
 	}
-	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool), config: config, reserve: config.Reserve}, nil
+	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool), Clusters: clusters(hosts, f.Inventory), config: config, reserve: config.Reserve}, nil
 }
 
 // Runs are runs of manifests on the engine of what has no host, for those who ask for them.

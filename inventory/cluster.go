@@ -1,0 +1,56 @@
+package inventory
+
+import (
+	"slices"
+
+	"github.com/deployster-go/deployster/internal/yamlfile"
+)
+
+// maxClusters is how many clusters an inventory may have.
+const maxClusters = 1000
+
+// Cluster is a cluster of Kubernetes of which stages of pipelines name objects.
+type Cluster struct {
+	Name       string
+	Kubeconfig string // path as it is written: relative ones are below the directory of the inventory; "" is the usual one
+	Context    string // of it; "" is its current one
+}
+
+// Cluster finds a cluster by its name.
+func (v *Inventory) Cluster(name string) (Cluster, bool) {
+	i := slices.IndexFunc(v.Clusters, func(c Cluster) bool { return c.Name == name })
+	if i < 0 {
+		return Cluster{}, false
+	}
+	return v.Clusters[i], true
+}
+
+// readClusters reads a list of {name: prod, kubeconfig: FILE, context: NAME}.
+func readClusters(n *yamlfile.Node) (all []Cluster) {
+	first := map[string]*yamlfile.Node{}
+	for _, one := range n.List("clusters", maxClusters) {
+		fields, ok := one.Fields("a cluster", "name", "kubeconfig", "context")
+		if !ok {
+			continue
+		}
+		c := Cluster{}
+		if at := fields["name"]; at == nil {
+			one.Fail("the cluster has no name")
+		} else if text, ok := at.Line("the name of a cluster", maxName); ok {
+			switch before := first[text]; {
+			case !validName.MatchString(text):
+				at.Fail("%q cannot be the name of a cluster: %s", text, nameRule)
+			case before != nil:
+				at.Fail("duplicate cluster %q, first at %s", text, before.Position)
+			}
+			c.Name, first[text] = text, at
+		}
+		for key, to := range map[string]*string{"kubeconfig": &c.Kubeconfig, "context": &c.Context} {
+			if at := fields[key]; at != nil {
+				*to, _ = at.Line("a text", maxText)
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
