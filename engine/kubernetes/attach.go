@@ -90,6 +90,8 @@ func (s *session) run(ctx context.Context, attach func() (remotecommand.Executor
 			return nil
 		case s.isHeard():
 			return s.broken(err)
+		case err != nil && denied(err):
+			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -116,7 +116,7 @@ func (c *Cluster) noNamespace() string {
 func (e *Engine) try(ctx context.Context, found *Checked) error {
 	digest := e.repository.Digest("sha256:" + strings.Repeat("0", 64)).Name()
 	image := resolved{pinned: digest, config: v1.Config{Entrypoint: []string{shimPath}}}
-	p, err := newPlan(engine.Spec{}, image, digest, e.idle)
+	p, err := newPlan(engine.Spec{}, image, digest, e.idle, e.life)
 	if err != nil {
 		return err
 	}

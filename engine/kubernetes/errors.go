@@ -21,7 +21,7 @@ func (c *Cluster) wrap(action string, err error) error {
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%w: %s: %s: it does not know who asks: %w; check the credentials of the context, such as with `kubectl auth whoami`", engine.ErrUnavailable, where, action, err)
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err), denied(err):
 		return fmt.Errorf("%s: %s: %w%s", where, action, err, c.missing(err))
 	case errors.As(err, &request), errors.As(err, &network):
 		if request != nil {
@@ -34,6 +34,9 @@ func (c *Cluster) wrap(action string, err error) error {
 
 // cannot finds the right that is missing in what the API server says.
 var cannot = regexp.MustCompile(`cannot (\w+) resource "([^"]+)"`)
+
+// denied reports whether a right is missing. What answers an attachment need not be a status.
+func denied(err error) bool { return cannot.MatchString(err.Error()) }
 
 // missing says which right is to be granted.
 func (c *Cluster) missing(err error) string {

@@ -22,6 +22,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -67,6 +68,8 @@ type Options struct {
 const (
 	startTimeout = 10 * time.Minute // from the creation of a Pod until its program can start
 	shimIdle     = 10 * time.Minute // after how long without a sign of its caller a shim gives up
+	longestLife  = 24 * time.Hour   // of a Pod whose program has no time limit: nothing runs for ever whose caller died
+	leftFor      = 24 * time.Hour   // from the end of a Pod that its run did not remove until any other run does
 	gracePeriod  = 15 * time.Second // for what a cancelled run still has to put in order
 )
 
@@ -108,7 +111,8 @@ type Engine struct {
 	*Cluster
 	repository name.Repository
 	keychain   registryauth.Keychain
-	idle       time.Duration
+	idle, life time.Duration
+	ran        atomic.Bool // there was a Pod
 
 	mu    sync.Mutex
 	known map[string]resolved // by reference and by id
@@ -135,7 +139,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, err
 	}
 	return &Engine{
-		Cluster: c, repository: repository, idle: shimIdle, known: map[string]resolved{},
+		Cluster: c, repository: repository, idle: shimIdle, life: longestLife, known: map[string]resolved{},
 		keychain: registryauth.Keychain{File: dockerConfig(o.ConfigDir), Env: o.Env},
 	}, nil
 }

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -64,7 +63,7 @@ func newFixture(t *testing.T, level PodSecurity) *fixture {
 	cluster := kubetest.Shared(t)
 	shim := enginetest.Binary(t, "github.com/deployster-go/deployster/engine/docker/testdata/entrypoint", runtime.GOARCH)
 	f := &fixture{cluster: cluster, words: []string{cluster.Kubeconfig, cluster.Namespace(t, string(level)), shim, cluster.Registry + "/test/deployster", string(level)}}
-	f.ref = "probe:" + strings.ToLower(t.Name())
+	f.ref = "probe:" + hash(t.Name())
 	var err error
 	if f.Engine, err = Open(t.Context(), optionsOf(f.words)); err != nil {
 		t.Fatal(err)
@@ -102,7 +101,7 @@ func (f *fixture) leave(t *testing.T, labels map[string]string) (id string, end 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := newPlan(engine.Spec{Image: f.ref, Args: []string{"read-exit", "7"}, Labels: labels}, image, shim, f.idle)
+	p, err := newPlan(engine.Spec{Image: f.ref, Args: []string{"read-exit", "7"}, Labels: labels}, image, shim, f.idle, f.life)
 	if err != nil {
 		t.Fatal(err)
 	}

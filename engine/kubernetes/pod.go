@@ -43,18 +43,19 @@ type plan struct {
 	image  resolved
 	shim   string // image of the shim
 	idle   time.Duration
+	life   time.Duration // of a Pod whose program has no time limit
 	copied *copied
 }
 
 // newPlan looks for what a cluster cannot do.
-func newPlan(spec engine.Spec, image resolved, shim string, idle time.Duration) (*plan, error) {
+func newPlan(spec engine.Spec, image resolved, shim string, idle, life time.Duration) (*plan, error) {
 	if err := errors.Join(checkLengths(spec), checkNetwork(spec)); err != nil {
 		return nil, &engine.SpecError{Cause: err}
 	}
 	if spec.Pids > 0 {
 		return nil, &engine.SpecError{Cause: errors.New("a cluster bounds how many processes a Pod may have for all of a node (podPidsLimit of its kubelet), and not for one Pod: leave --pids away")}
 	}
-	p := &plan{spec: spec, image: image, shim: shim, idle: idle, copied: &copied{hidden: spec.Hide}}
+	p := &plan{spec: spec, image: image, shim: shim, idle: idle, life: life, copied: &copied{hidden: spec.Hide}}
 	for _, m := range spec.Mounts {
 		switch {
 		case strings.HasPrefix(m.Source, Claim):
@@ -135,10 +136,12 @@ func (p *plan) pod(o Options) (*corev1.Pod, error) {
 	for _, secret := range o.PullSecrets {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: secret})
 	}
+	life := p.life
 	if p.spec.Timeout > 0 { // which this process watches over, unless it dies
-		deadline := int64((p.spec.Timeout + startTimeout + time.Second - 1).Seconds())
-		pod.Spec.ActiveDeadlineSeconds = &deadline
+		life = p.spec.Timeout + startTimeout
 	}
+	deadline := int64((life + time.Second - 1).Seconds())
+	pod.Spec.ActiveDeadlineSeconds = &deadline
 	return pod, nil
 }
 

@@ -18,7 +18,7 @@ import (
 // podOf is the Pod that a spec becomes.
 func podOf(t *testing.T, spec engine.Spec, image v1.Config, o Options) (*corev1.Pod, error) {
 	t.Helper()
-	p, err := newPlan(spec, resolved{pinned: "registry.example/x@sha256:1", config: image}, "registry.example/shim@sha256:2", time.Minute)
+	p, err := newPlan(spec, resolved{pinned: "registry.example/x@sha256:1", config: image}, "registry.example/shim@sha256:2", time.Minute, time.Hour)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	if err != nil {
 		return engine.Exit{}, err
 	}
-	p, err := newPlan(spec, image, shim, e.idle)
+	p, err := newPlan(spec, image, shim, e.idle, e.life)
 	if err != nil {
 		return engine.Exit{}, err
 	}
@@ -83,6 +84,7 @@ func (e *Engine) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 	if err != nil {
 		return nil, e.wrap("create a Pod", err)
 	}
+	e.ran.Store(true)
 	return created, nil
 }
 
@@ -140,10 +142,15 @@ func (r *run) perform(ctx context.Context) (engine.Exit, error) {
 	case errors.Is(err, errGone), errors.Is(err, errBroken):
 		return r.lost(ctx, err)
 	case err != nil:
-		return engine.Exit{}, err
+		return engine.Exit{}, r.wrap("attach to the Pod", err)
 	case s.refused != "":
 		r.quiet.Store(true)
 		return engine.Exit{}, &engine.SpecError{Cause: fmt.Errorf("start the program: %s", s.refused)}
+	}
+	if s.code != 0 {
+		if err := r.endedByOthers(ctx); err != nil {
+			return engine.Exit{}, err
+		}
 	}
 	if s.code == killed || r.spec.Memory > 0 && s.code != 0 { // which the cluster knows more of
 		if exit, err := r.exit(ctx); err == nil && exit.OOMKilled {
@@ -152,6 +159,19 @@ func (r *run) perform(ctx context.Context) (engine.Exit, error) {
 	}
 	r.quiet.Store(true)
 	return engine.Exit{Code: s.code}, ctx.Err()
+}
+
+// endedByOthers returns who has ended the Pod of a program that failed, as far as the cluster
+// says that; nil is nobody.
+func (r *run) endedByOthers(ctx context.Context) error {
+	pod, err := r.api.get(ctx, r.pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		return errRemoved
+	case err != nil:
+		return nil // how the program ended is known
+	}
+	return cmp.Or(intervened(pod), failed(pod))
 }
 
 // killed is the exit code of what was killed.
@@ -170,6 +190,8 @@ func (r *run) lost(ctx context.Context, broken error) (engine.Exit, error) {
 		return engine.Exit{}, fmt.Errorf("%w: %w", engine.ErrUnavailable, broken)
 	case err != nil:
 		return engine.Exit{}, err
+	case intervened(r.last) != nil:
+		return engine.Exit{}, intervened(r.last)
 	case exit.Code == killed:
 		return exit, nil // nothing was to come any more
 	}
@@ -215,7 +237,7 @@ func (r *run) copy(ctx context.Context) error {
 		_, err = r.exit(ctx)
 		return err
 	case err != nil && !errors.Is(err, errBroken):
-		return fmt.Errorf("copy files into the Pod: %w", err)
+		return r.wrap("copy files into the Pod", err)
 	}
 	return nil
 }

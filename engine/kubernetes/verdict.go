@@ -84,6 +84,19 @@ func failed(pod *corev1.Pod) error {
 	return nil
 }
 
+// intervened returns who ends a Pod that does not end by itself, nil while nobody does.
+func intervened(pod *corev1.Pod) error {
+	if pod.DeletionTimestamp == nil {
+		return nil
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return fmt.Errorf("the cluster evicted the Pod: %s: %s", c.Reason, c.Message)
+		}
+	}
+	return errRemoved
+}
+
 // refusedPull reports whether a registry will not give an image when it is asked again, as a
 // node does a while later: without such an answer a first failure means nothing.
 func refusedPull(waiting *corev1.ContainerStateWaiting) bool {

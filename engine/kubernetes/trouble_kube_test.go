@@ -1,0 +1,211 @@
+//go:build kube
+
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// underway is a run whose program has said something.
+type underway struct {
+	pod   string
+	ended chan error
+}
+
+// begin runs a program that goes on until it is told to end, and fails then.
+func (f *fixture) begin(t *testing.T) underway {
+	t.Helper()
+	labels := map[string]string{"deployster.run": rand.Text()}
+	spoke := make(chan struct{})
+	said := sync.OnceFunc(func() { close(spoke) })
+	u := underway{ended: make(chan error, 1)}
+	go func() {
+		exit, err := f.Run(t.Context(), engine.Spec{Image: f.ref, Args: []string{"hang"}, Labels: labels},
+			engine.IO{Stdout: writerFunc(func(p []byte) (int, error) { said(); return len(p), nil })})
+		if err == nil && exit.Code == 0 {
+			err = errors.New("it is a success")
+		}
+		u.ended <- err
+	}()
+	select {
+	case <-spoke:
+	case err := <-u.ended:
+		t.Fatalf("it ended before it was disturbed: %v", err)
+	}
+	found, err := f.Containers(t.Context(), labels)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	u.pod = found[0].ID
+	return u
+}
+
+// What ends a Pod under its run is named, and nothing of it is left.
+func TestAPodThatIsEndedByOthersIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Restricted)
+	for name, c := range map[string]struct {
+		end  func(t *testing.T, pod string)
+		want string
+	}{
+		"it is removed":         {func(t *testing.T, pod string) { must(t, f.api.delete(t.Context(), pod, 30)) }, "removed by somebody else"},
+		"it is removed at once": {func(t *testing.T, pod string) { must(t, f.api.delete(t.Context(), pod, 0)) }, "removed by somebody else"},
+		"its node is drained": {func(t *testing.T, pod string) {
+			f.cluster.Create(t, "/api/v1/namespaces/"+f.options.Namespace+"/pods/"+pod+"/eviction", map[string]any{
+				"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metav1.ObjectMeta{Name: pod, Namespace: f.options.Namespace},
+			})
+		}, "the cluster evicted the Pod: EvictionByEvictionAPI"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := f.begin(t)
+			c.end(t, u.pod)
+			if err := <-u.ended; err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if left, err := f.Containers(t.Context(), nil); err != nil || slices.ContainsFunc(left, func(c engine.Container) bool { return c.ID == u.pod }) {
+				t.Errorf("%v, %v", left, err)
+			}
+		})
+	}
+}
+
+// A run whose process is killed leaves nothing that runs for ever, whatever its program does.
+func TestAPodEndsWhoseRunIsDead(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Restricted)
+	f.life = 8 * time.Second
+	id, end := f.leave(t, map[string]string{"deployster.run": "dead"})
+	defer end()
+	if exit, err := f.Wait(t.Context(), id); err != nil || exit.Code == 0 {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	if err := f.sweep(t.Context(), time.Now()); err != nil {
+		t.Error(err)
+	}
+	if left, err := f.Containers(t.Context(), nil); err != nil || len(left) != 1 || left[0].Running {
+		t.Errorf("what ended just now may be waited for by another run: %v, %v", left, err)
+	}
+	if err := f.sweep(t.Context(), time.Now().Add(leftFor+time.Minute)); err != nil {
+		t.Error(err)
+	}
+	if left, err := f.Containers(t.Context(), nil); err != nil || len(left) > 0 {
+		t.Errorf("a day later there is %v, %v", left, err)
+	}
+}
+
+// Without one of its rights an engine says which it lacks, and for what it is needed.
+func TestARightThatIsMissingIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, right := range Rights() {
+		if right == (Right{"get", "pods/attach"}) {
+			continue // without it there is another protocol, which API servers are about to drop
+		}
+		t.Run(right.String(), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, Restricted)
+			rights := slices.DeleteFunc(Rights(), func(r Right) bool { return r == right })
+			f.grant(t, rights)
+			e, err := Open(t.Context(), f.limited(t))
+			must(t, err)
+			defer func() { _ = e.Close() }()
+			labels := map[string]string{"deployster.run": "x"}
+			_, _, err = runProbe(t, e, engine.Spec{Image: f.ref, Args: []string{"exit", "0"}, Labels: labels})
+			switch right.Verb + " " + right.Resource {
+			case "list pods":
+				must(t, err)
+				_, err = e.Containers(t.Context(), labels)
+			case "delete pods":
+				must(t, err)
+				found, listed := e.Containers(t.Context(), labels)
+				if listed != nil || len(found) != 1 {
+					t.Fatalf("%v, %v", found, listed)
+				}
+				err = e.Remove(t.Context(), found[0].ID)
+			}
+			want := "grant the verb " + right.Verb + " on " + right.Resource + " in namespace " + f.options.Namespace
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// grant gives the limited user rights in the namespace.
+func (f *fixture) grant(t *testing.T, rights []Right) {
+	t.Helper()
+	rbac := "/apis/rbac.authorization.k8s.io/v1/namespaces/" + f.options.Namespace
+	f.cluster.Create(t, rbac+"/roles", roleOf(rights))
+	f.cluster.Create(t, rbac+"/rolebindings", map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"name": "deployster"},
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "deployster"},
+		"subjects": []any{map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "limited"}},
+	})
+	limited, err := OpenCluster(t.Context(), f.limited(t))
+	must(t, err)
+	defer func() { _ = limited.Close() }()
+	for _, right := range rights {
+		granted(t, func() bool { may, err := limited.api.may(t.Context(), right); must(t, err); return may })
+	}
+}
+
+// An API server that is started anew costs what runs at that time, and nothing else.
+func TestTheAPIServerMayBeStartedAnew(t *testing.T) {
+	f := newFixture(t, Restricted)
+	id, end := f.leave(t, map[string]string{"deployster.run": "left"})
+	waited := make(chan error, 1)
+	go func() {
+		exit, err := f.Wait(t.Context(), id)
+		if err == nil && exit.Code == 0 {
+			err = errors.New("it is a success")
+		}
+		waited <- err
+	}()
+	u := f.begin(t)
+	f.cluster.RestartAPIServer(t)
+	if err := <-u.ended; !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("a run whose output is lost: %v", err)
+	}
+	end()
+	if err := <-waited; err != nil {
+		t.Errorf("who waits for a Pod: %v", err)
+	}
+	if exit, _, err := runProbe(t, f.Engine, engine.Spec{Image: f.ref, Args: []string{"exit", "3"}}); err != nil || exit.Code != 3 {
+		t.Errorf("a run after that: %v, %v", exit, err)
+	}
+}
+
+// What goes both ways arrives whole, and this quick.
+func TestTwentyMegabytesGoBothWays(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Restricted)
+	sent := make([]byte, 20_000_000)
+	_, _ = rand.Read(sent)
+	var got bytes.Buffer
+	var first time.Time
+	output := writerFunc(func(p []byte) (int, error) {
+		if first.IsZero() {
+			first = time.Now()
+		}
+		return got.Write(p)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	exit, err := f.Run(ctx, engine.Spec{Image: f.ref, Args: []string{"cat"}}, engine.IO{Stdin: bytes.NewReader(sent), Stdout: output})
+	if err != nil || exit.Code != 0 || !bytes.Equal(got.Bytes(), sent) {
+		t.Fatalf("%v, %v, %d bytes", exit, err, got.Len())
+	}
+	t.Logf("20 MB both ways took %s after the first byte", time.Since(first).Round(time.Millisecond))
+}
