@@ -66,7 +66,10 @@ func (m *manager) applyOne(ctx context.Context, o *observation) error {
 	}
 	before := kubeapi.Text(o.live, "metadata", "resourceVersion")
 	next, _, err := m.send(ctx, o, false)
-	if o.live != nil && m.config.Replace && len(kubeapi.Immutable(err)) > 0 {
+	if o.live != nil && len(kubeapi.Invalid(err)) > 0 {
+		if err := m.replaceable(ctx, o, err); err != nil {
+			return err
+		}
 		if err := m.delete(ctx, o.key, o.resource, o.live); err != nil {
 			return err
 		}

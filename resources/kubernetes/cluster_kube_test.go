@@ -206,7 +206,13 @@ func TestObjectsInARealCluster(t *testing.T) {
 	r.Fails(t, "Deployment shop/web: spec.minReadySeconds is managed by kubectl-edit", "state")
 	delete(spec, "minReadySeconds")
 
-	// What cannot be changed is named.
+	// What cannot be changed is named, and made anew where that is configured.
+	done := make(chan struct{})
+	collected := make(chan struct{})
+	go func() {
+		defer close(collected)
+		a.collect(done, web, widget, settings, secret, crd, ns)
+	}()
 	spec["selector"] = object{"matchLabels": object{"app": "web", "tier": "front"}}
 	spec["template"].(object)["metadata"] = object{"labels": object{"app": "web", "tier": "front"}}
 	r.Fails(t, "Deployment shop/web: spec.selector cannot be changed while it exists", "state")
@@ -215,19 +221,17 @@ func TestObjectsInARealCluster(t *testing.T) {
 	one := wanted["objects"].([]any)[0].(object)["spec"].(object)
 	one["size"] = 4
 	r.Fails(t, `Widget shop/one: spec.size cannot be changed while it exists`, "state")
-	one["size"], one["typo"] = 3, true
+	r.With(with(wanted, object{"replace": true})).Apply(t)
+	if size := at(t, a.do(http.MethodGet, widget, plainJSON, nil), "spec", "size"); fmt.Sprint(size) != "4" {
+		t.Errorf("the size is %v", size)
+	}
+	one["typo"] = true
 	r.Fails(t, `typo`, "state")
 	delete(one, "typo")
 
 	// What is no longer declared goes, and another user may not do what needs rights.
 	all := wanted["objects"].([]any)
 	wanted["objects"] = slices.Delete(slices.Clone(all), 3, 4)
-	done := make(chan struct{})
-	collected := make(chan struct{})
-	go func() {
-		defer close(collected)
-		a.collect(done, web, widget, settings, secret, crd, ns)
-	}()
 	r.Stale(t, "prune")
 	r.Apply(t)
 	if status, _ := a.try(http.MethodGet, settings, plainJSON, nil); status != http.StatusNotFound {

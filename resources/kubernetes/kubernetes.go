@@ -101,7 +101,6 @@ func newType(connect func(request) (*kubeapi.Client, error)) protocol.Type[Confi
 			if err != nil {
 				return err
 			}
-			defer m.client.Close()
 			return do(m, ctx)
 		}
 	}
@@ -115,7 +114,6 @@ func newType(connect func(request) (*kubeapi.Client, error)) protocol.Type[Confi
 			if err != nil {
 				return protocol.StateOutput{}, err
 			}
-			defer m.client.Close()
 			if r.Ensure == protocol.Absent {
 				return m.absent(ctx)
 			}

@@ -154,7 +154,10 @@ func TestWhatOthersMadeIsNotTakenOver(t *testing.T) {
 func TestWhatCannotBeChangedIsReplacedWhereThatIsConfigured(t *testing.T) {
 	s := newServer(t)
 	s.changes = func(before, after object) error {
-		if at(t, before, "spec", "selector") == at(t, after, "spec", "selector") {
+		if at(t, after, "spec", "selector") == "wrong" {
+			return invalid("spec.selector", "no selector")
+		}
+		if before == nil || at(t, before, "spec", "selector") == at(t, after, "spec", "selector") {
 			return nil
 		}
 		return invalid("spec.selector", "field is immutable")
@@ -175,6 +178,13 @@ func TestWhatCannotBeChangedIsReplacedWhereThatIsConfigured(t *testing.T) {
 	s.changed()
 	r.Apply(t)
 	if did := s.changed(); !slices.Equal(did, []string{"delete " + webDeployment, "apply " + webDeployment}) {
+		t.Errorf("it did %q", did)
+	}
+	// What would not be better as a new one is not deleted.
+	spec["selector"] = "wrong"
+	r.Fails(t, "spec.selector: Invalid value: \"x\": no selector", "state")
+	r.Fails(t, "spec.selector: Invalid value: \"x\": no selector", "apply")
+	if did := s.changed(); did != nil {
 		t.Errorf("it did %q", did)
 	}
 }

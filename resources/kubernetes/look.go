@@ -141,8 +141,8 @@ func (m *manager) look(ctx context.Context, o *observation) error {
 		return nil // which is not there yet either
 	case o.live == nil && kubeapi.IsNotFound(err):
 		return fmt.Errorf("%w: declare the namespace, too, or make it first", err)
-	case o.live != nil && len(kubeapi.Immutable(err)) > 0:
-		return m.unchangeable(o, err)
+	case o.live != nil && len(kubeapi.Invalid(err)) > 0:
+		return m.unchangeable(ctx, o, err)
 	default:
 		return err
 	}
@@ -159,13 +159,29 @@ func (m *manager) declaresNamespace(name string) bool {
 	return slices.ContainsFunc(m.declared, func(d declared) bool { return d.tier() == 0 && d.name == name })
 }
 
-// unchangeable is for an object that can only be what is declared when it is made anew.
-func (m *manager) unchangeable(o *observation, err error) error {
-	o.immutable = kubeapi.Immutable(err)
+// replaceable finds out whether an object that the server refuses as a change would be taken as a
+// new one, and whether that is configured. Otherwise the error says why not.
+func (m *manager) replaceable(ctx context.Context, o *observation, refused error) error {
+	object, err := o.declared.applied(o.key.namespace)
+	if err != nil {
+		return err
+	}
+	if m.client.Makeable(ctx, o.resource, object) != nil {
+		return refused // it is no better as a new one
+	}
 	if !m.config.Replace {
 		return fmt.Errorf("%s: %s cannot be changed while it exists: leave it as it is, or set \"replace: true\" to have the object deleted and made anew: %w",
-			o.key, strings.Join(o.immutable, ", "), err)
+			o.key, strings.Join(kubeapi.Invalid(refused), ", "), refused)
 	}
+	return nil
+}
+
+// unchangeable is for an object that can only be what is declared when it is made anew.
+func (m *manager) unchangeable(ctx context.Context, o *observation, refused error) error {
+	if err := m.replaceable(ctx, o, refused); err != nil {
+		return err
+	}
+	o.immutable = kubeapi.Invalid(refused)
 	_, o.applied = managedfields.Applied(o.live, m.name)
 	for _, d := range managedfields.Declared(o.live, o.object) {
 		if slices.ContainsFunc(o.immutable, func(field string) bool { return within(d.Path(), field) || within(field, d.Path()) }) {

@@ -124,6 +124,8 @@ func (s *server) answer(r *http.Request) (any, error) {
 			return nil, missing
 		}
 		return live, nil
+	case http.MethodPost:
+		return nil, s.makeable(r, at)
 	case http.MethodDelete:
 		if live == nil {
 			return nil, missing
@@ -141,12 +143,33 @@ func (s *server) parse(path string) (apiVersion string, resource *metav1.APIReso
 		}
 		parts := strings.Split(rest, "/")
 		for i := range list {
-			if list[i].Name == parts[len(parts)-2] && list[i].Namespaced == (len(parts) == 4) {
+			if last := parts[len(parts)-1]; last == list[i].Name && list[i].Namespaced == (len(parts) == 3) {
+				return version, &list[i], rest
+			}
+			if len(parts) > 1 && list[i].Name == parts[len(parts)-2] && list[i].Namespaced == (len(parts) == 4) {
 				return version, &list[i], rest
 			}
 		}
 	}
 	return "", nil, ""
+}
+
+// makeable answers who asks to make an object, of which there is one already.
+func (s *server) makeable(r *http.Request, at string) error {
+	var object unstructured.Unstructured
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = object.UnmarshalJSON(body)
+	}
+	if err != nil || r.URL.Query().Get("dryRun") != "All" || object.GetUID() != "" {
+		return apierrors.NewBadRequest("no try to make an object")
+	}
+	if s.changes != nil {
+		if err := s.changes(nil, object.Object); err != nil {
+			return err
+		}
+	}
+	return apierrors.NewAlreadyExists(schema.GroupResource{}, at)
 }
 
 func (s *server) delete(r *http.Request, at string, live *unstructured.Unstructured) error {

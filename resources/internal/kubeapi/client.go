@@ -12,7 +12,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 )
 
 // maxAnswer bounds what the server may answer. Objects have 1.5 MiB at most, in etcd.
@@ -34,9 +37,13 @@ type Client struct {
 	kinds map[string][]metav1.APIResource // by apiVersion, as far as they were asked for
 }
 
+// quiet keeps the client's own lines from coming between what is said to people.
+var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+
 // Open reads a kubeconfig; it asks nothing yet. context "" is the current one. Warnings are those
 // of the server, as that a version is deprecated.
 func Open(kubeconfig []byte, context string, warn func(format string, args ...any)) (*Client, error) {
+	quiet()
 	config, namespace, err := configuration(kubeconfig, context)
 	if err != nil {
 		return nil, err
@@ -57,13 +64,6 @@ func New(config *rest.Config, namespace string) (*Client, error) {
 		return nil, fmt.Errorf("the kubeconfig cannot be used for %s: %w", config.Host, err)
 	}
 	return &Client{Server: config.Host, Namespace: namespace, rest: client, kinds: map[string][]metav1.APIResource{}}, nil
-}
-
-// Close gives connections back.
-func (c *Client) Close() {
-	if c.rest.Client != nil {
-		c.rest.Client.CloseIdleConnections()
-	}
 }
 
 // Resource is what the server calls a kind of objects.
@@ -156,6 +156,22 @@ func (c *Client) Apply(ctx context.Context, r Resource, object map[string]any, o
 	return applied, nil
 }
 
+// Makeable reports by an error what is wrong with an object that is to be made anew, where there
+// is one of its name. Nothing is made.
+func (c *Client) Makeable(ctx context.Context, r Resource, object map[string]any) error {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	namespace, name := Text(object, "metadata", "namespace"), Text(object, "metadata", "name")
+	err = c.rest.Post().AbsPath(r.list(namespace)).Body(body).SetHeader("Content-Type", "application/json").
+		Param("fieldValidation", "Strict").Param("dryRun", "All").Do(ctx).Error()
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return c.explain(fmt.Sprintf("make %s anew", r.describe(namespace, name)), err)
+}
+
 // Delete has an object deleted once nothing depends on it any more, if it is still the one with
 // this uid. That there is none is no error.
 func (c *Client) Delete(ctx context.Context, r Resource, namespace, name, uid string) error {
@@ -203,13 +219,16 @@ func apiPath(apiVersion string) string {
 	return "/apis/" + apiVersion
 }
 
-func (r Resource) path(namespace, name string) string {
+// list is the path of all objects, of a namespace where they are in one.
+func (r Resource) list(namespace string) string {
 	path := apiPath(r.APIVersion)
 	if r.Namespaced {
 		path += "/namespaces/" + namespace
 	}
-	return path + "/" + r.Name + "/" + name
+	return path + "/" + r.Name
 }
+
+func (r Resource) path(namespace, name string) string { return r.list(namespace) + "/" + name }
 
 func (r Resource) describe(namespace, name string) string {
 	what := r.Name

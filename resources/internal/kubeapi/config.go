@@ -66,8 +66,14 @@ func selfContained(c *api.Config, chosen *api.Context) error {
 	if cluster == nil || cluster.Server == "" {
 		return fmt.Errorf("its cluster %q has no server", chosen.Cluster)
 	}
+	if u, err := url.Parse(cluster.Server); err != nil || u.User != nil {
+		return fmt.Errorf("the server of its cluster %q must be an address without a user and password, which would be shown", chosen.Cluster)
+	}
 	if user == nil {
 		user = &api.AuthInfo{}
+	}
+	if strings.HasPrefix(cluster.Server, "http:") && (user.Token != "" || user.Password != "") {
+		return fmt.Errorf("its cluster %q has the address %s, over which no credentials are sent: name one with https", chosen.Cluster, cluster.Server)
 	}
 	if user.Exec != nil || user.AuthProvider != nil {
 		return fmt.Errorf("its user %q runs a program for credentials, which the container of a type does not have; give it the token of a service account, such as of `kubectl create token`", chosen.AuthInfo)

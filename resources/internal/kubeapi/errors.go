@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,16 +77,14 @@ func Conflicts(err error) []Conflict {
 	return found
 }
 
-// Immutable are the fields for which an apply was refused since they cannot be changed once the
-// object exists; none where that is not why.
-func Immutable(err error) []string {
+// Invalid are the fields of an object that the server refused; none where that is not why.
+func Invalid(err error) []string {
 	if !apierrors.IsInvalid(err) {
 		return nil
 	}
 	var fields []string
 	for _, cause := range causes(err) {
-		text := strings.ToLower(cause.Message)
-		if strings.Contains(text, "immutable") || strings.Contains(text, "updates to ") || strings.Contains(text, "may not change") || strings.Contains(text, "may not be changed") {
+		if !slices.Contains(fields, cause.Field) {
 			fields = append(fields, cause.Field)
 		}
 	}

@@ -27,7 +27,9 @@ func (d Difference) Path() string {
 // their names.
 func Differences(live, wanted map[string]any, fields Set) []Difference {
 	var found []Difference
-	compare(Difference{Live: live, Wanted: wanted, IsThere: true, WillBe: true}, fields, &found)
+	if len(fields) > 0 { // else nothing is managed, rather than all
+		compare(Difference{Live: live, Wanted: wanted, IsThere: true, WillBe: true}, fields, &found)
+	}
 	return found
 }
 
@@ -84,17 +86,19 @@ func (s step) in(value any) (found any, ok bool) {
 // Declared are the fields in which a live object does not have what is declared. It is for where
 // nobody can say what an apply would make of it, so forms that mean the same differ, too.
 func Declared(live, declared map[string]any) []Difference {
-	var found []Difference
-	compare(Difference{Live: live, Wanted: declared, IsThere: true, WillBe: true}, setOf(declared), &found)
-	return found
+	return Differences(live, declared, setOf(declared))
 }
 
 // setOf are all members of an object; lists are fields as a whole.
 func setOf(object map[string]any) Set {
 	all := Set{}
 	for name, value := range object {
-		members, _ := value.(map[string]any)
-		all["f:"+name] = map[string]any(setOf(members))
+		below := Set{}
+		if members, ok := value.(map[string]any); ok {
+			below = setOf(members)
+			below["."] = map[string]any{} // of an empty mapping nothing is declared but that it is one
+		}
+		all["f:"+name] = map[string]any(below)
 	}
 	return all
 }
