@@ -14,9 +14,18 @@ import (
 	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
-// attachEvery is how often it is tried to attach to a container that may not run yet. The
-// cluster reports a second late that it does.
-const attachEvery = 100 * time.Millisecond
+// It is tried again and again to attach to a container that may not run yet, as the cluster
+// reports a second late that it does. Where it takes long, it is tried less often: what that costs
+// the cluster keeps it from starting others.
+const (
+	attachLeast = 100 * time.Millisecond
+	attachMost  = time.Second
+)
+
+// attachAfter is how long to wait until the next attempt, after so long.
+func attachAfter(waited time.Duration) time.Duration {
+	return min(max(waited/8, attachLeast), attachMost)
+}
 
 // signEvery is how often the shim is called that has not answered yet.
 const signEvery = 500 * time.Millisecond
@@ -81,6 +90,7 @@ func closed(c <-chan struct{}) bool {
 // has said how it ended, of which all that was written before has been read. gone is closed
 // when it is no use to try any longer: the container has ended.
 func (s *session) run(ctx context.Context, attach func() (remotecommand.Executor, error), gone <-chan struct{}) error {
+	begun := time.Now()
 	for {
 		err := s.attempt(ctx, attach)
 		switch {
@@ -98,7 +108,7 @@ func (s *session) run(ctx context.Context, attach func() (remotecommand.Executor
 			return context.Cause(ctx)
 		case <-gone:
 			return errGone
-		case <-time.After(attachEvery):
+		case <-time.After(attachAfter(time.Since(begun))):
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/remotecommand"
 
@@ -100,5 +101,18 @@ func TestASessionThatIsCutShortIsNoSuccess(t *testing.T) {
 	}
 	if _, _, _, err := connect(t, crash); err == nil || !strings.Contains(err.Error(), "panic: no") {
 		t.Errorf("a shim that crashed: %v", err)
+	}
+}
+
+func TestAttemptsThatCostAClusterMuchBecomeFewer(t *testing.T) {
+	attempts := 0
+	for waited := time.Duration(0); waited < time.Minute; waited += attachAfter(waited) {
+		attempts++
+	}
+	if attempts > 90 {
+		t.Errorf("there are %d in a minute", attempts)
+	}
+	if wait := attachAfter(800 * time.Millisecond); wait != attachLeast {
+		t.Errorf("a Pod that starts as usual waits %s", wait)
 	}
 }

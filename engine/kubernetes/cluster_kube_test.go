@@ -105,15 +105,8 @@ func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
 	if missing := checked(); !slices.Equal(missing, Rights()) {
 		t.Errorf("without any right %v are missing", missing)
 	}
-	rbac := "/apis/rbac.authorization.k8s.io/v1/namespaces/" + f.options.Namespace
-	roles := rbac + "/roles"
-	binding := map[string]any{
-		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"name": "deployster"},
-		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "deployster"},
-		"subjects": []any{map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "limited"}},
-	}
-	f.cluster.Create(t, rbac+"/rolebindings", binding)
-	f.cluster.Create(t, roles, roleOf(Rights()))
+	f.grant(t, Rights(), limitedUser)
+	roles := "/apis/rbac.authorization.k8s.io/v1/namespaces/" + f.options.Namespace + "/roles"
 	for i, right := range Rights() {
 		others := slices.Delete(Rights(), i, i+1)
 		f.cluster.Ask(t, http.MethodPut, roles+"/deployster", roleOf(others))

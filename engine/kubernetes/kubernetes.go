@@ -70,7 +70,7 @@ const (
 	shimIdle     = 10 * time.Minute // after how long without a sign of its caller a shim gives up
 	longestLife  = 24 * time.Hour   // of a Pod whose program has no time limit: nothing runs for ever whose caller died
 	leftFor      = 24 * time.Hour   // from the end of a Pod that its run did not remove until any other run does
-	gracePeriod  = 15 * time.Second // for what a cancelled run still has to put in order
+	gracePeriod  = time.Minute      // for what a cancelled run still has to put in order: a busy node needs a while to end a Pod
 )
 
 // Cluster is one namespace of a cluster: which Pods of engines are there, whoever made them.

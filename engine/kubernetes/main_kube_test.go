@@ -90,32 +90,28 @@ func (f *fixture) caller(t *testing.T, order string) *exec.Cmd {
 	return command
 }
 
+// make makes a Pod with which nobody speaks yet.
+func (f *fixture) make(t *testing.T, labels map[string]string) *run {
+	t.Helper()
+	image, err := f.held(t.Context(), f.ref)
+	must(t, err)
+	shim, err := f.shimImage(t.Context())
+	must(t, err)
+	p, err := newPlan(engine.Spec{Image: f.ref, Args: []string{"read-exit", "7"}, Labels: labels}, image, shim, f.idle, f.life)
+	must(t, err)
+	pod, err := p.pod(f.options)
+	must(t, err)
+	created, err := f.create(t.Context(), pod)
+	must(t, err)
+	return &run{Engine: f.Engine, plan: p, pod: created.Name, ended: make(chan struct{}), fail: func(error) {}}
+}
+
 // leave starts a Pod as a crashed run leaves it.
 func (f *fixture) leave(t *testing.T, labels map[string]string) (id string, end func()) {
 	t.Helper()
-	image, err := f.held(t.Context(), f.ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shim, err := f.shimImage(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := newPlan(engine.Spec{Image: f.ref, Args: []string{"read-exit", "7"}, Labels: labels}, image, shim, f.idle, f.life)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod, err := p.pod(f.options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	created, err := f.create(t.Context(), pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := f.make(t, labels)
 	release := make(chan struct{})
 	attached := make(chan error, 1)
-	r := &run{Engine: f.Engine, plan: p, pod: created.Name, ended: make(chan struct{}), fail: func(error) {}}
 	reading := make(chan struct{})
 	r.streams = engine.IO{Stdin: blocked{release}, Stdout: writerFunc(func(p []byte) (int, error) { close(reading); return len(p), nil })}
 	go func() {
@@ -128,7 +124,7 @@ func (f *fixture) leave(t *testing.T, labels map[string]string) (id string, end 
 	case err := <-attached:
 		t.Fatalf("what is to be left behind ended: %v", err)
 	}
-	return created.Name, func() { close(release) }
+	return r.pod, func() { close(release) }
 }
 
 // blocked is an input that ends when a channel is closed.

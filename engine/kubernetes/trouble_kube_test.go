@@ -82,14 +82,13 @@ func TestAPodThatIsEndedByOthersIsNoSuccess(t *testing.T) {
 	}
 }
 
-// A run whose process is killed leaves nothing that runs for ever, whatever its program does.
+// A run whose process is killed leaves nothing that is there for ever.
 func TestAPodEndsWhoseRunIsDead(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
-	f.life = 8 * time.Second
-	id, end := f.leave(t, map[string]string{"deployster.run": "dead"})
-	defer end()
-	if exit, err := f.Wait(t.Context(), id); err != nil || exit.Code == 0 {
+	f.life = time.Second
+	left := f.make(t, map[string]string{"deployster.run": "dead"})
+	if exit, err := f.Wait(t.Context(), left.pod); err != nil || exit.Code == 0 {
 		t.Errorf("%+v, %v", exit, err)
 	}
 	if err := f.sweep(t.Context(), time.Now()); err != nil {
@@ -117,10 +116,13 @@ func TestARightThatIsMissingIsNamed(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, Restricted)
 			rights := slices.DeleteFunc(Rights(), func(r Right) bool { return r == right })
-			f.grant(t, rights)
+			f.grant(t, rights, limitedUser)
 			e, err := Open(t.Context(), f.limited(t))
 			must(t, err)
 			defer func() { _ = e.Close() }()
+			for _, right := range rights {
+				granted(t, func() bool { may, err := e.api.may(t.Context(), right); must(t, err); return may })
+			}
 			labels := map[string]string{"deployster.run": "x"}
 			_, _, err = runProbe(t, e, engine.Spec{Image: f.ref, Args: []string{"exit", "0"}, Labels: labels})
 			switch right.Verb + " " + right.Resource {
@@ -143,23 +145,20 @@ func TestARightThatIsMissingIsNamed(t *testing.T) {
 	}
 }
 
-// grant gives the limited user rights in the namespace.
-func (f *fixture) grant(t *testing.T, rights []Right) {
+// grant gives somebody rights in the namespace.
+func (f *fixture) grant(t *testing.T, rights []Right, subject map[string]any) {
 	t.Helper()
 	rbac := "/apis/rbac.authorization.k8s.io/v1/namespaces/" + f.options.Namespace
 	f.cluster.Create(t, rbac+"/roles", roleOf(rights))
 	f.cluster.Create(t, rbac+"/rolebindings", map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"name": "deployster"},
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "deployster"},
-		"subjects": []any{map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "limited"}},
+		"subjects": []any{subject},
 	})
-	limited, err := OpenCluster(t.Context(), f.limited(t))
-	must(t, err)
-	defer func() { _ = limited.Close() }()
-	for _, right := range rights {
-		granted(t, func() bool { may, err := limited.api.may(t.Context(), right); must(t, err); return may })
-	}
 }
+
+// limitedUser is the one that may do nothing yet.
+var limitedUser = map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "limited"}
 
 // An API server that is started anew costs what runs at that time, and nothing else.
 func TestTheAPIServerMayBeStartedAnew(t *testing.T) {
