@@ -71,7 +71,7 @@ func condition(live map[string]any, name string, generation int64) string {
 		if texts(c, "status") == "True" {
 			return ""
 		}
-		return strings.TrimSuffix(fmt.Sprintf("its condition %s is %s: %s: %s", name, said(texts(c, "status")), said(texts(c, "reason")), said(texts(c, "message"))), ": ")
+		return sentence(fmt.Sprintf("its condition %s is %s", name, orNone(texts(c, "status"))), texts(c, "reason"), texts(c, "message"))
 	}
 	return "it has no condition " + name + " yet"
 }
@@ -116,9 +116,19 @@ func argo(live map[string]any) string {
 		return "its sync status is " + orNone(synced)
 	}
 	if health := texts(live, "status", "health", "status"); health != "Healthy" {
-		return strings.TrimSuffix("its health is "+orNone(health)+": "+said(texts(live, "status", "health", "message")), ": ")
+		return sentence("its health is "+orNone(health), texts(live, "status", "health", "message"))
 	}
 	return ""
+}
+
+// sentence is what is so, and what others say of that, as far as they do.
+func sentence(what string, reasons ...string) string {
+	for _, text := range reasons {
+		if text = said(text); text != "" {
+			what += ": " + text
+		}
+	}
+	return what
 }
 
 func orNone(text string) string {

@@ -1,0 +1,209 @@
+//go:build kube
+
+package promotions_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+	"github.com/deployster-go/deployster/internal/kubewatch"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
+)
+
+type fields = map[string]any
+
+// fluxes is a namespace of a cluster with objects of Flux, whose controllers are the test.
+type fluxes struct {
+	testing.TB
+	*kubetest.Cluster
+	namespace string
+}
+
+const (
+	definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	customs     = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/"
+	releases    = "/apis/helm.toolkit.fluxcd.io/v2/namespaces/"
+)
+
+// defines makes a kind, which is gone with the test.
+func (f *fluxes) defines(group, version, kind, plural string) {
+	f.Helper()
+	name := plural + "." + group
+	f.Create(f, definitions, fields{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fields{"name": name},
+		"spec": fields{
+			"group": group, "scope": "Namespaced", "names": fields{"kind": kind, "plural": plural, "singular": strings.ToLower(kind)},
+			"versions": []any{fields{
+				"name": version, "served": true, "storage": true, "subresources": fields{"status": fields{}},
+				"schema": fields{"openAPIV3Schema": fields{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	})
+	f.Cleanup(func() { f.Ask(f, http.MethodDelete, definitions+"/"+name, nil) })
+	waits(f, name+" is served", func() bool {
+		return established(f.Ask(f, http.MethodGet, definitions+"/"+name, nil))
+	})
+}
+
+func established(text []byte) bool {
+	var d struct {
+		Status struct {
+			Conditions []struct{ Type, Status string }
+		}
+	}
+	_ = json.Unmarshal(text, &d)
+	for _, c := range d.Status.Conditions {
+		if c.Type == "Established" && c.Status == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// makes makes an object of which no controller has said anything.
+func (f *fluxes) makes(path, kind, name string) {
+	f.Helper()
+	api := strings.Split(strings.TrimPrefix(path, "/apis/"), "/")
+	f.Create(f, path, fields{"apiVersion": api[0] + "/" + api[1], "kind": kind, "metadata": fields{"name": name}, "spec": fields{}})
+}
+
+// says is what the controller of an object says of it.
+func (f *fluxes) says(path, ready string, status fields) {
+	f.Helper()
+	var live map[string]any
+	if err := json.Unmarshal(f.Ask(f, http.MethodGet, path, nil), &live); err != nil {
+		f.Fatal(err)
+	}
+	generation := live["metadata"].(map[string]any)["generation"]
+	status["observedGeneration"] = generation
+	status["conditions"] = []any{fields{"type": "Ready", "status": ready, "observedGeneration": generation, "reason": "Tested", "message": "by the test"}}
+	live["status"] = status
+	f.Ask(f, http.MethodPut, path+"/status", live)
+}
+
+// answers reports whether the API server has an object, and not why it has not.
+func (f *fluxes) answers(path string) bool {
+	request, err := http.NewRequest(http.MethodGet, f.Server+path, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+f.Token)
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // it is on this machine
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// waits waits until something is so.
+func waits(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("it never comes to that %s", what)
+		}
+	}
+}
+
+// A revision goes from an object of Flux to two others, which are in two clusters as far as anybody
+// can tell, while one of them may not be read at first, and the API server is started anew.
+func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
+	c := kubetest.Shared(t)
+	f := &fluxes{t, c, c.Namespace(t, "")}
+	f.defines("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
+	shops := customs + f.namespace + "/kustomizations"
+	for _, name := range []string{"dev", "east"} {
+		f.makes(shops, "Kustomization", name)
+	}
+	dir := t.TempDir()
+	kubetest.Kubeconfig(t, filepath.Join(dir, "all"), c.Server, c.Token, f.namespace)
+	kubetest.Kubeconfig(t, filepath.Join(dir, "west"), c.Server, c.Limited, f.namespace)
+
+	r := newReceiver(t)
+	w := newWorld(t, reconciletest.InMemory(t))
+	watched := kubewatch.New(kubewatch.Options{Retry: 100 * time.Millisecond, Find: func(cluster string) (kubewatch.Access, error) {
+		if cluster == "west" {
+			return kubewatch.Access{Kubeconfig: filepath.Join(dir, "west")}, nil
+		}
+		return kubewatch.Access{Kubeconfig: filepath.Join(dir, "all")}, nil
+	}})
+	w.workspace, w.clusters, w.stages = r.workspace, watched, []string{"dev", "prod"}
+	w.define(single(), r.asks, func(d *definition.Definition) {
+		d.Stages[0].Environment, d.Stages[0].Objects = "objects:shop/dev", []object.Object{{Cluster: "dev", Kind: "Kustomization", Namespace: f.namespace, Name: "dev", Part: object.Name}}
+		d.Stages[1].Environment, d.Stages[1].Objects = "objects:shop/prod", []object.Object{
+			{Cluster: "east", Kind: "Kustomization", Namespace: f.namespace, Name: "east", Part: object.Name}, {Cluster: "west", Kind: "HelmRelease", Namespace: f.namespace, Name: "west"},
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := w.options(w.open())
+	drain := make(chan struct{})
+	o.Drain = drain
+	ended := make(chan error, 1)
+	go func() { ended <- promotions.Schedule(ctx, o, w, w) }()
+	says := func(stage, words string) {
+		t.Helper()
+		waits(t, fmt.Sprintf("%s says %q", stage, words), func() bool { return strings.Contains(w.explain(stage).Message, words) })
+	}
+
+	says("dev", "has no condition Ready yet")
+	f.says(shops+"/dev", "True", fields{"lastAppliedRevision": "v1.3.0@sha1:4a5b"})
+	says("dev", "revision v1.3.0 is current")
+	says("prod", "it has no kind HelmRelease of helm.toolkit.fluxcd.io")
+	f.defines("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases")
+	charts := releases + f.namespace + "/helmreleases"
+	f.makes(charts, "HelmRelease", "west")
+	says("prod", `cannot list resource "helmreleases"`)
+	for _, verbs := range [][]string{{"list"}, {"list", "watch"}} {
+		name := strings.Join(verbs, "-")
+		f.Create(f, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+f.namespace+"/roles", fields{
+			"metadata": fields{"name": name}, "rules": []any{fields{"apiGroups": []string{"helm.toolkit.fluxcd.io"}, "resources": []string{"helmreleases"}, "verbs": verbs}},
+		})
+		f.Create(f, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+f.namespace+"/rolebindings", fields{
+			"metadata": fields{"name": name}, "roleRef": fields{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}, "subjects": []any{fields{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}},
+		})
+		if len(verbs) == 1 {
+			says("prod", `cannot watch resource "helmreleases"`)
+		}
+	}
+	waits(t, "prod is asked for", func() bool {
+		asked := r.take()
+		return len(asked) == 1 && asked[0].Revision == "v1.3.0"
+	})
+
+	// It comes to one cluster, and the API server is started anew before it comes to the other.
+	f.says(shops+"/east", "True", fields{"lastAppliedRevision": "v1.3.0@sha1:4a5b"})
+	says("prod", "revision v1.3.0 is being promoted")
+	c.RestartAPIServer(t)
+	waits(t, "the API server is back", func() bool { return f.answers(shops+"/east") && f.answers(charts+"/west") })
+	f.says(charts+"/west", "False", fields{"history": []any{fields{"chartVersion": "v1.3.0", "status": "failed"}}})
+	f.says(charts+"/west", "True", fields{"history": []any{fields{"chartVersion": "v1.3.0", "status": "deployed"}, fields{"chartVersion": "v1.2.0", "status": "superseded"}}})
+	waits(t, "the run has finished", func() bool { return w.count(promotion.RunFinished, "", "v1.3.0") == 1 })
+
+	// What is renamed is not there any more.
+	f.Ask(f, http.MethodDelete, shops+"/east", nil)
+	says("prod", "it does not exist")
+
+	close(drain)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if clusters, watches := watched.Watched(); clusters+watches > 0 {
+		t.Errorf("%d watches of %d clusters are left", watches, clusters)
+	}
+	watched.Wait()
+}
