@@ -3,11 +3,13 @@ package shipped
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/schema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -202,5 +204,22 @@ func TestSecretsAreMarked(t *testing.T) {
 		if !schema.Properties[key].AdditionalProperties.WriteOnly {
 			t.Errorf("the values of %s.%s are not marked writeOnly", name, key)
 		}
+	}
+}
+
+func TestWhatObjectsOfAClusterHideIsSecret(t *testing.T) {
+	typ, _ := Lookup("kubernetes")
+	compiled, err := schema.CompileConfig(typ.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := map[string]any{
+		"kubeconfig": "token: a",
+		"objects":    []any{map[string]any{"kind": "ConfigMap", "data": map[string]any{"a": "b"}, "stringData": map[string]any{"a": "b"}}},
+		"secrets":    []any{map[string]any{"kind": "Secret", "data": map[string]any{"a": "b"}, "stringData": map[string]any{"c": "d"}}},
+	}
+	want := [][]string{{"kubeconfig"}, {"secrets", "0", "data", "a"}, {"secrets", "0", "stringData", "c"}}
+	if got := compiled.Secrets(config); !reflect.DeepEqual(got, want) {
+		t.Errorf("%q", got)
 	}
 }

@@ -90,9 +90,17 @@ func (o *observation) todo() string {
 	}
 	var changes []string
 	for _, d := range o.differences {
-		changes = append(changes, d.Path()+o.why(d))
+		changes = append(changes, o.written(d)+o.why(d))
 	}
 	return fmt.Sprintf("%s (%s)", o.key, several(changes))
+}
+
+// written is where the configuration has a field that differs.
+func (o *observation) written(d managedfields.Difference) string {
+	if name, isData := strings.CutPrefix(d.Path(), "data."); isData && o.kind == "Secret" && kubeapi.At(o.object, "stringData", name) != nil {
+		return "stringData." + name
+	}
+	return d.Path()
 }
 
 // why says what is not seen in a difference: who made it, or that nobody declares the field.
