@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,4 +76,91 @@ func seconds(do func()) float64 {
 	begun := time.Now()
 	do()
 	return time.Since(begun).Seconds()
+}
+
+// All events are read, as whoever folds them does, against a query for the same rows.
+func BenchmarkReadAgainstASelect(b *testing.B) {
+	const events = 50_000
+	l := open(b, server.URL("read"))
+	c, err := pgx.Connect(b.Context(), strings.Replace(server.URL("read"), "schema=", "search_path=", 1))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close(b.Context())
+	for n := 0; n < events; n += 1000 {
+		some := make([]deploylog.Event, 1000)
+		for i := range some {
+			some[i] = event(fmt.Sprint(n), fmt.Sprint(i))
+		}
+		if _, err := l.Append(b.Context(), some...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	all := func(read func() (n int, err error)) float64 {
+		return seconds(func() {
+			if n, err := read(); n != events || err != nil {
+				b.Fatalf("%d events are read, error %v", n, err)
+			}
+		})
+	}
+	var ours, plain float64
+	n := 0
+	for b.Loop() {
+		n++
+		ours += all(func() (n int, err error) {
+			for _, err := range l.Read(b.Context(), deploylog.Filter{}) {
+				if err != nil {
+					return n, err
+				}
+				n++
+			}
+			return n, nil
+		})
+		plain += all(func() (n int, err error) {
+			rows, err := c.Query(b.Context(), "SELECT * FROM events ORDER BY seq")
+			if err != nil {
+				return 0, err
+			}
+			for rows.Next() {
+				if _, err := rows.Values(); err != nil {
+					return n, err
+				}
+				n++
+			}
+			return n, rows.Err()
+		})
+	}
+	b.ReportMetric(ours/plain, "×select")
+	b.ReportMetric(ours/float64(n)/events*1e6, "s/1M-events")
+}
+
+// An event is seen by another process that watches, from when it is to be appended.
+func BenchmarkWatch(b *testing.B) {
+	l, other := open(b, server.URL("watched")), open(b, server.URL("watched"))
+	seen := make(chan struct{})
+	ready := event("ready", "a")
+	go func() {
+		for _, err := range other.Watch(b.Context(), deploylog.Filter{}) {
+			if err != nil {
+				return // the benchmark is over
+			}
+			seen <- struct{}{}
+		}
+	}()
+	if _, err := l.Append(b.Context(), ready); err != nil {
+		b.Fatal(err)
+	}
+	<-seen
+	var took []float64
+	for b.Loop() {
+		took = append(took, seconds(func() {
+			if _, err := l.Append(b.Context(), event(fmt.Sprint(b.N, len(took)), "a")); err != nil {
+				b.Fatal(err)
+			}
+			<-seen
+		}))
+	}
+	slices.Sort(took)
+	b.ReportMetric(took[len(took)/2]*1e3, "ms-median")
+	b.ReportMetric(took[len(took)*99/100]*1e3, "ms-p99")
 }
