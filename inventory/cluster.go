@@ -9,7 +9,7 @@ import (
 // maxClusters is how many clusters an inventory may have.
 const maxClusters = 1000
 
-// Cluster is a cluster of Kubernetes of which stages of pipelines name objects.
+// Cluster is a cluster of Kubernetes of which stages of pipelines name objects, and hosts namespaces.
 type Cluster struct {
 	Name       string
 	Kubeconfig string // path as it is written: relative ones are below the directory of the inventory; "" is the usual one

@@ -13,7 +13,7 @@ import (
 )
 
 // readEngine reads where the engine is.
-func (h *Host) readEngine(n *yamlfile.Node, fields map[string]*yamlfile.Node) {
+func (v *Inventory) readEngine(h *Host, n *yamlfile.Node, fields map[string]*yamlfile.Node) {
 	h.Engine = readEngineName(fields["engine"])
 	endpoint, tls, cluster := fields["endpoint"], fields["tls"], fields["kubernetes"]
 	refuse := func(why string, keys ...*yamlfile.Node) {
@@ -33,7 +33,7 @@ func (h *Host) readEngine(n *yamlfile.Node, fields map[string]*yamlfile.Node) {
 			n.Fail("the host has no kubernetes, which says how its cluster is used, as in kubernetes: {context: prod, namespace: deployster, types_image: registry.example/team/deployster}")
 			return
 		}
-		h.Kubernetes = readKubernetes(cluster)
+		h.Kubernetes = v.readKubernetes(cluster)
 		return
 	case Docker:
 		refuse("the engine docker is no cluster", cluster)

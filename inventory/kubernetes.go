@@ -67,8 +67,8 @@ var (
 	validToleration = regexp.MustCompile(`^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?(=([a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?)?)?(:(NoSchedule|PreferNoSchedule|NoExecute))?$`)
 )
 
-func readKubernetes(n *yamlfile.Node) *Kubernetes {
-	fields, ok := n.Fields("kubernetes", "kubeconfig", "context", "namespace", "types_image", "pod_security", "image_pull_secrets", "node_selector", "tolerations", "service_account")
+func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
+	fields, ok := n.Fields("kubernetes", "cluster", "kubeconfig", "context", "namespace", "types_image", "pod_security", "image_pull_secrets", "node_selector", "tolerations", "service_account")
 	if !ok {
 		return nil
 	}
@@ -84,6 +84,16 @@ func readKubernetes(n *yamlfile.Node) *Kubernetes {
 		Namespace:      text("namespace", "the name of a namespace", validNamespace, "small letters, digits and - are possible"),
 		TypesImage:     text("types_image", "a repository of a registry", validRepository, "it has neither a tag nor a digest, as registry.example/team/deployster"),
 		ServiceAccount: text("service_account", "the name of a service account", validObject, "small letters, digits, - and . are possible"),
+	}
+	if at := fields["cluster"]; at != nil {
+		for _, own := range []string{"kubeconfig", "context"} {
+			if fields[own] != nil {
+				fields[own].Fail("is that of the cluster, which is named beside it: leave one of them out")
+			}
+		}
+		if c, ok := v.named(at); ok {
+			k.Kubeconfig, k.Context = c.Kubeconfig, c.Context
+		}
 	}
 	if fields["types_image"] == nil {
 		n.Fail("there is no types_image: name a repository of a registry to which you may push this program, and from which the cluster pulls it, as in registry.example/team/deployster")
@@ -109,6 +119,23 @@ func readKubernetes(n *yamlfile.Node) *Kubernetes {
 		k.NodeSelector = readSelector(at)
 	}
 	return k
+}
+
+// named is a cluster of the inventory.
+func (v *Inventory) named(n *yamlfile.Node) (Cluster, bool) {
+	name, ok := n.Line("the name of a cluster of the inventory", maxName)
+	if !ok {
+		return Cluster{}, false
+	}
+	c, ok := v.Cluster(name)
+	if !ok {
+		var known []string
+		for _, c := range v.Clusters {
+			known = append(known, c.Name)
+		}
+		n.FailLike(name, known, "there is no cluster %.60q in clusters", name)
+	}
+	return c, ok
 }
 
 // readName reads a text that has to be as the cluster wants it; nil is any.

@@ -60,7 +60,7 @@ func (v *Inventory) read(root *yamlfile.Node) {
 	}
 	first := map[string]*yamlfile.Node{}
 	for _, n := range fields["hosts"].List("hosts", maxHosts) {
-		h, at := readHost(n)
+		h, at := v.readHost(n)
 		if at == nil {
 			continue
 		}
@@ -75,7 +75,7 @@ func (v *Inventory) read(root *yamlfile.Node) {
 }
 
 // readHost returns a host and where its name is; nil when it has none.
-func readHost(n *yamlfile.Node) (h Host, named *yamlfile.Node) {
+func (v *Inventory) readHost(n *yamlfile.Node) (h Host, named *yamlfile.Node) {
 	fields, ok := n.Fields("a host", "name", "attributes", "engine", "endpoint", "tls", "kubernetes", "platforms", "slots")
 	if !ok {
 		return h, nil
@@ -91,7 +91,7 @@ func readHost(n *yamlfile.Node) (h Host, named *yamlfile.Node) {
 	if at := fields["attributes"]; at != nil {
 		h.Attributes = readAttributes(at)
 	}
-	h.readEngine(n, fields)
+	v.readEngine(&h, n, fields)
 	if at := fields["platforms"]; at != nil {
 		for _, p := range at.List("platforms", maxPlatforms) {
 			text, ok := p.Line("a platform such as linux/amd64", maxText)

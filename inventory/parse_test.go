@@ -108,6 +108,20 @@ func TestHostsThatAreReachedInAnotherWayDiffer(t *testing.T) {
 	}
 }
 
+func TestAHostMayBeInAClusterOfTheInventory(t *testing.T) {
+	v, err := inventory.Parse("inventory.yaml", []byte(`
+hosts: [{name: apps, engine: kubernetes, kubernetes: {cluster: prod, namespace: apps, types_image: r.example/x}}]
+clusters: [{name: test}, {name: prod, kubeconfig: keys/prod, context: eu}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &inventory.Kubernetes{Kubeconfig: "keys/prod", Context: "eu", Namespace: "apps", TypesImage: "r.example/x"}
+	if !reflect.DeepEqual(v.Hosts[0].Kubernetes, want) {
+		t.Errorf("got %+v", v.Hosts[0].Kubernetes)
+	}
+}
+
 func TestAnInventoryMayBeEmptyOfHosts(t *testing.T) {
 	v, err := inventory.Parse("inventory.yaml", []byte("{name: fleet, hosts: []}"))
 	if err != nil || v.Name != "fleet" || len(v.Hosts) != 0 || v.Select(parse(t, "name exists")) != nil {
@@ -186,6 +200,7 @@ func TestTheSchemaAgrees(t *testing.T) {
 		cluster("pod_security: baseline"): true, cluster("pod_security: privileged"): false, cluster("image_pull_secrets: [a.b]"): true, cluster("image_pull_secrets: [a/b]"): false, cluster("image_pull_secrets: a"): false,
 		cluster("node_selector: {a: b, x.y/z: ''}"): true, cluster("node_selector: {a b: c}"): false, cluster("node_selector: {a: b c}"): false, cluster("node_selector: [a]"): false, cluster("node_selector: {a: 1}"): false,
 		cluster("tolerations: [a, 'a=', 'a=b', 'x.y/a:NoExecute', 'a=b:NoSchedule']"): true, cluster("tolerations: ['a=b=c']"): false, cluster("tolerations: ['a:Never']"): false, cluster("tolerations: [':NoSchedule']"): false,
+		"{clusters: [{name: prod}], hosts: [{name: a, engine: kubernetes, kubernetes: {cluster: prod, types_image: x}}]}": true, cluster("cluster: a, context: b"): false, cluster("cluster: a, kubeconfig: b"): false, cluster("cluster: a/b"): false,
 		cluster("service_account: a"): true, cluster("service_account: a/b"): false, cluster("service_account: A"): false,
 		host("tls: {ca: x}"): false, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y}}]": false,
 		"hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y, key: z}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {cert: y, key: z}}]": false,
