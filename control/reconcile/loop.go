@@ -38,7 +38,7 @@ type Loop[S Machine, K comparable] struct {
 	seen     bool             // all that is to be before anything is idle
 	news     bool             // there is something that others recorded
 	unkept   bool             // it was said that no snapshot can be kept
-	over     bool             // it ends, and controls nothing any more but what is in flight
+	over     bool             // it ends, and others are to control all but what is in flight
 	yieldTo  time.Time        // until then the decide lock is left to others
 	deferred []func()         // notifications for when no lock is held
 	late     func() time.Time // when the decide lock is waited for no more; called once the loop is to end at once
@@ -118,7 +118,7 @@ func (l *Loop[S, K]) run(ctx context.Context) error {
 	defer tick.Stop()
 	l.heart.start(l.Log)
 	defer l.heart.stop()
-	if err := l.join(); err != nil {
+	if err := l.join(ctx); err != nil {
 		return err
 	}
 	l.considerAll()
@@ -206,7 +206,6 @@ func (l *Loop[S, K]) tick() {
 	}
 	l.ticked = now
 	l.keepSnapshot()
-	l.findUntaken()
 	l.Tenant.Tick()
 }
 
@@ -279,9 +278,9 @@ func (l *Loop[S, K]) receive() {
 	}
 }
 
-// finish lets what is being done end, and gives up all locks, those at once on whose entities
-// nothing is done. Until then it follows the log, for somebody may not want any more what is
-// being done.
+// finish lets what is being done end, and gives up all locks: those at once on whose entities
+// nothing is done, where others share them. Until then it follows the log, for somebody may not
+// want any more what is being done.
 func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 	l.leave()
 	ended := make(chan struct{})
@@ -293,7 +292,12 @@ func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 	defer tick.Stop()
 	l.release()
 	for over := false; !over; {
+		var more <-chan time.Time
+		if l.own.behind {
+			more = time.After(0)
+		}
 		select {
+		case <-more:
 		case <-tick.C:
 			if ctx.Err() == nil && err == nil {
 				err = l.Fold.Follow(ctx, 0)
@@ -310,8 +314,8 @@ func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 		l.flush()
 		l.release()
 	}
-	for _, unlock := range l.own.held {
-		unlock()
+	for name := range l.own.held {
+		l.end(name)
 	}
 	return err
 }

@@ -76,8 +76,20 @@ func (s *Scope) named() (names []string, all bool) {
 // ownership is which entities a loop controls: those whose lock it holds and that
 // are to be controlled. It holds the lock of another one only until the work on it
 // has ended.
+//
+// What is to be controlled anywhere is, as far as the loop knows, in one of these; with share.go:
+//
+//	controlled          it has the lock, and decides; in leaving until it gives that up to another loop
+//	candidates          to be considered, whatever else it is in
+//	elsewhere           another has the lock, which is tried again: nobody else is to have it
+//	share.theirs        another is to have it, and the lock is not tried; in due when it will be
+//	declined            it is not to be controlled here
+//
+// Of controlled, elsewhere, share.theirs and declined each excludes the others. What is in
+// share.kept is controlled, or a candidate, though another was to have it.
 type ownership struct {
 	held       map[string]func()  // locks
+	behind     bool               // there was no time to unlock all that are to be
 	controlled map[string]bool    // and to be controlled
 	candidates OrderedSet[string] // to be controlled, perhaps; their locks are to be tried
 	elsewhere  OrderedSet[string] // controlled by others
@@ -130,10 +142,9 @@ func (l *Loop[S, K]) considerAll() {
 // up what is not to be controlled any more. What is controlled then is followed to the
 // newest event, for another process may have controlled it until now.
 func (l *Loop[S, K]) acquire(ctx context.Context) error {
-	if err := l.recount(); err != nil {
-		return err
-	}
+	l.recount(ctx)
 	l.handOver()
+	l.findUntaken(ctx)
 	l.takeUntaken()
 	l.retryElsewhere()
 	own := &l.own
@@ -163,7 +174,7 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 		switch err := l.lock(name); {
 		case err == nil:
 			fresh = append(fresh, name)
-			if (own.elsewhere.has[name] || l.share.theirs.has[name]) && own.taken[name] == nil {
+			if (own.elsewhere.has[name] || l.share.theirs[name] != "") && own.taken[name] == nil {
 				own.released = append(own.released, name)
 			}
 			delete(own.taken, name)
@@ -197,7 +208,7 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 // retryElsewhere tries some of the locks that others hold. When one is free, more may be.
 func (l *Loop[S, K]) retryElsewhere() {
 	own := &l.own
-	if own.elsewhere.Len() == 0 || time.Since(own.retried) < retryPause {
+	if own.elsewhere.Len() == 0 || l.share.standsBy() || time.Since(own.retried) < retryPause {
 		return
 	}
 	own.retried = time.Now()
@@ -295,15 +306,29 @@ func (l *Loop[S, K]) giveUp(name string) {
 }
 
 // release unlocks the entities that it does not control, or not any more since it ends, and on
-// which nothing is in flight any more.
+// which nothing is in flight any more: of those as many as there is time for.
 func (l *Loop[S, K]) release() {
-	if len(l.own.held) == len(l.own.controlled) && !l.over || len(l.results) > 0 {
+	own := &l.own
+	if own.behind = false; len(own.held) == len(own.controlled) && !l.over || len(l.results) > 0 {
 		return
 	}
-	for name, unlock := range l.own.held {
-		if (!l.own.controlled[name] || l.over) && l.slots.of[name] == 0 {
-			unlock()
-			delete(l.own.held, name)
+	started := time.Now()
+	for name := range own.held {
+		if own.controlled[name] && !l.over || l.slots.of[name] > 0 {
+			continue
 		}
+		if own.behind = time.Since(started) >= acquireShare; own.behind {
+			return
+		}
+		l.end(name)
 	}
+}
+
+// end unlocks an entity, which is not controlled any more before others may have it.
+func (l *Loop[S, K]) end(name string) {
+	if l.own.controlled[name] {
+		l.giveUp(name)
+	}
+	l.own.held[name]()
+	delete(l.own.held, name)
 }

@@ -130,7 +130,9 @@ func (l *Loop[S, K]) begin(ctx context.Context, works []*Work[K]) {
 }
 
 // more reports whether there is anything to do already.
-func (l *Loop[S, K]) more() bool { return l.pending() || l.own.candidates.Len() > 0 }
+func (l *Loop[S, K]) more() bool {
+	return l.pending() || l.own.candidates.Len() > 0 || l.own.behind || l.share.behind
+}
 
 // pending reports whether there is anything to hold a pass for.
 func (l *Loop[S, K]) pending() bool {

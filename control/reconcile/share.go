@@ -1,9 +1,11 @@
 package reconcile
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +16,7 @@ import (
 // share is which entities a loop is to control of those that several loops control together. Each
 // of them holds a lock with its name, which ends with its process as the locks of its entities do;
 // so all know who lives, and nobody is elected. From the names of those follows for each entity who
-// is to control it, see mine: where one comes or ends only the entities of that one change hands.
+// is to control it, see drawn: where one comes or ends only the entities of that one change hands.
 //
 // This says who tries to take a lock, and who gives one up: who controls an entity is decided by
 // its lock alone. So nothing is lost while loops do not agree yet on who lives. What nobody takes
@@ -22,79 +24,113 @@ import (
 type share struct {
 	among   deploylog.LockLister // nil is alone
 	members []string             // names of the loops that live, sorted
-	leave   func()
+	leave   func()               // nil where the loop is not one of them
 	counted time.Time
+	blind   bool // it was said that it cannot be seen who lives
 
-	theirs  OrderedSet[string] // entities that others are to control
+	theirs  map[string]string  // entities that others are to control, and who
+	looked  time.Time          // when it was seen last which of those are controlled
 	due     DelayQueue[string] // when their locks are tried, because nobody seems to have taken them
-	kept    map[string]bool    // entities that others are to control, and nobody took
+	kept    map[string]string  // entities that nobody took who is to control them, and who that is
 	leaving OrderedSet[string] // entities that others are to control once nothing is in flight here
+	behind  bool               // there was no time to hand over all that could be
 }
 
 const (
 	// recountPause is how long it may take until a loop is missed that has died.
 	recountPause = 500 * time.Millisecond
 
+	// lookTime is how long to find out who lives may keep a loop from all else.
+	lookTime = 2 * time.Second
+
+	// lookPause is how long it may take until it is seen that nobody controls an entity.
+	lookPause = 5 * time.Second
+
 	// takeTime is how long who is to control an entity has to take it: with thousands of others.
 	takeTime = 10 * time.Second
 )
 
 // join has the loop share all entities with others, where it is to and the log can tell of them.
-func (l *Loop[S, K]) join() error {
+// Without a name it is none of them, and takes nothing while there are any.
+func (l *Loop[S, K]) join(ctx context.Context) error {
 	log, can := l.Log.(deploylog.LockLister)
-	if _, all := l.Scope.named(); !can || !all || l.Name == "" || l.UntilIdle {
+	if _, all := l.Scope.named(); !can || !all {
 		return nil
 	}
-	leave, err := l.Log.TryLock(l.memberLock() + l.Name)
-	if err != nil {
-		return fmt.Errorf("joining those that control the %s: %w", l.Fold.Many, err)
+	l.share = share{among: log, theirs: map[string]string{}, kept: map[string]string{}}
+	if l.Name != "" && !l.UntilIdle {
+		leave, err := l.Log.TryLock(l.memberLock() + l.Name)
+		if err != nil {
+			return fmt.Errorf("joining those that control the %s: %w", l.Fold.Many, err)
+		}
+		l.share.leave, l.share.members = leave, []string{l.Name}
 	}
-	l.share = share{among: log, leave: leave, members: []string{l.Name}, kept: map[string]bool{}}
-	return l.recount()
+	l.recount(ctx)
+	return nil
 }
 
 // memberLock is what the names of the locks begin with that loops have which share entities.
 func (l *Loop[S, K]) memberLock() string { return l.Fold.Many + " are shared by " }
 
-// leave has the entities of a loop that ends controlled by others.
+// leave has the entities of a loop that ends controlled by those that share them with it.
 func (l *Loop[S, K]) leave() {
-	l.over = true
-	if l.share.among != nil {
+	if l.share.leave != nil {
+		l.over = true
 		l.share.leave()
 	}
 }
 
 // recount finds out at times which loops live. When they are others, all entities are considered
-// again.
-func (l *Loop[S, K]) recount() error {
+// again. While it cannot be seen, those live that did; who cannot be reached for long has lost its
+// locks, and learns of that otherwise.
+func (l *Loop[S, K]) recount(ctx context.Context) {
 	s := &l.share
 	if s.among == nil || time.Since(s.counted) < recountPause {
-		return nil
+		return
 	}
+	members, err := l.living(ctx)
 	s.counted = time.Now()
-	members, err := s.among.LocksHeld(l.memberLock())
 	if err != nil {
-		return fmt.Errorf("finding out who shares the %s: %w", l.Fold.Many, err)
+		if !s.blind && ctx.Err() == nil {
+			l.notice("it cannot be seen who else shares the %s, and is taken to be who did: %v", l.Fold.Many, err)
+			s.blind = true
+		}
+		return
 	}
-	for i, lock := range members {
-		members[i] = strings.TrimPrefix(lock, l.memberLock())
-	}
-	if !slices.Contains(members, l.Name) {
-		members = append(members, l.Name)
-		slices.Sort(members)
-	}
-	if slices.Equal(members, s.members) {
-		return nil
+	if s.blind = false; slices.Equal(members, s.members) {
+		return
 	}
 	s.members = members
-	clear(s.kept)
 	s.leaving.Take()
-	for _, name := range s.theirs.members {
-		s.due.Set(name, time.Now().Add(takeTime))
+	maps.DeleteFunc(s.kept, func(name, who string) bool { return l.drawn(name) != who })
+	for name, who := range s.theirs {
+		if now := l.drawn(name); now != who {
+			s.theirs[name] = now
+			s.due.Set(name, time.Now().Add(takeTime))
+		}
 	}
 	l.considerAll()
-	l.notice("%s", l.shared())
-	return nil
+	if s.leave != nil {
+		l.notice("%s", l.shared())
+	}
+}
+
+// living are the names of the loops that live and share the entities.
+func (l *Loop[S, K]) living(ctx context.Context) (names []string, err error) {
+	looking, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	locks, err := l.share.among.LocksHeld(looking, l.memberLock())
+	if err != nil {
+		return nil, err
+	}
+	for _, lock := range locks {
+		names = append(names, strings.TrimPrefix(lock, l.memberLock()))
+	}
+	if l.share.leave != nil && !slices.Contains(names, l.Name) {
+		names = append(names, l.Name)
+		slices.Sort(names)
+	}
+	return names, nil
 }
 
 func (l *Loop[S, K]) shared() string {
@@ -104,65 +140,93 @@ func (l *Loop[S, K]) shared() string {
 	return fmt.Sprintf("no other %s shares the %s any more", l.Role, l.Fold.Many)
 }
 
-// mine reports whether this loop is to control an entity: each of those that live draws a number
-// for it, and has it with the highest.
-func (l *Loop[S, K]) mine(entity string) bool {
-	best, highest := "", uint64(0)
+// drawn is who is to control an entity: each of those that live draws a number for it, and has it
+// with the highest. It is "" where nobody shares entities.
+func (l *Loop[S, K]) drawn(entity string) (best string) {
+	highest := uint64(0)
 	for _, name := range l.share.members {
 		sum := sha256.Sum256([]byte(name + " " + entity))
 		if drawn := binary.BigEndian.Uint64(sum[:]); best == "" || drawn > highest {
 			best, highest = name, drawn
 		}
 	}
-	return l.share.among == nil || best == l.Name
+	return best
+}
+
+// mine reports whether this loop is to control an entity.
+func (l *Loop[S, K]) mine(entity string) bool {
+	who := l.drawn(entity)
+	return who == "" || who == l.Name
 }
 
 // wants reports whether the loop is to take the lock of an entity, or to keep it.
-func (l *Loop[S, K]) wants(entity string) bool { return l.share.kept[entity] || l.mine(entity) }
+func (l *Loop[S, K]) wants(entity string) bool { return l.share.kept[entity] != "" || l.mine(entity) }
 
-// leaveTo leaves an entity to the loop that is to control it, for some time at least.
+// leaveTo leaves an entity to the loop that is to control it, for some time at least. Who is none
+// of those that share entities stands by for it.
 func (l *Loop[S, K]) leaveTo(name string) {
+	s := &l.share
+	if s.leave == nil {
+		if !l.own.elsewhere.has[name] {
+			l.own.elsewhere.Add(name)
+			l.own.taken[name] = fmt.Errorf("the %s are shared by who controls all of them; name those to control here", l.Fold.Many)
+		}
+		return
+	}
 	l.own.elsewhere.remove(name)
 	delete(l.own.taken, name)
-	if !l.share.theirs.has[name] {
-		l.share.theirs.Add(name)
-		l.share.due.Set(name, time.Now().Add(takeTime))
+	if s.theirs[name] == "" {
+		s.theirs[name] = l.drawn(name)
+		s.due.Set(name, time.Now().Add(takeTime))
 	}
 }
 
+// standsBy reports whether the loop takes nothing now.
+func (s *share) standsBy() bool { return s.leave == nil && len(s.members) > 0 }
+
 // handOver gives up what others are to control, when nothing is in flight of it: so there is never
-// a time in which nobody decides about it because its lock waits for work.
+// a time in which nobody decides about it because its lock waits for work. Each is unlocked at
+// once, and those for which there is no time now are controlled until then.
 func (l *Loop[S, K]) handOver() {
-	if l.share.leaving.Len() == 0 || len(l.results) > 0 {
+	s := &l.share
+	if s.behind = false; s.leaving.Len() == 0 || len(l.results) > 0 {
 		return
 	}
-	for _, name := range l.share.leaving.Take() {
-		switch {
+	var busy []string
+	for started := time.Now(); s.leaving.Len() > 0 && !s.behind; s.behind = time.Since(started) >= acquireShare {
+		switch name := s.leaving.Pop(); {
 		case !l.own.controlled[name]:
 		case l.slots.of[name] > 0:
-			l.share.leaving.Add(name)
+			busy = append(busy, name)
 		default:
-			l.giveUp(name)
+			l.end(name)
 			l.leaveTo(name)
 		}
 	}
+	s.behind = s.behind && s.leaving.Len() > 0
+	s.leaving.Add(busy...)
 }
 
-// findUntaken looks at some of the locks of what others are to control. When one is free, all are
-// tried that are free still when whoever is to have them had time to take them.
-func (l *Loop[S, K]) findUntaken() {
+// findUntaken looks at times whether what others are to control is controlled. The lock of what is
+// not is tried when whoever is to have it had time to take it.
+func (l *Loop[S, K]) findUntaken(ctx context.Context) {
 	s := &l.share
-	some := s.theirs.First(retriedAtOnce)
-	s.theirs.Add(some...)
-	free := func(name string) bool {
-		held, err := l.Log.Locked(lockOf(l.Fold.One, name))
-		return err == nil && !held
-	}
-	if !slices.ContainsFunc(some, func(name string) bool { return s.due.At(name).IsZero() && free(name) }) {
+	if len(s.theirs) == 0 || time.Since(s.looked) < lookPause {
 		return
 	}
-	for _, name := range s.theirs.members {
-		if s.due.At(name).IsZero() {
+	looking, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	locks, err := s.among.LocksHeld(looking, lockOf(l.Fold.One, ""))
+	s.looked = time.Now()
+	if err != nil {
+		return // it is seen the next time, and recount says what is wrong
+	}
+	held := map[string]bool{}
+	for _, lock := range locks {
+		held[lock] = true
+	}
+	for name := range s.theirs {
+		if s.due.At(name).IsZero() && !held[lockOf(l.Fold.One, name)] {
 			s.due.Set(name, time.Now().Add(takeTime))
 		}
 	}
@@ -172,16 +236,16 @@ func (l *Loop[S, K]) findUntaken() {
 func (l *Loop[S, K]) takeUntaken() {
 	s := &l.share
 	for name, due := s.due.Take(time.Now()); due; name, due = s.due.Take(time.Now()) {
-		s.kept[name] = true
+		s.kept[name] = s.theirs[name]
 		l.own.candidates.Add(name)
 	}
 }
 
 // forget has entities no more left to others.
 func (s *share) forget(names ...string) {
-	s.theirs.remove(names...)
 	s.leaving.remove(names...)
 	for _, name := range names {
+		delete(s.theirs, name)
 		s.due.Set(name, never)
 	}
 }

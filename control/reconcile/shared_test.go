@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
 )
 
 // sharing are loops that share all counters.
@@ -18,6 +20,7 @@ type sharing struct {
 	*site
 	sync.Mutex
 	tenants map[string]*possessive
+	lost    map[string]int // how often each counter was given up
 }
 
 // possessive is a tenant that knows what its loop controls.
@@ -27,6 +30,10 @@ type possessive struct {
 	name    string
 	has     map[string]bool
 	foreign func(counter string) bool // what it declines; may be nil
+	again   atomic.Bool               // what it declines is another
+	loop    *reconcile.Loop[*counter, string]
+	ticked  time.Time
+	stalled time.Duration // between two ticks, at most
 	kill    func()
 	drain   chan struct{}
 	ended   chan error
@@ -37,6 +44,18 @@ func (p *possessive) Declines(c *counter) string {
 		return "it is of another inventory"
 	}
 	return ""
+}
+
+func (p *possessive) Tick() {
+	p.all.Lock()
+	defer p.all.Unlock()
+	if now := time.Now(); !p.ticked.IsZero() {
+		p.stalled = max(p.stalled, now.Sub(p.ticked))
+	}
+	p.ticked = time.Now()
+	if p.again.Swap(false) {
+		p.loop.Reconsider()
+	}
 }
 
 func (p *possessive) Acquired(name string) {
@@ -54,17 +73,22 @@ func (p *possessive) Released(name string) {
 	p.all.Lock()
 	defer p.all.Unlock()
 	delete(p.has, name)
+	p.all.lost[name]++
 }
 
 func (s *sharing) start(name string, foreign func(string) bool) *possessive {
+	return s.startOn(s.open(), name, foreign)
+}
+
+func (s *sharing) startOn(log deploylog.Log, name string, foreign func(string) bool) *possessive {
 	ctx, cancel := context.WithCancel(s.Context())
 	p := &possessive{tenant: tenant{work: s.do}, all: s, name: name, has: map[string]bool{}, foreign: foreign, drain: make(chan struct{}), ended: make(chan error, 1)}
 	s.Lock()
 	s.tenants[name] = p
 	s.Unlock()
-	l := s.loopOf(p, reconcile.Options{Log: s.open(), Name: name, Drain: p.drain}, s.site)
+	p.loop = s.loopOf(p, reconcile.Options{Log: log, Name: name, Drain: p.drain}, s.site)
 	go func() {
-		err := l.Run(ctx)
+		err := p.loop.Run(ctx)
 		s.Lock()
 		clear(p.has)
 		s.Unlock()
@@ -107,7 +131,7 @@ func inSharing(t *testing.T, counters, goal int, test func(*sharing)) {
 		for i := range counters {
 			s.create(fmt.Sprintf("%03d", i), goal)
 		}
-		all := &sharing{site: s, tenants: map[string]*possessive{}}
+		all := &sharing{site: s, tenants: map[string]*possessive{}, lost: map[string]int{}}
 		test(all)
 		for _, p := range all.tenants {
 			p.kill()
@@ -142,8 +166,9 @@ func TestLoopsShareEntitiesAndTakeOverFromThoseThatEnd(t *testing.T) {
 		c.kill()
 		reconciletest.Wait(time.Second)
 		even(2)
-		for name, after := range before {
-			if after = s.has("a")[name]; !after {
+		after := s.has("a")
+		for name := range before {
+			if !after[name] {
 				t.Errorf("%s changed hands though its loop lives", name)
 			}
 		}
@@ -218,6 +243,20 @@ func TestWhatOneDeclinesWhoIsToControlItOthersTake(t *testing.T) {
 		reconciletest.Wait(time.Minute)
 		if after := s.has("b"); !maps.Equal(before, after) {
 			t.Errorf("they change hands: %v, then %v", before, after)
+		}
+		clear(s.lost)
+		s.start("c", nil)
+		reconciletest.Wait(3 * time.Second)
+		s.shares(40)
+		reconciletest.Wait(time.Minute)
+		theirs := s.has("c")
+		for name, times := range s.lost {
+			if times != 1 || !theirs[name] {
+				t.Errorf("%s is given up %d times, though the third loop is to have it: %v", name, times, theirs[name])
+			}
+		}
+		if len(s.lost) != len(theirs) || len(theirs) == 0 {
+			t.Errorf("%d are given up for the %d of a third loop", len(s.lost), len(theirs))
 		}
 	})
 }

@@ -110,7 +110,7 @@ type Observer interface {
 type Options struct {
 	Log         deploylog.Log
 	Scope       *Scope // what it is to control; nil is all
-	Name        string // what it is known as among loops that share all entities, see Loop; "" shares none
+	Name        string // what it is known as among loops that share all entities, see share; "" takes none while there are such
 	Parallelism int    // work that is done at once; also, so many probes are
 	MaxEntities int    // controlled at once, each of which keeps a file open; 0 is any number
 	UntilIdle   bool   // end when no progress is possible

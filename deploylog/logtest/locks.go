@@ -103,7 +103,7 @@ func testListing(t *testing.T, l, other deploylog.Log) {
 	}
 	holds := func(want ...string) {
 		t.Helper()
-		if held, err := listing.LocksHeld("listed/"); !slices.Equal(held, want) || err != nil {
+		if held, err := listing.LocksHeld(t.Context(), "listed/"); !slices.Equal(held, want) || err != nil {
 			t.Errorf("held are %q, error %v, want %q", held, err, want)
 		}
 	}

@@ -336,7 +336,7 @@ func (l *MemoryLog) Locked(name string) (bool, error) {
 }
 
 // LocksHeld implements deploylog.LockLister.
-func (l *MemoryLog) LocksHeld(prefix string) (held []string, err error) {
+func (l *MemoryLog) LocksHeld(_ context.Context, prefix string) (held []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name := range l.locks {

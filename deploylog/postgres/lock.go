@@ -98,12 +98,13 @@ func (l *Log) Locked(name string) (held bool, err error) {
 }
 
 // LocksHeld implements deploylog.LockLister.
-func (l *Log) LocksHeld(prefix string) (held []string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
+func (l *Log) LocksHeld(ctx context.Context, prefix string) (held []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
 	var shown []string
 	err = l.reading(ctx, func() error {
-		rows, err := l.readers.Query(ctx, "SELECT name FROM locks WHERE starts_with(name, $1) AND alive(session)", strings.TrimSuffix(shownName(prefix), `"`))
+		rows, err := l.readers.Query(ctx, `SELECT name FROM locks WHERE starts_with(name, $1)
+			AND session IN (SELECT session FROM (SELECT DISTINCT session FROM locks) each WHERE alive(session))`, strings.TrimSuffix(shownName(prefix), `"`))
 		if err != nil {
 			return err
 		}

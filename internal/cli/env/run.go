@@ -80,8 +80,9 @@ drained; a task that died is started again, and one that has drifted is repaired
 or reported.
 
 No two controllers control an environment at once. What another one controls this
-one stands by for, and takes over at once when that has ended, however it ended. On a
-log in a database, controllers of all environments share them.
+one stands by for, and takes over at once when that has ended, however it ended.
+While servers share all environments, on a log in a database, it stands by for all,
+unless some are named.
 
 Interrupt once to let finish what was begun and begin nothing new; twice to kill
 it.`,
@@ -121,7 +122,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 			screen.Begin("env run", nil)
 			return environments.NewController(environments.Options{
 				Options: reconcile.Options{
-					Log: e.Log, Scope: reconcile.Of(o.names...), Name: a.NewID(), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: stop, Now: a.Now,
+					Log: e.Log, Scope: reconcile.Of(o.names...), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: stop, Now: a.Now,
 					MaxEntities: a.MaxEntities(),
 				},
 				Tasks: workers.Tasks, Inventory: workers.Hosts, Observer: screen, ProbeEvery: o.work.checkEvery,

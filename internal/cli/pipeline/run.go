@@ -39,8 +39,9 @@ some are named. It runs until interrupted.
 
 No two schedulers control a pipeline at once. What another one controls this one
 stands by for, and takes over at once when that has ended, however it ended: what
-was finished is not done again, and what was not is looked at again and finished. On
-a log in a database, schedulers of all pipelines share them.
+was finished is not done again, and what was not is looked at again and finished.
+While servers share all pipelines, on a log in a database, it stands by for all,
+unless some are named.
 
 Interrupt once to let running steps finish and begin nothing new; twice to kill
 them.`,
@@ -92,7 +93,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 			}
 			options := pipelines.Options{
 				Options: reconcile.Options{
-					Log: p.Log, Scope: scope, Name: a.NewID(), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: stop, Now: a.Now,
+					Log: p.Log, Scope: scope, Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: stop, Now: a.Now,
 					MaxEntities: a.MaxEntities(),
 				},
 				Worker: workers.Steps, Hosts: workers.Hosts, Observer: screen, NewID: a.NewID, By: "scheduler " + app.Whoami(),
