@@ -28,6 +28,9 @@ const (
 	lockTime = 15 * time.Second
 	// attendPause is how often the connection is looked at by which this process has locks.
 	attendPause = time.Second
+	// patience is after what time without a word the server ends the session of a process, which
+	// may be stopped: its machine answers for it, and others wait for its locks.
+	patience = 20 * time.Second
 )
 
 // errLost says that the connection was lost by which this process had locks.
@@ -37,8 +40,11 @@ var errLost = errors.New("the connection was lost by which this process had its 
 type session struct {
 	log *Log
 
-	mu   sync.Mutex
-	conn *pgx.Conn // nil is none
+	mu       sync.Mutex
+	conn     *pgx.Conn      // nil is none
+	over     map[int64]bool // sessions of others that have ended, and of whose appends none is under way any more
+	from     int64          // that of them from which a lock was taken last; 0 is none
+	patience time.Duration  // how long the server waits to hear of this process
 
 	// Who appends reads these without waiting for the connection, which may wait for who appends.
 	id   atomic.Int64
@@ -164,20 +170,27 @@ func (s *session) try(ctx context.Context, name string) error {
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
+	if s.from != 0 { // whose other locks are likely taken next
+		if taken, err := s.takeOver(ctx, name, s.from); taken || err != nil {
+			return s.ended(err)
+		}
+		s.from = 0
+	}
 	// Who waits looks often, and taking a row that is not to be had would write each time.
 	var by string
+	var holder int64
 	var alive bool
-	err := s.conn.QueryRow(ctx, "SELECT by, alive(session) FROM locks WHERE key = $1", lockKey(name)).Scan(&by, &alive)
+	err := s.conn.QueryRow(ctx, "SELECT by, session, alive(session) FROM locks WHERE key = $1", lockKey(name)).Scan(&by, &holder, &alive)
 	if err == nil && alive {
 		return fmt.Errorf("%w: %s", deploylog.ErrLocked, by)
 	}
 	var taken bool
 	switch {
 	case err == nil:
-		taken, err = s.takeOver(ctx, name)
+		taken, err = s.takeOver(ctx, name, holder)
 	case errors.Is(err, pgx.ErrNoRows):
 		var inserted pgconn.CommandTag
-		inserted, err = s.conn.Exec(ctx, "INSERT INTO locks VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", lockKey(name), shownName(name), s.id.Load(), holder())
+		inserted, err = s.conn.Exec(ctx, "INSERT INTO locks VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", lockKey(name), shownName(name), s.id.Load(), self())
 		taken = inserted.RowsAffected() > 0
 	}
 	if err != nil {
@@ -191,23 +204,33 @@ func (s *session) try(ctx context.Context, name string) error {
 
 // takeOver takes the lock of a session that has ended. An append that was under way when it ended
 // may still come into the log, so it is waited for: whoever has a lock has seen all that was
-// appended under it.
-func (s *session) takeOver(ctx context.Context, name string) (taken bool, err error) {
+// appended under it. That is waited for once for all locks of the session, whose process may
+// have had thousands: after it none of its appends begins, since they ask whether it lives.
+func (s *session) takeOver(ctx context.Context, name string, from int64) (taken bool, err error) {
+	const update = "UPDATE locks SET session = $2, by = $3 WHERE key = $1 AND session = $4 AND NOT alive(session)"
+	args := []any{lockKey(name), s.id.Load(), self(), from}
+	if s.over[from] {
+		updated, err := s.conn.Exec(ctx, update, args...)
+		s.from = from
+		return updated.RowsAffected() > 0, err
+	}
 	all := &pgx.Batch{}
 	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 	all.Queue("SET LOCAL lock_timeout = '5s'")
 	all.Queue("SELECT pg_advisory_xact_lock($1)", s.log.key("append"))
-	all.Queue("UPDATE locks SET session = $2, by = $3 WHERE key = $1 AND NOT alive(session)", lockKey(name), s.id.Load(), holder())
+	all.Queue("SELECT alive($1)", from)
+	all.Queue(update, args...)
 	all.Queue("COMMIT")
-	results := s.conn.SendBatch(ctx, all)
-	const update = 3
-	for i := range all.Len() {
-		done, failed := results.Exec()
-		if err = cmp.Or(err, failed); i == update {
-			taken = done.RowsAffected() > 0
+	var alive bool
+	all.QueuedQueries[3].QueryRow(func(row pgx.Row) error { return row.Scan(&alive) })
+	all.QueuedQueries[4].Exec(func(updated pgconn.CommandTag) error {
+		taken = updated.RowsAffected() > 0
+		return nil
+	})
+	if err = s.conn.SendBatch(ctx, all).Close(); err == nil || s.conn.IsClosed() {
+		if err == nil && !alive {
+			s.over[from], s.from = true, from
 		}
-	}
-	if err = cmp.Or(err, results.Close()); err == nil || s.conn.IsClosed() {
 		return taken && err == nil, err
 	}
 	if isCode(err, lockTimeout) {
@@ -217,8 +240,8 @@ func (s *session) takeOver(ctx context.Context, name string) (taken bool, err er
 	return false, cmp.Or(err, undone)
 }
 
-// holder is this process, as others are told of it.
-func holder() string {
+// self is this process, as others are told of it.
+func self() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "an unknown host"
@@ -244,16 +267,28 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", id); err != nil {
+	if err := s.begin(ctx, conn, id); err != nil {
 		return errors.Join(err, conn.Close(ctx))
 	}
-	s.conn = conn
+	s.conn, s.over, s.from = conn, map[int64]bool{}, 0 // the server may be another
 	s.id.Store(id)
 	go func() {
 		defer crash.End("", "attending to the locks of the deployment log")
 		s.attend(id)
 	}()
 	return nil
+}
+
+// begin has a connection be a session, which ends when the server hears nothing of this process any
+// more. What a server does not know it is not asked for: before version 14 it waits for a process
+// that is stopped, and before version 12 it may take a machine that is gone for a slow one.
+func (s *session) begin(ctx context.Context, conn *pgx.Conn, id int64) error {
+	_, err := conn.Exec(ctx, "SELECT set_config(name, $1, false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'tcp_user_timeout')",
+		fmt.Sprintf("%dms", s.patience.Milliseconds()))
+	if err == nil {
+		_, err = conn.Exec(ctx, "SELECT pg_advisory_lock($1)", id)
+	}
+	return err
 }
 
 // attend finds out when a session is lost by which this process has locks, also while it neither
@@ -273,15 +308,12 @@ func (s *session) attend(id int64) {
 	}
 }
 
-// lasts reports whether a session goes on, which it asks the server where it matters.
+// lasts reports whether a session goes on, which it asks the server: so that hears of this process.
 func (s *session) lasts(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn == nil || s.id.Load() != id {
 		return false
-	}
-	if s.held.Load() == 0 {
-		return true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
 	defer cancel()

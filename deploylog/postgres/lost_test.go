@@ -353,6 +353,85 @@ func TestATakeoverWaitsForTheAppendThatIsUnderWay(t *testing.T) {
 	}
 }
 
+// Who takes over what a process had that has ended waits once for appends, and not for each of its
+// locks: there may be thousands, and somebody who always appends.
+func TestATakeoverWaitsOnceForAllLocksOfAProcess(t *testing.T) {
+	l, other, third := open(t, server.URL("often")), open(t, server.URL("often")), open(t, server.URL("often"))
+	for _, name := range []string{"one", "two"} {
+		if _, err := l.TryLock(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Lock(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	began, goOn, appended := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		_, err := third.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
+			close(began)
+			<-goOn
+			return nil
+		})
+		appended <- err
+	}()
+	<-began
+	if _, err := other.TryLock("two"); err != nil {
+		t.Errorf("while somebody appends: %v", err)
+	}
+	close(goOn)
+	if err := <-appended; err != nil {
+		t.Error(err)
+	}
+	if _, err := third.TryLock("two"); !errors.Is(err, deploylog.ErrLocked) {
+		t.Errorf("it is taken, and the error is %v", err)
+	}
+}
+
+// A process that is stopped keeps its connections, for which its machine answers. Its locks others
+// have all the same, and it records nothing when it goes on.
+func TestAProcessThatIsStoppedLosesItsLocks(t *testing.T) {
+	c, url := newCable(t, "stopped")
+	l, other := open(t, url), open(t, server.URL("stopped"))
+	l.SetPatience(2 * time.Second)
+	if _, err := l.TryLock("stage"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), event("d", "a")); err != nil {
+		t.Fatal(err)
+	}
+	c.held.Store(true)
+	unlock, err := other.Lock(t.Context(), "stage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	c.held.Store(false)
+	if _, err := l.Append(t.Context(), event("d", "b")); !refused(err) {
+		t.Errorf("who was stopped appends: %v", err)
+	}
+}
+
+// Who says nothing for long, and goes on, keeps its locks.
+func TestAProcessThatOnlyWaitsKeepsItsLocks(t *testing.T) {
+	l, other := open(t, server.URL("patient")), open(t, server.URL("patient"))
+	l.SetPatience(5 * time.Second)
+	if _, err := l.TryLock("stage"); err != nil {
+		t.Fatal(err)
+	}
+	sql(t, server, "patient", `DO $$ DECLARE heard timestamptz; pings int := 0; last timestamptz; BEGIN
+		WHILE pings < 3 LOOP
+			PERFORM pg_sleep(0.01); PERFORM pg_stat_clear_snapshot();
+			SELECT max(state_change) INTO heard FROM pg_stat_activity WHERE query = '-- ping';
+			IF heard IS DISTINCT FROM last THEN pings := pings + 1; last := heard; END IF;
+		END LOOP; END $$`)
+	if held, err := other.Locked("stage"); !held || err != nil {
+		t.Errorf("it is held: %v, %v", held, err)
+	}
+}
+
 // Who waits for a lock of a server that hangs waits no longer than it says.
 func TestALockIsNotWaitedForLongerThanSaid(t *testing.T) {
 	c, url := newCable(t, "hanging")

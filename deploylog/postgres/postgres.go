@@ -23,7 +23,8 @@
 // A lock is a row that names a session, and the session is an advisory lock of a connection of
 // its own, which PostgreSQL lets go of when the connection ends. Whoever loses that connection
 // has lost its locks, and appends nothing more: every append looks whether it still has them, and
-// watches end, so that who waits for news learns of it.
+// watches end, so that who waits for news learns of it. A process of which the server hears nothing
+// for long, as when it is stopped, loses its connection.
 package postgres
 
 import (
@@ -137,7 +138,7 @@ func (l *Log) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	l.news = newNews(l)
-	l.session = &session{log: l}
+	l.session = &session{log: l, patience: patience}
 	if o.ReadOnly {
 		l.queue.Break(errReadOnly)
 		return nil
