@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
 )
 
@@ -99,42 +101,82 @@ func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
 	if err := errors.Join(
 		os.Mkdir(filepath.Join(dir, "out"), 0o700),
 		os.WriteFile(filepath.Join(dir, "site.yaml"), []byte("plugs: {root: {path: out}}\nresources:\n  index: {type: deployster/file, config: {path: index.txt, content: hello}}\n"), 0o600),
-		os.WriteFile(filepath.Join(dir, "env.yaml"), []byte("name: web/prod\ntype: Daemon\ntask: {manifest: site.yaml}\ninstance_group: {query: \"attribute:stack == prod\"}\ndeployment: {min_healthy_percent: 0, min_healthy_time: 10ms, bake: 10ms}\n"), 0o600),
 		os.WriteFile(filepath.Join(dir, "inventory.yaml"), []byte("hosts:\n  - {name: a, endpoint: 'unix:///var/run/docker.sock', attributes: {stack: prod}}\n"), 0o600),
 	); err != nil {
 		t.Fatal(err)
 	}
 	s := &site{T: t, dir: dir}
 	on := []string{"--log", database.URL("replicas")}
-	s.deployster(append([]string{"env", "create", "-f", "env.yaml"}, on...)...)
+	var names []string
+	create := func() {
+		t.Helper()
+		name := fmt.Sprintf("web/%d", len(names))
+		text := "name: " + name + "\ntype: Daemon\ntask: {manifest: site.yaml}\ninstance_group: {query: \"attribute:stack == prod\"}\ndeployment: {min_healthy_percent: 0, min_healthy_time: 10ms, bake: 10ms}\n"
+		if err := os.WriteFile(filepath.Join(dir, "env.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.deployster(append([]string{"env", "create", "-f", "env.yaml"}, on...)...)
+		names = append(names, name)
+	}
+	create()
 	serve := func(socket string) *run {
 		r := s.start(append([]string{"serve", "--socket", socket}, on...)...)
 		r.out.until(t, "listening")
 		return r
 	}
 	first := serve("one")
-	log, err := postgres.Open(t.Context(), database.URL("replicas"), postgres.Options{ReadOnly: true})
+	log, err := postgres.Open(t.Context(), database.URL("replicas"), postgres.Options{Existing: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	for held := false; !held; {
-		if held, err = log.Locked("environment/web/prod"); err != nil {
-			t.Fatal(err)
+	untilControlled := func(name string) {
+		t.Helper()
+		for held := false; !held; {
+			if held, err = log.Locked("environment/" + name); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+	untilControlled(names[0])
 	second := serve("two")
 	second.out.until(t, "2 controllers share the environments now")
 	for _, socket := range []string{"one", "two"} {
-		if code, body := s.ask(socket, "/v1/environments"); code != http.StatusOK || !strings.Contains(body, "web/prod") {
+		if code, body := s.ask(socket, "/v1/environments"); code != http.StatusOK || !strings.Contains(body, names[0]) {
 			t.Errorf("server %s answers %d %s", socket, code, body)
+		}
+	}
+	of := map[*run]string{} // an environment that each of them controls
+	for len(of) < 2 {
+		create()
+		for _, name := range names {
+			untilControlled(name)
+			unlock, err := log.TryLock("environment/" + name)
+			if err == nil {
+				unlock() // it changes hands
+				continue
+			}
+			for _, one := range []*run{first, second} {
+				if strings.Contains(err.Error(), fmt.Sprintf(": process %d on ", one.Process.Pid)) {
+					of[one] = name
+				}
+			}
 		}
 	}
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	second.out.until(t, "no other controller shares the environments any more")
-	s.deployster(append([]string{"env", "deploy", "web/prod", "--revision", "1", "--wait"}, on...)...)
+	untilControlled(of[first])
+	s.deployster(append([]string{"env", "deploy", of[first], "--revision", "1"}, on...)...)
+	for e, err := range log.Watch(t.Context(), deploylog.Filter{Target: deploylog.Target("environment/" + of[first])}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Name == "environment-finished-successfully" {
+			break
+		}
+	}
 	if text, err := os.ReadFile(filepath.Join(dir, "out", "index.txt")); string(text) != "hello" {
 		t.Errorf("there is %q, %v", text, err)
 	}
