@@ -105,7 +105,8 @@ func (p *place) kubelet() map[string]any {
 		"enforceNodeAllocatable": []string{}, "evictionHard": never, "oomScoreAdj": 0, "maxPods": 250,
 		"serializeImagePulls": false, "registryPullQPS": 0, "eventRecordQPS": 0, "kubeAPIQPS": 200, "kubeAPIBurst": 400,
 		"volumePluginDir": p.file("volume-plugins"), "resolvConf": "", "healthzPort": 0,
-		"nodeStatusUpdateFrequency": "5s",
+		"nodeStatusUpdateFrequency":   "5s",
+		"imageGCHighThresholdPercent": 100, // images stay, however full the disk is: nobody could pull the one of pauses again
 	}
 }
 
