@@ -13,8 +13,17 @@ import (
 	"github.com/deployster-go/deployster/resources/internal/readiness"
 )
 
-// apply applies all objects, in order. One that is as declared already stays as it is.
-func (m *manager) apply(ctx context.Context) error {
+// apply applies all objects, in order. One that is as declared already stays as it is. What each
+// has become is kept, also where a later one fails: it is ours from then on.
+func (m *manager) apply(ctx context.Context) (err error) {
+	m.memory.Server = m.client.Server
+	defer func() {
+		kept, unfit := m.memory.bounded()
+		if unfit == nil {
+			unfit = m.request.Keep(kept)
+		}
+		err = errors.Join(err, unfit)
+	}()
 	var definitions []*observation
 	for _, d := range m.declared {
 		if d.tier() > 1 && len(definitions) > 0 {
@@ -30,6 +39,7 @@ func (m *manager) apply(ctx context.Context) error {
 		if err := m.applyOne(ctx, o); err != nil {
 			return err
 		}
+		m.memory.put(m.seen(o))
 		if d.tier() == 1 {
 			definitions = append(definitions, o)
 		}
@@ -84,6 +94,7 @@ func (m *manager) applyOne(ctx context.Context, o *observation) error {
 	case before != kubeapi.Text(next, "metadata", "resourceVersion"):
 		m.request.Sayf("changed %s", o.key)
 	}
+	o.live, o.next = next, next
 	return nil
 }
 
@@ -131,8 +142,19 @@ func (m *manager) prune(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, o := range all {
+		if o.unknown {
+			continue
+		}
+		if o.live, err = m.client.Get(ctx, o.resource, o.key.namespace, o.name); err != nil {
+			return err
+		}
+	}
 	left, err := m.leftovers(ctx, all)
 	if err != nil {
+		return err
+	}
+	if err := needed(all, left); err != nil {
 		return err
 	}
 	return m.removeAll(ctx, left)
@@ -178,18 +200,20 @@ func (m *manager) made(ctx context.Context) ([]leftover, error) {
 		if declared = append(declared, o); o.unknown {
 			continue
 		}
-		live, err := m.client.Get(ctx, o.resource, o.key.namespace, o.name)
-		if err != nil {
+		if o.live, err = m.client.Get(ctx, o.resource, o.key.namespace, o.name); err != nil {
 			return nil, err
 		}
-		if live == nil {
+		switch {
+		case o.live == nil:
+			continue
+		case !m.ours(o.key, o.live):
+			m.request.Warnf("%s is left as it is: this resource has not made it", o.key)
+			continue
+		case m.released(o.key, o.live):
 			continue
 		}
-		if err := m.mayChange(o.key, live); err != nil {
-			return nil, err
-		}
-		r := remembered{APIVersion: o.apiVersion, Kind: o.kind, Namespace: o.key.namespace, Name: o.name, UID: uidOf(live)}
-		all = append(all, leftover{remembered: r, resource: o.resource, live: live})
+		r := remembered{APIVersion: o.apiVersion, Kind: o.kind, Namespace: o.key.namespace, Name: o.name, UID: uidOf(o.live)}
+		all = append(all, leftover{remembered: r, resource: o.resource, live: o.live})
 	}
 	left, err := m.leftovers(ctx, declared)
 	return append(all, left...), err

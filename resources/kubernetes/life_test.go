@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
 
 const (
@@ -115,9 +117,11 @@ func TestWhatIsNoLongerDeclaredIsRemoved(t *testing.T) {
 
 func TestWhatAnInterruptedApplyMadeIsFound(t *testing.T) {
 	s := newServer(t)
-	r, _ := s.resource(web())
-	r.State(t)                // what is to be made is kept before it is
-	r.Invoke(t, nil, "apply") // and nobody hears of its end
+	r, k := s.resource(web())
+	r.State(t) // what is to be made is kept before it is
+	kept := k.kept
+	r.Invoke(t, nil, "apply")
+	k.kept = kept // and nobody hears of its end
 	r = r.With(object{"manifest": configMap("other", nil)})
 	r.Stale(t, "apply", "prune")
 	r.Apply(t)
@@ -133,9 +137,13 @@ func TestWhatOthersMadeIsNotTakenOver(t *testing.T) {
 	want := `ConfigMap default/web is there already, and this resource has not made it (its field managers are kubectl-create): give yours another name, or set "adopt: true"`
 	r.Fails(t, want, "state")
 	r.Fails(t, want, "apply")
-	r.Gone().Fails(t, want, "state")
-	r.Gone().Fails(t, want, "remove")
 	adopting := r.With(with(r.Config.(object), object{"adopt": true}))
+	for _, one := range []typetest.Resource{r, adopting} {
+		one.Gone().Valid(t) // and what it has not made it does not remove
+		if code, _, stderr := one.Gone().Invoke(t, nil, "remove"); code != 0 || !strings.Contains(stderr, "ConfigMap default/web is left as it is: this resource has not made it") {
+			t.Errorf("it ended with %d and said %q", code, stderr)
+		}
+	}
 	adopting.Stale(t, "apply")
 	adopting.Apply(t)
 	r.Valid(t) // it is ours from then on

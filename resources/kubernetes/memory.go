@@ -52,6 +52,16 @@ func (m memory) of(k key) remembered {
 	return remembered{}
 }
 
+// put remembers an object instead of what was remembered of it.
+func (m *memory) put(r remembered) {
+	i := slices.IndexFunc(m.Objects, func(known remembered) bool { return known.key() == r.key() })
+	if i < 0 {
+		m.Objects = append(m.Objects, r)
+		return
+	}
+	m.Objects[i] = r
+}
+
 // bounded is the memory as it fits into what may be kept: names of fields are the first that go.
 func (m memory) bounded() (memory, error) {
 	size := func() int {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/deployster-go/deployster/protocol"
@@ -32,8 +33,15 @@ func (k *keeping) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 		return -1
 	}
 	var out bytes.Buffer
-	code := k.Type.Run(ctx, args, bytes.NewReader(text), io.MultiWriter(stdout, &out), stderr)
-	if len(args) == 1 && args[0] == "state" && code == 0 {
+	isState := len(args) == 1 && args[0] == "state"
+	code := k.Type.Run(ctx, args, bytes.NewReader(text), &out, stderr)
+	if !isState {
+		return k.tell(&out, stdout, code)
+	}
+	if _, err := stdout.Write(out.Bytes()); err != nil {
+		return -1
+	}
+	if code == 0 {
 		answer, err := protocol.DecodeState(out.Bytes())
 		if err != nil {
 			return -1
@@ -41,6 +49,26 @@ func (k *keeping) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 		if answer.Keep != nil {
 			k.kept = answer.Keep
 		}
+	}
+	return code
+}
+
+// tell prints what an action said without its last line, where that is to be kept.
+func (k *keeping) tell(out *bytes.Buffer, stdout io.Writer, code int) int {
+	said := out.String()
+	before, last := "", strings.TrimSuffix(said, "\n")
+	if i := strings.LastIndex(last, "\n"); i >= 0 {
+		before, last = last[:i+1], last[i+1:]
+	}
+	kept, ok, err := protocol.DecodeKeep([]byte(last))
+	if err != nil {
+		return -1
+	}
+	if ok {
+		k.kept, said = kept, before
+	}
+	if _, err := io.WriteString(stdout, said); err != nil {
+		return -1
 	}
 	return code
 }

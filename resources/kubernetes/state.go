@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,6 +31,9 @@ func (m *manager) present(ctx context.Context) (protocol.StateOutput, error) {
 	}
 	left, err := m.leftovers(ctx, all)
 	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	if err := needed(all, left); err != nil {
 		return protocol.StateOutput{}, err
 	}
 	keep, err := m.keep(all, left)
@@ -225,97 +227,32 @@ func shown(live map[string]any) map[string]any {
 	}
 }
 
+// seen is what is to be remembered of a declared object, as it is there.
+func (m *manager) seen(o *observation) remembered {
+	r := remembered{APIVersion: o.apiVersion, Kind: o.kind, Namespace: o.key.namespace, Name: o.name}
+	if o.live == nil || !m.ours(o.key, o.live) {
+		return r
+	}
+	r.UID = uidOf(o.live)
+	before := m.memory.of(o.key)
+	if before.UID != r.UID {
+		before = remembered{}
+	}
+	managed, _ := managedfields.Applied(o.live, m.name)
+	declared, _ := managedfields.Applied(o.next, m.name)
+	r.Fields = fieldsOf(before, managed.Paths(), declared.Paths())
+	return r
+}
+
 // keep is what is to be remembered, before anything is made: so what an interrupted apply made is
 // found, too.
 func (m *manager) keep(all []*observation, left []leftover) (memory, error) {
 	next := memory{Server: m.client.Server}
 	for _, o := range all {
-		r := remembered{APIVersion: o.apiVersion, Kind: o.kind, Namespace: o.key.namespace, Name: o.name}
-		if o.live != nil && m.ours(o.key, o.live) {
-			r.UID = uidOf(o.live)
-			before := m.memory.of(o.key)
-			if before.UID != r.UID {
-				before = remembered{}
-			}
-			managed, _ := managedfields.Applied(o.live, m.name)
-			declared, _ := managedfields.Applied(o.next, m.name)
-			r.Fields = fieldsOf(before, managed.Paths(), declared.Paths())
-		}
-		next.Objects = append(next.Objects, r)
+		next.Objects = append(next.Objects, m.seen(o))
 	}
 	for _, l := range left {
 		next.Objects = append(next.Objects, l.remembered)
 	}
 	return next.bounded()
-}
-
-// leftover is an object that the resource has made and no longer declares.
-type leftover struct {
-	remembered
-	resource kubeapi.Resource
-	live     map[string]any
-}
-
-func names(left []leftover) []string {
-	var all []string
-	for _, l := range left {
-		all = append(all, l.key().String())
-	}
-	return all
-}
-
-// leftovers finds the objects that are remembered, still there and not declared.
-func (m *manager) leftovers(ctx context.Context, all []*observation) ([]leftover, error) {
-	var left []leftover
-	for _, r := range m.memory.Objects {
-		if slices.ContainsFunc(all, func(o *observation) bool { return o.key == r.key() }) {
-			continue
-		}
-		l := leftover{remembered: r}
-		var err error
-		if l.resource, l.live, err = m.find(ctx, r); err != nil {
-			return nil, err
-		}
-		if l.live != nil && m.ours(r.key(), l.live) {
-			l.UID = uidOf(l.live)
-			left = append(left, l)
-		}
-	}
-	return left, nil
-}
-
-// find is the object that has the name of one that is remembered; nil where there is none.
-func (m *manager) find(ctx context.Context, r remembered) (kubeapi.Resource, map[string]any, error) {
-	resource, err := m.client.AnyVersion(ctx, r.APIVersion, r.Kind)
-	if errors.Is(err, kubeapi.ErrNoKind) {
-		return resource, nil, nil
-	}
-	if err != nil {
-		return resource, nil, err
-	}
-	live, err := m.client.Get(ctx, resource, r.Namespace, r.Name)
-	return resource, live, err
-}
-
-// sameCluster refuses a cluster that has nothing of what the resource made in another one: it
-// would be left there, and forgotten.
-func (m *manager) sameCluster(ctx context.Context) error {
-	if m.memory.Server == "" || m.memory.Server == m.client.Server {
-		return nil
-	}
-	known := false
-	for _, r := range m.memory.Objects {
-		if r.UID == "" {
-			continue
-		}
-		known = true
-		if _, live, err := m.find(ctx, r); err != nil || uidOf(live) == r.UID {
-			return err // the same cluster, at another address
-		}
-	}
-	if !known {
-		return nil
-	}
-	return fmt.Errorf("what this resource has made is in the cluster at %s, and that at %s has nothing of it: destroy it there first, or have it forgotten with `deployster state forget %s`",
-		m.memory.Server, m.client.Server, m.request.Name)
 }

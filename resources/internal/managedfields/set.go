@@ -63,6 +63,17 @@ func Managers(object map[string]any) []string {
 	return slices.Sorted(maps.Keys(known))
 }
 
+// Appliers are the managers that have applied an object, sorted.
+func Appliers(object map[string]any) []string {
+	known := map[string]bool{}
+	for _, e := range entries(object) {
+		if e.Operation == apply && e.Subresource == "" {
+			known[e.Manager] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(known))
+}
+
 // Union is what is in either of two sets.
 func Union(a, b Set) Set {
 	all := Set{}
