@@ -294,6 +294,9 @@ func (s *Scheduler) Recorded(e deploylog.Event) {
 // Notice implements reconcile.Observer.
 func (s *Scheduler) Notice(text string) { s.Observer.Notice(text) }
 
+// Inform implements reconcile.Informed.
+func (s *Scheduler) Inform(text string) { reconcile.Inform(s.Observer, text) }
+
 // Idle implements reconcile.Tenant.
 func (s *Scheduler) Idle(state *pipeline.State) bool {
 	now := s.Now()

@@ -128,6 +128,9 @@ func (s *site) Notice(text string) {
 	s.notices = append(s.notices, text)
 }
 
+// Inform notes what is as it is to be.
+func (s *site) Inform(text string) { s.Notice("as it is to be: " + text) }
+
 // wantNotices compares the notices since the last time.
 func (s *site) wantNotices(want ...string) {
 	s.Helper()

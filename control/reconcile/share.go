@@ -100,6 +100,7 @@ func (l *Loop[S, K]) recount(ctx context.Context) {
 	if s.blind = false; slices.Equal(members, s.members) {
 		return
 	}
+	joined := len(members) > len(s.members)
 	s.members = members
 	s.leaving.Take()
 	maps.DeleteFunc(s.kept, func(name, who string) bool { return l.drawn(name) != who })
@@ -110,8 +111,10 @@ func (l *Loop[S, K]) recount(ctx context.Context) {
 		}
 	}
 	l.considerAll()
-	if s.leave != nil {
-		l.notice("%s", l.shared())
+	if text := l.shared(); s.leave != nil && joined {
+		l.Notify(func() { Inform(l.Observer, text) })
+	} else if s.leave != nil {
+		l.notice("%s", text)
 	}
 }
 

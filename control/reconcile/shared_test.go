@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -166,6 +167,11 @@ func TestLoopsShareEntitiesAndTakeOverFromThoseThatEnd(t *testing.T) {
 		c.kill()
 		reconciletest.Wait(time.Second)
 		even(2)
+		for _, told := range []string{"as it is to be: 2 counter's controllers share the counters now", "as it is to be: 3 counter's controllers share the counters now", "2 counter's controllers share the counters now"} {
+			if !slices.Contains(s.notices, told) {
+				t.Errorf("told %q, and not %q", s.notices, told)
+			}
+		}
 		after := s.has("a")
 		for name := range before {
 			if !after[name] {

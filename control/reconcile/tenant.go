@@ -106,6 +106,20 @@ type Observer interface {
 	Notice(text string)
 }
 
+// Informed is an Observer that is told apart what is as it is to be.
+type Informed interface {
+	Inform(text string)
+}
+
+// Inform tells an observer what is as it is to be, as a notice where it takes that alone.
+func Inform(o Observer, text string) {
+	if informed, can := o.(Informed); can {
+		informed.Inform(text)
+	} else {
+		o.Notice(text)
+	}
+}
+
 // Options are those of every loop. All fields are required but where it says otherwise.
 type Options struct {
 	Log         deploylog.Log

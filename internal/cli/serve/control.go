@@ -119,6 +119,9 @@ func (o *observer) Recorded(e deploylog.Event) {
 // Notice implements reconcile.Observer.
 func (o *observer) Notice(text string) { o.logger.Warn(text) }
 
+// Inform implements reconcile.Informed.
+func (o *observer) Inform(text string) { o.logger.Info(text) }
+
 // Began implements pipelines.Observer.
 func (o *observer) Began(s step.Step) {
 	o.logger.Info("working", "target", s.Target, "event", s.Event, "revision", s.Revision, "deployment", s.Deployment)
