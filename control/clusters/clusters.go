@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/kubewatch"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -92,7 +93,7 @@ func (o *Observed) Seen(place string) (seen promotion.Sighting, ok bool) {
 // observe watches the objects of a stage until ctx ends.
 func (o *Observed) observe(ctx context.Context, place string, s *stage) {
 	var mu sync.Mutex
-	readings := make([]*object.Reading, len(s.objects))
+	shown := make([]steady, len(s.objects))
 	changed := make(chan struct{}, 1)
 	for i := range s.objects {
 		of := &s.objects[i]
@@ -104,10 +105,7 @@ func (o *Observed) observe(ctx context.Context, place string, s *stage) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if before := readings[i]; before != nil && *before == r {
-				return
-			}
-			readings[i] = &r
+			shown[i].says(r, time.Now())
 			select {
 			case changed <- struct{}{}:
 			default:
@@ -115,22 +113,38 @@ func (o *Observed) observe(ctx context.Context, place string, s *stage) {
 		})
 		defer leave()
 	}
+	var last told
+	var due <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
+		case <-due:
 		}
+		now, readings := time.Now(), make([]*object.Reading, len(shown))
+		var again time.Time
 		mu.Lock()
-		seen, all := sighting(s.objects, readings)
-		mu.Unlock()
-		if !all {
-			continue
+		for i := range shown {
+			var at time.Time
+			readings[i], at = shown[i].at(now)
+			again = sooner(again, at)
 		}
-		o.Post(func() {
-			s.seen = &seen
-			o.Changed(place)
-		})
+		mu.Unlock()
+		if seen, all := sighting(s.objects, readings); all {
+			tell, at := last.next(seen, now)
+			again = sooner(again, at)
+			if tell {
+				o.Post(func() {
+					s.seen = &seen
+					o.Changed(place)
+				})
+			}
+		}
+		due = nil
+		if !again.IsZero() {
+			due = time.After(again.Sub(now))
+		}
 	}
 }
 

@@ -100,9 +100,9 @@ func TestAStageRunsWhatItsObjectsSay(t *testing.T) {
 	}
 	o.Use("prod", prod)
 	o.sees("prod", "east/flux/Kustomization/shop= (it does not exist) west/shop/Deployment/web= (it does not exist) all=<nil>")
-	east.Put("kustomizations/flux/shop", fmt.Sprintf(flux, "42", "False"))
+	east.Put("kustomizations/flux/shop", fmt.Sprintf(flux, "41", "False"))
 	west.Put("deployments/shop/web", rolled)
-	o.sees("prod", "east/flux/Kustomization/shop=42 unwell (its condition Ready is False) west/shop/Deployment/web=42 all=<nil>")
+	o.sees("prod", "east/flux/Kustomization/shop=41 unwell (its condition Ready is False) west/shop/Deployment/web=42 all=<nil>")
 	east.Put("kustomizations/flux/shop", fmt.Sprintf(flux, "42", "True"))
 	o.sees("prod", "east/flux/Kustomization/shop=42 west/shop/Deployment/web=42 all=42")
 	west.Down()

@@ -20,6 +20,7 @@ type fleet struct {
 	mu      sync.Mutex
 	runs    map[string]string // by cluster; "" is that there is no object
 	unwell  map[string]bool
+	at      string // the cluster whose controller is at work
 	gone    map[string]bool
 	viewers map[int]func()
 	next    int
@@ -33,13 +34,17 @@ func (f *fleet) Watch(o kubewatch.Object, seen func(map[string]any, error)) (lea
 	n := f.next
 	f.viewers[n] = func() {
 		status := map[bool]string{false: "True", true: "False"}[f.unwell[o.Cluster]]
+		reason := "Tested"
+		if f.at == o.Cluster {
+			status, reason = "Unknown", "Progressing"
+		}
 		switch {
 		case f.gone[o.Cluster]:
 			seen(nil, fmt.Errorf("cluster %s does not answer", o.Cluster))
 		case f.runs[o.Cluster] == "":
 			seen(nil, nil)
 		default:
-			seen(map[string]any{"status": map[string]any{"lastAppliedRevision": f.runs[o.Cluster], "conditions": []any{map[string]any{"type": "Ready", "status": status}}}}, nil)
+			seen(map[string]any{"status": map[string]any{"observedGeneration": int64(0), "lastAppliedRevision": f.runs[o.Cluster], "conditions": []any{map[string]any{"type": "Ready", "status": status, "reason": reason}}}}, nil)
 		}
 	}
 	f.viewers[n]()
@@ -48,6 +53,13 @@ func (f *fleet) Watch(o kubewatch.Object, seen func(map[string]any, error)) (lea
 		defer f.mu.Unlock()
 		delete(f.viewers, n)
 	}
+}
+
+// watched is how many objects are watched.
+func (f *fleet) watched() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.viewers)
 }
 
 // set changes something, and tells everybody.
@@ -62,7 +74,7 @@ func (f *fleet) set(change func()) {
 
 // inClusters is a world of an object in the cluster dev, and of one in each of east and west, to
 // which a webhook brings revisions.
-func (r *receiver) inClusters(t *testing.T, test func(*world, *fleet)) {
+func (r *receiver) inClusters(t *testing.T, test func(*world, *fleet), change ...func(*definition.Definition)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w, f := newWorld(t, reconciletest.InMemory(t)), &fleet{runs: map[string]string{"dev": "1", "east": "0", "west": "0"}, unwell: map[string]bool{}, gone: map[string]bool{}, viewers: map[int]func(){}}
@@ -71,13 +83,13 @@ func (r *receiver) inClusters(t *testing.T, test func(*world, *fleet)) {
 		of := func(cluster string) object.Object {
 			return object.Object{Cluster: cluster, Kind: "Kustomization", Namespace: "flux-system", Name: "shop"}
 		}
-		w.define(single(), r.asks, func(d *definition.Definition) {
+		w.define(single(), append([]func(*definition.Definition){r.asks, func(d *definition.Definition) {
 			d.Stages[0].Environment, d.Stages[0].Objects = "objects:shop/dev", []object.Object{of("dev")}
 			d.Stages[1].Environment, d.Stages[1].Objects = "objects:shop/prod", []object.Object{of("east"), of("west")}
-		})
+		}}, change...)...)
 		test(w, f)
-		if len(f.viewers) > 0 {
-			t.Errorf("%d objects are watched by nobody", len(f.viewers))
+		if n := f.watched(); n > 0 {
+			t.Errorf("%d objects are watched by nobody", n)
 		}
 	})
 }
@@ -112,6 +124,57 @@ func TestARevisionGoesThroughClusters(t *testing.T) {
 		p.end()
 		synctest.Wait()
 	})
+}
+
+// Controllers are at work at each interval, also where there is nothing to do: that is no news, and what
+// is to be well for longer than an interval is. One that does not end its work is news.
+func TestThatAControllerIsAtWorkIsNoNews(t *testing.T) {
+	r := newReceiver(t)
+	r.inClusters(t, func(w *world, f *fleet) {
+		p := w.start()
+		<-time.After(time.Minute)
+		n := w.count(promotion.HostsObserved, "dev", "")
+		for range 10 {
+			f.set(func() { f.at = "dev" })
+			<-time.After(30 * time.Second)
+			f.set(func() { f.at = "" })
+			<-time.After(9 * time.Minute)
+		}
+		if again := w.count(promotion.HostsObserved, "dev", ""); again != n || n == 0 {
+			t.Errorf("it is what it was, and %d events say so after %d", again-n, n)
+		}
+		if asked := r.take(); len(asked) == 0 || asked[0].Revision != "1" {
+			t.Errorf("it has settled, and what was asked is %+v\n%s", asked, w.story())
+		}
+		f.set(func() { f.at = "dev" })
+		<-time.After(time.Minute + 59*time.Second)
+		if why := w.explain("dev"); why.Code == promotion.Unhealthy {
+			t.Errorf("dev is %s before its work has lasted: %s", why.Code, why.Message)
+		}
+		<-time.After(2 * time.Second)
+		if again := w.count(promotion.HostsObserved, "dev", ""); again != n+1 || w.explain("dev").Code != promotion.Unhealthy {
+			t.Errorf("its work does not end, and %d events say so: %s", again-n, w.explain("dev").Message)
+		}
+
+		// However often it is well and is not, that is seldom news; another revision always is.
+		<-time.After(time.Minute)
+		n = w.count(promotion.HostsObserved, "dev", "")
+		for i := range 100 {
+			f.set(func() { f.at, f.unwell["dev"] = "", i%2 == 0 })
+			<-time.After(100 * time.Millisecond)
+		}
+		if again := w.count(promotion.HostsObserved, "dev", ""); again-n > 3 {
+			t.Errorf("%d events of ten seconds say whether it is well", again-n)
+		}
+		n = w.count(promotion.HostsObserved, "dev", "")
+		f.set(func() { f.runs["dev"] = "2" })
+		<-time.After(time.Millisecond)
+		if again := w.count(promotion.HostsObserved, "dev", ""); again != n+1 {
+			t.Errorf("%d events say that it runs another revision", again-n)
+		}
+		p.end()
+		synctest.Wait()
+	}, func(d *definition.Definition) { d.Promotion.SettleFor = definition.Duration(time.Hour) })
 }
 
 func TestAClusterThatIsGoneIsNeitherHealthyNorFailed(t *testing.T) {
@@ -170,13 +233,13 @@ func TestObjectsOfAPipelineThatIsDeletedAreNotWatched(t *testing.T) {
 	r.inClusters(t, func(w *world, f *fleet) {
 		p := w.start()
 		<-time.After(time.Minute)
-		if len(f.viewers) != 3 {
-			t.Fatalf("%d objects are watched", len(f.viewers))
+		if n := f.watched(); n != 3 {
+			t.Fatalf("%d objects are watched", n)
 		}
 		w.proposes(promotion.Delete{Cancel: true, ID: "delete"})
 		<-time.After(time.Minute)
-		if len(f.viewers) != 0 {
-			t.Errorf("%d objects are watched that nobody uses", len(f.viewers))
+		if n := f.watched(); n != 0 {
+			t.Errorf("%d objects are watched that nobody uses", n)
 		}
 		p.end()
 		synctest.Wait()

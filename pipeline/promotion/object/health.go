@@ -33,7 +33,7 @@ func (o *Object) waits(live map[string]any) (string, error) {
 	case o.known(daemonSet):
 		return rollout(live, generation, "", "updatedNumberScheduled", "numberAvailable"), nil
 	}
-	return condition(live, "Ready", generation), nil
+	return condition(live, generation), nil
 }
 
 // saysReady looks at where a definition says that the object says whether it is well.
@@ -56,24 +56,47 @@ func (o *Object) saysReady(live map[string]any) (string, error) {
 	return fmt.Sprintf("%s is %s, not %s", path, text, wanted), nil
 }
 
-// condition is what a condition of an object waits for.
-func condition(live map[string]any, name string, generation int64) string {
+// ready is the condition by which objects say whether they are well.
+const ready = "Ready"
+
+// condition is what the condition of an object waits for.
+func condition(live map[string]any, generation int64) string {
+	c := readyOf(live)
+	seen, has := number(c, "observedGeneration")
+	switch {
+	case c == nil:
+		return "it has no condition " + ready + " yet"
+	case has && seen < generation:
+		return fmt.Sprintf("its condition %s is of generation %d, and it was changed since: %d", ready, seen, generation)
+	case texts(c, "status") == "True":
+		return ""
+	}
+	return sentence(fmt.Sprintf("its condition %s is %s", ready, orNone(texts(c, "status"))), texts(c, "reason"), texts(c, "message"))
+}
+
+// readyOf is that condition; nil where there is none.
+func readyOf(live map[string]any) map[string]any {
 	status, _ := live["status"].(map[string]any)
 	all, _ := status["conditions"].([]any)
 	for _, one := range all {
-		c, _ := one.(map[string]any)
-		if texts(c, "type") != name {
-			continue
+		if c, _ := one.(map[string]any); texts(c, "type") == ready {
+			return c
 		}
-		if seen, has := number(c, "observedGeneration"); has && seen < generation {
-			return fmt.Sprintf("its condition %s is of generation %d, and it was changed since: %d", name, seen, generation)
-		}
-		if texts(c, "status") == "True" {
-			return ""
-		}
-		return sentence(fmt.Sprintf("its condition %s is %s", name, orNone(texts(c, "status"))), texts(c, "reason"), texts(c, "message"))
 	}
-	return "it has no condition " + name + " yet"
+	return nil
+}
+
+// atWork reports whether its controller only says that it is at work, of what it had seen before:
+// those of Flux do so at each interval, whether there is anything to do or not.
+func (o *Object) atWork(live map[string]any) bool {
+	if o.Ready != "" || o.known(application) || o.workload() {
+		return false
+	}
+	generation, _ := number(live, "metadata", "generation")
+	c := readyOf(live)
+	of, has := number(c, "observedGeneration")
+	seen, looked := number(live, "status", "observedGeneration")
+	return looked && seen >= generation && (!has || of >= generation) && texts(c, "status") == "Unknown" && texts(c, "reason") == "Progressing"
 }
 
 // rollout is what a workload waits for: as many Pods as it wants, all of its newest template and
@@ -100,23 +123,6 @@ func rollout(live map[string]any, generation int64, count, updated, available st
 	}
 	if n, _ := number(live, "status", available); n < wanted {
 		return fmt.Sprintf("%d of %d Pods are available", n, wanted)
-	}
-	return ""
-}
-
-// argo is what an application of Argo CD waits for.
-func argo(live map[string]any) string {
-	for _, field := range []string{"repoURL", "path", "chart", "targetRevision"} {
-		seen := texts(live, "status", "sync", "comparedTo", "source", field)
-		if wanted := texts(live, "spec", "source", field); seen != "" && seen != wanted {
-			return fmt.Sprintf("its controller has not looked at it since its %s was changed from %s to %s", field, said(seen), said(wanted))
-		}
-	}
-	if synced := texts(live, "status", "sync", "status"); synced != "Synced" {
-		return "its sync status is " + orNone(synced)
-	}
-	if health := texts(live, "status", "health", "status"); health != "Healthy" {
-		return sentence("its health is "+orNone(health), texts(live, "status", "health", "message"))
 	}
 	return ""
 }

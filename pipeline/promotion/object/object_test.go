@@ -21,13 +21,15 @@ func live(t *testing.T, text string) (o map[string]any) {
 	return o
 }
 
-// text is how a reading is written in the tables: "42", "42 unwell: why", "none: why" or "unknown: why".
+// text is how a reading is written in the tables: "42", "42 unwell: why", "42 at work: why", "none: why" or "unknown: why".
 func text(r object.Reading) string {
 	switch {
 	case r.Unknown:
 		return "unknown: " + r.Why
 	case r.Revision == "":
 		return "none: " + r.Why
+	case r.Working:
+		return r.Revision + " at work: " + r.Why
 	case !r.Healthy:
 		return r.Revision + " unwell: " + r.Why
 	}
@@ -54,13 +56,21 @@ func TestAnObjectOfFluxRunsWhatItsControllerSays(t *testing.T) {
 	ready := func(status string, generation int) string {
 		return fmt.Sprintf(`"conditions": [{"type": "Healthy", "status": "False"}, {"type": "Ready", "status": %q, "observedGeneration": %d, "reason": "Built", "message": "all\nis  \u001b[31mso"}]`, status, generation)
 	}
+	working := func(generation int) string {
+		return fmt.Sprintf(`"conditions": [{"type": "Ready", "status": "Unknown", "observedGeneration": %d, "reason": "Progressing", "message": "Reconciliation in progress"}]`, generation)
+	}
 	read(t, object.Object{Kind: "Kustomization"}, []reading{
 		{"it is ready", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 3) + `}`), "main@sha1:4a"},
 		{"it was never looked at", flux(`{"observedGeneration": -1}`), "none: its controller has not looked at it since it was changed: it has seen generation -1 of 3"},
 		{"it has no status", `{"metadata": {"generation": 3}}`, "none: it has no condition Ready yet"},
 		{"it does not exist", ``, "none: it does not exist"},
 		{"another revision failed", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("False", 3) + `}`), "main@sha1:4a unwell: its condition Ready is False: Built: all is [31mso"},
-		{"it is at work", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("Unknown", 3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown"},
+		{"it is at work", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("Unknown", 3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown: Built"},
+		{"it is at work, as at each interval", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a at work: its condition Ready is Unknown: Progressing"},
+		{"it is at work since it was changed", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a unwell: its controller has not looked at it"},
+		{"it is at work on what it was before", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + working(2) + `}`), "main@sha1:4a unwell: its condition Ready is of generation 2"},
+		{"it is at work, and nobody knows of what", flux(`{"lastAppliedRevision": "main@sha1:4a", ` + working(3) + `}`), "main@sha1:4a unwell: its condition Ready is Unknown"},
+		{"it is at work on its end", `{"metadata": {"deletionTimestamp": "2026-11-27T00:00:00Z"}, "status": {"observedGeneration": 3, "lastAppliedRevision": "4", ` + working(3) + `}}`, "4 unwell: it is being removed"},
 		{"it was changed since", flux(`{"observedGeneration": 2, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 2) + `}`), "main@sha1:4a unwell: its controller has not looked at it"},
 		{"its condition is older", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 2) + `}`), "main@sha1:4a unwell: its condition Ready is of generation 2, and it was changed since: 3"},
 		{"nothing was applied yet", flux(`{"observedGeneration": 3, ` + ready("True", 3) + `}`), "none: it has applied no revision yet: there is nothing at {.status.lastAppliedRevision}"},
@@ -91,10 +101,35 @@ func TestAnApplicationOfArgoRunsWhatItIsSyncedTo(t *testing.T) {
 	}
 	read(t, object.Object{Kind: "Application"}, []reading{
 		{"all is well", of("Synced", "Healthy", "v2"), "4a"},
-		{"it is not synced", of("OutOfSync", "Healthy", "v2"), "4a unwell: its sync status is OutOfSync"},
+		{"it is not synced", of("OutOfSync", "Healthy", "v2"), "none: its sync status is OutOfSync"},
 		{"it is not healthy", of("Synced", "Degraded", "v2"), "4a unwell: its health is Degraded"},
 		{"it was changed since", of("Synced", "Healthy", "v1"), "4a unwell: its controller has not looked at it since its targetRevision was changed from v1 to v2"},
 		{"it has no status", `{"spec": {}}`, "none: its sync status is not known yet"},
+	})
+	app := func(status, more string) string {
+		return `{"spec": {}` + more + `, "status": {"health": {"status": "Healthy"}, "history": [{"revision": "2a"}, {"revision": "3a"}], ` + status + `}}`
+	}
+	const synced = `"sync": {"status": "Synced", "revision": "4a"}`
+	operation := func(phase, revision string) string {
+		return `, "operationState": {"phase": "` + phase + `", "message": "no", "syncResult": {"revision": "` + revision + `"}}`
+	}
+	read(t, object.Object{Kind: "Application"}, []reading{
+		{"it was compared with another one", app(`"sync": {"status": "OutOfSync", "revision": "4a"}`, ""), "3a unwell: its sync status is OutOfSync"},
+		{"it cannot be compared", app(`"sync": {"status": "Unknown", "revision": "4a"}`, ""), "3a unwell: its sync status is Unknown"},
+		{"it is as another one without a sync", app(synced, ""), "4a"},
+		{"a sync was asked for", app(synced, `, "operation": {"sync": {}}`), "4a unwell: a sync of it was asked for, and has not begun"},
+		{"a sync runs", app(synced+operation("Running", "4a"), ""), "4a unwell: its sync is Running: no"},
+		{"a sync is being ended", app(synced+operation("Terminating", "4a"), ""), "4a unwell: its sync is Terminating"},
+		{"its sync failed", app(synced+operation("Failed", "4a"), ""), "4a unwell: its sync is Failed: no"},
+		{"its sync was not possible", app(synced+operation("Error", "4a"), ""), "4a unwell: its sync is Error: no"},
+		{"a sync of before failed", app(synced+operation("Failed", "3a"), ""), "4a"},
+		{"its sync is done", app(synced+operation("Succeeded", "4a"), ""), "4a"},
+		{"it has several sources", app(`"sync": {"status": "Synced", "revisions": ["4a", "5a"]}`, ""), "unknown: it has several sources, with a revision each: name the one that counts with revision"},
+		{"its history is strange", `{"status": {"history": [7], "sync": {"status": "OutOfSync", "revision": "4a"}}}`, "none: its sync status is OutOfSync"},
+	})
+	read(t, object.Object{Kind: "Application", Revision: "{.status.sync.revisions[1]}"}, []reading{
+		{"one of several sources counts", app(`"sync": {"status": "Synced", "revisions": ["4a", "5a"]}`, ""), "5a"},
+		{"a sync of all of them failed", app(`"sync": {"status": "Synced", "revisions": ["4a", "5a"]}, "operationState": {"phase": "Failed", "syncResult": {"revision": "", "revisions": ["4a", "5a"]}}`, ""), "5a unwell: its sync is Failed"},
 	})
 }
 

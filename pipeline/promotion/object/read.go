@@ -17,6 +17,7 @@ type Reading struct {
 	Revision string // "" is none
 	Healthy  bool   // its controllers say that it is well, and runs the revision wholly
 	Unknown  bool   // what it runs cannot be told
+	Working  bool   // all that keeps it from healthy is that its controller is at work
 	Why      string // it is not healthy, or unknown
 }
 
@@ -36,8 +37,9 @@ func (o *Object) Read(live map[string]any) Reading {
 	if err != nil {
 		return Unseen(err)
 	}
+	working := waits != "" && o.atWork(live)
 	if texts(live, "metadata", "deletionTimestamp") != "" {
-		waits = "it is being removed"
+		waits, working = "it is being removed", false
 	}
 	switch {
 	case revision == "" && waits != "":
@@ -45,13 +47,14 @@ func (o *Object) Read(live map[string]any) Reading {
 	case revision == "":
 		return Reading{Why: "it has applied no revision yet: there is nothing at " + o.revisionPath(live)}
 	}
-	return Reading{Revision: revision, Healthy: waits == "", Why: waits}
+	return Reading{Revision: revision, Healthy: waits == "", Working: working, Why: waits}
 }
 
 // The places where objects of kinds that are known say what they run.
 const (
 	appliedPath = "{.status.lastAppliedRevision}"
 	syncPath    = "{.status.sync.revision}"
+	syncedPath  = "{.status.history[-1:].revision}"
 	chartPath   = "{.status.history[0].chartVersion}"
 	imagePath   = "{.spec.template.spec.containers[0].image}"
 )
@@ -61,6 +64,8 @@ func (o *Object) revisionPath(live map[string]any) string {
 	switch {
 	case o.Revision != "":
 		return o.Revision
+	case o.known(application) && texts(live, "status", "sync", "status") != isSynced:
+		return syncedPath
 	case o.known(application):
 		return syncPath
 	case o.workload():
@@ -79,9 +84,12 @@ func (o *Object) workload() bool {
 func (o *Object) revision(live map[string]any) (string, error) {
 	var value any
 	var err error
-	if o.Revision == "" && o.known(helmRelease) && history(live) != nil {
+	switch {
+	case o.Revision == "" && o.known(helmRelease) && history(live) != nil:
 		value, err = released(live)
-	} else {
+	case o.Revision == "" && o.known(application):
+		value, err = argoRevision(live)
+	default:
 		value, err = find(o.revisionPath(live), live)
 	}
 	if err != nil {
@@ -159,21 +167,23 @@ func (p Part) of(text string) string {
 	return text
 }
 
-// texts is the text at some keys, "" where there is none.
-func texts(of map[string]any, keys ...string) string {
-	for _, key := range keys[:len(keys)-1] {
+// within is the object at some keys, nil where there is none.
+func within(of map[string]any, keys ...string) map[string]any {
+	for _, key := range keys {
 		of, _ = of[key].(map[string]any)
 	}
-	text, _ := of[keys[len(keys)-1]].(string)
+	return of
+}
+
+// texts is the text at some keys, "" where there is none.
+func texts(of map[string]any, keys ...string) string {
+	text, _ := within(of, keys[:len(keys)-1]...)[keys[len(keys)-1]].(string)
 	return text
 }
 
 // number is the whole number at some keys.
 func number(of map[string]any, keys ...string) (n int64, has bool) {
-	for _, key := range keys[:len(keys)-1] {
-		of, _ = of[key].(map[string]any)
-	}
-	switch value := of[keys[len(keys)-1]].(type) {
+	switch value := within(of, keys[:len(keys)-1]...)[keys[len(keys)-1]].(type) {
 	case int64:
 		return value, true
 	case float64:

@@ -1,0 +1,66 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// An application of Argo CD says with what its objects were compared, which may be a revision that
+// nobody has applied: it runs that once it is Synced, and until then what was applied last.
+
+// errSources is that an application has more than one source.
+var errSources = errors.New("it has several sources, with a revision each: name the one that counts with revision, such as revision: '{.status.sync.revisions[0]}'")
+
+const isSynced = "Synced"
+
+// argoRevision is what an application runs; errNothing is that it says nothing of that.
+func argoRevision(live map[string]any) (any, error) {
+	sync, spec := within(live, "status", "sync"), within(live, "spec")
+	revisions, _ := sync["revisions"].([]any)
+	if sources, _ := spec["sources"].([]any); len(revisions) > 0 || len(sources) > 0 {
+		return nil, errSources
+	}
+	from := sync
+	if texts(sync, "status") != isSynced {
+		all, _ := within(live, "status")["history"].([]any)
+		if len(all) == 0 {
+			return nil, errNothing
+		}
+		from, _ = all[len(all)-1].(map[string]any)
+	}
+	if from["revision"] == nil {
+		return nil, errNothing
+	}
+	return from["revision"], nil
+}
+
+// argo is what an application waits for.
+func argo(live map[string]any) string {
+	for _, field := range []string{"repoURL", "path", "chart", "targetRevision"} {
+		seen := texts(live, "status", "sync", "comparedTo", "source", field)
+		if wanted := texts(live, "spec", "source", field); seen != "" && seen != wanted {
+			return fmt.Sprintf("its controller has not looked at it since its %s was changed from %s to %s", field, said(seen), said(wanted))
+		}
+	}
+	if live["operation"] != nil {
+		return "a sync of it was asked for, and has not begun"
+	}
+	last := within(live, "status", "operationState")
+	phase := texts(last, "phase")
+	if phase == "Running" || phase == "Terminating" {
+		return sentence("its sync is "+phase, texts(last, "message"))
+	}
+	sync := within(live, "status", "sync")
+	if status := texts(sync, "status"); status != isSynced {
+		return "its sync status is " + orNone(status)
+	}
+	if result := within(last, "syncResult"); (phase == "Failed" || phase == "Error") && result != nil &&
+		texts(result, "revision") == texts(sync, "revision") && reflect.DeepEqual(result["revisions"], sync["revisions"]) {
+		return sentence("its sync is "+phase, texts(last, "message"))
+	}
+	if health := texts(live, "status", "health", "status"); health != "Healthy" {
+		return sentence("its health is "+orNone(health), texts(live, "status", "health", "message"))
+	}
+	return ""
+}
