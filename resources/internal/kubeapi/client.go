@@ -95,8 +95,20 @@ func (c *Client) Resource(ctx context.Context, apiVersion, kind string) (Resourc
 		}
 	}
 	delete(c.kinds, apiVersion)
+	if apiVersion == everyVersion && kind == everyKind {
+		return Resource{}, c.explain("find out which kinds there are", errNoServer)
+	}
+	if _, err := c.Resource(ctx, everyVersion, everyKind); err != nil {
+		return Resource{}, err
+	}
 	return Resource{}, fmt.Errorf("kind %s of %s: %w", kind, apiVersion, ErrNoKind)
 }
+
+// A kind that every cluster has. Who does not know it is no API server, and is not believed that
+// it does not know others.
+const everyVersion, everyKind = "v1", "Namespace"
+
+var errNoServer = errors.New("what answers is no API server: check the address in the kubeconfig")
 
 // AnyVersion finds a kind in whichever version the server has of its group by now: objects outlive
 // the versions in which they were written.
@@ -113,15 +125,26 @@ func (c *Client) AnyVersion(ctx context.Context, apiVersion, kind string) (Resou
 	case asked != nil:
 		return found, c.explain(fmt.Sprintf("find out which versions %s has", name), asked)
 	}
-	return c.Resource(ctx, group.PreferredVersion.GroupVersion, kind)
+	for _, version := range append([]metav1.GroupVersionForDiscovery{group.PreferredVersion}, group.Versions...) {
+		if version.GroupVersion == "" || version.GroupVersion == apiVersion {
+			continue
+		}
+		if found, other := c.Resource(ctx, version.GroupVersion, kind); !errors.Is(other, ErrNoKind) {
+			return found, other
+		}
+	}
+	return found, err
 }
 
 // Get reads an object; nil is that there is none.
 func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (map[string]any, error) {
 	var object map[string]any
 	err := c.read(ctx, r.path(namespace, name), &object)
-	if apierrors.IsNotFound(err) {
+	if IsNotFound(err) {
 		return nil, nil
+	}
+	if apierrors.IsNotFound(err) {
+		err = errNoServer
 	}
 	if err != nil {
 		return nil, c.explain(fmt.Sprintf("get %s", r.describe(namespace, name)), err)
@@ -185,7 +208,7 @@ func (c *Client) Delete(ctx context.Context, r Resource, namespace, name, uid st
 	}
 	result := c.rest.Delete().AbsPath(r.path(namespace, name)).Body(body).SetHeader("Content-Type", "application/json").Do(ctx)
 	err = result.Error()
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another one has its name
+	if err == nil || IsNotFound(err) || apierrors.IsConflict(err) { // another one has its name
 		return nil
 	}
 	return c.explain(fmt.Sprintf("delete %s", r.describe(namespace, name)), err)

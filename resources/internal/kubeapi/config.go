@@ -41,7 +41,7 @@ func configuration(kubeconfig []byte, context string) (config *rest.Config, name
 	if config, err = loading.ClientConfig(); err != nil {
 		return nil, "", fmt.Errorf("the context %q of the kubeconfig cannot be used: %w", context, err)
 	}
-	if len(config.CAData) == 0 && !config.Insecure && strings.HasPrefix(config.Host, "https:") {
+	if len(config.CAData) == 0 && !config.Insecure && !strings.HasPrefix(strings.ToLower(config.Host), "http:") {
 		config.CAData = publicAuthorities()
 	}
 	// Many objects are asked for at once; a client waits by itself otherwise.
@@ -66,13 +66,17 @@ func selfContained(c *api.Config, chosen *api.Context) error {
 	if cluster == nil || cluster.Server == "" {
 		return fmt.Errorf("its cluster %q has no server", chosen.Cluster)
 	}
-	if u, err := url.Parse(cluster.Server); err != nil || u.User != nil {
+	u, err := url.Parse(cluster.Server)
+	switch {
+	case err != nil || u.User != nil:
 		return fmt.Errorf("the server of its cluster %q must be an address without a user and password, which would be shown", chosen.Cluster)
+	case u.Host == "" || u.Scheme != "https" && u.Scheme != "http": // clients would take it for one with http
+		return fmt.Errorf("the server of its cluster %q must be an address like https://cluster.example:6443", chosen.Cluster)
 	}
 	if user == nil {
 		user = &api.AuthInfo{}
 	}
-	if strings.HasPrefix(cluster.Server, "http:") && (user.Token != "" || user.Password != "") {
+	if u.Scheme == "http" && (user.Token != "" || user.TokenFile != "" || user.Username != "" || user.Password != "") {
 		return fmt.Errorf("its cluster %q has the address %s, over which no credentials are sent: name one with https", chosen.Cluster, cluster.Server)
 	}
 	if user.Exec != nil || user.AuthProvider != nil {

@@ -99,8 +99,14 @@ func causes(err error) []metav1.StatusCause {
 	return status.Status().Details.Causes
 }
 
-// IsNotFound reports whether the server said that something is not there.
-func IsNotFound(err error) bool { return apierrors.IsNotFound(err) }
+// IsNotFound reports whether an API server said that something is not there: any other server
+// answers 404, too.
+func IsNotFound(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
+}
+
+// IsEnding reports whether an object was refused since its namespace is being deleted.
+func IsEnding(err error) bool { return apierrors.HasStatusCause(err, "NamespaceTerminating") }
 
 // Passing reports whether a request may succeed when it is made again: the server is being
 // started anew, or has too much to do.

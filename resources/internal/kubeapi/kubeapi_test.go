@@ -35,6 +35,12 @@ func TestKubeconfigsThatLeadElsewhereAreRefused(t *testing.T) {
 		"no contexts":                 {`{"apiVersion": "v1", "kind": "Config"}`, "", `no context ""; it has none`},
 		"no kubeconfig":               {"token: s3cret\n- x", "", "it must be one in YAML or JSON"},
 		"a token for anybody to read": {kubeconfig(`{"server": "http://c.example"}`, `{"token": "s3cret"}`), "", "https"},
+		"a token, in capitals":        {kubeconfig(`{"server": "HTTP://c.example"}`, `{"token": "s3cret"}`), "", "over which no credentials are sent"},
+		"a user for anybody to read":  {kubeconfig(`{"server": "http://c.example"}`, `{"username": "me", "password": "s3cret"}`), "", "over which no credentials are sent"},
+		"a host with a port alone":    {kubeconfig(`{"server": "cluster.example:6443"}`, `{"token": "s3cret"}`), "", `"c" must be an address like https://cluster.example:6443`},
+		"a host alone":                {kubeconfig(`{"server": "cluster.example"}`, `{}`), "", `"c" must be an address like https://`},
+		"another scheme":              {kubeconfig(`{"server": "ftp://c.example"}`, `{}`), "", `"c" must be an address like https://`},
+		"a user in an opaque address": {kubeconfig(`{"server": "me:s3cret@c.example"}`, `{}`), "", `"c" must be an address like https://`},
 		"an odd certificate":          {kubeconfig(`{"server": "https://c.example", "certificate-authority-data": "czNjcmV0"}`, `{}`), "", "cannot be used"},
 	} {
 		_, err := kubeapi.Open([]byte(tc.text), tc.context, nil)
@@ -107,6 +113,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
 			"what answers is no API server",
 		},
+		"no API server, and nothing there": {http.NotFound, "what answers is no API server: check the address in the kubeconfig"},
 		"an answer without an end": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				for range 33 {
@@ -168,7 +175,9 @@ func TestKindsAreFoundInWhicheverVersionThereIs(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/apis/example.com":
-			_, _ = w.Write([]byte(`{"preferredVersion": {"groupVersion": "example.com/v1"}}`))
+			_, _ = w.Write([]byte(`{"preferredVersion": {"groupVersion": "example.com/v2"}, "versions": [{"groupVersion": "example.com/v2"}, {"groupVersion": "example.com/v1"}]}`))
+		case "/api/v1":
+			_, _ = w.Write([]byte(`{"resources": [{"name": "namespaces", "kind": "Namespace"}]}`))
 		case "/apis/example.com/v1":
 			_, _ = w.Write([]byte(`{"resources": [{"name": "widgets/status", "kind": "Widget"}, {"name": "widgets", "kind": "Widget", "namespaced": true}]}`))
 		default:
@@ -194,5 +203,17 @@ func TestKindsAreFoundInWhicheverVersionThereIs(t *testing.T) {
 	}
 	if _, err := c.AnyVersion(t.Context(), "other.com/v1", "Widget"); !errors.Is(err, kubeapi.ErrNoKind) {
 		t.Error(err)
+	}
+}
+
+func TestWhoKnowsNoKindIsNoAPIServer(t *testing.T) {
+	c, _ := open(t, http.NotFound)
+	for _, apiVersion := range []string{"v1", "example.com/v1"} {
+		for _, kind := range []string{"Namespace", "Widget"} {
+			_, err := c.AnyVersion(t.Context(), apiVersion, kind)
+			if err == nil || errors.Is(err, kubeapi.ErrNoKind) || !strings.Contains(err.Error(), "what answers is no API server") {
+				t.Errorf("%s of %s: %v", kind, apiVersion, err)
+			}
+		}
 	}
 }
