@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+	"github.com/deployster-go/deployster/resources/internal/kubeapi"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
 
@@ -28,28 +29,37 @@ type api struct {
 	http   *http.Client
 }
 
-func (a *api) try(method, path, contentType string, body any) (status int, answer object) {
-	a.t.Helper()
+// ask may be used in any goroutine.
+func (a *api) ask(method, path, contentType string, body any) (status int, answer object, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		a.t.Fatal(err)
+		return 0, nil, err
 	}
 	r, err := http.NewRequestWithContext(a.t.Context(), method, a.config.Host+path, bytes.NewReader(text))
 	if err != nil {
-		a.t.Fatal(err)
+		return 0, nil, err
 	}
 	r.Header.Set("Content-Type", contentType)
 	response, err := a.http.Do(r)
 	if err != nil {
-		a.t.Fatal(err)
+		return 0, nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	said, err := io.ReadAll(response.Body)
 	if err != nil {
-		a.t.Fatal(err)
+		return 0, nil, err
 	}
 	_ = json.Unmarshal(said, &answer) // of a kind that is not there it is no JSON
-	return response.StatusCode, answer
+	return response.StatusCode, answer, nil
+}
+
+func (a *api) try(method, path, contentType string, body any) (status int, answer object) {
+	a.t.Helper()
+	status, answer, err := a.ask(method, path, contentType, body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return status, answer
 }
 
 func (a *api) do(method, path, contentType string, body any) object {
@@ -78,24 +88,30 @@ func (a *api) deployed(path string) {
 
 // collect does what the controllers of garbage and of namespaces do: it takes the finalizers off what is being
 // deleted, until a channel is closed.
-func (a *api) collect(done <-chan struct{}, paths ...string) {
+func (a *api) collect(done <-chan struct{}, paths ...string) error {
 	for {
 		select {
 		case <-done:
-			return
+			return nil
 		case <-time.After(50 * time.Millisecond):
 		}
 		for _, path := range paths {
-			status, live := a.try(http.MethodGet, path, plainJSON, nil)
-			if status != http.StatusOK || at(a.t, live, "metadata", "deletionTimestamp") == nil {
+			status, live, err := a.ask(http.MethodGet, path, plainJSON, nil)
+			if err != nil {
+				return err
+			}
+			if status != http.StatusOK || kubeapi.Text(live, "metadata", "deletionTimestamp") == "" {
 				continue
 			}
-			if live["kind"] == "Namespace" && at(a.t, live, "metadata", "finalizers") == nil {
+			if live["kind"] == "Namespace" && kubeapi.At(live, "metadata", "finalizers") == nil {
 				live["spec"] = object{"finalizers": []any{}}
-				a.try(http.MethodPut, path+"/finalize", plainJSON, live)
-				continue
+				_, _, err = a.ask(http.MethodPut, path+"/finalize", plainJSON, live)
+			} else {
+				_, _, err = a.ask(http.MethodPatch, path, mergePatch, object{"metadata": object{"finalizers": []any{}}})
 			}
-			a.try(http.MethodPatch, path, mergePatch, object{"metadata": object{"finalizers": []any{}}})
+			if err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -208,10 +224,13 @@ func TestObjectsInARealCluster(t *testing.T) {
 
 	// What cannot be changed is named, and made anew where that is configured.
 	done := make(chan struct{})
-	collected := make(chan struct{})
-	go func() {
-		defer close(collected)
-		a.collect(done, web, widget, settings, secret, crd, ns)
+	collected := make(chan error)
+	go func() { collected <- a.collect(done, web, widget, settings, secret, crd, ns) }()
+	defer func() {
+		close(done)
+		if err := <-collected; err != nil {
+			t.Error(err)
+		}
 	}()
 	spec["selector"] = object{"matchLabels": object{"app": "web", "tier": "front"}}
 	spec["template"].(object)["metadata"] = object{"labels": object{"app": "web", "tier": "front"}}
@@ -251,6 +270,4 @@ func TestObjectsInARealCluster(t *testing.T) {
 			t.Errorf("%s is left", path)
 		}
 	}
-	close(done)
-	<-collected
 }
