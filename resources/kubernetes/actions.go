@@ -49,7 +49,7 @@ func (m *manager) apply(ctx context.Context) (err error) {
 
 // known waits until the server serves a kind that was defined just now.
 func (m *manager) known(ctx context.Context, d declared) (o *observation, err error) {
-	err = m.until(ctx, fmt.Sprintf("the cluster serves %s of %s", d.kind, d.apiVersion), func() (string, error) {
+	err = m.until(ctx, fmt.Sprintf("the cluster serves %s of %s", d.kind, d.apiVersion), func(ctx context.Context) (string, error) {
 		if o, err = m.resolve(ctx, d); err == nil && o.unknown {
 			return "it does not yet", nil
 		}
@@ -109,7 +109,7 @@ func (m *manager) wait(ctx context.Context) error {
 
 func (m *manager) ready(ctx context.Context, all []*observation) error {
 	open := slices.Clone(all)
-	return m.until(ctx, "all is ready", func() (string, error) {
+	return m.until(ctx, "all is ready", func(ctx context.Context) (string, error) {
 		var why []string
 		for _, o := range slices.Clone(open) {
 			live, err := m.client.Get(ctx, o.resource, o.key.namespace, o.name)
@@ -246,7 +246,7 @@ func (m *manager) delete(ctx context.Context, k key, resource kubeapi.Resource, 
 }
 
 func (m *manager) gone(ctx context.Context, k key, resource kubeapi.Resource, uid string) error {
-	return m.until(ctx, fmt.Sprintf("%s is gone", k), func() (string, error) {
+	return m.until(ctx, fmt.Sprintf("%s is gone", k), func(ctx context.Context) (string, error) {
 		live, err := m.client.Get(ctx, resource, k.namespace, k.name)
 		if err != nil || uidOf(live) != uid {
 			return "", err
@@ -270,26 +270,33 @@ const (
 )
 
 // until asks again and again until there is nothing left to wait for, at most for as long as is
-// configured. check says why it is not so yet, or fails.
-func (m *manager) until(ctx context.Context, what string, check func() (why string, err error)) error {
+// configured, which ends a question that is not answered, too. check says why it is not so yet,
+// or fails.
+func (m *manager) until(ctx context.Context, what string, check func(context.Context) (why string, err error)) error {
 	bound := m.config.Wait.bound()
-	over := time.NewTimer(bound)
-	defer over.Stop()
+	within, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	why := "the cluster does not answer"
 	for pause := firstPause; ; pause = min(pause*3/2, maxPause) {
-		why, err := check()
+		says, err := check(within)
 		switch {
-		case err != nil && !kubeapi.Passing(err), err == nil && why == "":
-			return err
-		case err != nil:
+		case err == nil && says == "":
+			return nil
+		case err != nil && within.Err() != nil: // it was cut short, and says nothing about the cluster
+		case err == nil:
+			why = says
+		case kubeapi.Passing(err):
 			why = err.Error()
+		default:
+			return err
 		}
 		again := time.NewTimer(pause)
 		select {
-		case <-ctx.Done():
+		case <-within.Done():
 			again.Stop()
-			return context.Cause(ctx)
-		case <-over.C:
-			again.Stop()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			return fmt.Errorf("waited for %s until %s: %s; see `kubectl describe` for more, or wait longer with \"wait.timeout\"", bound, what, why)
 		case <-again.C:
 		}

@@ -100,3 +100,33 @@ func TestWhatWasAppliedIsKeptAtOnce(t *testing.T) {
 		t.Errorf("it keeps %v", k.kept)
 	}
 }
+
+func TestWhoAlsoOwnsAFieldHasNotChangedIt(t *testing.T) {
+	s := newServer(t)
+	a, _ := s.resource(web())
+	a.Apply(t)
+	b, k := s.resource(object{"manifest": deployment("web", 2, "web:1"), "adopt": true})
+	k.id = "01J9Z3NDEKTSV4RRFFQ69G5FAV/b"
+	b.Apply(t)
+	a = a.With(object{"objects": []any{configMap("web", object{"color": "blue"}), deployment("web", 3, "web:1")}})
+	if says := a.Stale(t, "apply", "wait").Actions[0].Description; says != "apply Deployment default/web (spec.replicas, owned also by deployster/"+k.id+")" {
+		t.Errorf("it says %q", says)
+	}
+}
+
+func TestAnObjectOfTwoGroupsIsOne(t *testing.T) {
+	s := newServer(t)
+	s.kinds["extensions/v1beta1"] = s.kinds["apps/v1"]
+	r, k := s.resource(web())
+	r.Apply(t)
+	s.changed()
+	k.kept["objects"] = append(k.kept["objects"].([]any), object{"apiVersion": "extensions/v1beta1", "kind": "Deployment", "namespace": "default", "name": "web"})
+	kept := k.kept
+	r.Valid(t)
+	k.kept = kept
+	r.Invoke(t, nil, "prune")
+	r.Gone().Apply(t)
+	if did := s.changed(); !slices.Equal(did, []string{"delete " + webDeployment, "delete " + webConfig}) {
+		t.Errorf("it did %q", did)
+	}
+}

@@ -165,6 +165,9 @@ func TestWhatCannotBeChangedIsReplacedWhereThatIsConfigured(t *testing.T) {
 		if at(t, after, "spec", "selector") == "wrong" {
 			return invalid("spec.selector", "no selector")
 		}
+		if before == nil && at(t, after, "spec", "selector") == "elsewhere" {
+			return invalid("spec.template", "no template")
+		}
 		if before == nil || at(t, before, "spec", "selector") == at(t, after, "spec", "selector") {
 			return nil
 		}
@@ -192,6 +195,10 @@ func TestWhatCannotBeChangedIsReplacedWhereThatIsConfigured(t *testing.T) {
 	spec["selector"] = "wrong"
 	r.Fails(t, "spec.selector: Invalid value: \"x\": no selector", "state")
 	r.Fails(t, "spec.selector: Invalid value: \"x\": no selector", "apply")
+	// What would be wrong with a new one is said, too.
+	spec["selector"] = "elsewhere"
+	r.Fails(t, "spec.selector: Invalid value: \"x\": field is immutable", "state")
+	r.Fails(t, "spec.template: Invalid value: \"x\": no template", "state")
 	if did := s.changed(); did != nil {
 		t.Errorf("it did %q", did)
 	}

@@ -20,7 +20,8 @@ type observation struct {
 	live     map[string]any // nil where there is none
 	next     map[string]any // what an apply would make of it; nil where nobody can say yet
 
-	applied     bool // the resource has applied it
+	applied     bool     // the resource has applied it
+	had         []string // the paths of the fields that it has applied
 	differences []managedfields.Difference
 	taken       []kubeapi.Conflict // fields that others have taken since, and that an apply takes back
 	immutable   []string           // fields that differ and cannot be changed
@@ -137,8 +138,8 @@ func (m *manager) look(ctx context.Context, o *observation) error {
 	o.next, o.taken, err = m.send(ctx, o, true)
 	switch {
 	case err == nil:
-	case o.live == nil && kubeapi.IsNotFound(err) && m.declaresNamespace(o.key.namespace):
-		return nil // which is not there yet either
+	case o.live == nil && (kubeapi.IsNotFound(err) || kubeapi.IsEnding(err)) && m.declaresNamespace(o.key.namespace):
+		return nil // which is not there yet either, or is made anew
 	case o.live == nil && kubeapi.IsNotFound(err):
 		return fmt.Errorf("%w: declare the namespace, too, or make it first", err)
 	case o.live != nil && len(kubeapi.Invalid(err)) > 0:
@@ -148,6 +149,7 @@ func (m *manager) look(ctx context.Context, o *observation) error {
 	}
 	var had managedfields.Set
 	had, o.applied = managedfields.Applied(o.live, m.name)
+	o.had = had.Paths()
 	will, _ := managedfields.Applied(o.next, m.name)
 	if o.live != nil {
 		o.differences = managedfields.Differences(o.live, o.next, managedfields.Union(had, will))
@@ -166,8 +168,12 @@ func (m *manager) replaceable(ctx context.Context, o *observation, refused error
 	if err != nil {
 		return err
 	}
-	if m.client.Makeable(ctx, o.resource, object) != nil {
-		return refused // it is no better as a new one
+	if err := m.client.Makeable(ctx, o.resource, object); err != nil {
+		fields := kubeapi.Invalid(refused)
+		if slices.ContainsFunc(kubeapi.Invalid(err), func(field string) bool { return slices.Contains(fields, field) }) {
+			return refused // it is no better as a new one
+		}
+		return errors.Join(refused, err)
 	}
 	if !m.config.Replace {
 		return fmt.Errorf("%s: %s cannot be changed while it exists: leave it as it is, or set \"replace: true\" to have the object deleted and made anew: %w",

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -62,26 +63,32 @@ func (m *memory) put(r remembered) {
 	m.Objects[i] = r
 }
 
-// bounded is the memory as it fits into what may be kept: names of fields are the first that go.
+// bounded is the memory as it fits into what may be kept: names of fields are the first that go,
+// those of the objects with the most of them before others.
 func (m memory) bounded() (memory, error) {
-	size := func() int {
-		text, err := json.Marshal(m)
-		if err != nil {
-			return protocol.MaxKeep + 1
-		}
-		return len(text)
+	text, err := json.Marshal(m)
+	if err != nil {
+		return m, fmt.Errorf("encoding what is to be kept: %w", err)
 	}
-	if size() <= protocol.MaxKeep {
+	over := len(text) - protocol.MaxKeep
+	if over <= 0 {
 		return m, nil
 	}
 	m.Objects = slices.Clone(m.Objects)
-	for i := range m.Objects {
-		m.Objects[i].Fields = nil
+	largest := make([]int, len(m.Objects))
+	for i := range largest {
+		largest[i] = i
 	}
-	if size() > protocol.MaxKeep {
-		return m, fmt.Errorf("%d objects are more than can be kept of one resource: declare them in several", len(m.Objects))
+	slices.SortStableFunc(largest, func(a, b int) int { return len(m.Objects[b].Fields) - len(m.Objects[a].Fields) })
+	for _, i := range largest {
+		if size := len(m.Objects[i].Fields); size > 0 {
+			over -= len(`,"fields":""`) + base64.StdEncoding.EncodedLen(size)
+		}
+		if m.Objects[i].Fields = nil; over <= 0 {
+			return m, nil
+		}
 	}
-	return m, nil
+	return m, fmt.Errorf("%d objects are more than can be kept of one resource: declare them in several", len(m.Objects))
 }
 
 // hashSize is how much is kept of the hash of a field's name: what is kept has a bound, and that

@@ -38,6 +38,7 @@ type server struct {
 	version int
 	asked   []string // changes, in their order
 
+	instead http.Handler                     // what answers at its address; nil is the server
 	settle  func(o object)                   // what controllers make of an object that was applied; nil is nothing
 	refuse  func(verb, path string) error    // nil refuses nothing
 	changes func(before, after object) error // what an update may not change
@@ -77,8 +78,15 @@ func (s *server) connect(request) (*kubeapi.Client, error) {
 
 // RoundTrip implements http.RoundTripper.
 func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+	handler := s.instead
+	if handler == nil {
+		handler = s
+	}
 	recorder := httptest.NewRecorder()
-	s.ServeHTTP(recorder, r)
+	handler.ServeHTTP(recorder, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	return recorder.Result(), nil
 }
 

@@ -109,6 +109,9 @@ func (o *observation) written(d managedfields.Difference) string {
 func (o *observation) why(d managedfields.Difference) string {
 	for _, c := range o.taken {
 		if strings.TrimPrefix(c.Field, ".") == d.Path() {
+			if slices.Contains(o.had, c.Field) { // else who changed it would own it alone
+				return ", owned also by " + c.Manager
+			}
 			return ", changed by " + c.Manager
 		}
 	}
@@ -201,14 +204,28 @@ func (m *manager) describe(all []*observation, of func(*observation) any) map[st
 // specification and data.
 const maxShown = 64 << 10
 
+// lastApplied is the annotation in which kubectl writes an object as a whole, a Secret with its data.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
 // shown is a live object for other resources: without what only the server needs, and without
-// what changes by itself while all is well.
+// what changes by itself while all is well. Annotations of a Secret may hold what it holds, so
+// they have no values.
 func shown(live map[string]any) map[string]any {
 	object := maps.Clone(live)
 	if metadata, ok := live["metadata"].(map[string]any); ok {
 		metadata = maps.Clone(metadata)
 		for _, name := range []string{"managedFields", "resourceVersion", "generation", "creationTimestamp"} {
 			delete(metadata, name)
+		}
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			annotations = maps.Clone(annotations)
+			delete(annotations, lastApplied)
+			for name := range annotations {
+				if live["kind"] == "Secret" {
+					annotations[name] = ""
+				}
+			}
+			metadata["annotations"] = annotations
 		}
 		object["metadata"] = metadata
 	}

@@ -1,7 +1,10 @@
 package kubernetes
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +12,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/kubeapi"
 )
 
@@ -66,6 +71,70 @@ func TestAServerThatIsStartedAnewIsWaitedFor(t *testing.T) {
 			t.Error(stderr)
 		}
 	})
+}
+
+func TestAServerThatDoesNotAnswerIsWaitedForWithABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		r, _ := s.resource(with(web(), object{"wait": object{"timeout": "10s"}}))
+		r.Invoke(t, nil, "apply")
+		s.instead = http.HandlerFunc(func(w http.ResponseWriter, asked *http.Request) {
+			if strings.HasSuffix(asked.URL.Path, "/web") {
+				<-asked.Context().Done()
+			}
+			s.ServeHTTP(w, asked)
+		})
+		begun := time.Now()
+		r.Fails(t, "waited for 10s until all is ready: the cluster does not answer; see", "wait")
+		if took := time.Since(begun); took != 10*time.Second {
+			t.Errorf("it waited for %s", took)
+		}
+		// Who does not want to wait any longer is another end.
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stopped := errors.New("stopped")
+		time.AfterFunc(time.Second, func() { cancel(stopped) })
+		err := (&manager{}).until(ctx, "never", func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+		if !errors.Is(err, stopped) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAServerWithoutAnythingIsNoCluster(t *testing.T) {
+	s := newServer(t)
+	r, k := s.resource(web())
+	r.Apply(t)
+	s.instead = http.NotFoundHandler()
+	const want = "what answers is no API server"
+	r.Fails(t, want, "state")
+	r.Fails(t, want, "apply")
+	r.Fails(t, want, "prune")
+	r.Gone().Fails(t, want, "state")
+	r.Gone().Fails(t, want, "remove")
+	if kept, _ := k.kept["objects"].([]any); len(kept) != 2 {
+		t.Errorf("it keeps %v", k.kept)
+	}
+}
+
+func TestANamespaceThatEndsIsMadeAnew(t *testing.T) {
+	s := newServer(t)
+	s.edit("v1", "Namespace", "namespaces/shop", "kubectl-create", func(object) {})
+	now := metav1.Unix(1, 0)
+	s.objects["namespaces/shop"].SetDeletionTimestamp(&now)
+	s.refuse = func(method, path string) error {
+		if method != "PATCH" || !strings.HasSuffix(path, "/configmaps/web") {
+			return nil
+		}
+		err := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "web", errors.New("namespace shop is being terminated"))
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating", Message: "namespace shop is being terminated"}}
+		return err
+	}
+	shop := object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": "shop"}}
+	r, _ := s.resource(object{"namespace": "shop", "adopt": true, "objects": []any{shop, configMap("web", nil)}})
+	if says := r.Stale(t, "apply").Actions[0].Description; says != "apply Namespace shop (once the one that is being deleted is gone), ConfigMap shop/web (new)" {
+		t.Errorf("it says %q", says)
+	}
+	r.With(object{"namespace": "shop", "manifest": configMap("web", nil)}).Fails(t, "namespace shop is being terminated", "state")
 }
 
 func TestWhatHasFailedIsNotWaitedFor(t *testing.T) {
@@ -141,9 +210,14 @@ func TestWhatIsKeptFits(t *testing.T) {
 	for range 200 {
 		m.Objects = append(m.Objects, remembered{APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "settings", UID: "01234567-89ab-cdef", Fields: make([]byte, 600)})
 	}
+	m.Objects[7].Fields = make([]byte, 6) // the others have more
 	fits, err := m.bounded()
-	if err != nil || len(fits.Objects) != 200 || fits.Objects[0].Fields != nil || m.Objects[0].Fields == nil {
+	if err != nil || len(fits.Objects) != 200 || fits.Objects[0].Fields != nil || fits.Objects[7].Fields == nil || fits.Objects[199].Fields == nil || m.Objects[0].Fields == nil {
 		t.Errorf("%d objects, %v", len(fits.Objects), err)
+	}
+	text, err := json.Marshal(fits)
+	if err != nil || len(text) > protocol.MaxKeep || len(text) < protocol.MaxKeep-1000 {
+		t.Errorf("it has %d bytes, %v", len(text), err)
 	}
 	for range 600 {
 		m.Objects = append(m.Objects, m.Objects[0])
@@ -207,6 +281,17 @@ func TestLargeObjectsAreShownByTheirNames(t *testing.T) {
 	}
 	if got := shown(live); got["data"] != nil || kubeapi.Text(got, "metadata", "uid") != "c" || kubeapi.At(got, "metadata", "resourceVersion") != nil {
 		t.Errorf("%.200v", got)
+	}
+}
+
+func TestWhatAnnotationsRepeatIsNotShown(t *testing.T) {
+	annotations := object{lastApplied: `{"data": {"password": "s3cret"}}`, "team": "shop"}
+	for kind, want := range map[string]string{"Secret": "", "ConfigMap": "shop"} {
+		live := object{"kind": kind, "metadata": object{"name": "a", "annotations": annotations}}
+		got, _ := kubeapi.At(shown(live), "metadata", "annotations").(object)
+		if len(got) != 1 || got["team"] != want || len(annotations) != 2 {
+			t.Errorf("%s: %v", kind, got)
+		}
 	}
 }
 
