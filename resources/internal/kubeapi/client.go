@@ -143,8 +143,10 @@ func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (m
 	if IsNotFound(err) {
 		return nil, nil
 	}
-	if apierrors.IsNotFound(err) {
-		err = errNoServer
+	if apierrors.IsNotFound(err) { // another server than one with the kind, or one that does not serve it yet
+		if _, unknown := c.Resource(ctx, everyVersion, everyKind); unknown != nil {
+			return nil, unknown
+		}
 	}
 	if err != nil {
 		return nil, c.explain(fmt.Sprintf("get %s", r.describe(namespace, name)), err)

@@ -206,6 +206,21 @@ func TestKindsAreFoundInWhicheverVersionThereIs(t *testing.T) {
 	}
 }
 
+func TestAServerThatDoesNotServeAKindYet(t *testing.T) {
+	c, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"resources": [{"name": "namespaces", "kind": "Namespace"}]}`))
+	})
+	_, err := c.Get(t.Context(), deployments, "shop", "web")
+	if err == nil || strings.Contains(err.Error(), "no API server") || !strings.Contains(err.Error(), "get deployments.apps shop/web: the server could not find the requested resource") {
+		t.Error(err)
+	}
+}
+
 func TestWhoKnowsNoKindIsNoAPIServer(t *testing.T) {
 	c, _ := open(t, http.NotFound)
 	for _, apiVersion := range []string{"v1", "example.com/v1"} {
