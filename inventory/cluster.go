@@ -13,7 +13,8 @@ const maxClusters = 1000
 type Cluster struct {
 	Name       string
 	Kubeconfig string // path as it is written: relative ones are below the directory of the inventory; "" is the usual one
-	Context    string // of it; "" is its current one
+	Context    string // of it; "" is the current one of a file that is named
+	InCluster  bool   // it is the cluster of the Pod in which this runs, and has neither
 }
 
 // Cluster finds a cluster by its name.
@@ -25,11 +26,12 @@ func (v *Inventory) Cluster(name string) (Cluster, bool) {
 	return v.Clusters[i], true
 }
 
-// readClusters reads a list of {name: prod, kubeconfig: FILE, context: NAME}.
+// readClusters reads a list of {name: prod, kubeconfig: FILE, context: NAME}. What it is
+// is always said: whatever cluster happens to be current is not the one that is meant.
 func readClusters(n *yamlfile.Node) (all []Cluster) {
 	first := map[string]*yamlfile.Node{}
 	for _, one := range n.List("clusters", maxClusters) {
-		fields, ok := one.Fields("a cluster", "name", "kubeconfig", "context")
+		fields, ok := one.Fields("a cluster", "name", "kubeconfig", "context", "in_cluster")
 		if !ok {
 			continue
 		}
@@ -49,6 +51,15 @@ func readClusters(n *yamlfile.Node) (all []Cluster) {
 			if at := fields[key]; at != nil {
 				*to, _ = at.Line("a text", maxText)
 			}
+		}
+		if at := fields["in_cluster"]; at != nil {
+			c.InCluster, _ = at.Bool()
+		}
+		switch named := fields["kubeconfig"] != nil || fields["context"] != nil; {
+		case c.InCluster && named:
+			one.Fail("cluster %q is the one in which this runs, and has a kubeconfig or context: give only one of these", c.Name)
+		case !c.InCluster && c.Kubeconfig == "" && c.Context == "":
+			one.Fail("it is not said which cluster %q is: give a kubeconfig or a context, or in_cluster: true for the one in which this runs", c.Name)
 		}
 		all = append(all, c)
 	}

@@ -91,7 +91,11 @@ func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
 				fields[own].Fail("is that of the cluster, which is named beside it: leave one of them out")
 			}
 		}
-		if c, ok := v.named(at); ok {
+		c, ok := v.named(at)
+		if c.InCluster {
+			at.Fail("%q is the cluster in which this runs, which no host can name: give a kubeconfig or a context", c.Name)
+		}
+		if ok {
 			k.Kubeconfig, k.Context = c.Kubeconfig, c.Context
 		}
 	}

@@ -111,7 +111,7 @@ func TestHostsThatAreReachedInAnotherWayDiffer(t *testing.T) {
 func TestAHostMayBeInAClusterOfTheInventory(t *testing.T) {
 	v, err := inventory.Parse("inventory.yaml", []byte(`
 hosts: [{name: apps, engine: kubernetes, kubernetes: {cluster: prod, namespace: apps, types_image: r.example/x}}]
-clusters: [{name: test}, {name: prod, kubeconfig: keys/prod, context: eu}]
+clusters: [{name: test, context: test}, {name: prod, kubeconfig: keys/prod, context: eu}]
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestTheSchemaAgrees(t *testing.T) {
 	}
 	host := func(more string) string { return "hosts: [{name: a, endpoint: 'unix:///x', " + more + "}]" }
 	yamltest.Schema(t, source, map[string]bool{
-		"clusters: [{name: prod, kubeconfig: keys/prod, context: admin}, {name: dev}]": true, "{hosts: [], clusters: []}": true, "clusters: [{kubeconfig: keys/prod}]": false, "clusters: [{name: a b}]": false, "clusters: {prod: {}}": false,
+		"clusters: [{name: prod, kubeconfig: keys/prod, context: admin}, {name: dev, context: dev}, {name: own, in_cluster: true}]": true, "clusters: [{name: dev}]": false, "clusters: [{name: dev, in_cluster: false}]": false, "clusters: [{name: dev, in_cluster: true, context: dev}]": false, "clusters: [{name: dev, kubeconfig: ''}]": false, "{hosts: [], clusters: []}": true, "clusters: [{kubeconfig: keys/prod}]": false, "clusters: [{name: a b}]": false, "clusters: {prod: {}}": false,
 		three: true, "hosts: []": true, "{name: fleet, hosts: []}": true, "{name: a/b, hosts: []}": false, "{name: '', hosts: []}": false, "{name: 1, hosts: []}": false, "{}": false, "host: []": false, "hosts: {}": false, "hosts:": false, "hosts: [{}]": false,
 		host("slots: 1"): true, host("slots: 0"): false, host("slots: 1001"): false, host("slots: '1'"): false, host("slots:"): false, host("slots: 1.5"): false,
 		host("attributes: {a: b, c: [d]}"): true, host("attributes: {a: ''}"): false, host("attributes: {a: 1}"): false, host("attributes: {a: []}"): false,
@@ -200,7 +200,7 @@ func TestTheSchemaAgrees(t *testing.T) {
 		cluster("pod_security: baseline"): true, cluster("pod_security: privileged"): false, cluster("image_pull_secrets: [a.b]"): true, cluster("image_pull_secrets: [a/b]"): false, cluster("image_pull_secrets: a"): false,
 		cluster("node_selector: {a: b, x.y/z: ''}"): true, cluster("node_selector: {a b: c}"): false, cluster("node_selector: {a: b c}"): false, cluster("node_selector: [a]"): false, cluster("node_selector: {a: 1}"): false,
 		cluster("tolerations: [a, 'a=', 'a=b', 'x.y/a:NoExecute', 'a=b:NoSchedule']"): true, cluster("tolerations: ['a=b=c']"): false, cluster("tolerations: ['a:Never']"): false, cluster("tolerations: [':NoSchedule']"): false,
-		"{clusters: [{name: prod}], hosts: [{name: a, engine: kubernetes, kubernetes: {cluster: prod, types_image: x}}]}": true, cluster("cluster: a, context: b"): false, cluster("cluster: a, kubeconfig: b"): false, cluster("cluster: a/b"): false,
+		"{clusters: [{name: prod, context: p}], hosts: [{name: a, engine: kubernetes, kubernetes: {cluster: prod, types_image: x}}]}": true, cluster("cluster: a, context: b"): false, cluster("cluster: a, kubeconfig: b"): false, cluster("cluster: a/b"): false,
 		cluster("service_account: a"): true, cluster("service_account: a/b"): false, cluster("service_account: A"): false,
 		host("tls: {ca: x}"): false, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y}}]": false,
 		"hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y, key: z}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {cert: y, key: z}}]": false,
@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestAnInventoryHasClusters(t *testing.T) {
-	v, err := inventory.Parse("inventory.yaml", []byte("clusters: [{name: prod, kubeconfig: keys/prod, context: admin}, {name: dev}]"))
+	v, err := inventory.Parse("inventory.yaml", []byte("clusters: [{name: prod, kubeconfig: keys/prod, context: admin}, {name: dev, in_cluster: true}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestAnInventoryHasClusters(t *testing.T) {
 	if _, is := v.Cluster("test"); is || len(v.Hosts) != 0 {
 		t.Errorf("the inventory has %+v", v)
 	}
-	if _, err := inventory.Parse("inventory.yaml", []byte("clusters: [{name: prod}, {name: prod}]")); err == nil || !strings.Contains(err.Error(), `duplicate cluster "prod", first at`) {
+	if _, err := inventory.Parse("inventory.yaml", []byte("clusters: [{name: prod, context: a}, {name: prod, context: b}]")); err == nil || !strings.Contains(err.Error(), `duplicate cluster "prod", first at`) {
 		t.Errorf("two clusters of one name: %v", err)
 	}
 }

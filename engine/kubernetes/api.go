@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/httpstream"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -42,7 +43,8 @@ func newAPI(config *rest.Config, namespace string) (*api, error) {
 	return a, err
 }
 
-func (a *api) close() { a.http.CloseIdleConnections() }
+// close closes the connections that nobody uses. Those of the transport are within what adds credentials.
+func (a *api) close() { utilnet.CloseIdleConnectionsFor(a.http.Transport) }
 
 func (a *api) version(ctx context.Context) (string, error) {
 	var v version.Info

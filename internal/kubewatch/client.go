@@ -16,14 +16,15 @@ import (
 	"time"
 
 	kubejson "k8s.io/apimachinery/pkg/util/json"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // The bounds of requests. Objects that etcd keeps are smaller by far.
 const (
 	answerTime = 20 * time.Second // of all requests but watches
 	watchTime  = 4 * time.Minute  // after which one is made anew
+	quietTime  = 90 * time.Second // without a line of a watch; bookmarks come about once in a minute
 	mostAnswer = 64 << 20         // bytes of an answer
 	mostEvent  = 8 << 20          // bytes of an event of a watch
 	mostStatus = 64 << 10         // bytes of a refusal that are read
@@ -34,23 +35,15 @@ const (
 // client asks the API server of a cluster.
 type client struct {
 	cluster string
-	access  Access
+	reached reached
+	quiet   time.Duration // after which a watch that says nothing is made anew
 	base    *url.URL
 	http    *http.Client
 }
 
-func newClient(cluster string, access Access) (*client, error) {
+func newClient(cluster string, to reached, config *rest.Config, quiet time.Duration) (*client, error) {
 	failed := func(err error) (*client, error) {
-		if errors.Is(err, rest.ErrNotInCluster) || clientcmd.IsEmptyConfig(err) {
-			err = errors.New("no cluster is configured: name a kubeconfig in the inventory, or run this in a Pod")
-		}
 		return nil, &Error{Cluster: cluster, Attempt: "read how it is reached", Cause: err}
-	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = access.Kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: access.Context}).ClientConfig()
-	if err != nil {
-		return failed(err)
 	}
 	config.UserAgent = "deployster"
 	base, _, err := rest.DefaultServerUrlFor(config)
@@ -63,10 +56,11 @@ func newClient(cluster string, access Access) (*client, error) {
 	}
 	own := *made // it may be one that others use
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &client{cluster: cluster, access: access, base: base, http: &own}, nil
+	return &client{cluster: cluster, reached: to, quiet: quiet, base: base, http: &own}, nil
 }
 
-func (c *client) close() { c.http.CloseIdleConnections() }
+// close closes the connections that nobody uses. Those of the transport are within what adds credentials.
+func (c *client) close() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
 
 // resource is where the objects of a kind are.
 type resource struct {
@@ -170,6 +164,9 @@ func (i *item) live() (o map[string]any, err error) {
 	if err := kubejson.Unmarshal(i.raw, &o); err != nil {
 		return nil, fmt.Errorf("what answers is no API server: %w", err)
 	}
+	if metadata, is := o["metadata"].(map[string]any); is {
+		delete(metadata, "managedFields")
+	}
 	return o, nil
 }
 
@@ -186,6 +183,9 @@ func (c *client) list(ctx context.Context, r resource, wants func(name string) b
 		}
 		if err := c.get(ctx, "list "+r.String(), r.path(), query, &page); err != nil {
 			return "", err
+		}
+		if page.Metadata.Version == "" {
+			return "", fmt.Errorf("cluster %s: list %s: what answers is no API server: its list has no version", c.cluster, r)
 		}
 		for _, one := range page.Items {
 			if !wants(one.name) {
@@ -208,6 +208,12 @@ func (c *client) list(ctx context.Context, r resource, wants func(name string) b
 // errExpired is that a watch cannot go on where it ended.
 var errExpired = errors.New("the version is too old")
 
+// errQuiet is that a watch says nothing, not even that nothing has happened.
+var errQuiet = errors.New("the watch says nothing")
+
+// errNoAnswer is that a request was not answered in time.
+var errNoAnswer = fmt.Errorf("no answer within %s", answerTime)
+
 // follower is told of what becomes of objects.
 type follower struct {
 	begun   func() // the server tells of all that happens from now on
@@ -223,7 +229,7 @@ func (c *client) watch(ctx context.Context, r resource, version string, to follo
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(watchTime+late, func() { cancel(errors.New("the watch did not end in time")) }).Stop()
-	silence := time.AfterFunc(answerTime, func() { cancel(fmt.Errorf("no answer within %s", answerTime)) })
+	silence := time.AfterFunc(answerTime, func() { cancel(errNoAnswer) })
 	defer silence.Stop()
 	query := url.Values{"watch": {"true"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {version}, "timeoutSeconds": {strconv.Itoa(int(watchTime.Seconds()))}}
 	body, err := c.request(ctx, attempt, r.path(), query)
@@ -233,12 +239,15 @@ func (c *client) watch(ctx context.Context, r resource, version string, to follo
 	if err != nil {
 		return version, err
 	}
-	silence.Stop() // events may take longer
-	to.begun()
 	defer body.Close() //nolint:errcheck // it was only read
+	silence.Stop()
+	quiet := time.AfterFunc(c.quiet, func() { cancel(errQuiet) })
+	defer quiet.Stop()
+	to.begun()
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, mostEvent)
 	for lines.Scan() {
+		quiet.Reset(c.quiet)
 		var event struct {
 			Type   string `json:"type"`
 			Object item   `json:"object"`
@@ -246,8 +255,16 @@ func (c *client) watch(ctx context.Context, r resource, version string, to follo
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			return version, fmt.Errorf("cluster %s: %s: what answers is no API server: %w", c.cluster, attempt, err)
 		}
-		if event.Type == "ERROR" {
+		switch event.Type {
+		case "ERROR":
 			return version, c.broken(attempt, event.Object.raw)
+		case "ADDED", "MODIFIED", "DELETED":
+			if event.Object.name == "" {
+				return version, fmt.Errorf("cluster %s: %s: what answers is no API server: an event is of an object without a name", c.cluster, attempt)
+			}
+		case "BOOKMARK":
+		default:
+			return version, fmt.Errorf("cluster %s: %s: what answers is no API server: it tells of an event of no known type", c.cluster, attempt)
 		}
 		if event.Object.version != "" {
 			version = event.Object.version
@@ -265,6 +282,9 @@ func (c *client) watch(ctx context.Context, r resource, version string, to follo
 		to.changed(event.Object.name, live)
 	}
 	if err := lines.Err(); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
 		return version, fmt.Errorf("cluster %s: %s: %w", c.cluster, attempt, err)
 	}
 	return version, nil
@@ -284,7 +304,7 @@ func (c *client) broken(attempt string, raw []byte) error {
 
 // get asks for a document.
 func (c *client) get(ctx context.Context, attempt, at string, query url.Values, into any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("no answer within %s", answerTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errNoAnswer)
 	defer cancel()
 	body, err := c.request(ctx, attempt, at, query)
 	if err != nil {

@@ -22,9 +22,16 @@ var hostile = map[string]http.HandlerFunc{
 		_, _ = w.Write([]byte(`{"preferredVersion": {"version": "v1"}, "resources": [{"kind": "Kustomization", "name": "../secrets", "namespaced": true}]}`))
 	},
 	"is-overwhelmed": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
-	"watches-html":   watching("<html>"),
-	"watches-much":   watching(`{"type": "MODIFIED", "object": {"metadata": {"name": "` + strings.Repeat("x", 9<<20) + `"}}}`),
-	"watches-oddly":  watching(`{"type": "MODIFIED", "object": {"metadata": {"name": "shop"}, "a": 1e999}}`),
+	"lists-nothing": func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/kustomizations") {
+			_, _ = w.Write([]byte("{}"))
+			return
+		}
+		watching("")(w, r)
+	},
+	"watches-html":  watching("<html>"),
+	"watches-much":  watching(`{"type": "MODIFIED", "object": {"metadata": {"name": "` + strings.Repeat("x", 9<<20) + `"}}}`),
+	"watches-oddly": watching(`{"type": "MODIFIED", "object": {"metadata": {"name": "shop"}, "a": 1e999}}`),
 }
 
 // watching is an API server whose watches say something.
@@ -34,7 +41,7 @@ func watching(what string) http.HandlerFunc {
 		case r.URL.Query().Get("watch") != "":
 			_, _ = w.Write([]byte(what + "\n"))
 		case strings.HasSuffix(r.URL.Path, "/kustomizations"):
-			_, _ = w.Write([]byte(`{"metadata": {"resourceVersion": "1"}, "items": []}`))
+			_, _ = w.Write([]byte(`{"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "here"}, "is": 1}]}`))
 		default:
 			_, _ = w.Write([]byte(`{"preferredVersion": {"version": "v1"}, "resources": [{"kind": "Kustomization", "name": "kustomizations", "namespaced": true}]}`))
 		}

@@ -24,14 +24,16 @@ type Object struct {
 
 // Access is how a cluster is reached.
 type Access struct {
-	Kubeconfig string // path of a file; "" is KUBECONFIG, ~/.kube/config, or the cluster of this Pod
-	Context    string // of it; "" is its current one
+	Kubeconfig string // path of a file; "" is KUBECONFIG or ~/.kube/config
+	Context    string // of it; "" is the current one of a file that is named
+	InCluster  bool   // it is the cluster in which this runs in a Pod, instead
 }
 
 // Options describes Clusters.
 type Options struct {
 	Find  func(cluster string) (Access, error) // how it is reached at present
 	Retry time.Duration                        // the first pause after a failure; 0 is a second
+	Quiet time.Duration                        // after which a watch that says nothing is made anew; 0 is 90 seconds
 }
 
 // Clusters are the clusters of which objects are watched. It is safe for concurrent use.
@@ -59,6 +61,9 @@ type cluster struct {
 func New(o Options) *Clusters {
 	if o.Retry == 0 {
 		o.Retry = time.Second
+	}
+	if o.Quiet == 0 {
+		o.Quiet = quietTime
 	}
 	return &Clusters{options: o, byName: map[string]*cluster{}}
 }
@@ -115,22 +120,22 @@ func (c *Clusters) Watched() (clusters, watches int) {
 func (c *Clusters) Wait() { c.running.Wait() }
 
 // open returns the client of the cluster, which is reached in the way in which it is to be now.
-func (on *cluster) open(find func(string) (Access, error)) (*client, error) {
-	access, err := find(on.name)
+func (on *cluster) open(o Options) (*client, error) {
+	to, config, err := reach(on.name, o.Find)
 	if err != nil {
 		on.forget(nil)
-		return nil, &Error{Cluster: on.name, Attempt: "find out how it is reached", Cause: err}
+		return nil, err
 	}
 	on.mu.Lock()
 	defer on.mu.Unlock()
-	if on.client != nil && on.client.access == access {
+	if on.client != nil && on.client.reached == to {
 		return on.client, nil
 	}
 	if on.client != nil {
 		on.client.close()
 		on.client = nil
 	}
-	on.client, err = newClient(on.name, access)
+	on.client, err = newClient(on.name, to, config, o.Quiet)
 	return on.client, err
 }
 

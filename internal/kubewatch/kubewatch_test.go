@@ -27,15 +27,18 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{T: t, access: map[string]kubewatch.Access{}}
-	w.Clusters = kubewatch.New(kubewatch.Options{Retry: retry, Find: func(name string) (kubewatch.Access, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if a, is := w.access[name]; is {
-			return a, nil
-		}
-		return kubewatch.Access{}, errors.New("the inventory has no such cluster")
-	}})
+	w.Clusters = kubewatch.New(kubewatch.Options{Retry: retry, Find: w.find})
 	return w
+}
+
+// find is how a cluster is reached.
+func (w *world) find(name string) (kubewatch.Access, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a, is := w.access[name]; is {
+		return a, nil
+	}
+	return kubewatch.Access{}, errors.New("the inventory has no such cluster")
 }
 
 func (w *world) cluster(name string, s *apitest.Server) {
@@ -43,6 +46,19 @@ func (w *world) cluster(name string, s *apitest.Server) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.access[name] = access
+}
+
+// reaches has a cluster be at a URL.
+func (w *world) reaches(name, server string) {
+	w.Helper()
+	kubeconfig := filepath.Join(w.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {"token": "t"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, server)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.access[name] = kubewatch.Access{Kubeconfig: kubeconfig}
 }
 
 // view is what somebody sees.
@@ -88,6 +104,18 @@ func (v *view) sees(want string) {
 	}
 }
 
+// next is what it sees next.
+func (v *view) next() string {
+	v.Helper()
+	select {
+	case what := <-v.seen:
+		return what
+	case <-time.After(time.Minute):
+		v.Fatal("it sees nothing more")
+		return ""
+	}
+}
+
 // gone waits until nothing is watched any more.
 func (w *world) gone() {
 	w.Helper()
@@ -107,7 +135,7 @@ func TestWhoWatchesAnObjectIsToldWhatItIs(t *testing.T) {
 	s.Put("kustomizations/flux/other", `{"is": 7}`)
 	s.Put("kustomizations/other/shop", `{"is": 8}`)
 	s.Put("kustomizations/flux/shop", `{"is": 2}`)
-	if got := <-v.seen; got != "is 2" {
+	if got := v.next(); got != "is 2" {
 		t.Errorf("it is told of another one: %s", got)
 	}
 	s.Delete("kustomizations/flux/shop") // such as when it is renamed
@@ -130,6 +158,7 @@ func TestThereIsOneWatchForAll(t *testing.T) {
 	if clusters, watches := w.Watched(); clusters != 1 || watches != 2 {
 		t.Errorf("there are %d watches of %d clusters", watches, clusters)
 	}
+	s.Await(t, 2)
 	a.leave()
 	a.leave() // which changes nothing
 	b.leave()
@@ -138,9 +167,42 @@ func TestThereIsOneWatchForAll(t *testing.T) {
 	again.leave()
 	c.leave()
 	w.gone()
-	if _, open := s.Requests("watch"); open > 0 {
-		s.Cut()
+	s.Await(t, 0)
+}
+
+// Who comes to view something is told what it is at once, however many come, and however long others
+// have been told.
+func TestManyComeOneAfterAnother(t *testing.T) {
+	w, s := newWorld(t), apitest.New(t)
+	w.Clusters = kubewatch.New(kubewatch.Options{Retry: time.Hour, Find: w.find})
+	w.cluster("prod", s)
+	began := time.Now()
+	for i := range 20 {
+		s.Put(fmt.Sprintf("kustomizations/flux/%d", i), fmt.Sprintf(`{"is": %d}`, i))
+		w.views(fmt.Sprintf("prod/Kustomization/flux/%d", i)).sees(fmt.Sprint("is ", i))
 	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it takes %s", took)
+	}
+}
+
+// A watch that says nothing is made anew, and what it was of is known as long as the cluster answers.
+func TestAWatchThatSaysNothingIsMadeAnew(t *testing.T) {
+	w, s := newWorld(t), apitest.New(t)
+	w.Clusters = kubewatch.New(kubewatch.Options{Retry: retry, Quiet: 20 * time.Millisecond, Find: w.find})
+	w.cluster("prod", s)
+	s.Put("kustomizations/flux/shop", `{"is": 1}`)
+	v := w.views("prod/Kustomization/flux/shop")
+	for range 3 {
+		if got := v.next(); got != "is 1" {
+			t.Fatalf("it sees %q", got)
+		}
+	}
+	s.Down()
+	if got := v.next(); !strings.HasPrefix(got, "error: cluster prod does not answer") && got != "is 1" {
+		t.Errorf("it sees %q", got)
+	}
+	v.sees("cluster prod does not answer")
 }
 
 func TestAClusterThatIsGoneIsUnknownUntilItIsBack(t *testing.T) {
@@ -165,13 +227,18 @@ func TestWatchesAreMadeAnew(t *testing.T) {
 	w.cluster("prod", s)
 	v := w.views("prod/Kustomization/flux/shop")
 	v.sees("nothing")
-	for i, end := range []func(){s.Cut, s.Forget} {
+	for i, end := range []func(){s.Cut, s.Forget, s.Expire} {
+		s.Await(t, 1)
+		before, _ := s.Requests("list")
 		end()
 		s.Put("kustomizations/flux/shop", fmt.Sprintf(`{"is": %d}`, i))
 		for last := ""; last != fmt.Sprint("is ", i); {
-			if last = <-v.seen; strings.HasPrefix(last, "error") {
+			if last = v.next(); strings.HasPrefix(last, "error") {
 				t.Fatalf("it is told %s", last)
 			}
+		}
+		if after, _ := s.Requests("list"); i > 0 && after == before {
+			t.Error("it goes on where nobody knows what came in between")
 		}
 	}
 }
@@ -183,15 +250,16 @@ func TestWhatAClusterRefusesIsSaid(t *testing.T) {
 	s.Refuse("list", `403 applications.argoproj.io is forbidden: User "ci" cannot list resource "applications"`)
 	v := w.views("prod/Application/argo/shop")
 	v.sees(`cluster prod: list applications.argoproj.io: applications.argoproj.io is forbidden: User "ci" cannot list resource "applications"; grant the verbs list and watch on applications.argoproj.io`)
-	s.Refuse("list", "")
 	s.Refuse("watch", "403 no")
+	s.Refuse("list", "")
 	v.sees("cluster prod: watch applications.argoproj.io: no; grant the verbs list and watch")
 	for range 3 { // and not what it is in between, when that cannot be followed
-		if got := <-v.seen; !strings.HasPrefix(got, "error: ") {
+		if got := v.next(); !strings.HasPrefix(got, "error: ") {
 			t.Errorf("it is told %s", got)
 		}
 	}
 	s.Refuse("watch", "503 not now")
+	s.Cut()
 	v.sees("cluster prod does not answer: watch applications.argoproj.io: not now")
 	s.Refuse("watch", "")
 	v.sees("is 1")
@@ -219,18 +287,36 @@ func TestAClusterIsReachedAsItIsToBeNow(t *testing.T) {
 	s.Cut()
 	v.sees("is moved")
 
+	// So it is where the file has another server by now.
+	moved, err := os.ReadFile(s.Kubeconfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.access["prod"].Kubeconfig, moved, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Put("kustomizations/flux/shop", `{"is": "back"}`)
+	other.Cut()
+	v.sees("is back")
+
 	// A file that cannot be read is the same as a cluster that does not answer.
 	broken := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	empty := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(empty, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for access, want := range map[kubewatch.Access]string{
-		{Kubeconfig: broken}: "cluster prod: read how it is reached", {Kubeconfig: broken + "x"}: "no such file", {Kubeconfig: w.access["prod"].Kubeconfig, Context: "none"}: `context "none" does not exist`,
+		{Kubeconfig: broken}: "cluster prod: read how it is reached", {Kubeconfig: broken + "x"}: "no such file", {Kubeconfig: w.access["prod"].Kubeconfig, Context: "none"}: "context was not found for specified context: none",
+		{}: "it is not said which cluster it is", {InCluster: true}: "unable to load in-cluster configuration",
+		{Kubeconfig: empty}: "its kubeconfig names no cluster",
 	} {
 		w.mu.Lock()
 		w.access["prod"] = access
 		w.mu.Unlock()
-		other.Cut()
+		s.Cut()
 		v.sees(want)
 	}
 }
@@ -240,21 +326,31 @@ func TestAClusterIsReachedAsItIsToBeNow(t *testing.T) {
 func TestWhatIsNoAPIServerIsUnknown(t *testing.T) {
 	w := newWorld(t)
 	for name, answer := range hostile {
-		server := serving(t, answer)
-		kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-		text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {"token": "t"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, server)
-		if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		w.mu.Lock()
-		w.access[name] = kubewatch.Access{Kubeconfig: kubeconfig}
-		w.mu.Unlock()
+		w.reaches(name, serving(t, answer))
 		v := w.views(name + "/Kustomization/flux/shop")
 		want := "cluster " + name
 		if strings.HasPrefix(name, "watches-") { // what is there is known, though nobody tells when it changes
 			want = "nothing"
 		}
 		v.sees(want)
+		v.leave()
+	}
+	w.gone()
+}
+
+// An event that is of no object says nothing of any.
+func TestAnEventWithoutANameIsOfNoObject(t *testing.T) {
+	w := newWorld(t)
+	for name, event := range map[string]string{
+		"no-name": `{"type": "DELETED", "object": {}}`, "no-object": `{"type": "DELETED"}`, "no-type": `{"type": "GONE", "object": {"metadata": {"name": "shop"}}}`,
+	} {
+		w.reaches(name, serving(t, watching(event)))
+		v := w.views(name + "/Kustomization/flux/here")
+		for range 3 {
+			if got := v.next(); got != "is 1" {
+				t.Errorf("%s: it sees %q", name, got)
+			}
+		}
 		v.leave()
 	}
 	w.gone()

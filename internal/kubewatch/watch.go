@@ -3,6 +3,9 @@ package kubewatch
 import (
 	"context"
 	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -44,17 +47,25 @@ func (w *watch) remove(v *viewer) int {
 	return len(w.viewers)
 }
 
-// of returns who views an object, "" for any.
-func (w *watch) of(name string) (all []*viewer) {
+// all returns who views an object.
+func (w *watch) all() []*viewer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for v := range w.viewers {
-		if name == "" || v.name == name {
+	return slices.Collect(maps.Keys(w.viewers))
+}
+
+// of returns who views the object of a name.
+func (w *watch) of(name string) (all []*viewer) {
+	for _, v := range w.all() {
+		if v.name == name {
 			all = append(all, v)
 		}
 	}
 	return all
 }
+
+// errAsked is that somebody came to view something, which ends what was followed.
+var errAsked = errors.New("somebody else asks")
 
 // The pauses of a watch.
 const (
@@ -72,22 +83,34 @@ func (w *watch) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if lost++; begun {
+		if begun {
 			lost, answered = 0, true
+		}
+		if errors.Is(err, errAsked) {
+			continue
+		}
+		if !begun {
+			lost++
 		}
 		if short++; time.Since(began) > mostPause {
 			short = 0
 		}
+		if errors.Is(err, errQuiet) { // that it is gone shows at once, or that it tells nobody that nothing happens
+			lost, err = tolerated, nil
+		}
 		_, refused := errors.AsType[*Error](err)
-		if err != nil && (refused || !answered || lost > tolerated) {
+		if err != nil && (refused || !answered || lost > tolerated || errors.Is(err, errNoAnswer)) {
 			w.tell(err)
 			answered = false
 		}
-		if err == nil && len(w.again) > 0 {
-			continue
-		}
-		w.rest(ctx, min(w.options.Retry<<min(short, doublings), mostPause), err)
+		w.rest(ctx, w.options.pause(short), err)
 	}
+}
+
+// pause is one after some failures in a row. Those of many watches do not end at once.
+func (o Options) pause(failures int) time.Duration {
+	most := min(o.Retry<<min(failures, doublings), mostPause)
+	return most - rand.N(most/2+1) //nolint:gosec // nobody gains from knowing it
 }
 
 // rest waits for a pause. Who comes to view something is told what is known of that.
@@ -104,7 +127,7 @@ func (w *watch) rest(ctx context.Context, pause time.Duration, err error) {
 			if err == nil {
 				return
 			}
-			for _, v := range w.of("") {
+			for _, v := range w.all() {
 				if !v.told {
 					v.told = true
 					v.seen(nil, err)
@@ -115,26 +138,26 @@ func (w *watch) rest(ctx context.Context, pause time.Duration, err error) {
 }
 
 func (w *watch) tell(err error) {
-	for _, v := range w.of("") {
+	for _, v := range w.all() {
 		v.told = true
 		v.seen(nil, err)
 	}
 }
 
 // follow looks at all objects, and follows what becomes of them until they are to be looked at anew:
-// somebody came, too much has happened, or err. What was seen is told when it can be followed, and
+// too much has happened, or err, which is errAsked when somebody came. What was seen is told when it can be followed, and
 // begun reports whether that was so.
 func (w *watch) follow(ctx context.Context) (begun bool, err error) {
 	select { // who came until now is told by what follows
 	case <-w.again:
 	default:
 	}
-	c, err := w.cluster.open(w.options.Find)
+	c, err := w.cluster.open(w.options)
 	if err != nil {
 		return false, err
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && !errors.Is(err, errAsked) {
 			w.cluster.forget(c)
 		}
 	}()
@@ -144,7 +167,7 @@ func (w *watch) follow(ctx context.Context) (begun bool, err error) {
 	}
 	found := map[string]map[string]any{}
 	wanted := map[string]bool{}
-	viewers := w.of("")
+	viewers := w.all()
 	for _, v := range viewers {
 		wanted[v.name] = true
 	}
@@ -174,6 +197,7 @@ func (w *watch) follow(ctx context.Context) (begun bool, err error) {
 					v.told = true
 					v.seen(found[v.name], nil)
 				}
+				found = nil
 			}
 		},
 		changed: func(name string, live map[string]any) {
@@ -187,7 +211,7 @@ func (w *watch) follow(ctx context.Context) (begun bool, err error) {
 		version, err = c.watch(ctx, r, version, follower)
 		select {
 		case <-asked:
-			return begun, nil
+			return begun, errAsked
 		default:
 		}
 		switch {
@@ -198,7 +222,7 @@ func (w *watch) follow(ctx context.Context) (begun bool, err error) {
 		case time.Since(began) < w.options.Retry: // a server that ends each watch at once is not asked without end
 			return begun, nil
 		}
-		if now, err := w.options.Find(w.cluster.name); err != nil || now != c.access {
+		if now, _, err := reach(w.cluster.name, w.options.Find); err != nil || now != c.reached {
 			return begun, nil // it is reached in another way by now
 		}
 	}

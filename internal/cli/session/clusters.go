@@ -20,7 +20,7 @@ func clusters(hosts *work.Hosts, file string) *kubewatch.Clusters {
 		if !is {
 			return access, fmt.Errorf("there is no cluster %s in the inventory %s: add it to clusters there, as {name: %s, kubeconfig: FILE, context: NAME}", name, file, name)
 		}
-		access = kubewatch.Access{Kubeconfig: c.Kubeconfig, Context: c.Context}
+		access = kubewatch.Access{Kubeconfig: c.Kubeconfig, Context: c.Context, InCluster: c.InCluster}
 		if access.Kubeconfig != "" && !filepath.IsAbs(access.Kubeconfig) {
 			access.Kubeconfig = filepath.Join(filepath.Dir(file), access.Kubeconfig)
 		}

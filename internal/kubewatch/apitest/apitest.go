@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // The kinds that a Server has, by where their objects are.
@@ -36,6 +37,7 @@ type Server struct {
 	dropped  int               // events that nobody can have any more
 	refuses  map[string]string // "list" or "watch": how it is answered, "403 words"
 	cuts     int               // watches are ended, when it is another number
+	expired  int               // the cut before which watches are ended with an event that says why
 	down     bool
 	requests map[string]int // by their verb
 	watches  int            // that there are
@@ -49,7 +51,7 @@ type event struct {
 // New begins a server, which ends with the test.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{kinds: maps.Clone(kinds), objects: map[string]map[string]any{}, refuses: map[string]string{}, requests: map[string]int{}}
+	s := &Server{kinds: maps.Clone(kinds), objects: map[string]map[string]any{}, refuses: map[string]string{}, expired: -1, requests: map[string]int{}}
 	s.changed = sync.NewCond(&s.mu)
 	s.http = httptest.NewTLSServer(http.HandlerFunc(s.serve))
 	t.Cleanup(func() {
@@ -134,14 +136,18 @@ func (s *Server) Refuse(verb, answer string) { s.change(func() { s.refuses[verb]
 // Cut ends all watches.
 func (s *Server) Cut() { s.change(func() { s.cuts++ }) }
 
-// Forget has the server know nothing of what happened before, as after a compaction.
+// Forget has the server know nothing of what happened before, as after a compaction. Watches end, and
+// cannot go on.
 func (s *Server) Forget() {
 	s.change(func() {
-		s.dropped += len(s.history)
+		s.dropped += len(s.history) + 1
 		s.history = nil
 		s.cuts++
 	})
 }
+
+// Expire ends all watches with an event that says that they are too old.
+func (s *Server) Expire() { s.change(func() { s.expired, s.cuts = s.cuts, s.cuts+1 }) }
 
 // Down has the server close all connections, until Up.
 func (s *Server) Down() {
@@ -156,6 +162,21 @@ func (s *Server) Requests(verb string) (all, watches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests[verb], s.watches
+}
+
+// Await waits until there are as many watches.
+func (s *Server) Await(t testing.TB, watches int) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	late := false
+	defer time.AfterFunc(time.Minute, func() { s.change(func() { late = true }) }).Stop()
+	for s.watches != watches {
+		if late {
+			t.Fatalf("there are %d watches, and never %d", s.watches, watches)
+		}
+		s.changed.Wait()
+	}
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -258,12 +279,17 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, prefix string) {
 		return
 	}
 	s.watches++
-	defer func() { s.watches-- }()
+	s.changed.Broadcast()
+	defer func() {
+		s.watches--
+		s.changed.Broadcast()
+	}()
 	defer contextWakes(r, s.changed)()
 	flusher := http.NewResponseController(w)
 	w.WriteHeader(http.StatusOK)
 	_ = flusher.Flush()
-	for cuts := s.cuts; cuts == s.cuts && r.Context().Err() == nil; s.changed.Wait() {
+	cuts := s.cuts
+	for ; cuts == s.cuts && r.Context().Err() == nil; s.changed.Wait() {
 		for ; at-s.dropped < len(s.history); at++ {
 			if e := s.history[at-s.dropped]; strings.HasPrefix(e.path, prefix) {
 				answer(w, map[string]any{"type": e.kind, "object": e.object})
@@ -271,6 +297,9 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, prefix string) {
 		}
 		answer(w, map[string]any{"type": "BOOKMARK", "object": map[string]any{"metadata": map[string]any{"resourceVersion": s.version()}}})
 		_ = flusher.Flush()
+	}
+	if cuts == s.expired {
+		answer(w, map[string]any{"type": "ERROR", "object": map[string]any{"kind": "Status", "code": http.StatusGone, "message": "too old resource version"}})
 	}
 }
 
