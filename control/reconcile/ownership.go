@@ -171,21 +171,12 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 			l.leaveTo(name)
 			continue
 		}
-		switch err := l.lock(name); {
-		case err == nil:
+		locked, err := l.take(name)
+		if err != nil {
+			return err
+		}
+		if locked {
 			fresh = append(fresh, name)
-			if (own.elsewhere.has[name] || l.share.theirs[name] != "") && own.taken[name] == nil {
-				own.released = append(own.released, name)
-			}
-			delete(own.taken, name)
-		case !errors.Is(err, deploylog.ErrLocked):
-			return fmt.Errorf("locking %s %s: %w", l.Fold.One, name, err)
-		case !l.mine(name):
-			delete(l.share.kept, name) // it is taken, by who is to have it or by another
-		case !own.elsewhere.has[name]:
-			l.share.forget(name)
-			own.elsewhere.Add(name)
-			own.taken[name] = err
 		}
 	}
 	own.elsewhere.remove(fresh...)
@@ -203,6 +194,28 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 		l.queue.Add(name)
 	}
 	return nil
+}
+
+// take reports whether it got the lock of an entity. What another holds is remembered.
+func (l *Loop[S, K]) take(name string) (bool, error) {
+	own := &l.own
+	switch err := l.lock(name); {
+	case err == nil:
+		if (own.elsewhere.has[name] || l.share.theirs[name] != "") && own.taken[name] == nil {
+			own.released = append(own.released, name)
+		}
+		delete(own.taken, name)
+		return true, nil
+	case !errors.Is(err, deploylog.ErrLocked):
+		return false, fmt.Errorf("locking %s %s: %w", l.Fold.One, name, err)
+	case !l.mine(name):
+		delete(l.share.kept, name) // it is taken, by who is to have it or by another
+	case !own.elsewhere.has[name]:
+		l.share.forget(name)
+		own.elsewhere.Add(name)
+		own.taken[name] = err
+	}
+	return false, nil
 }
 
 // retryElsewhere tries some of the locks that others hold. When one is free, more may be.

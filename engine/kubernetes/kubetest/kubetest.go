@@ -83,10 +83,17 @@ func (c *Cluster) RestartAPIServer(t testing.TB) {
 	if err != nil {
 		t.Fatalf("restart the API server: %v", err)
 	}
-	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(5 * time.Millisecond) {
+	looks := time.NewTicker(5 * time.Millisecond)
+	defer looks.Stop()
+	late := time.After(time.Minute)
+	for {
 		if now, err := c.started(); err != nil || now != before {
 			return
 		}
+		select {
+		case <-looks.C:
+		case <-late:
+			t.Fatal("the API server has not been killed")
+		}
 	}
-	t.Fatal("the API server has not been killed")
 }

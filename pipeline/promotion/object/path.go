@@ -78,7 +78,7 @@ func checkNode(node jsonpath.Node) error {
 		}
 		return checkNode(node.Right)
 	case *jsonpath.RecursiveNode:
-		return errors.New("it must say where the value is, without ..")
+		return errors.New("it must say without .. where the value is")
 	case *jsonpath.IdentifierNode:
 		return fmt.Errorf("%s is for templates; the path is that of one value", node.Name)
 	}

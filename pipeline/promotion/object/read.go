@@ -163,6 +163,7 @@ func (p Part) of(text string) string {
 			return tag
 		}
 		return digest
+	case All:
 	}
 	return text
 }

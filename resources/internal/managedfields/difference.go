@@ -106,7 +106,7 @@ func setOf(object map[string]any) Set {
 // Undo is a copy of what is declared in which the fields that differ are as they are live. So
 // what differs from the declaration is what the differences name, and nothing else.
 func Undo(declared map[string]any, differences []Difference) map[string]any {
-	var undone any = clone(declared)
+	undone := any(clone(declared))
 	for _, d := range differences {
 		undone = put(undone, d.steps, d)
 	}

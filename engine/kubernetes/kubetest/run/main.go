@@ -70,7 +70,7 @@ const stopTime = 10 * time.Second
 // attend runs a command to its end. A signal is one for all processes that it has started, and
 // what does not end of it is killed.
 func attend(argv, env []string, signals <-chan os.Signal) error {
-	command := exec.Command(argv[0], argv[1:]...)
+	command := exec.Command(argv[0], argv[1:]...) //nolint:gosec // what it runs is what it was called for
 	command.Env, command.Stdout, command.Stderr = env, os.Stdout, os.Stderr
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := command.Start(); err != nil {
