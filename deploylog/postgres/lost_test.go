@@ -395,7 +395,7 @@ func TestATakeoverWaitsOnceForAllLocksOfAProcess(t *testing.T) {
 func TestAProcessThatIsStoppedLosesItsLocks(t *testing.T) {
 	c, url := newCable(t, "stopped")
 	l, other := open(t, url), open(t, server.URL("stopped"))
-	l.SetPatience(2 * time.Second)
+	l.SetPatience(8 * time.Second)
 	if _, err := l.TryLock("stage"); err != nil {
 		t.Fatal(err)
 	}
@@ -417,7 +417,7 @@ func TestAProcessThatIsStoppedLosesItsLocks(t *testing.T) {
 // Who says nothing for long, and goes on, keeps its locks.
 func TestAProcessThatOnlyWaitsKeepsItsLocks(t *testing.T) {
 	l, other := open(t, server.URL("patient")), open(t, server.URL("patient"))
-	l.SetPatience(5 * time.Second)
+	l.SetPatience(20 * time.Second)
 	if _, err := l.TryLock("stage"); err != nil {
 		t.Fatal(err)
 	}

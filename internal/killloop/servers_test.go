@@ -200,7 +200,9 @@ func TestServersThatShareALogKeepItsRules(t *testing.T) {
 			<-begun
 		}
 		t.Logf("what was killed others controlled after %v", s.took)
-		if slices.Sort(s.took); s.took[len(s.took)/2] > 2*time.Second { // but where the machine is busy
+		// The database hears at once that a process has ended, and need not wait until it says nothing
+		// for 20 s.
+		if slices.Sort(s.took); s.took[len(s.took)/2] > 15*time.Second {
 			t.Errorf("taking over takes %v", s.took)
 		}
 		sharing := map[int]bool{}
