@@ -67,7 +67,7 @@ func newSite(t *testing.T) *site {
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "postgres"}, "stringData": map[string]any{"password": "a secret"},
 	})
 	for _, file := range []string{"rights.yaml", "postgres.yaml", "deployster.yaml"} {
-		text, err := os.ReadFile(file)
+		text, err := os.ReadFile(filepath.Join("objects", file))
 		if err != nil {
 			t.Fatal(err)
 		}
