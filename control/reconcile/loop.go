@@ -254,6 +254,11 @@ func (l *Loop[S, K]) wait(ctx context.Context, tick <-chan time.Time) {
 		case <-ctx.Done():
 		case <-l.Drain:
 		case <-due:
+			select { // with much to do this is always the case
+			case <-tick:
+				l.tick()
+			default:
+			}
 		case <-tick:
 			l.tick()
 		case <-l.Scope.changed:

@@ -17,8 +17,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
-	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/engine/docker"
+	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -46,32 +45,13 @@ func newSite(t *testing.T, resources string) *site {
 	}
 	s.log = log
 	t.Cleanup(func() {
-		left := s.containers()
-		for _, c := range left {
-			t.Errorf("left behind: %v", c.Labels)
-		}
+		dockerdtest.NothingLeft(t, invoke.LabelLog+"="+log.ID())
 		_ = log.Close()
 	})
 	return s
 }
 
 func (s *site) thing(name string) string { return filepath.Join(s.dir, "things", name) }
-
-// containers returns what the runs of this site have in the engine.
-func (s *site) containers() []engine.Container {
-	s.Helper()
-	ctx := context.Background()
-	e, err := docker.Open(ctx, docker.Options{})
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer func() { _ = e.Close() }()
-	left, err := e.Containers(ctx, map[string]string{invoke.LabelLog: s.log.ID()})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return left
-}
 
 // run is a deployster process.
 type run struct {
