@@ -4,7 +4,6 @@ package promotions_test
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -52,18 +51,17 @@ func (f *fluxes) defines(group, version, kind, plural string) {
 		},
 	})
 	f.Cleanup(func() { f.Ask(f, http.MethodDelete, definitions+"/"+name, nil) })
-	waits(f, name+" is served", func() bool {
-		return established(f.Ask(f, http.MethodGet, definitions+"/"+name, nil))
-	})
+	kubetest.Await(f, f.Cluster, definitions+"/"+name, "it is served", established)
 }
 
-func established(text []byte) bool {
-	var d struct {
-		Status struct {
-			Conditions []struct{ Type, Status string }
-		}
+// defined is a kind as the API server has it.
+type defined struct {
+	Status struct {
+		Conditions []struct{ Type, Status string }
 	}
-	_ = json.Unmarshal(text, &d)
+}
+
+func established(d defined) bool {
 	for _, c := range d.Status.Conditions {
 		if c.Type == "Established" && c.Status == "True" {
 			return true
@@ -91,32 +89,6 @@ func (f *fluxes) says(path, ready string, status fields) {
 	status["conditions"] = []any{fields{"type": "Ready", "status": ready, "observedGeneration": generation, "reason": "Tested", "message": "by the test"}}
 	live["status"] = status
 	f.Ask(f, http.MethodPut, path+"/status", live)
-}
-
-// answers reports whether the API server has an object, and not why it has not.
-func (f *fluxes) answers(path string) bool {
-	request, err := http.NewRequest(http.MethodGet, f.Server+path, nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+f.Token)
-	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // it is on this machine
-	response, err := client.Do(request)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusOK
-}
-
-// waits waits until something is so.
-func waits(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for late := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("it never comes to that %s", what)
-		}
-	}
 }
 
 // A revision goes from an object of Flux to two others, which are in two clusters as far as anybody
@@ -157,7 +129,10 @@ func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
 	go func() { ended <- promotions.Schedule(ctx, o, w, w) }()
 	says := func(stage, words string) {
 		t.Helper()
-		waits(t, fmt.Sprintf("%s says %q", stage, words), func() bool { return strings.Contains(w.explain(stage).Message, words) })
+		kubetest.Until(t, fmt.Sprintf("%s says %q", stage, words), func() (string, bool) {
+			said := w.explain(stage).Message
+			return said, strings.Contains(said, words)
+		})
 	}
 
 	says("dev", "has no condition Ready yet")
@@ -180,19 +155,24 @@ func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
 			says("prod", `cannot watch resource "helmreleases"`)
 		}
 	}
-	waits(t, "prod is asked for", func() bool {
+	kubetest.Until(t, "v1.3.0 is asked for", func() (string, bool) {
 		asked := r.take()
-		return len(asked) == 1 && asked[0].Revision == "v1.3.0"
+		return fmt.Sprint(asked), len(asked) == 1 && asked[0].Revision == "v1.3.0"
 	})
 
 	// It comes to one cluster, and the API server is started anew before it comes to the other.
 	f.says(shops+"/east", "True", fields{"lastAppliedRevision": "v1.3.0@sha1:4a5b"})
 	says("prod", "revision v1.3.0 is being promoted")
 	c.RestartAPIServer(t)
-	waits(t, "the API server is back", func() bool { return f.answers(shops+"/east") && f.answers(charts+"/west") })
+	for _, path := range []string{shops + "/east", charts + "/west"} {
+		kubetest.Await(t, c, path, "the API server is back", func(fields) bool { return true })
+	}
 	f.says(charts+"/west", "False", fields{"history": []any{fields{"chartVersion": "v1.3.0", "status": "failed"}}})
 	f.says(charts+"/west", "True", fields{"history": []any{fields{"chartVersion": "v1.3.0", "status": "deployed"}, fields{"chartVersion": "v1.2.0", "status": "superseded"}}})
-	waits(t, "the run has finished", func() bool { return w.count(promotion.RunFinished, "", "v1.3.0") == 1 })
+	kubetest.Until(t, "the run has finished", func() (string, bool) {
+		finished := w.count(promotion.RunFinished, "", "v1.3.0")
+		return fmt.Sprint(finished, " runs have"), finished == 1
+	})
 
 	// What is renamed is not there any more.
 	f.Ask(f, http.MethodDelete, shops+"/east", nil)

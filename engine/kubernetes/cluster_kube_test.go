@@ -5,6 +5,7 @@ package kubernetes
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 )
 
 // run runs the probe and returns what it wrote.
@@ -110,10 +112,16 @@ func TestTheRoleOfTheDocumentationIsEnoughAndNothingLessIs(t *testing.T) {
 	for i, right := range Rights() {
 		others := slices.Delete(Rights(), i, i+1)
 		f.cluster.Ask(t, http.MethodPut, roles+"/deployster", roleOf(others))
-		granted(t, func() bool { missing := checked(); return len(missing) == 1 && missing[0] == right })
+		kubetest.Until(t, "all rights but "+right.String(), func() (string, bool) {
+			missing := checked()
+			return fmt.Sprint("without ", missing), len(missing) == 1 && missing[0] == right
+		})
 	}
 	f.cluster.Ask(t, http.MethodPut, roles+"/deployster", role(t))
-	granted(t, func() bool { return len(checked()) == 0 })
+	kubetest.Until(t, "all rights", func() (string, bool) {
+		missing := checked()
+		return fmt.Sprint("without ", missing), len(missing) == 0
+	})
 	if exit, _, err := runProbe(t, e, spec); err != nil || exit.Code != 3 {
 		t.Errorf("with the Role: %v, %v", exit, err)
 	}
@@ -132,16 +140,6 @@ func roleOf(rights []Right) map[string]any {
 		rules = append(rules, map[string]any{"apiGroups": []string{""}, "resources": []string{r.Resource}, "verbs": []string{r.Verb}})
 	}
 	return map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": map[string]any{"name": "deployster"}, "rules": rules}
-}
-
-// granted waits until the API server has seen that rights have changed.
-func granted(t *testing.T, as func() bool) {
-	t.Helper()
-	for begun := time.Now(); !as(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("the API server does not see that rights have changed")
-		}
-	}
 }
 
 // A Pod of a program that serves takes many requests, which is far quicker than one for each.

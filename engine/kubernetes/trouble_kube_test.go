@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 )
 
 // underway is a run whose program has said something.
@@ -121,7 +122,11 @@ func TestARightThatIsMissingIsNamed(t *testing.T) {
 			must(t, err)
 			defer func() { _ = e.Close() }()
 			for _, right := range rights {
-				granted(t, func() bool { may, err := e.api.may(t.Context(), right); must(t, err); return may })
+				kubetest.Until(t, right.String(), func() (string, bool) {
+					may, err := e.api.may(t.Context(), right)
+					must(t, err)
+					return "not granted", may
+				})
 			}
 			labels := map[string]string{"deployster.run": "x"}
 			_, _, err = runProbe(t, e, engine.Spec{Image: f.ref, Args: []string{"exit", "0"}, Labels: labels})

@@ -15,7 +15,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1"
@@ -29,9 +28,6 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 )
-
-// patience is for what takes seconds where nothing else is at work.
-const patience = 3 * time.Minute
 
 // paths are where the objects of a kind are made, in a namespace.
 var paths = map[string]string{
@@ -169,21 +165,13 @@ func hasVolume(spec *corev1.PodSpec, name string) bool {
 // await returns a Pod once it is as asked for.
 func (s *site) await(name string, is func(corev1.Pod) bool) corev1.Pod {
 	s.Helper()
-	var pod corev1.Pod
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(200 * time.Millisecond) {
-		pod = corev1.Pod{}
-		if err := json.Unmarshal(s.Ask(s.T, http.MethodGet, s.path("pods", name), nil), &pod); err != nil {
-			s.Fatal(err)
-		}
-		if is(pod) {
-			return pod
-		}
-		if pod.Status.Phase == corev1.PodFailed {
-			break
-		}
+	pod := kubetest.Await(s.T, s.Cluster, s.path("pods", name), "the Pod is as asked for, or has failed", func(pod corev1.Pod) bool {
+		return is(pod) || pod.Status.Phase == corev1.PodFailed
+	})
+	if !is(pod) {
+		status, _ := json.MarshalIndent(pod.Status, "", "  ")
+		s.Fatalf("the Pod %s: %s\n%s", name, status, s.log(name))
 	}
-	status, _ := json.MarshalIndent(pod.Status, "", "  ")
-	s.Fatalf("the Pod %s: %s\n%s", name, status, s.log(name))
 	return pod
 }
 

@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
@@ -47,6 +48,18 @@ func (c *Cluster) Ask(t testing.TB, method, path string, object any) []byte {
 }
 
 func (c *Cluster) ask(method, path string, object any) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	response, err := c.request(ctx, method, path, object)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	return io.ReadAll(response.Body)
+}
+
+// request returns an answer that is no failure.
+func (c *Cluster) request(ctx context.Context, method, path string, object any) (*http.Response, error) {
 	var body io.Reader
 	if object != nil {
 		encoded, err := json.Marshal(object)
@@ -55,26 +68,25 @@ func (c *Cluster) ask(method, path string, object any) ([]byte, error) {
 		}
 		body = bytes.NewReader(encoded)
 	}
-	request, err := http.NewRequest(method, c.Server+path, body)
+	request, err := http.NewRequestWithContext(ctx, method, c.Server+path, body)
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+c.Token)
 	request.Header.Set("Content-Type", "application/json")
 	client := http.Client{
-		Timeout:   time.Minute,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}, //nolint:gosec // it is on this machine
 	}
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode >= http.StatusMultipleChoices {
-		err = fmt.Errorf("%s %s: %s: %s", method, path, response.Status, answer)
+	if response.StatusCode >= http.StatusMultipleChoices {
+		answer, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, response.Status, answer)
 	}
-	return answer, err
+	return response, nil
 }
 
 // Kubeconfig writes the file of a user with a token and a namespace.
