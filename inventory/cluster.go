@@ -1,8 +1,11 @@
 package inventory
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -24,6 +27,46 @@ func (v *Inventory) Cluster(name string) (Cluster, bool) {
 		return Cluster{}, false
 	}
 	return v.Clusters[i], true
+}
+
+func (v *Inventory) clusterNames() []string {
+	names := make([]string, 0, len(v.Clusters))
+	for _, c := range v.Clusters {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// NoClusterError is that an inventory has no cluster of a name.
+type NoClusterError struct {
+	Cluster string
+	Known   []string // those that it has
+}
+
+// Error names the one that was meant, or those that there are.
+func (e *NoClusterError) Error() string {
+	text := fmt.Sprintf("there is no cluster %s in the inventory", e.Cluster)
+	if meant := suggest.Closest(e.Cluster, e.Known); meant != "" {
+		text += fmt.Sprintf(", did you mean %q?", meant)
+	} else if known := e.Known[:min(len(e.Known), namedClusters)]; len(known) > 0 {
+		text += ", which has " + strings.Join(known, ", ")
+		if more := len(e.Known) - len(known); more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return text + fmt.Sprintf(": add it to clusters there, as {name: %s, kubeconfig: FILE, context: NAME}", e.Cluster)
+}
+
+// namedClusters is how many clusters an error names at most.
+const namedClusters = 10
+
+// FindCluster is Cluster, and says with a NoClusterError which ones there are instead.
+func (v *Inventory) FindCluster(name string) (Cluster, error) {
+	c, is := v.Cluster(name)
+	if !is {
+		return c, &NoClusterError{Cluster: name, Known: v.clusterNames()}
+	}
+	return c, nil
 }
 
 // readClusters reads a list of {name: prod, kubeconfig: FILE, context: NAME}. What it is

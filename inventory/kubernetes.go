@@ -10,8 +10,9 @@ import (
 
 // Kubernetes says which namespace of which cluster a host is, and how Pods run there.
 type Kubernetes struct {
-	Kubeconfig     string            `json:"kubeconfig,omitempty"`   // file, as it is written in the inventory; "" is the user's, or the cluster of the Pod that this runs in
+	Kubeconfig     string            `json:"kubeconfig,omitempty"`   // file, as it is written in the inventory; "" is the user's
 	Context        string            `json:"context,omitempty"`      // of the kubeconfig; "" is its current one
+	InCluster      bool              `json:"in_cluster,omitempty"`   // it is the cluster of the Pod in which this runs, and has neither
 	Namespace      string            `json:"namespace,omitempty"`    // "" is that of the context
 	TypesImage     string            `json:"types_image,omitempty"`  // repository to which this program is pushed
 	PodSecurity    string            `json:"pod_security,omitempty"` // restricted or baseline; "" is restricted
@@ -24,7 +25,11 @@ type Kubernetes struct {
 // String says where its Pods are, as far as the inventory does.
 func (k *Kubernetes) String() string {
 	var parts []string
-	for _, part := range []string{k.Context, k.Namespace} {
+	where := k.Context
+	if k.InCluster {
+		where = "in-cluster"
+	}
+	for _, part := range []string{where, k.Namespace} {
 		if part != "" {
 			parts = append(parts, part)
 		}
@@ -68,7 +73,7 @@ var (
 )
 
 func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
-	fields, ok := n.Fields("kubernetes", "cluster", "kubeconfig", "context", "namespace", "types_image", "pod_security", "image_pull_secrets", "node_selector", "tolerations", "service_account")
+	fields, ok := n.Fields("kubernetes", "cluster", "kubeconfig", "context", "in_cluster", "namespace", "types_image", "pod_security", "image_pull_secrets", "node_selector", "tolerations", "service_account")
 	if !ok {
 		return nil
 	}
@@ -85,20 +90,7 @@ func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
 		TypesImage:     text("types_image", "a repository of a registry", validRepository, "it has neither a tag nor a digest, as registry.example/team/deployster"),
 		ServiceAccount: text("service_account", "the name of a service account", validObject, "small letters, digits, - and . are possible"),
 	}
-	if at := fields["cluster"]; at != nil {
-		for _, own := range []string{"kubeconfig", "context"} {
-			if fields[own] != nil {
-				fields[own].Fail("is that of the cluster, which is named beside it: leave one of them out")
-			}
-		}
-		c, ok := v.named(at)
-		if c.InCluster {
-			at.Fail("%q is the cluster in which this runs, which no host can name: give a kubeconfig or a context", c.Name)
-		}
-		if ok {
-			k.Kubeconfig, k.Context = c.Kubeconfig, c.Context
-		}
-	}
+	v.readReach(n, fields, k)
 	if fields["types_image"] == nil {
 		n.Fail("there is no types_image: name a repository of a registry to which you may push this program, and from which the cluster pulls it, as in registry.example/team/deployster")
 	}
@@ -125,6 +117,32 @@ func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
 	return k
 }
 
+// readReach reads which cluster it is. That is always said: whoever handles the host would use
+// whatever cluster is current there, or the one that it runs in.
+func (v *Inventory) readReach(n *yamlfile.Node, fields map[string]*yamlfile.Node, k *Kubernetes) {
+	own := []string{"kubeconfig", "context", "in_cluster"}
+	if at := fields["in_cluster"]; at != nil {
+		k.InCluster, _ = at.Bool()
+	}
+	if at := fields["cluster"]; at != nil {
+		for _, key := range own {
+			if fields[key] != nil {
+				fields[key].Fail("is that of the cluster, which is named beside it: leave one of them out")
+			}
+		}
+		if c, ok := v.named(at); ok {
+			k.Kubeconfig, k.Context, k.InCluster = c.Kubeconfig, c.Context, c.InCluster
+		}
+		return
+	}
+	switch named := fields["kubeconfig"] != nil || fields["context"] != nil; {
+	case k.InCluster && named:
+		fields["in_cluster"].Fail("it is the cluster in which this runs, and has a kubeconfig or context: give only one of these")
+	case !k.InCluster && !named:
+		n.Fail("it is not said which cluster it is: name one of the clusters of the inventory (cluster: NAME), a kubeconfig or a context, or say in_cluster: true for the cluster of the Pod in which whoever handles the host runs")
+	}
+}
+
 // named is a cluster of the inventory.
 func (v *Inventory) named(n *yamlfile.Node) (Cluster, bool) {
 	name, ok := n.Line("the name of a cluster of the inventory", maxName)
@@ -133,11 +151,7 @@ func (v *Inventory) named(n *yamlfile.Node) (Cluster, bool) {
 	}
 	c, ok := v.Cluster(name)
 	if !ok {
-		var known []string
-		for _, c := range v.Clusters {
-			known = append(known, c.Name)
-		}
-		n.FailLike(name, known, "there is no cluster %.60q in clusters", name)
+		n.FailLike(name, v.clusterNames(), "there is no cluster %.60q in clusters", name)
 	}
 	return c, ok
 }

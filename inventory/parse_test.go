@@ -95,6 +95,7 @@ func TestHostsThatAreReachedInAnotherWayDiffer(t *testing.T) {
 		{Engine: inventory.Docker, Endpoint: "tcp://localhost:1", TLS: &inventory.TLS{CA: "y"}},
 		{Engine: inventory.KubernetesEngine, Kubernetes: &inventory.Kubernetes{Context: "a"}},
 		{Engine: inventory.KubernetesEngine, Kubernetes: &inventory.Kubernetes{Namespace: "a"}},
+		{Engine: inventory.KubernetesEngine, Kubernetes: &inventory.Kubernetes{Namespace: "a", InCluster: true}},
 		{Engine: inventory.KubernetesEngine, Kubernetes: &inventory.Kubernetes{Namespace: "a", Tolerations: []string{"b"}}},
 		{Engine: inventory.KubernetesEngine, Kubernetes: &inventory.Kubernetes{Namespace: "a", NodeSelector: map[string]string{"b": "c"}}},
 	} {
@@ -110,8 +111,8 @@ func TestHostsThatAreReachedInAnotherWayDiffer(t *testing.T) {
 
 func TestAHostMayBeInAClusterOfTheInventory(t *testing.T) {
 	v, err := inventory.Parse("inventory.yaml", []byte(`
-hosts: [{name: apps, engine: kubernetes, kubernetes: {cluster: prod, namespace: apps, types_image: r.example/x}}]
-clusters: [{name: test, context: test}, {name: prod, kubeconfig: keys/prod, context: eu}]
+hosts: [{name: apps, engine: kubernetes, kubernetes: {cluster: prod, namespace: apps, types_image: r.example/x}}, {name: here, engine: kubernetes, kubernetes: {cluster: own, namespace: apps, types_image: r.example/x}}]
+clusters: [{name: test, context: test}, {name: prod, kubeconfig: keys/prod, context: eu}, {name: own, in_cluster: true}]
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +120,9 @@ clusters: [{name: test, context: test}, {name: prod, kubeconfig: keys/prod, cont
 	want := &inventory.Kubernetes{Kubeconfig: "keys/prod", Context: "eu", Namespace: "apps", TypesImage: "r.example/x"}
 	if !reflect.DeepEqual(v.Hosts[0].Kubernetes, want) {
 		t.Errorf("got %+v", v.Hosts[0].Kubernetes)
+	}
+	if here := v.Hosts[1].Kubernetes; !here.InCluster || here.Kubeconfig+here.Context != "" || here.String() != "in-cluster/apps" {
+		t.Errorf("got %+v", here)
 	}
 }
 
@@ -179,7 +183,10 @@ func TestTheSchemaAgrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster := func(more string) string {
-		return "hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: r/x, " + more + "}}]"
+		return "hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: r/x, in_cluster: true, " + more + "}}]"
+	}
+	reached := func(how string) string {
+		return "{clusters: [{name: prod, context: p}, {name: own, in_cluster: true}], hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: r/x, " + how + "}}]}"
 	}
 	host := func(more string) string { return "hosts: [{name: a, endpoint: 'unix:///x', " + more + "}]" }
 	yamltest.Schema(t, source, map[string]bool{
@@ -194,13 +201,14 @@ func TestTheSchemaAgrees(t *testing.T) {
 		host("platforms: [linux/amd64, linux/arm/v7]"): true, host("platforms: []"): true, host("platforms: [linux]"): false, host("platforms: linux/amd64"): false,
 		cluster(""): true, "hosts: [{name: a, engine: kubernetes}]": false, "hosts: [{name: a, engine: kubernetes, kubernetes: {}}]": false, host("kubernetes: {types_image: x}"): false,
 		"hosts: [{name: a, engine: oci, kubernetes: {types_image: x}}]": false, "hosts: [{name: a, engine: kubernetes, endpoint: 'tcp://x', kubernetes: {types_image: x}}]": false,
-		"hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'r:1/x'}}]": true, "hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'r:1/x:2'}}]": false,
-		"hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'x:2'}}]": false, "hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'r/x@sha256:0'}}]": false,
-		cluster("namespace: a-b"): true, cluster("namespace: A"): false, cluster("namespace: " + strings.Repeat("a", 64)): false, cluster("namespace:"): false, cluster("context: ''"): false, cluster("kubeconfig: 1"): false,
+		"hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'r:1/x', context: p}}]": true, "hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'r:1/x:2', context: p}}]": false,
+		"hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'x:2', context: p}}]": false, "hosts: [{name: a, engine: kubernetes, kubernetes: {types_image: 'r/x@sha256:0', context: p}}]": false,
+		cluster("namespace: a-b"): true, cluster("namespace: A"): false, cluster("namespace: " + strings.Repeat("a", 64)): false, cluster("namespace:"): false, reached("context: ''"): false, reached("kubeconfig: 1"): false,
 		cluster("pod_security: baseline"): true, cluster("pod_security: privileged"): false, cluster("image_pull_secrets: [a.b]"): true, cluster("image_pull_secrets: [a/b]"): false, cluster("image_pull_secrets: a"): false,
 		cluster("node_selector: {a: b, x.y/z: ''}"): true, cluster("node_selector: {a b: c}"): false, cluster("node_selector: {a: b c}"): false, cluster("node_selector: [a]"): false, cluster("node_selector: {a: 1}"): false,
 		cluster("tolerations: [a, 'a=', 'a=b', 'x.y/a:NoExecute', 'a=b:NoSchedule']"): true, cluster("tolerations: ['a=b=c']"): false, cluster("tolerations: ['a:Never']"): false, cluster("tolerations: [':NoSchedule']"): false,
-		"{clusters: [{name: prod, context: p}], hosts: [{name: a, engine: kubernetes, kubernetes: {cluster: prod, types_image: x}}]}": true, cluster("cluster: a, context: b"): false, cluster("cluster: a, kubeconfig: b"): false, cluster("cluster: a/b"): false,
+		reached(""): false, reached("in_cluster: false"): false, reached("in_cluster: 1"): false, reached("in_cluster: true"): true, reached("in_cluster: true, context: p"): false, reached("in_cluster: true, kubeconfig: p"): false, reached("in_cluster: false, kubeconfig: p"): true, reached("context: p"): true,
+		reached("cluster: prod"): true, reached("cluster: own"): true, reached("cluster: prod, context: b"): false, reached("cluster: prod, kubeconfig: b"): false, reached("cluster: prod, in_cluster: false"): false, reached("cluster: a/b"): false,
 		cluster("service_account: a"): true, cluster("service_account: a/b"): false, cluster("service_account: A"): false,
 		host("tls: {ca: x}"): false, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y}}]": false,
 		"hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y, key: z}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {cert: y, key: z}}]": false,
@@ -248,5 +256,32 @@ func TestAnInventoryHasClusters(t *testing.T) {
 	}
 	if _, err := inventory.Parse("inventory.yaml", []byte("clusters: [{name: prod, context: a}, {name: prod, context: b}]")); err == nil || !strings.Contains(err.Error(), `duplicate cluster "prod", first at`) {
 		t.Errorf("two clusters of one name: %v", err)
+	}
+}
+
+func TestWhoeverNamesNoClusterIsToldWhichThereAre(t *testing.T) {
+	many := &inventory.Inventory{}
+	for i := range 12 {
+		many.Clusters = append(many.Clusters, inventory.Cluster{Name: fmt.Sprintf("eu-%02d", i)})
+	}
+	two := &inventory.Inventory{Clusters: []inventory.Cluster{{Name: "dev"}, {Name: "prod"}}}
+	const remedy = ": add it to clusters there, as {name: prdo, kubeconfig: FILE, context: NAME}"
+	for _, c := range []struct {
+		v          *inventory.Inventory
+		name, want string
+	}{
+		{two, "prod", ""},
+		{two, "prdo", `there is no cluster prdo in the inventory, did you mean "prod"?` + remedy},
+		{two, "north-sea", "there is no cluster north-sea in the inventory, which has dev, prod" + strings.Replace(remedy, "prdo", "north-sea", 1)},
+		{many, "prdo", "there is no cluster prdo in the inventory, which has eu-00, eu-01, eu-02, eu-03, eu-04, eu-05, eu-06, eu-07, eu-08, eu-09 and 2 more" + remedy},
+		{&inventory.Inventory{}, "prdo", "there is no cluster prdo in the inventory" + remedy},
+	} {
+		got := ""
+		if _, err := c.v.FindCluster(c.name); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s\n got %s\nwant %s", c.name, got, c.want)
+		}
 	}
 }

@@ -13,16 +13,31 @@ import (
 )
 
 // configuration finds out which cluster is meant: with which context of a kubeconfig,
-// and in which namespace.
+// and in which namespace. Nothing takes the place of what is named: another cluster
+// would run what is meant for that one.
 func configuration(o Options) (config *rest.Config, where, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
+	if o.InCluster {
+		rules = &clientcmd.ClientConfigLoadingRules{} // of no file, so that the Pod is asked
+	}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
 	overrides.Context.Namespace = o.Namespace
 	loading := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	if o.Kubeconfig != "" || o.Context != "" {
+		read, err := rules.Load()
+		if err != nil {
+			return nil, "", "", fmt.Errorf("read the configuration of the cluster: %w", err)
+		}
+		loading = clientcmd.NewNonInteractiveClientConfig(*read, o.Context, overrides, rules)
+	}
 	config, err = loading.ClientConfig()
-	switch {
-	case errors.Is(err, rest.ErrNotInCluster), clientcmd.IsEmptyConfig(err):
+	switch none := errors.Is(err, rest.ErrNotInCluster) || clientcmd.IsEmptyConfig(err); {
+	case none && o.InCluster:
+		return nil, "", "", fmt.Errorf("%w: this runs in no Pod that knows its cluster (KUBERNETES_SERVICE_HOST, and the token of a service account): in_cluster is for what runs in the cluster; name a kubeconfig or a context elsewhere", engine.ErrUnavailable)
+	case none && (o.Kubeconfig != "" || o.Context != ""):
+		return nil, "", "", fmt.Errorf("%w: the kubeconfig names no cluster, or has no current context: name one that does", engine.ErrUnavailable)
+	case none:
 		return nil, "", "", fmt.Errorf("%w: no cluster is configured: name a file with --kubeconfig or KUBECONFIG, or run this in a Pod", engine.ErrUnavailable)
 	case err != nil:
 		return nil, "", "", fmt.Errorf("read the configuration of the cluster: %w", err)

@@ -34,7 +34,7 @@ func TestAPodKnowsItsOwnCluster(t *testing.T) {
 	f.cluster.Create(t, in+"/serviceaccounts", map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "deployer"}})
 	f.grant(t, Rights(), map[string]any{"kind": "ServiceAccount", "name": "deployer", "namespace": f.options.Namespace})
 	dir := t.TempDir()
-	inventory := "hosts: [{name: here, engine: kubernetes, kubernetes: {types_image: " + f.cluster.Registry + "/test/inside}}]\n"
+	inventory := "hosts: [{name: here, engine: kubernetes, kubernetes: {in_cluster: true, types_image: " + f.cluster.Registry + "/test/inside}}]\n"
 	must(t, os.WriteFile(filepath.Join(dir, "inventory.yaml"), []byte(inventory), 0o600))
 	server, err := url.Parse(f.cluster.Server)
 	must(t, err)
@@ -53,7 +53,7 @@ func TestAPodKnowsItsOwnCluster(t *testing.T) {
 	if exit, said := check("deployer"); exit.Code != 0 || !strings.Contains(said, "✔ kubernetes v") || !strings.Contains(said, "namespace "+f.options.Namespace) {
 		t.Errorf("as a service account: %v\n%s", exit, said)
 	}
-	if exit, said := check(""); exit.Code != 1 || !strings.Contains(said, "no cluster is configured") {
+	if exit, said := check(""); exit.Code != 1 || !strings.Contains(said, "this runs in no Pod that knows its cluster") {
 		t.Errorf("as nobody: %v\n%s", exit, said)
 	}
 }

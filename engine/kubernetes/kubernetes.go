@@ -45,8 +45,9 @@ const (
 
 // Options say which cluster is used, and how.
 type Options struct {
-	Kubeconfig string // file; "" is what KUBECONFIG names or ~/.kube/config, and in a Pod without either the cluster it is in
+	Kubeconfig string // file; "" is what KUBECONFIG names or ~/.kube/config, and in a Pod without either the cluster it is in, unless Context names one
 	Context    string // of the configuration; "" is its current one
+	InCluster  bool   // it is the cluster of the Pod in which this runs, whatever kubeconfigs there are; Kubeconfig and Context are none then
 	Namespace  string // of the Pods; "" is the one of the context
 
 	Program    string // file of this program for the nodes, which is the shim

@@ -100,6 +100,9 @@ func (s *Server) checkStage(ctx context.Context, stage *definition.Stage) error 
 			return err
 		}
 	}
+	if err := s.checkClusters(stage); err != nil {
+		return err
+	}
 	if stage.Webhook != nil {
 		paths = append(paths, stage.Webhook.KeyFile)
 	}
@@ -132,6 +135,20 @@ func (s *Server) checkTargets(ctx context.Context, stage string, t *definition.T
 		return huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s does not carry %.200q, its manifest: collect it as deployster pipeline apply does", stage, t.Manifest))
 	}
 	return s.checkFiles(ctx, t.Files)
+}
+
+// checkClusters refuses a stage of objects in a cluster that the inventory here does not have.
+func (s *Server) checkClusters(stage *definition.Stage) error {
+	for _, o := range stage.Objects {
+		all, err := s.Hosts.Inventory()
+		if err != nil {
+			return huma.Error409Conflict(err.Error())
+		}
+		if _, err := all.FindCluster(o.Cluster); err != nil {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("stage %s, by the inventory of the server: %v", stage.Name, err))
+		}
+	}
+	return nil
 }
 
 // reachesPromoting refuses a definition by which a pipeline would begin to deploy to an

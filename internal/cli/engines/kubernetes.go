@@ -123,7 +123,7 @@ func openKubernetes(ctx context.Context, a *app.App, news io.Writer, k inventory
 // clusterOptions are those by which a cluster is found, and by which Pods run there.
 func clusterOptions(a *app.App, news io.Writer, k inventory.Kubernetes) kubernetes.Options {
 	return kubernetes.Options{
-		Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace,
+		Kubeconfig: k.Kubeconfig, Context: k.Context, InCluster: k.InCluster, Namespace: k.Namespace,
 		PodSecurity: kubernetes.PodSecurity(k.PodSecurity), PullSecrets: k.PullSecrets,
 		NodeSelector: k.NodeSelector, Tolerations: k.Tolerations, ServiceAccount: k.ServiceAccount,
 		Env: a.Getenv, Logger: app.Logger(news),
@@ -163,6 +163,7 @@ func (f *finder) openCluster(ctx context.Context, used runs.EngineUsed) (runs.Co
 	if _, err := os.Stat(used.Kubeconfig); err == nil {
 		options.Kubeconfig = used.Kubeconfig
 	}
+	options.InCluster = options.InCluster && options.Context == "" && options.Kubeconfig == ""
 	found, err := kubernetes.OpenCluster(ctx, options)
 	if err != nil {
 		return nil, nil, err

@@ -17,10 +17,16 @@ import (
 // are now in the workspace. Those of objects carry nothing.
 func collectTargets(ctx context.Context, a *app.App, d *definition.Definition, inputs Inputs) error {
 	among := work.NewHosts(inputs.Inventory)
+	remote, err := a.Remote() // whose clusters count: it says itself which ones it lacks
+	if err != nil {
+		return err
+	}
 	for i := range d.Stages {
 		stage := &d.Stages[i]
-		if err := knowsClusters(among, stage); err != nil {
-			return err
+		if remote == nil {
+			if err := knowsClusters(among, stage); err != nil {
+				return err
+			}
 		}
 		if stage.Targets == nil {
 			continue
@@ -64,8 +70,8 @@ func knowsClusters(hosts *work.Hosts, stage *definition.Stage) error {
 		if err != nil {
 			return fmt.Errorf("stage %s: cluster %s: %w", stage.Name, o.Cluster, err)
 		}
-		if _, is := v.Cluster(o.Cluster); !is {
-			return exit.Usage("stage %s: there is no cluster %s in the inventory: add it to clusters there, as {name: %s, kubeconfig: FILE, context: NAME}", stage.Name, o.Cluster, o.Cluster)
+		if _, err := v.FindCluster(o.Cluster); err != nil {
+			return exit.Usage("stage %s: %w", stage.Name, err)
 		}
 	}
 	return nil

@@ -16,9 +16,9 @@ func clusters(hosts *work.Hosts, file string) *kubewatch.Clusters {
 		if err != nil {
 			return access, err
 		}
-		c, is := v.Cluster(name)
-		if !is {
-			return access, fmt.Errorf("there is no cluster %s in the inventory %s: add it to clusters there, as {name: %s, kubeconfig: FILE, context: NAME}", name, file, name)
+		c, err := v.FindCluster(name)
+		if err != nil {
+			return access, fmt.Errorf("%s: %w", file, err)
 		}
 		access = kubewatch.Access{Kubeconfig: c.Kubeconfig, Context: c.Context, InCluster: c.InCluster}
 		if access.Kubeconfig != "" && !filepath.IsAbs(access.Kubeconfig) {
