@@ -170,7 +170,7 @@ func (m *manager) absent(ctx context.Context) (protocol.StateOutput, error) {
 		return protocol.AnswerValid(map[string]any{})
 	}
 	slices.Reverse(all)
-	return protocol.AnswerStale(map[string]any{"present": names(all)}, protocol.Do("remove", "remove "+several(names(all))))
+	return protocol.AnswerStale(map[string]any{"present": names(all)}, protocol.Do("remove", fate(all, "remove ")))
 }
 
 func (m *manager) remove(ctx context.Context) error {
@@ -209,21 +209,29 @@ func (m *manager) made(ctx context.Context) ([]leftover, error) {
 		case !m.ours(o.key, o.live):
 			m.request.Warnf("%s is left as it is: this resource has not made it", o.key)
 			continue
-		case m.released(o.key, o.live):
-			continue
 		}
 		r := remembered{APIVersion: o.apiVersion, Kind: o.kind, Namespace: o.key.namespace, Name: o.name, UID: uidOf(o.live)}
-		all = append(all, leftover{remembered: r, resource: o.resource, live: o.live})
+		l := leftover{remembered: r, resource: o.resource, live: o.live, taken: m.takenBy(o.live)}
+		if l.taken != "" && m.forgotten(l) {
+			continue
+		}
+		all = append(all, l)
 	}
 	left, err := m.leftovers(ctx, declared)
 	return append(all, left...), err
 }
 
 // removeAll removes objects, the last one first; definitions of kinds after all others, and
-// namespaces at the end.
+// namespaces at the end. Those that another resource has taken over it lets go of.
 func (m *manager) removeAll(ctx context.Context, all []leftover) error {
 	slices.SortStableFunc(all, func(a, b leftover) int { return tierOf(a.APIVersion, a.Kind) - tierOf(b.APIVersion, b.Kind) })
 	for _, l := range slices.Backward(all) {
+		if l.taken != "" {
+			if err := m.release(ctx, l); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := m.delete(ctx, l.key(), l.resource, l.live); err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 	"github.com/deployster-go/deployster/resources/internal/kubeapi"
+	"github.com/deployster-go/deployster/resources/internal/managedfields"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
 
@@ -255,6 +256,27 @@ func TestObjectsInARealCluster(t *testing.T) {
 	r.Apply(t)
 	if status, _ := a.try(http.MethodGet, settings, plainJSON, nil); status != http.StatusNotFound {
 		t.Error("what is no longer declared is left")
+	}
+
+	// What another resource takes over is that one's alone, once this one no longer declares it.
+	wanted["objects"] = all
+	r.Apply(t)
+	other := &keeping{Type: Type(), id: "01J9Z3NDEKTSV4RRFFQ69G5FAV/other"}
+	taker := typetest.Resource{Type: other, Name: "other", Config: object{
+		"kubeconfig": string(kubeconfig), "namespace": "shop", "adopt": true, "manifest": configMap("settings", object{"color": "blue"}),
+	}}
+	taker.Apply(t)
+	wanted["objects"] = slices.Delete(slices.Clone(all), 3, 4)
+	r.Stale(t, "prune")
+	r.Apply(t)
+	r.Valid(t)
+	taker.Valid(t)
+	if appliers := managedfields.Appliers(a.do(http.MethodGet, settings, plainJSON, nil)); !slices.Equal(appliers, []string{managerPrefix + other.id}) {
+		t.Errorf("it is of %q", appliers)
+	}
+	taker.Gone().Apply(t)
+	if status, _ := a.try(http.MethodGet, settings, plainJSON, nil); status != http.StatusNotFound {
+		t.Error("what was taken over is left")
 	}
 	limited := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "limited",
 		"clusters": [{"name": "c", "cluster": {"server": %q, "insecure-skip-tls-verify": true}}],

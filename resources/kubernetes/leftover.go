@@ -16,6 +16,7 @@ type leftover struct {
 	remembered
 	resource kubeapi.Resource
 	live     map[string]any
+	taken    string // by this other resource, to which it is left; "" is nobody
 }
 
 func names(left []leftover) []string {
@@ -24,6 +25,26 @@ func names(left []leftover) []string {
 		all = append(all, l.key().String())
 	}
 	return all
+}
+
+// fate says what becomes of leftovers. what names those that are removed.
+func fate(left []leftover, what string) string {
+	var removed, released []string
+	for _, l := range left {
+		if l.taken == "" {
+			removed = append(removed, l.key().String())
+		} else {
+			released = append(released, fmt.Sprintf("%s (which %s has applied, too)", l.key(), l.taken))
+		}
+	}
+	var all []string
+	if len(removed) > 0 {
+		all = append(all, what+several(removed))
+	}
+	if len(released) > 0 {
+		all = append(all, "let go of "+several(released))
+	}
+	return strings.Join(all, "; ")
 }
 
 // leftovers finds the objects that are remembered, still there and not declared.
@@ -38,7 +59,10 @@ func (m *manager) leftovers(ctx context.Context, all []*observation) ([]leftover
 		if l.resource, l.live, err = m.find(ctx, r); err != nil {
 			return nil, err
 		}
-		if l.live == nil || !m.ours(r.key(), l.live) || m.released(r.key(), l.live) {
+		if l.live == nil || !m.ours(r.key(), l.live) {
+			continue
+		}
+		if l.taken = m.takenBy(l.live); l.taken != "" && m.forgotten(l) {
 			continue
 		}
 		l.UID = uidOf(l.live)
@@ -50,16 +74,56 @@ func (m *manager) leftovers(ctx context.Context, all []*observation) ([]leftover
 	return left, nil
 }
 
-// released reports whether another resource has taken an object over. It is left to that one, and
-// people are told.
-func (m *manager) released(k key, live map[string]any) bool {
+// takenBy is another resource that has applied an object, too; "" is none.
+func (m *manager) takenBy(live map[string]any) string {
 	for _, name := range managedfields.Appliers(live) {
 		if other, is := strings.CutPrefix(name, managerPrefix); is && name != m.name {
-			m.request.Warnf("%s is left as it is, and forgotten: another resource (%s) has applied it, too; where that one is gone, remove it with `kubectl delete`", k, other)
-			return true
+			return other
 		}
 	}
-	return false
+	return ""
+}
+
+// forgotten reports whether an object that another resource has taken over has nothing of this one
+// any more. People are told that it stays.
+func (m *manager) forgotten(l leftover) bool {
+	if _, applied := managedfields.Applied(l.live, m.name); applied {
+		return false
+	}
+	m.leave(l)
+	return true
+}
+
+func (m *manager) leave(l leftover) {
+	m.request.Warnf("%s is left as it is, and forgotten: another resource (%s) has applied it, too; where that one is gone, remove it with `kubectl delete`", l.key(), l.taken)
+}
+
+// maxReleases is how often an object is let go of that others change all the time.
+const maxReleases = 10
+
+// release has an object be that of the resource alone that has taken it over. What it is stays as
+// it is, and whoever destroys the other resource removes it.
+func (m *manager) release(ctx context.Context, l leftover) error {
+	k := l.key()
+	for attempt := 1; ; attempt++ {
+		entries, ok := managedfields.Without(l.live, m.name)
+		if !ok || uidOf(l.live) != l.UID || m.takenBy(l.live) == "" { // somebody else has seen to it, or the next look decides anew
+			return nil
+		}
+		err := m.client.SetManagers(ctx, l.resource, k.namespace, k.name, kubeapi.Text(l.live, "metadata", "resourceVersion"), entries)
+		switch {
+		case err == nil:
+			m.leave(l)
+			return nil
+		case kubeapi.IsNotFound(err):
+			return nil
+		case !kubeapi.IsConflict(err) || attempt == maxReleases:
+			return err
+		}
+		if l.live, err = m.client.Get(ctx, l.resource, k.namespace, k.name); err != nil {
+			return err
+		}
+	}
 }
 
 // needed refuses to remove a namespace or the definition of a kind with which declared objects
@@ -67,7 +131,7 @@ func (m *manager) released(k key, live map[string]any) bool {
 func needed(all []*observation, left []leftover) error {
 	for _, l := range left {
 		for _, o := range all {
-			if !l.holds(o.key) {
+			if l.taken != "" || !l.holds(o.key) {
 				continue
 			}
 			return fmt.Errorf("%s is no longer declared, and %s (%s), which is, would go with it: declare it again, here or in another resource with \"adopt: true\", or remove what needs it as well",

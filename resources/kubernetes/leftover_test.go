@@ -1,10 +1,15 @@
 package kubernetes
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/deployster-go/deployster/resources/internal/managedfields"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
 
@@ -47,34 +52,97 @@ func TestWhatDeclaredObjectsLiveInIsNotRemoved(t *testing.T) {
 	}
 }
 
+// handedOver is a world in which b has taken over what a has made.
+func handedOver(t *testing.T) (s *server, a, b typetest.Resource, bID string) {
+	s = newServer(t)
+	a, _ = s.resource(object{"manifest": configMap("web", object{"color": "blue"})})
+	a.Apply(t)
+	b, k := s.resource(object{"manifest": configMap("web", object{"color": "blue"}), "adopt": true})
+	k.id = "01J9Z3NDEKTSV4RRFFQ69G5FAV/b"
+	b.Apply(t)
+	s.changed()
+	return s, a, b, k.id
+}
+
 func TestWhatAnotherResourceTookOverIsLeftToIt(t *testing.T) {
-	for name, leave := range map[string]func(a typetest.Resource) string{
-		"dropped": func(a typetest.Resource) string {
-			a = a.With(object{"manifest": configMap("other", nil)})
-			_, _, stderr := a.Invoke(t, nil, "state")
-			a.Apply(t)
-			return stderr
+	for name, leave := range map[string]func(a typetest.Resource) (action string, _ typetest.Resource){
+		"dropped": func(a typetest.Resource) (string, typetest.Resource) {
+			return "prune", a.With(object{"manifest": configMap("other", nil)})
 		},
-		"destroyed": func(a typetest.Resource) string {
-			a.Gone().Valid(t)
-			_, _, stderr := a.Gone().Invoke(t, nil, "remove")
-			return stderr
-		},
+		"destroyed": func(a typetest.Resource) (string, typetest.Resource) { return "remove", a.Gone() },
 	} {
-		s := newServer(t)
-		a, _ := s.resource(object{"manifest": configMap("web", object{"color": "blue"})})
-		a.Apply(t)
-		b, k := s.resource(object{"manifest": configMap("web", object{"color": "blue"}), "adopt": true})
-		k.id = "01J9Z3NDEKTSV4RRFFQ69G5FAV/b"
-		b.Apply(t)
-		said := leave(a)
-		if want := "ConfigMap default/web is left as it is, and forgotten: another resource (" + k.id + ") has applied it, too"; !strings.Contains(said, want) {
+		s, a, b, taker := handedOver(t)
+		action, a := leave(a)
+		actions := a.State(t).Actions
+		if says := actions[len(actions)-1].Description; actions[len(actions)-1].Name != action || says != "let go of ConfigMap default/web (which "+taker+" has applied, too)" {
+			t.Errorf("%s: it says %+v", name, actions)
+		}
+		_, _, said := a.Invoke(t, nil, action)
+		if want := "ConfigMap default/web is left as it is, and forgotten: another resource (" + taker + ") has applied it, too"; !strings.Contains(said, want) {
 			t.Errorf("%s: it said %q, want %q", name, said, want)
 		}
-		if s.get(webConfig) == nil {
-			t.Errorf("%s: it is gone", name)
+		if did := s.changed(); !slices.Equal(did, []string{"patch " + webConfig}) || at(t, s.get(webConfig), "data", "color") != "blue" {
+			t.Errorf("%s: it did %q to %v", name, did, s.get(webConfig))
 		}
+		a.Apply(t)
+		a.Valid(t)
 		b.Valid(t)
+		b.Gone().Apply(t) // it is that resource's alone by now
+		if s.get(webConfig) != nil {
+			t.Errorf("%s: it is left for ever", name)
+		}
+	}
+}
+
+// What others change all the while is looked at again, and no one's fields are lost.
+func TestWhatIsLetGoOfMayBeChangedMeanwhile(t *testing.T) {
+	s, a, _, _ := handedOver(t)
+	changes := 0
+	s.refuse = func(method, path string) error {
+		if method == "PATCH" && strings.HasSuffix(path, "/web") && changes < 3 {
+			changes++
+			return apierrors.NewConflict(schema.GroupResource{}, path, errors.New("the object has been modified"))
+		}
+		return nil
+	}
+	a.Gone().Apply(t)
+	managers := managedfields.Managers(s.get(webConfig))
+	if changes != 3 || !slices.Equal(managers, []string{managerPrefix + "01J9Z3NDEKTSV4RRFFQ69G5FAV/b"}) {
+		t.Errorf("after %d changes it has %q", changes, managers)
+	}
+	s, a, _, _ = handedOver(t)
+	s.refuse = func(method, path string) error {
+		if method == "PATCH" {
+			return apierrors.NewConflict(schema.GroupResource{}, path, errors.New("the object has been modified"))
+		}
+		return nil
+	}
+	a.Gone().Fails(t, "let go of configmaps default/web: Operation cannot be fulfilled", "remove")
+	s.refuse = func(method, path string) error {
+		if method == "PATCH" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "web", errors.New(`User "u" cannot patch resource "configmaps" in API group "" in the namespace "default"`))
+		}
+		return nil
+	}
+	a.Gone().Fails(t, "grant the verb patch on configmaps in namespace default", "remove")
+}
+
+// A namespace that another resource has taken over does not go, and so nothing goes with it.
+func TestANamespaceThatIsHandedOverHoldsNothingUp(t *testing.T) {
+	s := newServer(t)
+	namespace := object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": "shop"}}
+	inside := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "web", "namespace": "shop"}}
+	a, _ := s.resource(object{"objects": []any{namespace, inside}})
+	a.Apply(t)
+	b, k := s.resource(object{"manifest": namespace, "adopt": true})
+	k.id = "01J9Z3NDEKTSV4RRFFQ69G5FAV/b"
+	b.Apply(t)
+	a = a.With(object{"manifest": inside})
+	a.Stale(t, "prune")
+	a.Apply(t)
+	b.Valid(t)
+	if s.get("namespaces/shop") == nil || s.get("namespaces/shop/configmaps/web") == nil {
+		t.Error("something is gone")
 	}
 }
 

@@ -140,7 +140,46 @@ func (s *server) answer(r *http.Request) (any, error) {
 		}
 		return live, s.delete(r, at, live)
 	}
+	if r.Header.Get("Content-Type") == "application/json-patch+json" {
+		if live == nil {
+			return nil, missing
+		}
+		return s.patch(r, at, live)
+	}
 	return s.apply(r, gvk, at, live)
+}
+
+// patch replaces the managers of an object that is of a version.
+func (s *server) patch(r *http.Request, at string, live *unstructured.Unstructured) (any, error) {
+	var operations []struct {
+		Op, Path string
+		Value    json.RawMessage
+	}
+	if err := json.NewDecoder(r.Body).Decode(&operations); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	next := live.DeepCopy()
+	for _, o := range operations {
+		switch o.Op + " " + o.Path {
+		case "replace /metadata/resourceVersion":
+			if string(o.Value) != fmt.Sprintf("%q", live.GetResourceVersion()) {
+				return nil, apierrors.NewConflict(schema.GroupResource{}, at, errors.New("the object has been modified"))
+			}
+		case "replace /metadata/managedFields":
+			var entries []metav1.ManagedFieldsEntry
+			if err := json.Unmarshal(o.Value, &entries); err != nil {
+				return nil, apierrors.NewBadRequest(err.Error())
+			}
+			next.SetManagedFields(entries)
+		default:
+			return nil, apierrors.NewBadRequest(o.Op + " " + o.Path)
+		}
+	}
+	s.asked = append(s.asked, "patch "+at)
+	s.version++
+	next.SetResourceVersion(fmt.Sprint(s.version))
+	s.objects[at] = next
+	return next, nil
 }
 
 func (s *server) parse(path string) (apiVersion string, resource *metav1.APIResource, at string) {

@@ -70,7 +70,7 @@ func (m *manager) actions(all []*observation, left []leftover) []protocol.Action
 		actions = append(actions, protocol.Do("apply", "apply "+several(applied)))
 	}
 	if len(left) > 0 {
-		actions = append(actions, protocol.Do("prune", "remove what is no longer declared: "+several(names(left))))
+		actions = append(actions, protocol.Do("prune", fate(left, "remove what is no longer declared: ")))
 	}
 	if m.config.Wait.ready() && len(waited) > 0 {
 		actions = append(actions, protocol.Do("wait", fmt.Sprintf("wait at most %s until ready: %s", m.config.Wait.bound(), several(waited))))

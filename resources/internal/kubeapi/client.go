@@ -181,6 +181,23 @@ func (c *Client) Apply(ctx context.Context, r Resource, object map[string]any, o
 	return applied, nil
 }
 
+// SetManagers replaces metadata.managedFields of an object that is still of this version. What the
+// object is stays as it is. Where it is of another version by now that is an error, see IsConflict.
+func (c *Client) SetManagers(ctx context.Context, r Resource, namespace, name, resourceVersion string, entries []any) error {
+	body, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/managedFields", "value": entries},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": resourceVersion},
+	})
+	if err != nil {
+		return err
+	}
+	err = c.rest.Verb(http.MethodPatch).AbsPath(r.path(namespace, name)).Body(body).SetHeader("Content-Type", string(types.JSONPatchType)).Do(ctx).Error()
+	if err != nil {
+		return c.explain(fmt.Sprintf("let go of %s", r.describe(namespace, name)), err)
+	}
+	return nil
+}
+
 // Makeable reports by an error what is wrong with an object that is to be made anew, where there
 // is one of its name. Nothing is made.
 func (c *Client) Makeable(ctx context.Context, r Resource, object map[string]any) error {

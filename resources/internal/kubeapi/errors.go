@@ -105,6 +105,9 @@ func IsNotFound(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
 
+// IsConflict reports whether an object was another one, or of another version, than the one that was meant.
+func IsConflict(err error) bool { return apierrors.IsConflict(err) }
+
 // IsEnding reports whether an object was refused since its namespace is being deleted.
 func IsEnding(err error) bool { return apierrors.HasStatusCause(err, "NamespaceTerminating") }
 

@@ -74,6 +74,21 @@ func Appliers(object map[string]any) []string {
 	return slices.Sorted(maps.Keys(known))
 }
 
+// Without is metadata.managedFields of an object without what a manager has applied; ok is false
+// where it has applied nothing.
+func Without(object map[string]any, manager string) (left []any, ok bool) {
+	metadata, _ := object["metadata"].(map[string]any)
+	all, _ := metadata["managedFields"].([]any)
+	for _, one := range all {
+		if e, is := one.(map[string]any); is && e["manager"] == manager && e["operation"] == apply {
+			ok = true
+			continue
+		}
+		left = append(left, one)
+	}
+	return left, ok
+}
+
 // Union is what is in either of two sets.
 func Union(a, b Set) Set {
 	all := Set{}
