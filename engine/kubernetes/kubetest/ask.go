@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -104,19 +103,4 @@ func Kubeconfig(t testing.TB, file, server, token, namespace string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-var startTime = regexp.MustCompile(`(?m)^process_start_time_seconds (.*)$`)
-
-// started tells starts of the API server apart.
-func (c *Cluster) started() (string, error) {
-	answer, err := c.ask(http.MethodGet, "/metrics", nil)
-	if err != nil {
-		return "", err
-	}
-	found := startTime.FindSubmatch(answer)
-	if found == nil {
-		return "", fmt.Errorf("the API server does not say when it started: %.300s", answer)
-	}
-	return string(found[1]), nil
 }

@@ -12,9 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // Variable is that of the environment with the cluster that tests share, as text.
@@ -27,9 +25,9 @@ type Cluster struct {
 	Authority  string // file of the certificate that vouches for it
 	Token      string // of the administrator
 	Limited    string // token of the user "limited", who may do nothing yet
-	Host       string // address of this machine as the node sees it
-	Registry   string // HOST:PORT at which the node expects a registry without TLS
-	First      int    // process that starts the components of the cluster
+	Host       string // address of this machine as nodes see it
+	Registry   string // HOST:PORT at which nodes expect a registry without TLS
+	Orders     string // socket of the cluster, see order
 
 	process *exec.Cmd
 	hold    io.Closer
@@ -70,30 +68,4 @@ func Shared(t testing.TB) *Cluster {
 		t.Fatal("this test needs a cluster: run it with scripts/kube PACKAGE -run NAME")
 	}
 	return &c
-}
-
-// RestartAPIServer kills the API server, which is started again at once. Only a test that is not
-// parallel to others may do that. It returns when the API server has been killed.
-func (c *Cluster) RestartAPIServer(t testing.TB) {
-	t.Helper()
-	before, err := c.started()
-	if err == nil {
-		err = syscall.Kill(c.First, syscall.SIGUSR1)
-	}
-	if err != nil {
-		t.Fatalf("restart the API server: %v", err)
-	}
-	looks := time.NewTicker(5 * time.Millisecond)
-	defer looks.Stop()
-	late := time.After(time.Minute)
-	for {
-		if now, err := c.started(); err != nil || now != before {
-			return
-		}
-		select {
-		case <-looks.C:
-		case <-late:
-			t.Fatal("the API server has not been killed")
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -28,7 +29,7 @@ func runInside(dir string) error {
 	if os.Getpid() != 1 {
 		return errors.New("this is for the program itself")
 	}
-	p := place{running: map[int]component{}}
+	p := place{running: map[int]component{}, killed: map[int]chan struct{}{}}
 	if err := json.NewDecoder(os.Stdin).Decode(&p); err != nil {
 		return fmt.Errorf("learn what to do: %w", err)
 	}
@@ -40,21 +41,29 @@ func runInside(dir string) error {
 			return err
 		}
 	}
-	if err := p.importPause(); err != nil { // before the processes of others are waited for
+	for _, n := range p.nodes() {
+		if err := n.importPause(); err != nil { // before the processes of others are waited for
+			return err
+		}
+	}
+	orders, err := net.Listen("unix", p.orders())
+	if err != nil {
 		return err
 	}
 	failed := make(chan error)
-	restart := make(chan os.Signal, 1)
-	signal.Notify(restart, syscall.SIGUSR1)
-	go p.reap(failed, restart)
+	go p.reap(failed)
 	for _, c := range p.then() {
 		if err := p.run(c); err != nil {
 			return err
 		}
 	}
 	go p.attendAccounts()
+	go func() { failed <- p.takeOrders(orders) }()
 	go func() {
-		err := p.whenReady()
+		var err error
+		for _, n := range p.nodes() {
+			err = errors.Join(err, n.whenReady())
+		}
 		if err == nil {
 			err = p.publish()
 		}
@@ -87,7 +96,7 @@ func (p *place) isolate() error {
 	}
 	return errors.Join(
 		ip("link", "set", "lo", "up"),
-		ip("address", "add", p.node()+"/24", "dev", "eth0"),
+		ip("address", "add", p.address()+"/24", "dev", "eth0"),
 		ip("link", "set", "eth0", "up"),
 		ip("route", "add", "default", "via", p.host()),
 	)
@@ -125,11 +134,10 @@ func (p *place) run(c component) error {
 }
 
 // reap waits for all processes that end, as the first process has to. That of a component
-// is the end of the cluster, but for an API server that is to be restarted.
-func (p *place) reap(failed chan<- error, restart <-chan os.Signal) {
+// is the end of the cluster, unless it was ordered.
+func (p *place) reap(failed chan<- error) {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
-	restarting := 0
 	for {
 		for {
 			var status syscall.WaitStatus
@@ -137,34 +145,27 @@ func (p *place) reap(failed chan<- error, restart <-chan os.Signal) {
 			if pid <= 0 || err != nil {
 				break
 			}
-			ended, ours := p.ended(pid)
-			switch {
+			switch ended, ours, ordered := p.ended(pid); {
 			case !ours:
-			case pid != restarting:
-				failed <- fmt.Errorf("%s ended with status %#x", ended.name, status)
+			case ordered != nil:
+				close(ordered)
 			default:
-				if err := p.run(ended); err != nil {
-					failed <- err
-				}
+				failed <- fmt.Errorf("%s ended with status %#x", ended.name, status)
 			}
 		}
-		select {
-		case <-children:
-		case <-restart:
-			if restarting = p.process("apiserver"); restarting != 0 {
-				_ = syscall.Kill(restarting, syscall.SIGKILL)
-			}
-		}
+		<-children
 	}
 }
 
-// ended forgets the process of a component.
-func (p *place) ended(pid int) (c component, ours bool) {
+// ended forgets the process of a component. ordered is who waits for an end that was ordered.
+func (p *place) ended(pid int) (c component, ours bool, ordered chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c, ours = p.running[pid]
+	ordered = p.killed[pid]
 	delete(p.running, pid)
-	return c, ours
+	delete(p.killed, pid)
+	return c, ours, ordered
 }
 
 // process is that of a component that runs; 0 is none.
@@ -182,7 +183,7 @@ func (p *place) process(name string) int {
 // publish says that the cluster is ready.
 func (p *place) publish() error {
 	ready := Ready{
-		Kubeconfig: p.file("kubeconfig"), Server: p.server(), Authority: p.authority(), Token: p.Token, Limited: p.Limited, Host: p.host(), Registry: p.registry(),
+		Kubeconfig: p.file("kubeconfig"), Server: p.server(), Authority: p.authority(), Token: p.Token, Limited: p.Limited, Host: p.host(), Registry: p.registry(), Orders: p.orders(),
 	}
 	if err := p.write("ready.tmp", ready); err != nil {
 		return err

@@ -48,22 +48,31 @@ func (p *place) remove() error {
 	return errors.Join(all...)
 }
 
-// groups are the directories of the cluster's control groups, one in each hierarchy.
+// groups are the directories of the nodes' control groups, one of each in each hierarchy.
 func (p *place) groups() ([]string, error) {
-	var all []string
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		return []string{filepath.Join("/sys/fs/cgroup", p.name())}, nil
-	}
-	entries, err := os.ReadDir("/sys/fs/cgroup")
-	for _, entry := range entries {
-		if entry.IsDir() {
-			all = append(all, filepath.Join("/sys/fs/cgroup", entry.Name(), p.name()))
+	hierarchies := []string{"/sys/fs/cgroup"}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
+		entries, err := os.ReadDir("/sys/fs/cgroup")
+		if err != nil {
+			return nil, err
+		}
+		hierarchies = nil
+		for _, entry := range entries {
+			if entry.IsDir() {
+				hierarchies = append(hierarchies, filepath.Join("/sys/fs/cgroup", entry.Name()))
+			}
 		}
 	}
-	return all, err
+	var all []string
+	for _, hierarchy := range hierarchies {
+		for _, n := range p.nodes() {
+			all = append(all, filepath.Join(hierarchy, n.group()))
+		}
+	}
+	return all, nil
 }
 
-// makeGroups makes the control groups below which the kubelet makes those of Pods.
+// makeGroups makes the control groups below which kubelets make those of Pods.
 func (p *place) makeGroups() error {
 	groups, err := p.groups()
 	for _, group := range groups {

@@ -1,10 +1,10 @@
-// Cluster runs a Kubernetes cluster of one node for as long as its standard input is open,
+// Cluster runs a Kubernetes cluster of two nodes for as long as its standard input is open,
 // and leaves nothing behind, however whoever started it ends:
 //
 //	cluster KUBETEST
 //
 // KUBETEST is the program of this module with the components of Kubernetes. containerd,
-// runc and the plugins of CNI are the machine's. When the node is ready a line of JSON on
+// runc and the plugins of CNI are the machine's. When the nodes are ready a line of JSON on
 // the standard output says where everything is, see Ready.
 //
 // All of it runs in namespaces of its own: of processes, so that it ends with this program;
@@ -31,8 +31,8 @@ type Ready struct {
 	Token      string // the administrator's
 	Limited    string // the token of the user "limited", who may do nothing yet
 	Host       string // the address of this machine as the cluster sees it
-	Registry   string // HOST:PORT at which the node expects a registry without TLS; nothing listens there yet
-	First      int    // the first process of the cluster: SIGUSR1 has it restart the API server
+	Registry   string // HOST:PORT at which nodes expect a registry without TLS; nothing listens there yet
+	Orders     string // socket: what is to happen to components, see takeOrders
 }
 
 func main() {
@@ -62,7 +62,7 @@ func run(kubetest string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.remove()) }()
-	first, ended, stop, err := p.start()
+	ended, stop, err := p.start()
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,6 @@ func run(kubetest string) (err error) {
 	if err != nil {
 		return err
 	}
-	ready.First = first
 	if err := json.NewEncoder(os.Stdout).Encode(ready); err != nil {
 		return err
 	}

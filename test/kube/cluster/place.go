@@ -45,7 +45,8 @@ type place struct {
 	http *http.Client // see client
 
 	mu      sync.Mutex
-	running map[int]component // by their processes, in the cluster's namespaces
+	running map[int]component     // by their processes, in the cluster's namespaces
+	killed  map[int]chan struct{} // closed when a process has ended that was to
 }
 
 func newPlace(kubetest string) (*place, error) {
@@ -103,22 +104,27 @@ func (p *place) write(name string, content any) error {
 
 func (p *place) link() string { return "kube" + p.name()[max(0, len(p.name())-10):] }
 func (p *place) host() string { return fmt.Sprintf("10.203.%d.1", p.Network) }
-func (p *place) node() string { return fmt.Sprintf("10.203.%d.2", p.Network) }
+
+// address is that of the API server, and of all nodes.
+func (p *place) address() string { return fmt.Sprintf("10.203.%d.2", p.Network) }
+
+// orders is the socket at which tests say what is to happen to components.
+func (p *place) orders() string { return p.file("orders") }
 
 // start starts the cluster in namespaces of its own. ended gets how the first of
 // its processes ended; stop ends it and waits for that.
-func (p *place) start() (first int, ended <-chan error, stop func(), err error) {
+func (p *place) start() (ended <-chan error, stop func(), err error) {
 	for _, dir := range p.Made {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return 0, nil, nil, err
+			return nil, nil, err
 		}
 	}
 	if err := p.makeGroups(); err != nil {
-		return 0, nil, nil, err
+		return nil, nil, err
 	}
 	output, err := os.Create(p.file("inside.log"))
 	if err != nil {
-		return 0, nil, nil, err
+		return nil, nil, err
 	}
 	process := exec.Command("/proc/self/exe", inside, p.Dir)
 	process.Stdout, process.Stderr = output, output
@@ -128,7 +134,7 @@ func (p *place) start() (first int, ended <-chan error, stop func(), err error) 
 	}
 	release, err := process.StdinPipe()
 	if err != nil {
-		return 0, nil, nil, err
+		return nil, nil, err
 	}
 	started, result := make(chan error), make(chan error, 1)
 	over := make(chan struct{})
@@ -141,7 +147,7 @@ func (p *place) start() (first int, ended <-chan error, stop func(), err error) 
 		close(over)
 	}()
 	if err := <-started; err != nil {
-		return 0, nil, nil, err
+		return nil, nil, err
 	}
 	stop = func() {
 		_ = process.Process.Kill()
@@ -149,13 +155,13 @@ func (p *place) start() (first int, ended <-chan error, stop func(), err error) 
 	}
 	if err := p.connect(process.Process.Pid); err != nil {
 		stop()
-		return 0, nil, nil, err
+		return nil, nil, err
 	}
 	if err := json.NewEncoder(release).Encode(p); err != nil {
 		stop()
-		return 0, nil, nil, err
+		return nil, nil, err
 	}
-	return process.Process.Pid, result, stop, nil
+	return result, stop, nil
 }
 
 // connect connects the cluster with this machine, by a network that nobody has yet.
@@ -185,7 +191,7 @@ func ip(args ...string) error {
 	return nil
 }
 
-// await returns once the node is ready.
+// await returns once the nodes are ready.
 func (p *place) await(ended <-chan error) (Ready, error) {
 	for begun := time.Now(); time.Since(begun) < patience; {
 		select {
