@@ -92,7 +92,7 @@ func closed(c <-chan struct{}) bool {
 func (s *session) run(ctx context.Context, attach func() (remotecommand.Executor, error), gone <-chan struct{}) error {
 	begun := time.Now()
 	for {
-		err := s.attempt(ctx, attach)
+		err := s.attempt(ctx, attach, gone)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -130,8 +130,9 @@ var errGone = errors.New("the container has ended")
 // errBroken is the end of a session before the shim has said how its program ended.
 var errBroken = errors.New("the connection with the Pod ended, and with that its output")
 
-// attempt attaches once.
-func (s *session) attempt(ctx context.Context, attach func() (remotecommand.Executor, error)) error {
+// attempt attaches once. A connection with a container that has ended may stay, and nothing come
+// through it any more: such as where its node has lost the network.
+func (s *session) attempt(ctx context.Context, attach func() (remotecommand.Executor, error), gone <-chan struct{}) error {
 	executor, err := attach()
 	if err != nil {
 		return err
@@ -153,14 +154,23 @@ func (s *session) attempt(ctx context.Context, attach func() (remotecommand.Exec
 		_ = from.Close() // nobody reads the input any more
 		ended <- err
 	}()
-	select {
-	case err := <-ended:
-		return err
-	case <-s.over:
-		input.finish()
-		cancel(nil)
-		<-ended //nolint:errcheck // what else went wrong changes nothing
-		return nil
+	var late <-chan time.Time
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-gone:
+			gone, late = nil, time.After(lostTimeout)
+		case <-late:
+			cancel(nil)
+			<-ended //nolint:errcheck // it was ended here
+			return fmt.Errorf("nothing came through it for %s after the container had ended", lostTimeout)
+		case <-s.over:
+			input.finish()
+			cancel(nil)
+			<-ended //nolint:errcheck // what else went wrong changes nothing
+			return nil
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/tools/remotecommand"
@@ -101,6 +102,35 @@ func TestASessionThatIsCutShortIsNoSuccess(t *testing.T) {
 	}
 	if _, _, _, err := connect(t, crash); err == nil || !strings.Contains(err.Error(), "panic: no") {
 		t.Errorf("a shim that crashed: %v", err)
+	}
+}
+
+// silent answers once, if at all, and then nothing any more, as from behind a network that is gone.
+type silent struct {
+	attachment
+	answers bool
+}
+
+func (s silent) StreamWithContext(ctx context.Context, o remotecommand.StreamOptions) error {
+	if s.answers {
+		say(o.Stdout, entrypoint.Attached, "")
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestASessionEndsWithItsContainerThoughItsConnectionStays(t *testing.T) {
+	for answers, want := range map[bool]error{true: errBroken, false: errGone} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSession(io.Discard, io.Discard, func(io.Writer) {})
+			gone := make(chan struct{})
+			time.AfterFunc(time.Hour, func() { close(gone) })
+			begun := time.Now()
+			err := s.run(t.Context(), func() (remotecommand.Executor, error) { return silent{answers: answers}, nil }, gone)
+			if took := time.Since(begun); !errors.Is(err, want) || took < time.Hour+lostTimeout || took > time.Hour+2*lostTimeout {
+				t.Errorf("after %s: %v, want %v", took, err, want)
+			}
+		})
 	}
 }
 

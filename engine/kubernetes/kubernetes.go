@@ -71,6 +71,7 @@ const (
 	shimIdle     = 10 * time.Minute // after how long without a sign of its caller a shim gives up
 	longestLife  = 24 * time.Hour   // of a Pod whose program has no time limit: nothing runs for ever whose caller died
 	leftFor      = 24 * time.Hour   // from the end of a Pod that its run did not remove until any other run does
+	confirmation = time.Minute      // from when a Pod is to have ended until its node has said so
 	gracePeriod  = time.Minute      // for what a cancelled run still has to put in order: a busy node needs a while to end a Pod
 )
 
@@ -81,6 +82,8 @@ type Cluster struct {
 	api     *api
 	context string
 	log     *slog.Logger
+
+	unconfirmed time.Duration // see confirmation
 }
 
 // quiet keeps the client's own lines from coming between those of this program. The client has
@@ -100,7 +103,7 @@ func OpenCluster(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use the configuration of %s: %w", config.Host, err)
 	}
-	c := &Cluster{options: o, config: config, api: client, context: where, log: o.Logger}
+	c := &Cluster{options: o, config: config, api: client, context: where, log: o.Logger, unconfirmed: confirmation}
 	if _, err := c.Info(ctx); err != nil {
 		return nil, err
 	}

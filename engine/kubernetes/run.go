@@ -41,7 +41,7 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 	return engine.Exit{}, fmt.Errorf("run image %q: %w", spec.Image, err)
 }
 
-func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (exit engine.Exit, err error) {
 	if err := ctx.Err(); err != nil {
 		return engine.Exit{}, err
 	}
@@ -66,7 +66,11 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		return engine.Exit{}, err
 	}
 	r := &run{Engine: e, plan: p, pod: created.Name, streams: streams, fail: fail, ended: make(chan struct{})}
-	defer func() { e.discard(ctx, r.pod, r.allEnded()) }()
+	defer func() {
+		if !errors.Is(err, errUnconfirmed) { // nobody would say now that it is gone
+			e.discard(ctx, r.pod, r.allEnded())
+		}
+	}()
 	go r.watchOver(ctx)
 	defer r.output.close()
 	return r.perform(ctx)
@@ -97,9 +101,11 @@ type run struct {
 	output  output
 	fail    context.CancelCauseFunc
 
-	quiet   atomic.Bool   // the shim has said that nothing runs any more
-	ended   chan struct{} // closed when what follows is known
-	last    *corev1.Pod   // once it has ended
+	node    atomic.Pointer[string] // that has the Pod, once one has
+	begun   atomic.Bool            // the program may have started
+	quiet   atomic.Bool            // the shim has said that nothing runs any more
+	ended   chan struct{}          // closed when what follows is known
+	last    *corev1.Pod            // once it has ended
 	lastErr error
 }
 
@@ -116,6 +122,7 @@ func (r *run) watchOver(ctx context.Context) {
 	})
 	defer late.Stop()
 	r.last, r.lastErr = r.follow(ctx, r.pod, func(pod *corev1.Pod) bool {
+		r.node.Store(&pod.Spec.NodeName)
 		if started(pod) {
 			late.Stop()
 		}
@@ -140,7 +147,8 @@ func (r *run) perform(ctx context.Context) (engine.Exit, error) {
 	case ctx.Err() != nil:
 		return engine.Exit{}, context.Cause(ctx)
 	case errors.Is(err, errGone), errors.Is(err, errBroken):
-		return r.lost(ctx, err)
+		exit, err := r.lost(ctx, err)
+		return exit, r.interrupted(err)
 	case err != nil:
 		return engine.Exit{}, r.wrap("attach to the Pod", err)
 	case s.refused != "":
@@ -149,7 +157,7 @@ func (r *run) perform(ctx context.Context) (engine.Exit, error) {
 	}
 	if s.code != 0 {
 		if err := r.endedByOthers(ctx); err != nil {
-			return engine.Exit{}, err
+			return engine.Exit{}, r.interrupted(err)
 		}
 	}
 	if s.code == killed || r.spec.Memory > 0 && s.code != 0 { // which the cluster knows more of
@@ -174,6 +182,23 @@ func (r *run) endedByOthers(ctx context.Context) error {
 	return cmp.Or(intervened(pod), failed(pod))
 }
 
+// interrupted adds to why a program did not come to its end which Pod that was, on which node, and
+// whether what it does may have been done.
+func (r *run) interrupted(err error) error {
+	var wrong *engine.SpecError
+	if err == nil || errors.As(err, &wrong) || errors.Is(err, engine.ErrNoImage) {
+		return err
+	}
+	where, did := "Pod "+r.pod, "its program had not begun"
+	if node := r.node.Load(); node != nil && *node != "" {
+		where += " on node " + *node
+	}
+	if r.begun.Load() {
+		did = "its program had begun, and may have done all of its work, or part of it"
+	}
+	return fmt.Errorf("%s: %w; %s", where, err, did)
+}
+
 // killed is the exit code of what was killed.
 const killed = 128 + 9
 
@@ -187,7 +212,7 @@ func (r *run) lost(ctx context.Context, broken error) (engine.Exit, error) {
 	case ctx.Err() != nil:
 		return engine.Exit{}, context.Cause(ctx)
 	case found.Err() != nil:
-		return engine.Exit{}, fmt.Errorf("%w: %w", engine.ErrUnavailable, broken)
+		return engine.Exit{}, fmt.Errorf("%w: %w, and the node has not said for %s how it ended", engine.ErrUnavailable, broken, lostTimeout)
 	case err != nil:
 		return engine.Exit{}, err
 	case intervened(r.last) != nil:
@@ -247,6 +272,7 @@ func (r *run) give(ctx context.Context, to io.Writer) {
 	if r.release(ctx, to) != nil {
 		return
 	}
+	r.begun.Store(true)
 	r.spec.Limit(ctx, r.fail)
 	input := r.streams.Stdin
 	if input == nil {
@@ -294,6 +320,8 @@ func (r *run) exit(ctx context.Context) (engine.Exit, error) {
 		return engine.Exit{}, context.Cause(ctx)
 	case apierrors.IsNotFound(r.lastErr):
 		return engine.Exit{}, errRemoved
+	case errors.Is(r.lastErr, errUnconfirmed):
+		return engine.Exit{}, r.lastErr
 	case r.lastErr != nil:
 		return engine.Exit{}, r.wrap("ask how the Pod ended", r.lastErr)
 	}

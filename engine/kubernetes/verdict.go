@@ -136,5 +136,5 @@ func pending(pod *corev1.Pod) string {
 			return s.State.Waiting.Reason + ": " + s.State.Waiting.Message
 		}
 	}
-	return "its node has not started it"
+	return "node " + pod.Spec.NodeName + " has not started it"
 }
