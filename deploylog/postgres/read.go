@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -16,45 +15,34 @@ import (
 	"github.com/deployster-go/deployster/deploylog/chain"
 )
 
-const (
-	pageEvents = 2048    // of one page
-	pageBytes  = 4 << 20 // of data, after which a page ends early
-)
-
-// columns are those of events that a reader sees, in the order of its fields.
-const columns = "seq, id, deployment, target, revision, event, attempt, created_at, data"
-
 // Read implements deploylog.Log. It ends with what was in the log when the
 // iteration began.
 func (l *Log) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
 	return func(yield func(deploylog.Event, error) bool) {
 		ctx, cancel := l.whileOpen(ctx)
 		defer cancel()
-		after, until, err := l.span(ctx, f)
+		of, err := l.covers(ctx, f)
 		if err != nil {
 			yield(deploylog.Event{}, l.readError(ctx, err))
 			return
 		}
-		l.deliver(ctx, f, after, until, l.reading, yield)
+		l.deliver(ctx, f, of, l.reading, yield)
 	}
 }
 
-// deliver yields the selected events in (after, until] and reports whether there is any use in
-// going on. No transaction lasts while they are taken: since nothing ever changes, the pages
-// need no common snapshot.
-func (l *Log) deliver(ctx context.Context, f deploylog.Filter, after, until int64, reading reader, yield func(deploylog.Event, error) bool) bool {
-	for after < until {
-		page, through, err := l.page(ctx, f, after, until, reading)
+// deliver yields the selected events of a span and reports whether there is any use in
+// going on.
+func (l *Log) deliver(ctx context.Context, f deploylog.Filter, of span, reading reader, yield func(deploylog.Event, error) bool) bool {
+	for page, err := range l.pages(ctx, f, of, false, reading) {
 		if err != nil {
 			yield(deploylog.Event{}, l.readError(ctx, err))
 			return false
 		}
-		for _, s := range page {
-			if !yield(s.Event, nil) {
+		for i := range page {
+			if !yield(page[i].Event, nil) {
 				return false
 			}
 		}
-		after = through
 	}
 	return true
 }
@@ -66,25 +54,25 @@ func (l *Log) readError(ctx context.Context, err error) error {
 	return fmt.Errorf("read deployment log: %w", l.explain(err))
 }
 
-// span is the range (after, until] of sequence numbers that a filter covers at this moment.
-func (l *Log) span(ctx context.Context, f deploylog.Filter) (after, until int64, err error) {
-	if until, err = l.newest(ctx); err != nil {
-		return 0, 0, err
+// covers is the span that a filter covers at this moment.
+func (l *Log) covers(ctx context.Context, f deploylog.Filter) (of span, err error) {
+	if of.until, err = l.newest(ctx); err != nil {
+		return of, err
 	}
 	if f.Until > 0 {
-		until = min(until, f.Until)
+		of.until = min(of.until, f.Until)
 	}
-	after = max(f.After, 0)
+	of.after = max(f.After, 0)
 	if f.Last > 0 {
-		q := selecting(f, after, until)
+		q := selecting(f, of)
 		text := "SELECT min(seq) FROM (SELECT seq FROM events WHERE " + q.where + " ORDER BY seq DESC LIMIT " + q.arg(f.Last) + ") AS newest"
 		var first *int64
 		err = l.reading(ctx, func() error { return l.readers.QueryRow(ctx, text, q.args...).Scan(&first) })
 		if first != nil {
-			after = *first - 1
+			of.after = *first - 1
 		}
 	}
-	return after, until, err
+	return of, err
 }
 
 func (l *Log) newest(ctx context.Context) (seq int64, err error) {
@@ -108,10 +96,10 @@ func (q *query) and(condition string, value any) {
 	q.where += " AND " + fmt.Sprintf(condition, q.arg(value))
 }
 
-func selecting(f deploylog.Filter, after, until int64) *query {
+func selecting(f deploylog.Filter, of span) *query {
 	q := &query{}
-	q.where = "seq > " + q.arg(after)
-	q.and("seq <= %s", until)
+	q.where = "seq > " + q.arg(of.after)
+	q.and("seq <= %s", of.until)
 	if f.Deployment != "" {
 		q.and("deployment = %s", f.Deployment)
 	}
@@ -141,49 +129,6 @@ func nanoseconds(t time.Time) int64 {
 	default:
 		return t.UnixNano()
 	}
-}
-
-// stored is an event, and what is stored with it.
-type stored struct {
-	deploylog.Event
-	registered int64
-	hash       []byte
-}
-
-// page reads the selected events of (after, until] until the page is full, and returns up to
-// which sequence number it has looked. The server ends the page: what is read but not wanted
-// would have to come over the network.
-func (l *Log) page(ctx context.Context, f deploylog.Filter, after, until int64, reading reader) (events []stored, through int64, err error) {
-	q := selecting(f, after, until)
-	const size = "coalesce(octet_length(data), 0)"
-	text := "SELECT " + columns + ", registered, hash FROM (SELECT *, sum(" + size + ") OVER (ORDER BY seq) - " + size + " AS before FROM events WHERE " + q.where +
-		" ORDER BY seq LIMIT " + strconv.Itoa(pageEvents) + ") AS page WHERE before < " + strconv.Itoa(pageBytes) + " ORDER BY seq"
-	err = reading(ctx, func() error {
-		rows, err := l.readers.Query(ctx, text, q.args...)
-		if err == nil {
-			events, err = pgx.CollectRows(rows, scan)
-		}
-		return err
-	})
-	bytes := 0
-	for _, s := range events {
-		bytes, through = bytes+len(s.Data), s.Seq
-	}
-	if len(events) < pageEvents && bytes < pageBytes {
-		through = until
-	}
-	return events, through, err
-}
-
-func scan(row pgx.CollectableRow) (s stored, err error) {
-	var created int64
-	var data *string
-	err = row.Scan(&s.Seq, &s.ID, &s.Deployment, &s.Target, &s.Revision, &s.Name, &s.Attempt, &created, &data, &s.registered, &s.hash)
-	s.CreatedAt = time.Unix(0, created).UTC()
-	if data != nil {
-		s.Data = json.RawMessage(*data)
-	}
-	return s, err
 }
 
 // reader is how something is read where connections may be lost: by Log.reading, or patiently.
@@ -244,14 +189,14 @@ func (l *Log) picked(ctx context.Context, query string, args ...any) (events []d
 		return err
 	})
 	for _, seq := range seqs {
-		page, _, failed := l.page(ctx, deploylog.Filter{}, seq-1, seq, l.reading)
-		if failed != nil {
-			return nil, failed
+		p := l.page(ctx, deploylog.Filter{}, span{seq - 1, seq}, false, l.reading)
+		if p.err != nil {
+			return nil, p.err
 		}
-		if len(page) == 0 {
+		if len(p.events) == 0 {
 			return nil, chain.Missing(seq)
 		}
-		events = append(events, page[0].Event)
+		events = append(events, p.events[0].Event)
 	}
 	return events, err
 }

@@ -30,20 +30,18 @@ func (l *Log) verify(ctx context.Context, known []deploylog.Head) (deploylog.Ver
 		return deploylog.Verification{}, err
 	}
 	w := chain.Begin(known)
-	for w.Seq < until {
-		before := w.Seq
-		page, _, err := l.page(ctx, deploylog.Filter{}, w.Seq, until, l.reading)
-		for _, s := range page {
+	for page, err := range l.pages(ctx, deploylog.Filter{}, span{0, until}, true, l.reading) {
+		for i := range page {
 			if err == nil {
-				err = w.Step(s.Event, s.registered, chain.LinkOf(s.hash))
+				err = w.Step(page[i].Event, page[i].registered, chain.LinkOf(page[i].hash))
 			}
 		}
 		if err != nil {
 			return deploylog.Verification{}, err
 		}
-		if w.Seq == before {
-			return deploylog.Verification{}, chain.Missing(w.Seq + 1)
-		}
+	}
+	if w.Seq < until {
+		return deploylog.Verification{}, chain.Missing(w.Seq + 1)
 	}
 	for _, h := range w.Unknown {
 		return deploylog.Verification{}, fmt.Errorf("%w: it is sound in itself, but it never had the head %s: its end is missing, or its events were written anew after that was noted; "+

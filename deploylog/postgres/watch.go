@@ -120,9 +120,9 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			return yield(e, err)
 		}
 		grown := l.news.next() // taken before looking, so that nothing is missed
-		var after, until int64
+		var of span
 		err := l.patiently(ctx, func() (err error) {
-			after, until, err = l.span(ctx, f)
+			of, err = l.covers(ctx, f)
 			return err
 		})
 		if err != nil {
@@ -130,10 +130,10 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			return
 		}
 		for {
-			if until > after && !l.deliver(ctx, f, after, until, l.patiently, quiet) {
+			if !l.deliver(ctx, f, of, l.patiently, quiet) {
 				return
 			}
-			after = max(after, until)
+			of.after = max(of.after, of.until)
 			select {
 			case <-grown:
 			case <-time.After(watchPause):
@@ -146,7 +146,7 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			}
 			grown = l.news.next()
 			if err = l.patiently(ctx, func() error {
-				until, err = l.newest(ctx)
+				of.until, err = l.newest(ctx)
 				return err
 			}); err != nil {
 				quiet(deploylog.Event{}, l.readError(ctx, err))
