@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ func testAppend(t *testing.T, fresh func(testing.TB) Store) {
 		{"all or none", appendsAllOrNone},
 		{"refuses invalid events", refusesInvalidEvents},
 		{"takes the largest event", takesTheLargestEvent},
+		{"very many deployments go on", goesOnWithManyDeployments},
 		{"a withdrawn append", dropsAWithdrawnAppend},
 		{"after close", refusesAfterClose},
 		{"is there after reopening", isThereAfterReopening},
@@ -66,6 +68,23 @@ func keepsWhatIsGiven(t *testing.T, fresh func(testing.TB) Store) {
 	}
 	if at := mustRead(t, l, deploylog.Filter{})[0].CreatedAt; at.Location() != time.UTC {
 		t.Errorf("created_at is in %v, want UTC", at.Location())
+	}
+}
+
+// Where a deployment began is part of what holds events together, however many go on at once.
+func goesOnWithManyDeployments(t *testing.T, fresh func(testing.TB) Store) {
+	const many = 3000
+	store := fresh(t)
+	for _, name := range []string{"step-a", "step-b", "step-c"} {
+		l := store() // which knows of none of them yet
+		events := make([]deploylog.Event, many)
+		for i := range events {
+			events[i] = event(fmt.Sprintf("d%d", i), "host/a", name)
+		}
+		mustAppend(t, l, events...)
+		if v, err := l.Verify(t.Context()); err != nil {
+			t.Fatalf("after %s: %+v, %v", name, v, err)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -24,7 +23,14 @@ type batch struct {
 	bytes    int
 	head     chain.Link
 	rows     []row
-	known    map[key]bool // events that are in the log, or in the batch
+	known    map[key]bool            // events that are in the log, or in the batch
+	looked   map[*queue.Request]bool // what was looked for
+
+	registered map[string]int64 // where deployments began of which events are added
+}
+
+func newBatch(w *writer) *batch {
+	return &batch{w: w, known: map[key]bool{}, looked: map[*queue.Request]bool{}, registered: map[string]int64{}}
 }
 
 // row is an event of a batch, and what is stored with it.
@@ -44,39 +50,27 @@ type key struct {
 
 func keyOfEvent(e deploylog.Event) key { return key{e.Deployment, e.Target, e.Name, e.Attempt} }
 
-// begin begins the transaction, waits for its turn, and finds out where the log stands.
-func (b *batch) begin(ctx context.Context) (err error) {
+// begin begins the transaction, waits for its turn, finds out where the log stands, and looks for
+// what waits to be appended then: that takes one answer of the server.
+func (b *batch) begin(ctx context.Context) error {
 	if err := b.w.connect(ctx); err != nil {
 		return err
 	}
-	session, locks := b.w.log.session.lives()
 	all := &pgx.Batch{}
 	// The head is to be that of after the wait.
 	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 	all.Queue("SELECT pg_advisory_xact_lock($1)", b.w.log.key("append"))
-	all.Queue("SELECT NOT $1 OR alive($2)", locks, session)
-	all.Queue("SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1")
-	results := b.w.conn.SendBatch(ctx, all)
-	defer func() { err = cmp.Or(err, results.Close()) }()
-	for range 2 {
-		if _, err := results.Exec(); err != nil {
-			return err
+	all.Queue("SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1").QueryRow(func(newest pgx.Row) error {
+		var hash []byte
+		err := newest.Scan(&b.seq, &hash)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = nil
 		}
-	}
-	var alive bool
-	if err := results.QueryRow().Scan(&alive); err != nil {
+		b.from, b.head = b.seq, chain.LinkOf(hash)
 		return err
-	}
-	if !alive {
-		return errLost
-	}
-	var hash []byte
-	err = results.QueryRow().Scan(&b.seq, &hash)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
-	b.from, b.head = b.seq, chain.LinkOf(hash)
-	return err
+	})
+	b.look(all, b.w.log.queue.Waits())
+	return b.w.conn.SendBatch(ctx, all).Close()
 }
 
 // maxYields is how often a batch gives way to callers who are about to append.
@@ -94,7 +88,7 @@ func (b *batch) gather(ctx context.Context) error {
 			runtime.Gosched()
 			continue
 		}
-		if err := b.look(ctx, requests...); err != nil {
+		if err := b.lookNow(ctx, requests); err != nil {
 			b.requests = append(b.requests, requests...)
 			return err
 		}
@@ -108,46 +102,63 @@ func (b *batch) gather(ctx context.Context) error {
 	return nil
 }
 
-// look finds out what of the requests is in the log, and where their deployments began.
-func (b *batch) look(ctx context.Context, requests ...*queue.Request) error {
+// lookNow looks for what has come since the transaction began.
+func (b *batch) lookNow(ctx context.Context, requests []*queue.Request) error {
+	all := &pgx.Batch{}
+	b.look(all, requests)
+	if all.Len() == 0 {
+		return nil
+	}
+	return b.w.conn.SendBatch(ctx, all).Close()
+}
+
+// look has it asked what of the requests is in the log, and where their deployments began. Nothing
+// is asked of what was looked for already.
+func (b *batch) look(all *pgx.Batch, requests []*queue.Request) {
 	var deployments, targets, names, unregistered []string
 	var attempts []int64
 	for _, r := range requests {
+		if b.looked[r] {
+			continue
+		}
+		b.looked[r] = true
 		for _, e := range r.Events {
 			deployments, targets, names, attempts = append(deployments, e.Deployment), append(targets, string(e.Target)), append(names, e.Name), append(attempts, int64(e.Attempt))
-			if _, known := b.w.registered[e.Deployment]; !known {
+			if first, registered := b.w.registered[e.Deployment]; registered {
+				b.registered[e.Deployment] = first
+			} else if _, registered := b.registered[e.Deployment]; !registered {
 				unregistered = append(unregistered, e.Deployment)
 			}
 		}
 	}
-	slices.Sort(unregistered)
-	all := &pgx.Batch{}
+	if len(deployments) == 0 {
+		return
+	}
 	all.Queue(`SELECT deployment, target, event, attempt FROM events
 		JOIN unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS wanted (deployment, target, event, attempt)
-		USING (deployment, target, event, attempt)`, deployments, targets, names, attempts)
-	all.Queue(`SELECT d, (SELECT registered FROM events WHERE deployment = d LIMIT 1) FROM unnest($1::text[]) AS d`, slices.Compact(unregistered))
-	results := b.w.conn.SendBatch(ctx, all)
-	rows, err := results.Query()
-	if err == nil {
+		USING (deployment, target, event, attempt)`, deployments, targets, names, attempts).Query(func(rows pgx.Rows) error {
 		var k key
-		_, err = pgx.ForEachRow(rows, []any{&k.deployment, &k.target, &k.name, &k.attempt}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&k.deployment, &k.target, &k.name, &k.attempt}, func() error {
 			b.known[k] = true
 			return nil
 		})
+		return err
+	})
+	if len(unregistered) == 0 {
+		return
 	}
-	if err == nil {
-		if rows, err = results.Query(); err == nil {
-			var deployment string
-			var first *int64
-			_, err = pgx.ForEachRow(rows, []any{&deployment, &first}, func() error {
-				if first != nil {
-					b.w.remember(deployment, *first)
-				}
-				return nil
-			})
-		}
-	}
-	return cmp.Or(err, results.Close())
+	slices.Sort(unregistered)
+	all.Queue(`SELECT d, (SELECT registered FROM events WHERE deployment = d LIMIT 1) FROM unnest($1::text[]) AS d`, slices.Compact(unregistered)).Query(func(rows pgx.Rows) error {
+		var deployment string
+		var first *int64
+		_, err := pgx.ForEachRow(rows, []any{&deployment, &first}, func() error {
+			if first != nil {
+				b.registered[deployment] = *first
+			}
+			return nil
+		})
+		return err
+	})
 }
 
 // add adds a request of which look was called, and what is to follow it. It fails only where
@@ -161,7 +172,7 @@ func (b *batch) add(ctx context.Context, r *queue.Request) error {
 	if more == nil {
 		return nil
 	}
-	if err := b.look(ctx, more); err != nil {
+	if err := b.lookNow(ctx, []*queue.Request{more}); err != nil {
 		b.requests = append(b.requests, more)
 		return err
 	}
@@ -182,10 +193,10 @@ func (b *batch) place(r *queue.Request) {
 	for i := range r.Events {
 		e := &r.Events[i]
 		b.seq++
-		first, begun := b.w.registered[e.Deployment]
+		first, begun := b.registered[e.Deployment]
 		if !begun {
 			first = b.seq
-			b.w.remember(e.Deployment, first)
+			b.registered[e.Deployment] = first
 		}
 		b.head = b.head.Next(b.seq, first, r.Digests[i])
 		b.rows = append(b.rows, row{e, first, b.head})
@@ -205,29 +216,4 @@ func (b *batch) unread(others int) []deploylog.Event {
 		}
 	}
 	return events
-}
-
-// commit makes the batch durable.
-func (b *batch) commit(ctx context.Context) error {
-	if b.seq == b.from {
-		if _, err := b.w.conn.Exec(ctx, "ROLLBACK"); err != nil {
-			b.w.disconnect() // nothing was written
-		}
-		return nil
-	}
-	for part := range parts(b.rows) {
-		if err := b.insert(ctx, part); err != nil {
-			return err
-		}
-	}
-	all := &pgx.Batch{}
-	all.Queue("SELECT pg_notify($1, '')", b.w.log.channel())
-	all.Queue("COMMIT")
-	results := b.w.conn.SendBatch(ctx, all)
-	var err error
-	for range all.Len() {
-		_, failed := results.Exec()
-		err = cmp.Or(err, failed)
-	}
-	return cmp.Or(err, results.Close())
 }

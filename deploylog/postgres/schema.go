@@ -187,6 +187,8 @@ const (
 	notSupported    = "0A000"
 	protocolError   = "08P01"
 	lockTimeout     = "55P03"
+	divisionByZero  = "22012"
+	noSquareRoot    = "2201F"
 )
 
 func isCode(err error, code string) bool {

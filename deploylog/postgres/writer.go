@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -106,17 +106,15 @@ func (w *writer) write() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), batchTime)
 	defer cancel()
-	b := &batch{w: w, known: map[key]bool{}}
+	b := newBatch(w)
 	again := w.conn != nil // the connection may have been lost since it was used
 	err := b.begin(ctx)
-	if err != nil && again && !errors.Is(err, errLost) && (w.conn == nil || w.conn.IsClosed()) {
+	if err != nil && again && (w.conn == nil || w.conn.IsClosed()) {
+		b = newBatch(w)
 		err = b.begin(ctx)
 	}
 	if err != nil {
 		w.disconnect()
-		if errors.Is(err, errLost) {
-			err = w.fail(err)
-		}
 		w.log.queue.Refuse(err)
 		return
 	}
@@ -126,8 +124,8 @@ func (w *writer) write() {
 		w.disconnect()
 		err = w.fail(err)
 	}
-	if err != nil {
-		clear(w.registered)
+	if err == nil {
+		w.remember(b.registered)
 	}
 	for _, r := range b.requests {
 		r.End(err)
@@ -154,11 +152,13 @@ func (l *Log) poison(cause error) {
 	l.logger.Error("deployment log poisoned by a failed write", "log", l.where.String(), "error", cause)
 }
 
-// remember caches where a deployment began, which never changes.
-func (w *writer) remember(deployment string, first int64) {
+// remember caches where deployments began, which never changes once that is in the log.
+func (w *writer) remember(registered map[string]int64) {
 	const limit = 1024 // deployments at work at one time are far fewer
-	if len(w.registered) >= limit {
+	if len(w.registered)+len(registered) > limit {
 		clear(w.registered)
 	}
-	w.registered[deployment] = first
+	if len(registered) <= limit {
+		maps.Copy(w.registered, registered)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -173,6 +174,13 @@ func (q *Queue) Idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.queue) == 0
+}
+
+// Waits are the requests in the queue, some of which may be withdrawn before they are taken.
+func (q *Queue) Waits() []*Request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.queue)
 }
 
 // Take removes from the queue the requests whose callers still wait. Each of them is to End.

@@ -1,0 +1,87 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// partBytes bounds the data of one statement, of which the protocol takes no more than a gigabyte
+// in all: one caller may bring as much as it likes.
+const partBytes = 64 << 20
+
+// parts are rows in as few parts as have room for their data.
+func parts(rows []row) iter.Seq[[]row] {
+	return func(yield func([]row) bool) {
+		for len(rows) > 0 {
+			n, bytes := 0, 0
+			for n < len(rows) && (n == 0 || bytes+len(rows[n].event.Data) <= partBytes) {
+				bytes += len(rows[n].event.Data)
+				n++
+			}
+			if !yield(rows[:n]) {
+				return
+			}
+			rows = rows[n:]
+		}
+	}
+}
+
+// commit stores the events of the batch and makes them durable, in one answer of the server: where
+// one statement fails, those after it are not carried out.
+func (b *batch) commit(ctx context.Context) error {
+	if b.seq == b.from {
+		if _, err := b.w.conn.Exec(ctx, "ROLLBACK"); err != nil {
+			b.w.disconnect() // nothing was written
+		}
+		return nil
+	}
+	locks := false
+	all := &pgx.Batch{}
+	for part := range parts(b.rows) {
+		locks = b.insert(all, part)
+	}
+	all.Queue("SELECT pg_notify($1, '')", b.w.log.channel())
+	all.Queue("COMMIT")
+	switch err := b.w.conn.SendBatch(ctx, all).Close(); {
+	case isCode(err, divisionByZero) && locks:
+		return errLost
+	case isCode(err, divisionByZero), isCode(err, noSquareRoot):
+		return errors.New("the server did not store all events: a trigger, a rule or a policy of the table is in the way")
+	default:
+		return err
+	}
+}
+
+// insert has rows inserted, and reports whether this process has locks. It is asked once more
+// whether it still has them, after all that it may have waited for: without them nothing is
+// inserted. The statement divides by how many events it stores, so it fails where those are none, and
+// takes the root of how many more they are than there should be, so it fails where they are fewer.
+func (b *batch) insert(all *pgx.Batch, rows []row) (locks bool) {
+	var c struct {
+		seq, attempt, created, registered      []int64
+		id, deployment, target, revision, name []string
+		data                                   []*string
+		hash                                   [][]byte
+	}
+	for _, r := range rows {
+		e := r.event
+		c.seq, c.id, c.deployment, c.target = append(c.seq, e.Seq), append(c.id, e.ID), append(c.deployment, e.Deployment), append(c.target, string(e.Target))
+		c.revision, c.name, c.attempt = append(c.revision, e.Revision), append(c.name, e.Name), append(c.attempt, int64(e.Attempt))
+		var data *string
+		if e.Data != nil {
+			text := string(e.Data)
+			data = &text
+		}
+		c.created, c.data, c.registered, c.hash = append(c.created, e.CreatedAt.UnixNano()), append(c.data, data), append(c.registered, r.registered), append(c.hash, slices.Clone(r.hash[:]))
+	}
+	session, locks := b.w.log.session.lives()
+	all.Queue(`WITH stored AS (INSERT INTO events SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
+		$7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bytea[]) WHERE NOT $12 OR (SELECT alive($13)) RETURNING 1)
+		SELECT 1 / count(*), sqrt(count(*) - $14::bigint) FROM stored`,
+		c.seq, c.id, c.deployment, c.target, c.revision, c.name, c.attempt, c.created, c.data, c.registered, c.hash, locks, session, int64(len(rows)))
+	return locks
+}
