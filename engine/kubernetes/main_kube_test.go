@@ -58,7 +58,7 @@ type fixture struct {
 }
 
 // newFixture makes a namespace that enforces the level to which Pods keep.
-func newFixture(t *testing.T, level PodSecurity) *fixture {
+func newFixture(t testing.TB, level PodSecurity) *fixture {
 	t.Helper()
 	cluster := kubetest.Shared(t)
 	shim := enginetest.Binary(t, "github.com/deployster-go/deployster/engine/docker/testdata/entrypoint", runtime.GOARCH)
@@ -154,7 +154,7 @@ func (f *fixture) volume(t *testing.T) (source, directory string) {
 	return Claim + name, directory
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
