@@ -92,6 +92,7 @@ type Info struct {
 	Arch    string // GOARCH of the containers it runs, such as "amd64"
 	Address string // where it was reached, for people
 	Remote  bool   // its file system is not this machine's
+	Copies  bool   // it is Remote, and is to give each container a copy of the workspace, where that is mounted read-only
 	Tied    bool   // a container ends with the process that runs it; Containers lists none that has lost it
 }
 

@@ -96,7 +96,7 @@ func readClusters(n *yamlfile.Node) (all []Cluster) {
 			}
 		}
 		if at := fields["in_cluster"]; at != nil {
-			c.InCluster, _ = at.Bool()
+			c.InCluster = readFlag(at)
 		}
 		switch named := fields["kubeconfig"] != nil || fields["context"] != nil; {
 		case c.InCluster && named:

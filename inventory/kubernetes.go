@@ -20,6 +20,7 @@ type Kubernetes struct {
 	NodeSelector   map[string]string `json:"node_selector,omitempty"`   // labels of the nodes on which Pods may run
 	Tolerations    []string          `json:"tolerations,omitempty"`     // of taints, each KEY[=VALUE][:EFFECT]
 	ServiceAccount string            `json:"service_account,omitempty"` // that Pods run as; "" is none whose token they have
+	CopyWorkspace  bool              `json:"copy_workspace,omitempty"`  // Pods have a copy of the workspace
 }
 
 // String says where its Pods are, as far as the inventory does.
@@ -73,7 +74,7 @@ var (
 )
 
 func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
-	fields, ok := n.Fields("kubernetes", "cluster", "kubeconfig", "context", "in_cluster", "namespace", "types_image", "pod_security", "image_pull_secrets", "node_selector", "tolerations", "service_account")
+	fields, ok := n.Fields("kubernetes", "cluster", "kubeconfig", "context", "in_cluster", "namespace", "types_image", "pod_security", "image_pull_secrets", "node_selector", "tolerations", "service_account", "copy_workspace")
 	if !ok {
 		return nil
 	}
@@ -100,6 +101,9 @@ func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
 			at.FailLike(k.PodSecurity, known, "there is no level %.60q", k.PodSecurity)
 		}
 	}
+	if at := fields["copy_workspace"]; at != nil {
+		k.CopyWorkspace = readFlag(at)
+	}
 	if at := fields["image_pull_secrets"]; at != nil {
 		for _, secret := range at.List("secrets", maxNames) {
 			k.PullSecrets = append(k.PullSecrets, readName(secret, "the name of a Secret", validObject, "small letters, digits, - and . are possible"))
@@ -122,7 +126,7 @@ func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
 func (v *Inventory) readReach(n *yamlfile.Node, fields map[string]*yamlfile.Node, k *Kubernetes) {
 	own := []string{"kubeconfig", "context", "in_cluster"}
 	if at := fields["in_cluster"]; at != nil {
-		k.InCluster, _ = at.Bool()
+		k.InCluster = readFlag(at)
 	}
 	if at := fields["cluster"]; at != nil {
 		for _, key := range own {
@@ -163,6 +167,14 @@ func readName(n *yamlfile.Node, what string, valid *regexp.Regexp, rule string) 
 		n.Fail("%.100q cannot be %s: %s", text, what, rule)
 	}
 	return text
+}
+
+func readFlag(n *yamlfile.Node) bool {
+	value, ok := n.Bool()
+	if !ok || n.Kind != yamlfile.Boolean {
+		n.Fail("must be true or false, not %s", n.Kind)
+	}
+	return value
 }
 
 func readSelector(n *yamlfile.Node) map[string]string {

@@ -39,6 +39,7 @@ hosts:
       node_selector: {disk: ssd, node-role.kubernetes.io/worker: ""}
       tolerations: ["dedicated=deploy:NoSchedule", "example.com/spot:NoExecute", maintenance]
       service_account: deployer
+      copy_workspace: true
 `
 
 func TestParse(t *testing.T) {
@@ -64,7 +65,7 @@ func TestParse(t *testing.T) {
 			Name: "apps", Engine: inventory.KubernetesEngine, Slots: 1,
 			Kubernetes: &inventory.Kubernetes{
 				Kubeconfig: "keys/kubeconfig", Context: "prod", Namespace: "deployster", TypesImage: "registry.example:5000/team/deployster",
-				PodSecurity: "baseline", PullSecrets: []string{"registry"}, ServiceAccount: "deployer",
+				PodSecurity: "baseline", PullSecrets: []string{"registry"}, ServiceAccount: "deployer", CopyWorkspace: true,
 				NodeSelector: map[string]string{"disk": "ssd", "node-role.kubernetes.io/worker": ""},
 				Tolerations:  []string{"dedicated=deploy:NoSchedule", "example.com/spot:NoExecute", "maintenance"},
 			},
@@ -190,7 +191,7 @@ func TestTheSchemaAgrees(t *testing.T) {
 	}
 	host := func(more string) string { return "hosts: [{name: a, endpoint: 'unix:///x', " + more + "}]" }
 	yamltest.Schema(t, source, map[string]bool{
-		"clusters: [{name: prod, kubeconfig: keys/prod, context: admin}, {name: dev, context: dev}, {name: own, in_cluster: true}]": true, "clusters: [{name: dev}]": false, "clusters: [{name: dev, in_cluster: false}]": false, "clusters: [{name: dev, in_cluster: true, context: dev}]": false, "clusters: [{name: dev, kubeconfig: ''}]": false, "{hosts: [], clusters: []}": true, "clusters: [{kubeconfig: keys/prod}]": false, "clusters: [{name: a b}]": false, "clusters: {prod: {}}": false,
+		"clusters: [{name: prod, kubeconfig: keys/prod, context: admin}, {name: dev, context: dev}, {name: own, in_cluster: true}]": true, "clusters: [{name: dev}]": false, "clusters: [{name: dev, in_cluster: false}]": false, "clusters: [{name: dev, in_cluster: 1}]": false, "clusters: [{name: dev, context: d, in_cluster: 'true'}]": false, "clusters: [{name: dev, in_cluster: true, context: dev}]": false, "clusters: [{name: dev, kubeconfig: ''}]": false, "{hosts: [], clusters: []}": true, "clusters: [{kubeconfig: keys/prod}]": false, "clusters: [{name: a b}]": false, "clusters: {prod: {}}": false,
 		three: true, "hosts: []": true, "{name: fleet, hosts: []}": true, "{name: a/b, hosts: []}": false, "{name: '', hosts: []}": false, "{name: 1, hosts: []}": false, "{}": false, "host: []": false, "hosts: {}": false, "hosts:": false, "hosts: [{}]": false,
 		host("slots: 1"): true, host("slots: 0"): false, host("slots: 1001"): false, host("slots: '1'"): false, host("slots:"): false, host("slots: 1.5"): false,
 		host("attributes: {a: b, c: [d]}"): true, host("attributes: {a: ''}"): false, host("attributes: {a: 1}"): false, host("attributes: {a: []}"): false,
@@ -209,7 +210,7 @@ func TestTheSchemaAgrees(t *testing.T) {
 		cluster("tolerations: [a, 'a=', 'a=b', 'x.y/a:NoExecute', 'a=b:NoSchedule']"): true, cluster("tolerations: ['a=b=c']"): false, cluster("tolerations: ['a:Never']"): false, cluster("tolerations: [':NoSchedule']"): false,
 		reached(""): false, reached("in_cluster: false"): false, reached("in_cluster: 1"): false, reached("in_cluster: true"): true, reached("in_cluster: true, context: p"): false, reached("in_cluster: true, kubeconfig: p"): false, reached("in_cluster: false, kubeconfig: p"): true, reached("context: p"): true,
 		reached("cluster: prod"): true, reached("cluster: own"): true, reached("cluster: prod, context: b"): false, reached("cluster: prod, kubeconfig: b"): false, reached("cluster: prod, in_cluster: false"): false, reached("cluster: a/b"): false,
-		cluster("service_account: a"): true, cluster("service_account: a/b"): false, cluster("service_account: A"): false,
+		cluster("service_account: a"): true, cluster("service_account: a/b"): false, cluster("service_account: A"): false, cluster("copy_workspace: true"): true, cluster("copy_workspace: 1"): false,
 		host("tls: {ca: x}"): false, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y}}]": false,
 		"hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y, key: z}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {cert: y, key: z}}]": false,
 		"hosts: [{name: a, endpoint: 'http://x'}]": false, "hosts: [{name: a, endpoint: x}]": false,

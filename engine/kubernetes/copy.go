@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
 // Bounds of what is copied into a Pod.
@@ -28,6 +29,8 @@ type copied struct {
 	mounts []engine.Mount
 	hidden []string // in the container
 	inner  []string // where others are mounted, in the container
+
+	workspace bool // one of them is that, which need not be copied
 }
 
 // pack writes the copies as a tar.
@@ -68,35 +71,149 @@ type packer struct {
 }
 
 // mount packs what is at the source of a mount.
-func (p *packer) mount(as string, m engine.Mount) error {
+func (p *packer) mount(as string, m engine.Mount) (err error) {
 	real, err := filepath.EvalSymlinks(m.Source)
 	if err != nil {
 		return err
 	}
-	made := map[string]bool{}
-	err = filepath.WalkDir(real, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		below, err := filepath.Rel(real, name)
-		if err != nil {
-			return err
-		}
-		below = filepath.ToSlash(below)
-		at := path.Join(m.Target, below)
-		made[at] = true
-		if err := p.entry(path.Join(as, below), name, entry); err != nil {
-			return err
-		}
-		if entry.IsDir() && (slices.Contains(p.hidden, at) || entry.Name() == engine.StateDir) {
-			return fs.SkipDir // what is below is not for the Pod
-		}
-		return nil
-	})
+	info, err := os.Lstat(real)
 	if err != nil {
 		return err
 	}
+	made := map[string]bool{path.Clean(m.Target): true}
+	// What is in a directory others may change meanwhile: nothing is opened through a link.
+	dir := real
+	if !info.IsDir() {
+		dir = filepath.Dir(real)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if !info.IsDir() {
+		return p.leaf(source{root, filepath.Base(real), real, as, m.Target}, info)
+	}
+	if err := p.directory(source{root, ".", real, as, path.Clean(m.Target)}, made); err != nil {
+		return err
+	}
 	return p.places(as, m.Target, made)
+}
+
+// source is where something is that is packed.
+type source struct {
+	in   *os.Root
+	name string // in it
+	path string // for people
+	as   string // in the tar
+	at   string // in the container
+}
+
+// directory packs one that is open, with what is in it.
+func (p *packer) directory(d source, made map[string]bool) error {
+	info, err := d.in.Stat(".")
+	if err != nil {
+		return err
+	}
+	if err := p.header(&tar.Header{Name: d.as + "/", Typeflag: tar.TypeDir, Mode: int64(info.Mode().Perm())}); err != nil {
+		return err
+	}
+	if slices.Contains(p.hidden, d.at) || filepath.Base(d.path) == engine.StateDir {
+		return nil // what is below is not for the Pod
+	}
+	entries, err := fs.ReadDir(d.in.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("read directory %s: %w", d.path, err)
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		one := source{d.in, name, filepath.Join(d.path, name), path.Join(d.as, name), path.Join(d.at, name)}
+		info, err := d.in.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed since
+		}
+		if err != nil {
+			return err
+		}
+		made[one.at] = true
+		if info.IsDir() {
+			err = p.below(one, info, made)
+		} else {
+			err = p.leaf(one, info)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below packs a directory within another one.
+func (p *packer) below(d source, seen fs.FileInfo, made map[string]bool) (err error) {
+	if d.in, err = d.in.OpenRoot(d.name); err != nil {
+		return fmt.Errorf("open directory %s: %w", d.path, err)
+	}
+	defer func() { err = errors.Join(err, d.in.Close()) }()
+	opened, err := d.in.Stat(".")
+	if err == nil && !os.SameFile(seen, opened) {
+		err = fmt.Errorf("%s was replaced while it was copied", d.path)
+	}
+	if err != nil {
+		return err
+	}
+	return p.directory(d, made)
+}
+
+// leaf packs what is no directory.
+func (p *packer) leaf(f source, seen fs.FileInfo) error {
+	switch mode := seen.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		link, err := f.in.Readlink(f.name)
+		if err != nil {
+			return err
+		}
+		return p.header(&tar.Header{Name: f.as, Typeflag: tar.TypeSymlink, Linkname: link})
+	case mode.IsRegular():
+		return p.file(f, seen)
+	default:
+		return fmt.Errorf("%s is %s, which cannot be copied to another machine: move it elsewhere", f.path, regularfile.Kind(mode))
+	}
+}
+
+func (p *packer) file(f source, seen fs.FileInfo) (err error) {
+	file, info, err := regularfile.OpenIn(f.in, f.name)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", f.path, err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if !os.SameFile(seen, info) {
+		return fmt.Errorf("%s was replaced while it was copied", f.path)
+	}
+	if p.bytes += info.Size(); p.bytes > copiedBytes {
+		return p.tooMuch(fmt.Sprintf("%d MiB", copiedBytes>>20))
+	}
+	if err := p.header(&tar.Header{Name: f.as, Typeflag: tar.TypeReg, Mode: int64(info.Mode().Perm()), Size: info.Size()}); err != nil {
+		return err
+	}
+	if _, err = io.CopyN(p.tar, file, info.Size()); errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%s became smaller while it was copied", f.path)
+	}
+	return err
+}
+
+func (p *packer) header(h *tar.Header) error {
+	if p.files++; p.files > copiedFiles {
+		return p.tooMuch(fmt.Sprintf("%d files", copiedFiles))
+	}
+	return p.tar.WriteHeader(h)
+}
+
+func (p *packer) tooMuch(most string) error {
+	err := fmt.Errorf("what the Pod is to see has more than %s: have it in a volume of the cluster, and name a claim for that as the path of the plug: %sNAME", most, Claim)
+	if p.workspace {
+		err = fmt.Errorf("%w; of a workspace like that leave --copy-workspace (of a host: copy_workspace) away", err)
+	}
+	return err
 }
 
 // empty packs a directory in which only others are mounted.
@@ -127,66 +244,4 @@ func (p *packer) places(as, target string, made map[string]bool) error {
 		}
 	}
 	return nil
-}
-
-func (p *packer) entry(as, name string, entry fs.DirEntry) error {
-	info, err := entry.Info()
-	if err != nil {
-		return err
-	}
-	switch mode := info.Mode(); {
-	case mode.IsDir():
-		return p.header(&tar.Header{Name: as + "/", Typeflag: tar.TypeDir, Mode: int64(mode.Perm())})
-	case mode&fs.ModeSymlink != 0:
-		link, err := os.Readlink(name)
-		if err != nil {
-			return err
-		}
-		return p.header(&tar.Header{Name: as, Typeflag: tar.TypeSymlink, Linkname: link})
-	case mode.IsRegular():
-		return p.file(as, name)
-	default:
-		return fmt.Errorf("%s is a %s, which cannot be copied to another machine", name, kind(mode))
-	}
-}
-
-func (p *packer) file(as, name string) (err error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s was replaced", name)
-	}
-	if p.bytes += info.Size(); p.bytes > copiedBytes {
-		return fmt.Errorf("what the Pod is to see has more than %d MiB: have it in a volume of the cluster, and name a claim for that as the path of the plug: %sNAME", copiedBytes>>20, Claim)
-	}
-	if err := p.header(&tar.Header{Name: as, Typeflag: tar.TypeReg, Mode: int64(info.Mode().Perm()), Size: info.Size()}); err != nil {
-		return err
-	}
-	_, err = io.CopyN(p.tar, file, info.Size())
-	return err
-}
-
-func (p *packer) header(h *tar.Header) error {
-	if p.files++; p.files > copiedFiles {
-		return fmt.Errorf("what the Pod is to see has more than %d files: have it in a volume of the cluster, and name a claim for that as the path of the plug: %sNAME", copiedFiles, Claim)
-	}
-	return p.tar.WriteHeader(h)
-}
-
-func kind(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeSocket != 0:
-		return "socket"
-	case mode&fs.ModeNamedPipe != 0:
-		return "pipe"
-	default:
-		return "device"
-	}
 }

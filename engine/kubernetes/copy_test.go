@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/deployster-go/deployster/engine"
 )
 
@@ -82,17 +84,85 @@ func TestWhatCannotBeCopiedIsRefused(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "large"), copiedBytes+1); err != nil {
 		t.Fatal(err)
 	}
-	short := t.TempDir()
+	short, pipe := t.TempDir(), t.TempDir()
 	socket := filepath.Join(short, "s")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = listener.Close() }()
-	for source, says := range map[string]string{dir: "more than 64 MiB", socket: "is a socket", short: "is a socket"} {
+	if err := unix.Mkfifo(filepath.Join(pipe, "p"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for source, says := range map[string]string{dir: "more than 64 MiB", socket: "is a socket", short: "/s is a socket", pipe: "/p is a FIFO", filepath.Join(pipe, "p"): "is a FIFO"} {
 		c := &copied{mounts: []engine.Mount{{Source: source, Target: "/x"}}}
-		if err := c.pack(io.Discard); err == nil || !strings.Contains(err.Error(), says) || !errors.As(err, new(*engine.SpecError)) {
+		err := c.pack(io.Discard)
+		if err == nil || !strings.Contains(err.Error(), says) || !errors.As(err, new(*engine.SpecError)) || strings.Contains(err.Error(), "--copy-workspace") {
 			t.Errorf("%s: %v, want %q", source, err, says)
 		}
+		c.workspace = true
+		if err := c.pack(io.Discard); says == "more than 64 MiB" && !strings.Contains(err.Error(), "leave --copy-workspace (of a host: copy_workspace) away") {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
+// Links are copied as links, wherever they lead to: nothing comes into a Pod through them.
+func TestNothingIsCopiedThroughALink(t *testing.T) {
+	secret := tree(t, "key", "kept/key")
+	dir := tree(t, "sub/file")
+	for link, to := range map[string]string{"a": filepath.Join(secret, "key"), "b": filepath.Join(secret, "kept"), "sub/c": "../../..", "d": "nowhere"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := packedNames(t, &copied{mounts: []engine.Mount{{Source: dir, Target: "/w"}}})
+	if want := []string{"0/", "0/a", "0/b", "0/d", "0/sub/", "0/sub/c", "0/sub/file"}; !slices.Equal(got, want) {
+		t.Errorf("packed %q, want %q", got, want)
+	}
+}
+
+// Somebody who can write to a directory may replace what is in it between two looks.
+func TestWhatIsReplacedWhileItIsCopiedIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		replace func(t *testing.T, dir, secret string)
+		says    string
+	}{
+		"a file by a link to one below it": {func(t *testing.T, dir, _ string) {
+			succeed(t, os.Remove(filepath.Join(dir, "file")), os.Symlink("hidden/key", filepath.Join(dir, "file")))
+		}, "file was replaced while it was copied"},
+		"a file by a link to one elsewhere": {func(t *testing.T, dir, secret string) {
+			succeed(t, os.Remove(filepath.Join(dir, "file")), os.Symlink(secret, filepath.Join(dir, "file")))
+		}, "escapes"},
+		"a file by a FIFO": {func(t *testing.T, dir, _ string) {
+			succeed(t, os.Remove(filepath.Join(dir, "file")), unix.Mkfifo(filepath.Join(dir, "file"), 0o600))
+		}, "FIFO"},
+		"a directory by a link to another": {func(t *testing.T, dir, _ string) {
+			succeed(t, os.RemoveAll(filepath.Join(dir, "sub")), os.Symlink("hidden", filepath.Join(dir, "sub")))
+		}, "sub was replaced while it was copied"},
+		"a file by nothing": {func(t *testing.T, dir, _ string) { succeed(t, os.Remove(filepath.Join(dir, "file"))) }, "no such file"},
+	} {
+		dir, secret := tree(t, "file", "hidden/key", "sub/file"), filepath.Join(tree(t, "key"), "key")
+		file, err := os.Lstat(filepath.Join(dir, "file"))
+		succeed(t, err)
+		sub, err := os.Lstat(filepath.Join(dir, "sub"))
+		succeed(t, err)
+		root, err := os.OpenRoot(dir)
+		succeed(t, err)
+		c.replace(t, dir, secret)
+		var packed bytes.Buffer
+		p := &packer{tar: tar.NewWriter(&packed), copied: &copied{}}
+		err = errors.Join(p.leaf(source{root, "file", dir + "/file", "0/file", "/w/file"}, file), p.below(source{root, "sub", dir + "/sub", "0/sub", "/w/sub"}, sub, map[string]bool{}))
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(packed.String(), "key") {
+			t.Errorf("%s: %v, want %q; it packed %q", name, err, c.says, packed.String())
+		}
+		succeed(t, root.Close())
+	}
+}
+
+func succeed(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -12,7 +12,7 @@
 // to a repository that whoever uses the engine names, and the shim as well.
 //
 // Nothing of this machine is visible in a cluster. What is mounted read-only is copied
-// into the Pod, within bounds. What is mounted writable has to be a claim for a volume of
+// into the Pod, within bounds, and so is the workspace where that is asked for. What is mounted writable has to be a claim for a volume of
 // the cluster, see Claim.
 package kubernetes
 
@@ -60,6 +60,8 @@ type Options struct {
 	NodeSelector   map[string]string // labels of the nodes on which Pods may run
 	Tolerations    []string          // of taints of nodes, see Toleration
 	ServiceAccount string            // of Pods, which decides itself whether they have its token; "" is that of the namespace, and no token
+
+	CopyWorkspace bool // Info says that Pods are to have a copy of the workspace
 
 	Env    func(string) string // of this process; nil is none
 	Logger *slog.Logger        // required
@@ -154,7 +156,7 @@ func (c *Cluster) Info(ctx context.Context) (engine.Info, error) {
 	if err != nil {
 		return engine.Info{}, c.wrap("ask for its version", err)
 	}
-	return engine.Info{Name: "kubernetes", Version: version, OS: "linux", Arch: runtime.GOARCH, Address: c.address(), Remote: true}, nil
+	return engine.Info{Name: "kubernetes", Version: version, OS: "linux", Arch: runtime.GOARCH, Address: c.address(), Remote: true, Copies: c.options.CopyWorkspace}, nil
 }
 
 // address is where the cluster was reached, and the namespace in it.

@@ -57,6 +57,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	if err != nil {
 		return engine.Exit{}, err
 	}
+	p.copied.workspace = e.options.CopyWorkspace
 	pod, err := p.pod(e.options)
 	if err != nil {
 		return engine.Exit{}, err

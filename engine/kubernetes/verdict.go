@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -66,6 +67,9 @@ func failed(pod *corev1.Pod) error {
 		}
 		return cause
 	}
+	if err := noClaim(pod); err != nil {
+		return err
+	}
 	for _, name := range []string{prepareContainer, mainContainer} {
 		s := status(pod, name)
 		switch {
@@ -79,6 +83,23 @@ func failed(pod *corev1.Pod) error {
 			return &engine.SpecError{Cause: fmt.Errorf("the container cannot be started: %s", s.State.Terminated.Message)}
 		case name == prepareContainer && s.State.Terminated.ExitCode != 0:
 			return fmt.Errorf("preparing the Pod ended with %d (%s)", s.State.Terminated.ExitCode, s.State.Terminated.Reason)
+		}
+	}
+	return nil
+}
+
+// claimless is what a scheduler says of a Pod that wants a claim which is not there, or not for long.
+var claimless = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" (not found|is being deleted)`)
+
+// noClaim is that a plug names a claim that there is not, nil where there are all. No node will be
+// found for the Pod until somebody makes it.
+func noClaim(pod *corev1.Pod) error {
+	for _, c := range pod.Status.Conditions {
+		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
+			continue
+		}
+		if said := claimless.FindStringSubmatch(c.Message); said != nil {
+			return &engine.SpecError{Cause: fmt.Errorf("the claim %[1]s, which a plug names, cannot be used: persistentvolumeclaim %[1]q %[2]s in namespace %[3]s: make it, or name another one: `kubectl get persistentvolumeclaims --namespace %[3]s` lists those that there are", said[1], said[2], pod.Namespace)}
 		}
 	}
 	return nil

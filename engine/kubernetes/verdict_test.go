@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -26,6 +27,12 @@ func ended(code int32, reason string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: "the message"}}
 }
 
+func unscheduled(why string) corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: why,
+	}}}
+}
+
 func TestWhatTheStatusOfAPodMeans(t *testing.T) {
 	for name, c := range map[string]struct {
 		status corev1.PodStatus
@@ -38,6 +45,9 @@ func TestWhatTheStatusOfAPodMeans(t *testing.T) {
 		"a registry refuses it":            {state(mainContainer, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "x: not found"}}), engine.ErrNoImage, "not found"},
 		"no pull will succeed":             {state(prepareContainer, waiting("ImagePullBackOff")), engine.ErrNoImage, "--image-pull-secret"},
 		"a claim is missing":               {state(mainContainer, waiting("CreateContainerConfigError")), nil, "the message"},
+		"a claim that is not there":        {unscheduled(`0/1 nodes are available: persistentvolumeclaim "data" not found. not found`), nil, "the claim data, which a plug names, cannot be used: persistentvolumeclaim \"data\" not found in namespace apps: make it, or name another one"},
+		"a claim that ends":                {unscheduled(`persistentvolumeclaim "data" is being deleted`), nil, "\"data\" is being deleted in namespace apps"},
+		"no node has room":                 {status: unscheduled("0/1 nodes are available: 1 Insufficient memory.")},
 		"it ended":                         {status: state(mainContainer, ended(7, "Error"))},
 		"it was killed for lack of memory": {status: state(mainContainer, ended(137, "OOMKilled"))},
 		"preparing failed":                 {state(prepareContainer, ended(125, "Error")), nil, "preparing the Pod ended with 125"},
@@ -45,7 +55,7 @@ func TestWhatTheStatusOfAPodMeans(t *testing.T) {
 		"it was evicted":                   {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "low on memory"}, nil, "Evicted: low on memory"},
 		"its time is over":                 {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"}, engine.ErrTimeout, "DeadlineExceeded"},
 	} {
-		err := failed(&corev1.Pod{Status: c.status})
+		err := failed(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps"}, Status: c.status})
 		if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) || c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}

@@ -63,7 +63,7 @@ var floors = []struct {
 	{"engine/docker", []string{"engine", "internal/registryauth", "internal/entrypoint", "internal/crash"}},
 	{"engine/oci", []string{"engine", "engine/oci/*", "internal/entrypoint", "internal/crash", "internal/regularfile"}},
 	{"engine/oci/*", []string{"engine", "engine/oci/*", "internal/atomicfile", "internal/registryauth", "internal/entrypoint", "internal/crash"}},
-	{"engine/kubernetes", []string{"engine", "internal/registryauth", "internal/entrypoint", "internal/crash"}},
+	{"engine/kubernetes", []string{"engine", "internal/registryauth", "internal/entrypoint", "internal/crash", "internal/regularfile"}},
 	{"engine/kubernetes/kubetest", nil},
 	{"engine/kubernetes/kubetest/run", []string{"engine/kubernetes/kubetest"}},
 	{"internal/kubewatch", nil},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/deployster-go/deployster/engine"
@@ -85,6 +86,9 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 		Labels: map[string]string{LabelLog: c.Log, LabelRun: c.Run},
 	}
 	if c.Remote {
+		if c.Copies {
+			c.showWorkspace(&spec)
+		}
 		return spec, nil
 	}
 	// One that appears while the container runs would be seen.
@@ -95,17 +99,21 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 	if err := errors.Join(os.MkdirAll(work, 0o700), openToAll(work)); err != nil {
 		return spec, fmt.Errorf("making a work directory: %w", err)
 	}
-	spec.WorkDir = c.Workspace
-	spec.Env = []string{"DEPLOYSTER_WORKSPACE=" + c.Workspace, "DEPLOYSTER_WORK=" + workTarget}
-	spec.Mounts = append([]engine.Mount{
-		{Source: c.Workspace, Target: c.Workspace, ReadOnly: true},
-		{Source: work, Target: workTarget},
-	}, plugs...)
+	c.showWorkspace(&spec)
+	spec.Env = append(spec.Env, "DEPLOYSTER_WORK="+workTarget)
+	spec.Mounts = slices.Insert(spec.Mounts, 1, engine.Mount{Source: work, Target: workTarget})
 	var err error
 	if spec.Hide, err = engine.Seen(c.StateDir(), spec.Mounts); err != nil {
 		return spec, fmt.Errorf("hiding what types may not see: %w", err)
 	}
 	return spec, nil
+}
+
+// showWorkspace has a container see the workspace, before all that may be mounted within it.
+func (c *Containers) showWorkspace(spec *engine.Spec) {
+	spec.WorkDir = c.Workspace
+	spec.Env = append(spec.Env, "DEPLOYSTER_WORKSPACE="+c.Workspace)
+	spec.Mounts = append([]engine.Mount{{Source: c.Workspace, Target: c.Workspace, ReadOnly: true}}, spec.Mounts...)
 }
 
 // openToAll lets any user of a container write into a directory; on this

@@ -34,6 +34,7 @@ func RegisterKubernetes(flags *pflag.FlagSet, k *inventory.Kubernetes) {
 	flags.Var((*selectorFlag)(&k.NodeSelector), "node-selector", "label KEY=VALUE of the nodes on which Pods may run (repeatable)")
 	flags.StringArrayVar(&k.Tolerations, "toleration", nil, "taint KEY[=VALUE][:EFFECT] of nodes on which Pods may run all the same (repeatable)")
 	flags.StringVar(&k.ServiceAccount, "service-account", "", "service account that Pods run as, with its token if the account says so (default: that of the namespace, without a token)")
+	flags.BoolVar(&k.CopyWorkspace, "copy-workspace", false, "give each Pod a copy of the workspace, read-only: up to 64 MiB")
 }
 
 // selectorFlag is labels that are given one by one.
@@ -74,7 +75,7 @@ func onlyForKubernetes(a *app.App) error {
 	for flag, given := range map[string]bool{
 		"kubeconfig": k.Kubeconfig != "", "context": k.Context != "", "namespace": k.Namespace != "",
 		"pod-security": k.PodSecurity != "", "image-pull-secret": len(k.PullSecrets) > 0,
-		"node-selector": len(k.NodeSelector) > 0, "toleration": len(k.Tolerations) > 0, "service-account": k.ServiceAccount != "",
+		"node-selector": len(k.NodeSelector) > 0, "toleration": len(k.Tolerations) > 0, "service-account": k.ServiceAccount != "", "copy-workspace": k.CopyWorkspace,
 	} {
 		if given {
 			return exit.Usage("--%s is for --engine kubernetes, and this is --engine %s", flag, a.Global.Engine)
@@ -125,7 +126,7 @@ func clusterOptions(a *app.App, news io.Writer, k inventory.Kubernetes) kubernet
 	return kubernetes.Options{
 		Kubeconfig: k.Kubeconfig, Context: k.Context, InCluster: k.InCluster, Namespace: k.Namespace,
 		PodSecurity: kubernetes.PodSecurity(k.PodSecurity), PullSecrets: k.PullSecrets,
-		NodeSelector: k.NodeSelector, Tolerations: k.Tolerations, ServiceAccount: k.ServiceAccount,
+		NodeSelector: k.NodeSelector, Tolerations: k.Tolerations, ServiceAccount: k.ServiceAccount, CopyWorkspace: k.CopyWorkspace,
 		Env: a.Getenv, Logger: app.Logger(news),
 	}
 }

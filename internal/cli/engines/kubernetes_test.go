@@ -27,7 +27,7 @@ func TestWhatNoClusterTakesIsRefusedBeforeItIsAsked(t *testing.T) {
 		want  string // "" takes it
 	}{
 		"everything": {
-			args:  []string{"--node-selector", "disk=ssd", "--node-selector", "role=", "--toleration", "a=b:NoSchedule", "--toleration", "c", "--service-account", "x"},
+			args:  []string{"--node-selector", "disk=ssd", "--node-selector", "role=", "--toleration", "a=b:NoSchedule", "--toleration", "c", "--service-account", "x", "--copy-workspace"},
 			flags: Flags{typesImage: "r.example/x"},
 		},
 		"no repository":          {want: "--types-image registry.example/team/deployster"},
@@ -55,7 +55,7 @@ func TestWhatNoClusterTakesIsRefusedBeforeItIsAsked(t *testing.T) {
 func TestFlagsOfAClusterAreForOneAlone(t *testing.T) {
 	for _, arg := range []string{
 		"--kubeconfig=x", "--context=x", "--namespace=x", "--pod-security=baseline", "--image-pull-secret=x",
-		"--node-selector=a=b", "--toleration=a", "--service-account=x",
+		"--node-selector=a=b", "--toleration=a", "--service-account=x", "--copy-workspace",
 	} {
 		a, err := parse(arg)
 		if err != nil {
