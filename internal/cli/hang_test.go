@@ -136,7 +136,7 @@ func TestASecondSignalEndsASchedulerWhoseEngineHangs(t *testing.T) {
 	if code := s.exit(r); code != 130 {
 		t.Errorf("exit %d\n%s", code, r.out)
 	}
-	if took := time.Since(before); took > 2*time.Second {
+	if took := time.Since(before); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	e.answer()
