@@ -23,8 +23,8 @@ import (
 
 type fields = map[string]any
 
-// fluxes is a namespace of a cluster with objects of Flux, whose controllers are the test.
-type fluxes struct {
+// space is a namespace of a cluster with objects, whose controllers are the test.
+type space struct {
 	testing.TB
 	*kubetest.Cluster
 	namespace string
@@ -36,18 +36,24 @@ const (
 	releases    = "/apis/helm.toolkit.fluxcd.io/v2/namespaces/"
 )
 
-// defines makes a kind, which is gone with the test.
-func (f *fluxes) defines(group, version, kind, plural string) {
+// defines makes a kind with any members and a status apart, which is gone with the test.
+func (f *space) defines(group, version, kind, plural string) {
+	f.Helper()
+	f.definesAs(group, kind, plural, fields{
+		"name": version, "served": true, "storage": true, "subresources": fields{"status": fields{}},
+		"schema": fields{"openAPIV3Schema": fields{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+	})
+}
+
+// definesAs makes a kind of one version, which is gone with the test.
+func (f *space) definesAs(group, kind, plural string, version fields) {
 	f.Helper()
 	name := plural + "." + group
 	f.Create(f, definitions, fields{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fields{"name": name},
 		"spec": fields{
 			"group": group, "scope": "Namespaced", "names": fields{"kind": kind, "plural": plural, "singular": strings.ToLower(kind)},
-			"versions": []any{fields{
-				"name": version, "served": true, "storage": true, "subresources": fields{"status": fields{}},
-				"schema": fields{"openAPIV3Schema": fields{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-			}},
+			"versions": []any{version},
 		},
 	})
 	f.Cleanup(func() { f.Ask(f, http.MethodDelete, definitions+"/"+name, nil) })
@@ -71,14 +77,14 @@ func established(d defined) bool {
 }
 
 // makes makes an object of which no controller has said anything.
-func (f *fluxes) makes(path, kind, name string) {
+func (f *space) makes(path, kind, name string) {
 	f.Helper()
 	api := strings.Split(strings.TrimPrefix(path, "/apis/"), "/")
 	f.Create(f, path, fields{"apiVersion": api[0] + "/" + api[1], "kind": kind, "metadata": fields{"name": name}, "spec": fields{}})
 }
 
 // says is what the controller of an object says of it.
-func (f *fluxes) says(path, ready string, status fields) {
+func (f *space) says(path, ready string, status fields) {
 	f.Helper()
 	var live map[string]any
 	if err := json.Unmarshal(f.Ask(f, http.MethodGet, path, nil), &live); err != nil {
@@ -95,7 +101,7 @@ func (f *fluxes) says(path, ready string, status fields) {
 // can tell, while one of them may not be read at first, and the API server is started anew.
 func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
 	c := kubetest.Shared(t)
-	f := &fluxes{t, c, c.Namespace(t, "")}
+	f := &space{t, c, c.Namespace(t, "")}
 	f.defines("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
 	shops := customs + f.namespace + "/kustomizations"
 	for _, name := range []string{"dev", "east"} {
@@ -120,20 +126,8 @@ func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
 			{Cluster: "east", Kind: "Kustomization", Namespace: f.namespace, Name: "east", Part: object.Name}, {Cluster: "west", Kind: "HelmRelease", Namespace: f.namespace, Name: "west"},
 		}
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	o := w.options(w.open())
-	drain := make(chan struct{})
-	o.Drain = drain
-	ended := make(chan error, 1)
-	go func() { ended <- promotions.Schedule(ctx, o, w, w) }()
-	says := func(stage, words string) {
-		t.Helper()
-		kubetest.Until(t, fmt.Sprintf("%s says %q", stage, words), func() (string, bool) {
-			said := w.explain(stage).Message
-			return said, strings.Contains(said, words)
-		})
-	}
+	end := w.schedules(watched)
+	says := w.comesToSay
 
 	says("dev", "has no condition Ready yet")
 	f.says(shops+"/dev", "True", fields{"lastAppliedRevision": "v1.3.0@sha1:4a5b"})
@@ -169,21 +163,60 @@ func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
 	}
 	f.says(charts+"/west", "False", fields{"history": []any{fields{"chartVersion": "v1.3.0", "status": "failed"}}})
 	f.says(charts+"/west", "True", fields{"history": []any{fields{"chartVersion": "v1.3.0", "status": "deployed"}, fields{"chartVersion": "v1.2.0", "status": "superseded"}}})
-	kubetest.Until(t, "the run has finished", func() (string, bool) {
-		finished := w.count(promotion.RunFinished, "", "v1.3.0")
-		return fmt.Sprint(finished, " runs have"), finished == 1
-	})
+	w.finishes("v1.3.0")
 
 	// What is renamed is not there any more.
 	f.Ask(f, http.MethodDelete, shops+"/east", nil)
 	says("prod", "it does not exist")
 
-	close(drain)
-	if err := <-ended; err != nil {
-		t.Error(err)
+	end()
+}
+
+// schedules starts a scheduler, until end is called: nothing is watched any more then.
+func (w *world) schedules(watched *kubewatch.Clusters) (end func()) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	w.Cleanup(cancel)
+	o := w.options(w.open())
+	drain := make(chan struct{})
+	o.Drain = drain
+	ended := make(chan error, 1)
+	go func() { ended <- promotions.Schedule(ctx, o, w, w) }()
+	return func() {
+		w.Helper()
+		close(drain)
+		if err := <-ended; err != nil {
+			w.Error(err)
+		}
+		if clusters, watches := watched.Watched(); clusters+watches > 0 {
+			w.Errorf("%d watches of %d clusters are left", watches, clusters)
+		}
+		watched.Wait()
 	}
-	if clusters, watches := watched.Watched(); clusters+watches > 0 {
-		t.Errorf("%d watches of %d clusters are left", watches, clusters)
-	}
-	watched.Wait()
+}
+
+// comesToSay waits until a stage is explained in some words.
+func (w *world) comesToSay(stage, words string) {
+	w.Helper()
+	kubetest.Until(w, fmt.Sprintf("%s says %q", stage, words), func() (string, bool) {
+		said := w.explain(stage).Message
+		return said, strings.Contains(said, words)
+	})
+}
+
+// comesToRecord waits until words are in the log: what is seen of a stage while it is promoted to.
+func (w *world) comesToRecord(words string) {
+	w.Helper()
+	kubetest.Until(w, fmt.Sprintf("the log says %q", words), func() (string, bool) {
+		story := w.story()
+		return story, strings.Contains(story, words)
+	})
+}
+
+// finishes waits until a revision has come to all stages.
+func (w *world) finishes(revision string) {
+	w.Helper()
+	kubetest.Until(w, "the run of "+revision+" has finished", func() (string, bool) {
+		return w.story(), w.count(promotion.RunFinished, "", revision) == 1
+	})
 }

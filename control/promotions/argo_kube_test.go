@@ -1,0 +1,163 @@
+//go:build kube
+
+package promotions_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
+	"github.com/deployster-go/deployster/internal/kubewatch"
+	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
+	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
+)
+
+// applications is the kind of Argo CD, of which the test uses these members. It has no status
+// apart: each change of it is another generation, and nothing says which of them was looked at.
+func applications() fields {
+	text, words := fields{"type": "string"}, func(names ...string) fields {
+		all := fields{}
+		for _, name := range names {
+			all[name] = fields{"type": "string"}
+		}
+		return all
+	}
+	of := func(members fields) fields { return fields{"type": "object", "properties": members} }
+	source := of(words("repoURL", "chart", "path", "targetRevision"))
+	return fields{"name": "v1alpha1", "served": true, "storage": true, "subresources": fields{}, "schema": fields{"openAPIV3Schema": of(fields{
+		"spec": of(fields{"project": text, "destination": of(words("server", "namespace")), "source": source}),
+		"status": of(fields{
+			"sync":           of(fields{"status": text, "revision": text, "comparedTo": of(fields{"source": source, "destination": of(words("server", "namespace"))})}),
+			"health":         of(words("status", "message")),
+			"operationState": of(fields{"phase": text, "message": text, "syncResult": of(fields{"revision": text, "source": source})}),
+			"history":        fields{"type": "array", "items": of(fields{"id": fields{"type": "integer"}, "revision": text, "source": source})},
+		}),
+	})}}
+}
+
+// argo is an application in a namespace.
+type argo struct {
+	*space
+	name string
+}
+
+func (a argo) path() string {
+	return "/apis/argoproj.io/v1alpha1/namespaces/" + a.namespace + "/applications"
+}
+
+func (a argo) make() {
+	a.Helper()
+	a.Create(a, a.path(), fields{
+		"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": fields{"name": a.name},
+		"spec": fields{"project": "default", "destination": fields{"namespace": "shop"}, "source": chart("v1.2.0")},
+	})
+}
+
+func chart(version string) fields {
+	return fields{"repoURL": "https://charts.example", "chart": "shop", "targetRevision": version}
+}
+
+// change changes the application: its spec as whoever follows the repository, its status as Argo CD.
+func (a argo) change(part string, to fields) {
+	a.Helper()
+	var live fields
+	if err := json.Unmarshal(a.Ask(a, http.MethodGet, a.path()+"/"+a.name, nil), &live); err != nil {
+		a.Fatal(err)
+	}
+	all, _ := live[part].(map[string]any)
+	if all == nil {
+		all = fields{}
+	}
+	for name, value := range to {
+		all[name] = value
+	}
+	live[part] = all
+	a.Ask(a, http.MethodPut, a.path()+"/"+a.name+"?fieldValidation=Strict", live)
+}
+
+// runs is that Argo CD has synced a version, and how well it is.
+func (a argo) runs(version, health string) {
+	a.Helper()
+	a.change("status", fields{
+		"sync":           fields{"status": "Synced", "revision": version, "comparedTo": fields{"source": chart(version)}},
+		"health":         fields{"status": health},
+		"operationState": fields{"phase": "Succeeded", "syncResult": fields{"revision": version, "source": chart(version)}},
+		"history":        []any{fields{"id": 1, "revision": version, "source": chart(version)}},
+	})
+}
+
+// A revision that an application of Argo CD runs is proposed to the repository that those of two
+// other clusters follow. It is promoted when both of them run what was merged.
+func TestAPullRequestPromotesToApplicationsOfArgo(t *testing.T) {
+	t.Parallel()
+	c := kubetest.Shared(t)
+	here, there := &space{t, c, c.Namespace(t, "")}, &space{t, c, c.Namespace(t, "")}
+	here.definesAs("argoproj.io", "Application", "applications", applications())
+	dev, east, west := argo{here, "dev"}, argo{here, "shop"}, argo{there, "shop"}
+	for _, a := range []argo{dev, east, west} {
+		a.make()
+	}
+	dir := t.TempDir()
+	place(t, dir, "secrets/token", forgetest.Token)
+	for name, in := range map[string]*space{"east": here, "west": there} {
+		kubetest.Kubeconfig(t, filepath.Join(dir, name), c.Server, c.Token, in.namespace)
+	}
+	f := forgetest.New(t, "gitea", map[string]string{"prod.yaml": "targetRevision: v1.2.0\n"})
+	w := newWorld(t, reconciletest.InMemory(t))
+	watched := kubewatch.New(kubewatch.Options{Retry: 100 * time.Millisecond, Find: func(cluster string) (kubewatch.Access, error) {
+		return kubewatch.Access{Kubeconfig: filepath.Join(dir, cluster)}, nil
+	}})
+	w.workspace, w.clusters, w.stages = dir, watched, []string{"dev", "prod"}
+	w.define(single(), func(d *definition.Definition) {
+		of := func(cluster string, a argo) object.Object {
+			return object.Object{Cluster: cluster, Kind: "Application", Namespace: a.namespace, Name: a.name}
+		}
+		d.Stages[0].Environment, d.Stages[0].Objects = "objects:shop/dev", []object.Object{of("east", dev)}
+		d.Stages[1].Environment, d.Stages[1].Objects = "objects:shop/prod", []object.Object{of("east", east), of("west", west)}
+		d.Stages[1].Strategy = definition.WithPullRequest
+		d.Stages[1].PullRequest = &definition.PullRequest{
+			Repository: f.Address(), File: "prod.yaml", Value: "targetRevision", Base: "main", Branch: "deployster/shop/prod",
+			Provider: "gitea", TokenFile: "secrets/token", Timeout: definition.Duration(30 * time.Minute), CheckEvery: definition.Duration(200 * time.Millisecond),
+		}
+	})
+	end := w.schedules(watched)
+
+	for _, a := range []argo{east, west} {
+		a.runs("v1.2.0", "Healthy")
+	}
+	w.comesToSay("dev", "its sync status is not known yet")
+	dev.runs("v1.3.0", "Healthy")
+	w.comesToSay("dev", "its controller has not looked at it since its targetRevision was changed from v1.3.0 to v1.2.0")
+	dev.change("spec", fields{"source": chart("v1.3.0")})
+	w.comesToSay("dev", "revision v1.3.0 is current")
+	kubetest.Until(t, "a pull request is open", func() (string, bool) { return fmt.Sprint(f.Pulls()), len(open(f)) == 1 })
+	if says := f.Show("deployster/shop/prod", "prod.yaml"); says != "targetRevision: v1.3.0\n" {
+		t.Errorf("it proposes %q", says)
+	}
+	w.comesToSay("prod", "waits to be merged: pull request 1")
+	f.Merge(1)
+	kubetest.Until(t, "that it is merged is recorded", func() (string, bool) { return w.story(), w.count(promotion.Merged, "prod", "v1.3.0") == 1 })
+
+	for _, a := range []argo{east, west} {
+		a.change("spec", fields{"source": chart("v1.3.0")})
+	}
+	east.runs("v1.3.0", "Healthy")
+	west.runs("v1.3.0", "Progressing")
+	w.comesToRecord("its health is Progressing")
+	if n := w.count(promotion.StageFinished, "prod", ""); n != 0 {
+		t.Errorf("it is promoted before it is healthy:\n%s", w.story())
+	}
+	west.runs("v1.3.0", "Healthy")
+	w.finishes("v1.3.0")
+	if all := f.Pulls(); len(all) != 1 {
+		t.Errorf("there are %+v", all)
+	}
+	end()
+}
