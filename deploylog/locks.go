@@ -8,3 +8,17 @@ type LockLister interface {
 	// LocksHeld are the names that begin with prefix of the locks that somebody has, sorted.
 	LocksHeld(ctx context.Context, prefix string) ([]string, error)
 }
+
+// ManyLocker is a Log that takes many locks at about the cost of one: who takes over what a
+// process had that has ended may need thousands.
+type ManyLocker interface {
+	// TryLocks tries each of the named locks, and returns what TryLock would of each, in their
+	// order: it takes all that are free, whatever becomes of the others.
+	TryLocks(names ...string) []TriedLock
+}
+
+// TriedLock is what TryLock returns of one lock of many.
+type TriedLock struct {
+	Unlock func() // nil where it was not taken
+	Err    error  // and why it was not
+}

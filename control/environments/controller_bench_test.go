@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -47,8 +48,8 @@ func (c *crowd) Notice(text string)                            { c.Error(text) }
 
 // newCrowd has n environments of 10 of 2000 hosts, deployed at some time each, and
 // active if they are to be.
-func newCrowd(b *testing.B, n int, active bool, at func(i int) time.Time) *crowd {
-	c := &crowd{world: newWorld(b, reconciletest.InFile(b)), hosts: map[string][]string{}, recorded: func(deploylog.Event) {}}
+func newCrowd(b *testing.B, store logtest.Store, n int, active bool, at func(i int) time.Time) *crowd {
+	c := &crowd{world: newWorld(b, store), hosts: map[string][]string{}, recorded: func(deploylog.Event) {}}
 	c.options.Tasks, c.options.Inventory, c.options.Observer = c, c, c
 	var batch []deploylog.Event
 	seq := int64(0)
@@ -117,7 +118,7 @@ func report(b *testing.B, what string, late []time.Duration) {
 func BenchmarkControllerDecides(b *testing.B) {
 	const many = 10_000
 	now := time.Now()
-	c := newCrowd(b, many, true, func(int) time.Time { return now })
+	c := newCrowd(b, reconciletest.InFile(b), many, true, func(int) time.Time { return now })
 	c.environments = environments.New(c.open(), time.Now)
 	decided := make(chan time.Time, 1)
 	c.recorded = func(e deploylog.Event) {
@@ -150,7 +151,7 @@ func BenchmarkControllerDeadlines(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		base := time.Now().Add(15*time.Second - 10*time.Minute)
-		c := newCrowd(b, many, false, func(i int) time.Time { return base.Add(time.Duration(i) * time.Millisecond) })
+		c := newCrowd(b, reconciletest.InFile(b), many, false, func(i int) time.Time { return base.Add(time.Duration(i) * time.Millisecond) })
 		c.slots = 0 // so that nothing goes on
 		var late []time.Duration
 		done := make(chan bool)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -150,34 +149,11 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 	own := &l.own
 	var fresh []string
 	for started := time.Now(); own.candidates.Len() > 0 && time.Since(started) < acquireShare; {
-		name := own.candidates.Pop()
-		if s, ok := l.Fold.States[name]; !ok || !l.Scope.has(name) || !l.Fold.Exists(s) {
-			l.giveUp(name)
-			delete(own.declined, name)
-			continue
-		} else if why := l.Tenant.Declines(s); why != "" {
-			l.giveUp(name)
-			own.declined[name] = why
-			continue
-		}
-		delete(own.declined, name)
-		switch wanted := l.wants(name); {
-		case own.controlled[name] && !wanted:
-			l.share.leaving.Add(name)
-			continue
-		case own.controlled[name]:
-			continue
-		case !wanted:
-			l.leaveTo(name)
-			continue
-		}
-		locked, err := l.take(name)
+		taken, err := l.take(l.wanted(l.takenAtOnce()))
 		if err != nil {
 			return err
 		}
-		if locked {
-			fresh = append(fresh, name)
-		}
+		fresh = append(fresh, taken...)
 	}
 	own.elsewhere.remove(fresh...)
 	l.share.forget(fresh...)
@@ -196,26 +172,57 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 	return nil
 }
 
-// take reports whether it got the lock of an entity. What another holds is remembered.
-func (l *Loop[S, K]) take(name string) (bool, error) {
+// wanted considers candidates, and returns so many of them whose locks are to be taken, at most.
+func (l *Loop[S, K]) wanted(most int) (names []string) {
 	own := &l.own
-	switch err := l.lock(name); {
-	case err == nil:
-		if (own.elsewhere.has[name] || l.share.theirs[name] != "") && own.taken[name] == nil {
-			own.released = append(own.released, name)
+	for own.candidates.Len() > 0 && len(names) < most {
+		name := own.candidates.Pop()
+		if s, ok := l.Fold.States[name]; !ok || !l.Scope.has(name) || !l.Fold.Exists(s) {
+			l.giveUp(name)
+			delete(own.declined, name)
+			continue
+		} else if why := l.Tenant.Declines(s); why != "" {
+			l.giveUp(name)
+			own.declined[name] = why
+			continue
 		}
-		delete(own.taken, name)
-		return true, nil
-	case !errors.Is(err, deploylog.ErrLocked):
-		return false, fmt.Errorf("locking %s %s: %w", l.Fold.One, name, err)
-	case !l.mine(name):
-		delete(l.share.kept, name) // it is taken, by who is to have it or by another
-	case !own.elsewhere.has[name]:
-		l.share.forget(name)
-		own.elsewhere.Add(name)
-		own.taken[name] = err
+		delete(own.declined, name)
+		switch wanted := l.wants(name); {
+		case own.controlled[name] && !wanted:
+			l.share.leaving.Add(name)
+		case own.controlled[name]:
+		case !wanted:
+			l.leaveTo(name)
+		default:
+			names = append(names, name)
+		}
 	}
-	return false, nil
+	return names
+}
+
+// take takes the locks of entities, and returns of which it got them. What another holds is
+// remembered.
+func (l *Loop[S, K]) take(names []string) (taken []string, err error) {
+	own := &l.own
+	for i, err := range l.lock(names...) {
+		switch name := names[i]; {
+		case err == nil:
+			if (own.elsewhere.has[name] || l.share.theirs[name] != "") && own.taken[name] == nil {
+				own.released = append(own.released, name)
+			}
+			delete(own.taken, name)
+			taken = append(taken, name)
+		case !errors.Is(err, deploylog.ErrLocked):
+			return nil, fmt.Errorf("locking %s %s: %w", l.Fold.One, name, err)
+		case !l.mine(name):
+			delete(l.share.kept, name) // it is taken, by who is to have it or by another
+		case !own.elsewhere.has[name]:
+			l.share.forget(name)
+			own.elsewhere.Add(name)
+			own.taken[name] = err
+		}
+	}
+	return taken, nil
 }
 
 // retryElsewhere tries some of the locks that others hold. When one is free, more may be.
@@ -227,7 +234,7 @@ func (l *Loop[S, K]) retryElsewhere() {
 	own.retried = time.Now()
 	some := own.elsewhere.First(retriedAtOnce)
 	own.elsewhere.Add(some...)
-	if slices.ContainsFunc(some, func(name string) bool { return !errors.Is(l.lock(name), deploylog.ErrLocked) }) {
+	if slices.ContainsFunc(l.lock(some...), func(err error) bool { return !errors.Is(err, deploylog.ErrLocked) }) {
 		own.candidates.Add(own.elsewhere.members...)
 	}
 }
@@ -282,27 +289,6 @@ func (l *Loop[S, K]) declined() error {
 		}
 	}
 	return errors.Join(all...)
-}
-
-// lock takes the lock of an entity, unless the loop still has it.
-func (l *Loop[S, K]) lock(name string) error {
-	if l.own.held[name] != nil {
-		return nil
-	}
-	var unlock func()
-	var err error
-	if n := len(l.own.held); l.MaxEntities > 0 && n >= l.MaxEntities {
-		err = fmt.Errorf("%d are controlled already, and the work on them needs files, too: %w", n, syscall.EMFILE)
-	} else {
-		unlock, err = l.Log.TryLock(lockOf(l.Fold.One, name))
-	}
-	switch {
-	case err == nil:
-		l.own.held[name] = unlock
-	case errors.Is(err, syscall.EMFILE):
-		err = fmt.Errorf("%w; each of the %s that a %s controls keeps a file open: raise the limit (ulimit -n), or name fewer of them", err, l.Fold.Many, l.Role)
-	}
-	return err
 }
 
 // giveUp controls an entity no more.

@@ -3,6 +3,7 @@ package logtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -67,6 +68,10 @@ func testLocks(t *testing.T, fresh func(testing.TB) Store) {
 
 	t.Run("those that are held are listed", func(t *testing.T) { testListing(t, l, other) })
 
+	t.Run("many are taken at once", func(t *testing.T) { testMany(t, l, other) })
+
+	t.Run("many and single ones exclude", func(t *testing.T) { testManyAtOnce(t, l, other) })
+
 	t.Run("they exclude", func(t *testing.T) {
 		var inside, total atomic.Int64
 		var wg sync.WaitGroup
@@ -118,6 +123,89 @@ func testListing(t *testing.T, l, other deploylog.Log) {
 	holds("listed/b")
 	ours()
 	holds()
+}
+
+// testMany tries many locks, where the store can do that: those that are free are taken, and how it
+// is told of the others says which they are.
+func testMany(t *testing.T, l, other deploylog.Log) {
+	taking, can := l.(deploylog.ManyLocker)
+	if !can {
+		return
+	}
+	if all := taking.TryLocks(); len(all) != 0 {
+		t.Errorf("of no locks %d were tried", len(all))
+	}
+	defer mustLock(t, other, "many/theirs")()
+	defer mustLock(t, l, "many/ours")()
+	names := []string{"many/ours", "many/a", "", "many/theirs", "many/b\n\"ü", "many/a"}
+	for round := range 2 { // what was unlocked can be taken again
+		all := taking.TryLocks(names...)
+		for i, want := range []bool{false, true, false, false, true, false} {
+			switch tried := all[i]; {
+			case want && (tried.Err != nil || tried.Unlock == nil):
+				t.Errorf("round %d: %q is not taken: %v", round, names[i], tried.Err)
+			case !want && (tried.Err == nil || tried.Unlock != nil || errors.Is(tried.Err, deploylog.ErrLocked) == (names[i] == "")):
+				t.Errorf("round %d: %q: error %v", round, names[i], tried.Err)
+			}
+		}
+		for _, name := range []string{"many/a", "many/b\n\"ü"} {
+			if _, err := other.TryLock(name); !errors.Is(err, deploylog.ErrLocked) {
+				t.Errorf("%q is taken, and the error is %v", name, err)
+			}
+		}
+		for _, tried := range all {
+			if tried.Unlock != nil {
+				tried.Unlock()
+				tried.Unlock() // twice is harmless
+			}
+		}
+	}
+	mustLock(t, other, "many/a")()
+}
+
+// testManyAtOnce has several try the same many locks, in different orders: each has one holder.
+func testManyAtOnce(t *testing.T, logs ...deploylog.Log) {
+	names := make([]string, 60)
+	for i := range names {
+		names[i] = fmt.Sprintf("at once/%d", i)
+	}
+	var holders [60]atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 4 {
+		taking, can := logs[n%len(logs)].(deploylog.ManyLocker)
+		if !can {
+			return
+		}
+		order := slices.Clone(names)
+		if n < 2 {
+			slices.Reverse(order)
+		}
+		wg.Go(func() {
+			for range 8 {
+				all := taking.TryLocks(order...)
+				for i, tried := range all {
+					if tried.Err == nil {
+						holders[slices.Index(names, order[i])].Add(1)
+					} else if !errors.Is(tried.Err, deploylog.ErrLocked) {
+						t.Error(tried.Err)
+						return
+					}
+				}
+				for i := range holders {
+					if n := holders[i].Load(); n > 1 {
+						t.Errorf("%d have %q", n, names[i])
+					}
+				}
+				for i, tried := range all {
+					if tried.Err == nil {
+						holders[slices.Index(names, order[i])].Add(-1)
+						tried.Unlock()
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // testAsking asks whether a lock is held, which keeps nobody from it.

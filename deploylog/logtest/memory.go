@@ -59,6 +59,7 @@ var (
 	_ deploylog.Log          = (*MemoryLog)(nil)
 	_ deploylog.ThenAppender = (*MemoryLog)(nil)
 	_ deploylog.LockLister   = (*MemoryLog)(nil)
+	_ deploylog.ManyLocker   = (*MemoryLog)(nil)
 
 	errClosed = errors.New("log is closed")
 )
@@ -325,6 +326,15 @@ func (l *MemoryLog) Lock(ctx context.Context, name string) (unlock func(), err e
 func (l *MemoryLog) TryLock(name string) (unlock func(), err error) {
 	unlock, _, err = l.take(name)
 	return unlock, err
+}
+
+// TryLocks implements deploylog.ManyLocker.
+func (l *MemoryLog) TryLocks(names ...string) []deploylog.TriedLock {
+	all := make([]deploylog.TriedLock, len(names))
+	for i, name := range names {
+		all[i].Unlock, all[i].Err = l.TryLock(name)
+	}
+	return all
 }
 
 // Locked implements deploylog.Log.

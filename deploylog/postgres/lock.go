@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -43,7 +42,6 @@ type session struct {
 	mu       sync.Mutex
 	conn     *pgx.Conn      // nil is none
 	over     map[int64]bool // sessions of others that have ended, and of whose appends none is under way any more
-	from     int64          // that of them from which a lock was taken last; 0 is none
 	patience time.Duration  // how long the server waits to hear of this process
 
 	// Who appends reads these without waiting for the connection, which may wait for who appends.
@@ -80,14 +78,25 @@ func (l *Log) tryWithin(ctx context.Context, name string) (unlock func(), err er
 
 // TryLock implements deploylog.Log. The error names the process that holds the lock.
 func (l *Log) TryLock(name string) (unlock func(), err error) {
-	if name == "" {
-		return nil, errors.New("lock: the name must not be empty")
+	one := l.TryLocks(name)[0]
+	return one.Unlock, one.Err
+}
+
+// TryLocks implements deploylog.ManyLocker.
+func (l *Log) TryLocks(names ...string) []deploylog.TriedLock {
+	id, failed, err := l.session.take(names)
+	all := make([]deploylog.TriedLock, len(names))
+	for i, name := range names {
+		switch why := cmp.Or(err, failed[i]); {
+		case name == "":
+			all[i].Err = errors.New("lock: the name must not be empty")
+		case why != nil:
+			all[i].Err = fmt.Errorf("lock %q: %w", name, l.explain(why))
+		default:
+			all[i].Unlock = sync.OnceFunc(func() { l.session.release(name, id) })
+		}
 	}
-	id, err := l.session.take(name)
-	if err != nil {
-		return nil, fmt.Errorf("lock %q: %w", name, l.explain(err))
-	}
-	return sync.OnceFunc(func() { l.session.release(name, id) }), nil
+	return all
 }
 
 // Locked implements deploylog.Log.
@@ -143,103 +152,6 @@ func (s *session) lives() (id int64, has bool) {
 	return s.id.Load(), has
 }
 
-// take takes a lock, and returns by which session.
-func (s *session) take(name string) (id int64, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.log.closed:
-		return 0, errClosed
-	default:
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
-	defer cancel()
-	again := s.conn != nil && s.held.Load() == 0 // the connection may have been lost since it was used
-	err = s.try(ctx, name)
-	if again && s.conn == nil {
-		err = s.try(ctx, name)
-	}
-	if err != nil {
-		return 0, err
-	}
-	s.held.Add(1)
-	return s.id.Load(), nil
-}
-
-func (s *session) try(ctx context.Context, name string) error {
-	if err := s.connect(ctx); err != nil {
-		return err
-	}
-	if s.from != 0 { // whose other locks are likely taken next
-		if taken, err := s.takeOver(ctx, name, s.from); taken || err != nil {
-			return s.ended(err)
-		}
-		s.from = 0
-	}
-	// Who waits looks often, and taking a row that is not to be had would write each time.
-	var by string
-	var holder int64
-	var alive bool
-	err := s.conn.QueryRow(ctx, "SELECT by, session, alive(session) FROM locks WHERE key = $1", lockKey(name)).Scan(&by, &holder, &alive)
-	if err == nil && alive {
-		return fmt.Errorf("%w: %s", deploylog.ErrLocked, by)
-	}
-	var taken bool
-	switch {
-	case err == nil:
-		taken, err = s.takeOver(ctx, name, holder)
-	case errors.Is(err, pgx.ErrNoRows):
-		var inserted pgconn.CommandTag
-		inserted, err = s.conn.Exec(ctx, "INSERT INTO locks VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", lockKey(name), shownName(name), s.id.Load(), self())
-		taken = inserted.RowsAffected() > 0
-	}
-	if err != nil {
-		return s.ended(err)
-	}
-	if !taken {
-		return fmt.Errorf("%w: by somebody who was first just now", deploylog.ErrLocked)
-	}
-	return nil
-}
-
-// takeOver takes the lock of a session that has ended. An append that was under way when it ended
-// may still come into the log, so it is waited for: whoever has a lock has seen all that was
-// appended under it. That is waited for once for all locks of the session, whose process may
-// have had thousands: after it none of its appends begins, since they ask whether it lives.
-func (s *session) takeOver(ctx context.Context, name string, from int64) (taken bool, err error) {
-	const update = "UPDATE locks SET session = $2, by = $3 WHERE key = $1 AND session = $4 AND NOT alive(session)"
-	args := []any{lockKey(name), s.id.Load(), self(), from}
-	if s.over[from] {
-		updated, err := s.conn.Exec(ctx, update, args...)
-		s.from = from
-		return updated.RowsAffected() > 0, err
-	}
-	all := &pgx.Batch{}
-	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	all.Queue("SET LOCAL lock_timeout = '5s'")
-	all.Queue("SELECT pg_advisory_xact_lock($1)", s.log.key("append"))
-	all.Queue("SELECT alive($1)", from)
-	all.Queue(update, args...)
-	all.Queue("COMMIT")
-	var alive bool
-	all.QueuedQueries[3].QueryRow(func(row pgx.Row) error { return row.Scan(&alive) })
-	all.QueuedQueries[4].Exec(func(updated pgconn.CommandTag) error {
-		taken = updated.RowsAffected() > 0
-		return nil
-	})
-	if err = s.conn.SendBatch(ctx, all).Close(); err == nil || s.conn.IsClosed() {
-		if err == nil && !alive {
-			s.over[from], s.from = true, from
-		}
-		return taken && err == nil, err
-	}
-	if isCode(err, lockTimeout) {
-		err = nil // it is tried again
-	}
-	_, undone := s.conn.Exec(ctx, "ROLLBACK")
-	return false, cmp.Or(err, undone)
-}
-
 // self is this process, as others are told of it.
 func self() string {
 	host, err := os.Hostname()
@@ -270,7 +182,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err := s.begin(ctx, conn, id); err != nil {
 		return errors.Join(err, conn.Close(ctx))
 	}
-	s.conn, s.over, s.from = conn, map[int64]bool{}, 0 // the server may be another
+	s.conn, s.over = conn, map[int64]bool{} // the server may be another
 	s.id.Store(id)
 	go func() {
 		defer crash.End("", "attending to the locks of the deployment log")
@@ -323,20 +235,6 @@ func (s *session) lasts(id int64) bool {
 		return false
 	}
 	return true
-}
-
-// ended ends the session where its connection was lost, and the log with it where that had locks.
-func (s *session) ended(err error) error {
-	if !s.conn.IsClosed() {
-		return err
-	}
-	s.conn = nil
-	if s.held.Load() > 0 {
-		err = fmt.Errorf("%w: %w", errLost, err)
-		s.log.poison(err)
-		s.log.losing.Do(func() { close(s.log.lost) })
-	}
-	return err
 }
 
 // release gives a lock up. Where the session has ended, that did so.
