@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/rollout"
 )
 
 // mostSaid is how much of what a controller says is told, in bytes.
@@ -23,15 +24,8 @@ func (o *Object) waits(live map[string]any) (string, error) {
 		return o.saysReady(live)
 	case o.known(application):
 		return argo(live), nil
-	case o.known(deployment):
-		return rollout(live, generation, "replicas", "updatedReplicas", "availableReplicas"), nil
-	case o.known(statefulSet):
-		if now, next := texts(live, "status", "currentRevision"), texts(live, "status", "updateRevision"); now != next {
-			return "not all of its Pods are of its newest template: " + now + " gives way to " + next, nil
-		}
-		return rollout(live, generation, "replicas", "updatedReplicas", "availableReplicas"), nil
-	case o.known(daemonSet):
-		return rollout(live, generation, "", "updatedNumberScheduled", "numberAvailable"), nil
+	case o.workload():
+		return rolledOut(o.Kind, live), nil
 	}
 	return condition(live, generation), nil
 }
@@ -99,32 +93,20 @@ func (o *Object) atWork(live map[string]any) bool {
 	return looked && seen >= generation && (!has || of >= generation) && texts(c, "status") == "Unknown" && texts(c, "reason") == "Progressing"
 }
 
-// rollout is what a workload waits for: as many Pods as it wants, all of its newest template and
-// available, and no others.
-func rollout(live map[string]any, generation int64, count, updated, available string) string {
-	if _, has := number(live, "status", "observedGeneration"); !has && generation > 0 {
+// rolledOut is what a workload waits for: as many Pods as it wants, all of its newest template and
+// available, and no others. Those that an update strategy leaves as they are count, too: the stage
+// runs the revision of the template only when all do.
+func rolledOut(kind string, live map[string]any) string {
+	p, _ := rollout.Of(kind, live)
+	switch now, next := texts(live, "status", "currentRevision"), texts(live, "status", "updateRevision"); {
+	case !p.Seen:
 		return "its controller has not looked at it yet"
-	}
-	wanted, has := number(live, "spec", "replicas")
-	if !has {
-		wanted = 1
-	}
-	if count == "" {
-		wanted, _ = number(live, "status", "desiredNumberScheduled")
-	}
-	if wanted == 0 {
+	case kind == statefulSet && now != next:
+		return "not all of its Pods are of its newest template: " + now + " gives way to " + next
+	case p.Wanted == 0:
 		return "it wants no Pod, so nothing of it runs"
 	}
-	if n, _ := number(live, "status", updated); n < wanted {
-		return fmt.Sprintf("%d of %d Pods are of its newest template", n, wanted)
-	}
-	if n, _ := number(live, "status", count); count != "" && n > wanted {
-		return fmt.Sprintf("%s of before are still there", phrase.Count(int(n-wanted), "Pod"))
-	}
-	if n, _ := number(live, "status", available); n < wanted {
-		return fmt.Sprintf("%d of %d Pods are available", n, wanted)
-	}
-	return ""
+	return p.Waits(p.Wanted)
 }
 
 // sentence is what is so, and what others say of that, as far as they do.

@@ -146,7 +146,7 @@ func TestAWorkloadRunsAnImageWhenItIsRolledOut(t *testing.T) {
 		{"it was changed since", of("shop:42", "2", `{"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}`), "42 unwell: its controller has not looked at it since"},
 		{"it was never looked at", of("shop:42", "2", `{}`), "42 unwell: its controller has not looked at it yet"},
 		{"not all are new", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 2}`), "42 unwell: 1 of 2 Pods are of its newest template"},
-		{"one of before is there", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 3}`), "42 unwell: 1 Pod of before are still there"},
+		{"one of before is there", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 3}`), "42 unwell: Pods of before are still there: 1"},
 		{"one is not available", of("shop:42", "2", `{"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 1}`), "42 unwell: 1 of 2 Pods are available"},
 		{"nothing of it is wanted", of("shop:42", "0", `{"observedGeneration": 2}`), "42 unwell: it wants no Pod"},
 		{"it has no container", `{"spec": {"template": {"spec": {"containers": []}}}}`, "unknown: {.spec.template.spec.containers[0].image} cannot be evaluated"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/deployster-go/deployster/internal/rollout"
 	"github.com/deployster-go/deployster/resources/internal/kubeapi"
 )
 
@@ -56,8 +57,8 @@ type kindOf struct{ group, kind string }
 
 var judges = map[kindOf]func(map[string]any) Verdict{
 	{"apps", "Deployment"}:  deployment,
-	{"apps", "StatefulSet"}: statefulSet,
-	{"apps", "DaemonSet"}:   daemonSet,
+	{"apps", "StatefulSet"}: workload,
+	{"apps", "DaemonSet"}:   workload,
 	{"batch", "Job"}:        job,
 	{"", "Pod"}:             pod,
 	{"", "Namespace"}:       namespace,
@@ -66,51 +67,20 @@ var judges = map[kindOf]func(map[string]any) Verdict{
 }
 
 func deployment(o map[string]any) Verdict {
-	if v := observed(o); !v.Ready {
-		return v
-	}
-	if c := condition(o, "Progressing"); c.status == "False" && c.reason == "ProgressDeadlineExceeded" {
+	if c := condition(o, "Progressing"); observed(o).Ready && c.status == "False" && c.reason == "ProgressDeadlineExceeded" {
 		return failed(c.text())
 	}
-	want := number(o, 1, "spec", "replicas")
-	return replicas(o, want, want, "updatedReplicas", "availableReplicas")
+	return workload(o)
 }
 
-func statefulSet(o map[string]any) Verdict {
-	if v := observed(o); !v.Ready {
-		return v
+// workload judges what is rolled out. What its update strategy leaves to people is not waited for.
+func workload(o map[string]any) Verdict {
+	p, _ := rollout.Of(kubeapi.Text(o, "kind"), o)
+	if !p.Seen {
+		return observed(o)
 	}
-	want := number(o, 1, "spec", "replicas")
-	updated := max(want-number(o, 0, "spec", "updateStrategy", "rollingUpdate", "partition"), 0)
-	if kubeapi.Text(o, "spec", "updateStrategy", "type") == "OnDelete" {
-		updated = 0
-	}
-	return replicas(o, want, updated, "updatedReplicas", "readyReplicas")
-}
-
-func daemonSet(o map[string]any) Verdict {
-	if v := observed(o); !v.Ready {
-		return v
-	}
-	want := number(o, 0, "status", "desiredNumberScheduled")
-	updated := want
-	if kubeapi.Text(o, "spec", "updateStrategy", "type") == "OnDelete" {
-		updated = 0
-	}
-	return replicas(o, want, updated, "updatedNumberScheduled", "numberAvailable")
-}
-
-// replicas compares how many there are to be with how many are as they were declared last, and
-// how many can be used.
-func replicas(o map[string]any, want, wantUpdated int64, updated, usable string) Verdict {
-	if n := number(o, 0, "status", updated); n < wantUpdated {
-		return waiting("%d of %d replicas are updated", n, wantUpdated)
-	}
-	if n := number(o, 0, "status", "replicas"); n > want && updated != "updatedNumberScheduled" {
-		return waiting("%d old replicas are to end", n-want)
-	}
-	if n := number(o, 0, "status", usable); n < want {
-		return waiting("%d of %d replicas are available", n, want)
+	if why := p.Waits(p.Due); why != "" {
+		return waiting("%s", why)
 	}
 	return ready
 }

@@ -15,17 +15,17 @@ func TestReadiness(t *testing.T) {
 		{"what is being deleted", "v1", "ConfigMap", `"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}`, "it is being deleted"},
 
 		{"nobody has seen it", "apps/v1", "Deployment", `"metadata": {"generation": 2}, "status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}`, "its controller has not seen the change yet"},
-		{"old Pods", "apps/v1", "Deployment", `"spec": {"replicas": 3}, "status": {"replicas": 3, "updatedReplicas": 1, "availableReplicas": 3}`, "1 of 3 replicas are updated"},
-		{"Pods that end", "apps/v1", "Deployment", `"spec": {"replicas": 3}, "status": {"replicas": 4, "updatedReplicas": 3, "availableReplicas": 3}`, "1 old replicas are to end"},
-		{"Pods that start", "apps/v1", "Deployment", `"spec": {"replicas": 3}, "status": {"replicas": 3, "updatedReplicas": 3, "availableReplicas": 2}`, "2 of 3 replicas are available"},
+		{"old Pods", "apps/v1", "Deployment", `"spec": {"replicas": 3}, "status": {"replicas": 3, "updatedReplicas": 1, "availableReplicas": 3}`, "1 of 3 Pods are of its newest template"},
+		{"Pods that end", "apps/v1", "Deployment", `"spec": {"replicas": 3}, "status": {"replicas": 4, "updatedReplicas": 3, "availableReplicas": 3}`, "Pods of before are still there: 1"},
+		{"Pods that start", "apps/v1", "Deployment", `"spec": {"replicas": 3}, "status": {"replicas": 3, "updatedReplicas": 3, "availableReplicas": 2}`, "2 of 3 Pods are available"},
 		{"one Pod, by default", "apps/v1", "Deployment", `"status": {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}`, ready},
 		{"no Pods", "apps/v1", "Deployment", `"spec": {"replicas": 0}`, ready},
 		{"a deadline that is over", "apps/v1", "Deployment", `"status": {"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "too slow"}]}`, failed + "ProgressDeadlineExceeded: too slow"},
 
 		{"a set in parts", "apps/v1", "StatefulSet", `"spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 2}}}, "status": {"replicas": 3, "updatedReplicas": 1, "readyReplicas": 3}`, ready},
-		{"a set that starts", "apps/v1", "StatefulSet", `"spec": {"replicas": 3}, "status": {"replicas": 2, "updatedReplicas": 3, "readyReplicas": 2}`, "2 of 3 replicas are available"},
+		{"a set that starts", "apps/v1", "StatefulSet", `"spec": {"replicas": 3}, "status": {"replicas": 2, "updatedReplicas": 3, "readyReplicas": 2}`, "2 of 3 Pods are available"},
 		{"a set that is updated by hand", "apps/v1", "StatefulSet", `"spec": {"replicas": 1, "updateStrategy": {"type": "OnDelete"}}, "status": {"readyReplicas": 1}`, ready},
-		{"a daemon that starts", "apps/v1", "DaemonSet", `"status": {"desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1}`, "1 of 2 replicas are available"},
+		{"a daemon that starts", "apps/v1", "DaemonSet", `"status": {"desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1}`, "1 of 2 Pods are available"},
 		{"a daemon", "apps/v1", "DaemonSet", `"status": {"desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2}`, ready},
 		{"a daemon that is updated by hand", "apps/v1", "DaemonSet", `"spec": {"updateStrategy": {"type": "OnDelete"}}, "status": {"desiredNumberScheduled": 2, "numberAvailable": 2}`, ready},
 
