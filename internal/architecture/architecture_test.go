@@ -82,6 +82,7 @@ var floors = []struct {
 	{"internal/logcopy", []string{"deploylog", "internal/objects", "internal/protected"}},
 	{"internal/rollout", nil},
 	{"resources/internal/readiness", []string{"internal/rollout", "resources/internal/*"}},
+	{"resources/internal/protocoltest", []string{"engine", "internal/authoring"}}, // of tests
 	{"resources/internal/*", []string{"protocol", "resources/internal/*"}},
 	{"resources/*", []string{"protocol", "resources/internal/*"}},
 	{"internal/yamlfile", []string{"internal/suggest", "internal/duration"}},

@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
+	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/moby/moby/api/types/container"
@@ -280,4 +281,9 @@ func TestServedCommands(t *testing.T) {
 	process := typetest.Served(t, Type())
 	typetest.SameAnswers(t, process, append(commands, failing), "state")
 	typetest.SameAnswers(t, process, append(commands, failing), "run-command")
+}
+
+// With a configuration each check runs a container, or several; what these do the tests above tell.
+func TestCommandsKeepToTheProtocol(t *testing.T) {
+	protocoltest.Check(t, Type(), nil, nil, nil)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
+	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
 
@@ -409,4 +410,10 @@ func TestServedContainers(t *testing.T) {
 		containers = append(containers, newBox(t, docker, config).Resource)
 	}
 	typetest.LivesServed(t, containers...)
+}
+
+func TestContainersKeepToTheProtocol(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	protocoltest.Check(t, managed(0).Type(daemon.Socket), newBox(t, docker, object{"image": image, "env": object{"A": "b"}, "labels": object{"a": "b"}}).Config, nil, map[string]string{"docker": daemon.Socket})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 	"pgregory.net/rapid"
 )
@@ -268,4 +269,9 @@ func TestAContentThatIsNotKnownYet(t *testing.T) {
 	r.Fails(t, "its path is not known yet", "state")
 	r, _ = resource(t, object{"path": "motd", "content": unknown})
 	r.Fails(t, "an action needs all of it", "create-file")
+}
+
+func TestFilesKeepToTheProtocol(t *testing.T) {
+	plug := t.TempDir()
+	protocoltest.Check(t, newType(plug), object{"path": "a", "content": "hello", "mode": "0640"}, object{"path": "b", "content": "hello"}, map[string]string{"root": plug})
 }

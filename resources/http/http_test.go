@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
 
@@ -336,4 +337,9 @@ func TestServedProbes(t *testing.T) {
 	typetest.SameAnswers(t, process, up, "wait")
 	typetest.SameAnswers(t, process, append(up, resource(object{"url": plain + "/down"}), resource(object{"url": "ftp://x"})), "state")
 	typetest.LivesServed(t, up...)
+}
+
+func TestProbesKeepToTheProtocol(t *testing.T) {
+	url := serve(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) { fmt.Fprint(w, "well") })
+	protocoltest.Check(t, Type(), object{"url": url, "method": "GET"}, nil, nil)
 }

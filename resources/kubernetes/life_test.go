@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
 
@@ -260,4 +261,9 @@ func TestNamespacesAndDefinitionsComeFirst(t *testing.T) {
 
 func invalid(at, why string) error {
 	return apierrors.NewInvalid(schema.GroupKind{Kind: "Object"}, "it", field.ErrorList{field.Invalid(field.NewPath(at), "x", why)})
+}
+
+func TestObjectsKeepToTheProtocol(t *testing.T) {
+	s := newServer(t)
+	protocoltest.Check(t, newType(s.connect), web(), object{"manifest": configMap("other", object{"color": "red"})}, map[string]string{"kubeconfig": t.TempDir()})
 }

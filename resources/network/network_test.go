@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
+	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
 
@@ -363,4 +364,9 @@ func TestANetworkOfWhichNotAllIsKnownYet(t *testing.T) {
 	changed(r, object{"labels": nil, "driver": nil}).Apply(t)
 	r.Fails(t, "exists, and is not compared before all of its configuration is known", "state")
 	changed(r, object{"name": object{"$unknown": true}}).Fails(t, "which network it is is not known yet", "state")
+}
+
+func TestNetworksKeepToTheProtocol(t *testing.T) {
+	docker := dockertest.Client(t)
+	protocoltest.Check(t, Type(), resource(t, docker, nil).Config, resource(t, docker, nil).Config, map[string]string{"docker": daemon.Socket})
 }

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
+	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/moby/moby/api/types/container"
@@ -139,4 +141,9 @@ func TestServedVolumes(t *testing.T) {
 		volumes = append(volumes, resource(t, docker, config))
 	}
 	typetest.LivesServed(t, volumes...)
+}
+
+func TestVolumesKeepToTheProtocol(t *testing.T) {
+	docker := dockertest.Client(t)
+	protocoltest.Check(t, Type(), resource(t, docker, nil).Config, resource(t, docker, nil).Config, map[string]string{"docker": daemon.Socket})
 }
