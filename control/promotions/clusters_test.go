@@ -197,7 +197,7 @@ func TestAClusterThatIsGoneIsNeitherHealthyNorFailed(t *testing.T) {
 
 		// What is under way has not failed while nobody knows, however long that takes.
 		f.set(func() { f.gone["east"] = true })
-		<-time.After(100 * time.Hour)
+		<-time.After(5 * time.Hour) // a try has one
 		if n := w.count(promotion.StageFailed, "prod", "1"); n != 0 {
 			t.Errorf("it has failed, and nobody knows:\n%s", w.story())
 		}
