@@ -29,6 +29,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func BenchmarkActionsOverTwoNodes(b *testing.B) {
 	const each = 500
 	near, far := newFixture(b, Restricted), newFixture(b, Restricted)
+	far.cluster.HoldApart(b)
 	near.goTo("node-1")
 	far.goTo(kubetest.Apart)
 	var all []time.Duration

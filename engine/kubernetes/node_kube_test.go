@@ -25,6 +25,7 @@ func (f *fixture) goTo(node string) {
 func TestANodeIsSelectedAndLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
+	f.cluster.HoldApart(t)
 	f.unconfirmed = 2 * time.Second
 	begin := func(node string) underway {
 		t.Helper()

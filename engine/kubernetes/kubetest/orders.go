@@ -5,17 +5,27 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 // Apart is the second node of a cluster. Pods come to it that tolerate the taint of that name and
-// select this node, and no others: a test may do to it what it likes (see the orders below) while
-// no other test does, and leaves it as it was.
+// select this node, and no others: a test that holds it (HoldApart) may do to it what it likes,
+// see the orders below, and leaves it as it was.
 const (
 	Apart = "node-2"
 	Taint = "apart:NoSchedule"
 )
+
+// apart is held by the test that has the node, of all that are parallel: packages are not.
+var apart sync.Mutex
+
+// HoldApart waits until no other test uses the node Apart. The test has it to its end.
+func (c *Cluster) HoldApart(t testing.TB) {
+	apart.Lock()
+	t.Cleanup(apart.Unlock)
+}
 
 // LoseNode kills the kubelet of the node Apart: nobody knows what becomes of its Pods, which run on.
 func (c *Cluster) LoseNode(t testing.TB) { t.Helper(); c.order(t, "kill kubelet-2") }
