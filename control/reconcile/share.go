@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,14 +60,34 @@ func (l *Loop[S, K]) join(ctx context.Context) error {
 	}
 	l.share = share{among: log, theirs: map[string]string{}, kept: map[string]string{}}
 	if l.Name != "" && !l.UntilIdle {
-		leave, err := l.Log.TryLock(l.memberLock() + l.Name)
-		if err != nil {
+		if err := l.joinAs(l.Name); err != nil {
 			return fmt.Errorf("joining those that control the %s: %w", l.Fold.Many, err)
 		}
-		l.share.leave, l.share.members = leave, []string{l.Name}
 	}
 	l.recount(ctx)
 	return nil
+}
+
+// joinAs joins by a name, or by one like it where another has that: as who had it before and has
+// died, of which the log does not know yet.
+func (l *Loop[S, K]) joinAs(name string) error {
+	const most = 100
+	for n := 1; ; n++ {
+		if n > 1 {
+			l.Name = fmt.Sprintf("%s (%d)", name, n)
+		}
+		leave, err := l.Log.TryLock(l.memberLock() + l.Name)
+		if errors.Is(err, deploylog.ErrLocked) && n < most {
+			continue
+		}
+		if err == nil {
+			l.share.leave, l.share.members = leave, []string{l.Name}
+		}
+		if err == nil && n > 1 {
+			l.notice("another %s shares the %s as %q, and this one does so as %q; each needs a name of its own to have the same again after a restart", l.Role, l.Fold.Many, name, l.Name)
+		}
+		return err
+	}
 }
 
 // memberLock is what the names of the locks begin with that loops have which share entities.

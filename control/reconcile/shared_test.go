@@ -187,6 +187,41 @@ func TestLoopsShareEntitiesAndTakeOverFromThoseThatEnd(t *testing.T) {
 	})
 }
 
+func TestWhoIsStartedAgainControlsTheSame(t *testing.T) {
+	inSharing(t, 100, 0, func(s *sharing) {
+		a := s.start("a", nil)
+		s.start("b", nil)
+		reconciletest.Wait(3 * time.Second)
+		before := s.has("a")
+		a.kill()
+		reconciletest.Wait(3 * time.Second)
+		s.start("a", nil)
+		reconciletest.Wait(3 * time.Second)
+		s.shares(100)
+		if after := s.has("a"); !maps.Equal(before, after) || len(after) == 0 {
+			t.Errorf("it controls %d, and controlled %d before", len(after), len(before))
+		}
+	})
+}
+
+// Two that are known by one name share all the same, as when one is started again before the log
+// knows that it has died.
+func TestTwoOfOneNameShare(t *testing.T) {
+	inSharing(t, 100, 0, func(s *sharing) {
+		first := s.start("a", nil)
+		delete(s.tenants, "a")
+		s.tenants["the first"] = first
+		s.start("a", nil)
+		reconciletest.Wait(3 * time.Second)
+		if of := s.shares(100); of["a"] < 20 || of["the first"] < 20 {
+			t.Errorf("shares are %v", of)
+		}
+		if told := `another counter's controller shares the counters as "a", and this one does so as "a (2)"; each needs a name of its own to have the same again after a restart`; !slices.Contains(s.notices, told) {
+			t.Errorf("told %q", s.notices)
+		}
+	})
+}
+
 func TestWhatIsCreatedIsControlledAtOnceWhoeverIsToControlIt(t *testing.T) {
 	inSharing(t, 0, 0, func(s *sharing) {
 		s.start("a", nil)

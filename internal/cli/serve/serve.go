@@ -46,6 +46,7 @@ const defaultListen = "127.0.0.1:7450"
 type options struct {
 	listen        []string
 	sockets       []string
+	name          string // what other servers know it as
 	tls           listen.Files
 	insecure      bool
 	publicURL     string
@@ -98,6 +99,7 @@ Interrupt once to let running actions finish and begin nothing new, for as long 
 	flags := c.Flags()
 	flags.StringArrayVar(&o.listen, "listen", nil, "address to listen on (repeatable; default "+defaultListen+" where there is no --socket, and systemd passes none)")
 	flags.StringArrayVar(&o.sockets, "socket", nil, "Unix socket to listen on, for the users of this machine (repeatable)")
+	flags.StringVar(&o.name, "name", "", "what other servers on the same log know it as, also after a restart (default the name of this machine and where it listens)")
 	flags.StringVar(&o.tls.Certificate, "tls-cert", "", "certificate for the addresses, in PEM, with those that lead to its authority")
 	flags.StringVar(&o.tls.Key, "tls-key", "", "key of the certificate, in PEM")
 	flags.StringVar(&o.tls.ClientCA, "client-ca", "", "authorities of the certificates that clients may show, in PEM")
@@ -138,7 +140,7 @@ func (o *options) check() error {
 	if o.tls.Certificate != "" && len(o.listen) == 0 && !activated() {
 		return exit.Usage("--tls-cert is for addresses, and a Unix socket has none: add --listen ADDRESS, or leave the certificate out")
 	}
-	return errors.Join(o.readPublicURL(), o.roles(), o.work.CheckTaskVariables())
+	return errors.Join(o.readName(os.Hostname), o.readPublicURL(), o.roles(), o.work.CheckTaskVariables())
 }
 
 // readPublicURL reads the address by which clients know the server, if one is given.
