@@ -83,7 +83,7 @@ func TestARevisionGoesThroughWorkloads(t *testing.T) {
 	w.comesToSay("dev", "its controller has not looked at it yet")
 	f.workload(http.MethodPut, "deployments", "Deployment", "registry.example/shop:42", 2)
 	f.reports("deployments", fields{"replicas": 3, "readyReplicas": 3, "updatedReplicas": 2, "availableReplicas": 2})
-	w.comesToSay("dev", "1 Pod of before are still there")
+	w.comesToSay("dev", "of before are still there")
 	f.reports("deployments", fields{"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "availableReplicas": 2})
 	w.comesToSay("dev", "revision 42 is current")
 	sets := fields{"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "currentRevision": "shop-1", "updateRevision": "shop-1"}

@@ -6,11 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
-
-	"github.com/deployster-go/deployster/engine/enginetest"
 )
 
 // The types that ship, as restricted Pods: one that asks something of the network, and one that
@@ -18,7 +15,7 @@ import (
 func TestManifestsAreAppliedInACluster(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
-	program := enginetest.Binary(t, "github.com/deployster-go/deployster/cmd/deployster", runtime.GOARCH)
+	program := f.cluster.Program()
 	source, directory := f.volume(t)
 	workspace := t.TempDir()
 	manifest := `plugs: {root: {path: "` + source + `"}}

@@ -7,14 +7,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/engine/enginetest"
 )
 
 // Deployster in a Pod uses the cluster of that, with the token of its service account and in its
@@ -22,7 +20,7 @@ import (
 func TestAPodKnowsItsOwnCluster(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
-	f.options.Program = enginetest.Binary(t, "github.com/deployster-go/deployster/cmd/deployster", runtime.GOARCH)
+	f.options.Program = f.cluster.Program()
 	program, err := f.shimImage(t.Context())
 	must(t, err)
 	image, err := f.held(t.Context(), f.ref)

@@ -9,14 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 )
 
@@ -26,7 +24,7 @@ func TestAPipelineDeploysToHostsThatAreNodes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
 	f.cluster.HoldApart(t)
-	program := enginetest.Binary(t, "github.com/deployster-go/deployster/cmd/deployster", runtime.GOARCH)
+	program := f.cluster.Program()
 	source, directory := f.volume(t)
 	workspace := t.TempDir()
 	inventory := "hosts:\n"

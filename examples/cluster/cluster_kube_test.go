@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -107,9 +106,8 @@ func (s *site) push(repository string, image v1.Image) string {
 
 func serverImage(t *testing.T) v1.Image {
 	t.Helper()
-	binary := enginetest.Binary(t, "github.com/deployster-go/deployster/cmd/deployster", runtime.GOARCH)
 	image, err := enginetest.BuildImage(enginetest.ImageSpec{
-		Binary: binary, Path: "/deployster", Entrypoint: []string{"/deployster"}, Cmd: []string{"serve"}, WorkDir: "/var/lib/deployster",
+		Binary: kubetest.Shared(t).Program(), Path: "/deployster", Entrypoint: []string{"/deployster"}, Cmd: []string{"serve"}, WorkDir: "/var/lib/deployster",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +233,7 @@ func (s *site) applies(address string) {
 	if err := os.WriteFile(filepath.Join(dir, "wait.yaml"), []byte(manifest), 0o600); err != nil {
 		s.Fatal(err)
 	}
-	program := enginetest.Binary(s.T, "github.com/deployster-go/deployster/cmd/deployster", runtime.GOARCH)
+	program := s.Program()
 	apply := exec.CommandContext(s.Context(), program, "apply", "wait.yaml", "--confirm", "NO", "--engine", "kubernetes", "--kubeconfig", "kubeconfig", "--types-image", s.Registry+"/test/deployster-types")
 	apply.Dir, apply.Env = dir, append(os.Environ(), "HOME="+dir)
 	if said, err := apply.CombinedOutput(); err != nil || !strings.Contains(string(said), "1 unchanged") {

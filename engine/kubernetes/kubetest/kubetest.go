@@ -29,6 +29,8 @@ type Cluster struct {
 	Registry   string // HOST:PORT at which nodes expect a registry without TLS
 	Orders     string // socket of the cluster, see order
 
+	Programs string // directory with those that run it, and with deployster
+
 	process *exec.Cmd
 	hold    io.Closer
 }
@@ -36,7 +38,7 @@ type Cluster struct {
 // Start starts a cluster with the programs in a directory, and returns once it takes Pods. It
 // ends with this process, however that ends.
 func Start(programs string) (*Cluster, error) {
-	c := &Cluster{process: exec.Command(filepath.Join(programs, "cluster"), filepath.Join(programs, "kubetest"))}
+	c := &Cluster{Programs: programs, process: exec.Command(filepath.Join(programs, "cluster"), filepath.Join(programs, "kubetest"))}
 	c.process.Stderr = os.Stderr
 	ready, err := c.process.StdoutPipe()
 	if err != nil {
@@ -53,6 +55,9 @@ func Start(programs string) (*Cluster, error) {
 	}
 	return c, nil
 }
+
+// Program is the file of deployster, as it was built when the cluster was started.
+func (c *Cluster) Program() string { return filepath.Join(c.Programs, "deployster") }
 
 // Stop ends the cluster, of which nothing is left then.
 func (c *Cluster) Stop() error {
