@@ -52,15 +52,21 @@ func (c *copied) pack(to io.Writer) error {
 // check fails for what can be known before a Pod is made for it.
 func (c *copied) check() error {
 	for _, m := range c.mounts {
-		real, err := filepath.EvalSymlinks(m.Source)
-		if err == nil && slices.Contains(strings.Split(real, string(filepath.Separator)), engine.StateDir) {
-			err = fmt.Errorf("it is within %s, which no type may see", engine.StateDir)
-		}
-		if err != nil {
+		if _, err := realSource(m); err != nil {
 			return &engine.SpecError{Cause: fmt.Errorf("copy %s into the Pod: %w", m.Source, err)}
 		}
 	}
 	return nil
+}
+
+// realSource is where the links on the way to a mount's source lead, which others may change at
+// any time: what is copied is looked for when it is opened.
+func realSource(m engine.Mount) (string, error) {
+	real, err := filepath.EvalSymlinks(m.Source)
+	if err == nil && slices.Contains(strings.Split(real, string(filepath.Separator)), engine.StateDir) {
+		err = fmt.Errorf("it is within %s, which no type may see", engine.StateDir)
+	}
+	return real, err
 }
 
 type packer struct {
@@ -72,7 +78,7 @@ type packer struct {
 
 // mount packs what is at the source of a mount.
 func (p *packer) mount(as string, m engine.Mount) (err error) {
-	real, err := filepath.EvalSymlinks(m.Source)
+	real, err := realSource(m)
 	if err != nil {
 		return err
 	}
@@ -91,6 +97,9 @@ func (p *packer) mount(as string, m engine.Mount) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
+	if now, err := realSource(m); err != nil || now != real {
+		return errors.Join(fmt.Errorf("%s was replaced while it was copied", m.Source), err)
+	}
 	if !info.IsDir() {
 		return p.leaf(source{root, filepath.Base(real), real, as, m.Target}, info)
 	}

@@ -122,6 +122,24 @@ func TestNothingIsCopiedThroughALink(t *testing.T) {
 	}
 }
 
+// A link on the way to a plug may be another one when the Pod is there.
+func TestALinkIsFollowedToNothingThatIsProtected(t *testing.T) {
+	dir := tree(t, "open/file", ".deployster/protected/key")
+	plug := filepath.Join(dir, "plug")
+	for _, to := range []string{".deployster", ".deployster/protected", ".deployster/protected/key"} {
+		succeed(t, os.Symlink("open", plug))
+		c := &copied{mounts: []engine.Mount{{Source: plug, Target: "/x"}}}
+		succeed(t, c.check(), os.Remove(plug), os.Symlink(to, plug))
+		var packed bytes.Buffer
+		for attempt, err := range map[string]error{"checked": c.check(), "packed": c.pack(&packed)} {
+			if !errors.As(err, new(*engine.SpecError)) || !strings.Contains(err.Error(), "it is within .deployster") || strings.Contains(packed.String(), "key") {
+				t.Errorf("%s is %s: %v", to, attempt, err)
+			}
+		}
+		succeed(t, os.Remove(plug))
+	}
+}
+
 // Somebody who can write to a directory may replace what is in it between two looks.
 func TestWhatIsReplacedWhileItIsCopiedIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
