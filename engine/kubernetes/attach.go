@@ -88,11 +88,12 @@ func closed(c <-chan struct{}) bool {
 
 // run attaches to a container, again and again until its shim answers, and returns when that
 // has said how it ended, of which all that was written before has been read. gone is closed
-// when it is no use to try any longer: the container has ended.
-func (s *session) run(ctx context.Context, attach func() (remotecommand.Executor, error), gone <-chan struct{}) error {
+// when it is no use to try any longer: the container has ended, or nobody can say whether it has.
+// over is closed when it has ended for certain.
+func (s *session) run(ctx context.Context, attach func() (remotecommand.Executor, error), gone, over <-chan struct{}) error {
 	begun := time.Now()
 	for {
-		err := s.attempt(ctx, attach, gone)
+		err := s.attempt(ctx, attach, gone, over)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -131,8 +132,9 @@ var errGone = errors.New("the container has ended")
 var errBroken = errors.New("the connection with the Pod ended, and with that its output")
 
 // attempt attaches once. A connection with a container that has ended may stay, and nothing come
-// through it any more: such as where its node has lost the network.
-func (s *session) attempt(ctx context.Context, attach func() (remotecommand.Executor, error), gone <-chan struct{}) error {
+// through it any more: such as where its node has lost the network. A shim that was heard is
+// heard on for as long as its container may run.
+func (s *session) attempt(ctx context.Context, attach func() (remotecommand.Executor, error), gone, over <-chan struct{}) error {
 	executor, err := attach()
 	if err != nil {
 		return err
@@ -154,13 +156,20 @@ func (s *session) attempt(ctx context.Context, attach func() (remotecommand.Exec
 		_ = from.Close() // nobody reads the input any more
 		ended <- err
 	}()
-	var late <-chan time.Time
+	var unheard, late <-chan time.Time
 	for {
 		select {
 		case err := <-ended:
 			return err
 		case <-gone:
-			gone, late = nil, time.After(lostTimeout)
+			gone, unheard = nil, time.After(lostTimeout)
+		case <-unheard:
+			if !s.isHeard() {
+				cancel(nil)
+				return <-ended
+			}
+		case <-over:
+			over, late = nil, time.After(lostTimeout)
 		case <-late:
 			cancel(nil)
 			<-ended //nolint:errcheck // it was ended here

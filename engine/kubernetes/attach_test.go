@@ -60,7 +60,7 @@ func connect(t *testing.T, attempts ...attachment) (s *session, stdout string, f
 		attempts = attempts[1:]
 		return a, nil
 	}
-	err = s.run(t.Context(), next, gone)
+	err = s.run(t.Context(), next, gone, gone)
 	return s, out.String(), fed, err
 }
 
@@ -105,17 +105,31 @@ func TestASessionThatIsCutShortIsNoSuccess(t *testing.T) {
 	}
 }
 
-// silent answers once, if at all, and then nothing any more, as from behind a network that is gone.
+// silent answers once, if at all, and then nothing for long or for ever, as from behind a network
+// that is gone.
 type silent struct {
 	attachment
 	answers bool
+	listens bool          // to its input, for as long
+	ends    time.Duration // after which it says that its program has; 0 is never
 }
 
 func (s silent) StreamWithContext(ctx context.Context, o remotecommand.StreamOptions) error {
 	if s.answers {
 		say(o.Stdout, entrypoint.Attached, "")
 	}
-	<-ctx.Done()
+	if s.listens {
+		go func() { _, _ = io.Copy(io.Discard, o.Stdin) }()
+	}
+	var ends <-chan time.Time
+	if s.ends > 0 {
+		ends = time.After(s.ends)
+	}
+	select {
+	case <-ends:
+		say(o.Stdout, entrypoint.Ended, "\x00\x00\x00\x07")
+	case <-ctx.Done():
+	}
 	return ctx.Err()
 }
 
@@ -126,7 +140,7 @@ func TestASessionEndsWithItsContainerThoughItsConnectionStays(t *testing.T) {
 			gone := make(chan struct{})
 			time.AfterFunc(time.Hour, func() { close(gone) })
 			begun := time.Now()
-			err := s.run(t.Context(), func() (remotecommand.Executor, error) { return silent{answers: answers}, nil }, gone)
+			err := s.run(t.Context(), func() (remotecommand.Executor, error) { return silent{answers: answers}, nil }, gone, gone)
 			if took := time.Since(begun); !errors.Is(err, want) || took < time.Hour+lostTimeout || took > time.Hour+2*lostTimeout {
 				t.Errorf("after %s: %v, want %v", took, err, want)
 			}

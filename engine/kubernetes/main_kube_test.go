@@ -103,7 +103,7 @@ func (f *fixture) make(t *testing.T, labels map[string]string) *run {
 	must(t, err)
 	created, err := f.create(t.Context(), pod)
 	must(t, err)
-	return &run{Engine: f.Engine, plan: p, pod: created.Name, ended: make(chan struct{}), fail: func(error) {}}
+	return newRun(f.Engine, p, created.Name, engine.IO{}, func(error) {})
 }
 
 // leave starts a Pod as a crashed run leaves it.

@@ -136,13 +136,17 @@ func (p *plan) pod(o Options) (*corev1.Pod, error) {
 	for _, secret := range o.PullSecrets {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: secret})
 	}
-	life := p.life
-	if p.spec.Timeout > 0 { // which this process watches over, unless it dies
-		life = p.spec.Timeout + startTimeout
-	}
-	deadline := int64((life + time.Second - 1).Seconds())
+	deadline := int64((p.lasts() + time.Second - 1).Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &deadline
 	return pod, nil
+}
+
+// lasts is after how long on its node the cluster ends the Pod.
+func (p *plan) lasts() time.Duration {
+	if p.spec.Timeout > 0 { // which this process watches over, unless it dies
+		return p.spec.Timeout + startTimeout
+	}
+	return p.life
 }
 
 // argv is the program: an entrypoint of the spec drops the image's command.

@@ -66,13 +66,14 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	if err != nil {
 		return engine.Exit{}, err
 	}
-	r := &run{Engine: e, plan: p, pod: created.Name, streams: streams, fail: fail, ended: make(chan struct{})}
+	r := newRun(e, p, created.Name, streams, fail)
 	defer func() {
 		if !errors.Is(err, errUnconfirmed) { // nobody would say now that it is gone
 			e.discard(ctx, r.pod, r.allEnded())
 		}
 	}()
 	go r.watchOver(ctx)
+	defer r.outlived().Stop()
 	defer r.output.close()
 	return r.perform(ctx)
 }
@@ -105,9 +106,23 @@ type run struct {
 	node    atomic.Pointer[string] // that has the Pod, once one has
 	begun   atomic.Bool            // the program may have started
 	quiet   atomic.Bool            // the shim has said that nothing runs any more
-	ended   chan struct{}          // closed when what follows is known
+	over    chan struct{}          // closed when nothing will come of the Pod any more
+	ended   chan struct{}          // closed when what follows is known: it is over, or cannot be watched
 	last    *corev1.Pod            // once it has ended
 	lastErr error
+}
+
+func newRun(e *Engine, p *plan, pod string, streams engine.IO, fail context.CancelCauseFunc) *run {
+	return &run{Engine: e, plan: p, pod: pod, streams: streams, fail: fail, over: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// outlived ends the run when the cluster has ended the Pod for certain, and nobody has said so: its
+// connection may stay for ever, and the API server may not let anybody watch.
+func (r *run) outlived() *time.Timer {
+	most := r.plan.lasts() + startTimeout
+	return time.AfterFunc(most, func() {
+		r.fail(r.interrupted(fmt.Errorf("%w: nothing has said for %s how it ended", engine.ErrUnavailable, most)))
+	})
 }
 
 // watchOver follows the Pod to its end, and ends the run where it never starts.
@@ -132,18 +147,21 @@ func (r *run) watchOver(ctx context.Context) {
 		waitsFor = pending(pod)
 		return failed(pod) != nil || terminated(pod) != nil || over(pod)
 	})
+	if r.lastErr == nil || apierrors.IsNotFound(r.lastErr) || errors.Is(r.lastErr, errUnconfirmed) {
+		close(r.over)
+	}
 }
 
 // perform has the program run, and returns how it ended.
 func (r *run) perform(ctx context.Context) (engine.Exit, error) {
 	if r.copies() {
-		if err := r.copy(ctx); err != nil {
-			return engine.Exit{}, err
+		if err := r.copy(ctx, r.attach(prepareContainer)); err != nil {
+			return engine.Exit{}, r.interrupted(err)
 		}
 	}
 	s := newSession(r.output.to("stdout", r.streams.Stdout, r.fail), r.output.to("stderr", r.streams.Stderr, r.fail),
 		func(to io.Writer) { r.give(ctx, to) })
-	err := s.run(ctx, r.attach(mainContainer), r.ended)
+	err := s.run(ctx, r.attach(mainContainer), r.ended, r.over)
 	switch {
 	case ctx.Err() != nil:
 		return engine.Exit{}, context.Cause(ctx)
@@ -234,7 +252,9 @@ func (r *run) attach(container string) func() (remotecommand.Executor, error) {
 
 // copy gives the Pod its copies of what this machine has. That it has them all shows when the
 // program's container begins.
-func (r *run) copy(ctx context.Context) error {
+func (r *run) copy(ctx context.Context, attach func() (remotecommand.Executor, error)) error {
+	sending, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	packed := make(chan error, 1)
 	s := newSession(io.Discard, io.Discard, func(to io.Writer) {
 		from, w := io.Pipe()
@@ -243,10 +263,12 @@ func (r *run) copy(ctx context.Context) error {
 			packed <- err
 			w.CloseWithError(err)
 		}()
-		_ = entrypoint.Send(to, from, true, func() error { return nil })
+		if err := entrypoint.Send(to, from, true, func() error { return nil }); err != nil {
+			stop(err) // the shim waits for the rest
+		}
 		_ = from.Close()
 	})
-	err := s.run(ctx, r.attach(prepareContainer), r.ended)
+	err := s.run(sending, attach, r.ended, r.over)
 	select {
 	case failure := <-packed:
 		if failure != nil && !errors.Is(failure, io.ErrClosedPipe) {

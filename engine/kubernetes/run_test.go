@@ -1,0 +1,131 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// server answers as an API server does. A request with "watch" is one to watch.
+type server func(request string) (code int, answer any)
+
+// RoundTrip implements http.RoundTripper. What is watched and answers with success says nothing,
+// for as long as somebody listens.
+func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
+	request := r.Method
+	if r.URL.Query().Get("watch") != "" {
+		request = "watch"
+	}
+	code, answer := s(request)
+	header := http.Header{"Content-Type": {"application/json"}}
+	if request == "watch" && code == http.StatusOK {
+		from, _ := io.Pipe()
+		return &http.Response{StatusCode: code, Header: header, Body: from, Request: r}, nil
+	}
+	text, err := json.Marshal(answer)
+	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(bytes.NewReader(text)), Request: r}, err
+}
+
+// refusal is an answer that is an error.
+func refusal(code int, reason metav1.StatusReason) (int, any) {
+	return code, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code)} //nolint:gosec // of three digits
+}
+
+// onServer is an engine of a cluster with this API server.
+func onServer(t *testing.T, s server) *Engine {
+	t.Helper()
+	config := &rest.Config{Host: "https://cluster.example", Transport: s}
+	client, err := newAPI(config, "apps")
+	succeed(t, err)
+	return &Engine{Cluster: &Cluster{
+		options: Options{Namespace: "apps"}, config: config, api: client, log: slog.New(slog.DiscardHandler), unconfirmed: confirmation,
+	}, idle: shimIdle, life: longestLife}
+}
+
+// aPod is one that is on a node.
+func aPod(s corev1.PodStatus) *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: "apps", UID: "1"},
+		Spec: corev1.PodSpec{NodeName: "node-1"}, Status: s,
+	}
+}
+
+var running = state(mainContainer, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+
+func runOf(t *testing.T, s server, spec engine.Spec, fail context.CancelCauseFunc) *run {
+	t.Helper()
+	spec.Args = []string{"x"}
+	p, err := newPlan(spec, resolved{pinned: "r/x"}, "r/shim", shimIdle, longestLife)
+	succeed(t, err)
+	return newRun(onServer(t, s), p, "one", engine.IO{}, fail)
+}
+
+// The shim of a Pod waits for all of its files, and would for minutes.
+func TestFilesThatCannotBeCopiedEndTheRunAtOnce(t *testing.T) {
+	dir := tree(t, "file")
+	succeed(t, unix.Mkfifo(filepath.Join(dir, "p"), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		r := runOf(t, nil, engine.Spec{Mounts: []engine.Mount{{Source: dir, Target: "/x", ReadOnly: true}}}, func(error) {})
+		begun := time.Now()
+		err := r.copy(t.Context(), func() (remotecommand.Executor, error) { return silent{answers: true, listens: true}, nil })
+		if took := time.Since(begun); took > signEvery || !errors.As(err, new(*engine.SpecError)) || !strings.Contains(err.Error(), "is a FIFO") {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
+}
+
+// Whoever may not watch a Pod any more, or gets no answer, learns from its shim how it goes on.
+func TestAProgramRunsOnWhosePodNobodyCanWatch(t *testing.T) {
+	for name, watched := range map[string]server{
+		"the credentials are old": func(string) (int, any) { return refusal(http.StatusUnauthorized, metav1.StatusReasonUnauthorized) },
+		"a right was taken away":  func(string) (int, any) { return refusal(http.StatusForbidden, metav1.StatusReasonForbidden) },
+		"the API server is silent": func(string) (int, any) {
+			return refusal(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := runOf(t, watched, engine.Spec{}, func(err error) { t.Errorf("%s: %v", name, err) })
+			s := newSession(io.Discard, io.Discard, func(io.Writer) {})
+			go r.watchOver(t.Context())
+			err := s.run(t.Context(), func() (remotecommand.Executor, error) { return silent{answers: true, ends: time.Hour}, nil }, r.ended, r.over)
+			if err != nil || s.code != 7 || !closed(r.ended) {
+				t.Errorf("%s: code %d, %v", name, s.code, err)
+			}
+		})
+	}
+}
+
+// What is never heard of again does not keep anybody for ever.
+func TestARunEndsThatTheClusterHasEndedForCertain(t *testing.T) {
+	for limit, want := range map[time.Duration]time.Duration{0: longestLife + startTimeout, time.Hour: time.Hour + 2*startTimeout} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, fail := context.WithCancelCause(t.Context())
+			r := runOf(t, nil, engine.Spec{Timeout: limit}, fail)
+			r.begun.Store(true)
+			begun := time.Now()
+			defer r.outlived().Stop()
+			<-ctx.Done()
+			err := context.Cause(ctx)
+			if took := time.Since(begun); took != want || !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "Pod one: ") || !strings.Contains(err.Error(), "may have done all of its work") {
+				t.Errorf("after %s: %v", took, err)
+			}
+		})
+	}
+}
