@@ -23,17 +23,56 @@ func event(deployment, host string) deploylog.Event {
 	return deploylog.Event{Deployment: deployment, Target: deploylog.Target("host/" + host), Name: "host-started", Attempt: 1}
 }
 
-// sql has the server do something, as its administrator.
-func sql(t *testing.T, s *pgtest.Server, schema, text string, args ...any) {
+// connected is a connection of the administrator of a server.
+func connected(t *testing.T, s *pgtest.Server, schema string) *pgx.Conn {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), strings.Replace(s.URL(schema), "schema=", "search_path=", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// sql has the server do something, as its administrator.
+func sql(t *testing.T, s *pgtest.Server, schema, text string, args ...any) {
+	t.Helper()
+	c := connected(t, s, schema)
 	defer c.Close(context.Background())
-	if _, err := c.Exec(t.Context(), text, args...); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	defer cancel()
+	if _, err := c.Exec(ctx, text, args...); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// longest is how long something is waited for that comes at once on a machine with nothing else to do.
+const longest = 2 * time.Minute
+
+// soon is what comes.
+func soon[T any](t *testing.T, from <-chan T) (it T) {
+	t.Helper()
+	select {
+	case it = <-from:
+	case <-time.After(longest):
+		t.Fatalf("nothing came within %s", longest)
+	}
+	return it
+}
+
+// loseLocks has the server end the connections by which processes have locks, and none that appends.
+func loseLocks(t *testing.T, schema string) {
+	t.Helper()
+	sql(t, server, schema, `DO $$ BEGIN
+		IF 0 = (SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_locks JOIN pg_stat_activity USING (pid)
+			WHERE locktype = 'advisory' AND granted AND state <> 'idle in transaction' AND pid <> pg_backend_pid())
+		THEN RAISE 'nobody has locks'; END IF; END $$`)
+}
+
+// awaitWaiting waits until so many wait for advisory locks.
+func awaitWaiting(t *testing.T, n int) {
+	t.Helper()
+	sql(t, server, "public", fmt.Sprintf(`DO $$ BEGIN WHILE (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted) < %d LOOP PERFORM pg_sleep(0.01); END LOOP; END $$`, n))
 }
 
 // cable is a way to the server that can be cut.
@@ -193,7 +232,7 @@ func TestWhoLosesTheConnectionOfItsLocksAppendsNothing(t *testing.T) {
 	if _, err := l.Append(t.Context(), event("d", "a")); err != nil {
 		t.Fatal(err)
 	}
-	sql(t, server, schema, "SELECT pg_terminate_backend(pid, 60000) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
+	loseLocks(t, schema)
 	theirs, err := other.Lock(t.Context(), "stage")
 	if err != nil {
 		t.Fatal(err)
@@ -218,14 +257,14 @@ func TestWhoWaitsIsToldThatItsLocksAreLost(t *testing.T) {
 	if _, err := l.TryLock("stage"); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() {
 		for _, err := range l.Watch(t.Context(), deploylog.Filter{}) {
 			ended <- err
 		}
 	}()
-	sql(t, server, "idle", "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO locks%' AND pid <> pg_backend_pid()")
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the connection was lost by which this process had its locks") {
+	loseLocks(t, "idle")
+	if err := soon(t, ended); err == nil || !strings.Contains(err.Error(), "the connection was lost by which this process had its locks") {
 		t.Errorf("%v", err)
 	}
 	if _, err := l.Append(t.Context(), event("d", "a")); !errors.Is(err, deploylog.ErrPoisoned) {
@@ -320,18 +359,21 @@ func TestATakeoverWaitsForTheAppendThatIsUnderWay(t *testing.T) {
 	if _, err := l.TryLock("stage"); err != nil {
 		t.Fatal(err)
 	}
-	began, goOn, appended := make(chan struct{}), make(chan struct{}), make(chan error)
+	began, goOn, appended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		_, err := l.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
 			close(began)
-			<-goOn
+			select {
+			case <-goOn:
+			case <-t.Context().Done():
+			}
 			return nil
 		})
 		appended <- err
 	}()
-	<-began
-	sql(t, server, "takeover", "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO locks%' AND pid <> pg_backend_pid()")
-	taken := make(chan int64)
+	soon(t, began)
+	loseLocks(t, "takeover")
+	taken := make(chan int64, 1)
 	go func() {
 		unlock, err := other.Lock(t.Context(), "stage")
 		if err != nil {
@@ -345,10 +387,10 @@ func TestATakeoverWaitsForTheAppendThatIsUnderWay(t *testing.T) {
 		}
 		taken <- v.Events
 	}()
-	sql(t, server, "takeover", `DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted) LOOP PERFORM pg_sleep(0.01); END LOOP; END $$`)
+	awaitWaiting(t, 1)
 	close(goOn)
-	err := <-appended
-	if seen := <-taken; err == nil && seen != 1 || err != nil && seen != 0 {
+	err := soon(t, appended)
+	if seen := soon(t, taken); err == nil && seen != 1 || err != nil && seen != 0 {
 		t.Errorf("who took the lock over saw %d events; the append: %v", seen, err)
 	}
 }
@@ -368,21 +410,24 @@ func TestATakeoverWaitsOnceForAllLocksOfAProcess(t *testing.T) {
 	if _, err := other.Lock(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	began, goOn, appended := make(chan struct{}), make(chan struct{}), make(chan error)
+	began, goOn, appended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		_, err := third.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
 			close(began)
-			<-goOn
+			select {
+			case <-goOn:
+			case <-t.Context().Done():
+			}
 			return nil
 		})
 		appended <- err
 	}()
-	<-began
+	soon(t, began)
 	if _, err := other.TryLock("two"); err != nil {
 		t.Errorf("while somebody appends: %v", err)
 	}
 	close(goOn)
-	if err := <-appended; err != nil {
+	if err := soon(t, appended); err != nil {
 		t.Error(err)
 	}
 	if _, err := third.TryLock("two"); !errors.Is(err, deploylog.ErrLocked) {
