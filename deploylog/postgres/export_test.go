@@ -4,3 +4,9 @@ import "time"
 
 // SetPatience has the server wait so long for this process, from its next session on.
 func (l *Log) SetPatience(d time.Duration) { l.session.patience = d }
+
+// SetAppendTime has it wait so long for appends of sessions that have ended.
+func (l *Log) SetAppendTime(d time.Duration) { l.session.appendTime = d }
+
+// AppendKey is the advisory lock of whoever appends.
+func (l *Log) AppendKey() int64 { return l.key("append") }

@@ -25,6 +25,8 @@ import (
 const (
 	// lockTime is how long the server may take to answer about a lock.
 	lockTime = 15 * time.Second
+	// appendTime is how long who tries locks waits for what somebody was appending who had them.
+	appendTime = 5 * time.Second
 	// attendPause is how often the connection is looked at by which this process has locks.
 	attendPause = time.Second
 	// patience is after what time without a word the server ends the session of a process, which
@@ -43,6 +45,8 @@ type session struct {
 	conn     *pgx.Conn      // nil is none
 	over     map[int64]bool // sessions of others that have ended, and of whose appends none is under way any more
 	patience time.Duration  // how long the server waits to hear of this process
+
+	appendTime time.Duration // how long appends of sessions that have ended are waited for
 
 	// Who appends reads these without waiting for the connection, which may wait for who appends.
 	id   atomic.Int64

@@ -87,6 +87,7 @@ var (
 	_ deploylog.ThenAppender = (*Log)(nil)
 	_ deploylog.SnapshotLog  = (*Log)(nil)
 	_ deploylog.LockLister   = (*Log)(nil)
+	_ deploylog.ManyLocker   = (*Log)(nil)
 
 	errClosed   = errors.New("log is closed")
 	errReadOnly = errors.New("log was opened for reading only")
@@ -138,7 +139,7 @@ func (l *Log) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	l.news = newNews(l)
-	l.session = &session{log: l, patience: patience}
+	l.session = &session{log: l, patience: patience, appendTime: appendTime}
 	if o.ReadOnly {
 		l.queue.Break(errReadOnly)
 		return nil

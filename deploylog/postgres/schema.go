@@ -187,6 +187,7 @@ const (
 	notSupported    = "0A000"
 	protocolError   = "08P01"
 	lockTimeout     = "55P03"
+	deadlock        = "40P01"
 	divisionByZero  = "22012"
 	noSquareRoot    = "2201F"
 )

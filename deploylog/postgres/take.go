@@ -97,67 +97,84 @@ func (s *session) free(ctx context.Context, all []wanted) (free []wanted, from [
 	var by string
 	var session int64
 	var alive bool
-	held, gone := map[string]string{}, map[int64]bool{}
+	held, left, gone := map[string]string{}, map[string]int64{}, map[int64]bool{}
 	if _, err = pgx.ForEachRow(rows, []any{&key, &by, &session, &alive}, func() error {
 		if alive {
 			held[string(key)] = by
 		} else {
-			gone[session] = true
+			left[string(key)], gone[session] = session, true
 		}
 		return nil
 	}); err != nil {
 		return nil, nil, err
 	}
+	if err := s.outlive(ctx, gone); err != nil {
+		return nil, nil, err
+	}
 	for id := range gone {
-		if over, err := s.outlives(ctx, id); err != nil {
-			return nil, nil, err
-		} else if over {
+		if s.over[id] {
 			from = append(from, id)
 		}
 	}
 	for _, w := range all {
-		if by, has := held[string(w.key)]; has {
+		by, has := held[string(w.key)]
+		id, was := left[string(w.key)]
+		switch {
+		case has:
 			*w.failed = fmt.Errorf("%w: %s", deploylog.ErrLocked, by)
-		} else {
+		case was && !s.over[id]:
+			*w.failed = fmt.Errorf("%w: that has ended, and what it was appending may still come into the log", deploylog.ErrLocked)
+		default:
 			free = append(free, w)
 		}
 	}
 	return free, from, nil
 }
 
-// outlives waits for the appends of a session that has ended. One that was under way when it ended
-// may still come into the log: whoever has a lock has seen all that was appended under it. That is
-// waited for once for all locks of the session, whose process may have had thousands: after it
-// none of its appends begins, since they ask whether it lives. It reports false where that takes
-// long: then it is tried again.
-func (s *session) outlives(ctx context.Context, from int64) (bool, error) {
-	if s.over[from] {
-		return true, nil
+// outlive waits for the appends of sessions that have ended. One that was under way when its session
+// ended may still come into the log: whoever has a lock has seen all that was appended under it. That
+// is waited for once for all locks of all these sessions, whose processes may have had thousands:
+// after it none of their appends begins, since they ask whether their session lives. Where it takes
+// long, it is tried again the next time.
+func (s *session) outlive(ctx context.Context, gone map[int64]bool) error {
+	var unsure, ended []int64
+	for id := range gone {
+		if !s.over[id] {
+			unsure = append(unsure, id)
+		}
 	}
-	var alive bool
+	if len(unsure) == 0 {
+		return nil
+	}
 	all := &pgx.Batch{}
 	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	all.Queue("SET LOCAL lock_timeout = '5s'")
+	all.Queue(fmt.Sprintf("SET LOCAL lock_timeout = '%dms'", s.appendTime.Milliseconds()))
 	all.Queue("SELECT pg_advisory_xact_lock($1)", s.log.key("append"))
-	all.Queue("SELECT alive($1)", from).QueryRow(func(row pgx.Row) error { return row.Scan(&alive) })
+	all.Queue("SELECT id FROM unnest($1::bigint[]) AS id WHERE NOT alive(id)", unsure).Query(func(rows pgx.Rows) (err error) {
+		ended, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	})
 	all.Queue("COMMIT")
 	err := s.conn.SendBatch(ctx, all).Close()
 	if err == nil {
-		s.over[from] = !alive
-		return !alive, nil
+		for _, id := range ended {
+			s.over[id] = true
+		}
+		return nil
 	}
 	if s.conn.IsClosed() {
-		return false, err
+		return err
 	}
 	if isCode(err, lockTimeout) {
 		err = nil
 	}
 	_, undone := s.conn.Exec(ctx, "ROLLBACK")
-	return false, cmp.Or(err, undone)
+	return cmp.Or(err, undone)
 }
 
 // takeFree takes locks that nobody has, or sessions that have ended: all that others were not first
-// to take. A row that somebody is about to take is left to them, and not waited for.
+// to take. A row that somebody is about to take is left to them, and not waited for: they may wait for
+// one that was taken here. So nothing is inserted of which there is a row, and the rest in order.
 func (s *session) takeFree(ctx context.Context, free []wanted, from []int64) error {
 	keys, names := make([][]byte, len(free)), make([]string, len(free))
 	for i, w := range free {
@@ -177,8 +194,12 @@ func (s *session) takeFree(ctx context.Context, free []wanted, from []int64) err
 		both.Queue(`WITH left_over AS (SELECT key FROM locks WHERE key = ANY($1) AND session = ANY($4) FOR UPDATE SKIP LOCKED)
 			UPDATE locks SET session = $2, by = $3 FROM left_over WHERE locks.key = left_over.key RETURNING locks.key`, keys, s.id.Load(), self(), from).Query(note)
 	}
-	both.Queue("INSERT INTO locks SELECT key, name, $3::bigint, $4::text FROM unnest($1::bytea[], $2::text[]) AS free (key, name) ON CONFLICT DO NOTHING RETURNING key", keys, names, s.id.Load(), self()).Query(note)
-	if err := s.conn.SendBatch(ctx, both).Close(); err != nil {
+	both.Queue(`INSERT INTO locks SELECT key, name, $3::bigint, $4::text FROM unnest($1::bytea[], $2::text[]) AS free (key, name)
+		WHERE NOT EXISTS (SELECT FROM locks WHERE locks.key = free.key) ORDER BY key ON CONFLICT DO NOTHING RETURNING key`, keys, names, s.id.Load(), self()).Query(note)
+	switch err := s.conn.SendBatch(ctx, both).Close(); {
+	case isCode(err, deadlock): // of two who are first the server refuses one
+		clear(taken)
+	case err != nil:
 		return err
 	}
 	for _, w := range free {

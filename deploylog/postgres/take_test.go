@@ -1,0 +1,112 @@
+package postgres_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/postgres"
+)
+
+// leave has locks left over by a process that has ended.
+func leave(t *testing.T, schema string, names ...string) {
+	t.Helper()
+	l := open(t, server.URL(schema))
+	for _, one := range l.TryLocks(names...) {
+		if one.Err != nil {
+			t.Fatal(one.Err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// trying are the outcomes of locks that are tried meanwhile.
+func trying(l *postgres.Log, names ...string) <-chan []deploylog.TriedLock {
+	tried := make(chan []deploylog.TriedLock, 1)
+	go func() { tried <- l.TryLocks(names...) }()
+	return tried
+}
+
+// does has a connection do something.
+func does(t *testing.T, c *pgx.Conn, text string, args ...any) {
+	t.Helper()
+	if _, err := c.Exec(t.Context(), text, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Of two who take over the same at once, neither waits for the other, who may wait in turn.
+func TestWhatSomebodyElseIsAboutToTakeOverIsNotWaitedFor(t *testing.T) {
+	l, first := open(t, server.URL("about")), connected(t, server, "about")
+	leave(t, "about", "one", "two")
+	does(t, first, "BEGIN")
+	does(t, first, `UPDATE locks SET by = 'somebody' WHERE name = '"one"'`)
+	tried := soon(t, trying(l, "one", "two", "new"))
+	if !errors.Is(tried[0].Err, deploylog.ErrLocked) || tried[1].Err != nil || tried[2].Err != nil {
+		t.Errorf("%v; %v; %v", tried[0].Err, tried[1].Err, tried[2].Err)
+	}
+}
+
+// Whom the server refuses since two wait for each other, has not been first, and tries again.
+func TestWhoIsRefusedForADeadlockTriesAgain(t *testing.T) {
+	l := open(t, server.URL("deadlock"))
+	sql(t, server, "deadlock", `CREATE FUNCTION refuse_lock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'deadlock detected' USING ERRCODE = 'deadlock_detected'; END $$;
+		CREATE TRIGGER refuse_lock BEFORE INSERT ON locks EXECUTE FUNCTION refuse_lock()`)
+	if _, err := l.TryLock("one"); !errors.Is(err, deploylog.ErrLocked) {
+		t.Errorf("%v", err)
+	}
+	sql(t, server, "deadlock", "DROP TRIGGER refuse_lock ON locks")
+	if _, err := l.TryLock("one"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who takes over from several processes waits once for appends, and not once for each of them.
+func TestATakeoverWaitsOnceForAllProcesses(t *testing.T) {
+	l := open(t, server.URL("several"))
+	for _, name := range []string{"one", "two", "three"} {
+		leave(t, "several", name)
+	}
+	appends, next := connected(t, server, "several"), connected(t, server, "several")
+	does(t, appends, "SELECT pg_advisory_lock($1)", l.AppendKey())
+	tried := trying(l, "one", "two", "three")
+	awaitWaiting(t, 1)
+	queued := make(chan error, 1)
+	go func() {
+		_, err := next.Exec(t.Context(), "SELECT pg_advisory_lock($1)", l.AppendKey())
+		queued <- err
+	}()
+	awaitWaiting(t, 2)
+	does(t, appends, "SELECT pg_advisory_unlock_all()")
+	if err := soon(t, queued); err != nil {
+		t.Fatal(err)
+	}
+	for i, one := range soon(t, tried) {
+		if one.Err != nil {
+			t.Errorf("of process %d: %v", i, one.Err)
+		}
+	}
+}
+
+// Who has to wait long for appends is told so, and not that another has the lock.
+func TestATakeoverSaysThatItWaitsForAppends(t *testing.T) {
+	l, appends := open(t, server.URL("waits")), connected(t, server, "waits")
+	leave(t, "waits", "one")
+	l.SetAppendTime(time.Millisecond)
+	does(t, appends, "SELECT pg_advisory_lock($1)", l.AppendKey())
+	tried := l.TryLocks("one", "new")
+	if err := tried[0].Err; !errors.Is(err, deploylog.ErrLocked) || !strings.Contains(err.Error(), "that has ended, and what it was appending may still come into the log") || tried[1].Err != nil {
+		t.Errorf("%v; %v", err, tried[1].Err)
+	}
+	does(t, appends, "SELECT pg_advisory_unlock_all()")
+	l.SetAppendTime(longest)
+	if _, err := l.TryLock("one"); err != nil {
+		t.Error(err)
+	}
+}
