@@ -33,12 +33,6 @@ func parts(rows []row) iter.Seq[[]row] {
 // commit stores the events of the batch and makes them durable, in one answer of the server: where
 // one statement fails, those after it are not carried out.
 func (b *batch) commit(ctx context.Context) error {
-	if b.seq == b.from {
-		if _, err := b.w.conn.Exec(ctx, "ROLLBACK"); err != nil {
-			b.w.disconnect() // nothing was written
-		}
-		return nil
-	}
 	locks := false
 	all := &pgx.Batch{}
 	for part := range parts(b.rows) {
@@ -53,6 +47,30 @@ func (b *batch) commit(ctx context.Context) error {
 		return errors.New("the server did not store all events: a trigger, a rule or a policy of the table is in the way")
 	default:
 		return err
+	}
+}
+
+// undo ends the transaction of a batch that stores nothing, since all that was to be appended is in the
+// log already. Who is told so takes it for done, and may be nobody who has lost its locks.
+func (b *batch) undo(ctx context.Context) error {
+	session, locks := b.w.log.session.lives()
+	alive := true
+	all := &pgx.Batch{}
+	if locks {
+		all.Queue("SELECT alive($1)", session).QueryRow(func(row pgx.Row) error { return row.Scan(&alive) })
+	}
+	all.Queue("ROLLBACK")
+	err := b.w.conn.SendBatch(ctx, all).Close()
+	if err != nil {
+		b.w.disconnect()
+	}
+	switch {
+	case !alive:
+		return b.w.fail(errLost)
+	case locks:
+		return err
+	default:
+		return nil // whether it was undone or not: nothing was written
 	}
 }
 

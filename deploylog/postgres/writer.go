@@ -120,6 +120,8 @@ func (w *writer) write() {
 	}
 	if err = b.gather(ctx); err != nil {
 		w.disconnect() // which undoes it
+	} else if b.seq == b.from {
+		err = b.undo(ctx)
 	} else if err = b.commit(ctx); err != nil {
 		w.disconnect()
 		err = w.fail(err)
