@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/chain"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 const (
@@ -40,8 +41,10 @@ type page struct {
 // is read ahead; nothing is read any more when the iteration has ended.
 func (l *Log) pages(ctx context.Context, f deploylog.Filter, of span, chained bool, reading reader) iter.Seq2[[]stored, error] {
 	return func(yield func([]stored, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
 		var ahead chan page
 		defer func() {
+			cancel() // who has what it wants does not wait for more
 			if ahead != nil {
 				<-ahead
 			}
@@ -55,7 +58,12 @@ func (l *Log) pages(ctx context.Context, f deploylog.Filter, of span, chained bo
 			}
 			if of.after = p.through; p.err == nil && !first && of.after < of.until {
 				next := make(chan page, 1)
-				go func(of span) { next <- l.page(ctx, f, of, chained, reading) }(of)
+				go func(of span) {
+					var p page
+					defer func() { next <- p }()
+					defer crash.Catch(&p.err, "reading the deployment log")
+					p = l.page(ctx, f, of, chained, reading)
+				}(of)
 				ahead = next
 			}
 			if !yield(p.events, p.err) || p.err != nil {
