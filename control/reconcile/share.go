@@ -38,6 +38,10 @@ type share struct {
 }
 
 const (
+	// joinTime is how long a loop waits for its name where who had that has ended, and the log does
+	// not give it to another yet.
+	joinTime = 30 * time.Second
+
 	// recountPause is how long it may take until a loop is missed that has died.
 	recountPause = 500 * time.Millisecond
 
@@ -60,7 +64,9 @@ func (l *Loop[S, K]) join(ctx context.Context) error {
 	}
 	l.share = share{among: log, theirs: map[string]string{}, kept: map[string]string{}}
 	if l.Name != "" && !l.UntilIdle {
-		if err := l.joinAs(l.Name); err != nil {
+		if err := l.joinAs(ctx, l.Name); err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if err != nil {
 			return fmt.Errorf("joining those that control the %s: %w", l.Fold.Many, err)
 		}
 	}
@@ -69,25 +75,40 @@ func (l *Loop[S, K]) join(ctx context.Context) error {
 }
 
 // joinAs joins by a name, or by one like it where another has that: as who had it before and has
-// died, of which the log does not know yet.
-func (l *Loop[S, K]) joinAs(name string) error {
+// died, of which the log does not know yet. What only seems to be taken is waited for, since who has
+// another name controls other entities.
+func (l *Loop[S, K]) joinAs(ctx context.Context, name string) error {
 	const most = 100
-	for n := 1; ; n++ {
-		if n > 1 {
-			l.Name = fmt.Sprintf("%s (%d)", name, n)
-		}
+	for n, started := 1, time.Now(); ; {
 		leave, err := l.Log.TryLock(l.memberLock() + l.Name)
-		if errors.Is(err, deploylog.ErrLocked) && n < most {
+		if err == nil {
+			if l.share.leave, l.share.members = leave, []string{l.Name}; n > 1 {
+				l.notice("another %s shares the %s as %q, and this one does so as %q; each needs a name of its own to have the same again after a restart", l.Role, l.Fold.Many, name, l.Name)
+			}
+			return nil
+		}
+		if !errors.Is(err, deploylog.ErrLocked) || n == most {
+			return err
+		}
+		if time.Since(started) > joinTime || l.lives(ctx, l.Name) {
+			n++
+			l.Name = fmt.Sprintf("%s (%d)", name, n)
 			continue
 		}
-		if err == nil {
-			l.share.leave, l.share.members = leave, []string{l.Name}
+		select {
+		case <-time.After(retryPause):
+		case <-l.Drain:
+			return nil // it ends before it controls anything
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-		if err == nil && n > 1 {
-			l.notice("another %s shares the %s as %q, and this one does so as %q; each needs a name of its own to have the same again after a restart", l.Role, l.Fold.Many, name, l.Name)
-		}
-		return err
 	}
+}
+
+// lives reports whether a loop of that name shares the entities, as far as can be seen.
+func (l *Loop[S, K]) lives(ctx context.Context, name string) bool {
+	names, err := l.living(ctx)
+	return err != nil || slices.Contains(names, name)
 }
 
 // memberLock is what the names of the locks begin with that loops have which share entities.

@@ -3,6 +3,8 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -43,11 +45,12 @@ func TestALoopThatComesAndGoesKeepsNothingElseFromBeingTaken(t *testing.T) {
 }
 
 // troubled is a log of which it cannot always be seen who has locks, and whose locks take their time
-// to be given up.
+// to be given up, and to be had after who has ended.
 type troubled struct {
 	deploylog.Log
 	blind  atomic.Bool
 	unlock time.Duration
+	late   atomic.Int64 // how often locks are tried that nobody has, before they are had
 }
 
 func (l *troubled) LocksHeld(ctx context.Context, prefix string) ([]string, error) {
@@ -58,6 +61,9 @@ func (l *troubled) LocksHeld(ctx context.Context, prefix string) ([]string, erro
 }
 
 func (l *troubled) TryLock(name string) (func(), error) {
+	if l.late.Add(-1) >= 0 {
+		return nil, fmt.Errorf("%w: that has ended", deploylog.ErrLocked)
+	}
 	unlock, err := l.Log.TryLock(name)
 	if err != nil || l.unlock == 0 {
 		return unlock, err
@@ -91,6 +97,20 @@ func TestALoopThatCannotSeeWhoLivesGoesOn(t *testing.T) {
 		reconciletest.Wait(2 * time.Second)
 		if of := s.shares(40); of["a"] != 40 {
 			t.Errorf("shares are %v", of)
+		}
+	})
+}
+
+// Who is started again waits for its name while the log does not give it yet, and takes no other.
+func TestANameThatNobodyHasIsWaitedFor(t *testing.T) {
+	inSharing(t, 0, 0, func(s *sharing) {
+		log := &troubled{Log: s.open()}
+		log.late.Store(20)
+		s.startOn(log, "a", nil)
+		reconciletest.Wait(10 * time.Second)
+		members, err := log.LocksHeld(s.Context(), "counters are shared by ")
+		if err != nil || !slices.Equal(members, []string{"counters are shared by a"}) {
+			t.Errorf("%q, %v", members, err)
 		}
 	})
 }
