@@ -103,7 +103,8 @@ type ownership struct {
 }
 
 const (
-	// acquireShare is how long locks are taken at a time, about: ten thousand take seconds.
+	// acquireShare is how long locks are taken, or given up, before all else has its turn. What is
+	// taken at once ends later where that takes longer: of thousands seconds, on a slow server.
 	acquireShare = 50 * time.Millisecond
 
 	// retryPause is how often the locks of others are tried again, and retriedAtOnce how
@@ -204,22 +205,22 @@ func (l *Loop[S, K]) wanted(most int) (names []string) {
 // remembered.
 func (l *Loop[S, K]) take(names []string) (taken []string, err error) {
 	own := &l.own
-	for i, err := range l.lock(names...) {
+	for i, failed := range l.lock(names...) {
 		switch name := names[i]; {
-		case err == nil:
+		case failed == nil:
 			if (own.elsewhere.has[name] || l.share.theirs[name] != "") && own.taken[name] == nil {
 				own.released = append(own.released, name)
 			}
 			delete(own.taken, name)
 			taken = append(taken, name)
-		case !errors.Is(err, deploylog.ErrLocked):
-			return nil, fmt.Errorf("locking %s %s: %w", l.Fold.One, name, err)
+		case !errors.Is(failed, deploylog.ErrLocked):
+			return nil, fmt.Errorf("locking %s %s: %w", l.Fold.One, name, failed)
 		case !l.mine(name):
 			delete(l.share.kept, name) // it is taken, by who is to have it or by another
 		case !own.elsewhere.has[name]:
 			l.share.forget(name)
 			own.elsewhere.Add(name)
-			own.taken[name] = err
+			own.taken[name] = failed
 		}
 	}
 	return taken, nil

@@ -3,6 +3,7 @@ package serve
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/internal/cli/exit"
 )
@@ -13,7 +14,7 @@ import (
 func (o *options) readName(hostname func() (string, error)) error {
 	const most = 200
 	switch {
-	case len(o.name) > most, strings.ContainsFunc(o.name, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case utf8.RuneCountInString(o.name) > most, strings.ContainsFunc(o.name, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return exit.Usage("--name: at most %d letters, digits and other characters that can be printed", most)
 	case o.name != "":
 		return nil

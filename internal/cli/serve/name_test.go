@@ -16,7 +16,8 @@ func TestAServerHasANameThatLasts(t *testing.T) {
 		"systemd says where":                            {options{}, "one", "one"},
 		"somebody says which":                           {options{name: "web 1", listen: []string{":1"}}, "one", "web 1"},
 		"a machine without a name":                      {options{listen: []string{":1"}}, "", "server :1"},
-		"too long":                                      {options{name: strings.Repeat("x", 201)}, "one", "refused"},
+		"letters are counted, and not bytes":            {options{name: strings.Repeat("ü", 200)}, "one", strings.Repeat("ü", 200)},
+		"too long":                                      {options{name: strings.Repeat("ü", 201)}, "one", "refused"},
 		"what a terminal would obey":                    {options{name: "\x1b[2J"}, "one", "refused"},
 		"what is no text":                               {options{name: "\xff\n"}, "one", "refused"},
 	} {
@@ -26,7 +27,7 @@ func TestAServerHasANameThatLasts(t *testing.T) {
 			}
 			return c.host, nil
 		})
-		if got := c.o.name; err == nil && got != c.want || err != nil && c.want != "refused" {
+		if got := c.o.name; (err != nil) != (c.want == "refused") || err == nil && got != c.want {
 			t.Errorf("%s: %q, %v, want %q", what, got, err, c.want)
 		}
 	}
