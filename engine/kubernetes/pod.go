@@ -67,6 +67,7 @@ func newPlan(spec engine.Spec, image resolved, shim string, idle, life time.Dura
 			return nil, &engine.SpecError{Cause: fmt.Errorf("%s is to be written to, and a cluster does not see the files of this machine: give the plug the path %sNAME, of a claim for a volume of the cluster", m.Source, Claim)}
 		}
 	}
+	p.copied.inner = append(p.copied.inner, spec.Hide...)
 	return p, p.copied.check()
 }
 

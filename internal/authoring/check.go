@@ -37,7 +37,8 @@ type Options struct {
 
 	// Workspace and Work, if set, are directories that containers see as in a
 	// deployment: the workspace read-only, and for each container a directory
-	// of its own below Work. Leave them empty for a remote engine.
+	// of its own below Work. Leave them empty for a remote engine, but the workspace
+	// for one that copies it.
 	Workspace string
 	Work      string
 }

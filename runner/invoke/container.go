@@ -85,11 +85,12 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 		Image: image.ID, Entrypoint: run.Entrypoint, Args: run.Args, Mounts: plugs, Network: c.Network, Offline: offline, Memory: c.Memory, Pids: c.Pids,
 		Labels: map[string]string{LabelLog: c.Log, LabelRun: c.Run},
 	}
-	if c.Remote {
-		if c.Copies {
-			c.showWorkspace(&spec)
-		}
+	if c.Remote && !c.Copies {
 		return spec, nil
+	}
+	if c.Remote {
+		c.showWorkspace(&spec)
+		return c.hideState(spec)
 	}
 	// One that appears while the container runs would be seen.
 	if err := os.MkdirAll(c.StateDir(), 0o700); err != nil {
@@ -102,7 +103,11 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 	c.showWorkspace(&spec)
 	spec.Env = append(spec.Env, "DEPLOYSTER_WORK="+workTarget)
 	spec.Mounts = slices.Insert(spec.Mounts, 1, engine.Mount{Source: work, Target: workTarget})
-	var err error
+	return c.hideState(spec)
+}
+
+// hideState hides the directory that no type sees, wherever a container would see it.
+func (c *Containers) hideState(spec engine.Spec) (_ engine.Spec, err error) {
 	if spec.Hide, err = engine.Seen(c.StateDir(), spec.Mounts); err != nil {
 		return spec, fmt.Errorf("hiding what types may not see: %w", err)
 	}

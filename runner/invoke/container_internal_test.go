@@ -1,6 +1,9 @@
 package invoke
 
 import (
+	"cmp"
+	"errors"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -12,26 +15,32 @@ import (
 
 // What a container sees of this machine depends on where its engine is.
 func TestWhatContainersSee(t *testing.T) {
-	w, plug := t.TempDir(), engine.Mount{Source: "/srv/site", Target: "/plug/root"}
+	w, linked, plug := t.TempDir(), t.TempDir(), engine.Mount{Source: "/srv/site", Target: "/plug/root"}
 	work := filepath.Join(w, "call")
-	workspace := engine.Mount{Source: w, Target: w, ReadOnly: true}
+	if err := errors.Join(os.Mkdir(filepath.Join(w, engine.StateDir), 0o700), os.Mkdir(filepath.Join(linked, "kept"), 0o700), os.Symlink("kept", filepath.Join(linked, engine.StateDir))); err != nil {
+		t.Fatal(err)
+	}
+	of := func(dir string) engine.Mount { return engine.Mount{Source: dir, Target: dir, ReadOnly: true} }
 	for name, c := range map[string]struct {
+		in             string // the workspace; "" is w
 		remote, copies bool
 		mounts         []engine.Mount
 		env, hide      []string
 	}{
-		"an engine of this machine":     {mounts: []engine.Mount{workspace, {Source: work + workSuffix, Target: workTarget}, plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w, "DEPLOYSTER_WORK=" + workTarget}, hide: []string{filepath.Join(w, engine.StateDir)}},
-		"one that is elsewhere":         {remote: true, mounts: []engine.Mount{plug}},
-		"one that copies the workspace": {remote: true, copies: true, mounts: []engine.Mount{workspace, plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w}},
+		"an engine of this machine":                                {mounts: []engine.Mount{of(w), {Source: work + workSuffix, Target: workTarget}, plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w, "DEPLOYSTER_WORK=" + workTarget}, hide: []string{filepath.Join(w, engine.StateDir)}},
+		"one that is elsewhere":                                    {remote: true, mounts: []engine.Mount{plug}},
+		"one that copies the workspace":                            {remote: true, copies: true, mounts: []engine.Mount{of(w), plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w}, hide: []string{filepath.Join(w, engine.StateDir)}},
+		"one that copies a workspace whose state is behind a link": {in: linked, remote: true, copies: true, mounts: []engine.Mount{of(linked), plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + linked}, hide: []string{filepath.Join(linked, "kept")}},
 	} {
-		v := &Invoker{containers: Containers{Workspace: w, Remote: c.remote, Copies: c.copies}}
+		dir := cmp.Or(c.in, w)
+		v := &Invoker{containers: Containers{Workspace: dir, Remote: c.remote, Copies: c.copies}}
 		spec, err := v.containerSpec(protocol.Invocation{}, engine.Image{ID: "sha256:1"}, []engine.Mount{plug}, false, work)
 		if err != nil {
 			t.Fatal(err)
 		}
 		in := ""
 		if len(c.env) > 0 {
-			in = w
+			in = dir
 		}
 		if !reflect.DeepEqual(spec.Mounts, c.mounts) || !slices.Equal(spec.Env, c.env) || !slices.Equal(spec.Hide, c.hide) || spec.WorkDir != in {
 			t.Errorf("%s: %+v", name, spec)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/engine/kubernetes"
 	"github.com/deployster-go/deployster/internal/authoring"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
@@ -107,6 +108,9 @@ func checkType(ctx context.Context, a *app.App, check authoring.Options, f engin
 		invoke.Engine
 		invoke.Images
 	}{on.Engine, on.Images}
+	if on.Info.Copies {
+		check.Workspace = a.Workspace
+	}
 	if on.Info.Remote {
 		return reportChecks(ctx, a, check)
 	}
@@ -139,9 +143,12 @@ func testPlugs(flags []string) (map[string]string, error) {
 		if _, twice := plugs[name]; twice {
 			return nil, exit.Usage("--plug %s: the plug %q is given twice", flag, name)
 		}
-		path, err := filepath.Abs(path)
-		if err != nil {
-			return nil, fmt.Errorf("--plug %s: %w", flag, err)
+		if !strings.HasPrefix(path, kubernetes.Claim) {
+			abs, err := filepath.Abs(path)
+			if err != nil {
+				return nil, fmt.Errorf("--plug %s: %w", flag, err)
+			}
+			path = abs
 		}
 		plugs[name] = path
 	}
