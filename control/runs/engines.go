@@ -124,7 +124,7 @@ func (r *Run) wait(ctx context.Context, on Containers, c engine.Container) (exit
 	case err == nil:
 		return &ended, "", nil
 	case bounded.Err() != nil && ctx.Err() == nil:
-		return nil, fmt.Sprintf("it still ran %s after its run was found dead, and was stopped", r.o.OrphanTimeout), nil
+		return nil, fmt.Sprintf("it still ran %s after its run was found dead, and is being stopped", r.o.OrphanTimeout), nil
 	case errors.Is(err, engine.ErrNoContainer):
 		return nil, "", nil
 	default:

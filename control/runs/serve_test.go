@@ -75,7 +75,7 @@ func TestAProcessThatActsTooLongIsStopped(t *testing.T) {
 	defer b.End()
 	s.enter(b, func(string) {})()
 	s.wantStory("A", closed...)
-	s.wantReason("A", "and was stopped")
+	s.wantReason("A", "and is being stopped")
 	s.wantNoContainers()
 }
 
