@@ -12,7 +12,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// A Pod whose claim nobody has made would wait for it; whoever runs it is told at once.
+// A Pod whose claim nobody has made would wait for it; whoever runs it is told soon.
 func TestAClaimThatIsNotThereIsAnError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)

@@ -145,16 +145,24 @@ func (p *packer) directory(d source, made map[string]bool) error {
 			return err
 		}
 		made[one.at] = true
-		if info.IsDir() {
-			err = p.below(one, info, made)
-		} else {
-			err = p.leaf(one, info)
-		}
-		if err != nil {
+		if err := p.entry(one, info, made); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// entry packs what a directory has, unless it was removed since.
+func (p *packer) entry(e source, seen fs.FileInfo, made map[string]bool) (err error) {
+	if seen.IsDir() {
+		err = p.below(e, seen, made)
+	} else {
+		err = p.leaf(e, seen)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // below packs a directory within another one.

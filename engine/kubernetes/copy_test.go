@@ -141,10 +141,10 @@ func TestALinkIsFollowedToNothingThatIsProtected(t *testing.T) {
 }
 
 // Somebody who can write to a directory may replace what is in it between two looks.
-func TestWhatIsReplacedWhileItIsCopiedIsRefused(t *testing.T) {
+func TestWhatIsReplacedWhileItIsCopiedIsRefusedAndWhatIsRemovedLeftOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		replace func(t *testing.T, dir, secret string)
-		says    string
+		says    string // "" is nothing: it is left out
 	}{
 		"a file by a link to one below it": {func(t *testing.T, dir, _ string) {
 			succeed(t, os.Remove(filepath.Join(dir, "file")), os.Symlink("hidden/key", filepath.Join(dir, "file")))
@@ -158,7 +158,8 @@ func TestWhatIsReplacedWhileItIsCopiedIsRefused(t *testing.T) {
 		"a directory by a link to another": {func(t *testing.T, dir, _ string) {
 			succeed(t, os.RemoveAll(filepath.Join(dir, "sub")), os.Symlink("hidden", filepath.Join(dir, "sub")))
 		}, "sub was replaced while it was copied"},
-		"a file by nothing": {func(t *testing.T, dir, _ string) { succeed(t, os.Remove(filepath.Join(dir, "file"))) }, "no such file"},
+		"a file by nothing":      {func(t *testing.T, dir, _ string) { succeed(t, os.Remove(filepath.Join(dir, "file"))) }, ""},
+		"a directory by nothing": {func(t *testing.T, dir, _ string) { succeed(t, os.RemoveAll(filepath.Join(dir, "sub"))) }, ""},
 	} {
 		dir, secret := tree(t, "file", "hidden/key", "sub/file"), filepath.Join(tree(t, "key"), "key")
 		file, err := os.Lstat(filepath.Join(dir, "file"))
@@ -170,8 +171,8 @@ func TestWhatIsReplacedWhileItIsCopiedIsRefused(t *testing.T) {
 		c.replace(t, dir, secret)
 		var packed bytes.Buffer
 		p := &packer{tar: tar.NewWriter(&packed), copied: &copied{}}
-		err = errors.Join(p.leaf(source{root, "file", dir + "/file", "0/file", "/w/file"}, file), p.below(source{root, "sub", dir + "/sub", "0/sub", "/w/sub"}, sub, map[string]bool{}))
-		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(packed.String(), "key") {
+		err = errors.Join(p.entry(source{root, "file", dir + "/file", "0/file", "/w/file"}, file, nil), p.entry(source{root, "sub", dir + "/sub", "0/sub", "/w/sub"}, sub, map[string]bool{}))
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || strings.Contains(packed.String(), "key") {
 			t.Errorf("%s: %v, want %q; it packed %q", name, err, c.says, packed.String())
 		}
 		succeed(t, root.Close())
@@ -182,5 +183,17 @@ func succeed(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What is hidden is mounted over what is copied, and cannot be where there is no directory for it.
+func TestWhatIsHiddenHasAPlaceInWhatIsCopied(t *testing.T) {
+	dir := tree(t, "kept/key", "sub/.deployster/below/key")
+	p, err := newPlan(engine.Spec{Mounts: []engine.Mount{{Source: dir, Target: "/w", ReadOnly: true}}, Hide: []string{"/w/kept", "/w/sub/.deployster/below"}},
+		resolved{}, "r/shim", shimIdle, longestLife)
+	succeed(t, err)
+	want := []string{"0/", "0/kept/", "0/sub/", "0/sub/.deployster/", "0/sub/.deployster/below/", "1/", "2/"}
+	if got := packedNames(t, p.copied); !slices.Equal(got, want) {
+		t.Errorf("packed %q, want %q", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,9 +96,13 @@ func (f *following) watch(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, er
 	}
 }
 
-// lost is the error of a Pod whose node is silent.
+// lost is the error of a Pod that does not go: its node is silent, or it has ended and is kept.
 func (f *following) lost() error {
 	name, in := f.last.Name, f.last.Namespace
+	if over(f.last) {
+		return fmt.Errorf("Pod %s in namespace %s has ended, and its finalizers keep it: %s; whoever set them has to take them away, then repeat this",
+			name, in, strings.Join(f.last.Finalizers, ", "))
+	}
 	return fmt.Errorf("%w: Pod %s in namespace %s is to end, and node %s does not confirm that it has: %w; start the node again, or where it is off for good remove the Pod with `kubectl delete pod %s --namespace %s --force`, and repeat this",
 		engine.ErrUnavailable, name, in, f.last.Spec.NodeName, errUnconfirmed, name, in)
 }

@@ -12,8 +12,8 @@
 // to a repository that whoever uses the engine names, and the shim as well.
 //
 // Nothing of this machine is visible in a cluster. What is mounted read-only is copied
-// into the Pod, within bounds, and so is the workspace where that is asked for. What is mounted writable has to be a claim for a volume of
-// the cluster, see Claim.
+// into the Pod, within bounds, and so is the workspace where that is asked for. What is
+// mounted writable has to be a claim for a volume of the cluster, see Claim.
 package kubernetes
 
 import (
@@ -70,11 +70,15 @@ type Options struct {
 // How long things may take.
 const (
 	startTimeout = 10 * time.Minute // from the creation of a Pod until its program can start
+	claimTimeout = 5 * time.Second  // from when a scheduler says that there is no claim until that is believed
 	shimIdle     = 10 * time.Minute // after how long without a sign of its caller a shim gives up
 	longestLife  = 24 * time.Hour   // of a Pod whose program has no time limit: nothing runs for ever whose caller died
 	leftFor      = 24 * time.Hour   // from the end of a Pod that its run did not remove until any other run does
 	confirmation = time.Minute      // from when a Pod is to have ended until its node has said so
-	gracePeriod  = time.Minute      // for what a cancelled run still has to put in order: a busy node needs a while to end a Pod
+
+	// For what a cancelled run still has to put in order: a busy node needs a while to end a Pod, and
+	// of one that does not say so the error comes only then.
+	gracePeriod = confirmation + 15*time.Second
 )
 
 // Cluster is one namespace of a cluster: which Pods of engines are there, whoever made them.

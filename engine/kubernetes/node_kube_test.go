@@ -51,16 +51,18 @@ func TestANodeIsSelectedAndLost(t *testing.T) {
 	fails(first, "node-1", nil, "removed by somebody else")
 
 	// The network of a node is gone: the cluster gives its Pods up, or an administrator does.
-	f.cluster.FreezeNode(t)
+	thaw := f.cluster.FreezeNode(t)
 	must(t, f.api.delete(t.Context(), removed.pod, 0))
 	must(t, f.api.delete(t.Context(), drained.pod, 1))
 	fails(removed, kubetest.Apart, nil, "removed by somebody else")
 	fails(drained, kubetest.Apart, engine.ErrUnavailable, "does not confirm")
-	f.cluster.ThawNode(t)
-	must(t, f.Remove(t.Context(), drained.pod))
+	thaw()
+	patient := *f.Cluster // as a busy node needs a while
+	patient.unconfirmed = confirmation
+	must(t, patient.Remove(t.Context(), drained.pod))
 
 	// Its kubelet is gone, and the program runs on.
-	f.cluster.LoseNode(t)
+	restore := f.cluster.LoseNode(t)
 	fails(cut, kubetest.Apart, engine.ErrUnavailable, "has not said")
 	for what, err := range map[string]error{"remove": f.Remove(t.Context(), cut.pod), "wait": func() error { _, err := f.Wait(t.Context(), cut.pod); return err }()} {
 		if !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "kubectl delete pod "+cut.pod+" --namespace "+f.options.Namespace+" --force") {
@@ -71,7 +73,7 @@ func TestANodeIsSelectedAndLost(t *testing.T) {
 	if left, err := f.Containers(t.Context(), nil); err != nil || slices.ContainsFunc(left, func(c engine.Container) bool { return c.ID == cut.pod }) {
 		t.Errorf("what is given up is left: %v, %v", left, err)
 	}
-	f.cluster.RestoreNode(t)
+	restore()
 	if exit, _, err := runProbe(t, f.Engine, engine.Spec{Image: f.ref, Args: []string{"exit", "3"}}); err != nil || exit.Code != 3 {
 		t.Errorf("a run on the node that is back: %v, %v", exit, err)
 	}

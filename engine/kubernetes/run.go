@@ -137,6 +137,15 @@ func (r *run) watchOver(ctx context.Context) {
 		r.fail(fmt.Errorf("the Pod has not started within %s: %s", startTimeout, waitsFor))
 	})
 	defer late.Stop()
+	var missing error
+	unclaimed := time.AfterFunc(startTimeout, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if missing != nil {
+			r.fail(missing)
+		}
+	})
+	defer unclaimed.Stop()
 	r.last, r.lastErr = r.follow(ctx, r.pod, func(pod *corev1.Pod) bool {
 		r.node.Store(&pod.Spec.NodeName)
 		if started(pod) {
@@ -145,6 +154,10 @@ func (r *run) watchOver(ctx context.Context) {
 		mu.Lock()
 		defer mu.Unlock()
 		waitsFor = pending(pod)
+		before := missing
+		if missing = noClaim(pod); missing != nil && before == nil {
+			unclaimed.Reset(claimTimeout)
+		}
 		return failed(pod) != nil || terminated(pod) != nil || over(pod)
 	})
 	if r.lastErr == nil || apierrors.IsNotFound(r.lastErr) || errors.Is(r.lastErr, errUnconfirmed) {

@@ -67,8 +67,6 @@ func aPod(s corev1.PodStatus) *corev1.Pod {
 	}
 }
 
-var running = state(mainContainer, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
-
 func runOf(t *testing.T, s server, spec engine.Spec, fail context.CancelCauseFunc) *run {
 	t.Helper()
 	spec.Args = []string{"x"}
@@ -125,6 +123,68 @@ func TestARunEndsThatTheClusterHasEndedForCertain(t *testing.T) {
 			err := context.Cause(ctx)
 			if took := time.Since(begun); took != want || !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "Pod one: ") || !strings.Contains(err.Error(), "may have done all of its work") {
 				t.Errorf("after %s: %v", took, err)
+			}
+		})
+	}
+}
+
+// Of a Pod that does not go it is said what keeps it, before whoever removes it gives up.
+func TestWhatKeepsAPodThatIsRemovedIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		phase       corev1.PodPhase
+		says        string
+		unconfirmed bool
+	}{
+		"its node is silent": {corev1.PodRunning, "node node-1 does not confirm that it has: its program may still run; start the node again", true},
+		"its finalizers":     {corev1.PodSucceeded, "Pod one in namespace apps has ended, and its finalizers keep it: example.com/a, example.com/b", false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			grace, now := int64(1), metav1.Now()
+			pod := aPod(corev1.PodStatus{Phase: c.phase})
+			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Finalizers = &now, &grace, []string{"example.com/a", "example.com/b"}
+			e := onServer(t, func(string) (int, any) { return http.StatusOK, pod })
+			ctx, cancel := context.WithTimeout(t.Context(), gracePeriod)
+			defer cancel()
+			err := e.Remove(ctx, "one")
+			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, errUnconfirmed) != c.unconfirmed || strings.Contains(err.Error(), "--force") != c.unconfirmed {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+// A scheduler that has not heard yet of a claim that was made just now is not believed.
+func TestAClaimThatIsMissingForLongIsAnError(t *testing.T) {
+	ready := state(mainContainer, ended(0, "Completed"))
+	for name, c := range map[string]struct {
+		condition string // of a Pod that waits
+		comes     time.Duration
+		says      string
+	}{
+		"it is not there":                   {`0/1 nodes are available: persistentvolumeclaim "data" not found. not found`, time.Hour, "the claim data, which a plug names, cannot be used: persistentvolumeclaim \"data\" not found in namespace apps: make it, or name another one"},
+		"it ends":                           {`persistentvolumeclaim "data" is being deleted`, time.Hour, "\"data\" is being deleted in namespace apps"},
+		"the scheduler learns of it late":   {`persistentvolumeclaim "data" not found`, claimTimeout / 2, ""},
+		"what is missing is room on a node": {"0/1 nodes are available: 1 Insufficient memory.", claimTimeout * 2, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, fail := context.WithCancelCause(t.Context())
+			begun := time.Now()
+			r := runOf(t, func(request string) (int, any) {
+				if request == "watch" { // which ends, so that it is asked again
+					return refusal(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+				}
+				if time.Since(begun) < c.comes {
+					return http.StatusOK, aPod(unscheduled(c.condition))
+				}
+				return http.StatusOK, aPod(ready)
+			}, engine.Spec{}, fail)
+			r.watchOver(ctx)
+			err := context.Cause(ctx)
+			if c.says == "" && err == nil && r.lastErr == nil {
+				return
+			}
+			if took := time.Since(begun); c.says == "" || err == nil || !strings.Contains(err.Error(), c.says) || !errors.As(err, new(*engine.SpecError)) || took < claimTimeout || took > claimTimeout+retryAfter {
+				t.Errorf("%s: after %s: %v", name, took, err)
 			}
 		})
 	}

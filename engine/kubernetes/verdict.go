@@ -67,9 +67,6 @@ func failed(pod *corev1.Pod) error {
 		}
 		return cause
 	}
-	if err := noClaim(pod); err != nil {
-		return err
-	}
 	for _, name := range []string{prepareContainer, mainContainer} {
 		s := status(pod, name)
 		switch {
@@ -92,7 +89,8 @@ func failed(pod *corev1.Pod) error {
 var claimless = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" (not found|is being deleted)`)
 
 // noClaim is that a plug names a claim that there is not, nil where there are all. No node will be
-// found for the Pod until somebody makes it.
+// found for the Pod until somebody makes it. A scheduler learns of a new claim a moment later than
+// who made it, and says this until then.
 func noClaim(pod *corev1.Pod) error {
 	for _, c := range pod.Status.Conditions {
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {

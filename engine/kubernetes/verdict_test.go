@@ -45,8 +45,6 @@ func TestWhatTheStatusOfAPodMeans(t *testing.T) {
 		"a registry refuses it":            {state(mainContainer, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "x: not found"}}), engine.ErrNoImage, "not found"},
 		"no pull will succeed":             {state(prepareContainer, waiting("ImagePullBackOff")), engine.ErrNoImage, "--image-pull-secret"},
 		"a claim is missing":               {state(mainContainer, waiting("CreateContainerConfigError")), nil, "the message"},
-		"a claim that is not there":        {unscheduled(`0/1 nodes are available: persistentvolumeclaim "data" not found. not found`), nil, "the claim data, which a plug names, cannot be used: persistentvolumeclaim \"data\" not found in namespace apps: make it, or name another one"},
-		"a claim that ends":                {unscheduled(`persistentvolumeclaim "data" is being deleted`), nil, "\"data\" is being deleted in namespace apps"},
 		"no node has room":                 {status: unscheduled("0/1 nodes are available: 1 Insufficient memory.")},
 		"it ended":                         {status: state(mainContainer, ended(7, "Error"))},
 		"it was killed for lack of memory": {status: state(mainContainer, ended(137, "OOMKilled"))},

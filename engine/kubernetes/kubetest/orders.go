@@ -28,17 +28,29 @@ func (c *Cluster) HoldApart(t testing.TB) {
 }
 
 // LoseNode kills the kubelet of the node Apart: nobody knows what becomes of its Pods, which run on.
-func (c *Cluster) LoseNode(t testing.TB) { t.Helper(); c.order(t, "kill kubelet-2") }
-
-// RestoreNode starts the kubelet again.
-func (c *Cluster) RestoreNode(t testing.TB) { t.Helper(); c.order(t, "start kubelet-2") }
+// restore starts it again, and so does the end of the test.
+func (c *Cluster) LoseNode(t testing.TB) (restore func()) {
+	t.Helper()
+	return c.disturb(t, "kill kubelet-2", "start kubelet-2")
+}
 
 // FreezeNode has the kubelet of the node Apart answer nothing any more, as one does with which the
-// network is gone: connections stay, and nothing comes through them.
-func (c *Cluster) FreezeNode(t testing.TB) { t.Helper(); c.order(t, "freeze kubelet-2") }
+// network is gone: connections stay, and nothing comes through them. thaw is the end of that, and
+// so is that of the test.
+func (c *Cluster) FreezeNode(t testing.TB) (thaw func()) {
+	t.Helper()
+	return c.disturb(t, "freeze kubelet-2", "thaw kubelet-2")
+}
 
-// ThawNode is the end of that.
-func (c *Cluster) ThawNode(t testing.TB) { t.Helper(); c.order(t, "thaw kubelet-2") }
+// disturb carries an order out that another one undoes, once.
+func (c *Cluster) disturb(t testing.TB, order, undoing string) (undo func()) {
+	t.Helper()
+	c.order(t, order)
+	var undone sync.Once
+	undo = func() { undone.Do(func() { c.order(t, undoing) }) }
+	t.Cleanup(undo)
+	return undo
+}
 
 // RestartAPIServer kills the API server, and starts it again. Only a test that is not parallel to
 // others may do that. It returns while the API server starts.
