@@ -100,8 +100,8 @@ func (f *following) watch(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, er
 func (f *following) lost() error {
 	name, in := f.last.Name, f.last.Namespace
 	if over(f.last) {
-		return fmt.Errorf("Pod %s in namespace %s has ended, and its finalizers keep it: %s; whoever set them has to take them away, then repeat this",
-			name, in, strings.Join(f.last.Finalizers, ", "))
+		return fmt.Errorf("in namespace %s Pod %s has ended, and its finalizers keep it: %s; whoever set them has to take them away, then repeat this",
+			in, name, strings.Join(f.last.Finalizers, ", "))
 	}
 	return fmt.Errorf("%w: Pod %s in namespace %s is to end, and node %s does not confirm that it has: %w; start the node again, or where it is off for good remove the Pod with `kubectl delete pod %s --namespace %s --force`, and repeat this",
 		engine.ErrUnavailable, name, in, f.last.Spec.NodeName, errUnconfirmed, name, in)

@@ -119,7 +119,7 @@ func newRun(e *Engine, p *plan, pod string, streams engine.IO, fail context.Canc
 // outlived ends the run when the cluster has ended the Pod for certain, and nobody has said so: its
 // connection may stay for ever, and the API server may not let anybody watch.
 func (r *run) outlived() *time.Timer {
-	most := r.plan.lasts() + startTimeout
+	most := r.lasts() + startTimeout
 	return time.AfterFunc(most, func() {
 		r.fail(r.interrupted(fmt.Errorf("%w: nothing has said for %s how it ended", engine.ErrUnavailable, most)))
 	})

@@ -45,7 +45,7 @@ func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // refusal is an answer that is an error.
 func refusal(code int, reason metav1.StatusReason) (int, any) {
-	return code, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code)} //nolint:gosec // of three digits
+	return code, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code)}
 }
 
 // onServer is an engine of a cluster with this API server.
@@ -136,7 +136,7 @@ func TestWhatKeepsAPodThatIsRemovedIsNamed(t *testing.T) {
 		unconfirmed bool
 	}{
 		"its node is silent": {corev1.PodRunning, "node node-1 does not confirm that it has: its program may still run; start the node again", true},
-		"its finalizers":     {corev1.PodSucceeded, "Pod one in namespace apps has ended, and its finalizers keep it: example.com/a, example.com/b", false},
+		"its finalizers":     {corev1.PodSucceeded, "in namespace apps Pod one has ended, and its finalizers keep it: example.com/a, example.com/b", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			grace, now := int64(1), metav1.Now()
