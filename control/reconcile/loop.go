@@ -25,7 +25,8 @@ type Loop[S Machine, K comparable] struct {
 	slots    slots[K]
 	failures map[K]failure
 	scans    map[string]scan
-	ticked   time.Time
+	ticked   time.Time // last
+	nextTick time.Time
 	heart    heart
 	refused  map[string]refusal
 
@@ -114,8 +115,7 @@ func (l *Loop[S, K]) scoped(ctx context.Context) bool {
 }
 
 func (l *Loop[S, K]) run(ctx context.Context) error {
-	tick := time.NewTicker(tickPause)
-	defer tick.Stop()
+	l.nextTick = time.Now().Add(tickPause)
 	l.heart.start(l.Log)
 	defer l.heart.stop()
 	if err := l.join(ctx); err != nil {
@@ -145,7 +145,7 @@ func (l *Loop[S, K]) run(ctx context.Context) error {
 			}
 			continue
 		}
-		l.wait(ctx, tick.C)
+		l.wait(ctx)
 	}
 }
 
@@ -226,8 +226,8 @@ func (l *Loop[S, K]) idle() bool {
 // wait receives what happens, and returns when there may be something to do. When there
 // is more to do anyway it only waits while the decide lock is left to others, and
 // what ends in that time is recorded together.
-func (l *Loop[S, K]) wait(ctx context.Context, tick <-chan time.Time) {
-	pause := 2 * tickPause // the tick comes before
+func (l *Loop[S, K]) wait(ctx context.Context) {
+	pause := tickPause
 	if at := Earlier(l.wakes.Next(), l.next); !at.IsZero() {
 		pause = min(pause, at.Sub(l.Now()))
 	}
@@ -243,7 +243,7 @@ func (l *Loop[S, K]) wait(ctx context.Context, tick <-chan time.Time) {
 		yields = pause > 0
 	}
 	due := atOnce()
-	if pause > 0 {
+	if pause = min(pause, time.Until(l.nextTick)); pause > 0 {
 		timer := time.NewTimer(pause)
 		defer timer.Stop()
 		due = timer.C
@@ -254,13 +254,6 @@ func (l *Loop[S, K]) wait(ctx context.Context, tick <-chan time.Time) {
 		case <-ctx.Done():
 		case <-l.Drain:
 		case <-due:
-			select { // with much to do this is always the case
-			case <-tick:
-				l.tick()
-			default:
-			}
-		case <-tick:
-			l.tick()
 		case <-l.Scope.changed:
 			l.considerAll()
 		case <-l.grown:
@@ -273,6 +266,16 @@ func (l *Loop[S, K]) wait(ctx context.Context, tick <-chan time.Time) {
 	}
 	runtime.Gosched() // what is about to end is recorded with what has ended
 	l.receive()
+	l.tickWhenDue()
+}
+
+// tickWhenDue ticks once for all ticks that are due, and keeps to their times. They have no timer of
+// their own: a loop with much to do would look at it only by chance.
+func (l *Loop[S, K]) tickWhenDue() {
+	if late := time.Since(l.nextTick); late >= 0 {
+		l.nextTick = l.nextTick.Add(late.Truncate(tickPause) + tickPause)
+		l.tick()
+	}
 }
 
 // atOnce is from which a receive need not wait. Timers that are due already would do, but two of
