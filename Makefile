@@ -38,7 +38,7 @@ docker: ## start a Docker Engine where none answers, and leave it running
 	scripts/with-docker --keep true
 
 .PHONY: test
-test: setup-test ## everything: formatting, vet, lint, architecture, unit and container tests
+test: setup-test ## everything: formatting, vet, lint, architecture, unit and container tests, with a cluster too
 	scripts/check
 	JINJA2=required scripts/with-docker scripts/test
 
@@ -48,7 +48,8 @@ lint: $(TOOLS)/golangci-lint ## lint only
 
 .PHONY: setup-test
 setup-test:
-	@scripts/need ca-certificates git gcc openssh-client python3 python3-jinja2 jq runc crun systemd docker-compose chromium postgresql
+	@scripts/need ca-certificates git gcc openssh-client python3 python3-jinja2 jq runc crun systemd docker-compose chromium postgresql \
+		containerd containernetworking-plugins iproute2
 	@scripts/able
 	@$(MAKE) --no-print-directory $(TOOLS)/golangci-lint
 

@@ -197,6 +197,52 @@ func TestWhatIsMissingIsInstalledOrNamed(t *testing.T) {
 	}
 }
 
+// What scripts install while tests are run would be installed beside others that need it.
+func TestWhatAClusterNeedsIsInstalledBeforeTheTests(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := os.ReadFile("kube")
+	if err != nil {
+		t.Fatal(err)
+	}
+	needs := regexp.MustCompile(`scripts/need ((?:[a-z0-9-]+|[\\\s])+)`)
+	before, of := needs.FindSubmatch(makefile[strings.Index(string(makefile), "\nsetup-test:"):]), needs.FindSubmatch(kube)
+	if before == nil || of == nil {
+		t.Fatal("the packages that make test installs, or those that a cluster needs, are not where they were")
+	}
+	installed := strings.Fields(string(before[1]))
+	for _, name := range strings.Fields(strings.SplitN(string(of[1]), "\n", 2)[0]) {
+		if !slices.Contains(installed, name) {
+			t.Errorf("scripts/kube needs %s, which make setup-test does not install", name)
+		}
+	}
+}
+
+func TestWithoutRootTheTestsThatNeedAClusterAreNamed(t *testing.T) {
+	m := newMachine(t)
+	able := m.script("able")
+	m.install("setpriv")
+	m.stub("unshare", "exit 0")
+	file := filepath.Join(m.dir, "a_kube_test.go")
+	if err := os.WriteFile(file, []byte("package a\n\nfunc TestMain(m *testing.M) {}\n\nfunc TestPods(t *testing.T) {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	plain := m.withoutRoot()
+	if os.Geteuid() == 0 {
+		if said, code := m.run(able); code != 0 || said != "" {
+			t.Errorf("as root: exit %d, %s", code, said)
+		}
+	}
+	if said, code := plain.run(able); code != 0 || !strings.HasSuffix(said, "are not run: TestPods\n") {
+		t.Errorf("without root: exit %d, %s", code, said)
+	}
+	if said, code := plain.run(filepath.Join(m.bin, "env"), "CI=true", able); code == 0 || !strings.HasSuffix(said, "among them: TestPods\n") {
+		t.Errorf("without root, in CI: exit %d, %s", code, said)
+	}
+}
+
 // The demo says what the machine lacks before it installs anything.
 func TestTheDemoSaysFirstWhatIsMissing(t *testing.T) {
 	m := newMachine(t)
