@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -333,18 +334,21 @@ func TestWhatNamesAnImageOrAnEntrypointRunsInAContainer(t *testing.T) {
 	}
 }
 
+// servingPlugs is as serving, of a type that asks for the plug "root".
+func (w *world) servingPlugs() enginetest.FakeImage {
+	inner := w.serving(good).Program
+	return image(func(ctx context.Context, c enginetest.Call) int {
+		if len(c.Args) > 0 {
+			return inner(ctx, c)
+		}
+		fmt.Fprint(c.Stdout, `{"plugs":{"root":{"container_path":"/root","optional":true}},"serve_action":{"args":["serve"]},"state_action":{"args":["state"]}}`)
+		return 0
+	})
+}
+
 func TestResourcesWithOtherPlugsHaveAnotherProcess(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Images["thing"] = w.serving(good)
-	w.engine.Images["thing"] = image(func(inner enginetest.Program) enginetest.Program {
-		return func(ctx context.Context, c enginetest.Call) int {
-			if len(c.Args) > 0 {
-				return inner(ctx, c)
-			}
-			fmt.Fprint(c.Stdout, `{"plugs":{"root":{"container_path":"/root","optional":true}},"serve_action":{"args":["serve"]},"state_action":{"args":["state"]}}`)
-			return 0
-		}
-	}(w.engine.Images["thing"].Program))
+	w.engine.Images["thing"] = w.servingPlugs()
 	_, err := w.apply(t, "plugs: {root: {path: "+w.workspace+", resource_names: [r1]}}\n"+many(4, "thing"))
 	if err != nil {
 		t.Fatal(err)
@@ -357,5 +361,40 @@ func TestResourcesWithOtherPlugsHaveAnotherProcess(t *testing.T) {
 	}
 	if len(plugs) != 2 || plugs[2] != 1 || plugs[3] != 1 {
 		t.Errorf("processes by number of mounts: %v", plugs)
+	}
+}
+
+// elsewhere is an engine that mounts what is not there on this machine.
+type elsewhere struct {
+	*enginetest.Fake
+	at string // where the fake has it
+}
+
+// claim is the source of a mount that only elsewhere knows.
+const claim = "persistentvolumeclaim:data"
+
+func (e elsewhere) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+	spec.Mounts = slices.Clone(spec.Mounts)
+	for i := range spec.Mounts {
+		if spec.Mounts[i].Source == claim {
+			spec.Mounts[i].Source = e.at
+		}
+	}
+	return e.Fake.Run(ctx, spec, streams)
+}
+
+func TestPlugsOfAnotherMachineAreServed(t *testing.T) {
+	for name, copies := range map[string]bool{"without the workspace": false, "with a copy of the workspace": true} {
+		w := newWorld(t)
+		w.engine.Images["thing"] = w.servingPlugs()
+		_, err := w.apply(t, "plugs: {root: {path: '"+claim+"'}}\n"+many(3, "thing"), func(o *options) {
+			o.Remote, o.Copies, o.Engine = true, copies, elsewhere{w.engine, t.TempDir()}
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if serving, others := w.starts(); serving != 1 || others != 1 || len(w.warnings()) > 0 {
+			t.Errorf("%s: %d processes and %d containers were started, want one to serve and one for the first init; %q", name, serving, others, w.warnings())
+		}
 	}
 }

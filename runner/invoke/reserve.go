@@ -79,9 +79,13 @@ func (s *server) given(image engine.Image) (given, error) {
 	return given{string(key), view}, err
 }
 
-// view is what the mounts of the processes of a server lead to at present.
+// view is what the mounts of the processes of a server lead to at present, which nobody knows here
+// of an engine that is elsewhere: its mounts may be no paths of this machine.
 func (s *server) view(views *engine.Views) (engine.View, error) {
 	c := &s.invoker.containers
+	if c.Remote {
+		return engine.View{}, nil
+	}
 	paths := []string{c.Workspace, c.StateDir()}
 	for _, m := range s.mounts {
 		paths = append(paths, m.Source)
