@@ -31,6 +31,17 @@ type copied struct {
 	inner  []string // where others are mounted, in the container
 
 	workspace bool // one of them is that, which need not be copied
+	foreign   bool // the program runs as another user than the one whose the copies are
+}
+
+// mode is that of a copy. A program that is not its owner may do with it what the owner may, who is
+// nobody else: only this Pod has it.
+func (c *copied) mode(of fs.FileMode) int64 {
+	mode := of.Perm()
+	if c.foreign {
+		mode |= mode>>3&0o070 | mode>>6
+	}
+	return int64(mode)
 }
 
 // pack writes the copies as a tar.
@@ -124,7 +135,7 @@ func (p *packer) directory(d source, made map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	if err := p.header(&tar.Header{Name: d.as + "/", Typeflag: tar.TypeDir, Mode: int64(info.Mode().Perm())}); err != nil {
+	if err := p.header(&tar.Header{Name: d.as + "/", Typeflag: tar.TypeDir, Mode: p.mode(info.Mode())}); err != nil {
 		return err
 	}
 	if slices.Contains(p.hidden, d.at) || filepath.Base(d.path) == engine.StateDir {
@@ -209,7 +220,7 @@ func (p *packer) file(f source, seen fs.FileInfo) (err error) {
 	if p.bytes += info.Size(); p.bytes > copiedBytes {
 		return p.tooMuch(fmt.Sprintf("%d MiB", copiedBytes>>20))
 	}
-	if err := p.header(&tar.Header{Name: f.as, Typeflag: tar.TypeReg, Mode: int64(info.Mode().Perm()), Size: info.Size()}); err != nil {
+	if err := p.header(&tar.Header{Name: f.as, Typeflag: tar.TypeReg, Mode: p.mode(info.Mode()), Size: info.Size()}); err != nil {
 		return err
 	}
 	if _, err = io.CopyN(p.tar, file, info.Size()); errors.Is(err, io.EOF) {

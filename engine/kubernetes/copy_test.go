@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -42,6 +43,13 @@ func tree(t *testing.T, files ...string) (dir string) {
 // packedNames are the names in the tar of copies.
 func packedNames(t *testing.T, c *copied) (names []string) {
 	t.Helper()
+	return slices.Sorted(maps.Keys(packedModes(t, c)))
+}
+
+// packedModes are the modes in it, by names.
+func packedModes(t *testing.T, c *copied) map[string]int64 {
+	t.Helper()
+	modes := map[string]int64{}
 	var packed bytes.Buffer
 	if err := c.pack(&packed); err != nil {
 		t.Fatal(err)
@@ -49,13 +57,30 @@ func packedNames(t *testing.T, c *copied) (names []string) {
 	for files := tar.NewReader(&packed); ; {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
-			slices.Sort(names)
-			return names
+			return modes
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		names = append(names, header.Name)
+		modes[header.Name] = header.Mode
+	}
+}
+
+// A program that runs as another user than the one who copies sees what its Pod has all the same.
+func TestWhoRunsInAPodMayReadWhatIsCopiedIntoIt(t *testing.T) {
+	dir := tree(t, "secret", "sub/program")
+	succeed(t, os.Chmod(filepath.Join(dir, "sub"), 0o700), os.Chmod(filepath.Join(dir, "sub", "program"), 0o740), os.Chmod(dir, 0o711))
+	for user, want := range map[string]map[string]int64{
+		"":        {"0/": 0o711, "0/secret": 0o600, "0/sub/": 0o700, "0/sub/program": 0o740},
+		"someone": {"0/": 0o777, "0/secret": 0o666, "0/sub/": 0o777, "0/sub/program": 0o777},
+	} {
+		p, err := newPlan(engine.Spec{Args: []string{"x"}, User: user, Mounts: []engine.Mount{{Source: dir, Target: "/w", ReadOnly: true}}}, resolved{}, "r/shim", shimIdle, longestLife)
+		succeed(t, err)
+		_, err = p.pod(Options{PodSecurity: Baseline})
+		succeed(t, err)
+		if got := packedModes(t, p.copied); !maps.Equal(got, want) {
+			t.Errorf("as user %q: %v, want %v", user, got, want)
+		}
 	}
 }
 
