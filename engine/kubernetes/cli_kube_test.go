@@ -6,16 +6,41 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/deployster-go/deployster/engine/enginetest"
 )
+
+// deployster runs the program in a workspace, with the options of the engine, and returns what it says.
+func (f *fixture) deployster(t *testing.T, workspace string, args ...string) (string, error) {
+	t.Helper()
+	args = append(args, "--engine", "kubernetes", "--kubeconfig", f.cluster.Kubeconfig, "--namespace", f.options.Namespace,
+		"--pod-security", string(f.options.PodSecurity), "--types-image", f.cluster.Registry+"/test/types")
+	command := exec.CommandContext(t.Context(), f.cluster.Program(), args...)
+	command.Dir = workspace
+	command.Env = append(os.Environ(), "HOME="+workspace)
+	said, err := command.CombinedOutput()
+	return string(said), err
+}
+
+// noneLeft fails where the namespace has Pods of a run.
+func (f *fixture) noneLeft(t *testing.T) {
+	t.Helper()
+	if left, err := f.Containers(t.Context(), map[string]string{"deployster.run": ""}); err != nil || len(left) > 0 {
+		t.Errorf("Pods are left: %v, %v", left, err)
+	}
+}
 
 // The types that ship, as restricted Pods: one that asks something of the network, and one that
 // writes to a volume.
 func TestManifestsAreAppliedInACluster(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
-	program := f.cluster.Program()
 	source, directory := f.volume(t)
 	workspace := t.TempDir()
 	manifest := `plugs: {root: {path: "` + source + `"}}
@@ -29,14 +54,6 @@ resources:
     config: {path: etc/motd, content: "Welcome.\n", mode: "0644"}
 `
 	must(t, os.WriteFile(filepath.Join(workspace, "motd.yaml"), []byte(manifest), 0o600))
-	deployster := func(args ...string) (string, error) {
-		args = append(args, "--engine", "kubernetes", "--kubeconfig", f.cluster.Kubeconfig, "--namespace", f.options.Namespace, "--types-image", f.cluster.Registry+"/test/types")
-		command := exec.CommandContext(t.Context(), program, args...)
-		command.Dir = workspace
-		command.Env = append(os.Environ(), "HOME="+workspace)
-		said, err := command.CombinedOutput()
-		return string(said), err
-	}
 	for _, step := range []struct {
 		args []string
 		says string
@@ -45,20 +62,92 @@ resources:
 		{[]string{"plan", "motd.yaml", "--detailed-exitcode"}, "2 unchanged"},
 		{[]string{"drift", "motd.yaml"}, ""},
 	} {
-		if said, err := deployster(step.args...); err != nil || !strings.Contains(said, step.says) {
+		if said, err := f.deployster(t, workspace, step.args...); err != nil || !strings.Contains(said, step.says) || strings.Contains(said, "warning: ") {
 			t.Fatalf("%q: %v\n%s", step.args, err, said)
 		}
 	}
 	if content, err := os.ReadFile(filepath.Join(directory, "etc", "motd")); err != nil || string(content) != "Welcome.\n" {
 		t.Errorf("the volume has %q, %v", content, err)
 	}
-	if said, err := deployster("destroy", "motd.yaml", "--confirm", "NO"); err != nil {
+	if said, err := f.deployster(t, workspace, "destroy", "motd.yaml", "--confirm", "NO"); err != nil {
 		t.Errorf("destroy: %v\n%s", err, said)
 	}
 	if _, err := os.Stat(filepath.Join(directory, "etc", "motd")); err == nil {
 		t.Error("the file is there after it was destroyed")
 	}
-	if left, err := f.Containers(t.Context(), map[string]string{"deployster.run": ""}); err != nil || len(left) > 0 {
-		t.Errorf("Pods are left: %v, %v", left, err)
+	f.noneLeft(t)
+}
+
+// A type that reads the workspace, of which each of its Pods has a copy.
+func TestTypesReadCopiesOfTheWorkspace(t *testing.T) {
+	t.Parallel()
+	program := enginetest.Binary(t, "github.com/deployster-go/deployster/engine/kubernetes/testdata/publish", runtime.GOARCH)
+	for level, user := range map[PodSecurity]string{Restricted: "", Baseline: "1000"} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, level)
+			image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/publish", Entrypoint: []string{"/publish"}, User: user})
+			must(t, err)
+			ref, err := name.NewTag(f.cluster.Registry+"/test/publish:"+string(level), name.Insecure)
+			must(t, err)
+			must(t, remote.Write(ref, image))
+			source, directory := f.volume(t)
+			workspace := t.TempDir()
+			write := func(file, text string, mode os.FileMode) {
+				t.Helper()
+				must(t, os.MkdirAll(filepath.Dir(filepath.Join(workspace, file)), 0o700))
+				must(t, os.WriteFile(filepath.Join(workspace, file), []byte(text), mode))
+			}
+			write("pages/secret.html", "For some.\n", 0o600)
+			manifest := func(config string) string {
+				return `plugs: {site: {path: "` + source + `"}}
+resources:
+  page:
+    type: ` + ref.String() + `
+    config: {from: pages/secret.html` + config + `}
+`
+			}
+			write("site.yaml", manifest(""), 0o600)
+			write("noted.yaml", manifest(", note: pages/note"), 0o600)
+			for _, step := range []struct {
+				args  []string
+				says  []string
+				fails bool
+			}{
+				{[]string{"plan", "site.yaml"}, []string{"no such file or directory"}, true}, // without the workspace
+				{[]string{"apply", "noted.yaml", "--confirm", "NO", "--copy-workspace"}, []string{"pages/note", "read-only file system"}, true},
+				{[]string{"plan", "site.yaml", "--copy-workspace"}, []string{"publish pages/secret.html", "1 to change"}, false},
+				{[]string{"apply", "site.yaml", "--confirm", "NO", "--copy-workspace"}, []string{"applied: 1 changed"}, false},
+				{[]string{"plan", "site.yaml", "--copy-workspace", "--detailed-exitcode"}, []string{"1 unchanged"}, false},
+			} {
+				said, err := f.deployster(t, workspace, step.args...)
+				if (err != nil) != step.fails || strings.Contains(said, "warning: ") {
+					t.Fatalf("%q: %v\n%s", step.args, err, said)
+				}
+				for _, text := range step.says {
+					if !strings.Contains(said, text) {
+						t.Errorf("%q does not say %q:\n%s", step.args, text, said)
+					}
+				}
+			}
+			if content, err := os.ReadFile(filepath.Join(directory, "page")); err != nil || string(content) != "For some.\n" {
+				t.Errorf("the volume has %q, %v", content, err)
+			}
+			if _, err := os.Stat(filepath.Join(workspace, "pages", "note")); err == nil {
+				t.Error("the type has written to the workspace")
+			}
+			if said, err := f.deployster(t, workspace, "destroy", "site.yaml", "--confirm", "NO", "--copy-workspace"); err != nil {
+				t.Errorf("destroy: %v\n%s", err, said)
+			}
+			if _, err := os.Stat(filepath.Join(directory, "page")); err == nil {
+				t.Error("the page is there after it was destroyed")
+			}
+			write("large", "", 0o600)
+			must(t, os.Truncate(filepath.Join(workspace, "large"), copiedBytes+1))
+			if said, err := f.deployster(t, workspace, "plan", "site.yaml", "--copy-workspace"); err == nil || !strings.Contains(said, "more than 64 MiB") || !strings.Contains(said, "leave --copy-workspace") {
+				t.Errorf("a large workspace: %v\n%s", err, said)
+			}
+			f.noneLeft(t)
+		})
 	}
 }
