@@ -49,6 +49,8 @@ func (c *Cluster) follow(ctx context.Context, id string, until func(*corev1.Pod)
 			return nil, context.Cause(ctx)
 		case err != nil && !passing(err), err != nil && time.Since(answered) > time.Minute:
 			return nil, err
+		case f.isLate(): // also where no watch lasts
+			return nil, f.lost()
 		}
 		if err != nil {
 			select {
@@ -96,12 +98,27 @@ func (f *following) watch(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, er
 	}
 }
 
-// lost is the error of a Pod that does not go: its node is silent, or it has ended and is kept.
+// isLate reports whether the node of a Pod that is to end would have said by now that it has.
+func (f *following) isLate() bool {
+	select {
+	case <-f.late:
+		return true
+	default:
+		return false
+	}
+}
+
+// lost is the error of a Pod that does not go: its node is silent, or it has ended and is kept, by
+// its finalizers or by a node that does not let go of what it had.
 func (f *following) lost() error {
 	name, in := f.last.Name, f.last.Namespace
-	if over(f.last) {
+	switch {
+	case over(f.last) && len(f.last.Finalizers) > 0:
 		return fmt.Errorf("in namespace %s Pod %s has ended, and its finalizers keep it: %s; whoever set them has to take them away, then repeat this",
 			in, name, strings.Join(f.last.Finalizers, ", "))
+	case over(f.last):
+		return fmt.Errorf("%w: in namespace %s Pod %s has ended, and node %s does not let go of what it had, such as a volume: `kubectl describe pod %s --namespace %s` says of what; when that is gone, or the node works again, repeat this",
+			engine.ErrUnavailable, in, name, f.last.Spec.NodeName, name, in)
 	}
 	return fmt.Errorf("%w: Pod %s in namespace %s is to end, and node %s does not confirm that it has: %w; start the node again, or where it is off for good remove the Pod with `kubectl delete pod %s --namespace %s --force`, and repeat this",
 		engine.ErrUnavailable, name, in, f.last.Spec.NodeName, errUnconfirmed, name, in)

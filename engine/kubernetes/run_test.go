@@ -130,19 +130,30 @@ func TestARunEndsThatTheClusterHasEndedForCertain(t *testing.T) {
 
 // Of a Pod that does not go it is said what keeps it, before whoever removes it gives up.
 func TestWhatKeepsAPodThatIsRemovedIsNamed(t *testing.T) {
+	keepers := []string{"example.com/a", "example.com/b"}
+	const silent = "node node-1 does not confirm that it has: its program may still run; start the node again"
 	for name, c := range map[string]struct {
 		phase       corev1.PodPhase
+		finalizers  []string
+		watches     int // what each watch answers
 		says        string
 		unconfirmed bool
 	}{
-		"its node is silent": {corev1.PodRunning, "node node-1 does not confirm that it has: its program may still run; start the node again", true},
-		"its finalizers":     {corev1.PodSucceeded, "in namespace apps Pod one has ended, and its finalizers keep it: example.com/a, example.com/b", false},
+		"its node is silent":               {corev1.PodRunning, keepers, http.StatusOK, silent, true},
+		"its node is silent, and no watch": {corev1.PodRunning, nil, http.StatusServiceUnavailable, silent, true},
+		"its finalizers":                   {corev1.PodSucceeded, keepers, http.StatusOK, "in namespace apps Pod one has ended, and its finalizers keep it: example.com/a, example.com/b", false},
+		"its volume":                       {corev1.PodFailed, nil, http.StatusOK, "in namespace apps Pod one has ended, and node node-1 does not let go of what it had, such as a volume", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			grace, now := int64(1), metav1.Now()
 			pod := aPod(corev1.PodStatus{Phase: c.phase})
-			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Finalizers = &now, &grace, []string{"example.com/a", "example.com/b"}
-			e := onServer(t, func(string) (int, any) { return http.StatusOK, pod })
+			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Finalizers = &now, &grace, c.finalizers
+			e := onServer(t, func(request string) (int, any) {
+				if request == "watch" && c.watches != http.StatusOK {
+					return refusal(c.watches, metav1.StatusReasonServiceUnavailable)
+				}
+				return http.StatusOK, pod
+			})
 			ctx, cancel := context.WithTimeout(t.Context(), gracePeriod)
 			defer cancel()
 			err := e.Remove(ctx, "one")
