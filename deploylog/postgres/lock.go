@@ -62,18 +62,21 @@ func (l *Log) Lock(ctx context.Context, name string) (unlock func(), err error) 
 // tryWithin is TryLock, which is waited for until ctx ends: to cancel what the session is at would
 // end it, and with it all other locks. What is taken afterwards is given up.
 func (l *Log) tryWithin(ctx context.Context, name string) (unlock func(), err error) {
-	tried := make(chan struct{})
+	var tried deploylog.TriedLock
+	done := make(chan struct{})
 	go func() {
-		defer close(tried)
-		unlock, err = l.TryLock(name)
+		defer close(done)
+		defer crash.Catch(&tried.Err, "trying a lock of the deployment log")
+		tried = l.TryLocks(name)[0]
 	}()
 	select {
-	case <-tried:
-		return unlock, err
+	case <-done:
+		return tried.Unlock, tried.Err
 	case <-ctx.Done():
 		go func() {
-			if <-tried; unlock != nil {
-				unlock()
+			defer crash.End("", "giving up a lock of the deployment log")
+			if <-done; tried.Unlock != nil {
+				tried.Unlock()
 			}
 		}()
 		return nil, fmt.Errorf("lock %q: %s does not answer: %w", name, l.where, ctx.Err())

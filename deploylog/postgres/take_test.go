@@ -110,3 +110,85 @@ func TestATakeoverSaysThatItWaitsForAppends(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What was under way when its writer lost its locks is in the log before somebody else has them.
+func TestATakeoverWaitsForTheAppendThatIsUnderWay(t *testing.T) {
+	l, other := open(t, server.URL("takeover")), open(t, server.URL("takeover"))
+	if _, err := l.TryLock("stage"); err != nil {
+		t.Fatal(err)
+	}
+	began, goOn, appended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := l.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
+			close(began)
+			select {
+			case <-goOn:
+			case <-t.Context().Done():
+			}
+			return nil
+		})
+		appended <- err
+	}()
+	soon(t, began)
+	loseLocks(t, "takeover")
+	taken := make(chan int64, 1)
+	go func() {
+		unlock, err := other.Lock(t.Context(), "stage")
+		if err != nil {
+			t.Error(err)
+		} else {
+			defer unlock()
+		}
+		v, err := other.Verify(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		taken <- v.Events
+	}()
+	awaitWaiting(t, 1)
+	close(goOn)
+	err := soon(t, appended)
+	if seen := soon(t, taken); err == nil && seen != 1 || err != nil && seen != 0 {
+		t.Errorf("who took the lock over saw %d events; the append: %v", seen, err)
+	}
+}
+
+// Who takes over what a process had that has ended waits once for appends, and not for each of its
+// locks: there may be thousands, and somebody who always appends.
+func TestATakeoverWaitsOnceForAllLocksOfAProcess(t *testing.T) {
+	l, other, third := open(t, server.URL("often")), open(t, server.URL("often")), open(t, server.URL("often"))
+	for _, name := range []string{"one", "two"} {
+		if _, err := l.TryLock(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Lock(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	began, goOn, appended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := third.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
+			close(began)
+			select {
+			case <-goOn:
+			case <-t.Context().Done():
+			}
+			return nil
+		})
+		appended <- err
+	}()
+	soon(t, began)
+	if _, err := other.TryLock("two"); err != nil {
+		t.Errorf("while somebody appends: %v", err)
+	}
+	close(goOn)
+	if err := soon(t, appended); err != nil {
+		t.Error(err)
+	}
+	if _, err := third.TryLock("two"); !errors.Is(err, deploylog.ErrLocked) {
+		t.Errorf("it is taken, and the error is %v", err)
+	}
+}

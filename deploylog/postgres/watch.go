@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 const (
@@ -48,7 +49,10 @@ func (n *news) next() <-chan struct{} {
 	if n.ended == nil && !n.over {
 		ctx, end := context.WithCancel(context.Background())
 		n.end, n.ended = end, make(chan struct{})
-		go n.listen(ctx)
+		go func() {
+			defer crash.End("", "listening to the deployment log")
+			n.listen(ctx)
+		}()
 	}
 	return n.grown
 }

@@ -1,0 +1,90 @@
+package postgres_test
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// cable is a way to the server that can be cut.
+type cable struct {
+	dir   string
+	parts atomic.Int64 // that the client may still send; the next one cuts the connection that sends it
+	after bool         // the part that cuts reaches the server
+	held  atomic.Bool  // nothing reaches the server
+	mu    sync.Mutex
+	all   []net.Conn
+}
+
+// newCable makes a way to a server, whose URL is returned.
+func newCable(t *testing.T, schema string) (*cable, string) {
+	t.Helper()
+	c := &cable{dir: t.TempDir()}
+	c.parts.Store(1 << 40)
+	listener, err := net.Listen("unix", filepath.Join(c.dir, ".s.PGSQL.5432"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := server.URL(schema)
+	from := there[strings.Index(there, "host=")+len("host=") : strings.Index(there, "&")]
+	socket := filepath.Join(strings.ReplaceAll(from, "%2F", "/"), ".s.PGSQL.5432")
+	var copying sync.WaitGroup
+	t.Cleanup(func() {
+		_ = listener.Close()
+		c.cut()
+		copying.Wait()
+	})
+	copying.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("unix", socket)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			c.mu.Lock()
+			c.all = append(c.all, near, far)
+			c.mu.Unlock()
+			copying.Go(func() { c.copy(far, near, true) })
+			copying.Go(func() { c.copy(near, far, false) })
+		}
+	})
+	return c, strings.Replace(there, from, strings.ReplaceAll(c.dir, "/", "%2F"), 1)
+}
+
+func (c *cable) copy(to, from net.Conn, counted bool) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	part := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(part)
+		if err != nil {
+			return
+		}
+		if counted && c.held.Load() {
+			continue
+		}
+		if counted && c.parts.Add(-1) < 0 {
+			if c.after {
+				_, _ = to.Write(part[:n])
+			}
+			return
+		}
+		if _, err := to.Write(part[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (c *cable) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.all {
+		_ = conn.Close()
+	}
+}
