@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,9 +19,11 @@ import (
 // lasts, so what was looked for once stays as it was.
 type batch struct {
 	w        *writer
+	taken    []*queue.Request // which are added first
+	doubt    *doubt           // whether they are in the log; nil is none
 	requests []*queue.Request
-	from     int64 // seq of the last event before it
-	seq      int64 // and of the last one in it
+	from     position // of the log before it
+	seq      int64    // of the last event in it
 	bytes    int
 	head     chain.Link
 	rows     []row
@@ -50,6 +54,16 @@ type key struct {
 
 func keyOfEvent(e deploylog.Event) key { return key{e.Deployment, e.Target, e.Name, e.Attempt} }
 
+// start has the batch follow what is in the log.
+func (b *batch) start(from position) { b.from, b.seq, b.head = from, from.seq, from.hash }
+
+// take begins the transaction, in which the process waits for its turn.
+func (b *batch) take(all *pgx.Batch) {
+	// What comes next in it is to see what was appended during the wait.
+	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	all.Queue("SELECT pg_advisory_xact_lock($1)", b.w.log.key("append"))
+}
+
 // begin begins the transaction, waits for its turn, finds out where the log stands, and looks for
 // what waits to be appended then: that takes one answer of the server.
 func (b *batch) begin(ctx context.Context) error {
@@ -57,20 +71,31 @@ func (b *batch) begin(ctx context.Context) error {
 		return err
 	}
 	all := &pgx.Batch{}
-	// The head is to be that of after the wait.
-	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	all.Queue("SELECT pg_advisory_xact_lock($1)", b.w.log.key("append"))
+	b.take(all)
 	all.Queue("SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1").QueryRow(func(newest pgx.Row) error {
+		var seq int64
 		var hash []byte
-		err := newest.Scan(&b.seq, &hash)
+		err := newest.Scan(&seq, &hash)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = nil
 		}
-		b.from, b.head = b.seq, chain.LinkOf(hash)
+		b.start(position{seq, chain.LinkOf(hash)})
 		return err
 	})
-	b.look(all, b.w.log.queue.Waits())
-	return b.w.conn.SendBatch(ctx, all).Close()
+	written := false
+	if b.doubt != nil {
+		b.doubt.look(all, &written)
+	}
+	b.look(all, append(slices.Clip(b.taken), b.w.log.queue.Waits()...))
+	switch err := b.w.conn.SendBatch(ctx, all).Close(); {
+	case err != nil:
+		return err
+	case written:
+		return b.doubt.cause
+	default:
+		b.doubt = nil
+		return nil
+	}
 }
 
 // maxYields is how often a batch gives way to callers who are about to append.
@@ -78,8 +103,11 @@ const maxYields = 8
 
 // gather adds what is queued, and what comes in meanwhile.
 func (b *batch) gather(ctx context.Context) error {
-	for yields := 0; b.seq-b.from < batchEvents && b.bytes < batchBytes; {
-		requests := b.w.log.queue.Take()
+	for yields := 0; b.seq-b.from.seq < batchEvents && b.bytes < batchBytes; {
+		requests := b.taken
+		if b.taken = nil; len(requests) == 0 {
+			requests = b.w.log.queue.Take()
+		}
 		if len(requests) == 0 {
 			if yields == maxYields {
 				break
@@ -216,4 +244,39 @@ func (b *batch) unread(others int) []deploylog.Event {
 		}
 	}
 	return events
+}
+
+// refuse ends a batch that could not begin.
+func (b *batch) refuse(err error) {
+	if b.doubt != nil {
+		err = b.w.fail(cmp.Or(b.doubt.cause, err))
+	}
+	for _, r := range b.taken {
+		r.End(err)
+	}
+	b.w.log.queue.Refuse(err)
+}
+
+// end tells the callers how the batch ended, and the writer where the log is now.
+func (b *batch) end(err error) {
+	w := b.w
+	switch {
+	case err == nil && b.seq > b.from.seq:
+		w.alone = time.Time{}
+		if b.from == w.head && len(b.requests) == 1 { // many callers are better waited for
+			w.alone = time.Now()
+		}
+		w.head = position{b.seq, b.head}
+		fallthrough
+	case err == nil:
+		w.remember(b.registered)
+	}
+	for _, r := range b.requests {
+		r.End(err)
+	}
+	if err != nil {
+		w.log.queue.Refuse(err) // what came after it must not be there without it
+	} else if b.seq > b.from.seq {
+		w.log.news.grew()
+	}
 }

@@ -33,13 +33,8 @@ func parts(rows []row) iter.Seq[[]row] {
 // commit stores the events of the batch and makes them durable, in one answer of the server: where
 // one statement fails, those after it are not carried out.
 func (b *batch) commit(ctx context.Context) error {
-	locks := false
 	all := &pgx.Batch{}
-	for part := range parts(b.rows) {
-		locks = b.insert(all, part)
-	}
-	all.Queue("SELECT pg_notify($1, '')", b.w.log.channel())
-	all.Queue("COMMIT")
+	locks := b.store(all)
 	switch err := b.w.conn.SendBatch(ctx, all).Close(); {
 	case isCode(err, divisionByZero) && locks:
 		return errLost
@@ -48,6 +43,15 @@ func (b *batch) commit(ctx context.Context) error {
 	default:
 		return err
 	}
+}
+
+// store has the events inserted, and the transaction committed. It reports whether this process has locks.
+func (b *batch) store(all *pgx.Batch) (locks bool) {
+	for part := range parts(b.rows) {
+		locks = b.insert(all, part)
+	}
+	all.Queue("COMMIT")
+	return locks
 }
 
 // undo ends the transaction of a batch that stores nothing, since all that was to be appended is in the
@@ -78,6 +82,7 @@ func (b *batch) undo(ctx context.Context) error {
 // whether it still has them, after all that it may have waited for: without them nothing is
 // inserted. The statement divides by how many events it stores, so it fails where those are none, and
 // takes the root of how many more they are than there should be, so it fails where they are fewer.
+// Who watches is notified, once for all statements of the transaction.
 func (b *batch) insert(all *pgx.Batch, rows []row) (locks bool) {
 	var c struct {
 		seq, attempt, created, registered      []int64
@@ -99,7 +104,7 @@ func (b *batch) insert(all *pgx.Batch, rows []row) (locks bool) {
 	session, locks := b.w.log.session.lives()
 	all.Queue(`WITH stored AS (INSERT INTO events SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
 		$7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bytea[]) WHERE NOT $12 OR (SELECT alive($13)) RETURNING 1)
-		SELECT 1 / count(*), sqrt(count(*) - $14::bigint) FROM stored`,
-		c.seq, c.id, c.deployment, c.target, c.revision, c.name, c.attempt, c.created, c.data, c.registered, c.hash, locks, session, int64(len(rows)))
+		SELECT 1 / count(*), sqrt(count(*) - $14::bigint), pg_notify($15, '') FROM stored`,
+		c.seq, c.id, c.deployment, c.target, c.revision, c.name, c.attempt, c.created, c.data, c.registered, c.hash, locks, session, int64(len(rows)), b.w.log.channel())
 	return locks
 }

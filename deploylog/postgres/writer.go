@@ -25,6 +25,8 @@ type writer struct {
 	log        *Log
 	conn       *pgx.Conn        // nil is none
 	registered map[string]int64 // deployments known to have begun, and where; a cache
+	head       position         // of the log, when this process last appended to it
+	alone      time.Time        // when that was, if nobody else had appended since the time before; or zero
 
 	stop    chan struct{}
 	stopped chan struct{}
@@ -77,7 +79,9 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	if w.conn, err = w.log.connect(ctx, writing); err != nil {
 		return err
 	}
-	clear(w.registered) // the server may be another, which has other events
+	// The server may be another, which has other events.
+	clear(w.registered)
+	w.head, w.alone = position{}, time.Time{}
 	// What is acknowledged is on the disk, whatever the server is told about others.
 	if _, err = w.conn.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"); err != nil {
 		w.disconnect()
@@ -107,36 +111,33 @@ func (w *writer) write() {
 	ctx, cancel := context.WithTimeout(context.Background(), batchTime)
 	defer cancel()
 	b := newBatch(w)
+	if w.conn != nil && time.Since(w.alone) < presumeTime {
+		if b.presume(ctx) {
+			b.end(nil)
+			return
+		}
+		b = b.instead()
+	}
 	again := w.conn != nil // the connection may have been lost since it was used
 	err := b.begin(ctx)
 	if err != nil && again && (w.conn == nil || w.conn.IsClosed()) {
-		b = newBatch(w)
+		b = b.instead()
 		err = b.begin(ctx)
 	}
 	if err != nil {
 		w.disconnect()
-		w.log.queue.Refuse(err)
+		b.refuse(err)
 		return
 	}
 	if err = b.gather(ctx); err != nil {
 		w.disconnect() // which undoes it
-	} else if b.seq == b.from {
+	} else if b.seq == b.from.seq {
 		err = b.undo(ctx)
 	} else if err = b.commit(ctx); err != nil {
 		w.disconnect()
 		err = w.fail(err)
 	}
-	if err == nil {
-		w.remember(b.registered)
-	}
-	for _, r := range b.requests {
-		r.End(err)
-	}
-	if err != nil {
-		w.log.queue.Refuse(err) // what came after it must not be there without it
-	} else if b.seq > b.from {
-		w.log.news.grew()
-	}
+	b.end(err)
 }
 
 // fail poisons the log, and returns what those are told whose events were to be written.
