@@ -64,10 +64,10 @@ func (c *cluster) open() deploylog.Log {
 }
 
 // until waits until so many controllers live and all environments are controlled, and, for so long,
-// by the same ones.
-func (c *cluster) until(controllers, all int, settled time.Duration) {
+// by the same ones, which is the case since the time that it returns.
+func (c *cluster) until(controllers, all int, settled time.Duration) (since time.Time) {
 	var last []int
-	for since := time.Now(); ; <-time.After(10 * time.Millisecond) {
+	for since = time.Now(); ; <-time.After(10 * time.Millisecond) {
 		rows, err := c.sql.Query(c.Context(), `SELECT count(*) FROM locks WHERE starts_with(name, '"environment/') AND session IN
 			(SELECT session FROM (SELECT DISTINCT session FROM locks) each WHERE alive(session)) GROUP BY session ORDER BY session`)
 		var counts []int
@@ -85,14 +85,15 @@ func (c *cluster) until(controllers, all int, settled time.Duration) {
 			since, last = time.Now(), counts
 		}
 		if len(counts) == controllers && sum == all && time.Since(since) >= settled {
-			return
+			return since
 		}
 	}
 }
 
 // Three controllers, as servers on three machines, share 10,000 environments in PostgreSQL. Another
-// process tells something of one of them, and whoever controls it decides. In the end one dies, and
-// the two others take over what it controlled.
+// process tells something of one of them, and whoever controls it decides. The third joins when the
+// two others control all, and they hand over its part; in the end one dies, and the two others take
+// over what it controlled.
 func BenchmarkThreeControllersDecide(b *testing.B) {
 	const many = 10_000
 	now := time.Now()
@@ -107,12 +108,17 @@ func BenchmarkThreeControllersDecide(b *testing.B) {
 	}
 	c.options.Observer = fellow{c}
 	var logs []deploylog.Log
-	for _, name := range []string{"a", "b", "c"} {
+	join := func(name string) (end func()) {
 		log := on.open()
 		c.options.Log, c.options.Name, logs = log, name, append(logs, log)
-		defer c.run()()
+		return c.run()
 	}
-	on.until(3, many, 3*time.Second)
+	defer join("a")()
+	defer join("b")()
+	on.until(2, many, 3*time.Second)
+	joined := time.Now()
+	defer join("c")()
+	handedOver := on.until(3, many, 3*time.Second).Sub(joined)
 	deploy := func(i int) (took time.Duration) {
 		name := fmt.Sprintf("env%05d", i%many)
 		c.do(name, environment.Deploy{Revision: 1, Hosts: c.hosts[name]})
@@ -131,4 +137,5 @@ func BenchmarkThreeControllersDecide(b *testing.B) {
 	_ = logs[0].Close()
 	on.until(2, many, 0)
 	b.ReportMetric(time.Since(died).Seconds(), "takeover-s")
+	b.ReportMetric(handedOver.Seconds(), "handover-s")
 }

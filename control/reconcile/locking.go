@@ -8,11 +8,12 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// manyLocks is of how many entities the locks are taken at once, where the log can do that.
+// manyLocks is of how many entities the locks are taken, or given up, at once, where the log can do
+// that.
 const manyLocks = 2000
 
-// takenAtOnce is of how many entities the locks are taken at once.
-func (l *Loop[S, K]) takenAtOnce() int {
+// lockedAtOnce is of how many entities the locks are taken, or given up, at once.
+func (l *Loop[S, K]) lockedAtOnce() int {
 	if _, can := l.Log.(deploylog.ManyLocker); can {
 		return manyLocks
 	}
@@ -59,4 +60,21 @@ func (l *Loop[S, K]) tryLocks(names []string) (all []deploylog.TriedLock) {
 		all = append(all, deploylog.TriedLock{Unlock: unlock, Err: err})
 	}
 	return all
+}
+
+// unlock gives up the locks of entities that the loop has, at once where the log can do that.
+func (l *Loop[S, K]) unlock(names ...string) {
+	log, can := l.Log.(deploylog.ManyLocker)
+	var locks []string
+	for _, name := range names {
+		if can {
+			locks = append(locks, lockOf(l.Fold.One, name))
+		} else {
+			l.own.held[name]()
+		}
+		delete(l.own.held, name)
+	}
+	if can {
+		log.UnlockAll(locks...)
+	}
 }

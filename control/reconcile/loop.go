@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -334,8 +335,8 @@ func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 		l.flush()
 		l.release()
 	}
-	for name := range l.own.held {
-		l.end(name)
+	for some := range slices.Chunk(slices.Collect(maps.Keys(l.own.held)), manyLocks) {
+		l.end(some...)
 	}
 	return err
 }

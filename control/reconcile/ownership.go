@@ -150,7 +150,7 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 	own := &l.own
 	var fresh []string
 	for started := time.Now(); own.candidates.Len() > 0 && time.Since(started) < acquireShare; {
-		taken, err := l.take(l.wanted(l.takenAtOnce()))
+		taken, err := l.take(l.wanted(l.lockedAtOnce()))
 		if err != nil {
 			return err
 		}
@@ -312,23 +312,27 @@ func (l *Loop[S, K]) release() {
 	if own.behind = false; len(own.held) == len(own.controlled) && !l.over || len(l.results) > 0 {
 		return
 	}
-	started := time.Now()
+	var idle []string
 	for name := range own.held {
-		if own.controlled[name] && !l.over || l.slots.of[name] > 0 {
-			continue
+		if (!own.controlled[name] || l.over) && l.slots.of[name] == 0 {
+			idle = append(idle, name)
 		}
+	}
+	started := time.Now()
+	for some := range slices.Chunk(idle, l.lockedAtOnce()) {
 		if own.behind = time.Since(started) >= acquireShare; own.behind {
 			return
 		}
-		l.end(name)
+		l.end(some...)
 	}
 }
 
-// end unlocks an entity, which is not controlled any more before others may have it.
-func (l *Loop[S, K]) end(name string) {
-	if l.own.controlled[name] {
-		l.giveUp(name)
+// end unlocks entities, which are not controlled any more before others may have them.
+func (l *Loop[S, K]) end(names ...string) {
+	for _, name := range names {
+		if l.own.controlled[name] {
+			l.giveUp(name)
+		}
 	}
-	l.own.held[name]()
-	delete(l.own.held, name)
+	l.unlock(names...)
 }

@@ -230,8 +230,8 @@ func (l *Loop[S, K]) leaveTo(name string) {
 func (s *share) standsBy() bool { return s.leave == nil && len(s.members) > 0 }
 
 // handOver gives up what others are to control, when nothing is in flight of it: so there is never
-// a time in which nobody decides about it because its lock waits for work. Each is unlocked at
-// once, and those for which there is no time now are controlled until then.
+// a time in which nobody decides about it because its lock waits for work. Those for which there is
+// no time now are controlled until then.
 func (l *Loop[S, K]) handOver() {
 	s := &l.share
 	if s.behind = false; s.leaving.Len() == 0 || len(l.results) > 0 {
@@ -239,12 +239,18 @@ func (l *Loop[S, K]) handOver() {
 	}
 	var busy []string
 	for started := time.Now(); s.leaving.Len() > 0 && !s.behind; s.behind = time.Since(started) >= acquireShare {
-		switch name := s.leaving.Pop(); {
-		case !l.own.controlled[name]:
-		case l.slots.of[name] > 0:
-			busy = append(busy, name)
-		default:
-			l.end(name)
+		var idle []string
+		for s.leaving.Len() > 0 && len(idle) < l.lockedAtOnce() {
+			switch name := s.leaving.Pop(); {
+			case !l.own.controlled[name]:
+			case l.slots.of[name] > 0:
+				busy = append(busy, name)
+			default:
+				idle = append(idle, name)
+			}
+		}
+		l.end(idle...)
+		for _, name := range idle {
 			l.leaveTo(name)
 		}
 	}

@@ -129,6 +129,33 @@ func TestHandingOverKeepsALoopFromNothingElse(t *testing.T) {
 	})
 }
 
+// slowly is a log that takes its time each time that locks are given up, however many.
+type slowly struct {
+	deploylog.Log
+	deploylog.LockLister
+	deploylog.ManyLocker
+	times atomic.Int64
+}
+
+func (l *slowly) UnlockAll(names ...string) {
+	l.times.Add(1)
+	<-time.After(100 * time.Millisecond)
+	l.ManyLocker.UnlockAll(names...)
+}
+
+func TestManyAreHandedOverAtOnce(t *testing.T) {
+	inSharing(t, 600, 0, func(s *sharing) {
+		log := s.open()
+		l := &slowly{Log: log, LockLister: log.(deploylog.LockLister), ManyLocker: log.(deploylog.ManyLocker)}
+		s.startOn(l, "a", nil)
+		s.start("b", nil)
+		reconciletest.Wait(10 * time.Second)
+		if of := s.shares(600); of["b"] < 200 || l.times.Load() > 10 {
+			t.Errorf("shares are %v, and locks were given up %d times", of, l.times.Load())
+		}
+	})
+}
+
 func TestWhatIsLetGoLaterIsFoundThoughNothingHappensToIt(t *testing.T) {
 	inSharing(t, 600, 0, func(s *sharing) {
 		var gone atomic.Value

@@ -70,6 +70,7 @@ func testLocks(t *testing.T, fresh func(testing.TB) Store) {
 
 	t.Run("many are taken at once", func(t *testing.T) { testMany(t, l, other) })
 
+	t.Run("many are given up at once", func(t *testing.T) { testUnlockMany(t, l, other) })
 	t.Run("many and single ones exclude", func(t *testing.T) { testManyAtOnce(t, l, other) })
 
 	t.Run("they exclude", func(t *testing.T) {
@@ -163,6 +164,39 @@ func testMany(t *testing.T, l, other deploylog.Log) {
 	mustLock(t, other, "many/a")()
 }
 
+// testUnlockMany gives many locks up at once, where the store can do that: those that are named and
+// that it has, and nothing that others have, or that was taken again since.
+func testUnlockMany(t *testing.T, l, other deploylog.Log) {
+	taking, can := l.(deploylog.ManyLocker)
+	if !can {
+		return
+	}
+	defer mustLock(t, other, "up/theirs")()
+	tried := taking.TryLocks("up/a", "up/b\n\"ü", "up/kept")
+	taking.UnlockAll("up/a", "up/b\n\"ü", "up/a", "up/theirs", "up/none", "")
+	taking.UnlockAll()
+	for name, want := range map[string]bool{"up/a": false, "up/b\n\"ü": false, "up/kept": true, "up/theirs": true} {
+		if held, err := other.Locked(name); held != want || err != nil {
+			t.Errorf("%q is held: %v, want %v; %v", name, held, want, err)
+		}
+	}
+	again := taking.TryLocks("up/a")
+	tried[0].Unlock() // of what was given up already
+	if held, err := other.Locked("up/a"); !held || err != nil || again[0].Err != nil {
+		t.Errorf("what was taken again is held: %v, %v, %v", held, err, again[0].Err)
+	}
+	again[0].Unlock()
+	theirs := mustLock(t, other, "up/a")
+	taking.UnlockAll("up/a", "up/kept")
+	tried[2].Unlock()
+	for name, want := range map[string]bool{"up/a": true, "up/kept": false} {
+		if held, err := other.Locked(name); held != want || err != nil {
+			t.Errorf("in the end %q is held: %v, want %v; %v", name, held, want, err)
+		}
+	}
+	theirs()
+}
+
 // testManyAtOnce has several try the same many locks, in different orders: each has one holder.
 func testManyAtOnce(t *testing.T, logs ...deploylog.Log) {
 	names := make([]string, 60)
@@ -196,12 +230,14 @@ func testManyAtOnce(t *testing.T, logs ...deploylog.Log) {
 						t.Errorf("%d have %q", n, names[i])
 					}
 				}
+				var mine []string
 				for i, tried := range all {
 					if tried.Err == nil {
 						holders[slices.Index(names, order[i])].Add(-1)
-						tried.Unlock()
+						mine = append(mine, order[i])
 					}
 				}
+				taking.UnlockAll(mine...)
 			}
 		})
 	}

@@ -53,6 +53,7 @@ type MemoryLog struct {
 	grown   chan struct{} // closed when this handle has appended; guarded by Memory.mu
 	closing sync.Once
 	closed  chan struct{}
+	many    sync.Map // how to unlock what TryLocks took, by name
 }
 
 var (
@@ -332,9 +333,20 @@ func (l *MemoryLog) TryLock(name string) (unlock func(), err error) {
 func (l *MemoryLog) TryLocks(names ...string) []deploylog.TriedLock {
 	all := make([]deploylog.TriedLock, len(names))
 	for i, name := range names {
-		all[i].Unlock, all[i].Err = l.TryLock(name)
+		if all[i].Unlock, all[i].Err = l.TryLock(name); all[i].Err == nil {
+			l.many.Store(name, all[i].Unlock)
+		}
 	}
 	return all
+}
+
+// UnlockAll implements deploylog.ManyLocker.
+func (l *MemoryLog) UnlockAll(names ...string) {
+	for _, name := range names {
+		if unlock, has := l.many.LoadAndDelete(name); has {
+			unlock.(func())()
+		}
+	}
 }
 
 // Locked implements deploylog.Log.

@@ -42,15 +42,23 @@ type session struct {
 	log *Log
 
 	mu       sync.Mutex
-	conn     *pgx.Conn      // nil is none
-	over     map[int64]bool // sessions of others that have ended, and of whose appends none is under way any more
-	patience time.Duration  // how long the server waits to hear of this process
+	conn     *pgx.Conn        // nil is none
+	locks    map[string]*held // that this process has, by name
+	over     map[int64]bool   // sessions of others that have ended, and of whose appends none is under way any more
+	patience time.Duration    // how long the server waits to hear of this process
 
 	appendTime time.Duration // how long appends of sessions that have ended are waited for
 
 	// Who appends reads these without waiting for the connection, which may wait for who appends.
 	id   atomic.Int64
 	held atomic.Int64 // locks
+}
+
+// held is a lock that this process has taken.
+type held struct {
+	name    string
+	session int64
+	over    bool // it was given up
 }
 
 // Lock implements deploylog.Log.
@@ -91,7 +99,7 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 
 // TryLocks implements deploylog.ManyLocker.
 func (l *Log) TryLocks(names ...string) []deploylog.TriedLock {
-	id, failed, err := l.session.take(names)
+	taken, failed, err := l.session.take(names)
 	all := make([]deploylog.TriedLock, len(names))
 	for i, name := range names {
 		switch why := cmp.Or(err, failed[i]); {
@@ -100,11 +108,14 @@ func (l *Log) TryLocks(names ...string) []deploylog.TriedLock {
 		case why != nil:
 			all[i].Err = fmt.Errorf("lock %q: %w", name, l.explain(why))
 		default:
-			all[i].Unlock = sync.OnceFunc(func() { l.session.release(name, id) })
+			all[i].Unlock = func() { l.session.release(taken[name]) }
 		}
 	}
 	return all
 }
+
+// UnlockAll implements deploylog.ManyLocker.
+func (l *Log) UnlockAll(names ...string) { l.session.release(l.session.named(names)...) }
 
 // Locked implements deploylog.Log.
 func (l *Log) Locked(name string) (held bool, err error) {
@@ -244,18 +255,44 @@ func (s *session) lasts(id int64) bool {
 	return true
 }
 
-// release gives a lock up. Where the session has ended, that did so.
-func (s *session) release(name string, id int64) {
+// named are those of the named locks that this process has.
+func (s *session) named(names []string) (all []*held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held.Add(-1)
-	if s.conn == nil || s.id.Load() != id {
+	for _, name := range names {
+		if h := s.locks[name]; h != nil {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// release gives locks up, all at once. Where their session has ended, that did so.
+func (s *session) release(locks ...*held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.id.Load()
+	var keys [][]byte
+	for _, h := range locks {
+		if h.over {
+			continue
+		}
+		h.over = true
+		s.held.Add(-1)
+		if s.locks[h.name] == h {
+			delete(s.locks, h.name)
+		}
+		if h.session == id {
+			keys = append(keys, lockKey(h.name))
+		}
+	}
+	if s.conn == nil || len(keys) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, "DELETE FROM locks WHERE key = $1 AND session = $2", lockKey(name), id); err != nil {
-		_ = s.conn.Close(ctx) // which gives it up for sure
+	if _, err := s.conn.Exec(ctx, "DELETE FROM locks WHERE key = ANY($1) AND session = $2", keys, id); err != nil {
+		_ = s.conn.Close(ctx) // which gives them up for sure
 		_ = s.ended(err)
 	}
 }

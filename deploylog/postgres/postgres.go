@@ -139,7 +139,7 @@ func (l *Log) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	l.news = newNews(l)
-	l.session = &session{log: l, patience: patience, appendTime: appendTime}
+	l.session = &session{log: l, locks: map[string]*held{}, patience: patience, appendTime: appendTime}
 	if o.ReadOnly {
 		l.queue.Break(errReadOnly)
 		return nil

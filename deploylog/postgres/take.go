@@ -19,9 +19,9 @@ type wanted struct {
 	failed *error // why it is not taken
 }
 
-// take takes the locks that are free of those that are named, and returns by which session and why
-// it did not take the others.
-func (s *session) take(names []string) (id int64, failed []error, err error) {
+// take takes the locks that are free of those that are named, and returns them, and why it did not
+// take the others.
+func (s *session) take(names []string) (taken map[string]*held, failed []error, err error) {
 	failed = make([]error, len(names))
 	var all []wanted
 	seen := map[string]bool{}
@@ -36,7 +36,7 @@ func (s *session) take(names []string) (id int64, failed []error, err error) {
 		}
 	}
 	if len(all) == 0 {
-		return 0, failed, nil
+		return nil, failed, nil
 	}
 	// Of two who wait for each other's rows the server would refuse one.
 	slices.SortFunc(all, func(a, b wanted) int { return bytes.Compare(a.key, b.key) })
@@ -45,7 +45,7 @@ func (s *session) take(names []string) (id int64, failed []error, err error) {
 	defer s.mu.Unlock()
 	select {
 	case <-s.log.closed:
-		return 0, failed, errClosed
+		return nil, failed, errClosed
 	default:
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
@@ -56,14 +56,17 @@ func (s *session) take(names []string) (id int64, failed []error, err error) {
 		err = s.try(ctx, all)
 	}
 	if err != nil {
-		return 0, failed, err
+		return nil, failed, err
 	}
+	taken = map[string]*held{}
 	for _, w := range all {
 		if *w.failed == nil {
+			h := &held{name: w.name, session: s.id.Load()}
+			taken[w.name], s.locks[w.name] = h, h
 			s.held.Add(1)
 		}
 	}
-	return s.id.Load(), failed, nil
+	return taken, failed, nil
 }
 
 func (s *session) try(ctx context.Context, all []wanted) error {

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -190,5 +191,60 @@ func TestATakeoverWaitsOnceForAllLocksOfAProcess(t *testing.T) {
 	}
 	if _, err := third.TryLock("two"); !errors.Is(err, deploylog.ErrLocked) {
 		t.Errorf("it is taken, and the error is %v", err)
+	}
+}
+
+// Wherever the connection is cut while many locks are given up, nobody else has one of those that
+// this process still has, and others get all that it gave up.
+func TestWhereverManyLocksAreCutOffNoneHasTwoHolders(t *testing.T) {
+	c, url := newCable(t, "giving_up")
+	other := open(t, server.URL("giving_up"))
+	names := func(of string) (all []string) {
+		for i := range 50 {
+			all = append(all, fmt.Sprintf("%s/%d", of, i))
+		}
+		return all
+	}
+	given, kept := names("given"), names("kept")
+	lost := 0
+	for i := range 6 {
+		l := open(t, url)
+		for _, one := range l.TryLocks(append(given, kept...)...) {
+			if one.Err != nil {
+				t.Fatal(one.Err)
+			}
+		}
+		c.after = i%2 == 1
+		c.parts.Store(int64(i / 2))
+		l.UnlockAll(given...)
+		c.parts.Store(1 << 40)
+		for _, name := range given {
+			unlock, err := other.Lock(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unlock()
+		}
+		_, err := l.Append(t.Context(), event("d", fmt.Sprint(i)))
+		if err != nil && !refused(err) {
+			t.Errorf("cut %d: %v", i, err)
+		}
+		if err != nil {
+			lost++
+		}
+		for _, one := range other.TryLocks(kept...) {
+			if err == nil && !errors.Is(one.Err, deploylog.ErrLocked) {
+				t.Fatalf("cut %d: somebody else has a lock that was not given up: %v", i, one.Err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, name := range kept {
+			other.UnlockAll(name)
+		}
+	}
+	if lost == 0 || lost == 6 {
+		t.Errorf("of 6 processes %d lost their locks", lost)
 	}
 }
