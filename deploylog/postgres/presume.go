@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +25,34 @@ type position struct {
 // has not appended for longer may as well wait for two answers, of which the first one tells a
 // connection that was lost meanwhile from one that is lost while events are on their way.
 const presumeTime = 100 * time.Millisecond
+
+// mayPresume reports whether there is reason to presume so, and the connection is there: whether it
+// is lost is better known before something is sent. The server says nothing that it was not asked
+// for, but that it ends the connection.
+func (w *writer) mayPresume() bool {
+	if w.conn == nil || w.conn.IsClosed() || time.Since(w.alone) >= presumeTime {
+		return false
+	}
+	conn := w.conn.PgConn().Conn()
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	raw, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	socket, err := raw.SyscallConn()
+	if err != nil {
+		return false
+	}
+	silent := false
+	err = socket.Read(func(fd uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		silent = errors.Is(err, syscall.EAGAIN)
+		return true
+	})
+	return err == nil && silent
+}
 
 // presume appends all that is queued in one answer of the server. It presumes that the log still
 // ends where this process left it, and that none of the events is there; the server is asked to

@@ -111,7 +111,7 @@ func (w *writer) write() {
 	ctx, cancel := context.WithTimeout(context.Background(), batchTime)
 	defer cancel()
 	b := newBatch(w)
-	if w.conn != nil && time.Since(w.alone) < presumeTime {
+	if w.mayPresume() {
 		if b.presume(ctx) {
 			b.end(nil)
 			return

@@ -26,7 +26,21 @@ type Server struct {
 }
 
 // New makes a server, which is not started yet, in a new directory.
-func New() (s *Server, err error) {
+func New() (*Server, error) {
+	return create(func(s *Server) *exec.Cmd {
+		return s.command("initdb", "-D", s.data(), "-U", "postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--no-locale")
+	})
+}
+
+// Standby makes another server, which is not started yet, and which follows this one, which is.
+func (s *Server) Standby() (*Server, error) {
+	return create(func(standby *Server) *exec.Cmd {
+		return standby.command("pg_basebackup", "-D", standby.data(), "-h", s.dir, "-U", "postgres", "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+	})
+}
+
+// create makes a server whose data a program makes.
+func create(data func(*Server) *exec.Cmd) (s *Server, err error) {
 	s = &Server{}
 	if s.bin, err = programs(); err != nil {
 		return nil, err
@@ -57,9 +71,9 @@ func New() (s *Server, err error) {
 			return nil, err
 		}
 	}
-	made := s.command("initdb", "-D", s.data(), "-U", "postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--no-locale")
+	made := data(s)
 	if out, err := made.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+		return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(made.Path), err, out)
 	}
 	return s, nil
 }
@@ -120,4 +134,9 @@ func (s *Server) Remove() error { return errors.Join(s.Kill(), os.RemoveAll(s.di
 // URL is that of a schema of the server.
 func (s *Server) URL(schema string) string {
 	return "postgres://postgres@/postgres?" + url.Values{"host": {s.dir}, "schema": {schema}}.Encode()
+}
+
+// URLWith is that of a schema of this server or another, of the one that can be written to.
+func (s *Server) URLWith(other *Server, schema string) string {
+	return "postgres://postgres@/postgres?" + url.Values{"host": {s.dir + "," + other.dir}, "schema": {schema}, "target_session_attrs": {"read-write"}}.Encode()
 }
