@@ -1,13 +1,13 @@
 package expression
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/expression/python"
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // kind is what a token is.
@@ -118,7 +118,7 @@ func (l *lexer) tag() (trim bool) {
 	case '{':
 		return l.inside(printBegin, printEnd, "}}")
 	}
-	if begin := rawBegin.FindStringSubmatchIndex(l.src[l.off:]); begin != nil {
+	if begin := rawBegin().FindStringSubmatchIndex(l.src[l.off:]); begin != nil {
 		return l.raw(begin)
 	}
 	return l.inside(tagBegin, tagEnd, "%}")
@@ -144,15 +144,15 @@ func withoutSign(s string) string {
 }
 
 var (
-	rawBegin = regexp.MustCompile(`^\{%[-+]?\s*raw\s*(-?)%\}`)
-	rawEnd   = regexp.MustCompile(`\{%([-+]?)\s*endraw\s*([-+]?)%\}`)
+	rawBegin = pattern.Lazy(`^\{%[-+]?\s*raw\s*(-?)%\}`)
+	rawEnd   = pattern.Lazy(`\{%([-+]?)\s*endraw\s*([-+]?)%\}`)
 )
 
 // raw emits the text between {% raw %} and {% endraw %}. begin is where what
 // matches rawBegin does.
 func (l *lexer) raw(begin []int) (trim bool) {
 	from := l.off + begin[1]
-	end := rawEnd.FindStringSubmatchIndex(l.src[from:])
+	end := rawEnd().FindStringSubmatchIndex(l.src[from:])
 	if end == nil {
 		l.fail(l.off, "the raw text is not closed; expected {%% endraw %%}")
 	}
@@ -260,8 +260,8 @@ func (l *lexer) operator(r rune) {
 }
 
 var (
-	floatPattern = regexp.MustCompile(`^(?i)(?:[0-9]+_)*[0-9]+(?:(?:\.(?:[0-9]+_)*[0-9]+)?e[+-]?(?:[0-9]+_)*[0-9]+|\.(?:[0-9]+_)*[0-9]+)`)
-	wholePattern = regexp.MustCompile(`^(?i)(?:0b(?:_?[01])+|0o(?:_?[0-7])+|0x(?:_?[0-9a-f])+|[1-9](?:_?[0-9])*|0(?:_?0)*)`)
+	floatPattern = pattern.Lazy(`^(?i)(?:[0-9]+_)*[0-9]+(?:(?:\.(?:[0-9]+_)*[0-9]+)?e[+-]?(?:[0-9]+_)*[0-9]+|\.(?:[0-9]+_)*[0-9]+)`)
+	wholePattern = pattern.Lazy(`^(?i)(?:0b(?:_?[01])+|0o(?:_?[0-7])+|0x(?:_?[0-9a-f])+|[1-9](?:_?[0-9])*|0(?:_?0)*)`)
 )
 
 func (l *lexer) number() {
@@ -284,10 +284,10 @@ func (l *lexer) number() {
 	}
 	of, number := floatToken, ""
 	if l.src[l.off-1] != '.' {
-		number = floatPattern.FindString(rest)
+		number = floatPattern().FindString(rest)
 	}
 	if number == "" {
-		of, number = integerToken, wholePattern.FindString(rest)
+		of, number = integerToken, wholePattern().FindString(rest)
 		if digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789_"))]; number[0] == '0' && len(digits) > len(number) && strings.Trim(digits, "0_") != "" {
 			l.fail(l.off, "the number %s starts with a zero", digits)
 		}

@@ -83,7 +83,7 @@ func readClusters(n *yamlfile.Node) (all []Cluster) {
 			one.Fail("the cluster has no name")
 		} else if text, ok := at.Line("the name of a cluster", maxName); ok {
 			switch before := first[text]; {
-			case !validName.MatchString(text):
+			case !validName().MatchString(text):
 				at.Fail("%q cannot be the name of a cluster: %s", text, nameRule)
 			case before != nil:
 				at.Fail("duplicate cluster %q, first at %s", text, before.Position)

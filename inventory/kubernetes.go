@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -65,12 +66,12 @@ const (
 )
 
 var (
-	validNamespace  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-	validObject     = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`)
-	validRepository = regexp.MustCompile(`^([^/@\s]+/)?[^:@\s]+$`)
-	validLabel      = regexp.MustCompile(`^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$`)
-	validValue      = regexp.MustCompile(`^([a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?)?$`)
-	validToleration = regexp.MustCompile(`^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?(=([a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?)?)?(:(NoSchedule|PreferNoSchedule|NoExecute))?$`)
+	validNamespace  = pattern.Lazy(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	validObject     = pattern.Lazy(`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`)
+	validRepository = pattern.Lazy(`^([^/@\s]+/)?[^:@\s]+$`)
+	validLabel      = pattern.Lazy(`^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$`)
+	validValue      = pattern.Lazy(`^([a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?)?$`)
+	validToleration = pattern.Lazy(`^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?(=([a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?)?)?(:(NoSchedule|PreferNoSchedule|NoExecute))?$`)
 )
 
 func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
@@ -87,9 +88,9 @@ func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
 	k := &Kubernetes{
 		Kubeconfig:     text("kubeconfig", "the path of a file", nil, ""),
 		Context:        text("context", "a context of the kubeconfig", nil, ""),
-		Namespace:      text("namespace", "the name of a namespace", validNamespace, "small letters, digits and - are possible"),
-		TypesImage:     text("types_image", "a repository of a registry", validRepository, "it has neither a tag nor a digest, as registry.example/team/deployster"),
-		ServiceAccount: text("service_account", "the name of a service account", validObject, "small letters, digits, - and . are possible"),
+		Namespace:      text("namespace", "the name of a namespace", validNamespace(), "small letters, digits and - are possible"),
+		TypesImage:     text("types_image", "a repository of a registry", validRepository(), "it has neither a tag nor a digest, as registry.example/team/deployster"),
+		ServiceAccount: text("service_account", "the name of a service account", validObject(), "small letters, digits, - and . are possible"),
 	}
 	v.readReach(n, fields, k)
 	if fields["types_image"] == nil {
@@ -106,12 +107,12 @@ func (v *Inventory) readKubernetes(n *yamlfile.Node) *Kubernetes {
 	}
 	if at := fields["image_pull_secrets"]; at != nil {
 		for _, secret := range at.List("secrets", maxNames) {
-			k.PullSecrets = append(k.PullSecrets, readName(secret, "the name of a Secret", validObject, "small letters, digits, - and . are possible"))
+			k.PullSecrets = append(k.PullSecrets, readName(secret, "the name of a Secret", validObject(), "small letters, digits, - and . are possible"))
 		}
 	}
 	if at := fields["tolerations"]; at != nil {
 		for _, toleration := range at.List("tolerations", maxNames) {
-			k.Tolerations = append(k.Tolerations, readName(toleration, "a toleration such as dedicated=deploy:NoSchedule", validToleration,
+			k.Tolerations = append(k.Tolerations, readName(toleration, "a toleration such as dedicated=deploy:NoSchedule", validToleration(),
 				"write KEY=VALUE:EFFECT, KEY:EFFECT or KEY, with the effect NoSchedule, PreferNoSchedule or NoExecute"))
 		}
 	}
@@ -163,7 +164,7 @@ func (v *Inventory) named(n *yamlfile.Node) (Cluster, bool) {
 // readName reads a text that has to be as the cluster wants it; nil is any.
 func readName(n *yamlfile.Node, what string, valid *regexp.Regexp, rule string) string {
 	text, ok := n.Line(what, maxText)
-	if ok && valid != nil && (!valid.MatchString(text) || valid == validNamespace && len(text) > maxNamespace) {
+	if ok && valid != nil && (!valid.MatchString(text) || valid == validNamespace() && len(text) > maxNamespace) {
 		n.Fail("%.100q cannot be %s: %s", text, what, rule)
 	}
 	return text
@@ -188,7 +189,7 @@ func readSelector(n *yamlfile.Node) map[string]string {
 	}
 	selector := make(map[string]string, len(n.Members))
 	for _, label := range n.Members {
-		if len(label.Name) > maxName || !validLabel.MatchString(label.Name) {
+		if len(label.Name) > maxName || !validLabel().MatchString(label.Name) {
 			label.FailName("%.60q cannot be a label of a node", label.Name)
 		}
 		if label.Kind == yamlfile.Text && label.Value == "" {
@@ -196,7 +197,7 @@ func readSelector(n *yamlfile.Node) map[string]string {
 			continue
 		}
 		if value, ok := label.Line("the value of a label", maxText); ok {
-			if len(value) > maxNamespace || !validValue.MatchString(value) {
+			if len(value) > maxNamespace || !validValue().MatchString(value) {
 				label.Fail("%.100q cannot be the value of a label: letters, digits, ., _ and - are possible, with a letter or digit at both ends", value)
 			}
 			selector[label.Name] = value

@@ -1,8 +1,7 @@
 package inventory
 
 import (
-	"regexp"
-
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -17,14 +16,14 @@ const (
 )
 
 var (
-	validName     = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
-	validPlatform = regexp.MustCompile(`^[a-z0-9]+/[a-z0-9_]+(/[a-z0-9]+)?$`)
+	validName     = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
+	validPlatform = pattern.Lazy(`^[a-z0-9]+/[a-z0-9_]+(/[a-z0-9]+)?$`)
 )
 
 const nameRule = "letters, digits, ., _ and - are possible, with a letter or digit at both ends"
 
 // IsPlatform reports whether a text can be the platform of a host, as linux/amd64 is.
-func IsPlatform(text string) bool { return validPlatform.MatchString(text) }
+func IsPlatform(text string) bool { return validPlatform().MatchString(text) }
 
 // Parse reads an inventory; name is what its messages call the file. It fails
 // with a *yamlfile.Error that holds every problem of the file.
@@ -42,7 +41,7 @@ func (v *Inventory) read(root *yamlfile.Node) {
 		return
 	}
 	if at := fields["name"]; at != nil {
-		if text, ok := at.Line("the name of the inventory", maxName); ok && !validName.MatchString(text) {
+		if text, ok := at.Line("the name of the inventory", maxName); ok && !validName().MatchString(text) {
 			at.Fail("%q cannot be the name of an inventory: %s", text, nameRule)
 		} else {
 			v.Name = text
@@ -83,7 +82,7 @@ func (v *Inventory) readHost(n *yamlfile.Node) (h Host, named *yamlfile.Node) {
 	if at := fields["name"]; at == nil {
 		n.Fail("the host has no name")
 	} else if text, ok := at.Line("the name of a host", maxName); ok {
-		if !validName.MatchString(text) {
+		if !validName().MatchString(text) {
 			at.Fail("%q cannot be the name of a host: %s", text, nameRule)
 		}
 		h.Name, named = text, at
@@ -119,7 +118,7 @@ func readAttributes(n *yamlfile.Node) map[string][]string {
 	}
 	attributes := make(map[string][]string, len(n.Members))
 	for _, a := range n.Members {
-		if len(a.Name) > maxName || !validName.MatchString(a.Name) {
+		if len(a.Name) > maxName || !validName().MatchString(a.Name) {
 			a.FailName("%.60q cannot be the name of an attribute: %s", a.Name, nameRule)
 		}
 		values := []*yamlfile.Node{a}

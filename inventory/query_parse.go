@@ -301,7 +301,7 @@ func (p *queryParser) subject() error {
 		return nil
 	case isAttribute && key == "":
 		return p.fail("the key of the attribute is missing; it follows right after attribute:")
-	case isAttribute && (len(key) > maxName || !validName.MatchString(key)):
+	case isAttribute && (len(key) > maxName || !validName().MatchString(key)):
 		return p.fail("%.60q cannot be the name of an attribute: %s", key, nameRule)
 	case isAttribute:
 		return nil
@@ -311,7 +311,7 @@ func (p *queryParser) subject() error {
 	switch {
 	case colon && suggest.Closest(before, []string{"attribute"}) != "":
 		hint = subjectAttribute + key
-	case hint == "" && !colon && len(p.token) <= maxName && validName.MatchString(p.token):
+	case hint == "" && !colon && len(p.token) <= maxName && validName().MatchString(p.token):
 		hint = subjectAttribute + p.token
 	}
 	return &QueryError{Column: p.column, Message: fmt.Sprintf("hosts have no %.60q; queries ask for name, platform or attribute:KEY", p.token), Hint: hint}

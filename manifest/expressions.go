@@ -95,7 +95,7 @@ func (l *loader) references(r *pending, text *yamlfile.Node, refs []expression.R
 		_, alias := r.Dependencies[ref.Name]
 		why, off := r.off[ref.Name]
 		each := ref.Name == eachName && r.forEach != nil
-		unread := broken && validName.MatchString(ref.Name) && l.declared[ref.Name] == nil
+		unread := broken && validName().MatchString(ref.Name) && l.declared[ref.Name] == nil
 		if variable || alias && !off || each || unread || ref.Optional || slices.Contains(minus, ref.Name) {
 			continue
 		}

@@ -2,9 +2,9 @@ package manifest
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -20,12 +20,12 @@ var (
 	}
 )
 
-var forLoop = regexp.MustCompile(`^\{%-?\s*for\s`)
+var forLoop = pattern.Lazy(`^\{%-?\s*for\s`)
 
 // loopAdvice explains that a loop cannot make resources, where one begins at the
 // byte and its first line would stand in the section of resources.
 func loopAdvice(data []byte, at int) string {
-	if !forLoop.Match(data[at:]) {
+	if !forLoop().Match(data[at:]) {
 		return ""
 	}
 	depth := func(line []byte) int { return len(line) - len(bytes.TrimLeft(line, " ")) }

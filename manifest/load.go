@@ -127,7 +127,7 @@ func (l *loader) document(root *yamlfile.Node) (resources bool) {
 // section reads a mapping of names to things, which are mappings.
 func section(n *yamlfile.Node, thing string, read func(*yamlfile.Node)) {
 	names(n, thing, func(m *yamlfile.Node) {
-		if !validName.MatchString(m.Name) {
+		if !validName().MatchString(m.Name) {
 			m.FailName("%q cannot be the name of a %s: %s", m.Name, thing, nameRule)
 		}
 		if m.Kind != yamlfile.Mapping {

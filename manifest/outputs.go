@@ -54,7 +54,7 @@ func (l *loader) output(n *yamlfile.Node) {
 		n.FailName("the output %q is already defined at %s", n.Name, l.manifest.Outputs[i].Position)
 		return
 	}
-	if !validName.MatchString(n.Name) {
+	if !validName().MatchString(n.Name) {
 		n.FailName("%q cannot be the name of an output: %s", n.Name, nameRule)
 	}
 	if n.Kind == yamlfile.Mapping {

@@ -1,17 +1,17 @@
 package manifest
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // validPath is the form in which differences are printed: keys after dots,
 // indexes in brackets.
-var validPath = regexp.MustCompile(`^[^.\[\]\s]+(\.[^.\[\]\s]+|\[[0-9]+\])*$`)
+var validPath = pattern.Lazy(`^[^.\[\]\s]+(\.[^.\[\]\s]+|\[[0-9]+\])*$`)
 
 // readPaths reads paths of the configuration.
 func readPaths(n *yamlfile.Node) []string {
@@ -30,7 +30,7 @@ func readPaths(n *yamlfile.Node) []string {
 		case !ok:
 		case expression.IsTemplate(text):
 			m.Fail(noExpression)
-		case !validPath.MatchString(text):
+		case !validPath().MatchString(text):
 			m.Fail(`%q is not a path; write keys with dots and indexes in brackets, as in "ports[0].host"`, text)
 		default:
 			paths = append(paths, text)

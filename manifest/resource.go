@@ -1,15 +1,15 @@
 package manifest
 
 import (
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
-var validName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
+var validName = pattern.Lazy(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
 
 const (
 	nameRule     = "a name begins with a letter and consists of letters, digits, _ and -"
@@ -159,7 +159,7 @@ func (l *loader) dependencies(r *pending, n *yamlfile.Node) {
 		return
 	}
 	for _, alias := range n.Members {
-		if !validName.MatchString(alias.Name) {
+		if !validName().MatchString(alias.Name) {
 			alias.FailName("%q cannot be an alias: %s", alias.Name, nameRule)
 		}
 		if r.forEach != nil && alias.Name == eachName {

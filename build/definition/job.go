@@ -3,7 +3,6 @@ package definition
 import (
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/duration"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/inventory"
 )
@@ -36,8 +36,8 @@ var jobKeys = []string{"image", "entrypoint", "args", "env", "secrets", "sources
 const own = "/var/lib/deployster"
 
 var (
-	validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	validMemory   = regexp.MustCompile(`^([1-9][0-9]{0,8})(KiB|MiB|GiB)$`)
+	validVariable = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	validMemory   = pattern.Lazy(`^([1-9][0-9]{0,8})(KiB|MiB|GiB)$`)
 )
 
 // with is the job of a package: what the package says, and else the defaults. Mappings are
@@ -298,7 +298,7 @@ func (j *Job) readResources(n *yamlfile.Node) {
 
 // size is a number of bytes; 0 is none.
 func size(text string) int64 {
-	parts := validMemory.FindStringSubmatch(text)
+	parts := validMemory().FindStringSubmatch(text)
 	if parts == nil {
 		return 0
 	}

@@ -39,7 +39,7 @@ func (p *parser) list(n *yamlfile.Node) {
 		before := p.known[name]
 		switch {
 		case !ok:
-		case !validName.MatchString(name):
+		case !validName().MatchString(name):
 			at.Fail("%.60q cannot be the name of a job: %s", name, nameRule)
 		case before != nil:
 			at.Fail("duplicate job %q, first at %s", name, before.Position)

@@ -2,11 +2,11 @@ package definition
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
@@ -30,9 +30,9 @@ const MaxConverge = 10
 
 var (
 	// validName is the name of a group, a package or a job.
-	validName       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)*$`)
-	validRepository = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+$`)
-	validDigest     = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	validName       = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)*$`)
+	validRepository = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+$`)
+	validDigest     = pattern.Lazy(`^sha256:[0-9a-f]{64}$`)
 )
 
 const nameRule = "it has letters, digits and . _ + -, and parts with / between them"
@@ -76,7 +76,7 @@ func (p *parser) read(root *yamlfile.Node) {
 	if n := fields["group"]; n == nil {
 		root.Fail("there is no group, the name of what is built")
 	} else if text, ok := n.Line("the name of the group", maxName); ok {
-		if !validName.MatchString(text) {
+		if !validName().MatchString(text) {
 			n.Fail("%q cannot be the name of a group: %s", text, nameRule)
 		}
 		p.Group = text
@@ -130,7 +130,7 @@ func (p *parser) common(fields map[string]*yamlfile.Node) *Job {
 
 func repository(n *yamlfile.Node) string {
 	text, ok := n.Line("a repository of a registry, such as registry.example/base", MaxText)
-	if ok && !validRepository.MatchString(text) {
+	if ok && !validRepository().MatchString(text) {
 		n.Fail("%.100q is no repository, as registry.example/base is: a registry, and a path of small letters without tag", text)
 	}
 	return text
@@ -150,7 +150,7 @@ func (p *parser) graph(n *yamlfile.Node) {
 		return
 	}
 	for _, m := range n.Members {
-		if !validName.MatchString(m.Name) || len(m.Name) > maxName {
+		if !validName().MatchString(m.Name) || len(m.Name) > maxName {
 			m.FailName("%.60q cannot be the name of a package: %s", m.Name, nameRule)
 			continue
 		}
@@ -216,7 +216,7 @@ func released(n *yamlfile.Node) (name string, have *Released) {
 		name = have.Path.Text
 	case artifact != nil:
 		have.Artifact, _ = artifact.Line("the digest of an artifact", MaxText)
-		if name = have.Artifact; name != "" && !validDigest.MatchString(name) {
+		if name = have.Artifact; name != "" && !validDigest().MatchString(name) {
 			artifact.Fail("%.100q is not the digest of an artifact, sha256: and 64 hexadecimal digits", name)
 			have.Artifact = ""
 		}

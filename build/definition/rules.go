@@ -3,19 +3,21 @@ package definition
 import "strings"
 
 // IsName reports whether a text can be the name of a group, a package or a job.
-func IsName(text string) bool { return len(text) <= maxName && validName.MatchString(text) }
+func IsName(text string) bool { return len(text) <= maxName && validName().MatchString(text) }
 
 // IsRepository reports whether a text can be a repository of a registry.
-func IsRepository(text string) bool { return len(text) <= MaxText && validRepository.MatchString(text) }
+func IsRepository(text string) bool {
+	return len(text) <= MaxText && validRepository().MatchString(text)
+}
 
 // IsDigest reports whether a text can be the digest of an artifact.
-func IsDigest(text string) bool { return validDigest.MatchString(text) }
+func IsDigest(text string) bool { return validDigest().MatchString(text) }
 
 // VariableProblem says why a job cannot be given a variable of the environment; "" is that it
 // can.
 func VariableProblem(name string) string {
 	switch {
-	case !validVariable.MatchString(name) || len(name) > maxName:
+	case !validVariable().MatchString(name) || len(name) > maxName:
 		return "cannot be the name of a variable of the environment: it has letters, digits and _, and does not begin with a digit"
 	case strings.HasPrefix(name, "DEPLOYSTER_"):
 		return "cannot be set: names that begin with DEPLOYSTER_ say what a job is given"

@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,5 +35,26 @@ func TestContainersDoNotWaitForWhatOnlyTheToolNeeds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a package of ours allocates while it is initialized, such as compiled patterns, every
+// start pays for.
+func TestPackagesPrepareNothingBeforeItIsNeeded(t *testing.T) {
+	const bound = 8 << 10
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, said)
+	}
+	packages := regexp.MustCompile(`(?m)^init github\.com/deployster-go/deployster/(\S+) .* (\d+) bytes`).FindAllStringSubmatch(string(said), -1)
+	if len(packages) < 10 {
+		t.Fatalf("%d packages say what they allocate:\n%s", len(packages), said)
+	}
+	for _, p := range packages {
+		if bytes, err := strconv.Atoi(p[2]); err != nil || bytes > bound {
+			t.Errorf("%s allocates %s bytes when it is initialized, more than %d: prepare what takes them when it is needed, as internal/pattern does", p[1], p[2], bound)
+		}
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // collect makes an artifact of what the container left, if it ended well. It may be called
@@ -110,11 +110,11 @@ func unpushed(t build.Task, digest string, err error) string {
 const maxTag = 128
 
 // notInTags matches what no tag has.
-var notInTags = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
+var notInTags = pattern.Lazy(`[^A-Za-z0-9_.-]`)
 
 // tag is by which name the artifact of a job is in a registry, besides its digest: registries
 // drop what has no name.
 func tag(t build.Task) string {
-	name := notInTags.ReplaceAllString(fmt.Sprintf("%s.%d-%s", t.Group, t.Job, t.Package), "_")
+	name := notInTags().ReplaceAllString(fmt.Sprintf("%s.%d-%s", t.Group, t.Job, t.Package), "_")
 	return name[:min(len(name), maxTag)]
 }

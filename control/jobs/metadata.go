@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/regularfile"
 )
 
@@ -20,7 +20,7 @@ const (
 	maxMetadataKeys = 100
 )
 
-var metadataKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+var metadataKey = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
 // readMetadata reads the file in which a job says something of what it made. An error says
 // what is wrong with it. Secrets are masked before anything is made of the text: a key, or a
@@ -68,7 +68,7 @@ func parseMetadata(text []byte) (map[string]string, error) {
 		switch {
 		case !found:
 			return nil, fmt.Errorf("line %d has no =: each is to be KEY=VALUE", number)
-		case !metadataKey.MatchString(key):
+		case !metadataKey().MatchString(key):
 			return nil, fmt.Errorf("line %d: %.80q is no key: one has letters, digits, _, . and -, begins with a letter or _, and has at most 64", number, key)
 		case twice:
 			return nil, fmt.Errorf("line %d: the key %s is there twice", number, key)

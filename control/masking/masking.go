@@ -6,12 +6,11 @@ import (
 	"bytes"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/schema"
@@ -77,11 +76,8 @@ func (m *masking) manifest(source manifest.Source) {
 }
 
 // reference is an expression that is a variable and nothing else, in which no secret is
-// written out. It is compiled when it is first needed: that takes milliseconds, which
-// every start of the program, also in a container, would pay.
-var reference = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*\{\{-?\s*[\pL_][\pL\pN_.]*\s*-?\}\}\s*$`)
-})
+// written out.
+var reference = pattern.Lazy(`^\s*\{\{-?\s*[\pL_][\pL\pN_.]*\s*-?\}\}\s*$`)
 
 func (m *masking) hide(source []byte, value any) {
 	switch value := value.(type) {

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // ImagesName is the name of the images among what a revision carries; see VariablesName.
@@ -90,7 +91,7 @@ func At(ref, digest string) string {
 }
 
 // byContent matches references that tell the content of an image.
-var byContent = regexp.MustCompile(`(^|@)sha256:[0-9a-f]{64}$`)
+var byContent = pattern.Lazy(`(^|@)sha256:[0-9a-f]{64}$`)
 
 // ByContent names the image by its content.
 func (i Image) ByContent() string {
@@ -101,7 +102,7 @@ func (i Image) ByContent() string {
 }
 
 // IsContent reports whether a reference tells the content of an image.
-func IsContent(ref string) bool { return byContent.MatchString(ref) }
+func IsContent(ref string) bool { return byContent().MatchString(ref) }
 
 // Encode writes them.
 func (c Images) Encode() ([]byte, error) {

@@ -3,20 +3,20 @@ package runs
 import (
 	"context"
 	"fmt"
-	"regexp"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // revisionOf is what a place on a host has behind the name of an environment, if it is that
 // of a task.
-var revisionOf = regexp.MustCompile(`(:.*)-[0-9]+-[0-9a-f]{8}$`)
+var revisionOf = pattern.Lazy(`(:.*)-[0-9]+-[0-9a-f]{8}$`)
 
 // AnyRevision is a place, or the target of a run in one, without the revision of the task
 // whose place it is: what all revisions of an environment on a host have in common.
 // Otherwise each revision would be a place of its own, whose last runs are never old.
 func AnyRevision[S ~string](place S) S {
-	return S(revisionOf.ReplaceAllString(string(place), "$1"))
+	return S(revisionOf().ReplaceAllString(string(place), "$1"))
 }
 
 // Last are the last runs of each target, of which there are at most n, and the last of

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // address is where a log is.
@@ -25,12 +26,12 @@ func IsAddress(text string) bool {
 }
 
 // meant is what only somebody writes who means a database.
-var meant = regexp.MustCompile(`(?i)^postgres(ql)?(:|//)|(password|dbname)\s*=`)
+var meant = pattern.Lazy(`(?i)^postgres(ql)?(:|//)|(password|dbname)\s*=`)
 
 // IsFile fails for a name of a log that is no address and was meant for one, as a text of libpq
 // that is no URL. An error never shows it: it may have a password.
 func IsFile(name string) error {
-	if meant.MatchString(name) {
+	if meant().MatchString(name) {
 		return errors.New("this names no file, and a database only where it is a URL: " + form)
 	}
 	return nil

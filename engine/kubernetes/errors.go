@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // wrap adds to an error of the API server what was attempted, and what to do.
@@ -33,14 +33,14 @@ func (c *Cluster) wrap(action string, err error) error {
 }
 
 // cannot finds the right that is missing in what the API server says.
-var cannot = regexp.MustCompile(`cannot (\w+) resource "([^"]+)"`)
+var cannot = pattern.Lazy(`cannot (\w+) resource "([^"]+)"`)
 
 // denied reports whether a right is missing. What answers an attachment need not be a status.
-func denied(err error) bool { return cannot.MatchString(err.Error()) }
+func denied(err error) bool { return cannot().MatchString(err.Error()) }
 
 // missing says which right is to be granted.
 func (c *Cluster) missing(err error) string {
-	found := cannot.FindStringSubmatch(err.Error())
+	found := cannot().FindStringSubmatch(err.Error())
 	if found == nil {
 		return "" // an admission controller or a quota, which says so itself
 	}

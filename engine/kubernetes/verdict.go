@@ -3,13 +3,13 @@ package kubernetes
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // The containers of a Pod.
@@ -86,7 +86,7 @@ func failed(pod *corev1.Pod) error {
 }
 
 // claimless is what a scheduler says of a Pod that wants a claim which is not there, or not for long.
-var claimless = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" (not found|is being deleted)`)
+var claimless = pattern.Lazy(`persistentvolumeclaim "([^"]+)" (not found|is being deleted)`)
 
 // noClaim is that a plug names a claim that there is not, nil where there are all. No node will be
 // found for the Pod until somebody makes it. A scheduler learns of a new claim a moment later than
@@ -96,7 +96,7 @@ func noClaim(pod *corev1.Pod) error {
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
 			continue
 		}
-		if said := claimless.FindStringSubmatch(c.Message); said != nil {
+		if said := claimless().FindStringSubmatch(c.Message); said != nil {
 			return &engine.SpecError{Cause: fmt.Errorf("the claim %[1]s, which a plug names, cannot be used: persistentvolumeclaim %[1]q %[2]s in namespace %[3]s: make it, or name another one: `kubectl get persistentvolumeclaims --namespace %[3]s` lists those that there are", said[1], said[2], pod.Namespace)}
 		}
 	}

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // Difference is a setting that two definitions do not have in common. Before
@@ -37,13 +38,13 @@ func Diff(a, b *Definition) []Difference {
 	return found
 }
 
-var plainKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+var plainKey = pattern.Lazy(`^[a-zA-Z0-9_-]+$`)
 
 // leaves collects what is in a value, by path.
 func leaves(path string, value any, into map[string]any) {
 	members, _ := value.(map[string]any)
 	for key, item := range members {
-		if plainKey.MatchString(key) {
+		if plainKey().MatchString(key) {
 			leaves(join(path, key), item, into)
 		} else {
 			leaves(path+"["+strconv.Quote(key)+"]", item, into)

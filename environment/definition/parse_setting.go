@@ -3,13 +3,13 @@ package definition
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -30,8 +30,8 @@ const (
 var reserved = []string{"host", "host_attributes", "environment", "revision", "task"}
 
 var (
-	validName     = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?(/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)*$`)
-	validVariable = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
+	validName     = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?(/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)*$`)
+	validVariable = pattern.Lazy(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
 )
 
 // setting reads one setting. It returns false when it reported a problem.
@@ -93,7 +93,7 @@ func (c *Configuration) setting(path string, n *yamlfile.Node) (ok bool) {
 
 func readName(n *yamlfile.Node) (string, bool) {
 	text, ok := n.Line("the name of the environment", maxName)
-	if ok && !validName.MatchString(text) {
+	if ok && !validName().MatchString(text) {
 		n.Fail("%q cannot be the name of an environment: letters, digits, ., _ and - are possible, with a letter or digit at both ends, in parts divided by /", text)
 		return "", false
 	}
@@ -216,7 +216,7 @@ func variableProblem(name string) string {
 	switch {
 	case slices.Contains(reserved, name) || strings.HasPrefix(name, "_"):
 		return fmt.Sprintf("%.60q is set by deployster itself and cannot be changed", name)
-	case !validVariable.MatchString(name):
+	case !validVariable().MatchString(name):
 		return fmt.Sprintf("%.60q cannot be the name of a variable: it begins with a letter and consists of letters, digits, _ and -", name)
 	case len(name) > maxVariable:
 		return fmt.Sprintf("the name of the variable has %d bytes; at most %d are possible", len(name), maxVariable)

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // Body is what a signed request approves.
@@ -29,7 +30,7 @@ func Path(pipeline, stage string) string {
 
 const maxText = 1000
 
-var validHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var validHash = pattern.Lazy(`^sha256:[0-9a-f]{64}$`)
 
 // DecodeBody reads the body of a request.
 func DecodeBody(text []byte) (b Body, err error) {
@@ -52,7 +53,7 @@ func DecodeBody(text []byte) (b Body, err error) {
 			return Body{}, fmt.Errorf("%s must have 1 to %d bytes", name, maxText)
 		}
 	}
-	if !validHash.MatchString(b.Carries) {
+	if !validHash().MatchString(b.Carries) {
 		return Body{}, errors.New("carries must be the hash of what the revision carries, sha256: and 64 hexadecimal digits, as pipeline explain shows it")
 	}
 	if len(b.Reason) > maxText || strings.ContainsFunc(b.Reason, unicode.IsControl) {

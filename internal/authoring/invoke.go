@@ -9,11 +9,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -229,7 +229,7 @@ func (c *checker) exited(action string, s said) verdict {
 
 // errorText is what stderr says about an error.
 func (c *checker) errorText(stderr []byte) string {
-	if line := panicked.Find(stderr); line != nil {
+	if line := panicked().Find(stderr); line != nil {
 		return "on its stderr: " + received(c.hide(line))
 	}
 	return "the end of its stderr: " + receivedEnd(c.hide(stderr))
@@ -237,10 +237,10 @@ func (c *checker) errorText(stderr []byte) string {
 
 var (
 	// panicked recognizes the line that says what happened where a stack follows it.
-	panicked = regexp.MustCompile(`(?m)^(panic: |fatal error: |thread '.*' panicked at|Exception in thread ).*$`)
+	panicked = pattern.Lazy(`(?m)^(panic: |fatal error: |thread '.*' panicked at|Exception in thread ).*$`)
 
 	// crashed recognizes what runtimes print of an error that nobody has handled.
-	crashed = regexp.MustCompile(`(?m)^(Traceback \(most recent call last\):|panic: |fatal error: |thread '.*' panicked at|Exception in thread |\s+at .*:\d+:\d+\)?$)`)
+	crashed = pattern.Lazy(`(?m)^(Traceback \(most recent call last\):|panic: |fatal error: |thread '.*' panicked at|Exception in thread |\s+at .*:\d+:\d+\)?$)`)
 )
 
 // onlyJSON judges whether stdout is one JSON document, whatever it says.

@@ -13,10 +13,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -78,14 +78,14 @@ func Languages() []string {
 	return names
 }
 
-var validName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+var validName = pattern.Lazy(`^[a-z][a-z0-9-]*$`)
 
 // New writes a resource type called name into the directory dir, which is made
 // when it is not there, and returns the paths of the files, sorted. It
 // overwrites nothing, and when it fails it leaves nothing behind.
 func New(dir, name, lang string) (files []string, err error) {
-	if !validName.MatchString(name) {
-		return nil, fmt.Errorf("the name of a resource type must match %s, %q does not", validName, name)
+	if !validName().MatchString(name) {
+		return nil, fmt.Errorf("the name of a resource type must match %s, %q does not", validName(), name)
 	}
 	i := slices.IndexFunc(languages, func(l language) bool { return l.name == lang })
 	if i < 0 {

@@ -141,7 +141,7 @@ func replaced(v any, path []string, by any) any {
 
 // refusal judges an error of state: nil is that it is one for people.
 func (c *checker) refusal(s said) *verdict {
-	if s.exit.Code < 128 && len(s.stderr) > 0 && !crashed.Match(s.stderr) {
+	if s.exit.Code < 128 && len(s.stderr) > 0 && !crashed().Match(s.stderr) {
 		return nil
 	}
 	v := c.exited("state", s)

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/internal/atomicfile"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/regularfile"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
@@ -163,8 +164,8 @@ func Read(workspace string) (*File, error) {
 }
 
 var (
-	sha256 = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	commit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	sha256 = pattern.Lazy(`^sha256:[0-9a-f]{64}$`)
+	commit = pattern.Lazy(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 )
 
 // Parse reads what Encode wrote, and perhaps somebody changed. It fails with a *yamlfile.Error.
@@ -225,8 +226,8 @@ func readImage(n *yamlfile.Node) (i Image) {
 	if !ok {
 		return i
 	}
-	i.Digest = matching(fields["digest"], sha256, "a digest, sha256: and 64 hexadecimal digits")
-	i.ID = matching(fields["id"], sha256, "the id of an image, sha256: and 64 hexadecimal digits")
+	i.Digest = matching(fields["digest"], sha256(), "a digest, sha256: and 64 hexadecimal digits")
+	i.ID = matching(fields["id"], sha256(), "the id of an image, sha256: and 64 hexadecimal digits")
 	if (fields["digest"] == nil) == (fields["id"] == nil) {
 		n.Fail("must have either digest, of an image that a registry has, or id")
 	}
@@ -245,8 +246,8 @@ func readModule(n *yamlfile.Node) (m Module) {
 	if !ok {
 		return m
 	}
-	m.Commit = matching(fields["commit"], commit, "a commit, 40 or 64 hexadecimal digits")
-	m.Digest = matching(fields["digest"], sha256, "a digest, sha256: and 64 hexadecimal digits")
+	m.Commit = matching(fields["commit"], commit(), "a commit, 40 or 64 hexadecimal digits")
+	m.Digest = matching(fields["digest"], sha256(), "a digest, sha256: and 64 hexadecimal digits")
 	if fields["digest"] == nil {
 		n.Fail("must have the digest of its files")
 	}

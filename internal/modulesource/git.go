@@ -93,7 +93,7 @@ const (
 
 // formatOf is the format in which something names a commit; of a branch or tag that is the usual one.
 func formatOf(ref string) string {
-	if isCommit.MatchString(ref) && len(ref) == 64 {
+	if isCommit().MatchString(ref) && len(ref) == 64 {
 		return formatSHA256
 	}
 	return formatSHA1
@@ -117,13 +117,13 @@ func (g git) init(ctx context.Context, format string) error {
 func (g git) fetch(ctx context.Context, s Source, commit string) (string, error) {
 	want := cmp.Or(commit, s.ref, "HEAD")
 	found, err := g.fetchAs(ctx, s, want, formatOf(want))
-	if err != nil && strings.Contains(err.Error(), otherFormat) && !isCommit.MatchString(want) {
+	if err != nil && strings.Contains(err.Error(), otherFormat) && !isCommit().MatchString(want) {
 		found, err = g.fetchAs(ctx, s, want, formatSHA256)
 	}
 	switch {
 	case err != nil && strings.Contains(err.Error(), otherFormat):
 		return "", fmt.Errorf("commit %.12s is named as a repository of the format %s does, and this one has another: give the commit as `git log` shows it there: %w", want, formatOf(want), err)
-	case err == nil && (!isCommit.MatchString(found) || commit != "" && found != commit):
+	case err == nil && (!isCommit().MatchString(found) || commit != "" && found != commit):
 		return "", fmt.Errorf("the ref %s means no commit", want)
 	}
 	return found, err
@@ -136,7 +136,7 @@ func (g git) fetchAs(ctx context.Context, s Source, want, format string) (string
 	}
 	fetch := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"}
 	_, err := g.run(ctx, append(fetch, "--depth=1", "--", s.url, "+"+want+":refs/fetched")...)
-	if err != nil && isCommit.MatchString(want) && ctx.Err() == nil {
+	if err != nil && isCommit().MatchString(want) && ctx.Err() == nil {
 		// Not every server gives a commit by its hash; then it may be one of a branch or tag.
 		if _, all := g.run(ctx, append(fetch, "--", s.url, "+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")...); all != nil {
 			return "", errors.Join(err, all)

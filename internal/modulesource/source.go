@@ -12,11 +12,11 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
@@ -47,11 +47,11 @@ func Parse(text string) (Source, error) {
 
 // credentials matches what may be a secret in a URL: a password, which may have any
 // character, or what follows a ?.
-var credentials = regexp.MustCompile(`://.*@|\?.*`)
+var credentials = pattern.Lazy(`://.*@|\?.*`)
 
 // withoutCredentials is a source as an error may show it.
 func withoutCredentials(text string) string {
-	return credentials.ReplaceAllStringFunc(text, func(secret string) string {
+	return credentials().ReplaceAllStringFunc(text, func(secret string) string {
 		if strings.HasPrefix(secret, "?") {
 			return "?…"
 		}
@@ -92,7 +92,7 @@ func parse(text string) (Source, error) {
 var schemes = []string{"https", "ssh", "file"}
 
 // validRef matches what may be the name of a branch, tag or commit, and is no option or expression of git.
-var validRef = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+-]*$`)
+var validRef = pattern.Lazy(`^[A-Za-z0-9_][A-Za-z0-9_./+-]*$`)
 
 // repository reads a URL of a git repository with //DIRECTORY and ?ref=.
 func (s *Source) repository(text string) error {
@@ -114,7 +114,7 @@ func (s *Source) repository(text string) error {
 		}
 	}
 	s.ref = query.Get("ref")
-	if u.Fragment != "" || query.Has("ref") && (!validRef.MatchString(s.ref) || strings.Contains(s.ref, "..") || strings.HasSuffix(s.ref, ".lock")) {
+	if u.Fragment != "" || query.Has("ref") && (!validRef().MatchString(s.ref) || strings.Contains(s.ref, "..") || strings.HasSuffix(s.ref, ".lock")) {
 		return fmt.Errorf("its ref must be a branch, tag or commit")
 	}
 	where, dir, _ := strings.Cut(u.Path, "//")
@@ -139,4 +139,4 @@ func (s *Source) checkDirectory() error {
 func (s Source) String() string { return s.text }
 
 // isCommit matches the hash of a commit.
-var isCommit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var isCommit = pattern.Lazy(`^([0-9a-f]{40}|[0-9a-f]{64})$`)

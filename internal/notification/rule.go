@@ -4,10 +4,10 @@ import (
 	"net/mail"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -47,7 +47,7 @@ const (
 	mostText  = 2000 // bytes
 )
 
-var validName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
+var validName = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
 
 // Parse reads a file of rules; name is what its messages call it. Relative paths are below the
 // directory. It fails with a *yamlfile.Error that holds every problem of the file.
@@ -93,7 +93,7 @@ func readRule(n *yamlfile.Node, directory string) (r Rule, named *yamlfile.Node)
 	if at := fields["name"]; at == nil {
 		n.Fail("the notification has no name")
 	} else if text, ok := at.Line("the name of a notification", 100); ok {
-		if !validName.MatchString(text) {
+		if !validName().MatchString(text) {
 			at.Fail("%q cannot be the name of a notification: letters, digits, ., _ and - are possible, with a letter or digit at both ends", text)
 		}
 		r.Name, named = text, at

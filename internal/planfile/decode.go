@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -94,8 +94,8 @@ func genuine(data []byte) error {
 }
 
 var (
-	validSalt = regexp.MustCompile(`^[0-9a-f]{32}$`)
-	validHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	validSalt = pattern.Lazy(`^[0-9a-f]{32}$`)
+	validHash = pattern.Lazy(`^[0-9a-f]{64}$`)
 )
 
 // check refuses what cannot be applied.
@@ -103,9 +103,9 @@ func (d *document) check() error {
 	switch {
 	case len(d.Manifests) == 0:
 		return errors.New("it names no manifest")
-	case !validSalt.MatchString(string(d.Salt)):
+	case !validSalt().MatchString(string(d.Salt)):
 		return errors.New("it has no salt")
-	case !validHash.MatchString(d.ManifestHash):
+	case !validHash().MatchString(d.ManifestHash):
 		return errors.New("it has no hash of its manifest")
 	case d.Engine.Name == "":
 		return errors.New("it does not say on which engine it was made")
@@ -135,12 +135,12 @@ func (d *document) checkInputs() error {
 		}
 	}
 	for name, hash := range d.Variables.Hashes {
-		if !validHash.MatchString(hash) {
+		if !validHash().MatchString(hash) {
 			return fmt.Errorf("it has no hash of the variable %q", name)
 		}
 	}
 	for name, hash := range d.Includes {
-		if !validHash.MatchString(hash) {
+		if !validHash().MatchString(hash) {
 			return fmt.Errorf("it has no hash of the file %q", name)
 		}
 	}
@@ -162,7 +162,7 @@ func (d *document) defines(r *resource) bool {
 
 // has reports whether all of these are hashes.
 func has(hashes ...string) bool {
-	return !slices.ContainsFunc(hashes, func(h string) bool { return !validHash.MatchString(h) })
+	return !slices.ContainsFunc(hashes, func(h string) bool { return !validHash().MatchString(h) })
 }
 
 func (r *resource) check() error {

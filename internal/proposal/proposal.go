@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/deployster-go/deployster/build"
@@ -44,56 +45,59 @@ type Verb struct {
 	fields  []string // of the command, in the order of those of the body
 }
 
-// verbs are all that can be sent.
-var verbs = []Verb{
-	of(identity.Pipelines, "release", identity.Operator, pipeline.Release{}, "Register a revision and start its deployment; what it carries is kept before, as objects"),
-	of(identity.Pipelines, "receive-artifact", identity.Operator, pipeline.ReceiveArtifact{}, "Record that an artifact was received"),
-	of(identity.Pipelines, "fail-artifact", identity.Operator, pipeline.FailArtifact{}, "Record that an artifact was not built"),
-	of(identity.Pipelines, "approve", identity.Approver, pipeline.Approve{}, "Approve a revision at a stage"),
-	of(identity.Pipelines, "reject", identity.Approver, pipeline.Reject{}, "Reject a revision at a stage"),
-	of(identity.Pipelines, "skip", identity.Operator, pipeline.Skip{}, "Pass over a revision that waits"),
-	of(identity.Pipelines, "cancel", identity.Operator, pipeline.Cancel{}, "Cancel the deployment of a revision"),
-	of(identity.Pipelines, "retry", identity.Operator, pipeline.Retry{}, "Retry a revision that failed, was cancelled or was skipped"),
-	of(identity.Pipelines, "repair", identity.Operator, pipeline.Repair{}, "Do what failed on hosts of a stage again"),
-	of(identity.Pipelines, "rerun", identity.Operator, pipeline.Rerun{}, "Do a stage of a revision again"),
-	of(identity.Pipelines, "rollback", identity.Operator, pipeline.Rollback{}, "Deploy an earlier revision to a stage again, and pause the stage"),
-	of(identity.Pipelines, "pause", identity.Operator, pipeline.PausePipeline{}, "Pause a pipeline or one of its stages"),
-	of(identity.Pipelines, "resume", identity.Operator, pipeline.ResumePipeline{}, "Resume a pipeline or one of its stages"),
-	of(identity.Pipelines, "confirm", identity.Operator, pipeline.Confirm{}, "Confirm that a host group loses hosts"),
-	of(identity.Pipelines, "define", identity.Admin, pipeline.Define{}, "Define a pipeline or change it; what revisions under way are to carry is kept before, as objects"),
-	of(identity.Pipelines, "delete", identity.Admin, pipeline.Delete{}, "Delete a pipeline"),
-	of(identity.Pipelines, "add-key", identity.Admin, approval.AddKey{}, "Let a key sign approvals of a pipeline, however it promotes"),
-	of(identity.Pipelines, "revoke-key", identity.Admin, approval.RevokeKey{}, "Have a key sign no approvals of a pipeline any more"),
-	of(Promotions, "approve", identity.Approver, promotion.Approve{}, "Approve that a revision comes to a stage of a pipeline that promotes by observed state"),
-	of(Promotions, "reject", identity.Approver, promotion.Reject{}, "Keep a revision from a stage of a pipeline that promotes by observed state, which waits for approval"),
-	of(Promotions, "hold", identity.Operator, promotion.HoldStage{}, "Keep revisions from being promoted to a stage"),
-	of(Promotions, "release-hold", identity.Operator, promotion.ReleaseHold{}, "Let revisions be promoted to a stage again that was held"),
-	of(Promotions, "stop-the-line", identity.Operator, promotion.StopLine{}, "Keep revisions from being promoted to any stage"),
-	of(Promotions, "resume", identity.Operator, promotion.ResumeLine{}, "Let revisions be promoted again after stop-the-line"),
-	of(Promotions, "define", identity.Admin, promotion.Define{}, "Define a pipeline that promotes by observed state, or change it; what verifies its stages is kept before, as objects"),
-	of(Promotions, "delete", identity.Admin, promotion.Delete{}, "Delete a pipeline that promotes by observed state"),
-	of(identity.Environments, "pause", identity.Operator, environment.Pause{}, "Pause an environment"),
-	of(identity.Environments, "resume", identity.Operator, environment.Resume{}, "Resume an environment"),
-	of(identity.Environments, "promote", identity.Operator, environment.Promote{}, "Go on to the next step of a deployment"),
-	of(identity.Environments, "create", identity.Operator, environment.Create{}, "Create an environment with its first revision; what that carries is kept before, as objects"),
-	of(identity.Environments, "update", identity.Operator, environment.Update{}, "Create a revision from the newest one, which has to be named; what it carries is kept before, as objects"),
-	of(identity.Environments, "deploy", identity.Operator, environment.Deploy{}, "Deploy a revision", "Hosts"),
-	of(identity.Environments, "rollback", identity.Operator, environment.Rollback{}, "Go back to an earlier revision", "Hosts"),
-	of(identity.Environments, "restart", identity.Operator, environment.Restart{}, "Start the tasks of the active revision anew", "Hosts"),
-	of(identity.Environments, "delete", identity.Operator, environment.Delete{}, "Delete an environment"),
-	of(identity.Environments, "confirm", identity.Operator, environment.ConfirmHosts{}, "Confirm that an environment loses hosts", "Hosts"),
-	of(identity.Environments, "cordon", identity.Operator, environment.CordonHosts{}, "Leave hosts as they are, or terminate their tasks first"),
-	of(identity.Environments, "uncordon", identity.Operator, environment.UncordonHosts{}, "Let an environment change its cordoned hosts again"),
-	of(identity.Environments, "clean", identity.Operator, environment.Clean{}, "Terminate what a deleted environment left running"),
-	of(identity.Environments, "adopt", identity.Operator, environment.Adopt{}, "Have a deleted environment exist again, with what it left running", "Hosts"),
-	of(identity.Environments, "adopt-from", identity.Operator, environment.AdoptFrom{}, "Deploy an environment with what a deleted one left running", "Hosts"),
-	of(identity.Kind, "create", identity.Admin, identity.Issue{}, "Create a token of which the sender has made the secret: dpl_, the id, _ and random text; it is sent as its SHA-256"),
-	of(identity.Kind, "revoke", identity.Admin, identity.Revoke{}, "Have a token authenticate nobody any more"),
-	beginning(of(Builds, "submit", identity.Operator, build.Submit{}, "Queue a build group; what it carries is kept before, as objects, and its sources as artifacts", "Pipeline")),
-	of(notification.Notifications, "retry", identity.Operator, notification.Retry{}, "Have what a notification could not tell be told again"),
-	of(Builds, "cancel", identity.Operator, build.Cancel{}, "Cancel a build group"),
-	of(Builds, "retry", identity.Operator, build.Retry{}, "Retry a build group that failed or was canceled"),
-}
+// verbs are all that can be sent. They are collected when they are first needed: most commands
+// send nothing.
+var verbs = sync.OnceValue(func() []Verb {
+	return []Verb{
+		of(identity.Pipelines, "release", identity.Operator, pipeline.Release{}, "Register a revision and start its deployment; what it carries is kept before, as objects"),
+		of(identity.Pipelines, "receive-artifact", identity.Operator, pipeline.ReceiveArtifact{}, "Record that an artifact was received"),
+		of(identity.Pipelines, "fail-artifact", identity.Operator, pipeline.FailArtifact{}, "Record that an artifact was not built"),
+		of(identity.Pipelines, "approve", identity.Approver, pipeline.Approve{}, "Approve a revision at a stage"),
+		of(identity.Pipelines, "reject", identity.Approver, pipeline.Reject{}, "Reject a revision at a stage"),
+		of(identity.Pipelines, "skip", identity.Operator, pipeline.Skip{}, "Pass over a revision that waits"),
+		of(identity.Pipelines, "cancel", identity.Operator, pipeline.Cancel{}, "Cancel the deployment of a revision"),
+		of(identity.Pipelines, "retry", identity.Operator, pipeline.Retry{}, "Retry a revision that failed, was cancelled or was skipped"),
+		of(identity.Pipelines, "repair", identity.Operator, pipeline.Repair{}, "Do what failed on hosts of a stage again"),
+		of(identity.Pipelines, "rerun", identity.Operator, pipeline.Rerun{}, "Do a stage of a revision again"),
+		of(identity.Pipelines, "rollback", identity.Operator, pipeline.Rollback{}, "Deploy an earlier revision to a stage again, and pause the stage"),
+		of(identity.Pipelines, "pause", identity.Operator, pipeline.PausePipeline{}, "Pause a pipeline or one of its stages"),
+		of(identity.Pipelines, "resume", identity.Operator, pipeline.ResumePipeline{}, "Resume a pipeline or one of its stages"),
+		of(identity.Pipelines, "confirm", identity.Operator, pipeline.Confirm{}, "Confirm that a host group loses hosts"),
+		of(identity.Pipelines, "define", identity.Admin, pipeline.Define{}, "Define a pipeline or change it; what revisions under way are to carry is kept before, as objects"),
+		of(identity.Pipelines, "delete", identity.Admin, pipeline.Delete{}, "Delete a pipeline"),
+		of(identity.Pipelines, "add-key", identity.Admin, approval.AddKey{}, "Let a key sign approvals of a pipeline, however it promotes"),
+		of(identity.Pipelines, "revoke-key", identity.Admin, approval.RevokeKey{}, "Have a key sign no approvals of a pipeline any more"),
+		of(Promotions, "approve", identity.Approver, promotion.Approve{}, "Approve that a revision comes to a stage of a pipeline that promotes by observed state"),
+		of(Promotions, "reject", identity.Approver, promotion.Reject{}, "Keep a revision from a stage of a pipeline that promotes by observed state, which waits for approval"),
+		of(Promotions, "hold", identity.Operator, promotion.HoldStage{}, "Keep revisions from being promoted to a stage"),
+		of(Promotions, "release-hold", identity.Operator, promotion.ReleaseHold{}, "Let revisions be promoted to a stage again that was held"),
+		of(Promotions, "stop-the-line", identity.Operator, promotion.StopLine{}, "Keep revisions from being promoted to any stage"),
+		of(Promotions, "resume", identity.Operator, promotion.ResumeLine{}, "Let revisions be promoted again after stop-the-line"),
+		of(Promotions, "define", identity.Admin, promotion.Define{}, "Define a pipeline that promotes by observed state, or change it; what verifies its stages is kept before, as objects"),
+		of(Promotions, "delete", identity.Admin, promotion.Delete{}, "Delete a pipeline that promotes by observed state"),
+		of(identity.Environments, "pause", identity.Operator, environment.Pause{}, "Pause an environment"),
+		of(identity.Environments, "resume", identity.Operator, environment.Resume{}, "Resume an environment"),
+		of(identity.Environments, "promote", identity.Operator, environment.Promote{}, "Go on to the next step of a deployment"),
+		of(identity.Environments, "create", identity.Operator, environment.Create{}, "Create an environment with its first revision; what that carries is kept before, as objects"),
+		of(identity.Environments, "update", identity.Operator, environment.Update{}, "Create a revision from the newest one, which has to be named; what it carries is kept before, as objects"),
+		of(identity.Environments, "deploy", identity.Operator, environment.Deploy{}, "Deploy a revision", "Hosts"),
+		of(identity.Environments, "rollback", identity.Operator, environment.Rollback{}, "Go back to an earlier revision", "Hosts"),
+		of(identity.Environments, "restart", identity.Operator, environment.Restart{}, "Start the tasks of the active revision anew", "Hosts"),
+		of(identity.Environments, "delete", identity.Operator, environment.Delete{}, "Delete an environment"),
+		of(identity.Environments, "confirm", identity.Operator, environment.ConfirmHosts{}, "Confirm that an environment loses hosts", "Hosts"),
+		of(identity.Environments, "cordon", identity.Operator, environment.CordonHosts{}, "Leave hosts as they are, or terminate their tasks first"),
+		of(identity.Environments, "uncordon", identity.Operator, environment.UncordonHosts{}, "Let an environment change its cordoned hosts again"),
+		of(identity.Environments, "clean", identity.Operator, environment.Clean{}, "Terminate what a deleted environment left running"),
+		of(identity.Environments, "adopt", identity.Operator, environment.Adopt{}, "Have a deleted environment exist again, with what it left running", "Hosts"),
+		of(identity.Environments, "adopt-from", identity.Operator, environment.AdoptFrom{}, "Deploy an environment with what a deleted one left running", "Hosts"),
+		of(identity.Kind, "create", identity.Admin, identity.Issue{}, "Create a token of which the sender has made the secret: dpl_, the id, _ and random text; it is sent as its SHA-256"),
+		of(identity.Kind, "revoke", identity.Admin, identity.Revoke{}, "Have a token authenticate nobody any more"),
+		beginning(of(Builds, "submit", identity.Operator, build.Submit{}, "Queue a build group; what it carries is kept before, as objects, and its sources as artifacts", "Pipeline")),
+		of(notification.Notifications, "retry", identity.Operator, notification.Retry{}, "Have what a notification could not tell be told again"),
+		of(Builds, "cancel", identity.Operator, build.Cancel{}, "Cancel a build group"),
+		of(Builds, "retry", identity.Operator, build.Retry{}, "Retry a build group that failed or was canceled"),
+	}
+})
 
 // GrantedBy is the kind of what grants name that let somebody do it: one name is of one pipeline,
 // however it promotes.
@@ -153,7 +157,7 @@ func snake(name string) string {
 }
 
 // Verbs are all that can be sent.
-func Verbs() []Verb { return slices.Clone(verbs) }
+func Verbs() []Verb { return slices.Clone(verbs()) }
 
 // Body is the type of the body.
 func (v Verb) Body() reflect.Type { return v.body }
@@ -164,11 +168,11 @@ var ErrUnsent = errors.New("cannot be sent to a server yet")
 // Encode is the verb and the body of a command.
 func Encode(kind string, command any) (v Verb, body []byte, err error) {
 	t := reflect.TypeOf(command)
-	i := slices.IndexFunc(verbs, func(v Verb) bool { return v.Kind == kind && v.command == t })
+	i := slices.IndexFunc(verbs(), func(v Verb) bool { return v.Kind == kind && v.command == t })
 	if i < 0 {
 		return v, nil, fmt.Errorf("the command %s of %s %w: run it where the log is, without --server and DEPLOYSTER_SERVER", strings.ToLower(t.Name()), kind, ErrUnsent)
 	}
-	v = verbs[i]
+	v = verbs()[i]
 	if signed := reflect.ValueOf(command).FieldByName("Signature"); signed.IsValid() && !signed.IsNil() {
 		return v, nil, fmt.Errorf("an approval that is signed %w in this way: it is a request of its own", ErrUnsent)
 	}

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
 	"unicode"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // mostAnswer bounds what a helper may print, mostShown what is shown of what it says when it fails, in bytes.
@@ -22,11 +23,11 @@ const (
 )
 
 // helperName is what may follow docker-credential-: no path, so that the file names no program elsewhere.
-var helperName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+var helperName = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 // ask runs a credential helper, and reports whether it knows the registry.
 func ask(ctx context.Context, name, registry string, patience time.Duration) (authn.AuthConfig, bool, error) {
-	if !helperName.MatchString(name) {
+	if !helperName().MatchString(name) {
 		return authn.AuthConfig{}, false, fmt.Errorf("%q cannot be the name of a credential helper: it has letters, digits, _ . and -", cut(name))
 	}
 	program := "docker-credential-" + name

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/terraform"
@@ -130,7 +130,7 @@ func describe(ctx context.Context, e Engine, image string) ([]byte, error) {
 }
 
 // namePattern is what names of resources must be like to be names of images, too.
-var namePattern = regexp.MustCompile(`^(data\.)?[a-z0-9]+((_{1,2}|-+)[a-z0-9]+)*$`)
+var namePattern = pattern.Lazy(`^(data\.)?[a-z0-9]+((_{1,2}|-+)[a-z0-9]+)*$`)
 
 func decode(text []byte) (all []terraform.Description, err error) {
 	lines := json.NewDecoder(bytes.NewReader(text))
@@ -189,7 +189,7 @@ func near(name string, known []string) string {
 
 // unfit says why there can be no type of a resource.
 func unfit(d terraform.Description) error {
-	if !namePattern.MatchString(d.Name) {
+	if !namePattern().MatchString(d.Name) {
 		return errors.New("its name cannot be that of an image")
 	}
 	if _, err := schema.CompileConfig(d.ConfigSchema); err != nil {

@@ -89,7 +89,7 @@ func (f Finder) candidates(dir, version string) (found []candidate, err error) {
 		if above := strings.Split(filepath.ToSlash(filepath.Dir(path)), "/"); slices.ContainsFunc(above, isPlatform) {
 			if i := slices.IndexFunc(above, isPlatform); above[i] != platform {
 				return nil
-			} else if i > 0 && versionPattern.MatchString(above[i-1]) {
+			} else if i > 0 && versionPattern().MatchString(above[i-1]) {
 				c.version = above[i-1]
 			}
 		}
@@ -132,7 +132,7 @@ func (f Finder) file(path, version string) (Package, error) {
 func nameIn(base string) string {
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(base, ".zip"), programPrefix)
 	name, _, _ := strings.Cut(rest, "_")
-	if !ok || !namePattern.MatchString(name) {
+	if !ok || !namePattern().MatchString(name) {
 		return ""
 	}
 	return name
@@ -141,7 +141,7 @@ func nameIn(base string) string {
 func versionIn(base string) string {
 	_, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(base, ".zip"), programPrefix), "_")
 	version, _, _ := strings.Cut(strings.TrimPrefix(rest, "v"), "_")
-	if !versionPattern.MatchString(version) {
+	if !versionPattern().MatchString(version) {
 		return ""
 	}
 	return version

@@ -49,7 +49,7 @@ func (f Finder) address(provider string) (base *url.URL, namespace, name string,
 	case 3:
 		registry, parts = "https://"+parts[0], parts[1:]
 	}
-	if len(parts) != 2 || !namePattern.MatchString(parts[0]) || !namePattern.MatchString(parts[1]) {
+	if len(parts) != 2 || !namePattern().MatchString(parts[0]) || !namePattern().MatchString(parts[1]) {
 		return nil, "", "", fmt.Errorf("%q is neither a file nor a directory, nor a name such as NAMESPACE/NAME of a provider in a registry", provider)
 	}
 	if registry == "" {
@@ -114,7 +114,7 @@ func (f Finder) newest(ctx context.Context, provider *url.URL) (string, error) {
 	}
 	newest := ""
 	for _, v := range list.Versions {
-		if !versionPattern.MatchString(v.Version) || semver.Prerelease("v"+v.Version) != "" {
+		if !versionPattern().MatchString(v.Version) || semver.Prerelease("v"+v.Version) != "" {
 			continue
 		}
 		for _, p := range v.Platforms {

@@ -10,8 +10,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // Package is the program of a provider.
@@ -43,8 +44,8 @@ type Finder struct {
 const programPrefix = "terraform-provider-"
 
 var (
-	namePattern    = regexp.MustCompile(`^[a-z0-9]+(-+[a-z0-9]+)*$`)
-	versionPattern = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}([-+][0-9A-Za-z.+-]+)?$`)
+	namePattern    = pattern.Lazy(`^[a-z0-9]+(-+[a-z0-9]+)*$`)
+	versionPattern = pattern.Lazy(`^[0-9]+(\.[0-9]+){0,2}([-+][0-9A-Za-z.+-]+)?$`)
 )
 
 // maxProgram bounds the program of a provider, in bytes.
@@ -53,7 +54,7 @@ const maxProgram = 4 << 30
 // split separates a version from what it is of.
 func split(provider string) (of, version string, err error) {
 	of, version, _ = strings.Cut(provider, "@")
-	if version == "" && strings.Contains(provider, "@") || version != "" && !versionPattern.MatchString(version) {
+	if version == "" && strings.Contains(provider, "@") || version != "" && !versionPattern().MatchString(version) {
 		return "", "", fmt.Errorf("%q: after the @ there must be a version, such as 3.6.2", provider)
 	}
 	return of, version, nil

@@ -2,18 +2,19 @@ package worktree
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 const maxAddress = 1000 // bytes
 
 var (
 	// likeSCP is HOST:PATH, perhaps with a user, which Git takes for SSH.
-	likeSCP   = regexp.MustCompile(`^(?:[^/:]*@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^/:].*|/.*)$`)
-	validHost = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+	likeSCP   = pattern.Lazy(`^(?:[^/:]*@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^/:].*|/.*)$`)
+	validHost = pattern.Lazy(`^([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
 )
 
 // Address is a URL of a repository that may be shown: without user, password, query and fragment.
@@ -23,14 +24,14 @@ func Address(text string) string {
 		return ""
 	}
 	if !strings.Contains(text, "://") {
-		parts := likeSCP.FindStringSubmatch(text)
+		parts := likeSCP().FindStringSubmatch(text)
 		if parts == nil {
 			return ""
 		}
 		text = "ssh://" + parts[1] + "/" + strings.TrimPrefix(parts[2], "/")
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Opaque != "" || !validHost.MatchString(u.Host) {
+	if err != nil || u.Opaque != "" || !validHost().MatchString(u.Host) {
 		return ""
 	}
 	switch u.Scheme {

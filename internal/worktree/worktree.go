@@ -16,9 +16,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // The bounds of asking Git.
@@ -29,7 +30,7 @@ const (
 	maxListing  = 64 << 20 // bytes of the list of all files, which is room for more than 500,000
 )
 
-var validCommit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var validCommit = pattern.Lazy(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // Tree is the commit that a directory of a work tree is at.
 type Tree struct {
@@ -59,7 +60,7 @@ func Open(ctx context.Context, dir string) *Tree {
 		return nil
 	}
 	commit, ok := g.ask(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-	if commit = strings.TrimSuffix(commit, "\n"); !ok || !validCommit.MatchString(commit) {
+	if commit = strings.TrimSuffix(commit, "\n"); !ok || !validCommit().MatchString(commit) {
 		return nil
 	}
 	t := &Tree{Commit: commit, prefix: prefix}

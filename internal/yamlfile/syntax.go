@@ -3,10 +3,11 @@ package yamlfile
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"sort"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // unreadable finds what no YAML file may contain; the parser would not say
@@ -30,13 +31,13 @@ func (f *file) unreadable() (Position, string) {
 }
 
 var (
-	yamlLine   = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s)(.*)$`)
-	yamlAnchor = regexp.MustCompile(`^yaml: unknown anchor '(.*)' referenced$`)
+	yamlLine   = pattern.Lazy(`^yaml: (?:line (\d+): )?(?s)(.*)$`)
+	yamlAnchor = pattern.Lazy(`^yaml: unknown anchor '(.*)' referenced$`)
 )
 
 // syntax puts what the parser says at its place.
 func (f *file) syntax(err error, advice func(data []byte, at int) string) Problem {
-	if m := yamlAnchor.FindStringSubmatch(err.Error()); m != nil {
+	if m := yamlAnchor().FindStringSubmatch(err.Error()); m != nil {
 		if i := bytes.Index(f.data, []byte("*"+m[1])); i >= 0 {
 			return Problem{Position: f.position(i), Message: fmt.Sprintf("there is no anchor &%.60s before this alias", m[1])}
 		}
@@ -57,7 +58,7 @@ func (f *file) syntax(err error, advice func(data []byte, at int) string) Proble
 }
 
 // reason is what the parser says, without the line.
-func reason(err error) string { return yamlLine.ReplaceAllString(err.Error(), "$2") }
+func reason(err error) string { return yamlLine().ReplaceAllString(err.Error(), "$2") }
 
 // malformedLine is where the file stops being YAML. The parser only says where
 // the collection begins in which it gave up, if that, so the shortest beginning
@@ -72,7 +73,7 @@ func (f *file) malformedLine(err error) int {
 		})
 	}
 	line := 1
-	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
+	if m := yamlLine().FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
 		line, _ = strconv.Atoi(m[1])
 	}
 	return max(1, min(line, len(f.starts)))

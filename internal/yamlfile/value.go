@@ -3,14 +3,15 @@ package yamlfile
 import (
 	"iter"
 	"math"
-	"regexp"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 var (
-	digits  = regexp.MustCompile(`^[-+]?[0-9_]+$`)
-	notZero = regexp.MustCompile(`^[^eE]*[1-9]`)
+	digits  = pattern.Lazy(`^[-+]?[0-9_]+$`)
+	notZero = pattern.Lazy(`^[^eE]*[1-9]`)
 )
 
 // Any returns the value as JSON knows it, made of string, bool, int64, float64,
@@ -58,13 +59,13 @@ func (n *Node) number() (value any, ok bool) {
 	switch {
 	case n.Kind == Integer && n.decode("!!int", &i):
 		return i, true
-	case n.Kind == Integer || digits.MatchString(n.Value) && n.style&yaml.TaggedStyle == 0:
+	case n.Kind == Integer || digits().MatchString(n.Value) && n.style&yaml.TaggedStyle == 0:
 		n.Fail("%.40s is not an integer of 64 bits; put it in quotes to have it as text", n.Value)
 	case !n.decode("!!float", &f):
 		n.Fail("%.60q is not a number", n.Value)
 	case math.IsInf(f, 0) || math.IsNaN(f):
 		n.Fail("%.60s is not a number that JSON can express", n.Value)
-	case f == 0 && notZero.MatchString(n.Value):
+	case f == 0 && notZero().MatchString(n.Value):
 		n.Fail("%.40s is nearer to 0 than any number of 64 bits; put it in quotes to have it as text", n.Value)
 	default:
 		return f, true

@@ -1,10 +1,11 @@
 package yamlformat
 
 import (
-	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // step is how far each level is indented.
@@ -182,13 +183,13 @@ func (w *writer) empty(lines, most int) {
 
 // header is what begins a block of text: how line ends at its end are meant, and
 // how far it is indented where that is not that of its first line.
-var header = regexp.MustCompile(`[|>]([-+]?)([1-9]?)([-+]?)(?:[ \t]+#.*)?$`)
+var header = pattern.Lazy(`[|>]([-+]?)([1-9]?)([-+]?)(?:[ \t]+#.*)?$`)
 
 // block writes the lines of a block of text after the one on which it begins, and
 // returns the last of them.
 func (w *writer) block(lines []string, begun int) int {
 	here := w.innermost()
-	found := header.FindStringSubmatch(strings.TrimRight(lines[begun], " \t"))
+	found := header().FindStringSubmatch(strings.TrimRight(lines[begun], " \t"))
 	if found == nil {
 		return begun
 	}

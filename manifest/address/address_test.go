@@ -1,6 +1,7 @@
 package address_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/deployster-go/deployster/manifest/address"
@@ -36,11 +37,18 @@ func TestAnAddressIsSplit(t *testing.T) {
 func TestAnAddressIsValid(t *testing.T) {
 	for text, want := range map[string]bool{
 		"page": true, "page[a]": true, "web[a].page[b.c]": true, "page[]": false, "page[a": false, "page[a]b": false, "1": false,
+		"page[" + strings.Repeat("a", 100) + "].x": true, "page[" + strings.Repeat("a", 101) + "].x": false,
 		"page[.a]": false, "page[a/b]": false, "page.": false, "page\n": false, "": false,
 	} {
 		if address.Valid(text) != want {
 			t.Errorf("%q is valid: %v", text, !want)
 		}
+	}
+}
+
+func TestAKeyIsOnlySoLong(t *testing.T) {
+	if long := strings.Repeat("a", 100); !address.ValidKey(long) || address.ValidKey(long+"a") {
+		t.Error("the bound of a key is not 100 characters")
 	}
 }
 

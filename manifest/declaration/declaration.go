@@ -5,11 +5,11 @@ package declaration
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -20,11 +20,11 @@ const Key = "variables"
 // maxVariables is how many variables manifests may declare together.
 const maxVariables = 1000
 
-var validVariable = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
+var validVariable = pattern.Lazy(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
 
 // NameProblem says why a variable cannot have a name, "" when it can.
 func NameProblem(name string) string {
-	if !validVariable.MatchString(name) {
+	if !validVariable().MatchString(name) {
 		return fmt.Sprintf("%q cannot be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -", name)
 	}
 	return ""

@@ -5,12 +5,12 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -195,12 +195,12 @@ func (k *Keys) Admit(s record.Signature, stage string, now time.Time) error {
 	return nil
 }
 
-var validID = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,62}[a-zA-Z0-9])?$`)
+var validID = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,62}[a-zA-Z0-9])?$`)
 
 // Add is the event that adds a key, whose fields are checked.
 func (k *Keys) Add(target deploylog.Target, add record.KeyInfo, id, by string) (deploylog.Event, error) {
 	for _, of := range [][2]string{{"id", add.ID}, {"owner", cmp.Or(add.Owner, add.ID)}} {
-		if !validID.MatchString(of[1]) {
+		if !validID().MatchString(of[1]) {
 			return deploylog.Event{}, refusal.New(InvalidKey, "%q cannot be the %s of a key: letters, digits, ., _ and - are possible, 64 of them, with a letter or digit at both ends", of[1], of[0])
 		}
 	}

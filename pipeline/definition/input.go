@@ -93,7 +93,7 @@ func (p *parser) input(n *yamlfile.Node, first map[string]*yamlfile.Node) (in In
 	}
 	in.at = at.Position
 	switch before := first[in.Pipeline]; {
-	case !validPipeline.MatchString(in.Pipeline):
+	case !validPipeline().MatchString(in.Pipeline):
 		at.Fail("%q cannot be the name of a pipeline: %s", in.Pipeline, nameRule)
 	case in.Pipeline == p.definition.Name:
 		at.Fail("the pipeline cannot take its own revisions: name another pipeline; artifacts of its own stages are in the variable artifacts")
@@ -104,7 +104,7 @@ func (p *parser) input(n *yamlfile.Node, first map[string]*yamlfile.Node) (in In
 	}
 	if at := fields["passed"]; at != nil {
 		in.passed = at.Position
-		if in.Passed, ok = at.Line("the name of a stage of that pipeline", maxName); ok && !validName.MatchString(in.Passed) {
+		if in.Passed, ok = at.Line("the name of a stage of that pipeline", maxName); ok && !validName().MatchString(in.Passed) {
 			at.Fail("%q cannot be the name of a stage: %s, in parts divided by /", in.Passed, nameRule)
 		}
 	}

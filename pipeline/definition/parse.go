@@ -51,7 +51,7 @@ func (p *parser) read(root *yamlfile.Node) {
 	if n := fields["pipeline"]; n == nil {
 		root.Fail("there is no pipeline, the name of what is defined")
 	} else if text, ok := n.Line("the name of the pipeline", maxPipeline); ok {
-		if !validPipeline.MatchString(text) {
+		if !validPipeline().MatchString(text) {
 			n.Fail("%q cannot be the name of a pipeline: %s", text, nameRule)
 		}
 		p.definition.Name = text

@@ -2,11 +2,11 @@ package definition
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -32,10 +32,10 @@ const (
 )
 
 var (
-	validPipeline = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
-	validName     = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?(/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)*$`)
-	validEvent    = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
-	validKind     = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	validPipeline = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
+	validName     = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?(/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)*$`)
+	validEvent    = pattern.Lazy(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+	validKind     = pattern.Lazy(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 )
 
 const nameRule = "letters, digits, ., _ and - are possible, with a letter or digit at both ends"
@@ -68,7 +68,7 @@ func (p *parser) name(n *yamlfile.Node, thing string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	if !validName.MatchString(text) {
+	if !validName().MatchString(text) {
 		n.Fail("%q cannot be the name of a %s: %s, in parts divided by /", text, thing, nameRule)
 	}
 	t := thing + " " + Path(p.definition.Name, text)
@@ -140,7 +140,7 @@ func (p *parser) build(n *yamlfile.Node) *Build {
 		kind, ok := k.Line("a kind of artifact such as x86", maxKind)
 		switch first := p.kinds[kind]; {
 		case !ok:
-		case !validKind.MatchString(kind):
+		case !validKind().MatchString(kind):
 			k.Fail("%q cannot be a kind of artifact: lower-case letters and digits are possible, in parts divided by -", kind)
 		case first != nil:
 			k.Fail("duplicate artifact %q, first at %d:%d", kind, first.Position.Line, first.Position.Column)
@@ -201,7 +201,7 @@ func readApplied(fields map[string]*yamlfile.Node) (manifest string, retries int
 // readEnvironment reads the name of an environment.
 func readEnvironment(n *yamlfile.Node) string {
 	text, ok := n.Line("the name of an environment", maxEnvironment)
-	if ok && !validName.MatchString(text) {
+	if ok && !validName().MatchString(text) {
 		n.Fail("%q cannot be the name of an environment: %s, in parts divided by /", text, nameRule)
 	}
 	return text
@@ -364,7 +364,7 @@ func readStep(n *yamlfile.Node, first map[string]*yamlfile.Node) (s HostStep) {
 		s.Event = event
 		why := reserved(event)
 		switch before := first[event]; {
-		case !validEvent.MatchString(event):
+		case !validEvent().MatchString(event):
 			at.Fail("%q cannot be the name of an event: lower-case letters and digits are possible, in words divided by -, as in host-deployed", event)
 		case why != "":
 			at.Fail("the event %q is reserved: %s", event, why)

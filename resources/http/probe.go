@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // The limits of an answer, in bytes: how much of a body is looked at, and how
@@ -76,7 +78,7 @@ var errRequestTimeout = errors.New("no answer within request_timeout")
 
 // localAddress is this side of a connection, as the messages of package net
 // begin it: "read tcp 10.0.0.7:50312->10.0.0.9:80".
-var localAddress = regexp.MustCompile(`\S+:\d+->`)
+var localAddress = pattern.Lazy(`\S+:\d+->`)
 
 // reason is what went wrong, without the URL that the message of net/http
 // begins with: it is named already. The port at this end is another one each
@@ -89,7 +91,7 @@ func reason(ctx context.Context, err error) error {
 	if errors.As(err, &of) {
 		err = of.Err
 	}
-	return errors.New(localAddress.ReplaceAllString(err.Error(), ""))
+	return errors.New(localAddress().ReplaceAllString(err.Error(), ""))
 }
 
 func (p *probe) newAnswer(response *nethttp.Response, body []byte) *answer {

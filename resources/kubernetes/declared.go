@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/resources/internal/kubeapi"
 )
 
@@ -95,10 +96,10 @@ func declare(c Config) ([]declared, error) {
 }
 
 var (
-	validVersion   = regexp.MustCompile(`^([a-z0-9][-a-z0-9.]*/)?v[a-z0-9]+$`)
-	validKind      = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	validName      = regexp.MustCompile(`^[^/%\s]{1,253}$`)
-	validNamespace = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	validVersion   = pattern.Lazy(`^([a-z0-9][-a-z0-9.]*/)?v[a-z0-9]+$`)
+	validKind      = pattern.Lazy(`^[A-Z][A-Za-z0-9]*$`)
+	validName      = pattern.Lazy(`^[^/%\s]{1,253}$`)
+	validNamespace = pattern.Lazy(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 )
 
 // ofServer are the members of metadata that only the server writes.
@@ -118,10 +119,10 @@ func (d *declared) read(text json.RawMessage) error {
 		valid       *regexp.Regexp
 		like        string
 	}{
-		{"apiVersion", d.apiVersion, validVersion, `"v1" or "apps/v1"`},
-		{"kind", d.kind, validKind, `"Deployment"`},
-		{"metadata.name", d.name, validName, `"web"`},
-		{"metadata.namespace", cmp.Or(d.namespace, "default"), validNamespace, `"default"`},
+		{"apiVersion", d.apiVersion, validVersion(), `"v1" or "apps/v1"`},
+		{"kind", d.kind, validKind(), `"Deployment"`},
+		{"metadata.name", d.name, validName(), `"web"`},
+		{"metadata.namespace", cmp.Or(d.namespace, "default"), validNamespace(), `"default"`},
 	} {
 		if !part.valid.MatchString(part.value) || part.value == "." || part.value == ".." {
 			return fmt.Errorf("%s must be text like %s, not %q", part.what, part.like, part.value)

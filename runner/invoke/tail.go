@@ -1,9 +1,10 @@
 package invoke
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 const (
@@ -26,15 +27,15 @@ type Tail struct {
 var (
 	// crashed recognizes the first line of a crash, as Go, Rust, Java, JavaScript and
 	// Ruby print it. Python prints it last.
-	crashed = regexp.MustCompile(`^(panic: |fatal error: |thread '.*' panicked at|Exception in thread |Unhandled |Uncaught |[A-Za-z_.]+(Error|Exception): )`)
+	crashed = pattern.Lazy(`^(panic: |fatal error: |thread '.*' panicked at|Exception in thread |Unhandled |Uncaught |[A-Za-z_.]+(Error|Exception): )`)
 
 	// framed recognizes what only a stack has: so whatever stands between it and the
 	// first line is of the message.
-	framed = regexp.MustCompile(`^(goroutine \d+ \[|stack backtrace:|note: run with .RUST_BACKTRACE|\s+at |\s+from )`)
+	framed = pattern.Lazy(`^(goroutine \d+ \[|stack backtrace:|note: run with .RUST_BACKTRACE|\s+at |\s+from )`)
 
 	// stacked recognizes what else follows the first line of a crash: what is empty or
 	// indented, functions of Go, and what runtimes add.
-	stacked = regexp.MustCompile(`^(\s|$|[^\s(]\S*\(.*\)$|at |created by |exit status |exit code |\[signal |note: |Caused by: |\.\.\. \d+ more|Node\.js v)`)
+	stacked = pattern.Lazy(`^(\s|$|[^\s(]\S*\(.*\)$|at |created by |exit status |exit code |\[signal |note: |Caused by: |\.\.\. \d+ more|Node\.js v)`)
 )
 
 func (t *Tail) add(stream, line string) {
@@ -43,12 +44,12 @@ func (t *Tail) add(stream, line string) {
 	}
 	t.since++
 	switch {
-	case crashed.MatchString(line):
+	case crashed().MatchString(line):
 		t.crash, t.stream, t.since, t.doubted = line, stream, 0, false
 	case t.crash == "" || stream != t.stream:
-	case framed.MatchString(line):
+	case framed().MatchString(line):
 		t.doubted = false
-	case !stacked.MatchString(line):
+	case !stacked().MatchString(line):
 		t.doubted = true
 	}
 	if len(t.last) == tailLines {

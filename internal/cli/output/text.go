@@ -3,13 +3,12 @@ package output
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -104,9 +103,8 @@ func Operand(path string) string {
 	return path
 }
 
-// safeWord takes long to compile, and is not compiled before it is needed: every start of
-// the program, also in a container, would pay for it.
-var safeWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN_@%+=:,./…-]+$`) })
+// safeWord is a word that means itself to a shell.
+var safeWord = pattern.Lazy(`^[\pL\pN_@%+=:,./…-]+$`)
 
 // ShellWord writes a word so that a shell takes it as one.
 func ShellWord(w string) string {

@@ -12,10 +12,10 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/identity"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -52,7 +52,7 @@ var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", 
 // reserved are the words with which others are called whom the server authenticates.
 var reserved = map[string]bool{"token": true, "certificate": true, "uid": true, "server": true}
 
-var validName = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$`)
+var validName = pattern.Lazy(`^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
 // Parse reads a file of issuers. name is what messages call it, and paths in it are relative
 // to the directory.
@@ -127,7 +127,7 @@ func readIssuer(fields map[string]*yamlfile.Node, directory string) Issuer {
 	if of.CA != "" && !filepath.IsAbs(of.CA) {
 		of.CA = filepath.Join(directory, of.CA)
 	}
-	if of.Name != "" && (!validName.MatchString(of.Name) || reserved[of.Name]) {
+	if of.Name != "" && (!validName().MatchString(of.Name) || reserved[of.Name]) {
 		fields["name"].Fail("%q cannot be the name of an issuer: lower-case letters, digits and - are possible, at most 32 of them, and not token, certificate, uid or server", of.Name)
 	}
 	if wrong := checkIssuer(of.URL); of.URL != "" && wrong != "" {

@@ -2,11 +2,12 @@ package value
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
-var validTag = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}$`)
+var validTag = pattern.Lazy(`^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}$`)
 
 // TagOf is the tag of an image as NAME:TAG, "" where it has none.
 func TagOf(image string) (string, error) {
@@ -16,7 +17,7 @@ func TagOf(image string) (string, error) {
 
 // WithTag is an image with another tag.
 func WithTag(image, tag string) (string, error) {
-	if !validTag.MatchString(tag) {
+	if !validTag().MatchString(tag) {
 		return "", fmt.Errorf("%q cannot be the tag of an image: letters, digits, _ . and - are possible, up to 128", tag)
 	}
 	name, _, err := split(image)

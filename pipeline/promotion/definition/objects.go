@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
@@ -22,11 +23,11 @@ const (
 )
 
 var (
-	validCluster    = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
-	validAPIVersion = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?v[a-z0-9]+$`)
-	validKind       = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	validNamespace  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-	validObjectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+	validCluster    = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
+	validAPIVersion = pattern.Lazy(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?v[a-z0-9]+$`)
+	validKind       = pattern.Lazy(`^[A-Z][A-Za-z0-9]*$`)
+	validNamespace  = pattern.Lazy(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	validObjectName = pattern.Lazy(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 )
 
 // Sighted reports whether what the stage runs is in no events of an environment, but is looked at
@@ -80,11 +81,11 @@ func readObject(n *yamlfile.Node) (o object.Object) {
 		return text
 	}
 	const lower = "lower-case letters, digits, . and - are possible, with a letter or digit at both ends"
-	o.Cluster = line("cluster", "the name of a cluster", maxName, validCluster, nameRule)
-	o.APIVersion = line("api_version", "an API version", maxName, validAPIVersion, "write GROUP/VERSION, such as kustomize.toolkit.fluxcd.io/v1")
-	o.Kind = line("kind", "a kind", maxKind, validKind, "write it as its objects have it, such as Kustomization")
-	o.Namespace = line("namespace", "a namespace", maxNamespace, validNamespace, "lower-case letters, digits and - are possible, with a letter or digit at both ends")
-	o.Name = line("name", "the name of an object", maxObjectName, validObjectName, lower)
+	o.Cluster = line("cluster", "the name of a cluster", maxName, validCluster(), nameRule)
+	o.APIVersion = line("api_version", "an API version", maxName, validAPIVersion(), "write GROUP/VERSION, such as kustomize.toolkit.fluxcd.io/v1")
+	o.Kind = line("kind", "a kind", maxKind, validKind(), "write it as its objects have it, such as Kustomization")
+	o.Namespace = line("namespace", "a namespace", maxNamespace, validNamespace(), "lower-case letters, digits and - are possible, with a letter or digit at both ends")
+	o.Name = line("name", "the name of an object", maxObjectName, validObjectName(), lower)
 	for _, key := range []string{"cluster", "kind", "name"} {
 		if fields[key] == nil {
 			n.Fail("the object has no %s; write {cluster: prod, kind: Kustomization, namespace: flux-system, name: shop}", key)

@@ -3,12 +3,12 @@ package definition
 import (
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/pipeline/promotion/window"
 )
@@ -34,9 +34,9 @@ const DefaultVariable = "pipeline_revision"
 const DefaultRetryAfter = Duration(10 * time.Second)
 
 var (
-	validPipeline = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
-	validName     = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?(/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)*$`)
-	validVariable = regexp.MustCompile(`^task\.vars\.([a-zA-Z_][a-zA-Z0-9_]*)$`)
+	validPipeline = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
+	validName     = pattern.Lazy(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?(/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)*$`)
+	validVariable = pattern.Lazy(`^task\.vars\.([a-zA-Z_][a-zA-Z0-9_]*)$`)
 )
 
 const nameRule = "letters, digits, ., _ and - are possible, with a letter or digit at both ends"
@@ -104,7 +104,7 @@ func (p *parser) read(root *yamlfile.Node) {
 	if n := fields["pipeline"]; n == nil {
 		root.Fail("there is no pipeline, the name of what is defined")
 	} else if text, ok := n.Line("the name of the pipeline", maxPipeline); ok {
-		if !validPipeline.MatchString(text) {
+		if !validPipeline().MatchString(text) {
 			n.Fail("%q cannot be the name of a pipeline: %s", text, nameRule)
 		}
 		p.definition.Name = text
@@ -150,7 +150,7 @@ func (p *parser) promotion(root, n *yamlfile.Node) {
 	}
 	if at := fields["revision"]; at != nil {
 		if text, ok := at.Line("a variable such as task.vars.version", maxVariable); ok {
-			match := validVariable.FindStringSubmatch(text)
+			match := validVariable().FindStringSubmatch(text)
 			if match == nil {
 				at.Fail("%.60q is no variable of tasks; write task.vars.NAME, such as task.vars.version", text)
 			} else {
@@ -218,7 +218,7 @@ func (p *parser) readEnvironment(n *yamlfile.Node, fields map[string]*yamlfile.N
 	} else if text, ok := at.Line("the name of an environment", maxEnvironment); ok {
 		s.Environment = text
 		switch first := p.taken[text]; {
-		case !validName.MatchString(text):
+		case !validName().MatchString(text):
 			at.Fail("%q cannot be the name of an environment: %s, in parts divided by /", text, nameRule)
 		case first != nil:
 			at.Fail("environment %q is already that of another stage, at %d:%d: it cannot run two revisions", text, first.Position.Line, first.Position.Column)
@@ -231,7 +231,7 @@ func (p *parser) readEnvironment(n *yamlfile.Node, fields map[string]*yamlfile.N
 func (p *parser) unique(n *yamlfile.Node, name string) {
 	first := p.names[name]
 	switch {
-	case !validName.MatchString(name):
+	case !validName().MatchString(name):
 		n.Fail("%q cannot be the name of a stage: %s, in parts divided by /", name, nameRule)
 	case strings.HasPrefix(name, p.definition.Name+"/"):
 		n.Fail("the name of the pipeline before that of a stage makes no difference; leave it out")

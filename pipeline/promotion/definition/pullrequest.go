@@ -4,11 +4,11 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/pullrequest/address"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
 	"github.com/deployster-go/deployster/internal/yamlfile"
@@ -59,9 +59,9 @@ func (p *PullRequest) Same(other *PullRequest) bool {
 }
 
 var (
-	validBranch = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._/+-]*$`)
-	validEnv    = regexp.MustCompile(`^DEPLOYSTER_GIT_TOKEN(_[A-Z0-9_]+)?$`)
-	validUser   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+{}-]*$`)
+	validBranch = pattern.Lazy(`^[a-zA-Z0-9_][a-zA-Z0-9._/+-]*$`)
+	validEnv    = pattern.Lazy(`^DEPLOYSTER_GIT_TOKEN(_[A-Z0-9_]+)?$`)
+	validUser   = pattern.Lazy(`^[a-zA-Z0-9][a-zA-Z0-9._@+{}-]*$`)
 )
 
 // TokenVariableRule says which variables may be named as token_env: whoever writes a definition
@@ -69,7 +69,7 @@ var (
 const TokenVariableRule = "must be DEPLOYSTER_GIT_TOKEN, or a variable whose name begins with DEPLOYSTER_GIT_TOKEN_, as DEPLOYSTER_GIT_TOKEN_ACME does" //nolint:gosec // a rule, and no secret
 
 // IsTokenVariable reports whether a variable may have the token of a repository.
-func IsTokenVariable(name string) bool { return validEnv.MatchString(name) }
+func IsTokenVariable(name string) bool { return validEnv().MatchString(name) }
 
 var providers = []string{"github", "gitlab", "gitea", "bitbucket", NoProvider}
 
@@ -117,7 +117,7 @@ func (p *parser) readPullRequest(n *yamlfile.Node, s *Stage) *PullRequest {
 
 // isBranch reports whether git can have a branch of a name.
 func isBranch(name string) bool {
-	if !validBranch.MatchString(name) || strings.Contains(name, "..") || strings.HasSuffix(name, ".") {
+	if !validBranch().MatchString(name) || strings.Contains(name, "..") || strings.HasSuffix(name, ".") {
 		return false
 	}
 	return !slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool {
@@ -221,7 +221,7 @@ func readToken(n *yamlfile.Node, fields map[string]*yamlfile.Node, to *PullReque
 		}
 	}
 	if at := fields["user"]; at != nil {
-		if text, ok := at.Line("a user", maxName); ok && !validUser.MatchString(text) {
+		if text, ok := at.Line("a user", maxName); ok && !validUser().MatchString(text) {
 			at.Fail("%.60q cannot be a user", text)
 		} else {
 			to.User = text

@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/pattern"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
@@ -77,11 +77,11 @@ func (s *Stage) Identity() string {
 	return s.Environment + "@" + hex.EncodeToString(sum[:])
 }
 
-var validAttribute = regexp.MustCompile(`^resources\.([^.\[\]{} ]+)\.([a-zA-Z_][a-zA-Z0-9_-]*)$`)
+var validAttribute = pattern.Lazy(`^resources\.([^.\[\]{} ]+)\.([a-zA-Z_][a-zA-Z0-9_-]*)$`)
 
 // Attribute is the resource and the attribute of its state that Revision names, "" for none.
 func (t *Targets) Attribute() (resource, attribute string) {
-	if match := validAttribute.FindStringSubmatch(t.Revision); match != nil {
+	if match := validAttribute().FindStringSubmatch(t.Revision); match != nil {
 		return match[1], match[2]
 	}
 	return "", ""
@@ -137,7 +137,7 @@ func (p *parser) readTargets(n *yamlfile.Node, fields map[string]*yamlfile.Node,
 	}
 	first := len(p.definition.Stages) == 0
 	if at := fields["revision"]; at != nil {
-		if text, ok := at.Line("resources.NAME.ATTRIBUTE", maxVariable+maxName); ok && !validAttribute.MatchString(text) {
+		if text, ok := at.Line("resources.NAME.ATTRIBUTE", maxVariable+maxName); ok && !validAttribute().MatchString(text) {
 			at.Fail("%.60q is no attribute of the state of a resource; write resources.NAME.ATTRIBUTE, such as resources.web.image", text)
 		} else {
 			t.Revision = text

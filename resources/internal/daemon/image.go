@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // RegistryAuth is what the registry of an image is shown when it is pulled. The schemas of
@@ -41,7 +42,7 @@ func (a *RegistryAuth) encode(ref string) (string, error) {
 }
 
 // isID matches the id of the content of an image.
-var isID = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var isID = pattern.Lazy(`^sha256:[0-9a-f]{64}$`)
 
 // EnsureImage pulls an image that the engine does not hold, and says so first. The registry
 // is shown auth, or nothing where that is nil.
@@ -50,7 +51,7 @@ func EnsureImage(ctx context.Context, docker *client.Client, ref string, auth *R
 	if err == nil || !errdefs.IsNotFound(err) {
 		return image, wrap(err, "looking for image "+ref)
 	}
-	if isID.MatchString(ref) {
+	if isID().MatchString(ref) {
 		return image, fmt.Errorf("the Docker Engine behind the plug \"docker\" holds no image %s, and an id cannot be pulled: load the image there, or name one of a registry", ref)
 	}
 	shown, err := auth.encode(ref)

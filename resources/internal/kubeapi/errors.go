@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/deployster-go/deployster/internal/pattern"
 )
 
 // explain adds to an error of the server what was attempted, and what to do.
@@ -36,11 +37,11 @@ func (c *Client) explain(action string, err error) error {
 }
 
 // denied finds the right that is missing in what the server says.
-var denied = regexp.MustCompile(`cannot (\w+) resource "([^"]+)" in API group "([^"]*)"( at the cluster scope| in the namespace "([^"]+)")?`)
+var denied = pattern.Lazy(`cannot (\w+) resource "([^"]+)" in API group "([^"]*)"( at the cluster scope| in the namespace "([^"]+)")?`)
 
 // missing says which right is to be granted.
 func missing(err error) string {
-	found := denied.FindStringSubmatch(err.Error())
+	found := denied().FindStringSubmatch(err.Error())
 	if found == nil {
 		return "" // an admission controller or a quota, which says so itself
 	}
@@ -58,7 +59,7 @@ type Conflict struct {
 	Field   string // as in .spec.template.spec.containers[name="web"].image
 }
 
-var byManager = regexp.MustCompile(`conflict with "((?:[^"\\]|\\.)*)"`)
+var byManager = pattern.Lazy(`conflict with "((?:[^"\\]|\\.)*)"`)
 
 // Conflicts are the fields for which an apply was refused since others own them; none where that
 // is not why.
@@ -69,7 +70,7 @@ func Conflicts(err error) []Conflict {
 			continue
 		}
 		c := Conflict{Manager: "another manager", Field: cause.Field}
-		if m := byManager.FindStringSubmatch(cause.Message); m != nil {
+		if m := byManager().FindStringSubmatch(cause.Message); m != nil {
 			c.Manager = m[1]
 		}
 		found = append(found, c)
