@@ -93,6 +93,7 @@ type Info struct {
 	Address string // where it was reached, for people
 	Remote  bool   // its file system is not this machine's
 	Copies  bool   // it is Remote, and is to give each container a copy of the workspace, where that is mounted read-only
+	Works   bool   // it is Remote, and gives a container the directory of Spec.Work
 	Tied    bool   // a container ends with the process that runs it; Containers lists none that has lost it
 }
 
@@ -141,6 +142,7 @@ type Spec struct {
 	User       string   // "" keeps the image's
 	Mounts     []Mount
 	Hide       []string // directories of the container, each of which must be there, in its image or a mount: it sees empty ones that nobody can write to in their place
+	Work       string   // where it has an empty directory to write to, whoever it runs as, that goes with it; "" is none. Only of an engine whose Info says that it Works
 	Labels     map[string]string
 	Network    string        // engine's own network name, "none" or "host"; "" is the engine's default
 	Timeout    time.Duration // 0 is none; when over, the container is killed and Run fails with ErrTimeout

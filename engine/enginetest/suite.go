@@ -43,6 +43,9 @@ type Images struct {
 	// Unkept is for an engine that keeps no output of containers that outlive their caller.
 	Unkept bool
 
+	// Works is for an engine that says of itself that it Works, see engine.Info.
+	Works bool
+
 	// Writable makes a directory that containers can have mounted to write to. It returns what is
 	// the source of such a mount, and where this machine has the directory. nil is for an engine
 	// that mounts directories of this machine.
@@ -123,6 +126,9 @@ func (s *suite) cases() []testCase {
 		cases = append(cases, testCase{"networks that are not to be had are refused", s.testOtherNetworks})
 	} else if !s.images.InMemory {
 		cases = append(cases, s.networkCases()...)
+	}
+	if s.images.Works {
+		cases = append(cases, testCase{"a container has a work directory of its own", s.testWork})
 	}
 	if s.images.Caller != nil {
 		cases = append(cases, testCase{"a program whose caller is killed has its whole input or never starts", s.testKilledCaller})

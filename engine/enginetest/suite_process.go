@@ -22,6 +22,30 @@ func (s *suite) testInfo(t *testing.T) {
 	if strings.Contains(info.Arch, "x86") || info.Arch == "aarch64" {
 		t.Errorf("architecture %q is not one of Go's names", info.Arch)
 	}
+	if info.Works != s.images.Works || info.Works && !info.Remote {
+		t.Errorf("it says of work directories: %+v", info)
+	}
+}
+
+// testWork has containers write where they have a work directory, in one that they only read and
+// beside all else: whoever they run as, and each finds its own empty.
+func (s *suite) testWork(t *testing.T) {
+	around := t.TempDir()
+	for _, user := range []string{"", "1234"} {
+		for range 2 {
+			spec := s.spec("write", around+"/work/mark", "mine")
+			spec.User, spec.Work = user, around+"/work"
+			spec.Mounts = []engine.Mount{{Source: around, Target: around, ReadOnly: true}}
+			s.succeed(t, spec, nil)
+			spec.Args = []string{"read", around + "/work/mark"}
+			if r := s.try(t, spec, nil); r.exit.Code == 0 {
+				t.Errorf("as user %q: it finds %q, which another container wrote", user, r.stdout)
+			}
+		}
+	}
+	if entries, err := os.ReadDir(around); err != nil || len(entries) > 0 {
+		t.Errorf("this machine has it: %v, %v", entries, err)
+	}
 }
 
 func (s *suite) testImage(t *testing.T) {

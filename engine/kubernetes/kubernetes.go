@@ -160,7 +160,7 @@ func (c *Cluster) Info(ctx context.Context) (engine.Info, error) {
 	if err != nil {
 		return engine.Info{}, c.wrap("ask for its version", err)
 	}
-	return engine.Info{Name: "kubernetes", Version: version, OS: "linux", Arch: runtime.GOARCH, Address: c.address(), Remote: true, Copies: c.options.CopyWorkspace}, nil
+	return engine.Info{Name: "kubernetes", Version: version, OS: "linux", Arch: runtime.GOARCH, Address: c.address(), Remote: true, Works: true, Copies: c.options.CopyWorkspace}, nil
 }
 
 // address is where the cluster was reached, and the namespace in it.

@@ -27,6 +27,7 @@ const Claim = "persistentvolumeclaim:"
 const (
 	shimVolume  = "deployster-shim"
 	filesVolume = "deployster-files"
+	workVolume  = "deployster-work"
 	prepareShim = "/shim"
 	prepareCopy = "/files"
 )
@@ -36,6 +37,10 @@ const unprivileged = 65532
 
 // longest is how many bytes Linux takes as one argument or variable.
 const longest = 128<<10 - 1
+
+// mostWork is how much a Pod may have in its work directory, which is on the disk of its node: a
+// cluster evicts one that has more.
+const mostWork = 1 << 30
 
 // plan is what a Pod is made of.
 type plan struct {
@@ -68,6 +73,9 @@ func newPlan(spec engine.Spec, image resolved, shim string, idle, life time.Dura
 		}
 	}
 	p.copied.inner = append(p.copied.inner, spec.Hide...)
+	if spec.Work != "" {
+		p.copied.inner = append(p.copied.inner, path.Clean(spec.Work))
+	}
 	return p, p.copied.check()
 }
 
@@ -189,6 +197,11 @@ func (p *plan) volumes() []corev1.Volume {
 	if p.copies() {
 		all = append(all, empty(filesVolume, corev1.StorageMediumMemory)) // plugs may be secret: they stay off disks
 	}
+	if p.spec.Work != "" {
+		work := empty(workVolume, "")
+		work.EmptyDir.SizeLimit = resource.NewQuantity(mostWork, resource.BinarySI)
+		all = append(all, work)
+	}
 	seen := map[string]bool{}
 	for _, m := range p.spec.Mounts {
 		if claim, _, ok := claimOf(m.Source); ok && !seen[claim] {
@@ -214,6 +227,9 @@ func (p *plan) mounts() []corev1.VolumeMount {
 	}
 	for _, hidden := range p.copied.hidden {
 		add(hidden)
+	}
+	if p.spec.Work != "" {
+		all = append(all, corev1.VolumeMount{Name: workVolume, MountPath: p.spec.Work})
 	}
 	for _, m := range p.spec.Mounts {
 		if claim, below, ok := claimOf(m.Source); ok {

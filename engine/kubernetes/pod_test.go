@@ -92,7 +92,7 @@ func TestWhatAClusterCannotDoIsRefused(t *testing.T) {
 func TestAPodIsWhatASpecSays(t *testing.T) {
 	dir := t.TempDir()
 	spec := engine.Spec{
-		Args: []string{"$(HOME)", "$$"}, Env: []string{"A=$(B)=c"}, WorkDir: "/w", Memory: 1 << 20, Timeout: 90 * time.Second,
+		Args: []string{"$(HOME)", "$$"}, Env: []string{"A=$(B)=c"}, WorkDir: "/w", Work: "/copy/work", Memory: 1 << 20, Timeout: 90 * time.Second,
 		Mounts: []engine.Mount{
 			{Source: dir, Target: "/copy", ReadOnly: true}, {Source: Claim + "data/below/it", Target: "/copy/data"}, {Source: Claim + "data", Target: "/all", ReadOnly: true},
 		},
@@ -109,19 +109,22 @@ func TestAPodIsWhatASpecSays(t *testing.T) {
 	if got := *pod.Spec.ActiveDeadlineSeconds; got != 90+600 || main.Resources.Limits.Memory().Value() != 1<<20 {
 		t.Errorf("deadline %d, limits %v", got, main.Resources.Limits)
 	}
-	if *pod.Spec.AutomountServiceAccountToken || pod.Spec.ImagePullSecrets[0].Name != "login" || len(pod.Spec.Volumes) != 3 {
+	if *pod.Spec.AutomountServiceAccountToken || pod.Spec.ImagePullSecrets[0].Name != "login" || len(pod.Spec.Volumes) != 4 {
 		t.Errorf("%+v", pod.Spec)
 	}
 	var seen []string
-	for _, m := range main.VolumeMounts[:3] {
+	for _, m := range main.VolumeMounts[:4] {
 		access := "rw"
 		if m.ReadOnly {
 			access = "ro"
 		}
 		seen = append(seen, m.MountPath+" "+m.SubPath+" "+access)
 	}
-	if want := []string{"/copy 0 ro", "/copy/data below/it rw", "/all  ro"}; !slices.Equal(seen, want) {
+	if want := []string{"/copy 0 ro", "/copy/work  rw", "/copy/data below/it rw", "/all  ro"}; !slices.Equal(seen, want) {
 		t.Errorf("mounts %q, want %q", seen, want)
+	}
+	if work := pod.Spec.Volumes[2].EmptyDir; work == nil || work.SizeLimit.Value() != mostWork {
+		t.Errorf("the work directory is %+v", pod.Spec.Volumes[2])
 	}
 	if !carries(labelsOf(pod), spec.Labels) || pod.Labels["deployster.run"] != "01X" || len(pod.Labels) != 3 {
 		t.Errorf("labels %v, annotations %v", pod.Labels, pod.Annotations)

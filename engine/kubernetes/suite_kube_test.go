@@ -19,7 +19,7 @@ func TestKubernetesPassesTheSuite(t *testing.T) {
 	f := newFixture(t, Baseline)
 	enginetest.Run(t, func(*testing.T) engine.Engine { return f.Engine }, enginetest.Images{
 		Probe: f.ref, Tar: f.tar,
-		NoLimits: true, OneNetwork: true, Supervised: true, Unkept: true, HeldRuns: true,
+		NoLimits: true, OneNetwork: true, Supervised: true, Unkept: true, HeldRuns: true, Works: true,
 		Writable: f.volume,
 		Leave:    f.leave,
 		Caller:   func(t *testing.T, order string) *exec.Cmd { return f.caller(t, order) },

@@ -41,6 +41,8 @@ type Options struct {
 	// for one that copies it.
 	Workspace string
 	Work      string
+
+	OwnWork bool // the engine is remote, and gives each container a work directory, see engine.Info
 }
 
 // checker is one conversation with a type.

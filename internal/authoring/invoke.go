@@ -195,6 +195,9 @@ func (c *checker) spec(ctx context.Context, action string, invocation protocol.I
 		spec.Env = append(spec.Env, "DEPLOYSTER_WORKSPACE="+c.Workspace)
 		spec.Mounts = append([]engine.Mount{{Source: c.Workspace, Target: c.Workspace, ReadOnly: true}}, spec.Mounts...)
 	}
+	if c.OwnWork {
+		spec.Work, spec.Env = workTarget, append(spec.Env, "DEPLOYSTER_WORK="+workTarget)
+	}
 	if c.Work != "" {
 		c.runs++
 		work := filepath.Join(c.Work, strconv.Itoa(c.runs))

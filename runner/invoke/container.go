@@ -54,7 +54,10 @@ func ResourceID(log, placed string) string {
 
 // workTarget is where a container finds its work directory, whatever user it
 // runs as: outside the workspace, whose directories may be closed to it.
-const workTarget = "/var/lib/deployster/work"
+const (
+	workTarget   = "/var/lib/deployster/work"
+	workVariable = "DEPLOYSTER_WORK=" + workTarget
+)
 
 // container makes a call by running a container for it. Its program starts when
 // hold is closed, if there is one.
@@ -85,6 +88,9 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 		Image: image.ID, Entrypoint: run.Entrypoint, Args: run.Args, Mounts: plugs, Network: c.Network, Offline: offline, Memory: c.Memory, Pids: c.Pids,
 		Labels: map[string]string{LabelLog: c.Log, LabelRun: c.Run},
 	}
+	if c.Remote && c.Works {
+		spec.Work, spec.Env = workTarget, append(spec.Env, workVariable)
+	}
 	if c.Remote && !c.Copies {
 		return spec, nil
 	}
@@ -101,7 +107,7 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 		return spec, fmt.Errorf("making a work directory: %w", err)
 	}
 	c.showWorkspace(&spec)
-	spec.Env = append(spec.Env, "DEPLOYSTER_WORK="+workTarget)
+	spec.Env = append(spec.Env, workVariable)
 	spec.Mounts = slices.Insert(spec.Mounts, 1, engine.Mount{Source: work, Target: workTarget})
 	return c.hideState(spec)
 }

@@ -24,25 +24,31 @@ func TestWhatContainersSee(t *testing.T) {
 	for name, c := range map[string]struct {
 		in             string // the workspace; "" is w
 		remote, copies bool
+		works          bool
 		mounts         []engine.Mount
 		env, hide      []string
 	}{
 		"an engine of this machine":                                {mounts: []engine.Mount{of(w), {Source: work + workSuffix, Target: workTarget}, plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w, "DEPLOYSTER_WORK=" + workTarget}, hide: []string{filepath.Join(w, engine.StateDir)}},
 		"one that is elsewhere":                                    {remote: true, mounts: []engine.Mount{plug}},
+		"one that gives each container a work directory":           {remote: true, works: true, mounts: []engine.Mount{plug}, env: []string{"DEPLOYSTER_WORK=" + workTarget}},
+		"one that does both":                                       {remote: true, copies: true, works: true, mounts: []engine.Mount{of(w), plug}, env: []string{"DEPLOYSTER_WORK=" + workTarget, "DEPLOYSTER_WORKSPACE=" + w}, hide: []string{filepath.Join(w, engine.StateDir)}},
 		"one that copies the workspace":                            {remote: true, copies: true, mounts: []engine.Mount{of(w), plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w}, hide: []string{filepath.Join(w, engine.StateDir)}},
 		"one that copies a workspace whose state is behind a link": {in: linked, remote: true, copies: true, mounts: []engine.Mount{of(linked), plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + linked}, hide: []string{filepath.Join(linked, "kept")}},
 	} {
 		dir := cmp.Or(c.in, w)
-		v := &Invoker{containers: Containers{Workspace: dir, Remote: c.remote, Copies: c.copies}}
+		v := &Invoker{containers: Containers{Workspace: dir, Remote: c.remote, Copies: c.copies, Works: c.works}}
 		spec, err := v.containerSpec(protocol.Invocation{}, engine.Image{ID: "sha256:1"}, []engine.Mount{plug}, false, work)
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := ""
-		if len(c.env) > 0 {
+		in, at := "", ""
+		if c.copies || !c.remote {
 			in = dir
 		}
-		if !reflect.DeepEqual(spec.Mounts, c.mounts) || !slices.Equal(spec.Env, c.env) || !slices.Equal(spec.Hide, c.hide) || spec.WorkDir != in {
+		if c.works {
+			at = workTarget
+		}
+		if !reflect.DeepEqual(spec.Mounts, c.mounts) || !slices.Equal(spec.Env, c.env) || !slices.Equal(spec.Hide, c.hide) || spec.WorkDir != in || spec.Work != at {
 			t.Errorf("%s: %+v", name, spec)
 		}
 	}

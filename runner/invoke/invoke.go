@@ -71,6 +71,7 @@ type Containers struct {
 	Pids        int64             // processes and threads of every container; 0 is the engine's default
 	Remote      bool              // the engine does not see this machine's files: no workspace, no work directory
 	Copies      bool              // it is Remote, and has a copy of the workspace in each container
+	Works       bool              // it is Remote, and has a work directory in each container, which goes with that
 	Stop        Stop              // may be nil; closed: start nothing new, let running actions finish
 	Now         func() time.Time  // the clock
 	Reserve     *Reserve          // may be nil: processes that serve end with the run

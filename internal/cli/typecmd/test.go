@@ -111,6 +111,7 @@ func checkType(ctx context.Context, a *app.App, check authoring.Options, f engin
 	if on.Info.Copies {
 		check.Workspace = a.Workspace
 	}
+	check.OwnWork = on.Info.Works
 	if on.Info.Remote {
 		return reportChecks(ctx, a, check)
 	}

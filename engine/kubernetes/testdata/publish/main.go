@@ -66,5 +66,13 @@ func publish(_ context.Context, r protocol.Request[config]) error {
 	if err != nil {
 		return err
 	}
+	// By way of its work directory, to which it can write.
+	prepared := filepath.Join(os.Getenv("DEPLOYSTER_WORK"), r.Name)
+	if err := os.WriteFile(prepared, wanted, 0o600); err != nil {
+		return err
+	}
+	if wanted, err = os.ReadFile(prepared); err != nil {
+		return err
+	}
 	return os.WriteFile(published(r), wanted, 0o600)
 }
