@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -16,11 +15,10 @@ import (
 )
 
 // batch is one transaction of the writer and the requests in it. Nobody else appends while it
-// lasts, so what was looked for once stays as it was.
+// lasts, so what was looked for once stays as it was; what was presumed before is looked at once in it.
 type batch struct {
 	w        *writer
-	taken    []*queue.Request // which are added first
-	doubt    *doubt           // whether they are in the log; nil is none
+	pending  []*queue.Request // which were taken from the queue, and are added first
 	requests []*queue.Request
 	from     position // of the log before it
 	seq      int64    // of the last event in it
@@ -57,8 +55,8 @@ func keyOfEvent(e deploylog.Event) key { return key{e.Deployment, e.Target, e.Na
 // start has the batch follow what is in the log.
 func (b *batch) start(from position) { b.from, b.seq, b.head = from, from.seq, from.hash }
 
-// take begins the transaction, in which the process waits for its turn.
-func (b *batch) take(all *pgx.Batch) {
+// lock begins the transaction, in which the process waits for its turn.
+func (b *batch) lock(all *pgx.Batch) {
 	// What comes next in it is to see what was appended during the wait.
 	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 	all.Queue("SELECT pg_advisory_xact_lock($1)", b.w.log.key("append"))
@@ -71,7 +69,7 @@ func (b *batch) begin(ctx context.Context) error {
 		return err
 	}
 	all := &pgx.Batch{}
-	b.take(all)
+	b.lock(all)
 	all.Queue("SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1").QueryRow(func(newest pgx.Row) error {
 		var seq int64
 		var hash []byte
@@ -82,20 +80,8 @@ func (b *batch) begin(ctx context.Context) error {
 		b.start(position{seq, chain.LinkOf(hash)})
 		return err
 	})
-	written := false
-	if b.doubt != nil {
-		b.doubt.look(all, &written)
-	}
-	b.look(all, append(slices.Clip(b.taken), b.w.log.queue.Waits()...))
-	switch err := b.w.conn.SendBatch(ctx, all).Close(); {
-	case err != nil:
-		return err
-	case written:
-		return b.doubt.cause
-	default:
-		b.doubt = nil
-		return nil
-	}
+	b.look(all, append(slices.Clip(b.pending), b.w.log.queue.Waits()...))
+	return b.w.conn.SendBatch(ctx, all).Close()
 }
 
 // maxYields is how often a batch gives way to callers who are about to append.
@@ -104,8 +90,8 @@ const maxYields = 8
 // gather adds what is queued, and what comes in meanwhile.
 func (b *batch) gather(ctx context.Context) error {
 	for yields := 0; b.seq-b.from.seq < batchEvents && b.bytes < batchBytes; {
-		requests := b.taken
-		if b.taken = nil; len(requests) == 0 {
+		requests := b.pending
+		if b.pending = nil; len(requests) == 0 {
 			requests = b.w.log.queue.Take()
 		}
 		if len(requests) == 0 {
@@ -246,29 +232,19 @@ func (b *batch) unread(others int) []deploylog.Event {
 	return events
 }
 
-// refuse ends a batch that could not begin.
-func (b *batch) refuse(err error) {
-	if b.doubt != nil {
-		err = b.w.fail(cmp.Or(b.doubt.cause, err))
-	}
-	for _, r := range b.taken {
-		r.End(err)
-	}
-	b.w.log.queue.Refuse(err)
-}
-
-// end tells the callers how the batch ended, and the writer where the log is now.
+// end tells the callers how the batch ended. Where it was written, the writer remembers what it knows
+// of the log, and whether nobody else appends to it.
 func (b *batch) end(err error) {
-	w := b.w
-	switch {
-	case err == nil && b.seq > b.from.seq:
+	w, wrote := b.w, err == nil && b.seq > b.from.seq
+	if wrote {
+		// Many callers had better be waited for while it is looked, and be appended at once.
 		w.alone = time.Time{}
-		if b.from == w.head && len(b.requests) == 1 { // many callers are better waited for
+		if b.from == w.head && len(b.requests) == 1 {
 			w.alone = time.Now()
 		}
 		w.head = position{b.seq, b.head}
-		fallthrough
-	case err == nil:
+	}
+	if err == nil {
 		w.remember(b.registered)
 	}
 	for _, r := range b.requests {
@@ -276,7 +252,7 @@ func (b *batch) end(err error) {
 	}
 	if err != nil {
 		w.log.queue.Refuse(err) // what came after it must not be there without it
-	} else if b.seq > b.from.seq {
+	} else if wrote {
 		w.log.news.grew()
 	}
 }

@@ -35,6 +35,9 @@ func parts(rows []row) iter.Seq[[]row] {
 func (b *batch) commit(ctx context.Context) error {
 	all := &pgx.Batch{}
 	locks := b.store(all)
+	if err := b.w.log.queue.Broken(); err != nil {
+		return err // its locks may be given up, since that is so
+	}
 	switch err := b.w.conn.SendBatch(ctx, all).Close(); {
 	case isCode(err, divisionByZero) && locks:
 		return errLost

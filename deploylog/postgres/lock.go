@@ -291,6 +291,13 @@ func (s *session) release(locks ...*held) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
 	defer cancel()
+	if broken := s.log.queue.Broken(); errors.Is(broken, deploylog.ErrPoisoned) {
+		// The server may still be at what could not be written. Once the session has ended it does not
+		// begin to write that, and who takes the locks waits for what it has begun.
+		_ = s.conn.Close(ctx)
+		_ = s.ended(broken)
+		return
+	}
 	if _, err := s.conn.Exec(ctx, "DELETE FROM locks WHERE key = ANY($1) AND session = $2", keys, id); err != nil {
 		_ = s.conn.Close(ctx) // which gives them up for sure
 		_ = s.ended(err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/chain"
 	"github.com/deployster-go/deployster/deploylog/queue"
 )
@@ -54,19 +53,21 @@ func (w *writer) mayPresume() bool {
 	return err == nil && silent
 }
 
+// errPresumed says that the log is not what was presumed of it. Nothing was written.
+var errPresumed = errors.New("the log is not what was presumed of it")
+
 // presume appends all that is queued in one answer of the server. It presumes that the log still
 // ends where this process left it, and that none of the events is there; the server is asked to
-// make sure of both in the same transaction. Where it is not so, nothing is written, and the
-// requests are left to a batch that looks first, as those are after which something follows.
-// It reports whether all is written.
-func (b *batch) presume(ctx context.Context) bool {
+// make sure of both in the same transaction. It fails with errPresumed where the requests are to be
+// left to a batch that looks first, as also those are after which something follows.
+func (b *batch) presume(ctx context.Context) error {
 	b.start(b.w.head)
 	b.requests = b.w.log.queue.Take()
 	if len(b.requests) == 0 {
-		return true // all were withdrawn
+		return nil // all were withdrawn
 	}
 	if slices.ContainsFunc(b.requests, (*queue.Request).Follows) {
-		return false
+		return errPresumed
 	}
 	var begun []string // deployments whose first events these are, as is presumed
 	for _, r := range b.requests {
@@ -77,46 +78,39 @@ func (b *batch) presume(ctx context.Context) bool {
 				begun = append(begun, e.Deployment)
 			}
 		}
-	}
-	for _, r := range b.requests {
 		if b.place(r); r.Err != nil {
-			return false
+			return errPresumed
 		}
 	}
 	all := &pgx.Batch{}
-	b.take(all)
+	b.lock(all)
 	all.Queue(`SELECT 1 / count(*) FROM (SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1) AS newest
 		WHERE seq = $1 AND hash = $2 AND NOT EXISTS (SELECT FROM events WHERE deployment = ANY($3))`, b.from.seq, b.from.hash[:], begun)
 	b.store(all)
-	err := b.w.conn.SendBatch(ctx, all).Close()
-	if err == nil {
-		return true
+	if b.w.log.queue.Broken() != nil {
+		return errPresumed // who looks first says so
 	}
-	// What the server says and outlives, it says before the commit. Otherwise nobody knows.
-	if b.w.conn.IsClosed() {
-		b.doubt = &doubt{*b.rows[len(b.rows)-1].event, err}
-	} else if _, err := b.w.conn.Exec(ctx, "ROLLBACK"); err != nil {
-		b.w.disconnect()
+	switch err := b.w.conn.SendBatch(ctx, all).Close(); {
+	case err == nil:
+		return nil
+	case b.w.conn.IsClosed(): // so nobody knows whether it was written
+		return b.w.fail(err)
+	default: // the server says what is wrong before it commits, so nothing was written
+		if _, undone := b.w.conn.Exec(ctx, "ROLLBACK"); undone != nil {
+			b.w.disconnect()
+		}
+		if isCode(err, lockTimeout) {
+			return err // nobody is to wait for as long once more
+		}
+		return errPresumed
 	}
-	return false
 }
 
-// doubt is that a batch may have been written, and why that is not known.
-type doubt struct {
-	last  deploylog.Event // of the batch: it is there with all others, or none is
-	cause error
-}
-
-// look asks whether it was written.
-func (d *doubt) look(all *pgx.Batch, written *bool) {
-	all.Queue("SELECT EXISTS (SELECT FROM events WHERE seq = $1 AND id = $2)", d.last.Seq, d.last.ID).QueryRow(func(row pgx.Row) error { return row.Scan(written) })
-}
-
-// instead is a batch of the same requests that looks first.
-func (b *batch) instead() *batch {
+// retry is a batch of the same requests that looks first.
+func (b *batch) retry() *batch {
 	other := newBatch(b.w)
-	other.taken, other.doubt = append(b.taken, b.requests...), b.doubt
-	for _, r := range other.taken {
+	other.pending = append(b.pending, b.requests...)
+	for _, r := range other.pending {
 		r.Err = nil
 	}
 	return other

@@ -1,11 +1,13 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/postgres"
 )
 
 // A process that appends in a row presumes that it is alone. Whatever proves that wrong, the log
@@ -106,4 +108,112 @@ func TestWhoAppendsInARowWaitsForOneAnswer(t *testing.T) {
 	if parts := enough - c.parts.Load(); parts >= 2*(many-1) {
 		t.Errorf("%d appends took %d messages", many-1, parts)
 	}
+}
+
+// whileWaiting has a log append under a lock, in a row, and once more while somebody else has the turn to
+// append, until the returned function ends that.
+func whileWaiting(t *testing.T, l *postgres.Log, schema string) (appended <-chan error, goOn func()) {
+	t.Helper()
+	for i := range 3 {
+		if _, err := l.Append(t.Context(), event("own", fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn, err := connected(t, server, schema).Begin(t.Context())
+	if err == nil {
+		_, err = turn.Exec(t.Context(), "SELECT pg_advisory_xact_lock($1)", l.AppendKey())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Append(context.Background(), event("late", "a"))
+		done <- err
+	}()
+	awaitWaiting(t, 1)
+	return done, func() {
+		if err := turn.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// lacksLate fails if the event is there that was appended late.
+func lacksLate(t *testing.T, l *postgres.Log) {
+	t.Helper()
+	for e, err := range l.Read(t.Context(), deploylog.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Deployment == "late" {
+			t.Error("what was refused is in the log")
+		}
+	}
+}
+
+// Who loses its lock while it waits to append, and gives it up as lost, appends nothing.
+func TestWhoGivesUpALostLockAppendsNothing(t *testing.T) {
+	const schema = "given_up"
+	l := open(t, server.URL(schema))
+	unlock, err := l.TryLock("stage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	appended, goOn := whileWaiting(t, l, schema)
+	ended := make(chan error, 1)
+	go func() {
+		for _, err := range l.Watch(context.Background(), deploylog.Filter{After: 1 << 40}) {
+			ended <- err
+		}
+	}()
+	loseLocks(t, schema)
+	if err := soon(t, ended); err == nil {
+		t.Fatal("the watch goes on")
+	}
+	unlock()
+	goOn()
+	if err := soon(t, appended); !refused(err) {
+		t.Errorf("without the lock: %v", err)
+	}
+	lacksLate(t, open(t, server.URL(schema)))
+}
+
+// A server still has what a lost connection has sent. Who is told that it was not written gives its
+// lock up, and who takes that sees all that will ever come of it.
+func TestWhatALostConnectionHasSentDoesNotComeLater(t *testing.T) {
+	const schema = "sent"
+	c, url := newCable(t, schema)
+	l, other := open(t, url), open(t, server.URL(schema))
+	if _, err := l.Append(t.Context(), event("own", "first")); err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	appending := c.all[len(c.all)-2]
+	c.mu.Unlock()
+	unlock, err := l.TryLock("stage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	appended, goOn := whileWaiting(t, l, schema)
+	if err := appending.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := soon(t, appended); !refused(err) {
+		t.Errorf("without a connection: %v", err)
+	}
+	unlock()
+	taken := make(chan error, 1)
+	go func() {
+		_, err := other.Lock(context.Background(), "stage")
+		taken <- err
+	}()
+	goOn()
+	if err := soon(t, taken); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Append(t.Context(), event("own", "after")); err != nil {
+		t.Error(err)
+	}
+	lacksLate(t, other)
 }

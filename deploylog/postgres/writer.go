@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -26,7 +27,7 @@ type writer struct {
 	conn       *pgx.Conn        // nil is none
 	registered map[string]int64 // deployments known to have begun, and where; a cache
 	head       position         // of the log, when this process last appended to it
-	alone      time.Time        // when that was, if nobody else had appended since the time before; or zero
+	alone      time.Time        // when that was, if one caller did so, and nobody else had since the time before; or zero
 
 	stop    chan struct{}
 	stopped chan struct{}
@@ -99,7 +100,7 @@ func (w *writer) disconnect() {
 	w.conn = nil
 }
 
-// write makes everything queued durable in one transaction, and tells the callers.
+// write makes everything queued durable, all or nothing, and tells the callers.
 func (w *writer) write() {
 	if w.log.queue.Idle() {
 		return // the last batch has taken up what this call is for
@@ -112,21 +113,22 @@ func (w *writer) write() {
 	defer cancel()
 	b := newBatch(w)
 	if w.mayPresume() {
-		if b.presume(ctx) {
-			b.end(nil)
+		if err := b.presume(ctx); !errors.Is(err, errPresumed) {
+			b.end(err)
 			return
 		}
-		b = b.instead()
+		b = b.retry()
 	}
 	again := w.conn != nil // the connection may have been lost since it was used
 	err := b.begin(ctx)
 	if err != nil && again && (w.conn == nil || w.conn.IsClosed()) {
-		b = b.instead()
+		b = b.retry()
 		err = b.begin(ctx)
 	}
 	if err != nil {
 		w.disconnect()
-		b.refuse(err)
+		b.requests = b.pending
+		b.end(err)
 		return
 	}
 	if err = b.gather(ctx); err != nil {
