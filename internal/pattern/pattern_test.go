@@ -11,7 +11,7 @@ func TestLazyCompilesOnce(t *testing.T) {
 	if !digits().MatchString("12") || digits().MatchString("12a") {
 		t.Error("the pattern does not match what it is to match")
 	}
-	if digits() != digits() {
+	if first, second := digits(), digits(); first != second {
 		t.Error("the pattern is compiled each time")
 	}
 }
