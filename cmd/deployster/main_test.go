@@ -49,7 +49,7 @@ func TestPackagesPrepareNothingBeforeItIsNeeded(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, said)
 	}
 	packages := regexp.MustCompile(`(?m)^init github\.com/deployster-go/deployster/(\S+) .* (\d+) bytes`).FindAllStringSubmatch(string(said), -1)
-	if len(packages) < 10 {
+	if len(packages) == 0 {
 		t.Fatalf("%d packages say what they allocate:\n%s", len(packages), said)
 	}
 	for _, p := range packages {

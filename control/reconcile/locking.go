@@ -64,6 +64,9 @@ func (l *Loop[S, K]) tryLocks(names []string) (all []deploylog.TriedLock) {
 
 // unlock gives up the locks of entities that the loop has, at once where the log can do that.
 func (l *Loop[S, K]) unlock(names ...string) {
+	if len(names) == 0 {
+		return
+	}
 	log, can := l.Log.(deploylog.ManyLocker)
 	var locks []string
 	for _, name := range names {

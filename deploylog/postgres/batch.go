@@ -15,7 +15,7 @@ import (
 )
 
 // batch is one transaction of the writer and the requests in it. Nobody else appends while it
-// lasts, so what was looked for once stays as it was; what was presumed before is looked at once in it.
+// lasts, so what was looked for once stays as it was; what was presumed before is checked in it once.
 type batch struct {
 	w        *writer
 	pending  []*queue.Request // which were taken from the queue, and are added first
@@ -237,7 +237,7 @@ func (b *batch) unread(others int) []deploylog.Event {
 func (b *batch) end(err error) {
 	w, wrote := b.w, err == nil && b.seq > b.from.seq
 	if wrote {
-		// Many callers had better be waited for while it is looked, and be appended at once.
+		// With several callers looking first is better: others queue meanwhile, and share the transaction.
 		w.alone = time.Time{}
 		if b.from == w.head && len(b.requests) == 1 {
 			w.alone = time.Now()

@@ -36,7 +36,7 @@ func (b *batch) commit(ctx context.Context) error {
 	all := &pgx.Batch{}
 	locks := b.store(all)
 	if err := b.w.log.queue.Broken(); err != nil {
-		return err // its locks may be given up, since that is so
+		return err // the log is poisoned: locks may be given up by now
 	}
 	switch err := b.w.conn.SendBatch(ctx, all).Close(); {
 	case isCode(err, divisionByZero) && locks:
@@ -71,7 +71,9 @@ func (b *batch) undo(ctx context.Context) error {
 	if err != nil {
 		b.w.disconnect()
 	}
-	switch {
+	switch broken := b.w.log.queue.Broken(); {
+	case broken != nil:
+		return unwritten{broken} // locks may be given up by now, so it was not asked
 	case !alive:
 		return b.w.fail(errLost)
 	case locks:

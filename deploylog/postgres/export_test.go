@@ -8,5 +8,8 @@ func (l *Log) SetPatience(d time.Duration) { l.session.patience = d }
 // SetAppendTime has it wait so long for appends of sessions that have ended.
 func (l *Log) SetAppendTime(d time.Duration) { l.session.appendTime = d }
 
+// SetPresumeTime has it presume for so long that nobody else appends.
+func (l *Log) SetPresumeTime(d time.Duration) { l.writer.presumes = d }
+
 // AppendKey is the advisory lock of whoever appends.
 func (l *Log) AppendKey() int64 { return l.key("append") }

@@ -52,6 +52,8 @@ type session struct {
 	// Who appends reads these without waiting for the connection, which may wait for who appends.
 	id   atomic.Int64
 	held atomic.Int64 // locks
+
+	unsettled atomic.Bool // the server may be at an append whose connection was lost
 }
 
 // held is a lock that this process has taken.
@@ -291,11 +293,11 @@ func (s *session) release(locks ...*held) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
 	defer cancel()
-	if broken := s.log.queue.Broken(); errors.Is(broken, deploylog.ErrPoisoned) {
-		// The server may still be at what could not be written. Once the session has ended it does not
-		// begin to write that, and who takes the locks waits for what it has begun.
+	if s.unsettled.Load() {
+		// Once the session has ended nothing is begun of that append, and who takes the locks waits for
+		// what was begun.
 		_ = s.conn.Close(ctx)
-		_ = s.ended(broken)
+		_ = s.ended(s.log.queue.Broken())
 		return
 	}
 	if _, err := s.conn.Exec(ctx, "DELETE FROM locks WHERE key = ANY($1) AND session = $2", keys, id); err != nil {

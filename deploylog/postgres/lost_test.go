@@ -21,7 +21,7 @@ func TestWhereverTheConnectionIsCutNothingIsLostOrDoubled(t *testing.T) {
 		for parts := range 14 {
 			schema := fmt.Sprintf("cut_%v_%d", after, parts)
 			c, url := newCable(t, schema)
-			c.after = after
+			c.after.Store(after)
 			l := open(t, url)
 			if _, err := l.Append(t.Context(), event("before", "a")); err != nil {
 				t.Fatal(err)

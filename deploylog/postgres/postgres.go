@@ -16,8 +16,9 @@
 // read, and a reader who has seen an event has seen all before it. A process that appends in a row
 // presumes that nobody else does, which saves it one of two answers of the server.
 //
-// When a transaction fails, or its connection is lost, what became of it is not known: the log is
-// then poisoned and acknowledges nothing until it is opened anew.
+// When a transaction fails, or its connection is lost while events are on their way, what became of
+// it is not known: the log is then poisoned and acknowledges nothing until it is opened anew. What
+// the server was still at is ended before anybody is told, so that it does not come later.
 //
 // # Locks
 //

@@ -20,16 +20,16 @@ type position struct {
 	hash chain.Link
 }
 
-// presumeTime is for how long it is presumed that nobody else appends, after that was so. Who
+// presumeTime is for how long a process presumes that nobody else appends, once nobody else has. Who
 // has not appended for longer may as well wait for two answers, of which the first one tells a
 // connection that was lost meanwhile from one that is lost while events are on their way.
 const presumeTime = 100 * time.Millisecond
 
-// mayPresume reports whether there is reason to presume so, and the connection is there: whether it
-// is lost is better known before something is sent. The server says nothing that it was not asked
-// for, but that it ends the connection.
+// mayPresume reports whether nobody else seems to append, and the connection seems to be there:
+// that it is lost is better known before events are sent. What is unread may say that it ends, so
+// that is a reason not to presume anything.
 func (w *writer) mayPresume() bool {
-	if w.conn == nil || w.conn.IsClosed() || time.Since(w.alone) >= presumeTime {
+	if w.conn == nil || w.conn.IsClosed() || time.Since(w.alone) >= w.presumes {
 		return false
 	}
 	conn := w.conn.PgConn().Conn()
@@ -87,8 +87,8 @@ func (b *batch) presume(ctx context.Context) error {
 	all.Queue(`SELECT 1 / count(*) FROM (SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1) AS newest
 		WHERE seq = $1 AND hash = $2 AND NOT EXISTS (SELECT FROM events WHERE deployment = ANY($3))`, b.from.seq, b.from.hash[:], begun)
 	b.store(all)
-	if b.w.log.queue.Broken() != nil {
-		return errPresumed // who looks first says so
+	if err := b.w.log.queue.Broken(); err != nil {
+		return unwritten{err} // locks may be given up by now
 	}
 	switch err := b.w.conn.SendBatch(ctx, all).Close(); {
 	case err == nil:

@@ -214,7 +214,7 @@ func TestWhereverManyLocksAreCutOffNoneHasTwoHolders(t *testing.T) {
 				t.Fatal(one.Err)
 			}
 		}
-		c.after = i%2 == 1
+		c.after.Store(i%2 == 1)
 		c.parts.Store(int64(i / 2))
 		l.UnlockAll(given...)
 		c.parts.Store(1 << 40)

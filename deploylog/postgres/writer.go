@@ -25,16 +25,18 @@ const (
 type writer struct {
 	log        *Log
 	conn       *pgx.Conn        // nil is none
+	backend    backend          // of conn
 	registered map[string]int64 // deployments known to have begun, and where; a cache
 	head       position         // of the log, when this process last appended to it
 	alone      time.Time        // when that was, if one caller did so, and nobody else had since the time before; or zero
+	presumes   time.Duration    // for how long it is presumed then that nobody else appends
 
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
 func newWriter(l *Log) *writer {
-	w := &writer{log: l, registered: map[string]int64{}, stop: make(chan struct{}), stopped: make(chan struct{})}
+	w := &writer{log: l, registered: map[string]int64{}, presumes: presumeTime, stop: make(chan struct{}), stopped: make(chan struct{})}
 	go func() {
 		defer crash.End("", "writing the deployment log")
 		w.run()
@@ -87,6 +89,11 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	if _, err = w.conn.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"); err != nil {
 		w.disconnect()
 	}
+	if err == nil {
+		if w.backend, err = backendOf(ctx, w.conn); err != nil {
+			w.disconnect()
+		}
+	}
 	return err
 }
 
@@ -136,14 +143,20 @@ func (w *writer) write() {
 	} else if b.seq == b.from.seq {
 		err = b.undo(ctx)
 	} else if err = b.commit(ctx); err != nil {
-		w.disconnect()
 		err = w.fail(err)
+		w.disconnect()
 	}
 	b.end(err)
 }
 
-// fail poisons the log, and returns what those are told whose events were to be written.
+// fail poisons the log, and returns what those are told whose events were to be written. With that
+// they may give up their locks, and whoever takes these is to see all that comes of what was sent.
 func (w *writer) fail(cause error) error {
+	if w.conn != nil && w.conn.IsClosed() {
+		if err := w.log.settle(w.backend); err != nil {
+			w.log.session.unsettled.Store(true)
+		}
+	}
 	w.log.poison(cause)
 	return unwritten{cause}
 }

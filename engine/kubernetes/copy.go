@@ -34,12 +34,13 @@ type copied struct {
 	foreign   bool // the program runs as another user than the one whose the copies are
 }
 
-// mode is that of a copy. A program that is not its owner may do with it what the owner may, who is
-// nobody else: only this Pod has it.
+// mode is that of a copy. A program that is not its owner may read and run what the owner may, who is
+// nobody else: only this Pod has it. To write nobody may, and there are programs that trust no file
+// which others may write.
 func (c *copied) mode(of fs.FileMode) int64 {
 	mode := of.Perm()
 	if c.foreign {
-		mode |= mode>>3&0o070 | mode>>6
+		mode |= mode>>3&0o050 | mode>>6&0o005
 	}
 	return int64(mode)
 }

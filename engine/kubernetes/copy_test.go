@@ -70,9 +70,10 @@ func packedModes(t *testing.T, c *copied) map[string]int64 {
 func TestWhoRunsInAPodMayReadWhatIsCopiedIntoIt(t *testing.T) {
 	dir := tree(t, "secret", "sub/program")
 	succeed(t, os.Chmod(filepath.Join(dir, "sub"), 0o700), os.Chmod(filepath.Join(dir, "sub", "program"), 0o740), os.Chmod(dir, 0o711))
+	owners := map[string]int64{"0/": 0o711, "0/secret": 0o600, "0/sub/": 0o700, "0/sub/program": 0o740}
 	for user, want := range map[string]map[string]int64{
-		"":        {"0/": 0o711, "0/secret": 0o600, "0/sub/": 0o700, "0/sub/program": 0o740},
-		"someone": {"0/": 0o777, "0/secret": 0o666, "0/sub/": 0o777, "0/sub/program": 0o777},
+		"": owners, "root": owners, "0:0": owners,
+		"someone": {"0/": 0o755, "0/secret": 0o644, "0/sub/": 0o755, "0/sub/program": 0o755},
 	} {
 		p, err := newPlan(engine.Spec{Args: []string{"x"}, User: user, Mounts: []engine.Mount{{Source: dir, Target: "/w", ReadOnly: true}}}, resolved{}, "r/shim", shimIdle, longestLife)
 		succeed(t, err)

@@ -35,7 +35,8 @@ func (c *Cluster) follow(ctx context.Context, id string, until func(*corev1.Pod)
 	answered := time.Now()
 	for {
 		pod, err := c.api.get(ctx, id)
-		if err == nil {
+		got := err == nil // what a Pod is like that cannot be asked for nobody knows
+		if got {
 			answered = time.Now()
 			if f.sees(pod) {
 				return pod, nil
@@ -49,7 +50,7 @@ func (c *Cluster) follow(ctx context.Context, id string, until func(*corev1.Pod)
 			return nil, context.Cause(ctx)
 		case err != nil && !passing(err), err != nil && time.Since(answered) > time.Minute:
 			return nil, err
-		case f.isLate(): // also where no watch lasts
+		case got && f.isLate(): // also where no watch lasts
 			return nil, f.lost()
 		}
 		if err != nil {

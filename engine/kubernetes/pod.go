@@ -110,7 +110,8 @@ func (p *plan) pod(o Options) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, &engine.SpecError{Cause: err}
 	}
-	p.copied.foreign = user != ""
+	name, _, _ := strings.Cut(user, ":")
+	p.copied.foreign = name != "" && name != "root" && name != "0"
 	shimAt := "/.deployster-entrypoint-" + rand.Text()
 	role := entrypoint.Pod{Idle: p.idle, Whole: p.spec.Whole, User: user, Home: user != "" && !sets(p.spec.Env, "HOME") && !sets(p.image.config.Env, "HOME")}
 	no, pod := false, &corev1.Pod{
