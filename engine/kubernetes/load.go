@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,8 @@ func programImage(file string) (v1.Image, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil }, tarball.WithCompressedCaching)
+	// Each command needs its digest, and so compresses it; few push it.
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil }, tarball.WithCompressedCaching, tarball.WithCompressionLevel(gzip.BestSpeed))
 	if err != nil {
 		return nil, err
 	}
