@@ -45,10 +45,10 @@ func (w *writer) mayPresume() bool {
 		return false
 	}
 	silent := false
-	err = socket.Read(func(fd uintptr) bool {
+	// Where the client writes slowly it reads meanwhile, and may wait for more still: Read would wait for that.
+	err = socket.Control(func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		silent = errors.Is(err, syscall.EAGAIN)
-		return true
 	})
 	return err == nil && silent
 }
