@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"slices"
 	"syscall"
 	"time"
@@ -32,7 +33,11 @@ func (w *writer) mayPresume() bool {
 	if w.conn == nil || w.conn.IsClosed() || time.Since(w.alone) >= w.presumes {
 		return false
 	}
-	conn := w.conn.PgConn().Conn()
+	return silent(w.conn.PgConn().Conn())
+}
+
+// silent reports whether a connection is there, and nothing that was received waits to be read.
+func silent(conn net.Conn) (yes bool) {
 	if secured, ok := conn.(*tls.Conn); ok {
 		conn = secured.NetConn()
 	}
@@ -44,13 +49,12 @@ func (w *writer) mayPresume() bool {
 	if err != nil {
 		return false
 	}
-	silent := false
 	// Where the client writes slowly it reads meanwhile, and may wait for more still: Read would wait for that.
 	err = socket.Control(func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		silent = errors.Is(err, syscall.EAGAIN)
+		yes = errors.Is(err, syscall.EAGAIN)
 	})
-	return err == nil && silent
+	return err == nil && yes
 }
 
 // errPresumed says that the log is not what was presumed of it. Nothing was written.
