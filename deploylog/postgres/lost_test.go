@@ -154,17 +154,7 @@ func TestManyEventsAskForLocksOnce(t *testing.T) {
 // A server that is started again is no failure for who was not appending, and locks are free.
 func TestAServerThatIsStartedAgain(t *testing.T) {
 	s, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	s = started(t, s, err)
 	l, holder := open(t, s.URL("log")), open(t, s.URL("log"))
 	if _, err := l.Append(t.Context(), event("d", "a")); err != nil {
 		t.Fatal(err)

@@ -112,25 +112,32 @@ func TestATakeoverSaysThatItWaitsForAppends(t *testing.T) {
 	}
 }
 
+// beginsToAppend has a log be in the middle of an append until goOn is closed.
+func beginsToAppend(t *testing.T, l deploylog.ThenAppender) (goOn chan<- struct{}, appended <-chan error) {
+	t.Helper()
+	began, waits, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := l.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
+			close(began)
+			select {
+			case <-waits:
+			case <-t.Context().Done():
+			}
+			return nil
+		})
+		done <- err
+	}()
+	soon(t, began)
+	return waits, done
+}
+
 // What was under way when its writer lost its locks is in the log before somebody else has them.
 func TestATakeoverWaitsForTheAppendThatIsUnderWay(t *testing.T) {
 	l, other := open(t, server.URL("takeover")), open(t, server.URL("takeover"))
 	if _, err := l.TryLock("stage"); err != nil {
 		t.Fatal(err)
 	}
-	began, goOn, appended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() {
-		_, err := l.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
-			close(began)
-			select {
-			case <-goOn:
-			case <-t.Context().Done():
-			}
-			return nil
-		})
-		appended <- err
-	}()
-	soon(t, began)
+	goOn, appended := beginsToAppend(t, l)
 	loseLocks(t, "takeover")
 	taken := make(chan int64, 1)
 	go func() {
@@ -169,19 +176,7 @@ func TestATakeoverWaitsOnceForAllLocksOfAProcess(t *testing.T) {
 	if _, err := other.Lock(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	began, goOn, appended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() {
-		_, err := third.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
-			close(began)
-			select {
-			case <-goOn:
-			case <-t.Context().Done():
-			}
-			return nil
-		})
-		appended <- err
-	}()
-	soon(t, began)
+	goOn, appended := beginsToAppend(t, third)
 	if _, err := other.TryLock("two"); err != nil {
 		t.Errorf("while somebody appends: %v", err)
 	}

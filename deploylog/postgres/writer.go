@@ -86,13 +86,12 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	clear(w.registered)
 	w.head, w.alone = position{}, time.Time{}
 	// What is acknowledged is on the disk, whatever the server is told about others.
-	if _, err = w.conn.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"); err != nil {
-		w.disconnect()
-	}
+	_, err = w.conn.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
 	if err == nil {
-		if w.backend, err = backendOf(ctx, w.conn); err != nil {
-			w.disconnect()
-		}
+		w.backend, err = backendOf(ctx, w.conn)
+	}
+	if err != nil {
+		w.disconnect()
 	}
 	return err
 }

@@ -88,7 +88,7 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 		Image: image.ID, Entrypoint: run.Entrypoint, Args: run.Args, Mounts: plugs, Network: c.Network, Offline: offline, Memory: c.Memory, Pids: c.Pids,
 		Labels: map[string]string{LabelLog: c.Log, LabelRun: c.Run},
 	}
-	if c.Remote && c.Works {
+	if c.Works {
 		spec.Work, spec.Env = workTarget, append(spec.Env, workVariable)
 	}
 	if c.Remote && !c.Copies {

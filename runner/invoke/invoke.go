@@ -69,7 +69,7 @@ type Containers struct {
 	Network     string            // of every container; "" is the engine's default
 	Memory      int64             // bytes of every container; 0 is the engine's default
 	Pids        int64             // processes and threads of every container; 0 is the engine's default
-	Remote      bool              // the engine does not see this machine's files: no workspace, no work directory
+	Remote      bool              // the engine does not see this machine's files: no workspace, and no work directory of this machine
 	Copies      bool              // it is Remote, and has a copy of the workspace in each container
 	Works       bool              // it is Remote, and has a work directory in each container, which goes with that
 	Stop        Stop              // may be nil; closed: start nothing new, let running actions finish
