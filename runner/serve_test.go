@@ -49,7 +49,7 @@ func (w *world) serving(process func(ctx context.Context, p *served) int) engine
 			out := c.Stdout
 			c.Stdout = &answer
 			code := w.thing(ctx, c)
-			_, _ = io.WriteString(out, strings.Replace(answer.String(), "{", "{"+serves, 1))
+			_, _ = io.WriteString(out, strings.Replace(answer.String(), "{", "{"+serves+w.plugs, 1))
 			return code
 		case c.Args[0] != "serve":
 			return w.thing(ctx, c)
@@ -101,7 +101,7 @@ func (p *served) answer(ctx context.Context, q question) {
 	case out.Len() == 0:
 		a.Output = nil
 	case q.Action == "init":
-		a.Output = []byte(strings.Replace(out.String(), "{", "{"+serves, 1))
+		a.Output = []byte(strings.Replace(out.String(), "{", "{"+serves+p.w.plugs, 1))
 	case q.Action != "state":
 		a.Output, _ = json.Marshal(out.String())
 	}
@@ -336,14 +336,8 @@ func TestWhatNamesAnImageOrAnEntrypointRunsInAContainer(t *testing.T) {
 
 // servingPlugs is as serving, of a type that asks for the plug "root".
 func (w *world) servingPlugs() enginetest.FakeImage {
-	inner := w.serving(good).Program
-	return image(func(ctx context.Context, c enginetest.Call) int {
-		if len(c.Args) > 0 {
-			return inner(ctx, c)
-		}
-		fmt.Fprint(c.Stdout, `{"plugs":{"root":{"container_path":"/root","optional":true}},"serve_action":{"args":["serve"]},"state_action":{"args":["state"]}}`)
-		return 0
-	})
+	w.plugs = `"plugs":{"root":{"container_path":"/root","optional":true}},`
+	return w.serving(good)
 }
 
 func TestResourcesWithOtherPlugsHaveAnotherProcess(t *testing.T) {

@@ -46,6 +46,7 @@ type world struct {
 	yes      func(runner.Question) bool
 	declines error                         // what else a no says
 	before   func(action, resource string) // called in a container before it does anything
+	plugs    string                        // what a type that serves has in its answer to init besides, with a comma at the end
 }
 
 func newWorld(t testing.TB) *world {
