@@ -9,9 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// partBytes bounds the data of one statement, of which the protocol takes no more than a gigabyte
-// in all: one caller may bring as much as it likes.
-const partBytes = 64 << 20
+// partBytes bounds the data of one statement, unless one event has more: one caller may bring as much
+// as it likes. The server ends a session from which no whole statement has come for as long as
+// idle_in_transaction_session_timeout says, which over a slow connection a larger one would take.
+const partBytes = 1 << 20
 
 // parts are rows in as few parts as have room for their data.
 func parts(rows []row) iter.Seq[[]row] {
