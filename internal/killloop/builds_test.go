@@ -31,7 +31,7 @@ func TestBuildsOfADistributionSurviveKills(t *testing.T) {
 		if err := w.engine(func(e *oci.Engine) error { return d.load(e) }); err != nil {
 			w.Fatal(err)
 		}
-		d.survive(kills, 60, 2*time.Second, "--parallelism", "4")
+		d.survive(kills, 40, 2*time.Second, "--parallelism", "4")
 	})
 }
 
