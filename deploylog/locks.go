@@ -17,7 +17,8 @@ type ManyLocker interface {
 	TryLocks(names ...string) []TriedLock
 
 	// UnlockAll gives up those of the named locks that TryLocks has taken and that were not
-	// unlocked since, as TriedLock.Unlock does, which does nothing for them any more.
+	// unlocked since, as TriedLock.Unlock does, which does nothing for them any more. What Lock
+	// or TryLock took must not be named.
 	UnlockAll(names ...string)
 }
 

@@ -117,6 +117,8 @@ func plugRequests(f *fields) map[string]PlugRequest {
 			plug.failOnce("container_path", "missing; it says where in the container the plug appears")
 		case !path.IsAbs(at) || path.Clean(at) != at || at == "/" || strings.ContainsRune(at, 0):
 			plug.fail("container_path", "must be an absolute path below / without . or .. or a slash at its end")
+		case at == WorkDir:
+			plug.fail("container_path", "is where the container has its work directory; choose another path")
 		case targets[at] != "":
 			plug.fail("container_path", fmt.Sprintf("is also the container_path of plug %q", targets[at]))
 		}

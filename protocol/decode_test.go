@@ -204,6 +204,7 @@ func TestRefusedInitAnswers(t *testing.T) {
 		"relative plug":                 {`{"plugs":{"a":{"container_path":"a"}},"state_action":{"args":["s"]}}`, "plugs.a.container_path: must be an absolute path"},
 		"unclean plug":                  {`{"plugs":{"a":{"container_path":"/a/../etc"}},"state_action":{"args":["s"]}}`, "plugs.a.container_path: must be an absolute path"},
 		"plug at the root":              {`{"plugs":{"a":{"container_path":"/"}},"state_action":{"args":["s"]}}`, "plugs.a.container_path: must be an absolute path"},
+		"plug at the work directory":    {`{"plugs":{"a":{"container_path":"/var/lib/deployster/work"}},"state_action":{"args":["s"]}}`, "plugs.a.container_path: is where the container has its work directory"},
 		"plug name":                     {`{"plugs":{"a b":{"container_path":"/a"}},"state_action":{"args":["s"]}}`, "plugs.a b: the name of a plug must match"},
 		"two plugs at one path":         {`{"plugs":{"a":{"container_path":"/a"},"b":{"container_path":"/a"}},"state_action":{"args":["s"]}}`, `plugs.b.container_path: is also the container_path of plug "a"`},
 		"writable is text":              {`{"plugs":{"a":{"container_path":"/a","writable":"yes"}},"state_action":{"args":["s"]}}`, "plugs.a.writable: must be true or false, not a string"},

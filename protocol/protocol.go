@@ -46,6 +46,10 @@ type InitOutput struct {
 // NetworkNone is the network of a type whose image needs none.
 const NetworkNone = "none"
 
+// WorkDir is where a container finds its work directory, whatever user it runs as: outside the
+// workspace, whose directories may be closed to it.
+const WorkDir = "/var/lib/deployster/work"
+
 // PlugRequest asks for something of the user's machine.
 type PlugRequest struct {
 	ContainerPath string `json:"container_path"`

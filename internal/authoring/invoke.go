@@ -20,9 +20,6 @@ import (
 // labelTest marks the containers of a check; its value is the action.
 const labelTest = "deployster.type-test"
 
-// workTarget is where a container finds its work directory, as in a run.
-const workTarget = "/var/lib/deployster/work"
-
 // said is what came of one run.
 type said struct {
 	exit   engine.Exit
@@ -196,7 +193,7 @@ func (c *checker) spec(ctx context.Context, action string, invocation protocol.I
 		spec.Mounts = append([]engine.Mount{{Source: c.Workspace, Target: c.Workspace, ReadOnly: true}}, spec.Mounts...)
 	}
 	if c.OwnWork {
-		spec.Work, spec.Env = workTarget, append(spec.Env, "DEPLOYSTER_WORK="+workTarget)
+		spec.Work, spec.Env = protocol.WorkDir, append(spec.Env, "DEPLOYSTER_WORK="+protocol.WorkDir)
 	}
 	if c.Work != "" {
 		c.runs++
@@ -204,8 +201,8 @@ func (c *checker) spec(ctx context.Context, action string, invocation protocol.I
 		if err := os.MkdirAll(work, 0o700); err != nil {
 			return engine.Spec{}, fmt.Errorf("%w: making the work directory of %s: %w", errOurs, action, err)
 		}
-		spec.Env = append(spec.Env, "DEPLOYSTER_WORK="+workTarget)
-		spec.Mounts = append([]engine.Mount{{Source: work, Target: workTarget}}, spec.Mounts...)
+		spec.Env = append(spec.Env, "DEPLOYSTER_WORK="+protocol.WorkDir)
+		spec.Mounts = append([]engine.Mount{{Source: work, Target: protocol.WorkDir}}, spec.Mounts...)
 	}
 	if c.Workspace == "" {
 		return spec, nil

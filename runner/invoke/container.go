@@ -52,12 +52,8 @@ func ResourceID(log, placed string) string {
 	return log + "/" + placed
 }
 
-// workTarget is where a container finds its work directory, whatever user it
-// runs as: outside the workspace, whose directories may be closed to it.
-const (
-	workTarget   = "/var/lib/deployster/work"
-	workVariable = "DEPLOYSTER_WORK=" + workTarget
-)
+// workVariable tells a container where its work directory is.
+const workVariable = "DEPLOYSTER_WORK=" + protocol.WorkDir
 
 // container makes a call by running a container for it. Its program starts when
 // hold is closed, if there is one.
@@ -89,7 +85,7 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 		Labels: map[string]string{LabelLog: c.Log, LabelRun: c.Run},
 	}
 	if c.Works {
-		spec.Work, spec.Env = workTarget, append(spec.Env, workVariable)
+		spec.Work, spec.Env = protocol.WorkDir, append(spec.Env, workVariable)
 	}
 	if c.Remote && !c.Copies {
 		return spec, nil
@@ -108,7 +104,7 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 	}
 	c.showWorkspace(&spec)
 	spec.Env = append(spec.Env, workVariable)
-	spec.Mounts = slices.Insert(spec.Mounts, 1, engine.Mount{Source: work, Target: workTarget})
+	spec.Mounts = slices.Insert(spec.Mounts, 1, engine.Mount{Source: work, Target: protocol.WorkDir})
 	return c.hideState(spec)
 }
 

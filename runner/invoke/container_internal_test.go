@@ -28,10 +28,10 @@ func TestWhatContainersSee(t *testing.T) {
 		mounts         []engine.Mount
 		env, hide      []string
 	}{
-		"an engine of this machine":                                {mounts: []engine.Mount{of(w), {Source: work + workSuffix, Target: workTarget}, plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w, "DEPLOYSTER_WORK=" + workTarget}, hide: []string{filepath.Join(w, engine.StateDir)}},
+		"an engine of this machine":                                {mounts: []engine.Mount{of(w), {Source: work + workSuffix, Target: protocol.WorkDir}, plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w, "DEPLOYSTER_WORK=" + protocol.WorkDir}, hide: []string{filepath.Join(w, engine.StateDir)}},
 		"one that is elsewhere":                                    {remote: true, mounts: []engine.Mount{plug}},
-		"one that gives each container a work directory":           {remote: true, works: true, mounts: []engine.Mount{plug}, env: []string{"DEPLOYSTER_WORK=" + workTarget}},
-		"one that does both":                                       {remote: true, copies: true, works: true, mounts: []engine.Mount{of(w), plug}, env: []string{"DEPLOYSTER_WORK=" + workTarget, "DEPLOYSTER_WORKSPACE=" + w}, hide: []string{filepath.Join(w, engine.StateDir)}},
+		"one that gives each container a work directory":           {remote: true, works: true, mounts: []engine.Mount{plug}, env: []string{"DEPLOYSTER_WORK=" + protocol.WorkDir}},
+		"one that does both":                                       {remote: true, copies: true, works: true, mounts: []engine.Mount{of(w), plug}, env: []string{"DEPLOYSTER_WORK=" + protocol.WorkDir, "DEPLOYSTER_WORKSPACE=" + w}, hide: []string{filepath.Join(w, engine.StateDir)}},
 		"one that copies the workspace":                            {remote: true, copies: true, mounts: []engine.Mount{of(w), plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w}, hide: []string{filepath.Join(w, engine.StateDir)}},
 		"one that copies a workspace whose state is behind a link": {in: linked, remote: true, copies: true, mounts: []engine.Mount{of(linked), plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + linked}, hide: []string{filepath.Join(linked, "kept")}},
 	} {
@@ -46,7 +46,7 @@ func TestWhatContainersSee(t *testing.T) {
 			in = dir
 		}
 		if c.works {
-			at = workTarget
+			at = protocol.WorkDir
 		}
 		if !reflect.DeepEqual(spec.Mounts, c.mounts) || !slices.Equal(spec.Env, c.env) || !slices.Equal(spec.Hide, c.hide) || spec.WorkDir != in || spec.Work != at {
 			t.Errorf("%s: %+v", name, spec)
