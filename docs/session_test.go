@@ -299,12 +299,15 @@ func (s *session) documented(out string) []string {
 	if out == "" {
 		return nil
 	}
-	lines := strings.Split(out, "\n")
+	lines := slices.DeleteFunc(strings.Split(out, "\n"), ofSlowness.MatchString)
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	return lines
 }
+
+// ofSlowness is what is said only where something takes long, as on a busy machine.
+var ofSlowness = regexp.MustCompile(`^ +… (.* still busy after [^:]+: |[0-9]+ of [0-9]+ resources? done$)`)
 
 // What differs from run to run, by form.
 var volatile = []struct {
