@@ -31,15 +31,21 @@ func TestBuildsOfADistributionSurviveKills(t *testing.T) {
 		if err := w.engine(func(e *oci.Engine) error { return d.load(e) }); err != nil {
 			w.Fatal(err)
 		}
-		d.survive(kills, 40, 2*time.Second, "--parallelism", "4")
+		d.survive(kills, 2*time.Second, "--parallelism", "4")
 	})
 }
 
-// wholeFrom is from how many kills on a distribution is built whole.
-const wholeFrom = 20
+const (
+	// wholeFrom is from how many kills on a distribution is built whole.
+	wholeFrom = 20
+	// slice is how many of its jobs are built with fewer.
+	slice = failing + 3
+	// failing is the place of the job that fails.
+	failing = 30
+)
 
 // survive builds the distribution, or a slice of it, while dispatchers are killed.
-func (d *distribution) survive(kills, slice int, most time.Duration, flags ...string) {
+func (d *distribution) survive(kills int, most time.Duration, flags ...string) {
 	d.Helper()
 	d.write("all/journal", "") // in which those write who do steps
 	jobs := slice
@@ -120,7 +126,7 @@ func newDistribution(w *world, engine ...string) *distribution {
 	}
 	d := &distribution{world: w, lines: strings.Split(strings.TrimSpace(string(text)), "\n"), engine: engine, image: tar}
 	d.jobs = len(d.lines)
-	d.failing = name(strings.Split(d.lines[30], "\t")[1])
+	d.failing = name(strings.Split(d.lines[failing], "\t")[1])
 	return d
 }
 

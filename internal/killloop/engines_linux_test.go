@@ -43,7 +43,7 @@ func TestBuildsOnTwoDockerEnginesSurviveKills(t *testing.T) {
 			}
 			back()
 		}
-		d.survive(kills, 40, 6*time.Second)
+		d.survive(kills, 6*time.Second)
 		back()
 		for _, e := range engines {
 			d.onDocker(e, func(on *docker.Engine) error {

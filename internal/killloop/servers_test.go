@@ -82,7 +82,7 @@ func (s *servers) untilControlled() time.Duration {
 			if held, err = s.log.Locked(entity); err != nil {
 				s.Fatal(err)
 			}
-			if time.Since(began) > time.Minute {
+			if time.Since(began) > 5*time.Minute {
 				s.Fatalf("nobody controls %s", entity)
 			}
 		}
@@ -119,7 +119,7 @@ func (s *servers) answers(one *worker) {
 		if answer, err = client.Get("http://server/v1/environments"); err == nil {
 			break
 		}
-		if time.Since(began) > time.Minute { // it may have been started just now
+		if time.Since(began) > 5*time.Minute { // it may have been started just now
 			s.Fatal(err)
 		}
 	}

@@ -149,7 +149,7 @@ func (w *world) command(args ...string) *exec.Cmd {
 func (w *world) run(args ...string) (out string, ok bool) {
 	w.Helper()
 	cmd := w.command(args...)
-	late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // says where it hangs
+	late := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // says where it hangs
 	defer late.Stop()
 	text, err := cmd.CombinedOutput()
 	code := 0
@@ -329,7 +329,7 @@ func (w *world) leftNothing() {
 			return err
 		})
 	})
-	for patience := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
+	for patience := time.Now().Add(5 * time.Minute); ; <-time.After(20 * time.Millisecond) {
 		processes := w.processes()
 		if len(processes) == 0 {
 			break
