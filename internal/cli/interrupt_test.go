@@ -3,6 +3,7 @@ package cli_test
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -46,7 +47,8 @@ func TestInterruptTwiceKillsTheAction(t *testing.T) {
 	if code := s.exit(r); code != 130 {
 		t.Errorf("exit %d\n%s", code, r.out)
 	}
-	if names := s.names(); !slices.Contains(names, "action-failed action/a/set") {
-		t.Errorf("the log tells %v", names)
+	// It does not wait for long until the engine has killed the actions, and says so.
+	if names := s.names(); !slices.Contains(names, "action-failed action/a/set") && !strings.Contains(r.out.String(), "the process ends now, though an engine has not answered") {
+		t.Errorf("the log tells %v\n%s", names, r.out)
 	}
 }

@@ -72,10 +72,10 @@ func entered(s *site) (n int) {
 }
 
 func TestATimeoutStopsWhatRuns(t *testing.T) {
-	s, r := onePipeline(t, ", timeout: 5s")
+	s, r := onePipeline(t, ", timeout: 40s") // in which the action is to have begun
 	s.until(1, s.happened("pipeline-failed", "pipeline/one"))
 	for _, e := range s.events() {
-		if e.Name == "stage-manifest-applied-failed" && !strings.Contains(string(e.Data), "it took longer than its timeout of 5s, and was stopped") {
+		if e.Name == "stage-manifest-applied-failed" && !strings.Contains(string(e.Data), "it took longer than its timeout of 40s, and was stopped") {
 			t.Errorf("the log tells of the try %s", e.Data)
 		}
 	}
