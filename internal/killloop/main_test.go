@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 3, "how many times each loop kills")
+	kills = flag.Int("kills", 5, "how many times each loop kills")
 	seed  = flag.Uint64("seed", 0, "seed of the first round; 0 is another one each time")
 )
 
