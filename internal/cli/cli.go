@@ -59,6 +59,9 @@ func run(a *app.App, root *cobra.Command, args []string) int {
 		// runtime would exit with says that there are changes.
 		debug.SetTraceback("crash")
 	}
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // also without descriptions
+		complete.Register(a, root) // looks at every flag of every command, which takes longer than all else of a start here
+	}
 	args = withVerb(root, args)
 	root.SetArgs(args)
 	a.Crashes = app.Crashes{Now: a.Now, About: func() string { return about(root, args) }}
@@ -125,7 +128,6 @@ Every step is recorded in one append-only deployment log.
 	)
 	amendHelp(root)
 	root.InitDefaultCompletionCmd("completion")
-	complete.Register(a, root)
 	refuseArguments(root)
 	for _, c := range root.Commands() {
 		if c.HasSubCommands() {
