@@ -48,6 +48,10 @@ func TestPodsKeepToTheRestrictedStandard(t *testing.T) {
 	if exit, _, err := runProbe(t, e, spec); err != nil || exit.Code == 0 {
 		t.Errorf("it writes to what is read-only: %v, %v", exit, err)
 	}
+	spec.Args, spec.Work = []string{"write", "/deployster-work/file", "its own"}, "/deployster-work"
+	if exit, _, err := runProbe(t, e, spec); err != nil || exit.Code != 0 {
+		t.Errorf("it cannot write to its work directory: %v, %v", exit, err)
+	}
 	spec.User = "root"
 	if _, _, err := runProbe(t, e, spec); err == nil || !strings.Contains(err.Error(), "--pod-security baseline") {
 		t.Errorf("root: %v", err)

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -137,12 +138,8 @@ func (p *plan) pod(o Options) (*corev1.Pod, error) {
 	if err := place(&pod.Spec, o); err != nil {
 		return nil, err
 	}
-	if security.RunAsNonRoot != nil && len(pod.Spec.Volumes) > 1 { // whose directories are root's otherwise
-		group := security.RunAsGroup
-		if group == nil {
-			group = security.RunAsUser
-		}
-		pod.Spec.SecurityContext.FSGroup = group
+	if security.RunAsNonRoot != nil && slices.ContainsFunc(p.spec.Mounts, writesClaim) {
+		shareVolumes(pod.Spec.SecurityContext, security)
 	}
 	for _, secret := range o.PullSecrets {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: secret})
@@ -150,6 +147,15 @@ func (p *plan) pod(o Options) (*corev1.Pod, error) {
 	deadline := int64((p.lasts() + time.Second - 1).Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &deadline
 	return pod, nil
+}
+
+// shareVolumes has a node make the volumes of claims that are written to belong to the program's group,
+// which could not write to a new one: that is root's. A volume whose root is the group's already is
+// left as it is, as others have files there, perhaps millions. What else a Pod writes to everybody may.
+func shareVolumes(pod *corev1.PodSecurityContext, program *corev1.SecurityContext) {
+	pod.FSGroup = cmp.Or(program.RunAsGroup, program.RunAsUser)
+	policy := corev1.FSGroupChangeOnRootMismatch
+	pod.FSGroupChangePolicy = &policy
 }
 
 // lasts is after how long on its node the cluster ends the Pod.
@@ -208,12 +214,23 @@ func (p *plan) volumes() []corev1.Volume {
 		if claim, _, ok := claimOf(m.Source); ok && !seen[claim] {
 			seen[claim] = true
 			all = append(all, corev1.Volume{Name: "claim-" + hash(claim), VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim, ReadOnly: !p.writes(claim)},
 			}})
 		}
 	}
 	return all
 }
+
+// writes reports whether the program may write to a claim. A node changes nothing in one that is
+// only read, and one may be there that can only be read.
+func (p *plan) writes(claim string) bool {
+	return slices.ContainsFunc(p.spec.Mounts, func(m engine.Mount) bool {
+		of, _, _ := claimOf(m.Source)
+		return of == claim && writesClaim(m)
+	})
+}
+
+func writesClaim(m engine.Mount) bool { return strings.HasPrefix(m.Source, Claim) && !m.ReadOnly }
 
 // mounts are those of the program's container.
 func (p *plan) mounts() []corev1.VolumeMount {

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,6 +129,46 @@ func TestAPodIsWhatASpecSays(t *testing.T) {
 	}
 	if !carries(labelsOf(pod), spec.Labels) || pod.Labels["deployster.run"] != "01X" || len(pod.Labels) != 3 {
 		t.Errorf("labels %v, annotations %v", pod.Labels, pod.Annotations)
+	}
+}
+
+// What a node does to a volume for a Pod it does to the files of all others that use it.
+func TestANodeChangesOnlyVolumesThatAreWrittenTo(t *testing.T) {
+	dir := t.TempDir()
+	reads := engine.Mount{Source: Claim + "data/below", Target: "/read", ReadOnly: true}
+	for name, c := range map[string]struct {
+		level  PodSecurity
+		user   string
+		mounts []engine.Mount
+		group  int64           // of the volumes; 0 is none
+		claims map[string]bool // whether they are only read
+	}{
+		"no claim":         {level: Restricted, mounts: []engine.Mount{{Source: dir, Target: "/copy", ReadOnly: true}}},
+		"a claim to read":  {level: Restricted, mounts: []engine.Mount{reads}, claims: map[string]bool{"data": true}},
+		"a claim to write": {level: Restricted, mounts: []engine.Mount{{Source: Claim + "data", Target: "/w"}}, group: unprivileged, claims: map[string]bool{"data": false}},
+		"a claim for both": {level: Restricted, user: "1000", mounts: []engine.Mount{reads, {Source: Claim + "data", Target: "/w"}}, group: 1000, claims: map[string]bool{"data": false}},
+		"one to read, one to write": {
+			level: Restricted, user: "1000:2000", mounts: []engine.Mount{reads, {Source: Claim + "database", Target: "/w"}},
+			group: 2000, claims: map[string]bool{"data": true, "database": false},
+		},
+		"root writes": {level: Baseline, mounts: []engine.Mount{{Source: Claim + "data", Target: "/w"}}, claims: map[string]bool{"data": false}},
+	} {
+		pod, err := podOf(t, engine.Spec{Args: []string{"x"}, User: c.user, Work: "/work", Mounts: c.mounts}, v1.Config{}, Options{PodSecurity: c.level})
+		succeed(t, err)
+		claims := map[string]bool{}
+		for _, volume := range pod.Spec.Volumes {
+			if claim := volume.PersistentVolumeClaim; claim != nil {
+				claims[claim.ClaimName] = claim.ReadOnly
+			}
+		}
+		security := pod.Spec.SecurityContext
+		if !maps.Equal(claims, c.claims) || (security.FSGroup == nil) != (c.group == 0) {
+			t.Errorf("%s: claims %v, security %+v", name, claims, security)
+			continue
+		}
+		if c.group != 0 && (*security.FSGroup != c.group || security.FSGroupChangePolicy == nil || *security.FSGroupChangePolicy != corev1.FSGroupChangeOnRootMismatch) {
+			t.Errorf("%s: security %+v", name, security)
+		}
 	}
 }
 
