@@ -201,8 +201,8 @@ func TestARevisionIsAPartOfWhatAnObjectSays(t *testing.T) {
 
 func TestAPathLeadsToOneValue(t *testing.T) {
 	for path, want := range map[string]string{
-		".status.x": "", "{.status.x}": "", `{.status.conditions[?(@.type=="Ready")].status}`: "", `{.metadata.annotations.deployster\.dev/revision}`: "", "{.a['b','c']}": "",
-		"{..x}": "without ..", "{.a[?(@..b)]}": "without ..", "{range .a[*]}{.b}{end}": "one JSONPath", "x{.a}": "no JSONPath", "{.a}{.b}": "one JSONPath", "{.a": "no JSONPath", "": "", "{.a}=b": "one JSONPath",
+		".status.x": "", "{.status.x}": "", `{.status.conditions[?(@.type=="Ready")].status}`: "", `{.metadata.annotations.deployster\.dev/revision}`: "",
+		"{..x}": "without ..", "{.a[0,0][0,0]}": "by commas", "{.a['b','c']}": "by commas", "{.a[?(@.b[0,1])]}": "by commas", "{.a['b']}": "", "{.a[?(@..b)]}": "without ..", "{range .a[*]}{.b}{end}": "one JSONPath", "x{.a}": "no JSONPath", "{.a}{.b}": "one JSONPath", "{.a": "no JSONPath", "": "", "{.a}=b": "one JSONPath",
 	} {
 		if err := object.CheckPath(path); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", path, err, want)

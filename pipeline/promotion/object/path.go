@@ -66,12 +66,8 @@ func checkNode(node jsonpath.Node) error {
 				return err
 			}
 		}
-	case *jsonpath.UnionNode:
-		for _, n := range node.Nodes {
-			if err := checkNode(n); err != nil {
-				return err
-			}
-		}
+	case *jsonpath.UnionNode: // one after the other they would lead to 2, 4, 8… values before anything counts them
+		return errors.New("it must lead to one value: it cannot name several, divided by commas")
 	case *jsonpath.FilterNode:
 		if err := checkNode(node.Left); err != nil {
 			return err
