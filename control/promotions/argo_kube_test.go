@@ -19,29 +19,6 @@ import (
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
-// applications is the kind of Argo CD, of which the test uses these members. It has no status
-// apart: each change of it is another generation, and nothing says which of them was looked at.
-func applications() fields {
-	text, words := fields{"type": "string"}, func(names ...string) fields {
-		all := fields{}
-		for _, name := range names {
-			all[name] = fields{"type": "string"}
-		}
-		return all
-	}
-	of := func(members fields) fields { return fields{"type": "object", "properties": members} }
-	source := of(words("repoURL", "chart", "path", "targetRevision"))
-	return fields{"name": "v1alpha1", "served": true, "storage": true, "subresources": fields{}, "schema": fields{"openAPIV3Schema": of(fields{
-		"spec": of(fields{"project": text, "destination": of(words("server", "namespace")), "source": source}),
-		"status": of(fields{
-			"sync":           of(fields{"status": text, "revision": text, "comparedTo": of(fields{"source": source, "destination": of(words("server", "namespace"))})}),
-			"health":         of(words("status", "message")),
-			"operationState": of(fields{"phase": text, "message": text, "syncResult": of(fields{"revision": text, "source": source})}),
-			"history":        fields{"type": "array", "items": of(fields{"id": fields{"type": "integer"}, "revision": text, "source": source})},
-		}),
-	})}}
-}
-
 // argo is an application in a namespace.
 type argo struct {
 	*space
@@ -54,11 +31,10 @@ func (a argo) path() string {
 
 func (a argo) make() {
 	a.Helper()
-	a.Create(a, a.path(), fields{
-		"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": fields{"name": a.name},
-		"spec": fields{"project": "default", "destination": fields{"namespace": "shop"}, "source": chart("v1.2.0")},
-	})
+	a.makes(a.path(), "Application", a.name, fields{"project": "default", "destination": destination(), "source": chart("v1.2.0")})
 }
+
+func destination() fields { return fields{"namespace": "shop"} }
 
 func chart(version string) fields {
 	return fields{"repoURL": "https://charts.example", "chart": "shop", "targetRevision": version}
@@ -79,27 +55,30 @@ func (a argo) change(part string, to fields) {
 		all[name] = value
 	}
 	live[part] = all
-	a.Ask(a, http.MethodPut, a.path()+"/"+a.name+"?fieldValidation=Strict", live)
+	a.Ask(a, http.MethodPut, a.path()+"/"+a.name+strict, live)
 }
 
 // runs is that Argo CD has synced a version, and how well it is.
 func (a argo) runs(version, health string) {
 	a.Helper()
+	const then = "2026-01-02T03:04:05Z"
 	a.change("status", fields{
-		"sync":           fields{"status": "Synced", "revision": version, "comparedTo": fields{"source": chart(version)}},
+		"sync":           fields{"status": "Synced", "revision": version, "comparedTo": fields{"source": chart(version), "destination": destination()}},
 		"health":         fields{"status": health},
-		"operationState": fields{"phase": "Succeeded", "syncResult": fields{"revision": version, "source": chart(version)}},
-		"history":        []any{fields{"id": 1, "revision": version, "source": chart(version)}},
+		"operationState": fields{"operation": fields{}, "phase": "Succeeded", "startedAt": then, "syncResult": fields{"revision": version, "source": chart(version)}},
+		"history":        []any{fields{"id": 1, "revision": version, "deployedAt": then, "source": chart(version)}},
 	})
 }
 
-// A revision that an application of Argo CD runs is proposed to the repository that those of two
-// other clusters follow. It is promoted when both of them run what was merged.
+// A revision that an application of Argo CD runs is proposed to the repository that another one
+// follows, and one in another cluster. It is promoted when both of them run what was merged.
 func TestAPullRequestPromotesToApplicationsOfArgo(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Shared(t)
-	here, there := &space{t, c, c.Namespace(t, "")}, &space{t, c, c.Namespace(t, "")}
-	here.definesAs("argoproj.io", "Application", "applications", applications())
+	second := c.StartSecond(t)
+	here, there := &space{t, c, c.Namespace(t, "")}, &space{t, second, second.Namespace(t, "")}
+	here.installs(applications)
+	there.installs(applications)
 	dev, east, west := argo{here, "dev"}, argo{here, "shop"}, argo{there, "shop"}
 	for _, a := range []argo{dev, east, west} {
 		a.make()
@@ -107,7 +86,7 @@ func TestAPullRequestPromotesToApplicationsOfArgo(t *testing.T) {
 	dir := t.TempDir()
 	place(t, dir, "secrets/token", forgetest.Token)
 	for name, in := range map[string]*space{"east": here, "west": there} {
-		kubetest.Kubeconfig(t, filepath.Join(dir, name), c.Server, c.Token, in.namespace)
+		kubetest.Kubeconfig(t, filepath.Join(dir, name), in.Server, in.Token, in.namespace)
 	}
 	f := forgetest.New(t, "gitea", map[string]string{"prod.yaml": "targetRevision: v1.2.0\n"})
 	w := newWorld(t, reconciletest.InMemory(t))

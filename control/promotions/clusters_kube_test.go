@@ -31,56 +31,25 @@ type space struct {
 }
 
 const (
-	definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	customs     = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/"
-	releases    = "/apis/helm.toolkit.fluxcd.io/v2/namespaces/"
+	customs  = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/"
+	releases = "/apis/helm.toolkit.fluxcd.io/v2/namespaces/"
 )
 
-// defines makes a kind with any members and a status apart, which is gone with the test.
-func (f *space) defines(group, version, kind, plural string) {
-	f.Helper()
-	f.definesAs(group, kind, plural, fields{
-		"name": version, "served": true, "storage": true, "subresources": fields{"status": fields{}},
-		"schema": fields{"openAPIV3Schema": fields{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-	})
+func kustomization() fields {
+	return fields{"interval": "10m", "prune": true, "sourceRef": fields{"kind": "GitRepository", "name": "shop"}}
 }
 
-// definesAs makes a kind of one version, which is gone with the test.
-func (f *space) definesAs(group, kind, plural string, version fields) {
-	f.Helper()
-	name := plural + "." + group
-	f.Create(f, definitions, fields{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fields{"name": name},
-		"spec": fields{
-			"group": group, "scope": "Namespaced", "names": fields{"kind": kind, "plural": plural, "singular": strings.ToLower(kind)},
-			"versions": []any{version},
-		},
-	})
-	f.Cleanup(func() { f.Ask(f, http.MethodDelete, definitions+"/"+name, nil) })
-	kubetest.Await(f, f.Cluster, definitions+"/"+name, "it is served", established)
+func helmRelease() fields {
+	return fields{"interval": "10m", "chartRef": fields{"kind": "OCIRepository", "name": "shop"}}
 }
 
-// defined is a kind as the API server has it.
-type defined struct {
-	Status struct {
-		Conditions []struct{ Type, Status string }
+// installed is a version of a chart that is, or was, installed.
+func installed(version, status string, number int) fields {
+	const then = "2026-01-02T03:04:05Z"
+	return fields{
+		"chartName": "shop", "chartVersion": version, "configDigest": "sha256:00", "digest": "sha256:00", "firstDeployed": then, "lastDeployed": then,
+		"name": "shop", "namespace": "shop", "status": status, "version": number,
 	}
-}
-
-func established(d defined) bool {
-	for _, c := range d.Status.Conditions {
-		if c.Type == "Established" && c.Status == "True" {
-			return true
-		}
-	}
-	return false
-}
-
-// makes makes an object of which no controller has said anything.
-func (f *space) makes(path, kind, name string) {
-	f.Helper()
-	api := strings.Split(strings.TrimPrefix(path, "/apis/"), "/")
-	f.Create(f, path, fields{"apiVersion": api[0] + "/" + api[1], "kind": kind, "metadata": fields{"name": name}, "spec": fields{}})
 }
 
 // says is what the controller of an object says of it.
@@ -92,9 +61,9 @@ func (f *space) says(path, ready string, status fields) {
 	}
 	generation := live["metadata"].(map[string]any)["generation"]
 	status["observedGeneration"] = generation
-	status["conditions"] = []any{fields{"type": "Ready", "status": ready, "observedGeneration": generation, "reason": "Tested", "message": "by the test"}}
+	status["conditions"] = []any{fields{"type": "Ready", "status": ready, "observedGeneration": generation, "reason": "Tested", "message": "by the test", "lastTransitionTime": "2026-01-02T03:04:05Z"}}
 	live["status"] = status
-	f.Ask(f, http.MethodPut, path+"/status", live)
+	f.Ask(f, http.MethodPut, path+"/status"+strict, live)
 }
 
 // A revision goes from an object of Flux to two others, which are in two clusters as far as anybody
@@ -102,10 +71,10 @@ func (f *space) says(path, ready string, status fields) {
 func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
 	c := kubetest.Shared(t)
 	f := &space{t, c, c.Namespace(t, "")}
-	f.defines("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
+	f.installs(kustomizations)
 	shops := customs + f.namespace + "/kustomizations"
 	for _, name := range []string{"dev", "east"} {
-		f.makes(shops, "Kustomization", name)
+		f.makes(shops, "Kustomization", name, kustomization())
 	}
 	dir := t.TempDir()
 	kubetest.Kubeconfig(t, filepath.Join(dir, "all"), c.Server, c.Token, f.namespace)
@@ -129,13 +98,13 @@ func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
 	end := w.schedules(watched)
 	says := w.comesToSay
 
-	says("dev", "has no condition Ready yet")
+	says("dev", "its controller has not looked at it yet")
 	f.says(shops+"/dev", "True", fields{"lastAppliedRevision": "v1.3.0@sha1:4a5b"})
 	says("dev", "revision v1.3.0 is current")
 	says("prod", "it has no kind HelmRelease of helm.toolkit.fluxcd.io")
-	f.defines("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases")
+	f.installs(helmReleases)
 	charts := releases + f.namespace + "/helmreleases"
-	f.makes(charts, "HelmRelease", "west")
+	f.makes(charts, "HelmRelease", "west", helmRelease())
 	says("prod", `cannot list resource "helmreleases"`)
 	for _, verbs := range [][]string{{"list"}, {"list", "watch"}} {
 		name := strings.Join(verbs, "-")
@@ -161,8 +130,8 @@ func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
 	for _, path := range []string{shops + "/east", charts + "/west"} {
 		kubetest.Await(t, c, path, "the API server is back", func(fields) bool { return true })
 	}
-	f.says(charts+"/west", "False", fields{"history": []any{fields{"chartVersion": "v1.3.0", "status": "failed"}}})
-	f.says(charts+"/west", "True", fields{"history": []any{fields{"chartVersion": "v1.3.0", "status": "deployed"}, fields{"chartVersion": "v1.2.0", "status": "superseded"}}})
+	f.says(charts+"/west", "False", fields{"history": []any{installed("v1.3.0", "failed", 2)}})
+	f.says(charts+"/west", "True", fields{"history": []any{installed("v1.3.0", "deployed", 2), installed("v1.2.0", "superseded", 1)}})
 	w.finishes("v1.3.0")
 
 	// What is renamed is not there any more.

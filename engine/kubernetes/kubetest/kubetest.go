@@ -22,6 +22,7 @@ const Variable = "DEPLOYSTER_KUBETEST_CLUSTER"
 type Cluster struct {
 	Kubeconfig string // file of an administrator
 	Server     string // address of the API server
+	Second     string // address of that of another cluster, see StartSecond
 	Authority  string // file of the certificate that vouches for it
 	Token      string // of the administrator
 	Limited    string // token of the user "limited", who may do nothing yet

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,19 @@ func (c *Cluster) RestartAPIServer(t testing.TB) {
 	t.Helper()
 	c.order(t, "kill apiserver")
 	c.order(t, "start apiserver")
+}
+
+// StartSecond starts another cluster, with the same users, which has objects of its own and no nodes.
+// It ends with the test. Only one test at a time may have it.
+func (c *Cluster) StartSecond(t testing.TB) *Cluster {
+	t.Helper()
+	c.disturb(t, "start second-apiserver", "kill second-apiserver")
+	second := &Cluster{Server: c.Second, Token: c.Token, Limited: c.Limited, Host: c.Host, Programs: c.Programs}
+	Until(t, "the API server of the second cluster is ready", func() (string, bool) {
+		said, err := second.ask(http.MethodGet, "/readyz", nil)
+		return fmt.Sprintf("%s %v", said, err), err == nil
+	})
+	return second
 }
 
 // order returns when what is asked for was done.

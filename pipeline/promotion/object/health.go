@@ -17,6 +17,9 @@ const mostSaid = 200
 func (o *Object) waits(live map[string]any) (string, error) {
 	generation, _ := number(live, "metadata", "generation")
 	if seen, has := number(live, "status", "observedGeneration"); has && seen < generation {
+		if seen <= 0 { // Flux says -1 until its controller has looked
+			return "its controller has not looked at it yet", nil
+		}
 		return fmt.Sprintf("its controller has not looked at it since it was changed: it has seen generation %d of %d", seen, generation), nil
 	}
 	switch {

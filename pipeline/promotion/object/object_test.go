@@ -61,7 +61,7 @@ func TestAnObjectOfFluxRunsWhatItsControllerSays(t *testing.T) {
 	}
 	read(t, object.Object{Kind: "Kustomization"}, []reading{
 		{"it is ready", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("True", 3) + `}`), "main@sha1:4a"},
-		{"it was never looked at", flux(`{"observedGeneration": -1}`), "none: its controller has not looked at it since it was changed: it has seen generation -1 of 3"},
+		{"it was never looked at", flux(`{"observedGeneration": -1}`), "none: its controller has not looked at it yet"},
 		{"it has no status", `{"metadata": {"generation": 3}}`, "none: it has no condition Ready yet"},
 		{"it does not exist", ``, "none: it does not exist"},
 		{"another revision failed", flux(`{"observedGeneration": 3, "lastAppliedRevision": "main@sha1:4a", ` + ready("False", 3) + `}`), "main@sha1:4a unwell: its condition Ready is False: Built: all is [31mso"},

@@ -11,13 +11,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 )
 
 // registryPort is where nodes expect a registry on this machine.
 const registryPort = 5000
 
+// port is that of the API server. The next one is that of a second cluster.
+const port = 6443
+
 func (p *place) registry() string { return fmt.Sprintf("%s:%d", p.host(), registryPort) }
-func (p *place) server() string   { return fmt.Sprintf("https://%s:6443", p.address()) }
+func (p *place) server() string   { return fmt.Sprintf("https://%s:%d", p.address(), port) }
+func (p *place) second() string   { return fmt.Sprintf("https://%s:%d", p.address(), port+1) }
 
 // first are the programs of a cluster that need no others.
 func (p *place) first() []component {
@@ -27,15 +32,7 @@ func (p *place) first() []component {
 			"--listen-client-urls", "http://127.0.0.1:2379", "--advertise-client-urls", "http://127.0.0.1:2379",
 			"--listen-peer-urls", "http://127.0.0.1:2380",
 		}},
-		{"apiserver", []string{
-			p.Kubetest, "apiserver", "--etcd-servers", "http://127.0.0.1:2379", "--secure-port", "6443", "--bind-address", "0.0.0.0",
-			"--advertise-address", p.address(), "--service-cluster-ip-range", "10.96.0.0/16", "--cert-dir", p.file("certificates"),
-			"--token-auth-file", p.file("tokens.csv"), "--authorization-mode", "RBAC",
-			"--disable-admission-plugins", "TaintNodesByCondition", "--endpoint-reconciler-type", "none",
-			"--kubelet-preferred-address-types", "InternalIP", "--service-account-issuer", "https://kubernetes.default.svc",
-			"--service-account-key-file", p.file("key.pem"), "--service-account-signing-key-file", p.file("key.pem"),
-			"--allow-privileged", "--watch-cache=true", "--profiling=false",
-		}},
+		p.apiserver("apiserver", "certificates", port, "/registry"),
 	}
 	for _, n := range p.nodes() {
 		all = append(all, n.containerd())
@@ -58,7 +55,26 @@ func (p *place) then() []component {
 	return all
 }
 
-func (p *place) components() []component { return slices.Concat(p.first(), p.then()) }
+// later are the programs that run when a test asks for them: the API server of a second cluster,
+// which has no nodes.
+func (p *place) later() []component {
+	return []component{p.apiserver("second-apiserver", "second-certificates", port+1, "/second")}
+}
+
+// apiserver is an API server whose objects nobody else has.
+func (p *place) apiserver(name, certificates string, port int, objects string) component {
+	return component{name, []string{
+		p.Kubetest, "apiserver", "--etcd-servers", "http://127.0.0.1:2379", "--etcd-prefix", objects, "--secure-port", strconv.Itoa(port), "--bind-address", "0.0.0.0",
+		"--advertise-address", p.address(), "--service-cluster-ip-range", "10.96.0.0/16", "--cert-dir", p.file(certificates),
+		"--token-auth-file", p.file("tokens.csv"), "--authorization-mode", "RBAC",
+		"--disable-admission-plugins", "TaintNodesByCondition", "--endpoint-reconciler-type", "none",
+		"--kubelet-preferred-address-types", "InternalIP", "--service-account-issuer", "https://kubernetes.default.svc",
+		"--service-account-key-file", p.file("key.pem"), "--service-account-signing-key-file", p.file("key.pem"),
+		"--allow-privileged", "--watch-cache=true", "--profiling=false",
+	}}
+}
+
+func (p *place) components() []component { return slices.Concat(p.first(), p.then(), p.later()) }
 
 // configure writes the files of the components.
 func (p *place) configure() error {

@@ -27,6 +27,7 @@ import (
 type Ready struct {
 	Kubeconfig string // of an administrator
 	Server     string // the address of the API server
+	Second     string // that of another cluster, which has no nodes and runs when a test orders "start second-apiserver"
 	Authority  string // the file of the certificate that vouches for it
 	Token      string // the administrator's
 	Limited    string // the token of the user "limited", who may do nothing yet
