@@ -114,6 +114,7 @@ func parse(text string) (address, error) {
 	} {
 		c.RuntimeParams[name] = value
 	}
+	c.DialFunc = dialer(c.ConnectTimeout).DialContext
 	c.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "deployster"

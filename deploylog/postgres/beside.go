@@ -22,7 +22,7 @@ type kept struct {
 // old are those that a query finds for an age, which is told and not the moment: when they were
 // stored is by the clock of the server, and this machine's may be another.
 func (l *Log) old(ctx context.Context, query string, age time.Duration) (all []kept, err error) {
-	err = l.reading(ctx, func() error {
+	err = l.reading(ctx, func(ctx context.Context) error {
 		rows, err := l.readers.Query(ctx, query, age)
 		if err == nil {
 			all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k kept, err error) {
@@ -38,7 +38,7 @@ func (l *Log) old(ctx context.Context, query string, age time.Duration) (all []k
 func (l *Log) ask(query string, args []any, into ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), besideTime)
 	defer cancel()
-	err := l.reading(ctx, func() error { return l.readers.QueryRow(ctx, query, args...).Scan(into...) })
+	err := l.reading(ctx, func(ctx context.Context) error { return l.readers.QueryRow(ctx, query, args...).Scan(into...) })
 	if errors.Is(err, pgx.ErrNoRows) || isCode(err, undefinedTable) {
 		return pgx.ErrNoRows
 	}
@@ -65,7 +65,7 @@ func (l *Log) change(ctx context.Context, statement string, args ...any) (rows i
 	all.Queue(statement, args...)
 	all.Queue("COMMIT")
 	const third = 2
-	err = l.reading(ctx, func() error {
+	err = l.reading(ctx, func(ctx context.Context) error {
 		var failed error
 		results := l.readers.SendBatch(ctx, all)
 		for i := range all.Len() {

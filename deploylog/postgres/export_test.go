@@ -5,6 +5,9 @@ import "time"
 // SetPatience has the server wait so long for this process, from its next session on.
 func (l *Log) SetPatience(d time.Duration) { l.session.patience = d }
 
+// SetLockTime has the server answer about locks within so long.
+func (l *Log) SetLockTime(d time.Duration) { l.session.lockTime = d }
+
 // SetAppendTime has it wait so long for appends of sessions that have ended.
 func (l *Log) SetAppendTime(d time.Duration) { l.session.appendTime = d }
 

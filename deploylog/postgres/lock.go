@@ -46,6 +46,7 @@ type session struct {
 	locks    map[string]*held // that this process has, by name
 	over     map[int64]bool   // sessions of others that have ended, and of whose appends none is under way any more
 	patience time.Duration    // how long the server waits to hear of this process
+	lockTime time.Duration    // how long the server may take to answer
 
 	appendTime time.Duration // how long appends of sessions that have ended are waited for
 
@@ -123,7 +124,7 @@ func (l *Log) UnlockAll(names ...string) { l.session.release(l.session.named(nam
 func (l *Log) Locked(name string) (held bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
 	defer cancel()
-	err = l.reading(ctx, func() error {
+	err = l.reading(ctx, func(ctx context.Context) error {
 		return l.readers.QueryRow(ctx, "SELECT EXISTS (SELECT FROM locks WHERE key = $1 AND alive(session))", lockKey(name)).Scan(&held)
 	})
 	if err != nil {
@@ -137,7 +138,7 @@ func (l *Log) LocksHeld(ctx context.Context, prefix string) (held []string, err 
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
 	var shown []string
-	err = l.reading(ctx, func() error {
+	err = l.reading(ctx, func(ctx context.Context) error {
 		rows, err := l.readers.Query(ctx, `SELECT name FROM locks WHERE starts_with(name, $1)
 			AND session IN (SELECT session FROM (SELECT DISTINCT session FROM locks) each WHERE alive(session))`, strings.TrimSuffix(shownName(prefix), `"`))
 		if err != nil {
@@ -247,7 +248,7 @@ func (s *session) lasts(id int64) bool {
 	if s.conn == nil || s.id.Load() != id {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
+	ctx, cancel := context.WithTimeout(context.Background(), s.lockTime)
 	defer cancel()
 	if err := s.conn.Ping(ctx); err != nil {
 		_ = s.conn.Close(ctx)
@@ -291,7 +292,7 @@ func (s *session) release(locks ...*held) {
 	if s.conn == nil || len(keys) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
+	ctx, cancel := context.WithTimeout(context.Background(), s.lockTime)
 	defer cancel()
 	if s.unsettled.Load() {
 		// Once the session has ended nothing is begun of that append, and who takes the locks waits for
@@ -313,7 +314,7 @@ func (s *session) close() error {
 	if s.conn == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
+	ctx, cancel := context.WithTimeout(context.Background(), s.lockTime)
 	defer cancel()
 	err := s.conn.Close(ctx)
 	s.conn = nil

@@ -130,6 +130,56 @@ func TestWhoWaitsIsToldThatItsLocksAreLost(t *testing.T) {
 	}
 }
 
+// A network that is gone without a word ends what is read over it, and what will be, as soon as the
+// locks are known to be lost: nothing waits until TCP gives up.
+func TestWhatIsReadEndsWhenTheNetworkIsGoneWithoutAWord(t *testing.T) {
+	c, url := newCable(t, "without_a_word")
+	l := open(t, url)
+	if _, err := l.Append(t.Context(), event("d", "a")); err != nil {
+		t.Fatal(err)
+	}
+	l.SetLockTime(time.Second)
+	if _, err := l.TryLock("stage"); err != nil {
+		t.Fatal(err)
+	}
+	watches, watched := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for _, err := range l.Watch(t.Context(), deploylog.Filter{}) {
+			if err != nil {
+				watched <- err
+			} else {
+				close(watches)
+			}
+		}
+	}()
+	soon(t, watches)
+	c.held.Store(true)
+	read := func() error {
+		for _, err := range l.Read(t.Context(), deploylog.Filter{}) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	began := time.Now()
+	for what, err := range map[string]error{"a read": read(), "a watch": soon(t, watched), "a later read": read(), "a text": l.Objects().Keep("00", nil)} {
+		if err == nil || !strings.Contains(err.Error(), "the connection was lost by which this process had its locks") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := l.Locked("stage"); err == nil || !strings.Contains(err.Error(), "the connection was lost") {
+		t.Errorf("whether it is locked: %v", err)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("they ended after %s", took)
+	}
+	began = time.Now()
+	if err := l.Close(); err != nil || time.Since(began) > 12*time.Second {
+		t.Errorf("it is closed after %s: %v", time.Since(began), err)
+	}
+}
+
 // Whether the locks are still there is asked for a batch, and not for each of its rows, since others
 // wait meanwhile.
 func TestManyEventsAskForLocksOnce(t *testing.T) {

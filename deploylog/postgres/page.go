@@ -75,7 +75,7 @@ func (l *Log) pages(ctx context.Context, f deploylog.Filter, of span, chained bo
 
 // page reads the selected events of a span until the page is full.
 func (l *Log) page(ctx context.Context, f deploylog.Filter, of span, chained bool, reading reader) (p page) {
-	p.err = reading(ctx, func() (err error) {
+	p.err = reading(ctx, func(ctx context.Context) (err error) {
 		p.events, p.through, err = l.fill(ctx, f, of, chained)
 		return err
 	})

@@ -13,7 +13,7 @@ import (
 // ahead reads empty pages. The third one is read ahead, as read does.
 func ahead(read func(context.Context) error) reader {
 	n := 0
-	return func(ctx context.Context, _ func() error) error {
+	return func(ctx context.Context, _ func(context.Context) error) error {
 		if n++; n == 3 {
 			return read(ctx)
 		}

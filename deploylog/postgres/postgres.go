@@ -46,6 +46,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/queue"
 	"github.com/deployster-go/deployster/deploylog/turn"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // Options are what a log takes from its surroundings. The zero value is usable.
@@ -80,8 +81,11 @@ type Log struct {
 	turns   turn.Turns
 	closing sync.Once
 	closed  chan struct{}
-	losing  sync.Once
-	lost    chan struct{} // closed when locks of this process were lost with their session
+
+	// life ends when the log is closed, or the locks of this process were lost with their session: its
+	// cause says which.
+	life    context.Context
+	endLife context.CancelCauseFunc
 }
 
 var (
@@ -107,7 +111,8 @@ func Open(ctx context.Context, url string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open deployment log: %w", err)
 	}
-	l := &Log{where: where, logger: o.Logger, snapshots: o.Snapshots, closed: make(chan struct{}), lost: make(chan struct{})}
+	l := &Log{where: where, logger: o.Logger, snapshots: o.Snapshots, closed: make(chan struct{})}
+	l.life, l.endLife = context.WithCancelCause(context.Background())
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}
@@ -141,7 +146,7 @@ func (l *Log) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	l.news = newNews(l)
-	l.session = &session{log: l, locks: map[string]*held{}, patience: patience, appendTime: appendTime}
+	l.session = &session{log: l, locks: map[string]*held{}, patience: patience, lockTime: lockTime, appendTime: appendTime}
 	if o.ReadOnly {
 		l.queue.Break(errReadOnly)
 		return nil
@@ -162,6 +167,7 @@ func (l *Log) Close() error {
 	var err error
 	l.closing.Do(func() {
 		close(l.closed)
+		l.endLife(errClosed)
 		if l.writer != nil {
 			l.writer.close()
 		}
@@ -169,12 +175,27 @@ func (l *Log) Close() error {
 		l.queue.Refuse(errClosed)
 		l.news.close()
 		err = l.session.close()
-		l.readers.Close()
+		l.closeReaders()
 	})
 	if err != nil {
 		return fmt.Errorf("close deployment log %s: %w", l.where, err)
 	}
 	return nil
+}
+
+// closeReaders closes the connections that read, and waits for that a moment: where the server is gone
+// without a word each takes longer.
+func (l *Log) closeReaders() {
+	closed := make(chan struct{})
+	go func() {
+		defer crash.End("", "closing the deployment log")
+		defer close(closed)
+		l.readers.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Second):
+	}
 }
 
 // Append implements deploylog.Log.
@@ -211,16 +232,9 @@ func keyOf(what string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// whileOpen is ctx, ended by Close as well.
-func (l *Log) whileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
+// living is ctx, ended by the end of the log's life as well.
+func (l *Log) living(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := make(chan struct{})
-	go func() {
-		select {
-		case <-l.closed:
-			cancel(errClosed)
-		case <-stop:
-		}
-	}()
-	return ctx, func() { close(stop); cancel(nil) }
+	stop := context.AfterFunc(l.life, func() { cancel(context.Cause(l.life)) })
+	return ctx, func() { stop(); cancel(nil) }
 }

@@ -19,8 +19,6 @@ import (
 // iteration began.
 func (l *Log) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
 	return func(yield func(deploylog.Event, error) bool) {
-		ctx, cancel := l.whileOpen(ctx)
-		defer cancel()
 		of, err := l.covers(ctx, f)
 		if err != nil {
 			yield(deploylog.Event{}, l.readError(ctx, err))
@@ -67,7 +65,7 @@ func (l *Log) covers(ctx context.Context, f deploylog.Filter) (of span, err erro
 		q := selecting(f, of)
 		text := "SELECT min(seq) FROM (SELECT seq FROM events WHERE " + q.where + " ORDER BY seq DESC LIMIT " + q.arg(f.Last) + ") AS newest"
 		var first *int64
-		err = l.reading(ctx, func() error { return l.readers.QueryRow(ctx, text, q.args...).Scan(&first) })
+		err = l.reading(ctx, func(ctx context.Context) error { return l.readers.QueryRow(ctx, text, q.args...).Scan(&first) })
 		if first != nil {
 			of.after = *first - 1
 		}
@@ -76,7 +74,9 @@ func (l *Log) covers(ctx context.Context, f deploylog.Filter) (of span, err erro
 }
 
 func (l *Log) newest(ctx context.Context) (seq int64, err error) {
-	err = l.reading(ctx, func() error { return l.readers.QueryRow(ctx, "SELECT coalesce(max(seq), 0) FROM events").Scan(&seq) })
+	err = l.reading(ctx, func(ctx context.Context) error {
+		return l.readers.QueryRow(ctx, "SELECT coalesce(max(seq), 0) FROM events").Scan(&seq)
+	})
 	return seq, err
 }
 
@@ -132,15 +132,24 @@ func nanoseconds(t time.Time) int64 {
 }
 
 // reader is how something is read where connections may be lost: by Log.reading, or patiently.
-type reader func(ctx context.Context, read func() error) error
+type reader func(ctx context.Context, read func(context.Context) error) error
 
 // reading reads something. Connections that nobody has used for a while may have been lost with
-// the server that there was, so it reads once more where that is why it failed.
-func (l *Log) reading(ctx context.Context, read func() error) error {
-	err := read()
-	if err != nil && isLoss(err) && ctx.Err() == nil {
+// the server that there was, so it reads once more where that is why it failed. It waits for no
+// answer when the locks of this process are lost: the server may have gone without a word.
+func (l *Log) reading(ctx context.Context, read func(context.Context) error) error {
+	if l.life.Err() != nil {
+		return context.Cause(l.life)
+	}
+	living, end := l.living(ctx)
+	defer end()
+	err := read(living)
+	if err != nil && isLoss(err) && living.Err() == nil {
 		l.readers.Reset()
-		err = read()
+		err = read(living)
+	}
+	if err != nil && living.Err() != nil && ctx.Err() == nil {
+		err = context.Cause(living)
 	}
 	return err
 }
@@ -178,10 +187,8 @@ func (l *Log) InProgress(ctx context.Context, t deploylog.Target) ([]deploylog.E
 
 // picked returns the events whose sequence numbers a query has, in that order.
 func (l *Log) picked(ctx context.Context, query string, args ...any) (events []deploylog.Event, err error) {
-	ctx, cancel := l.whileOpen(ctx)
-	defer cancel()
 	var seqs []int64
-	err = l.reading(ctx, func() error {
+	err = l.reading(ctx, func(ctx context.Context) error {
 		rows, err := l.readers.Query(ctx, query, args...)
 		if err == nil {
 			seqs, err = pgx.CollectRows(rows, pgx.RowTo[int64])

@@ -58,7 +58,7 @@ func (l *Log) KeepSnapshot(ctx context.Context, name string, s deploylog.Snapsho
 // on a standby that has taken over and lacks the newest events.
 func (l *Log) origin(ctx context.Context, seq int64) (of snapshotfile.Origin, err error) {
 	var hash []byte
-	err = l.reading(ctx, func() error {
+	err = l.reading(ctx, func(ctx context.Context) error {
 		return l.readers.QueryRow(ctx, "SELECT hash FROM events WHERE seq = $1", seq).Scan(&hash)
 	})
 	return snapshotfile.Origin{Log: l.id, Hash: string(hash)}, err

@@ -48,7 +48,7 @@ func (s *session) take(names []string) (taken map[string]*held, failed []error, 
 		return nil, failed, errClosed
 	default:
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
+	ctx, cancel := context.WithTimeout(context.Background(), s.lockTime)
 	defer cancel()
 	again := s.conn != nil && s.held.Load() == 0 // the connection may have been lost since it was used
 	err = s.try(ctx, all)
@@ -222,7 +222,7 @@ func (s *session) ended(err error) error {
 	if s.held.Load() > 0 {
 		err = fmt.Errorf("%w: %w", errLost, err)
 		s.log.poison(err)
-		s.log.losing.Do(func() { close(s.log.lost) })
+		s.log.endLife(errLost)
 	}
 	return err
 }

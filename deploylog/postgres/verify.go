@@ -12,8 +12,6 @@ import (
 // Verify implements deploylog.Log: it checks every event, that none is missing, and that their
 // hashes lead by way of the known heads. Appends go on meanwhile; what they add is not part of it.
 func (l *Log) Verify(ctx context.Context, known ...deploylog.Head) (deploylog.Verification, error) {
-	ctx, cancel := l.whileOpen(ctx)
-	defer cancel()
 	v, err := l.verify(ctx, known)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {

@@ -114,18 +114,15 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			yield(deploylog.Event{}, errors.New("watch deployment log: a watch has no end, do not set Until"))
 			return
 		}
-		parent := ctx
-		ctx, cancel := l.whileOpen(ctx)
-		defer cancel()
 		quiet := func(e deploylog.Event, err error) bool {
-			if err != nil && parent.Err() != nil {
+			if err != nil && ctx.Err() != nil {
 				return false // the caller has gone, which is no error
 			}
 			return yield(e, err)
 		}
 		grown := l.news.next() // taken before looking, so that nothing is missed
 		var of span
-		err := l.patiently(ctx, func() (err error) {
+		err := l.patiently(ctx, func(ctx context.Context) (err error) {
 			of, err = l.covers(ctx, f)
 			return err
 		})
@@ -141,15 +138,15 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			select {
 			case <-grown:
 			case <-time.After(watchPause):
-			case <-l.lost:
-				quiet(deploylog.Event{}, l.readError(ctx, errLost))
+			case <-l.life.Done():
+				quiet(deploylog.Event{}, l.readError(ctx, context.Cause(l.life)))
 				return
 			case <-ctx.Done():
 				quiet(deploylog.Event{}, l.readError(ctx, ctx.Err()))
 				return
 			}
 			grown = l.news.next()
-			if err = l.patiently(ctx, func() error {
+			if err = l.patiently(ctx, func(ctx context.Context) error {
 				of.until, err = l.newest(ctx)
 				return err
 			}); err != nil {
@@ -161,7 +158,7 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 }
 
 // patiently reads something, and waits for a server that is away.
-func (l *Log) patiently(ctx context.Context, read func() error) error {
+func (l *Log) patiently(ctx context.Context, read func(context.Context) error) error {
 	for since := time.Now(); ; {
 		err := l.reading(ctx, read)
 		if err == nil || !isLoss(err) || ctx.Err() != nil || time.Since(since) > awayTime {

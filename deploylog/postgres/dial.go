@@ -1,0 +1,21 @@
+package postgres
+
+import (
+	"net"
+	"time"
+)
+
+// silence is how long a server may leave unanswered what was sent to it before it is taken for gone. A
+// server that is there says that something has come, however long it works on that; it may have no
+// room for more while a statement lasts, which is at most as long.
+const silence = time.Minute
+
+// dialer makes connections that end within a minute when the machine of the server, or the network,
+// is gone without a word. Without that it takes TCP a quarter of an hour to find out.
+func dialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{
+		Timeout:         timeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+		Control:         notSilent,
+	}
+}
