@@ -62,7 +62,7 @@ func (c *Cluster) Remove(ctx context.Context, id string) error { return c.remove
 // remove removes a Pod whose containers have so many seconds to end. With 0 nobody waits for
 // the node to say that nothing of it runs any more.
 func (c *Cluster) remove(ctx context.Context, id string, grace int64) error {
-	err := c.api.delete(ctx, id, grace)
+	err := persist(ctx, func() error { return c.api.delete(ctx, id, grace) })
 	if err == nil {
 		_, err = c.follow(ctx, id, func(*corev1.Pod) bool { return false })
 	}

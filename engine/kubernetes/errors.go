@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -52,4 +53,18 @@ func passing(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "EOF")
+}
+
+// maybeDone reports whether what a request asked for may have been done, although it failed: it was
+// sent, and the answer is lost or does not say.
+func maybeDone(err error) bool {
+	var answer apierrors.APIStatus
+	var connection *net.OpError
+	switch {
+	case errors.As(err, &answer):
+		return answer.Status().Code >= http.StatusInternalServerError
+	case errors.As(err, &connection) && connection.Op == "dial":
+		return false
+	}
+	return true
 }

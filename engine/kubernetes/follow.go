@@ -4,16 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/deployster-go/deployster/engine"
 )
 
-// retryAfter is how long a cluster that does not answer is left alone.
-const retryAfter = 500 * time.Millisecond
+// How a cluster is asked that does not answer, or that ends each watch at once.
+const (
+	restartTimeout = time.Minute            // for which a control plane may be silent that is started anew
+	retryAfter     = 500 * time.Millisecond // the first pause; each one doubles the one before
+	mostPause      = 4 * time.Second        // less than claimTimeout, so that what changes is seen before that is over
+)
+
+// pauseAfter is a pause after so many failures in a row. Those of many Pods do not end at once.
+func pauseAfter(failures int) time.Duration {
+	most := min(retryAfter<<min(failures-1, 10), mostPause)
+	return most - rand.N(most/4) //nolint:gosec // nobody gains from knowing it
+}
+
+// pause reports whether it came to its end.
+func pause(ctx context.Context, length time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(length):
+		return true
+	}
+}
+
+// persist makes a request that may be made twice, until it is answered or nobody can expect that any more.
+func persist(ctx context.Context, request func() error) error {
+	begun := time.Now()
+	for failures := 1; ; failures++ {
+		err := request()
+		if err == nil || !passing(err) || time.Since(begun) > restartTimeout || !pause(ctx, pauseAfter(failures)) {
+			return err
+		}
+	}
+}
 
 // errUnconfirmed is the error of a Pod that is to end, of which its node does not say that it did.
 // A cluster never says that in its place: what cannot be reached may well run.
@@ -25,19 +58,22 @@ type following struct {
 	until func(*corev1.Pod) bool
 	last  *corev1.Pod
 	late  <-chan time.Time // of a Pod that is to end: by then its node would have said so
+
+	answered time.Time // when the API server was last known to be there
+	failures int       // in a row: no answer, or a watch that hardly lasted
 }
 
 // follow returns the Pod once it is as somebody waits for, or the error that it is not
 // there any more. While the cluster does not answer it tries again, for as long as a
 // control plane may take to be started anew.
 func (c *Cluster) follow(ctx context.Context, id string, until func(*corev1.Pod) bool) (*corev1.Pod, error) {
-	f := following{Cluster: c, until: until}
-	answered := time.Now()
+	f := following{Cluster: c, until: until, answered: time.Now()}
 	for {
+		begun := time.Now()
 		pod, err := c.api.get(ctx, id)
 		got := err == nil // what a Pod is like that cannot be asked for nobody knows
 		if got {
-			answered = time.Now()
+			f.answered = time.Now()
 			if f.sees(pod) {
 				return pod, nil
 			}
@@ -48,17 +84,15 @@ func (c *Cluster) follow(ctx context.Context, id string, until func(*corev1.Pod)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case err != nil && !passing(err), err != nil && time.Since(answered) > time.Minute:
+		case err != nil && !passing(err), err != nil && time.Since(f.answered) > restartTimeout:
 			return nil, err
 		case got && f.isLate(): // also where no watch lasts
 			return nil, f.lost()
 		}
-		if err != nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(retryAfter):
-			}
+		if f.failures++; got && time.Since(begun) > mostPause {
+			f.failures = 1
 		}
+		pause(ctx, pauseAfter(f.failures))
 	}
 }
 
@@ -83,16 +117,19 @@ func (f *following) watch(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, er
 		return nil, err
 	}
 	defer watching.Stop()
+	defer func() { f.answered = time.Now() }()
 	for {
 		select {
 		case <-f.late:
 			return nil, f.lost()
 		case event, more := <-watching.ResultChan():
 			next, ok := event.Object.(*corev1.Pod)
-			if !more || !ok || event.Type == "DELETED" || next.UID != pod.UID {
+			switch {
+			case !more || !ok:
 				return nil, nil // it is asked for again
-			}
-			if f.sees(next) {
+			case event.Type == "DELETED", next.UID != pod.UID:
+				return nil, apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
+			case f.sees(next):
 				return next, nil
 			}
 		}

@@ -79,11 +79,14 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 }
 
 // create makes the Pod. It is not cut short by a cancel, as nobody would know then whether
-// there is one.
+// there is one. Where the answer is lost, the Pod that may be there is removed.
 func (e *Engine) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	created, err := e.api.create(ctx, pod)
+	if err != nil && maybeDone(err) {
+		e.discard(ctx, pod.Name, false)
+	}
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		return nil, &engine.SpecError{Cause: e.wrap("create a Pod", err)}
 	}

@@ -23,8 +23,12 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// server answers as an API server does. A request with "watch" is one to watch.
+// server answers as an API server does. A request with "watch" is one to watch. An answer that is an
+// error never came.
 type server func(request string) (code int, answer any)
+
+// lasting is the answer to a watch that ends after so long.
+type lasting time.Duration
 
 // RoundTrip implements http.RoundTripper. What is watched and answers with success says nothing,
 // for as long as somebody listens.
@@ -34,9 +38,15 @@ func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 		request = "watch"
 	}
 	code, answer := s(request)
+	if lost, is := answer.(error); is {
+		return nil, lost
+	}
 	header := http.Header{"Content-Type": {"application/json"}}
 	if request == "watch" && code == http.StatusOK {
-		from, _ := io.Pipe()
+		from, to := io.Pipe()
+		if lasts, is := answer.(lasting); is {
+			time.AfterFunc(time.Duration(lasts), func() { _ = to.Close() })
+		}
 		return &http.Response{StatusCode: code, Header: header, Body: from, Request: r}, nil
 	}
 	text, err := json.Marshal(answer)

@@ -182,6 +182,9 @@ func TestTheAPIServerMayBeStartedAnew(t *testing.T) {
 	if err := <-u.ended; !errors.Is(err, engine.ErrUnavailable) {
 		t.Errorf("a run whose output is lost: %v", err)
 	}
+	if left, err := f.Containers(t.Context(), nil); err != nil || len(left) != 1 || left[0].ID != id {
+		t.Errorf("the run whose output is lost left %v, %v", left, err)
+	}
 	end()
 	if err := <-waited; err != nil {
 		t.Errorf("who waits for a Pod: %v", err)
