@@ -93,7 +93,7 @@ func TestAPodIsRemovedOnceTheAPIServerIsBack(t *testing.T) {
 				case removed:
 					return refusal(http.StatusNotFound, metav1.StatusReasonNotFound)
 				}
-				removed = request == http.MethodDelete
+				removed = request == "DELETE one"
 				return http.StatusOK, aPod(corev1.PodStatus{Phase: corev1.PodRunning})
 			})
 			e.discard(t.Context(), "one", false)
@@ -123,7 +123,7 @@ func TestAPodIsRemovedWhoseCreationIsNotConfirmed(t *testing.T) {
 				switch {
 				case request == http.MethodPost:
 					return c.answer()
-				case request == http.MethodDelete && removals == 0:
+				case request == "DELETE one" && removals == 0:
 					removals++
 					return http.StatusOK, aPod(corev1.PodStatus{})
 				}

@@ -48,7 +48,11 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:20])
 }
 
+// encodeLabels is never empty: by its annotation is known which Pods are those of runs.
 func encodeLabels(labels map[string]string) string {
+	if labels == nil {
+		labels = map[string]string{}
+	}
 	encoded, err := json.Marshal(labels)
 	if err != nil {
 		panic(err) // texts can be encoded

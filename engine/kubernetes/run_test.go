@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,8 +24,8 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// server answers as an API server does. A request with "watch" is one to watch. An answer that is an
-// error never came.
+// server answers as an API server does. A request with "watch" is one to watch, and
+// "DELETE" is followed by a name. An answer that is an error never came.
 type server func(request string) (code int, answer any)
 
 // lasting is the answer to a watch that ends after so long.
@@ -36,6 +37,9 @@ func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 	request := r.Method
 	if r.URL.Query().Get("watch") != "" {
 		request = "watch"
+	}
+	if r.Method == http.MethodDelete {
+		request += " " + path.Base(r.URL.Path)
 	}
 	code, answer := s(request)
 	if lost, is := answer.(error); is {

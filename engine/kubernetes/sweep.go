@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // sweepTimeout is how long those who end may be kept by what others left.
@@ -33,14 +34,18 @@ func (e *Engine) sweep(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for i := range pods {
-		if longOver(&pods[i], now) {
-			if err := e.api.delete(ctx, pods[i].Name, 0); err != nil {
+		if ofRun(&pods[i]) && longOver(&pods[i], now) {
+			if err := e.api.delete(ctx, pods[i].Name, 0); err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("remove Pod %s: %w", pods[i].Name, err)
 			}
 		}
 	}
 	return nil
 }
+
+// ofRun reports whether a run made a Pod. What a Pod is managed by anybody may say of theirs, such as
+// of the Pods of a Job.
+func ofRun(pod *corev1.Pod) bool { return labelsOf(pod) != nil && len(pod.OwnerReferences) == 0 }
 
 // longOver reports whether a Pod ended so long ago that its run is dead: that removes it at once.
 func longOver(pod *corev1.Pod, now time.Time) bool {

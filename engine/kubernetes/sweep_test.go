@@ -1,6 +1,8 @@
 package kubernetes
 
 import (
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +37,39 @@ func TestOnlyPodsThatEndedLongAgoAreNobodys(t *testing.T) {
 		if got := longOver(&pod, now); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// A namespace has Pods of others, which may say of themselves that deployster manages them.
+func TestOnlyPodsOfRunsAreRemoved(t *testing.T) {
+	own := map[string]string{labelsAnnotation: encodeLabels(map[string]string{"deployster.run": "x"})}
+	var list corev1.PodList
+	list.TypeMeta = metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}
+	for name, meta := range map[string]metav1.ObjectMeta{
+		"of-a-run":           {Annotations: own},
+		"of-a-run-as-well":   {Annotations: map[string]string{labelsAnnotation: encodeLabels(nil)}},
+		"of-a-job":           {OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "backup"}}},
+		"of-a-job-that-lies": {Annotations: own, OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "backup"}}},
+		"of-nobody":          {},
+		"of-whoever-knows":   {Annotations: map[string]string{labelsAnnotation: "everything"}},
+	} {
+		pod := aPod(corev1.PodStatus{Phase: corev1.PodSucceeded})
+		meta.Name, meta.Labels = name, map[string]string{managedBy: "deployster"}
+		pod.ObjectMeta = meta
+		list.Items = append(list.Items, *pod)
+	}
+	var removed []string
+	e := onServer(t, func(request string) (int, any) {
+		name, removes := strings.CutPrefix(request, "DELETE ")
+		if !removes {
+			return http.StatusOK, list
+		}
+		removed = append(removed, name)
+		return refusal(http.StatusNotFound, metav1.StatusReasonNotFound) // another run was quicker
+	})
+	err := e.sweep(t.Context(), time.Now())
+	if slices.Sort(removed); err != nil || !slices.Equal(removed, []string{"of-a-run", "of-a-run-as-well"}) {
+		t.Errorf("it removed %q, %v", removed, err)
 	}
 }
 
