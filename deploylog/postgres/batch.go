@@ -80,8 +80,8 @@ func (b *batch) begin(ctx context.Context) error {
 		b.start(position{seq, chain.LinkOf(hash)})
 		return err
 	})
-	b.look(all, append(slices.Clip(b.pending), b.w.log.queue.Waits()...))
-	return b.w.conn.SendBatch(ctx, all).Close()
+	bytes := b.look(all, append(slices.Clip(b.pending), b.w.log.queue.Waits()...))
+	return b.w.ask(ctx, all, bytes)
 }
 
 // maxYields is how often a batch gives way to callers who are about to append.
@@ -119,24 +119,35 @@ func (b *batch) gather(ctx context.Context) error {
 // lookNow looks for what has come since the transaction began.
 func (b *batch) lookNow(ctx context.Context, requests []*queue.Request) error {
 	all := &pgx.Batch{}
-	b.look(all, requests)
+	bytes := b.look(all, requests)
 	if all.Len() == 0 {
 		return nil
 	}
-	return b.w.conn.SendBatch(ctx, all).Close()
+	return b.w.ask(ctx, all, bytes)
 }
 
 // look has it asked what of the requests is in the log, and where their deployments began. Nothing
-// is asked of what was looked for already.
-func (b *batch) look(all *pgx.Batch, requests []*queue.Request) {
+// is asked of what was looked for already. It returns how many bytes that takes.
+func (b *batch) look(all *pgx.Batch, requests []*queue.Request) (bytes int) {
 	var deployments, targets, names, unregistered []string
 	var attempts []int64
+	ask := func() {
+		b.lookFor(all, deployments, targets, names, attempts)
+		deployments, targets, names, attempts = nil, nil, nil, nil
+	}
+	part := 0
 	for _, r := range requests {
 		if b.looked[r] {
 			continue
 		}
 		b.looked[r] = true
 		for _, e := range r.Events {
+			n := keyBytes + 2*len(e.Deployment) + len(e.Target) + len(e.Name)
+			if bytes += n; part+n > partBytes && part > 0 {
+				ask()
+				part = 0
+			}
+			part += n
 			deployments, targets, names, attempts = append(deployments, e.Deployment), append(targets, string(e.Target)), append(names, e.Name), append(attempts, int64(e.Attempt))
 			if first, registered := b.w.registered[e.Deployment]; registered {
 				b.registered[e.Deployment] = first
@@ -145,9 +156,18 @@ func (b *batch) look(all *pgx.Batch, requests []*queue.Request) {
 			}
 		}
 	}
-	if len(deployments) == 0 {
-		return
+	if len(deployments) > 0 {
+		ask()
 	}
+	if len(unregistered) > 0 {
+		slices.Sort(unregistered)
+		b.lookForBegun(all, slices.Compact(unregistered))
+	}
+	return bytes
+}
+
+// lookFor has it asked which of some events are in the log.
+func (b *batch) lookFor(all *pgx.Batch, deployments, targets, names []string, attempts []int64) {
 	all.Queue(`SELECT deployment, target, event, attempt FROM events
 		JOIN unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS wanted (deployment, target, event, attempt)
 		USING (deployment, target, event, attempt)`, deployments, targets, names, attempts).Query(func(rows pgx.Rows) error {
@@ -158,11 +178,11 @@ func (b *batch) look(all *pgx.Batch, requests []*queue.Request) {
 		})
 		return err
 	})
-	if len(unregistered) == 0 {
-		return
-	}
-	slices.Sort(unregistered)
-	all.Queue(`SELECT d, (SELECT registered FROM events WHERE deployment = d LIMIT 1) FROM unnest($1::text[]) AS d`, slices.Compact(unregistered)).Query(func(rows pgx.Rows) error {
+}
+
+// lookForBegun has it asked where deployments began.
+func (b *batch) lookForBegun(all *pgx.Batch, deployments []string) {
+	all.Queue(`SELECT d, (SELECT registered FROM events WHERE deployment = d LIMIT 1) FROM unnest($1::text[]) AS d`, deployments).Query(func(rows pgx.Rows) error {
 		var deployment string
 		var first *int64
 		_, err := pgx.ForEachRow(rows, []any{&deployment, &first}, func() error {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // cable is a way to the server that can be cut.
@@ -16,6 +17,7 @@ type cable struct {
 	parts atomic.Int64 // that the client may still send; the next one cuts the connection that sends it
 	after atomic.Bool  // the part that cuts reaches the server
 	held  atomic.Bool  // nothing reaches the server
+	rate  atomic.Int64 // bytes a second that reach it; 0 is no limit
 	mu    sync.Mutex
 	all   []net.Conn
 }
@@ -72,6 +74,9 @@ func (c *cable) copy(to, from net.Conn, counted bool) {
 		}
 		if counted && (c.held.Load() || bytes.Equal(part[:min(n, 8)], cancels)) {
 			continue
+		}
+		if rate := c.rate.Load(); counted && rate > 0 {
+			<-time.After(time.Duration(n) * time.Second / time.Duration(rate))
 		}
 		if counted && c.parts.Add(-1) < 0 {
 			if c.after.Load() {

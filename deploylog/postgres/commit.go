@@ -5,22 +5,34 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// partBytes bounds the data of one statement, unless one event has more: one caller may bring as much
-// as it likes. The server ends a session from which no whole statement has come for as long as
-// idle_in_transaction_session_timeout says, which over a slow connection a larger one would take.
-const partBytes = 1 << 20
+const (
+	// partBytes bounds what one statement has, unless one event has more: one caller may bring as much
+	// as it likes. The server ends a session from which no whole statement has come for as long as
+	// idle_in_transaction_session_timeout says, which over the slowest link this one takes.
+	partBytes = slowest * int(turnTime/time.Second)
 
-// parts are rows in as few parts as have room for their data.
+	keyBytes = 32  // of an event that is looked for, beside its texts
+	rowBytes = 160 // of one that is stored
+)
+
+// bytes is how many a row takes on its way to the server.
+func (r row) bytes() int {
+	e := r.event
+	return rowBytes + len(e.ID) + len(e.Deployment) + len(e.Target) + len(e.Revision) + len(e.Name) + len(e.Data)
+}
+
+// parts are rows in as few parts as have room for them.
 func parts(rows []row) iter.Seq[[]row] {
 	return func(yield func([]row) bool) {
 		for len(rows) > 0 {
 			n, bytes := 0, 0
-			for n < len(rows) && (n == 0 || bytes+len(rows[n].event.Data) <= partBytes) {
-				bytes += len(rows[n].event.Data)
+			for n < len(rows) && (n == 0 || bytes+rows[n].bytes() <= partBytes) {
+				bytes += rows[n].bytes()
 				n++
 			}
 			if !yield(rows[:n]) {
@@ -31,15 +43,42 @@ func parts(rows []row) iter.Seq[[]row] {
 	}
 }
 
-// commit stores the events of the batch and makes them durable, in one answer of the server: where
-// one statement fails, those after it are not carried out.
+// commit stores the events of the batch and makes them durable, part by part: each has the time that
+// it needs on its way, and the server waits for none of them longer than for the slowest link. The
+// last one is committed in the same answer.
 func (b *batch) commit(ctx context.Context) error {
+	left := len(b.rows)
+	for part := range parts(b.rows) {
+		left -= len(part)
+		if err := b.store(ctx, part, left == 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// store has rows inserted, and the transaction committed if they are the last ones.
+func (b *batch) store(ctx context.Context, part []row, last bool) error {
+	bytes := 0
+	for _, r := range part {
+		bytes += r.bytes()
+	}
+	if bytes > partBytes {
+		more := &pgx.Batch{}
+		more.Queue("SELECT set_config($1, $2, true)", idleTimeout, milliseconds(b.w.turnTime+sending(bytes)))
+		if err := b.w.ask(ctx, more, 0); err != nil {
+			return err
+		}
+	}
 	all := &pgx.Batch{}
-	locks := b.store(all)
+	locks := b.insert(all, part)
+	if last {
+		all.Queue("COMMIT")
+	}
 	if err := b.w.log.queue.Broken(); err != nil {
 		return err // the log is poisoned: locks may be given up by now
 	}
-	switch err := b.w.conn.SendBatch(ctx, all).Close(); {
+	switch err := b.w.ask(ctx, all, bytes); {
 	case isCode(err, divisionByZero) && locks:
 		return errLost
 	case isCode(err, divisionByZero), isCode(err, noSquareRoot):
@@ -47,15 +86,6 @@ func (b *batch) commit(ctx context.Context) error {
 	default:
 		return err
 	}
-}
-
-// store has the events inserted, and the transaction committed. It reports whether this process has locks.
-func (b *batch) store(all *pgx.Batch) (locks bool) {
-	for part := range parts(b.rows) {
-		locks = b.insert(all, part)
-	}
-	all.Queue("COMMIT")
-	return locks
 }
 
 // undo ends the transaction of a batch that stores nothing, since all that was to be appended is in the
@@ -68,7 +98,7 @@ func (b *batch) undo(ctx context.Context) error {
 		all.Queue("SELECT alive($1)", session).QueryRow(func(row pgx.Row) error { return row.Scan(&alive) })
 	}
 	all.Queue("ROLLBACK")
-	err := b.w.conn.SendBatch(ctx, all).Close()
+	err := b.w.ask(ctx, all, 0)
 	if err != nil {
 		b.w.disconnect()
 	}

@@ -216,8 +216,7 @@ func (s *session) connect(ctx context.Context) error {
 // more. What a server does not know it is not asked for: before version 14 it waits for a process
 // that is stopped, and before version 12 it may take a machine that is gone for a slow one.
 func (s *session) begin(ctx context.Context, conn *pgx.Conn, id int64) error {
-	_, err := conn.Exec(ctx, "SELECT set_config(name, $1, false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'tcp_user_timeout')",
-		fmt.Sprintf("%dms", s.patience.Milliseconds()))
+	_, err := conn.Exec(ctx, "SELECT set_config(name, $1, false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'tcp_user_timeout')", milliseconds(s.patience))
 	if err == nil {
 		_, err = conn.Exec(ctx, "SELECT pg_advisory_lock($1)", id)
 	}

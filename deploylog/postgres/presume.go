@@ -86,21 +86,31 @@ func (b *batch) presume(ctx context.Context) error {
 			return errPresumed
 		}
 	}
+	bytes := 0
+	for _, r := range b.rows {
+		bytes += r.bytes()
+	}
+	if bytes > partBytes {
+		return errPresumed // whoever appends next would wait for all of it to come
+	}
 	all := &pgx.Batch{}
 	b.lock(all)
 	all.Queue(`SELECT 1 / count(*) FROM (SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1) AS newest
 		WHERE seq = $1 AND hash = $2 AND NOT EXISTS (SELECT FROM events WHERE deployment = ANY($3))`, b.from.seq, b.from.hash[:], begun)
-	b.store(all)
+	b.insert(all, b.rows)
+	all.Queue("COMMIT")
 	if err := b.w.log.queue.Broken(); err != nil {
 		return unwritten{err} // locks may be given up by now
 	}
-	switch err := b.w.conn.SendBatch(ctx, all).Close(); {
+	switch err := b.w.ask(ctx, all, bytes); {
 	case err == nil:
 		return nil
 	case b.w.conn.IsClosed(): // so nobody knows whether it was written
 		return b.w.fail(err)
 	default: // the server says what is wrong before it commits, so nothing was written
-		if _, undone := b.w.conn.Exec(ctx, "ROLLBACK"); undone != nil {
+		undo := &pgx.Batch{}
+		undo.Queue("ROLLBACK")
+		if undone := b.w.ask(ctx, undo, 0); undone != nil {
 			b.w.disconnect()
 		}
 		if isCode(err, lockTimeout) {

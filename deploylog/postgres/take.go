@@ -151,7 +151,7 @@ func (s *session) outlive(ctx context.Context, gone map[int64]bool) error {
 	}
 	all := &pgx.Batch{}
 	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	all.Queue(fmt.Sprintf("SET LOCAL lock_timeout = '%dms'", s.appendTime.Milliseconds()))
+	all.Queue("SET LOCAL lock_timeout = '" + milliseconds(s.appendTime) + "'")
 	all.Queue("SELECT pg_advisory_xact_lock($1)", s.log.key("append"))
 	all.Queue("SELECT id FROM unnest($1::bigint[]) AS id WHERE NOT alive(id)", unsure).Query(func(rows pgx.Rows) (err error) {
 		ended, err = pgx.CollectRows(rows, pgx.RowTo[int64])

@@ -16,10 +16,20 @@ import (
 const (
 	batchEvents = 20000    // in one transaction, unless one caller brings more
 	batchBytes  = 16 << 20 // of data
-
-	// batchTime is how long a transaction may take, with all that it waits for.
-	batchTime = time.Minute
 )
+
+const (
+	// answerTime is how long the server may take for an answer, with all that it waits for, once it
+	// has been sent what it answers.
+	answerTime = time.Minute
+	// slowest is how many bytes a second a link has at least over which events are appended.
+	slowest = 16 << 10
+	// turnTime is how long the server waits for what comes next of whoever has the turn to append.
+	turnTime = 15 * time.Second
+)
+
+// sending is how long so many bytes may be on their way.
+func sending(bytes int) time.Duration { return time.Duration(bytes) * time.Second / slowest }
 
 // writer is the one goroutine of a log that appends.
 type writer struct {
@@ -30,13 +40,15 @@ type writer struct {
 	head       position         // of the log, when this process last appended to it
 	alone      time.Time        // when that was, if one caller did so, and nobody else had since the time before; or zero
 	presumes   time.Duration    // for how long it is presumed then that nobody else appends
+	answerTime time.Duration    // how long the server may take for an answer
+	turnTime   time.Duration    // how long it waits for this process in a transaction
 
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
 func newWriter(l *Log) *writer {
-	w := &writer{log: l, registered: map[string]int64{}, presumes: presumeTime, stop: make(chan struct{}), stopped: make(chan struct{})}
+	w := &writer{log: l, registered: map[string]int64{}, presumes: presumeTime, answerTime: answerTime, turnTime: turnTime, stop: make(chan struct{}), stopped: make(chan struct{})}
 	go func() {
 		defer crash.End("", "writing the deployment log")
 		w.run()
@@ -67,19 +79,22 @@ func (w *writer) close() {
 // nobody else waiting for longer than this. What is looked for there is few of many events, of
 // which the server need not have statistics yet: it is to use the indexes.
 var writing = map[string]string{
-	"lock_timeout":                        "15s",
-	"idle_in_transaction_session_timeout": "15s",
-	"statement_timeout":                   "60s",
-	"enable_seqscan":                      "off",
-	"enable_hashjoin":                     "off",
-	"enable_mergejoin":                    "off",
+	"lock_timeout":      "15s",
+	"statement_timeout": "60s",
+	"enable_seqscan":    "off",
+	"enable_hashjoin":   "off",
+	"enable_mergejoin":  "off",
 }
 
 func (w *writer) connect(ctx context.Context) (err error) {
 	if w.conn != nil && !w.conn.IsClosed() {
 		return nil
 	}
-	if w.conn, err = w.log.connect(ctx, writing); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, w.answerTime)
+	defer cancel()
+	settings := maps.Clone(writing)
+	settings[idleTimeout] = milliseconds(w.turnTime)
+	if w.conn, err = w.log.connect(ctx, settings); err != nil {
 		return err
 	}
 	// The server may be another, which has other events.
@@ -94,6 +109,19 @@ func (w *writer) connect(ctx context.Context) (err error) {
 		w.disconnect()
 	}
 	return err
+}
+
+// idleTimeout is the setting that says how long the server waits for this process in a transaction.
+const idleTimeout = "idle_in_transaction_session_timeout"
+
+// milliseconds is a time as the server's settings have it.
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
+
+// ask sends statements that have so many bytes, and waits for the answer of the server.
+func (w *writer) ask(ctx context.Context, all *pgx.Batch, bytes int) error {
+	ctx, cancel := context.WithTimeout(ctx, w.answerTime+sending(bytes))
+	defer cancel()
+	return w.conn.SendBatch(ctx, all).Close()
 }
 
 func (w *writer) disconnect() {
@@ -115,8 +143,7 @@ func (w *writer) write() {
 		w.log.queue.Refuse(broken)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), batchTime)
-	defer cancel()
+	ctx := context.Background() // each answer of the server has its own time
 	b := newBatch(w)
 	if w.mayPresume() {
 		if err := b.presume(ctx); !errors.Is(err, errPresumed) {
