@@ -71,6 +71,7 @@ type Options struct {
 const (
 	startTimeout = 10 * time.Minute // from the creation of a Pod until its program can start
 	claimTimeout = 5 * time.Second  // from when a scheduler says that there is no claim until that is believed
+	retryTimeout = 3 * time.Minute  // from when an image cannot be pulled, or a container not be made, until it is taken that this stays so
 	shimIdle     = 10 * time.Minute // after how long without a sign of its caller a shim gives up
 	longestLife  = 24 * time.Hour   // of a Pod whose program has no time limit: nothing runs for ever whose caller died
 	leftFor      = 24 * time.Hour   // from the end of a Pod that its run did not remove until any other run does

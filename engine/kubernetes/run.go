@@ -140,15 +140,16 @@ func (r *run) watchOver(ctx context.Context) {
 		r.fail(fmt.Errorf("the Pod has not started within %s: %s", startTimeout, waitsFor))
 	})
 	defer late.Stop()
-	var missing error
-	unclaimed := time.AfterFunc(startTimeout, func() {
+	var trouble error
+	var lasts time.Duration // the trouble, until it is believed
+	believed := time.AfterFunc(startTimeout, func() {
 		mu.Lock()
 		defer mu.Unlock()
-		if missing != nil {
-			r.fail(missing)
+		if trouble != nil {
+			r.fail(trouble)
 		}
 	})
-	defer unclaimed.Stop()
+	defer believed.Stop()
 	r.last, r.lastErr = r.follow(ctx, r.pod, func(pod *corev1.Pod) bool {
 		r.node.Store(&pod.Spec.NodeName)
 		if started(pod) {
@@ -157,9 +158,9 @@ func (r *run) watchOver(ctx context.Context) {
 		mu.Lock()
 		defer mu.Unlock()
 		waitsFor = pending(pod)
-		before := missing
-		if missing = noClaim(pod); missing != nil && before == nil {
-			unclaimed.Reset(claimTimeout)
+		before := lasts
+		if lasts, trouble = troubled(pod); trouble != nil && lasts != before {
+			believed.Reset(lasts)
 		}
 		return failed(pod) != nil || terminated(pod) != nil || over(pod)
 	})

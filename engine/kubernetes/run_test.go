@@ -214,3 +214,50 @@ func TestAClaimThatIsMissingForLongIsAnError(t *testing.T) {
 		})
 	}
 }
+
+// A registry that is started anew, or a busy node, is no reason to give a run up, and one that stays so is.
+func TestWhatANodeTriesAgainHasSomeTime(t *testing.T) {
+	pulls := func(at time.Duration) corev1.PodStatus {
+		return state(prepareContainer, waiting([]string{"ErrImagePull", "ImagePullBackOff"}[int(at.Seconds()/10)%2]))
+	}
+	busy := func(time.Duration) corev1.PodStatus { return state(mainContainer, waiting("CreateContainerError")) }
+	for name, c := range map[string]struct {
+		is    func(at time.Duration) corev1.PodStatus
+		until time.Duration
+		error error
+		says  string // "" is that it goes on
+	}{
+		"a registry comes back": {is: pulls, until: retryTimeout - 10*time.Second},
+		"a registry stays away": {pulls, time.Hour, engine.ErrNoImage, "the cluster cannot pull registry.example/x@sha256:1: "},
+		"a node is less busy":   {is: busy, until: retryTimeout - 10*time.Second},
+		"a node stays busy":     {busy, time.Hour, nil, "CreateContainerError: the message"},
+		"a claim comes, and a registry": {is: func(at time.Duration) corev1.PodStatus {
+			if at < claimTimeout/2 {
+				return unscheduled(`persistentvolumeclaim "data" not found`)
+			}
+			return pulls(at)
+		}, until: time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, fail := context.WithCancelCause(t.Context())
+			begun := time.Now()
+			r := runOf(t, func(request string) (int, any) {
+				if request == "watch" { // which ends, so that it is asked again
+					return refusal(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+				}
+				if at := time.Since(begun); at < c.until {
+					return http.StatusOK, aPod(c.is(at))
+				}
+				return http.StatusOK, aPod(state(mainContainer, ended(0, "Completed")))
+			}, engine.Spec{}, fail)
+			r.watchOver(ctx)
+			err, took := context.Cause(ctx), time.Since(begun)
+			switch {
+			case c.says == "" && (err != nil || r.lastErr != nil):
+				t.Errorf("%s: after %s: %v, %v", name, took, err, r.lastErr)
+			case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || took != retryTimeout || c.error != nil && !errors.Is(err, c.error)):
+				t.Errorf("%s: after %s: %v", name, took, err)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,11 +19,12 @@ const (
 	mainContainer    = "main"
 )
 
-// hopeless are the reasons of containers that wait for what does not come by itself.
-var hopeless = []string{
-	"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
-	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError",
-}
+// hopeless are the reasons of containers that wait for what does not come by itself, and passingReasons
+// those of what a node tries again: a registry may be away for a while, and a busy node late.
+var (
+	hopeless       = []string{"InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed", "CreateContainerConfigError", "RunContainerError", "StartError"}
+	passingReasons = []string{"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "CreateContainerError"}
+)
 
 // status is that of a container of a Pod, nil while there is none.
 func status(pod *corev1.Pod, container string) *corev1.ContainerStatus {
@@ -71,7 +73,7 @@ func failed(pod *corev1.Pod) error {
 		s := status(pod, name)
 		switch {
 		case s == nil:
-		case s.State.Waiting != nil && (slices.Contains(hopeless, s.State.Waiting.Reason) || refusedPull(s.State.Waiting)):
+		case s.State.Waiting != nil && (final(s.State.Waiting)):
 			return waitingError(s)
 		case s.State.Terminated == nil:
 		case s.State.Terminated.Reason == "ContainerStatusUnknown":
@@ -116,23 +118,41 @@ func intervened(pod *corev1.Pod) error {
 	return errRemoved
 }
 
-// refusedPull reports whether a registry will not give an image when it is asked again, as a
-// node does a while later: without such an answer a first failure means nothing.
-func refusedPull(waiting *corev1.ContainerStateWaiting) bool {
-	if waiting.Reason != "ErrImagePull" {
-		return false
+// troubled returns why a Pod may never start, nil where nothing says so, and how long that must last
+// to be believed.
+func troubled(pod *corev1.Pod) (time.Duration, error) {
+	if err := noClaim(pod); err != nil {
+		return claimTimeout, err
 	}
-	return slices.ContainsFunc([]string{"not found", "401", "403", "denied", "authorization failed"}, func(answer string) bool {
-		return strings.Contains(waiting.Message, answer)
-	})
+	for _, name := range []string{prepareContainer, mainContainer} {
+		if s := status(pod, name); s != nil && s.State.Waiting != nil && slices.Contains(passingReasons, s.State.Waiting.Reason) {
+			return retryTimeout, waitingError(s)
+		}
+	}
+	return 0, nil
 }
+
+// final reports whether a container will never get what it waits for.
+func final(waiting *corev1.ContainerStateWaiting) bool {
+	return slices.Contains(hopeless, waiting.Reason) || strings.Contains(waiting.Reason, "Pull") && refusedPull(waiting.Message)
+}
+
+// noImage is what registries answer, by way of containerd and CRI-O, where an image is not there or
+// not for this node. Each has a space, which the names of images and URLs have not: their digests,
+// ports and paths may look like any answer.
+var noImage = pattern.Lazy(`(?i): not found|(?:manifest|name) unknown|404 \(?not found|401 \(?unauthorized|403 \(?forbidden|` +
+	`(?:^|: |\n)(?:denied|unauthorized): |access denied|authorization failed|authentication required|no basic auth credentials`)
+
+// refusedPull reports whether a registry will not give an image when it is asked again, as a
+// node does a while later: without such an answer a failure means nothing.
+func refusedPull(message string) bool { return noImage().MatchString(message) }
 
 // waitingError is why a container will not get what it waits for.
 func waitingError(s *corev1.ContainerStatus) error {
 	waiting := s.State.Waiting
 	err := fmt.Errorf("%s: %s", waiting.Reason, waiting.Message)
 	switch {
-	case strings.Contains(waiting.Reason, "Image"):
+	case strings.Contains(waiting.Reason, "Image"), waiting.Reason == "RegistryUnavailable", waiting.Reason == "SignatureValidationFailed":
 		return fmt.Errorf("%w: the cluster cannot pull %s: %w; if its registry wants credentials name a Secret that has them with --image-pull-secret, or image_pull_secrets of the host", engine.ErrNoImage, s.Image, err)
 	case waiting.Reason == "CreateContainerConfigError", waiting.Reason == "RunContainerError", waiting.Reason == "StartError":
 		return &engine.SpecError{Cause: err}

@@ -43,7 +43,10 @@ func TestWhatTheStatusOfAPodMeans(t *testing.T) {
 		"its image is pulled":              {status: state(mainContainer, waiting("ContainerCreating"))},
 		"a pull failed and is tried again": {status: state(mainContainer, waiting("ErrImagePull"))},
 		"a registry refuses it":            {state(mainContainer, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "x: not found"}}), engine.ErrNoImage, "not found"},
-		"no pull will succeed":             {state(prepareContainer, waiting("ImagePullBackOff")), engine.ErrNoImage, "--image-pull-secret"},
+		"a node pauses between pulls":      {status: state(prepareContainer, waiting("ImagePullBackOff"))},
+		"a registry is away":               {status: state(prepareContainer, waiting("RegistryUnavailable"))},
+		"a node is busy":                   {status: state(mainContainer, waiting("CreateContainerError"))},
+		"a signature is wrong":             {state(mainContainer, waiting("SignatureValidationFailed")), engine.ErrNoImage, "--image-pull-secret"},
 		"a claim is missing":               {state(mainContainer, waiting("CreateContainerConfigError")), nil, "the message"},
 		"no node has room":                 {status: unscheduled("0/1 nodes are available: 1 Insufficient memory.")},
 		"it ended":                         {status: state(mainContainer, ended(7, "Error"))},
@@ -61,5 +64,39 @@ func TestWhatTheStatusOfAPodMeans(t *testing.T) {
 	exit := exitOf(state(mainContainer, ended(137, "OOMKilled")).ContainerStatuses[0].State.Terminated)
 	if exit != (engine.Exit{Code: 137, OOMKilled: true}) {
 		t.Errorf("it exited with %+v", exit)
+	}
+}
+
+// What stands in the names of images and in addresses is no answer of a registry.
+func TestWhichFailuresOfAPullAreFinal(t *testing.T) {
+	const image = "registry.example:4030/denied/not-found@sha256:4014030000000000000000000000000000000000000000000000000000000404"
+	const pull = `Back-off pulling image "` + image + `": ErrImagePull: rpc error: code = Unknown desc = failed to pull and unpack image "` + image + `": failed to resolve reference "` + image + `": `
+	const copied = `initializing source docker://` + image + `: `
+	for message, final := range map[string]bool{
+		pull + image + ": not found": true,
+		pull + "unexpected status from HEAD request to https://registry.example:4030/v2/x/manifests/sha256:1: 401 Unauthorized":                                        true,
+		pull + "unexpected status from HEAD request to https://registry.example:4030/v2/x/manifests/sha256:1: 403 Forbidden":                                           true,
+		pull + "failed to authorize: failed to fetch anonymous token: unexpected status from GET request to https://registry.example/token?a=b: 403 Forbidden":         true,
+		pull + "pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed":                  true,
+		pull + "pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials":                           true,
+		copied + "reading manifest sha256:403 in registry.example:4030/denied/not-found: manifest unknown":                                                             true,
+		copied + "reading manifest sha256:403 in registry.example:4030/denied/not-found: name unknown: repository name not known to registry":                          true,
+		copied + "reading manifest sha256:403 in registry.example:4030/denied/not-found: unauthorized: access to the requested resource is not authorized":             true,
+		copied + "reading manifest sha256:403 in registry.example:4030/denied/not-found: errors:\ndenied: requested access to the resource is denied\nunauthorized: x": true,
+		copied + "Requesting bearer token: invalid status code from registry 403 (Forbidden)":                                                                          true,
+		pull: false,
+		pull + "failed to do request: Head \"https://registry.example:4030/v2/denied/not-found/manifests/sha256:401403\": dial tcp 10.0.0.1:403: connect: connection refused": false,
+		pull + "unexpected status from HEAD request to https://registry.example:4030/v2/x/manifests/sha256:403: 503 Service Unavailable":                                      false,
+		pull + "failed to do request: Head \"https://registry.example/\": dial tcp: lookup unauthorized.registry.example on 10.0.0.10:53: server misbehaving":                 false,
+		pull + "failed to extract layer sha256:401: write /var/lib/containerd/403: no space left on device":                                                                   false,
+		copied + "pinging container registry registry.example:4030: Get \"https://registry.example:4030/v2/\": context deadline exceeded":                                     false,
+		copied + "received unexpected HTTP status: 502 Bad Gateway":                                                                                                           false,
+	} {
+		for _, reason := range []string{"ErrImagePull", "ImagePullBackOff"} {
+			err := failed(&corev1.Pod{Status: state(mainContainer, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}})})
+			if (err != nil) != final || final && !errors.Is(err, engine.ErrNoImage) {
+				t.Errorf("%s: %s\n%v", reason, message, err)
+			}
+		}
 	}
 }
