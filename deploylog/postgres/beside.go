@@ -54,14 +54,14 @@ func (l *Log) put(statement string, args ...any) error {
 }
 
 // change makes a change that may be made any number of times; it is on the disk of the server
-// on return, whatever that is told about others.
+// on return, as events are.
 func (l *Log) change(ctx context.Context, statement string, args ...any) (rows int64, err error) {
 	if !l.writes {
 		return 0, l.explain(errReadOnly)
 	}
 	all := &pgx.Batch{}
 	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	all.Queue("SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'")
+	all.Queue(durable, true)
 	all.Queue(statement, args...)
 	all.Queue("COMMIT")
 	const third = 2

@@ -3,12 +3,14 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
+	"github.com/deployster-go/deployster/internal/objects"
 )
 
 // What the server does not store is not acknowledged.
@@ -92,6 +94,35 @@ func TestSettingsOfRolesAndDatabases(t *testing.T) {
 	sql(t, server, "public", "CREATE DATABASE latin ENCODING latin1 TEMPLATE template0")
 	if _, err := postgres.Open(t.Context(), strings.Replace(server.URL("log"), "/postgres?", "/latin?", 1), postgres.Options{}); err == nil || !strings.Contains(err.Error(), "the encoding of the database is LATIN1") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What is acknowledged is on the disk of the server, and of a standby that it waits for, whatever a
+// database or a role has as its default. What waits for more than that still does.
+func TestWhatIsAcknowledgedIsOnTheDisksThatTheServerWaitsFor(t *testing.T) {
+	const schema = "durable"
+	open(t, server.URL(schema))
+	sql(t, server, schema, `CREATE TABLE seen (what text, level text);
+		CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NULL; END $$;
+		CREATE TRIGGER see AFTER INSERT ON events EXECUTE FUNCTION see(); CREATE TRIGGER see AFTER INSERT ON objects EXECUTE FUNCTION see()`)
+	for set, want := range map[string]string{"off": "on", "local": "on", "remote_write": "on", "on": "on", "remote_apply": "remote_apply"} {
+		sql(t, server, schema, "DELETE FROM seen")
+		l := open(t, server.URL(schema)+"&synchronous_commit="+set)
+		for i := range 3 { // looked for first, and presumed
+			if _, err := l.Append(t.Context(), event(set, fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := objects.Via(l.Objects()).Keep([]byte(set)); err != nil {
+			t.Fatal(err)
+		}
+		var seen []string
+		if err := connected(t, server, schema).QueryRow(t.Context(), "SELECT array_agg(DISTINCT what || ' ' || level ORDER BY what || ' ' || level) FROM seen").Scan(&seen); err != nil {
+			t.Fatal(err)
+		}
+		if wanted := []string{"events " + want, "objects " + want}; !slices.Equal(seen, wanted) {
+			t.Errorf("where the default is %s there is %q, want %q", set, seen, wanted)
+		}
 	}
 }
 

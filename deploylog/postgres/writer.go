@@ -86,6 +86,12 @@ var writing = map[string]string{
 	"enable_mergejoin":  "off",
 }
 
+// durable has what is acknowledged be on the disk of the server, and on that of each standby that
+// synchronous_standby_names waits for, whatever a database or a role has as its default: off waits
+// for no disk, local for none of a standby, and remote_write for its memory. It holds for the
+// transaction, or for all that follow.
+const durable = "SELECT set_config('synchronous_commit', 'on', $1) WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
+
 func (w *writer) connect(ctx context.Context) (err error) {
 	if w.conn != nil && !w.conn.IsClosed() {
 		return nil
@@ -100,8 +106,7 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	// The server may be another, which has other events.
 	clear(w.registered)
 	w.head, w.alone = position{}, time.Time{}
-	// What is acknowledged is on the disk, whatever the server is told about others.
-	_, err = w.conn.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
+	_, err = w.conn.Exec(ctx, durable, false)
 	if err == nil {
 		w.backend, err = backendOf(ctx, w.conn)
 	}
