@@ -1,10 +1,16 @@
 package killloop
 
 import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // told is a pipeline as the log tells it, folded from its events alone.
@@ -156,4 +162,29 @@ func (w *world) checkEnvironment(events []deploylog.Event, name string, percent 
 		w.Errorf("explain tells of an environment that is as it should be: %s", r.Message)
 	}
 	w.checkTasks(events, name, active, percent)
+}
+
+// checkHistory has the rules by which rollouts are simulated look at what environments went through.
+func (w *world) checkHistory(events []deploylog.Event) {
+	w.Helper()
+	file := filepath.Join(w.TempDir(), "history.json")
+	var history bytes.Buffer
+	for _, e := range events {
+		if _, of := record.NameOf(e.Target); !of {
+			continue
+		}
+		encoded, err := json.Marshal(e)
+		if err != nil {
+			w.Fatal(err)
+		}
+		history.Write(append(encoded, '\n'))
+	}
+	if err := os.WriteFile(file, history.Bytes(), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	replay := exec.CommandContext(w.Context(), "go", "test", "-vet=off", "-count=1", "-v", "-run", "^TestHistoriesOfServersAreAsTheRulesSay$", "../../environment", "-args", "-history", file)
+	said, err := replay.CombinedOutput()
+	if err != nil || !bytes.Contains(said, []byte("--- PASS: TestHistoriesOfServersAreAsTheRulesSay")) {
+		w.Errorf("%s: %v\n%s", replay, err, said)
+	}
 }

@@ -210,5 +210,6 @@ func TestEnvironmentsKeepTheirRules(t *testing.T) {
 			}
 			w.checkEnvironment(events, name, environments[name].percent)
 		}
+		w.checkHistory(events)
 	})
 }
