@@ -131,7 +131,7 @@ func (e *Engine) try(ctx context.Context, found *Checked) error {
 	case apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
 		found.problems = append(found.problems, e.noNamespace())
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		found.problems = append(found.problems, fmt.Sprintf("a Pod is refused: %s", err))
+		found.problems = append(found.problems, fmt.Sprintf("a Pod is refused: %s%s", err, e.quota(err)))
 	default:
 		return e.wrap("ask for a Pod that is not made", err)
 	}

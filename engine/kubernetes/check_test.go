@@ -18,21 +18,26 @@ import (
 )
 
 // role is the one that the documentation has.
-func role(t *testing.T) map[string]any {
+func role(t *testing.T) map[string]any { return documented(t, "Role") }
+
+// documented is the first object of a kind that the documentation has.
+func documented(t *testing.T, kind string) map[string]any {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/kubernetes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)```yaml\n(apiVersion: rbac.*?)```").FindSubmatch(page)
-	if found == nil {
-		t.Fatal("docs/kubernetes.md has no Role")
+	for _, found := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1) {
+		var object map[string]any
+		if err := yaml.Unmarshal(found[1], &object); err != nil {
+			t.Fatal(err)
+		}
+		if object["kind"] == kind {
+			return object
+		}
 	}
-	var role map[string]any
-	if err := yaml.Unmarshal(found[1], &role); err != nil {
-		t.Fatal(err)
-	}
-	return role
+	t.Fatalf("docs/kubernetes.md has no %s", kind)
+	return nil
 }
 
 func TestTheRoleOfTheDocumentationIsWhatIsChecked(t *testing.T) {
@@ -164,8 +169,16 @@ func TestACheckSaysAllThatIsMissing(t *testing.T) {
 			"these rights are missing in namespace apps: delete pods (docs/kubernetes.md has a Role with all that is needed); " + none, 0,
 		},
 		"Pods that are refused": {
-			answers{namespace: plain, pod: "pods \"deployster-x\" is forbidden: exceeded quota"}, "",
-			"a Pod is refused: pods \"deployster-x\" is forbidden: exceeded quota", 1,
+			answers{namespace: plain, pod: "pods \"deployster-x\" is forbidden: no"}, "",
+			"a Pod is refused: pods \"deployster-x\" is forbidden: no", 1,
+		},
+		"a quota that wants to know more": {
+			answers{namespace: plain, pod: "pods \"deployster-x\" is forbidden: failed quota: q: must specify requests.cpu for: main,prepare"}, "",
+			"must specify requests.cpu for: main,prepare; make a LimitRange in namespace apps, with which its quota counts what containers do not say: docs/kubernetes.md has one; for memory alone --memory is enough", 1,
+		},
+		"a quota that is used up": {
+			answers{namespace: plain, pod: "pods \"deployster-x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9"}, "",
+			"limited: pods=9; wait until other Pods there have ended, name less --memory where that is exceeded, or have the quota raised: `kubectl describe quota --namespace apps` shows what is used", 1,
 		},
 		"an answer that is none": {answers{namespace: plain, review: "<html>"}, "", "ask whether create pods is granted: what answers is no API server", 0},
 	} {

@@ -43,9 +43,20 @@ func denied(err error) bool { return cannot().MatchString(err.Error()) }
 func (c *Cluster) missing(err error) string {
 	found := cannot().FindStringSubmatch(err.Error())
 	if found == nil {
-		return "" // an admission controller or a quota, which says so itself
+		return c.quota(err)
 	}
 	return fmt.Sprintf("; grant the verb %s on %s in namespace %s: docs/kubernetes.md has a Role with all that is needed", found[1], found[2], c.options.Namespace)
+}
+
+// quota says what to do where a ResourceQuota refuses a Pod, "" where it is something else that says itself what.
+func (c *Cluster) quota(err error) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, "must specify"):
+		return fmt.Sprintf("; make a LimitRange in namespace %s, with which its quota counts what containers do not say: docs/kubernetes.md has one; for memory alone --memory is enough", c.options.Namespace)
+	case strings.Contains(text, "exceeded quota"):
+		return fmt.Sprintf("; wait until other Pods there have ended, name less --memory where that is exceeded, or have the quota raised: `kubectl describe quota --namespace %s` shows what is used", c.options.Namespace)
+	}
+	return ""
 }
 
 // passing reports whether a request may succeed when it is made again.

@@ -130,7 +130,7 @@ func (p *plan) pod(o Options) (*corev1.Pod, error) {
 			Command: escaped(append([]string{shimAt + "/deployster"}, role.Arguments()...)), Args: escaped(argv),
 			Env: variables(p.spec.Env), WorkingDir: p.spec.WorkDir, Stdin: true, StdinOnce: true,
 			VolumeMounts:    append(p.mounts(), corev1.VolumeMount{Name: shimVolume, MountPath: shimAt, ReadOnly: true}),
-			Resources:       limits(p.spec),
+			Resources:       limits(p.spec.Memory),
 			SecurityContext: security,
 		}},
 		Volumes: p.volumes(),
@@ -178,18 +178,24 @@ func (p *plan) argv() []string {
 	return slices.Concat(entry, args)
 }
 
-// prepare is the container that brings the shim along, and copies of files.
+// prepare is the container that brings the shim along, and copies of files. A quota wants to know of
+// it what it wants to know of the program's. The copies stay in the memory of the Pod, which is bounded
+// by the larger of the two.
 func (p *plan) prepare(security *corev1.SecurityContext) corev1.Container {
 	role := entrypoint.Prepare{Idle: p.idle, Shim: prepareShim + "/deployster"}
 	mounts := []corev1.VolumeMount{{Name: shimVolume, MountPath: prepareShim}}
+	memory := p.spec.Memory
 	if p.copies() {
+		if memory > 0 {
+			memory += copiedBytes
+		}
 		role.Files = prepareCopy
 		mounts = append(mounts, corev1.VolumeMount{Name: filesVolume, MountPath: prepareCopy})
 	}
 	return corev1.Container{
 		Name: prepareContainer, Image: p.shim, ImagePullPolicy: corev1.PullIfNotPresent,
 		Command: escaped(append([]string{shimPath}, role.Arguments()...)), Stdin: p.copies(), StdinOnce: p.copies(),
-		VolumeMounts: mounts, SecurityContext: security,
+		VolumeMounts: mounts, Resources: limits(memory), SecurityContext: security,
 	}
 }
 
@@ -303,11 +309,11 @@ func identity(level PodSecurity, asked string, image v1.Config) (security *corev
 	return security, "", nil
 }
 
-func limits(spec engine.Spec) corev1.ResourceRequirements {
-	if spec.Memory == 0 {
+func limits(bytes int64) corev1.ResourceRequirements {
+	if bytes == 0 {
 		return corev1.ResourceRequirements{}
 	}
-	memory := corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(spec.Memory, resource.BinarySI)}
+	memory := corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(bytes, resource.BinarySI)}
 	return corev1.ResourceRequirements{Limits: memory, Requests: memory}
 }
 

@@ -172,6 +172,29 @@ func TestANodeChangesOnlyVolumesThatAreWrittenTo(t *testing.T) {
 	}
 }
 
+// A quota refuses a Pod of which one container does not say what it needs.
+func TestAllContainersSayHowMuchMemoryTheyNeed(t *testing.T) {
+	copied := []engine.Mount{{Source: t.TempDir(), Target: "/copy", ReadOnly: true}}
+	for name, c := range map[string]struct {
+		memory        int64
+		mounts        []engine.Mount
+		prepare, main int64
+	}{
+		"nothing is said":             {mounts: copied},
+		"a Pod":                       {memory: 1 << 20, prepare: 1 << 20, main: 1 << 20},
+		"one with copies, and theirs": {memory: 1 << 20, mounts: copied, prepare: 1<<20 + copiedBytes, main: 1 << 20},
+	} {
+		pod, err := podOf(t, engine.Spec{Args: []string{"x"}, Memory: c.memory, Mounts: c.mounts}, v1.Config{}, Options{PodSecurity: Restricted})
+		succeed(t, err)
+		for i, resources := range []corev1.ResourceRequirements{pod.Spec.InitContainers[0].Resources, pod.Spec.Containers[0].Resources} {
+			want := []int64{c.prepare, c.main}[i]
+			if resources.Limits.Memory().Value() != want || resources.Requests.Memory().Value() != want || (want == 0) != (len(resources.Limits) == 0) {
+				t.Errorf("%s: container %d has %+v", name, i, resources)
+			}
+		}
+	}
+}
+
 func TestLabelsAreFoundWhateverTheyAre(t *testing.T) {
 	has := map[string]string{"a": "1", "two words": "some more words", "": "", "deployster.resource": "db@host1", managedBy: "another"}
 	for _, c := range []struct {
