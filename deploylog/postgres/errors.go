@@ -47,6 +47,13 @@ func isLoss(err error) bool {
 	return network || errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
 }
 
+// mayNotLock reports whether the user may not take the locks of which appends and sessions consist. Who
+// may is for the database to say, and not for the schema.
+func mayNotLock(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == mayNot && strings.Contains(e.Message, "pg_advisory_")
+}
+
 // explain says in the user's terms what an error means and what to do. It is applied once,
 // where the error leaves the package.
 func (l *Log) explain(err error) error {
@@ -65,6 +72,9 @@ func (l *Log) explain(err error) error {
 		remedy = "create the database, as with 'createdb " + l.where.config.Database + "'"
 	case isCode(err, wrongPassword), isCode(err, notAuthorized):
 		remedy = "give another user or password in the URL, in PGPASSWORD or in ~/.pgpass, or allow it in the server's pg_hba.conf"
+	case mayNotLock(err):
+		err = forbidden{err}
+		remedy = fmt.Sprintf("the user %q lacks a right, which a superuser gives: GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint), pg_advisory_xact_lock(bigint) TO %s", l.where.config.User, l.where.user())
 	case isCode(err, mayNot):
 		err = forbidden{err}
 		remedy = fmt.Sprintf("the user %q lacks a right: whoever owns the schema grants it", l.where.config.User)

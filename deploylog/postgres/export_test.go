@@ -17,7 +17,8 @@ func (l *Log) SetPresumeTime(d time.Duration) { l.writer.presumes = d }
 // SetAnswerTime has the server answer appends within so long, beside the time for what it is sent.
 func (l *Log) SetAnswerTime(d time.Duration) { l.writer.answerTime = d }
 
-// SetTurnTime has the server wait so long for this process in a transaction, from its next connection on.
+// SetTurnTime has the server wait so long for this process in a transaction, and this process for its
+// turn, from its next connection on.
 func (l *Log) SetTurnTime(d time.Duration) { l.writer.turnTime = d }
 
 // AppendKey is the advisory lock of whoever appends.

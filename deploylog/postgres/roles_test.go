@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/protected"
@@ -23,21 +25,38 @@ func granted(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(page), "```sql\n")
-	statements, _, ended := strings.Cut(rest, "```")
-	if !found || !ended || strings.Contains(statements, "UPDATE, DELETE ON deployster.events") {
-		t.Fatalf("the page says nothing of rights, or too much: %s", statements)
+	var statements strings.Builder
+	blocks := strings.Split(string(page), "```sql\n")[1:]
+	for _, block := range blocks {
+		said, _, _ := strings.Cut(block, "```")
+		statements.WriteString(said)
 	}
-	return statements
+	if len(blocks) != 2 || strings.Contains(statements.String(), "UPDATE, DELETE ON deployster.events") {
+		t.Fatalf("the page says nothing of rights, or too much: %s", statements.String())
+	}
+	return statements.String()
 }
 
 // With the rights that are documented, who appends may insert, and change or remove no event; who
 // reads may only read, and no secrets.
 func TestRolesNeedFewRights(t *testing.T) {
-	open(t, server.URL("deployster"))
-	sql(t, server, "deployster", "CREATE ROLE writer LOGIN; CREATE ROLE reader LOGIN; "+granted(t))
+	sql(t, server, "public", "CREATE DATABASE roles")
+	url := strings.Replace(server.URL("deployster"), "/postgres?", "/roles?", 1)
+	open(t, url)
+	said := func(role, text string, args ...any) error {
+		c, err := pgx.Connect(t.Context(), strings.NewReplacer("postgres@", role+"@", "schema=", "search_path=").Replace(url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(context.Background())
+		_, err = c.Exec(t.Context(), text, args...)
+		return err
+	}
+	if err := said("postgres", "CREATE ROLE writer LOGIN; CREATE ROLE reader LOGIN; "+granted(t)); err != nil {
+		t.Fatal(err)
+	}
 	as := func(role string) *postgres.Log {
-		return open(t, strings.Replace(server.URL("deployster"), "postgres@", role+"@", 1))
+		return open(t, strings.Replace(url, "postgres@", role+"@", 1))
 	}
 	writer, reader := as("writer"), as("reader")
 	unlock, err := writer.TryLock("stage")
@@ -53,7 +72,9 @@ func TestRolesNeedFewRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sql(t, server, "deployster", "UPDATE objects SET stored = now() - interval '2 days'")
+	if err := said("postgres", "UPDATE objects SET stored = now() - interval '2 days'"); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := texts.Keep([]byte("a text")); err != nil {
 		t.Errorf("a text that is there: %v", err)
 	}
@@ -91,9 +112,35 @@ func TestRolesNeedFewRights(t *testing.T) {
 		t.Errorf("a secret that is needed no more: %v", err)
 	}
 	for _, text := range []string{"UPDATE events SET revision = 'x'", "DELETE FROM events", "TRUNCATE events", "UPDATE objects SET content = 'x'", "DELETE FROM objects", "UPDATE protected SET content = 'x'", "DELETE FROM salt", "CREATE TABLE more (x int)"} {
-		if err := refusedAs(t, "writer", text); err == nil {
+		if err := said("writer", text); err == nil {
 			t.Errorf("a writer may %s", text)
 		}
+	}
+	for _, function := range []string{"pg_advisory_lock", "pg_advisory_lock_shared", "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared",
+		"pg_try_advisory_lock", "pg_try_advisory_lock_shared", "pg_try_advisory_xact_lock", "pg_try_advisory_xact_lock_shared"} {
+		if err := said("reader", "SELECT "+function+"($1)", writer.AppendKey()); err == nil || !strings.Contains(err.Error(), "permission denied for function") {
+			t.Errorf("a reader may %s: %v", function, err)
+		}
+		if err := said("reader", "SELECT "+function+"(1, 2)"); err == nil {
+			t.Errorf("a reader may %s of two numbers", function)
+		}
+	}
+	again := as("writer") // which has a log to append to, and locks to take over
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.Append(t.Context(), event("d", "again")); err != nil {
+		t.Error(err)
+	}
+	if _, err := again.TryLock("stage"); err != nil {
+		t.Error(err)
+	}
+	if err := said("postgres", "GRANT CREATE ON DATABASE roles TO reader"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.Open(t.Context(), strings.NewReplacer("postgres@", "reader@", "schema=deployster", "schema=own").Replace(url), postgres.Options{}); err == nil ||
+		!strings.Contains(err.Error(), `a superuser gives: GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint), pg_advisory_xact_lock(bigint) TO "reader"`) {
+		t.Errorf("who may make a schema, and take no locks: %v", err)
 	}
 }
 
@@ -124,16 +171,41 @@ func TestDefaultPrivilegesGiveNoSecrets(t *testing.T) {
 	}
 }
 
-// refusedAs is why the server refuses something to a role.
-func refusedAs(t *testing.T, role, text string) error {
-	t.Helper()
-	c, err := pgx.Connect(t.Context(), strings.NewReplacer("postgres@", role+"@", "schema=", "search_path=").Replace(server.URL("deployster")))
+// Where everybody may take the turn to append, who is kept waiting is told by whom.
+func TestWhoKeepsTheTurnToAppendIsNamed(t *testing.T) {
+	const schema = "kept"
+	owner := open(t, server.URL(schema))
+	sql(t, server, schema, `CREATE ROLE waiting LOGIN; CREATE ROLE "Keeping" LOGIN;
+		GRANT USAGE ON SCHEMA kept TO waiting; GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA kept TO waiting`)
+	keeping, err := pgx.Connect(t.Context(), strings.NewReplacer("postgres@", "Keeping@", "schema=", "application_name=over%20there&search_path=").Replace(server.URL(schema)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(context.Background())
-	_, err = c.Exec(t.Context(), text)
-	return err
+	defer keeping.Close(context.Background())
+	l := open(t, strings.Replace(server.URL(schema), "postgres@", "waiting@", 1))
+	l.SetTurnTime(time.Second)
+	l.SetPresumeTime(time.Hour)
+	for i := range 3 {
+		if i == 2 { // it presumes by now
+			does(t, keeping, "SELECT pg_advisory_lock($1)", owner.AppendKey())
+		}
+		if _, err = l.Append(t.Context(), event("d", fmt.Sprint(i))); i < 2 && err != nil {
+			t.Fatal(err)
+		}
+	}
+	looking := open(t, strings.Replace(server.URL(schema), "postgres@", "waiting@", 1))
+	looking.SetTurnTime(time.Second)
+	_, looked := looking.Append(t.Context(), event("d", "looked"))
+	says := fmt.Sprintf(`the turn to append is kept by process %d of the server, of the user "Keeping" with application_name 'over there'`, keeping.PgConn().PID())
+	for _, err := range []error{err, looked} {
+		if err == nil || errors.Is(err, deploylog.ErrPoisoned) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not say %s", err, says)
+		}
+	}
+	does(t, keeping, "SELECT pg_advisory_unlock_all()")
+	if _, err := l.Append(t.Context(), event("d", "after")); err != nil {
+		t.Error(err)
+	}
 }
 
 // Who may not even look into a schema is told so, and not that there is no log.

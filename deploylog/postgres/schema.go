@@ -122,6 +122,8 @@ func (l *Log) build(ctx context.Context, c *pgx.Conn, id string) error {
 		return err
 	})
 	switch {
+	case mayNotLock(err):
+		return fmt.Errorf("create the log: %w", err)
 	case isCode(err, mayNot) && there:
 		return lacking{"there is no deployment log, and the user may not make one in this schema", fmt.Sprintf("GRANT CREATE ON SCHEMA %s TO %s", l.where.schemaName(), l.where.user())}
 	case isCode(err, mayNot):

@@ -24,7 +24,8 @@ const (
 	answerTime = time.Minute
 	// slowest is how many bytes a second a link has at least over which events are appended.
 	slowest = 16 << 10
-	// turnTime is how long the server waits for what comes next of whoever has the turn to append.
+	// turnTime is how long the server waits for what comes next of whoever has the turn to append, and
+	// how long others wait for their turn.
 	turnTime = 15 * time.Second
 )
 
@@ -41,7 +42,7 @@ type writer struct {
 	alone      time.Time        // when that was, if one caller did so, and nobody else had since the time before; or zero
 	presumes   time.Duration    // for how long it is presumed then that nobody else appends
 	answerTime time.Duration    // how long the server may take for an answer
-	turnTime   time.Duration    // how long it waits for this process in a transaction
+	turnTime   time.Duration    // how long it waits for this process in a transaction, and this process for its turn
 
 	stop    chan struct{}
 	stopped chan struct{}
@@ -75,11 +76,9 @@ func (w *writer) close() {
 	<-w.stopped
 }
 
-// writing are the settings of the connection that appends. Who hangs in a transaction keeps
-// nobody else waiting for longer than this. What is looked for there is few of many events, of
+// writing are settings of the connection that appends. What is looked for there is few of many events, of
 // which the server need not have statistics yet: it is to use the indexes.
 var writing = map[string]string{
-	"lock_timeout":      "15s",
 	"statement_timeout": "60s",
 	"enable_seqscan":    "off",
 	"enable_hashjoin":   "off",
@@ -99,7 +98,7 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.answerTime)
 	defer cancel()
 	settings := maps.Clone(writing)
-	settings[idleTimeout] = milliseconds(w.turnTime)
+	settings["lock_timeout"], settings[idleTimeout] = milliseconds(w.turnTime), milliseconds(w.turnTime)
 	if w.conn, err = w.log.connect(ctx, settings); err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func (w *writer) write() {
 	b := newBatch(w)
 	if w.mayPresume() {
 		if err := b.presume(ctx); !errors.Is(err, errPresumed) {
-			b.end(err)
+			b.end(w.log.keptBy(err))
 			return
 		}
 		b = b.retry()
@@ -166,7 +165,7 @@ func (w *writer) write() {
 	if err != nil {
 		w.disconnect()
 		b.requests = b.pending
-		b.end(err)
+		b.end(w.log.keptBy(err))
 		return
 	}
 	if err = b.gather(ctx); err != nil {
