@@ -37,24 +37,23 @@ func granted(t *testing.T) string {
 	return statements.String()
 }
 
+// withRoles is a log in a database of its own, with the rights that are documented.
+func withRoles(t *testing.T) (url string) {
+	t.Helper()
+	sql(t, server, "public", "CREATE DATABASE roles")
+	url = strings.Replace(server.URL("deployster"), "/postgres?", "/roles?", 1)
+	open(t, url)
+	if err := saidAs(t, url, "postgres", "CREATE ROLE writer LOGIN; CREATE ROLE reader LOGIN; "+granted(t)); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
 // With the rights that are documented, who appends may insert, and change or remove no event; who
 // reads may only read, and no secrets.
 func TestRolesNeedFewRights(t *testing.T) {
-	sql(t, server, "public", "CREATE DATABASE roles")
-	url := strings.Replace(server.URL("deployster"), "/postgres?", "/roles?", 1)
-	open(t, url)
-	said := func(role, text string, args ...any) error {
-		c, err := pgx.Connect(t.Context(), strings.NewReplacer("postgres@", role+"@", "schema=", "search_path=").Replace(url))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(context.Background())
-		_, err = c.Exec(t.Context(), text, args...)
-		return err
-	}
-	if err := said("postgres", "CREATE ROLE writer LOGIN; CREATE ROLE reader LOGIN; "+granted(t)); err != nil {
-		t.Fatal(err)
-	}
+	url := withRoles(t)
+	said := func(role, text string) error { return saidAs(t, url, role, text) }
 	as := func(role string) *postgres.Log {
 		return open(t, strings.Replace(url, "postgres@", role+"@", 1))
 	}
@@ -116,16 +115,35 @@ func TestRolesNeedFewRights(t *testing.T) {
 			t.Errorf("a writer may %s", text)
 		}
 	}
+	testOnlyWritersTakeLocks(t, url, writer)
+}
+
+// saidAs has a role say something to the server, and returns why that is refused.
+func saidAs(t *testing.T, url, role, text string, args ...any) error {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), strings.NewReplacer("postgres@", role+"@", "schema=", "search_path=").Replace(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	_, err = c.Exec(t.Context(), text, args...)
+	return err
+}
+
+// testOnlyWritersTakeLocks fails where a reader may take an advisory lock, of which turns to append and
+// sessions consist, or a writer cannot take over what another had.
+func testOnlyWritersTakeLocks(t *testing.T, url string, writer *postgres.Log) {
+	t.Helper()
 	for _, function := range []string{"pg_advisory_lock", "pg_advisory_lock_shared", "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared",
 		"pg_try_advisory_lock", "pg_try_advisory_lock_shared", "pg_try_advisory_xact_lock", "pg_try_advisory_xact_lock_shared"} {
-		if err := said("reader", "SELECT "+function+"($1)", writer.AppendKey()); err == nil || !strings.Contains(err.Error(), "permission denied for function") {
+		if err := saidAs(t, url, "reader", "SELECT "+function+"($1)", writer.AppendKey()); err == nil || !strings.Contains(err.Error(), "permission denied for function") {
 			t.Errorf("a reader may %s: %v", function, err)
 		}
-		if err := said("reader", "SELECT "+function+"(1, 2)"); err == nil {
+		if err := saidAs(t, url, "reader", "SELECT "+function+"(1, 2)"); err == nil {
 			t.Errorf("a reader may %s of two numbers", function)
 		}
 	}
-	again := as("writer") // which has a log to append to, and locks to take over
+	again := open(t, strings.Replace(url, "postgres@", "writer@", 1))
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +153,7 @@ func TestRolesNeedFewRights(t *testing.T) {
 	if _, err := again.TryLock("stage"); err != nil {
 		t.Error(err)
 	}
-	if err := said("postgres", "GRANT CREATE ON DATABASE roles TO reader"); err != nil {
+	if err := saidAs(t, url, "postgres", "GRANT CREATE ON DATABASE roles TO reader"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := postgres.Open(t.Context(), strings.NewReplacer("postgres@", "reader@", "schema=deployster", "schema=own").Replace(url), postgres.Options{}); err == nil ||
