@@ -19,13 +19,18 @@ import (
 // deployster runs the program in a workspace, with the options of the engine, and returns what it says.
 func (f *fixture) deployster(t *testing.T, workspace string, args ...string) (string, error) {
 	t.Helper()
+	said, err := f.command(t, workspace, args...).CombinedOutput()
+	return string(said), err
+}
+
+func (f *fixture) command(t *testing.T, workspace string, args ...string) *exec.Cmd {
+	t.Helper()
 	args = append(args, "--engine", "kubernetes", "--kubeconfig", f.cluster.Kubeconfig, "--namespace", f.options.Namespace,
 		"--pod-security", string(f.options.PodSecurity), "--types-image", f.cluster.Registry+"/test/types")
 	command := exec.CommandContext(t.Context(), f.cluster.Program(), args...)
 	command.Dir = workspace
 	command.Env = append(os.Environ(), "HOME="+workspace)
-	said, err := command.CombinedOutput()
-	return string(said), err
+	return command
 }
 
 // noneLeft fails where the namespace has Pods of a run.
