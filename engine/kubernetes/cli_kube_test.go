@@ -3,10 +3,13 @@
 package kubernetes
 
 import (
+	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 )
 
 // deployster runs the program in a workspace, with the options of the engine, and returns what it says.
@@ -25,8 +29,10 @@ func (f *fixture) deployster(t *testing.T, workspace string, args ...string) (st
 
 func (f *fixture) command(t *testing.T, workspace string, args ...string) *exec.Cmd {
 	t.Helper()
-	args = append(args, "--engine", "kubernetes", "--kubeconfig", f.cluster.Kubeconfig, "--namespace", f.options.Namespace,
-		"--pod-security", string(f.options.PodSecurity), "--types-image", f.cluster.Registry+"/test/types")
+	args = append(args, "--engine", "kubernetes", "--kubeconfig", f.cluster.Kubeconfig, "--namespace", f.options.Namespace, "--pod-security", string(f.options.PodSecurity))
+	if !slices.Contains(args, "--types-image") {
+		args = append(args, "--types-image", f.cluster.Registry+"/test/types")
+	}
 	command := exec.CommandContext(t.Context(), f.cluster.Program(), args...)
 	command.Dir = workspace
 	command.Env = append(os.Environ(), "HOME="+workspace)
@@ -155,4 +161,39 @@ resources:
 			f.noneLeft(t)
 		})
 	}
+}
+
+// A registry that wants to know who asks: from here it is a file of Docker's that says so, and in
+// the cluster a Secret.
+func TestTheTypesComeFromARegistryWithAPassword(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Restricted)
+	workspace := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(workspace, "ready.yaml"), []byte(`resources:
+  server: {type: deployster/http, config: {url: "`+f.cluster.Server+`/readyz", insecure_skip_verify: true}}
+`), 0o600))
+	apply := []string{"apply", "ready.yaml", "--confirm", "NO", "--types-image", f.cluster.Private + "/test/types"}
+	withSecret := append(slices.Clone(apply), "--image-pull-secret", "registry")
+	refused := func(args []string, says ...string) {
+		t.Helper()
+		said, err := f.deployster(t, workspace, args...)
+		for _, text := range says {
+			if err == nil || !strings.Contains(said, text) {
+				t.Errorf("%q: %v, and it does not say %q:\n%s", args, err, text, said)
+			}
+		}
+	}
+	refused(apply, "docker login "+f.cluster.Private)
+	login := fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, f.cluster.Private, base64.StdEncoding.EncodeToString([]byte(kubetest.User+":"+kubetest.Password)))
+	must(t, os.Mkdir(filepath.Join(workspace, ".docker"), 0o700))
+	must(t, os.WriteFile(filepath.Join(workspace, ".docker", "config.json"), []byte(login), 0o600))
+	refused(apply, "--image-pull-secret", f.cluster.Private+"/test/types")
+	refused(withSecret, "--image-pull-secret") // it is not there yet
+	f.cluster.Create(t, "/api/v1/namespaces/"+f.options.Namespace+"/secrets", map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "registry"}, "type": "kubernetes.io/dockerconfigjson", "stringData": map[string]string{".dockerconfigjson": login},
+	})
+	if said, err := f.deployster(t, workspace, withSecret...); err != nil || !strings.Contains(said, "applied: 1") {
+		t.Errorf("with the Secret: %v\n%s", err, said)
+	}
+	f.noneLeft(t)
 }

@@ -18,6 +18,12 @@ import (
 // Variable is that of the environment with the cluster that tests share, as text.
 const Variable = "DEPLOYSTER_KUBETEST_CLUSTER"
 
+// User and Password are what the registry Cluster.Private wants to hear.
+const (
+	User     = "nodes"
+	Password = "not for everybody"
+)
+
 // Cluster is a cluster that runs.
 type Cluster struct {
 	Kubeconfig string // file of an administrator
@@ -28,6 +34,7 @@ type Cluster struct {
 	Limited    string // token of the user "limited", who may do nothing yet
 	Host       string // address of this machine as nodes see it
 	Registry   string // HOST:PORT at which nodes expect a registry without TLS
+	Private    string // the same of one that answers only who knows the Password
 	Orders     string // socket of the cluster, see order
 
 	Programs string // directory with those that run it, and with deployster

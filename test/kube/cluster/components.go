@@ -14,13 +14,15 @@ import (
 	"strconv"
 )
 
-// registryPort is where nodes expect a registry on this machine.
+// registryPort is where nodes expect a registry on this machine, and at the next one another, which
+// wants to know who asks.
 const registryPort = 5000
 
 // port is that of the API server. The next one is that of a second cluster.
 const port = 6443
 
 func (p *place) registry() string { return fmt.Sprintf("%s:%d", p.host(), registryPort) }
+func (p *place) private() string  { return fmt.Sprintf("%s:%d", p.host(), registryPort+1) }
 func (p *place) server() string   { return fmt.Sprintf("https://%s:%d", p.address(), port) }
 func (p *place) second() string   { return fmt.Sprintf("https://%s:%d", p.address(), port+1) }
 
@@ -91,7 +93,6 @@ func (p *place) configure() error {
 		return err
 	}
 	tokens := fmt.Sprintf("%s,admin,admin,system:masters\n%s,limited,limited\n", p.Token, p.Limited)
-	hosts := filepath.Join(p.file("registries"), p.registry())
 	var nodes error
 	for _, n := range p.nodes() {
 		nodes = errors.Join(nodes, n.configure())
@@ -106,8 +107,17 @@ func (p *place) configure() error {
 			"users":    []any{map[string]any{"name": "admin", "user": map[string]any{"token": p.Token}}},
 			"contexts": []any{map[string]any{"name": "test", "context": map[string]any{"cluster": "test", "user": "admin", "namespace": "default"}}},
 		}),
-		os.MkdirAll(hosts, 0o700),
-		os.WriteFile(filepath.Join(hosts, "hosts.toml"), fmt.Appendf(nil, "server = \"http://%[1]s\"\n[host.\"http://%[1]s\"]\ncapabilities = [\"pull\", \"resolve\"]\n", p.registry()), 0o600),
+		p.knowRegistry(p.registry()),
+		p.knowRegistry(p.private()),
 		writePause(p.file("pause.tar"), self),
+	)
+}
+
+// knowRegistry has nodes ask a registry without TLS.
+func (p *place) knowRegistry(address string) error {
+	dir := filepath.Join(p.file("registries"), address)
+	return errors.Join(
+		os.MkdirAll(dir, 0o700),
+		os.WriteFile(filepath.Join(dir, "hosts.toml"), fmt.Appendf(nil, "server = \"http://%[1]s\"\n[host.\"http://%[1]s\"]\ncapabilities = [\"pull\", \"resolve\"]\n", address), 0o600),
 	)
 }

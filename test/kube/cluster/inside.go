@@ -183,7 +183,7 @@ func (p *place) process(name string) int {
 // publish says that the cluster is ready.
 func (p *place) publish() error {
 	ready := Ready{
-		Kubeconfig: p.file("kubeconfig"), Server: p.server(), Second: p.second(), Authority: p.authority(), Token: p.Token, Limited: p.Limited, Host: p.host(), Registry: p.registry(), Orders: p.orders(),
+		Kubeconfig: p.file("kubeconfig"), Server: p.server(), Second: p.second(), Authority: p.authority(), Token: p.Token, Limited: p.Limited, Host: p.host(), Registry: p.registry(), Private: p.private(), Orders: p.orders(),
 	}
 	if err := p.write("ready.tmp", ready); err != nil {
 		return err

@@ -33,6 +33,7 @@ type Ready struct {
 	Limited    string // the token of the user "limited", who may do nothing yet
 	Host       string // the address of this machine as the cluster sees it
 	Registry   string // HOST:PORT at which nodes expect a registry without TLS; nothing listens there yet
+	Private    string // the same of another registry
 	Orders     string // socket: what is to happen to components, see takeOrders
 }
 

@@ -50,18 +50,36 @@ func run(programs string, command []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
 	fmt.Fprintf(os.Stderr, "the cluster was ready after %s\n", time.Since(begun).Round(100*time.Millisecond))
-	listener, err := net.Listen("tcp", cluster.Registry)
-	if err != nil {
-		return err
+	for address, handler := range map[string]http.Handler{cluster.Registry: newRegistry(), cluster.Private: guarded(newRegistry())} {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+		defer func() { _ = server.Close() }()
+		go func() { _ = server.Serve(listener) }()
 	}
-	server := &http.Server{Handler: registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, 0))), ReadHeaderTimeout: time.Minute}
-	defer func() { _ = server.Close() }()
-	go func() { _ = server.Serve(listener) }()
 	where, err := json.Marshal(cluster)
 	if err != nil {
 		return err
 	}
 	return attend(command, append(os.Environ(), kubetest.Variable+"="+string(where)), signals)
+}
+
+func newRegistry() http.Handler {
+	return registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, 0)))
+}
+
+// guarded lets only those through who know the password.
+func guarded(inner http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != kubetest.User || password != kubetest.Password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="tests"`)
+			http.Error(w, `{"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]}`, http.StatusUnauthorized)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
 }
 
 // stopTime is what a command that is to end has for that.
