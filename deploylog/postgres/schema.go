@@ -147,16 +147,19 @@ func (l *Log) migrate(ctx context.Context, c *pgx.Conn) error {
 	if isCode(err, mayNot) {
 		return fmt.Errorf("the log is of version 1, and version %d has more tables, which whoever owns the schema makes by any command: %w", schemaVersion, err)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("bring the log to version %d: %w", schemaVersion, err)
+	}
+	return nil
 }
 
 // altering makes or alters a schema: one process at a time does so.
-func (l *Log) altering(ctx context.Context, c *pgx.Conn, do func(pgx.Tx) error) (err error) {
+func (l *Log) altering(ctx context.Context, c *pgx.Conn, do func(pgx.Tx) error) error {
 	tx, err := c.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, ignoreDone(tx.Rollback(context.WithoutCancel(ctx)))) }()
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // which fails where it has ended, also with its connection
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", keyOf("schema "+l.where.schema)); err != nil {
 		return err
 	}
@@ -164,13 +167,6 @@ func (l *Log) altering(ctx context.Context, c *pgx.Conn, do func(pgx.Tx) error) 
 		return err
 	}
 	return tx.Commit(ctx)
-}
-
-func ignoreDone(err error) error {
-	if errors.Is(err, pgx.ErrTxClosed) {
-		return nil
-	}
-	return err
 }
 
 // The codes of PostgreSQL's errors that are told apart.
