@@ -243,3 +243,48 @@ func TestWhereverManyLocksAreCutOffNoneHasTwoHolders(t *testing.T) {
 		t.Errorf("of 6 processes %d lost their locks", lost)
 	}
 }
+
+// The locks of a process that was killed are all taken in the first round in which one of them is, by
+// a few messages, however many they are.
+func TestThousandsOfLocksAreTakenOverInOneRound(t *testing.T) {
+	const schema, many, enough = "thousands", 1000, 1 << 20
+	names := make([]string, many)
+	for i := range names {
+		names[i] = fmt.Sprintf("stage/%d", i)
+	}
+	killed, killedURL := newCable(t, schema)
+	takes, takesURL := newCable(t, schema)
+	other := open(t, takesURL)
+	taken := func(l *postgres.Log) (n int) {
+		for _, one := range l.TryLocks(names...) {
+			switch {
+			case one.Err == nil:
+				n++
+			case !errors.Is(one.Err, deploylog.ErrLocked):
+				t.Fatal(one.Err)
+			}
+		}
+		return n
+	}
+	if n := taken(open(t, killedURL)); n != many {
+		t.Fatalf("of %d locks that nobody has %d are taken", many, n)
+	}
+	if n := taken(other); n != 0 {
+		t.Fatalf("of %d locks that somebody has %d are taken", many, n)
+	}
+	killed.cut() // as the kernel does for a process that is killed; the server hears of it when it may
+	for deadline := time.Now().Add(longest); ; {
+		takes.parts.Store(enough)
+		n := taken(other)
+		if n == 0 && time.Now().Before(deadline) {
+			continue
+		}
+		if n != many {
+			t.Errorf("in one round %d of %d locks are taken", n, many)
+		}
+		if parts := enough - takes.parts.Load(); parts > 50 {
+			t.Errorf("to take %d locks takes %d messages", many, parts)
+		}
+		return
+	}
+}
