@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -61,9 +62,21 @@ func (c *Cluster) quota(err error) string {
 
 // passing reports whether a request may succeed when it is made again.
 func passing(err error) bool {
+	if unsent(err) {
+		return false
+	}
 	var network net.Error
 	return errors.As(err, &network) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "EOF")
+}
+
+// unsent reports whether no request comes to the API server as long as nobody changes a certificate
+// or what credentials come from.
+func unsent(err error) bool {
+	var verification *tls.CertificateVerificationError
+	var connection *net.OpError
+	return errors.As(err, &verification) || errors.As(err, &connection) && connection.Op == "remote error" || // as crypto/tls says it
+		strings.Contains(err.Error(), "getting credentials: ") // as client-go says it
 }
 
 // maybeDone reports whether what a request asked for may have been done, although it failed: it was
@@ -74,7 +87,7 @@ func maybeDone(err error) bool {
 	switch {
 	case errors.As(err, &answer):
 		return answer.Status().Code >= http.StatusInternalServerError
-	case errors.As(err, &connection) && connection.Op == "dial":
+	case errors.As(err, &connection) && connection.Op == "dial", unsent(err):
 		return false
 	}
 	return true
