@@ -29,7 +29,7 @@ func TestRequestsWithoutAnAnswer(t *testing.T) {
 		t.Cleanup(server.Close)
 		return server
 	}
-	secure, strict := serve(nil), serve(&tls.Config{ClientAuth: tls.RequireAnyClientCert}) //nolint:gosec // a test
+	secure, strict := serve(nil), serve(&tls.Config{ClientAuth: tls.RequireAnyClientCert})
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
 		err = closed.Close()

@@ -140,7 +140,7 @@ func (f *fixture) volume(t *testing.T) (source, directory string) {
 	t.Helper()
 	in := f.options.Namespace
 	directory = t.TempDir()
-	if err := os.Chmod(directory, 0o777); err != nil { //nolint:gosec // containers run as other users
+	if err := os.Chmod(directory, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	name := "claim-" + hash(directory)
