@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -131,8 +132,12 @@ func newReplay(name string, events []deploylog.Event) *simulation {
 func (s *simulation) replay(events []deploylog.Event) (err error) {
 	var at deploylog.Event
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("event %d, %s of %s: %v", at.Seq, at.Name, at.Target, p)
+		switch p := recover().(type) {
+		case nil:
+		case broken:
+			err = fmt.Errorf("event %d, %s of %s: %s", at.Seq, at.Name, at.Target, p)
+		default:
+			err = fmt.Errorf("event %d, %s of %s: panic: %v\n%s", at.Seq, at.Name, at.Target, p, debug.Stack())
 		}
 	}()
 	for _, at = range events {

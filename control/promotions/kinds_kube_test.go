@@ -62,7 +62,10 @@ func (f *space) installs(k kind) {
 	object := k.object(f)
 	name := object["metadata"].(map[string]any)["name"].(string)
 	f.Create(f, definitions, object)
-	f.Cleanup(func() { f.Ask(f, http.MethodDelete, definitions+"/"+name, nil) })
+	f.Cleanup(func() {
+		f.Ask(f, http.MethodDelete, definitions+"/"+name, nil)
+		kubetest.AwaitGone(f, f.Cluster, definitions+"/"+name)
+	})
 	kubetest.Await(f, f.Cluster, definitions+"/"+name, "it is served", established)
 }
 

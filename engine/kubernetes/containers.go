@@ -67,10 +67,12 @@ func (c *Cluster) remove(ctx context.Context, id string, grace int64) error {
 		_, err = c.follow(ctx, id, func(*corev1.Pod) bool { return false })
 	}
 	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("remove Pod %s: %w", id, context.Cause(ctx))
 	case err == nil, apierrors.IsNotFound(err):
 		return nil
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return fmt.Errorf("remove Pod %s: %w", id, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w, after %w", c.wrap("remove Pod "+id, err), context.Cause(ctx))
 	case errors.Is(err, errUnconfirmed):
 		return err
 	}

@@ -21,6 +21,9 @@ import (
 const (
 	copiedBytes = 64 << 20
 	copiedFiles = 20_000
+
+	// copiedMemory is what these take at most in memory, where each file has whole pages, and an entry.
+	copiedMemory = copiedBytes + copiedFiles*(4<<10) + 16<<20
 )
 
 // copied is what a Pod sees of this machine: copies, in one volume, each below its own

@@ -52,7 +52,7 @@ func (c *Cluster) missing(err error) string {
 // quota says what to do where a ResourceQuota refuses a Pod, "" where it is something else that says itself what.
 func (c *Cluster) quota(err error) string {
 	switch text := err.Error(); {
-	case strings.Contains(text, "must specify"):
+	case strings.Contains(text, "failed quota: ") && strings.Contains(text, "must specify"):
 		return fmt.Sprintf("; make a LimitRange in namespace %s, with which its quota counts what containers do not say: docs/kubernetes.md has one; for memory alone --memory is enough", c.options.Namespace)
 	case strings.Contains(text, "exceeded quota"):
 		return fmt.Sprintf("; wait until other Pods there have ended, name less --memory where that is exceeded, or have the quota raised: `kubectl describe quota --namespace %s` shows what is used", c.options.Namespace)
@@ -62,7 +62,7 @@ func (c *Cluster) quota(err error) string {
 
 // passing reports whether a request may succeed when it is made again.
 func passing(err error) bool {
-	if unsent(err) {
+	if refusedCertificate(err) {
 		return false
 	}
 	var network net.Error
@@ -70,13 +70,12 @@ func passing(err error) bool {
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "EOF")
 }
 
-// unsent reports whether no request comes to the API server as long as nobody changes a certificate
-// or what credentials come from.
-func unsent(err error) bool {
+// refusedCertificate reports whether one of the two sides does not accept the certificate of the other.
+func refusedCertificate(err error) bool {
 	var verification *tls.CertificateVerificationError
 	var connection *net.OpError
-	return errors.As(err, &verification) || errors.As(err, &connection) && connection.Op == "remote error" || // as crypto/tls says it
-		strings.Contains(err.Error(), "getting credentials: ") // as client-go says it
+	return errors.As(err, &verification) ||
+		errors.As(err, &connection) && connection.Op == "remote error" && strings.Contains(err.Error(), "certificate") // as crypto/tls says it
 }
 
 // maybeDone reports whether what a request asked for may have been done, although it failed: it was
@@ -85,9 +84,13 @@ func maybeDone(err error) bool {
 	var answer apierrors.APIStatus
 	var connection *net.OpError
 	switch {
+	case apierrors.IsAlreadyExists(err): // the name is our own: a first request was answered by what is in between
+		return true
 	case errors.As(err, &answer):
 		return answer.Status().Code >= http.StatusInternalServerError
-	case errors.As(err, &connection) && connection.Op == "dial", unsent(err):
+	case errors.As(err, &connection) && (connection.Op == "dial" || connection.Op == "proxyconnect"), refusedCertificate(err):
+		return false
+	case strings.Contains(err.Error(), "getting credentials: "): // as client-go says it
 		return false
 	}
 	return true

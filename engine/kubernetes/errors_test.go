@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -47,7 +48,8 @@ func TestRequestsWithoutAnAnswer(t *testing.T) {
 		"nobody listens":                        {rest.Config{Host: "https://" + closed.Addr().String(), TLSClientConfig: trusting}, true, false},
 		"its certificate is not trusted":        {rest.Config{Host: secure.URL}, false, false},
 		"it wants a certificate":                {rest.Config{Host: strict.URL, TLSClientConfig: trusting}, false, false},
-		"what credentials come from is missing": {rest.Config{Host: secure.URL, TLSClientConfig: trusting, ExecProvider: plugin}, false, false},
+		"what credentials come from is missing": {rest.Config{Host: secure.URL, TLSClientConfig: trusting, ExecProvider: plugin}, true, false},
+		"the proxy is away":                     {rest.Config{Host: secure.URL, TLSClientConfig: trusting, Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: closed.Addr().String()})}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, err := rest.HTTPClientFor(&tc.config)

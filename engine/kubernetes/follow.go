@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -127,7 +128,8 @@ func (f *following) watch(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, er
 			switch {
 			case !more || !ok:
 				return nil, nil // it is asked for again
-			case event.Type == "DELETED", next.UID != pod.UID:
+			case event.Type == watch.Bookmark:
+			case event.Type == watch.Deleted, next.UID != pod.UID:
 				return nil, apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
 			case f.sees(next):
 				return next, nil

@@ -114,6 +114,7 @@ func TestAPodIsRemovedWhoseCreationIsNotConfirmed(t *testing.T) {
 		"the answer is no Pod": {func() (int, any) { return http.StatusCreated, "<html>" }, true},
 		"its storage is late":  {func() (int, any) { return refusal(http.StatusInternalServerError, metav1.StatusReasonInternalError) }, true},
 		"nobody was asked":     {func() (int, any) { return 0, refused }, false},
+		"its name is there":    {func() (int, any) { return refusal(http.StatusConflict, metav1.StatusReasonAlreadyExists) }, true},
 		"it is refused":        {func() (int, any) { return refusal(http.StatusForbidden, metav1.StatusReasonForbidden) }, false},
 		"it is there":          {func() (int, any) { return http.StatusCreated, aPod(corev1.PodStatus{}) }, false},
 	} {
@@ -134,6 +135,30 @@ func TestAPodIsRemovedWhoseCreationIsNotConfirmed(t *testing.T) {
 			_, err := e.create(ctx, aPod(corev1.PodStatus{}))
 			if (removals > 0) != c.made || (err == nil) != (name == "it is there") || apierrors.IsNotFound(err) {
 				t.Errorf("%s: %d removals, %v", name, removals, err)
+			}
+		})
+	}
+}
+
+// An API server that counts Pods for a quota, of which several come at once, refuses some of them with
+// a conflict. None of these was made.
+func TestAPodIsMadeAgainThatAQuotaCouldNotCount(t *testing.T) {
+	for name, c := range map[string]struct{ conflicts, requests int }{"twice": {2, 3}, "for long": {1000, 20}} {
+		synctest.Test(t, func(t *testing.T) {
+			requests := 0
+			e := onServer(t, func(request string) (int, any) {
+				if request != http.MethodPost {
+					t.Errorf("%s: %s", name, request)
+				}
+				if requests++; requests <= c.conflicts {
+					return refusal(http.StatusConflict, metav1.StatusReasonConflict)
+				}
+				return http.StatusCreated, aPod(corev1.PodStatus{})
+			})
+			begun := time.Now()
+			_, err := e.create(t.Context(), aPod(corev1.PodStatus{}))
+			if (err == nil) != (c.conflicts < c.requests) || requests < min(c.requests, 3) || time.Since(begun) > time.Minute {
+				t.Errorf("%s: %v after %d requests and %s", name, err, requests, time.Since(begun))
 			}
 		})
 	}

@@ -187,7 +187,7 @@ func (p *plan) prepare(security *corev1.SecurityContext) corev1.Container {
 	memory := p.spec.Memory
 	if p.copies() {
 		if memory > 0 {
-			memory += copiedBytes
+			memory += copiedMemory
 		}
 		role.Files = prepareCopy
 		mounts = append(mounts, corev1.VolumeMount{Name: filesVolume, MountPath: prepareCopy})

@@ -182,7 +182,7 @@ func TestAllContainersSayHowMuchMemoryTheyNeed(t *testing.T) {
 	}{
 		"nothing is said":             {mounts: copied},
 		"a Pod":                       {memory: 1 << 20, prepare: 1 << 20, main: 1 << 20},
-		"one with copies, and theirs": {memory: 1 << 20, mounts: copied, prepare: 1<<20 + copiedBytes, main: 1 << 20},
+		"one with copies, and theirs": {memory: 1 << 20, mounts: copied, prepare: 1<<20 + copiedMemory, main: 1 << 20},
 	} {
 		pod, err := podOf(t, engine.Spec{Args: []string{"x"}, Memory: c.memory, Mounts: c.mounts}, v1.Config{}, Options{PodSecurity: Restricted})
 		succeed(t, err)

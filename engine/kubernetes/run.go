@@ -83,7 +83,15 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 func (e *Engine) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	created, err := e.api.create(ctx, pod)
+	var created *corev1.Pod
+	var err error
+	for failures := 1; ; failures++ {
+		created, err = e.api.create(ctx, pod)
+		// An API server that counts several Pods for a quota at once gives up, and has made none.
+		if !apierrors.IsConflict(err) || !pause(ctx, pauseAfter(failures)) {
+			break
+		}
+	}
 	if err != nil && maybeDone(err) {
 		e.discard(ctx, pod.Name, false)
 	}

@@ -22,7 +22,7 @@ const (
 // hopeless are the reasons of containers that wait for what does not come by itself, and passingReasons
 // those of what a node tries again: a registry may be away for a while, and a busy node late.
 var (
-	hopeless       = []string{"InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed", "CreateContainerConfigError", "RunContainerError", "StartError"}
+	hopeless       = []string{"InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed", "RunContainerError", "StartError"}
 	passingReasons = []string{"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "CreateContainerError"}
 )
 
@@ -73,7 +73,7 @@ func failed(pod *corev1.Pod) error {
 		s := status(pod, name)
 		switch {
 		case s == nil:
-		case s.State.Waiting != nil && (final(s.State.Waiting)):
+		case s.State.Waiting != nil && final(s.State.Waiting):
 			return waitingError(s)
 		case s.State.Terminated == nil:
 		case s.State.Terminated.Reason == "ContainerStatusUnknown":
@@ -125,7 +125,7 @@ func troubled(pod *corev1.Pod) (time.Duration, error) {
 		return claimTimeout, err
 	}
 	for _, name := range []string{prepareContainer, mainContainer} {
-		if s := status(pod, name); s != nil && s.State.Waiting != nil && slices.Contains(passingReasons, s.State.Waiting.Reason) {
+		if s := status(pod, name); s != nil && s.State.Waiting != nil && (slices.Contains(passingReasons, s.State.Waiting.Reason) || newNode(s.State.Waiting)) {
 			return retryTimeout, waitingError(s)
 		}
 	}
@@ -134,7 +134,12 @@ func troubled(pod *corev1.Pod) (time.Duration, error) {
 
 // final reports whether a container will never get what it waits for.
 func final(waiting *corev1.ContainerStateWaiting) bool {
-	return slices.Contains(hopeless, waiting.Reason) || strings.Contains(waiting.Reason, "Pull") && refusedPull(waiting.Message)
+	return slices.Contains(hopeless, waiting.Reason) || waiting.Reason == "CreateContainerConfigError" && !newNode(waiting) || strings.Contains(waiting.Reason, "Pull") && refusedPull(waiting.Message)
+}
+
+// newNode reports whether a container waits for a kubelet that has just been started.
+func newNode(waiting *corev1.ContainerStateWaiting) bool {
+	return waiting.Reason == "CreateContainerConfigError" && strings.Contains(waiting.Message, "services have not yet been read")
 }
 
 // noImage is what registries answer, by way of containerd and CRI-O, where an image is not there or
@@ -145,7 +150,9 @@ var noImage = pattern.Lazy(`(?i): not found|(?:manifest|name) unknown|404 \(?not
 
 // refusedPull reports whether a registry will not give an image when it is asked again, as a
 // node does a while later: without such an answer a failure means nothing.
-func refusedPull(message string) bool { return noImage().MatchString(message) }
+func refusedPull(message string) bool {
+	return noImage().MatchString(message) && !strings.Contains(message, "429 Too Many Requests") && !strings.Contains(message, "toomanyrequests")
+}
 
 // waitingError is why a container will not get what it waits for.
 func waitingError(s *corev1.ContainerStatus) error {

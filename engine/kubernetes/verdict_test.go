@@ -47,6 +47,8 @@ func TestWhatTheStatusOfAPodMeans(t *testing.T) {
 		"a registry is away":               {status: state(prepareContainer, waiting("RegistryUnavailable"))},
 		"a node is busy":                   {status: state(mainContainer, waiting("CreateContainerError"))},
 		"a signature is wrong":             {state(mainContainer, waiting("SignatureValidationFailed")), engine.ErrNoImage, "--image-pull-secret"},
+		"a node has just been started": {status: state(mainContainer, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+			Reason: "CreateContainerConfigError", Message: "services have not yet been read at least once, cannot construct envvars"}})},
 		"a claim is missing":               {state(mainContainer, waiting("CreateContainerConfigError")), nil, "the message"},
 		"no node has room":                 {status: unscheduled("0/1 nodes are available: 1 Insufficient memory.")},
 		"it ended":                         {status: state(mainContainer, ended(7, "Error"))},
@@ -85,12 +87,13 @@ func TestWhichFailuresOfAPullAreFinal(t *testing.T) {
 		copied + "reading manifest sha256:403 in registry.example:4030/denied/not-found: errors:\ndenied: requested access to the resource is denied\nunauthorized: x": true,
 		copied + "Requesting bearer token: invalid status code from registry 403 (Forbidden)":                                                                          true,
 		pull: false,
-		pull + "failed to do request: Head \"https://registry.example:4030/v2/denied/not-found/manifests/sha256:401403\": dial tcp 10.0.0.1:403: connect: connection refused": false,
-		pull + "unexpected status from HEAD request to https://registry.example:4030/v2/x/manifests/sha256:403: 503 Service Unavailable":                                      false,
-		pull + "failed to do request: Head \"https://registry.example/\": dial tcp: lookup unauthorized.registry.example on 10.0.0.10:53: server misbehaving":                 false,
-		pull + "failed to extract layer sha256:401: write /var/lib/containerd/403: no space left on device":                                                                   false,
-		copied + "pinging container registry registry.example:4030: Get \"https://registry.example:4030/v2/\": context deadline exceeded":                                     false,
-		copied + "received unexpected HTTP status: 502 Bad Gateway":                                                                                                           false,
+		pull + "failed to do request: Head \"https://registry.example:4030/v2/denied/not-found/manifests/sha256:401403\": dial tcp 10.0.0.1:403: connect: connection refused":         false,
+		pull + "unexpected status from HEAD request to https://registry.example:4030/v2/x/manifests/sha256:403: 503 Service Unavailable":                                              false,
+		pull + "failed to do request: Head \"https://registry.example/\": dial tcp: lookup unauthorized.registry.example on 10.0.0.10:53: server misbehaving":                         false,
+		pull + "failed to extract layer sha256:401: write /var/lib/containerd/403: no space left on device":                                                                           false,
+		copied + "pinging container registry registry.example:4030: Get \"https://registry.example:4030/v2/\": context deadline exceeded":                                             false,
+		pull + "unexpected status from HEAD request to https://registry.example:4030/v2/x/manifests/sha256:1: 429 Too Many Requests\ntoomanyrequests: pull rate limit: access denied": false,
+		copied + "received unexpected HTTP status: 502 Bad Gateway":                                                                                                                   false,
 	} {
 		for _, reason := range []string{"ErrImagePull", "ImagePullBackOff"} {
 			err := failed(&corev1.Pod{Status: state(mainContainer, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}})})

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -167,7 +166,7 @@ func (w *world) checkEnvironment(events []deploylog.Event, name string, percent 
 // checkHistory has the rules by which rollouts are simulated look at what environments went through.
 func (w *world) checkHistory(events []deploylog.Event) {
 	w.Helper()
-	file := filepath.Join(w.TempDir(), "history.json")
+	file := w.path("history.json")
 	var history bytes.Buffer
 	for _, e := range events {
 		if _, of := record.NameOf(e.Target); !of {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"strings"
 	"testing"
 	"time"
 )
@@ -49,6 +50,15 @@ func Await[T any](t testing.TB, c *Cluster, path, what string, is func(T) bool) 
 		return err == nil && is(found), err
 	})
 	return found
+}
+
+// AwaitGone waits until an object is not there any more, also at the end of a test.
+func AwaitGone(t testing.TB, c *Cluster, path string) {
+	t.Helper()
+	Until(t, path+" is gone", func() (string, bool) {
+		said, err := c.ask(http.MethodGet, path, nil)
+		return fmt.Sprintf("%s %v", said, err), err != nil && strings.Contains(err.Error(), "404 Not Found")
+	})
 }
 
 // follow watches one object until a change is the one that is waited for. API servers end watches,

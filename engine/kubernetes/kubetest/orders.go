@@ -19,6 +19,9 @@ const (
 	Taint = "apart:NoSchedule"
 )
 
+// second is held by the test that has the second cluster.
+var second sync.Mutex
+
 // apart is held by the test that has the node, of all that are parallel: packages are not.
 var apart sync.Mutex
 
@@ -62,16 +65,18 @@ func (c *Cluster) RestartAPIServer(t testing.TB) {
 }
 
 // StartSecond starts another cluster, with the same users, which has objects of its own and no nodes.
-// It ends with the test. Only one test at a time may have it.
+// It ends with the test, for which another one waits that wants it.
 func (c *Cluster) StartSecond(t testing.TB) *Cluster {
 	t.Helper()
+	second.Lock()
+	t.Cleanup(second.Unlock)
 	c.disturb(t, "start second-apiserver", "kill second-apiserver")
-	second := &Cluster{Server: c.Second, Token: c.Token, Limited: c.Limited, Host: c.Host, Programs: c.Programs}
+	started := &Cluster{Server: c.Second, Token: c.Token, Limited: c.Limited, Host: c.Host, Programs: c.Programs}
 	Until(t, "the API server of the second cluster is ready", func() (string, bool) {
-		said, err := second.ask(http.MethodGet, "/readyz", nil)
+		said, err := started.ask(http.MethodGet, "/readyz", nil)
 		return fmt.Sprintf("%s %v", said, err), err == nil
 	})
-	return second
+	return started
 }
 
 // order returns when what is asked for was done.
