@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -114,6 +115,7 @@ func parse(text string) (address, error) {
 	} {
 		c.RuntimeParams[name] = value
 	}
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTime)
 	c.DialFunc = dialer(c.ConnectTimeout).DialContext
 	c.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
 	if c.RuntimeParams["application_name"] == "" {

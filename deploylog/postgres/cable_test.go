@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"bytes"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,7 +29,12 @@ var cancels = []byte{0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e}
 // newCable makes a way to a server, whose URL is returned.
 func newCable(t *testing.T, schema string) (*cable, string) {
 	t.Helper()
-	c := &cable{dir: t.TempDir()}
+	dir, err := os.MkdirTemp("", "c-") // short: the paths of sockets are bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	c := &cable{dir: dir}
 	c.parts.Store(1 << 40)
 	listener, err := net.Listen("unix", filepath.Join(c.dir, ".s.PGSQL.5432"))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 const (
 	// partBytes bounds what one statement has, unless one event has more: one caller may bring as much
 	// as it likes. The server ends a session from which no whole statement has come for as long as
-	// idle_in_transaction_session_timeout says, which over the slowest link this one takes.
-	partBytes = slowest * int(turnTime/time.Second)
+	// idle_in_transaction_session_timeout says, half of which this one takes over the slowest link.
+	partBytes = slowest * int(turnTime/time.Second) / 2
 
 	keyBytes = 32  // of an event that is looked for, beside its texts
 	rowBytes = 160 // of one that is stored
@@ -72,6 +72,9 @@ func (b *batch) store(ctx context.Context, part []row, last bool) error {
 	}
 	all := &pgx.Batch{}
 	locks := b.insert(all, part)
+	if bytes > partBytes && !last {
+		all.Queue("SELECT set_config($1, $2, true)", idleTimeout, milliseconds(b.w.turnTime))
+	}
 	if last {
 		all.Queue("COMMIT")
 	}

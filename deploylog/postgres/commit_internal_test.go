@@ -8,7 +8,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// However much one caller brings, no statement has more than the protocol takes.
+// However much one caller brings, no statement has more than a slow link takes in time.
 func TestRowsAreInsertedInParts(t *testing.T) {
 	data := make([]byte, partBytes)
 	target := deploylog.Target(strings.Repeat("x", 500))

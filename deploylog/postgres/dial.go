@@ -10,6 +10,10 @@ import (
 // room for more while a statement lasts, which is at most as long.
 const silence = time.Minute
 
+// connectTime is how long one of the servers of a URL may take until it is connected, where the URL
+// does not say.
+const connectTime = 10 * time.Second
+
 // dialer makes connections that end within a minute when the machine of the server, or the network,
 // is gone without a word. Without that it takes TCP a quarter of an hour to find out.
 func dialer(timeout time.Duration) *net.Dialer {

@@ -74,9 +74,16 @@ func (l *Log) covers(ctx context.Context, f deploylog.Filter) (of span, err erro
 }
 
 func (l *Log) newest(ctx context.Context) (seq int64, err error) {
-	err = l.reading(ctx, func(ctx context.Context) error {
-		return l.readers.QueryRow(ctx, "SELECT coalesce(max(seq), 0) FROM events").Scan(&seq)
+	err = l.reading(ctx, func(ctx context.Context) (err error) {
+		seq, err = l.readNewest(ctx)
+		return err
 	})
+	return seq, err
+}
+
+// readNewest is newest for who reads again by itself where a connection was lost.
+func (l *Log) readNewest(ctx context.Context) (seq int64, err error) {
+	err = l.readers.QueryRow(ctx, "SELECT coalesce(max(seq), 0) FROM events").Scan(&seq)
 	return seq, err
 }
 

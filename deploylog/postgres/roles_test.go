@@ -130,6 +130,17 @@ func saidAs(t *testing.T, url, role, text string, args ...any) error {
 	return err
 }
 
+// Who cannot leave the locks to writers, as the owner of a database cannot, hears so: PostgreSQL only warns.
+func TestOnlyASuperuserLeavesLocksToWriters(t *testing.T) {
+	statements := granted(t)
+	sql(t, server, "public", "CREATE ROLE nobody LOGIN")
+	sql(t, server, "public", "CREATE DATABASE owned OWNER nobody")
+	url := strings.Replace(server.URL("public"), "/postgres?", "/owned?", 1)
+	if err := saidAs(t, url, "nobody", statements[strings.Index(statements, "DO $$"):]); err == nil || !strings.Contains(err.Error(), "only a superuser can do that") {
+		t.Error(err)
+	}
+}
+
 // testOnlyWritersTakeLocks fails where a reader may take an advisory lock, of which turns to append and
 // sessions consist, or a writer cannot take over what another had.
 func testOnlyWritersTakeLocks(t *testing.T, url string, writer *postgres.Log) {

@@ -144,7 +144,7 @@ func (l *Log) migrate(ctx context.Context, c *pgx.Conn) error {
 		_, err = tx.Exec(ctx, beside+"ALTER TABLE log DISABLE TRIGGER USER; UPDATE log SET version = 2; ALTER TABLE log ENABLE TRIGGER USER")
 		return err
 	})
-	if isCode(err, mayNot) {
+	if isCode(err, mayNot) && !mayNotLock(err) {
 		return fmt.Errorf("the log is of version 1, and version %d has more tables, which whoever owns the schema makes by any command: %w", schemaVersion, err)
 	}
 	if err != nil {

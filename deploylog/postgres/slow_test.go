@@ -70,7 +70,7 @@ func TestAServerThatHangsIsNotWaitedFor(t *testing.T) {
 	sql(t, server, schema, `CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(50); RETURN NEW; END $$;
 		CREATE TRIGGER hang BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.target = 'host/last') EXECUTE FUNCTION hang()`)
 	began := time.Now()
-	_, err := l.Append(t.Context(), sized("first", 300<<10), sized("second", 300<<10), event("d", "last"))
+	_, err := l.Append(t.Context(), sized("first", 600<<10), sized("second", 600<<10), event("d", "last"))
 	if !errors.Is(err, deploylog.ErrUnwritten) || time.Since(began) > 40*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}

@@ -28,6 +28,6 @@ func (l *Log) keptBy(failed error) error {
 	if err != nil || len(holders) == 0 {
 		return failed
 	}
-	return fmt.Errorf("the turn to append is kept by %s: %w; a superuser ends that with pg_terminate_backend, and docs/log.md says how to allow it to writers alone (\"Rights\")",
+	return fmt.Errorf("the turn to append is kept by %s: %w; try again: a large append over a slow link takes time. Where that is no deployster, a superuser ends it with pg_terminate_backend, and docs/log.md says how to allow it to writers alone (\"Rights\")",
 		strings.Join(holders, ", and "), failed)
 }

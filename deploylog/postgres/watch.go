@@ -147,7 +147,7 @@ func (l *Log) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog
 			}
 			grown = l.news.next()
 			if err = l.patiently(ctx, func(ctx context.Context) error {
-				of.until, err = l.newest(ctx)
+				of.until, err = l.readNewest(ctx)
 				return err
 			}); err != nil {
 				quiet(deploylog.Event{}, l.readError(ctx, err))
