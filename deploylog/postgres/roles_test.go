@@ -133,10 +133,10 @@ func saidAs(t *testing.T, url, role, text string, args ...any) error {
 // Who cannot leave the locks to writers, as the owner of a database cannot, hears so: PostgreSQL only warns.
 func TestOnlyASuperuserLeavesLocksToWriters(t *testing.T) {
 	statements := granted(t)
-	sql(t, server, "public", "CREATE ROLE nobody LOGIN")
-	sql(t, server, "public", "CREATE DATABASE owned OWNER nobody")
+	sql(t, server, "public", "CREATE ROLE hosted LOGIN")
+	sql(t, server, "public", "CREATE DATABASE owned OWNER hosted")
 	url := strings.Replace(server.URL("public"), "/postgres?", "/owned?", 1)
-	if err := saidAs(t, url, "nobody", statements[strings.Index(statements, "DO $$"):]); err == nil || !strings.Contains(err.Error(), "only a superuser can do that") {
+	if err := saidAs(t, url, "hosted", statements[strings.Index(statements, "DO $$"):]); err == nil || !strings.Contains(err.Error(), "only a superuser can do that") {
 		t.Error(err)
 	}
 }
