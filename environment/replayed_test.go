@@ -145,6 +145,9 @@ func (s *simulation) replay(events []deploylog.Event) (err error) {
 			continue
 		}
 		s.now = at.CreatedAt
+		for _, m := range s.hosts {
+			m.group = s.told.Query() // that some are selected is all that is asked for
+		}
 		if begins(at) {
 			s.replayBeginning(at)
 		}
