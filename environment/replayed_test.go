@@ -29,10 +29,7 @@ var history = flag.String("history", "", "replay only the history in this file, 
 func TestHistoriesOfServersAreAsTheRulesSay(t *testing.T) {
 	files := []string{*history}
 	if *history == "" {
-		files, _ = filepath.Glob("testdata/histories/*.gz")
-	}
-	if len(files) == 0 {
-		t.Fatal("there is no history")
+		files = keptHistories(t)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -59,11 +56,7 @@ func TestHistoriesOfServersAreAsTheRulesSay(t *testing.T) {
 
 // A history in which a server did what nobody would is told from one that is as it should be.
 func TestAHistoryThatBreaksARuleIsNoticed(t *testing.T) {
-	files, _ := filepath.Glob("testdata/histories/*.gz")
-	if len(files) == 0 {
-		t.Fatal("there is no history")
-	}
-	events, err := readHistory(files[0])
+	events, err := readHistory(keptHistories(t)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +75,15 @@ func TestAHistoryThatBreaksARuleIsNoticed(t *testing.T) {
 	if noticed == 0 {
 		t.Error("no task is ever healthy, so nothing is known")
 	}
+}
+
+func keptHistories(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/histories/*.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there is no history: %v", err)
+	}
+	return files
 }
 
 func readHistory(file string) (events []deploylog.Event, err error) {

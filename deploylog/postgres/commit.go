@@ -26,6 +26,14 @@ func (r row) bytes() int {
 	return rowBytes + len(e.ID) + len(e.Deployment) + len(e.Target) + len(e.Revision) + len(e.Name) + len(e.Data)
 }
 
+// size is how many bytes rows take on their way to the server.
+func size(rows []row) (bytes int) {
+	for _, r := range rows {
+		bytes += r.bytes()
+	}
+	return bytes
+}
+
 // parts are rows in as few parts as have room for them.
 func parts(rows []row) iter.Seq[[]row] {
 	return func(yield func([]row) bool) {
@@ -59,10 +67,7 @@ func (b *batch) commit(ctx context.Context) error {
 
 // store has rows inserted, and the transaction committed if they are the last ones.
 func (b *batch) store(ctx context.Context, part []row, last bool) error {
-	bytes := 0
-	for _, r := range part {
-		bytes += r.bytes()
-	}
+	bytes := size(part)
 	if bytes > partBytes {
 		more := &pgx.Batch{}
 		more.Queue("SELECT set_config($1, $2, true)", idleTimeout, milliseconds(b.w.turnTime+sending(bytes)))

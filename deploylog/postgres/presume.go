@@ -86,12 +86,9 @@ func (b *batch) presume(ctx context.Context) error {
 			return errPresumed
 		}
 	}
-	bytes := 0
-	for _, r := range b.rows {
-		bytes += r.bytes()
-	}
+	bytes := size(b.rows)
 	if bytes > partBytes {
-		return errPresumed // whoever appends next would wait for all of it to come
+		return errPresumed // it is sent in parts: only between answers the server ends who hangs
 	}
 	all := &pgx.Batch{}
 	b.lock(all)

@@ -22,7 +22,7 @@ const (
 // hopeless are the reasons of containers that wait for what does not come by itself, and passingReasons
 // those of what a node tries again: a registry may be away for a while, and a busy node late.
 var (
-	hopeless       = []string{"InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed", "RunContainerError", "StartError"}
+	hopeless       = []string{"InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed", "CreateContainerConfigError", "RunContainerError", "StartError"}
 	passingReasons = []string{"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "CreateContainerError"}
 )
 
@@ -134,7 +134,7 @@ func troubled(pod *corev1.Pod) (time.Duration, error) {
 
 // final reports whether a container will never get what it waits for.
 func final(waiting *corev1.ContainerStateWaiting) bool {
-	return slices.Contains(hopeless, waiting.Reason) || waiting.Reason == "CreateContainerConfigError" && !newNode(waiting) || strings.Contains(waiting.Reason, "Pull") && refusedPull(waiting.Message)
+	return slices.Contains(hopeless, waiting.Reason) && !newNode(waiting) || strings.Contains(waiting.Reason, "Pull") && refusedPull(waiting.Message)
 }
 
 // newNode reports whether a container waits for a kubelet that has just been started.
