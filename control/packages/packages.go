@@ -91,7 +91,6 @@ func (p *Stages) Settle(ctx context.Context, w step.Work) error {
 	if !found || g.State.Ended() {
 		return nil
 	}
-	p.control()
 	return p.cancel(ctx, g.ID, string(w.Target), "its stage waits for it no more")
 }
 
@@ -213,6 +212,7 @@ func (p *Stages) stop(ctx context.Context, s step.Step, id string, failed error)
 }
 
 // cancel cancels a group, unless it has ended, and waits until nothing of it runs any more.
+// Where nobody dispatches yet, that begins afterwards: it would begin jobs only to end them.
 func (p *Stages) cancel(ctx context.Context, id, by, why string) error {
 	g, _, err := p.report(id)
 	if err != nil || g.State.Ended() {
@@ -223,6 +223,7 @@ func (p *Stages) cancel(ctx context.Context, id, by, why string) error {
 			return err
 		}
 	}
+	p.control()
 	var ended *endedError
 	if err := p.wait(ctx, id); !errors.As(err, &ended) {
 		return err

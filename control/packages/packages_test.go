@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +42,8 @@ type plant struct {
 	slow  map[string]bool   // packages that never end by themselves
 	built []string
 	taken map[string]string // artifacts that the second stage got
+
+	dispatches func() // unless nil, is called when a dispatcher asks for its workers
 }
 
 func inPlant(t *testing.T, timeout time.Duration, test func(*plant)) {
@@ -114,6 +118,9 @@ func (p *plant) Resume(context.Context, build.Task) build.Result {
 
 // Workers and Look implement builds.Workers.
 func (p *plant) Workers() ([]inventory.Host, error) {
+	if p.dispatches != nil {
+		p.dispatches()
+	}
 	return []inventory.Host{{Name: "a", Engine: inventory.OCI, Slots: 2, Platforms: []string{"linux/amd64"}}}, nil
 }
 
@@ -219,6 +226,20 @@ func TestAGroupIsFoundAgainByTheNextScheduler(t *testing.T) {
 	})
 }
 
+// slowToCancel is a log to which a cancellation of a group is appended only after a minute.
+type slowToCancel struct {
+	deploylog.Log
+	done atomic.Bool
+}
+
+func (l *slowToCancel) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	if slices.ContainsFunc(events, func(e deploylog.Event) bool { return e.Name == buildrecord.GroupCanceling }) {
+		<-time.After(time.Minute)
+		l.done.Store(true)
+	}
+	return l.Log.Append(ctx, events...)
+}
+
 func TestTheGroupOfARevisionThatIsCancelledIsCanceled(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprint("and its scheduler killed: ", killed), func(t *testing.T) {
@@ -235,12 +256,18 @@ func TestTheGroupOfARevisionThatIsCancelledIsCanceled(t *testing.T) {
 				p.must(p.pipelines.Follow(p.Context(), 0))
 				p.do(false, pipeline.Cancel{Revision: "42"})
 				if killed {
+					canceling := &slowToCancel{Log: p.log}
+					p.log, p.dispatches = canceling, func() {
+						if !canceling.done.Load() {
+							t.Error("jobs are dispatched before their group is canceled")
+						}
+					}
 					p.must(p.schedule(p.Context()))
 				} else {
 					p.must(<-ended)
 				}
 				kill()
-				p.is(deployment.Cancelled, transition.Canceled, map[bool]string{false: "gcc", true: "gcc"}[killed])
+				p.is(deployment.Cancelled, transition.Canceled, "gcc")
 			})
 		})
 	}
