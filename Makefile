@@ -39,8 +39,8 @@ docker: ## start a Docker Engine where none answers, and leave it running
 
 .PHONY: test
 test: setup-test ## everything: formatting, vet, lint, architecture, unit and container tests, with a cluster too
-	scripts/check
-	JINJA2=required scripts/with-docker scripts/test
+	scripts/with-huge-pages scripts/check
+	JINJA2=required scripts/with-huge-pages scripts/with-docker scripts/test
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## lint only
@@ -55,7 +55,7 @@ setup-test:
 
 $(TOOLS)/golangci-lint: Makefile | ready
 	@echo "compiling golangci-lint, once: with two processors that takes two to five minutes" >&2
-	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	GOBIN=$(TOOLS) scripts/with-huge-pages $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@touch $@
 
 .PHONY: bench

@@ -220,6 +220,41 @@ func TestWhatAClusterNeedsIsInstalledBeforeTheTests(t *testing.T) {
 	}
 }
 
+func TestPagesAreHugeInCIAloneAndOnlyMeanwhile(t *testing.T) {
+	m := newMachine(t)
+	setting := filepath.Join(m.dir, "enabled")
+	script := m.script("with-huge-pages")
+	text, err := os.ReadFile(script)
+	if err == nil {
+		err = os.WriteFile(script, []byte(strings.Replace(string(text), "/sys/kernel/mm/transparent_hugepage/enabled", setting, 1)), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const before = "always [madvise] never\n"
+	for _, tc := range []struct{ name, ci, setting, meanwhile, after string }{
+		{"at a desk", "", before, before, before},
+		{"in CI", "true", before, "always\n", "madvise\n"},
+		{"in CI whose kernel has none", "true", "", "none\n", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_ = os.Remove(setting)
+			if tc.setting != "" {
+				if err := os.WriteFile(setting, []byte(tc.setting), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			said, code := m.run("/usr/bin/env", "CI="+tc.ci, script, "sh", "-c", "cat "+setting+" 2>/dev/null || echo none; exit 7")
+			if said != tc.meanwhile || code != 7 {
+				t.Errorf("the command says %q and exits with %d, want %q and 7", said, code, tc.meanwhile)
+			}
+			if left, _ := os.ReadFile(setting); string(left) != tc.after {
+				t.Errorf("afterwards the setting is %q, want %q", left, tc.after)
+			}
+		})
+	}
+}
+
 func TestWithoutRootTheTestsThatNeedAClusterAreNamed(t *testing.T) {
 	m := newMachine(t)
 	able := m.script("able")
