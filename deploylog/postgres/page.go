@@ -16,10 +16,14 @@ import (
 const (
 	pageEvents = 4096    // of one page
 	pageBytes  = 8 << 20 // of data, after which a page ends early
+	reachMore  = 4       // times as far is looked for the next page where few events were selected
 )
 
 // span is the events after one of them, until another one.
 type span struct{ after, until int64 }
+
+// first is the beginning of a span, of so many sequence numbers at most.
+func (s span) first(n int64) span { return span{s.after, s.after + min(n, s.until-s.after)} }
 
 // stored is an event, and what is stored with it, where that was asked for.
 type stored struct {
@@ -49,21 +53,34 @@ func (l *Log) pages(ctx context.Context, f deploylog.Filter, of span, chained bo
 				<-ahead
 			}
 		}()
+		reach, indexed := int64(pageEvents), f.Deployment != ""
+		if indexed {
+			reach = of.until
+		}
+		part := of.first(reach)
 		for first := true; of.after < of.until; first = false {
 			var p page
 			if ahead == nil {
-				p = l.page(ctx, f, of, chained, reading)
+				p = l.page(ctx, f, part, chained, reading)
 			} else {
 				p, ahead = <-ahead, nil
 			}
-			if of.after = p.through; p.err == nil && !first && of.after < of.until {
+			switch {
+			case indexed:
+			case p.through < part.until:
+				reach = max(reach/reachMore, pageEvents)
+			case len(p.events) < pageEvents/2:
+				reach = min(reach, of.until/reachMore) * reachMore
+			}
+			of.after = p.through
+			if part = of.first(reach); p.err == nil && !first && of.after < of.until {
 				next := make(chan page, 1)
-				go func(of span) {
+				go func(part span) {
 					var p page
 					defer func() { next <- p }()
 					defer crash.Catch(&p.err, "reading the deployment log")
-					p = l.page(ctx, f, of, chained, reading)
-				}(of)
+					p = l.page(ctx, f, part, chained, reading)
+				}(part)
 				ahead = next
 			}
 			if !yield(p.events, p.err) || p.err != nil {
