@@ -62,7 +62,7 @@ func resident(t *testing.T, e *Engine) string {
 	t.Helper()
 	probe := loadProbe(t, e)
 	created, err := e.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{
-		Config:     &container.Config{Image: probe.ref, Cmd: []string{"hang"}},
+		Config:     &container.Config{Image: probe.ref, Cmd: []string{"hang"}, NetworkDisabled: true},
 		HostConfig: &container.HostConfig{NetworkMode: "none"},
 	})
 	if err != nil {

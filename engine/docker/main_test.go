@@ -106,7 +106,7 @@ func forget(tb testing.TB, e *Engine, ref string) {
 
 // spec is a run of the probe without a network, which is quickest.
 func (f fixture) spec(args ...string) engine.Spec {
-	return engine.Spec{Image: f.ref, Args: args, Network: "none"}
+	return engine.Spec{Image: f.ref, Args: args, Offline: true}
 }
 
 // leave starts a container as a crashed run leaves it, and attaches nothing but
@@ -115,7 +115,7 @@ func (f fixture) leave(t *testing.T, e *Engine, labels map[string]string) (strin
 	t.Helper()
 	created, err := e.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Config: &container.Config{
-			Image: f.ref, Cmd: []string{"read-exit", "7"}, Labels: labels, OpenStdin: true, StdinOnce: true,
+			Image: f.ref, Cmd: []string{"read-exit", "7"}, Labels: labels, OpenStdin: true, StdinOnce: true, NetworkDisabled: true,
 		},
 		HostConfig: &container.HostConfig{NetworkMode: "none"},
 	})

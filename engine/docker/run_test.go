@@ -161,7 +161,7 @@ func TestRunFails(t *testing.T) {
 	}
 	t.Run("a program of no known format", func(t *testing.T) {
 		var stderr bytes.Buffer
-		exit, err := e.Run(t.Context(), engine.Spec{Image: bare, Entrypoint: "/text", Network: "none"}, engine.IO{Stderr: &stderr})
+		exit, err := e.Run(t.Context(), engine.Spec{Image: bare, Entrypoint: "/text", Offline: true}, engine.IO{Stderr: &stderr})
 		if said := stderr.String() + errorText(err); !strings.Contains(said, "exec format error") || exit.Code == 0 && err == nil {
 			t.Errorf("exit %+v, error %v, stderr %q", exit, err, stderr.String())
 		}

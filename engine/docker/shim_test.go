@@ -26,7 +26,7 @@ func marked(image, directory, mark string) engine.Spec {
 	return engine.Spec{
 		Image:   image,
 		Args:    []string{"write", "/mnt/mark", "ran"},
-		Network: "none",
+		Offline: true,
 		Mounts:  []engine.Mount{{Source: directory, Target: "/mnt"}},
 		Labels:  map[string]string{"deployster.enginetest": mark},
 	}

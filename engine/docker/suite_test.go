@@ -25,9 +25,8 @@ func TestDockerPassesTheSuite(t *testing.T) {
 	shim := shimBinary(t)
 	e := openWith(t, Options{Shim: shim})
 	enginetest.Run(t, func(*testing.T) engine.Engine { return e }, enginetest.Images{
-		Probe:   probe.ref,
-		Tar:     probe.tar,
-		Network: "none",
+		Probe: probe.ref,
+		Tar:   probe.tar,
 
 		HeldRuns: true,
 		Left:     "reading\n",
@@ -96,7 +95,7 @@ func TestACallerIsKilledAtEveryPoint(t *testing.T) {
 			for _, size := range []int{1000, ahead} {
 				directory, mark := t.TempDir(), rand.Text()
 				order, err := json.Marshal(map[string]any{
-					"Image": probe.ref, "Args": []string{"save", "/mnt/kept"}, "Network": "none", "Size": size, "Given": size, "After": time.Hour,
+					"Image": probe.ref, "Args": []string{"save", "/mnt/kept"}, "Size": size, "Given": size, "After": time.Hour,
 					"Mounts": []engine.Mount{{Source: directory, Target: "/mnt"}}, "Labels": map[string]string{"deployster.enginetest": mark},
 				})
 				if err != nil {

@@ -14,7 +14,7 @@ func TestWhatContainersWriteBesideTheirMountsIsMeasured(t *testing.T) {
 	labels := map[string]string{"deployster.test": t.TempDir()}
 	for _, file := range []string{"/tmp/f", "/declared/f"} {
 		created, err := e.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{
-			Config:     &container.Config{Image: f.ref, Cmd: []string{"write", file, strings.Repeat("x", 100_000)}, Labels: labels, Volumes: map[string]struct{}{"/declared": {}}},
+			Config:     &container.Config{Image: f.ref, Cmd: []string{"write", file, strings.Repeat("x", 100_000)}, Labels: labels, Volumes: map[string]struct{}{"/declared": {}}, NetworkDisabled: true},
 			HostConfig: &container.HostConfig{NetworkMode: "none"},
 		})
 		if err != nil {

@@ -25,7 +25,7 @@ import (
 type Images struct {
 	Probe   string // reference of ProbeImage (or FakeProbe), held by the engine
 	Tar     []byte // the same image for Load, under the name Probe
-	Network string // network of the suite's containers; "none" is the quickest
+	Network string // network of the suite's containers; "" is what engines give those that need none
 
 	// InMemory is for an engine that runs no processes. It is spared what only
 	// a kernel can do: users, limits, networks, a root of its own.
@@ -236,6 +236,7 @@ func (s *suite) spec(args ...string) engine.Spec {
 		Image:   s.images.Probe,
 		Args:    args,
 		Network: s.images.Network,
+		Offline: true,
 		Labels:  map[string]string{label: s.mark},
 	}
 }

@@ -172,7 +172,7 @@ func Die(e engine.Engine, encoded string) error {
 	if err := json.Unmarshal([]byte(encoded), &o); err != nil {
 		return err
 	}
-	spec := engine.Spec{Image: o.Image, Args: o.Args, Network: o.Network, Mounts: o.Mounts, Labels: o.Labels, Whole: true}
+	spec := engine.Spec{Image: o.Image, Args: o.Args, Network: o.Network, Offline: true, Mounts: o.Mounts, Labels: o.Labels, Whole: true}
 	if o.Held {
 		spec.Hold = closed()
 	}

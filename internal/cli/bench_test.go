@@ -105,7 +105,7 @@ func (b *bed) deployster(args ...string) time.Duration {
 func (b *bed) dockerRun(name string, args ...string) {
 	b.Helper()
 	cmd := exec.Command("docker", append([]string{
-		"run", "--rm", "-i", "-v", b.dir + ":" + b.dir + ":ro", "-v", b.dir + "/things:/dir", "-w", b.dir, slowType,
+		"run", "--rm", "-i", "--network", "none", "-v", b.dir + ":" + b.dir + ":ro", "-v", b.dir + "/things:/dir", "-w", b.dir, slowType,
 	}, args...)...)
 	cmd.Stdin = strings.NewReader(stdinOf(b.dir, name))
 	if out, err := cmd.CombinedOutput(); err != nil {

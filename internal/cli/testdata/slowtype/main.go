@@ -28,9 +28,9 @@ type config struct {
 func main() {
 	t := protocol.Type[config]{
 		Plugs:     map[string]protocol.PlugRequest{"dir": {ContainerPath: "/dir", Writable: true}},
-		Removable: true,
-		State:     state,
-		Actions:   map[string]func(context.Context, protocol.Request[config]) error{"prepare": prepare, "set": set, "remove": remove},
+		Removable: true, Network: protocol.NetworkNone, // the quickest
+		State:   state,
+		Actions: map[string]func(context.Context, protocol.Request[config]) error{"prepare": prepare, "set": set, "remove": remove},
 	}
 	args := os.Args[1:]
 	if len(args) > 0 && args[0] == "fixed" { // the image of a type that cannot remove
@@ -38,7 +38,7 @@ func main() {
 	}
 	if len(args) > 0 && args[0] == "one-shot" { // the image of a type that does not serve
 		if args = args[1:]; len(args) == 0 {
-			fmt.Println(`{"plugs":{"dir":{"container_path":"/dir","writable":true}},"removable":true,"state_action":{"args":["state"]}}`)
+			fmt.Println(`{"plugs":{"dir":{"container_path":"/dir","writable":true}},"network":"none","removable":true,"state_action":{"args":["state"]}}`)
 			return
 		}
 	}
