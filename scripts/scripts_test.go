@@ -232,10 +232,12 @@ func TestPagesAreHugeInCIAloneAndOnlyMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	const before = "always [madvise] never\n"
-	for _, tc := range []struct{ name, ci, setting, meanwhile, after string }{
-		{"at a desk", "", before, before, before},
-		{"in CI", "true", before, "always\n", "madvise\n"},
-		{"in CI whose kernel has none", "true", "", "none\n", ""},
+	show := "cat " + setting + " 2>/dev/null || echo none; exit 7"
+	for _, tc := range []struct{ name, ci, command, setting, meanwhile, after string }{
+		{"at a desk", "", show, before, before, before},
+		{"in CI", "true", show, before, "always\n", "madvise\n"},
+		{"in CI whose kernel has none", "true", show, "", "none\n", ""},
+		{"in CI that is ended", "true", `trap "echo clears up; exit 7" TERM; kill -TERM $PPID; while :; do read -r line; done`, before, "clears up\n", "madvise\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_ = os.Remove(setting)
@@ -244,7 +246,7 @@ func TestPagesAreHugeInCIAloneAndOnlyMeanwhile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			said, code := m.run("/usr/bin/env", "CI="+tc.ci, script, "sh", "-c", "cat "+setting+" 2>/dev/null || echo none; exit 7")
+			said, code := m.run("/usr/bin/env", "CI="+tc.ci, script, "sh", "-c", tc.command)
 			if said != tc.meanwhile || code != 7 {
 				t.Errorf("the command says %q and exits with %d, want %q and 7", said, code, tc.meanwhile)
 			}
