@@ -43,6 +43,10 @@ type page struct {
 // without. No transaction lasts while they are taken: since nothing ever changes, they need no
 // common snapshot. Who has taken a whole page likely takes the others, so from then on the next one
 // is read ahead; nothing is read any more when the iteration has ended.
+//
+// Each page is looked for in a part of the span that is likely enough for it, and not in all of it:
+// as long as the server has no statistics of a log it finds all that is selected, and then sorts it.
+// The events of one deployment it finds by an index, wherever they are.
 func (l *Log) pages(ctx context.Context, f deploylog.Filter, of span, chained bool, reading reader) iter.Seq2[[]stored, error] {
 	return func(yield func([]stored, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -28,9 +28,10 @@ type config struct {
 func main() {
 	t := protocol.Type[config]{
 		Plugs:     map[string]protocol.PlugRequest{"dir": {ContainerPath: "/dir", Writable: true}},
-		Removable: true, Network: protocol.NetworkNone, // the quickest
-		State:   state,
-		Actions: map[string]func(context.Context, protocol.Request[config]) error{"prepare": prepare, "set": set, "remove": remove},
+		Removable: true,
+		Network:   protocol.NetworkNone,
+		State:     state,
+		Actions:   map[string]func(context.Context, protocol.Request[config]) error{"prepare": prepare, "set": set, "remove": remove},
 	}
 	args := os.Args[1:]
 	if len(args) > 0 && args[0] == "fixed" { // the image of a type that cannot remove
