@@ -36,7 +36,7 @@ func TestWhoLosesItsLocksMeanwhileAppendsNothing(t *testing.T) {
 	}
 	defer unlock()
 	_, err = l.AppendThen(t.Context(), []deploylog.Event{event("d", "a")}, func([]deploylog.Event) []deploylog.Event {
-		sql(t, server, "meanwhile", "SELECT pg_terminate_backend(pid, 60000) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid() AND pid IN (SELECT pid FROM pg_stat_activity WHERE query LIKE 'INSERT INTO locks%')")
+		loseLocks(t, "meanwhile")
 		return []deploylog.Event{event("d", "b")}
 	})
 	if !errors.Is(err, deploylog.ErrUnwritten) {
