@@ -52,7 +52,7 @@ func TestASnapshotIsEncodedWithoutTheLock(t *testing.T) {
 		select {
 		case err := <-asked:
 			return err
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			return errors.New("others wait until it is encoded")
 		}
 	}))

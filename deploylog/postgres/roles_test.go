@@ -212,7 +212,7 @@ func TestWhoKeepsTheTurnToAppendIsNamed(t *testing.T) {
 	}
 	defer keeping.Close(context.Background())
 	l := open(t, strings.Replace(server.URL(schema), "postgres@", "waiting@", 1))
-	l.SetTurnTime(time.Second)
+	l.SetTurnTime(4 * time.Second)
 	l.SetPresumeTime(time.Hour)
 	for i := range 3 {
 		if i == 2 { // it presumes by now
@@ -223,7 +223,7 @@ func TestWhoKeepsTheTurnToAppendIsNamed(t *testing.T) {
 		}
 	}
 	looking := open(t, strings.Replace(server.URL(schema), "postgres@", "waiting@", 1))
-	looking.SetTurnTime(time.Second)
+	looking.SetTurnTime(4 * time.Second)
 	_, looked := looking.Append(t.Context(), event("d", "looked"))
 	says := fmt.Sprintf(`the turn to append is kept by process %d of the server, of the user "Keeping" with application_name 'over there'`, keeping.PgConn().PID())
 	for _, err := range []error{err, looked} {

@@ -23,12 +23,12 @@ func sized(host string, bytes int) deploylog.Event {
 func TestMuchIsAppendedOverASlowLink(t *testing.T) {
 	c, url := newCable(t, "slow")
 	l := open(t, url)
-	l.SetAnswerTime(2 * time.Second)
-	l.SetTurnTime(2 * time.Second)
+	l.SetAnswerTime(5 * time.Second)
+	l.SetTurnTime(5 * time.Second)
 	if _, err := l.Append(t.Context(), event("d", "first")); err != nil {
 		t.Fatal(err)
 	}
-	c.rate.Store(320 << 10)
+	c.rate.Store(128 << 10)
 	if _, err := l.Append(t.Context(), sized("one", deploylog.MaxData), sized("two", 200<<10), sized("three", 200<<10)); err != nil {
 		t.Errorf("over a slow link: %v", err)
 	}
