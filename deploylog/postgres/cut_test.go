@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
@@ -60,6 +61,7 @@ func TestWhereverTheConnectionIsCutLocksAreTakenWhollyOrNot(t *testing.T) {
 	eachCut(t, schema, "lock \"", func(url string, cut func()) error {
 		leave(t, schema, names[:2]...)
 		l = open(t, url)
+		l.SetAttendPause(time.Hour) // what is sent beside what is cut would be cut, too
 		cut()
 		var failed []error
 		for _, one := range l.TryLocks(names...) {
@@ -83,10 +85,12 @@ func TestWhereverTheConnectionIsCutLocksAreTakenWhollyOrNot(t *testing.T) {
 			}
 			l.UnlockAll(names...)
 		}
+		ctx, cancel := context.WithTimeout(t.Context(), longest)
+		defer cancel()
 		for _, next := range []*postgres.Log{l, other} {
 			var unlock []func()
 			for _, name := range names {
-				one, err := next.Lock(t.Context(), name)
+				one, err := next.Lock(ctx, name)
 				if err != nil {
 					t.Fatalf("afterwards: %v", err)
 				}

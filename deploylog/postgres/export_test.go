@@ -8,6 +8,9 @@ func (l *Log) SetPatience(d time.Duration) { l.session.patience = d }
 // SetLockTime has the server answer about locks within so long.
 func (l *Log) SetLockTime(d time.Duration) { l.session.lockTime = d }
 
+// SetAttendPause has the connection by which it has locks be looked at so often, from its next session on.
+func (l *Log) SetAttendPause(d time.Duration) { l.session.attendPause = d }
+
 // SetAppendTime has it wait so long for appends of sessions that have ended.
 func (l *Log) SetAppendTime(d time.Duration) { l.session.appendTime = d }
 

@@ -48,7 +48,8 @@ type session struct {
 	patience time.Duration    // how long the server waits to hear of this process
 	lockTime time.Duration    // how long the server may take to answer
 
-	appendTime time.Duration // how long appends of sessions that have ended are waited for
+	appendTime  time.Duration // how long appends of sessions that have ended are waited for
+	attendPause time.Duration // how often the connection is looked at
 
 	// Who appends reads these without waiting for the connection, which may wait for who appends.
 	id   atomic.Int64
@@ -226,7 +227,7 @@ func (s *session) begin(ctx context.Context, conn *pgx.Conn, id int64) error {
 // attend finds out when a session is lost by which this process has locks, also while it neither
 // appends nor takes others: somebody else may have them, and it is to do nothing more.
 func (s *session) attend(id int64) {
-	for every := time.NewTicker(attendPause); ; {
+	for every := time.NewTicker(s.attendPause); ; {
 		select {
 		case <-every.C:
 		case <-s.log.closed:

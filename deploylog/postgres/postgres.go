@@ -146,7 +146,7 @@ func (l *Log) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	l.news = newNews(l)
-	l.session = &session{log: l, locks: map[string]*held{}, patience: patience, lockTime: lockTime, appendTime: appendTime}
+	l.session = &session{log: l, locks: map[string]*held{}, patience: patience, lockTime: lockTime, appendTime: appendTime, attendPause: attendPause}
 	if o.ReadOnly {
 		l.queue.Break(errReadOnly)
 		return nil
