@@ -304,7 +304,7 @@ func (c *Controller) watch() {
 func (c *Controller) Observed(int) ([]reconcile.Observation, bool) { return nil, false }
 
 // appearPause is how long it may take until an environment is controlled.
-const appearPause = 5 * time.Second
+const appearPause = 15 * time.Second
 
 // Probe implements reconcile.Tenant: nothing is idle before environments are controlled.
 func (c *Controller) Probe() (next time.Time, seen bool) {

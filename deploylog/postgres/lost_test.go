@@ -138,7 +138,7 @@ func TestWhatIsReadEndsWhenTheNetworkIsGoneWithoutAWord(t *testing.T) {
 	if _, err := l.Append(t.Context(), event("d", "a")); err != nil {
 		t.Fatal(err)
 	}
-	l.SetLockTime(5 * time.Second)
+	l.SetLockTime(20 * time.Second)
 	if _, err := l.TryLock("stage"); err != nil {
 		t.Fatal(err)
 	}

@@ -117,6 +117,7 @@ func TestWhoAppendsInARowWaitsForOneAnswer(t *testing.T) {
 func whileWaiting(t *testing.T, l *postgres.Log, schema string, late deploylog.Event) (appended <-chan error, goOn func()) {
 	t.Helper()
 	l.SetPresumeTime(time.Hour)
+	l.SetTurnTime(longest)
 	for i := range 3 {
 		if _, err := l.Append(t.Context(), event("own", fmt.Sprint(i))); err != nil {
 			t.Fatal(err)

@@ -23,12 +23,12 @@ func sized(host string, bytes int) deploylog.Event {
 func TestMuchIsAppendedOverASlowLink(t *testing.T) {
 	c, url := newCable(t, "slow")
 	l := open(t, url)
-	l.SetAnswerTime(5 * time.Second)
-	l.SetTurnTime(5 * time.Second)
+	l.SetAnswerTime(10 * time.Second)
+	l.SetTurnTime(10 * time.Second)
 	if _, err := l.Append(t.Context(), event("d", "first")); err != nil {
 		t.Fatal(err)
 	}
-	c.rate.Store(128 << 10)
+	c.rate.Store(64 << 10)
 	if _, err := l.Append(t.Context(), sized("one", deploylog.MaxData), sized("two", 200<<10), sized("three", 200<<10)); err != nil {
 		t.Errorf("over a slow link: %v", err)
 	}
@@ -66,7 +66,7 @@ func TestManySmallEventsAreAppendedInParts(t *testing.T) {
 func TestAServerThatHangsIsNotWaitedFor(t *testing.T) {
 	const schema = "hangs"
 	l := open(t, server.URL(schema))
-	l.SetAnswerTime(time.Second)
+	l.SetAnswerTime(10 * time.Second)
 	sql(t, server, schema, `CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(50); RETURN NEW; END $$;
 		CREATE TRIGGER hang BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.target = 'host/last') EXECUTE FUNCTION hang()`)
 	began := time.Now()

@@ -71,6 +71,8 @@ func TestWhoIsRefusedForADeadlockTriesAgain(t *testing.T) {
 // Who takes over from several processes waits once for appends, and not once for each of them.
 func TestATakeoverWaitsOnceForAllProcesses(t *testing.T) {
 	l := open(t, server.URL("several"))
+	l.SetAppendTime(longest)
+	l.SetLockTime(2 * longest)
 	for _, name := range []string{"one", "two", "three"} {
 		leave(t, "several", name)
 	}

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	case "die":
 		e, err := Open(context.Background(), Options{Shim: os.Args[1]})
 		if err == nil {
-			e.idle = 5 * time.Second
+			e.idle = 10 * time.Second
 			e.passed = dieAt(os.Args[3])
 			err = enginetest.Die(e, os.Args[2])
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -72,13 +73,12 @@ func (s *suite) testKept(t *testing.T) {
 		begun := time.Now().Add(-time.Second) // clocks of engines may be coarser
 		mark := s.abandon(t, args, 16<<20)
 		keeper, keeps := s.engine.(engine.Keeper)
-		left := s.list(t, map[string]string{label: s.mark, "kept": mark})
+		of := map[string]string{label: s.mark, "kept": mark}
 		if !keeps {
-			if len(left) > 0 {
-				t.Errorf("%q goes on, and nothing is kept of it: %+v", args, left)
-			}
+			s.await(t, fmt.Sprintf("%q goes on, and nothing is kept of it", args), func() bool { return len(s.list(t, of)) == 0 })
 			continue
 		}
+		left := s.list(t, of)
 		if len(left) != 1 {
 			t.Fatalf("%q left %+v, want one container", args, left)
 		}
@@ -130,13 +130,12 @@ func (s *suite) testKeptBounds(t *testing.T) {
 	whole := s.try(t, s.spec(args...), nil)
 	mark := s.abandon(t, args, kept)
 	keeper, keeps := s.engine.(engine.Keeper)
-	left := s.list(t, map[string]string{label: s.mark, "kept": mark})
+	of := map[string]string{label: s.mark, "kept": mark}
 	if !keeps {
-		if len(left) > 0 {
-			t.Errorf("it goes on, and nothing is kept of it: %+v", left)
-		}
+		s.await(t, "it goes on, and nothing is kept of it", func() bool { return len(s.list(t, of)) == 0 })
 		return
 	}
+	left := s.list(t, of)
 	if len(left) != 1 {
 		t.Fatalf("it left %+v, want one container", left)
 	}

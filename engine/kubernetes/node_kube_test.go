@@ -26,7 +26,7 @@ func TestANodeIsSelectedAndLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Restricted)
 	f.cluster.HoldApart(t)
-	f.unconfirmed = 2 * time.Second
+	f.unconfirmed = 20 * time.Second
 	begin := func(node string) underway {
 		t.Helper()
 		f.goTo(node)

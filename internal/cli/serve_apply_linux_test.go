@@ -61,10 +61,14 @@ func (c asker) follows(t *testing.T) *run {
 	return r
 }
 
+// ofSlowness is what is said only where something takes long, as on a busy machine.
+var ofSlowness = regexp.MustCompile(`(?m)^ +… (.* still busy after [^:]+: .*|[0-9]+ of [0-9]+ resources? done)\n`)
+
 // untimed is what was said but for times, and the ids of runs.
 func untimed(said string) string {
+	said = ofSlowness.ReplaceAllString(said, "")
 	said = regexp.MustCompile(`[0-9A-Z]{26}`).ReplaceAllString(said, "RUN")
-	return regexp.MustCompile(`\d+\.\d+s`).ReplaceAllString(said, "0.0s")
+	return regexp.MustCompile(`(\d+h)?(\d+m)?\d+(\.\d+)?s\b`).ReplaceAllString(said, "0.0s")
 }
 
 func (s *site) begun() (runs []deploylog.Event) {

@@ -197,7 +197,7 @@ func TestASnapshotThatIsOfNoUseCostsTimeAlone(t *testing.T) {
 
 // What comes slowly is received, however long it takes; what does not come is not waited for.
 func TestWhatMakesProgressIsNotCutOff(t *testing.T) {
-	const idle = 3 * time.Second
+	const idle = 5 * time.Second
 	content, stalls := bytes.Repeat([]byte("x"), 20), make(chan struct{})
 	defer close(stalls)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -211,7 +211,7 @@ func TestWhatMakesProgressIsNotCutOff(t *testing.T) {
 			}
 			_, _ = w.Write(content[i : i+1])
 			_ = http.NewResponseController(w).Flush()
-			<-time.After(idle / 10) // as a slow network does
+			<-time.After(idle / 12) // as a slow network does
 		}
 	}))
 	defer s.Close()
@@ -222,7 +222,7 @@ func TestWhatMakesProgressIsNotCutOff(t *testing.T) {
 	if got, err := c.Objects().Load("slow"); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("what took longer as a whole: %q, %v", got, err)
 	}
-	if got, err := c.Objects().Load("stalls"); err == nil || !bytes.Contains([]byte(err.Error()), []byte("nothing has been sent for 3s")) {
+	if got, err := c.Objects().Load("stalls"); err == nil || !bytes.Contains([]byte(err.Error()), []byte("nothing has been sent for 5s")) {
 		t.Errorf("what stalled: %q, %v", got, err)
 	}
 }

@@ -13,9 +13,7 @@ import (
 func TestTheShimGivesUpThoughSignalsCome(t *testing.T) {
 	shim, stdin, stdout, stderr := awaitWhole(t, 500*time.Millisecond, self(t), "program")
 	defer func() { _ = stdin.Close() }()
-	if err := entrypoint.KeepAlive(stdin); err != nil {
-		t.Fatal(err)
-	}
+	_ = entrypoint.KeepAlive(stdin) // it may have given up by now
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -170,9 +170,7 @@ func TestWhatIsNotFramedIsRefused(t *testing.T) {
 func TestTheShimGivesUpWhenNobodySends(t *testing.T) {
 	shim, stdin, stdout, stderr := awaitWhole(t, 100*time.Millisecond, self(t), "program")
 	defer func() { _ = stdin.Close() }()
-	if err := entrypoint.KeepAlive(stdin); err != nil {
-		t.Fatal(err)
-	}
+	_ = entrypoint.KeepAlive(stdin) // it may have given up by now
 	_ = shim.Wait()
 	if shim.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "no input for") {
 		t.Errorf("%s, stdout %q, stderr %q", shim.ProcessState, stdout, stderr)

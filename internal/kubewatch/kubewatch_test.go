@@ -181,7 +181,7 @@ func TestManyComeOneAfterAnother(t *testing.T) {
 		s.Put(fmt.Sprintf("kustomizations/flux/%d", i), fmt.Sprintf(`{"is": %d}`, i))
 		w.views(fmt.Sprintf("prod/Kustomization/flux/%d", i)).sees(fmt.Sprint("is ", i))
 	}
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > 5*time.Minute {
 		t.Errorf("it takes %s", took)
 	}
 }

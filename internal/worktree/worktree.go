@@ -24,7 +24,7 @@ import (
 
 // The bounds of asking Git.
 const (
-	askTimeout  = 10 * time.Second // for all short answers
+	askTimeout  = 30 * time.Second // for all short answers
 	listTimeout = time.Minute
 	maxAnswer   = 1 << 20  // bytes of a short one
 	maxListing  = 64 << 20 // bytes of the list of all files, which is room for more than 500,000

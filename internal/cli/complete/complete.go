@@ -20,7 +20,7 @@ import (
 
 // completionTime is how long the shell is kept waiting at most. What was found by
 // then is what there is.
-const completionTime = 500 * time.Millisecond
+const completionTime = 2 * time.Second
 
 // Completion is one question of a shell.
 type Completion struct {
