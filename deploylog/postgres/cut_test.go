@@ -62,6 +62,7 @@ func TestWhereverTheConnectionIsCutLocksAreTakenWhollyOrNot(t *testing.T) {
 		leave(t, schema, names[:2]...)
 		l = open(t, url)
 		l.SetAttendPause(time.Hour) // what is sent beside what is cut would be cut, too
+		l.SetPatience(time.Hour)
 		cut()
 		var failed []error
 		for _, one := range l.TryLocks(names...) {

@@ -117,7 +117,6 @@ func TestWhoAppendsInARowWaitsForOneAnswer(t *testing.T) {
 func whileWaiting(t *testing.T, l *postgres.Log, schema string, late deploylog.Event) (appended <-chan error, goOn func()) {
 	t.Helper()
 	l.SetPresumeTime(time.Hour)
-	l.SetTurnTime(longest)
 	for i := range 3 {
 		if _, err := l.Append(t.Context(), event("own", fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
@@ -167,6 +166,7 @@ func TestWhoGivesUpALostLockAppendsNothing(t *testing.T) {
 func testGivesUpALostLock(t *testing.T, there bool) {
 	schema := fmt.Sprintf("given_up_%v", there)
 	l := open(t, server.URL(schema))
+	l.SetTurnTime(longest)
 	unlock, err := l.TryLock("stage")
 	if err != nil {
 		t.Fatal(err)
@@ -200,6 +200,7 @@ func TestWhatALostConnectionHasSentDoesNotComeLater(t *testing.T) {
 	const schema = "sent"
 	c, url := newCable(t, schema)
 	l, other := open(t, url), open(t, server.URL(schema))
+	l.SetTurnTime(longest)
 	if _, err := l.Append(t.Context(), event("own", "first")); err != nil {
 		t.Fatal(err)
 	}

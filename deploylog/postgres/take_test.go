@@ -207,6 +207,7 @@ func TestWhereverManyLocksAreCutOffNoneHasTwoHolders(t *testing.T) {
 	for i := range 6 {
 		l := open(t, url)
 		l.SetAttendPause(time.Hour) // what is sent beside what is cut would be cut, too
+		l.SetPatience(time.Hour)
 		for _, one := range l.TryLocks(append(given, kept...)...) {
 			if one.Err != nil {
 				t.Fatal(one.Err)

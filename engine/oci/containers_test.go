@@ -272,7 +272,7 @@ func TestLocksMayOutliveTheirTool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(time.Millisecond, func() { _ = kept.Close() })
+	time.AfterFunc(50*time.Millisecond, func() { _ = kept.Close() })
 	if found, err := e.Containers(t.Context(), nil); err != nil || len(found) > 0 {
 		t.Errorf("found %+v, error %v", found, err)
 	}

@@ -39,8 +39,10 @@ func TestWhoTakesAPageSlowlyKeepsNobodyFromThePast(t *testing.T) {
 	const slow = 5
 	writing, take := make(chan bool, slow), make(chan struct{})
 	var all sync.WaitGroup
-	for range slow {
-		all.Go(func() { ask(stalled{httptest.NewRecorder(), writing, take}) })
+	answers := make([]*httptest.ResponseRecorder, slow)
+	for i := range answers {
+		answers[i] = httptest.NewRecorder()
+		all.Go(func() { ask(stalled{answers[i], writing, take}) })
 	}
 	for range slow {
 		select {
@@ -56,4 +58,9 @@ func TestWhoTakesAPageSlowlyKeepsNobodyFromThePast(t *testing.T) {
 	}
 	close(take)
 	all.Wait()
+	for i, slow := range answers {
+		if slow.Code != http.StatusOK { // as after the time that a page has
+			t.Errorf("page %d of those that are taken slowly: %d", i, slow.Code)
+		}
+	}
 }

@@ -333,7 +333,7 @@ func TestAServerThatDoesNotAnswerKeepsNobodyFromAnother(t *testing.T) {
 	for range atOnce {
 		<-asked
 	}
-	ctx, end := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, end := context.WithTimeout(t.Context(), time.Minute) // who waits ends by itself after mostTime
 	defer end()
 	if _, err := w.client.Propose(ctx, other.place, wanted("2"), may); err != nil {
 		t.Error(err)
@@ -388,7 +388,7 @@ func TestALargeRepositoryThatDoesNotEndKeepsNobodyFromAnother(t *testing.T) {
 		}()
 	}
 	<-sent
-	ctx, end := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, end := context.WithTimeout(t.Context(), time.Minute) // who waits ends by itself after mostTime
 	defer end()
 	if _, err := w.client.Propose(ctx, other.place, wanted("2"), may); err != nil {
 		t.Error(err)
