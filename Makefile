@@ -37,21 +37,31 @@ demo: ## the main job on real containers: plan, apply, drift, destroy, look at t
 docker: ## start a Docker Engine where none answers, and leave it running
 	scripts/with-docker --keep true
 
+.PHONY: check
+check: setup-check ## format, vet, lint, architecture and all pure packages, in two minutes
+	scripts/with-huge-pages scripts/test check
+
 .PHONY: test
-test: setup-test ## everything: formatting, vet, lint, architecture, unit and container tests, with a cluster too
-	scripts/with-huge-pages scripts/check
-	JINJA2=required scripts/with-huge-pages scripts/with-docker scripts/test
+test: setup-test ## check, then every package: what every change waits for and CI runs
+	JINJA2=required scripts/with-huge-pages scripts/with-docker scripts/test test
+
+.PHONY: test-all
+test-all: setup-test ## everything, for hours: cluster, providers, kill loops, fuzzers, repetitions
+	JINJA2=required scripts/with-huge-pages scripts/test-all $(STEPS)
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## lint only
 	golangci-lint run
 
-.PHONY: setup-test
-setup-test:
-	@scripts/need ca-certificates git gcc openssh-client python3 python3-jinja2 jq runc crun systemd docker-compose chromium postgresql \
-		containerd containernetworking-plugins iproute2
-	@scripts/able
+.PHONY: setup-check
+setup-check:
+	@scripts/need ca-certificates git gcc
 	@$(MAKE) --no-print-directory $(TOOLS)/golangci-lint
+
+.PHONY: setup-test
+setup-test: setup-check
+	@scripts/need openssh-client python3 python3-jinja2 jq runc crun systemd docker-compose chromium postgresql
+	@scripts/able
 
 $(TOOLS)/golangci-lint: Makefile | ready
 	@echo "compiling golangci-lint, once: with two processors that takes two to five minutes" >&2

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -197,29 +196,6 @@ func TestWhatIsMissingIsInstalledOrNamed(t *testing.T) {
 	}
 }
 
-// What scripts install while tests are run would be installed beside others that need it.
-func TestWhatAClusterNeedsIsInstalledBeforeTheTests(t *testing.T) {
-	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube, err := os.ReadFile("kube")
-	if err != nil {
-		t.Fatal(err)
-	}
-	needs := regexp.MustCompile(`scripts/need ((?:[a-z0-9-]+|[\\\s])+)`)
-	before, of := needs.FindSubmatch(makefile[strings.Index(string(makefile), "\nsetup-test:"):]), needs.FindSubmatch(kube)
-	if before == nil || of == nil {
-		t.Fatal("the packages that make test installs, or those that a cluster needs, are not where they were")
-	}
-	installed := strings.Fields(string(before[1]))
-	for _, name := range strings.Fields(strings.SplitN(string(of[1]), "\n", 2)[0]) {
-		if !slices.Contains(installed, name) {
-			t.Errorf("scripts/kube needs %s, which make setup-test does not install", name)
-		}
-	}
-}
-
 func TestPagesAreHugeInCIAloneAndOnlyMeanwhile(t *testing.T) {
 	m := newMachine(t)
 	setting := filepath.Join(m.dir, "enabled")
@@ -254,29 +230,6 @@ func TestPagesAreHugeInCIAloneAndOnlyMeanwhile(t *testing.T) {
 				t.Errorf("afterwards the setting is %q, want %q", left, tc.after)
 			}
 		})
-	}
-}
-
-func TestWithoutRootTheTestsThatNeedAClusterAreNamed(t *testing.T) {
-	m := newMachine(t)
-	able := m.script("able")
-	m.install("setpriv")
-	m.stub("unshare", "exit 0")
-	file := filepath.Join(m.dir, "a_kube_test.go")
-	if err := os.WriteFile(file, []byte("package a\n\nfunc TestMain(m *testing.M) {}\n\nfunc TestPods(t *testing.T) {}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	plain := m.withoutRoot()
-	if os.Geteuid() == 0 {
-		if said, code := m.run(able); code != 0 || said != "" {
-			t.Errorf("as root: exit %d, %s", code, said)
-		}
-	}
-	if said, code := plain.run(able); code != 0 || !strings.HasSuffix(said, "are not run: TestPods\n") {
-		t.Errorf("without root: exit %d, %s", code, said)
-	}
-	if said, code := plain.run(filepath.Join(m.bin, "env"), "CI=true", able); code == 0 || !strings.HasSuffix(said, "among them: TestPods\n") {
-		t.Errorf("without root, in CI: exit %d, %s", code, said)
 	}
 }
 
@@ -353,53 +306,5 @@ func TestNoFailureOfASubstitutionIsLost(t *testing.T) {
 				rest = line[at:]
 			}
 		}
-	}
-}
-
-// Each of the tests that are run without the race detector is skipped with it: it must be there
-// once, among the packages in which it is looked for.
-func TestEachTestIsRun(t *testing.T) {
-	text, err := os.ReadFile("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := string(text)
-	reckoning := regexp.MustCompile(`(?m)^reckoning='([\w|]+)'$`).FindStringSubmatch(script)
-	sequential := regexp.MustCompile(`(?m)^sequential='(.*)'$`).FindStringSubmatch(script)
-	if reckoning == nil || sequential == nil {
-		t.Fatal("the lists of tests and packages are not where they were")
-	}
-	without := regexp.MustCompile(sequential[1])
-	there := map[string][]string{}
-	err = filepath.WalkDir("..", func(path string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(text), -1) {
-			there[m[1]] = append(there[m[1]], strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../"))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range strings.Split(reckoning[1], "|") {
-		if in := there[name]; len(in) != 1 || without.MatchString("deployster/"+in[0]) {
-			t.Errorf("%s is in %v: it must be in one package, which is tested with the race detector", name, in)
-		}
-	}
-	tasks := 0
-	for name, in := range there {
-		switch {
-		case !slices.Contains(in, "internal/cli") || name == "TestMain":
-		case strings.Contains(name, "Task"):
-			tasks++
-		case len(in) != 1:
-			t.Errorf("%s is in %v: those of internal/cli are left out by their names where the race detector is used", name, in)
-		}
-	}
-	if tasks == 0 {
-		t.Error("no test of internal/cli is of tasks, and so none is run with the race detector")
 	}
 }

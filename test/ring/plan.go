@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// slow packages, slowest first. They begin first, or they would end last.
+var slow = []string{
+	"internal/cli", "docs", "examples", "engine/kubernetes", "deploylog/postgres", "internal/authoring",
+	"deploylog/sqlite", "control/promotions", "engine/docker", "engine/oci", "control/environments",
+	"pipeline", "environment",
+}
+
+// step is one call of go test.
+type step struct {
+	packages    []pkg
+	race        bool
+	environment []string
+	timeout     string // after which a package counts as hanging
+	parallel    int    // tests of a package at once; 0 is the number of processors
+}
+
+func (s step) arguments() []string {
+	args := append([]string{"test", "-json"}, s.flags()...)
+	args = append(args, "-vet=off", "-timeout", s.timeout)
+	if s.parallel > 0 {
+		args = append(args, fmt.Sprintf("-parallel=%d", s.parallel))
+	}
+	for _, p := range s.packages {
+		args = append(args, "./"+p.dir)
+	}
+	return args
+}
+
+// flags are those of which the result depends.
+func (s step) flags() []string {
+	flags := []string{"-count=1"}
+	if s.race {
+		flags = append(flags, "-race")
+	}
+	return flags
+}
+
+// repeat returns the command line that repeats a test, or all tests of a directory if test is empty.
+func (s step) repeat(dir, test string) string {
+	command := "go test"
+	for _, e := range slices.Backward(s.environment) {
+		command = e + " " + command
+	}
+	for _, f := range s.flags() {
+		command += " " + f
+	}
+	if test != "" {
+		command += " -run " + quote(exact(test))
+	}
+	return command + " ./" + dir
+}
+
+// plan returns the lanes of a ring. Lanes run at once, the steps of a lane one after the other.
+// Changed packages come first.
+func plan(ring string, packages []pkg, changed map[string]bool) ([][]step, error) {
+	slices.SortStableFunc(packages, func(a, b pkg) int { return rank(a) - rank(b) })
+	lane := func(template step, belongs func(pkg) bool) []step {
+		first, later := template, template
+		for _, p := range packages {
+			switch {
+			case !belongs(p):
+			case changed[p.dir]:
+				first.packages = append(first.packages, p)
+			default:
+				later.packages = append(later.packages, p)
+			}
+		}
+		return slices.DeleteFunc([]step{first, later}, func(s step) bool { return len(s.packages) == 0 })
+	}
+	switch ring {
+	case "check":
+		return [][]step{lane(step{timeout: "15m"}, pkg.pure)}, nil
+	case "test":
+		return [][]step{
+			// These packages wait for other processes most of the time.
+			lane(step{timeout: "30m", parallel: 4}, pkg.observer),
+			slices.Concat(
+				lane(step{timeout: "15m"}, pkg.pure),
+				lane(step{timeout: "30m", race: true}, func(p pkg) bool { return p.goroutines && !p.observer() }),
+				lane(step{timeout: "30m"}, func(p pkg) bool { return !p.goroutines && p.outside && !p.observer() }),
+			),
+		}, nil
+	case "all":
+		long := step{timeout: "12h", race: true, environment: []string{"DEPLOYSTER_TEST=all"}}
+		return [][]step{lane(long, func(pkg) bool { return true })}, nil
+	}
+	return nil, fmt.Errorf("unknown ring %q: check, test or all", ring)
+}
+
+// rank orders packages by when they begin.
+func rank(p pkg) int {
+	if i := slices.Index(slow, p.dir); i >= 0 {
+		return i
+	}
+	return len(slow)
+}
+
+// exact returns the pattern of -run for one test, "TestA/with spaces" being a subtest.
+func exact(test string) string {
+	var pattern string
+	for i, name := range strings.Split(test, "/") {
+		if i > 0 {
+			pattern += "/"
+		}
+		pattern += "^" + regexp.QuoteMeta(name) + "$"
+	}
+	return pattern
+}
+
+// quote returns the text as one word of a shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
