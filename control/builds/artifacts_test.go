@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
@@ -77,9 +79,7 @@ func (o *oracle) uses(id string, job, number int) {
 
 // finishes complains of a job that takes what no other has built, or is not to.
 func (o *oracle) finishes(id string, job int, data record.Finished) {
-	if o.built[id][job] {
-		o.Errorf("job %d of %s is built twice", job, id)
-	}
+	assert.False(o, o.built[id][job], "job %d of %s is built twice", job, id)
 	if by, number, _ := record.Parse(data.Reused); data.Reused != "" {
 		if o.noReuse[id] || !o.made[data.Artifact] || o.built[by] == nil || number < 1 {
 			o.Errorf("job %d of %s takes %s of %s", job, id, data.Artifact, data.Reused)

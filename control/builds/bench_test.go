@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
@@ -88,9 +90,7 @@ func BenchmarkDurableJobs(b *testing.B) {
 				n += jobs
 				events = events[:0]
 				for e, err := range w.log.Read(b.Context(), deploylog.Filter{Deployment: id}) {
-					if err != nil {
-						b.Fatal(err)
-					}
+					require.NoError(b, err)
 					if e.Target.Kind() == record.JobKind {
 						events = append(events, deploylog.Event{Deployment: id + "-copy", Target: e.Target, Name: e.Name, Attempt: e.Attempt, Data: e.Data})
 					}
@@ -184,9 +184,7 @@ func BenchmarkSubmitAndCancel(b *testing.B) {
 		ended := make(chan error, 1)
 		go func() { ended <- builds.NewController(w.options).Run(ctx) }()
 		<-began
-		if err := kept.Follow(ctx, 0); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, kept.Follow(ctx, 0))
 		started = time.Now()
 		if _, err := kept.Command(ctx, build.Cancel{Group: id}); err != nil {
 			b.Fatal(err)

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
@@ -30,9 +33,7 @@ func TestAGroupIsBuiltInOrder(t *testing.T) {
 			"job-finished-successfully 2", "job-finished-successfully 3", "job-dependents-eligible 3",
 			"job-started 4", "job-finished-successfully 4", "group-finished-successfully",
 		}
-		if got := w.story(id); !slices.Equal(got, want) {
-			t.Errorf("the log tells\n%s", strings.Join(got, "\n"))
-		}
+		assert.Equal(t, want, w.story(id), "the log tells")
 	})
 }
 
@@ -56,9 +57,8 @@ func TestJobsAreDoneOnTheLeastBusyWorkerThatServesThem(t *testing.T) {
 				first = append(first, record.Decode[record.Started](e).Worker)
 			}
 		}
-		if idle := slices.Sorted(slices.Values(first[:3])); !slices.Equal(idle, []string{"a", "b", "v8"}) || slices.Equal(first[3:5], []string{"a", "a"}) {
-			t.Errorf("they began on %q", first)
-		}
+		require.Equal(t, []string{"a", "b", "v8"}, slices.Sorted(slices.Values(first[:3])), "they began on %q", first)
+		assert.False(t, slices.Equal(first[3:5], []string{"a", "a"}), "they began on %q", first)
 		d.die()
 	})
 }
@@ -69,9 +69,7 @@ func TestParallelismBoundsAllWorkers(t *testing.T) {
 		w.options.Parallelism = 3
 		id := w.submit("base", jobs("", "", "", "", "", "", ""))
 		d := w.start()
-		if n := len(w.hasBegun()); n != 3 {
-			t.Errorf("%d jobs began at once", n)
-		}
+		assert.Equal(t, 3, len(w.hasBegun()), "jobs began at once")
 		wait(time.Minute)
 		w.wantState(id, transition.Complete)
 		d.end()
@@ -142,9 +140,7 @@ func TestAFailureLetsTheRestGoOn(t *testing.T) {
 		}
 		w.untilIdle()
 		w.wantState(id, transition.Failed)
-		if n := len(w.hasBegun()); n != 3 {
-			t.Errorf("there began %q", w.hasBegun())
-		}
+		assert.Equal(t, 3, len(w.hasBegun()))
 	})
 }
 
@@ -160,9 +156,7 @@ func TestAPanicIsAFailureOfTheJob(t *testing.T) {
 		w.untilIdle()
 		w.wantState(id, transition.Failed)
 		w.wantState(other, transition.Complete)
-		if e := w.event(record.JobFailed); !strings.Contains(string(e.Data), "out of wits") {
-			t.Errorf("the cause is %s", e.Data)
-		}
+		assert.Contains(t, string(w.event(record.JobFailed).Data), "out of wits")
 	})
 }
 
@@ -174,9 +168,7 @@ func (w *world) event(name string) (last deploylog.Event) {
 			last = e
 		}
 	}
-	if last.Seq == 0 {
-		w.Fatalf("there is no %s", name)
-	}
+	require.NotZero(w, last.Seq, "there is no %s", name)
 	return last
 }
 
@@ -195,9 +187,7 @@ func TestWhatABuilderSaysThatCannotBe(t *testing.T) {
 				w.ends = func(build.Task) build.Result { return tc.result }
 				w.untilIdle()
 				w.wantState(id, transition.Failed)
-				if e := w.event(record.JobFailed); !strings.Contains(string(e.Data), tc.cause) {
-					t.Errorf("the cause is %.200s", e.Data)
-				}
+				assert.Contains(t, string(w.event(record.JobFailed).Data), tc.cause)
 			})
 		})
 	}
@@ -231,9 +221,7 @@ func TestStopLetsWhatRunsFinishAndBeginsNothing(t *testing.T) {
 		}
 		w.untilIdle()
 		w.wantState(id, transition.Complete)
-		if len(w.resumed) > 0 {
-			t.Errorf("resumed %q", w.resumed)
-		}
+		assert.Empty(t, w.resumed)
 	})
 }
 
@@ -242,15 +230,11 @@ func TestWhatAKilledDispatcherBeganIsTakenUpAtOnceByTheNext(t *testing.T) {
 		w.takes = func(build.Task) time.Duration { return time.Minute }
 		id := w.submit("base", jobs("", "", "1,2"))
 		first, second := w.start(), w.start()
-		if len(w.notices("standing by")) != 1 {
-			t.Errorf("notified %q", w.notified)
-		}
+		assert.Len(t, w.notices("standing by"), 1, "notified %q", w.notified)
 		wait(30 * time.Second)
 		first.die()
 		wait(200 * time.Millisecond)
-		if want := []string{id + "/1.1 a", id + "/2.1 a"}; !slices.Equal(slices.Sorted(slices.Values(w.resumed)), want) {
-			t.Errorf("resumed %q, not %q", w.resumed, want)
-		}
+		assert.Equal(t, []string{id + "/1.1 a", id + "/2.1 a"}, slices.Sorted(slices.Values(w.resumed)))
 		wait(31 * time.Second)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 a", id+"/3.1 a")
 		wait(2 * time.Minute)
@@ -285,9 +269,8 @@ func TestACancelWhileNobodyDispatches(t *testing.T) {
 		before := time.Now()
 		w.untilIdle()
 		w.wantState(id, transition.Canceled)
-		if took := time.Since(before); took > time.Second || len(w.containers) > 0 {
-			t.Errorf("it took %s, and %d containers are left", took, len(w.containers))
-		}
+		require.LessOrEqual(t, time.Since(before), time.Second)
+		assert.Empty(t, w.containers)
 	})
 }
 
@@ -311,9 +294,7 @@ func TestWhoeverDiesWhereverEverythingIsBuiltOnce(t *testing.T) {
 		return appends
 	}
 	appends := life(t, 1000, false)
-	if appends < 5 {
-		t.Fatalf("%d appends", appends)
-	}
+	require.GreaterOrEqual(t, appends, 5)
 	for lives := range appends {
 		for _, last := range []bool{false, true} {
 			life(t, lives, last)
@@ -336,9 +317,7 @@ func TestAStalledGroupIsAnErrorAndKeepsNobody(t *testing.T) {
 			return nil
 		}
 		err := builds.NewController(o).Run(context.Background())
-		if err == nil || !strings.Contains(err.Error(), id+": nothing is dispatched") {
-			t.Errorf("it ends with %v", err)
-		}
+		assert.ErrorContains(t, err, id+": nothing is dispatched", "it ends with")
 		w.wantState(other, transition.Complete)
 	})
 }

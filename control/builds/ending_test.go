@@ -3,9 +3,11 @@ package builds_test
 import (
 	"context"
 	"iter"
-	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
@@ -25,12 +27,8 @@ func TestACancelIsHeardWhileADispatcherEnds(t *testing.T) {
 		wait(5 * time.Second)
 		w.do(build.Cancel{Group: id})
 		wait(time.Minute)
-		if got := w.state(id); got != transition.Canceled {
-			t.Errorf("a minute after the cancel the group is %v: %s", got, w.story(id))
-		}
-		if err := <-d.ended; err != nil {
-			t.Error(err)
-		}
+		assert.Equal(t, transition.Canceled, w.state(id), "a minute after the cancel the group")
+		assert.NoError(t, <-d.ended)
 		d.kill()
 	})
 }
@@ -51,9 +49,8 @@ func TestWhatIsCutOffBeforeItHasStoppedIsNotCanceled(t *testing.T) {
 		wait(time.Minute)
 		d.kill()
 		<-d.ended
-		if got := w.state(id); got != transition.Canceling || slices.Contains(w.story(id), record.JobFailed) {
-			t.Errorf("the group is %v: %s", got, w.story(id))
-		}
+		require.Equal(t, transition.Canceling, w.state(id))
+		assert.NotContains(t, w.story(id), record.JobFailed)
 		w.hook = nil
 		next := w.start()
 		wait(time.Minute)
@@ -76,23 +73,18 @@ func TestADispatcherEndsWhileACanceledJobDoesNotStop(t *testing.T) {
 		wait(5 * time.Second)
 		w.do(build.Cancel{Group: id})
 		wait(time.Minute)
-		if len(d.ended) != 0 {
-			t.Fatal("it has ended, and nobody has told it to")
-		}
+		require.Equal(t, 0, len(d.ended), "it has ended, and nobody has told it to")
 		close(d.stop)
 		wait(30 * time.Second)
 		select {
 		case err := <-d.ended:
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		default:
 			t.Error("half a minute after it was to end it waits for the job")
 		}
 		d.kill()
-		if got := w.state(id); got != transition.Canceling || slices.Contains(w.story(id), record.JobFailed) {
-			t.Errorf("the group is %v: %s", got, w.story(id))
-		}
+		require.Equal(t, transition.Canceling, w.state(id))
+		assert.NotContains(t, w.story(id), record.JobFailed)
 		w.hook = nil
 		next := w.start()
 		wait(time.Minute)
@@ -139,15 +131,11 @@ func TestWhatIsCanceledUnseenDoesNotEndOtherwise(t *testing.T) {
 				}
 				o := w.options
 				o.Log, o.UntilIdle = late{w.open()}, true
-				if err := builds.NewController(o).Run(context.Background()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, builds.NewController(o).Run(context.Background()))
 				w.wantState(id, transition.Canceled)
 				story := w.story(id)
 				for _, event := range []string{record.GroupFinished, record.GroupFailing, record.GroupFailed} {
-					if slices.Contains(story, event) {
-						t.Errorf("%s is in the log beside the cancel: %q", event, story)
-					}
+					assert.NotContains(t, story, event)
 				}
 				check(w)
 			})

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
@@ -42,9 +45,8 @@ func TestAnInventoryThatIsEmptiedBeginsNothingAndLosesNothing(t *testing.T) {
 		wait(time.Hour)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 a")
 		w.wantState(id, transition.Dispatching)
-		if len(w.notices("no workers any more")) != 1 || len(w.notices(record.GroupStalled)) > 0 {
-			t.Errorf("notified %q", w.notified)
-		}
+		require.Len(t, w.notices("no workers any more"), 1)
+		assert.Empty(t, w.notices(record.GroupStalled))
 		w.inventory(nil, host("a", 2))
 		wait(3 * time.Second)
 		w.wantState(id, transition.Complete)
@@ -59,9 +61,7 @@ func TestAnInventoryThatCannotBeReadKeepsTheKnownWorkers(t *testing.T) {
 		w.inventory(errors.New("line 3: hosts is not a list"))
 		wait(time.Hour)
 		w.wantState(id, transition.Complete)
-		if got := w.notices("going on with the workers that are known: line 3"); len(got) != 1 {
-			t.Errorf("notified %q", w.notified)
-		}
+		assert.Len(t, w.notices("going on with the workers that are known: line 3"), 1, "notified %q", w.notified)
 		d.end()
 	})
 }
@@ -74,14 +74,10 @@ func TestAWorkerWhoseEngineDoesNotAnswerIsNotUsedUntilItDoes(t *testing.T) {
 		d := w.start()
 		wait(time.Minute)
 		w.wantBegun(id+"/1.1 b", id+"/2.1 b", id+"/3.1 b")
-		if got := w.notices("worker a is not used: connection refused"); len(got) != 1 {
-			t.Errorf("notified %q", w.notified)
-		}
+		assert.Len(t, w.notices("worker a is not used: connection refused"), 1, "notified %q", w.notified)
 		w.engine("a", nil)
 		wait(2 * time.Minute)
-		if got := w.notices("worker a is used again"); len(got) != 1 {
-			t.Errorf("notified %q", w.notified)
-		}
+		assert.Len(t, w.notices("worker a is used again"), 1, "notified %q", w.notified)
 		w.submit("more", jobs("", ""))
 		wait(time.Second / 2)
 		if got := strings.Join(w.hasBegun()[3:], ","); !strings.Contains(got, " a") || !strings.Contains(got, " b") {
@@ -101,13 +97,9 @@ func TestAWorkerThatIsLostHasItsJobsBuiltElsewhere(t *testing.T) {
 		w.engine("a", errDown)
 		wait(10 * time.Minute)
 		w.wantState(id, transition.Complete)
-		if got := w.notices("worker a rests"); len(got) != 1 {
-			t.Errorf("notified %q", w.notified)
-		}
+		assert.Len(t, w.notices("worker a rests"), 1, "notified %q", w.notified)
 		for _, text := range w.hasBegun()[3:] {
-			if !strings.HasSuffix(text, " b") {
-				t.Errorf("there began %q", w.hasBegun())
-			}
+			assert.True(t, strings.HasSuffix(text, " b"))
 		}
 		check(w)
 		d.end()
@@ -139,9 +131,7 @@ func TestAWorkerThatLosesEveryJobRestsForLongerEachTime(t *testing.T) {
 		before := time.Now()
 		o := w.options
 		o.UntilIdle = true
-		if err := builds.NewController(o).Run(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, builds.NewController(o).Run(context.Background()))
 		w.wantState(id, transition.Failed)
 		if took := time.Since(before); took < 30*time.Second || len(w.notices("worker a rests for")) < 5 {
 			t.Errorf("it took %s, and notified %q", took, w.notices("notice"))
@@ -164,9 +154,7 @@ func TestUntilIdleDoesNotWaitForWorkersThatDoNotCome(t *testing.T) {
 				id := w.submit("base", jobs(""))
 				before := time.Now()
 				w.untilIdle()
-				if took := time.Since(before); took > tc.most {
-					t.Errorf("it took %s", took)
-				}
+				assert.LessOrEqual(t, time.Since(before), tc.most)
 				w.wantBegun()
 				w.wantState(id, transition.Queued)
 			})

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/transition"
 	"github.com/deployster-go/deployster/control/builds"
@@ -29,9 +31,7 @@ func TestAGroupIsLeftToWhoHasItsInventory(t *testing.T) {
 		w.wantState(left, transition.Queued)
 		w.wantState(any, transition.Complete)
 		w.wantBegun(any + "/1.1 a")
-		if got := w.notices("inventory prod are left alone: the one here is test"); len(got) != 1 {
-			t.Errorf("notified %q", got)
-		}
+		assert.Len(t, w.notices("inventory prod are left alone: the one here is test"), 1)
 		w.inventoryIs = "prod"
 		w.untilIdle()
 		w.wantState(left, transition.Complete)
@@ -51,9 +51,7 @@ func TestWhatRunsOnHostsOfAnotherInventoryIsNotTakenUp(t *testing.T) {
 		w.untilIdle()
 		w.wantState(other, transition.Complete)
 		w.wantState(id, transition.Dispatching)
-		if len(w.resumed) > 0 {
-			t.Errorf("taken up are %q", w.resumed)
-		}
+		assert.Empty(t, w.resumed)
 		d := w.start()
 		w.mu.Lock()
 		w.inventoryIs = "prod" // somebody gives the inventory its name

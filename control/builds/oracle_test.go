@@ -2,7 +2,8 @@ package builds_test
 
 import (
 	"strconv"
-	"strings"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/build/record"
 )
@@ -56,9 +57,7 @@ func check(w *world) {
 			o.finishes(id, job, record.Decode[record.Finished](e))
 			delete(o.running[id], job)
 		case record.JobSpoiled:
-			if !o.built[id][job] {
-				w.Errorf("the artifact of job %d of %s is missing, which is not built", job, id)
-			}
+			assert.True(w, o.built[id][job], "the artifact of job %d of %s is missing, which is not built", job, id)
 			o.built[id][job] = false
 		case record.JobFailed:
 			o.failed[id][job] = true
@@ -74,9 +73,7 @@ func check(w *world) {
 		}
 	}
 	for id := range o.jobs {
-		if !o.ended[id] {
-			w.Errorf("%s has not ended: it tells\n%s", id, strings.Join(w.story(id), "\n"))
-		}
+		assert.True(w, o.ended[id], "%s has not ended: it tells", id)
 	}
 }
 
@@ -121,13 +118,9 @@ func (o *oracle) starts(id string, job, attempt int) {
 }
 
 func (o *oracle) ends(id, how string) {
-	if o.ended[id] {
-		o.Errorf("%s ends twice", id)
-	}
+	assert.False(o, o.ended[id], "%s ends twice", id)
 	o.ended[id] = true
-	if n := len(o.running[id]); n > 0 {
-		o.Errorf("%s: %s, and %d jobs are still being done", id, how, n)
-	}
+	assert.Zero(o, len(o.running[id]), "%s: %s", id, how)
 	built := 0
 	for _, is := range o.built[id] {
 		if is {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/inventory"
@@ -32,9 +34,7 @@ func TestSimulatedBuilds(t *testing.T) {
 		})
 	}
 	for _, what := range []string{"reused", "mistaken", "spoiled"} {
-		if drawn[what] == 0 {
-			t.Errorf("no job was %s", what)
-		}
+		assert.NotEqual(t, 0, drawn[what], "no job was %s", what)
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
@@ -121,9 +124,7 @@ func built(t build.Task) build.Result {
 	return build.Result{Finished: &record.Finished{Artifact: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(t.Inputs))), Inputs: t.Inputs, Worker: t.Worker}}
 }
 
-func failed(cause string) build.Result {
-	return build.Result{Failed: &record.Failed{Cause: cause}}
-}
+func failed(cause string) build.Result { return build.Result{Failed: &record.Failed{Cause: cause}} }
 
 func lost(cause string) build.Result { return build.Result{Lost: &record.Lost{Cause: cause}} }
 
@@ -140,9 +141,7 @@ func (w *world) Build(ctx context.Context, t build.Task) build.Result {
 	if c := w.containers[t.Target()]; c != nil && c.worker == t.Worker {
 		w.Errorf("%s begins beside attempt %d", say(t), c.attempt)
 	}
-	if slots := w.slotsOf(t.Worker); w.atOnce[t.Worker] >= slots {
-		w.Errorf("%s begins on a worker of which all %d slots are taken", say(t), slots)
-	}
+	assert.Less(w, w.atOnce[t.Worker], w.slotsOf(t.Worker))
 	w.atOnce[t.Worker]++
 	w.most[t.Worker] = max(w.most[t.Worker], w.atOnce[t.Worker])
 	took, result, hook := time.Second, built(t), w.hook
@@ -280,9 +279,7 @@ func (w *world) hasBegun() []string {
 
 func (w *world) wantBegun(want ...string) {
 	w.Helper()
-	if got := slices.Sorted(slices.Values(w.hasBegun())); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-		w.Errorf("there began %q, not %q", got, want)
-	}
+	assert.Equal(w, slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(w.hasBegun())))
 }
 
 var amd64 = []record.Place{{Platform: "linux/amd64"}}
@@ -316,18 +313,14 @@ func (w *world) submit(name string, jobs []record.JobSpec, more ...func(*build.S
 func (w *world) do(c build.Command) []deploylog.Event {
 	w.Helper()
 	events, err := w.builds.Command(context.Background(), c)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	return events
 }
 
 func (w *world) events() (all []deploylog.Event) {
 	w.Helper()
 	for e, err := range w.log.Read(context.Background(), deploylog.Filter{}) {
-		if err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, err)
 		all = append(all, e)
 	}
 	return all
@@ -351,24 +344,18 @@ func (w *world) story(id string) (story []string) {
 
 func (w *world) state(id string) (state transition.Group) {
 	w.Helper()
-	if err := w.builds.Follow(context.Background(), 0); err != nil {
-		w.Fatal(err)
-	}
-	if err := w.builds.State(func(s *build.State) error {
+	require.NoError(w, w.builds.Follow(context.Background(), 0))
+	require.NoError(w, w.builds.State(func(s *build.State) error {
 		r, err := s.Report(id)
 		state = r.State
 		return err
-	}); err != nil {
-		w.Fatal(err)
-	}
+	}))
 	return state
 }
 
 func (w *world) wantState(id string, want transition.Group) {
 	w.Helper()
-	if got := w.state(id); got != want {
-		w.Errorf("group %s is %s, not %s; it tells\n%s\nnotified\n%s", id, got, want, strings.Join(w.story(id), "\n"), strings.Join(w.notices("notice"), "\n"))
-	}
+	assert.Equal(w, want, w.state(id), "group %s", id)
 }
 
 // untilIdle runs a dispatcher until it is idle.
@@ -376,9 +363,7 @@ func (w *world) untilIdle() {
 	w.Helper()
 	o := w.options
 	o.UntilIdle = true
-	if err := builds.NewController(o).Run(context.Background()); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, builds.NewController(o).Run(context.Background()))
 }
 
 // dispatcher is one at work.
@@ -405,9 +390,7 @@ func (w *world) start() *dispatcher {
 func (d *dispatcher) end() {
 	d.w.Helper()
 	close(d.stop)
-	if err := <-d.ended; err != nil {
-		d.w.Error(err)
-	}
+	assert.NoError(d.w, <-d.ended)
 	d.kill()
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/packages"
@@ -20,9 +22,7 @@ func TestAGroupIsCarried(t *testing.T) {
 		},
 	}
 	text, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := packages.Decode(text); err != nil || !reflect.DeepEqual(got, c) {
 		t.Errorf("it is %+v, %v", got, err)
 	}

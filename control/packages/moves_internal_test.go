@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	buildrecord "github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/builds"
@@ -24,21 +27,15 @@ func TestAnEndThatAnotherStageFoldedIsNotMissed(t *testing.T) {
 			Triggered: buildrecord.Triggered{Name: "base", MaxLost: 3}, Places: []buildrecord.Place{{Platform: "linux/amd64"}},
 			Jobs: []buildrecord.JobSpec{{Package: "gcc", Inputs: "z"}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		id := events[0].Deployment
 		_, seen, err := p.report(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := p.builds.Command(t.Context(), build.Cancel{Group: id}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := p.moves(ctx, id, seen); err != nil {
-			t.Errorf("the end is never seen: %v", err)
-		}
+		assert.NoError(t, p.moves(ctx, id, seen), "the end is never seen")
 	})
 }

@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	buildrecord "github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
@@ -151,13 +154,9 @@ func (p *plant) Again(step.Step, error, time.Duration) {}
 // is wants the revision and its group to be so far.
 func (p *plant) is(status deployment.Status, state transition.Group, built string) {
 	p.Helper()
-	if err := errors.Join(p.pipelines.Follow(p.Context(), 0), p.builds.Follow(p.Context(), 0)); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, errors.Join(p.pipelines.Follow(p.Context(), 0), p.builds.Follow(p.Context(), 0)))
 	_ = p.pipelines.Ask("gateway", func(s *pipeline.State) error {
-		if r := s.Registrations()[0]; r.Status != status {
-			p.Errorf("the revision is %s (%s), want %s", r.Status, r.Cause, status)
-		}
+		assert.Equal(p, status, s.Registrations()[0].Status)
 		return nil
 	})
 	_ = p.builds.State(func(s *build.State) error {
@@ -168,16 +167,12 @@ func (p *plant) is(status deployment.Status, state transition.Group, built strin
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if got := strings.Join(p.built, " "); got != built {
-		p.Errorf("built was %q, want %q", got, built)
-	}
+	assert.Equal(p, built, strings.Join(p.built, " "))
 }
 
 func (p *plant) must(err error) {
 	p.Helper()
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 }
 
 // cause is why the revision has failed.
@@ -201,9 +196,7 @@ func TestAStageWhoseGroupFailedIsRetriedWithWhatWasBuilt(t *testing.T) {
 		p.fails["make"] = "syntax error"
 		p.must(p.schedule(p.Context()))
 		p.is(deployment.Failed, transition.Failed, "gcc make")
-		if want := "build group base-1: Failed"; !strings.Contains(p.cause(), want) {
-			t.Errorf("the revision failed because of %q, want %q", p.cause(), want)
-		}
+		assert.Contains(t, p.cause(), "build group base-1: Failed", "the revision failed because of")
 		p.do(false, pipeline.Retry{Revision: "42"})
 		p.must(p.schedule(p.Context()))
 		p.is(deployment.Failed, transition.Failed, "gcc make make")
@@ -218,9 +211,7 @@ func TestAGroupIsFoundAgainByTheNextScheduler(t *testing.T) {
 	inPlant(t, 0, func(p *plant) {
 		ctx, kill := context.WithCancel(p.Context())
 		time.AfterFunc(90*time.Second, kill) // while make is built
-		if err := p.schedule(ctx); err == nil {
-			t.Error("a scheduler that was killed ended well")
-		}
+		assert.Error(t, p.schedule(ctx), "a scheduler that was killed ended well")
 		p.must(p.schedule(p.Context()))
 		p.is(deployment.Finished, transition.Complete, "gcc make make")
 	})
@@ -258,9 +249,7 @@ func TestTheGroupOfARevisionThatIsCancelledIsCanceled(t *testing.T) {
 				if killed {
 					canceling := &slowToCancel{Log: p.log}
 					p.log, p.dispatches = canceling, func() {
-						if !canceling.done.Load() {
-							t.Error("jobs are dispatched before their group is canceled")
-						}
+						assert.True(t, canceling.done.Load(), "jobs are dispatched before their group is canceled")
 					}
 					p.must(p.schedule(p.Context()))
 				} else {
@@ -288,9 +277,7 @@ func TestAGroupThatNoStageWantsIsNotLeftHalfDone(t *testing.T) {
 		<-time.After(time.Hour)
 		p.must(p.pipelines.Follow(p.Context(), 0))
 		_ = p.pipelines.Ask("gateway", func(s *pipeline.State) error {
-			if r := s.Registrations()[0]; r.Status != deployment.Finished {
-				t.Errorf("the revision is %s beside another group", r.Status)
-			}
+			assert.Equal(t, deployment.Finished, s.Registrations()[0].Status)
 			return nil
 		})
 		_, err = p.builds.Command(p.Context(), build.Cancel{Group: "other-1"})
@@ -311,8 +298,6 @@ func TestAGroupThatTakesTooLongIsCanceled(t *testing.T) {
 		p.slow["gcc"] = true
 		p.must(p.schedule(p.Context()))
 		p.is(deployment.Failed, transition.Canceled, "gcc")
-		if want := "it took longer than its timeout of 5m"; !strings.Contains(p.cause(), want) {
-			t.Errorf("the revision failed because of %q, want %q", p.cause(), want)
-		}
+		assert.Contains(t, p.cause(), "it took longer than its timeout of 5m", "the revision failed because of")
 	})
 }

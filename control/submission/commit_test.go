@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/record"
 )
 
@@ -17,9 +19,7 @@ func (w *world) git(args ...string) string {
 	c := exec.Command("git", append([]string{"-C", w.dir, "-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
 	c.Env = append(os.Environ(), "HOME="+w.dir+"/none")
 	out, err := c.CombinedOutput()
-	if err != nil {
-		w.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
-	}
+	require.NoError(w, err)
 	return strings.TrimSpace(string(out))
 }
 
@@ -27,11 +27,7 @@ func TestTheCommitOfTheSourcesIsCarried(t *testing.T) {
 	const text = "group: g\njob: {image: build:1}\npackages:\n  a: {sources: [src/a]}\n  b: {sources: [src]}\n  c: {build: [lib], sources: [src/a]}\n  d: {sources: [src/b, src/gone]}\n  lib: {released: {path: lib}}\n  none: {}\n"
 	change := func(name string) func(w *world) { return func(w *world) { w.write(name, "changed") } }
 	remove := func(name string) func(w *world) {
-		return func(w *world) {
-			if err := os.RemoveAll(filepath.Join(w.dir, name)); err != nil {
-				w.Fatal(err)
-			}
-		}
+		return func(w *world) { require.NoError(w, os.RemoveAll(filepath.Join(w.dir, name))) }
 	}
 	for name, c := range map[string]struct {
 		change   func(w *world)

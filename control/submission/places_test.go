@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -52,14 +55,10 @@ func TestJobsThatNobodyCanDoAreSaid(t *testing.T) {
 			w.images["build:1"] = image("aa")
 			got, err := w.collect("group: g\njob: {image: build:1, " + c.job + "}\npackages: {a: {}, b: {}}")
 			if c.platform == "" {
-				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("the error is %v", err)
-				}
+				assert.ErrorContains(t, err, c.want)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			warned := strings.Join(got.Warnings, "\n")
 			if got.Submit.Places[0].Platform != c.platform || strings.Contains(warned, "nobody") != (c.want != "") || !strings.Contains(warned, c.want) {
 				t.Errorf("places %v, warnings %q", got.Submit.Places, got.Warnings)
@@ -72,7 +71,5 @@ func TestAnInventoryThatCannotBeReadIsSaid(t *testing.T) {
 	w := newWorld(t, nil)
 	w.hosts, w.err = nil, errors.New("inventory.yaml:1:1: it is broken")
 	_, err := w.collect("group: g\npackages: {a: {image: build:1}}")
-	if err == nil || !strings.Contains(err.Error(), "it is not known which workers there are: inventory.yaml:1:1: it is broken") {
-		t.Errorf("the error is %v", err)
-	}
+	assert.ErrorContains(t, err, "it is not known which workers there are: inventory.yaml:1:1: it is broken")
 }

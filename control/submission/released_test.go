@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/artifacts"
 )
@@ -50,9 +52,7 @@ func TestWhatIsReleasedInARegistry(t *testing.T) {
 			text := fmt.Sprintf("group: g\nartifacts: %s/base\njob: {image: build:1}\npackages: {old: {released: {artifact: %q}}, a: {build: [old]}, b: {}}\n", strings.TrimPrefix(server.URL, "http://"), digest)
 			got, err := newWorld(t, nil).collect(text, "a", "b")
 			if !c.fault {
-				if err == nil || !strings.Contains(err.Error(), "getting what was released of old: ") {
-					t.Errorf("it is submitted: %v", err)
-				}
+				assert.ErrorContains(t, err, "getting what was released of old: ", "it is submitted")
 				return
 			}
 			if err != nil || len(got.Submit.Unbuildable) != 1 || !strings.HasPrefix(got.Submit.Unbuildable[0].Cause, "it needs what was released of old: ") {
@@ -70,9 +70,7 @@ func TestWhatIsReleasedIsPulledOnce(t *testing.T) {
 	host := strings.TrimPrefix(server.URL, "http://")
 	from := newWorld(t, map[string]string{"libc/lib/libc.so": "released"})
 	made, err := from.store.Collect(t.Context(), filepath.Join(from.dir, "libc"), artifacts.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := from.store.Push(t.Context(), made.Digest, host+"/base", "libc", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -80,13 +78,10 @@ func TestWhatIsReleasedIsPulledOnce(t *testing.T) {
 	text := fmt.Sprintf("group: g\nartifacts: %s/base\njob: {image: build:1}\npackages: {libc: {released: {artifact: %q}}, a: {build: [libc]}}\n", host, made.Digest)
 	for range 2 {
 		uses := w.collected(text, "a").Submit.Jobs[0].Uses
-		if len(uses) != 1 || uses[0].Artifact != made.Digest {
-			t.Fatalf("it uses %+v", uses)
-		}
+		require.Len(t, uses, 1)
+		require.Equal(t, made.Digest, uses[0].Artifact, "it uses %+v", uses)
 		dir, err := w.store.Directory(t.Context(), made.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if text, err := os.ReadFile(filepath.Join(dir, "lib/libc.so")); err != nil || string(text) != "released" {
 			t.Errorf("it holds %q, %v", text, err)
 		}

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Whatever leads to what Deployster keeps, no source has anything of it: sources go to
@@ -28,29 +31,21 @@ func TestWhatDeploysterKeepsIsNoSource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, map[string]string{"src/f": "f", ".deployster/log.db": "secret", ".deployster/objects/x": "secret"})
 			for from, to := range c.links {
-				if err := os.Symlink(to, filepath.Join(w.dir, from)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Symlink(to, filepath.Join(w.dir, from)))
 			}
 			if strings.Contains(c.text, "moved") { // what is kept is elsewhere in the workspace
 				at := filepath.Join(w.dir, ".deployster")
-				if err := os.Rename(at, filepath.Join(w.dir, "moved")); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Symlink("moved", at); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Rename(at, filepath.Join(w.dir, "moved")))
+				require.NoError(t, os.Symlink("moved", at))
 			}
 			got := w.collected("group: g\njob: {image: build:1}\npackages: {old: {released: {path: kept}}, a: {"+c.text+"}, b: {}}\n", "a", "b")
 			if c.want == "" {
-				if len(got.Sources) != 1 || got.Sources[0].Size != 1 {
-					t.Errorf("kept are %+v", got.Sources)
-				}
+				require.Len(t, got.Sources, 1)
+				assert.EqualValues(t, 1, got.Sources[0].Size)
 				return
 			}
-			if len(got.Submit.Unbuildable) != 1 || !strings.Contains(got.Submit.Unbuildable[0].Cause, c.want) {
-				t.Errorf("unbuildable are %+v, kept %+v", got.Submit.Unbuildable, got.Sources)
-			}
+			require.Len(t, got.Submit.Unbuildable, 1)
+			assert.Contains(t, got.Submit.Unbuildable[0].Cause, c.want)
 		})
 	}
 }
@@ -58,9 +53,7 @@ func TestWhatDeploysterKeepsIsNoSource(t *testing.T) {
 // A workspace whose state is elsewhere in it is submitted as a whole without that.
 func TestStateUnderAnotherNameIsNoSource(t *testing.T) {
 	w := newWorld(t, map[string]string{"all/f": "f", "all/kept/log.db": "secret"})
-	if err := os.Symlink("all/kept", filepath.Join(w.dir, ".deployster")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink("all/kept", filepath.Join(w.dir, ".deployster")))
 	got := w.collected("group: g\njob: {image: build:1}\npackages: {a: {sources: [all]}}\n")
 	if len(got.Sources) != 1 || got.Sources[0].Size != 1 || got.Sources[0].Files != 2 {
 		t.Errorf("kept are %+v", got.Sources)

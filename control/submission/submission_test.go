@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
@@ -49,9 +52,7 @@ func TestAGroupCarriesWhatItsJobsRun(t *testing.T) {
 	for _, j := range c.Jobs {
 		jobs = append(jobs, j.Package)
 	}
-	if want := []string{"glibc", "make", "gcc", "glibc", "make", "gcc"}; !slices.Equal(jobs, want) {
-		t.Fatalf("the jobs are %v", jobs)
-	}
+	require.Equal(t, []string{"glibc", "make", "gcc", "glibc", "make", "gcc"}, jobs)
 	if c.Name != "base" || c.File != "packages.yaml" || c.Converge != 2 || c.Artifacts != "registry.example/base" || !reflect.DeepEqual(c.Touched, []string{"make"}) {
 		t.Errorf("it is %+v", c.Triggered)
 	}
@@ -59,13 +60,10 @@ func TestAGroupCarriesWhatItsJobsRun(t *testing.T) {
 		t.Errorf("places %v, cycles %v, unbuildable %v", c.Places, c.Cycles, c.Unbuildable)
 	}
 	for name, text := range got.Files {
-		if strings.Contains(string(text), "swordfish") {
-			t.Errorf("%s holds a secret:\n%s", name, text)
-		}
+		assert.NotContains(t, string(text), "swordfish", "%s holds a secret:\n%s", name, text)
 	}
-	if string(got.Files["packages.yaml"]) != toolchain || !reflect.DeepEqual(map[string]string(c.Carries), got.Files.Digests()) {
-		t.Errorf("it carries %v", c.Carries)
-	}
+	require.Equal(t, toolchain, string(got.Files["packages.yaml"]), "it carries %v", c.Carries)
+	assert.Equal(t, got.Files.Digests(), map[string]string(c.Carries), "it carries %v", c.Carries)
 }
 
 func TestEveryPassOfAPackageRunsTheSame(t *testing.T) {
@@ -83,19 +81,13 @@ func TestEveryPassOfAPackageRunsTheSame(t *testing.T) {
 		Env: map[string]string{"CFLAGS": "-O2", "JOBS": "4"}, Secrets: map[string]recipe.Secret{"TOKEN": {Value: "Bearer {{ token }}"}},
 		Sources: []recipe.Source{{Path: "plans/gcc"}}, Timeout: 30 * time.Minute,
 	}
-	if !reflect.DeepEqual(r, want) {
-		t.Errorf("gcc runs %+v", r)
-	}
+	assert.Equal(t, want, r)
 	dir, err := w.store.Directory(context.Background(), artifact)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if text, err := os.ReadFile(filepath.Join(dir, "plans/gcc/build")); err != nil || string(text) != "gcc" {
 		t.Errorf("its sources hold %q, %v", text, err)
 	}
-	if !slices.Equal(w.asked, []string{"build:1"}) {
-		t.Errorf("the images %v were asked for", w.asked)
-	}
+	assert.Equal(t, []string{"build:1"}, w.asked)
 }
 
 // What was released is an artifact where it is used, and only there.
@@ -107,16 +99,12 @@ func TestWhatWasReleasedIsAnArtifact(t *testing.T) {
 		t.Fatalf("it uses %+v", uses)
 	}
 	dir, err := w.store.Directory(context.Background(), uses[0].Artifact)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if text, err := os.ReadFile(filepath.Join(dir, "lib/libc.so")); err != nil || string(text) != "old" {
 		t.Errorf("it holds %q, %v", text, err)
 	}
 	named := strings.Replace(text, "{path: libc}", "{artifact: \""+uses[0].Artifact+"\"}", 1)
-	if again := w.collected(named, "app").Submit.Jobs[0]; again.Uses[0] != uses[0] {
-		t.Errorf("it uses %+v", again.Uses)
-	}
+	assert.Equal(t, uses[0], w.collected(named, "app").Submit.Jobs[0].Uses[0])
 	if all := w.collected(text).Submit.Jobs; len(all[2].Uses) != 2 || all[2].Uses[0].Artifact != "" || all[2].Uses[0].Job == 0 {
 		t.Errorf("what is built again is not used: %+v", all[2].Uses)
 	}
@@ -165,9 +153,7 @@ func TestInputsAreThoseOfTheWorkspace(t *testing.T) {
 			}
 			slices.Sort(differ)
 			slices.Sort(c.differ)
-			if !slices.Equal(differ, c.differ) {
-				t.Errorf("%v differ, and should be %v", differ, c.differ)
-			}
+			assert.Equal(t, c.differ, differ)
 		})
 	}
 }
@@ -196,9 +182,8 @@ func TestWhatIsWrongIsRefusedInOneGo(t *testing.T) {
 			w := newWorld(t, plans())
 			_, err := w.collect("group: g\npackages: {a: {"+c.job+"}}", map[bool][]string{true: {"b"}}[strings.Contains(c.job, " b: ")]...)
 			var invalid *work.InputError
-			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v", err)
-			}
+			require.ErrorAs(t, err, &invalid)
+			assert.ErrorContains(t, err, c.want)
 		})
 	}
 	w := newWorld(t, plans())
@@ -212,30 +197,23 @@ func TestASecretOfACommandLineIsRefusedAtItsPlace(t *testing.T) {
 	w := newWorld(t, plans())
 	w.variable = []vars.Flag{{Name: "secret", Value: "trout"}}
 	_, err := w.collect(toolchain)
-	if err == nil || !strings.Contains(err.Error(), "packages.yaml:7:20: packages.glibc.secrets.TOKEN: is secret and reads --var secret") {
-		t.Errorf("the error is %v", err)
-	}
+	assert.ErrorContains(t, err, "packages.yaml:7:20: packages.glibc.secrets.TOKEN: is secret and reads --var secret")
 	w.Public = []string{"secret"}
-	if c := w.collected(toolchain); !strings.Contains(string(c.Files["/variables"]), "trout") {
-		t.Error("what is no secret is not carried")
-	}
+	assert.Contains(t, string(w.collected(toolchain).Files["/variables"]), "trout", "what is no secret is not carried")
 }
 
 func TestSecretsAreWhatTheyWere(t *testing.T) {
 	w := newWorld(t, plans())
 	text := strings.Replace(toolchain, "Bearer {{ token }}", "{{ package.name }} {{ package.version }} {{ token }}", 1)
 	c := w.collected(text)
-	if err := w.Texts.KeepAll(c.Files); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Texts.KeepAll(c.Files))
 	resolve := func() (map[string]string, error) {
 		return submission.Secrets(w.Inputs, w.Texts, c.Submit.Carries, w.recipe(c, 3))
 	}
 	w.write("vars.auto.yaml", strings.Replace(plans()["vars.auto.yaml"], "-O2", "-O3", 1)) // which is no secret
 	got, err := resolve()
-	if want := map[string]string{"TOKEN": "gcc 9.1 swordfish"}; err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("they are %v, %v", got, err)
-	}
+	require.NoError(t, err, "they are %v, %v", got, err)
+	assert.Equal(t, map[string]string{"TOKEN": "gcc 9.1 swordfish"}, got)
 	w.write("vars.auto.yaml", strings.Replace(plans()["vars.auto.yaml"], "swordfish", "trout", 1))
 	if _, err := resolve(); err == nil || !strings.Contains(err.Error(), "it has another value") || strings.Contains(err.Error(), "trout") {
 		t.Errorf("the error is %v", err)
@@ -264,9 +242,7 @@ func TestWhatCannotBeBuiltIsReportedAndTheRestIsBuilt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)
 			if c.prepare != nil {
-				if err := c.prepare(w); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, c.prepare(w))
 			}
 			got := w.collected("group: g\njob: {image: build:1}\npackages:\n  lib: {released: {path: lib}}\n  old: {released: {artifact: \"sha256:"+strings.Repeat("00", 32)+"\"}}\n  a: {"+c.text+"}\n  b: {build: [a]}\n  c: {}\n", "a", "c").Submit
 			if len(got.Jobs) != 1 || got.Jobs[0].Package != "c" || len(got.Unbuildable) != 2 {
@@ -276,9 +252,8 @@ func TestWhatCannotBeBuiltIsReportedAndTheRestIsBuilt(t *testing.T) {
 				t.Errorf("unbuildable are %+v", got.Unbuildable)
 			}
 			left, err := filepath.Glob(filepath.Join(w.dir, ".deployster/sources-*"))
-			if err != nil || len(left) > 0 {
-				t.Errorf("it leaves %v", left)
-			}
+			require.NoError(t, err, "it leaves %v", left)
+			assert.Empty(t, left)
 		})
 	}
 }
@@ -287,16 +262,13 @@ func TestWhatCannotBeBuiltIsReportedAndTheRestIsBuilt(t *testing.T) {
 // own among them is left out.
 func TestSourcesAreKeptOnce(t *testing.T) {
 	w := newWorld(t, map[string]string{"a/x": "1", "a/.deployster/secret": "2", "b": "3"})
-	if err := os.Symlink("x", filepath.Join(w.dir, "a/link")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink("x", filepath.Join(w.dir, "a/link")))
 	c := w.collected("group: g\njob: {image: build:1}\npackages: {p: {sources: [a, b]}, q: {sources: [b, a/x, a]}, r: {sources: [b]}}")
 	if len(c.Sources) != 2 || c.Sources[0].Files != 4 || !reflect.DeepEqual(c.Sources[0].Paths, []string{"a", "b"}) {
 		t.Errorf("kept is %+v", c.Sources)
 	}
-	if w.recipe(c, 1).Artifact != w.recipe(c, 2).Artifact || w.recipe(c, 1).Artifact == w.recipe(c, 3).Artifact {
-		t.Error("they differ")
-	}
+	require.Equal(t, w.recipe(c, 2).Artifact, w.recipe(c, 1).Artifact)
+	assert.NotEqual(t, w.recipe(c, 3).Artifact, w.recipe(c, 1).Artifact)
 }
 
 // A submission that was killed leaves a copy of sources, which a later one removes; that of
@@ -305,18 +277,12 @@ func TestWhatAKilledSubmissionLeftIsRemoved(t *testing.T) {
 	w := newWorld(t, map[string]string{"a/x": "1", ".deployster/sources-1/x": "old", ".deployster/sources-2/x": "new", ".deployster/sources-3/x": "old"})
 	for _, name := range []string{"1", "3"} {
 		old, then := filepath.Join(w.dir, ".deployster/sources-"+name), time.Now().Add(-2*time.Minute)
-		if err := os.Chtimes(old, then, then); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(old, then, then))
 	}
 	atWork, err := os.Open(filepath.Join(w.dir, ".deployster/sources-3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer atWork.Close()
-	if err := syscall.Flock(int(atWork.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Flock(int(atWork.Fd()), syscall.LOCK_EX))
 	w.collected("group: g\npackages: {p: {image: build:1, sources: [a]}}")
 	left, err := filepath.Glob(filepath.Join(w.dir, ".deployster/sources-*"))
 	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "sources-2" || filepath.Base(left[1]) != "sources-3" {
@@ -334,9 +300,8 @@ func TestAnImageThatIsNotPinned(t *testing.T) {
 	}
 	w.Own = "another group"
 	again := w.collected(text)
-	if c.Submit.Jobs[0].Inputs == again.Submit.Jobs[0].Inputs || c.Submit.Jobs[1].Inputs != again.Submit.Jobs[1].Inputs {
-		t.Error("what is not pinned is the same in another group, or what is pinned is not")
-	}
+	require.NotEqual(t, again.Submit.Jobs[0].Inputs, c.Submit.Jobs[0].Inputs)
+	assert.Equal(t, again.Submit.Jobs[1].Inputs, c.Submit.Jobs[1].Inputs, "what is not pinned is the same in another group, or what is pinned is not")
 }
 
 func TestAListOfJobsIsCollected(t *testing.T) {
@@ -345,9 +310,7 @@ func TestAListOfJobsIsCollected(t *testing.T) {
 	if len(c.Jobs) != 2 || c.Jobs[0].Package != "a" || !reflect.DeepEqual(c.Jobs[1].Uses, []record.Use{{Package: "a", Job: 1}}) || c.Converge != 0 || c.Jobs[0].Of != 0 {
 		t.Errorf("it is %+v", c)
 	}
-	if len(c.Places) != 1 {
-		t.Errorf("the places are %v", c.Places)
-	}
+	assert.Len(t, c.Places, 1)
 }
 
 // Whatever a definition says, it is refused with what is wrong, or the machine takes it.
@@ -359,15 +322,11 @@ func FuzzCollect(f *testing.F) {
 		got, err := w.collect(text)
 		if err != nil {
 			var invalid *work.InputError
-			if !errors.As(err, &invalid) {
-				t.Fatalf("%v", err)
-			}
+			require.ErrorAs(t, err, &invalid)
 			return
 		}
 		for i := range got.Submit.Jobs {
-			if r := w.recipe(got, i+1); r.Image.ID == "" {
-				t.Fatalf("job %d runs %+v", i+1, r)
-			}
+			require.NotEmpty(t, w.recipe(got, i+1).Image.ID, "job %d runs", i+1)
 		}
 		if _, err := build.New("builds").Propose(got.Submit, time.Now()); err == nil && len(got.Submit.Jobs) == 0 {
 			t.Fatal("a group without jobs is taken")
@@ -415,22 +374,16 @@ packages:
 	}
 	_, err := w.collect(text)
 	var invalid *work.InputError
-	if !errors.As(err, &invalid) {
-		t.Fatalf("the error is %v", err)
-	}
+	require.ErrorAs(t, err, &invalid)
 	got := strings.Split(err.Error(), "\n")
 	for i, line := range got {
-		if i >= len(want) || !strings.HasPrefix(line, "packages.yaml:"+want[i]) {
-			t.Fatalf("line %d is not as wanted:\n%s", i+1, err)
-		}
+		require.Less(t, i, len(want), "line %d is not as wanted:\n%s", i+1, err)
+		require.True(t, strings.HasPrefix(line, "packages.yaml:"+want[i]), "line %d is not as wanted:\n%s", i+1, err)
 	}
-	if len(got) != len(want) {
-		t.Errorf("it says only\n%s", err)
-	}
+	assert.Len(t, got, len(want), "it says only\n")
 	left, err := filepath.Glob(filepath.Join(w.dir, ".deployster/sources-*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("it leaves %v", left)
-	}
+	require.NoError(t, err, "it leaves %v", left)
+	assert.Empty(t, left)
 }
 
 // A name that is not there hides nothing of those that are.
@@ -443,12 +396,9 @@ func TestTouchedNamesAreSaidWithTheRest(t *testing.T) {
 		`--touched: there is no package "gc", did you mean "gcc"?`,
 		`--touched: there is no package "mkae", did you mean "make"?`,
 	}
-	if err == nil {
-		t.Fatal("it is submitted")
-	}
+	require.Error(t, err, "it is submitted")
 	for i, line := range strings.Split(err.Error(), "\n") {
-		if i >= len(want) || !strings.HasPrefix(line, want[i]) {
-			t.Errorf("line %d is not as wanted:\n%s", i+1, err)
-		}
+		require.Less(t, i, len(want), "line %d is not as wanted:\n%s", i+1, err)
+		assert.True(t, strings.HasPrefix(line, want[i]), "line %d is not as wanted:\n%s", i+1, err)
 	}
 }

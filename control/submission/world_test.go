@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/control/submission"
@@ -63,9 +65,7 @@ func image(id string) engine.Image {
 func (w *world) write(name, text string) {
 	w.Helper()
 	path := filepath.Join(w.dir, filepath.FromSlash(name))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 }
 
 // Workers are the hosts.
@@ -112,9 +112,7 @@ func (w *world) collect(text string, touched ...string) (*submission.Collected, 
 func (w *world) collected(text string, touched ...string) *submission.Collected {
 	w.Helper()
 	got, err := w.collect(text, touched...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	return got
 }
 
@@ -123,8 +121,6 @@ func (w *world) recipe(c *submission.Collected, job int) recipe.Recipe {
 	w.Helper()
 	index := c.Submit.Jobs[job-1].Recipe
 	r, err := recipe.At(c.Files[recipe.Name(index)], index)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	return r
 }

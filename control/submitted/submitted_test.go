@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
@@ -58,9 +60,7 @@ func (s *sent) complete(t *testing.T) error {
 	if s.Carries == nil {
 		s.Carries = record.Carries{"packages.yaml": "the definition", revision.VariablesName: "the variables"}
 		documents, err := recipe.Encode(s.recipes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for name, text := range documents {
 			s.Carries[name], s.kept[name] = name, string(text)
 		}
@@ -99,21 +99,14 @@ func (s *sent) checker() submitted.Checker {
 // What only the server knows is what it says, whatever was sent.
 func TestTheServerSaysWhatItKnows(t *testing.T) {
 	s := group()
-	if err := s.complete(t); err != nil {
-		t.Fatal(err)
-	}
-	if s.Places[0].Inventory != "ours" {
-		t.Errorf("the place is of %q", s.Places[0].Inventory)
-	}
+	require.NoError(t, s.complete(t))
+	assert.Equal(t, "ours", s.Places[0].Inventory, "the place is of")
 	for i, j := range s.Jobs {
-		if want := s.recipes[i].Inputs(j, "linux/amd64", "this group"); j.Inputs != want {
-			t.Errorf("what goes into job %d is %q, want %q", i+1, j.Inputs, want)
-		}
+		assert.Equal(t, s.recipes[i].Inputs(j, "linux/amd64", "this group"), j.Inputs, "what goes into job %d is %q, want", i+1, j.Inputs)
 	}
 	again := group()
-	if err := again.complete(t); err != nil || !reflect.DeepEqual(again.Submit, s.Submit) {
-		t.Errorf("the same comes to something else: %v\n%+v\n%+v", err, again.Submit, s.Submit)
-	}
+	require.NoError(t, again.complete(t))
+	assert.Equal(t, s.Submit, again.Submit, "the same comes to something else")
 	if _, err := build.New("builds").Propose(s.Submit, time.Time{}); err != nil {
 		t.Error(err)
 	}
@@ -197,9 +190,8 @@ func TestHostileGroupsAreRefused(t *testing.T) {
 			change(s)
 			err := s.complete(t)
 			var invalid *submitted.InvalidError
-			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), want) {
-				t.Errorf("the error is %v", err)
-			}
+			require.ErrorAs(t, err, &invalid)
+			assert.ErrorContains(t, err, want)
 			if err != nil && len(err.Error()) > 500 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
@@ -245,9 +237,7 @@ func TestAStoreThatFailsRefusesNoGroup(t *testing.T) {
 		"objects": func(c *submitted.Checker) { c.Check = func(string) error { return failed } },
 	} {
 		s := group()
-		if err := s.complete(t); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.complete(t))
 		c := s.checker()
 		fails(&c)
 		var invalid *submitted.InvalidError
@@ -282,9 +272,7 @@ func TestACheckEndsWithItsTime(t *testing.T) {
 		},
 	} {
 		s := group()
-		if err := s.complete(t); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.complete(t))
 		ctx, end := context.WithCancel(t.Context())
 		ended, more := false, 0
 		c := s.checker()
@@ -302,9 +290,7 @@ func TestACheckEndsWithItsTime(t *testing.T) {
 			return artifact(ctx, digest)
 		}
 		after(&c, func() { end(); ended = true })
-		if err := c.Complete(ctx, &s.Submit); !errors.Is(err, context.Canceled) {
-			t.Errorf("amid %s the error is %v", what, err)
-		}
+		assert.ErrorIs(t, c.Complete(ctx, &s.Submit), context.Canceled, "amid %s the error", what)
 		if more > 1 { // what was begun
 			t.Errorf("after its time, amid %s, %d more are looked at", what, more-1)
 		}
@@ -331,8 +317,6 @@ func TestBodiesThatComeToTooMuchAreRefused(t *testing.T) {
 		"many numbers in one job": {`{"jobs":[{"waits":"1-1000000","waits":"1-1000000","waits":"1-1000000","Waits":"1-1000000","waits":"1"}]}`, true},
 		"a huge number":           {`{"jobs":[{"waits":"1-9223372036854775807,1-9223372036854775807"}]}`, true},
 	} {
-		if err := submitted.Bound([]byte(test.body)); (err != nil) != test.want {
-			t.Errorf("%s: the error is %v", name, err)
-		}
+		assert.Equal(t, test.want, submitted.Bound([]byte(test.body)) != nil, "%s: the error", name)
 	}
 }
