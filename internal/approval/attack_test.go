@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
 	machine "github.com/deployster-go/deployster/pipeline/approval"
@@ -117,12 +120,9 @@ func TestForgedApprovalsAreRefused(t *testing.T) {
 			f := s.good()
 			attack(s, f)
 			status, answer := s.send(f)
-			if status != http.StatusUnauthorized || answer != unsigned {
-				t.Errorf("it is answered %d %s", status, answer)
-			}
-			if n := s.approvals(); n > 0 {
-				t.Errorf("%d approvals are recorded", n)
-			}
+			require.Equal(t, http.StatusUnauthorized, status, "it is answered %d %s", status, answer)
+			assert.Equal(t, unsigned, answer, "it is answered %d %s", status, answer)
+			assert.Zero(t, s.approvals())
 		})
 	}
 }
@@ -152,9 +152,7 @@ func TestSignedRequestsThatMakeNoSenseAreToldWhy(t *testing.T) {
 			if status, answer := s.send(f); status != c.status || !strings.Contains(answer, c.want) {
 				t.Errorf("it is answered %d %s", status, answer)
 			}
-			if n := s.approvals(); n > 0 {
-				t.Errorf("%d approvals are recorded", n)
-			}
+			assert.Zero(t, s.approvals())
 		})
 	}
 }
@@ -164,9 +162,8 @@ func TestASignedApprovalIsRecorded(t *testing.T) {
 	f := s.good()
 	f.body.Reason = "tests passed"
 	status, answer := s.send(f)
-	if status != http.StatusCreated || !strings.Contains(answer, `"by":"key:ci","approved":true`) {
-		t.Fatalf("it is answered %d %s", status, answer)
-	}
+	require.Equal(t, http.StatusCreated, status, "it is answered %d %s", status, answer)
+	require.Contains(t, answer, `"by":"key:ci","approved":true`, "it is answered %d %s", status, answer)
 	for e := range s.log.Read(s.Context(), deploylog.Filter{Name: record.StageApproved}) {
 		p, info := record.Read(e.Data), record.ApprovalOf(e)
 		if p.By != "key:ci" || p.Reason != "tests passed" || info.Signature.Nonce != f.nonce || info.Carries != f.body.Carries {

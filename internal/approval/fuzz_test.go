@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
 	machine "github.com/deployster-go/deployster/pipeline/approval"
@@ -48,16 +51,12 @@ func FuzzVerify(f *testing.F) {
 	key := keyOf(1)
 	var keys machine.Keys
 	e, err := keys.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: public(key)}, "id", "ann")
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	keys.Apply(e)
 	target := &url.URL{Scheme: "https", Host: "deploy.example", Path: approval.Path("web", "approve")}
 	signed := approval.Request{Method: http.MethodPost, URL: target, Body: []byte("{}")}
 	header, err := approval.Sign(signed, key, "ci", "a nonce that is long", noon, time.Minute)
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Add(header.Get("Signature-Input"), header.Get("Signature"), header.Get("Content-Digest"), signed.Body)
 	f.Add(`sig1=("@method" "@target-uri" "content-digest")`, `sig1=:AAAA:`, `sha-256=1`, []byte{})
 	f.Add(`sig1=("@method";req "@target-uri" "content-digest");created=1;expires=2;nonce="0123456789abcdef";keyid="ci"`, `sig1`, `sha-256=:AAAA:`, []byte("x"))
@@ -88,14 +87,10 @@ func TestTheLogSaysWhyAndTheAnswerDoesNot(t *testing.T) {
 	target := &url.URL{Scheme: "https", Host: "deploy.example", Path: approval.Path("web", "approve")}
 	r := approval.Request{Method: http.MethodPost, URL: target, Body: text}
 	header, err := approval.Sign(r, f.key, f.keyID, f.nonce, f.created, f.life)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header = header
 	_, err = h.Approve(t.Context(), "web", "approve", r)
-	if got := err.Error(); got != `the signature is refused: key "nobody" is not known` {
-		t.Errorf("the log says %s", got)
-	}
+	assert.Equal(t, `the signature is refused: key "nobody" is not known`, err.Error(), "the log says")
 	for range s.log.Read(t.Context(), deploylog.Filter{Name: record.StageApproved}) {
 		t.Error("it is recorded")
 	}

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
@@ -42,9 +45,7 @@ func promoting(t *testing.T, approvals int) *site {
 
 func (s *site) deploy(environment, version string) {
 	s.Helper()
-	if err := querytest.Deploy(s.Context(), s.log, func() time.Time { return s.now }, environment, version); err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, querytest.Deploy(s.Context(), s.log, func() time.Time { return s.now }, environment, version))
 }
 
 func (s *site) promote(what string, c func(*promotion.State) promotion.Command) {
@@ -82,9 +83,7 @@ func (s *site) ofShop(stage, revision string) *forged {
 func (s *site) resend(f *forged, to *httptest.Server) (status int, answer string) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), f.method, to.URL+approval.Path(f.name, f.stage), bytes.NewReader(f.sentBody))
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	r.Header, r.Host = f.header.Clone(), strings.TrimPrefix(f.to.URL, "http://")
 	return s.roundTrip(r)
 }
@@ -93,9 +92,7 @@ func (s *site) resend(f *forged, to *httptest.Server) (status int, answer string
 func (s *site) ofPromotions() (all []deploylog.Event) {
 	s.Helper()
 	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Name: promotion.Approved}) {
-		if err != nil {
-			s.Fatal(err)
-		}
+		require.NoError(s, err)
 		all = append(all, e)
 	}
 	return all
@@ -125,13 +122,9 @@ func TestAnObservedRevisionIsApprovedBySignature(t *testing.T) {
 		t.Errorf("another key approves: %d %s", status, answer)
 	}
 	all := s.ofPromotions()
-	if len(all) != 2 {
-		t.Fatalf("%d approvals are recorded", len(all))
-	}
+	require.Len(t, all, 2, "approvals are recorded")
 	for _, want := range []string{`"by":"key:ci"`, `"reason":"tests passed"`, f.nonce, f.body.Carries} {
-		if !strings.Contains(string(all[0].Data), want) {
-			t.Errorf("it is recorded as %s, without %s", all[0].Data, want)
-		}
+		assert.Contains(t, string(all[0].Data), want, "it is recorded")
 	}
 }
 
@@ -157,9 +150,7 @@ func TestAReplayOfAnObservedRevisionIsRefused(t *testing.T) {
 	want("after a restart")
 	s.promote("delete", func(*promotion.State) promotion.Command { return promotion.Delete{ID: s.id()} })
 	want("after the pipeline was deleted")
-	if n := len(s.ofPromotions()); n != 1 {
-		t.Errorf("%d approvals are recorded", n)
-	}
+	assert.Equal(t, 1, len(s.ofPromotions()), "approvals are recorded")
 }
 
 func TestForgedApprovalsOfObservedRevisionsAreRefused(t *testing.T) {
@@ -200,9 +191,7 @@ func TestForgedApprovalsOfObservedRevisionsAreRefused(t *testing.T) {
 			if status, answer := s.send(f); status != http.StatusUnauthorized || answer != unsigned {
 				t.Errorf("it is answered %d %s", status, answer)
 			}
-			if n := len(s.ofPromotions()); n > 0 {
-				t.Errorf("%d approvals are recorded", n)
-			}
+			assert.Zero(t, len(s.ofPromotions()))
 		})
 	}
 }
@@ -226,9 +215,7 @@ func TestSignedRequestsOfObservedRevisionsThatMakeNoSenseAreToldWhy(t *testing.T
 		"an unknown stage":                {func(_ *site, f *forged) { f.stage, f.body.Stage = "none", "none" }, http.StatusConflict, "none"},
 		"it was rejected": {func(s *site, _ *forged) {
 			all := s.all()
-			if err := all.Environments.Follow(s.Context(), 0); err != nil {
-				s.Fatal(err)
-			}
+			require.NoError(s, all.Environments.Follow(s.Context(), 0))
 			if _, err := all.Observed.Change(s.Context(), "shop", false, func(p *promotion.State) ([]deploylog.Event, error) {
 				return p.Propose(promotion.Reject{Stage: "prod", Revision: "2.0", ID: s.id(), By: "ann", Reason: "no"}, observed(all, p), s.now)
 			}); err != nil {
@@ -243,9 +230,7 @@ func TestSignedRequestsOfObservedRevisionsThatMakeNoSenseAreToldWhy(t *testing.T
 			if status, answer := s.send(f); status != c.status || !strings.Contains(answer, c.want) {
 				t.Errorf("it is answered %d %s", status, answer)
 			}
-			if n := len(s.ofPromotions()); n > 0 {
-				t.Errorf("%d approvals are recorded", n)
-			}
+			assert.Zero(t, len(s.ofPromotions()))
 		})
 	}
 }

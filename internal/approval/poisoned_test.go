@@ -3,13 +3,15 @@ package approval_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
@@ -37,9 +39,8 @@ func TestAnApprovalThatCannotBeRecordedIsTold(t *testing.T) {
 	if status, answer := s.send(f); status != http.StatusServiceUnavailable || !strings.Contains(answer, "before the server is started again") {
 		t.Errorf("it is answered %d %s", status, answer)
 	}
-	if len(told) != 1 || !errors.Is(told[0], deploylog.ErrPoisoned) {
-		t.Errorf("%v is told", told)
-	}
+	require.Len(t, told, 1)
+	assert.ErrorIs(t, told[0], deploylog.ErrPoisoned, "%v is told", told)
 	f.keyID = "nobody"
 	if status, answer := s.send(f); status != http.StatusUnauthorized || answer != unsigned || len(told) != 1 {
 		t.Errorf("who signs nothing is answered %d %s, and %v is told", status, answer, told)
@@ -62,7 +63,6 @@ func TestWhoIsRefusedFillsNoLog(t *testing.T) {
 	if status, answer := s.send(f); status != http.StatusUnauthorized || answer != unsigned {
 		t.Errorf("it is answered %d %s", status, answer)
 	}
-	if said.Len() > 1000 || !strings.Contains(said.String(), "is not known") {
-		t.Errorf("%d bytes are said: %.2000s", said.Len(), &said)
-	}
+	require.LessOrEqual(t, said.Len(), 1000)
+	assert.Contains(t, said.String(), "is not known")
 }

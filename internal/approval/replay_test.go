@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/approval"
 	"github.com/deployster-go/deployster/pipeline"
@@ -31,17 +34,14 @@ func TestAReplayIsRefused(t *testing.T) {
 	}
 	again := func(server *httptest.Server) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), f.method, server.URL+approval.Path(f.name, f.stage), bytes.NewReader(f.sentBody))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header, r.Host = f.header.Clone(), strings.TrimPrefix(f.to.URL, "http://")
 		return s.roundTrip(r)
 	}
 	want := func(how string, status int, answer string) {
 		t.Helper()
-		if status != http.StatusUnauthorized || answer != unsigned {
-			t.Errorf("%s it is answered %d %s", how, status, answer)
-		}
+		require.Equal(t, http.StatusUnauthorized, status, "%s it is answered %d %s", how, status, answer)
+		assert.Equal(t, unsigned, answer, "%s it is answered %d %s", how, status, answer)
 	}
 	status, answer := again(s.server)
 	want("at once", status, answer)
@@ -70,9 +70,7 @@ func TestAReplayIsRefused(t *testing.T) {
 	s.addKey("web", "ci", s.key)
 	status, answer = again(s.server)
 	want("in a pipeline of the same name", status, answer)
-	if n := s.approvals(); n != 1 {
-		t.Errorf("%d approvals are recorded", n)
-	}
+	assert.Equal(t, 1, s.approvals(), "approvals are recorded")
 }
 
 // Two replicas receive the same request at the same time, many times: it counts once.
@@ -81,14 +79,10 @@ func TestAReplayAtTheSameTimeCountsOnce(t *testing.T) {
 	_, _, second := s.replica()
 	f := s.good()
 	text, err := json.Marshal(f.body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	target, _ := url.Parse("http://deploy.example" + approval.Path(f.name, f.stage))
 	header, err := approval.Sign(approval.Request{Method: http.MethodPost, URL: target, Body: text}, f.key, f.keyID, f.nonce, f.created, f.life)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all sync.WaitGroup
 	statuses := make([]int, 8)
 	for i := range statuses {
@@ -153,24 +147,19 @@ func TestTheTargetIsThatOfClients(t *testing.T) {
 	}{{"http://127.0.0.1", http.StatusUnauthorized}, {"https://deploy.example", http.StatusCreated}} {
 		target, _ := url.Parse(c.signed + approval.Path("web", "approve"))
 		header, err := approval.Sign(approval.Request{Method: http.MethodPost, URL: target, Body: text}, f.key, f.keyID, f.nonce, f.created, f.life)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, approval.Path("web", "approve"), bytes.NewReader(text))
 		r.Header, r.Host = header, "127.0.0.1"
 		r.SetPathValue("pipeline", "web")
 		r.SetPathValue("stage", "approve")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != c.status {
-			t.Errorf("signed for %s it is answered %d %s", c.signed, w.Code, w.Body)
-		}
+		assert.Equal(t, c.status, w.Code, "signed for %s it is answered %d %s", c.signed, w.Code, w.Body)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != http.MethodPost {
-		t.Errorf("GET is answered %d", w.Code)
-	}
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	assert.Equal(t, http.MethodPost, w.Header().Get("Allow"), "GET is answered")
 }
 
 // An approval is refused because its stage does not wait yet. Who has seen it cannot have it taken
@@ -212,17 +201,13 @@ func TestWhatWasRefusedIsNotTakenLater(t *testing.T) {
 	}
 	refused := 0
 	for e, err := range s.log.Read(t.Context(), deploylog.Filter{Name: record.ApprovalRefused}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		refused++
 		if cause := record.Cause(e); e.Target != record.Target("web") || cause == "" || strings.Contains(cause, "\n") {
 			t.Errorf("%+v", e)
 		}
 	}
-	if refused != 1 {
-		t.Errorf("%d refusals are recorded", refused)
-	}
+	assert.Equal(t, 1, refused, "refusals are recorded")
 }
 
 // What nobody has signed is not recorded, nor what is too long to be kept whole.
@@ -243,31 +228,24 @@ func TestRefusalsAreRecordedOfWhatIsSignedAlone(t *testing.T) {
 			t.Errorf("%s is answered %d %s", name, status, answer)
 		}
 	}
-	if head := s.head(); head != before {
-		t.Errorf("%d events are recorded", head-before)
-	}
+	assert.Equal(t, before, s.head())
 	f := s.good()
 	f.body.Revision = strings.Repeat("ü", 400)
 	if status, answer := s.send(f); status != http.StatusConflict && status != http.StatusInternalServerError {
 		t.Errorf("a long one is answered %d %.200s", status, answer)
 	}
 	for e, err := range s.log.Read(t.Context(), deploylog.Filter{Name: record.ApprovalRefused}) {
-		if err != nil || len(e.Data) > 1000 {
-			t.Errorf("%d bytes are recorded: %v", len(e.Data), err)
-		}
+		require.NoError(t, err)
+		assert.LessOrEqual(t, len(e.Data), 1000)
 	}
-	if s.head() != before+1 {
-		t.Errorf("%d events are recorded", s.head()-before)
-	}
+	assert.Equal(t, before+1, s.head())
 }
 
 // head is the newest event.
 func (s *site) head() (head int64) {
 	s.Helper()
 	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Last: 1}) {
-		if err != nil {
-			s.Fatal(err)
-		}
+		require.NoError(s, err)
 		head = e.Seq
 	}
 	return head

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
@@ -82,9 +84,7 @@ func (s *site) start() {
 func (s *site) replica() (deploylog.Log, *pipelines.Pipelines, *httptest.Server) {
 	s.Helper()
 	log, err := sqlite.Open(s.Context(), s.path, sqlite.Options{Now: func() time.Time { return s.now }})
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	p := pipelines.New(log, func() time.Time { return s.now })
 	mux := http.NewServeMux()
 	mux.Handle(approval.Pattern, approval.New(approval.Of(log, func() time.Time { return s.now }), func() time.Time { return s.now }))
@@ -117,9 +117,7 @@ func (s *site) proceed(name string) {
 			}
 			return nil, nil
 		})
-		if err != nil {
-			s.Fatal(err)
-		}
+		require.NoError(s, err)
 	}
 }
 
@@ -142,9 +140,7 @@ func (s *site) carries(name, revision string) (hash string) {
 		}
 		return nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	return hash
 }
 
@@ -181,17 +177,13 @@ func (s *site) send(f *forged) (status int, answer string) {
 		f.sentBody, _ = json.Marshal(f.body)
 	}
 	target, err := url.Parse(f.to.URL + approval.Path(f.name, f.stage))
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	signed := approval.Request{Method: f.method, URL: target, Body: f.sentBody}
 	if f.header, err = approval.Sign(signed, f.key, f.keyID, f.nonce, f.created, f.life); err != nil {
 		s.Fatal(err)
 	}
 	r, err := http.NewRequestWithContext(s.Context(), f.method, target.String(), bytes.NewReader(f.sentBody))
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	r.Header = f.header.Clone()
 	if f.resent != nil {
 		f.resent(r)
@@ -202,14 +194,10 @@ func (s *site) send(f *forged) (status int, answer string) {
 func (s *site) roundTrip(r *http.Request) (status int, answer string) {
 	s.Helper()
 	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	return response.StatusCode, string(text)
 }
 
@@ -217,9 +205,7 @@ func (s *site) roundTrip(r *http.Request) (status int, answer string) {
 func (s *site) approvals() (n int) {
 	s.Helper()
 	for e, err := range s.log.Read(s.Context(), deploylog.Filter{}) {
-		if err != nil {
-			s.Fatal(err)
-		}
+		require.NoError(s, err)
 		if e.Name == record.StageApproved || e.Name == record.StageApprovalGiven {
 			n++
 		}
@@ -228,6 +214,4 @@ func (s *site) approvals() (n int) {
 }
 
 // all are the pipelines of both kinds.
-func (s *site) all() approval.Pipelines {
-	return approval.Of(s.log, func() time.Time { return s.now })
-}
+func (s *site) all() approval.Pipelines { return approval.Of(s.log, func() time.Time { return s.now }) }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/kubewatch"
 	"github.com/deployster-go/deployster/internal/kubewatch/apitest"
 )
@@ -53,9 +56,7 @@ func (w *world) reaches(name, server string) {
 	w.Helper()
 	kubeconfig := filepath.Join(w.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {"token": "t"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, server)
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, os.WriteFile(kubeconfig, []byte(text), 0o600))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.access[name] = kubewatch.Access{Kubeconfig: kubeconfig}
@@ -135,9 +136,7 @@ func TestWhoWatchesAnObjectIsToldWhatItIs(t *testing.T) {
 	s.Put("kustomizations/flux/other", `{"is": 7}`)
 	s.Put("kustomizations/other/shop", `{"is": 8}`)
 	s.Put("kustomizations/flux/shop", `{"is": 2}`)
-	if got := v.next(); got != "is 2" {
-		t.Errorf("it is told of another one: %s", got)
-	}
+	assert.Equal(t, "is 2", v.next(), "it is told of another one")
 	s.Delete("kustomizations/flux/shop") // such as when it is renamed
 	v.sees("nothing")
 	v.leave()
@@ -194,9 +193,7 @@ func TestAWatchThatSaysNothingIsMadeAnew(t *testing.T) {
 	s.Put("kustomizations/flux/shop", `{"is": 1}`)
 	v := w.views("prod/Kustomization/flux/shop")
 	for range 3 {
-		if got := v.next(); got != "is 1" {
-			t.Fatalf("it sees %q", got)
-		}
+		require.Equal(t, "is 1", v.next())
 	}
 	s.Down()
 	if got := v.next(); !strings.HasPrefix(got, "error: cluster prod does not answer") && got != "is 1" {
@@ -254,9 +251,7 @@ func TestWhatAClusterRefusesIsSaid(t *testing.T) {
 	s.Refuse("list", "")
 	v.sees("cluster prod: watch applications.argoproj.io: no; grant the verbs list and watch")
 	for range 3 { // and not what it is in between, when that cannot be followed
-		if got := v.next(); !strings.HasPrefix(got, "error: ") {
-			t.Errorf("it is told %s", got)
-		}
+		assert.True(t, strings.HasPrefix(v.next(), "error: "), "it is told")
 	}
 	s.Refuse("watch", "503 not now")
 	s.Cut()
@@ -289,25 +284,17 @@ func TestAClusterIsReachedAsItIsToBeNow(t *testing.T) {
 
 	// So it is where the file has another server by now.
 	moved, err := os.ReadFile(s.Kubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(w.access["prod"].Kubeconfig, moved, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(w.access["prod"].Kubeconfig, moved, 0o600))
 	s.Put("kustomizations/flux/shop", `{"is": "back"}`)
 	other.Cut()
 	v.sees("is back")
 
 	// A file that cannot be read is the same as a cluster that does not answer.
 	broken := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(broken, []byte("{"), 0o600))
 	empty := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(empty, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(empty, []byte("{}"), 0o600))
 	for access, want := range map[kubewatch.Access]string{
 		{Kubeconfig: broken}: "cluster prod: read how it is reached", {Kubeconfig: broken + "x"}: "no such file", {Kubeconfig: w.access["prod"].Kubeconfig, Context: "none"}: "context was not found for specified context: none",
 		{}: "it is not said which cluster it is", {InCluster: true}: "unable to load in-cluster configuration",
@@ -347,9 +334,7 @@ func TestAnEventWithoutANameIsOfNoObject(t *testing.T) {
 		w.reaches(name, serving(t, watching(event)))
 		v := w.views(name + "/Kustomization/flux/here")
 		for range 3 {
-			if got := v.next(); got != "is 1" {
-				t.Errorf("%s: it sees %q", name, got)
-			}
+			assert.Equal(t, "is 1", v.next(), "%s: it sees", name)
 		}
 		v.leave()
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/rollout"
 )
 
@@ -28,12 +30,8 @@ func TestHowFarAWorkloadIs(t *testing.T) {
 		var plain, numbers map[string]any
 		decoder := json.NewDecoder(strings.NewReader(c.object))
 		decoder.UseNumber()
-		if err := decoder.Decode(&numbers); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal([]byte(c.object), &plain); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, decoder.Decode(&numbers))
+		require.NoError(t, json.Unmarshal([]byte(c.object), &plain))
 		p, ok := rollout.Of(c.kind, plain)
 		if again, _ := rollout.Of(c.kind, numbers); !ok || again != p {
 			t.Errorf("%s: %+v, and of other numbers %+v", c.name, p, again)
@@ -47,9 +45,7 @@ func TestHowFarAWorkloadIs(t *testing.T) {
 	}
 	for generation, seen := range map[string]bool{"1": true, "2": false, "null": true} {
 		var object map[string]any
-		if err := json.Unmarshal([]byte(`{"metadata": {"generation": `+generation+`}, "status": {"observedGeneration": 1}}`), &object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(`{"metadata": {"generation": `+generation+`}, "status": {"observedGeneration": 1}}`), &object))
 		if p, _ := rollout.Of("Deployment", object); p.Seen != seen {
 			t.Errorf("of generation %s it is %v that 1 is seen", generation, p.Seen)
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/internal/query"
@@ -35,40 +37,26 @@ func TestABoardShowsWhatRuns(t *testing.T) {
 			<-time.After(time.Second)
 		}
 		failed, err := record.New("core/distribution-17", record.Job("core/distribution-17", 12), record.JobFailed, 1, record.Failed{Cause: "exited with 2", Worker: "w1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		b.Event(failed, "gcc")
 		begun := failed
 		begun.Name = record.JobStarted
 		b.Event(begun, "make")
 		b.Note("worker w2 does not answer")
 		tick <- time.Now()
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Close())
 		text := out.String()
-		if asked != 1 {
-			t.Errorf("a source that takes a second was asked %d times in 10 seconds", asked)
-		}
+		assert.Equal(t, 1, asked, "a source that takes a second was asked")
 		for _, want := range []string{
 			"core/distribution-17  FailureCleanup", "60/200 built  20 running  20 failed  40 not built", "2 groups are queued",
 			"✘ job-failed  job/core/distribution-17/12  gcc, on w1", "! worker w2 does not answer",
 		} {
-			if !strings.Contains(ansi.Strip(text), want) {
-				t.Errorf("there is no %q in\n%s", want, ansi.Strip(text))
-			}
+			assert.Contains(t, ansi.Strip(text), want, "there is no")
 		}
-		if strings.Contains(text, "job-started") {
-			t.Error("what begins stays on the screen")
-		}
-		if strings.LastIndex(text, ansi.ShowCursor) < strings.LastIndex(text, ansi.HideCursor) {
-			t.Error("the cursor stays hidden")
-		}
+		assert.NotContains(t, text, "job-started", "what begins stays on the screen")
+		assert.GreaterOrEqual(t, strings.LastIndex(text, ansi.ShowCursor), strings.LastIndex(text, ansi.HideCursor), "the cursor stays hidden")
 		for line := range strings.SplitSeq(ansi.Strip(text), "\n") {
-			if w := ansi.StringWidth(strings.TrimSuffix(line, "\r")); w > width {
-				t.Errorf("%d cells are in %q", w, line)
-			}
+			assert.LessOrEqual(t, ansi.StringWidth(strings.TrimSuffix(line, "\r")), width)
 		}
 	})
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/view/groups"
@@ -40,17 +43,14 @@ func TestEventsAreLines(t *testing.T) {
 		{group, "group-painted", 1, "x", "     3  · group-painted  group/base-7\n"},
 	} {
 		e, err := record.New("base-7", c.target, c.name, c.attempt, c.data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e.Seq = 3
 		name := ""
 		if c.target == job {
 			name = "gcc"
 		}
 		var b strings.Builder
-		if err := groups.Event(&b, e, name, groups.Options{}); err != nil || b.String() != c.want {
-			t.Errorf("%s is written (%v)\n%swant\n%s", c.name, err, b.String(), c.want)
-		}
+		require.NoError(t, groups.Event(&b, e, name, groups.Options{}), "%s is written", c.name)
+		assert.Equal(t, c.want, b.String(), "%s is written", c.name)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/transition"
 	"github.com/deployster-go/deployster/internal/view/groups"
@@ -17,8 +20,7 @@ func TestAForecastWithoutWorkersSaysWhatHelps(t *testing.T) {
 	} {
 		var out strings.Builder
 		s := build.Summary{ID: "base-7", State: transition.Dispatching}
-		if err := groups.Forecast(&out, s, f, func(int) string { return "gcc" }, groups.Options{}); err != nil || !strings.HasPrefix(out.String(), want) {
-			t.Errorf("it says %q, not %q (%v)", out.String(), want, err)
-		}
+		require.NoError(t, groups.Forecast(&out, s, f, func(int) string { return "gcc" }, groups.Options{}))
+		assert.True(t, strings.HasPrefix(out.String(), want))
 	}
 }

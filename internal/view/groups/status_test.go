@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/reason"
@@ -46,17 +48,14 @@ func TestAStatusFitsTheTerminal(t *testing.T) {
 		for _, size := range [][2]int{{80, 24}, {40, 10}, {120, 60}, {0, 0}} {
 			opts := groups.Options{Width: size[0], Height: size[1]}
 			var b strings.Builder
-			if err := groups.Status(&b, large(jobs), querytest.Noon.Add(time.Hour), false, opts); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, groups.Status(&b, large(jobs), querytest.Noon.Add(time.Hour), false, opts))
 			lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 			if size[1] > 0 && len(lines) >= size[1] {
 				t.Errorf("%d jobs take %d lines on a terminal of %v:\n%s", jobs, len(lines), size, b.String())
 			}
 			for _, line := range lines {
-				if ansi.StringWidth(line) > terminal.Limit(size[0]) || strings.ContainsAny(line, "\x1b\x07\u202e\r") {
-					t.Errorf("on a terminal of %v there is %q", size, line)
-				}
+				require.LessOrEqual(t, ansi.StringWidth(line), terminal.Limit(size[0]), "on a terminal of %v there is %q", size, line)
+				assert.False(t, strings.ContainsAny(line, "\x1b\x07\u202e\r"), "on a terminal of %v there is %q", size, line)
 			}
 		}
 	}
@@ -64,9 +63,7 @@ func TestAStatusFitsTheTerminal(t *testing.T) {
 
 func TestThoseAreNamedFirstThatMostNeed(t *testing.T) {
 	var b strings.Builder
-	if err := groups.Status(&b, large(3), querytest.Noon.Add(3*time.Minute), false, groups.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, groups.Status(&b, large(3), querytest.Noon.Add(3*time.Minute), false, groups.Options{}))
 	for _, want := range []string{
 		"GROUP                 STATE           BUILT  RUNNING  WAITING  FAILED  NOT BUILT  CANCELED  TOOK\n",
 		"core/distribution-17  FailureCleanup  9/30   3        6        3       6          3         3m00s\n",
@@ -76,9 +73,7 @@ func TestThoseAreNamedFirstThatMostNeed(t *testing.T) {
 		"git 0a0a0a0a0a0a…; round 2; 3 reused\n",
 		"3 packages cannot be built, so the group will fail:\n",
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("there is no %q in\n%s", want, b.String())
-		}
+		assert.Contains(t, b.String(), want, "there is no")
 	}
 }
 
@@ -91,13 +86,9 @@ func TestWhyAJobFailed(t *testing.T) {
 		"":                                  "exit 137",
 	} {
 		j := build.JobReport{Number: 1, Package: "gcc", State: transition.JobFailed, Failed: &record.Failed{Cause: cause, Exit: 137}}
-		if got := groups.Failure(query.FailedJob{JobReport: j}, querytest.Noon); got != "gcc (job 1) failed: "+want {
-			t.Errorf("a failure with cause %q is %q", cause, got)
-		}
+		assert.Equal(t, "gcc (job 1) failed: "+want, groups.Failure(query.FailedJob{JobReport: j}, querytest.Noon), "a failure with cause %q", cause)
 		rows, _ := groups.JobRows([]build.JobReport{j}, 0, querytest.Noon)
-		if got := rows[1][6]; got != want {
-			t.Errorf("the details of a failure with cause %q are %q", cause, got)
-		}
+		assert.Equal(t, want, rows[1][6], "the details of a failure with cause %q", cause)
 	}
 }
 
@@ -105,9 +96,7 @@ func TestAgo(t *testing.T) {
 	for want, d := range map[string]time.Duration{
 		"0s ago": -time.Second, "59s ago": 59 * time.Second, "1m ago": time.Minute, "47h ago": 47 * time.Hour, "2d ago": 49 * time.Hour,
 	} {
-		if got := groups.Ago(d); got != want {
-			t.Errorf("%s is %q, want %q", d, got, want)
-		}
+		assert.Equal(t, want, groups.Ago(d), "%s", d)
 	}
 }
 
@@ -119,9 +108,7 @@ func TestTheMostUrgentJobsAreListed(t *testing.T) {
 		{Number: 3, Package: "c", State: transition.DependencyFailed, Because: 4}, {Number: 4, Package: "d", Pass: 2, Of: 2, State: transition.JobFailed, Cause: "no", Lost: 2},
 	}
 	rows, more := groups.JobRows(jobs, 2, querytest.Noon)
-	if got := fmt.Sprint(rows[1:], more); got != "[[4 d#2  JobFailed   no, lost 2 times] [2 b  Dispatched   ]] 2" {
-		t.Errorf("they are %s", got)
-	}
+	assert.Equal(t, "[[4 d#2  JobFailed   no, lost 2 times] [2 b  Dispatched   ]] 2", fmt.Sprint(rows[1:], more))
 	if rows, more := groups.JobRows(jobs, 4, querytest.Noon); len(rows) != 5 || rows[1][0] != "1" || more != 0 {
 		t.Errorf("all of them are %v, and %d more", rows, more)
 	}
