@@ -2,9 +2,11 @@ package definition_test
 
 import (
 	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/window"
@@ -37,28 +39,21 @@ stages:
 func sent(t *testing.T, change func(*definition.Definition)) *definition.Definition {
 	t.Helper()
 	d, err := definition.Parse("shop.yaml", []byte(everything))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d.Stages[0].VerifyFiles = map[string]string{"smoke.yaml": strings.Repeat("0", 64)}
 	change(d)
 	text, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var came definition.Definition
-	if err := json.Unmarshal(text, &came); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &came))
 	return &came
 }
 
 func TestADefinitionThatWasSentIsTheSame(t *testing.T) {
 	d := sent(t, func(*definition.Definition) {})
 	read, err := d.Reread("definition")
-	if err != nil || !reflect.DeepEqual(read, d) {
-		t.Errorf("%v\n%+v\nwant\n%+v", err, read, d)
-	}
+	require.NoError(t, err, "%v\n%+v\nwant\n%+v", err, read, d)
+	assert.Equal(t, d, read)
 }
 
 func TestADefinitionThatNoFileCouldSayIsRefused(t *testing.T) {

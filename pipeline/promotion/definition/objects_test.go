@@ -5,6 +5,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
@@ -27,9 +30,7 @@ promotion: {policy: single}
 
 func TestAStageIsObjectsInClusters(t *testing.T) {
 	d, err := definition.Parse("shop.yaml", []byte(inClusters))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dev, prod := d.Stages[0], d.Stages[1]
 	want := []object.Object{
 		{Cluster: "east", Kind: "HelmRelease", Namespace: "shop", Name: "shop"},
@@ -46,18 +47,12 @@ func TestAStageIsObjectsInClusters(t *testing.T) {
 	other := prod
 	other.Objects = append([]object.Object{}, prod.Objects...)
 	other.Objects[0].Cluster = "north"
-	if other.Identity() == prod.Identity() {
-		t.Error("another cluster is the same place")
-	}
+	assert.NotEqual(t, prod.Identity(), other.Identity(), "another cluster is the same place")
 
 	data, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var sent definition.Definition
-	if err := json.Unmarshal(data, &sent); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(data, &sent))
 	if read, err := sent.Reread("definition"); err != nil || !reflect.DeepEqual(read, d) {
 		t.Errorf("reread it is %+v, %v; want %+v", read, err, d)
 	}
@@ -97,9 +92,7 @@ func TestAnObjectThatCannotBeReadIsRefused(t *testing.T) {
 
 func TestTheSchemaOfObjectsAgrees(t *testing.T) {
 	source, err := schema.Source("pipeline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	of := func(object string) string {
 		return "{pipeline: p, stages: [{name: a, objects: [{" + object + "}]}, {name: b, environment: b}], promotion: {policy: single}}"
 	}

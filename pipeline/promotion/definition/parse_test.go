@@ -2,9 +2,11 @@ package definition_test
 
 import (
 	"encoding/json"
-	"reflect"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -28,20 +30,16 @@ promotion: {policy: single, revision: task.vars.version, settle_for: 1m}
 
 func TestADefinitionIsStoredAsItIsRead(t *testing.T) {
 	d, err := definition.Parse("shop.yaml", []byte(shop))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var stored definition.Definition
 	data, err := json.Marshal(d)
 	if err == nil {
 		err = json.Unmarshal(data, &stored)
 	}
-	if err != nil || !reflect.DeepEqual(*d, stored) {
-		t.Errorf("%+v is stored as %+v: %v", d, stored, err)
-	}
-	if w := d.Stages[2].Webhook; w.Timeout != definition.DefaultWebhookTimeout || d.Promotion.RetryAfter != definition.DefaultRetryAfter {
-		t.Errorf("what is not said is %+v, %+v", w, d.Promotion)
-	}
+	require.NoError(t, err, "%+v is stored as %+v: %v", d, stored, err)
+	assert.Equal(t, stored, *d, "%+v is stored as %+v: %v", d, stored, err)
+	require.Equal(t, definition.DefaultWebhookTimeout, d.Stages[2].Webhook.Timeout)
+	assert.Equal(t, definition.DefaultRetryAfter, d.Promotion.RetryAfter, "what is not said")
 	if a, b := d.Stages[0].VerifiedWithin(), d.Stages[1].VerifiedWithin(); a != time.Hour || b != 5*time.Minute {
 		t.Errorf("a try to verify may take %s, and %s", a, b)
 	}
@@ -51,9 +49,7 @@ func TestADefinitionIsStoredAsItIsRead(t *testing.T) {
 // what the first stage cannot have and what goes together.
 func TestTheSchemaOfDefinitionsThatPromoteAgrees(t *testing.T) {
 	source, err := schema.Source("pipeline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stage := func(more string) string {
 		return "{pipeline: p, stages: [{name: a, environment: a}, {name: b, environment: b, " + more + "}], promotion: {policy: single}}"
 	}

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
@@ -20,16 +23,12 @@ func proposes(environments []string, more ...string) string {
 
 func TestWhatAPullRequestDoesNotSayHasADefault(t *testing.T) {
 	d, err := definition.Parse("shop.yaml", []byte(proposes([]string{"shop/prod"}, "provider: gitea, token_env: DEPLOYSTER_GIT_TOKEN")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := definition.PullRequest{
 		Repository: "https://git.example/a/b.git", File: "x.yaml", Value: "a.b", Base: "main", Branch: "deployster/shop/shop/prod", Provider: "gitea", TokenEnv: "DEPLOYSTER_GIT_TOKEN",
 		Timeout: definition.Duration(30 * time.Minute), CheckEvery: definition.Duration(time.Minute),
 	}
-	if got := *d.Stages[1].PullRequest; got != want {
-		t.Errorf("it is %+v", got)
-	}
+	assert.Equal(t, want, *d.Stages[1].PullRequest)
 }
 
 func TestEachStageHasABranchOfItsOwn(t *testing.T) {

@@ -3,6 +3,8 @@ package definition_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
@@ -13,8 +15,6 @@ func TestWhichFilesMayHaveASecret(t *testing.T) {
 		"secrets/../git.token": false, "x/secrets/../../git.token": false, "Secrets/git.token": false, "my-secrets/git.token": false,
 		".deployster/log.db": false, "secrets/../.deployster/log.db": false, ".deployster/secrets/x": false, "secrets/.deployster/x": false, "shop/.deployster/secrets/x": false,
 	} {
-		if got := definition.IsSecretFile(path); got != want {
-			t.Errorf("%q may have a secret: %t", path, got)
-		}
+		assert.Equal(t, want, definition.IsSecretFile(path), "%q may have a secret", path)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -19,9 +22,7 @@ promotion: {policy: single, revision: task.vars.version}
 
 func TestAStageIsAManifestOnHosts(t *testing.T) {
 	d, err := definition.Parse("shop.yaml", []byte(onHosts))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dev, prod := d.Stages[0], d.Stages[1]
 	if dev.Environment != "hosts:shop/dev" || dev.Targets.Manifest != "web.yaml" || dev.Targets.CheckEvery.String() != "5s" {
 		t.Errorf("dev is %+v", dev.Targets)
@@ -36,13 +37,9 @@ func TestAStageIsAManifestOnHosts(t *testing.T) {
 	// What came as JSON is read as a file is, and carries what it carried.
 	prod.Targets.Files = map[string]string{"web.yaml": "1234"}
 	data, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var sent definition.Definition
-	if err := json.Unmarshal(data, &sent); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(data, &sent))
 	if read, err := sent.Reread("definition"); err != nil || !reflect.DeepEqual(read, d) {
 		t.Errorf("reread it is %+v, %v; want %+v", read, err, d)
 	}
@@ -98,9 +95,7 @@ func TestTwoStagesOnHostsAreOnePlaceOnlyIfAllOfItIsTheSame(t *testing.T) {
 		"it is another manifest":           func(t *definition.Targets) { t.Manifest = "n" },
 		"they are other hosts":             func(t *definition.Targets) { t.Hosts = "b" },
 	} {
-		if of(change) == same {
-			t.Errorf("it is the same place, though %s", name)
-		}
+		assert.NotEqual(t, same, of(change), "it is the same place, though %s", name)
 	}
 	if of(func(t *definition.Targets) { t.MaxLeaving, t.CheckEvery = &budget.Budget{Count: 3}, 7 }) != same {
 		t.Error("it is another place, though only how it is looked at changed")
@@ -119,11 +114,7 @@ func TestSoManyHostsMayLeaveAtOnce(t *testing.T) {
 		{&budget.Budget{Count: 3}, []string{"a"}, false}, {&budget.Budget{Percent: 25}, []string{"a", "b", "c"}, false}, {&budget.Budget{Percent: 25}, []string{"a", "b"}, true},
 	} {
 		targets := definition.Targets{MaxLeaving: tc.most}
-		if why := targets.Losing(present, tc.selected); (why != "") != tc.loses {
-			t.Errorf("of %v %v are left, with max_leaving %v: %q", present, tc.selected, tc.most, why)
-		}
+		assert.Equal(t, tc.loses, targets.Losing(present, tc.selected) != "", "of %v %v are left, with max_leaving %v", present, tc.selected, tc.most)
 	}
-	if why := (&definition.Targets{}).Losing([]string{"a"}, []string{"b"}); why != "" {
-		t.Errorf("one host cannot be exchanged for another: %s", why)
-	}
+	assert.Empty(t, (&definition.Targets{}).Losing([]string{"a"}, []string{"b"}), "one host cannot be exchanged for another")
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
@@ -15,9 +18,7 @@ func live(t *testing.T, text string) (o map[string]any) {
 	if text == "" {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &o), "%s", text)
 	return o
 }
 
@@ -209,9 +210,7 @@ func TestAPathLeadsToOneValue(t *testing.T) {
 		}
 	}
 	for path, fits := range map[string]bool{"{.a}=b": true, "{.a}=": true, "{.a}": true, ".a": true, "{.a}b": false, "{..a}=b": false} {
-		if err := object.CheckReady(path); (err == nil) != fits {
-			t.Errorf("%s: %v", path, err)
-		}
+		assert.Equal(t, fits, object.CheckReady(path) == nil, "%s", path)
 	}
 }
 
@@ -222,9 +221,7 @@ func TestAnObjectHasAName(t *testing.T) {
 		"prod/Site.acme.example/shop":         {Cluster: "prod", Kind: "Site", APIVersion: "acme.example/v1", Name: "shop"},
 		"prod/a/Deployment.acme.example/shop": {Cluster: "prod", Kind: "Deployment", APIVersion: "acme.example/v1", Namespace: "a", Name: "shop"},
 	} {
-		if o.String() != want {
-			t.Errorf("%+v is named %s, want %s", o, &o, want)
-		}
+		assert.Equal(t, want, o.String(), "%+v is named", o)
 	}
 }
 

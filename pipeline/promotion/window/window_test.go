@@ -4,15 +4,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/pipeline/promotion/window"
 )
 
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	moment, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return moment
 }
 
@@ -44,15 +45,9 @@ func TestWindowsAreOfTheWeekAndOfTheirTimeZone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			moment, want := at(t, c.at), at(t, c.next)
 			schedule := c.calendar.Schedule()
-			if next := schedule.Next(moment); !next.Equal(want) {
-				t.Errorf("it opens at %s, not at %s", next.UTC(), want)
-			}
-			if open := schedule.Open(moment); open != moment.Equal(want) {
-				t.Errorf("open is %t", open)
-			}
-			if !schedule.Open(want) {
-				t.Error("it is not open when it opens")
-			}
+			assert.WithinDuration(t, want, schedule.Next(moment), 0)
+			assert.Equal(t, moment.Equal(want), schedule.Open(moment))
+			assert.True(t, schedule.Open(want), "it is not open when it opens")
 		})
 	}
 }
@@ -67,12 +62,8 @@ func TestWhatCannotBeReadKeepsClosed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			schedule := c.Schedule()
-			if schedule.Open(now) {
-				t.Error("it is open")
-			}
-			if next := schedule.Next(now); !next.IsZero() {
-				t.Errorf("it opens at %s", next)
-			}
+			assert.False(t, schedule.Open(now), "it is open")
+			assert.True(t, schedule.Next(now).IsZero())
 		})
 	}
 }
@@ -80,9 +71,7 @@ func TestWhatCannotBeReadKeepsClosed(t *testing.T) {
 func TestAWholeDayIsOpenToItsEnd(t *testing.T) {
 	c := (&window.Calendar{Windows: []window.Window{{From: "00:00", To: "24:00", Zone: "America/Sao_Paulo"}}}).Schedule()
 	for hour := range 48 {
-		if moment := at(t, "2018-11-03T00:00:00Z").Add(time.Duration(hour) * time.Hour); !c.Open(moment) {
-			t.Errorf("it is closed at %s", moment)
-		}
+		assert.True(t, c.Open(at(t, "2018-11-03T00:00:00Z").Add(time.Duration(hour)*time.Hour)), "it is closed")
 	}
 }
 
@@ -93,7 +82,5 @@ func TestManyWindowsOpenAfterALongFreeze(t *testing.T) {
 		c.Windows = append(c.Windows, window.Window{From: from, To: "16:00", Zone: "UTC"})
 	}
 	want := time.Date(2027, 1, 7, 8, 0, 0, 0, time.UTC)
-	if got := c.Schedule().Next(time.Date(2026, 12, 20, 10, 0, 0, 0, time.UTC)); !got.Equal(want) {
-		t.Errorf("it opens at %s, not %s", got, want)
-	}
+	assert.WithinDuration(t, want, c.Schedule().Next(time.Date(2026, 12, 20, 10, 0, 0, 0, time.UTC)), 0)
 }
