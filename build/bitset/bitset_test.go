@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/bitset"
 )
 
@@ -12,9 +14,8 @@ func TestSetIsAMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, bound := range []int{1, 63, 64, 65, 4096, 4097, 300_000} {
 		set, naive := bitset.New(bound), map[int]bool{}
-		if !set.Made() || (&bitset.Set{}).Made() {
-			t.Fatal("a set that was made is not told from one that was not")
-		}
+		require.True(t, set.Made())
+		require.False(t, (&bitset.Set{}).Made(), "a set that was made is not told from one that was not")
 		for range 300 {
 			i := random.IntN(bound)
 			if random.IntN(3) == 0 {
@@ -24,9 +25,8 @@ func TestSetIsAMap(t *testing.T) {
 				set.Add(i)
 				naive[i] = true
 			}
-			if set.Has(i) != naive[i] || set.Len() != len(naive) {
-				t.Fatalf("of %d: %d is in it: %t, of %d; not %t, of %d", bound, i, set.Has(i), set.Len(), naive[i], len(naive))
-			}
+			require.Equal(t, naive[i], set.Has(i), "of %d: %d", bound, i)
+			require.Equal(t, len(naive), set.Len(), "of %d: %d", bound, i)
 		}
 		next := -1
 		for i := min(bound, 5000) - 1; i >= 0; i-- {
@@ -37,8 +37,6 @@ func TestSetIsAMap(t *testing.T) {
 				t.Fatalf("of %d: the next from %d is %d, not %d", bound, i, got, next)
 			}
 		}
-		if got := set.Next(bound); got >= bound {
-			t.Fatalf("of %d: the next beyond it is %d", bound, got)
-		}
+		require.Less(t, set.Next(bound), bound)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/block"
 )
 
@@ -14,9 +17,8 @@ func TestRoomIsOfOneAlone(t *testing.T) {
 	var all [][]int
 	for n := range 100 {
 		room := b.Take(n%7, 16)
-		if len(room) != 0 || cap(room) != n%7 {
-			t.Fatalf("the room for %d is %d of %d", n%7, len(room), cap(room))
-		}
+		require.Empty(t, room, "the room for %d", n%7)
+		require.Equal(t, n%7, cap(room), "the room for")
 		for range n%7 + 1 { // one more than there is room for
 			room = append(room, n)
 		}
@@ -24,9 +26,7 @@ func TestRoomIsOfOneAlone(t *testing.T) {
 	}
 	for n, room := range all {
 		for _, is := range room {
-			if is != n {
-				t.Errorf("in the room of %d is %d", n, is)
-			}
+			assert.Equal(t, n, is, "in the room of")
 		}
 	}
 }
@@ -43,8 +43,6 @@ func TestTextsStayAsTheyWereAdded(t *testing.T) {
 		clear(room) // which is not that of the text
 	}
 	for n, got := range all {
-		if want := string(text(n)); got != want {
-			t.Errorf("text %d is %.20q, not %.20q", n, got, want)
-		}
+		assert.Equal(t, string(text(n)), got, "text %d is %.20q", n, got)
 	}
 }

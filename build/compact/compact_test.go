@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build/compact"
@@ -32,23 +33,17 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		w.JSON(texts)
 		r := &compact.Reader{Rest: string(w.To)}
 		for i := range r.Count() {
-			if got := r.Number(); got != numbers[i] {
-				t.Fatalf("%d is read as %d", numbers[i], got)
-			}
+			require.Equal(t, numbers[i], r.Number(), "is read as")
 		}
 		for i := range r.Count() {
 			if got, data := r.Text(), r.Data(); got != texts[i] || data == nil || !bytes.Equal(data, []byte(got)) {
 				t.Fatalf("%q is read as %q and %q", texts[i], got, data)
 			}
 		}
-		if r.Data() != nil {
-			t.Fatal("none is read as some")
-		}
+		require.Nil(t, r.Data(), "none is read as some")
 		flag := r.Flags()
 		for i, is := range flags {
-			if flag() != is {
-				t.Fatalf("flag %d is not %v", i, is)
-			}
+			require.Equal(t, is, flag(), "flag %d is not %v", i, is)
 		}
 		var again []string
 		if got, never := r.Moment(), r.Moment(); !got.Equal(at) || !never.IsZero() {

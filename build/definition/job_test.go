@@ -1,10 +1,12 @@
 package definition_test
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build/definition"
 )
@@ -41,12 +43,9 @@ packages:
 func TestWhatPackagesRunIsRead(t *testing.T) {
 	text := strings.Replace(recipes, "    entrypoint: \"\"\n", "", 1)
 	d, err := definition.Parse("packages.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.Artifacts != "registry.example:5000/base" || d.List {
-		t.Errorf("it is %+v", d)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "registry.example:5000/base", d.Artifacts, "it is %+v", d)
+	assert.False(t, d.List, "it is %+v", d)
 	glibc, maker, gcc := d.Packages[0], d.Packages[1], d.Packages[2]
 	if glibc.Job != maker.Job {
 		t.Error("packages without anything of their own do not share a job")
@@ -66,9 +65,7 @@ func TestWhatPackagesRunIsRead(t *testing.T) {
 		Memory:  512 << 20, Pids: 100, Network: "none", Timeout: 30 * time.Minute,
 		Target: definition.Value{Text: "linux/amd64", At: at(2, 9)}, Workers: definition.Value{Text: "attribute:role == builder", At: at(3, 10)},
 	}
-	if !reflect.DeepEqual(*glibc.Job, all) {
-		t.Errorf("glibc runs %+v", *glibc.Job)
-	}
+	assert.Equal(t, all, *glibc.Job)
 	own := all
 	own.Image = definition.Value{Text: "{{ registry }}/gcc-build", At: at(19, 12)}
 	own.Args = []definition.Value{}
@@ -78,9 +75,7 @@ func TestWhatPackagesRunIsRead(t *testing.T) {
 	own.Memory = 2 << 30
 	own.Target = definition.Value{Text: "linux/arm64", At: at(25, 13)}
 	own.Workers = definition.Value{Text: "name == big", At: at(26, 14)}
-	if !reflect.DeepEqual(*gcc.Job, own) {
-		t.Errorf("gcc runs %+v\nwant %+v", *gcc.Job, own)
-	}
+	assert.Equal(t, own, *gcc.Job)
 }
 
 func TestWhatIsWrongWithAJobIsToldAtItsPlace(t *testing.T) {
@@ -129,9 +124,7 @@ func TestWhatIsWrongWithAJobIsToldAtItsPlace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := definition.Parse("p.yaml", []byte("group: g\npackages: {a: {"+c.job+"}, b: {}, b/c: {}}"))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v", err)
-			}
+			assert.ErrorContains(t, err, c.want)
 		})
 	}
 }
@@ -147,9 +140,8 @@ func TestWhatIsWrongWithTheDefaultsIsToldOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := definition.Parse("p.yaml", []byte(c.text+"\ngroup: g\npackages: {a: {image: x}, b: {env: {B: b}}}"))
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Count(err.Error(), "\n") > 0 {
-				t.Errorf("the error is %v", err)
-			}
+			require.ErrorContains(t, err, c.want)
+			assert.Zero(t, strings.Count(err.Error(), "\n"))
 		})
 	}
 }
@@ -163,12 +155,8 @@ packages:
   a: {image: a b, timeout: 0, build: [c]}
   b: {env: {1: x}, run: [b]}
 `))
-	if err == nil {
-		t.Fatal("nothing is wrong")
-	}
+	require.Error(t, err, "nothing is wrong")
 	for _, line := range []string{"p.yaml:2:11:", "p.yaml:3:9:", "p.yaml:5:14:", "p.yaml:5:28:", "p.yaml:5:39:", "p.yaml:6:13:", "p.yaml:6:25:"} {
-		if !strings.Contains(err.Error(), line) {
-			t.Errorf("nothing is told of %s:\n%v", line, err)
-		}
+		assert.Contains(t, err.Error(), line, "nothing is told of")
 	}
 }

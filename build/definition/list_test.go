@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/build/plan"
 )
@@ -22,9 +25,7 @@ jobs:
 
 func TestAListOfJobsIsRead(t *testing.T) {
 	d, err := definition.Parse("packages.yaml", []byte(list))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !d.List || d.Group != "nightly" || len(d.Packages) != 3 {
 		t.Fatalf("it is %+v", d)
 	}
@@ -36,16 +37,13 @@ func TestAListOfJobsIsRead(t *testing.T) {
 		t.Errorf("compile is %+v", compile)
 	}
 	p, err := plan.Make(d, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var order []string
 	for _, j := range p.Jobs {
 		order = append(order, fmt.Sprintf("%s %d/%d", j.Package, j.Pass, j.Of))
 	}
-	if want := []string{"fetch 1/1", "compile 1/1", "test 1/1"}; !reflect.DeepEqual(order, want) || len(p.Unbuildable)+len(p.Cycles) > 0 {
-		t.Errorf("the plan is %v, %v, %v", order, p.Unbuildable, p.Cycles)
-	}
+	require.Equal(t, []string{"fetch 1/1", "compile 1/1", "test 1/1"}, order)
+	assert.Zero(t, len(p.Unbuildable)+len(p.Cycles), "the plan is %v", order)
 }
 
 func TestWhatIsWrongWithAListIsToldAtItsPlace(t *testing.T) {
@@ -65,9 +63,7 @@ func TestWhatIsWrongWithAListIsToldAtItsPlace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := definition.Parse("p.yaml", []byte("group: g\njobs: "+c.jobs))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v", err)
-			}
+			assert.ErrorContains(t, err, c.want)
 		})
 	}
 }
@@ -96,18 +92,12 @@ func TestAHundredThousandPackagesFit(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	d, err := definition.Parse("p.yaml", []byte(text))
 	runtime.ReadMemStats(&after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Logf("%d packages in %d bytes take %d MiB while they are read", len(d.Packages), len(text), (after.TotalAlloc-before.TotalAlloc)>>20)
-	if len(d.Packages) != count {
-		t.Errorf("there are %d", len(d.Packages))
-	}
+	assert.Len(t, d.Packages, count)
 }
 
 func TestAFileThatIsTooLarge(t *testing.T) {
 	_, err := definition.Parse("p.yaml", []byte("# "+strings.Repeat("x", definition.MaxSize)))
-	if err == nil || !strings.Contains(err.Error(), "p.yaml: has 16777218 bytes or more; at most 16777216 (16 MiB) are possible") {
-		t.Errorf("the error is %v", err)
-	}
+	assert.ErrorContains(t, err, "p.yaml: has 16777218 bytes or more; at most 16777216 (16 MiB) are possible")
 }

@@ -1,9 +1,10 @@
 package definition_test
 
 import (
-	"reflect"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/build/plan"
@@ -23,25 +24,19 @@ packages:
 
 func TestADefinitionIsRead(t *testing.T) {
 	d, err := definition.Parse("packages.yaml", []byte(base))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var none *definition.Job
 	for i := range d.Packages {
 		none, d.Packages[i].Job = d.Packages[i].Job, nil
 	}
-	if !reflect.DeepEqual(none, &definition.Job{}) {
-		t.Errorf("they run %+v", none)
-	}
+	assert.Equal(t, &definition.Job{}, none)
 	want := &definition.Definition{Group: "base", Converge: 3, Packages: []definition.Package{
 		{Name: "gcc", At: at(4, 3), Version: "9.1", Released: "gcc-8", Build: []string{"gcc", "make"}, Run: []string{"glibc"}},
 		{Name: "make", At: at(5, 3), Build: []string{"gcc"}},
 		{Name: "core/glibc-2.x", At: at(7, 3), Unbuildable: "its plan is gone"},
 		{Name: "glibc", At: at(8, 3)},
 	}}
-	if !reflect.DeepEqual(d, want) {
-		t.Errorf("it is %+v", d)
-	}
+	assert.Equal(t, want, d)
 }
 
 func at(line, column int) yamlfile.Position {
@@ -69,9 +64,7 @@ func TestWhatIsWrongIsToldAtItsPlace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := definition.Parse("p.yaml", []byte(c.text))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v", err)
-			}
+			assert.ErrorContains(t, err, c.want)
 		})
 	}
 }

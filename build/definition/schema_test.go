@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/schema"
@@ -68,9 +70,7 @@ func TestTheSchemaOfJobsAgrees(t *testing.T) {
 func agrees(t *testing.T, name string, cases map[string]bool) {
 	t.Helper()
 	source, err := schema.Source(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	yamltest.Schema(t, source, cases, func(file string) error {
 		_, err := definition.Parse("p.yaml", []byte(file))
 		return err
@@ -81,15 +81,12 @@ func agrees(t *testing.T, name string, cases map[string]bool) {
 func TestExamplesAreWhatTheSchemasSay(t *testing.T) {
 	for _, name := range []string{"packages", "jobs"} {
 		paths, err := filepath.Glob("../../examples/*/" + name + ".yaml")
-		if err != nil || len(paths) == 0 {
-			t.Fatalf("there are no examples of %s: %v", name, err)
-		}
+		require.NoError(t, err, "there are no examples of %s: %v", name, err)
+		require.NotEmpty(t, paths, "there are no examples of %s: %v", name, err)
 		cases := map[string]bool{}
 		for _, path := range paths {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			cases[string(text)] = true
 		}
 		agrees(t, name, cases)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build/definition"
@@ -168,9 +169,7 @@ func TestAPlanIsWhatANaiveLookAtTheGraphSays(t *testing.T) {
 			}
 		}
 		made, err := Make(d, touched)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if again, _ := Make(d, touched); fmt.Sprint(again) != fmt.Sprint(made) {
 			t.Fatalf("once %v, then %v", made, again)
 		}
@@ -192,13 +191,9 @@ func TestAPlanIsWhatANaiveLookAtTheGraphSays(t *testing.T) {
 			if can[p.Name] && o.reaches(p.Name, p.Name, can) {
 				want = d.Converge
 			}
-			if count[p.Name] != want {
-				t.Fatalf("%s is built %d times, not %d: %+v", p.Name, count[p.Name], want, made)
-			}
+			require.Equal(t, want, count[p.Name], "%s is built", p.Name)
 			told := slices.ContainsFunc(made.Unbuildable, func(u Unbuildable) bool { return u.Package == p.Name })
-			if told != (all[p.Name] && !can[p.Name]) {
-				t.Fatalf("%s is told as unbuildable: %t", p.Name, told)
-			}
+			require.Equal(t, (all[p.Name] && !can[p.Name]), told, "%s is told as unbuildable: %t", p.Name, told)
 		}
 	})
 }
@@ -206,9 +201,7 @@ func TestAPlanIsWhatANaiveLookAtTheGraphSays(t *testing.T) {
 // checkUses holds that a job uses of each package that it needs what was made last before
 // it, and of what it needs to run that of its own pass.
 func checkUses(t *rapid.T, o *naive, made *Plan, j Job, can map[string]bool) {
-	if len(j.Uses) != len(o.needs[j.Package]) {
-		t.Fatalf("%+v does not use each of %v", j, o.needs[j.Package])
-	}
+	require.Len(t, j.Uses, len(o.needs[j.Package]), "%+v does not use each", j)
 	for _, u := range j.Uses {
 		run, needed := o.needs[j.Package][u.Package]
 		last := 0

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/definition"
 )
 
@@ -38,9 +41,7 @@ func (j Job) text() string {
 
 func TestACycleIsUnrolled(t *testing.T) {
 	p, err := Make(toolchain(), []string{"make"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got []string
 	for _, j := range p.Jobs {
 		got = append(got, j.text())
@@ -54,9 +55,7 @@ func TestACycleIsUnrolled(t *testing.T) {
 		"6 gcc pass 2 of 2 with gcc of 3 make of 5 glibc of 4",
 		"7 curl pass 1 of 1 with gcc of 6 make of 5 glibc of 4",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the jobs are\n%s", strings.Join(got, "\n"))
-	}
+	assert.Equal(t, want, got)
 }
 
 func TestWhatCannotBeBuiltIsTold(t *testing.T) {
@@ -96,16 +95,13 @@ func TestWhatCannotBeBuiltIsTold(t *testing.T) {
 			d := toolchain()
 			c.change(d)
 			p, err := Make(d, c.touched)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var got []string
 			for _, u := range p.Unbuildable {
 				got = append(got, u.Package+": "+u.Cause)
 			}
-			if !slices.Equal(got, c.want) || len(p.Jobs) > 0 {
-				t.Errorf("%d jobs, and unbuildable are\n%s", len(p.Jobs), strings.Join(got, "\n"))
-			}
+			require.Equal(t, c.want, got)
+			assert.Empty(t, p.Jobs)
 		})
 	}
 }
@@ -127,9 +123,8 @@ func TestTouchedPackagesMustBeThere(t *testing.T) {
 there is no package "mkae", did you mean "make"?
 there is no package "nonsense"; possible are glibc, make, gcc, curl, docs
 there is no package ""; possible are glibc, make, gcc, curl, docs`
-	if err == nil || err.Error() != want {
-		t.Error(err)
-	}
+	require.Error(t, err)
+	assert.Equal(t, want, err.Error())
 	list := toolchain()
 	list.List = true
 	if _, err := Make(list, []string{"gc"}); err == nil || err.Error() != `there is no job "gc", did you mean "gcc"?` {
@@ -155,9 +150,7 @@ func TestManyNamesThatThereAreNot(t *testing.T) {
 // were built three times.
 func TestTheManifestOfADistributionHasTheSameJobs(t *testing.T) {
 	data, err := os.ReadFile("testdata/distribution.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ours := regexp.MustCompile(`^(.+/.+)/[^/]+/N-\d+$`)
 	times, at := map[string]int{}, map[string]int{}
 	d := &definition.Definition{Group: "base", Converge: 3}
@@ -190,19 +183,13 @@ func TestTheManifestOfADistributionHasTheSameJobs(t *testing.T) {
 		}
 	}
 	p, err := Make(d, touched)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := map[string]int{}
 	for _, j := range p.Jobs {
 		got[j.Package]++
 	}
 	for name, n := range times {
-		if got[name] != n {
-			t.Errorf("%s is built %d times, not %d", name, got[name], n)
-		}
+		assert.Equal(t, n, got[name], "%s is built", name)
 	}
-	if len(p.Jobs) != 721 {
-		t.Errorf("%d jobs, not 721", len(p.Jobs))
-	}
+	assert.Len(t, p.Jobs, 721)
 }

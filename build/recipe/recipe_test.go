@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
 )
@@ -30,20 +33,15 @@ func TestEveryRecipeIsFoundByItsIndex(t *testing.T) {
 			all[i].Args = []string{fmt.Sprint(i)}
 		}
 		documents, err := recipe.Encode(all)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := (count + recipe.PerDocument - 1) / recipe.PerDocument; len(documents) != want {
-			t.Errorf("%d recipes are %d documents, want %d", count, len(documents), want)
-		}
+		require.NoError(t, err)
+		assert.Len(t, documents, (count+recipe.PerDocument-1)/recipe.PerDocument, "%d recipes", count)
 		for i := range all {
 			if at := i % recipe.PerDocument; at > 0 && at < recipe.PerDocument-1 && i < count-1 {
 				continue // each document is read as a whole
 			}
 			got, err := recipe.At(documents[recipe.Name(i)], i)
-			if err != nil || !reflect.DeepEqual(got, all[i]) {
-				t.Fatalf("recipe %d of %d is %+v, %v", i, count, got, err)
-			}
+			require.NoError(t, err, "recipe %d of %d is %+v, %v", i, count, got, err)
+			require.Equal(t, all[i], got, "recipe %d of %d is %+v, %v", i, count, got, err)
 		}
 		if count > 0 {
 			if _, err := recipe.At(documents[recipe.Name(0)], 3*recipe.PerDocument); err == nil {
@@ -116,9 +114,7 @@ func TestInputsTellWhatDoesTheSame(t *testing.T) {
 		if platform == "" {
 			platform = "linux/amd64"
 		}
-		if r.Inputs(j, platform, own) == base {
-			t.Errorf("the hash does not tell %s", name)
-		}
+		assert.NotEqual(t, base, r.Inputs(j, platform, own), "the hash does not tell %s", name)
 	}
 	for name, change := range map[string]func(*recipe.Recipe, *record.JobSpec){
 		"the name of the image":    func(r *recipe.Recipe, _ *record.JobSpec) { r.Image.Image = "build:2" },
@@ -132,9 +128,7 @@ func TestInputsTellWhatDoesTheSame(t *testing.T) {
 		r, j := whole(), job
 		j.Uses = append([]record.Use{}, job.Uses...)
 		change(&r, &j)
-		if r.Inputs(j, "linux/amd64", "group 2") != base {
-			t.Errorf("the hash tells %s", name)
-		}
+		assert.Equal(t, base, r.Inputs(j, "linux/amd64", "group 2"), "the hash tells %s", name)
 	}
 }
 
@@ -144,17 +138,14 @@ func TestWhatIsNotPinnedIsNotTheSameElsewhere(t *testing.T) {
 	r.Image = recipe.Image{Image: "build:1", Unpinned: "no engine answers"}
 	job := record.JobSpec{Package: "gcc"}
 	one := r.Inputs(job, "linux/amd64", "group 1")
-	if one != r.Inputs(job, "linux/amd64", "group 1") || one == r.Inputs(job, "linux/amd64", "group 2") {
-		t.Error("it must be the same within one group, and not in another")
-	}
+	require.Equal(t, r.Inputs(job, "linux/amd64", "group 1"), one)
+	assert.NotEqual(t, r.Inputs(job, "linux/amd64", "group 2"), one, "it must be the same within one group, and not in another")
 }
 
 // Whatever a document holds, Decode answers with recipes that are written as they were read.
 func FuzzDecode(f *testing.F) {
 	documents, err := recipe.Encode([]recipe.Recipe{whole(), {}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Add(string(documents[recipe.Name(0)]))
 	f.Add(`{"version":1,"from":2000,"recipes":[{"args":[]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -166,9 +157,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("the first is %+v, %v", got, err)
 		}
 		written, err := recipe.Encode(all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i := range all {
 			got, err := recipe.At(written[recipe.Name(i)], i)
 			if err != nil || !reflect.DeepEqual(got.Args, all[i].Args) || !same(got, all[i]) {

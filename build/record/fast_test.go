@@ -2,11 +2,11 @@ package record_test
 
 import (
 	"encoding/json"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build/record"
@@ -41,20 +41,13 @@ func TestDataIsWrittenAndReadAsByReflection(t *testing.T) {
 
 func same[T any](t *rapid.T, data T) {
 	want, err := json.Marshal(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := record.Encode(data)
-	if err != nil || string(got) != string(want) {
-		t.Fatalf("%+v is written as %s, %v, and by reflection as %s", data, got, err, want)
-	}
+	require.NoError(t, err, "%+v is written as %s, %v, and by reflection as %s", data, got, err, want)
+	require.Equal(t, string(want), string(got), "%+v is written as %s, %v, and by reflection as %s", data, got, err, want)
 	var read T
-	if err := json.Unmarshal(want, &read); err != nil {
-		t.Fatal(err)
-	}
-	if again := record.Decode[T](deploylog.Event{Data: got}); !reflect.DeepEqual(again, read) {
-		t.Fatalf("%s is read as %+v, and by reflection as %+v", got, again, read)
-	}
+	require.NoError(t, json.Unmarshal(want, &read))
+	require.Equal(t, read, record.Decode[T](deploylog.Event{Data: got}), "%s is read", got)
 }
 
 // Whatever text there is, it is read as by reflection.
@@ -90,7 +83,5 @@ func alike[T any](t *testing.T, text []byte) {
 		var none T
 		want = none
 	}
-	if got := record.Decode[T](deploylog.Event{Data: text}); !reflect.DeepEqual(got, want) {
-		t.Fatalf("%s is read as %+v, and by reflection as %+v", text, got, want)
-	}
+	require.Equal(t, want, record.Decode[T](deploylog.Event{Data: text}), "%s is read", text)
 }

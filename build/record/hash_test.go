@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build/record"
@@ -30,9 +31,7 @@ func TestHashesTellTextsApart(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`sha256:[0-9a-f]{64}`).Draw(t, "digest")
-		if got := record.HashOf(text).String(); got != text {
-			t.Errorf("%s is written as %s", text, got)
-		}
+		assert.Equal(t, text, record.HashOf(text).String(), "is written as")
 	})
 }
 

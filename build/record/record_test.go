@@ -1,10 +1,11 @@
 package record_test
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build/record"
@@ -46,18 +47,15 @@ func TestNumbersAreRead(t *testing.T) {
 		}
 		text, _ := n.MarshalText()
 		var got record.Numbers
-		if err := got.UnmarshalText(text); err != nil || !reflect.DeepEqual(got, n) {
-			t.Errorf("%v was %s, and is %v, %v", n, text, got, err)
-		}
+		require.NoError(t, got.UnmarshalText(text), "%v was %s, and is %v", n, text, got)
+		assert.Equal(t, n, got, "%v was %s, and is %v", n, text, got)
 	})
 }
 
 func TestNumbersThatAreNone(t *testing.T) {
 	for _, text := range []string{"0", "2,1", "1-", "-1", "3-2", "1,,2", "x", "1-1000001", "1-5,5", "01", "+1", " 1"} {
 		var n record.Numbers
-		if err := n.UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q is %v", text, n)
-		}
+		assert.Error(t, n.UnmarshalText([]byte(text)), "%q is %v", text, n)
 	}
 }
 
@@ -79,8 +77,6 @@ func FuzzNumbers(f *testing.F) {
 
 func TestDataThatIsNoneIsEmpty(t *testing.T) {
 	for _, data := range []string{"", "[]", `{"jobs":"2,1"}`, strings.Repeat("[", 10000)} {
-		if got := record.Decode[record.Eligible](deploylog.Event{Data: []byte(data)}); got.Jobs != nil {
-			t.Errorf("%.20q is %v", data, got)
-		}
+		assert.Nil(t, record.Decode[record.Eligible](deploylog.Event{Data: []byte(data)}).Jobs, "%.20q", data)
 	}
 }

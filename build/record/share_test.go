@@ -1,8 +1,10 @@
 package record_test
 
 import (
-	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build/record"
 )
@@ -19,14 +21,10 @@ func TestJobsThatShareAreWhatTheyWere(t *testing.T) {
 	}
 	got := jobs()
 	got.Share()
-	if want := jobs(); !reflect.DeepEqual(got, want) {
-		t.Fatalf("they are %+v, not %+v", got, want)
-	}
+	require.Equal(t, jobs(), got)
 	got.Jobs[1].Uses = append(got.Jobs[1].Uses, record.Use{Package: "added"})
 	got.Jobs[1].Waits = append(got.Jobs[1].Waits, 7)
-	if want := jobs(); !reflect.DeepEqual(got.Jobs[2:], want.Jobs[2:]) {
-		t.Errorf("by what was added to another they are %+v, not %+v", got.Jobs[2:], want.Jobs[2:])
-	}
+	assert.Equal(t, jobs().Jobs[2:], got.Jobs[2:], "by what was added to another they")
 	var none record.Jobs
 	none.Share()
 }

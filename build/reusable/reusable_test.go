@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/reusable"
 )
@@ -13,9 +16,7 @@ func TestArtifactsAreFoundByAllOfTheirHash(t *testing.T) {
 	hash := func(n int) record.Hash { return record.HashOf(fmt.Sprintf("sha256:%016x%048x", n%3, n)) }
 	const count = 1000
 	var all reusable.Table
-	if a := all.Of(hash(1)); a != nil {
-		t.Fatalf("an empty table has %+v", a)
-	}
+	require.Nil(t, all.Of(hash(1)), "an empty table")
 	for _, round := range []int64{1, 2} {
 		for n := range count {
 			all.Set(reusable.Artifact{Inputs: hash(n), Seq: round*count + int64(n)})
@@ -26,12 +27,9 @@ func TestArtifactsAreFoundByAllOfTheirHash(t *testing.T) {
 			}
 		}
 	}
-	if a := all.Of(hash(count)); a != nil || all.Len() != count {
-		t.Errorf("there are %d, and of what was never built %+v", all.Len(), a)
-	}
+	require.Nil(t, all.Of(hash(count)))
+	assert.Equal(t, count, all.Len())
 	for n, a := range all.All() {
-		if a.Inputs != hash(n) {
-			t.Errorf("artifact %d is of %v", n, a.Inputs)
-		}
+		assert.Equal(t, hash(n), a.Inputs, "artifact %d is of %v", n, a.Inputs)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
 )
@@ -15,9 +18,7 @@ import (
 func TestTheDocumentationShowsTheTables(t *testing.T) {
 	const file = "../../docs/builds.md"
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range map[string]string{
 		"states of groups":      "```mermaid\n" + transition.Mermaid(transition.Groups()) + "```\n",
 		"states of jobs":        "```mermaid\n" + transition.Mermaid(transition.Jobs()) + "```\n",
@@ -42,9 +43,7 @@ func TestTheDocumentationShowsTheTables(t *testing.T) {
 		text = []byte(before + begin + want + end + after)
 	}
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, text, 0o644))
 	}
 }
 
@@ -69,15 +68,12 @@ func check[S interface {
 		if to, ok := next(r.From, r.Event); !ok || to != r.To {
 			t.Errorf("%s after %s is %s, and in the table %s", r.From, r.Event, to, r.To)
 		}
-		if !known[r.Event] {
-			t.Errorf("%s is no event", r.Event)
-		}
+		assert.True(t, known[r.Event], "%s is no event", r.Event)
 		reached[r.To], left[r.From] = true, true
 	}
 	for _, s := range all {
-		if !reached[s] || left[s] == final[s.String()] {
-			t.Errorf("%s is reached: %t, left: %t", s, reached[s], left[s])
-		}
+		require.True(t, reached[s], "%s", s)
+		assert.NotEqual(t, final[s.String()], left[s], "%s", s)
 		if _, ok := next(s, "group-sang"); ok {
 			t.Error("an event that there is not moves it")
 		}
@@ -98,15 +94,10 @@ func TestStatesAreWrittenByTheirNames(t *testing.T) {
 	for _, j := range transition.AllJobs() {
 		var got transition.Job
 		text, _ := json.Marshal(j)
-		if err := json.Unmarshal(text, &got); err != nil || got != j {
-			t.Errorf("%s is written as %s, and read as %s, %v", j, text, got, err)
-		}
+		require.NoError(t, json.Unmarshal(text, &got), "%s is written as %s, and read as %s", j, text, got)
+		assert.Equal(t, j, got, "%s is written as %s, and read as %s", j, text, got)
 	}
 	var j transition.Job
-	if err := j.UnmarshalText([]byte("Complete")); err == nil {
-		t.Errorf("Complete is %s, a state of jobs", j)
-	}
-	if transition.Job(99).String() != "state 99" {
-		t.Error(transition.Job(99))
-	}
+	assert.Error(t, j.UnmarshalText([]byte("Complete")), "Complete is %s, a state of jobs", j)
+	assert.Equal(t, "state 99", transition.Job(99).String())
 }
