@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,58 +14,48 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
 func keep(t *testing.T, s objects.Store, content string) (hash string) {
 	t.Helper()
 	hash, err := s.Keep([]byte(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wantContent(t, s, hash, content)
 	return hash
 }
 
 func wantContent(t *testing.T, s objects.Store, hash, content string) {
 	t.Helper()
-	if got, err := s.Load(hash); err != nil || string(got) != content {
-		t.Errorf("object %s holds %q (%v), want %q", hash, got, err, content)
-	}
+	got, err := s.Load(hash)
+	assert.True(t, err == nil && string(got) == content, "object %s holds %q (%v), want %q", hash, got, err, content)
 }
 
 // refused loads an object, which must fail with its hash.
 func refused(t *testing.T, s objects.Store, hash string, as error) {
 	t.Helper()
 	got, err := s.Load(hash)
-	if !errors.Is(err, as) || got != nil || !strings.Contains(err.Error(), hash) {
-		t.Errorf("object %s is %q, %v, want the error %v with its hash", hash, got, err, as)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v could be taken for a file that nobody ever made", err)
-	}
+	assert.True(t, errors.Is(err, as) && got == nil && strings.Contains(err.Error(), hash), "object %s is %q, %v, want the error %v with its hash", hash, got, err, as)
+	assert.False(t, errors.Is(err, fs.ErrNotExist), "%v could be taken for a file that nobody ever made", err)
 }
 
 func TestAnObjectIsKeptByItsHashForItsOwner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "objects")
 	s := objects.In(dir, nil)
 	hash := keep(t, s, "a secret\n")
-	if hash != objects.Hash([]byte("a secret\n")) || !objects.IsHash(hash) {
-		t.Errorf("its hash is %s", hash)
-	}
+	assert.True(t, hash == objects.Hash([]byte("a secret\n")) && objects.IsHash(hash), "its hash is %s", hash)
 	path := filepath.Join(dir, "sha256", hash)
 	for path, mode := range map[string]os.FileMode{dir: 0o700 | os.ModeDir, filepath.Dir(path): 0o700 | os.ModeDir, path: 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
-			t.Errorf("%s has mode %v, want %v (%v)", path, info.Mode(), mode, err)
-		}
+		info, err := os.Stat(path)
+		assert.True(t, err == nil && info.Mode() == mode, "%s has mode %v, want %v (%v)", path, info.Mode(), mode, err)
 	}
-	if again := keep(t, s, "a secret\n"); again != hash {
-		t.Errorf("kept again it is %s, not %s", again, hash)
-	}
+	assert.Equal(t, hash, keep(t, s, "a secret\n"), "kept again it")
 	keep(t, s, "")
-	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 2 {
-		t.Errorf("there are %v (%v), not two objects", entries, err)
-	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	assert.True(t, err == nil && len(entries) == 2, "there are %v (%v), not two objects", entries, err)
 }
 
 // Whoever keeps an object may be another than those who are to read it.
@@ -73,9 +64,7 @@ func TestWhatIsMadeIsGivenToItsUsersBeforeItHasItsName(t *testing.T) {
 	var given []string
 	s := objects.In(dir, func(f *os.File, made bool) {
 		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		what := filepath.Base(f.Name())
 		if !info.IsDir() {
 			what = fmt.Sprintf("%d bytes", info.Size())
@@ -90,16 +79,12 @@ func TestWhatIsMadeIsGivenToItsUsersBeforeItHasItsName(t *testing.T) {
 		"sha256 false", "objects false", "7 bytes false", // they may be others by now
 		"sha256 false", "objects false", "0 bytes true",
 	}
-	if !slices.Equal(given, want) {
-		t.Errorf("given are %q, want %q", given, want)
-	}
+	assert.True(t, slices.Equal(given, want), "given are %q, want %q", given, want)
 }
 
 func TestAStoreMayBeALink(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "objects")
-	if err := os.Symlink(t.TempDir(), dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(t.TempDir(), dir))
 	keep(t, objects.In(dir, nil), "content")
 }
 
@@ -122,9 +107,7 @@ func TestAMissingOrAlteredObjectIsRefusedWithItsHashAndCanBeKeptAgain(t *testing
 		refused(t, s, hash, objects.ErrAltered)
 		keep(t, s, "content")
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	refused(t, s, hash, objects.ErrMissing)
 	keep(t, s, "content")
 }
@@ -134,23 +117,16 @@ func TestWhatIsNoHashNamesNoFile(t *testing.T) {
 	s := objects.In(dir, nil)
 	hash := keep(t, s, "content")
 	for _, bad := range []string{"", hash[:10], strings.ToUpper(hash), "../sha256/" + hash, filepath.Join(dir, "sha256", hash), hash + "\n"} {
-		if got, err := s.Load(bad); err == nil || !strings.Contains(err.Error(), "SHA-256") {
-			t.Errorf("%q is %q, %v", bad, got, err)
-		}
+		got, err := s.Load(bad)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "SHA-256"), "%q is %q, %v", bad, got, err)
 	}
 }
 
 func TestWhatCannotBeKeptIsNotThere(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := objects.In(dir, nil).Keep(make([]byte, 16<<20+1)); err == nil || !strings.Contains(err.Error(), "bytes") {
-		t.Errorf("of what is too large is said %v", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := objects.In(filepath.Join(dir, "file"), nil).Keep([]byte("x")); err == nil {
-		t.Error("it was kept below a file")
-	}
+	assert.ErrorContains(t, errOf(objects.In(dir, nil).Keep(make([]byte, 16<<20+1))), "bytes")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	assert.Error(t, errOf(objects.In(filepath.Join(dir, "file"), nil).Keep([]byte("x"))), "it was kept below a file")
 }
 
 func TestManyKeepOneContentAtOnce(t *testing.T) {
@@ -168,4 +144,60 @@ func TestManyKeepOneContentAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }
+
+func TestAStoreHasOneSalt(t *testing.T) {
+	dir := t.TempDir()
+	store := objects.In(dir, nil)
+	assert.ErrorIs(t, errOf(store.Salt()), objects.ErrMissing, "before it is made")
+	salts := make([][]byte, 20)
+	var making sync.WaitGroup
+	for i := range salts {
+		making.Go(func() {
+			var err error
+			if salts[i], err = objects.In(dir, nil).MakeSalt(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	making.Wait()
+	for _, salt := range salts {
+		if len(salt) != 32 || !bytes.Equal(salt, salts[0]) {
+			t.Errorf("the salt is %x and %x", salt, salts[0])
+		}
+	}
+	path := filepath.Join(dir, "salt")
+	info, err := os.Stat(path)
+	assert.True(t, err == nil && info.Mode() == 0o600, "it has the mode %v, %v", info.Mode(), err)
+	other, err := objects.In(t.TempDir(), nil).MakeSalt()
+	assert.True(t, err == nil && !bytes.Equal(other, salts[0]), "of another store it is %x, %v", other, err)
+	left, err := filepath.Glob(filepath.Join(dir, ".deployster-new-*"))
+	assert.True(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
+	for _, text := range []string{"", "half", string(bytes.Repeat([]byte("x"), 64))} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		assert.ErrorIs(t, errOf(store.MakeSalt()), objects.ErrAltered, "of the salt %q", text)
+	}
+}
+
+// What is opened is what is loaded, and what was altered is neither.
+func TestAnObjectIsReadWithoutHoldingIt(t *testing.T) {
+	dir := t.TempDir()
+	s := objects.In(dir, nil)
+	hash := keep(t, s, "a text")
+	f, size, err := s.Open(hash)
+	if err != nil || size != 6 {
+		t.Fatal(size, err)
+	}
+	text, err := io.ReadAll(f)
+	err = errors.Join(err, f.Close())
+	assert.True(t, err == nil && string(text) == "a text", "%q, %v", text, err)
+	assert.NoError(t, s.Check(hash))
+	assert.ErrorIs(t, s.Check(strings.Repeat("0", 64)), objects.ErrMissing, "what is missing")
+	err = s.Check("../" + hash)
+	assert.True(t, err != nil && !errors.Is(err, objects.ErrMissing), "what is no hash: %v", err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sha256", hash), []byte("b text"), 0o600))
+	assert.ErrorIs(t, s.Check(hash), objects.ErrAltered, "what was altered")
 }

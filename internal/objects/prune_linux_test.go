@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
@@ -16,9 +19,7 @@ import (
 // its time.
 func TestAnObjectOfAnotherUserIsAsNewOnceItIsStoredAgain(t *testing.T) {
 	if os.Getuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("only root can act as somebody else, and what a machine cannot run fails in CI")
-		}
+		require.Empty(t, os.Getenv("CI"), "only root can act as somebody else, and what a machine cannot run fails in CI")
 		t.Skip("only root can act as somebody else")
 	}
 	dir := filepath.Join(t.TempDir(), "objects")
@@ -34,14 +35,10 @@ func TestAnObjectOfAnotherUserIsAsNewOnceItIsStoredAgain(t *testing.T) {
 	hash := keep(t, store, "shared")
 	path := filepath.Join(dir, "sha256", hash)
 	old := time.Now().Add(-3 * objects.MinAge)
-	if err := errors.Join(os.Chtimes(path, old, old), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Chtimes(path, old, old), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755)))
 	asSomebody(t, func() error { return store.KeepAll([]byte("shared")) })
 	pruned, err := store.Prune(t.Context(), time.Now().Add(-objects.MinAge), func(string) bool { return false }, false)
-	if err != nil || pruned.Count != 0 {
-		t.Errorf("it removed %+v, %v", pruned, err)
-	}
+	assert.True(t, err == nil && pruned.Count == 0, "it removed %+v, %v", pruned, err)
 	wantContent(t, store, hash, "shared")
 }
 
@@ -58,7 +55,5 @@ func asSomebody(t *testing.T, do func() error) {
 		}
 		done <- do()
 	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-done)
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/objects"
 )
 
@@ -18,44 +21,32 @@ func TestObjectsThatNobodyNeedsArePruned(t *testing.T) {
 	hashes := map[string]string{}
 	for _, name := range []string{"needed", "young", "old", "again"} {
 		hash, err := store.Keep([]byte(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		hashes[name] = hash
 		if path := filepath.Join(dir, "sha256", hash); name != "young" {
-			if err := os.Chtimes(path, old, old); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chtimes(path, old, old))
 		}
 	}
 	for name, at := range map[string]time.Time{".deployster-new-1": old, ".removed-1": old, ".deployster-new-2": time.Now(), "another": old} {
 		path := filepath.Join(dir, "sha256", name)
-		if err := errors.Join(os.WriteFile(path, []byte("half"), 0o600), os.Chtimes(path, at, at)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.WriteFile(path, []byte("half"), 0o600), os.Chtimes(path, at, at)))
 	}
 	if err := store.KeepAll([]byte("needed"), []byte("again")); err != nil { // what is stored again is as new
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(filepath.Join(dir, "sha256", hashes["needed"]), old, old); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(filepath.Join(dir, "sha256", hashes["needed"]), old, old))
 	needed := func(hash string) bool { return hash == hashes["needed"] }
 	for _, dryRun := range []bool{true, false} {
 		pruned, err := store.Prune(t.Context(), before, needed, dryRun)
-		if err != nil || pruned.Count != 3 || pruned.Bytes != 11 || !pruned.Oldest.Before(before) {
-			t.Errorf("dry run %v: it removed %+v, %v", dryRun, pruned, err)
-		}
+		assert.True(t, err == nil && pruned.Count == 3 && pruned.Bytes == 11 && pruned.Oldest.Before(before), "dry run %v: it removed %+v, %v", dryRun, pruned, err)
 	}
 	for name, hash := range hashes {
-		if _, err := store.Load(hash); name == "old" != errors.Is(err, objects.ErrMissing) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := store.Load(hash)
+		assert.True(t, name == "old" == errors.Is(err, objects.ErrMissing), "%s: %v", name, err)
 	}
 	wantLeft(t, filepath.Join(dir, "sha256"))
-	if pruned, err := objects.In(t.TempDir(), nil).Prune(t.Context(), before, needed, false); err != nil || pruned.Count != 0 {
-		t.Errorf("of nothing: %+v, %v", pruned, err)
-	}
+	pruned, err := objects.In(t.TempDir(), nil).Prune(t.Context(), before, needed, false)
+	assert.True(t, err == nil && pruned.Count == 0, "of nothing: %+v, %v", pruned, err)
 }
 
 // Who takes an object away may be killed before it sees that this is new, or needed.
@@ -67,9 +58,7 @@ func TestWhatWasTakenAwayIsBroughtBack(t *testing.T) {
 	taken := func(content string, used time.Time) (hash string) {
 		t.Helper()
 		hash = keep(t, store, content)
-		if err := errors.Join(os.Rename(at(hash), at(".removed-"+hash)), os.Chtimes(at(".removed-"+hash), used, used)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.Rename(at(hash), at(".removed-"+hash)), os.Chtimes(at(".removed-"+hash), used, used)))
 		return hash
 	}
 	loaded := taken("loaded", old)
@@ -78,31 +67,22 @@ func TestWhatWasTakenAwayIsBroughtBack(t *testing.T) {
 	is := func(hash string) bool { return hash == needed || hash == loaded }
 	for _, dryRun := range []bool{true, false, false} {
 		pruned, err := store.Prune(t.Context(), before, is, dryRun)
-		if err != nil {
-			t.Fatalf("dry run %v: it removed %+v, %v", dryRun, pruned, err)
-		}
-		if _, err := os.Lstat(at(needed)); dryRun != (err != nil) {
-			t.Errorf("dry run %v: of what is needed: %v", dryRun, err)
-		}
+		require.NoError(t, err, "dry run %v: it removed %+v,", dryRun, pruned)
+		_, err = os.Lstat(at(needed))
+		assert.True(t, dryRun == (err != nil), "dry run %v: of what is needed: %v", dryRun, err)
 	}
 	for hash, content := range map[string]string{loaded: "loaded", needed: "needed", young: "young"} {
-		if _, err := os.Lstat(at(hash)); err != nil {
-			t.Errorf("%s is not back: %v", content, err)
-		}
+		assert.NoError(t, errOf(os.Lstat(at(hash))), "%s is not back", content)
 		wantContent(t, store, hash, content)
 	}
 	refused(t, store, rest, objects.ErrMissing)
 	for _, hash := range []string{loaded, needed, rest} {
-		if _, err := os.Lstat(at(".removed-" + hash)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("its other name stays: %v", err)
-		}
+		assert.ErrorIs(t, errOf(os.Lstat(at(".removed-"+hash))), os.ErrNotExist, "its other name stays")
 	}
 }
 
 func wantLeft(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 5 || !strings.HasPrefix(entries[0].Name(), ".deployster-new-2") {
-		t.Errorf("left are %v, %v", entries, err)
-	}
+	assert.True(t, err == nil && len(entries) == 5 && strings.HasPrefix(entries[0].Name(), ".deployster-new-2"), "left are %v, %v", entries, err)
 }

@@ -4,6 +4,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/manifest"
@@ -14,9 +17,7 @@ func load(t *testing.T, text string) *manifest.Manifest {
 	t.Helper()
 	m, err := manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}},
 		manifest.Options{Evaluator: expression.New(t.TempDir()), Workspace: "/ws"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return m
 }
 
@@ -24,9 +25,7 @@ func TestWhatBecameOfTheInputsOfAPlanIsNamed(t *testing.T) {
 	const two = "resources:\n  a: {type: x}\n  b: {type: x}\n"
 	was := map[string]any{"kept": 1, "set": "one", "gone": nil}
 	f := &planfile.File{Salt: salt}
-	if err := f.Pin(load(t, two), was); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Pin(load(t, two), was))
 	for _, c := range []struct {
 		name, text      string
 		variables       map[string]any
@@ -42,9 +41,8 @@ func TestWhatBecameOfTheInputsOfAPlanIsNamed(t *testing.T) {
 			t.Errorf("%s: %q, %q, %v; want %q, %q", c.name, defined, valued, err, c.defined, c.valued)
 		}
 	}
-	if _, _, err := f.Changed(load(t, two), map[string]any{"f": func() {}}); err == nil {
-		t.Error("a variable that JSON cannot express was compared")
-	}
+	_, _, err := f.Changed(load(t, two), map[string]any{"f": func() {}})
+	assert.True(t, err != nil, "a variable that JSON cannot express was compared")
 }
 
 func TestVariablesAreCompletedByThoseOfAPlan(t *testing.T) {
@@ -67,8 +65,6 @@ func TestVariablesAreCompletedByThoseOfAPlan(t *testing.T) {
 		{"each that is missing is named once", nil, flags{file("f.yaml")}, []string{"a", "b"}},
 	} {
 		all, missing := f.Complete(c.given)
-		if !reflect.DeepEqual(all, c.all) || !reflect.DeepEqual(missing, c.missing) {
-			t.Errorf("%s: %v, %v; want %v, %v", c.name, all, missing, c.all, c.missing)
-		}
+		assert.True(t, reflect.DeepEqual(all, c.all) && reflect.DeepEqual(missing, c.missing), "%s: %v, %v; want %v, %v", c.name, all, missing, c.all, c.missing)
 	}
 }

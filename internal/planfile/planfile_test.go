@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/internal/objects"
@@ -65,9 +67,7 @@ func some() *planfile.File {
 func encoded(t testing.TB, f *planfile.File) []byte {
 	t.Helper()
 	data, err := f.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return data
 }
 
@@ -75,43 +75,25 @@ func TestWhatWasEncodedIsDecoded(t *testing.T) {
 	f := some()
 	data := encoded(t, f)
 	got, err := planfile.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, f) {
-		t.Errorf("got\n%+v\nwant\n%+v", got, f)
-	}
-	if !planfile.Is(bytes.NewReader(data)) {
-		t.Error("it is not recognised")
-	}
-	if open := f.Open(); len(open) != 1 || open[0] != "api" {
-		t.Errorf("open is %v", open)
-	}
-	if !reflect.DeepEqual(f.Bound()["db"], f.Resources[1]) || f.Plan().Run != "RUN" {
-		t.Error("the runner is told something else")
-	}
+	require.NoError(t, err)
+	assert.Equal(t, f, got)
+	assert.True(t, planfile.Is(bytes.NewReader(data)), "it is not recognised")
+	open := f.Open()
+	assert.True(t, len(open) == 1 && open[0] == "api", "open is %v", open)
+	assert.True(t, reflect.DeepEqual(f.Bound()["db"], f.Resources[1]) && f.Plan().Run == "RUN", "the runner is told something else")
 }
 
 func TestAFileKeepsItsSchema(t *testing.T) {
 	text, err := schema.Source("plan")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := schema.CompileConfig(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	document := map[string]any{}
-	if err := json.Unmarshal(encoded(t, some()), &document); err != nil {
-		t.Fatal(err)
-	}
-	if found := s.Validate(document); len(found) > 0 {
-		t.Errorf("%+v", found)
-	}
+	require.NoError(t, json.Unmarshal(encoded(t, some()), &document))
+	found := s.Validate(document)
+	assert.True(t, len(found) == 0, "%+v", found)
 	document["resources"].([]any)[0].(map[string]any)["status"] = "FAILED"
-	if len(s.Validate(document)) == 0 {
-		t.Error("the schema accepts anything")
-	}
+	assert.True(t, len(s.Validate(document)) != 0, "the schema accepts anything")
 }
 
 func TestDecodeRefuses(t *testing.T) {
@@ -121,9 +103,7 @@ func TestDecodeRefuses(t *testing.T) {
 		f := some()
 		change(f)
 		data, err := f.EncodeUnread()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(data)
 	}
 	nested := func(levels int) any {
@@ -167,9 +147,7 @@ func TestDecodeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := planfile.Decode([]byte(tc.text))
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), tc.want), "got %v, want %q", err, tc.want)
 		})
 	}
 	for name, change := range map[string]func(*planfile.File){
@@ -178,18 +156,13 @@ func TestDecodeRefuses(t *testing.T) {
 	} {
 		f := some()
 		change(f)
-		if data, err := f.Encode(); err == nil || data != nil || !strings.Contains(err.Error(), "could not be read again") {
-			t.Errorf("%s is saved: %v", name, err)
-		}
+		data, err := f.Encode()
+		assert.True(t, err != nil && data == nil && strings.Contains(err.Error(), "could not be read again"), "%s is saved: %v", name, err)
 	}
 	f := some()
 	f.Resources[0].State["deep"] = nested(protocol.MaxDepth - 2)
-	if _, err := f.Encode(); err != nil {
-		t.Errorf("a state as deep as an answer can be: %v", err)
-	}
-	if _, err := planfile.Decode(make([]byte, planfile.MaxSize+1)); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
-		t.Error(err)
-	}
+	assert.NoError(t, errOf(f.Encode()), "a state as deep as an answer can be")
+	assert.ErrorContains(t, errOf(planfile.Decode(make([]byte, planfile.MaxSize+1))), "more than 64 MiB")
 }
 
 // A plan of a server is saved only where that would take it when it is applied.
@@ -198,13 +171,10 @@ func TestAPlanThatNoServerTakesIsNotSaved(t *testing.T) {
 	f.Server = "https://deploy.example"
 	room := objects.MaxSize - len(encoded(t, f)) - len(`"text": "",`)
 	f.Resources[0].State["text"] = strings.Repeat("x", room+200)
-	if _, err := f.Encode(); err == nil || !strings.Contains(err.Error(), "at most 16777216 are taken by a server: plan parts of it with --target") {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, errOf(f.Encode()), "at most 16777216 are taken by a server: plan parts of it with --target")
 	f.Resources[0].State["text"] = strings.Repeat("x", room-200)
-	if data := encoded(t, f); len(data) < objects.MaxSize-1000 || len(data) > objects.MaxSize {
-		t.Errorf("it has %d bytes", len(data))
-	}
+	data := encoded(t, f)
+	assert.True(t, len(data) >= objects.MaxSize-1000 && len(data) <= objects.MaxSize, "it has %d bytes", len(data))
 	f.Server, f.Resources[0].State["text"] = "", strings.Repeat("x", room+200)
 	encoded(t, f) // here nobody has to take it
 }
@@ -227,9 +197,7 @@ func TestAnyEditIsRefused(t *testing.T) {
 		default:
 			edited = append(edited[:at], edited[at+1:]...)
 		}
-		if _, err := planfile.Decode(edited); err == nil {
-			t.Fatalf("accepted with an edit at %d", at)
-		}
+		require.Error(t, errOf(planfile.Decode(edited)), "accepted with an edit at %d", at)
 	})
 }
 
@@ -250,16 +218,10 @@ func TestWhateverIsEncodedIsDecoded(t *testing.T) {
 		f.Resources[1].Diff[0] = diff.Change{Path: rapid.String().Draw(t, "path"), Op: diff.Modify, Old: value.Draw(t, "old"), New: value.Draw(t, "new")}
 		f.Resources[1].Actions[0].Args = rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "args")
 		data, err := f.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got, err := planfile.Decode(data)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, data)
-		}
-		if !reflect.DeepEqual(got, f) {
-			t.Fatalf("got\n%+v\nwant\n%+v", got, f)
-		}
+		require.NoError(t, err, "%s", data)
+		require.Equal(t, f, got)
 	})
 }
 
@@ -273,23 +235,16 @@ func TestAHostileFileTakesLittleMemory(t *testing.T) {
 	}
 	f.Resources[0].State = map[string]any{"deep": deep}
 	data, err := f.EncodeUnread()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var small bytes.Buffer
-	if err := json.Compact(&small, data); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Compact(&small, data))
 	hostile := redigested(small.Bytes(), f.Digest)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := planfile.Decode(hostile); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(planfile.Decode(hostile)))
 	runtime.ReadMemStats(&after)
-	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > uint64(100*len(hostile)) {
-		t.Errorf("%d bytes took %d to be read", len(hostile), allocated)
-	}
+	allocated := after.TotalAlloc - before.TotalAlloc
+	assert.True(t, allocated <= uint64(100*len(hostile)), "%d bytes took %d to be read", len(hostile), allocated)
 }
 
 // redigested gives a file in another layout the digest that it needs.
@@ -309,22 +264,16 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := planfile.Decode(data)
 		if err != nil {
-			if strings.TrimSpace(err.Error()) == "" {
-				t.Error("refused without a word")
-			}
+			assert.True(t, strings.TrimSpace(err.Error()) != "", "refused without a word")
 			return
 		}
 		var given, again bytes.Buffer
-		if err := errors.Join(json.Compact(&given, data), json.Compact(&again, encoded(t, file))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(json.Compact(&given, data), json.Compact(&again, encoded(t, file))))
 		// The digest is of the layout, too.
 		if a, b := given.Bytes(), again.Bytes(); !bytes.Equal(a[bytes.Index(a, []byte(`"created_at"`)):], b[bytes.Index(b, []byte(`"created_at"`)):]) {
 			t.Errorf("accepted, and is written otherwise:\n%s\n%s", a, b)
 		}
-		if !planfile.Is(bytes.NewReader(data)) {
-			t.Error("accepted, and not recognised")
-		}
+		assert.True(t, planfile.Is(bytes.NewReader(data)), "accepted, and not recognised")
 	})
 }
 
@@ -342,9 +291,7 @@ func TestIs(t *testing.T) {
 		"\x00\xff":                                         false,
 		`{"a":"` + strings.Repeat("x", 2<<20) + `","format":"deployster-plan"}`: false,
 	} {
-		if planfile.Is(strings.NewReader(text)) != want {
-			t.Errorf("%.60s: %v", text, !want)
-		}
+		assert.True(t, planfile.Is(strings.NewReader(text)) == want, "%.60s: %v", text, !want)
 	}
 }
 
@@ -353,33 +300,23 @@ func TestSalts(t *testing.T) {
 	if err != nil || len(a) != 32 {
 		t.Fatal(a, err)
 	}
-	if _, err := planfile.NewSalt(strings.NewReader("too little")); err == nil {
-		t.Error("a salt of too little randomness")
-	}
-	if _, err := planfile.NewSalt(broken{}); err == nil {
-		t.Error("a salt of no randomness")
-	}
+	assert.Error(t, errOf(planfile.NewSalt(strings.NewReader("too little"))), "a salt of too little randomness")
+	assert.Error(t, errOf(planfile.NewSalt(broken{})), "a salt of no randomness")
 	of := func(s planfile.Salt, v any) string {
 		h, err := s.Fingerprint(v)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		return h
 	}
-	if of(a, "x") == of(salt, "x") {
-		t.Error("two salts, one hash")
-	}
-	if of(a, int64(1)) != of(a, 1.0) || of(a, 1) == of(a, "1") {
-		t.Error("a hash is not that of the JSON")
-	}
-	if of(a, map[string]any{"a": 1, "b": 2}) != of(a, map[string]any{"b": 2, "a": 1}) {
-		t.Error("the order of keys counts")
-	}
-	if h, err := a.Fingerprint(math.NaN()); err == nil {
-		t.Errorf("%q is the hash of what has no JSON", h)
-	}
+	assert.True(t, of(a, "x") != of(salt, "x"), "two salts, one hash")
+	assert.True(t, of(a, int64(1)) == of(a, 1.0) && of(a, 1) != of(a, "1"), "a hash is not that of the JSON")
+	assert.Equal(t, of(a, map[string]any{"b": 2, "a": 1}), of(a, map[string]any{"a": 1, "b": 2}), "the order of keys counts")
+	h, err := a.Fingerprint(math.NaN())
+	assert.True(t, err != nil, "%q is the hash of what has no JSON", h)
 }
 
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("no randomness") }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

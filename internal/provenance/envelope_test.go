@@ -21,6 +21,8 @@ import (
 	"testing"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/provenance"
 )
@@ -97,17 +99,14 @@ func TestAnEnvelopeIsVerifiedByItsKeyAndNoOther(t *testing.T) {
 			t.Errorf("%s: it says %s, %v", kind, text, err)
 		}
 		for _, keys := range [][]crypto.PublicKey{{other}, {}, {"no key"}} {
-			if s, err := provenance.Verify(t.Context(), envelope, keys...); err == nil || s.Type != "" {
-				t.Errorf("%s: %v verify it: %v", kind, keys, s)
-			}
+			s, err := provenance.Verify(t.Context(), envelope, keys...)
+			assert.True(t, err != nil && s.Type == "", "%s: %v verify it: %v", kind, keys, s)
 		}
 		var parsed dsse.Envelope
 		must(t, json.Unmarshal(envelope, &parsed))
 		by, err := dsse.NewEnvelopeVerifier(anyones{key})
 		must(t, err)
-		if _, err := by.Verify(t.Context(), &parsed); err != nil {
-			t.Errorf("%s: %v", kind, err)
-		}
+		assert.NoError(t, errOf(by.Verify(t.Context(), &parsed)), kind)
 	}
 }
 
@@ -131,9 +130,7 @@ func TestWhatIsAlteredInAnEnvelopeIsFound(t *testing.T) {
 		wrong, altered := right, bytes.Clone(payload)
 		altered[i] ^= 1
 		wrong.Payload = base64.StdEncoding.EncodeToString(altered)
-		if verify(wrong) == nil {
-			t.Fatalf("byte %d is another", i)
-		}
+		require.True(t, verify(wrong) != nil, "byte %d is another", i)
 	}
 	for what, change := range map[string]func(*dsse.Envelope){
 		"no signature":  func(e *dsse.Envelope) { e.Signatures = nil },
@@ -144,14 +141,10 @@ func TestWhatIsAlteredInAnEnvelopeIsFound(t *testing.T) {
 	} {
 		wrong := right
 		change(&wrong)
-		if err := verify(wrong); err == nil || !strings.Contains(err.Error(), "verifying provenance: ") {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.ErrorContains(t, verify(wrong), "verifying provenance: ", what)
 	}
 	for _, text := range []string{"", "null", "{}", "[]", strings.Repeat(" ", 33<<20)} {
-		if _, err := provenance.Verify(t.Context(), []byte(text), key); err == nil {
-			t.Errorf("%.10q is verified", text)
-		}
+		assert.Error(t, errOf(provenance.Verify(t.Context(), []byte(text), key)), "%.10q is verified", text)
 	}
 }
 
@@ -188,9 +181,8 @@ func TestAKeyThatCannotServeIsRefusedWithTheRemedy(t *testing.T) {
 		private: "`openssl pkey -in KEY -pubout`", filepath.Join(dir, "none"): "no such file",
 		file("wrong", "-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n", 0o600): "reading the public key",
 	} {
-		if _, err := provenance.ReadPublicKey(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", path, err)
-		}
+		_, err := provenance.ReadPublicKey(path)
+		assert.True(t, err != nil && strings.Contains(err.Error(), want) && strings.Contains(err.Error(), path), "%s: %v", path, err)
 	}
 }
 
@@ -206,8 +198,10 @@ func FuzzVerify(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if said, err := s.JSON(); err != nil || string(said) != want {
-			t.Errorf("%q says %s, %v", text, said, err)
-		}
+		said, err := s.JSON()
+		assert.True(t, err == nil && string(said) == want, "%q says %s, %v", text, said, err)
 	})
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

@@ -8,14 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/provenance"
 )
 
 func must(tb testing.TB, err error) {
 	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 }
 
 func digest(c string) string { return "sha256:" + strings.Repeat(c, 64) }
@@ -57,14 +58,11 @@ const want = `{"_type":"https://in-toto.io/Statement/v1","predicate":{"buildDefi
 func TestAStatementSaysHowAnArtifactCameToBe(t *testing.T) {
 	text, err := statement(t, job()).JSON()
 	must(t, err)
-	if string(text) != want {
-		t.Errorf("it says\n%s\nwant\n%s", text, want)
-	}
+	assert.Equal(t, want, string(text), "it says\n%s\nwant\n%s", text, want)
 	again, err := provenance.Decode(text)
 	must(t, err)
-	if same, err := again.JSON(); err != nil || !bytes.Equal(same, text) {
-		t.Errorf("read and written again it is\n%s, %v", same, err)
-	}
+	same, err := again.JSON()
+	assert.True(t, err == nil && bytes.Equal(same, text), "read and written again it is\n%s, %v", same, err)
 }
 
 // A commit of Git is what the sources were only where somebody has compared them.
@@ -74,9 +72,7 @@ func TestACommitIsADependency(t *testing.T) {
 	text, err := statement(t, j).JSON()
 	must(t, err)
 	commit := `"name":"sources"},{"digest":{"gitCommit":"` + strings.Repeat("f", 40) + `"},"name":"commit","uri":"git+https://example.org/base.git"},`
-	if string(text) != strings.Replace(want, `"name":"sources"},`, commit, 1) {
-		t.Errorf("it says\n%s", text)
-	}
+	assert.Equal(t, strings.Replace(want, `"name":"sources"},`, commit, 1), string(text), "it says\n%s", text)
 	j.Source.Repository = ""
 	if text, err := statement(t, j).JSON(); err != nil || strings.Contains(string(text), `"uri"`) || !strings.Contains(string(text), `"gitCommit"`) {
 		t.Errorf("without a repository it says\n%s, %v", text, err)
@@ -88,9 +84,7 @@ func TestACommitIsADependency(t *testing.T) {
 	for _, wrong := range []string{"main", strings.Repeat("F", 40), strings.Repeat("f", 64)[:63]} {
 		j := job()
 		j.Source.Commit = wrong
-		if _, err := j.Statement(); err == nil || !strings.Contains(err.Error(), "is no commit of Git") {
-			t.Errorf("%q: %v", wrong, err)
-		}
+		assert.ErrorContains(t, errOf(j.Statement()), "is no commit of Git", "%q", wrong)
 	}
 }
 
@@ -116,9 +110,7 @@ func TestALittleIsEnough(t *testing.T) {
 		t.Errorf("it says %s", text)
 	}
 	for _, empty := range []string{"null", `""`, "0001-01-01", "{}"} {
-		if strings.Contains(string(text), empty) {
-			t.Errorf("it says %s of what is not known: %s", empty, text)
-		}
+		assert.False(t, strings.Contains(string(text), empty), "it says %s of what is not known: %s", empty, text)
 	}
 }
 
@@ -133,9 +125,8 @@ func TestWhatIsNoDigestIsNoPartOfAStatement(t *testing.T) {
 		j := job()
 		j.Uses = slices.Clone(j.Uses)
 		change(&j)
-		if s, err := j.Statement(); err == nil || !strings.Contains(err.Error(), "job 12 of base-7: "+what) {
-			t.Errorf("%s: %v, %v", what, s, err)
-		}
+		s, err := j.Statement()
+		assert.True(t, err != nil && strings.Contains(err.Error(), "job 12 of base-7: "+what), "%s: %v, %v", what, s, err)
 	}
 }
 
@@ -149,9 +140,8 @@ func TestWhatIsNoProvenanceIsRefused(t *testing.T) {
 		strings.Replace(want, `"https://slsa.dev/provenance/v1"`, `"https://slsa.dev/provenance/v0.2"`, 1): "predicateType must be",
 		strings.Repeat(" ", 17<<20): "at most",
 	} {
-		if s, err := provenance.Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || s.Type != "" {
-			t.Errorf("%.100s: %v, %v", text, s, err)
-		}
+		s, err := provenance.Decode([]byte(text))
+		assert.True(t, err != nil && strings.Contains(err.Error(), want) && s.Type == "", "%.100s: %v, %v", text, s, err)
 	}
 }
 
@@ -165,15 +155,10 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		once, err := s.JSON()
-		if err != nil {
-			t.Fatalf("%q is read, and not written: %v", text, err)
-		}
+		require.NoError(t, err, "%q is read, and not written", text)
 		again, err := provenance.Decode(once)
-		if err != nil {
-			t.Fatalf("%q is written, and not read: %v", once, err)
-		}
-		if twice, err := again.JSON(); err != nil || !bytes.Equal(once, twice) {
-			t.Fatalf("%q and then %q, %v", once, twice, err)
-		}
+		require.NoError(t, err, "%q is written, and not read", once)
+		twice, err := again.JSON()
+		require.True(t, err == nil && bytes.Equal(once, twice), "%q and then %q, %v", once, twice, err)
 	})
 }
