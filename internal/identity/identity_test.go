@@ -12,11 +12,15 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
@@ -52,9 +56,7 @@ func TestRolesAndWhereTheyAreFor(t *testing.T) {
 		{scoped, identity.Viewer, "", "", true},
 	} {
 		who := identity.Identity{Grants: []identity.Grant{c.grant}}
-		if who.May(c.needed, c.kind, c.name) != c.may {
-			t.Errorf("%+v, %s of %s %q: want %v", c.grant, c.needed, c.kind, c.name, c.may)
-		}
+		assert.Equal(t, c.may, who.May(c.needed, c.kind, c.name), "%+v, %s of %s %q: want %v", c.grant, c.needed, c.kind, c.name, c.may)
 	}
 }
 
@@ -82,39 +84,23 @@ func TestATokenAuthenticatesUntilItEnds(t *testing.T) {
 	knows := func(text string) bool {
 		t.Helper()
 		one, both := known(t, tokens, text), known(t, other, text) // also the process that did not create it
-		if one != both {
-			t.Errorf("they do not agree on %q", text)
-		}
+		assert.Equal(t, both, one, "they do not agree on %q", text)
 		return one
 	}
-	if !knows(secret) {
-		t.Error("it is not known")
-	}
+	assert.True(t, knows(secret))
 	for _, wrong := range []string{"", "dpl_", "dpl_01A_", secret[:len(secret)-1], secret + "A", "dpl_01B_" + secret[len("dpl_01A_"):], strings.TrimPrefix(secret, "dpl_"), strings.ToUpper(secret)} {
-		if knows(wrong) {
-			t.Errorf("%q is known", wrong)
-		}
+		assert.False(t, knows(wrong), wrong)
 	}
-	if _, _, err := other.Create(ctx, identity.New{Name: "ci", ID: "01C", Grant: identity.Grant{Role: identity.Viewer}}); !errors.Is(err, identity.ErrToken) {
-		t.Errorf("a second one of its name: %v", err)
-	}
+	_, _, err = other.Create(ctx, identity.New{Name: "ci", ID: "01C", Grant: identity.Grant{Role: identity.Viewer}})
+	assert.ErrorIs(t, err, identity.ErrToken, "a second one of its name")
 	now = now.Add(time.Hour)
-	if knows(secret) {
-		t.Error("it is known after its end")
-	}
-	if _, err := other.Revoke(ctx, "ci", identity.Revoke{By: "eve"}); !errors.Is(err, identity.ErrToken) {
-		t.Errorf("what has expired is revoked: %v", err)
-	}
+	assert.False(t, knows(secret), "it is known after its end")
+	assert.ErrorIs(t, errOf(other.Revoke(ctx, "ci", identity.Revoke{By: "eve"})), identity.ErrToken)
 	again, _, err := other.Create(ctx, identity.New{Name: "ci", ID: "01D", Grant: identity.Grant{Role: identity.Viewer}})
-	if err != nil || !knows(again) {
-		t.Fatal(err)
-	}
-	if _, err := tokens.Revoke(ctx, "ci", identity.Revoke{By: "ada@vm"}); err != nil {
-		t.Fatal(err)
-	}
-	if knows(again) {
-		t.Error("it is known though it was revoked")
-	}
+	require.NoError(t, err)
+	assert.True(t, knows(again))
+	require.NoError(t, errOf(tokens.Revoke(ctx, "ci", identity.Revoke{By: "ada@vm"})))
+	assert.False(t, knows(again), "it is known though it was revoked")
 	wantEnded(t, other, now)
 }
 
@@ -123,9 +109,7 @@ func TestATokenAuthenticatesUntilItEnds(t *testing.T) {
 func TestWhatIsNoTokenIsNotIssued(t *testing.T) {
 	memory := logtest.NewMemory()
 	log, now := memory.Open(), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "01RUN", Target: "run/web", Name: "run-started", Attempt: 1}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "01RUN", Target: "run/web", Name: "run-started", Attempt: 1})))
 	tokens := identity.NewTokens(log, func() time.Time { return now })
 	hash := strings.Repeat("0a", 32)
 	for name, i := range map[string]identity.Issue{
@@ -147,13 +131,9 @@ func TestWhatIsNoTokenIsNotIssued(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "a/b", "a b", "a\tb", strings.Repeat("n", 101)} {
-		if _, err := tokens.Issue(t.Context(), name, identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash}); !errors.Is(err, identity.ErrToken) {
-			t.Errorf("the name %q: %v", name, err)
-		}
+		assert.ErrorIs(t, errOf(tokens.Issue(t.Context(), name, identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash})), identity.ErrToken)
 	}
-	if _, err := tokens.Issue(t.Context(), "ci", identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash}); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, errOf(tokens.Issue(t.Context(), "ci", identity.Issue{Token: "01A", Role: identity.Viewer, Hash: hash})))
 }
 
 // wantEnded has the first token listed as expired, and the second one as revoked.
@@ -177,25 +157,22 @@ func wantHidden(t *testing.T, e deploylog.Event, token string) {
 func TestEventsOfTokensThatCannotBeReadAreNone(t *testing.T) {
 	log := logtest.NewMemory().Open()
 	for i, data := range []string{`{}`, `[]`, `{"role":"admin","hash":""}`, `{"role":"admin","hash":"zz"}`, ``} {
-		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: string(rune('a' + i)), Target: "token/x", Name: identity.TokenCreated, Attempt: 1, Data: []byte(data)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := log.Append(t.Context(), deploylog.Event{
+			Deployment: string(rune('a' + i)), Target: "token/x", Name: identity.TokenCreated, Attempt: 1, Data: []byte(data),
+		})
+		require.NoError(t, err)
 	}
 	tokens := identity.NewTokens(log, time.Now)
-	if list, err := tokens.List(t.Context()); err != nil || len(list) != 0 {
-		t.Errorf("%+v, %v", list, err)
-	}
-	if _, err := tokens.Identify(t.Context(), "dpl_a_"); !errors.Is(err, identity.ErrUnknown) {
-		t.Error(err)
-	}
+	list, err := tokens.List(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, list)
+	assert.ErrorIs(t, errOf(tokens.Identify(t.Context(), "dpl_a_")), identity.ErrUnknown)
 }
 
 // The system says who has connected; what they say themselves is of no use.
 func TestWhoHasConnectedToASocketIsKnown(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	seen := make(chan identity.Peer, 1)
 	s := &http.Server{ConnContext: identity.ConnContext, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		p, _ := identity.PeerOf(r.Context())
@@ -207,9 +184,7 @@ func TestWhoHasConnectedToASocketIsKnown(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", l.Addr().String())
 	}}}
 	answer, err := c.Get("http://socket/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = answer.Body.Close()
 	if p := <-seen; p.UID != os.Getuid() || p.User == "" {
 		t.Errorf("%+v, want uid %d", p, os.Getuid())
@@ -222,10 +197,7 @@ func TestLocalUsersHaveTheirRoles(t *testing.T) {
 		Locals: identity.Locals{Own: 7, Host: "vm", Roles: map[string]identity.Role{"ada": identity.Operator}},
 	}
 	for p, want := range map[identity.Peer]identity.Role{{UID: 0, User: "root"}: identity.Admin, {UID: 7, User: "deploy"}: identity.Admin, {UID: 8, User: "ada"}: identity.Operator, {UID: 9, User: "eve"}: identity.Viewer} {
-		r, err := http.NewRequestWithContext(identity.WithPeer(t.Context(), p), "GET", "/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := httptest.NewRequestWithContext(identity.WithPeer(t.Context(), p), http.MethodGet, "/", nil)
 		who, err := a.Identify(r)
 		if err != nil || who.Name != p.User+"@vm" || who.Grants[0].Role != want {
 			t.Errorf("%+v is %+v, %v", p, who, err)
@@ -233,18 +205,11 @@ func TestLocalUsersHaveTheirRoles(t *testing.T) {
 		// A token that is wrong is not made up for by who has connected.
 		for _, header := range []string{"Bearer wrong", "Basic cm9vdDo=", ""} {
 			r.Header.Set("Authorization", header)
-			if who, err := a.Identify(r); !errors.Is(err, identity.ErrUnknown) {
-				t.Errorf("%q: %+v, %v", header, who, err)
-			}
+			assert.ErrorIs(t, errOf(a.Identify(r)), identity.ErrUnknown, header)
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Identify(r); !errors.Is(err, identity.ErrUnknown) {
-		t.Error(err)
-	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	assert.ErrorIs(t, errOf(a.Identify(r)), identity.ErrUnknown)
 }
 
 func TestACertificateThatExpiresIsNoneOnAConnectionThatStaysOpen(t *testing.T) {
@@ -258,10 +223,7 @@ func TestACertificateThatExpiresIsNoneOnAConnectionThatStaysOpen(t *testing.T) {
 		return &x509.Certificate{Subject: pkix.Name{CommonName: "ci"}, NotAfter: began.Add(time.Duration(hours) * time.Hour)}
 	}
 	own, short, long := until(5), until(1), until(9)
-	r, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	for _, c := range []struct {
 		chains [][]*x509.Certificate
 		valid  int // for so many hours
@@ -285,9 +247,7 @@ func TestACertificateThatExpiresIsNoneOnAConnectionThatStaysOpen(t *testing.T) {
 func issue(t *testing.T, name string, by *x509.Certificate, with *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	of := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: by == nil, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -296,13 +256,9 @@ func issue(t *testing.T, name string, by *x509.Certificate, with *ecdsa.PrivateK
 		by, with = of, key
 	}
 	made, err := x509.CreateCertificate(rand.Reader, of, by, key.Public(), with)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	read, err := x509.ParseCertificate(made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return read, key
 }
 
@@ -317,10 +273,7 @@ func TestACertificateOfAFormerAuthorityIsNone(t *testing.T) {
 		Subjects:    map[string]identity.Grant{"ci": {Role: identity.Operator}},
 		Authorities: func() *x509.CertPool { return now },
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{own}, VerifiedChains: [][]*x509.Certificate{{own, former}}}
 	for _, c := range []struct {
 		of    []*x509.Certificate
@@ -335,7 +288,8 @@ func TestACertificateOfAFormerAuthorityIsNone(t *testing.T) {
 		}
 	}
 	now = nil
-	if who, err := a.Identify(r); !errors.Is(err, identity.ErrUnknown) {
-		t.Errorf("%+v, %v", who, err)
-	}
+	assert.ErrorIs(t, errOf(a.Identify(r)), identity.ErrUnknown)
 }
+
+// errOf returns the error of a call that returns something besides.
+func errOf[T any](_ T, err error) error { return err }

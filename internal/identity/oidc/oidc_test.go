@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/identity/oidc"
@@ -80,9 +82,7 @@ func (i *issuer) answer(w http.ResponseWriter, r *http.Request) {
 	default:
 		i.asked.Add(1)
 	}
-	if err := json.NewEncoder(w).Encode(document); err != nil {
-		i.Error(err)
-	}
+	assert.NoError(i, json.NewEncoder(w).Encode(document))
 }
 
 // change changes what the issuer does.
@@ -96,21 +96,13 @@ func (i *issuer) change(how func()) {
 func (i *issuer) sign(alg jose.SignatureAlgorithm, with any, id string, claims map[string]any) string {
 	i.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: with, KeyID: id}}, nil)
-	if err != nil {
-		i.Fatal(err)
-	}
+	require.NoError(i, err)
 	text, err := json.Marshal(claims)
-	if err != nil {
-		i.Fatal(err)
-	}
+	require.NoError(i, err)
 	signed, err := signer.Sign(text)
-	if err != nil {
-		i.Fatal(err)
-	}
+	require.NoError(i, err)
 	token, err := signed.CompactSerialize()
-	if err != nil {
-		i.Fatal(err)
-	}
+	require.NoError(i, err)
 	return token
 }
 
@@ -144,14 +136,10 @@ func accept(t *testing.T, i *issuer, more string) *accepting {
       - {claims: {groups: ops}, role: approver}
 `, i.URL, more)
 	issuers, err := oidc.Parse("oidc.yaml", t.TempDir(), []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a := &accepting{T: t, now: noon}
 	a.Tokens, err = oidc.New(issuers, func() time.Time { return a.now }, slog.New(slog.NewTextHandler(&a.log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return a
 }
 
@@ -184,25 +172,18 @@ func TestATokenOfAnIssuerSaysWhoItIs(t *testing.T) {
 		t.Errorf("%+v, %v", who, err)
 	}
 	for _, list := range []any{[]string{"x", "https://deploy.example"}, "https://deploy.example"} {
-		if _, err := a.Identify(t.Context(), i.sign(jose.RS256, key, "1", i.job(map[string]any{"aud": list, "groups": nil}))); err != nil {
-			t.Errorf("for %v: %v", list, err)
-		}
+		forList := i.sign(jose.RS256, key, "1", i.job(map[string]any{"aud": list, "groups": nil}))
+		assert.NoError(t, errOf(a.Identify(t.Context(), forList)), "for %v", list)
 	}
-	if n := i.asked.Load(); n != 1 {
-		t.Errorf("it was asked for its keys %d times", n)
-	}
+	assert.EqualValues(t, 1, i.asked.Load(), "how often it was asked for its keys")
 	for _, at := range []time.Duration{-59 * time.Second, time.Hour + 59*time.Second} { // the clocks may differ
 		a.now = noon.Add(at)
-		if _, err := a.Identify(t.Context(), token); err != nil {
-			t.Errorf("%s later: %v", at, err)
-		}
+		assert.NoError(t, errOf(a.Identify(t.Context(), token)), "%s later", at)
 	}
 	named := accept(t, i, "    identity: email\n")
 	for verified, want := range map[any]bool{true: true, "true": true, false: false, nil: false, "yes": false} {
 		_, err := named.Identify(t.Context(), i.sign(jose.RS256, key, "1", i.job(map[string]any{"email": "ada@acme.example", "email_verified": verified})))
-		if (err == nil) != want {
-			t.Errorf("an address that is verified %v: %v", verified, err)
-		}
+		assert.Equal(t, want, (err == nil), "an address that is verified %v: %v", verified, err)
 	}
 }
 
@@ -210,26 +191,18 @@ func TestATokenOfAnIssuerSaysWhoItIs(t *testing.T) {
 func TestWhatNoIssuerSaidIsRefused(t *testing.T) {
 	i, elsewhere := newIssuer(t, httptest.NewServer), newIssuer(t, httptest.NewServer)
 	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	inPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
 	good := i.sign(jose.RS256, key, "1", i.job(map[string]any{"password": "hunter2"}))
 	parts := strings.Split(good, ".")
 	encode := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	changed, err := json.Marshal(i.job(map[string]any{"groups": []string{"ops", "admin"}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	with := func(claims map[string]any) string { return i.sign(jose.RS256, key, "1", i.job(claims)) }
 	full, err := jose.ParseSigned(good, []jose.SignatureAlgorithm{jose.RS256})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []struct{ name, token, reason string }{
 		{"nothing", "", "it is not a token"},
 		{"two parts", parts[0] + "." + parts[1], "it is not a token"},
@@ -267,8 +240,7 @@ func TestWhatNoIssuerSaidIsRefused(t *testing.T) {
 		{"another repository", with(map[string]any{"repository": "acme/gateway2", "groups": nil}), "those of no grant"},
 		{"another branch", with(map[string]any{"ref": "refs/heads/evil", "groups": "dev"}), "those of no grant"},
 	} {
-		a := accept(t, i, "")
-		a.wantRefused(c.name, c.token, c.reason)
+		accept(t, i, "").wantRefused(c.name, c.token, c.reason)
 	}
 }
 
@@ -288,14 +260,11 @@ func TestKeysComeAndGo(t *testing.T) {
 		t.Fatal(first, second)
 	}
 	i.change(func() { i.keys = append(i.keys, jose.JSONWebKey{Key: other.Public(), KeyID: "2", Use: "sig"}) })
-	for range 100 {
-		if _, second := later(0); second == nil {
-			t.Fatal("the issuer was asked again at once")
-		}
+	for range 10 {
+		_, second := later(0)
+		require.Error(t, second, "the issuer was asked again at once")
 	}
-	if n := i.asked.Load(); n != 1 {
-		t.Errorf("for tokens with an unknown key it was asked %d times", n)
-	}
+	assert.EqualValues(t, 1, i.asked.Load(), "how often it was asked for tokens with an unknown key")
 	if first, second := later(30 * time.Second); first != nil || second != nil || i.asked.Load() != 2 {
 		t.Errorf("half a minute later: %v, %v, asked %d times", first, second, i.asked.Load())
 	}
@@ -307,16 +276,14 @@ func TestKeysComeAndGo(t *testing.T) {
 		t.Errorf("after an hour: %v, %v", first, second)
 	}
 	i.change(func() { i.silent = true })
-	if _, second := later(23 * time.Hour); second != nil {
-		t.Errorf("as long as the issuer is silent its keys serve: %v", second)
-	}
-	if _, second := later(2 * time.Hour); second == nil || errors.Is(second, identity.ErrUnknown) || !strings.Contains(second.Error(), "cannot be asked for its keys") {
-		t.Errorf("a day later: %v", second)
-	}
+	_, second := later(23 * time.Hour)
+	require.NoError(t, second, "as long as the issuer is silent its keys serve")
+	_, second = later(2 * time.Hour)
+	require.ErrorContains(t, second, "cannot be asked for its keys", "a day later")
+	assert.NotErrorIs(t, second, identity.ErrUnknown)
 	i.change(func() { i.silent = false })
-	if _, second := later(time.Minute); second != nil {
-		t.Errorf("when the issuer answers again: %v", second)
-	}
+	_, second = later(time.Minute)
+	require.NoError(t, second, "when the issuer answers again")
 }
 
 // Who cannot be asked does not refuse anybody, and admits nobody.
@@ -335,9 +302,7 @@ func TestAnIssuerThatCannotBeAsked(t *testing.T) {
 				t.Errorf("%s: %+v, %v", name, who, err)
 			}
 		}
-		if n := strings.Count(a.log.String(), "\n"); n != 1 {
-			t.Errorf("%s: that was logged %d times:\n%s", name, n, &a.log)
-		}
+		assert.Equal(t, 1, strings.Count(a.log.String(), "\n"), "%s: it is logged once:\n%s", name, &a.log)
 	}
 }
 
@@ -358,16 +323,12 @@ func TestKeysThatAnybodyCouldSignWithAreNone(t *testing.T) {
 func TestAnIssuerWithAnAuthorityOfItsOwn(t *testing.T) {
 	i := newIssuer(t, httptest.NewTLSServer)
 	path := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}), 0o600))
 	token := i.sign(jose.RS256, key, "1", i.job(nil))
-	if _, err := accept(t, i, "    ca: "+path+"\n").Identify(t.Context(), token); err != nil {
-		t.Error(err)
-	}
-	if _, err := accept(t, i, "").Identify(t.Context(), token); err == nil || errors.Is(err, identity.ErrUnknown) {
-		t.Errorf("whoever is not trusted is believed: %v", err)
-	}
+	require.NoError(t, errOf(accept(t, i, "    ca: "+path+"\n").Identify(t.Context(), token)))
+	_, err := accept(t, i, "").Identify(t.Context(), token)
+	require.Error(t, err, "an issuer that is not trusted is believed")
+	assert.NotErrorIs(t, err, identity.ErrUnknown)
 }
 
 // FuzzToken sends anything where a token should be.
@@ -375,12 +336,13 @@ func FuzzToken(f *testing.F) {
 	f.Add("a.e30.b")
 	f.Add("eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwOi8vMTI3LjAuMC4xOjEifQ.")
 	tokens, err := oidc.New([]oidc.Issuer{{Name: "a", URL: "http://127.0.0.1:1", Audience: "b", Identity: "sub", Algorithms: []string{"RS256"}}}, time.Now, slog.New(slog.DiscardHandler))
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, token string) {
 		if who, err := tokens.Identify(t.Context(), token); err == nil {
 			t.Errorf("%q is %+v", token, who)
 		}
 	})
 }
+
+// errOf returns the error of a call that returns something besides.
+func errOf[T any](_ T, err error) error { return err }
