@@ -10,9 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/notification"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // site is a log of which something is told.
@@ -25,9 +29,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = log.Close() })
 	return &site{T: t, log: log, told: make(chan notification.Message), fail: make(chan error, 100)}
 }
@@ -65,23 +67,16 @@ func (s *site) run(rules ...notification.Rule) (end func() error) {
 func (s *site) append(target deploylog.Target, name string) int64 {
 	s.Helper()
 	e, err := s.log.Append(s.Context(), deploylog.Event{Deployment: "d" + time.Now().Format(time.RFC3339Nano), Target: target, Revision: "7", Name: name, Attempt: 1, Data: []byte(`{"error":"it broke"}`)})
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	return e[0].Seq
 }
 
 // until waits for the n-th event of a name.
 func (s *site) until(name string, n int) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Minute)
-	defer cancel()
-	for e, err := range s.log.Watch(ctx, deploylog.Filter{Name: name}) {
-		if err != nil {
-			s.Fatal(err)
-		}
+	for _, err := range s.log.Watch(waittest.Context(s), deploylog.Filter{Name: name}) {
+		require.NoError(s, err)
 		if n--; n == 0 {
-			_ = e
 			return
 		}
 	}
@@ -114,9 +109,8 @@ func TestARuleTellsWhatComesAfterItCameAlsoWhileNobodyRan(t *testing.T) {
 	first := s.append("pipeline/shop", "pipeline-failed")
 	s.want(first)
 	s.until(notification.Delivered, 1)
-	if err := end(); !errors.Is(err, context.Canceled) && err != nil {
-		t.Fatal(err)
-	}
+	err := end()
+	require.True(t, errors.Is(err, context.Canceled) || err == nil, "%v", err)
 	second := s.append("stage/shop/approve", "stage-started")
 	s.append("stage/shop/deploy", "stage-started")
 	third := s.append("pipeline/shop", "pipeline-failed")
@@ -125,9 +119,8 @@ func TestARuleTellsWhatComesAfterItCameAlsoWhileNobodyRan(t *testing.T) {
 	s.want(third)
 	s.until(notification.Delivered, 3)
 	_ = end()
-	if got := s.status(); got.Delivered != 3 || got.Through != third || !got.Active || len(got.Abandoned) != 0 {
-		t.Errorf("%+v", got)
-	}
+	got := s.status()
+	assert.True(t, got.Delivered == 3 && got.Through == third && got.Active && len(got.Abandoned) == 0, "%+v", got)
 }
 
 // Who is killed between the telling and its event tells again, with the same id.
@@ -141,9 +134,7 @@ func TestWhatWasToldIsToldAgainAfterAKill(t *testing.T) {
 	_ = end()
 	end = s.run(team)
 	second := <-s.told
-	if first != second || first.ID == "" {
-		t.Errorf("%+v is not %+v", second, first)
-	}
+	assert.True(t, first == second && first.ID != "", "%+v is not %+v", second, first)
 	s.until(notification.Delivered, 1)
 	_ = end()
 }
@@ -165,15 +156,9 @@ func TestWhatCannotBeToldIsPutAside(t *testing.T) {
 	s.want(second)
 	s.until(notification.Delivered, 1)
 	got := s.status()
-	if len(got.Abandoned) != 1 || got.Abandoned[0].Event != first || got.Abandoned[0].Tries != 3 || got.Abandoned[0].Error != "nobody listens" {
-		t.Errorf("%+v", got)
-	}
-	if _, err := (notification.Retry{Event: second, By: "ada"}).Do(t.Context(), s.log, "team"); !errors.Is(err, notification.ErrNotAbandoned) {
-		t.Error(err)
-	}
-	if _, err := (notification.Retry{By: "ada"}).Do(t.Context(), s.log, "tema"); !errors.Is(err, notification.ErrNotAbandoned) {
-		t.Error(err)
-	}
+	assert.True(t, len(got.Abandoned) == 1 && got.Abandoned[0].Event == first && got.Abandoned[0].Tries == 3 && got.Abandoned[0].Error == "nobody listens", "%+v", got)
+	assert.ErrorIs(t, errOf((notification.Retry{Event: second, By: "ada"}).Do(t.Context(), s.log, "team")), notification.ErrNotAbandoned)
+	assert.ErrorIs(t, errOf((notification.Retry{By: "ada"}).Do(t.Context(), s.log, "tema")), notification.ErrNotAbandoned)
 	for round := range 2 {
 		written, err := notification.Retry{By: "ada"}.Do(t.Context(), s.log, "team")
 		if err != nil || len(written) != 1 {
@@ -233,25 +218,6 @@ func TestOneOfSeveralTells(t *testing.T) {
 	_ = second()
 }
 
-// A promotion that fails has no pipeline that fails with it, and one that gives way to a newer
-// revision has not failed.
-func TestAPromotionThatFailsIsTold(t *testing.T) {
-	for data, want := range map[string]notification.Kind{
-		`{"environment":"shop/prod","error":"the answer was 503"}`: notification.Failed,
-		`{"environment":"shop/prod","superseded_by":"8"}`:          "",
-		`{"version":1,"error":"stage prod failed"}`:                "", // where revisions are released
-		`{"environment":7}`: "", `[]`: "", ``: "",
-	} {
-		got, byStage, err := notification.KindOf(deploylog.Event{Target: "stage/shop/prod", Name: "stage-failed", Data: []byte(data)}, nil)
-		if byStage {
-			got = "" // nobody is told who does not name stages
-		}
-		if err != nil || got != want {
-			t.Errorf("stage-failed with %s is told as %q, not %q; %v", data, got, want, err)
-		}
-	}
-}
-
 // The rule is of the pipeline: its stages belong to it.
 func TestAStageThatCouldNotBeVerifiedIsToldWithItsCause(t *testing.T) {
 	s := newSite(t)
@@ -280,16 +246,14 @@ func TestHowAStageEndsIsToldWhoNamesIt(t *testing.T) {
 		s.append("stage/shop/prod", "stage-finished-successfully")
 		s.append("pipeline/end", "pipeline-failed") // that all is told before
 		if want {
-			if m := <-s.told; m.On != notification.Failed || m.Text != "stage/shop/prod: revision 7 has failed: it broke" {
-				t.Errorf("%s: it was told %+v", of, m)
-			}
+			m := <-s.told
+			assert.True(t, m.On == notification.Failed && m.Text == "stage/shop/prod: revision 7 has failed: it broke", "%s: it was told %+v", of, m)
 			if m := <-s.told; m.On != notification.Finished || m.Target != "stage/shop/prod" {
 				t.Errorf("%s: it was told %+v", of, m)
 			}
 		}
-		if m := <-s.told; m.Target != "pipeline/end" {
-			t.Errorf("%q: it was told %+v", of, m)
-		}
+		m := <-s.told
+		assert.True(t, m.Target == "pipeline/end", "%q: it was told %+v", of, m)
 		_ = end()
 	}
 }
@@ -299,29 +263,40 @@ func TestWhatIsToldOfWhat(t *testing.T) {
 	for _, c := range []struct {
 		target deploylog.Target
 		event  string
+		data   string
 		want   notification.Kind
 	}{
-		{"stage/shop/approve", "stage-started", notification.Waits},
-		{"stage/shop/deploy", "stage-started", ""},
-		{"pipeline/shop", "pipeline-failed", notification.Failed},
-		{"host-group/shop/beta", "host-group-failed", ""},
-		{"group/base-1", "group-failed", notification.Failed},
-		{"environment/shop/prod", "environment-stuck", notification.Stuck},
-		{"environment/shop/prod", "environment-finished-successfully", notification.Finished},
-		{"environment/shop/prod", "environment-failed", ""}, // another deployment took its place
-		{"task/shop/prod/1/h1", "task-drifted", notification.Drifted},
-		{"stage/shop/prod", "stage-paused", notification.Held},
-		{"stage/shop/prod", "promotion-held", notification.Held},
-		{"stage/shop/prod", "promotion-rolled-back", notification.Held},
-		{"pipeline/shop", "promotion-run-finished", notification.Finished},
-		{"stage/shop/staging", "promotion-verify-failed", notification.Failed},
-		{"stage/shop/staging", "promotion-verify-ended", ""},
-		{"run/m.yaml", "run-failed", ""},
-		{"pipeline/shop", "unheard-of", ""},
+		{"stage/shop/approve", "stage-started", "", notification.Waits},
+		{"stage/shop/deploy", "stage-started", "", ""},
+		{"pipeline/shop", "pipeline-failed", "", notification.Failed},
+		{"host-group/shop/beta", "host-group-failed", "", ""},
+		{"group/base-1", "group-failed", "", notification.Failed},
+		{"environment/shop/prod", "environment-stuck", "", notification.Stuck},
+		{"environment/shop/prod", "environment-finished-successfully", "", notification.Finished},
+		{"environment/shop/prod", "environment-failed", "", ""}, // another deployment took its place
+		{"task/shop/prod/1/h1", "task-drifted", "", notification.Drifted},
+		{"stage/shop/prod", "stage-paused", "", notification.Held},
+		{"stage/shop/prod", "promotion-held", "", notification.Held},
+		{"stage/shop/prod", "promotion-rolled-back", "", notification.Held},
+		{"pipeline/shop", "promotion-run-finished", "", notification.Finished},
+		{"stage/shop/staging", "promotion-verify-failed", "", notification.Failed},
+		{"stage/shop/staging", "promotion-verify-ended", "", ""},
+		{"run/m.yaml", "run-failed", "", ""},
+		// A promotion that fails has no pipeline that fails with it, and one that gives way to a newer
+		// revision has not failed.
+		{"stage/shop/prod", "stage-failed", `{"environment":"shop/prod","error":"the answer was 503"}`, notification.Failed},
+		{"stage/shop/prod", "stage-failed", `{"environment":"shop/prod","superseded_by":"8"}`, ""},
+		{"stage/shop/prod", "stage-failed", `{"version":1,"error":"stage prod failed"}`, ""}, // where revisions are released
+		{"stage/shop/prod", "stage-failed", `{"environment":7}`, ""},
+		{"stage/shop/prod", "stage-failed", `[]`, ""},
+		{"stage/shop/prod", "stage-failed", "", ""},
+		{"pipeline/shop", "unheard-of", "", ""},
 	} {
-		if got, _, err := notification.KindOf(deploylog.Event{Target: c.target, Name: c.event}, approvals); err != nil || got != c.want {
-			t.Errorf("%s of %s is told as %q, not %q; %v", c.event, c.target, got, c.want, err)
+		got, byStage, err := notification.KindOf(deploylog.Event{Target: c.target, Name: c.event, Data: []byte(c.data)}, approvals)
+		if byStage {
+			got = "" // nobody is told who does not name stages
 		}
+		assert.True(t, err == nil && got == c.want, "%s of %s is told as %q, not %q; %v", c.event, c.target, got, c.want, err)
 	}
 	broken := errors.New("the log cannot be read")
 	if _, _, err := notification.KindOf(deploylog.Event{Target: "stage/shop/approve", Name: "stage-started"}, func(deploylog.Target) (bool, error) { return false, broken }); !errors.Is(err, broken) {
@@ -344,12 +319,9 @@ func TestWhyPromotionsAreHeldIsTold(t *testing.T) {
 		{"stage/shop/prod", "promotion-rejected", `{"reason":"not tested"}`, "not tested", "stage/shop/prod has failed: not tested"},
 		{"stage/shop/prod", "promotion-rolled-back", `{"error":"environment shop/prod was rolled back"}`, "environment shop/prod was rolled back", "stage/shop/prod is held: environment shop/prod was rolled back"},
 	} {
-		if _, err := s.log.Append(t.Context(), deploylog.Event{Deployment: "d" + c.event, Target: c.target, Name: c.event, Attempt: 1, Data: []byte(c.data)}); err != nil {
-			t.Fatal(err)
-		}
-		if m := <-s.told; m.Cause != c.cause || m.Text != c.text {
-			t.Errorf("%s is told as %q, because of %q", c.event, m.Text, m.Cause)
-		}
+		require.NoError(t, errOf(s.log.Append(t.Context(), deploylog.Event{Deployment: "d" + c.event, Target: c.target, Name: c.event, Attempt: 1, Data: []byte(c.data)})))
+		m := <-s.told
+		assert.True(t, m.Cause == c.cause && m.Text == c.text, "%s is told as %q, because of %q", c.event, m.Text, m.Cause)
 	}
 	s.until(notification.Delivered, 4)
 	_ = end()
@@ -363,9 +335,7 @@ notifications:
   - {name: mail, on: [held], email: {server: "mail.example:587", from: d@example.org, to: [a@example.org], username: d, password_file: pw}}
   - {name: page, on: [drifted, waits-for-approval], command: [page, --now]}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(rules) != 4 || rules[0].Webhook.URLFile != "/etc/url" || !rules[0].Webhook.Slack || rules[1].Webhook.KeyFile != "/run/key" || rules[2].Email.PasswordFile != "/etc/pw" || !slices.Equal(rules[3].Command, []string{"page", "--now"}) {
 		t.Errorf("%+v", rules)
 	}
@@ -392,9 +362,8 @@ notifications:
 		"notifications: [{name: a, on: [failed], email: {server: 'm:25', from: a@b.example, to: [c@d.example], username: u}}]": "go together",
 		"notifications: [{name: a, on: [failed], command: [x]}, {name: a, on: [failed], command: [x]}]":                        "duplicate",
 	} {
-		if _, err := notification.Parse("n.yaml", "/etc", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\nis refused with %v, not with %s", text, err, want)
-		}
+		_, err := notification.Parse("n.yaml", "/etc", []byte(text))
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s\nis refused with %v, not with %s", text, err, want)
 	}
 }
 
@@ -410,9 +379,10 @@ func FuzzParse(f *testing.F) {
 					receivers++
 				}
 			}
-			if err == nil && (r.Name == "" || len(r.On) == 0 || receivers != 1) {
-				t.Errorf("%q is %+v", text, r)
-			}
+			assert.True(t, err != nil || r.Name != "" && len(r.On) != 0 && receivers == 1, "%q is %+v", text, r)
 		}
 	})
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

@@ -17,15 +17,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // certificate is one for a name, which has signed itself.
 func certificate(t *testing.T, name string, ends time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: ends.Add(-48 * time.Hour), NotAfter: ends,
 		BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
@@ -36,9 +37,7 @@ func certificate(t *testing.T, name string, ends time.Time) tls.Certificate {
 		about.DNSNames = []string{name}
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{signed}, PrivateKey: key}
 }
 
@@ -74,35 +73,27 @@ func TestAWrongCertificateIsExplained(t *testing.T) {
 				}
 			})
 			e.Plain = false
-			if err := send(t.Context(), Rule{Email: e}, message); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), e.Server) {
-				t.Errorf("mail: %v", err)
-			}
-			if text := <-heard; text != "" {
-				t.Errorf("it was told %q", text)
-			}
+			err := send(t.Context(), Rule{Email: e}, message)
+			assert.True(t, err != nil && strings.Contains(err.Error(), tc.want) && strings.Contains(err.Error(), e.Server), "mail: %v", err)
+			assert.Empty(t, <-heard, "it was told")
 
 			s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was told") }))
 			s.TLS = &tls.Config{Certificates: []tls.Certificate{tc.has}}
 			s.Config.ErrorLog = log.New(io.Discard, "", 0)
 			s.StartTLS()
 			defer s.Close()
-			if err := send(t.Context(), Rule{Webhook: &Webhook{URL: s.URL}}, message); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("webhook: %v", err)
-			}
+			assert.ErrorContains(t, send(t.Context(), Rule{Webhook: &Webhook{URL: s.URL}}, message), tc.want, "webhook")
 		})
 	}
 }
 
 // Mail that nobody allowed to be read by others is not sent, and the error says how it could be.
 func TestAMailServerWithoutTLSIsExplained(t *testing.T) {
-	address, _ := mailbox(t)
-	err := send(t.Context(), Rule{Email: &Email{Server: address, From: "d@example.org", To: []string{"a@example.org"}}}, message)
-	if err == nil || !strings.Contains(err.Error(), "does not offer STARTTLS") || !strings.Contains(err.Error(), "plain: true") {
-		t.Error(err)
-	}
+	to, _ := mailbox(t)
+	to.Plain = false
+	err := send(t.Context(), Rule{Email: to}, message)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "does not offer STARTTLS") && strings.Contains(err.Error(), "plain: true"), "%v", err)
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer s.Close()
-	if err := send(t.Context(), Rule{Webhook: &Webhook{URL: strings.Replace(s.URL, "http:", "https:", 1)}}, message); err == nil || !strings.Contains(err.Error(), "check the port") {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, send(t.Context(), Rule{Webhook: &Webhook{URL: strings.Replace(s.URL, "http:", "https:", 1)}}, message), "check the port")
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +18,13 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/deploylog"
+	envrecord "github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/waittest"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 var message = Message{Version: 1, ID: "log-7", Rule: "team", On: Failed, Text: "pipeline/shop: revision 7 has failed: it broke", Target: "pipeline/shop", Seq: 7}
@@ -26,9 +32,7 @@ var message = Message{Version: 1, ID: "log-7", Rule: "team", On: Failed, Text: "
 func file(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -36,54 +40,35 @@ func file(t *testing.T, text string) string {
 func TestAWebhookIsSigned(t *testing.T) {
 	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	verifier, err := standardwebhooks.NewWebhook(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got Message
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err := errors.Join(err, verifier.Verify(body, r.Header), json.Unmarshal(body, &got)); err != nil {
-			t.Error(err)
-		}
-		if err := verifier.Verify(append(body, ' '), r.Header); err == nil {
-			t.Error("a body that was changed is verified, too")
-		}
+		assert.NoError(t, errors.Join(err, verifier.Verify(body, r.Header), json.Unmarshal(body, &got)))
+		assert.Error(t, verifier.Verify(append(body, ' '), r.Header), "a body that was changed is verified, too")
 	}))
 	defer s.Close()
-	if err := send(t.Context(), Rule{Webhook: &Webhook{URL: s.URL, KeyFile: file(t, key+"\n")}}, message); err != nil || got != message {
-		t.Errorf("%+v %v", got, err)
-	}
-	if err := send(t.Context(), Rule{Webhook: &Webhook{URL: s.URL, KeyFile: file(t, "c2hvcnQ=")}}, message); err == nil || strings.Contains(err.Error(), "c2hvcnQ=") {
-		t.Errorf("with a short key: %v", err)
-	}
+	err = send(t.Context(), Rule{Webhook: &Webhook{URL: s.URL, KeyFile: file(t, key+"\n")}}, message)
+	assert.True(t, err == nil && got == message, "%+v %v", got, err)
+	err = send(t.Context(), Rule{Webhook: &Webhook{URL: s.URL, KeyFile: file(t, "c2hvcnQ=")}}, message)
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "c2hvcnQ="), "with a short key: %v", err)
 }
 
-func TestSlackGetsAText(t *testing.T) {
+// What others called a revision neither calls a whole channel nor leads elsewhere.
+func TestSlackGetsATextThatShowsNamesAsTheyAre(t *testing.T) {
 	var got string
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got = string(body)
 	}))
 	defer s.Close()
-	if err := send(t.Context(), Rule{Webhook: &Webhook{URLFile: file(t, s.URL+"/hook\n"), Slack: true}}, message); err != nil || got != `{"text":"pipeline/shop: revision 7 has failed: it broke"}` {
-		t.Errorf("%s %v", got, err)
-	}
-}
-
-// What others called a revision neither calls a whole channel nor leads elsewhere.
-func TestSlackShowsNamesAsTheyAre(t *testing.T) {
-	got := ""
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var body struct{ Text string }
-		_ = json.NewDecoder(r.Body).Decode(&body)
-		got = body.Text
-	}))
-	defer s.Close()
+	to := Rule{Webhook: &Webhook{URLFile: file(t, s.URL+"/hook\n"), Slack: true}}
+	require.NoError(t, send(t.Context(), to, message))
+	assert.Equal(t, `{"text":"pipeline/shop: revision 7 has failed: it broke"}`, got)
 	m := message
 	m.Text = "revision <!channel> <https://evil.example|7> & more"
-	if err := send(t.Context(), Rule{Webhook: &Webhook{URL: s.URL, Slack: true}}, m); err != nil || got != "revision &lt;!channel&gt; &lt;https://evil.example|7&gt; &amp; more" {
-		t.Errorf("%q, %v", got, err)
-	}
+	require.NoError(t, send(t.Context(), to, m))
+	assert.JSONEq(t, `{"text":"revision &lt;!channel&gt; &lt;https://evil.example|7&gt; &amp; more"}`, got)
 }
 
 // A URL may be a secret: no error shows it. A redirect is not followed.
@@ -104,36 +89,25 @@ func TestAWebhookThatDoesNotTakeTheMessageFails(t *testing.T) {
 	defer s.Close()
 	for _, to := range []string{s.URL + "/secret-path", s.URL + "/moved/secret-path", closed.URL + "/secret-path"} {
 		err := send(t.Context(), Rule{Webhook: &Webhook{URL: to}}, message)
-		if err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", to, err)
-		}
+		assert.True(t, err != nil && !strings.Contains(err.Error(), "secret"), "%s: %v", to, err)
 	}
-	if followed {
-		t.Error("the redirect was followed")
-	}
+	assert.False(t, followed, "the redirect was followed")
 	for _, w := range []Webhook{{URLFile: file(t, "no-secret-url")}, {URLFile: "/none"}, {URL: s.URL, KeyFile: "/none"}} {
-		if err := send(t.Context(), Rule{Webhook: &w}, message); err == nil || strings.Contains(err.Error(), "secret-url") {
-			t.Errorf("%+v: %v", w, err)
-		}
+		err := send(t.Context(), Rule{Webhook: &w}, message)
+		assert.True(t, err != nil && !strings.Contains(err.Error(), "secret-url"), "%+v: %v", w, err)
 	}
 }
 
 func TestACommandGetsTheMessage(t *testing.T) {
 	got := filepath.Join(t.TempDir(), "got")
-	if err := send(t.Context(), Rule{Command: []string{"sh", "-c", "cat > \"$0\"", got}}, message); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, send(t.Context(), Rule{Command: []string{"sh", "-c", "cat > \"$0\"", got}}, message))
 	text, err := os.ReadFile(got)
 	var m Message
-	if err := errors.Join(err, json.Unmarshal(text, &m)); err != nil || m != message {
-		t.Errorf("%s %v", text, err)
-	}
-	if err := send(t.Context(), Rule{Command: []string{"sh", "-c", "yes no | head -c 100000 >&2; echo broken >&2; exit 3"}}, message); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.HasSuffix(err.Error(), "broken\n") {
-		t.Error(err)
-	}
-	if err := send(t.Context(), Rule{Command: []string{"/none/program"}}, message); err == nil {
-		t.Error("a program that there is not was run")
-	}
+	err = errors.Join(err, json.Unmarshal(text, &m))
+	assert.True(t, err == nil && m == message, "%s %v", text, err)
+	err = send(t.Context(), Rule{Command: []string{"sh", "-c", "yes no | head -c 100000 >&2; echo broken >&2; exit 3"}}, message)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "exit status 3") && strings.HasSuffix(err.Error(), "broken\n"), "%v", err)
+	assert.Error(t, send(t.Context(), Rule{Command: []string{"/none/program"}}, message), "a program that there is not was run")
 }
 
 // What a command leaves running does not make it one that failed, and would be started again.
@@ -142,9 +116,7 @@ func TestACommandMayLeaveSomethingRunning(t *testing.T) {
 	err := send(t.Context(), Rule{Command: []string{"sh", "-c", "sleep 600 & echo $! > \"$0\"", left}}, message)
 	text, read := os.ReadFile(left)
 	pid, parsed := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err := errors.Join(read, parsed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(read, parsed))
 	if err := errors.Join(err, syscall.Kill(pid, syscall.SIGKILL)); err != nil { // it runs still
 		t.Error(err)
 	}
@@ -153,17 +125,11 @@ func TestACommandMayLeaveSomethingRunning(t *testing.T) {
 // A command that takes too long ends with all that it has started.
 func TestWhatACommandStartedEndsWithIt(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	held, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	from, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer from.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -171,80 +137,15 @@ func TestWhatACommandStartedEndsWithIt(t *testing.T) {
 	go func() {
 		ended <- send(ctx, Rule{Command: []string{"sh", "-c", "exec > \"$0\"; sleep 600 & echo begun; wait", pipe}}, message)
 	}()
-	if err := from.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, from.SetReadDeadline(time.Now().Add(waittest.Limit)))
 	if line, err := bufio.NewReader(from).ReadString('\n'); line != "begun\n" {
 		t.Fatal(line, err)
 	}
 	_ = held.Close()
 	cancel()
-	if err := <-ended; err == nil {
-		t.Error("it was cut off, and has not failed")
-	}
+	assert.Error(t, <-ended, "it was cut off, and has not failed")
 	if rest, err := io.ReadAll(from); err != nil { // until nobody can write any more
 		t.Errorf("%q, %v", rest, err)
-	}
-}
-
-// mailbox takes one letter as a mail server does, without TLS.
-func mailbox(t *testing.T) (address string, letter <-chan string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	got := make(chan string, 1)
-	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		say := func(text string) { _, _ = fmt.Fprintf(c, "%s\r\n", text) }
-		in := bufio.NewScanner(c)
-		say("220 mail.example")
-		var text strings.Builder
-		for data := false; in.Scan(); {
-			switch line := in.Text(); {
-			case data && line == ".":
-				data = false
-				say("250 taken")
-				got <- text.String()
-			case data:
-				text.WriteString(line + "\n")
-			case strings.HasPrefix(line, "DATA"):
-				data = true
-				say("354 go on")
-			case strings.HasPrefix(line, "QUIT"):
-				say("221 bye")
-				return
-			default:
-				text.WriteString(line + "\n")
-				say("250 fine")
-			}
-		}
-	}()
-	return l.Addr().String(), got
-}
-
-func TestALetterIsSent(t *testing.T) {
-	address, letter := mailbox(t)
-	m := message
-	m.Text = "pipeline/shop: ünd more"
-	if err := send(t.Context(), Rule{Email: &Email{Server: address, From: "d@example.org", To: []string{"a@example.org", "b@example.org"}, Plain: true}}, m); err != nil {
-		t.Fatal(err)
-	}
-	text := <-letter
-	for _, want := range []string{"MAIL FROM:<d@example.org>", "RCPT TO:<a@example.org>", "RCPT TO:<b@example.org>", "Message-ID: <log-7.team@deployster>", "\"target\": \"pipeline/shop\""} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%s is not in\n%s", want, text)
-		}
-	}
-	address, _ = mailbox(t)
-	if err := send(t.Context(), Rule{Email: &Email{Server: address, From: "d@example.org", To: []string{"a@example.org"}}}, m); err == nil {
-		t.Error("a letter was sent in plain text, though nobody said that it may be")
 	}
 }
 
@@ -252,9 +153,7 @@ func TestALetterIsSent(t *testing.T) {
 func speak(t *testing.T, with func(net.Conn, *bufio.Reader)) *Email {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		c, err := l.Accept()
@@ -267,6 +166,53 @@ func speak(t *testing.T, with func(net.Conn, *bufio.Reader)) *Email {
 	return &Email{Server: l.Addr().String(), From: "d@example.org", To: []string{"a@example.org"}, Plain: true}
 }
 
+// converse answers as a mail server without TLS does, until stop returns true of a line.
+func converse(c net.Conn, in *bufio.Reader, stop func(line string, data bool) bool) {
+	_, _ = io.WriteString(c, "220 mail.example\r\n")
+	for data := false; ; {
+		line, err := in.ReadString('\n')
+		switch {
+		case err != nil, stop(line, data):
+			return
+		case strings.HasPrefix(line, "DATA"):
+			data = true
+			_, _ = io.WriteString(c, "354 go on\r\n")
+		case !data:
+			_, _ = io.WriteString(c, "250 fine\r\n")
+		}
+	}
+}
+
+// mailbox takes one letter, and says nothing after that.
+func mailbox(t *testing.T) (to *Email, letter <-chan string) {
+	t.Helper()
+	got := make(chan string, 1)
+	return speak(t, func(c net.Conn, in *bufio.Reader) {
+		var text strings.Builder
+		converse(c, in, func(line string, _ bool) bool {
+			if text.WriteString(line); line != ".\r\n" {
+				return false
+			}
+			_, _ = io.WriteString(c, "250 taken\r\n")
+			got <- text.String()
+			return true
+		})
+	}), got
+}
+
+// A letter that a server has taken is sent, and not again because the server says nothing after that.
+func TestALetterIsSent(t *testing.T) {
+	to, letter := mailbox(t)
+	to.To = append(to.To, "b@example.org")
+	m := message
+	m.Text = "pipeline/shop: ünd more"
+	require.NoError(t, send(t.Context(), Rule{Email: to}, m))
+	text := <-letter
+	for _, want := range []string{"MAIL FROM:<d@example.org>", "RCPT TO:<a@example.org>", "RCPT TO:<b@example.org>", "Message-ID: <log-7.team@deployster>", "\"target\": \"pipeline/shop\""} {
+		assert.Contains(t, text, want)
+	}
+}
+
 // A server that never comes to an end takes no more than it may.
 func TestAMailServerThatSaysTooMuchIsNotHeard(t *testing.T) {
 	for _, endless := range []string{"220 " + strings.Repeat("x", 60_000), strings.Repeat("220-more\r\n", 6000)} {
@@ -277,9 +223,7 @@ func TestAMailServerThatSaysTooMuchIsNotHeard(t *testing.T) {
 				}
 			}
 		})
-		if err := send(t.Context(), Rule{Email: e}, message); err == nil || !strings.Contains(err.Error(), "it says more than 1 MiB") {
-			t.Error(err)
-		}
+		assert.ErrorContains(t, send(t.Context(), Rule{Email: e}, message), "it says more than 1 MiB")
 	}
 }
 
@@ -293,48 +237,10 @@ func TestAMailServerThatHangsIsLeft(t *testing.T) {
 			if at == "" {
 				return
 			}
-			_, _ = io.WriteString(c, "220 mail.example\r\n")
-			for data := false; ; {
-				line, err := in.ReadString('\n')
-				switch {
-				case err != nil, strings.HasPrefix(line, at) && (data || at != "."):
-					return
-				case strings.HasPrefix(line, "DATA"):
-					data = true
-					_, _ = io.WriteString(c, "354 go on\r\n")
-				case !data:
-					_, _ = io.WriteString(c, "250 fine\r\n")
-				}
-			}
+			converse(c, in, func(line string, data bool) bool { return strings.HasPrefix(line, at) && (data || at != ".") })
 		})
-		if err := send(ctx, Rule{Email: e}, message); err == nil || strings.Contains(err.Error(), "timeout") {
-			t.Errorf("it hangs at %q: %v", at, err)
-		}
-	}
-}
-
-// What a server has taken is not sent again because it says nothing after that.
-func TestALetterThatWasTakenIsSent(t *testing.T) {
-	e := speak(t, func(c net.Conn, in *bufio.Reader) {
-		_, _ = io.WriteString(c, "220 mail.example\r\n")
-		for data := false; ; {
-			line, err := in.ReadString('\n')
-			switch {
-			case err != nil:
-				return
-			case line == ".\r\n":
-				_, _ = io.WriteString(c, "250 taken\r\n")
-				return
-			case strings.HasPrefix(line, "DATA"):
-				data = true
-				_, _ = io.WriteString(c, "354 go on\r\n")
-			case !data:
-				_, _ = io.WriteString(c, "250 fine\r\n")
-			}
-		}
-	})
-	if err := send(t.Context(), Rule{Email: e}, message); err != nil {
-		t.Error(err)
+		err := send(ctx, Rule{Email: e}, message)
+		assert.True(t, err != nil && !strings.Contains(err.Error(), "timeout"), "it hangs at %q: %v", at, err)
 	}
 }
 
@@ -342,15 +248,41 @@ func TestALetterThatWasTakenIsSent(t *testing.T) {
 func TestAPasswordThatAServerRepeatsIsNotTold(t *testing.T) {
 	e := Email{Server: "mail.example:587", Username: "ada", PasswordFile: file(t, "secret-word")}
 	_, hide, err := e.client(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	said := hide("500 what is AUTH PLAIN AGFkYQBzZWNyZXQtd29yZA== or c2VjcmV0LXdvcmQ= or secret-word")
-	if said != "500 what is AUTH PLAIN … or … or …" {
-		t.Error(said)
-	}
+	assert.Equal(t, "500 what is AUTH PLAIN … or … or …", said)
 	e.PasswordFile = file(t, "\n")
-	if _, _, err := e.client(t.Context()); err == nil || !strings.Contains(err.Error(), "is empty") {
-		t.Error(err)
+	_, _, err = e.client(t.Context())
+	assert.True(t, err != nil && strings.Contains(err.Error(), "is empty"), "%v", err)
+}
+
+// What is held says why, whatever holds it.
+func TestWhatIsHeldIsToldWithItsReason(t *testing.T) {
+	for target, name := range map[deploylog.Target]string{
+		"environment/shop/prod": envrecord.HostsHeld, "environment/shop/test": envrecord.EnvironmentPaused, "host-group/shop/all": record.MembersHeld, "pipeline/shop": record.PipelinePaused,
+	} {
+		e := deploylog.Event{Target: target, Name: name, Data: []byte(`{"reason":"9 of 10 hosts would leave"}`)}
+		m := (Rule{}).message("log", e, Held)
+		assert.True(t, strings.HasSuffix(m.Text, ": 9 of 10 hosts would leave") && strings.HasPrefix(m.Text, string(target)), "%s is told as %q", name, m.Text)
 	}
 }
+
+// What is in the place of a secret holds up nobody: a pipe to which nobody writes, or a device
+// that never ends.
+func TestASecretIsReadFromAFileAlone(t *testing.T) {
+	dir := t.TempDir()
+	pipe, file, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	require.NoError(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte(" word\n"), 0o600), os.Symlink(file, link)))
+	for _, path := range []string{pipe, "/dev/zero", dir} {
+		text, err := secret(path)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "open "+path+": it is a "), "%s: %q, %v", path, text, err)
+	}
+	assert.ErrorIs(t, errOf(secret(filepath.Join(dir, "none"))), os.ErrNotExist)
+	for _, path := range []string{file, link} {
+		text, err := secret(path)
+		assert.True(t, err == nil && text == "word", "%s: %q, %v", path, text, err)
+	}
+}
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

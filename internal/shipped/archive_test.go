@@ -17,14 +17,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func binary(t *testing.T, content string) Binary {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "deployster")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	sum := sha256.Sum256([]byte(content))
 	return Binary{Path: path, Arch: "arm64", SHA256: hex.EncodeToString(sum[:])}
 }
@@ -32,9 +32,7 @@ func binary(t *testing.T, content string) Binary {
 func archive(t *testing.T, b Binary, names ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := WriteArchive(&out, "1.2", b, names...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, WriteArchive(&out, "1.2", b, names...))
 	return out.Bytes()
 }
 
@@ -47,31 +45,21 @@ func TestArchiveIsReadByOthers(t *testing.T) {
 		images := map[string]v1.Hash{}
 		for typ, program := range map[string]string{"container": "docker", "file": "file", "http": "http", "network": "docker"} {
 			tag, err := name.NewTag(Tag(typ, "1.2", b))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			image, err := tarball.Image(open, &tag)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			config, err := image.ConfigFile()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want := []string{"/deployster", "type", "run", program}; !slices.Equal(config.Config.Entrypoint, want) || config.Architecture != "arm64" || config.OS != "linux" {
-				t.Errorf("configuration: %+v", config)
-			}
+			require.NoError(t, err)
+			want := []string{"/deployster", "type", "run", program}
+			assert.True(t, slices.Equal(config.Config.Entrypoint, want) && config.Architecture == "arm64" && config.OS == "linux", "configuration: %+v", config)
 			if images[typ], err = image.ConfigName(); err != nil {
 				t.Fatal(err)
 			}
 			text := onlyLayer(t, image)
-			if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != config.RootFS.DiffIDs[0].Hex {
-				t.Errorf("%d bytes: the layer's hash is not the one in the configuration", size)
-			}
+			sum := sha256.Sum256(text)
+			assert.True(t, hex.EncodeToString(sum[:]) == config.RootFS.DiffIDs[0].Hex, "%d bytes: the layer's hash is not the one in the configuration", size)
 			files := filesOf(t, text)
-			if len(files) != 2 || files["deployster 755"] != content || files["tmp/ 1777"] != "" {
-				t.Errorf("%d bytes: the layer holds %d files", size, len(files))
-			}
+			assert.True(t, len(files) == 2 && files["deployster 755"] == content && files["tmp/ 1777"] == "", "%d bytes: the layer holds %d files", size, len(files))
 		}
 		if images["container"] != images["network"] || images["file"] == images["http"] || images["file"] == images["network"] {
 			t.Errorf("images, of which two are one: %v", images)
@@ -83,17 +71,11 @@ func TestArchiveIsReadByOthers(t *testing.T) {
 func onlyLayer(t *testing.T, image v1.Image) []byte {
 	t.Helper()
 	layers, err := image.Layers()
-	if err != nil || len(layers) != 1 {
-		t.Fatalf("layers: %v, %v", layers, err)
-	}
+	require.True(t, err == nil && len(layers) == 1, "layers: %v, %v", layers, err)
 	layer, err := layers[0].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text, err := io.ReadAll(layer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 
@@ -106,55 +88,38 @@ func filesOf(t *testing.T, packed []byte) map[string]string {
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		inside, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		files[fmt.Sprintf("%s %o", h.Name, h.Mode)] = string(inside)
 	}
 }
 
 func TestArchiveIsTheSameEveryTime(t *testing.T) {
 	b := binary(t, "program")
-	if !bytes.Equal(archive(t, b, Names()...), archive(t, b, Names()...)) {
-		t.Error("two archives of one binary differ")
-	}
+	assert.True(t, bytes.Equal(archive(t, b, Names()...), archive(t, b, Names()...)), "two archives of one binary differ")
 	elsewhere := binary(t, "program")
-	if !bytes.Equal(archive(t, b, "file"), archive(t, elsewhere, "file")) {
-		t.Error("the path of the binary is part of the archive")
-	}
+	assert.True(t, bytes.Equal(archive(t, b, "file"), archive(t, elsewhere, "file")), "the path of the binary is part of the archive")
 }
 
 func TestTag(t *testing.T) {
 	b := binary(t, "program")
 	tag := Tag("file", "1.2.3", b)
-	if _, err := name.NewTag(tag); err != nil || !strings.HasPrefix(tag, "deployster/file:1.2.3-") || len(tag) != len("deployster/file:1.2.3-")+12 {
-		t.Errorf("tag: %s, %v", tag, err)
-	}
+	_, err := name.NewTag(tag)
+	assert.True(t, err == nil && strings.HasPrefix(tag, "deployster/file:1.2.3-") && len(tag) == len("deployster/file:1.2.3-")+12, "tag: %s, %v", tag, err)
 	other := binary(t, "another program")
 	arch := b
 	arch.Arch = "amd64"
 	for what, changed := range map[string]string{"type": Tag("http", "1.2.3", b), "binary": Tag("file", "1.2.3", other), "architecture": Tag("file", "1.2.3", arch)} {
-		if changed[len(changed)-12:] == tag[len(tag)-12:] {
-			t.Errorf("another %s has the same hash", what)
-		}
+		assert.True(t, changed[len(changed)-12:] != tag[len(tag)-12:], "another %s has the same hash", what)
 	}
 	for _, version := range []string{"", "(devel)", "v1.0.0+dirty", "../x", ".1", strings.Repeat("9", 300), "1 2", "é"} {
-		if _, err := name.NewTag(Tag("file", version, b)); err != nil {
-			t.Errorf("version %q: %v", version, err)
-		}
+		assert.NoError(t, errOf(name.NewTag(Tag("file", version, b))), "version %q", version)
 	}
 }
 
 func TestABinaryThatChangesIsNotPacked(t *testing.T) {
 	b := binary(t, "program")
-	if err := os.WriteFile(b.Path, []byte("progran"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteArchive(io.Discard, "1", b, "file"); err == nil || !strings.Contains(err.Error(), "changed while it was read") {
-		t.Errorf("got %v", err)
-	}
+	require.NoError(t, os.WriteFile(b.Path, []byte("progran"), 0o600))
+	assert.ErrorContains(t, WriteArchive(io.Discard, "1", b, "file"), "changed while it was read")
 }

@@ -13,11 +13,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/moby/moby/client"
 )
 
 // counting counts what reaches an engine.
@@ -60,16 +63,13 @@ func TestAllTypesAreLoadedOnce(t *testing.T) {
 		for _, name := range Names() {
 			all.Go(func() {
 				image, err := i.Image(t.Context(), "deployster/"+name, engine.PullMissing, nil)
-				if err != nil || image.Ref != "deployster/"+name || image.ID == "" {
-					t.Errorf("%s: %+v, %v", name, image, err)
-				}
+				assert.True(t, err == nil && image.Ref == "deployster/"+name && image.ID != "", "%s: %+v, %v", name, image, err)
 			})
 		}
 	}
 	all.Wait()
-	if n := c.loads.Load(); n != 1 {
-		t.Errorf("loaded %d times", n)
-	}
+	n := c.loads.Load()
+	assert.True(t, n == 1, "loaded %d times", n)
 }
 
 func TestOtherImagesAreTheEngines(t *testing.T) {
@@ -78,34 +78,21 @@ func TestOtherImagesAreTheEngines(t *testing.T) {
 	}})
 	want := []string{"acme/vm:1", "deployster/file:1.0", "registry.example/deployster/file", "deployster/a/b"}
 	for _, ref := range want {
-		if _, err := i.Image(t.Context(), ref, engine.PullAlways, nil); err != nil {
-			t.Errorf("%s: %v", ref, err)
-		}
+		assert.NoError(t, errOf(i.Image(t.Context(), ref, engine.PullAlways, nil)), ref)
 	}
 	for n, ref := range want {
-		if c.asked[n] != ref+" always" {
-			t.Errorf("asked for %v", c.asked)
-		}
+		assert.True(t, c.asked[n] == ref+" always", "asked for %v", c.asked)
 	}
-	if _, err := i.Image(t.Context(), "deployster/file@sha256:00", engine.PullNever, nil); !errors.Is(err, engine.ErrNoImage) {
-		t.Errorf("by digest: %v", err)
-	}
-	if c.loads.Load() != 0 {
-		t.Error("something was loaded")
-	}
+	assert.ErrorIs(t, errOf(i.Image(t.Context(), "deployster/file@sha256:00", engine.PullNever, nil)), engine.ErrNoImage, "by digest")
+	assert.True(t, c.loads.Load() == 0, "something was loaded")
 }
 
 func TestNewImagesServesTheRunningProgram(t *testing.T) {
 	i, err := NewImages(&enginetest.Fake{Images: map[string]enginetest.FakeImage{"acme/vm:1": {}}}, Options{Version: "1", OS: "linux", Arch: "amd64"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := i.Image(t.Context(), "acme/vm:1", engine.PullNever, nil); err != nil {
-		t.Error(err)
-	}
-	if self, err := os.Executable(); err != nil || i.source.Executable != self {
-		t.Errorf("source %+v, %v", i.source, err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, errOf(i.Image(t.Context(), "acme/vm:1", engine.PullNever, nil)))
+	self, err := os.Executable()
+	assert.True(t, err == nil && i.source.Executable == self, "source %+v, %v", i.source, err)
 }
 
 func TestUnknownType(t *testing.T) {
@@ -115,26 +102,18 @@ func TestUnknownType(t *testing.T) {
 		"deployster/net": "did you mean deployster/network?", "deployster/contaner": "did you mean deployster/container?",
 		"deployster/zebra": "is not a resource type that ships with Deployster (there are command, container, file, http, kubernetes, network, volume;",
 	} {
-		if _, err := i.Image(t.Context(), ref, engine.PullMissing, nil); err == nil || !strings.Contains(err.Error(), hint) {
-			t.Errorf("%s: %v", ref, err)
-		}
+		assert.ErrorContains(t, errOf(i.Image(t.Context(), ref, engine.PullMissing, nil)), hint, ref)
 	}
-	if len(c.asked) != 0 {
-		t.Errorf("the engine was asked: %v", c.asked)
-	}
+	assert.True(t, len(c.asked) == 0, "the engine was asked: %v", c.asked)
 }
 
 func TestNoBinaryForThePlatform(t *testing.T) {
 	i, _ := images(t, "arm64", &enginetest.Fake{})
 	_, err := i.Image(t.Context(), "deployster/file", engine.PullMissing, nil)
-	if err == nil || !strings.Contains(err.Error(), "deployster-linux-arm64") || !strings.Contains(err.Error(), "--types-image") {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "deployster-linux-arm64") && strings.Contains(err.Error(), "--types-image"), "got %v", err)
 	i, _ = images(t, "amd64", &enginetest.Fake{})
 	i.options.OS = "windows"
-	if _, err := i.Image(t.Context(), "deployster/file", engine.PullMissing, nil); err == nil || !strings.Contains(err.Error(), "this one runs windows") {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorContains(t, errOf(i.Image(t.Context(), "deployster/file", engine.PullMissing, nil)), "this one runs windows")
 }
 
 func TestBinaryOutOfAnImage(t *testing.T) {
@@ -161,22 +140,18 @@ func TestBinaryOutOfAnImage(t *testing.T) {
 	i, c := images(t, "arm64", fake)
 	i.options.TypesImage = "registry.example/deployster:1.2"
 	for _, name := range []string{"file", "http"} {
-		if image, err := i.Image(t.Context(), "deployster/"+name, engine.PullMissing, nil); err != nil || image.Ref != "deployster/"+name {
-			t.Errorf("%+v, %v", image, err)
-		}
+		image, err := i.Image(t.Context(), "deployster/"+name, engine.PullMissing, nil)
+		assert.True(t, err == nil && image.Ref == "deployster/"+name, "%+v, %v", image, err)
 	}
-	if runs := len(fake.Runs()); runs != 1 || c.loads.Load() != 1 {
-		t.Errorf("%d runs, %d loads", runs, c.loads.Load())
-	}
+	runs := len(fake.Runs())
+	assert.True(t, runs == 1 && c.loads.Load() == 1, "%d runs, %d loads", runs, c.loads.Load())
 	for ref, want := range map[string]string{
 		"registry.example/other:1":   `"type binary" ended with 2: what?`,
 		"registry.example/text:1":    "it is not an image of Deployster for linux/arm64",
 		"registry.example/missing:1": "--types-image: ",
 	} {
 		i.options.TypesImage = ref
-		if _, err := i.Image(t.Context(), "deployster/file", engine.PullMissing, nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v", ref, err)
-		}
+		assert.ErrorContains(t, errOf(i.Image(t.Context(), "deployster/file", engine.PullMissing, nil)), want)
 	}
 }
 
@@ -184,22 +159,16 @@ func TestFailedLoad(t *testing.T) {
 	i, _ := images(t, "amd64", &enginetest.Fake{Loads: func(string) (enginetest.FakeImage, error) {
 		return enginetest.FakeImage{}, errors.New("disk full")
 	}})
-	if _, err := i.Image(t.Context(), "deployster/file", engine.PullMissing, nil); err == nil || !strings.Contains(err.Error(), "disk full") {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorContains(t, errOf(i.Image(t.Context(), "deployster/file", engine.PullMissing, nil)), "disk full")
 }
 
 // On a real engine: the image is loaded, and its container is the type.
 func TestOnDocker(t *testing.T) {
 	e, err := docker.Open(t.Context(), docker.Options{})
-	if err != nil {
-		t.Fatalf("this test needs a Docker Engine: %v", err)
-	}
+	require.NoError(t, err, "this test needs a Docker Engine")
 	defer e.Close()
 	info, err := e.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	c := &counting{Engine: e}
 	i := &Images{engine: c, options: Options{Version: "test", OS: info.OS, Arch: info.Arch}, source: Source{
@@ -207,33 +176,23 @@ func TestOnDocker(t *testing.T) {
 	}}
 	t.Cleanup(func() { removeImages(t, i, info.Arch) })
 	for range 2 {
-		if _, err := i.Image(t.Context(), "deployster/file", engine.PullNever, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errOf(i.Image(t.Context(), "deployster/file", engine.PullNever, nil)))
 	}
 	image, err := i.Image(t.Context(), "deployster/http", engine.PullAlways, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := c.loads.Load(); n != 1 {
-		t.Errorf("loaded %d times", n)
-	}
+	require.NoError(t, err)
+	n := c.loads.Load()
+	assert.True(t, n == 1, "loaded %d times", n)
 
 	var stdout, stderr bytes.Buffer
 	exit, err := e.Run(t.Context(), engine.Spec{Image: image.ID, Network: "none"}, engine.IO{Stdin: strings.NewReader("{}"), Stdout: &stdout, Stderr: &stderr})
-	if err != nil || exit.Code != 0 {
-		t.Fatalf("init: %+v, %v: %s", exit, err, &stderr)
-	}
-	if answer, err := protocol.DecodeInit(stdout.Bytes()); err != nil || answer.StateAction.Args[0] != "state" {
-		t.Errorf("init answered %s: %v", &stdout, err)
-	}
+	require.True(t, err == nil && exit.Code == 0, "init: %+v, %v: %s", exit, err, &stderr)
+	answer, err := protocol.DecodeInit(stdout.Bytes())
+	assert.True(t, err == nil && answer.StateAction.Args[0] == "state", "init answered %s: %v", &stdout, err)
 	stdout.Reset()
 	input := `{"name":"x","config":{"url":"https://127.0.0.1:1/","request_timeout":"2s"}}`
 	exit, err = e.Run(t.Context(), engine.Spec{Image: image.ID, Args: []string{"state"}, Network: "none"},
 		engine.IO{Stdin: strings.NewReader(input), Stdout: &stdout, Stderr: &stderr})
-	if err != nil || exit.Code != 0 {
-		t.Fatalf("state: %+v, %v: %s", exit, err, &stderr)
-	}
+	require.True(t, err == nil && exit.Code == 0, "state: %+v, %v: %s", exit, err, &stderr)
 	if answer, err := protocol.DecodeState(stdout.Bytes()); err != nil || answer.Status != protocol.Stale {
 		t.Errorf("state answered %s: %v", &stdout, err)
 	}
@@ -241,66 +200,21 @@ func TestOnDocker(t *testing.T) {
 	// The program in an image is the program.
 	var copied bytes.Buffer
 	exit, err = e.Run(t.Context(), engine.Spec{Image: image.ID, Entrypoint: "/deployster", Args: []string{"type", "binary"}, Network: "none"}, engine.IO{Stdout: &copied})
-	if err != nil || exit.Code != 0 || !bytes.Equal(copied.Bytes(), static(t)) {
-		t.Errorf("type binary: %+v, %v, %d bytes", exit, err, copied.Len())
-	}
+	assert.True(t, err == nil && exit.Code == 0 && bytes.Equal(copied.Bytes(), static(t)), "type binary: %+v, %v, %d bytes", exit, err, copied.Len())
 }
 
 func removeImages(t *testing.T, i *Images, arch string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	api, err := client.New(client.FromEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer api.Close()
 	b, err := i.source.Binary(arch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range Names() {
-		if _, err := api.ImageRemove(ctx, Tag(name, i.options.Version, b), client.ImageRemoveOptions{Force: true, PruneChildren: true}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errOf(api.ImageRemove(ctx, Tag(name, i.options.Version, b), client.ImageRemoveOptions{Force: true, PruneChildren: true})))
 	}
 }
 
-// BenchmarkHash measures what finding out an image's tag costs at every start.
-func BenchmarkHash(b *testing.B) {
-	content, err := program()
-	if err != nil {
-		b.Fatal(err)
-	}
-	dir := b.TempDir()
-	path := filepath.Join(dir, "deployster")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	for name, cache := range map[string]string{"computed": "", "remembered": filepath.Join(dir, "cache")} {
-		s := Source{CacheDir: cache}
-		if cache != "" {
-			first, err := s.hashed(path, "amd64")
-			if err != nil {
-				b.Fatal(err)
-			}
-			f, err := os.Open(path)
-			if err != nil {
-				b.Fatal(err)
-			}
-			id, _, err := identity(f)
-			if err != nil {
-				b.Fatal(err)
-			}
-			_ = f.Close()
-			remember(s.remembered(path, id), first.SHA256)
-		}
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(content)))
-			for b.Loop() {
-				if _, err := s.hashed(path, "amd64"); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

@@ -3,28 +3,28 @@ package shipped
 import (
 	"bytes"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/schema"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 func TestNames(t *testing.T) {
 	want := []string{"command", "container", "file", "http", "kubernetes", "network", "volume"}
-	if got := Names(); !slices.Equal(got, want) {
-		t.Errorf("got %v", got)
-	}
+	got := Names()
+	assert.True(t, slices.Equal(got, want), "got %v", got)
 	if _, ok := Lookup("nothing"); ok {
 		t.Error("found a type that does not exist")
 	}
 	for name, want := range map[string]bool{"nothing": false, "docker": true, "file": true} {
-		if _, ok := RunOf(name); ok != want {
-			t.Errorf("that images run %q is %t", name, ok)
-		}
+		_, ok := RunOf(name)
+		assert.True(t, ok == want, "that images run %q is %t", name, ok)
 	}
 }
 
@@ -33,9 +33,8 @@ func TestTypesThatManageThingsOfAnEngineAreOneProgram(t *testing.T) {
 	for name, want := range map[string]string{
 		"container": "docker", "network": "docker", "volume": "docker", "command": "command", "file": "file", "http": "http", "kubernetes": "kubernetes",
 	} {
-		if typ, _ := Lookup(name); typ.program != want {
-			t.Errorf("%s is run by the program %s, want %s", name, typ.program, want)
-		}
+		typ, _ := Lookup(name)
+		assert.True(t, typ.program == want, "%s is run by the program %s, want %s", name, typ.program, want)
 	}
 }
 
@@ -43,20 +42,13 @@ func TestEveryTypeAnswersInit(t *testing.T) {
 	plugs := map[string]string{"file": "root", "container": "docker", "network": "docker", "volume": "docker", "command": "docker"}
 	for _, name := range Names() {
 		typ, _ := Lookup(name)
-		if typ.Name != name || typ.Summary == "" || strings.Contains(typ.Summary, "\n") {
-			t.Errorf("%s: %+v", name, typ)
-		}
+		assert.True(t, typ.Name == name && typ.Summary != "" && !strings.Contains(typ.Summary, "\n"), "%s: %+v", name, typ)
 		var stdout, stderr bytes.Buffer
-		if code := typ.Run(t.Context(), nil, strings.NewReader(""), &stdout, &stderr); code != 0 {
-			t.Fatalf("%s: init ended with %d: %s", name, code, &stderr)
-		}
+		code := typ.Run(t.Context(), nil, strings.NewReader(""), &stdout, &stderr)
+		require.True(t, code == 0, "%s: init ended with %d: %s", name, code, &stderr)
 		answer, err := protocol.DecodeInit(stdout.Bytes())
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if !answer.Removable {
-			t.Errorf("%s cannot be removed", name)
-		}
+		require.NoError(t, err, "%s", name)
+		assert.True(t, answer.Removable, "%s cannot be removed", name)
 		// Its image runs it, where that is of several types, too.
 		run, ok := RunOf(typ.program)
 		var same bytes.Buffer
@@ -74,17 +66,11 @@ func compile(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	typ, _ := Lookup(name)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(typ.Schema))
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	require.NoError(t, err, "%s", name)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource(name+".json", document); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	require.NoError(t, compiler.AddResource(name+".json", document), "%s", name)
 	schema, err := compiler.Compile(name + ".json")
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	require.NoError(t, err, "%s", name)
 	return schema
 }
 
@@ -93,9 +79,7 @@ func TestSchemasAreClosedAndExplained(t *testing.T) {
 		typ, _ := Lookup(name)
 		compile(t, name)
 		var document any
-		if err := json.Unmarshal(typ.Schema, &document); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(typ.Schema, &document))
 		explained(t, name, document)
 	}
 }
@@ -109,14 +93,10 @@ func explained(t *testing.T, path string, schema any) {
 		return
 	}
 	if properties, ok := object["properties"].(map[string]any); ok && object["type"] == "object" {
-		if object["additionalProperties"] != false {
-			t.Errorf("%s is open", path)
-		}
+		assert.True(t, object["additionalProperties"] == false, "%s is open", path)
 		for key, property := range properties {
 			p, ok := property.(map[string]any)
-			if !ok || p["description"] == nil {
-				t.Errorf("%s.%s has no description", path, key)
-			}
+			assert.True(t, ok && p["description"] != nil, "%s.%s has no description", path, key)
 			explained(t, path+"."+key, property)
 		}
 	}
@@ -180,12 +160,9 @@ func TestSchemas(t *testing.T) {
 		{"http", false, `{"url":"http://a.example","timeout":30}`},
 	} {
 		config, err := jsonschema.UnmarshalJSON(strings.NewReader(tc.config))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := compile(t, tc.name).Validate(config); (err == nil) != tc.good {
-			t.Errorf("%s %s: want good %v, got %v", tc.name, tc.config, tc.good, err)
-		}
+		require.NoError(t, err)
+		err = compile(t, tc.name).Validate(config)
+		assert.True(t, (err == nil) == tc.good, "%s %s: want good %v, got %v", tc.name, tc.config, tc.good, err)
 	}
 }
 
@@ -201,25 +178,19 @@ func TestSecretsAreMarked(t *testing.T) {
 		}
 		// Other properties say false there, which does not fit; that error is expected.
 		_ = json.Unmarshal(typ.Schema, &schema)
-		if !schema.Properties[key].AdditionalProperties.WriteOnly {
-			t.Errorf("the values of %s.%s are not marked writeOnly", name, key)
-		}
+		assert.True(t, schema.Properties[key].AdditionalProperties.WriteOnly, "the values of %s.%s are not marked writeOnly", name, key)
 	}
 }
 
 func TestWhatObjectsOfAClusterHideIsSecret(t *testing.T) {
 	typ, _ := Lookup("kubernetes")
 	compiled, err := schema.CompileConfig(typ.Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config := map[string]any{
 		"kubeconfig": "token: a",
 		"objects":    []any{map[string]any{"kind": "ConfigMap", "data": map[string]any{"a": "b"}, "stringData": map[string]any{"a": "b"}}},
 		"secrets":    []any{map[string]any{"kind": "Secret", "data": map[string]any{"a": "b"}, "stringData": map[string]any{"c": "d"}}},
 	}
 	want := [][]string{{"kubeconfig"}, {"secrets", "0", "data", "a"}, {"secrets", "0", "stringData", "c"}}
-	if got := compiled.Secrets(config); !reflect.DeepEqual(got, want) {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, want, compiled.Secrets(config))
 }

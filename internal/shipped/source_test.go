@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // program is the static test program, built once.
@@ -30,21 +33,15 @@ var program = sync.OnceValues(func() ([]byte, error) {
 
 func put(t *testing.T, path string, content []byte) string {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	require.NoError(t, os.Chmod(path, 0o700))
 	return path
 }
 
 func static(t *testing.T) []byte {
 	t.Helper()
 	content, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return content
 }
 
@@ -59,9 +56,7 @@ func forArm64(t *testing.T) []byte {
 func dynamic(t *testing.T) []byte {
 	t.Helper()
 	content, err := os.ReadFile("/bin/sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return content
 }
 
@@ -95,14 +90,10 @@ func TestWhichBinary(t *testing.T) {
 			}
 			b, err := s.Binary(tc.arch)
 			if tc.err == "" {
-				if err != nil || filepath.Base(b.Path) != tc.want || b.Arch != tc.arch || len(b.SHA256) != 64 {
-					t.Errorf("got %+v, %v", b, err)
-				}
+				assert.True(t, err == nil && filepath.Base(b.Path) == tc.want && b.Arch == tc.arch && len(b.SHA256) == 64, "got %+v, %v", b, err)
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), tc.err) {
-				t.Errorf("got %v, want %s", err, tc.err)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), tc.err), "got %v, want %s", err, tc.err)
 			if missing := errors.Is(err, fs.ErrNotExist); missing != (len(tc.beside) == 0) {
 				t.Errorf("missing is %v: %v", missing, err)
 			} else if missing && !strings.Contains(err.Error(), filepath.Join(dir, "deployster-linux-"+tc.arch)) {
@@ -119,44 +110,30 @@ func TestHashIsRememberedAndStillRight(t *testing.T) {
 	hash := func() string {
 		t.Helper()
 		b, err := s.hashed(path, "amd64")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return b.SHA256
 	}
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	id, changed, err := identity(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	one := hash()
-	if entries, _ := os.ReadDir(s.CacheDir); len(entries) != 0 && time.Since(changed) < recently {
-		t.Errorf("the hash of a file that changed just now was remembered")
-	}
+	entries, _ := os.ReadDir(s.CacheDir)
+	assert.True(t, len(entries) == 0 || time.Since(changed) >= recently, "the hash of a file that changed just now was remembered")
 
 	// As it would be some seconds later: what is remembered is used.
 	mark := strings.Repeat("ab", 32)
 	remember(s.remembered(path, id), mark)
-	if got := hash(); got != mark {
-		t.Errorf("what was remembered was not used: %s", got)
-	}
+	assert.Equal(t, mark, hash(), "what was remembered was not used")
 
 	// The same size and the same time, but other content.
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	put(t, path, []byte("two"))
-	if err := os.Chtimes(path, time.Now(), info.ModTime()); err != nil {
-		t.Fatal(err)
-	}
-	if got := hash(); got == mark || got == one {
-		t.Errorf("the hash of another content is %s", got)
-	}
+	require.NoError(t, os.Chtimes(path, time.Now(), info.ModTime()))
+	got := hash()
+	assert.True(t, got != mark && got != one, "the hash of another content is %s", got)
 
 	// What is damaged is not believed.
 	if file, err = os.Open(path); err != nil {
@@ -168,7 +145,33 @@ func TestHashIsRememberedAndStillRight(t *testing.T) {
 	}
 	two := hash()
 	put(t, s.remembered(path, id), []byte("garbage"))
-	if got := hash(); got != two {
-		t.Errorf("damaged: %s", got)
+	assert.Equal(t, two, hash(), "damaged")
+}
+
+// A place is the same by whichever links it is named, also before it is there.
+func TestAPlaceIsWhereItsLinksLead(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	at := func(path string) string { return filepath.Join(root, path) }
+	require.NoError(t, os.Mkdir(at("dir"), 0o700))
+	for link, to := range map[string]string{
+		"whole": at("dir"), "dangling": at("dir/none"), "relative": "dir/none", "dir/back": "../later", "second": "dangling", "below": at("whole/none"),
+		"round": "round", "there": "back-again", "back-again": "there", "deeper": "deeper/x",
+	} {
+		require.NoError(t, os.Symlink(to, at(link)))
+	}
+	for path, want := range map[string]string{
+		"dir": "dir", "whole": "dir", "whole/none": "dir/none", "dangling": "dir/none", "relative": "dir/none", "second": "dir/none", "below": "dir/none",
+		"dangling/a/b": "dir/none/a/b", "dir/back": "later", "whole/back/x": "later/x", "none/../dir": "dir",
+	} {
+		if got := (Check{Here: true}).real(at(path)); got != at(want) {
+			t.Errorf("%s is %s, not %s", path, got, at(want))
+		}
+		got := (Check{}).real(at(path))
+		assert.True(t, got == at(path), "elsewhere %s is %s", path, got)
+	}
+	for _, endless := range []string{"round", "there/x", "deeper"} {
+		got := (Check{Here: true}).real(at(endless))
+		assert.True(t, got != "", "%s is nowhere", endless)
 	}
 }

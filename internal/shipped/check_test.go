@@ -2,8 +2,13 @@ package shipped_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/shipped"
@@ -22,21 +27,15 @@ func TestWhatOtherTypesAnsweredIsChecked(t *testing.T) {
 `
 	variables, expressions := map[string]any{"dir": "d"}, expression.New(t.TempDir())
 	m, err := manifest.Load([]manifest.Source{{Name: "web.yaml", Data: []byte(text)}}, manifest.Options{Variables: variables, Evaluator: expressions})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw := json.RawMessage(`{"additionalProperties": false, "properties": {"content": {"type": "string"}, "path": {"type": "string"}}}`)
 	page, err := schema.CompileConfig(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	check := shipped.Check{Manifest: m, Variables: variables, Expressions: expressions, Answered: func(ref string) (inits.Type, bool) {
 		return inits.Type{Schema: page, ConfigSchema: raw, Plugs: map[string]protocol.PlugRequest{"root": {ContainerPath: "/plug"}}}, ref == "acme/page:1"
 	}}
 	problems, err := check.Misuse()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got []string
 	for _, p := range problems {
 		got = append(got, p.String())
@@ -46,7 +45,16 @@ func TestWhatOtherTypesAnsweredIsChecked(t *testing.T) {
 		`web.yaml:2:45: resources.a.config.contnt: unknown property "contnt", did you mean "content"? (rule "additionalProperties" of acme/page:1)`,
 		`web.yaml:4:3: resources.c: acme/page:1 needs the plug "root": the manifest defines no such plug (add plugs.root.path)`,
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	assert.Equal(t, strings.Join(want, "\n"), strings.Join(got, "\n"))
+}
+
+func TestWhatIsNoExecutableIsNotPutIntoImages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "program")
+	for _, content := range []string{"", "no program\n", strings.Repeat("no program\n", 100)} {
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		err := shipped.CheckStatic(path, "amd64")
+		assert.True(t, err != nil && err.Error() == path+" is not a Linux executable", "%.12q gave %v", content, err)
 	}
+	err := shipped.CheckStatic(filepath.Join(t.TempDir(), "none"), "amd64")
+	assert.True(t, os.IsNotExist(err), "what is not there gave %v", err)
 }
