@@ -26,9 +26,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/pullrequest"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // A real Gitea takes minutes to build, so scripts/gitea does that, and this test is not among the
@@ -65,17 +68,13 @@ type gitea struct {
 func newGitea(t *testing.T) *gitea {
 	t.Helper()
 	path, err := value.Parse("image.tag")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	g := &gitea{T: t, workspace: t.TempDir()}
 	g.start()
 	g.proxied()
 	g.api(http.MethodPost, "/user/repos", map[string]any{"name": "deploy", "auto_init": true, "default_branch": "main"}, nil)
 	g.api(http.MethodPost, "/repos/acme/deploy/contents/"+file, map[string]any{"content": base64.StdEncoding.EncodeToString([]byte(before)), "message": "prod", "branch": "main"}, nil)
-	if err := os.WriteFile(filepath.Join(g.workspace, "token"), []byte(g.token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(g.workspace, "token"), []byte(g.token), 0o600))
 	g.place = pullrequest.Place{
 		Repository: g.proxy.URL + "/acme/deploy.git", File: file, Value: path, Base: "main", Branch: branch, Owner: "pipeline shop of log 1", Provider: provider.Gitea, TokenFile: "token",
 	}
@@ -88,17 +87,13 @@ func (g *gitea) start() {
 	g.Helper()
 	home := g.TempDir()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		g.Fatal(err)
-	}
+	require.NoError(g, err)
 	port := free.Addr().(*net.TCPAddr).Port
 	_ = free.Close()
 	g.address = fmt.Sprintf("http://127.0.0.1:%d", port)
 	settings := filepath.Join(home, "app.ini")
 	me, err := user.Current()
-	if err != nil {
-		g.Fatal(err)
-	}
+	require.NoError(g, err)
 	text := fmt.Sprintf(`RUN_MODE = prod
 RUN_USER = %[5]s
 I_AM_BEING_UNSAFE_RUNNING_AS_ROOT = true
@@ -119,9 +114,7 @@ LEVEL = Error
 [indexer]
 ISSUE_INDEXER_TYPE = db
 `, home, port, g.address, *giteaSources, me.Username)
-	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
-		g.Fatal(err)
-	}
+	require.NoError(g, os.WriteFile(settings, []byte(text), 0o600))
 	command := func(args ...string) *exec.Cmd {
 		c := exec.Command(*giteaProgram, append(args, "--config", settings)...)
 		c.Env = append(os.Environ(), "HOME="+home, "GITEA_WORK_DIR="+home)
@@ -130,9 +123,7 @@ ISSUE_INDEXER_TYPE = db
 	var said bytes.Buffer
 	server := command("web")
 	server.Stdout, server.Stderr = &said, &said
-	if err := server.Start(); err != nil {
-		g.Fatal(err)
-	}
+	require.NoError(g, server.Start())
 	g.Cleanup(func() {
 		_ = server.Process.Signal(os.Interrupt)
 		_ = server.Wait()
@@ -140,19 +131,13 @@ ISSUE_INDEXER_TYPE = db
 			g.Log(said.String())
 		}
 	})
-	look := time.NewTicker(100 * time.Millisecond)
-	defer look.Stop()
-	for deadline := time.After(5 * time.Minute); ; {
-		if answer, err := http.Get(g.address + "/api/v1/version"); err == nil {
+	waittest.Until(g, func() bool {
+		answer, err := http.Get(g.address + "/api/v1/version")
+		if err == nil {
 			_ = answer.Body.Close()
-			break
 		}
-		select {
-		case <-look.C:
-		case <-deadline:
-			g.Fatal("it does not begin")
-		}
-	}
+		return err == nil
+	}, "Gitea serves")
 	for _, args := range [][]string{
 		{"admin", "user", "create", "--username", "acme", "--password", "s3cret-pass", "--email", "acme@localhost.example", "--must-change-password=false"},
 		{"admin", "user", "generate-access-token", "--username", "acme", "--scopes", "write:repository,write:user", "--raw"},
@@ -169,9 +154,7 @@ ISSUE_INDEXER_TYPE = db
 // proxied begins the proxy.
 func (g *gitea) proxied() {
 	to, err := url.Parse(g.address)
-	if err != nil {
-		g.Fatal(err)
-	}
+	require.NoError(g, err)
 	through := httputil.NewSingleHostReverseProxy(to)
 	through.ModifyResponse = func(r *http.Response) error {
 		body, err := io.ReadAll(r.Body)
@@ -208,50 +191,31 @@ func (g *gitea) again() {
 // whether something can be merged.
 func (g *gitea) api(method, path string, body, answer any) {
 	g.Helper()
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
-	for deadline := time.After(5 * time.Minute); ; {
-		status, text := g.asks(method, path, body)
-		switch {
-		case status == http.StatusMethodNotAllowed:
-			select {
-			case <-again.C:
-				continue
-			case <-deadline:
-			}
-			fallthrough
-		case status > 299:
-			g.Fatalf("%s %s: %d %s", method, path, status, text)
-		}
-		if answer != nil {
-			if err := json.Unmarshal(text, answer); err != nil {
-				g.Fatalf("%s %s: %v: %s", method, path, err, text)
-			}
-		}
-		return
+	var status int
+	var text []byte
+	waittest.Until(g, func() bool {
+		status, text = g.asks(method, path, body)
+		return status != http.StatusMethodNotAllowed
+	}, "Gitea can do this")
+	require.Less(g, status, 300, "%s %s: %s", method, path, text)
+	if answer != nil {
+		require.NoError(g, json.Unmarshal(text, answer), "%s %s: %s", method, path, text)
 	}
 }
 
 func (g *gitea) asks(method, path string, body any) (status int, text []byte) {
 	g.Helper()
 	data, err := json.Marshal(body)
-	if err != nil {
-		g.Fatal(err)
-	}
+	require.NoError(g, err)
 	request, err := http.NewRequest(method, g.address+"/api/v1"+path, bytes.NewReader(data))
-	if err != nil {
-		g.Fatal(err)
-	}
+	require.NoError(g, err)
 	request.Header.Set("Authorization", "token "+g.token)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		g.Fatal(err)
-	}
+	require.NoError(g, err)
 	defer func() { _ = response.Body.Close() }()
-	if text, err = io.ReadAll(response.Body); err != nil {
-		g.Fatal(err)
-	}
+	text, err = io.ReadAll(response.Body)
+	require.NoError(g, err)
 	return response.StatusCode, text
 }
 
@@ -283,16 +247,12 @@ func (g *gitea) write(name string) {
 	var lines [][]byte
 	for _, request := range slices.Sorted(maps.Keys(most)) {
 		line, err := json.Marshal(most[request])
-		if err != nil {
-			g.Fatal(err)
-		}
+		require.NoError(g, err)
 		lines = append(lines, line)
 	}
 	text := "[\n" + string(bytes.Join(lines, []byte(",\n"))) + "\n]\n"
 	text = strings.NewReplacer(g.address, "http://gitea.example", g.proxy.URL, "http://gitea.example").Replace(text)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o750), os.WriteFile(name, []byte(text), 0o600)); err != nil {
-		g.Fatal(err)
-	}
+	require.NoError(g, errors.Join(os.MkdirAll(filepath.Dir(name), 0o750), os.WriteFile(name, []byte(text), 0o600)))
 }
 
 // open are the titles of the pull requests that are open, and what the branch has.
@@ -308,9 +268,7 @@ func (g *gitea) open() (titles []string, text string) {
 		g.api(http.MethodGet, "/repos/acme/deploy/contents/"+file+"?ref="+url.QueryEscape(branch), nil, &content)
 	}
 	decoded, err := base64.StdEncoding.DecodeString(content.Content)
-	if err != nil {
-		g.Fatal(err)
-	}
+	require.NoError(g, err)
 	return titles, string(decoded)
 }
 
@@ -346,25 +304,18 @@ func TestARealGiteaHasOnePullRequestForAStage(t *testing.T) {
 	g.wants("4", pullrequest.Declined, 2, 0) // also where its branch is gone
 	g.wants("5", pullrequest.Proposed, 3, 2)
 	g.isOpen("5")
-	if err := g.client.Withdraw(t.Context(), g.place, may); err != nil {
-		t.Fatal(err)
-	}
-	if titles, _ := g.open(); len(titles) != 0 {
-		t.Errorf("open are %q", titles)
-	}
+	require.NoError(t, g.client.Withdraw(t.Context(), g.place, may))
+	titles, _ := g.open()
+	require.Empty(t, titles)
 	var branches []struct{ Name string }
-	if g.api(http.MethodGet, "/repos/acme/deploy/branches", nil, &branches); len(branches) != 1 {
-		t.Errorf("there are branches %v", branches)
-	}
+	g.api(http.MethodGet, "/repos/acme/deploy/branches", nil, &branches)
+	require.Len(t, branches, 1)
 	g.wants("5", pullrequest.Proposed, 4, 2) // that was nobody who declined it
 	if *record {
 		g.write("provider/testdata/gitea.json")
 	}
 
-	if err := os.WriteFile(filepath.Join(g.workspace, "token"), []byte("wrong"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.client.Propose(t.Context(), g.place, wanted("6"), may); err == nil || !strings.Contains(err.Error(), "token") {
-		t.Errorf("with a wrong token: %v", err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(g.workspace, "token"), []byte("wrong"), 0o600))
+	_, err := g.client.Propose(t.Context(), g.place, wanted("6"), may)
+	require.ErrorContains(t, err, "token")
 }

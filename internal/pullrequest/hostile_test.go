@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -17,10 +16,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 func TestFilesThatCannotBeChangedAreSaidSo(t *testing.T) {
@@ -36,9 +38,8 @@ func TestFilesThatCannotBeChangedAreSaidSo(t *testing.T) {
 		w.place.File = path
 		w.refused("2", why)
 	}
-	if w.forge.Head(branch) != "" || len(w.forge.Pulls()) != 0 {
-		t.Error("something was pushed, or opened")
-	}
+	assert.Empty(t, w.forge.Head(branch), "something was pushed")
+	assert.Empty(t, w.forge.Pulls())
 }
 
 func TestAFileThatTheServerLeavesOutIsReadAllTheSame(t *testing.T) {
@@ -46,9 +47,8 @@ func TestAFileThatTheServerLeavesOutIsReadAllTheSame(t *testing.T) {
 	large := before + strings.Repeat("# a line that tells nobody anything\n", 1<<12)
 	w.forge.Commit("main", map[string]string{file: large, "other.bin": strings.Repeat("x", 1<<20)}, "")
 	w.propose("2")
-	if got := w.forge.Show(branch, file); got != strings.Replace(large, `"1"`, `"2"`, 1) || w.forge.Changed("main", branch) != file {
-		t.Errorf("the branch has %d bytes", len(got))
-	}
+	assert.True(t, strings.Replace(large, `"1"`, `"2"`, 1) == w.forge.Show(branch, file), "the branch has another file")
+	assert.Equal(t, file, w.forge.Changed("main", branch))
 	w.forge.Check()
 }
 
@@ -56,14 +56,10 @@ func TestTheTagOfAnImageIsSet(t *testing.T) {
 	w := newWorld(t, "bitbucket")
 	w.forge.Commit("main", map[string]string{file: "spec:\n  containers:\n  - {name: web, image: 'localhost:5000/web:1'} # here\n"}, "")
 	path, err := value.Parse("spec.containers[name=web].image")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.place.Value, w.place.Tag = path, true
 	w.propose("2")
-	if got := w.forge.Show(branch, file); got != "spec:\n  containers:\n  - {name: web, image: 'localhost:5000/web:2'} # here\n" {
-		t.Errorf("the branch has\n%s", got)
-	}
+	assert.Equal(t, "spec:\n  containers:\n  - {name: web, image: 'localhost:5000/web:2'} # here\n", w.forge.Show(branch, file), "the branch")
 	w.refused("not a tag", `"not a tag" cannot be the tag of an image`)
 }
 
@@ -82,12 +78,8 @@ func TestNobodyGetsTheTokenToWhomAServerSendsOn(t *testing.T) {
 			return true
 		})
 		w.refused("2", map[bool]string{true: "sends on to another address (307), which is not followed", false: "redirect"}[part == "/api/"])
-		if told.Load() != 0 {
-			t.Errorf("%s: somebody else was asked", part)
-		}
-		if len(w.forge.Pulls()) != 0 {
-			t.Error("a pull request was opened")
-		}
+		assert.Zero(t, told.Load(), "%s: somebody else was asked", part)
+		assert.Len(t, w.forge.Pulls(), 0, "a pull request was opened")
 	}
 }
 
@@ -111,9 +103,7 @@ func TestAServerThatTellsTheTokenIsNotRepeated(t *testing.T) {
 func TestWithoutATokenNothingIsAsked(t *testing.T) {
 	w := newWorld(t, "github")
 	outside := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(outside, []byte(forgetest.Token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(outside, []byte(forgetest.Token), 0o600))
 	at := filepath.Join(w.workspace, "token")
 	for name, place := range map[string]func() error{
 		"no file":   func() error { return nil },
@@ -129,32 +119,22 @@ func TestWithoutATokenNothingIsAsked(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.RemoveAll(at); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.RemoveAll(at))
 			was := w.place
 			defer func() { w.place = was }()
-			if err := place(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, place())
 			w.refused("2", "token")
 		})
 	}
-	if all := w.forge.Requests(); len(all) != 0 {
-		t.Errorf("it was asked %v", all)
-	}
+	assert.Len(t, w.forge.Requests(), 0, "it was asked")
 }
 
 func TestAWrongTokenIsSaidSo(t *testing.T) {
 	w := newWorld(t, "github")
-	if err := os.WriteFile(filepath.Join(w.workspace, "token"), []byte("another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(w.workspace, "token"), []byte("another"), 0o600))
 	w.refused("2", "the server does not know the token, or wants one (401): see token_file or token_env")
 	w.place.Base = "trunk"
-	if err := os.WriteFile(filepath.Join(w.workspace, "token"), []byte(forgetest.Token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(w.workspace, "token"), []byte(forgetest.Token), 0o600))
 	w.refused("2", "the repository has no branch trunk")
 	w.place.Repository = w.forge.URL + "/acme/none.git"
 	w.refused("2", "")
@@ -172,7 +152,7 @@ func bomb(size int) []byte {
 		first, rest = byte(rest&0x7f), rest>>7
 	}
 	pack.WriteByte(first)
-	z := zlib.NewWriter(&pack)
+	z, _ := zlib.NewWriterLevel(&pack, zlib.BestSpeed)
 	chunk := make([]byte, 1<<20)
 	for written := 0; written < size; written += len(chunk) {
 		_, _ = z.Write(chunk[:min(len(chunk), size-written)])
@@ -184,7 +164,7 @@ func bomb(size int) []byte {
 
 func TestWhatAServerSendsIsBounded(t *testing.T) {
 	w := newWorld(t, "github")
-	large, small := bomb(300<<20), bomb(1<<20)
+	large, small := bomb(80<<20), bomb(1<<20)
 	for name, c := range map[string]struct {
 		body []byte
 		why  string
@@ -230,9 +210,7 @@ func TestWhoPushesAtTheSameTimeIsNotOverwritten(t *testing.T) {
 		return false
 	})
 	w.refused("3", "was changed by somebody else at the same time")
-	if w.forge.Show(branch, "README") != "at the same time" {
-		t.Error("it was overwritten")
-	}
+	assert.Equal(t, "at the same time", w.forge.Show(branch, "README"), "it was overwritten")
 }
 
 // A server that does not answer holds nobody up who is to end, and others of the same branch
@@ -262,13 +240,9 @@ func TestAServerThatDoesNotAnswerIsLeft(t *testing.T) {
 		<-asked
 		waiting, leave := context.WithCancel(t.Context())
 		leave()
-		if _, err := w.client.Propose(waiting, w.place, wanted("2"), may); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: who waits for a turn ends with %v", part, err)
-		}
+		assert.ErrorIs(t, errOf(w.client.Propose(waiting, w.place, wanted("2"), may)), context.Canceled)
 		cancel()
-		if err := <-ended; err == nil {
-			t.Errorf("%s: it was proposed", part)
-		}
+		assert.Error(t, <-ended, "%s: it was proposed", part)
 		close(release)
 	}
 }
@@ -311,46 +285,43 @@ func TestAnswersOverGitAreBounded(t *testing.T) {
 	w.refused("2", "")
 }
 
+// proposeAtOnce proposes from so many branches, and returns how each proposal ends.
+func (w *world) proposeAtOnce(many int) <-chan error {
+	ended := make(chan error, many)
+	for i := range many {
+		place := w.place
+		place.Branch = fmt.Sprint("b", i)
+		go func() {
+			_, err := w.client.Propose(w.Context(), place, wanted("2"), may)
+			ended <- err
+		}()
+	}
+	return ended
+}
+
 // However many wait for a server that does not answer, another one is asked at once.
 func TestAServerThatDoesNotAnswerKeepsNobodyFromAnother(t *testing.T) {
 	w, other := newWorld(t, "gitea"), newWorld(t, "gitea")
-	const many, atOnce = 40, 4
+	const many, atOnce = 20, 4
 	release, asked := make(chan struct{}), make(chan struct{}, 10*many)
 	w.forge.Before(func(http.ResponseWriter, *http.Request) bool {
 		asked <- struct{}{}
 		<-release
 		return false
 	})
-	ended := make(chan error, many)
-	for i := range many {
-		place := w.place
-		place.Branch = fmt.Sprint("b", i)
-		go func() {
-			_, err := w.client.Propose(t.Context(), place, wanted("2"), may)
-			ended <- err
-		}()
-	}
+	ended := w.proposeAtOnce(many)
 	for range atOnce {
 		<-asked
 	}
-	ctx, end := context.WithTimeout(t.Context(), time.Minute) // who waits ends by itself after mostTime
-	defer end()
-	if _, err := w.client.Propose(ctx, other.place, wanted("2"), may); err != nil {
-		t.Error(err)
-	}
-	if n := len(asked); n > 0 {
-		t.Errorf("%d are at work with one server", atOnce+n)
-	}
+	_, err := w.client.Propose(waittest.Context(t), other.place, wanted("2"), may)
+	require.NoError(t, err) // and those who wait have not ended by themselves, after mostTime
+	assert.Empty(t, asked, "more than %d are at work with one server", atOnce)
 	w.forge.Before(nil)
 	close(release)
 	for range many {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	}
-	if n := len(w.forge.Pulls()); n != many {
-		t.Errorf("%d of %d are proposed", n, many)
-	}
+	assert.Equal(t, many, len(w.forge.Pulls()), "proposed")
 }
 
 // Whoever sends much and does not end keeps nobody else from reading much.
@@ -378,25 +349,15 @@ func TestALargeRepositoryThatDoesNotEndKeepsNobodyFromAnother(t *testing.T) {
 		return true
 	})
 	const atOnce = 4
-	ended := make(chan error, atOnce)
-	for i := range atOnce {
-		place := w.place
-		place.Branch = fmt.Sprint("b", i)
-		go func() {
-			_, err := w.client.Propose(t.Context(), place, wanted("2"), may)
-			ended <- err
-		}()
-	}
+	ended := w.proposeAtOnce(atOnce)
 	<-sent
-	ctx, end := context.WithTimeout(t.Context(), time.Minute) // who waits ends by itself after mostTime
-	defer end()
-	if _, err := w.client.Propose(ctx, other.place, wanted("2"), may); err != nil {
-		t.Error(err)
-	}
+	_, err := w.client.Propose(waittest.Context(t), other.place, wanted("2"), may)
+	require.NoError(t, err) // and those who wait have not ended by themselves, after mostTime
 	close(release)
 	for range atOnce {
-		if err := <-ended; err == nil {
-			t.Error("nothing is a pack")
-		}
+		assert.Error(t, <-ended, "nothing is a pack")
 	}
 }
+
+// errOf returns the error of a call that returns something besides.
+func errOf[T any](_ T, err error) error { return err }
