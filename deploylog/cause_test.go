@@ -3,6 +3,8 @@ package deploylog
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestOfALongErrorTheEndIsKept(t *testing.T) {
@@ -13,8 +15,7 @@ func TestOfALongErrorTheEndIsKept(t *testing.T) {
 		"in runes": {strings.Repeat("ä", MaxCause), "…" + strings.Repeat("ä", MaxCause/2)},
 		"no UTF-8": {"a\xffb", "a\uFFFDb"},
 	} {
-		if got := Cause(test.text); got != test.want {
-			t.Errorf("%s: %d bytes are kept, want %d", name, len(got), len(test.want))
-		}
+		got := Cause(test.text)
+		assert.True(t, got == test.want, "%s: %d bytes are kept, want %d", name, len(got), len(test.want))
 	}
 }

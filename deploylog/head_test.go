@@ -3,6 +3,8 @@ package deploylog_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -11,14 +13,12 @@ func TestHeadsAreReadAsTheyAreWritten(t *testing.T) {
 		"23:1ec7f97eefc21d2d2e6b68327b7b6d5f": {Seq: 23, Hash: "1ec7f97eefc21d2d2e6b68327b7b6d5f"},
 		"1EC7F97EEFC21D2D2E6B68327B7B6D5F":    {Hash: "1ec7f97eefc21d2d2e6b68327b7b6d5f"},
 	} {
-		if got, err := deploylog.ParseHead(text); err != nil || got != want {
-			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
-		}
+		got, err := deploylog.ParseHead(text)
+		assert.True(t, err == nil && got == want, "%s: %+v, %v; want %+v", text, got, err, want)
 	}
 	for _, text := range []string{"", "23", "23:", ":1ec7", "-1:1ec7", "1ec7:23", "23:1ec7", "23:1ec7f97eefc21d2d2e6b68327b7b6d5f ", "23:xyz", "1:2:3"} {
-		if got, err := deploylog.ParseHead(text); err == nil {
-			t.Errorf("%q is taken for the head %+v", text, got)
-		}
+		got, err := deploylog.ParseHead(text)
+		assert.True(t, err != nil, "%q is taken for the head %+v", text, got)
 	}
 }
 
@@ -30,8 +30,7 @@ func FuzzParseHead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := deploylog.ParseHead(h.String()); err != nil || again != h {
-			t.Errorf("%q is %+v, and that is %+v, %v", text, h, again, err)
-		}
+		again, err := deploylog.ParseHead(h.String())
+		assert.True(t, err == nil && again == h, "%q is %+v, and that is %+v, %v", text, h, again, err)
 	})
 }

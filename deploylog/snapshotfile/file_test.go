@@ -3,9 +3,11 @@ package snapshotfile
 import (
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -20,19 +22,14 @@ func sample(seq int64) deploylog.Event {
 // Another version of the program may need other events.
 func TestASnapshotIsOfOneProgram(t *testing.T) {
 	dir, of, s := t.TempDir(), Origin{"l", "h"}, deploylog.Snapshot{Seq: 4, Events: []deploylog.Event{sample(3)}}
-	if err := Write(dir, "web", of, s, func(*os.File, bool) {}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Write(dir, "web", of, s, func(*os.File, bool) {}))
 	if got, read, ok := Read(dir, "web"); !ok || got != of || fmt.Sprint(read) != fmt.Sprint(s) {
 		t.Errorf("it is %+v, %+v, %t", got, read, ok)
 	}
 	for _, program := range []string{"", program() + "x"} {
-		if err := os.WriteFile(file(dir, "web"), encode(header{of, program}, s), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, ok := Read(dir, "web"); ok {
-			t.Errorf("that of program %q is read", program)
-		}
+		require.NoError(t, os.WriteFile(file(dir, "web"), encode(header{of, program}, s), 0o600))
+		_, _, ok := Read(dir, "web")
+		assert.False(t, ok, "that of program %q is read", program)
 	}
 }
 
@@ -43,9 +40,7 @@ func TestASnapshotThatIsTooLargeIsRefused(t *testing.T) {
 	err := Write(t.TempDir(), "web", Origin{"l", "h"}, deploylog.Snapshot{Seq: 4, Events: []deploylog.Event{e}}, func(*os.File, bool) {
 		t.Error("a directory is made for it")
 	})
-	if err == nil || !strings.Contains(err.Error(), "at most 1073741824 are possible") {
-		t.Errorf("it is written, or refused because of %v", err)
-	}
+	assert.ErrorContains(t, err, "at most 1073741824 are possible", "it is written, or refused because of")
 }
 
 func FuzzSnapshot(f *testing.F) {
@@ -62,16 +57,12 @@ func FuzzSnapshot(f *testing.F) {
 			return
 		}
 		for i, e := range s.Events {
-			if e.Seq > s.Seq || e.Seq < 1 || i > 0 && e.Seq <= s.Events[i-1].Seq {
-				t.Errorf("event %d follows, up to %d", e.Seq, s.Seq)
-			}
+			assert.True(t, e.Seq <= s.Seq && e.Seq >= 1 && (i <= 0 || e.Seq > s.Events[i-1].Seq), "event %d follows, up to %d", e.Seq, s.Seq)
 		}
 		if size := len(encode(made, s)); size > encodedSize(made, s) {
 			t.Errorf("it has %d bytes, more than %d", size, encodedSize(made, s))
 		}
 		again, same, ok := decode(encode(made, s))
-		if !ok || again != made || fmt.Sprint(same) != fmt.Sprint(s) {
-			t.Errorf("%+v became %+v, %t", s, same, ok)
-		}
+		assert.True(t, ok && again == made && fmt.Sprint(same) == fmt.Sprint(s), "%+v became %+v, %t", s, same, ok)
 	})
 }

@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/turn"
 )
@@ -21,9 +24,7 @@ func TestWhoEndsWhileTheLockIsLeftToOthersEndsAtOnce(t *testing.T) {
 				var turns turn.Turns
 				closed := make(chan struct{})
 				first, err := turns.Wait(t.Context(), "lock", closed, errClosed)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				ctx, end := context.WithCancel(t.Context())
 				defer end()
 				ended := make(chan error, 1)
@@ -43,13 +44,9 @@ func TestWhoEndsWhileTheLockIsLeftToOthersEndsAtOnce(t *testing.T) {
 				if err := <-ended; !errors.Is(err, want) || time.Since(start) > 0 {
 					t.Errorf("it ends with %v after %s", err, time.Since(start))
 				}
-				if n := turns.Waiting(); n != 0 {
-					t.Errorf("%d wait still", n)
-				}
+				assert.Equal(t, 0, turns.Waiting(), "wait still")
 				again, err := turns.Wait(t.Context(), "lock", nil, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				again()
 			})
 		})

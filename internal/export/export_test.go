@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -42,9 +44,7 @@ func logOf(t testing.TB, lines ...string) deploylog.Log {
 		if e.Target.Kind() != "resource" {
 			e.Revision = "7"
 		}
-		if _, err := log.Append(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errOf(log.Append(t.Context(), e)))
 	}
 	return named{log}
 }
@@ -75,32 +75,22 @@ func golden(t *testing.T, name string, is []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, is, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, is, 0o600))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(is, want) {
-		t.Errorf("%s: %v, exported is\n%s", name, err, is)
-	}
+	assert.True(t, err == nil && bytes.Equal(is, want), "%s: %v, exported is\n%s", name, err, is)
 }
 
 func TestTheLogAsSpans(t *testing.T) {
 	var out, pretty bytes.Buffer
-	if err := export.OTLP(t.Context(), story(t), export.Filter{}, "1.2.3", &out); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Indent(&pretty, out.Bytes(), "", " "); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, export.OTLP(t.Context(), story(t), export.Filter{}, "1.2.3", &out))
+	require.NoError(t, json.Indent(&pretty, out.Bytes(), "", " "))
 	golden(t, "spans.json", pretty.Bytes())
 }
 
 func TestTheLogForShiViz(t *testing.T) {
 	var out bytes.Buffer
-	if err := export.ShiViz(t.Context(), story(t), export.Filter{}, &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, export.ShiViz(t.Context(), story(t), export.Filter{}, &out))
 	golden(t, "shiviz.log", out.Bytes())
 }
 
@@ -116,30 +106,23 @@ type span struct {
 func spans(t testing.TB, log deploylog.Log, f export.Filter) []span {
 	t.Helper()
 	var out bytes.Buffer
-	if err := export.OTLP(t.Context(), log, f, "1", &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, export.OTLP(t.Context(), log, f, "1", &out))
 	var all []span
 	for line := range bytes.Lines(out.Bytes()) {
 		var request struct {
 			ResourceSpans []struct{ ScopeSpans []struct{ Spans []span } }
 		}
-		if err := json.Unmarshal(line, &request); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(line, &request))
 		all = append(all, request.ResourceSpans[0].ScopeSpans[0].Spans...)
 	}
 	for _, s := range all {
 		for id, bytes := range map[string]int{s.TraceID: 16, s.SpanID: 8} {
-			if raw, err := hex.DecodeString(id); err != nil || len(raw) != bytes {
-				t.Errorf("%+v has the id %q", s, id)
-			}
+			raw, err := hex.DecodeString(id)
+			assert.True(t, err == nil && len(raw) == bytes, "%+v has the id %q", s, id)
 		}
 		start, err := strconv.ParseInt(s.StartTimeUnixNano, 10, 64)
 		end, wrong := strconv.ParseInt(s.EndTimeUnixNano, 10, 64)
-		if err != nil || wrong != nil || end < start {
-			t.Errorf("%+v ends before it begins: %v, %v", s, err, wrong)
-		}
+		assert.True(t, err == nil && wrong == nil && end >= start, "%+v ends before it begins: %v, %v", s, err, wrong)
 	}
 	return all
 }
@@ -150,12 +133,10 @@ func TestADeploymentIsExportedWithItsRuns(t *testing.T) {
 	for _, s := range spans(t, story(t), export.Filter{Deployment: "D"}) {
 		names = append(names, s.Name)
 	}
-	if want := []string{"action/a/write", "resource/a", "run/m.yaml", "host/site/all/web1", "pipeline/site", "stage/site/all", "host-group/site/all"}; !slices.Equal(names, want) {
-		t.Errorf("exported are %q, want %q", names, want)
-	}
-	if all := spans(t, story(t), export.Filter{Since: noon.Add(5 * time.Second)}); len(all) != 4 || all[1].ParentSpanID != "" {
-		t.Errorf("since then there are %+v", all)
-	}
+	want := []string{"action/a/write", "resource/a", "run/m.yaml", "host/site/all/web1", "pipeline/site", "stage/site/all", "host-group/site/all"}
+	assert.True(t, slices.Equal(names, want), "exported are %q, want %q", names, want)
+	all := spans(t, story(t), export.Filter{Since: noon.Add(5 * time.Second)})
+	assert.True(t, len(all) == 4 && all[1].ParentSpanID == "", "since then there are %+v", all)
 }
 
 // A clock that was set back makes no span that ends before it begins, a target may begin
@@ -188,15 +169,11 @@ var entry = regexp.MustCompile(`(\S*) ({.*})\n(.*)`)
 func wantClocks(t testing.TB, text string, events int) {
 	t.Helper()
 	found := entry.FindAllStringSubmatch(text, -1)
-	if len(found) != events || strings.Count(text, "\n") != 2*events {
-		t.Fatalf("%d of %d events can be read:\n%s", len(found), events, text)
-	}
+	require.True(t, len(found) == events && strings.Count(text, "\n") == 2*events, "%d of %d events can be read:\n%s", len(found), events, text)
 	known := map[string][]map[string]int{}
 	for _, m := range found {
 		var now map[string]int
-		if err := json.Unmarshal([]byte(m[2]), &now); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(m[2]), &now))
 		if now[m[1]] != len(known[m[1]])+1 {
 			t.Fatalf("event %d of %q is said to be %d", len(known[m[1]])+1, m[1], now[m[1]])
 		}
@@ -233,9 +210,7 @@ func TestWhateverTheLogHoldsCanBeRead(t *testing.T) {
 				"by": text.Draw(r, "by"), "error": text.Draw(r, "error"), "noticed_by": deployment,
 				"details": map[string]string{"host": text.Draw(r, "host"), "pid": text.Draw(r, "pid"), "deployment": rapid.SampledFrom([]string{"1", "2"}).Draw(r, "of"), "target": "stage/p"},
 			})
-			if err != nil {
-				r.Fatal(err)
-			}
+			require.NoError(r, err)
 			e := deploylog.Event{
 				Deployment: deployment, Target: deploylog.Target(kind + rapid.SampledFrom([]string{"/p", "/p/q", "/p/q/r"}).Draw(r, "path")),
 				Name: kind + rapid.SampledFrom([]string{"-started", "-finished-successfully", "-failed", "-changed"}).Draw(r, "name"), Data: data,
@@ -257,9 +232,7 @@ func TestWhateverTheLogHoldsCanBeRead(t *testing.T) {
 			known[s.SpanID] = true
 		}
 		var out bytes.Buffer
-		if err := export.ShiViz(context.Background(), log, export.Filter{}, &out); err != nil {
-			r.Fatal(err)
-		}
+		require.NoError(r, export.ShiViz(context.Background(), log, export.Filter{}, &out))
 		wantClocks(t, out.String(), n)
 	})
 }
@@ -267,14 +240,10 @@ func TestWhateverTheLogHoldsCanBeRead(t *testing.T) {
 func TestMoreWritersThanCanBeDrawnAreRefused(t *testing.T) {
 	log := logtest.NewMemory().Open()
 	for i := range 101 {
-		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "D", Target: "x/y", Name: "x-done", Attempt: i + 1, Data: fmt.Appendf(nil, `{"by":"w%d"}`, i)}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "D", Target: "x/y", Name: "x-done", Attempt: i + 1, Data: fmt.Appendf(nil, `{"by":"w%d"}`, i)})))
 	}
 	err := export.ShiViz(t.Context(), log, export.Filter{}, &bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "event 101 is by the writer w100") || !strings.Contains(err.Error(), "--since") {
-		t.Error(err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "event 101 is by the writer w100") && strings.Contains(err.Error(), "--since"), "%v", err)
 }
 
 // FuzzExport exports events whose data is anything.
@@ -288,13 +257,12 @@ func FuzzExport(f *testing.F) {
 				t.Skip() // no log has that
 			}
 		}
-		if all := spans(t, log, export.Filter{}); len(all) != 1 {
-			t.Errorf("the spans are %+v", all)
-		}
+		assert.Len(t, spans(t, log, export.Filter{}), 1, "the spans")
 		var out bytes.Buffer
-		if err := export.ShiViz(t.Context(), log, export.Filter{}, &out); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, export.ShiViz(t.Context(), log, export.Filter{}, &out))
 		wantClocks(t, out.String(), 3)
 	})
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/feed"
@@ -67,9 +70,7 @@ func appendTo(t testing.TB, log deploylog.Log, n int, data string) {
 		if data != "" {
 			e.Data = json.RawMessage(data)
 		}
-		if _, err := log.Append(context.Background(), e); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errOf(log.Append(context.Background(), e)))
 	}
 }
 
@@ -94,9 +95,7 @@ func follow(t testing.TB, f *feed.Feed, until int64, pause time.Duration) {
 				return
 			}
 		}
-		if through != after {
-			t.Errorf("looked at %d, and got no more than %d", through, after)
-		}
+		assert.Equal(t, after, through, "looked at")
 		if len(items) == 0 {
 			<-more
 		}
@@ -120,9 +119,8 @@ func TestAllWhoFollowGetEachEventOnceByOneReader(t *testing.T) {
 			following.Go(func() { follow(t, f, 505, pause) })
 		}
 		synctest.Wait()
-		if n := log.watches.Load(); n != 1 {
-			t.Errorf("%d follow by %d readers", many, n)
-		}
+		n := log.watches.Load()
+		assert.True(t, n == 1, "%d follow by %d readers", many, n)
 		for range 100 {
 			appendTo(t, log, 5, "")
 			<-time.After(10 * time.Millisecond)
@@ -141,9 +139,7 @@ func TestNoMoreIsKeptThanMayBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, f := newFeed(1000, 10_000)
 		who, after, err := f.Follow(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer who.Leave()
 		large := fmt.Sprintf(`{"text":"%01000d"}`, 1)
 		appendTo(t, log, 100, large)
@@ -151,23 +147,16 @@ func TestNoMoreIsKeptThanMayBe(t *testing.T) {
 		before := log.reads.Load()
 		for n := int64(1); n <= 100; {
 			items, through, _, err := who.Take(t.Context(), after, deploylog.Filter{})
-			if err != nil || len(items) == 0 {
-				t.Fatalf("%d items after %d, %v", len(items), after, err)
-			}
+			require.True(t, err == nil && len(items) != 0, "%d items after %d, %v", len(items), after, err)
 			for _, i := range items {
-				if i.Event.Seq != n {
-					t.Fatalf("event %d, want %d", i.Event.Seq, n)
-				}
+				require.Equal(t, n, i.Event.Seq)
 				n++
 			}
 			after = through
 		}
-		if log.reads.Load() == before {
-			t.Error("100 large events were kept, where 9 may be")
-		}
-		if _, _, _, err := who.Take(t.Context(), 95, deploylog.Filter{}); err != nil {
-			t.Error(err)
-		}
+		assert.True(t, log.reads.Load() != before, "100 large events were kept, where 9 may be")
+		_, _, _, err = who.Take(t.Context(), 95, deploylog.Filter{})
+		assert.True(t, err == nil, "%v", err)
 	})
 }
 
@@ -176,31 +165,23 @@ func TestALogThatFailsEndsWhoFollowsAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, f := newFeed(0, 0)
 		who, after, err := f.Follow(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, _, more, err := who.Take(t.Context(), after, deploylog.Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		log.fails.Store(true)
 		appendTo(t, log, 1, "")
 		<-more
-		if _, _, _, err := who.Take(t.Context(), after, deploylog.Filter{}); !errors.Is(err, errFails) {
-			t.Errorf("%v", err)
-		}
+		_, _, _, err = who.Take(t.Context(), after, deploylog.Filter{})
+		assert.True(t, errors.Is(err, errFails), "%v", err)
 		log.fails.Store(false)
 		again, head, err := f.Follow(t.Context())
-		if err != nil || head != 1 {
-			t.Fatalf("%d, %v", head, err)
-		}
+		require.True(t, err == nil && head == 1, "%d, %v", head, err)
 		who.Leave()
 		who.Leave()
 		appendTo(t, log, 1, "")
 		synctest.Wait()
-		if items, _, _, err := again.Take(t.Context(), head, deploylog.Filter{}); len(items) != 1 || err != nil {
-			t.Errorf("%v, %v", items, err)
-		}
+		items, _, _, err := again.Take(t.Context(), head, deploylog.Filter{})
+		assert.True(t, len(items) == 1 && err == nil, "%v, %v", items, err)
 		again.Leave()
 	})
 }
@@ -228,3 +209,6 @@ func TestWhoComesAndGoesDisturbsNobody(t *testing.T) {
 	}
 	following.Wait()
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"weak"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -31,8 +33,6 @@ func TestWhatIsCutOffIsGivenBack(t *testing.T) {
 			held++
 		}
 	}
-	if len(r.kept) != 4 || held > 9 {
-		t.Errorf("of %d large events %d are kept, and %d are held", len(texts), len(r.kept), held)
-	}
+	assert.True(t, len(r.kept) == 4 && held <= 9, "of %d large events %d are kept, and %d are held", len(texts), len(r.kept), held)
 	runtime.KeepAlive(r)
 }

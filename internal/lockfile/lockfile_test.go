@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/lockfile"
 )
 
@@ -29,21 +32,14 @@ func example() lockfile.File {
 
 func TestWhatIsWrittenIsReadAndReviewed(t *testing.T) {
 	dir := t.TempDir()
-	if f, err := lockfile.Read(dir); f != nil || err != nil {
-		t.Fatalf("without a file it is %v, %v", f, err)
-	}
+	f, err := lockfile.Read(dir)
+	require.True(t, f == nil && err == nil, "without a file it is %v, %v", f, err)
 	want := example()
-	if err := want.Write(dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, want.Write(dir))
 	got, err := lockfile.Read(dir)
-	if err != nil || !reflect.DeepEqual(*got, want) {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(*got, want), "got %+v, %v", got, err)
 	text, err := os.ReadFile(filepath.Join(dir, lockfile.Name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := `version: 1
 images:
   registry.example:5000/db:1:
@@ -67,15 +63,10 @@ modules:
 func TestALockFileKeepsItsMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), lockfile.Name)
 	for _, want := range []os.FileMode{0o644, 0o640} {
-		if err := (lockfile.File{}).Write(filepath.Dir(path)); err != nil {
-			t.Fatal(err)
-		}
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
-			t.Errorf("it has %v, %v, want %v", info.Mode(), err, want)
-		}
-		if err := os.Chmod(path, 0o640); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, (lockfile.File{}).Write(filepath.Dir(path)))
+		info, err := os.Stat(path)
+		assert.True(t, err == nil && info.Mode().Perm() == want, "it has %v, %v, want %v", info.Mode(), err, want)
+		require.NoError(t, os.Chmod(path, 0o640))
 	}
 }
 
@@ -99,9 +90,7 @@ func TestWhatIsWrongWithALockFileIsSaidWithItsLine(t *testing.T) {
 		"version: 1\n<<<<<<< ours":                                                "x.lock:2:",
 	} {
 		f, err := lockfile.Parse("x.lock", []byte(text))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is %+v, %v; want %q", text, f, err, want)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%q is %+v, %v; want %q", text, f, err, want)
 	}
 }
 
@@ -112,20 +101,15 @@ func TestALockFileIsARegularOne(t *testing.T) {
 		"2 MB":        func(path string) error { return os.WriteFile(path, make([]byte, 2<<20), 0o600) },
 	} {
 		dir := t.TempDir()
-		if err := arrange(filepath.Join(dir, lockfile.Name)); err != nil {
-			t.Fatal(err)
-		}
-		if f, err := lockfile.Read(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, lockfile.Name)) {
-			t.Errorf("%s is %v, %v", name, f, err)
-		}
+		require.NoError(t, arrange(filepath.Join(dir, lockfile.Name)))
+		f, err := lockfile.Read(dir)
+		assert.True(t, err != nil && strings.Contains(err.Error(), filepath.Join(dir, lockfile.Name)), "%s is %v, %v", name, f, err)
 	}
 }
 
 func FuzzLockFile(f *testing.F) {
 	text, err := example().Encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read, err := lockfile.Parse("x.lock", text)
@@ -133,11 +117,8 @@ func FuzzLockFile(f *testing.F) {
 			return
 		}
 		again, err := read.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if same, err := lockfile.Parse("x.lock", again); err != nil || !reflect.DeepEqual(same, read) {
-			t.Errorf("%q is read as %+v, written as %q and read as %+v, %v", text, read, again, same, err)
-		}
+		require.NoError(t, err)
+		same, err := lockfile.Parse("x.lock", again)
+		assert.True(t, err == nil && reflect.DeepEqual(same, read), "%q is read as %+v, written as %q and read as %+v, %v", text, read, again, same, err)
 	})
 }

@@ -6,6 +6,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/lockfile"
 )
 
@@ -16,14 +19,10 @@ func TestANewLockFileHasTheModeOfANewFile(t *testing.T) {
 		was := syscall.Umask(umask)
 		err := (lockfile.File{}).Write(dir)
 		syscall.Umask(was)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info, err := os.Stat(filepath.Join(dir, lockfile.Name)); err != nil || info.Mode().Perm() != want {
-			t.Errorf("with the umask %04o it has %v, %v, want %v", umask, info.Mode(), err, want)
-		}
-		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-			t.Errorf("beside it are %v, %v", entries, err)
-		}
+		require.NoError(t, err)
+		info, err := os.Stat(filepath.Join(dir, lockfile.Name))
+		assert.True(t, err == nil && info.Mode().Perm() == want, "with the umask %04o it has %v, %v, want %v", umask, info.Mode(), err, want)
+		entries, err := os.ReadDir(dir)
+		assert.True(t, err == nil && len(entries) == 1, "beside it are %v, %v", entries, err)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/logcopy"
 	"github.com/deployster-go/deployster/internal/objects"
@@ -27,41 +30,26 @@ func TestWhatEventsNameIsCopiedAsWell(t *testing.T) {
 	other, failed := from.Objects.Keep([]byte("other"))
 	ref, refused := from.Documents.Put("a secret")
 	salt, none := from.Objects.MakeSalt()
-	if err := errors.Join(err, failed, refused, none); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, failed, refused, none))
 	log := logtest.NewMemory().Open()
 	e := event(0)
 	e.Data = []byte(`{"text": "` + named + `", "gone": "` + strings.Repeat("0", 64) + `"}`)
-	if _, err := log.Append(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(log.Append(t.Context(), e)))
 	for range 2 {
 		n, err := logcopy.CopyBeside(t.Context(), log, from, to, map[string]bool{ref.Name: true, strings.Repeat("f", 32): true, "../x": true})
-		if err != nil || n.Objects != 1 || n.Documents != 1 || n.Missing != 2 || n.Unread != nil {
-			t.Fatalf("%+v, %v", n, err)
-		}
+		require.True(t, err == nil && n.Objects == 1 && n.Documents == 1 && n.Missing == 2 && n.Unread == nil, "%+v, %v", n, err)
 	}
-	if text, err := to.Objects.Load(named); err != nil || string(text) != "named" {
-		t.Errorf("%q, %v", text, err)
-	}
-	if _, err := to.Objects.Load(other); !errors.Is(err, objects.ErrMissing) {
-		t.Errorf("what nothing names: %v", err)
-	}
-	if there, err := to.Objects.Salt(); err != nil || !bytes.Equal(there, salt) {
-		t.Errorf("the salt is %x and not %x, %v", there, salt, err)
-	}
+	text, err := to.Objects.Load(named)
+	assert.True(t, err == nil && string(text) == "named", "%q, %v", text, err)
+	assert.ErrorIs(t, errOf(to.Objects.Load(other)), objects.ErrMissing, "what nothing names")
+	there, err := to.Objects.Salt()
+	assert.True(t, err == nil && bytes.Equal(there, salt), "the salt is %x and not %x, %v", there, salt, err)
 	var secret string
-	if err := to.Documents.Get(ref, &secret); err != nil || secret != "a secret" {
-		t.Errorf("%q, %v", secret, err)
-	}
+	err = to.Documents.Get(ref, &secret)
+	assert.True(t, err == nil && secret == "a secret", "%q, %v", secret, err)
 	elsewhere := beside(t)
-	if _, err := elsewhere.Objects.MakeSalt(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := logcopy.CopyBeside(t.Context(), log, from, elsewhere, nil); err == nil || !strings.Contains(err.Error(), "another key of hashes") {
-		t.Errorf("to where somebody has made revisions: %v", err)
-	}
+	require.NoError(t, errOf(elsewhere.Objects.MakeSalt()))
+	assert.ErrorContains(t, errOf(logcopy.CopyBeside(t.Context(), log, from, elsewhere, nil)), "another key of hashes", "to where somebody has made revisions")
 }
 
 // closed is a place of which somebody may read nothing, or write nothing.
@@ -78,24 +66,19 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 	shut := logcopy.Beside{Objects: objects.Via(closed{}), Documents: protected.Via(closed{})}
 	ref, err := open.Documents.Put("a secret")
 	text, failed := open.Objects.Keep([]byte("a text"))
-	if err := errors.Join(err, failed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, failed))
 	log := logtest.NewMemory().Open()
 	e := event(0)
 	e.Data = []byte(`{"text": "` + text + `"}`)
-	if _, err := log.Append(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(log.Append(t.Context(), e)))
 	names := map[string]bool{ref.Name: true}
 	n, err := logcopy.CopyBeside(t.Context(), log, shut, beside(t), names)
 	if err != nil || !slices.Equal(n.Unread, []string{"the key of hashes", "texts of revisions", "documents with secrets"}) || n.Missing+n.Documents+n.Objects != 0 {
 		t.Errorf("%+v, %v", n, err)
 	}
 	for _, to := range []logcopy.Beside{{Objects: open.Objects, Documents: shut.Documents}, {Objects: shut.Objects, Documents: open.Documents}} {
-		if n, err := logcopy.CopyBeside(t.Context(), log, open, to, names); !errors.Is(err, fs.ErrPermission) {
-			t.Errorf("%+v, %v", n, err)
-		}
+		n, err := logcopy.CopyBeside(t.Context(), log, open, to, names)
+		assert.True(t, errors.Is(err, fs.ErrPermission), "%+v, %v", n, err)
 	}
 }
 
@@ -106,11 +89,7 @@ func TestACopyThatHasGoneOnIsNoFailureOfTheOriginal(t *testing.T) {
 	for n := 3; n < 5 && err == nil; n++ {
 		_, err = to.Append(t.Context(), event(n))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = logcopy.Copy(t.Context(), from, to, nil)
-	if err == nil || !strings.Contains(err.Error(), "all of its 3 events, and 2 more") || !strings.Contains(err.Error(), "the other way around") {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "all of its 3 events, and 2 more") && strings.Contains(err.Error(), "the other way around"), "%v", err)
 }

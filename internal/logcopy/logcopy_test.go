@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/logcopy"
@@ -20,9 +23,7 @@ func filled(t *testing.T, events int) *logtest.MemoryLog {
 	t.Helper()
 	l := logtest.NewMemory().Open()
 	for n := range events {
-		if _, err := l.Append(t.Context(), event(n)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errOf(l.Append(t.Context(), event(n))))
 	}
 	return l
 }
@@ -31,20 +32,13 @@ func TestACopyIsTheSameLog(t *testing.T) {
 	from, to := filled(t, 7), logtest.NewMemory().Open()
 	told := ""
 	r, err := logcopy.Copy(t.Context(), from, to, func(there, of int64) { told += fmt.Sprintf("%d/%d ", there, of) })
-	if err != nil || r.Copied != 7 || told != "7/7 " {
-		t.Fatalf("%+v, %v; it told %s", r, err, told)
-	}
-	if _, err := from.Append(t.Context(), event(7)); err != nil {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil && r.Copied == 7 && told == "7/7 ", "%+v, %v; it told %s", r, err, told)
+	require.NoError(t, errOf(from.Append(t.Context(), event(7))))
 	r, err = logcopy.Copy(t.Context(), from, to, nil)
-	if err != nil || r.Copied != 1 {
-		t.Errorf("what came since: %+v, %v", r, err)
-	}
+	assert.True(t, err == nil && r.Copied == 1, "what came since: %+v, %v", r, err)
 	a, _ := from.Verify(t.Context())
-	if b, _ := to.Verify(t.Context()); a != b || r.Head != a.Anchor() {
-		t.Errorf("%+v is not %+v", b, a)
-	}
+	b, _ := to.Verify(t.Context())
+	assert.True(t, a == b && r.Head == a.Anchor(), "%+v is not %+v", b, a)
 	if r, err := logcopy.Copy(t.Context(), from, to, nil); err != nil || r.Copied != 0 {
 		t.Errorf("once more: %+v, %v", r, err)
 	}
@@ -63,21 +57,14 @@ func TestWhatIsNoCopyStaysAsItIs(t *testing.T) {
 		"itself":       {from, "both are the same log"},
 	} {
 		before, _ := c.to.Verify(t.Context())
-		if _, err := logcopy.Copy(t.Context(), from, c.to, nil); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if after, _ := c.to.Verify(t.Context()); before != after {
-			t.Errorf("%s: it was changed", name)
-		}
+		assert.ErrorContains(t, errOf(logcopy.Copy(t.Context(), from, c.to, nil)), c.says, name)
+		after, _ := c.to.Verify(t.Context())
+		assert.True(t, before == after, "%s: it was changed", name)
 	}
 	unlock, err := other.TryLock("copy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer unlock()
-	if _, err := logcopy.Copy(t.Context(), from, other, nil); !errors.Is(err, deploylog.ErrLocked) {
-		t.Errorf("two copies at once: %v", err)
-	}
+	assert.ErrorIs(t, errOf(logcopy.Copy(t.Context(), from, other, nil)), deploylog.ErrLocked, "two copies at once")
 }
 
 // dying is a log that takes so many appends.
@@ -109,18 +96,14 @@ func TestACopyThatEndedEarlyIsGoneOnWith(t *testing.T) {
 	for n := range 12 {
 		e := event(n)
 		e.Data = large
-		if _, err := from.Append(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errOf(from.Append(t.Context(), e)))
 	}
-	if _, err := logcopy.Copy(t.Context(), from, &dying{to, 1}, nil); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Fatalf("it did not end early: %v", err)
-	}
+	require.ErrorContains(t, errOf(logcopy.Copy(t.Context(), from, &dying{to, 1}, nil)), "killed", "it did not end early")
 	r, err := logcopy.Copy(t.Context(), from, to, nil)
-	if err != nil || r.Copied == 0 || r.Copied == 12 {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if _, err := logcopy.Copy(t.Context(), filled(t, 3), meddled{logtest.NewMemory().Open()}, nil); !errors.Is(err, deploylog.ErrCorrupt) || !strings.Contains(err.Error(), "somebody else appends") {
-		t.Errorf("beside somebody else: %v", err)
-	}
+	assert.True(t, err == nil && r.Copied != 0 && r.Copied != 12, "%+v, %v", r, err)
+	_, err = logcopy.Copy(t.Context(), filled(t, 3), meddled{logtest.NewMemory().Open()}, nil)
+	assert.True(t, errors.Is(err, deploylog.ErrCorrupt) && strings.Contains(err.Error(), "somebody else appends"), "beside somebody else: %v", err)
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

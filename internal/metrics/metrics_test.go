@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
@@ -20,27 +23,21 @@ func answer(t *testing.T, h http.Handler) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-	if w.Code != http.StatusOK {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
+	require.Equal(t, http.StatusOK, w.Code, "%d %s", w.Code, w.Body)
 	return w.Body.String()
 }
 
 // What the log says is read when it is asked for, whoever recorded it.
 func TestMetricsFollowTheLog(t *testing.T) {
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	m := metrics.New(log, "1.2.3", time.Now)
 	h := m.Measure(m.Handler())
 	if text := answer(t, h); !strings.Contains(text, "deployster_log_events 0\n") || !strings.Contains(text, `deployster_info{version="1.2.3"} 1`) {
 		t.Errorf("of an empty log:\n%s", text)
 	}
-	if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: "run/m.yaml", Name: "run-started", Attempt: 1}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(log.Append(t.Context(), deploylog.Event{Deployment: "d", Target: "run/m.yaml", Name: "run-started", Attempt: 1})))
 	m.Recorded(deploylog.Event{Target: "run/m.yaml", Name: "run-started"})
 	m.Retried("one")
 	m.RunBegun("apply")
@@ -52,9 +49,7 @@ func TestMetricsFollowTheLog(t *testing.T) {
 		`deployster_run_duration_seconds_bucket{command="apply",outcome="failed",le="300"} 1`, `deployster_run_duration_seconds_sum{command="apply",outcome="failed"} 90`,
 		`deployster_http_request_duration_seconds_count{code="200",method="get"} 1`,
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%s is not in\n%s", want, text)
-		}
+		assert.Contains(t, text, want)
 	}
 }
 
@@ -62,47 +57,36 @@ func TestMetricsFollowTheLog(t *testing.T) {
 // released, and how many of its promotions failed last.
 func TestMetricsOfPromotion(t *testing.T) {
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	parsed, err := definition.Parse("shop.yaml", []byte("pipeline: shop\npromotion: {policy: single, revision: task.vars.v}\nstages: [{name: dev, environment: dev}, {name: prod, environment: prod, manual: true}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, c := range []promotion.Command{
 		promotion.Define{Definition: parsed, ID: "1", By: "eve"}, promotion.StopLine{ID: "2", By: "eve", Reason: "a fire"},
 	} {
-		if _, err := promotions.New(log, time.Now).Change(t.Context(), "shop", i == 0, func(p *promotion.State) ([]deploylog.Event, error) {
+		require.NoError(t, errOf(promotions.New(log, time.Now).Change(t.Context(), "shop", i == 0, func(p *promotion.State) ([]deploylog.Event, error) {
 			return p.Propose(c, promotion.Observed{}, time.Now())
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})))
 	}
 	text := answer(t, metrics.New(log, "1.2.3", time.Now).Handler())
 	for _, want := range []string{
 		`deployster_pipeline_revisions_in_progress{pipeline="shop"} 0`, `deployster_pipeline_pauses{pipeline="shop"} 1`,
 		`deployster_pipeline_promotions_failed{pipeline="shop"} 0`,
 	} {
-		if !strings.Contains(text, want+"\n") {
-			t.Errorf("%s is not in\n%s", want, text)
-		}
+		assert.Contains(t, text, want+"\n", "%s is not in\n%s", want, text)
 	}
 }
 
 // A log that cannot be read is an error of the answer, and not a world without anything in it.
 func TestMetricsOfALogThatCannotBeReadAreNone(t *testing.T) {
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m := metrics.New(log, "1.2.3", time.Now)
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, log.Close())
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-	if w.Code != http.StatusInternalServerError {
-		t.Errorf("%d\n%s", w.Code, w.Body)
-	}
+	assert.Equal(t, http.StatusInternalServerError, w.Code, "%d\n%s", w.Code, w.Body)
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/modulesource"
 )
@@ -62,9 +64,7 @@ func TestSources(t *testing.T) {
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%.100s is %v, %v; want %q", text, s, err, want)
 		}
-		if err != nil && strings.Contains(text, "secret") && strings.Contains(err.Error(), "secret") {
-			t.Errorf("it shows the password: %v", err)
-		}
+		assert.True(t, err == nil || !strings.Contains(text, "secret") || !strings.Contains(err.Error(), "secret"), "it shows the password: %v", err)
 	}
 }
 
@@ -81,12 +81,8 @@ func newRepository(t *testing.T) repository {
 	r.write("README", "x")
 	r.write("modules/web/module.yaml", "resources: {}")
 	r.write("modules/web/files/run.sh", "#!/bin/sh")
-	if err := os.Chmod(filepath.Join(r.dir, "modules/web/files/run.sh"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("files/run.sh", filepath.Join(r.dir, "modules/web/run")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(filepath.Join(r.dir, "modules/web/files/run.sh"), 0o755))
+	require.NoError(t, os.Symlink("files/run.sh", filepath.Join(r.dir, "modules/web/run")))
 	r.commit()
 	return r
 }
@@ -104,12 +100,8 @@ func (r repository) git(args ...string) string {
 func (r repository) write(name, text string) {
 	r.t.Helper()
 	path := filepath.Join(r.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(r.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func (r repository) commit() string {
@@ -127,9 +119,7 @@ func (r repository) source(rest string) modulesource.Source {
 func parse(t *testing.T, text string) modulesource.Source {
 	t.Helper()
 	s, err := modulesource.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
@@ -141,39 +131,27 @@ func TestAModuleOfARepositoryIsWhatItsRefMeantWhenItWasPinned(t *testing.T) {
 	c := modulesource.In(filepath.Join(t.TempDir(), "cache"))
 	s := r.source("//modules/web?ref=v1")
 	pin, err := c.Resolve(t.Context(), s)
-	if err != nil || pin.Commit != first {
-		t.Fatalf("it is %+v, %v; want commit %s", pin, err, first)
-	}
-	if err := os.Unsetenv("GIT_DIR"); err != nil {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil && pin.Commit == first, "it is %+v, %v; want commit %s", pin, err, first)
+	require.NoError(t, os.Unsetenv("GIT_DIR"))
 	r.write("modules/web/module.yaml", "resources: {a: {}}")
 	second := r.commit()
 	r.git("tag", "-f", "v1")
 
 	for _, c := range []*modulesource.Cache{c, modulesource.In(filepath.Join(t.TempDir(), "another"))} {
 		dir, err := c.Directory(t.Context(), s, pin)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		wantFile(t, dir, "module.yaml", "resources: {}")
 		wantFile(t, dir, "run", "#!/bin/sh")
-		if info, err := os.Stat(filepath.Join(dir, "files/run.sh")); err != nil || info.Mode()&0o100 == 0 {
-			t.Errorf("run.sh is %v, %v", info, err)
-		}
-		if _, err := os.Stat(filepath.Join(dir, "README")); err == nil {
-			t.Error("it has what is beside the module")
-		}
+		info, err := os.Stat(filepath.Join(dir, "files/run.sh"))
+		assert.True(t, err == nil && info.Mode()&0o100 != 0, "run.sh is %v, %v", info, err)
+		assert.Error(t, errOf(os.Stat(filepath.Join(dir, "README"))), "it has what is beside the module")
 	}
 	for _, source := range []string{"//modules/web?ref=v1", "//modules/web", "//modules/web?ref=main", "//modules/web?ref=" + second} {
 		now, err := c.Resolve(t.Context(), r.source(source))
-		if err != nil || now.Commit != second || now.Digest == pin.Digest {
-			t.Errorf("%s is %+v, %v", source, now, err)
-		}
+		assert.True(t, err == nil && now.Commit == second && now.Digest != pin.Digest, "%s is %+v, %v", source, now, err)
 	}
-	if again, err := c.Resolve(t.Context(), r.source("//modules/web?ref="+first)); err != nil || again != pin {
-		t.Errorf("by its commit it is %+v, %v", again, err)
-	}
+	again, err := c.Resolve(t.Context(), r.source("//modules/web?ref="+first))
+	assert.True(t, err == nil && again == pin, "by its commit it is %+v, %v", again, err)
 }
 
 func TestAModuleMayBeOfARepositoryThatNamesObjectsBySHA256(t *testing.T) {
@@ -183,30 +161,22 @@ func TestAModuleMayBeOfARepositoryThatNamesObjectsBySHA256(t *testing.T) {
 	commit := r.commit()
 	s := r.source("//web?ref=main")
 	pin, err := modulesource.In(t.TempDir()).Resolve(t.Context(), s)
-	if err != nil || pin.Commit != commit || len(commit) != 64 {
-		t.Fatalf("it is %+v, %v; want commit %s", pin, err, commit)
-	}
+	require.True(t, err == nil && pin.Commit == commit && len(commit) == 64, "it is %+v, %v; want commit %s", pin, err, commit)
 	r.write("web/module.yaml", "resources: {a: {}}")
 	r.commit()
 	c := modulesource.In(t.TempDir())
 	dir, err := c.Directory(t.Context(), s, pin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wantFile(t, dir, "module.yaml", "resources: {}")
-	if again, err := c.Resolve(t.Context(), r.source("//web?ref="+commit)); err != nil || again != pin {
-		t.Errorf("by its commit it is %+v, %v", again, err)
-	}
-	if _, err := c.Resolve(t.Context(), r.source("//web?ref="+commit[:40])); err == nil || !strings.Contains(err.Error(), "this one has another") {
-		t.Errorf("by a part of its commit: %v", err)
-	}
+	again, err := c.Resolve(t.Context(), r.source("//web?ref="+commit))
+	assert.True(t, err == nil && again == pin, "by its commit it is %+v, %v", again, err)
+	assert.ErrorContains(t, errOf(c.Resolve(t.Context(), r.source("//web?ref="+commit[:40]))), "this one has another", "by a part of its commit")
 }
 
 func wantFile(t *testing.T, dir, name, want string) {
 	t.Helper()
-	if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != want {
-		t.Errorf("%s is %q, %v", name, text, err)
-	}
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	assert.True(t, err == nil && string(text) == want, "%s is %q, %v", name, text, err)
 }
 
 func TestWhatLeadsOutOfAModuleIsNotFetched(t *testing.T) {
@@ -216,9 +186,7 @@ func TestWhatLeadsOutOfAModuleIsNotFetched(t *testing.T) {
 		says    []string
 	}{
 		"a link that leads out": {func(r repository) {
-			if err := os.Symlink("../../README", filepath.Join(r.dir, "modules/web/out")); err != nil {
-				r.t.Fatal(err)
-			}
+			require.NoError(r.t, os.Symlink("../../README", filepath.Join(r.dir, "modules/web/out")))
 			r.commit()
 		}, "//modules/web", []string{`"out" is a link to "../../README", which leaves the directory`}},
 		"a submodule": {func(r repository) {
@@ -237,9 +205,7 @@ func TestWhatLeadsOutOfAModuleIsNotFetched(t *testing.T) {
 			}
 			c := exec.Command("git", "-C", r.dir, "update-index", "--index-info")
 			c.Stdin = strings.NewReader(index.String())
-			if err := c.Run(); err != nil {
-				r.t.Fatal(err)
-			}
+			require.NoError(r.t, c.Run())
 			r.git("commit", "-q", "-m", "x")
 		}, "//many", []string{"more than 10000 files"}},
 	} {
@@ -247,13 +213,9 @@ func TestWhatLeadsOutOfAModuleIsNotFetched(t *testing.T) {
 			r := newRepository(t)
 			c.arrange(r)
 			pin, err := modulesource.In(t.TempDir()).Resolve(t.Context(), r.source(c.rest))
-			if err == nil {
-				t.Fatalf("it is %+v", pin)
-			}
+			require.Error(t, err, "it is %+v", pin)
 			for _, text := range append(c.says, "fetching module git::file://"+r.dir+c.rest) {
-				if !strings.Contains(err.Error(), text) {
-					t.Errorf("%v does not say %q", err, text)
-				}
+				assert.Contains(t, err.Error(), text, "%v does not say %q", err, text)
 			}
 		})
 	}
@@ -265,22 +227,14 @@ func TestNoHookIsRun(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "ran")
 	template := t.TempDir()
 	for _, dir := range []string{filepath.Join(r.dir, ".git", "hooks"), filepath.Join(template, "hooks")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(dir, 0o755))
 		for _, hook := range []string{"post-checkout", "reference-transaction", "post-index-change", "pre-auto-gc", "fsmonitor-watchman"} {
-			if err := os.WriteFile(filepath.Join(dir, hook), []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, hook), []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o755))
 		}
 	}
 	t.Setenv("GIT_TEMPLATE_DIR", template)
-	if _, err := modulesource.In(t.TempDir()).Resolve(t.Context(), r.source("//modules/web")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(marker); err == nil {
-		t.Error("a hook was run")
-	}
+	require.NoError(t, errOf(modulesource.In(t.TempDir()).Resolve(t.Context(), r.source("//modules/web"))))
+	assert.Error(t, errOf(os.Stat(marker)), "a hook was run")
 }
 
 func TestAModuleOfARegistry(t *testing.T) {
@@ -299,50 +253,34 @@ func TestAModuleOfARegistry(t *testing.T) {
 	dir := t.TempDir()
 	push := func(text string) string {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(text), 0o644))
 		ref, err := modulesource.Push(t.Context(), dir, parse(t, name+":1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return ref
 	}
 	first := push("first")
 	c := modulesource.In(filepath.Join(t.TempDir(), "cache"))
 	s := parse(t, name+":1")
 	pin, err := c.Resolve(t.Context(), s)
-	if err != nil || first != name+"@"+pin.Digest {
-		t.Fatalf("it is %+v, %v; want %s", pin, err, first)
-	}
+	require.True(t, err == nil && first == name+"@"+pin.Digest, "it is %+v, %v; want %s", pin, err, first)
 	push("second")
 	for _, s := range []modulesource.Source{s, parse(t, first)} {
 		at, err := modulesource.In(filepath.Join(t.TempDir(), "another")).Directory(t.Context(), s, pin)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		wantFile(t, at, "module.yaml", "first")
 	}
 	now, err := c.Resolve(t.Context(), s)
-	if err != nil || now == pin {
-		t.Errorf("now it is %+v, %v", now, err)
-	}
+	assert.True(t, err == nil && now != pin, "now it is %+v, %v", now, err)
 
 	// What the cache has needs no registry; what was altered in it is not used.
 	down.Store(true)
 	at, err := c.Directory(t.Context(), s, pin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wantFile(t, at, "module.yaml", "first")
 	for _, path := range []string{at, filepath.Join(at, "module.yaml")} {
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chmod(path, 0o755))
 	}
-	if err := os.WriteFile(filepath.Join(at, "module.yaml"), []byte("evil!"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(at, "module.yaml"), []byte("evil!"), 0o644))
 	if at, err := c.Directory(t.Context(), s, pin); err == nil {
 		t.Errorf("what was altered is used from %s", at)
 	}
@@ -359,9 +297,7 @@ func TestAModuleOfARegistry(t *testing.T) {
 func TestModulesArePushedToATag(t *testing.T) {
 	name := "oci://127.0.0.1:1/modules/web" // nobody is asked
 	for _, wrong := range []string{name, name + ":1//x", name + "@sha256:" + strings.Repeat("0", 64), "git::file:///x"} {
-		if _, err := modulesource.Push(t.Context(), t.TempDir(), parse(t, wrong)); err == nil || !strings.Contains(err.Error(), "oci://REGISTRY/REPOSITORY:TAG") {
-			t.Errorf("pushed to %s: %v", wrong, err)
-		}
+		assert.ErrorContains(t, errOf(modulesource.Push(t.Context(), t.TempDir(), parse(t, wrong))), "oci://REGISTRY/REPOSITORY:TAG", "pushed to %s", wrong)
 	}
 }
 
@@ -371,8 +307,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := modulesource.Parse(text)
-		if err == nil && (s.String() != text || strings.ContainsAny(text, " \n\x00")) {
-			t.Errorf("%q is %v", text, s)
-		}
+		assert.True(t, err != nil || s.String() == text && !strings.ContainsAny(text, " \n\x00"), "%q is %v", text, s)
 	})
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

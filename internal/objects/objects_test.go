@@ -52,7 +52,7 @@ func TestAnObjectIsKeptByItsHashForItsOwner(t *testing.T) {
 		info, err := os.Stat(path)
 		assert.True(t, err == nil && info.Mode() == mode, "%s has mode %v, want %v (%v)", path, info.Mode(), mode, err)
 	}
-	assert.Equal(t, hash, keep(t, s, "a secret\n"), "kept again it")
+	assert.Equal(t, hash, keep(t, s, "a secret\n"), "kept again")
 	keep(t, s, "")
 	entries, err := os.ReadDir(filepath.Dir(path))
 	assert.True(t, err == nil && len(entries) == 2, "there are %v (%v), not two objects", entries, err)

@@ -10,14 +10,15 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func put(t *testing.T, s *Store, document any) Ref {
 	t.Helper()
 	ref, err := s.Put(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ref
 }
 
@@ -28,34 +29,26 @@ func TestADocumentIsReadAsItWasWritten(t *testing.T) {
 	ref, same := put(t, s, document), put(t, s, document)
 	for _, r := range []Ref{ref, same} {
 		var got map[string]any
-		if err := New(dir).Get(r, &got); err != nil || !reflect.DeepEqual(got, document) {
-			t.Errorf("got %v, %v", got, err)
-		}
+		err := New(dir).Get(r, &got)
+		assert.True(t, err == nil && reflect.DeepEqual(got, document), "got %v, %v", got, err)
 	}
-	if ref.Name == same.Name || ref.Hash == same.Hash {
-		t.Errorf("equal documents can be told by their references: %v, %v", ref, same)
-	}
+	assert.True(t, ref.Name != same.Name && ref.Hash != same.Hash, "equal documents can be told by their references: %v, %v", ref, same)
 }
 
 func TestOnlyTheOwnerCanReadIt(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), DirName)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(dir, 0o755))
 	s := New(dir)
 	ref := put(t, s, "s3cr3t")
 	for path, want := range map[string]fs.FileMode{dir: 0o700, s.place.(directory).path(ref.Name): 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: %v, %v", path, info.Mode(), err)
-		}
+		info, err := os.Stat(path)
+		assert.True(t, err == nil && info.Mode().Perm() == want, "%s: %v, %v", path, info.Mode(), err)
 	}
 }
 
 func TestWhatIsNotTheDocument(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "else")
-	if err := os.WriteFile(secret, []byte(`{"salt":"","document":"x"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(secret, []byte(`{"salt":"","document":"x"}`), 0o600))
 	for name, tc := range map[string]struct {
 		spoil func(path string) error
 		want  string
@@ -70,17 +63,11 @@ func TestWhatIsNotTheDocument(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := New(t.TempDir())
 			ref := put(t, s, "s3cr3t")
-			if err := tc.spoil(s.place.(directory).path(ref.Name)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, tc.spoil(s.place.(directory).path(ref.Name)))
 			var got string
 			err := s.Get(ref, &got)
-			if err == nil || !strings.Contains(err.Error(), tc.want) || got != "" {
-				t.Errorf("got %q, %v", got, err)
-			}
-			if errors.Is(err, fs.ErrNotExist) != (name == "gone") {
-				t.Errorf("it is not said whether it is gone: %v", err)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), tc.want) && got == "", "got %q, %v", got, err)
+			assert.Equal(t, (name == "gone"), errors.Is(err, fs.ErrNotExist), "it is not said whether it is gone: %v", err)
 		})
 	}
 }
@@ -88,20 +75,14 @@ func TestWhatIsNotTheDocument(t *testing.T) {
 func TestReferencesLeadNowhereElse(t *testing.T) {
 	s := New(t.TempDir())
 	for _, name := range []string{"", ".", "..", "../x", "/etc/passwd", strings.Repeat("z", nameLength), strings.Repeat("a", nameLength-2), "../" + strings.Repeat("a", nameLength)} {
-		if err := s.Get(Ref{Name: name}, new(any)); err == nil || !strings.Contains(err.Error(), "no document can have this name") {
-			t.Errorf("%q: %v", name, err)
-		}
-		if err := s.Remove(Ref{Name: name}); err != nil {
-			t.Errorf("%q: %v", name, err)
-		}
+		assert.ErrorContains(t, s.Get(Ref{Name: name}, new(any)), "no document can have this name", "%q", name)
+		assert.NoError(t, s.Remove(Ref{Name: name}), "%q", name)
 	}
 }
 
 func TestADocumentThatCannotBeKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), DirName)
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	dir := t.TempDir()
 	for name, tc := range map[string]struct {
 		store    *Store
@@ -112,13 +93,11 @@ func TestADocumentThatCannotBeKept(t *testing.T) {
 		"without randomness":      {&Store{directory(dir), iotest.ErrReader(errors.New("none left"))}, "x"},
 		"a file is the directory": {New(file), "x"},
 	} {
-		if ref, err := tc.store.Put(tc.document); err == nil || ref != (Ref{}) {
-			t.Errorf("%s: %v, %v", name, ref, err)
-		}
+		ref, err := tc.store.Put(tc.document)
+		assert.True(t, err != nil && ref == (Ref{}), "%s: %v, %v", name, ref, err)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	left, err := os.ReadDir(dir)
+	assert.True(t, err == nil && len(left) == 0, "left behind: %v, %v", left, err)
 }
 
 func TestWhatNothingRefersToIsPruned(t *testing.T) {
@@ -129,30 +108,19 @@ func TestWhatNothingRefersToIsPruned(t *testing.T) {
 	kept, orphan, young := put(t, s, 1), put(t, s, 2), put(t, s, 3)
 	begin := time.Now()
 	for _, r := range []Ref{kept, orphan} {
-		if err := os.Chtimes(s.place.(directory).path(r.Name), begin, begin.Add(-time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(s.place.(directory).path(r.Name), begin, begin.Add(-time.Hour)))
 	}
 	other := filepath.Join(string(s.place.(directory)), "notes.txt")
-	if err := os.WriteFile(other, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
 	referred := func(name string) bool { return name == kept.Name }
 	for _, dryRun := range []bool{true, false} {
 		pruned, err := s.Prune(referred, begin.Add(-time.Minute), dryRun)
-		if err != nil || len(pruned) != 1 || pruned[0].Name != orphan.Name {
-			t.Errorf("dry run %v: %v, %v", dryRun, pruned, err)
-		}
-		if err := s.Get(orphan, new(int)); (err == nil) != dryRun {
-			t.Errorf("dry run %v: %v", dryRun, err)
-		}
+		assert.True(t, err == nil && len(pruned) == 1 && pruned[0].Name == orphan.Name, "dry run %v: %v, %v", dryRun, pruned, err)
+		err = s.Get(orphan, new(int))
+		assert.True(t, (err == nil) == dryRun, "dry run %v: %v", dryRun, err)
 	}
 	for _, r := range []Ref{kept, young} {
-		if err := s.Get(r, new(int)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Get(r, new(int)))
 	}
-	if err := errors.Join(s.Remove(kept), s.Remove(kept)); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(s.Remove(kept), s.Remove(kept)))
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/registryauth"
 )
@@ -47,12 +49,8 @@ func newHome(t *testing.T) *home {
 func (h *home) write(name, text string, mode os.FileMode) {
 	h.t.Helper()
 	path := filepath.Join(h.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(h.t, os.WriteFile(path, []byte(text), mode))
 }
 
 func (h *home) keychain() registryauth.Keychain {
@@ -108,9 +106,7 @@ func TestCredentialsAreWhereTheDockerCommandHasThem(t *testing.T) {
 			}
 			host, _, _ := strings.Cut(registry, "/")
 			got, err := h.keychain().Find(t.Context(), host, registry+"/mine")
-			if err != nil || got != c.want {
-				t.Errorf("it is %+v, %v; want %+v", got, err, c.want)
-			}
+			assert.True(t, err == nil && got == c.want, "it is %+v, %v; want %+v", got, err, c.want)
 		})
 	}
 }
@@ -137,9 +133,7 @@ func TestWhatIsWrongWithCredentialsIsSaid(t *testing.T) {
 			h := newHome(t)
 			h.write(".docker/config.json", c.config, 0o600)
 			got, err := h.keychain().Find(t.Context(), "r.example", "r.example/mine")
-			if err == nil || got != (authn.AuthConfig{}) {
-				t.Fatalf("it is %+v, %v", got, err)
-			}
+			require.True(t, err != nil && got == (authn.AuthConfig{}), "it is %+v, %v", got, err)
 			checkSays(t, err, append(c.says, filepath.Join(h.dir, ".docker/config.json"), "registry r.example")...)
 		})
 	}
@@ -164,15 +158,9 @@ func TestConfigurationThatCannotBeReadIsAnError(t *testing.T) {
 		"10 MB":       func() error { return os.WriteFile(file, make([]byte, 10<<20), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.RemoveAll(filepath.Dir(file)); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := arrange(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.RemoveAll(filepath.Dir(file)))
+			require.NoError(t, os.Mkdir(filepath.Dir(file), 0o700))
+			require.NoError(t, arrange())
 			_, err := h.keychain().Find(t.Context(), "r.example", "r.example/mine")
 			checkSays(t, err, file, "DOCKER_CONFIG")
 			_, err = registryauth.ConnectionOf(filepath.Dir(file))
@@ -183,13 +171,9 @@ func TestConfigurationThatCannotBeReadIsAnError(t *testing.T) {
 
 func checkSays(t *testing.T, err error, texts ...string) {
 	t.Helper()
-	if err == nil {
-		t.Fatal("no error")
-	}
+	require.Error(t, err, "no error")
 	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q does not say %q", err, text)
-		}
+		assert.Contains(t, err.Error(), text, "error %q does not say %q", err, text)
 	}
 	if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), encoded(secret)) || strings.ContainsAny(err.Error(), "\x1b\n") {
 		t.Errorf("the error shows what it must not: %q", err)
@@ -202,8 +186,7 @@ func FuzzConfiguration(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		env := map[string]string{"DOCKER_AUTH_CONFIG": string(text), "HOME": "/nowhere"}
 		k := registryauth.Keychain{Env: func(name string) string { return env[name] }}
-		if _, err := k.Find(t.Context(), "r.example", "r.example/mine"); err != nil && strings.ContainsAny(err.Error(), "\x1b\n") {
-			t.Errorf("%q", err)
-		}
+		_, err := k.Find(t.Context(), "r.example", "r.example/mine")
+		assert.True(t, err == nil || !strings.ContainsAny(err.Error(), "\x1b\n"), "%q", err)
 	})
 }

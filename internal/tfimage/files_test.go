@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/stretchr/testify/require"
 )
 
 func mustTag(t *testing.T, text string) name.Tag {
 	t.Helper()
 	tag, err := name.NewTag(text, name.WeakValidation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return tag
 }
 
@@ -36,13 +35,9 @@ func filesOf(t *testing.T, from io.ReadCloser) map[string]string {
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		files[header.Name] = string(text)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/shipped"
@@ -54,9 +56,7 @@ func contents(t *testing.T) Contents {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"deployster", "provider"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("program "+name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("program "+name), 0o600))
 	}
 	return Contents{Program: shipped.Binary{Path: filepath.Join(dir, "deployster"), Arch: "arm64"}, Provider: filepath.Join(dir, "provider")}
 }
@@ -66,18 +66,12 @@ func TestImagesOfAllResources(t *testing.T) {
 	made, err := Make(t.Context(), e, contents(t), Options{
 		Name: "terraform/fake", Version: "1.2.3", Plugs: map[string]protocol.PlugRequest{"docker": {ContainerPath: "/var/run/docker.sock"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(made.Images); got != "[terraform/fake/data.fake_thing:1.2.3 terraform/fake/fake_thing:1.2.3]" {
-		t.Errorf("it made %s", got)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "[terraform/fake/data.fake_thing:1.2.3 terraform/fake/fake_thing:1.2.3]", fmt.Sprint(made.Images))
 	if len(made.Skipped) != 2 || !strings.Contains(made.Skipped["fake_Bad"], "cannot be that of an image") || !strings.Contains(made.Skipped["fake_wrong"], "its schema") {
 		t.Errorf("it skipped %v", made.Skipped)
 	}
-	if e.ran.Image != "terraform/fake:1.2.3" || e.ran.Network != "none" || e.ran.Timeout == 0 {
-		t.Errorf("the provider was run as %+v", e.ran)
-	}
+	assert.True(t, e.ran.Image == "terraform/fake:1.2.3" && e.ran.Network == "none" && e.ran.Timeout != 0, "the provider was run as %+v", e.ran)
 	checkImages(t, e.loaded[1])
 }
 
@@ -85,9 +79,7 @@ func TestImagesOfAllResources(t *testing.T) {
 func checkImages(t *testing.T, loaded []byte) {
 	t.Helper()
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(loaded)), nil })
-	if err != nil || len(manifest) != 3 {
-		t.Fatalf("the images are %v: %v", manifest, err)
-	}
+	require.True(t, err == nil && len(manifest) == 3, "the images are %v: %v", manifest, err)
 	var image v1.Image
 	for _, m := range manifest {
 		tag := mustTag(t, m.RepoTags[0])
@@ -95,9 +87,7 @@ func checkImages(t *testing.T, loaded []byte) {
 			t.Fatal(err)
 		}
 		config, err := image.ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		run := strings.Join(config.Config.Entrypoint, " ")
 		if want := strings.TrimSpace("/deployster type run terraform " + resourceOf(m.RepoTags[0])); run != want || config.Architecture != "arm64" {
 			t.Errorf("%s runs %q on %s, want %q", m.RepoTags[0], run, config.Architecture, want)
@@ -125,9 +115,7 @@ func TestImagesOfSomeResources(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != want {
-			t.Errorf("%s gave %s, want %s", resource, got, want)
-		}
+		assert.Equal(t, want, got, "%s gave %s, want %s", resource, got, want)
 	}
 }
 
@@ -140,13 +128,10 @@ func TestProvidersThatSayNothingUseful(t *testing.T) {
 		"hello":                            {0, "its answer is not understood"},
 		"error: the provider is too old\n": {1, "asking the provider for its resources: the provider is too old"},
 	} {
-		if _, err := Make(t.Context(), &fakeEngine{said: said, code: tc.code}, contents(t), Options{Name: "x", Version: "1"}); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%q gave %v, want %q", said, err, tc.want)
-		}
+		_, err := Make(t.Context(), &fakeEngine{said: said, code: tc.code}, contents(t), Options{Name: "x", Version: "1"})
+		assert.True(t, err != nil && strings.Contains(err.Error(), tc.want), "%q gave %v, want %q", said, err, tc.want)
 	}
-	if _, err := (&bounded{most: 3}).Write([]byte("four")); err == nil {
-		t.Error("more was taken than is to be")
-	}
+	assert.Error(t, errOf((&bounded{most: 3}).Write([]byte("four"))), "more was taken than is to be")
 }
 
 // brokenEngine stops reading in the middle.
@@ -158,7 +143,8 @@ func (*brokenEngine) Load(_ context.Context, tar io.Reader) error {
 }
 
 func TestAnEngineThatCannotTakeImages(t *testing.T) {
-	if _, err := Make(t.Context(), &brokenEngine{}, contents(t), Options{Name: "x", Version: "1"}); err == nil || !strings.Contains(err.Error(), "loading the images: the disk is full") {
-		t.Errorf("the error is %v", err)
-	}
+	assert.ErrorContains(t, errOf(Make(t.Context(), &brokenEngine{}, contents(t), Options{Name: "x", Version: "1"})), "loading the images: the disk is full")
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

@@ -12,6 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // archive is a package with a program.
@@ -21,16 +24,10 @@ func archive(t *testing.T, program string) []byte {
 	z := zip.NewWriter(&b)
 	for name, content := range map[string]string{"LICENSE": "free", program: "the program"} {
 		w, err := z.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(content)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, errOf(w.Write([]byte(content))))
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, z.Close())
 	return b.Bytes()
 }
 
@@ -40,16 +37,12 @@ func tree(t *testing.T, files ...string) string {
 	dir := t.TempDir()
 	for _, f := range files {
 		path := filepath.Join(dir, filepath.FromSlash(f))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		content := []byte("the program")
 		if strings.HasSuffix(f, ".zip") {
 			content = archive(t, "terraform-provider-random_v3.7.2_x5")
 		}
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, content, 0o600))
 	}
 	return dir
 }
@@ -68,21 +61,15 @@ func check(t *testing.T, f Finder, provider, want string) {
 	if err != nil {
 		got = err.Error()
 	}
-	if !strings.Contains(got, want) {
-		t.Errorf("%s is %q, want %q", provider, got, want)
-	}
+	assert.Contains(t, got, want, "%s is %q, want %q", provider, got, want)
 	if err != nil {
 		return
 	}
-	if text, err := os.ReadFile(p.Path); err != nil || string(text) != "the program" {
-		t.Errorf("%s has the program %q: %v", provider, text, err)
-	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
-	if left, err := os.ReadDir(f.Temp); err != nil || len(left) > 0 {
-		t.Errorf("%s left %v", provider, left)
-	}
+	text, err := os.ReadFile(p.Path)
+	assert.True(t, err == nil && string(text) == "the program", "%s has the program %q: %v", provider, text, err)
+	assert.NoError(t, p.Close())
+	left, err := os.ReadDir(f.Temp)
+	assert.True(t, err == nil && len(left) == 0, "%s left %v", provider, left)
 }
 
 func TestFilesAndDirectories(t *testing.T) {
@@ -134,9 +121,7 @@ func TestArchivesThatAreNone(t *testing.T) {
 		"terraform-provider-c_1.0.0_linux_amd64.zip": {archive(t, "../terraform-provider-c"), "has no file terraform-provider-c*"},
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, tc.content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, tc.content, 0o600))
 		check(t, f, path, tc.want)
 	}
 }
@@ -197,3 +182,6 @@ func TestRegistries(t *testing.T) {
 	f.Registry = ""
 	check(t, f, "hashicorp/random", "say which: --registry URL, DEPLOYSTER_TERRAFORM_REGISTRY, or HOST/hashicorp/random")
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func newInitCache(t *testing.T) *InitCache {
@@ -17,9 +20,7 @@ func newInitCache(t *testing.T) *InitCache {
 func (c *InitCache) names(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir(c.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -29,21 +30,15 @@ func (c *InitCache) names(t *testing.T) []string {
 
 func TestAnAnswerIsRememberedForItsOwnerOnly(t *testing.T) {
 	c := newInitCache(t)
-	if _, ok := c.Get("ab"); ok {
-		t.Error("an empty cache has an answer")
-	}
+	_, ok := c.Get("ab")
+	assert.False(t, ok, "an empty cache has an answer")
 	c.Put("ab", []byte("old"))
 	c.Put("ab", []byte("answer"))
-	if answer, ok := c.Get("ab"); !ok || string(answer) != "answer" {
-		t.Errorf("got %q, %t", answer, ok)
-	}
+	answer, ok := c.Get("ab")
+	assert.True(t, ok && string(answer) == "answer", "got %q, %t", answer, ok)
 	info, err := os.Stat(filepath.Join(c.dir, "ab"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
-	}
-	if names := c.names(t); len(names) != 1 {
-		t.Errorf("left are %v", names)
-	}
+	assert.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
+	assert.Len(t, c.names(t), 1)
 }
 
 func TestWhatIsNoFileOfTheCacheIsNoAnswer(t *testing.T) {
@@ -55,24 +50,18 @@ func TestWhatIsNoFileOfTheCacheIsNoAnswer(t *testing.T) {
 		"link":      func(path string) error { return os.Symlink("file", path) },
 		"huge":      func(path string) error { return os.WriteFile(path, make([]byte, 9<<20), 0o600) },
 	} {
-		if err := create(filepath.Join(c.dir, name)); err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := c.Get(name); ok {
-			t.Errorf("a %s is an answer", name)
-		}
+		require.NoError(t, create(filepath.Join(c.dir, name)))
+		_, ok := c.Get(name)
+		assert.False(t, ok, "a %s is an answer", name)
 	}
 }
 
 func TestACacheThatCanNotBeWrittenRemembersNothing(t *testing.T) {
 	c := newInitCache(t)
-	if err := os.WriteFile(filepath.Dir(c.dir), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Dir(c.dir), nil, 0o600))
 	c.Put("ab", []byte("answer"))
-	if _, ok := c.Get("ab"); ok {
-		t.Error("it remembers")
-	}
+	_, ok := c.Get("ab")
+	assert.False(t, ok, "it remembers")
 }
 
 func TestWhatWasNotUsedForLongGoes(t *testing.T) {
@@ -84,16 +73,12 @@ func TestWhatWasNotUsedForLongGoes(t *testing.T) {
 	} {
 		c.Put(name, []byte("answer"))
 		then := time.Now().Add(-age)
-		if err := os.Chtimes(filepath.Join(c.dir, name), then, then); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(filepath.Join(c.dir, name), then, then))
 	}
 	c.Get("used")
 	next := &InitCache{dir: c.dir, warn: c.warn, now: func() time.Time { return time.Now().Add(12 * time.Hour) }}
 	next.Put("newer", nil)
-	if got := strings.Join(next.names(t), " "); got != unfinished+"2 new newer used" {
-		t.Errorf("left are %s", got)
-	}
+	assert.Equal(t, unfinished+"2 new newer used", strings.Join(next.names(t), " "))
 }
 
 func TestTheOldestGoWhereThereIsTooMuch(t *testing.T) {
@@ -103,15 +88,12 @@ func TestTheOldestGoWhereThereIsTooMuch(t *testing.T) {
 		name := strconv.Itoa(10 + i)
 		c.Put(name, make([]byte, size))
 		then := time.Now().Add(time.Duration(i-30) * time.Minute)
-		if err := os.Chtimes(filepath.Join(c.dir, name), then, then); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(filepath.Join(c.dir, name), then, then))
 	}
 	next := &InitCache{dir: c.dir, now: time.Now, warn: c.warn}
 	next.Put("30", nil)
-	if names := next.names(t); len(names) != 13 || names[0] != "18" {
-		t.Errorf("left are %v", names)
-	}
+	names := next.names(t)
+	assert.True(t, len(names) == 13 && names[0] == "18", "left are %v", names)
 }
 
 func TestACacheThatOthersCanWriteToIsNotUsed(t *testing.T) {
@@ -125,14 +107,11 @@ func TestACacheThatOthersCanWriteToIsNotUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newInitCache(t)
 			c.Put("ab", []byte("forged"))
-			if err := change(c); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, change(c))
 			var warnings []string
 			next := &InitCache{dir: c.dir, now: time.Now, warn: func(text string) { warnings = append(warnings, text) }}
-			if _, ok := next.Get("ab"); ok {
-				t.Error("it is used")
-			}
+			_, ok := next.Get("ab")
+			assert.False(t, ok, "it is used")
 			if next.Put("cd", []byte("answer")); len(c.names(t)) != 1 {
 				t.Errorf("it is written to: %v", c.names(t))
 			}
@@ -144,15 +123,10 @@ func TestACacheThatOthersCanWriteToIsNotUsed(t *testing.T) {
 	c := newInitCache(t)
 	c.Put("ab", []byte("forged"))
 	c.Put("cd", []byte("forged"))
-	if err := os.Chmod(filepath.Join(c.dir, "ab"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(filepath.Join(c.dir, "cd"), somebody, -1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(filepath.Join(c.dir, "ab"), 0o666))
+	require.NoError(t, os.Chown(filepath.Join(c.dir, "cd"), somebody, -1))
 	for _, key := range []string{"ab", "cd"} {
-		if _, ok := c.Get(key); ok {
-			t.Errorf("%s is used, though others can write to it", key)
-		}
+		_, ok := c.Get(key)
+		assert.False(t, ok, "%s is used, though others can write to it", key)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/webhook"
 )
@@ -21,16 +23,12 @@ const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 // answer of success is one.
 func TestWhatIsPostedIsSigned(t *testing.T) {
 	verifier, err := standardwebhooks.NewWebhook(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	status, got := http.StatusAccepted, error(nil)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got = verifier.Verify(body, r.Header)
-		if r.Method != http.MethodPost || string(body) != `{"a":1}` {
-			t.Errorf("%s %s %v", r.Method, body, r.Header)
-		}
+		assert.True(t, r.Method == http.MethodPost && string(body) == `{"a":1}`, "%s %s %v", r.Method, body, r.Header)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, "job 7")
 	}))
@@ -45,9 +43,7 @@ func TestWhatIsPostedIsSigned(t *testing.T) {
 		if answer.Status != tc.status || (err == nil) != (tc.status < 300) || tc.status != 204 && answer.Body != "job 7" {
 			t.Errorf("%d: %+v, %v", tc.status, answer, err)
 		}
-		if (got == nil) != tc.signed {
-			t.Errorf("signed with %q: %v", tc.key, got)
-		}
+		assert.Equal(t, tc.signed, (got == nil), "signed with %q: %v", tc.key, got)
 	}
 }
 
@@ -59,17 +55,14 @@ func TestWhatIsPostedGoesNowhereElse(t *testing.T) {
 	defer other.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		server := httptest.NewServer(http.RedirectHandler(other.URL, status))
-		if _, err := webhook.Post(t.Context(), server.URL, key, "x1", time.Now(), nil); err == nil || elsewhere > 0 {
-			t.Errorf("%d: %v, followed %d times", status, err, elsewhere)
-		}
+		_, err := webhook.Post(t.Context(), server.URL, key, "x1", time.Now(), nil)
+		assert.True(t, err != nil && elsewhere <= 0, "%d: %v, followed %d times", status, err, elsewhere)
 		server.Close()
-		if _, err := webhook.Post(t.Context(), server.URL+"/s3cret", key, "x1", time.Now(), nil); err == nil || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("nobody is there: %v", err)
-		}
+		_, err = webhook.Post(t.Context(), server.URL+"/s3cret", key, "x1", time.Now(), nil)
+		assert.True(t, err != nil && !strings.Contains(err.Error(), "s3cret"), "nobody is there: %v", err)
 	}
-	if _, err := webhook.Post(t.Context(), "http://s3cret.example:port", key, "x1", time.Now(), nil); err == nil || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("a URL that is none: %v", err)
-	}
+	_, err := webhook.Post(t.Context(), "http://s3cret.example:port", key, "x1", time.Now(), nil)
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "s3cret"), "a URL that is none: %v", err)
 }
 
 // Who does not answer is left when the time is up.
@@ -82,20 +75,18 @@ func TestAReceiverThatDoesNotAnswerIsLeft(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	if _, err := webhook.Post(ctx, server.URL, key, "x1", time.Now(), nil); !errors.Is(err, late) {
-		t.Errorf("it ends with %v", err)
-	}
+	assert.ErrorIs(t, errOf(webhook.Post(ctx, server.URL, key, "x1", time.Now(), nil)), late)
 	over, cancelOver := context.WithTimeoutCause(t.Context(), time.Millisecond, late)
 	defer cancelOver()
-	if _, err := webhook.Post(over, server.URL, key, "x1", time.Now(), nil); !errors.Is(err, late) {
-		t.Errorf("it ends with %v", err)
-	}
+	assert.ErrorIs(t, errOf(webhook.Post(over, server.URL, key, "x1", time.Now(), nil)), late)
 }
 
 func TestAKeyHasAForm(t *testing.T) {
 	for text, good := range map[string]bool{key: true, strings.TrimPrefix(key, "whsec_"): true, "": false, "whsec_": false, "whsec_c2hvcnQ=": false, "no base64!": false} {
-		if err := webhook.CheckKey(text); (err == nil) != good || err != nil && strings.Contains(err.Error(), "c2hv") {
-			t.Errorf("%q: %v", text, err)
-		}
+		err := webhook.CheckKey(text)
+		assert.True(t, (err == nil) == good && (err == nil || !strings.Contains(err.Error(), "c2hv")), "%q: %v", text, err)
 	}
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

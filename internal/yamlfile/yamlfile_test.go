@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/internal/yamlfile"
@@ -47,9 +49,7 @@ func read(text string) (name string, numbers []int, err error) {
 
 func TestWhatAliasesAndMergeKeysStandForIsRead(t *testing.T) {
 	name, numbers, err := read("numbers: &n [1, 2]\n<<: [{name: &x a, numbers: []}, {name: b}]\n")
-	if err != nil || name != "a" || fmt.Sprint(numbers) != "[1 2]" {
-		t.Errorf("got %q %v %v", name, numbers, err)
-	}
+	assert.True(t, err == nil && name == "a" && fmt.Sprint(numbers) == "[1 2]", "got %q %v %v", name, numbers, err)
 }
 
 func TestEveryProblemIsReportedAtItsPlace(t *testing.T) {
@@ -95,12 +95,8 @@ func TestEveryProblemIsReportedAtItsPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := read(c.text)
 			var invalid *yamlfile.Error
-			if !errors.As(err, &invalid) {
-				t.Fatalf("nothing was found wrong: %v", err)
-			}
-			if got := err.Error(); got != c.want {
-				t.Errorf("got\n%s\nwant\n%s", got, c.want)
-			}
+			require.True(t, errors.As(err, &invalid), "nothing was found wrong: %v", err)
+			assert.Equal(t, c.want, err.Error())
 		})
 	}
 }
@@ -143,9 +139,7 @@ func TestHostileFilesAreRefusedQuickly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := read(c.text)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %.300v, want %s", err, c.want)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), c.want), "got %.300v, want %s", err, c.want)
 		})
 	}
 }
@@ -158,12 +152,9 @@ func TestNothingIsWrongWithWhatAParserTakes(t *testing.T) {
 		"a: http://b:80/c?d=e\nf: 12:30\n", "a: |\n  b: c: d\n  'e\nf: >-\n  \"g\nh: i\n", "a: 'b\n  c: d'\ne: f\n",
 	} {
 		var node yaml.Node
-		if err := yaml.Unmarshal([]byte(text), &node); err != nil {
-			t.Fatalf("%q: %v", text, err)
-		}
-		if _, message := yamlfile.Malformed([]byte(text+"\n]"), 2+strings.Count(text, "\n")); message != "" {
-			t.Errorf("%q: %s", text, message)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &node), "%q", text)
+		_, message := yamlfile.Malformed([]byte(text+"\n]"), 2+strings.Count(text, "\n"))
+		assert.True(t, message == "", "%q: %s", text, message)
 	}
 }
 
@@ -174,8 +165,6 @@ func FuzzMalformed(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, line int) {
 		at, message := yamlfile.Malformed(data, line)
-		if at < 0 || at > len(data) || strings.Contains(message, "\n") || message == "" && at != 0 {
-			t.Fatalf("at %d of %d: %q", at, len(data), message)
-		}
+		require.True(t, at >= 0 && at <= len(data) && !strings.Contains(message, "\n") && (message != "" || at == 0), "at %d of %d: %q", at, len(data), message)
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
@@ -55,20 +57,16 @@ func TestFormat(t *testing.T) {
 		"a separator at the end": {"a:   1\n---\n", "a: 1\n---\n"},
 	} {
 		out, err := yamlformat.Format([]byte(test.from))
-		if err != nil || string(out) != test.to {
-			t.Errorf("%s: %v, got\n%s\nwant\n%s", name, err, out, test.to)
-		}
-		if again, err := yamlformat.Format(out); err != nil || string(again) != string(out) {
-			t.Errorf("%s: %v, formatted again it is\n%s", name, err, again)
-		}
+		assert.True(t, err == nil && string(out) == test.to, "%s: %v, got\n%s\nwant\n%s", name, err, out, test.to)
+		again, err := yamlformat.Format(out)
+		assert.True(t, err == nil && string(again) == string(out), "%s: %v, formatted again it is\n%s", name, err, again)
 	}
 }
 
 func TestWhatIsNotOneDocumentIsRefused(t *testing.T) {
 	for _, text := range []string{"a: [", "a: 1\n---\nb: 2\n", "a:\n  b: 1\n  - c\n"} {
-		if out, err := yamlformat.Format([]byte(text)); err == nil {
-			t.Errorf("%q became %q", text, out)
-		}
+		out, err := yamlformat.Format([]byte(text))
+		assert.True(t, err != nil, "%q became %q", text, out)
 	}
 }
 
@@ -158,27 +156,19 @@ func TestFormattingChangesNoMeaning(t *testing.T) {
 	})
 }
 
-func unchanged(t interface {
-	Errorf(string, ...any)
-	Fatalf(string, ...any)
-}, text string) {
+func unchanged(t require.TestingT, text string) {
 	var before, after any
 	if err := yaml.Unmarshal([]byte(text), &before); err != nil {
 		return // no file of anybody
 	}
 	out, err := yamlformat.Format([]byte(text))
-	if err != nil {
-		t.Fatalf("%v of\n%s", err, text)
-	}
-	if err := yaml.Unmarshal(out, &after); err != nil || !reflect.DeepEqual(before, after) {
-		t.Errorf("%v, the value of\n%s\nis another in\n%s", err, text, out)
-	}
-	if a, b := remarks(text), remarks(string(out)); !reflect.DeepEqual(a, b) {
-		t.Errorf("the comments of\n%s\nare others in\n%s", text, out)
-	}
-	if again, err := yamlformat.Format(out); err != nil || string(again) != string(out) {
-		t.Errorf("%v, of\n%s\nwas made\n%s\nand of that\n%s", err, text, out, again)
-	}
+	require.True(t, err == nil, "%v of\n%s", err, text)
+	err = yaml.Unmarshal(out, &after)
+	assert.True(t, err == nil && reflect.DeepEqual(before, after), "%v, the value of\n%s\nis another in\n%s", err, text, out)
+	a, b := remarks(text), remarks(string(out))
+	assert.True(t, reflect.DeepEqual(a, b), "the comments of\n%s\nare others in\n%s", text, out)
+	again, err := yamlformat.Format(out)
+	assert.True(t, err == nil && string(again) == string(out), "%v, of\n%s\nwas made\n%s\nand of that\n%s", err, text, out, again)
 }
 
 // remarks are all comments in order, also what only looks like one in a text.
@@ -195,17 +185,12 @@ func remarks(text string) (out []string) {
 func TestTheExamplesAreFormatted(t *testing.T) {
 	for _, pattern := range []string{"../../examples/*/*.yaml", "../../examples/*/*.json"} {
 		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if out, err := yamlformat.Format(text); err != nil || string(out) != string(text) {
-				t.Errorf("%s: %v, it would be\n%s", file, err, out)
-			}
+			require.NoError(t, err)
+			out, err := yamlformat.Format(text)
+			assert.True(t, err == nil && string(out) == string(text), "%s: %v, it would be\n%s", file, err, out)
 		}
 	}
 }
