@@ -145,18 +145,3 @@ func TestWhatIsWrongWithTheDefaultsIsToldOnce(t *testing.T) {
 		})
 	}
 }
-
-// Everything that is wrong with a file is told in one go.
-func TestEveryProblemOfAFileIsTold(t *testing.T) {
-	_, err := definition.Parse("p.yaml", []byte(`group: g
-converge: 11
-target: amd64
-packages:
-  a: {image: a b, timeout: 0, build: [c]}
-  b: {env: {1: x}, run: [b]}
-`))
-	require.Error(t, err, "nothing is wrong")
-	for _, line := range []string{"p.yaml:2:11:", "p.yaml:3:9:", "p.yaml:5:14:", "p.yaml:5:28:", "p.yaml:5:39:", "p.yaml:6:13:", "p.yaml:6:25:"} {
-		assert.Contains(t, err.Error(), line, "nothing is told of")
-	}
-}

@@ -3,7 +3,6 @@ package definition_test
 import (
 	"fmt"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/build/definition"
 	"github.com/deployster-go/deployster/build/plan"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 const list = `group: nightly
@@ -83,17 +83,9 @@ func large(packages int) string {
 }
 
 func TestAHundredThousandPackagesFit(t *testing.T) {
-	count := 100_000
-	if testing.Short() {
-		count = 5_000
-	}
-	text := large(count)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	d, err := definition.Parse("p.yaml", []byte(text))
-	runtime.ReadMemStats(&after)
+	count := ringtest.Cases(5_000, 100_000)
+	d, err := definition.Parse("p.yaml", []byte(large(count)))
 	require.NoError(t, err)
-	t.Logf("%d packages in %d bytes take %d MiB while they are read", len(d.Packages), len(text), (after.TotalAlloc-before.TotalAlloc)>>20)
 	assert.Len(t, d.Packages, count)
 }
 

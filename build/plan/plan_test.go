@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build/definition"
 )
@@ -106,17 +107,6 @@ func TestWhatCannotBeBuiltIsTold(t *testing.T) {
 	}
 }
 
-// What needs a package that is built only because it was never released was made without it.
-func TestWhatNeedsNoTouchedPackageStays(t *testing.T) {
-	p, err := Make(&definition.Definition{Group: "g", Converge: 2, Packages: []definition.Package{
-		{Name: "x", Released: "x-1", Build: []string{"d"}}, {Name: "d"},
-		{Name: "y", Released: "y-1", Build: []string{"d"}}, {Name: "z", Released: "z-1", Run: []string{"y"}},
-	}}, []string{"x"})
-	if err != nil || len(p.Jobs) != 2 || p.Jobs[0].Package != "d" || p.Jobs[1].Package != "x" {
-		t.Errorf("%v, %+v", err, p)
-	}
-}
-
 func TestTouchedPackagesMustBeThere(t *testing.T) {
 	_, err := Make(toolchain(), []string{"gc", "make", "mkae", "nonsense", "gc", ""})
 	want := `there is no package "gc", did you mean "gcc"?
@@ -192,4 +182,253 @@ func TestTheManifestOfADistributionHasTheSameJobs(t *testing.T) {
 		assert.Equal(t, n, got[name], "%s is built", name)
 	}
 	assert.Len(t, p.Jobs, 721)
+}
+
+var someNames = []string{"a", "b", "c", "d", "e", "f"}
+
+func drawDefinition(t *rapid.T) *definition.Definition {
+	n := func(limit int, label string) int { return rapid.IntRange(0, limit-1).Draw(t, label) }
+	d := &definition.Definition{Group: "g", Converge: 1 + n(3, "converge")}
+	count := 1 + n(len(someNames), "packages")
+	for i := range count {
+		p := definition.Package{Name: someNames[i], Version: "1"}
+		if n(4, "never released") > 0 {
+			p.Released = "old-" + p.Name
+		}
+		if n(12, "cannot be built") == 0 {
+			p.Unbuildable = "no plan"
+		}
+		for j := range count {
+			if n(4, "builds with") == 0 {
+				p.Build = append(p.Build, someNames[j])
+			}
+			if j < i && n(5, "runs with") == 0 { // never in a circle
+				p.Run = append(p.Run, someNames[j])
+			}
+		}
+		d.Packages = append(d.Packages, p)
+	}
+	return d
+}
+
+// naive is what can be said of a plan without making one.
+type naive struct {
+	*definition.Definition
+	needs map[string]map[string]bool // whether also to run
+}
+
+func newNaive(d *definition.Definition) *naive {
+	o := &naive{d, map[string]map[string]bool{}}
+	for _, p := range d.Packages {
+		o.needs[p.Name] = map[string]bool{}
+		for _, need := range p.Build {
+			o.needs[p.Name][need] = false
+		}
+		for _, need := range p.Run {
+			o.needs[p.Name][need] = true
+		}
+	}
+	return o
+}
+
+func (o *naive) pkg(name string) definition.Package {
+	return o.Packages[slices.IndexFunc(o.Packages, func(p definition.Package) bool { return p.Name == name })]
+}
+
+// rebuilt grows the touched packages by what needs one of them, and then by what is needed
+// and was never released, until nothing is added.
+func (o *naive) rebuilt(touched []string) map[string]bool {
+	all := map[string]bool{}
+	for _, p := range o.Packages {
+		all[p.Name] = len(touched) == 0 || slices.Contains(touched, p.Name)
+	}
+	grow := func(add func(p definition.Package, need string) (name string, is bool)) {
+		for grown := true; grown; {
+			grown = false
+			for _, p := range o.Packages {
+				for need := range o.needs[p.Name] {
+					if name, is := add(p, need); is && !all[name] {
+						all[name], grown = true, true
+					}
+				}
+			}
+		}
+	}
+	grow(func(p definition.Package, need string) (string, bool) { return p.Name, all[need] })
+	grow(func(p definition.Package, need string) (string, bool) {
+		return need, all[p.Name] && o.pkg(need).Released == ""
+	})
+	return all
+}
+
+// buildable drops from what is rebuilt what is marked, what needs what was dropped, and what
+// cannot be begun: building one after the other whatever has all that it needs never comes
+// to it.
+func (o *naive) buildable(all map[string]bool) map[string]bool {
+	can := map[string]bool{}
+	for _, p := range o.Packages {
+		can[p.Name] = all[p.Name] && p.Unbuildable == ""
+	}
+	for {
+		dropped := false
+		for name := range can {
+			for need := range o.needs[name] {
+				if can[name] && all[need] && !can[need] {
+					can[name], dropped = false, true
+				}
+			}
+		}
+		done := o.begun(can)
+		for name := range can {
+			if can[name] && !done[name] {
+				can[name], dropped = false, true
+			}
+		}
+		if !dropped {
+			return can
+		}
+	}
+}
+
+// begun are those of packages that can be built one after the other: each with what it needs
+// that is built before, or was released, and nothing that it runs with is still to be built.
+func (o *naive) begun(can map[string]bool) map[string]bool {
+	done := map[string]bool{}
+	for more := true; more; {
+		more = false
+		for name := range can {
+			ok := can[name] && !done[name]
+			for need, run := range o.needs[name] {
+				if can[need] && !done[need] && (o.pkg(need).Released == "" || run) {
+					ok = false
+				}
+			}
+			if ok {
+				done[name], more = true, true
+			}
+		}
+	}
+	return done
+}
+
+// reaches reports whether a package needs another, directly or not, over what is built.
+func (o *naive) reaches(from, to string, can map[string]bool) bool {
+	seen := map[string]bool{}
+	var visit func(string) bool
+	visit = func(name string) bool {
+		for need := range o.needs[name] {
+			if need == to {
+				return true
+			}
+			if can[need] && !seen[need] {
+				seen[need] = true
+				if visit(need) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return visit(from)
+}
+
+func TestAPlanIsWhatANaiveLookAtTheGraphSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawDefinition(t)
+		var touched []string
+		for _, p := range d.Packages {
+			if rapid.IntRange(0, 3).Draw(t, "touched") == 0 {
+				touched = append(touched, p.Name)
+			}
+		}
+		made, err := Make(d, touched)
+		require.NoError(t, err)
+		if again, _ := Make(d, touched); fmt.Sprint(again) != fmt.Sprint(made) {
+			t.Fatalf("once %v, then %v", made, again)
+		}
+		o := newNaive(d)
+		all := o.rebuilt(touched)
+		can := o.buildable(all)
+		count := map[string]int{}
+		for i, j := range made.Jobs {
+			if count[j.Package]++; j.Number != i+1 || j.Pass != count[j.Package] {
+				t.Fatalf("job %d is %+v", i+1, j)
+			}
+			checkUses(t, o, made, j, can)
+		}
+		for _, p := range d.Packages {
+			want := 0
+			if can[p.Name] {
+				want = 1
+			}
+			if can[p.Name] && o.reaches(p.Name, p.Name, can) {
+				want = d.Converge
+			}
+			require.Equal(t, want, count[p.Name], "%s is built", p.Name)
+			told := slices.ContainsFunc(made.Unbuildable, func(u Unbuildable) bool { return u.Package == p.Name })
+			require.Equal(t, (all[p.Name] && !can[p.Name]), told, "%s is told as unbuildable: %t", p.Name, told)
+		}
+	})
+}
+
+// checkUses holds that a job uses of each package that it needs what was made last before
+// it, and of what it needs to run that of its own pass.
+func checkUses(t *rapid.T, o *naive, made *Plan, j Job, can map[string]bool) {
+	require.Len(t, j.Uses, len(o.needs[j.Package]), "%+v does not use each", j)
+	for _, u := range j.Uses {
+		run, needed := o.needs[j.Package][u.Package]
+		last := 0
+		for _, k := range made.Jobs[:j.Number-1] {
+			if k.Package == u.Package {
+				last = k.Number
+			}
+		}
+		want := Use{Package: u.Package, Job: last, Run: run}
+		if last == 0 {
+			want.Released = o.pkg(u.Package).Released
+		}
+		if !needed || u != want || last == 0 && want.Released == "" {
+			t.Fatalf("%+v uses %+v; made last is %d", j, u, last)
+		}
+		if can[u.Package] && run && last > 0 && j.Of > 1 && made.Jobs[last-1].Of > 1 &&
+			o.reaches(u.Package, j.Package, can) && made.Jobs[last-1].Pass != j.Pass {
+			t.Fatalf("%+v runs with an occurrence of another pass: %+v", j, u)
+		}
+	}
+	checkWaits(t, made, j)
+}
+
+// checkWaits holds that a job waits for all that use the occurrence that it replaces.
+func checkWaits(t *rapid.T, made *Plan, j Job) {
+	before := j.Number
+	for before--; before > 0 && made.Jobs[before-1].Package != j.Package; before-- {
+	}
+	waits := reachable(made, j)
+	for _, k := range made.Jobs[:j.Number-1] {
+		for _, u := range k.Uses {
+			if u.Package == j.Package && u.Job == before && !waits[k.Number] {
+				t.Fatalf("%+v does not wait for %+v, which uses what it replaces", j, k)
+			}
+		}
+	}
+}
+
+// reachable are the jobs that must be done before one.
+func reachable(made *Plan, j Job) map[int]bool {
+	seen := map[int]bool{}
+	var visit func(Job)
+	visit = func(j Job) {
+		next := slices.Clone(j.Waits)
+		for _, u := range j.Uses {
+			next = append(next, u.Job)
+		}
+		for _, n := range next {
+			if n > 0 && !seen[n] {
+				seen[n] = true
+				visit(made.Jobs[n-1])
+			}
+		}
+	}
+	visit(j)
+	return seen
 }

@@ -132,16 +132,6 @@ func TestInputsTellWhatDoesTheSame(t *testing.T) {
 	}
 }
 
-// An image whose content is not known makes a job that no other group's is equal to.
-func TestWhatIsNotPinnedIsNotTheSameElsewhere(t *testing.T) {
-	r := whole()
-	r.Image = recipe.Image{Image: "build:1", Unpinned: "no engine answers"}
-	job := record.JobSpec{Package: "gcc"}
-	one := r.Inputs(job, "linux/amd64", "group 1")
-	require.Equal(t, r.Inputs(job, "linux/amd64", "group 1"), one)
-	assert.NotEqual(t, r.Inputs(job, "linux/amd64", "group 2"), one, "it must be the same within one group, and not in another")
-}
-
 // Whatever a document holds, Decode answers with recipes that are written as they were read.
 func FuzzDecode(f *testing.F) {
 	documents, err := recipe.Encode([]recipe.Recipe{whole(), {}})
