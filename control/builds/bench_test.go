@@ -102,9 +102,8 @@ func BenchmarkDurableJobs(b *testing.B) {
 			b.ReportMetric(float64(used.Microseconds())/float64(n), "cpu-µs/job")
 			started := time.Now()
 			for batch := range slices.Chunk(events, parallelism) {
-				if _, err := w.log.Append(b.Context(), batch...); err != nil {
-					b.Fatal(err)
-				}
+				_, err := w.log.Append(b.Context(), batch...)
+				require.NoError(b, err)
 			}
 			b.ReportMetric(jobs/time.Since(started).Seconds(), "jobs/s-of-plain-appends")
 		})
@@ -186,9 +185,8 @@ func BenchmarkSubmitAndCancel(b *testing.B) {
 		<-began
 		require.NoError(b, kept.Follow(ctx, 0))
 		started = time.Now()
-		if _, err := kept.Command(ctx, build.Cancel{Group: id}); err != nil {
-			b.Fatal(err)
-		}
+		_, err := kept.Command(ctx, build.Cancel{Group: id})
+		require.NoError(b, err)
 		canceling += time.Since(started)
 		<-told
 		stopping += time.Since(started)

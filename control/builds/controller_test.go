@@ -3,6 +3,7 @@ package builds_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -18,14 +19,14 @@ import (
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/inventory"
 )
 
 func TestAGroupIsBuiltInOrder(t *testing.T) {
 	inWorld(t, func(w *world) {
 		id := w.submit("base", jobs("", "1", "1", "2,3"))
 		w.takes = func(t build.Task) time.Duration { return time.Duration(t.Job) * time.Second }
-		w.untilIdle()
-		w.wantState(id, transition.Complete)
+		w.completes(id)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 a", id+"/3.1 a", id+"/4.1 a")
 		want := []string{
 			"group-triggered", "group-created", "group-jobs-created", "group-queued", "group-started", "group-jobs-eligible",
@@ -71,8 +72,7 @@ func TestParallelismBoundsAllWorkers(t *testing.T) {
 		d := w.start()
 		assert.Equal(t, 3, len(w.hasBegun()), "jobs began at once")
 		wait(time.Minute)
-		w.wantState(id, transition.Complete)
-		d.end()
+		d.completes(id)
 	})
 }
 
@@ -88,8 +88,7 @@ func TestACancelStopsAtOnceWhatRuns(t *testing.T) {
 		w.wantState(id, transition.Canceled)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 a", other+"/1.1 a") // for which there is room now
 		wait(2 * time.Hour)
-		w.wantState(other, transition.Complete)
-		d.end()
+		d.completes(other)
 	})
 }
 
@@ -106,41 +105,20 @@ func TestAJobThatDoesNotStopGivesItsSlotToOthers(t *testing.T) {
 			r := build.Result{Canceled: &record.Canceled{}}
 			return &r
 		}
-		w.mu.Lock()
-		w.hosts[0].Slots = 1
-		w.mu.Unlock()
+		w.set(func() { w.hosts[0].Slots = 1 })
 		d := w.start()
 		w.do(build.Cancel{Group: id})
 		wait(30 * time.Second)
 		w.wantState(other, transition.Queued)
-		w.mu.Lock()
-		w.atOnce["a"]-- // it is known that one goes on there
-		w.mu.Unlock()
+		w.set(func() { w.atOnce["a"]-- }) // it is known that one goes on there
 		wait(2 * time.Minute)
 		w.wantState(other, transition.Complete)
 		w.wantState(id, transition.Canceling)
-		w.mu.Lock()
-		w.atOnce["a"]++
-		w.mu.Unlock()
+		w.set(func() { w.atOnce["a"]++ })
 		close(hangs)
 		wait(time.Second)
 		w.wantState(id, transition.Canceled)
 		d.end()
-	})
-}
-
-func TestAFailureLetsTheRestGoOn(t *testing.T) {
-	inWorld(t, func(w *world) {
-		id := w.submit("base", jobs("", "1", "", "3"))
-		w.ends = func(t build.Task) build.Result {
-			if t.Job == 1 {
-				return failed("no")
-			}
-			return built(t)
-		}
-		w.untilIdle()
-		w.wantState(id, transition.Failed)
-		assert.Equal(t, 3, len(w.hasBegun()))
 	})
 }
 
@@ -202,8 +180,7 @@ func TestWhatABuilderSaysThatCannotBe(t *testing.T) {
 				once = true
 				return build.Result{Canceled: &record.Canceled{}}
 			}
-			w.untilIdle()
-			w.wantState(id, transition.Complete)
+			w.completes(id)
 			w.event(record.JobLost)
 		})
 	})
@@ -219,8 +196,7 @@ func TestStopLetsWhatRunsFinishAndBeginsNothing(t *testing.T) {
 		if story := w.story(id); !strings.HasPrefix(story[len(story)-1], "job-dependents-eligible") && !strings.HasPrefix(story[len(story)-1], "job-finished") {
 			t.Errorf("it tells %q", story)
 		}
-		w.untilIdle()
-		w.wantState(id, transition.Complete)
+		w.completes(id)
 		assert.Empty(t, w.resumed)
 	})
 }
@@ -238,8 +214,7 @@ func TestWhatAKilledDispatcherBeganIsTakenUpAtOnceByTheNext(t *testing.T) {
 		wait(31 * time.Second)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 a", id+"/3.1 a")
 		wait(2 * time.Minute)
-		w.wantState(id, transition.Complete)
-		second.end()
+		second.completes(id)
 	})
 }
 
@@ -250,8 +225,7 @@ func TestWhatEndedWhileNobodyLookedIsCollected(t *testing.T) {
 		w.start().die()
 		wait(time.Hour)
 		w.remove(build.Task{Group: id, Job: 2}, w.containers[record.Job(id, 2)]) // somebody removed it
-		w.untilIdle()
-		w.wantState(id, transition.Complete)
+		w.completes(id)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 a", id+"/2.2 a")
 		if got := w.notices("rests"); len(got) > 0 { // it was not the worker that died
 			t.Errorf("notified %q", got)
@@ -328,8 +302,7 @@ func TestADispatcherThatHasNothingToDoWaitsForTheFirstGroup(t *testing.T) {
 		wait(time.Minute)
 		id := w.submit("base", jobs(""))
 		wait(2 * time.Second)
-		w.wantState(id, transition.Complete)
-		d.end()
+		d.completes(id)
 		w.untilIdle()
 	})
 }
@@ -348,4 +321,158 @@ func TestACancelIsCommittedWhileMuchIsDispatched(t *testing.T) {
 		check(w)
 		d.end()
 	})
+}
+
+// Whoever kills dispatchers, and the containers with them, fails no job by that.
+func TestKilledDispatchersAreNotTheFaultOfAJob(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.takes = func(build.Task) time.Duration { return time.Minute }
+		id := w.submit("base", jobs(""))
+		for range 6 {
+			d := w.start()
+			wait(50 * time.Second)
+			w.set(func() { clear(w.containers) })
+			d.die()
+		}
+		d := w.start()
+		wait(3 * time.Minute)
+		d.completes(id)
+	})
+}
+
+func TestWhichHostsServeAPlace(t *testing.T) {
+	beta := inventory.Host{Name: "beta", Slots: 1, Platforms: []string{"linux/arm64", "linux/amd64/v2"}, Attributes: map[string][]string{"stack": {"beta"}}}
+	for query, want := range map[string]bool{"": true, "attribute:stack == beta": true, "attribute:stack == prod": false, "attribute:((": false} {
+		assert.Equal(t, want, builds.Serves(beta, record.Place{Platform: "linux/amd64", Workers: query}), "%q is served", query)
+	}
+	for platform, want := range map[string]bool{"linux/arm64": true, "linux/amd64": true, "linux/amd64/v2": true, "linux/amd64/v3": false, "linux/amd": false, "linux/arm": false, "": false} {
+		assert.Equal(t, want, builds.Serves(beta, record.Place{Platform: platform}), "%q is served", platform)
+	}
+}
+
+// Whoever interrupts a dispatcher lets it finish what runs, unless that is not wanted any more.
+func TestACancelIsHeardWhileADispatcherEnds(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.takes = func(build.Task) time.Duration { return 3 * time.Hour }
+		id := w.submit("base", jobs(""))
+		d := w.start()
+		wait(5 * time.Second)
+		close(d.stop)
+		wait(5 * time.Second)
+		w.do(build.Cancel{Group: id})
+		wait(time.Minute)
+		assert.Equal(t, transition.Canceled, w.state(id), "a minute after the cancel the group")
+		assert.NoError(t, <-d.ended)
+		d.kill()
+	})
+}
+
+// A process that is ended before a canceled job has stopped says nothing of the job: the next
+// one waits for that.
+func TestWhatIsCutOffBeforeItHasStoppedIsNotCanceled(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hook = func(ctx context.Context, _ build.Task) *build.Result {
+			<-ctx.Done()
+			<-builds.Life(ctx).Done()
+			return &build.Result{}
+		}
+		id := w.submit("base", jobs(""))
+		d := w.start()
+		wait(5 * time.Second)
+		w.do(build.Cancel{Group: id})
+		wait(time.Minute)
+		d.kill()
+		<-d.ended
+		require.Equal(t, transition.Canceling, w.state(id))
+		assert.NotContains(t, w.story(id), record.JobFailed)
+		w.hook = nil
+		next := w.start()
+		wait(time.Minute)
+		w.wantState(id, transition.Canceled)
+		next.end()
+		check(w)
+	})
+}
+
+// Nor does a process that is to end wait for ever for an engine that does not answer.
+func TestADispatcherEndsWhileACanceledJobDoesNotStop(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hook = func(ctx context.Context, _ build.Task) *build.Result {
+			<-ctx.Done()
+			<-builds.Life(ctx).Done()
+			return &build.Result{}
+		}
+		id := w.submit("base", jobs(""))
+		d := w.start()
+		wait(5 * time.Second)
+		w.do(build.Cancel{Group: id})
+		wait(time.Minute)
+		require.Equal(t, 0, len(d.ended), "it has ended, and nobody has told it to")
+		close(d.stop)
+		wait(30 * time.Second)
+		select {
+		case err := <-d.ended:
+			assert.NoError(t, err)
+		default:
+			t.Error("half a minute after it was to end it waits for the job")
+		}
+		d.kill()
+		require.Equal(t, transition.Canceling, w.state(id))
+		assert.NotContains(t, w.story(id), record.JobFailed)
+		w.hook = nil
+		next := w.start()
+		wait(time.Minute)
+		w.wantState(id, transition.Canceled)
+		next.end()
+		check(w)
+	})
+}
+
+// late is a log whose watchers learn an hour late what others append.
+type late struct{ deploylog.Log }
+
+func (l late) Watch(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+	return func(yield func(deploylog.Event, error) bool) {
+		for e, err := range l.Log.Watch(ctx, f) {
+			select {
+			case <-time.After(time.Hour):
+			case <-ctx.Done():
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Of a group that is canceled while its last jobs end the log says one end, not two, however
+// the jobs end and however late the dispatcher learns of the cancel.
+func TestWhatIsCanceledUnseenDoesNotEndOtherwise(t *testing.T) {
+	for name, end := range map[string]func(build.Task) build.Result{
+		"built":  built,
+		"failed": func(build.Task) build.Result { return failed("exit 1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				id := w.submit("base", jobs("", "1"))
+				w.hook = func(_ context.Context, task build.Task) *build.Result {
+					r := built(task)
+					if task.Job == 2 {
+						r = end(task)
+						w.do(build.Cancel{Group: id})
+					}
+					return &r
+				}
+				o := w.options
+				o.Log, o.UntilIdle = late{w.open()}, true
+				require.NoError(t, builds.NewController(o).Run(context.Background()))
+				w.wantState(id, transition.Canceled)
+				story := w.story(id)
+				for _, event := range []string{record.GroupFinished, record.GroupFailing, record.GroupFailed} {
+					assert.NotContains(t, story, event)
+				}
+				check(w)
+			})
+		})
+	}
 }

@@ -32,8 +32,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 		wait(2 * time.Second)
 		w.wantBegun(id+"/1.1 a", id+"/2.1 b", id+"/3.1 b", id+"/4.1 b")
 		wait(2 * time.Minute)
-		w.wantState(id, transition.Complete)
-		d.end()
+		d.completes(id)
 	})
 }
 
@@ -49,8 +48,7 @@ func TestAnInventoryThatIsEmptiedBeginsNothingAndLosesNothing(t *testing.T) {
 		assert.Empty(t, w.notices(record.GroupStalled))
 		w.inventory(nil, host("a", 2))
 		wait(3 * time.Second)
-		w.wantState(id, transition.Complete)
-		d.end()
+		d.completes(id)
 	})
 }
 
@@ -117,8 +115,7 @@ func TestTheOnlyWorkerThatIsAwayForAWhileIsWaitedFor(t *testing.T) {
 		w.wantState(id, transition.Dispatching)
 		w.engine("a", nil)
 		wait(10 * time.Minute)
-		w.wantState(id, transition.Complete)
-		d.end()
+		d.completes(id)
 	})
 }
 
@@ -166,7 +163,99 @@ func TestAPlatformThatTheInventoryDoesNotSayIsThatOfTheEngine(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.inventory(nil, inventory.Host{Name: "a", Engine: inventory.OCI, Slots: 1})
 		id := w.submit("base", jobs(""))
+		w.completes(id)
+	})
+}
+
+// of has the jobs of a group be done on workers of an inventory.
+func of(inventory string) func(*build.Submit) {
+	return func(s *build.Submit) {
+		s.Places = append(s.Places[:0:0], s.Places...)
+		for i := range s.Places {
+			s.Places[i].Inventory = inventory
+		}
+	}
+}
+
+// Hosts of one inventory are not those of another, also where they have the same names: whoever
+// has another one says so, and leaves a group alone.
+func TestAGroupIsLeftToWhoHasItsInventory(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.inventoryIs = "test"
+		left, any := w.submit("base", jobs("", "1"), of("prod")), w.submit("tools", jobs(""))
 		w.untilIdle()
+		w.wantState(left, transition.Queued)
+		w.wantState(any, transition.Complete)
+		w.wantBegun(any + "/1.1 a")
+		assert.Len(t, w.notices("inventory prod are left alone: the one here is test"), 1)
+		w.inventoryIs = "prod"
+		w.completes(left)
+		check(w)
+	})
+}
+
+// What others began on their hosts is not looked for on those of the same name.
+func TestWhatRunsOnHostsOfAnotherInventoryIsNotTakenUp(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.inventoryIs = "prod"
+		w.takes = func(build.Task) time.Duration { return time.Hour }
+		id := w.submit("base", jobs(""), of("prod"))
+		w.start().die()
+		w.inventoryIs = "test"
+		other := w.submit("tools", jobs(""), of("test"))
+		w.completes(other)
+		w.wantState(id, transition.Dispatching)
+		assert.Empty(t, w.resumed)
+		d := w.start()
+		w.set(func() { w.inventoryIs = "prod" }) // somebody gives the inventory its name
+		wait(2 * time.Hour)
+		d.completes(id)
+	})
+}
+
+// named are workers of an inventory.
+type named struct {
+	workers
+	inventory string
+}
+
+type workers = builds.Workers
+
+func (n named) Identity() string { return n.inventory }
+
+// Who has nothing but groups of another inventory keeps nobody from them, and goes on with those
+// of its own that come later.
+func TestWhoHasNothingToBuildGivesWayToAnotherInventory(t *testing.T) {
+	inWorld(t, func(w *world) {
+		workers := w.options.Workers
+		w.options.Workers = named{workers, "test"}
+		first := w.start()
+		wait(time.Minute)
+		id := w.submit("base", jobs("", "1"), of("prod"))
+		wait(time.Minute)
+		w.options.Workers = named{workers, "prod"}
+		second := w.start()
+		wait(time.Hour)
 		w.wantState(id, transition.Complete)
+		own := w.submit("tools", jobs(""), of("test"))
+		wait(time.Hour)
+		first.completes(own)
+		second.end()
+		check(w)
+	})
+}
+
+// A group whose workers nobody has any more is canceled all the same, where nothing of it runs.
+func TestAGroupOfAnInventoryThatIsNoMoreIsCanceled(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.inventoryIs = "test"
+		id := w.submit("base", jobs("", "1"), of("prod"))
+		d := w.start()
+		wait(time.Minute)
+		w.do(build.Cancel{Group: id})
+		wait(time.Minute)
+		w.wantState(id, transition.Canceled)
+		d.end()
+		check(w)
 	})
 }

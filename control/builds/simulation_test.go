@@ -12,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -19,12 +20,8 @@ import (
 // again or get lost, dispatchers are killed, stopped and stand by, and people cancel and
 // retry. The oracle reads the log.
 func TestSimulatedBuilds(t *testing.T) {
-	seeds := 300
-	if testing.Short() {
-		seeds = 40
-	}
 	drawn := map[string]int{}
-	for seed := range seeds {
+	for seed := range ringtest.Cases(40, 300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				s := &simulation{world: w, r: rand.New(rand.NewPCG(uint64(seed), 13))}
@@ -126,9 +123,7 @@ func (s *simulation) step() {
 			_, _ = s.builds.Command(context.Background(), build.Retry{Group: s.groups[s.r.IntN(n)], FailedOnly: s.chance(50)})
 		}
 	case 8:
-		s.mu.Lock()
-		s.shelf.lose(s.r.IntN(1 << 20))
-		s.mu.Unlock()
+		s.set(func() { s.shelf.lose(s.r.IntN(1 << 20)) })
 	}
 }
 

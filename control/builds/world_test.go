@@ -103,18 +103,21 @@ func (w *world) Look(_ context.Context, name string) ([]string, error) {
 	return []string{"linux/amd64"}, w.down[name]
 }
 
-// inventory changes which workers there are.
-func (w *world) inventory(err error, hosts ...inventory.Host) {
+// set changes how the world is.
+func (w *world) set(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hosts, w.noHosts = hosts, err
+	change()
+}
+
+// inventory changes which workers there are.
+func (w *world) inventory(err error, hosts ...inventory.Host) {
+	w.set(func() { w.hosts, w.noHosts = hosts, err })
 }
 
 // engine has the engine of a worker answer, or not. Those containers are gone that it had.
 func (w *world) engine(name string, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.down[name] = err
+	w.set(func() { w.down[name] = err })
 }
 
 func say(t build.Task) string { return fmt.Sprintf("%s/%d.%d %s", t.Group, t.Job, t.Attempt, t.Worker) }
@@ -181,11 +184,7 @@ func (w *world) slotsOf(name string) int {
 	return 1 << 30
 }
 
-func (w *world) release(t build.Task) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.atOnce[t.Worker]--
-}
+func (w *world) release(t build.Task) { w.set(func() { w.atOnce[t.Worker]-- }) }
 
 func (w *world) remove(t build.Task, c *container) {
 	w.mu.Lock()
@@ -254,9 +253,7 @@ func (w *world) Recorded(e deploylog.Event) { w.notify("%s %s", e.Name, e.Target
 func (w *world) Notice(text string)         { w.notify("notice: %s", text) }
 
 func (w *world) notify(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.notified = append(w.notified, fmt.Sprintf(format, args...))
+	w.set(func() { w.notified = append(w.notified, fmt.Sprintf(format, args...)) })
 }
 
 // notices are what was notified that contains a text.
@@ -366,6 +363,13 @@ func (w *world) untilIdle() {
 	require.NoError(w, builds.NewController(o).Run(context.Background()))
 }
 
+// completes runs a dispatcher until it is idle, and fails unless a group is complete then.
+func (w *world) completes(id string) {
+	w.Helper()
+	w.untilIdle()
+	w.wantState(id, transition.Complete)
+}
+
 // dispatcher is one at work.
 type dispatcher struct {
 	w     *world
@@ -392,6 +396,13 @@ func (d *dispatcher) end() {
 	close(d.stop)
 	assert.NoError(d.w, <-d.ended)
 	d.kill()
+}
+
+// completes fails unless a group is complete, and ends the dispatcher.
+func (d *dispatcher) completes(id string) {
+	d.w.Helper()
+	d.w.wantState(id, transition.Complete)
+	d.end()
 }
 
 // die kills the dispatcher: nothing that it had begun is recorded.
