@@ -31,9 +31,8 @@ func TestAnEndThatAnotherStageFoldedIsNotMissed(t *testing.T) {
 		id := events[0].Deployment
 		_, seen, err := p.report(id)
 		require.NoError(t, err)
-		if _, err := p.builds.Command(t.Context(), build.Cancel{Group: id}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = p.builds.Command(t.Context(), build.Cancel{Group: id})
+		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		assert.NoError(t, p.moves(ctx, id, seen), "the end is never seen")

@@ -66,9 +66,8 @@ func inPlant(t *testing.T, timeout time.Duration, test func(*plant)) {
 
 func (p *plant) do(create bool, c pipeline.Command) {
 	p.Helper()
-	if _, err := p.pipelines.Change(p.Context(), "gateway", create, func(s *pipeline.State) ([]deploylog.Event, error) { return s.Propose(c, time.Now()) }); err != nil {
-		p.Fatal(err)
-	}
+	_, err := p.pipelines.Change(p.Context(), "gateway", create, func(s *pipeline.State) ([]deploylog.Event, error) { return s.Propose(c, time.Now()) })
+	require.NoError(p, err)
 }
 
 // schedule runs a scheduler until no progress is possible, or ctx ends.
