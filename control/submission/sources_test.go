@@ -1,0 +1,195 @@
+package submission_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/internal/artifacts"
+)
+
+// git runs git in the workspace, without settings of whoever runs the test.
+func (w *world) git(args ...string) string {
+	w.Helper()
+	c := exec.Command("git", append([]string{"-C", w.dir, "-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
+	c.Env = append(os.Environ(), "HOME="+w.dir+"/none")
+	out, err := c.CombinedOutput()
+	require.NoError(w, err)
+	return strings.TrimSpace(string(out))
+}
+
+func TestTheCommitOfTheSourcesIsCarried(t *testing.T) {
+	const text = "group: g\njob: {image: build:1}\npackages:\n  a: {sources: [src/a]}\n  b: {sources: [src]}\n  c: {build: [lib], sources: [src/a]}\n  d: {sources: [src/b, src/gone]}\n  lib: {released: {path: lib}}\n  none: {}\n"
+	change := func(name string) func(w *world) { return func(w *world) { w.write(name, "changed") } }
+	remove := func(name string) func(w *world) {
+		return func(w *world) { require.NoError(w, os.RemoveAll(filepath.Join(w.dir, name))) }
+	}
+	for name, c := range map[string]struct {
+		change   func(w *world)
+		touched  string
+		recorded bool
+		exact    bool
+	}{
+		"as it was committed":             {func(*world) {}, "a b c", true, true},
+		"one package is changed":          {change("src/b/x"), "a b c", true, false},
+		"a file is new":                   {change("src/b/new"), "b", true, false},
+		"a file is missing":               {remove("src/b/x"), "b", true, false},
+		"what is not read is changed":     {change("src/b/x"), "a c", true, true},
+		"what was released is changed":    {change("lib/l"), "a b c", true, true},
+		"what cannot be built is changed": {change("src/b/x"), "a d", true, true},
+		"there are no sources":            {func(*world) {}, "none", false, false},
+		"there is no repository":          {remove(".git"), "a b c", false, false},
+		"there is no git":                 {func(w *world) { w.TB.(*testing.T).Setenv("PATH", "/nowhere") }, "a b c", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"src/a": "a", "src/b/x": "x", "lib/l": "l"})
+			w.git("init", "-q")
+			w.git("remote", "add", "origin", "https://user:swordfish@example.org/base.git?token=swordfish")
+			w.git("add", "-A")
+			w.git("commit", "-q", "-m", "all")
+			commit := w.git("rev-parse", "HEAD")
+			c.change(w)
+			got := w.collected(text, strings.Fields(c.touched)...).Submit
+			want := &record.Source{Repository: "https://example.org/base.git", Commit: commit, Exact: c.exact}
+			if !c.recorded {
+				want = nil
+			}
+			if !reflect.DeepEqual(got.Source, want) || c.recorded && got.Commit != commit {
+				t.Errorf("it is %+v, %q", got.Source, got.Commit)
+			}
+		})
+	}
+}
+
+// Whatever leads to what Deployster keeps, no source has anything of it: sources go to
+// registries, and the log has what nobody else is to read.
+func TestWhatDeploysterKeepsIsNoSource(t *testing.T) {
+	const leads = "where Deployster keeps its state"
+	for name, c := range map[string]struct {
+		links map[string]string // to what they lead
+		text  string
+		want  string // in the cause why a cannot be built; "" is that its sources are only src/f
+	}{
+		"a link to it":                   {map[string]string{"kept": ".deployster"}, "sources: [kept]", leads},
+		"a link to what is in it":        {map[string]string{"kept": ".deployster/objects"}, "sources: [kept]", leads},
+		"a link to a file of it":         {map[string]string{"kept": ".deployster/log.db"}, "sources: [kept]", leads},
+		"a link to a link":               {map[string]string{"kept": "other", "other": ".deployster"}, "sources: [kept]", leads},
+		"a path through a link":          {map[string]string{"kept": ".deployster"}, "sources: [kept/log.db]", leads},
+		"released as a link to it":       {map[string]string{"kept": ".deployster"}, "build: [old]", leads},
+		"the directory that it leads to": {map[string]string{}, "sources: [moved]", leads},
+		"all that is above it":           {map[string]string{"src/moved": "../src"}, "sources: [src]", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"src/f": "f", ".deployster/log.db": "secret", ".deployster/objects/x": "secret"})
+			for from, to := range c.links {
+				require.NoError(t, os.Symlink(to, filepath.Join(w.dir, from)))
+			}
+			if strings.Contains(c.text, "moved") { // what is kept is elsewhere in the workspace
+				at := filepath.Join(w.dir, ".deployster")
+				require.NoError(t, os.Rename(at, filepath.Join(w.dir, "moved")))
+				require.NoError(t, os.Symlink("moved", at))
+			}
+			got := w.collected("group: g\njob: {image: build:1}\npackages: {old: {released: {path: kept}}, a: {"+c.text+"}, b: {}}\n", "a", "b")
+			if c.want == "" {
+				require.Len(t, got.Sources, 1)
+				assert.EqualValues(t, 1, got.Sources[0].Size)
+				return
+			}
+			require.Len(t, got.Submit.Unbuildable, 1)
+			assert.Contains(t, got.Submit.Unbuildable[0].Cause, c.want)
+		})
+	}
+}
+
+// A workspace whose state is elsewhere in it is submitted as a whole without that.
+func TestStateUnderAnotherNameIsNoSource(t *testing.T) {
+	w := newWorld(t, map[string]string{"all/f": "f", "all/kept/log.db": "secret"})
+	require.NoError(t, os.Symlink("all/kept", filepath.Join(w.dir, ".deployster")))
+	got := w.collected("group: g\njob: {image: build:1}\npackages: {a: {sources: [all]}}\n")
+	if len(got.Sources) != 1 || got.Sources[0].Size != 1 || got.Sources[0].Files != 2 {
+		t.Errorf("kept are %+v", got.Sources)
+	}
+}
+
+// What a registry does not have is the fault of the file; that it does not answer, or lets
+// nobody in, is not, and nothing is submitted.
+func TestWhatIsReleasedInARegistry(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("{}")))
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		fault  bool
+	}{
+		"is not there":    {http.StatusNotFound, "", true},
+		"is no artifact":  {http.StatusOK, "{}", true},
+		"is not shown":    {http.StatusUnauthorized, "", false},
+		"is not served":   {http.StatusTooManyRequests, "", false},
+		"gets no answer":  {0, "", false},
+		"is not for this": {http.StatusForbidden, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v2/" {
+					return
+				}
+				w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.body))
+			}))
+			defer server.Close()
+			if c.status == 0 {
+				server.Close()
+			}
+			text := fmt.Sprintf("group: g\nartifacts: %s/base\njob: {image: build:1}\npackages: {old: {released: {artifact: %q}}, a: {build: [old]}, b: {}}\n", strings.TrimPrefix(server.URL, "http://"), digest)
+			got, err := newWorld(t, nil).collect(text, "a", "b")
+			if !c.fault {
+				assert.ErrorContains(t, err, "getting what was released of old: ", "it is submitted")
+				return
+			}
+			if err != nil || len(got.Submit.Unbuildable) != 1 || !strings.HasPrefix(got.Submit.Unbuildable[0].Cause, "it needs what was released of old: ") {
+				t.Errorf("it is %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// What a registry has is fetched when the group is submitted, so that its jobs need no registry.
+func TestWhatIsReleasedIsPulledOnce(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	from := newWorld(t, map[string]string{"libc/lib/libc.so": "released"})
+	made, err := from.store.Collect(t.Context(), filepath.Join(from.dir, "libc"), artifacts.Limits{})
+	require.NoError(t, err)
+	_, err = from.store.Push(t.Context(), made.Digest, host+"/base", "libc", nil)
+	require.NoError(t, err)
+	w := newWorld(t, nil)
+	text := fmt.Sprintf("group: g\nartifacts: %s/base\njob: {image: build:1}\npackages: {libc: {released: {artifact: %q}}, a: {build: [libc]}}\n", host, made.Digest)
+	for range 2 {
+		uses := w.collected(text, "a").Submit.Jobs[0].Uses
+		require.Len(t, uses, 1)
+		require.Equal(t, made.Digest, uses[0].Artifact, "it uses %+v", uses)
+		dir, err := w.store.Directory(t.Context(), made.Digest)
+		require.NoError(t, err)
+		if text, err := os.ReadFile(filepath.Join(dir, "lib/libc.so")); err != nil || string(text) != "released" {
+			t.Errorf("it holds %q, %v", text, err)
+		}
+		server.Close() // what is here is not fetched again
+	}
+}
