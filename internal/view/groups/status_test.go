@@ -1,9 +1,11 @@
 package groups_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -14,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/build/reason"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/terminal"
@@ -112,4 +115,104 @@ func TestTheMostUrgentJobsAreListed(t *testing.T) {
 	if rows, more := groups.JobRows(jobs, 4, querytest.Noon); len(rows) != 5 || rows[1][0] != "1" || more != 0 {
 		t.Errorf("all of them are %v, and %d more", rows, more)
 	}
+}
+
+// TestEventsAreLines writes what happens to a group and its jobs, each in a line that says
+// what people ask for first.
+func TestEventsAreLines(t *testing.T) {
+	group, job := record.Group("base-7"), record.Job("base-7", 12)
+	for _, c := range []struct {
+		target  deploylog.Target
+		name    string
+		attempt int
+		data    any
+		want    string
+	}{
+		{group, record.GroupTriggered, 1, record.Triggered{Name: "base", By: "ann@ci"}, "     3  · group-triggered  group/base-7  by ann@ci\n"},
+		{group, record.GroupCreated, 1, record.Created{Jobs: 3, Unbuildable: []record.Unbuildable{{Package: "x"}}}, "     3  · group-created  group/base-7  3 jobs, 1 package unbuildable\n"},
+		{group, record.JobsCreated, 2, record.Jobs{From: 501, Jobs: make([]record.JobSpec, 221)}, "     3  · group-jobs-created  group/base-7  jobs 501-721\n"},
+		{group, record.GroupStarted, 1, nil, "     3  ● group-started  group/base-7\n"},
+		{group, record.JobsEligible, 1, record.Eligible{Jobs: record.Numbers{1, 2, 3, 9}}, "     3  · group-jobs-eligible  group/base-7  4 jobs: 1-3,9\n"},
+		{job, record.JobStarted, 1, record.Started{Worker: "w1\x1b[2J"}, "     3  ● job-started  job/base-7/12  gcc, on w1\n"},
+		{job, record.JobFinished, 1, record.Finished{Took: 12300 * time.Millisecond, Size: 4 << 20, Metadata: map[string]string{"a": "1", "b": "2", "c": "3"}},
+			"     3  ✔ job-finished-successfully  job/base-7/12  gcc, in 12.3s, 4 MiB, a=1, b=2\n"},
+		{job, record.JobFinished, 1, record.Finished{Reused: "job/base-6/12"}, "     3  ✔ job-finished-successfully  job/base-7/12  gcc, what job/base-6/12 built\n"},
+		{job, record.JobDependentsEligible, 1, record.Eligible{Jobs: record.Numbers{13}}, "     3  · job-dependents-eligible  job/base-7/12  1 job: 13\n"},
+		{job, record.JobFailed, 2, record.Failed{Cause: "it exited with 2", Worker: "w1", Took: time.Second, Output: []string{"cc: no\x1b[31m"}},
+			"     3  ✘ job-failed  job/base-7/12  attempt 2  gcc, on w1, after 1.0s\n          it exited with 2\n          │ cc: no\n"},
+		{job, record.JobDependentsFailed, 1, record.DependentsFailed{Jobs: record.Numbers{13, 14}}, "     3  ✘ job-dependents-failed  job/base-7/12  2 jobs: 13-14\n"},
+		{job, record.JobLost, 1, record.Lost{Cause: "w1 does not answer", Worker: "w1"}, "     3  ! job-lost  job/base-7/12  gcc, on w1\n          w1 does not answer\n"},
+		{group, record.GroupCanceling, 1, record.Canceling{By: "ann", Reason: "wrong branch"}, "     3  ! group-canceling  group/base-7  by ann\n          wrong branch\n"},
+		{group, record.GroupRetried, 1, record.Retried{By: "ann", FailedOnly: true}, "     3  · group-retried  group/base-7  by ann, only what failed\n"},
+		{group, "group-painted", 1, "x", "     3  · group-painted  group/base-7\n"},
+	} {
+		e, err := record.New("base-7", c.target, c.name, c.attempt, c.data)
+		require.NoError(t, err)
+		e.Seq = 3
+		name := ""
+		if c.target == job {
+			name = "gcc"
+		}
+		var b strings.Builder
+		require.NoError(t, groups.Event(&b, e, name, groups.Options{}), "%s is written", c.name)
+		assert.Equal(t, c.want, b.String(), "%s is written", c.name)
+	}
+}
+
+// A forecast that a group will not end says what shows why.
+func TestAForecastWithoutWorkersSaysWhatHelps(t *testing.T) {
+	for want, f := range map[string]build.Forecast{
+		"base-7 will not end: no worker serves 1 job of it: gcc; what would: deployster build explain base-7\n": {Jobs: 2, Slots: 1, Unserved: []int{1}},
+		"base-7 will not end: there is no worker; what is wanted: deployster build explain base-7\n":            {Jobs: 2},
+	} {
+		var out strings.Builder
+		s := build.Summary{ID: "base-7", State: transition.Dispatching}
+		require.NoError(t, groups.Forecast(&out, s, f, func(int) string { return "gcc" }, groups.Options{}))
+		assert.True(t, strings.HasPrefix(out.String(), want))
+	}
+}
+
+// TestABoardShowsWhatRuns draws a board at each tick: what runs is in it, what failed stays
+// above, no line is wider than the terminal, and in the end the cursor is there again.
+func TestABoardShowsWhatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		tick, asked := make(chan time.Time), 0
+		const width, height = 80, 12
+		b := groups.NewBoard(&out, groups.BoardOptions{
+			Width: func() int { return width }, Height: func() int { return height }, Now: time.Now, Tick: tick,
+			Source: func() ([]query.BuildStatus, int) {
+				asked++
+				<-time.After(time.Second) // a log that is read slowly
+				return []query.BuildStatus{large(20)}, 2
+			},
+		})
+		for range 10 {
+			tick <- time.Now()
+			synctest.Wait()
+			<-time.After(time.Second)
+		}
+		failed, err := record.New("core/distribution-17", record.Job("core/distribution-17", 12), record.JobFailed, 1, record.Failed{Cause: "exited with 2", Worker: "w1"})
+		require.NoError(t, err)
+		b.Event(failed, "gcc")
+		begun := failed
+		begun.Name = record.JobStarted
+		b.Event(begun, "make")
+		b.Note("worker w2 does not answer")
+		tick <- time.Now()
+		require.NoError(t, b.Close())
+		text := out.String()
+		assert.Equal(t, 1, asked, "a source that takes a second was asked")
+		for _, want := range []string{
+			"core/distribution-17  FailureCleanup", "60/200 built  20 running  20 failed  40 not built", "2 groups are queued",
+			"✘ job-failed  job/core/distribution-17/12  gcc, on w1", "! worker w2 does not answer",
+		} {
+			assert.Contains(t, ansi.Strip(text), want, "there is no")
+		}
+		assert.NotContains(t, text, "job-started", "what begins stays on the screen")
+		assert.GreaterOrEqual(t, strings.LastIndex(text, ansi.ShowCursor), strings.LastIndex(text, ansi.HideCursor), "the cursor stays hidden")
+		for line := range strings.SplitSeq(ansi.Strip(text), "\n") {
+			assert.LessOrEqual(t, ansi.StringWidth(strings.TrimSuffix(line, "\r")), width)
+		}
+	})
 }
