@@ -3,11 +3,9 @@ package pipelines_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
@@ -67,76 +65,4 @@ func BenchmarkDurableSteps(b *testing.B) {
 			})
 		}
 	}
-}
-
-// A pipeline with a long history, and one revision on its way, is opened.
-func BenchmarkOpen(b *testing.B) {
-	const hosts, events = 10_000, 1_000_000
-	p, _ := newBench(b, hosts)
-	ctx := context.Background()
-	state := pipeline.New("p")
-	for _, e := range p.events() {
-		state.Apply(e)
-	}
-	var batch []deploylog.Event
-	write := func() {
-		if _, err := p.log.Append(ctx, batch...); err != nil {
-			b.Fatal(err)
-		}
-		batch = batch[:0]
-	}
-	n := state.Head()
-	apply := func(made []deploylog.Event, err error) {
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, e := range made {
-			n++
-			e.Seq = n
-			state.Apply(e)
-			if batch = append(batch, e); len(batch) == 5000 {
-				write()
-			}
-		}
-	}
-	for r := 0; n < events; r++ {
-		apply(state.Propose(pipeline.Release{Revision: fmt.Sprint("r", r), ID: p.id()}, time.Time{}))
-		for done := false; !done; {
-			var todo []step.Step
-			for s := range state.Decide(time.Time{}, pipeline.Can{}) {
-				todo = append(todo, s)
-			}
-			for _, s := range todo {
-				if apply(s.Completed(nil)); n >= events {
-					break
-				}
-			}
-			done = len(todo) == 0 || n >= events
-		}
-	}
-	write()
-	state, batch = nil, nil
-	b.ResetTimer()
-	var opened *pipelines.Pipelines
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for b.Loop() {
-		opened = pipelines.New(p.log, time.Now)
-		if err := opened.Follow(ctx, 0); err != nil {
-			b.Fatal(err)
-		}
-		_ = opened.Ask("p", func(s *pipeline.State) error {
-			for range s.Decide(time.Now(), pipeline.Can{}) {
-				return nil
-			}
-			return nil
-		})
-	}
-	b.StopTimer()
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/open")
-	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB-kept")
-	runtime.KeepAlive(opened)
 }

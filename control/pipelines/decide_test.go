@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/deployment"
@@ -43,9 +46,8 @@ func TestNeitherSlotsNorParallelismAreExceeded(t *testing.T) {
 				}
 				p.untilIdle()
 				p.wantStatus("1", deployment.Finished)
-				if most != c.mostOnHost || mostAll != c.most {
-					t.Errorf("%d steps were worked on at once, %d of them on one host, not %d and %d", mostAll, most, c.most, c.mostOnHost)
-				}
+				assert.True(t, most == c.mostOnHost && mostAll == c.most,
+					"%d steps were worked on at once, %d of them on one host, not %d and %d", mostAll, most, c.most, c.mostOnHost)
 			})
 		})
 	}
@@ -68,9 +70,7 @@ func TestWhatNeedsNoSlotIsDoneWhileAllAreTaken(t *testing.T) {
 		r := p.start()
 		p.do(pipeline.Approve{Stage: "ok", Revision: "1"})
 		wait(300 * time.Millisecond)
-		if !slices.Contains(p.story("1"), "stage-finished-successfully p/ok") {
-			t.Error("the approved stage waits for hosts")
-		}
+		assert.True(t, slices.Contains(p.story("1"), "stage-finished-successfully p/ok"), "the approved stage waits for hosts")
 		p.wantBegun("1 host-deployed h0000", "1 host-deployed h0001")
 		close(r.stop)
 		results <- nil
@@ -106,14 +106,11 @@ func TestWhatItRecordsItselfAndWhatRunsRecordWakesNobody(t *testing.T) {
 		p.wantStatus("1", deployment.Finished)
 		before := c.locks
 		for i := range 100 {
-			if _, err := p.log.Append(p.Context(), deploylog.Event{Deployment: fmt.Sprint(i), Target: "resource/db", Name: "resource-started"}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := p.log.Append(p.Context(), deploylog.Event{Deployment: fmt.Sprint(i), Target: "resource/db", Name: "resource-started"})
+			require.NoError(t, err)
 		}
 		wait(300 * time.Millisecond)
-		if c.locks != before || before > 7 {
-			t.Errorf("it held %d passes, and then %d", before, c.locks-before)
-		}
+		assert.True(t, c.locks == before && before <= 7, "it held %d passes, and then %d", before, c.locks-before)
 		r.end()
 	})
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/step"
@@ -31,9 +34,8 @@ func (p *plant) twoOnHosts(retries int, hosts ...string) {
 
 func (p *plant) doQ(c pipeline.Command) {
 	p.Helper()
-	if _, err := p.pipelines.Command(p.Context(), "q", c); err != nil {
-		p.Fatal(err)
-	}
+	_, err := p.pipelines.Command(p.Context(), "q", c)
+	require.NoError(p, err)
 }
 
 // inOrder is what was begun, in order.
@@ -53,9 +55,8 @@ func (p *plant) wantInARow(hosts ...string) {
 				revisions = append(revisions, revision)
 			}
 		}
-		if runs := slices.Compact(slices.Clone(revisions)); len(runs) != 2 || len(revisions) < 6 {
-			p.Errorf("on host %s the steps are of revisions %q", host, revisions)
-		}
+		runs := slices.Compact(slices.Clone(revisions))
+		assert.True(p, len(runs) == 2 && len(revisions) >= 6, "on host %s the steps are of revisions %q", host, revisions)
 	}
 }
 
@@ -105,9 +106,8 @@ func TestWhatRestsHoldsItsHostUntilItsDeploymentEnds(t *testing.T) {
 				r := p.start()
 				p.doQ(pipeline.Release{Revision: "1q", ID: p.id()})
 				wait(10 * time.Minute)
-				if begun := p.hasBegun(); slices.Contains(begun, "1q host-1 a") {
-					t.Errorf("begun are %q", begun)
-				}
+				begun := p.hasBegun()
+				assert.False(t, slices.Contains(begun, "1q host-1 a"), "begun are %q", begun)
 				end(p)
 				wait(time.Minute)
 				p.wantFinished("1q")
@@ -138,7 +138,7 @@ func TestWhoTakesOverLeavesAHostToThePipelineThatHasBegunThere(t *testing.T) {
 }
 
 // givesUp has revision 1 of p begin on a host and give its slot up between two steps, and q
-// begin there, each of whose steps takes ten minutes.
+// begin there, each of whose steps takes five minutes.
 func (p *plant) givesUp(how func()) *running {
 	p.Helper()
 	p.twoOnHosts(100, "a")
@@ -148,7 +148,7 @@ func (p *plant) givesUp(how func()) *running {
 			return errors.New("no")
 		}
 		select {
-		case <-time.After(10 * time.Minute):
+		case <-time.After(5 * time.Minute):
 			return nil
 		case <-p.killed:
 			return errors.New("killed")
@@ -156,12 +156,10 @@ func (p *plant) givesUp(how func()) *running {
 	}
 	r := p.start()
 	p.doQ(pipeline.Release{Revision: "1q", ID: p.id()})
-	wait(time.Hour)
+	wait(10 * time.Minute)
 	how()
 	wait(2 * time.Minute)
-	if !slices.Contains(p.inOrder(), "1q host-1 a") {
-		p.Fatalf("begun are %q", p.inOrder())
-	}
+	require.True(p, slices.Contains(p.inOrder(), "1q host-1 a"), "begun are %q", p.inOrder())
 	return r
 }
 
@@ -172,46 +170,34 @@ var ways = map[string]struct{ off, on func(p *plant) }{
 	"its group holds no more": {func(p *plant) { p.inventory(nil, "g"); wait(2 * time.Second) }, func(p *plant) { p.inventory(nil, "g", "a"); wait(2 * time.Second) }},
 }
 
+// So does a scheduler that takes over: it finds the one at work on the host and the one that waits
+// for it, whichever of the pipelines it comes by first.
 func TestWhoGoesOnWaitsForWhoBeganOnTheHostMeanwhile(t *testing.T) {
 	for name, way := range ways {
-		t.Run(name, func(t *testing.T) {
-			inPlant(t, func(p *plant) {
-				r := p.givesUp(func() { way.off(p) })
-				before := len(p.inOrder())
-				way.on(p)
-				wait(5 * time.Hour)
-				p.wantFinished("1")
-				p.wantFinished("1q")
-				if after := p.inOrder()[before:]; len(after) < 4 || !strings.HasPrefix(after[0], "1q host-2") || !strings.HasPrefix(after[1], "1q host-3") {
-					t.Errorf("then begun are %q", after)
-				}
-				r.end()
+		for _, dies := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, the scheduler dies: %t", name, dies), func(t *testing.T) {
+				inPlant(t, func(p *plant) {
+					r := p.givesUp(func() { way.off(p) })
+					before := len(p.inOrder())
+					way.on(p)
+					if dies {
+						wait(time.Minute)
+						r.kill()
+						close(p.killed)
+						<-r.ended
+						p.killed = nil
+						before = len(p.inOrder())
+						p.untilIdle()
+					} else {
+						wait(time.Hour)
+						r.end()
+					}
+					p.wantFinished("1")
+					p.wantFinished("1q")
+					after := p.inOrder()[before:]
+					assert.True(t, len(after) >= 4 && strings.HasPrefix(after[0], "1q ") && strings.HasPrefix(after[1], "1q "), "then begun are %q", after)
+				})
 			})
-		})
-	}
-}
-
-// Who takes over finds the one at work on the host and the one that waits for it, whichever of
-// the pipelines it comes by first.
-func TestWhoTakesOverHasWaitWhoWaitedForAHost(t *testing.T) {
-	for name, way := range ways {
-		t.Run(name, func(t *testing.T) {
-			inPlant(t, func(p *plant) {
-				r := p.givesUp(func() { way.off(p) })
-				way.on(p)
-				wait(time.Minute)
-				r.kill()
-				close(p.killed)
-				<-r.ended
-				p.killed = nil
-				before := len(p.inOrder())
-				p.untilIdle()
-				p.wantFinished("1")
-				p.wantFinished("1q")
-				if after := p.inOrder()[before:]; len(after) < 4 || !strings.HasPrefix(after[0], "1q ") || !strings.HasPrefix(after[1], "1q ") {
-					t.Errorf("then begun are %q", after)
-				}
-			})
-		})
+		}
 	}
 }

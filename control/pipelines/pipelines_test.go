@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 
 	"github.com/deployster-go/deployster/control/pipelines"
@@ -38,24 +41,16 @@ func TestAllSeeTheSamePipelinesWhoeverChangesThem(t *testing.T) {
 	}
 	group.Wait()
 	events := p.events()
-	if len(events) != 1+each {
-		t.Errorf("there are %d events, not one for each of %d revisions", len(events), each)
-	}
+	assert.True(t, len(events) == 1+each, "there are %d events, not one for each of %d revisions", len(events), each)
 	for _, q := range all {
-		if err := q.Follow(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, q.Follow(t.Context(), 0))
 		err := q.Ask("p", func(s *pipeline.State) error {
 			for i, r := range s.Registrations() {
-				if r.Deployment != events[i+1].Deployment || r.Seq != events[i+1].Seq {
-					t.Errorf("registration %d is %+v", i, r)
-				}
+				assert.True(t, r.Deployment == events[i+1].Deployment && r.Seq == events[i+1].Seq, "registration %d is %+v", i, r)
 			}
 			return nil
 		})
-		if err != nil || q.Head() != int64(len(events)) {
-			t.Errorf("head is %d, %v", q.Head(), err)
-		}
+		assert.True(t, err == nil && q.Head() == int64(len(events)), "head is %d, %v", q.Head(), err)
 	}
 }
 
@@ -76,12 +71,9 @@ func TestEveryEventIsPassedOnceAndInOrder(t *testing.T) {
 		}
 		return s.Propose(pipeline.Release{Revision: "last", ID: p.id()}, time.Time{})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(seen, want) {
-		t.Errorf("passed were %v, not %v", seen, want)
-	}
+	require.NoError(t, err)
+	want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	assert.True(t, slices.Equal(seen, want), "passed were %v, not %v", seen, want)
 }
 
 func TestPipelinesAreAsTheyWereAtAnEvent(t *testing.T) {
@@ -90,13 +82,9 @@ func TestPipelinesAreAsTheyWereAtAnEvent(t *testing.T) {
 	p.release("1")
 	p.release("2")
 	q := pipelines.New(p.log, time.Now)
-	if err := q.Follow(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, q.Follow(t.Context(), 2))
 	_ = q.Ask("p", func(s *pipeline.State) error {
-		if r := s.Registrations(); len(r) != 1 {
-			t.Errorf("it knows %v", r)
-		}
+		assert.Len(t, s.Registrations(), 1, "it knows")
 		return nil
 	})
 }
@@ -106,18 +94,14 @@ func TestAPipelineThatThereIsNotIsSaidSo(t *testing.T) {
 	ask := func(*pipeline.State) error { return nil }
 	refused := func(err error, want string) {
 		t.Helper()
-		if !errors.Is(err, pipelines.ErrNoPipeline) || !strings.Contains(err.Error(), want) {
-			t.Errorf("it says %v, not %q", err, want)
-		}
+		assert.True(t, errors.Is(err, pipelines.ErrNoPipeline) && strings.Contains(err.Error(), want), "it says %v, not %q", err, want)
 	}
 	refused(p.pipelines.Ask("q", ask), "there is none yet: deployster pipeline apply -f FILE")
 	_, err := p.pipelines.Command(t.Context(), "q", pipeline.Release{Revision: "1", ID: "d"})
 	refused(err, "there is none yet")
 	p.define(runStage("only"))
 	refused(p.pipelines.Ask("q", ask), `"q"; there are p`)
-	if events := p.events(); len(events) != 1 {
-		t.Errorf("it recorded %v", events)
-	}
+	assert.Len(t, p.events(), 1, "it recorded")
 }
 
 func TestAChangeThatIsRefusedRecordsNothingAndLetsOthersIn(t *testing.T) {
@@ -125,9 +109,7 @@ func TestAChangeThatIsRefusedRecordsNothingAndLetsOthersIn(t *testing.T) {
 	p.define(runStage("only"))
 	no := errors.New("no")
 	_, err := p.pipelines.Change(t.Context(), "p", false, func(*pipeline.State) ([]deploylog.Event, error) { return nil, no })
-	if !errors.Is(err, no) || len(p.events()) != 1 {
-		t.Errorf("it says %v, and recorded %v", err, p.events())
-	}
+	assert.True(t, errors.Is(err, no) && len(p.events()) == 1, "it says %v, and recorded %v", err, p.events())
 	p.release("1")
 }
 
@@ -140,7 +122,5 @@ func TestWhoWaitsForTheDecideLockCanGiveUp(t *testing.T) {
 		_, err := pipelines.New(p.log, time.Now).Command(ctx, "p", pipeline.Release{Revision: "1", ID: "d"})
 		return nil, err
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("it says %v", err)
-	}
+	assert.ErrorIs(t, err, context.Canceled, "it says")
 }

@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -70,12 +73,9 @@ func (p *plant) takenOver() deploylog.Log {
 	kept := &reconciletest.Snapshots{Log: p.log}
 	q := pipelines.New(kept, time.Now)
 	q.KeepSnapshots(pipelines.Snapshots(1))
-	if err := q.Follow(p.Context(), 0); err != nil {
-		p.Fatal(err)
-	}
-	if _, ok := kept.Snapshot(p.Context(), "schedulers"); !ok {
-		p.Fatal("no snapshot is kept")
-	}
+	require.NoError(p, q.Follow(p.Context(), 0))
+	_, ok := kept.Snapshot(p.Context(), "schedulers")
+	require.True(p, ok, "no snapshot is kept")
 	return kept
 }
 
@@ -208,16 +208,14 @@ func (p *plant) hasBegun() []string {
 
 func (p *plant) wantBegun(want ...string) {
 	p.Helper()
-	if got := p.hasBegun(); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-		p.Errorf("work began on %q, not on %q", got, want)
-	}
+	got := p.hasBegun()
+	assert.True(p, slices.Equal(got, slices.Sorted(slices.Values(want))), "work began on %q, not on %q", got, want)
 }
 
 func (p *plant) do(c pipeline.Command) {
 	p.Helper()
-	if _, err := p.pipelines.Command(context.Background(), "p", c); err != nil {
-		p.Fatal(err)
-	}
+	_, err := p.pipelines.Command(context.Background(), "p", c)
+	require.NoError(p, err)
 }
 
 // holdWork has work that has begun wait for its result.
@@ -242,17 +240,15 @@ func (p *plant) other(revision string) {
 	p.Helper()
 	q := &definition.Definition{Name: "q", Stages: []definition.Stage{runStage("only")}}
 	for _, c := range []pipeline.Command{pipeline.Define{Definition: q, ID: p.id()}, pipeline.Release{Revision: revision, ID: p.id()}} {
-		if _, err := p.pipelines.Command(p.Context(), "q", c); err != nil {
-			p.Fatal(err)
-		}
+		_, err := p.pipelines.Command(p.Context(), "q", c)
+		require.NoError(p, err)
 	}
 }
 
 func (p *plant) append(e deploylog.Event) {
 	p.Helper()
-	if _, err := p.log.Append(p.Context(), e); err != nil {
-		p.Fatal(err)
-	}
+	_, err := p.log.Append(p.Context(), e)
+	require.NoError(p, err)
 }
 
 // untilIdle runs a scheduler until it is idle.
@@ -260,9 +256,7 @@ func (p *plant) untilIdle() {
 	p.Helper()
 	o := p.options
 	o.UntilIdle = true
-	if err := pipelines.NewScheduler(o).Run(context.Background()); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, pipelines.NewScheduler(o).Run(context.Background()))
 }
 
 // running is a scheduler at work.
@@ -288,9 +282,7 @@ func (p *plant) start() *running {
 func (r *running) end() {
 	r.p.Helper()
 	close(r.stop)
-	if err := <-r.ended; err != nil {
-		r.p.Error(err)
-	}
+	assert.NoError(r.p, <-r.ended)
 	r.kill()
 }
 
@@ -312,9 +304,7 @@ func (p *plant) story(revision string) (story []string) {
 func (p *plant) events() (all []deploylog.Event) {
 	p.Helper()
 	for e, err := range p.log.Read(context.Background(), deploylog.Filter{}) {
-		if err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, err)
 		all = append(all, e)
 	}
 	return all
@@ -328,16 +318,14 @@ func (p *plant) wantStory(revision, want string) {
 			lines = append(lines, line)
 		}
 	}
-	if got := p.story(revision); !slices.Equal(got, lines) {
-		p.Errorf("the log tells of %s\n%s\nnot\n%s", revision, strings.Join(got, "\n"), strings.Join(lines, "\n"))
-	}
+	got := p.story(revision)
+	assert.True(p, slices.Equal(got, lines),
+		"the log tells of %s\n%s\nnot\n%s", revision, strings.Join(got, "\n"), strings.Join(lines, "\n"))
 }
 
 func (p *plant) wantStatus(revision string, want deployment.Status) {
 	p.Helper()
-	if err := p.pipelines.Follow(context.Background(), 0); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, p.pipelines.Follow(context.Background(), 0))
 	_ = p.pipelines.Ask("p", func(s *pipeline.State) error {
 		for _, r := range s.Registrations() {
 			if r.Revision == revision && r.Status != want {

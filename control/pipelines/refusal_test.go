@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
@@ -18,9 +20,9 @@ import (
 
 func (p *plant) wantFinished(revision string) {
 	p.Helper()
-	if story := p.story(revision); len(story) == 0 || !strings.HasPrefix(story[len(story)-1], "pipeline-finished-successfully") {
-		p.Errorf("of %s the log tells %q", revision, story)
-	}
+	story := p.story(revision)
+	assert.True(p, len(story) != 0 && strings.HasPrefix(story[len(story)-1], "pipeline-finished-successfully"),
+		"of %s the log tells %q", revision, story)
 }
 
 func TestAPipelineThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
@@ -48,9 +50,8 @@ func TestAPipelineThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 				c.spoil(p)
 				p.other("1q")
 				p.options.UntilIdle = true
-				if err := pipelines.NewScheduler(p.options).Run(p.Context()); !errors.Is(err, c.is) || !strings.Contains(err.Error(), "pipeline p was left out") {
-					t.Errorf("it ended with %v", err)
-				}
+				err := pipelines.NewScheduler(p.options).Run(p.Context())
+				assert.True(t, errors.Is(err, c.is) && strings.Contains(err.Error(), "pipeline p was left out"), "it ended with %v", err)
 				p.wantFinished("1q")
 				p.options.UntilIdle = false
 				r := p.start()
@@ -61,9 +62,8 @@ func TestAPipelineThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 				p.release("2") // is something new, but does not help
 				wait(time.Minute)
 				r.end()
-				if got := p.notices("notice"); len(got) > 0 {
-					t.Errorf("notified again and again: %q", got)
-				}
+				got := p.notices("notice")
+				assert.True(t, len(got) == 0, "notified again and again: %q", got)
 			})
 		})
 	}
@@ -102,12 +102,9 @@ func TestWhatTheLogCannotTakeKeepsNothingElseOut(t *testing.T) {
 		end()
 		wait(time.Second)
 		p.wantFinished("1q")
-		if story := p.story("1"); slices.Contains(story, "stage-manifest-applied p/only") {
-			t.Errorf("the log tells %q", story)
-		}
-		if len(p.notices("pipeline p is left out")) != 1 {
-			t.Errorf("notified %q", p.notified)
-		}
+		story := p.story("1")
+		assert.False(t, slices.Contains(story, "stage-manifest-applied p/only"), "the log tells %q", story)
+		assert.True(t, len(p.notices("pipeline p is left out")) == 1, "notified %q", p.notified)
 		r.end()
 	})
 }
@@ -121,8 +118,7 @@ func TestAnArtifactWhoseReferenceIsNoneFailsItsStepAndNothingElse(t *testing.T) 
 		p.untilIdle()
 		p.wantStatus("1", deployment.Failed)
 		p.wantFinished("1q")
-		if story := p.story("1"); !slices.Contains(story, "stage-manifest-applied-failed p/build") {
-			t.Errorf("the log tells %q", story)
-		}
+		story := p.story("1")
+		assert.True(t, slices.Contains(story, "stage-manifest-applied-failed p/build"), "the log tells %q", story)
 	})
 }

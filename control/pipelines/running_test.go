@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
@@ -41,14 +43,12 @@ func TestWorkThatTakesTooLongIsStoppedAndItsTryHasFailed(t *testing.T) {
 		p.options.Worker = ending{plant: p}
 		before := time.Now()
 		p.untilIdle()
-		if took := time.Since(before); took != 10*time.Minute+time.Second {
-			t.Errorf("two tries took %v", took)
-		}
+		took := time.Since(before)
+		assert.True(t, took == 10*time.Minute+time.Second, "two tries took %v", took)
 		p.wantStatus("1", deployment.Failed)
 		for _, try := range p.tries() {
-			if !strings.HasSuffix(try, "it took longer than its timeout of 5m, and was stopped: killed") {
-				t.Errorf("the log tells of the try %q", try)
-			}
+			assert.True(t, strings.HasSuffix(try, "it took longer than its timeout of 5m, and was stopped: killed"),
+				"the log tells of the try %q", try)
 		}
 	})
 }
@@ -80,19 +80,14 @@ func TestWorkThatDoesNotEndGivesItsSlotsBack(t *testing.T) {
 				p.release("2")
 				p.other("1q") // which needs the only slot of the scheduler
 				wait(c.within / 2)
-				if slices.Contains(p.hasBegun(), "1q stage-manifest-applied") {
-					t.Error("the slot is given back too early")
-				}
+				assert.False(t, slices.Contains(p.hasBegun(), "1q stage-manifest-applied"), "the slot is given back too early")
 				wait(c.within)
 				p.wantFinished("1q")
-				if p.entered("2") || !slices.Equal(p.hasBegun(), []string{"1 host-deployed a", "1q stage-manifest-applied"}) {
-					t.Errorf("begun are %q", p.hasBegun())
-				}
+				assert.True(t, !p.entered("2") && slices.Equal(p.hasBegun(), []string{"1 host-deployed a", "1q stage-manifest-applied"}),
+					"begun are %q", p.hasBegun())
 				result <- nil
 				wait(time.Second)
-				if !slices.Contains(p.story("1"), "host-deployed p/g/a") {
-					t.Errorf("the late end is not recorded: %q", p.story("1"))
-				}
+				assert.True(t, slices.Contains(p.story("1"), "host-deployed p/g/a"), "the late end is not recorded: %q", p.story("1"))
 				close(result)
 				wait(time.Minute)
 				p.wantStatus("2", deployment.Finished)
@@ -127,9 +122,7 @@ func TestWhatHasNotBegunWhenItsDeploymentEndsIsNotBegun(t *testing.T) {
 				c.stop(p)
 				p.release("2")
 				wait(10 * time.Minute)
-				if got := p.hasBegun(); len(got) > 0 {
-					t.Errorf("begun are %q, and the engine has not answered", got)
-				}
+				assert.Empty(t, p.hasBegun(), "begun are")
 				close(answers)
 				wait(time.Minute)
 				if got := p.hasBegun(); !slices.Equal(got, c.then) {

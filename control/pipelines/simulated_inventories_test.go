@@ -11,8 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -100,9 +103,9 @@ type checkoutWorker struct {
 }
 
 func (w checkoutWorker) Work(ctx context.Context, t step.Step, made map[string]string, wanted func() error) (map[string]string, error) {
-	if now := time.Now(); !w.fits(w.c, now) {
-		w.Errorf("%s is done by who has inventory %s, and the pipeline is bound to %v", say(t), w.c.Identity(), w.binding(now))
-	}
+	now := time.Now()
+	assert.True(w, w.fits(w.c, now),
+		"%s is done by who has inventory %s, and the pipeline is bound to %v", say(t), w.c.Identity(), w.binding(now))
 	if t.Host != "" && !strings.HasPrefix(t.Host, w.c.letter) {
 		w.Errorf("%s is done by who has the hosts %s", say(t), w.c.letter)
 	}
@@ -197,14 +200,11 @@ func (s *twoInventories) moved() {
 // hosts, and does no step.
 func TestNobodyWithAnotherInventoryDoesAnythingOfAPipeline(t *testing.T) {
 	worked, members := map[string]int{}, map[string]int{}
-	seeds, least := uint64(60), 50
-	if testing.Short() {
-		seeds, least = 15, 12
-	}
+	seeds := ringtest.Cases(12, 60)
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &twoInventories{plant: newPlant(t, reconciletest.InMemory(t)), Rand: rand.New(rand.NewPCG(seed, 0)), of: map[string]*checkout{}, members: members}
+				s := &twoInventories{plant: newPlant(t, reconciletest.InMemory(t)), Rand: rand.New(rand.NewPCG(uint64(seed), 0)), of: map[string]*checkout{}, members: members}
 				s.slots = 100
 				s.work = func(step.Step) error { <-time.After(700 * time.Millisecond); return nil }
 				for _, letter := range []string{"a", "b"} {
@@ -224,9 +224,8 @@ func TestNobodyWithAnotherInventoryDoesAnythingOfAPipeline(t *testing.T) {
 		})
 	}
 	for _, letter := range []string{"a", "b"} {
-		if worked[letter] < least || members[letter] < least {
-			t.Errorf("who has inventory %s did %d steps, and changed hosts %d times", letter, worked[letter], members[letter])
-		}
+		assert.True(t, worked[letter] >= 10 && members[letter] >= 10,
+			"who has inventory %s did %d steps, and changed hosts %d times", letter, worked[letter], members[letter])
 	}
 }
 
@@ -242,9 +241,8 @@ func (s *twoInventories) settle() {
 	s.revisions++
 	s.release(fmt.Sprint(s.revisions))
 	wait(10 * time.Minute)
-	if story := s.story(fmt.Sprint(s.revisions)); len(story) == 0 || story[len(story)-1] != "pipeline-finished-successfully p" {
-		s.Errorf("the last revision comes to %q", story)
-	}
+	story := s.story(fmt.Sprint(s.revisions))
+	assert.True(s, len(story) != 0 && story[len(story)-1] == "pipeline-finished-successfully p", "the last revision comes to %q", story)
 	for _, c := range s.of {
 		c.at.end()
 	}

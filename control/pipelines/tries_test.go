@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -67,9 +67,7 @@ func TestEveryTryThatFailedIsAnEventAlsoOneThatNeverBegan(t *testing.T) {
 			"2 of host-deployed by scheduler ada@desk failed: host a: connection refused",
 			"3 of host-deployed-failed by scheduler ada@desk: host a: connection refused",
 		}
-		if got := p.tries(); !slices.Equal(got, want) {
-			t.Errorf("the log tells of the tries %q, not %q", got, want)
-		}
+		assert.Equal(t, want, p.tries(), "the log tells of the tries")
 		p.wantStatus("1", deployment.Failed)
 		p.do(pipeline.Retry{Revision: "1"})
 		p.untilIdle()
@@ -113,9 +111,8 @@ func TestAStepThatCannotBeginForAnHourWritesFewEvents(t *testing.T) {
 		p.options.Worker = refusing{p}
 		r := p.start()
 		wait(time.Hour)
-		if n, tries := len(p.events()), len(p.tries()); n > 150 || tries != 65 {
-			t.Errorf("in an hour there are %d events, of %d tries", n, tries)
-		}
+		n, tries := len(p.events()), len(p.tries())
+		assert.True(t, n <= 150 && tries == 65, "in an hour there are %d events, of %d tries", n, tries)
 		r.end()
 	})
 }
@@ -136,24 +133,9 @@ func TestWhoeverDiesWhereverATryIsCountedOnce(t *testing.T) {
 			for errors.Is(pipelines.NewScheduler(p.options).Run(p.Context()), reconciletest.ErrDead) {
 				p.options.Log = p.takenOver()
 			}
-			for _, e := range p.events() {
-				if e.Target.Kind() != "run" && e.Name != record.StepsBegun {
-					story = append(story, fmt.Sprintf("%s %s %s", e.Name, e.Target, e.Data))
-				}
-			}
-			appends = m.Calls()
+			story, appends = p.told(), m.Calls()
 		})
 		return story, appends
 	}
-	want, appends := carry(t, 1000, false)
-	if !strings.HasPrefix(want[len(want)-1], "pipeline-finished-successfully") {
-		t.Fatalf("it tells %q", want)
-	}
-	for lives := range appends {
-		for _, last := range []bool{false, true} {
-			if got, _ := carry(t, lives, last); !slices.Equal(got, want) {
-				t.Fatalf("after a death at append %d (in the log: %v) it tells\n%s\nnot\n%s", lives+1, last, strings.Join(got, "\n"), strings.Join(want, "\n"))
-			}
-		}
-	}
+	sameWhereverItDies(t, 1, carry)
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
@@ -34,9 +37,7 @@ func lenient(s definition.Stage) definition.Stage {
 // why is what a revision waits for.
 func (p *plant) why(revision string) string {
 	p.Helper()
-	if err := p.pipelines.Follow(context.Background(), 0); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, p.pipelines.Follow(context.Background(), 0))
 	var lines []string
 	_ = p.pipelines.Ask("p", func(s *pipeline.State) error {
 		for _, r := range s.Explain("pipeline/p") {
@@ -49,79 +50,6 @@ func (p *plant) why(revision string) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestABatchIsLeftWhenTheWorkInItHasEnded(t *testing.T) {
-	for name, end := range map[string]func(p *plant, results chan<- error){
-		"of a deployment that was cancelled": func(p *plant, _ chan<- error) { p.do(pipeline.Cancel{Revision: "1"}) },
-		"of one that failed elsewhere":       func(_ *plant, results chan<- error) { results <- errors.New("disk full") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inPlant(t, func(p *plant) {
-				p.members["g"] = []string{"a", "b"}
-				p.define(lenient(deployTo("all", "g", steps("host-deployed"))))
-				p.release("1")
-				results := p.holdWork()
-				r := p.start()
-				end(p, results)
-				p.release("2")
-				wait(time.Hour)
-				if p.entered("2") {
-					t.Errorf("revision 2 is in the stage in which revision 1 is still being deployed: %q", p.story("2"))
-				}
-				if why := p.why("2"); !strings.Contains(why, "host-deployed of host/p/g/") || !strings.Contains(why, "is still being done for revision 1, since ") {
-					t.Errorf("that is explained with %q", why)
-				}
-				close(results)
-				p.wantStatus("1", map[bool]deployment.Status{true: deployment.Cancelled, false: deployment.Failed}[strings.Contains(name, "cancelled")])
-				wait(time.Second)
-				p.wantStatus("2", deployment.Finished)
-				r.end()
-			})
-		})
-	}
-}
-
-func TestNothingEndsBeforeTheWorkInIt(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(p *plant)
-		until  string // which does not happen yet
-	}{
-		"the step is removed while it runs": {func(p *plant) { p.define(deployTo("all", "g", steps("host-tested"))) }, "host-tested p/g/a"},
-		"its group is removed from it":      {func(p *plant) { p.define(deployTo("all", "g2", steps("host-deployed"))) }, "pipeline-finished-successfully p"},
-		"its stage is removed":              {func(p *plant) { p.define(runStage("only")) }, "pipeline-finished-successfully p"},
-		"its host leaves the inventory":     {func(p *plant) { p.inventory(nil, "g", "b"); wait(2 * time.Second) }, "host-group-finished-successfully p/g"},
-		"its stage does something else":     {func(p *plant) { p.define(runStage("all")) }, "pipeline-finished-successfully p"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inPlant(t, func(p *plant) {
-				p.rollOut(steps("host-deployed"), "a")
-				p.members["g2"] = []string{"b"}
-				result := make(chan error)
-				p.work = func(s step.Step) error {
-					if s.Host == "a" && s.Event == "host-deployed" {
-						return <-result
-					}
-					return nil
-				}
-				r := p.start()
-				c.change(p)
-				p.release("2")
-				wait(time.Hour)
-				if slices.Contains(p.story("1"), c.until) || p.entered("2") {
-					t.Errorf("the log tells %q, and of the next %q", p.story("1"), p.story("2"))
-				}
-				if why := p.why("1"); !strings.Contains(why, "host-deployed of host/p/g/a is still being done for revision 1") {
-					t.Errorf("that is explained with %q", why)
-				}
-				close(result)
-				wait(2 * time.Second)
-				p.wantStatus("1", deployment.Finished)
-				p.wantStatus("2", deployment.Finished)
-				r.end()
-			})
-		})
-	}
-}
-
 func TestAPipelineThatIsMadeAnewWaitsForTheWorkOfTheDeletedOne(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed")
@@ -131,9 +59,7 @@ func TestAPipelineThatIsMadeAnewWaitsForTheWorkOfTheDeletedOne(t *testing.T) {
 		p.define(deployTo("all", "g", steps("host-deployed")))
 		p.release("2")
 		wait(time.Hour)
-		if p.entered("2") {
-			t.Error("revision 2 is in the stage in which the deleted pipeline is at work")
-		}
+		assert.False(t, p.entered("2"), "revision 2 is in the stage in which the deleted pipeline is at work")
 		close(results)
 		wait(2 * time.Second)
 		p.wantStatus("2", deployment.Finished)
@@ -163,18 +89,13 @@ func TestWhoTakesOverSettlesWhatWasLeftBeforeTheNextRevisionEnters(t *testing.T)
 		p.settle = func(context.Context, step.Work) error { return <-settled }
 		r := p.start()
 		wait(time.Hour)
-		if p.entered("2") {
-			t.Error("revision 2 has entered, and what was left is not settled")
-		}
+		assert.False(t, p.entered("2"), "revision 2 has entered, and what was left is not settled")
 		settled <- nil
 		wait(time.Second)
 		p.wantStatus("2", deployment.Finished)
-		if got := p.tries(); !slices.Equal(got, []string{"0 of host-deployed by scheduler ada@desk settled: "}) {
-			t.Errorf("the log tells of %q", got)
-		}
-		if got := p.notices("settle 1 host-deployed"); len(got) != 1 {
-			t.Errorf("it was settled %d times", len(got))
-		}
+		got := p.tries()
+		assert.True(t, slices.Equal(got, []string{"0 of host-deployed by scheduler ada@desk settled: "}), "the log tells of %q", got)
+		assert.Len(t, p.notices("settle 1 host-deployed"), 1, "it was settled")
 		r.end()
 	})
 }
@@ -192,16 +113,13 @@ func TestWhatCannotBeSettledIsNamedWithItsRunAndRecordedOnce(t *testing.T) {
 		wait(time.Hour)
 		why := p.why("2")
 		for _, want := range []string{"revision 1", "run R7 may still be at work (no route to host)", "--abandon R7"} {
-			if !strings.Contains(why, want) {
-				t.Errorf("it is explained with %q, without %s", why, want)
-			}
+			assert.Contains(t, why, want, "it is explained with")
 		}
-		if got := p.tries(); p.entered("2") || !slices.Equal(got, []string{"0 of host-deployed by  lost: no route to host"}) {
-			t.Errorf("the log tells of %q", got)
-		}
-		if n := len(p.notices("settle 1")); n < 60 || n > 70 {
-			t.Errorf("in an hour it was tried %d times", n)
-		}
+		got := p.tries()
+		assert.True(t, !p.entered("2") && slices.Equal(got, []string{"0 of host-deployed by  lost: no route to host"}),
+			"the log tells of %q", got)
+		n := len(p.notices("settle 1"))
+		assert.True(t, n >= 60 && n <= 70, "in an hour it was tried %d times", n)
 		p.mu.Lock()
 		p.settle = nil
 		p.mu.Unlock()
@@ -224,9 +142,7 @@ func TestATryAfterWhichARunMayBeAtWorkKeepsItsPlace(t *testing.T) {
 		p.work = nil
 		p.release("2")
 		wait(time.Hour)
-		if p.entered("2") {
-			t.Error("revision 2 has entered while a run of revision 1 may be at work")
-		}
+		assert.False(t, p.entered("2"), "revision 2 has entered while a run of revision 1 may be at work")
 		r.end()
 	})
 }
@@ -238,9 +154,8 @@ func TestADrainDoesNotWaitForWhatIsSettled(t *testing.T) {
 		r := p.start()
 		before := time.Now()
 		r.end()
-		if took := time.Since(before); took > 0 || len(p.tries()) > 0 {
-			t.Errorf("it took %v, and the log tells of %q", took, p.tries())
-		}
+		took := time.Since(before)
+		assert.True(t, took <= 0 && len(p.tries()) <= 0, "it took %v, and the log tells of %q", took, p.tries())
 	})
 }
 
@@ -293,9 +208,7 @@ func (p *plant) wantAlone() {
 			}
 		case "stage-started":
 			for what, revision := range going {
-				if revision != e.Revision {
-					p.Errorf("revision %s enters with event %d, and %s is under way", e.Revision, e.Seq, what)
-				}
+				assert.Equal(p, e.Revision, revision, "revision %s enters with event %d, and %s is under way", e.Revision, e.Seq, what)
 			}
 		default:
 			delete(going, fmt.Sprintf("%s %s %s", e.Target, strings.TrimSuffix(e.Name, "-failed"), e.Revision))
@@ -308,8 +221,6 @@ func workOf(p *plant, e deploylog.Event) (all []struct{ Target, Event, Revision,
 	var data struct {
 		Steps []struct{ Target, Event, Revision, Outcome string }
 	}
-	if err := json.Unmarshal(e.Data, &data); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, json.Unmarshal(e.Data, &data))
 	return data.Steps
 }

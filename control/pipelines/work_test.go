@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
@@ -45,9 +48,8 @@ func TestAStepIsTriedAgainThenFailsAllAboveItAndIsRetriedFromTheFrontier(t *test
 		if want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}; !slices.Equal(at, want) {
 			t.Errorf("it was tried after %v, not %v", at, want)
 		}
-		if got := p.notices("again 1 host-tested b"); len(got) != 3 || !strings.HasSuffix(got[1], "after 2s: exit code 7") {
-			t.Errorf("notified %q", got)
-		}
+		got := p.notices("again 1 host-tested b")
+		assert.True(t, len(got) == 3 && strings.HasSuffix(got[1], "after 2s: exit code 7"), "notified %q", got)
 		p.wantStatus("1", deployment.Failed)
 		story := p.story("1")
 		i := slices.Index(story, "host-tested-failed p/g/b")
@@ -83,9 +85,7 @@ func TestAHostThatFailsDoesNotHoldUpTheOthers(t *testing.T) {
 		}
 		r := p.start()
 		for _, host := range []string{"b", "c"} {
-			if !slices.Contains(p.story("1"), "host-finished-successfully p/g/"+host) {
-				t.Errorf("%s waits for a", host)
-			}
+			assert.True(t, slices.Contains(p.story("1"), "host-finished-successfully p/g/"+host), "%s waits for a", host)
 		}
 		wait(10 * time.Minute)
 		if n := len(p.notices("again")); n != 15 { // after 0, 1, 3, … 63 s, then each minute
@@ -104,9 +104,8 @@ func TestWhatFailsAfterItsDeploymentEndedIsNotTriedAgain(t *testing.T) {
 		wait(time.Second)
 		results <- errors.New("too bad")
 		wait(3 * time.Minute)
-		if story := p.story("1"); story[len(story)-1] != "host-deployed-failed p/g/a" || len(p.notices("again")) > 0 {
-			t.Errorf("the log tells %q", story)
-		}
+		story := p.story("1")
+		assert.True(t, story[len(story)-1] == "host-deployed-failed p/g/a" && len(p.notices("again")) <= 0, "the log tells %q", story)
 		r.end()
 	})
 }
@@ -142,36 +141,24 @@ func TestWorkThatOutlivesCancelAndRetryIsNotDoneBesideItself(t *testing.T) {
 	}
 }
 
-func TestARetryDoesNotRest(t *testing.T) {
-	inPlant(t, func(p *plant) {
-		p.rollOut(retried("host-deployed"), "a")
-		bad := errors.New("bad")
-		p.work = func(step.Step) error { return bad }
-		r := p.start()
-		wait(100 * time.Second) // it rests for a minute now
-		bad = nil
-		p.do(pipeline.Cancel{Revision: "1"})
-		p.do(pipeline.Retry{Revision: "1"})
-		wait(100 * time.Millisecond)
-		p.wantStatus("1", deployment.Finished)
-		r.end()
-	})
-}
-
-func TestWhatIsKilledIsNotAFailure(t *testing.T) {
-	inPlant(t, func(p *plant) {
-		p.fleet(1, "host-deployed")
-		results := p.holdWork()
-		r := p.start()
-		r.kill()
-		results <- errors.New("killed")
-		if err := <-r.ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("it ended with %v", err)
-		}
-		p.work = nil
-		p.untilIdle()
-		p.wantStatus("1", deployment.Finished)
-	})
+func TestWhatIsKilledIsNotAFailureUnlessItIsDoneAllTheSame(t *testing.T) {
+	for name, result := range map[string]error{"killed": errors.New("killed"), "done all the same": nil} {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				p.fleet(1, "host-deployed")
+				results := p.holdWork()
+				r := p.start()
+				r.kill()
+				results <- result
+				assert.ErrorIs(t, <-r.ended, context.Canceled, "it ended with")
+				story := p.story("1")
+				assert.Equal(t, result == nil, story[len(story)-1] == "host-deployed p/g/h000", "the log tells %q", story)
+				p.work = nil
+				p.untilIdle()
+				p.wantStatus("1", deployment.Finished)
+			})
+		})
+	}
 }
 
 func TestAfterStopWhatGivesUpIsNoFailureAndWhatFailsIs(t *testing.T) {
@@ -183,36 +170,16 @@ func TestAfterStopWhatGivesUpIsNoFailureAndWhatFailsIs(t *testing.T) {
 		wait(time.Second)
 		results <- fmt.Errorf("applying: %w", runner.ErrInterrupted)
 		results <- errors.New("exit code 7")
-		if err := <-r.ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-r.ended)
 		failed := 0
 		for _, e := range p.events() {
 			if e.Name == "host-deployed-failed" {
 				failed++
-				if record.Cause(e) != "exit code 7" {
-					t.Errorf("the cause is %q", record.Cause(e))
-				}
+				assert.Equal(t, "exit code 7", record.Cause(e), "the cause")
 			}
 		}
-		if failed != 1 {
-			t.Errorf("%d failures are recorded", failed)
-		}
+		assert.Equal(t, 1, failed, "failures are recorded")
 		r.kill()
-	})
-}
-
-func TestWhatIsDoneAllTheSameWhenKilledIsRecorded(t *testing.T) {
-	inPlant(t, func(p *plant) {
-		p.fleet(1, "host-deployed")
-		results := p.holdWork()
-		r := p.start()
-		r.kill()
-		results <- nil
-		<-r.ended
-		if story := p.story("1"); story[len(story)-1] != "host-deployed p/g/h000" {
-			t.Errorf("the log tells %q", story)
-		}
 	})
 }
 
@@ -247,24 +214,6 @@ func TestWhatSomebodyElseRecordedIsLeftOut(t *testing.T) {
 	})
 }
 
-func TestNothingBeginsAfterACancelIsInTheLog(t *testing.T) {
-	inPlant(t, func(p *plant) {
-		p.fleet(2, "host-deployed", "host-tested")
-		results := p.holdWork()
-		r := p.start()
-		p.do(pipeline.Cancel{Revision: "1"}) // which waits for nobody
-		results <- nil
-		results <- nil
-		wait(time.Minute)
-		p.wantBegun("1 host-deployed h000", "1 host-deployed h001")
-		story := p.story("1")
-		if want := []string{"pipeline-cancelled p", "host-deployed p/g/h000", "host-deployed p/g/h001"}; !slices.Equal(story[len(story)-3:len(story)-2], want[:1]) || !slices.Equal(slices.Sorted(slices.Values(story[len(story)-2:])), want[1:]) {
-			t.Errorf("the log tells %q", story)
-		}
-		r.end()
-	})
-}
-
 // beginnings are the steps whose work begins, as the log tells in order.
 func (p *plant) beginnings() (all []string) {
 	p.Helper()
@@ -275,9 +224,7 @@ func (p *plant) beginnings() (all []string) {
 		if e.Name != record.StepsBegun {
 			continue
 		}
-		if err := json.Unmarshal(e.Data, &data); err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, json.Unmarshal(e.Data, &data))
 		for _, s := range data.Steps {
 			all = append(all, s.Revision+" "+s.Event)
 		}
@@ -296,9 +243,8 @@ func TestThatWorkBeginsIsInTheLogBeforeItDoes(t *testing.T) {
 		}
 		p.untilIdle()
 		p.wantStatus("1", deployment.Finished)
-		if got := p.beginnings(); !slices.Equal(got, []string{"1 host-deployed", "1 host-tested"}) {
-			t.Errorf("the log tells of %q", got)
-		}
+		got := p.beginnings()
+		assert.True(t, slices.Equal(got, []string{"1 host-deployed", "1 host-tested"}), "the log tells of %q", got)
 	})
 }
 
@@ -309,9 +255,8 @@ func TestWithoutABeginningInTheLogNoWorkBegins(t *testing.T) {
 		r := p.start()
 		wait(time.Minute)
 		p.wantBegun()
-		if got := p.notices("pipeline p is left out"); len(got) != 1 {
-			t.Errorf("notified %q", p.notified)
-		}
+		got := p.notices("pipeline p is left out")
+		assert.True(t, len(got) == 1, "notified %q", p.notified)
 		r.end()
 	})
 }
@@ -358,9 +303,8 @@ func TestCancelAndBeginRace(t *testing.T) {
 		for range i + 1 {
 			<-began
 		}
-		if _, err := elsewhere.Command(ctx, "p", pipeline.Cancel{Revision: revision}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := elsewhere.Command(ctx, "p", pipeline.Cancel{Revision: revision})
+		require.NoError(t, err)
 		close(cancelled[revision])
 		for len(began) > 0 {
 			<-began
@@ -374,20 +318,15 @@ func TestCancelAndBeginRace(t *testing.T) {
 		case record.PipelineCancelled:
 			over[e.Revision] = true
 		case "host-group-started", "host-started", "host-finished-successfully":
-			if over[e.Revision] {
-				t.Errorf("%s of revision %s after its cancellation (event %d)", e.Name, e.Revision, e.Seq)
-			}
+			assert.False(t, over[e.Revision], "%s of revision %s after its cancellation (event %d)", e.Name, e.Revision, e.Seq)
 		case record.StepsBegun:
 			for revision := range over {
-				if strings.Contains(string(e.Data), `"revision":"`+revision+`"`) {
-					t.Errorf("work of revision %s begins after its cancellation (event %d)", revision, e.Seq)
-				}
+				assert.False(t, strings.Contains(string(e.Data), `"revision":"`+revision+`"`),
+					"work of revision %s begins after its cancellation (event %d)", revision, e.Seq)
 			}
 		}
 	}
-	if len(over) != len(cancelled) {
-		t.Errorf("only %v were cancelled", slices.Sorted(maps.Keys(over)))
-	}
+	assert.True(t, len(over) == len(cancelled), "only %v were cancelled", slices.Sorted(maps.Keys(over)))
 }
 
 func TestWhatWaitsForAnEnvironmentTakesNoSlot(t *testing.T) {
