@@ -2,11 +2,12 @@ package promotion_test
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
@@ -17,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	envrecord "github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/pipeline/upstream"
@@ -70,9 +72,8 @@ func environmentDefinition() *definition.Definition {
 
 func (p *promoted) do(c environment.Command) {
 	p.Helper()
-	if _, err := p.environments.Command(p.Context(), prod.Environment, c); err != nil {
-		p.Fatal(err)
-	}
+	_, err := p.environments.Command(p.Context(), prod.Environment, c)
+	require.NoError(p, err)
 }
 
 // work does the work of a step beside the test.
@@ -88,10 +89,8 @@ func (p *promoted) work(ctx context.Context, s step.Step) <-chan error {
 // until waits for the event, and returns it.
 func (p *promoted) until(name string, after int64) deploylog.Event {
 	p.Helper()
-	for e, err := range p.log.Watch(p.Context(), deploylog.Filter{After: after, Name: name}) {
-		if err != nil {
-			p.Fatal(err)
-		}
+	for e, err := range p.log.Watch(waittest.Context(p), deploylog.Filter{After: after, Name: name}) {
+		require.NoError(p, err)
 		return e
 	}
 	return deploylog.Event{}
@@ -101,67 +100,57 @@ func (p *promoted) until(name string, after int64) deploylog.Event {
 func (p *promoted) controller(e deploylog.Event, target deploylog.Target, name, data string) {
 	p.Helper()
 	event := deploylog.Event{Deployment: e.Deployment, Target: target, Revision: e.Revision, Name: name, Attempt: 1, Data: []byte(data)}
-	if _, err := p.log.Append(p.Context(), event); err != nil {
-		p.Fatal(err)
-	}
+	_, err := p.log.Append(p.Context(), event)
+	require.NoError(p, err)
 }
 
-func TestAStageBringsItsRevisionToAnEnvironment(t *testing.T) {
-	p := newPromoted(t)
-	done := p.work(t.Context(), prod)
-	started := p.until(envrecord.EnvironmentStarted, 0)
-	if err := p.environments.Follow(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	_ = p.environments.Ask(prod.Environment, func(s *environment.State) error {
-		r := s.Revisions()[1]
-		vars := r.Definition.Task.Vars
-		refs, _ := vars["artifacts"].(map[string]any)
-		if vars["pipeline"] != "gateway" || vars["pipeline_revision"] != "42" || vars["stage"] != "prod" || refs["x86"] != "gateway-42.tar" {
-			t.Errorf("the task has %v", vars)
-		}
-		if vars["port"] == nil || r.Definition.Task.Digest != "d" || r.By != "stage/gateway/prod" {
-			t.Errorf("the revision is %+v", r)
-		}
-		return nil
-	})
+// finishes does the work of a step, whose deployment finishes, and returns the start of that.
+func (p *promoted) finishes(s step.Step, after int64) deploylog.Event {
+	p.Helper()
+	done := p.work(p.Context(), s)
+	started := p.until(envrecord.EnvironmentStarted, after)
+	p.finish(started)
+	require.NoError(p, <-done)
+	return started
+}
+
+// finish records that a deployment has finished.
+func (p *promoted) finish(started deploylog.Event) {
+	p.Helper()
 	p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	// Whoever does it again, because the scheduler died, deploys nothing again.
-	if err := <-p.work(t.Context(), prod); err != nil {
-		t.Errorf("again: %v", err)
-	}
-	p.wantDeployments(1)
-	// A retry deploys the same revision again.
-	retry := prod
-	retry.Attempt = 2
-	done = p.work(t.Context(), retry)
-	if again := p.until(envrecord.EnvironmentStarted, started.Seq); again.Revision != "2" {
-		t.Errorf("the retry deploys revision %s", again.Revision)
-	} else {
-		p.controller(again, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+}
+
+// state returns what the log says of the environment.
+func (p *promoted) state() (found *environment.State) {
+	p.Helper()
+	require.NoError(p, p.environments.Follow(p.Context(), 0))
+	_ = p.environments.Ask(prod.Environment, func(s *environment.State) error { found = s; return nil })
+	return found
 }
 
 func (p *promoted) wantDeployments(want int) {
 	p.Helper()
-	if err := p.environments.Follow(p.Context(), 0); err != nil {
-		p.Fatal(err)
-	}
-	_ = p.environments.Ask(prod.Environment, func(s *environment.State) error {
-		if n := len(s.Deployments()); n != want {
-			p.Errorf("there are %d deployments, not %d", n, want)
-		}
-		return nil
-	})
+	assert.Len(p, p.state().Deployments(), want)
 }
 
-// Versions before wrote why they deployed, in words, and no step.
+func TestAStageBringsItsRevisionToAnEnvironment(t *testing.T) {
+	p := newPromoted(t)
+	started := p.finishes(prod, 0)
+	r := p.state().Revisions()[1]
+	vars := r.Definition.Task.Vars
+	assert.Equal(t, []any{"gateway", "42", "prod"}, []any{vars["pipeline"], vars["pipeline_revision"], vars["stage"]})
+	assert.Equal(t, map[string]any{"x86": "gateway-42.tar"}, vars["artifacts"])
+	assert.NotNil(t, vars["port"], "a variable of its own is lost")
+	assert.Equal(t, []any{"d", "stage/gateway/prod"}, []any{r.Definition.Task.Digest, r.By})
+	// Whoever does it again, because the scheduler died, deploys nothing again.
+	assert.NoError(t, <-p.work(t.Context(), prod), "again")
+	p.wantDeployments(1)
+	// A retry deploys the same revision again.
+	retry := prod
+	retry.Attempt = 2
+	assert.Equal(t, "2", p.finishes(retry, started.Seq).Revision)
+}
+
 // The environment's task finds what the revision takes of other pipelines, and nothing of
 // what another revision took.
 func TestAStageTellsItsEnvironmentWhatItsRevisionTakes(t *testing.T) {
@@ -169,56 +158,33 @@ func TestAStageTellsItsEnvironmentWhatItsRevisionTakes(t *testing.T) {
 	taking, next := prod, prod
 	taking.Takes = []upstream.Input{{Release: upstream.Release{Pipeline: "config", Revision: "3"}, Artifacts: map[string]string{"tar": "config-3.tar"}}}
 	next.Deployment, next.Revision = "next", "43"
-	var seq int64
-	for i, s := range []step.Step{taking, next} {
-		done := p.work(t.Context(), s)
-		started := p.until(envrecord.EnvironmentStarted, seq)
-		seq = started.Seq
-		if err := p.environments.Follow(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		_ = p.environments.Ask(prod.Environment, func(state *environment.State) error {
-			inputs, there := state.Revisions()[i+1].Definition.Task.Vars["pipeline_inputs"].(map[string]any)
-			config, _ := inputs["config"].(map[string]any)
-			refs, _ := config["artifacts"].(map[string]any)
-			if there != (i == 0) || there && (config["revision"] != "3" || refs["tar"] != "config-3.tar") {
-				t.Errorf("revision %s comes with %v", s.Revision, inputs)
-			}
-			return nil
-		})
-		p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
+	p.finishes(next, p.finishes(taking, 0).Seq)
+	revisions := p.state().Revisions()
+	config := map[string]any{"revision": "3", "artifacts": map[string]any{"tar": "config-3.tar"}}
+	assert.Equal(t, map[string]any{"config": config}, revisions[1].Definition.Task.Vars["pipeline_inputs"])
+	assert.NotContains(t, revisions[2].Definition.Task.Vars, "pipeline_inputs")
 }
 
+// Versions before wrote why they deployed, in words, and no step.
 func TestADeploymentOfAnEarlierVersionIsFoundAgain(t *testing.T) {
 	p := newPromoted(t)
 	p.do(environment.Deploy{Revision: 1, Hosts: []string{"antworker001"}, By: "stage/gateway/prod", Reason: "revision 42 of pipeline gateway, stage prod, attempt 1 (deployment)"})
-	p.controller(p.until(envrecord.EnvironmentStarted, 0), envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
-	if err := <-p.work(t.Context(), prod); err != nil {
-		t.Error(err)
-	}
+	p.finish(p.until(envrecord.EnvironmentStarted, 0))
+	assert.NoError(t, <-p.work(t.Context(), prod))
 	p.wantDeployments(1)
 }
 
 func TestAStageFailsWhenItsDeploymentDoesNotFinish(t *testing.T) {
-	for event, data := range map[string]string{
-		envrecord.EnvironmentStuck:   `{"version":1,"error":"no progress for 10m"}`,
-		envrecord.EnvironmentFailed:  `{"version":1,"error":"rolled back by x"}`,
-		envrecord.EnvironmentDeleted: `{"version":1}`,
+	for event, c := range map[string]struct{ data, want string }{
+		envrecord.EnvironmentStuck:   {`{"version":1,"error":"no progress for 10m"}`, "no progress for 10m"},
+		envrecord.EnvironmentFailed:  {`{"version":1,"error":"rolled back by x"}`, "rolled back by x"},
+		envrecord.EnvironmentDeleted: {`{"version":1}`, "was deleted"},
 	} {
 		t.Run(event, func(t *testing.T) {
 			p := newPromoted(t)
 			done := p.work(t.Context(), prod)
-			p.controller(p.until(envrecord.EnvironmentStarted, 0), envrecord.Target(prod.Environment), event, data)
-			err := <-done
-			if err == nil || !strings.Contains(err.Error(), map[string]string{
-				envrecord.EnvironmentStuck: "no progress for 10m", envrecord.EnvironmentFailed: "rolled back by x", envrecord.EnvironmentDeleted: "was deleted",
-			}[event]) {
-				t.Errorf("it fails with %v", err)
-			}
+			p.controller(p.until(envrecord.EnvironmentStarted, 0), envrecord.Target(prod.Environment), event, c.data)
+			assert.ErrorContains(t, <-done, c.want)
 		})
 	}
 }
@@ -228,29 +194,22 @@ func TestAStageWaitsNoLongerThanItsScheduler(t *testing.T) {
 	done := p.work(t.Context(), prod)
 	p.until(envrecord.EnvironmentStarted, 0)
 	close(p.stop)
-	if err := <-done; !errors.Is(err, runner.ErrInterrupted) {
-		t.Errorf("it ends with %v", err)
-	}
+	assert.ErrorIs(t, <-done, runner.ErrInterrupted, "it ends with")
 	p = newPromoted(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done = p.work(ctx, prod)
 	p.until(envrecord.EnvironmentStarted, 0)
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("it ends with %v", err)
-	}
+	assert.ErrorIs(t, <-done, context.Canceled, "it ends with")
 }
 
 func TestAStageWithoutItsEnvironmentChangesNothing(t *testing.T) {
 	p := newPromoted(t)
 	elsewhere := prod
 	elsewhere.Environment = "gateway/nowhere"
-	if err := <-p.work(t.Context(), elsewhere); !errors.Is(err, environments.ErrNoEnvironment) {
-		t.Errorf("without an environment: %v", err)
-	}
-	if err := p.environments.Follow(t.Context(), 0); err != nil || p.environments.Head() != 1 {
-		t.Errorf("the log has %d events, %v", p.environments.Head(), err)
-	}
+	assert.ErrorIs(t, <-p.work(t.Context(), elsewhere), environments.ErrNoEnvironment, "without an environment")
+	err := p.environments.Follow(t.Context(), 0)
+	assert.True(t, err == nil && p.environments.Head() == 1, "the log has %d events, %v", p.environments.Head(), err)
 }
 
 // What is rolled back by itself fails its stage when that has finished.
@@ -274,10 +233,8 @@ func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
 			t.Fatalf("it has ended already: %v", err)
 		default:
 		}
-		p.controller(back, at, envrecord.EnvironmentFinished, `{"version":1}`)
-		if err := <-done; err == nil || !strings.Contains(err.Error(), "is stuck: no progress") {
-			t.Errorf("it ends with %v", err)
-		}
+		p.finish(back)
+		assert.ErrorContains(t, <-done, "is stuck: no progress")
 	})
 }
 
@@ -291,13 +248,9 @@ func TestAStageEndsWithWhatTookThePlaceOfItsDeployment(t *testing.T) {
 	second := p.until(envrecord.EnvironmentStarted, first.Seq)
 	p.do(environment.Deploy{Revision: 2, Hosts: []string{"antworker001"}, By: "ann"})
 	third := p.until(envrecord.EnvironmentStarted, second.Seq)
-	p.controller(third, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
-	if err := <-done; err != nil {
-		t.Errorf("deployed by hand: %v", err)
-	}
-	if err := <-p.work(t.Context(), prod); err != nil { // by another scheduler
-		t.Errorf("again: %v", err)
-	}
+	p.finish(third)
+	assert.NoError(t, <-done, "deployed by hand")
+	assert.NoError(t, <-p.work(t.Context(), prod), "by another scheduler")
 	p.wantDeployments(3)
 
 	retry := prod
@@ -308,9 +261,7 @@ func TestAStageEndsWithWhatTookThePlaceOfItsDeployment(t *testing.T) {
 	changed.Task.Digest = "other"
 	p.do(environment.Update{Base: 2, Definition: changed, By: "ann"})
 	p.do(environment.Deploy{Revision: 3, Hosts: []string{"antworker001"}, By: "ann"})
-	if err := <-done; err == nil || !strings.Contains(err.Error(), fourth.Deployment+" has ended before it had finished: superseded by") {
-		t.Errorf("another revision is deployed: %v", err)
-	}
+	assert.ErrorContains(t, <-done, fourth.Deployment+" has ended before it had finished: superseded by")
 }
 
 func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {
@@ -320,32 +271,15 @@ func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {
 	back.Deployment, back.Original, back.RollsBack = "back", prod.Deployment, true
 	after := int64(0)
 	for _, s := range []step.Step{prod, newer, back} {
-		done := p.work(t.Context(), s)
-		started := p.until(envrecord.EnvironmentStarted, after)
-		p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-		after = started.Seq
+		after = p.finishes(s, after).Seq
 	}
-	if err := <-p.work(t.Context(), back); err != nil { // by another scheduler
-		t.Errorf("again: %v", err)
-	}
+	assert.NoError(t, <-p.work(t.Context(), back), "by another scheduler")
 	p.wantDeployments(3)
-	if err := p.environments.Follow(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	_ = p.environments.Ask(prod.Environment, func(s *environment.State) error {
-		all := s.Deployments()
-		if last := all[len(all)-1]; last.Revision != 2 || last.Kind != envrecord.ByRollback || len(s.Revisions()) != 3 {
-			t.Errorf("the last deployment is %+v of %d revisions", last, len(s.Revisions()))
-		}
-		return nil
-	})
+	assert.Len(t, p.state().Revisions(), 3)
+	last := p.state().Deployments()[2]
+	assert.Equal(t, []any{2, envrecord.ByRollback}, []any{last.Revision, last.Kind})
 	back.Deployment, back.Original = "elsewhere", "unknown"
-	if err := <-p.work(t.Context(), back); err == nil || !strings.Contains(err.Error(), "which is to be deployed again") {
-		t.Errorf("to what never was there: %v", err)
-	}
+	assert.ErrorContains(t, <-p.work(t.Context(), back), "which is to be deployed again", "to what never was there")
 }
 
 // A stage that is done again deploys its revision again, and takes no newer one away.
@@ -356,66 +290,27 @@ func TestAStageThatIsDoneAgainDeploysItsRevisionAgain(t *testing.T) {
 	again.Deployment, again.Original = "again", prod.Deployment
 	after := int64(0)
 	for _, s := range []step.Step{prod, again, newer} {
-		done := p.work(t.Context(), s)
-		started := p.until(envrecord.EnvironmentStarted, after)
-		if want := map[string]string{"42": "2", "43": "3"}[s.Revision]; started.Revision != want {
-			t.Errorf("%s deploys revision %s, not %s", s.Deployment, started.Revision, want)
-		}
-		p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		started := p.finishes(s, after)
+		assert.Equal(t, map[string]string{"42": "2", "43": "3"}[s.Revision], started.Revision, s.Deployment)
 		after = started.Seq
 	}
 	again.Deployment = "once more"
-	if err := <-p.work(t.Context(), again); err == nil || !strings.Contains(err.Error(), "revision 2 is older than revision 3, which is active") {
-		t.Errorf("over a newer one: %v", err)
-	}
+	err := <-p.work(t.Context(), again)
+	assert.ErrorContains(t, err, "revision 2 is older than revision 3, which is active")
 }
 
 // What an environment had before it was deleted is made again where it was created anew.
 func TestARevisionComesAgainToAnEnvironmentThatWasCreatedAnew(t *testing.T) {
 	p := newPromoted(t)
-	done := p.work(t.Context(), prod)
-	started := p.until(envrecord.EnvironmentStarted, 0)
-	p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	started := p.finishes(prod, 0)
 	p.do(environment.Delete{})
 	p.create()
 	back := prod
 	back.Deployment, back.Original = "rollback", prod.Deployment
-	if err := <-p.work(t.Context(), back); err == nil || !strings.Contains(err.Error(), "since it was created (event ") || !strings.Contains(err.Error(), "deployster pipeline release gateway") {
-		t.Errorf("rolled back to what it had before: %v", err)
-	}
+	err := <-p.work(t.Context(), back)
+	assert.ErrorContains(t, err, "since it was created (event ")
+	assert.ErrorContains(t, err, "deployster pipeline release gateway")
 	again := prod
 	again.Attempt = 2
-	done = p.work(t.Context(), again)
-	select {
-	case err := <-done:
-		t.Fatalf("it ends with %v", err)
-	case started = <-p.soon(envrecord.EnvironmentStarted, started.Seq):
-	}
-	if started.Revision != "4" {
-		t.Errorf("revision %s is deployed", started.Revision)
-	}
-	p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-// soon is the event, as until waits for it.
-func (p *promoted) soon(name string, after int64) <-chan deploylog.Event {
-	found := make(chan deploylog.Event, 1)
-	go func() {
-		for e, err := range p.log.Watch(p.Context(), deploylog.Filter{After: after, Name: name}) {
-			if err == nil {
-				found <- e
-			}
-			return
-		}
-	}()
-	return found
+	assert.Equal(t, "4", p.finishes(again, started.Seq).Revision)
 }

@@ -8,11 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -46,9 +48,8 @@ func (p *promoted) scheduled() (do func(c pipeline.Command), end func()) {
 	all := pipelines.New(p.log, time.Now)
 	do = func(c pipeline.Command) {
 		p.Helper()
-		if _, err := all.Command(p.Context(), "gateway", c); err != nil {
-			p.Fatal(err)
-		}
+		_, err := all.Command(p.Context(), "gateway", c)
+		require.NoError(p, err)
 		reconciletest.Wait(time.Second)
 	}
 	do(pipeline.Define{ID: newID(), Definition: &definition.Definition{
@@ -59,9 +60,7 @@ func (p *promoted) scheduled() (do func(c pipeline.Command), end func()) {
 	return do, func() {
 		p.Helper()
 		close(p.stop)
-		if err := <-ended; err != nil {
-			p.Error(err)
-		}
+		assert.NoError(p, <-ended)
 	}
 }
 
@@ -69,9 +68,7 @@ func (p *promoted) scheduled() (do func(c pipeline.Command), end func()) {
 func (p *promoted) count(name string) (n int) {
 	p.Helper()
 	for _, err := range p.log.Read(p.Context(), deploylog.Filter{Name: name}) {
-		if err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, err)
 		n++
 	}
 	return n
@@ -93,22 +90,15 @@ func TestACancelledRevisionWaitsForItsEnvironmentNoMore(t *testing.T) {
 				p := newPromoted(t)
 				do, end := p.scheduled()
 				do(pipeline.Release{Revision: "42", ID: "42"})
-				p.controller(p.until(envrecord.EnvironmentStarted, 0), envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
+				p.finish(p.until(envrecord.EnvironmentStarted, 0))
 				reconciletest.Wait(time.Second)
 				do(pipeline.Release{Revision: "43", ID: "43"})
 				p.wantDeployments(2)
 				do(pipeline.Cancel{Revision: "43"})
-				if n := p.count(record.StepsEnded); n != 1 {
-					t.Errorf("%d works were settled", n)
-				}
+				assert.Equal(t, 1, p.count(record.StepsEnded), "works were settled")
 				do(next.command)
 				p.wantDeployments(3)
-				_ = p.environments.Ask(prod.Environment, func(s *environment.State) error {
-					if last := s.Deployments()[len(s.Deployments())-1]; last.Kind != next.kind {
-						t.Errorf("the last deployment is %+v", last)
-					}
-					return nil
-				})
+				assert.Equal(t, next.kind, p.state().Deployments()[2].Kind, "the last deployment")
 				end()
 			})
 		})
