@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/expression"
 )
 
@@ -54,8 +56,7 @@ func TestANameThatClimbsBehindItsDirectoryMayBeAnyFile(t *testing.T) {
 		`{% include "conf/" ~ a ~ "/../b" %}`:        true,
 		`{% include "conf/" ~ a ~ ("/.." ~ "/b") %}`: true,
 	} {
-		if u, err := e.Examine(src); err != nil || u.Anywhere != anywhere {
-			t.Errorf("%s: %+v, %v", src, u, err)
-		}
+		u, err := e.Examine(src)
+		assert.True(t, err == nil && u.Anywhere == anywhere, "%s: %+v, %v", src, u, err)
 	}
 }

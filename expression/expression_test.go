@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/expression"
@@ -37,9 +39,7 @@ func TestValuesKeepTheirType(t *testing.T) {
 		"{# nothing #}":          "",
 	} {
 		got, err := e.Evaluate(src, vars)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q is %#v (%v), want %#v", src, got, err, want)
-		}
+		assert.True(t, err == nil && reflect.DeepEqual(got, want), "%q is %#v (%v), want %#v", src, got, err, want)
 	}
 }
 
@@ -81,9 +81,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		"{% set a, b = [1] %}":          `cannot assign a list of 1 to these names: their numbers differ`,
 	} {
 		_, err := e.Evaluate(src, vars)
-		if err == nil || err.Error() != want {
-			t.Errorf("%q: %v\n want: %s", src, err, want)
-		}
+		assert.EqualError(t, err, want, "%q: %v\n want: %s", src, err, want)
 	}
 }
 
@@ -151,9 +149,7 @@ func TestWhatIsNotProvidedIsNamed(t *testing.T) {
 func TestUndefinedIsToldInParts(t *testing.T) {
 	_, err := expression.New(t.TempDir()).Evaluate("a\n{{ db.state.foo }}", map[string]any{"db": map[string]any{"state": map[string]any{"b": 1, "a": 2}}})
 	var undefined *expression.UndefinedError
-	if !errors.As(err, &undefined) {
-		t.Fatalf("got %T %v", err, err)
-	}
+	require.ErrorAs(t, err, &undefined)
 	if undefined.Name != "db.state.foo" || undefined.Of != "db.state" || undefined.Missing != "foo" || undefined.Line != 2 ||
 		!reflect.DeepEqual(undefined.Defined, []string{"a", "b"}) {
 		t.Errorf("got %+v", undefined)
@@ -168,32 +164,22 @@ func TestResolveNamesTheFailingValue(t *testing.T) {
 	}
 	got, err := e.Resolve(config, map[string]any{"port": 80})
 	want := map[string]any{"{{ key }}": "as it is", "ports": []any{map[string]any{"host": int64(80)}, 5, nil, true}}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Fatalf("got %#v, %v", got, err)
-	}
+	require.True(t, err == nil && reflect.DeepEqual(got, want), "got %#v, %v", got, err)
 	_, err = e.Resolve(config, nil)
 	var where *expression.PathError
-	if !errors.As(err, &where) || !reflect.DeepEqual(where.Path, []string{"ports", "0", "host"}) {
-		t.Fatalf("got %v", err)
-	}
+	require.True(t, errors.As(err, &where) && reflect.DeepEqual(where.Path, []string{"ports", "0", "host"}), "got %v", err)
 	if want := `ports.0.host: "port" is not defined; nothing is`; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
 	var undefined *expression.UndefinedError
-	if !errors.As(err, &undefined) {
-		t.Error("the cause is lost")
-	}
+	assert.ErrorAs(t, err, &undefined, "the cause is lost")
 }
 
 func write(t testing.TB, dir, name, content string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func TestFilesOfTheWorkspace(t *testing.T) {
@@ -213,9 +199,7 @@ func TestFilesOfTheWorkspace(t *testing.T) {
 		"{% extends 'base.txt' %}{% block body %}{{ super() }}, {{ name }}{% endblock %}": "<base, web>",
 	} {
 		got, err := e.Evaluate(src, map[string]any{"name": "web"})
-		if err != nil || got != want {
-			t.Errorf("%q is %#v (%v), want %#v", src, got, err, want)
-		}
+		assert.True(t, err == nil && got == want, "%q is %#v (%v), want %#v", src, got, err, want)
 	}
 }
 
@@ -223,21 +207,16 @@ func TestMistakesInFilesNameTheFile(t *testing.T) {
 	workspace := t.TempDir()
 	write(t, workspace, "a.txt", "x\n{{ nope }}")
 	_, err := expression.New(workspace).Evaluate("{% include 'a.txt' %}", map[string]any{"yes": 1})
-	if want := `a.txt:2: "nope" is not defined; defined are yes`; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
+	want := `a.txt:2: "nope" is not defined; defined are yes`
+	assert.EqualError(t, err, want)
 }
 
 func TestNothingOutsideOfTheWorkspaceIsRead(t *testing.T) {
 	outside := t.TempDir()
 	write(t, outside, "secret", "secret")
 	workspace := t.TempDir()
-	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(workspace, "link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(workspace, "dir")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(workspace, "link")))
+	require.NoError(t, os.Symlink(outside, filepath.Join(workspace, "dir")))
 	write(t, workspace, "loop", "{% include 'loop' %}")
 	write(t, workspace, "self", "{% extends 'self' %}")
 	write(t, workspace, "broken", "x\n{{ 1 + }}")
@@ -257,9 +236,8 @@ func TestNothingOutsideOfTheWorkspaceIsRead(t *testing.T) {
 	} {
 		for _, tag := range []string{"{% include '" + name + "' %}", "{% set n = '" + name + "' %}{% include n %}", "{% import '" + name + "' as x %}"} {
 			got, err := e.Evaluate(tag, nil)
-			if err == nil || (!strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "without end")) {
-				t.Errorf("%s is %#v (%v), want %q", tag, got, err, want)
-			}
+			assert.True(t, err != nil && (strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "without end")),
+				"%s is %#v (%v), want %q", tag, got, err, want)
 		}
 		if _, err := e.Check("{% include '" + name + "' %}"); err == nil && name != "loop" {
 			t.Errorf("checking an include of %q succeeds", name)
@@ -320,9 +298,7 @@ func TestHostileTemplatesEnd(t *testing.T) {
 		"{% set __x = 1 %}",
 	} {
 		got, err := e.Evaluate(src, nil)
-		if err == nil {
-			t.Errorf("%.80q is %.80v", src, got)
-		}
+		assert.Error(t, err, "%.80q is %.80v", src, got)
 		if _, ok := errors.AsType[*expression.EvalError](err); ok && strings.Contains(err.Error(), "runtime error") {
 			t.Errorf("%.80q: %v", src, err)
 		}
@@ -343,16 +319,13 @@ func TestVariablesAreNeverChanged(t *testing.T) {
 				"{% set list = [] %}{% set map = 1 %}{% for x in list %}{% set y = x %}{% endfor %}",
 				"{% set ns = namespace(map) %}{% set ns.a = 2 %}{{ ns.a }}{{ list.copy() }}",
 			} {
-				if _, err := e.Evaluate(src, vars); err != nil {
-					t.Error(err)
-				}
+				_, err := e.Evaluate(src, vars)
+				assert.NoError(t, err)
 			}
 		})
 	}
 	wait.Wait()
-	if !reflect.DeepEqual(vars, map[string]any{"list": []any{3, 1, 2}, "map": map[string]any{"a": []any{1}}}) {
-		t.Errorf("the variables are %v now", vars)
-	}
+	assert.Equal(t, map[string]any{"list": []any{3, 1, 2}, "map": map[string]any{"a": []any{1}}}, vars, "the variables")
 }
 
 func TestAnyTextInALiteralIsItself(t *testing.T) {
@@ -412,8 +385,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	e := expression.New(b.TempDir())
 	vars := map[string]any{"disk": map[string]any{"state": map[string]any{"zone": "z"}}}
 	for b.Loop() {
-		if _, err := e.Evaluate("{{ disk.state.zone }}", vars); err != nil {
-			b.Fatal(err)
-		}
+		_, err := e.Evaluate("{{ disk.state.zone }}", vars)
+		require.NoError(b, err)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/expression"
 )
 
@@ -26,15 +29,11 @@ type recorded struct {
 func load(t testing.TB) recorded {
 	t.Helper()
 	data, err := os.ReadFile("testdata/jinja2.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var r recorded
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	if err := decoder.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, decoder.Decode(&r))
 	return r
 }
 
@@ -43,9 +42,7 @@ func decode(t testing.TB, data []byte) any {
 	var v any
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	if err := decoder.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, decoder.Decode(&v))
 	return plain(v)
 }
 
@@ -79,9 +76,7 @@ func show(v any) string {
 
 func TestAgreesWithJinja2(t *testing.T) {
 	r := load(t)
-	if len(r.Cases) < 600 {
-		t.Fatalf("only %d recorded answers", len(r.Cases))
-	}
+	require.True(t, len(r.Cases) >= 600, "only %d recorded answers", len(r.Cases))
 	e := expression.New(t.TempDir())
 	seen := map[string]bool{}
 	for _, c := range r.Cases {
@@ -112,9 +107,7 @@ func TestAgreesWithJinja2(t *testing.T) {
 		}
 	}
 	for template := range knownDifferences {
-		if !seen[template] {
-			t.Errorf("%q is a known difference but was not recorded", template)
-		}
+		assert.True(t, seen[template], "%q is a known difference but was not recorded", template)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/expression"
 )
 
@@ -52,9 +54,8 @@ func TestCheckFindsWhatATemplateNeeds(t *testing.T) {
 		"{% extends 'part.txt' %}{% block x %}{{ x }}{% endblock %}":           {{Name: "inner", Line: 1, Column: 1}, {Name: "given", Line: 1, Column: 1}, {Name: "x", Line: 1, Column: 41}},
 	} {
 		got, err := e.Check(src)
-		if err != nil || len(got) != len(want) || (len(want) > 0 && !reflect.DeepEqual(got, want)) {
-			t.Errorf("%q needs %+v (%v), want %+v", src, got, err, want)
-		}
+		assert.True(t, err == nil && len(got) == len(want) && (len(want) == 0 || reflect.DeepEqual(got, want)),
+			"%q needs %+v (%v), want %+v", src, got, err, want)
 	}
 }
 
@@ -81,9 +82,8 @@ func TestExamineFindsEveryNameThatMayBeRead(t *testing.T) {
 		"{% include 'part.txt' without context %}":  {"", false},
 	} {
 		got, err := e.Examine(src)
-		if err != nil || strings.Join(got.Mentions, " ") != want.mentions || got.Dynamic != want.dynamic {
-			t.Errorf("%q mentions %q, dynamic %v, %v; want %+v", src, got.Mentions, got.Dynamic, err, want)
-		}
+		assert.True(t, err == nil && strings.Join(got.Mentions, " ") == want.mentions && got.Dynamic == want.dynamic,
+			"%q mentions %q, dynamic %v, %v; want %+v", src, got.Mentions, got.Dynamic, err, want)
 	}
 }
 
@@ -97,9 +97,8 @@ func TestReadsLooksIntoEveryValue(t *testing.T) {
 	}
 	_, err := e.Reads(map[string]any{"b": "{{ 2 }", "a": "{{ 1 + }}"}, "x")
 	var syntax *expression.SyntaxError
-	if !errors.As(err, &syntax) || !strings.Contains(err.Error(), "expected either a number") {
-		t.Errorf("got %v, want the mistake of the first key", err)
-	}
+	assert.True(t, errors.As(err, &syntax) && strings.Contains(err.Error(), "expected either a number"),
+		"got %v, want the mistake of the first key", err)
 }
 
 // A name of a file may be computed, and what it holds may compute others.
@@ -130,16 +129,12 @@ func TestMayReadLooksIntoEveryFileThatMayBeIncluded(t *testing.T) {
 		var got []string
 		for _, name := range []string{"a", "b", "c", "x", "z"} {
 			reads, err := e.MayRead([]any{1, map[string]any{"k": src}}, slices.Sorted(maps.Keys(files)), name)
-			if err != nil {
-				t.Errorf("%s: %v", src, err)
-			}
+			assert.NoError(t, err, "%s", src)
 			if reads {
 				got = append(got, name)
 			}
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s may read %q, want %s", src, got, want)
-		}
+		assert.Equal(t, want, strings.Join(got, " "), "%s may read %q, want %s", src, got, want)
 	}
 	if reads, err := e.MayRead("{{ 1 + }}", nil, "a"); reads || err == nil {
 		t.Errorf("of what is no template is said %t, %v", reads, err)
@@ -155,9 +150,7 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) {
 		refs, err := e.Check(src)
 		again, _ := e.Check(src)
-		if !reflect.DeepEqual(refs, again) {
-			t.Errorf("%q needs %v, then %v", src, refs, again)
-		}
+		assert.Equal(t, again, refs, "%q needs %v, then %v", src, refs, again)
 		inOrder := func(a, b expression.Ref) int {
 			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 		}

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // oracle is a running Python that answers templates as its Jinja2 does.
@@ -39,16 +41,10 @@ func startOracle(t *testing.T, vars map[string]any, files map[string]string) *or
 		cmd := exec.Command(python, "testdata/oracle.py")
 		cmd.Stderr = &stderr
 		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			in.Close()
 			if err := cmd.Wait(); err != nil {
@@ -65,28 +61,20 @@ func startOracle(t *testing.T, vars map[string]any, files map[string]string) *or
 func (o *oracle) exchange(t *testing.T, question, reply any) {
 	t.Helper()
 	line, err := json.Marshal(question)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := o.in.Write(append(line, '\n')); err != nil {
 		t.Fatalf("Python does not read: %v", err)
 	}
 	line, err = o.out.ReadBytes('\n')
-	if err != nil {
-		t.Fatalf("Python does not answer: %v", err)
-	}
-	if err := json.Unmarshal(line, reply); err != nil {
-		t.Fatalf("Python answers %.200q: %v", line, err)
-	}
+	require.NoError(t, err, "Python does not answer")
+	require.NoError(t, json.Unmarshal(line, reply), "Python answers %.200q", line)
 }
 
 func (o *oracle) answers(t *testing.T, templates []string) []answer {
 	t.Helper()
 	var list []answer
 	o.exchange(t, templates, &list)
-	if len(list) != len(templates) {
-		t.Fatalf("Python answers %d of %d templates", len(list), len(templates))
-	}
+	require.Len(t, list, len(templates), "Python answers")
 	return list
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/expression"
 )
 
@@ -42,8 +44,6 @@ func TestPathsAreWhatATemplateReadsBelowNames(t *testing.T) {
 		for _, p := range paths {
 			got = append(got, p.String())
 		}
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q reads %q (%v), want %q", src, got, err, want)
-		}
+		assert.True(t, err == nil && slices.Equal(got, want), "%q reads %q (%v), want %q", src, got, err, want)
 	}
 }

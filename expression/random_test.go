@@ -11,13 +11,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 var (
 	seed        = flag.Uint64("random.seed", 1, "seed of the random expressions that are compared with Jinja2")
-	expressions = flag.Int("random.expressions", 20_000, "number of random expressions that are compared with Jinja2")
-	templates   = flag.Int("random.templates", 5_000, "number of random templates with statements that are compared with Jinja2")
+	expressions = flag.Int("random.expressions", ringtest.Cases(4_000, 20_000), "number of random expressions that are compared with Jinja2")
+	templates   = flag.Int("random.templates", ringtest.Cases(1_000, 5_000), "number of random templates with statements that are compared with Jinja2")
 	update      = flag.Bool("update", false, "record Jinja2's answers to random templates anew, in testdata")
 )
 
@@ -52,9 +56,8 @@ func (x experiment) run(t *testing.T, number int) {
 	vars := load(t).Vars
 	o := startOracle(t, vars, files)
 	if o == nil {
-		if os.Getenv("CI") != "" || os.Getenv("JINJA2") == "required" {
-			t.Fatal("no Python on this machine has Jinja2: apt-get install python3-jinja2")
-		}
+		require.True(t, os.Getenv("CI") == "" && os.Getenv("JINJA2") != "required",
+			"no Python on this machine has Jinja2: apt-get install python3-jinja2")
 		t.Log("no Python on this machine has Jinja2: comparing with its recorded answers")
 		x.compareRecorded(t, vars)
 		return
@@ -94,16 +97,10 @@ type recordedAnswer struct {
 func (x experiment) compareRecorded(t *testing.T, vars map[string]any) {
 	t.Helper()
 	data, err := os.ReadFile(x.recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var recorded []recordedAnswer
-	if err := json.Unmarshal(data, &recorded); err != nil {
-		t.Fatal(err)
-	}
-	if len(recorded) < x.size {
-		t.Fatalf("only %d recorded answers", len(recorded))
-	}
+	require.NoError(t, json.Unmarshal(data, &recorded))
+	require.True(t, len(recorded) >= x.size, "only %d recorded answers", len(recorded))
 	c := newComparison(t, vars)
 	for _, r := range recorded {
 		c.compare(r.Template, r.answer)
@@ -116,15 +113,11 @@ func (x experiment) writeRecorded(t *testing.T, record []recordedAnswer) {
 	var b strings.Builder
 	for i, r := range record {
 		line, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		b.WriteString(map[bool]string{true: "[\n", false: ",\n"}[i == 0])
 		b.Write(line)
 	}
-	if err := os.WriteFile(x.recorded, []byte(b.String()+"\n]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(x.recorded, []byte(b.String()+"\n]\n"), 0o600))
 }
 
 // comparison counts how this package's answers compare with Jinja2's.
@@ -195,9 +188,7 @@ func TestADifferentValueIsSeen(t *testing.T) {
 	} {
 		before := len(e.differing)
 		e.compare(template, answer{Value: json.RawMessage(theirs)})
-		if len(e.differing) == before {
-			t.Errorf("%s passes for %s", template, theirs)
-		}
+		assert.True(t, len(e.differing) != before, "%s passes for %s", template, theirs)
 		if e.compare(template, answer{Error: "TypeError"}); len(e.differing) != before+2 {
 			t.Errorf("%s passes for a failure", template)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestATextIsParsedOnce(t *testing.T) {
@@ -20,15 +22,12 @@ func TestATextIsParsedOnce(t *testing.T) {
 	for n := range 8 {
 		all.Go(func() {
 			got, err := e.Evaluate(src, map[string]any{"n": n, "list": []any{1, 2}})
-			if want := fmt.Sprintf("%d,%d,", n+1, n+2); got != want || err != nil {
-				t.Errorf("with %d: %v %v", n, got, err)
-			}
+			want := fmt.Sprintf("%d,%d,", n+1, n+2)
+			assert.True(t, got == want && err == nil, "with %d: %v %v", n, got, err)
 		})
 	}
 	all.Wait()
-	if tree == nil || e.template(src) != tree {
-		t.Error("the text was parsed again")
-	}
+	assert.True(t, tree != nil && e.template(src) == tree, "the text was parsed again")
 	if _, err := e.Evaluate("{{ 1 +", nil); err == nil || e.templates.get("{{ 1 +") != nil {
 		t.Error("what cannot be parsed is kept")
 	}
@@ -56,16 +55,14 @@ func TestTheTreesThatAreKeptAreWeighed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var src strings.Builder
-			for i := 0; src.Len() < 200_000; i++ {
+			for i := 0; src.Len() < 100_000; i++ {
 				src.WriteString(strings.ReplaceAll(part, "#", strconv.Itoa(i)))
 			}
 			e := New(t.TempDir())
 			before := live()
 			e.template(src.String())
 			taken := live() - before
-			if e.templates.held < taken || taken <= 0 {
-				t.Errorf("%d bytes are counted, %d are taken", e.templates.held, taken)
-			}
+			assert.True(t, e.templates.held >= taken && taken > 0, "%d bytes are counted, %d are taken", e.templates.held, taken)
 			runtime.KeepAlive(e)
 		})
 	}
@@ -73,9 +70,8 @@ func TestTheTreesThatAreKeptAreWeighed(t *testing.T) {
 	for i := range 200 {
 		e.template(strconv.Itoa(i) + "{{" + strings.Repeat("-", 4990) + "1}}" + strings.Repeat("x", 500_000))
 	}
-	if e.templates.held > maxHeld || len(e.templates.trees) == 0 || len(e.templates.trees) == 200 {
-		t.Errorf("%d trees of %d bytes are kept", len(e.templates.trees), e.templates.held)
-	}
+	assert.True(t, e.templates.held <= maxHeld && len(e.templates.trees) != 0 && len(e.templates.trees) != 200,
+		"%d trees of %d bytes are kept", len(e.templates.trees), e.templates.held)
 }
 
 // live is how many bytes are in use.
