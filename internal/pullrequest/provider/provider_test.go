@@ -1,13 +1,18 @@
 package provider_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/limit"
 	"github.com/deployster-go/deployster/internal/pullrequest/provider"
@@ -22,20 +27,37 @@ type world struct {
 
 func newWorld(t *testing.T, kind provider.Kind, answer http.HandlerFunc) *world {
 	t.Helper()
+	return newWorldAt(t, kind, "/acme/deploy.git", "", answer)
+}
+
+// newWorldAt has a repository at a path, and an API at another one, if it is not "".
+func newWorldAt(t *testing.T, kind provider.Kind, repository, api string, answer http.HandlerFunc) *world {
+	t.Helper()
 	w := &world{now: time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)}
 	s := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		w.asked++
 		answer(to, r)
 	}))
 	t.Cleanup(s.Close)
-	c, err := provider.New(provider.Options{
-		Kind: kind, Repository: s.URL + "/acme/deploy.git", Token: "t0ken", HTTP: s.Client(), Cache: provider.NewCache(&limit.Servers{Now: func() time.Time { return w.now }}, 1<<20),
-	})
-	if err != nil {
-		t.Fatal(err)
+	if api != "" {
+		api = s.URL + api
 	}
-	w.Client = c
+	cache := provider.NewCache(&limit.Servers{Now: func() time.Time { return w.now }}, 1<<20)
+	var err error
+	w.Client, err = provider.New(provider.Options{Kind: kind, Repository: s.URL + repository, API: api, Token: "t0ken", HTTP: s.Client(), Cache: cache})
+	require.NoError(t, err)
 	return w
+}
+
+// finds returns the numbers of the pull requests of branch b.
+func (w *world) finds(t *testing.T) (numbers []int) {
+	t.Helper()
+	all, err := w.Find(t.Context(), "b", "main")
+	require.NoError(t, err)
+	for _, p := range all {
+		numbers = append(numbers, p.Number)
+	}
+	return numbers
 }
 
 func TestWhoWantsToBeLeftAloneIs(t *testing.T) {
@@ -80,13 +102,10 @@ func TestWhoWantsToBeLeftAloneIs(t *testing.T) {
 				t.Errorf("it is asked %d times: %v", w.asked, err)
 			}
 			asked := w.asked
-			w.now = start.Add(c.until)
-			if _, _ = w.Find(t.Context(), "b", "main"); w.asked != asked+1 {
-				t.Errorf("it is not asked again")
-			}
-			w.now = start.Add(-48 * time.Hour) // the clock was set back
-			if _, _ = w.Find(t.Context(), "b", "main"); w.asked != asked+2 {
-				t.Errorf("it is not asked after the clock was set back")
+			for n, now := range []time.Time{start.Add(c.until), start.Add(-48 * time.Hour)} { // the clock was set back
+				w.now = now
+				_, _ = w.Find(t.Context(), "b", "main")
+				assert.Equal(t, asked+n+1, w.asked, "it is asked again")
 			}
 		})
 	}
@@ -104,9 +123,8 @@ func TestWhatCannotBeReadIsSaidSo(t *testing.T) {
 			if all, err := w.Find(t.Context(), "b", "main"); len(all) > 0 || why != "" && (err == nil || !strings.Contains(err.Error(), why)) {
 				t.Errorf("%s: %v, %v", kind, all, err)
 			}
-			if _, err := w.Open(t.Context(), provider.Text{}, "b", "main"); err == nil {
-				t.Errorf("%s: it is open by %.20s", kind, body)
-			}
+			_, err := w.Open(t.Context(), provider.Text{}, "b", "main")
+			assert.Error(t, err, "%s: it is open by %.20s", kind, body)
 		}
 	}
 }
@@ -120,18 +138,16 @@ func TestListsAreBounded(t *testing.T) {
 			page = `{"values": ` + page + `}`
 		}
 		w := newWorld(t, kind, func(to http.ResponseWriter, _ *http.Request) { _, _ = to.Write([]byte(page)) })
-		if all, err := w.Find(t.Context(), "b", "main"); err != nil || len(all) > 0 || w.asked > 40 {
-			t.Errorf("%s: asked %d times, and found %v, %v", kind, w.asked, all, err)
-		}
+		assert.Empty(t, w.finds(t), kind)
+		assert.LessOrEqual(t, w.asked, 40, kind)
 	}
 }
 
 func TestWhereProvidersAre(t *testing.T) {
 	for repository, ok := range map[string]bool{"https://github.com/acme/deploy.git": true, "https://github.com/acme": false, "https://github.com/": false, "https://git.example/group/sub/deploy/": true, "nothing": false} {
 		for _, kind := range provider.Kinds() {
-			if _, err := provider.New(provider.Options{Kind: kind, Repository: repository}); (err == nil) != ok {
-				t.Errorf("%s of %s: %v", repository, kind, err)
-			}
+			_, err := provider.New(provider.Options{Kind: kind, Repository: repository})
+			assert.Equal(t, ok, err == nil, "%s of %s: %v", repository, kind, err)
 		}
 	}
 }
@@ -141,9 +157,7 @@ func TestTheNameOfARepositoryIsThatHoweverItIsWritten(t *testing.T) {
 	w := newWorld(t, provider.Bitbucket, func(to http.ResponseWriter, _ *http.Request) {
 		_, _ = to.Write([]byte(`{"values": [{"id": 7, "state": "OPEN", "source": {"branch": {"name": "b"}, "repository": {"full_name": "Acme/Deploy"}}, "destination": {"branch": {"name": "main"}}}]}`))
 	})
-	if all, err := w.Find(t.Context(), "b", "main"); err != nil || len(all) != 1 || all[0].Number != 7 {
-		t.Errorf("found %+v, %v", all, err)
-	}
+	assert.Equal(t, []int{7}, w.finds(t))
 }
 
 // A host may have its provider below a path, which is no group or owner.
@@ -165,24 +179,112 @@ func TestAProviderMayBeBelowAPath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := ""
-			s := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+			w := newWorldAt(t, c.kind, c.repository, c.api, func(to http.ResponseWriter, r *http.Request) {
 				asked = r.URL.EscapedPath()
 				_, _ = to.Write([]byte("[]"))
-			}))
-			defer s.Close()
-			api := c.api
-			if api != "" {
-				api = s.URL + api
-			}
-			client, err := provider.New(provider.Options{
-				Kind: c.kind, Repository: s.URL + c.repository, API: api, Token: "t0ken", HTTP: s.Client(), Cache: provider.NewCache(&limit.Servers{Now: time.Now}, 1<<20),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := client.Find(t.Context(), "b", "main"); err != nil || asked != c.want {
-				t.Errorf("it asks %s, not %s: %v", asked, c.want, err)
-			}
+			assert.Empty(t, w.finds(t))
+			assert.Equal(t, c.want, asked)
 		})
 	}
+}
+
+// An answer is asked for by its tag or its time once it is known, and is that of whoever asked: what
+// one token may see another one may not.
+func TestAnAnswerIsKeptForWhoAskedForIt(t *testing.T) {
+	const list = `[{"number":7,"state":"open","head":{"ref":"b","repo":{"id":1}},"base":{"ref":"main","repo":{"id":1}}}]`
+	changed := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC).Format(http.TimeFormat)
+	for name, header := range map[string][2]string{"by a tag": {"ETag", `"x"`}, "by a time": {"Last-Modified", changed}} {
+		t.Run(name, func(t *testing.T) {
+			whole, kept := 0, 0
+			s := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+				to.Header().Set(header[0], header[1])
+				if r.Header.Get("If-None-Match") == `"x"` || r.Header.Get("If-Modified-Since") == changed {
+					kept++
+					to.WriteHeader(http.StatusNotModified)
+					return
+				}
+				whole++
+				_, _ = to.Write([]byte(list))
+			}))
+			defer s.Close()
+			cache := provider.NewCache(&limit.Servers{Now: time.Now}, 1<<20)
+			for range 3 {
+				for _, token := range []string{"ada", "eve"} {
+					c, err := provider.New(provider.Options{Kind: provider.GitHub, Repository: s.URL + "/acme/deploy.git", Token: token, HTTP: s.Client(), Cache: cache})
+					require.NoError(t, err)
+					assert.Equal(t, []int{7}, (&world{Client: c}).finds(t), token)
+				}
+			}
+			assert.Equal(t, 2, whole, "whole answers")
+			assert.Equal(t, 4, kept, "answers that it is as it was")
+		})
+	}
+}
+
+// recorded is a Gitea that answers what a real one did. scripts/gitea records that, from the requests
+// that a whole story of pull requests makes: each is to be asked for in just that way.
+func recorded(t *testing.T) *world {
+	t.Helper()
+	text, err := os.ReadFile("testdata/gitea.json")
+	require.NoError(t, err)
+	var all []struct {
+		Request string
+		Status  int
+		Header  map[string]string
+		Body    json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(text, &all))
+	return newWorld(t, provider.Gitea, func(to http.ResponseWriter, r *http.Request) {
+		for _, e := range all {
+			if e.Request != r.Method+" "+r.URL.RequestURI() {
+				continue
+			}
+			for name, value := range e.Header {
+				to.Header().Set(name, value)
+			}
+			to.WriteHeader(e.Status)
+			_, _ = to.Write(e.Body)
+			return
+		}
+		t.Errorf("a Gitea was never asked %s %s", r.Method, r.URL.RequestURI())
+		http.NotFound(to, r)
+	})
+}
+
+func TestWhatAGiteaAnsweredIsRead(t *testing.T) {
+	w := recorded(t)
+	const branch, base, link = "deployster/shop/prod", "main", "http://gitea.example/acme/deploy/pulls/"
+	check := func(p provider.PullRequest, number string, state provider.State, title string) {
+		t.Helper()
+		if p.URL != link+number || p.State != state || p.Title != title || p.Merged.IsZero() != (state != provider.Merged) {
+			t.Errorf("pull request %s is %+v", number, p)
+		}
+	}
+
+	open, err := w.Find(t.Context(), branch, base)
+	require.NoError(t, err)
+	require.Len(t, open, 1)
+	check(open[0], "1", provider.Open, "Promote shop/prod to revision 2")
+	assert.Contains(t, open[0].Body, "Deployster-Promotion: promotion-2 (pipeline shop of log 1)")
+	others, err := w.Find(t.Context(), "deployster/shop", base)
+	require.NoError(t, err)
+	assert.Empty(t, others, "of another branch")
+	past, err := w.Past(t.Context(), branch, base, time.Time{}, func(provider.PullRequest) bool { return false })
+	require.NoError(t, err)
+	require.Len(t, past, 3)
+	check(past[0], "3", provider.Closed, "Promote shop/prod to revision 5")
+	check(past[1], "2", provider.Closed, "Promote shop/prod to revision 4")
+	check(past[2], "1", provider.Merged, "Promote shop/prod to revision 3")
+
+	messages, err := w.Messages(t.Context(), 1)
+	require.NoError(t, err)
+	require.Len(t, messages, 1)
+	assert.Contains(t, messages[0], "Deployster-Promotion: promotion-3 ")
+	opened, err := w.Open(t.Context(), provider.Text{Title: "t", Body: "b"}, branch, base)
+	if err != nil || opened.Number == 0 || opened.State != provider.Open {
+		t.Errorf("opened: %+v, %v", opened, err)
+	}
+	assert.NoError(t, w.Edit(t.Context(), 1, provider.Text{Title: "t"}))
+	assert.NoError(t, w.Close(t.Context(), 3))
 }
