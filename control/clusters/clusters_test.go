@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/control/clusters"
 	"github.com/deployster-go/deployster/internal/kubewatch"
 	"github.com/deployster-go/deployster/internal/kubewatch/apitest"
+	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
@@ -54,7 +57,7 @@ func newObserver(t *testing.T, of map[string]*apitest.Server) *observer {
 // sees waits until a stage is seen to run something, as text.
 func (o *observer) sees(place, want string) {
 	o.Helper()
-	got, late := "", time.After(time.Minute)
+	got, late := "", time.After(waittest.Limit)
 	for {
 		if seen, ok := o.Seen(place); ok {
 			if got = words(seen); strings.Contains(got, want) {
@@ -68,6 +71,13 @@ func (o *observer) sees(place, want string) {
 			o.Fatalf("%s runs %s, and never %s", place, got, want)
 		}
 	}
+}
+
+// watches wants so many clusters to be watched, by so many watches.
+func (o *observer) watches(clusters, watches int) {
+	o.Helper()
+	c, w := o.watched.Watched()
+	assert.Equal(o, [2]int{clusters, watches}, [2]int{c, w})
 }
 
 func words(seen promotion.Sighting) string {
@@ -113,18 +123,13 @@ func TestAStageRunsWhatItsObjectsSay(t *testing.T) {
 	// Two stages with the same object share what watches it, and each ends its own part.
 	o.Use("other", prod[:1])
 	o.sees("other", "east/flux/Kustomization/shop=42 all=42")
-	if clusters, watches := o.watched.Watched(); clusters != 2 || watches != 2 {
-		t.Errorf("there are %d watches of %d clusters", watches, clusters)
-	}
+	o.watches(2, 2)
 	o.Use("prod", []object.Object{{Cluster: "north", Kind: "Site", APIVersion: "acme.example/v1", Name: "shop"}})
-	if _, ok := o.Seen("prod"); ok {
-		t.Error("another object is known before it was seen")
-	}
+	_, ok := o.Seen("prod")
+	assert.False(t, ok, "another object is known before it was seen")
 	o.sees("prod", "north/Site.acme.example/shop=? (cluster north: find out how it is reached: there is no cluster north in the inventory)")
 	o.Leave("prod")
 	o.Leave("other")
-	if clusters, watches := o.watched.Watched(); clusters+watches != 0 {
-		t.Errorf("there are %d watches of %d clusters", watches, clusters)
-	}
+	o.watches(0, 0)
 	o.watched.Wait()
 }

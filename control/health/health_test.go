@@ -1,10 +1,15 @@
 package health
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/runner/diff"
@@ -54,9 +59,7 @@ func TestHowATaskIsGoingByItsResources(t *testing.T) {
 			tasks.Drifted, "a ~ 1: 1 → 2\na ~ 2: 1 → 2\na ~ 3: 1 → 2\na ~ 4: 1 → 2\na ~ 5: 1 → 2\nand 2 more"},
 	} {
 		got := Probed(&report.Drift{Resources: tc.found}, func(name string) map[string]any { return ill[name] }, func(string) bool { return false })
-		if want := (tasks.ProbeResult{Health: tc.health, Detail: tc.detail}); got != want {
-			t.Errorf("%s:\ngot  %+v\nwant %+v", tc.name, got, want)
-		}
+		assert.Equal(t, tasks.ProbeResult{Health: tc.health, Detail: tc.detail}, got, tc.name)
 	}
 }
 
@@ -86,12 +89,39 @@ func TestHowOftenATaskHasEndedByItself(t *testing.T) {
 			states["b"]["restarts"] = tc.b
 		}
 		got := Probed(report, func(name string) map[string]any { return states[name] }, func(string) bool { return false })
-		n := -1
-		if got.Restarts != nil {
-			n = *got.Restarts
+		want := tasks.ProbeResult{Health: tasks.Healthy, Restarted: tc.says}
+		if tc.want >= 0 {
+			want.Restarts = &tc.want
 		}
-		if n != tc.want || got.Restarted != tc.says || got.Health != tasks.Healthy {
-			t.Errorf("%s: %d times, %q", name, n, got.Restarted)
-		}
+		assert.Equal(t, want, got, name)
 	}
+}
+
+type recorded []report.EventKind
+
+func (r *recorded) Record(_ context.Context, e report.Event) error {
+	*r = append(*r, e.Kind)
+	return nil
+}
+
+func TestWhyATaskFailedIsToldWithTheLastOutputOfItsActions(t *testing.T) {
+	var log recorded
+	tail := &OutputTail{Recorder: &log}
+	cause := errors.New("web: it failed")
+	if got := tail.With(cause); got != cause { //nolint:errorlint // the very same
+		t.Errorf("without output it is %v", got)
+	}
+	for _, e := range []report.Event{
+		{Kind: report.ActionStarted},
+		{Kind: report.ActionFailed, Error: "exited with 1: error: no", Output: []string{"the port", "is taken", "error: no"}},
+		{Kind: report.ActionFailed, Error: "it was killed", Output: []string{"loading"}},
+		{Kind: report.ActionFailed, Error: "it never began"},
+	} {
+		require.NoError(t, tail.Record(t.Context(), e))
+	}
+	got := tail.With(cause)
+	if want := "web: it failed\nthe port\nis taken\nloading"; got.Error() != want || !errors.Is(got, cause) {
+		t.Errorf("it is %q, want %q", got, want)
+	}
+	assert.Len(t, log, 4, "recorded are %v", log)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 )
@@ -33,6 +35,12 @@ func from(change func(*From)) From {
 		change(&at)
 	}
 	return at
+}
+
+// again reports whether a look is repeated.
+func again(t *testing.T, k *Kept, at From) bool {
+	_, well := k.Again(t.Context(), at)
+	return well
 }
 
 func TestALookIsRepeatedWhileTheTaskIsWell(t *testing.T) {
@@ -71,13 +79,9 @@ func TestALookIsRepeatedWhileTheTaskIsWell(t *testing.T) {
 				t.Errorf("again: %t, want %t", got, tc.again)
 			}
 			// What was not confirmed is forgotten, and what was is repeated no longer for that.
-			if _, got := k.Again(t.Context(), from(tc.from)); got != tc.again {
-				t.Errorf("again, once more: %t, want %t", got, tc.again)
-			}
+			assert.Equal(t, tc.again, again(t, k, from(tc.from)), "once more")
 			now = now.Add(time.Minute)
-			if _, well := k.Again(t.Context(), from(tc.from)); well {
-				t.Error("it is repeated for ever")
-			}
+			assert.False(t, again(t, k, from(tc.from)), "for ever")
 		})
 	}
 }
@@ -90,14 +94,11 @@ func TestSoManyLooksAreKept(t *testing.T) {
 	for i := range most + 1 {
 		k.Add(of(i), one, one.found)
 	}
-	if _, well := k.Again(t.Context(), of(most)); well {
-		t.Error("there is no bound")
-	}
+	assert.False(t, again(t, k, of(most)), "there is no bound")
 	now = now.Add(longest)
 	k.Add(of(most), one, one.found)
-	if _, well := k.Again(t.Context(), of(most)); !well || len(k.byTask) != 1 {
-		t.Errorf("%d are kept, though all but one are too old", len(k.byTask))
-	}
+	assert.True(t, again(t, k, of(most)))
+	assert.Len(t, k.byTask, 1, "all but one are too old")
 }
 
 // A connection is at work for others meanwhile: it is not read into, only told from others.
@@ -108,16 +109,10 @@ func TestAnEngineIsTheSameOnlyIfItIsThatOne(t *testing.T) {
 	on := func(e *engine) From { return from(func(f *From) { f.Engine = e }) }
 	well := &fake{found: tasks.ProbeResult{Health: tasks.Healthy}}
 	k.Add(on(one), well, well.found)
-	again := func(e *engine) bool {
-		_, well := k.Again(t.Context(), on(e))
-		return well
-	}
-	if one.tasks["b"] = 2; !again(one) {
-		t.Error("it is not repeated on the same engine")
-	}
-	if delete(one.tasks, "b"); again(like) {
-		t.Error("it is repeated on another engine")
-	}
+	one.tasks["b"] = 2
+	assert.True(t, again(t, k, on(one)), "on the same engine")
+	delete(one.tasks, "b")
+	assert.False(t, again(t, k, on(like)), "on another engine")
 }
 
 // However large the manifests of tasks are, what is kept of them is bounded.
@@ -132,24 +127,19 @@ func TestSoManyBytesOfLooksAreKept(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		if _, well := k.Again(t.Context(), of(i)); !well {
-			t.Errorf("look %d is not kept", i)
-		}
+		assert.True(t, again(t, k, of(i)), "look %d", i)
 	}
 	k.Add(of(3), one, one.found)
 	k.Add(of(4), &fake{found: one.found, size: mostBytes + 1}, one.found)
 	for i := 3; i < 5; i++ {
-		if _, well := k.Again(t.Context(), of(i)); well {
-			t.Errorf("look %d is kept, too", i)
-		}
+		assert.False(t, again(t, k, of(i)), "look %d", i)
 	}
 	for i := range 3 {
 		k.take(of(i))
 	}
-	if k.bytes != 0 || len(k.byTask) != 0 {
-		t.Errorf("nothing takes %d bytes", k.bytes)
-	}
-	if Weight("abc") < 3 || Weight(map[string]any{"a": []any{string(make([]byte, large)), 1}}) < large || Weight(map[string]any{}) > 100 {
-		t.Error("it weighs something else")
-	}
+	assert.Zero(t, k.bytes)
+	assert.Empty(t, k.byTask)
+	assert.GreaterOrEqual(t, Weight("abc"), 3)
+	assert.GreaterOrEqual(t, Weight(map[string]any{"a": []any{string(make([]byte, large)), 1}}), large)
+	assert.LessOrEqual(t, Weight(map[string]any{}), 100)
 }

@@ -5,11 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/targets"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -37,6 +42,8 @@ type world struct {
 	watches map[string]func()
 	begun   int           // watches
 	breaks  chan struct{} // closed to end all watches
+
+	readFrom string // where the revision is read from the state; "" is not at all
 }
 
 // answers is how long a look at a host takes.
@@ -94,10 +101,8 @@ func (w *world) ObserveTarget(ctx context.Context, q targets.Question) (tasks.Pr
 	if w.broken[q.Task.Host+" "+revision] {
 		return tasks.ProbeResult{Health: tasks.Unknown, Detail: "its type failed"}, nil
 	}
-	for _, r := range w.runs[q.Task.Host] {
-		if r == revision {
-			return tasks.ProbeResult{Health: tasks.Healthy}, w.state[q.Task.Host]
-		}
+	if slices.Contains(w.runs[q.Task.Host], revision) {
+		return tasks.ProbeResult{Health: tasks.Healthy}, w.state[q.Task.Host]
 	}
 	return tasks.ProbeResult{Health: tasks.Drifted, Detail: "web is not as configured"}, w.state[q.Task.Host]
 }
@@ -125,7 +130,10 @@ func (w *world) set(change func()) {
 }
 
 func (w *world) use(revisions ...string) {
-	s := targets.Stage{Pipeline: "shop", Name: "prod", Place: "hosts:shop/prod", Variable: "version", Targets: definition.Targets{Manifest: "m", Hosts: "all", CheckEvery: definition.Duration(time.Minute)}}
+	s := targets.Stage{
+		Pipeline: "shop", Name: "prod", Place: "hosts:shop/prod", Variable: "version",
+		Targets: definition.Targets{Manifest: "m", Hosts: "all", CheckEvery: definition.Duration(time.Minute), Revision: w.readFrom},
+	}
 	for _, r := range revisions {
 		s.Candidates = append(s.Candidates, promotion.Candidate{Revision: r})
 	}
@@ -172,9 +180,7 @@ func TestHostsRunTheRevisionForWhichAllIsValid(t *testing.T) {
 		w.runs = map[string][]string{"a": {"1"}, "b": {"2"}, "c": {"7"}}
 		w.use("1", "2")
 		w.wants(time.Second, "a: 1. b: 2. c: none, for revision 1: web is not as configured; for revision 2: web is not as configured.")
-		if w.most > 2 {
-			t.Errorf("%d hosts are asked at once", w.most)
-		}
+		assert.LessOrEqual(t, w.most, 2, "asked at once")
 	})
 }
 
@@ -216,11 +222,7 @@ func TestAHostThatIsRemovedOrDoesNotAnswerMeanwhileDoesNotStayAsItWas(t *testing
 		w.wants(2*time.Minute, "a: 1. b: unknown, for revision 1: host b: no answer within 30s.")
 		w.set(func() { w.hosts = []string{"a"} })
 		w.wants(2*time.Minute, "a: 1.")
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.watches["b"] != nil || w.watches["a"] == nil {
-			t.Errorf("it watches %d hosts, b among them: %t", len(w.watches), w.watches["b"] != nil)
-		}
+		assert.Equal(t, []string{"a"}, slices.Collect(maps.Keys(w.watches)))
 	})
 }
 
@@ -248,9 +250,7 @@ func TestHostsAreLookedAtWhenSomethingHappensThere(t *testing.T) {
 			}
 		})
 		w.wants(5*time.Second, "a: 1.")
-		if n := w.asked - before; n > 2 {
-			t.Errorf("%d looks at what happened at once", n)
-		}
+		assert.LessOrEqual(t, w.asked-before, 2, "looks at what happened at once")
 	})
 }
 
@@ -261,16 +261,13 @@ func TestAnotherRevisionIsLookedForAtOnceAndNothingIsKnownBefore(t *testing.T) {
 		w.use("1")
 		w.wants(time.Second, "a: none, for revision 1: web is not as configured.")
 		w.use("1", "2")
-		if _, ok := w.Seen("hosts:shop/prod"); ok {
-			t.Error("what was seen counts for another revision")
-		}
+		_, ok := w.Seen("hosts:shop/prod")
+		assert.False(t, ok, "what was seen counts for another revision")
 		w.wants(100*time.Millisecond, "a: 2.")
 		before := w.asked
 		w.use("2", "1") // which is the same
 		w.after(time.Second)
-		if w.asked != before {
-			t.Error("it looks again for the same")
-		}
+		assert.Equal(t, before, w.asked, "it looks again for the same")
 	})
 }
 
@@ -282,27 +279,20 @@ func TestNothingIsObservedThatNobodyUses(t *testing.T) {
 		w.Leave("hosts:shop/prod")
 		w.after(time.Second)
 		before := w.asked
-		if _, ok := w.after(time.Hour); ok || w.asked != before || len(w.watches) != 0 {
-			t.Errorf("%d looks, %d watches", w.asked-before, len(w.watches))
-		}
+		_, ok := w.after(time.Hour)
+		assert.False(t, ok)
+		assert.Equal(t, before, w.asked)
+		assert.Empty(t, w.watches)
 		w.use("1") // and again
-		if _, ok := w.after(time.Second); !ok {
-			t.Error("it is not observed again")
-		}
+		_, ok = w.after(time.Second)
+		assert.True(t, ok)
 	})
 }
 
 func TestTheRevisionIsReadFromTheState(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.hosts = []string{"a"}
-		use := func(revisions ...string) {
-			s := targets.Stage{Pipeline: "shop", Name: "prod", Place: "hosts:shop/prod", Variable: "version", Targets: definition.Targets{Manifest: "m", Hosts: "all", CheckEvery: definition.Duration(time.Minute), Revision: "resources.web.tag"}}
-			for _, r := range revisions {
-				s.Candidates = append(s.Candidates, promotion.Candidate{Revision: r})
-			}
-			w.Use(s)
-		}
-		use()
+		w.hosts, w.readFrom = []string{"a"}, "resources.web.tag"
+		w.use()
 		w.wants(time.Second, "a: none, web does not exist.")
 		for _, tc := range []struct {
 			state map[string]any
@@ -323,7 +313,7 @@ func TestTheRevisionIsReadFromTheState(t *testing.T) {
 		}
 		w.set(func() { w.silent["a"] = true })
 		w.wants(2*time.Minute, "a: unknown, host a: no answer within 30s.")
-		use("7")
+		w.use("7")
 		w.set(func() { w.silent["a"], w.state["a"], w.runs["a"] = false, map[string]any{"tag": "8"}, []string{"8"} })
 		w.wants(2*time.Minute, "a: 8.")
 	})
@@ -350,9 +340,8 @@ func TestHostsThatDoNotAnswerAreSoonUnknown(t *testing.T) {
 			want += host + ": " + what + ". "
 		}
 		w.use("1", "2", "3")
-		if _, ok := w.after(2 * time.Minute); !ok {
-			t.Fatal("a look at hosts that do not answer takes more than two minutes")
-		}
+		_, ok := w.after(2 * time.Minute)
+		require.True(t, ok, "a look at hosts that do not answer takes longer")
 		w.after(3 * time.Hour)
 		w.wants(5*time.Minute, strings.TrimSpace(want))
 		w.wants(5*time.Minute, strings.TrimSpace(want))
@@ -362,12 +351,7 @@ func TestHostsThatDoNotAnswerAreSoonUnknown(t *testing.T) {
 				w.runs[host] = []string{"1"}
 			}
 		})
-		seen, ok := w.after(3 * time.Minute)
-		for _, h := range seen.Hosts {
-			if !ok || h.Revision != "1" {
-				t.Fatalf("%t, %+v", ok, h)
-			}
-		}
+		w.wants(3*time.Minute, strings.Join(w.hosts, ": 1. ")+": 1.")
 	})
 }
 
@@ -379,5 +363,30 @@ func TestAHostThatAnswersSlowlyIsUnknown(t *testing.T) {
 		w.wants(61*time.Second, "a: unknown, host a has not answered about all revisions within 1m0s.")
 		w.set(func() { w.slow, w.runs["a"] = 11*time.Second, []string{"5"} })
 		w.wants(5*time.Minute, "a: 5.")
+	})
+}
+
+// A watch that has ended by itself, such as with the connection of its host, begins again with the
+// next look, and is the only one of its host.
+func TestAWatchThatHasEndedBeginsAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.hosts = []string{"a"}
+		w.use("1")
+		w.wants(time.Second, "a: none, for revision 1: web is not as configured.")
+		w.set(func() {
+			close(w.breaks)
+			w.breaks = make(chan struct{})
+		})
+		w.after(2 * time.Second)
+		assert.Empty(t, w.watches, "though they have ended")
+		w.after(time.Minute)
+		require.Contains(t, w.watches, "a")
+		w.set(func() {
+			w.runs["a"] = []string{"1"}
+			w.watches["a"]()
+		})
+		w.wants(5*time.Second, "a: 1.")
+		w.after(time.Hour)
+		assert.Equal(t, 2, w.begun)
 	})
 }
