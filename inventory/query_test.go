@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/inventory"
@@ -16,9 +18,7 @@ import (
 func parse(t testing.TB, text string) inventory.Query {
 	t.Helper()
 	q, err := inventory.ParseQuery(text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	require.NoError(t, err, "%s", text)
 	return q
 }
 
@@ -63,9 +63,7 @@ func TestQueriesSelect(t *testing.T) {
 					got = append(got, h.Name)
 				}
 			}
-			if strings.Join(got, " ") != test.want {
-				t.Errorf("%s selects %v, want %s", test.query, got, test.want)
-			}
+			assert.Equal(t, test.want, strings.Join(got, " "), "%s selects %v, want %s", test.query, got, test.want)
 		})
 	}
 	if (inventory.Query{}).Match(hosts[0]) || (inventory.Query{}).String() != "" {
@@ -153,12 +151,8 @@ func TestWhatIsWrongWithAQueryIsToldWithItsPlace(t *testing.T) {
 			continue
 		}
 		column, problem := wrong.Place()
-		if column != test.column || problem != test.want {
-			t.Errorf("%.60s\ngot  %d: %s\nwant %d: %s", test.query, column, problem, test.column, test.want)
-		}
-		if want := fmt.Sprintf("the query at character %d: %s", test.column, test.want); err.Error() != want {
-			t.Errorf("got %s, want %s", err, want)
-		}
+		assert.Equal(t, fmt.Sprint(test.column, ": ", test.want), fmt.Sprint(column, ": ", problem), "%.60s", test.query)
+		assert.EqualError(t, err, fmt.Sprintf("the query at character %d: %s", test.column, test.want))
 	}
 }
 
@@ -260,55 +254,12 @@ func TestAQueryMeansWhatItsPartsMean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want, h := drawQuery(t, 4), drawHost(t)
 		q, err := inventory.ParseQuery(want.text)
-		if err != nil {
-			t.Fatalf("%s: %v", want.text, err)
+		if err != nil || q.Match(h) != want.eval(h) {
+			t.Fatalf("%s of %+v is %t, %v", want.text, h, q.Match(h), err)
 		}
-		if q.Match(h) != want.eval(h) {
-			t.Fatalf("%s of %+v is %t", want.text, h, q.Match(h))
-		}
-	})
-}
-
-func TestAQueryReadBackMeansTheSame(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		first, err := inventory.ParseQuery(drawQuery(t, 4).text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := inventory.ParseQuery(first.String())
-		if err != nil {
-			t.Fatalf("%s: %v", first, err)
-		}
-		h := drawHost(t)
-		if first.String() != again.String() || first.Match(h) != again.Match(h) {
-			t.Fatalf("%s became %s", first, again)
-		}
-	})
-}
-
-func TestLawsOfQueries(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b, h := drawQuery(t, 2).text, drawQuery(t, 2).text, drawHost(t)
-		for _, law := range [][2]string{
-			{"not (not (%[1]s))", "%[1]s"},
-			{"not ((%[1]s) and (%[2]s))", "not (%[1]s) or not (%[2]s)"},
-			{"not ((%[1]s) or (%[2]s))", "not (%[1]s) and not (%[2]s)"},
-			{"(%[1]s) and (%[2]s)", "(%[2]s) and (%[1]s)"},
-			{"(%[1]s) or (%[1]s) and (%[2]s)", "%[1]s"},
-			{"(%[1]s) or not (%[1]s) or (%[2]s)", "name exists"},
-		} {
-			var got [2]bool
-			for i, form := range law {
-				text := fmt.Sprintf(form+"%.0[2]s", a, b)
-				q, err := inventory.ParseQuery(text)
-				if err != nil {
-					t.Fatalf("%s: %v", text, err)
-				}
-				got[i] = q.Match(h)
-			}
-			if got[0] != got[1] {
-				t.Fatalf("%v does not hold for %s and %s", law, a, b)
-			}
+		again, err := inventory.ParseQuery(q.String())
+		if err != nil || again.String() != q.String() || again.Match(h) != want.eval(h) {
+			t.Fatalf("%s became %s, %v", q, again, err)
 		}
 	})
 }
@@ -331,9 +282,7 @@ func FuzzParseQuery(f *testing.F) {
 			}
 			return
 		}
-		if err != nil {
-			t.Fatalf("an error without a place: %v", err)
-		}
+		require.NoError(t, err, "an error without a place")
 		canonical := q.String()
 		if len(canonical) > 4096 { // spaces and quotes may be added
 			return

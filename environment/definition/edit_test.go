@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/environment/definition"
@@ -42,14 +44,19 @@ func logDaemon(t *testing.T) *definition.Definition {
 	return d
 }
 
+// differences are what becomes different, divided by |.
+func differences(before, after *definition.Definition) string {
+	var all []string
+	for _, d := range definition.Diff(before, after) {
+		all = append(all, d.String())
+	}
+	return strings.Join(all, "|")
+}
+
 func TestADefinitionIsWrittenAsPeopleDo(t *testing.T) {
-	if got := string(logDaemon(t).YAML()); got != daemon {
-		t.Errorf("got\n%s", got)
-	}
+	assert.Equal(t, daemon, string(logDaemon(t).YAML()))
 	failing := strings.Replace(daemon, "  auto", "  max_failed: 2\n  auto", 1)
-	if got := string(mustDefine(t, failing).YAML()); got != failing {
-		t.Errorf("got\n%s", got)
-	}
+	assert.Equal(t, failing, string(mustDefine(t, failing).YAML()))
 }
 
 func TestSetChangesWhatItIsToldTo(t *testing.T) {
@@ -86,23 +93,11 @@ func TestSetChangesWhatItIsToldTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := logDaemon(t)
 			after, err := before.Set(assignments(test.assignments), anyQuery)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var said []string
-			for _, d := range definition.Diff(before, after) {
-				said = append(said, d.String())
-			}
-			if got := strings.Join(said, "|"); got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
-			if !reflect.DeepEqual(before, logDaemon(t)) {
-				t.Errorf("it has changed what it was made from: %+v", before)
-			}
+			require.NoError(t, err)
+			assert.Equal(t, test.want, differences(before, after))
+			assert.Equal(t, logDaemon(t), before, "it has changed what it was made from")
 			after.Task.Digest = ""
-			if again := mustDefine(t, string(after.YAML())); !reflect.DeepEqual(again, after) {
-				t.Errorf("written and read, it becomes %+v", again)
-			}
+			assert.Equal(t, after, mustDefine(t, string(after.YAML())), "written and read, it becomes")
 		})
 	}
 }
@@ -117,16 +112,8 @@ func TestSetTakesThePlaceOfWhatSaysTheSame(t *testing.T) {
 		{"deployment.max_over=3", "deployment.max_over: nothing → 3|deployment.max_surge: 2 → nothing"},
 	} {
 		after, err := d.Set([]string{step[0]}, anyQuery)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var said []string
-		for _, different := range definition.Diff(d, after) {
-			said = append(said, different.String())
-		}
-		if got := strings.Join(said, "|"); got != step[1] {
-			t.Errorf("%s changes\n%s\nwant\n%s", step[0], got, step[1])
-		}
+		require.NoError(t, err)
+		assert.Equal(t, step[1], differences(d, after), step[0])
 		d = after
 	}
 }
@@ -183,38 +170,28 @@ func TestSetNamesWhatIsWrong(t *testing.T) {
 			if !errors.As(err, &invalid) || d != nil {
 				t.Fatalf("it became %+v, %v", d, err)
 			}
-			if got := strings.ReplaceAll(err.Error(), "\n", "|"); got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
+			assert.Equal(t, test.want, strings.ReplaceAll(err.Error(), "\n", "|"))
 		})
 	}
 }
 
 func TestSetKeepsTheDefinitionSmall(t *testing.T) {
 	_, err := logDaemon(t).Set([]string{"task.vars.small=1", "task.vars.large=" + strings.Repeat("x", 600_000)}, anyQuery)
-	if err == nil || !strings.HasPrefix(err.Error(), "--set task.vars.large: the definition has 600") {
-		t.Errorf("%.300v", err)
-	}
+	assert.ErrorContains(t, err, "--set task.vars.large: the definition has 600")
 }
 
 func TestDifferencesTellWhatIsAbsentFromWhatIsNull(t *testing.T) {
 	before := logDaemon(t)
 	after, err := before.Set([]string{"task.vars.image=null", "task.vars.n=0", "deployment.auto_rollback=true"}, anyQuery)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const want = `[{"path":"deployment.auto_rollback","before":false,"after":true},{"path":"task.vars.image","before":"log-daemon:1","after":null},{"path":"task.vars.n","after":0}]`
-	if got, err := json.Marshal(definition.Diff(before, after)); err != nil || string(got) != want {
-		t.Errorf("%s, %v", got, err)
-	}
-	if same := definition.Diff(before, logDaemon(t)); len(same) != 0 {
-		t.Errorf("%v", same)
-	}
+	got, err := json.Marshal(definition.Diff(before, after))
+	require.NoError(t, err)
+	assert.Equal(t, want, string(got))
+	assert.Len(t, definition.Diff(before, logDaemon(t)), 0)
 	other := logDaemon(t)
 	other.Task.Digest = "11ff"
-	if got := definition.Diff(before, other); len(got) != 1 || got[0].String() != "task.digest: 00ff → 11ff" {
-		t.Errorf("%v", got)
-	}
+	assert.Equal(t, "task.digest: 00ff → 11ff", differences(before, other))
 }
 
 // anyText has what is special in YAML, in JSON and to a terminal.
@@ -281,9 +258,7 @@ func anyDefinition(t *rapid.T) *definition.Definition {
 func TestWhatIsWrittenIsReadAsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data, err := json.Marshal(anyDefinition(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var d definition.Definition
 		if err := json.Unmarshal(data, &d); err != nil { // as the log gives it back
 			t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
@@ -65,8 +67,6 @@ func survives(t *testing.T, d *definition.Definition) {
 		t.Fatalf("%s\nbecame %+v, %v\nof %+v", d.YAML(), again, err, d)
 	}
 	for _, target := range []interface{ Validate() error }{record.Target(d.Name), record.TaskTarget(d.Name, 1_000_000, strings.Repeat("h", 200))} {
-		if err := target.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, target.Validate())
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
@@ -43,9 +45,7 @@ func defined(text string) (*definition.Definition, error) {
 func mustDefine(t *testing.T, text string) *definition.Definition {
 	t.Helper()
 	d, err := defined(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -127,20 +127,13 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := defined(test.text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(got, test.want) {
-				t.Errorf("got\n%+v\nwant\n%+v", got, test.want)
-			}
+			require.NoError(t, err)
+			assert.Equal(t, test.want, got)
 			data, err := json.Marshal(got)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var stored definition.Definition
-			if err := json.Unmarshal(data, &stored); err != nil || !reflect.DeepEqual(&stored, got) {
-				t.Errorf("from the log it comes as %+v, %v", stored, err)
-			}
+			require.NoError(t, json.Unmarshal(data, &stored))
+			assert.Equal(t, got, &stored, "from the log")
 		})
 	}
 }
@@ -159,9 +152,7 @@ func renamed(d *definition.Definition, name string) *definition.Definition {
 
 func TestVariablesKeepLargeIntegers(t *testing.T) {
 	d := mustDefine(t, strings.Replace(smallest, "yaml}", "yaml, vars: {id: 9007199254740993, far: 1e300}}", 1))
-	if want := map[string]any{"id": int64(9007199254740993), "far": 1e300}; !reflect.DeepEqual(d.Task.Vars, want) {
-		t.Errorf("%v", d.Task.Vars)
-	}
+	assert.Equal(t, map[string]any{"id": int64(9007199254740993), "far": 1e300}, d.Task.Vars)
 }
 
 // Each file of testdata/problems is a definition, with what is said about it; see yamltest.
@@ -176,12 +167,9 @@ func TestADefinitionMustFitIntoTheLog(t *testing.T) {
 	large := func(n int) string {
 		return strings.Replace(smallest, "yaml}", "yaml, vars: {text: "+strings.Repeat("x", n)+"}}", 1)
 	}
-	if _, err := defined(large(524_288)); err == nil || !strings.HasSuffix(err.Error(), "bytes as JSON; at most 524288 fit into the deployment log") {
-		t.Errorf("%.300v", err)
-	}
-	if d := mustDefine(t, large(500_000)); len(d.Task.Vars["text"].(string)) != 500_000 {
-		t.Error("a large text became shorter")
-	}
+	_, err := defined(large(524_288))
+	assert.ErrorContains(t, err, "bytes as JSON; at most 524288 fit into the deployment log")
+	assert.Len(t, mustDefine(t, large(500_000)).Task.Vars["text"], 500_000)
 }
 
 func TestAliasesCanNotFloodTheLog(t *testing.T) {
@@ -191,18 +179,15 @@ func TestAliasesCanNotFloodTheLog(t *testing.T) {
 		fmt.Fprintf(&b, "    v%d: &v%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*v%d, ", i-1), 10), ", "))
 	}
 	b.WriteString("instance_group: {query: name exists}\ndeployment: {method: Surge}\n")
-	if _, err := defined(b.String()); err == nil || !strings.Contains(err.Error(), "the aliases of this file stand for more than 500000 values") {
-		t.Errorf("%.300v", err)
-	}
+	_, err := defined(b.String())
+	assert.ErrorContains(t, err, "the aliases of this file stand for more than 500000 values")
 }
 
 // The schema and the parser accept the same documents, but for what a schema
 // cannot say: how settings fit together, and how large times are.
 func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 	source, err := schema.Source("environment")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	top := func(name, more string) string {
 		return "{name: " + name + ", task: {manifest: m}, instance_group: {query: q}, deployment: {method: Surge}" + more + "}"
 	}
