@@ -2,14 +2,16 @@ package logtest
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 // oracle is a deployment log as one would explain it: a list, and questions
@@ -144,7 +146,19 @@ func anyFilter(t *rapid.T) deploylog.Filter {
 	return f
 }
 
+// cases has rapid draw as many cases as are worth their time, unless the command line says how many.
+func cases(t *testing.T) {
+	checks := flag.Lookup("rapid.checks")
+	if was := checks.Value.String(); was == checks.DefValue {
+		if err := checks.Value.Set(strconv.Itoa(ringtest.Cases(25, 100))); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = checks.Value.Set(was) })
+	}
+}
+
 func testOracle(t *testing.T, fresh func(testing.TB) Store) {
+	cases(t)
 	rapid.Check(t, func(r *rapid.T) {
 		store := fresh(t)
 		handles := []deploylog.Log{store(), store()}
@@ -216,6 +230,3 @@ func (o oracle) compare(t *testing.T, r *rapid.T, l deploylog.Log) string {
 	}
 	return ""
 }
-
-// timeout bounds what a test waits for: only a broken store takes so long.
-const timeout = 10 * time.Minute

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // follower watches a log in the background.
@@ -41,27 +41,16 @@ func follow(t *testing.T, l deploylog.Log, f deploylog.Filter) *follower {
 func (w *follower) expect(t *testing.T, want ...deploylog.Event) {
 	t.Helper()
 	for _, e := range want {
-		select {
-		case got := <-w.events:
-			if !equal(got, e) {
-				w.cancel()
-				t.Fatalf("watched %+v, want %+v; the watch says %v", got, e, w.end(t))
-			}
-		case <-time.After(timeout):
-			t.Fatalf("watched nothing, want %+v", e)
+		if got := waittest.Receive(t, w.events, "an event of the watch"); !equal(got, e) {
+			w.cancel()
+			t.Fatalf("watched %+v, want %+v; the watch says %v", got, e, w.end(t))
 		}
 	}
 }
 
 func (w *follower) end(t *testing.T) error {
 	t.Helper()
-	select {
-	case err := <-w.ended:
-		return err
-	case <-time.After(timeout):
-		t.Fatal("the watch does not end")
-		return nil
-	}
+	return waittest.Receive(t, w.ended, "the end of the watch")
 }
 
 func testWatch(t *testing.T, fresh func(testing.TB) Store) {
@@ -95,17 +84,13 @@ func testWatch(t *testing.T, fresh func(testing.TB) Store) {
 		w := follow(t, l, deploylog.Filter{After: 2})
 		mustAppend(t, l, event("d", "host/a", "step-a"), event("d", "host/a", "step-b"))
 		third := mustAppend(t, l, event("d", "host/a", "step-c"))[0]
-		select {
-		case got := <-w.events:
-			if equal(got, third) {
-				return
-			}
-			w.cancel()
-			if err := w.end(t); got.Seq != 0 || err == nil || !strings.Contains(err.Error(), "there is no event 2 yet") {
-				t.Errorf("watched %+v, want %+v or that there is no event 2 yet; the watch says %v", got, third, err)
-			}
-		case <-time.After(timeout):
-			t.Errorf("watched nothing, want %+v", third)
+		got := waittest.Receive(t, w.events, "an event of the watch")
+		if equal(got, third) {
+			return
+		}
+		w.cancel()
+		if err := w.end(t); got.Seq != 0 || err == nil || !strings.Contains(err.Error(), "there is no event 2 yet") {
+			t.Errorf("watched %+v, want %+v or that there is no event 2 yet; the watch says %v", got, third, err)
 		}
 	})
 

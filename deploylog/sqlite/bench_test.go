@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -33,27 +36,19 @@ func BenchmarkAppendAgainstFsync(b *testing.B) {
 	dir := b.TempDir()
 	l := openLog(b, filepath.Join(dir, "log.db"))
 	raw, err := os.Create(filepath.Join(dir, "raw"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer raw.Close()
 	line := make([]byte, 300)
 	var appended, synced time.Duration
 	n := 0
 	for b.Loop() {
 		start := time.Now()
-		if _, err := l.Append(b.Context(), sample(n)); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, errOf(l.Append(b.Context(), sample(n))))
 		appended += time.Since(start)
 		n++
 		start = time.Now()
-		if _, err := raw.Write(line); err != nil {
-			b.Fatal(err)
-		}
-		if err := raw.Sync(); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, errOf(raw.Write(line)))
+		require.NoError(b, raw.Sync())
 		synced += time.Since(start)
 	}
 	b.ReportMetric(float64(appended.Microseconds())/float64(n), "µs/append")
@@ -76,9 +71,7 @@ func BenchmarkWriters64Against1(b *testing.B) {
 		for range writers {
 			wg.Go(func() {
 				for e := range history {
-					if _, err := l.Append(context.Background(), e); err != nil {
-						b.Error(err)
-					}
+					assert.NoError(b, errOf(l.Append(context.Background(), e)))
 				}
 			})
 		}
@@ -102,30 +95,28 @@ const million = 1_000_000
 func openMillion(b *testing.B) *Log {
 	l := openLog(b, filepath.Join(b.TempDir(), "log.db"))
 	start := time.Now()
-	for n := 0; n < million; {
-		events := make([]deploylog.Event, 10_000)
-		for i := range events {
-			events[i] = sample(n)
-			n++
-		}
-		if _, err := l.Append(b.Context(), events...); err != nil {
-			b.Fatal(err)
-		}
+	for n := 0; n < million; n += 10_000 {
+		require.NoError(b, errOf(l.Append(b.Context(), samples(n, 10_000)...)))
 	}
 	b.Logf("appended %d events in %s", million, time.Since(start))
 	return l
 }
 
-func median(took []time.Duration) time.Duration {
+// medianOf returns the median of the times that something takes.
+func medianOf(b *testing.B, do func()) time.Duration {
+	var took []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		do()
+		took = append(took, time.Since(start))
+	}
 	slices.Sort(took)
 	return took[len(took)/2]
 }
 
 func BenchmarkReadMillion(b *testing.B) {
 	l := openMillion(b)
-	var took []time.Duration
-	for b.Loop() {
-		start := time.Now()
+	b.ReportMetric(medianOf(b, func() {
 		n := 0
 		for _, err := range l.Read(b.Context(), deploylog.Filter{}) {
 			if err != nil {
@@ -133,23 +124,14 @@ func BenchmarkReadMillion(b *testing.B) {
 			}
 			n++
 		}
-		if n != million {
-			b.Fatalf("read %d events", n)
-		}
-		took = append(took, time.Since(start))
-	}
-	b.ReportMetric(median(took).Seconds(), "s-median")
+		require.Equal(b, million, n)
+	}).Seconds(), "s-median")
 }
 
 func BenchmarkLatestInMillion(b *testing.B) {
 	l := openMillion(b)
-	var took []time.Duration
-	for b.Loop() {
-		start := time.Now()
-		if _, ok, err := l.Latest(b.Context(), "resource/service-007", deploylog.Succeeded); err != nil || !ok {
-			b.Fatal(ok, err)
-		}
-		took = append(took, time.Since(start))
-	}
-	b.ReportMetric(median(took).Seconds()*1000, "ms-median")
+	b.ReportMetric(medianOf(b, func() {
+		_, ok, err := l.Latest(b.Context(), "resource/service-007", deploylog.Succeeded)
+		require.True(b, ok && err == nil, "%v", err)
+	}).Seconds()*1000, "ms-median")
 }

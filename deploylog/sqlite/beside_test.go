@@ -11,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // somebody is another user where the tests may act as one, and else the own.
@@ -27,9 +30,7 @@ func as(t *testing.T, c *syscall.Credential, role, path string) (said string, er
 	t.Helper()
 	dir := t.TempDir() // that of the test binary is not for others
 	binary := filepath.Join(dir, "test")
-	if err := errors.Join(copyFile(os.Args[0], binary), openUp(dir), openUp(filepath.Dir(dir))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(copyFile(os.Args[0], binary), openUp(dir), openUp(filepath.Dir(dir))))
 	cmd := exec.Command(binary, path, "d1")
 	cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	cmd.Dir = dir
@@ -57,16 +58,10 @@ func wantLikeLog(t *testing.T, path string) {
 	t.Helper()
 	for _, suffix := range []string{anchorSuffix, checkSuffix} {
 		f, err := os.Open(path + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		own, log, err := stats(f, path)
-		if err != nil || own.Uid != log.Uid || own.Gid != log.Gid || own.Mode != log.Mode {
-			t.Errorf("%s: %+v, %v; the log: %+v", suffix, own, err, log)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		assert.True(t, err == nil && own.Uid == log.Uid && own.Gid == log.Gid && own.Mode == log.Mode, "%s: %+v, %v; the log: %+v", suffix, own, err, log)
+		require.NoError(t, f.Close())
 	}
 }
 
@@ -77,14 +72,11 @@ func withoutOthers(t *testing.T, uid, gid int, mode fs.FileMode) (path string) {
 	path = written(t)
 	dir := filepath.Dir(path)
 	for _, suffix := range []string{anchorSuffix, checkSuffix, "-wal", "-shm"} {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
+		err := os.Remove(path + suffix)
+		require.True(t, err == nil || errors.Is(err, fs.ErrNotExist), "%v", err)
 	}
 	err := errors.Join(os.Chown(path, uid, gid), os.Chown(dir, uid, gid), os.Chmod(path, mode), os.Chmod(dir, mode|0o110), openUp(filepath.Dir(dir)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return path
 }
 
@@ -101,18 +93,12 @@ func TestWhatWasLeftUnfinishedIsRemoved(t *testing.T) {
 		if name == kept[0] {
 			continue // somebody may be at it
 		}
-		if err := os.Chtimes(filepath.Join(dir, name), before, before); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(filepath.Join(dir, name), before, before))
 	}
-	if err := openLog(t, path).Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, openLog(t, path).Close())
 	for _, name := range append(slices.Clone(old), kept...) {
 		_, err := os.Lstat(filepath.Join(dir, name))
-		if gone := errors.Is(err, fs.ErrNotExist); gone != slices.Contains(old, name) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Equal(t, slices.Contains(old, name), errors.Is(err, fs.ErrNotExist), "%s: %v", name, err)
 	}
 }
 
@@ -120,21 +106,16 @@ func TestWhatWasLeftUnfinishedIsRemoved(t *testing.T) {
 func TestTheOwnerCanUseALogThatRootHasOpened(t *testing.T) {
 	uid, owner := somebody()
 	path := withoutOthers(t, uid, -1, 0o600)
-	if err := openLog(t, path).Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, openLog(t, path).Close())
 	wantLikeLog(t, path)
-	if said, err := as(t, owner, "append once", path); err != nil {
-		t.Errorf("%v: %s", err, said)
-	}
+	said, err := as(t, owner, "append once", path)
+	assert.True(t, err == nil, "%v: %s", err, said)
 }
 
 // TestALogThatIsProtectedForAWhile leaves what is beside it to its owner.
 func TestALogThatIsProtectedForAWhile(t *testing.T) {
 	path := written(t)
-	if err := os.Chmod(path, 0o444); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(path, 0o444))
 	l, err := Open(t.Context(), path, Options{})
 	if err == nil {
 		err = l.Close()
@@ -143,9 +124,8 @@ func TestALogThatIsProtectedForAWhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, suffix := range []string{anchorSuffix, checkSuffix} {
-		if info, err := os.Stat(path + suffix); err != nil || info.Mode()&0o600 != 0o600 {
-			t.Errorf("%s: %+v, %v", suffix, info, err)
-		}
+		info, err := os.Stat(path + suffix)
+		assert.True(t, err == nil && info.Mode()&0o600 == 0o600, "%s: %+v, %v", suffix, info, err)
 	}
 }
 
@@ -162,55 +142,38 @@ func TestALogOfAGroup(t *testing.T) {
 		if said, err := as(t, member, "append once", path); err != nil {
 			t.Fatalf("%v: %s", err, said)
 		}
-		if err := openLog(t, path).Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, openLog(t, path).Close())
 		for _, suffix := range []string{anchorSuffix, checkSuffix} {
 			info, err := os.Stat(path + suffix)
-			if err != nil || info.Mode() != 0o660 || int(info.Sys().(*syscall.Stat_t).Gid) != gid {
-				t.Errorf("%s: %+v, %v", suffix, info, err)
-			}
+			assert.True(t, err == nil && info.Mode() == 0o660 && int(info.Sys().(*syscall.Stat_t).Gid) == gid, "%s: %+v, %v", suffix, info, err)
 		}
 	})
 	t.Run("it is shared later", func(t *testing.T) {
 		path := withoutOthers(t, -1, -1, 0o600)
-		if err := opened(t, path, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, opened(t, path, 1))
 		dir := filepath.Dir(path)
 		err := errors.Join(os.Chown(path, -1, gid), os.Chown(dir, -1, gid), os.Chmod(path, 0o660), os.Chmod(dir, 0o770))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := openLog(t, path).Close(); err != nil { // by its owner
 			t.Fatal(err)
 		}
 		wantLikeLog(t, path)
-		if said, err := as(t, member, "append once", path); err != nil {
-			t.Errorf("%v: %s", err, said)
-		}
+		said, err := as(t, member, "append once", path)
+		assert.True(t, err == nil, "%v: %s", err, said)
 	})
 	t.Run("a member who may read the anchor", func(t *testing.T) {
 		if member == nil {
 			return // one's own files cannot be like that
 		}
 		path := withoutOthers(t, -1, gid, 0o660)
-		if err := openLog(t, path).Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(path+anchorSuffix, 1, 1); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path+anchorSuffix, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if said, err := as(t, member, "read", path); err != nil || said != "300 events\n" {
-			t.Errorf("%v: %s", err, said)
-		}
-		said, err := as(t, member, "append once", path)
-		if err == nil {
-			t.Error("it was appended to")
-		}
+		require.NoError(t, openLog(t, path).Close())
+		require.NoError(t, os.Chown(path+anchorSuffix, 1, 1))
+		require.NoError(t, os.Chmod(path+anchorSuffix, 0o644))
+		said, err := as(t, member, "read", path)
+		require.NoError(t, err, said)
+		assert.Contains(t, said, "300 events\n")
+		said, err = as(t, member, "append once", path)
+		assert.Error(t, err, "it was appended to")
 		wantError(t, errors.New(said), nil, "log.db-anchor: permission denied", "make the file")
 	})
 }

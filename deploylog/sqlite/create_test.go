@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -20,60 +23,40 @@ func TestLinkToLog(t *testing.T) {
 	path := filepath.Join(dir, "real", "log.db")
 	l := openLog(t, path)
 	byFile, byDir := filepath.Join(dir, "link.db"), filepath.Join(dir, "linked")
-	if err := errors.Join(os.Symlink(path, byFile), os.Symlink("real", byDir)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Symlink(path, byFile), os.Symlink("real", byDir)))
 	for _, name := range []string{byFile, filepath.Join(byDir, "log.db")} {
 		linked := openLog(t, name)
 		unlock, err := l.TryLock("host/a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = linked.TryLock("host/a")
-		wantError(t, err, deploylog.ErrLocked)
+		require.NoError(t, err)
+		wantError(t, errOf(linked.TryLock("host/a")), deploylog.ErrLocked)
 		unlock()
-		if linked.ID() != l.ID() {
-			t.Errorf("%s: log %s, want %s", name, linked.ID(), l.ID())
-		}
+		assert.True(t, linked.ID() == l.ID(), "%s: log %s, want %s", name, linked.ID(), l.ID())
 	}
-	if _, err := os.Lstat(byFile + ".locks"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("locks beside the link: %v", err)
-	}
+	assert.ErrorIs(t, errOf(os.Lstat(byFile+".locks")), fs.ErrNotExist, "locks beside the link")
 }
 
 // TestLinkToDamagedLog lets a crash leave a damaged write-ahead log, which lies
 // beside the log and not beside the link.
 func TestLinkToDamagedLog(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
-	l := openLog(t, path)
-	for i := range 20 {
-		if _, err := l.Append(t.Context(), sample(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	crashed, name := filepath.Join(t.TempDir(), "log.db"), filepath.Join(t.TempDir(), "link.db")
+	l := newLog(t)
+	path := l.path
+	appendEach(t, l, 0, 20)
+	crashed, name := newPath(t), filepath.Join(t.TempDir(), "link.db")
 	wal := bytes.Clone(read(t, path+"-wal"))
 	wal[len(wal)/2] ^= 4
 	write(t, crashed, read(t, path))
 	write(t, crashed+"-wal", wal)
-	if err := os.Symlink(crashed, name); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Open(t.Context(), name, Options{})
-	wantError(t, err, deploylog.ErrCorrupt, "log.db-wal is damaged", "backup")
+	require.NoError(t, os.Symlink(crashed, name))
+	wantError(t, errOf(Open(t.Context(), name, Options{})), deploylog.ErrCorrupt, "log.db-wal is damaged", "backup")
 }
 
 func TestDanglingLink(t *testing.T) {
 	dir := t.TempDir()
 	path, name := filepath.Join(dir, "log.db"), filepath.Join(dir, "link.db")
-	if err := os.Symlink(path, name); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Open(t.Context(), name, Options{})
-	wantError(t, err, nil, name, "a link to "+path+", which does not exist", "remove the link")
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("%v, %v: only the link should be there", entries, err)
-	}
+	require.NoError(t, os.Symlink(path, name))
+	wantError(t, errOf(Open(t.Context(), name, Options{})), nil, name, "a link to "+path+", which does not exist", "remove the link")
+	entries, err := os.ReadDir(dir)
+	assert.True(t, err == nil && len(entries) == 1, "%v, %v: only the link should be there", entries, err)
 }
 
 func TestNewDirectoriesAreDurable(t *testing.T) {
@@ -93,21 +76,16 @@ func TestNewDirectoriesAreDurable(t *testing.T) {
 				want = append(want, filepath.Join(dir, d))
 			}
 			err := makeDir(filepath.Join(dir, c.dir), func(d string) error {
-				if info, err := os.Stat(filepath.Join(dir, c.dir)); err != nil || !info.IsDir() {
-					t.Errorf("%s is synced before it has its entry: %v", d, err)
-				}
+				info, err := os.Stat(filepath.Join(dir, c.dir))
+				assert.True(t, err == nil && info.IsDir(), "%s is synced before it has its entry: %v", d, err)
 				synced = append(synced, d)
 				return nil
 			})
-			if err != nil || !slices.Equal(synced, want) {
-				t.Errorf("synced %q, %v; want %q", synced, err, want)
-			}
+			assert.True(t, err == nil && slices.Equal(synced, want), "synced %q, %v; want %q", synced, err, want)
 		})
 	}
 	failed := errors.New("the disk is gone")
-	if err := makeDir(filepath.Join(dir, "x"), func(string) error { return failed }); !errors.Is(err, failed) {
-		t.Errorf("error %v, want %v", err, failed)
-	}
+	assert.ErrorIs(t, makeDir(filepath.Join(dir, "x"), func(string) error { return failed }), failed)
 }
 
 // TestPlaceWithoutHardLinks stands for file systems that have none.
@@ -120,47 +98,32 @@ func TestPlaceWithoutHardLinks(t *testing.T) {
 		first, second, name := filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "log.db")
 		write(t, first, []byte("first"))
 		write(t, second, []byte("second"))
-		if err := place(first, name, noLinks); err != nil {
-			t.Errorf("%v: %v", refusal, err)
-		}
-		if err := place(second, name, noLinks); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("%v: error %v for a taken name", refusal, err)
-		}
-		if got := string(read(t, name)); got != "first" {
-			t.Errorf("%v: %q is in place", refusal, got)
-		}
+		assert.NoError(t, place(first, name, noLinks), "%v", refusal)
+		err := place(second, name, noLinks)
+		assert.True(t, errors.Is(err, fs.ErrExist), "%v: error %v for a taken name", refusal, err)
+		got := string(read(t, name))
+		assert.True(t, got == "first", "%v: %q is in place", refusal, got)
 	}
 	broken := func(string, string) error { return syscall.EIO }
-	if err := place("1", "2", broken); !errors.Is(err, syscall.EIO) {
-		t.Errorf("error %v, want another one as it is", err)
-	}
+	assert.ErrorIs(t, place("1", "2", broken), syscall.EIO)
 }
 
 // TestWriteAheadLogStaysSmall lets many logs come, append and go, as the runs
 // of a program do, while another one stays open.
 func TestWriteAheadLogStaysSmall(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
+	path := newPath(t)
 	_ = openLog(t, path)
 	largest := int64(0)
-	const runs = 60
+	const runs = 30
 	for i := range runs {
 		l, err := Open(t.Context(), path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.Append(t.Context(), sample(i)); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, errOf(l.Append(t.Context(), sample(i))))
+		require.NoError(t, l.Close())
 		info, err := os.Stat(path + "-wal")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		largest = max(largest, info.Size())
 	}
-	if limit := int64(20 * pageSize); largest > limit {
-		t.Errorf("the write-ahead log grew to %d bytes in %d runs, want at most %d", largest, runs, limit)
-	}
+	limit := int64(20 * pageSize)
+	assert.True(t, largest <= limit, "the write-ahead log grew to %d bytes in %d runs, want at most %d", largest, runs, limit)
 }

@@ -9,60 +9,61 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/chain"
 	"github.com/deployster-go/deployster/deploylog/sqlite/wal"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 func wantError(t *testing.T, err, target error, words ...string) {
 	t.Helper()
-	if err == nil || target != nil && !errors.Is(err, target) {
-		t.Fatalf("error %v, want %v", err, target)
-	}
+	require.True(t, err != nil && (target == nil || errors.Is(err, target)), "error %v, want %v", err, target)
 	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error does not say %q: %v", w, err)
-		}
+		assert.Contains(t, err.Error(), w, "the error does not say %q: %v", w, err)
 	}
 }
 
-// written makes a log of 300 events and closes it.
+// written copies a log of 300 events that is closed.
 func written(t *testing.T) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "log.db")
-	l, err := Open(t.Context(), path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		events := make([]deploylog.Event, 100)
-		for j := range events {
-			events[j] = sample(100*i + j)
+	path = newPath(t)
+	made.Do(func() {
+		l, err := Open(t.Context(), path, Options{})
+		require.NoError(t, err)
+		for i := range 3 {
+			require.NoError(t, errOf(l.Append(t.Context(), samples(100*i, 100)...)))
 		}
-		if _, err := l.Append(t.Context(), events...); err != nil {
-			t.Fatal(err)
+		require.NoError(t, l.Close())
+		for _, suffix := range []string{"", anchorSuffix, checkSuffix} {
+			writtenFiles[suffix] = read(t, path+suffix)
 		}
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
+	})
+	for suffix, b := range writtenFiles {
+		write(t, path+suffix, b)
 	}
 	return path
 }
+
+// writtenFiles are those of written, by what their names end in.
+var (
+	made         sync.Once
+	writtenFiles = map[string][]byte{}
+)
 
 // execute changes a log as only a foreign hand would.
 func execute(t *testing.T, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	for _, s := range statements {
-		if _, err := db.Exec(s); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
+		require.NoError(t, errOf(db.Exec(s)), s)
 	}
 }
 
@@ -91,9 +92,7 @@ func TestOpenRefuses(t *testing.T) {
 		}, nil, []string{"another program's database"}},
 		{"a newer log", func(t *testing.T, path string) { execute(t, path, "PRAGMA user_version = 99") }, nil, []string{"newer deployster", "format 99"}},
 		{"a directory", func(t *testing.T, path string) {
-			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(os.Remove(path), os.Mkdir(path, 0o700)))
 		}, nil, []string{"is a directory"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,12 +104,8 @@ func TestOpenRefuses(t *testing.T) {
 				l.Close()
 			}
 			wantError(t, err, c.target, append(c.words, path)...)
-			if c.target == nil && errors.Is(err, deploylog.ErrCorrupt) {
-				t.Errorf("a sound file is called corrupt: %v", err)
-			}
-			if after := fingerprint(t, path); after != before {
-				t.Errorf("opening changed the file or left something beside it:\n%s\nbefore:\n%s", after, before)
-			}
+			assert.True(t, c.target != nil || !errors.Is(err, deploylog.ErrCorrupt), "a sound file is called corrupt: %v", err)
+			assert.Equal(t, before, fingerprint(t, path), "opening changed the file or left something beside it")
 		})
 	}
 }
@@ -119,9 +114,7 @@ func TestOpenRefuses(t *testing.T) {
 func fingerprint(t *testing.T, path string) string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var s strings.Builder
 	for _, e := range entries {
 		s.WriteString(e.Name())
@@ -136,71 +129,77 @@ func fingerprint(t *testing.T, path string) string {
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 
 func write(t *testing.T, path string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, b, 0o600))
 }
 
-func TestVerifyFindsEveryForgery(t *testing.T) {
+// What only somebody else can do to a log is found by Verify, and some of it also by the check of
+// a log that is opened.
+func TestEveryForgeryIsFound(t *testing.T) {
 	const unlocked = "DROP TRIGGER events_are_never_updated; DROP TRIGGER events_are_never_deleted; DROP TRIGGER head_only_moves_forward; DROP TRIGGER head_is_never_deleted"
-	for _, forgery := range []string{
-		"UPDATE events SET id = '01ARZ3NDEKTSV4RRFFQ69G5FAV' WHERE seq = 7",
-		"UPDATE events SET deployment = 'forged' WHERE seq = 7",
-		"UPDATE events SET target = 'host/forged' WHERE seq = 7",
-		"UPDATE events SET revision = 'forged' WHERE seq = 7",
-		"UPDATE events SET event = 'forged' WHERE seq = 7",
-		"UPDATE events SET attempt = 9 WHERE seq = 7",
-		"UPDATE events SET created_at = created_at + 1 WHERE seq = 7",
-		"UPDATE events SET data = NULL WHERE seq = 7",
-		"UPDATE events SET data = '{}' WHERE seq = 7",
-		"UPDATE events SET registered = 2 WHERE seq = 7",
-		"UPDATE events SET hash = zeroblob(16) WHERE seq = 7",
-		"UPDATE events SET hash = x'' WHERE seq = 7",
-		"DELETE FROM events WHERE seq = 7",
-		"DELETE FROM events WHERE seq = 1",
-		"DELETE FROM events",
-		"UPDATE events SET seq = -seq WHERE seq IN (7, 8); UPDATE events SET seq = 15 + seq WHERE seq < 0",
-		"INSERT INTO events SELECT seq + 1, id, 'forged', target, revision, event, attempt, created_at, data, registered, hash FROM events WHERE seq = 300",
-		"UPDATE log SET seq = 299, hash = (SELECT hash FROM events WHERE seq = 299)",
-		"UPDATE log SET hash = zeroblob(16)",
-		"DELETE FROM log",
-		"DELETE FROM latest WHERE target = 'resource/service-001'",
-		"UPDATE latest SET seq = seq - 1 WHERE target = 'resource/service-001'",
-		"INSERT INTO latest VALUES ('host/a', 'host-failed', 1, 1)",
-		"INSERT INTO in_progress VALUES ('resource/service-000', 1, 1, 1)",
-		"DELETE FROM in_progress",
+	for forgery, checked := range map[string]bool{
+		"UPDATE events SET id = '01ARZ3NDEKTSV4RRFFQ69G5FAV' WHERE seq = 7":                                false,
+		"UPDATE events SET deployment = 'forged' WHERE seq = 7":                                            false,
+		"UPDATE events SET target = 'host/forged' WHERE seq = 7":                                           false,
+		"UPDATE events SET revision = 'forged' WHERE seq = 7":                                              true,
+		"UPDATE events SET event = 'forged' WHERE seq = 7":                                                 false,
+		"UPDATE events SET attempt = 9 WHERE seq = 7":                                                      false,
+		"UPDATE events SET created_at = created_at + 1 WHERE seq = 7":                                      false,
+		"UPDATE events SET data = NULL WHERE seq = 7":                                                      false,
+		"UPDATE events SET data = '{}' WHERE seq = 7":                                                      false,
+		"UPDATE events SET registered = 2 WHERE seq = 7":                                                   true,
+		"UPDATE events SET hash = zeroblob(16) WHERE seq = 7":                                              false,
+		"UPDATE events SET hash = x'' WHERE seq = 7":                                                       false,
+		"DELETE FROM events WHERE seq = 7":                                                                 true,
+		"DELETE FROM events WHERE seq = 1":                                                                 false,
+		"DELETE FROM events":                                                                               false,
+		"UPDATE events SET seq = -seq WHERE seq IN (7, 8); UPDATE events SET seq = 15 + seq WHERE seq < 0": false,
+		"INSERT INTO events SELECT seq + 1, id, 'forged', target, revision, event, attempt, created_at, data, registered, hash FROM events WHERE seq = 300": false,
+		"UPDATE log SET seq = 299, hash = (SELECT hash FROM events WHERE seq = 299)":                                                                        false,
+		"UPDATE log SET hash = zeroblob(16)":                                    false,
+		"DELETE FROM log":                                                       false,
+		"DELETE FROM latest WHERE target = 'resource/service-001'":              true,
+		"UPDATE latest SET seq = seq - 1 WHERE target = 'resource/service-001'": true,
+		"INSERT INTO latest VALUES ('host/a', 'host-failed', 1, 1)":             true,
+		"INSERT INTO in_progress VALUES ('resource/service-000', 1, 1, 1)":      true,
+		"DELETE FROM in_progress":                                               true,
 	} {
 		t.Run(forgery, func(t *testing.T) {
 			path := written(t)
 			l := openLog(t, path)
-			if _, err := l.Append(t.Context(), deploylog.Event{Deployment: "open", Target: "host/a", Name: "host-started", CreatedAt: l.now()}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errOf(l.Append(t.Context(), deploylog.Event{Deployment: "open", Target: "host/a", Name: "host-started", CreatedAt: l.now()})))
 			forgery = strings.ReplaceAll(strings.ReplaceAll(forgery, "300", "301"), "299", "300")
-			if _, err := l.Verify(t.Context()); err != nil {
-				t.Fatalf("before the forgery: %v", err)
-			}
+			require.NoError(t, errOf(l.Verify(t.Context())), "before the forgery")
 			execute(t, path, unlocked, forgery)
-			_, err := l.Verify(t.Context())
-			wantError(t, err, deploylog.ErrCorrupt, "backup", path)
+			wantError(t, errOf(l.Verify(t.Context())), deploylog.ErrCorrupt, "backup", path)
+			if checked {
+				path := written(t)
+				execute(t, path, unlocked, forgery)
+				wantDamageNoticed(t, path)
+			}
 		})
 	}
+}
+
+// wantDamageNoticed fails unless openings of a log notice its damage, and refuse appends then.
+func wantDamageNoticed(t *testing.T, path string) {
+	t.Helper()
+	for range 3 { // 300 events are less than a page
+		require.NoError(t, openLog(t, path).Close())
+	}
+	assert.NotNil(t, checkedState(t, path).Damage, "nothing was found")
+	assert.Error(t, opened(t, path, 1), "an append was not refused")
 }
 
 func TestTriggersRefuse(t *testing.T) {
 	path := written(t)
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	for _, s := range []string{
 		"UPDATE events SET revision = 'x'", "DELETE FROM events WHERE seq = 300", "DELETE FROM log", "UPDATE log SET seq = 1", "UPDATE log SET id = 'x'",
@@ -217,19 +216,15 @@ func TestFlippedBits(t *testing.T) {
 	path := written(t)
 	l := openLog(t, path)
 	want, err := l.Verify(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
 	sound := read(t, path)
 	found := 0
-	const flips = 150
+	flips := ringtest.Cases(50, 1500)
 	for i := range flips {
 		b := bytes.Clone(sound)
 		b[(len(b)/flips)*i+i%97] ^= 1 << (i % 8)
-		damaged := filepath.Join(t.TempDir(), "log.db")
+		damaged := newPath(t)
 		write(t, damaged, b)
 		l, err := Open(t.Context(), damaged, Options{})
 		if err != nil {
@@ -248,9 +243,7 @@ func TestFlippedBits(t *testing.T) {
 			t.Logf("flip %d: close: %v", i, err)
 		}
 	}
-	if found < flips/2 {
-		t.Errorf("only %d of %d flipped bits were found", found, flips)
-	}
+	assert.True(t, found >= flips/2, "only %d of %d flipped bits were found", found, flips)
 }
 
 // TestFlippedBitsInWriteAheadLog damages events that were acknowledged but not
@@ -259,13 +252,9 @@ func TestFlippedBitsInWriteAheadLog(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "log.db")
 	l := openLog(t, path)
-	for i := range 20 {
-		if _, err := l.Append(t.Context(), sample(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	appendEach(t, l, 0, 20)
 	crashed := func(change func([]byte) []byte) (*Log, error) {
-		copied := filepath.Join(t.TempDir(), "log.db")
+		copied := newPath(t)
 		write(t, copied, read(t, path))
 		write(t, copied+"-wal", change(bytes.Clone(read(t, path+"-wal"))))
 		return Open(t.Context(), copied, Options{})
@@ -327,32 +316,24 @@ func TestFlippedBitsInWriteAheadLog(t *testing.T) {
 				wantError(t, err, deploylog.ErrCorrupt, "log.db-wal is damaged", "backup")
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer l.Close()
-			if v, err := l.Verify(t.Context()); err != nil || v.Events != c.events {
-				t.Errorf("%+v, %v; want %d events", v, err, c.events)
-			}
+			wantSound(t, l, c.events)
 		})
 	}
 
 	t.Run("forged", func(t *testing.T) {
 		execute(t, path, "DROP TRIGGER events_are_never_updated", "UPDATE events SET revision = 'forged' WHERE seq = 20")
-		copied := filepath.Join(t.TempDir(), "log.db")
+		copied := newPath(t)
 		write(t, copied, read(t, path))
 		write(t, copied+"-wal", read(t, path+"-wal"))
-		_, err := Open(t.Context(), copied, Options{})
-		wantError(t, err, deploylog.ErrCorrupt, "event 20 is not what was appended")
-		if !bytes.Equal(read(t, copied), read(t, path)) || !bytes.Equal(read(t, copied+"-wal"), read(t, path+"-wal")) {
-			t.Error("a refused log was changed")
-		}
+		wantError(t, errOf(Open(t.Context(), copied, Options{})), deploylog.ErrCorrupt, "event 20 is not what was appended")
+		assert.True(t, bytes.Equal(read(t, copied), read(t, path)) && bytes.Equal(read(t, copied+"-wal"), read(t, path+"-wal")), "a refused log was changed")
 	})
 
 	t.Run("left without its log", func(t *testing.T) {
-		copied := filepath.Join(t.TempDir(), "log.db")
+		copied := newPath(t)
 		write(t, copied+"-wal", read(t, path+"-wal"))
-		_, err := Open(t.Context(), copied, Options{})
-		wantError(t, err, deploylog.ErrCorrupt, "is gone")
+		wantError(t, errOf(Open(t.Context(), copied, Options{})), deploylog.ErrCorrupt, "is gone")
 	})
 }

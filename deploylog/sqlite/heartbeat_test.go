@@ -1,4 +1,4 @@
-package sqlite_test
+package sqlite
 
 import (
 	"os"
@@ -8,61 +8,41 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
 )
 
-func openAt(t *testing.T, path string) *sqlite.Log {
-	t.Helper()
-	log, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = log.Close() })
-	return log
-}
-
-func heartbeats(t *testing.T, log *sqlite.Log) []deploylog.Heartbeat {
+func heartbeats(t *testing.T, log *Log) []deploylog.Heartbeat {
 	t.Helper()
 	all, err := log.Heartbeats()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	slices.SortFunc(all, func(a, b deploylog.Heartbeat) int { return a.PID - b.PID })
 	return all
 }
 
 func TestAHeartbeatIsSeenAsLongAsItsLoopLives(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
-	log, reader := openAt(t, path), openAt(t, path)
+	path := newPath(t)
+	log, reader := openLog(t, path), openLog(t, path)
 	if all := heartbeats(t, reader); len(all) > 0 {
 		t.Errorf("before the first there are %v", all)
 	}
 	one, err := log.Heart()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	two, err := reader.Heart()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	beat := func(h deploylog.Heart, pid int, controls ...string) {
 		t.Helper()
-		if err := h.Beat(deploylog.Heartbeat{Kind: "pipeline", Role: "scheduler", PID: pid, Host: "h", Controls: controls}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, h.Beat(deploylog.Heartbeat{Kind: "pipeline", Role: "scheduler", PID: pid, Host: "h", Controls: controls}))
 	}
 	beat(one, 1, "web")
 	beat(two, 2)
 	before := time.Now().Add(-time.Hour)
 	files, err := filepath.Glob(path + ".heartbeats/*.json")
-	if err != nil || len(files) != 2 {
-		t.Fatalf("the files are %v, %v", files, err)
-	}
+	require.True(t, err == nil && len(files) == 2, "the files are %v, %v", files, err)
 	for _, file := range files {
-		if err := os.Chtimes(file, before, before); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(file, before, before))
 	}
 	beat(one, 1, "web")
 	all := heartbeats(t, reader)
@@ -79,60 +59,37 @@ func TestAHeartbeatIsSeenAsLongAsItsLoopLives(t *testing.T) {
 		_ = os.Remove(file)
 	}
 	beat(two, 2)
-	if all := heartbeats(t, reader); len(all) != 1 {
-		t.Errorf("after somebody removed it there are %+v", all)
-	}
+	assert.Len(t, heartbeats(t, reader), 1, "after somebody removed it there")
 	two.Stop()
 }
 
 // What stands there may be anybody's, or that of a process that was killed.
 func TestWhatIsNoHeartbeatIsLeftOut(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
-	log := openAt(t, path)
+	path := newPath(t)
+	log := openLog(t, path)
 	live, err := log.Heart()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := live.Beat(deploylog.Heartbeat{PID: 1}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, live.Beat(deploylog.Heartbeat{PID: 1}))
 	defer live.Stop()
 	at := func(name string) string { return filepath.Join(path+".heartbeats", name) }
 	for _, name := range []string{"dead.json", "other.txt", ".heartbeat-new"} {
-		if err := os.WriteFile(at(name), []byte(`{"pid":2}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(at(name), []byte(`{"pid":2}`), 0o600))
 	}
 	for _, err := range []error{syscall.Mkfifo(at("pipe.json"), 0o600), os.Symlink("/dev/zero", at("link.json")), os.Mkdir(at("dir.json"), 0o700)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	for name, text := range map[string]string{"garbage.json": "\x00\x1b[31m", "list.json": "[]", "empty.json": ""} {
-		if err := os.WriteFile(at(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(at(name), []byte(text), 0o600))
 		f, err := os.Open(at(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = f.Close() })
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
 	}
-	if all := heartbeats(t, log); len(all) != 1 || all[0].PID != 1 {
-		t.Errorf("there are %+v", all)
-	}
+	all := heartbeats(t, log)
+	assert.True(t, len(all) == 1 && all[0].PID == 1, "there are %+v", all)
 	another, err := log.Heart()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	another.Stop()
-	if _, err := os.Stat(at("dead.json")); err == nil {
-		t.Error("what a dead process left stays")
-	}
-	if _, err := os.Stat(at("garbage.json")); err != nil {
-		t.Error("what a living process has was removed")
-	}
+	assert.Error(t, errOf(os.Stat(at("dead.json"))), "what a dead process left stays")
+	assert.NoError(t, errOf(os.Stat(at("garbage.json"))), "what a living process has was removed")
 }

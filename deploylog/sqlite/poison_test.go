@@ -2,14 +2,19 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -17,19 +22,14 @@ import (
 // TestPoison fills a store up: the write that fails says why, and all after it
 // are refused until the log is opened again, even when there would be room.
 func TestPoison(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
-	l, err := open(t.Context(), path, Options{}, settings{busyTimeout: time.Minute, maxPages: 40})
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := newPath(t)
+	l := openWith(t, path, Options{}, settings{busyTimeout: time.Minute, maxPages: 40})
 	var acknowledged int64
 	for {
 		appended, err := l.Append(t.Context(), sample(int(acknowledged)))
 		if err != nil {
 			wantError(t, err, deploylog.ErrUnwritten, "no room", path)
-			if errors.Is(err, deploylog.ErrPoisoned) {
-				t.Errorf("the failing append should name its cause: %v", err)
-			}
+			assert.False(t, errors.Is(err, deploylog.ErrPoisoned), "the failing append should name its cause: %v", err)
 			break
 		}
 		acknowledged = appended[0].Seq
@@ -37,62 +37,38 @@ func TestPoison(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
-			if _, err := l.Append(t.Context(), sample(100_000+i)); !errors.Is(err, deploylog.ErrPoisoned) || errors.Is(err, deploylog.ErrUnwritten) {
-				t.Errorf("error %v, want ErrPoisoned", err)
-			}
+			_, err := l.Append(t.Context(), sample(100_000+i))
+			assert.True(t, errors.Is(err, deploylog.ErrPoisoned) && !errors.Is(err, deploylog.ErrUnwritten), "error %v, want ErrPoisoned", err)
 		})
 	}
 	wg.Wait()
-	if v, err := l.Verify(t.Context()); err != nil || v.Events != acknowledged {
-		t.Errorf("a poisoned log can be read: %+v, %v; want %d events", v, err, acknowledged)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	wantSound(t, l, acknowledged)
+	require.NoError(t, l.Close())
 
 	l = openLog(t, path)
 	appended, err := l.Append(t.Context(), sample(int(acknowledged)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if appended[0].Seq != acknowledged+1 {
-		t.Errorf("seq %d after reopening, want %d", appended[0].Seq, acknowledged+1)
-	}
-	if _, err := l.Verify(t.Context()); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, acknowledged+1, appended[0].Seq)
+	assert.NoError(t, errOf(l.Verify(t.Context())))
 }
 
 // TestBusy lets another connection write for too long, which is no reason to
 // distrust the disk.
 func TestBusy(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
-	l, err := open(t.Context(), path, Options{}, settings{busyTimeout: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	path := newPath(t)
+	l := openWith(t, path, Options{}, settings{busyTimeout: 10 * time.Millisecond})
 	other := openLog(t, path)
-	if err := other.writer.stmts.begin.exec(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = l.Append(t.Context(), sample(0))
-	wantError(t, err, nil, "another process has been writing")
-	if err := other.writer.stmts.rollback.exec(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Append(t.Context(), sample(0)); err != nil {
-		t.Errorf("after the other has finished: %v", err)
-	}
+	require.NoError(t, other.writer.stmts.begin.exec())
+	wantError(t, errOf(l.Append(t.Context(), sample(0))), nil, "another process has been writing")
+	require.NoError(t, other.writer.stmts.rollback.exec())
+	assert.NoError(t, errOf(l.Append(t.Context(), sample(0))), "after the other has finished")
 }
 
 // TestWithdraw ends the context of an append that waits for another writer.
 func TestWithdraw(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
+	path := newPath(t)
 	l, other := openLog(t, path), openLog(t, path)
-	if err := other.writer.stmts.begin.exec(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, other.writer.stmts.begin.exec())
 	ctx, cancel := context.WithCancel(t.Context())
 	withdrawn := make(chan error)
 	go func() {
@@ -104,48 +80,71 @@ func TestWithdraw(t *testing.T) {
 	}
 	cancel()
 	wantError(t, <-withdrawn, context.Canceled)
-	if err := other.writer.stmts.rollback.exec(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, other.writer.stmts.rollback.exec())
 	appended, err := l.Append(t.Context(), sample(1))
-	if err != nil || appended[0].Seq != 1 {
-		t.Errorf("%+v, %v: what was withdrawn must not be there", appended, err)
-	}
+	assert.True(t, err == nil && appended[0].Seq == 1, "%+v, %v: what was withdrawn must not be there", appended, err)
+}
+
+// TestWhatFollowsIsLostWithItsEvents has no room on the disk for what follows.
+func TestWhatFollowsIsLostWithItsEvents(t *testing.T) {
+	path := newPath(t)
+	l := openWith(t, path, Options{}, settings{busyTimeout: time.Minute, maxPages: 40})
+	large := sample(1)
+	large.Data = json.RawMessage(`"` + strings.Repeat("x", 40*pageSize) + `"`)
+	asked := false
+	written, err := l.AppendThen(t.Context(), []deploylog.Event{sample(0)}, func([]deploylog.Event) []deploylog.Event {
+		asked = true
+		return []deploylog.Event{large}
+	})
+	wantError(t, err, nil, "no room", path)
+	assert.True(t, asked && len(written) == 0, "asked for what follows: %v; written: %v", asked, written)
+	_, err = l.AppendThen(t.Context(), []deploylog.Event{sample(2)}, func([]deploylog.Event) []deploylog.Event {
+		t.Error("a poisoned log asked for what follows")
+		return nil
+	})
+	wantError(t, err, deploylog.ErrPoisoned)
+	require.NoError(t, l.Close())
+	wantSound(t, openLog(t, path), 0)
+}
+
+// TestKilledBeforeWhatFollows leaves nothing of what was not whole.
+func TestKilledBeforeWhatFollows(t *testing.T) {
+	path := newPath(t)
+	p := start(t, "die deciding", path, "d")
+	acknowledged := p.rest()
+	_ = p.cmd.Wait()
+	require.Equal(t, 2, strings.Count(acknowledged, "\n"), "it has acknowledged %q", acknowledged)
+	wantAnchored(t, path, acknowledged)
+	l := openLog(t, path)
+	wantSound(t, l, 2)
+	wantNext(t, l, 0, 3)
 }
 
 func TestPathsAndModes(t *testing.T) {
 	for _, name := range []string{"log.db", "a b?c#d%20e&mode=memory.db", "file:x", "ü'\"", "sub/dir/log.db"} {
 		path := filepath.Join(t.TempDir(), name)
 		l := openLog(t, path)
-		if _, err := l.Append(t.Context(), sample(0)); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, errOf(l.Append(t.Context(), sample(0))), name)
 		for _, file := range []string{path, path + "-wal", path + "-shm", path + "-anchor"} {
-			if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
-				t.Errorf("%s: %v, %v; want a file with mode 0600", file, info, err)
-			}
+			info, err := os.Stat(file)
+			assert.True(t, err == nil && info.Mode() == 0o600, "%s: %v, %v; want a file with mode 0600", file, info, err)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Close())
 		entries, err := os.ReadDir(filepath.Dir(path))
 		var left []string
 		for _, e := range entries {
 			left = append(left, e.Name())
 		}
 		base := filepath.Base(name)
-		if want := []string{base, base + "-anchor", base + "-check"}; err != nil || !slices.Equal(left, want) {
-			t.Errorf("%s: a closed log is the files %q, found %q, %v", name, want, left, err)
-		}
+		want := []string{base, base + "-anchor", base + "-check"}
+		assert.True(t, err == nil && slices.Equal(left, want), "%s: a closed log is the files %q, found %q, %v", name, want, left, err)
 	}
 }
 
 func TestRelativePath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	openLog(t, "log.db")
-	if _, err := os.Stat("log.db"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errOf(os.Stat("log.db")))
 }
 
 // openUp lets everybody search the test's own temporary directory.

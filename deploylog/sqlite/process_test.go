@@ -14,7 +14,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 // roleVariable makes the test binary act as another process on a log:
@@ -139,17 +143,11 @@ func start(t *testing.T, role, path, name string) *process {
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	p.cmd.Stderr = os.Stderr
 	stdin, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.stdin, p.stdout = stdin, bufio.NewReader(stdout)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
@@ -160,9 +158,7 @@ func start(t *testing.T, role, path, name string) *process {
 func (p *process) line(t *testing.T) string {
 	t.Helper()
 	line, err := p.stdout.ReadString('\n')
-	if err != nil {
-		t.Fatalf("the other process says nothing: %v", err)
-	}
+	require.NoError(t, err, "the other process says nothing")
 	return line
 }
 
@@ -179,30 +175,24 @@ func TestProcesses(t *testing.T) {
 		all = append(all, start(t, "append", path, fmt.Sprintf("d%d", i)))
 	}
 	acknowledged := ""
-	for range 100 {
+	for range ringtest.Cases(40, 100) {
 		for _, p := range all {
 			acknowledged += p.line(t)
 		}
 	}
 	// The first dies in the midst of its work, the others come to an end.
-	if err := all[0].cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, all[0].cmd.Process.Kill())
 	acknowledged += all[0].rest()
 	wantAnchored(t, path, acknowledged)
-	for range 50 {
+	for range ringtest.Cases(20, 50) {
 		for _, p := range all[1:] {
 			acknowledged += p.line(t)
 		}
 	}
 	for _, p := range all[1:] {
-		if err := p.stdin.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.stdin.Close())
 		acknowledged += p.rest()
-		if err := p.cmd.Wait(); err != nil {
-			t.Errorf("a process failed: %v", err)
-		}
+		assert.NoError(t, p.cmd.Wait(), "a process failed")
 	}
 
 	wantAnchored(t, path, acknowledged)
@@ -210,12 +200,8 @@ func TestProcesses(t *testing.T) {
 	seqs := map[string]int64{}
 	next := int64(1)
 	for e, err := range l.Read(t.Context(), deploylog.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Seq != next {
-			t.Fatalf("event %d follows %d", e.Seq, next-1)
-		}
+		require.NoError(t, err)
+		require.True(t, e.Seq == next, "event %d follows %d", e.Seq, next-1)
 		seqs[e.ID] = e.Seq
 		next++
 	}
@@ -226,12 +212,9 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 	v, err := l.Verify(t.Context())
-	if err != nil {
-		t.Error(err)
-	}
-	if a, _, err := readAnchor(path); err != nil || a.seq != v.Events || fmt.Sprintf("%x", a.hash) != v.Head || a.log != l.ID() {
-		t.Errorf("the anchor is %+v, %v; want the head %+v", a, err, v)
-	}
+	assert.NoError(t, err)
+	a, _, err := readAnchor(path)
+	assert.True(t, err == nil && a.seq == v.Events && fmt.Sprintf("%x", a.hash) == v.Head && a.log == l.ID(), "the anchor is %+v, %v; want the head %+v", a, err, v)
 }
 
 // wantAnchored holds the anchor to what was acknowledged so far: lines of a
@@ -242,50 +225,36 @@ func wantAnchored(t *testing.T, path, acknowledged string) {
 	for line := range strings.Lines(acknowledged) {
 		number, _, _ := strings.Cut(line, " ")
 		seq, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		newest = max(newest, seq)
 	}
-	if a, ok, err := readAnchor(path); err != nil || !ok || a.seq < newest {
-		t.Errorf("event %d was acknowledged, but the anchor is at %d, %v", newest, a.seq, err)
-	}
+	a, ok, err := readAnchor(path)
+	assert.True(t, err == nil && ok && a.seq >= newest, "event %d was acknowledged, but the anchor is at %d, %v", newest, a.seq, err)
 }
 
 // TestKilledBetweenCommitAndAnchor leaves an anchor that is behind the log.
 func TestKilledBetweenCommitAndAnchor(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
+	path := newPath(t)
 	p := start(t, "die", path, "d")
 	acknowledged := p.rest()
 	_ = p.cmd.Wait()
 	a, ok, err := readAnchor(path)
-	if err != nil || !ok {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil && ok, "%v", err)
 	l := openLog(t, path)
 	v, err := l.Verify(t.Context())
-	if err != nil || v.Events <= a.seq {
-		t.Errorf("%+v, %v; want more events than the anchor's %d", v, err, a.seq)
-	}
+	assert.True(t, err == nil && v.Events > a.seq, "%+v, %v; want more events than the anchor's %d", v, err, a.seq)
 	wantAnchored(t, path, acknowledged)
-	if appended, err := l.Append(t.Context(), sample(0)); err != nil || appended[0].Seq != v.Events+1 {
-		t.Errorf("%+v, %v; want event %d", appended, err, v.Events+1)
-	}
+	wantNext(t, l, 0, v.Events+1)
 }
 
 func TestLockOfDeadProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
+	path := newPath(t)
 	p := start(t, "lock", path, "resource/db")
 	p.line(t)
 	l := openLog(t, path)
-	_, err := l.TryLock("resource/db")
-	wantError(t, err, deploylog.ErrLocked, fmt.Sprintf("process %d", p.cmd.Process.Pid))
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	wantError(t, errOf(l.TryLock("resource/db")), deploylog.ErrLocked, fmt.Sprintf("process %d", p.cmd.Process.Pid))
+	require.NoError(t, p.cmd.Process.Kill())
 	unlock, err := l.Lock(t.Context(), "resource/db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	unlock()
 }

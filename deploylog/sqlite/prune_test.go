@@ -11,50 +11,46 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 // Locks that are taken, asked for and released by many processes, while each of these
 // also prunes all of them, have one holder at a time.
 func TestPrunedLocksExclude(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
-	l := openLog(t, path)
+	l := newLog(t)
+	path := l.path
 	processes := make([]*process, 3)
 	for i := range processes {
 		processes[i] = start(t, "contend", path, "resource/db")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
-	for range 3 {
+	for range 2 {
 		done.Go(func() {
-			if err := contend(ctx, l, "resource/db"); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, contend(ctx, l, "resource/db"))
 		})
 	}
 	// One dies while it may hold the lock: nobody else is kept from it.
 	turns := func(n int) {
 		for range n {
-			if err := takeTurn(ctx, l, "resource/db"); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, takeTurn(ctx, l, "resource/db"))
 		}
 	}
-	turns(30)
+	turns(ringtest.Cases(6, 30))
 	killed := processes[0].cmd
-	if err := killed.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait()
 	_ = os.Remove(marker(l, killed.Process.Pid))
-	turns(30)
+	turns(ringtest.Cases(6, 30))
 	cancel()
 	done.Wait()
 	for _, p := range processes[1:] {
 		_ = p.stdin.Close()
-		if err := p.cmd.Wait(); err != nil {
-			t.Errorf("a process: %v", err)
-		}
+		assert.NoError(t, p.cmd.Wait(), "a process")
 	}
 }
 
@@ -132,58 +128,44 @@ func marker(l *Log, pid int) string {
 // A child that is being started has the files of its parent until it executes its
 // program. It does not keep what its parent lets go of meanwhile.
 func TestAChildThatIsBeingStartedHoldsNoLock(t *testing.T) {
-	l := openLog(t, filepath.Join(t.TempDir(), "log.db"))
+	l := newLog(t)
 	unlock, err := l.TryLock("resource/db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var file, open syscall.Stat_t
-	if err := syscall.Stat(filepath.Join(l.lockDir(), lockFile("resource/db")), &file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Stat(filepath.Join(l.lockDir(), lockFile("resource/db")), &file))
 	inherited := 0
 	for fd := range 1000 {
 		if syscall.Fstat(fd, &open) != nil || open.Dev != file.Dev || open.Ino != file.Ino {
 			continue
 		}
 		child, err := syscall.Dup(fd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer syscall.Close(child)
 		inherited++
 		break
 	}
 	unlock()
 	again, err := l.TryLock("resource/db")
-	if err != nil || inherited != 1 {
-		t.Fatalf("with %d descriptors of the child: %v", inherited, err)
-	}
+	require.True(t, err == nil && inherited == 1, "with %d descriptors of the child: %v", inherited, err)
 	again()
 }
 
 func TestPrunedLocks(t *testing.T) {
-	l := openLog(t, filepath.Join(t.TempDir(), "log.db"))
+	l := newLog(t)
 	now := time.Now()
 	if p, err := l.PruneLocks(t.Context(), now, false); err != nil || p.Count != 0 {
 		t.Errorf("without any lock %+v, %v", p, err)
 	}
 	taken := func(name string, ago time.Duration) func() {
 		unlock, err := l.TryLock(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		at := now.Add(-ago)
-		if err := os.Chtimes(filepath.Join(l.lockDir(), lockFile(name)), at, at); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(filepath.Join(l.lockDir(), lockFile(name)), at, at))
 		return unlock
 	}
 	names := func() (n int) {
 		entries, err := os.ReadDir(l.lockDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return len(entries)
 	}
 	defer taken("held for long", 100*time.Hour)()
@@ -191,32 +173,22 @@ func TestPrunedLocks(t *testing.T) {
 		unlock := taken(name, ago)
 		unlock()
 		at := now.Add(-ago)
-		if err := os.Chtimes(filepath.Join(l.lockDir(), lockFile(name)), at, at); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(filepath.Join(l.lockDir(), lockFile(name)), at, at))
 	}
 	// What is no lock's file is none of its business.
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := errors.Join(
+	require.NoError(t, errors.Join(
 		os.WriteFile(outside, nil, 0o600), os.Symlink(outside, filepath.Join(l.lockDir(), "link")),
 		os.Mkdir(filepath.Join(l.lockDir(), "directory"), 0o700), syscall.Mkfifo(filepath.Join(l.lockDir(), "pipe"), 0o600),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	before := now.Add(-24 * time.Hour)
 	want := deploylog.Pruned{Count: 2, Oldest: now.Add(-60 * time.Hour)}
 	for _, dryRun := range []bool{true, true, false} {
 		p, err := l.PruneLocks(t.Context(), before, dryRun)
-		if err != nil || p.Count != want.Count || p.Oldest.Sub(want.Oldest).Abs() > time.Second {
-			t.Errorf("dry run %v: %+v, %v, want %+v", dryRun, p, err, want)
-		}
+		assert.True(t, err == nil && p.Count == want.Count && p.Oldest.Sub(want.Oldest).Abs() <= time.Second, "dry run %v: %+v, %v, want %+v", dryRun, p, err, want)
 	}
-	if n := names(); n != 5 {
-		t.Errorf("%d files are left, want that of the lock that is held, the new one, and what is no lock's", n)
-	}
-	if _, err := l.TryLock("held for long"); !errors.Is(err, deploylog.ErrLocked) {
-		t.Errorf("the lock that was held for long: %v", err)
-	}
+	assert.Equal(t, 5, names(), "files are left")
+	assert.ErrorIs(t, errOf(l.TryLock("held for long")), deploylog.ErrLocked, "the lock that was held for long")
 	if held, err := l.Locked("never taken"); held || err != nil || names() != 5 {
 		t.Errorf("asking for a lock that was never taken: %v, %v; %d files", held, err, names())
 	}

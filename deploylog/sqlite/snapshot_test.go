@@ -13,7 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 // snapshotFile is that of this user.
@@ -22,75 +26,53 @@ func snapshotFile(name string) string { return fmt.Sprint(name, ".", os.Geteuid(
 // snapped is a log of five events with a snapshot up to the third.
 func snapped(t *testing.T) (l *Log, s deploylog.Snapshot, file string) {
 	t.Helper()
-	l = openLog(t, filepath.Join(t.TempDir(), "log.db"))
-	events := make([]deploylog.Event, 5)
-	for i := range events {
-		events[i] = sample(i)
-	}
+	l = newLog(t)
+	events := samples(0, 5)
 	events[0].Data = nil
 	events, err := l.Append(t.Context(), events...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s = deploylog.Snapshot{Seq: 3, Events: []deploylog.Event{events[0], events[2]}}
-	if err := l.KeepSnapshot(t.Context(), "web", s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.KeepSnapshot(t.Context(), "web", s))
 	return l, s, filepath.Join(l.snapshotDir(), snapshotFile("web"))
 }
 
 func wantSnapshot(t *testing.T, l *Log, want *deploylog.Snapshot) {
 	t.Helper()
 	got, ok := l.Snapshot(t.Context(), "web")
-	if ok != (want != nil) || ok && !reflect.DeepEqual(got, *want) {
-		t.Errorf("the snapshot is %+v, %t, want %+v", got, ok, want)
-	}
+	assert.True(t, ok == (want != nil) && (!ok || reflect.DeepEqual(got, *want)), "the snapshot is %+v, %t, want %+v", got, ok, want)
 }
 
 func TestASnapshotIsReadAsItWasKept(t *testing.T) {
 	l, s, file := snapped(t)
 	wantSnapshot(t, l, &s)
-	if _, ok := l.Snapshot(t.Context(), "other"); ok {
-		t.Error("there is another one")
-	}
+	_, ok := l.Snapshot(t.Context(), "other")
+	assert.False(t, ok, "there is another one")
 	s.Seq, s.Events = 5, s.Events[:1]
-	if err := l.KeepSnapshot(t.Context(), "web", s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.KeepSnapshot(t.Context(), "web", s))
 	wantSnapshot(t, l, &s)
 	again := openLog(t, l.path)
 	wantSnapshot(t, again, &s)
 	for path, mode := range map[string]os.FileMode{file: 0o600, l.snapshotDir(): 0o700 | os.ModeDir} {
-		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
-			t.Errorf("%s has the mode %v, %v", path, info.Mode(), err)
-		}
+		info, err := os.Stat(path)
+		assert.True(t, err == nil && info.Mode() == mode, "%s has the mode %v, %v", path, info.Mode(), err)
 	}
-	if err := os.RemoveAll(l.snapshotDir()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(l.snapshotDir()))
 	wantSnapshot(t, again, nil)
-	if err := again.KeepSnapshot(t.Context(), "web", s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, again.KeepSnapshot(t.Context(), "web", s))
 	wantSnapshot(t, l, &s)
 }
 
 func TestADamagedSnapshotIsNone(t *testing.T) {
 	l, s, file := snapped(t)
 	whole := read(t, file)
-	for i := range whole {
+	for i := 0; i < len(whole); i += ringtest.Cases(13, 1) {
 		for _, damaged := range [][]byte{whole[:i], slices.Concat(whole[:i], []byte{whole[i] ^ 1}, whole[i+1:]), slices.Concat(whole[:i], whole[i+1:])} {
-			if err := os.WriteFile(file, damaged, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if got, ok := l.Snapshot(t.Context(), "web"); ok {
-				t.Fatalf("damaged at byte %d it is %+v", i, got)
-			}
+			require.NoError(t, os.WriteFile(file, damaged, 0o600))
+			got, ok := l.Snapshot(t.Context(), "web")
+			require.False(t, ok, "damaged at byte %d it is %+v", i, got)
 		}
 	}
-	if err := os.WriteFile(file, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, whole, 0o600))
 	wantSnapshot(t, l, &s)
 }
 
@@ -112,13 +94,9 @@ func TestAForeignSnapshotIsNone(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			l, s, file := snapped(t)
-			if err := change(l, file); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, change(l, file))
 			wantSnapshot(t, l, nil)
-			if err := l.KeepSnapshot(t.Context(), "web", s); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.KeepSnapshot(t.Context(), "web", s))
 			wantSnapshot(t, l, &s)
 		})
 	}
@@ -142,33 +120,23 @@ func must(b []byte, err error) []byte {
 // the same identity; one that was copied has the same.
 func TestASnapshotIsOfOneHistory(t *testing.T) {
 	ctx := t.Context()
-	path := filepath.Join(t.TempDir(), "log.db")
-	l := openLog(t, path)
+	l := newLog(t)
+	path := l.path
 	write := func(l *Log, from, n int) {
 		t.Helper()
 		for i := range n {
-			if _, err := l.Append(ctx, sample(from+i)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errOf(l.Append(ctx, sample(from+i))))
 		}
 	}
 	moved := func(l *Log, to string) *Log {
 		t.Helper()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Close())
+		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o700))
 		for _, suffix := range []string{"", anchorSuffix} {
-			if err := os.WriteFile(to+suffix, read(t, l.path+suffix), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(to+suffix, read(t, l.path+suffix), 0o600))
 		}
 		if _, err := os.Stat(l.snapshotDir()); err == nil && filepath.Dir(to) != filepath.Dir(l.path) {
-			if err := os.CopyFS(to+".snapshots", os.DirFS(l.snapshotDir())); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.CopyFS(to+".snapshots", os.DirFS(l.snapshotDir())))
 		}
 		return openLog(t, to)
 	}
@@ -177,71 +145,44 @@ func TestASnapshotIsOfOneHistory(t *testing.T) {
 	l = moved(moved(l, backup), path)
 	write(l, 2, 3)
 	s := deploylog.Snapshot{Seq: 4}
-	if err := l.KeepSnapshot(ctx, "web", s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.KeepSnapshot(ctx, "web", s))
 	wantSnapshot(t, l, &s)
 
 	copied := moved(l, filepath.Join(t.TempDir(), "copy.db"))
-	if err := os.Chmod(filepath.Join(copied.snapshotDir(), snapshotFile("web")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(filepath.Join(copied.snapshotDir(), snapshotFile("web")), 0o600))
 	wantSnapshot(t, copied, &s)
 
 	restored := moved(openLog(t, backup), path)
 	wantSnapshot(t, restored, nil) // it is ahead of the log
 	write(restored, 7, 5)
 	wantSnapshot(t, restored, nil)
-	if restored.ID() != copied.ID() {
-		t.Error("the logs are not those that were meant")
-	}
+	assert.Equal(t, copied.ID(), restored.ID(), "the logs are not those that were meant")
 
 	other := openLog(t, filepath.Join(t.TempDir(), "other.db"))
 	write(other, 0, 5)
-	if err := os.CopyFS(other.path+".snapshots", os.DirFS(copied.snapshotDir())); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(other.path+".snapshots", os.DirFS(copied.snapshotDir())))
 	wantSnapshot(t, other, nil)
 }
 
 func TestWhereNoSnapshotCanBeKeptNothingIsLeft(t *testing.T) {
 	l, s, file := snapped(t)
 	readOnly, err := Open(t.Context(), l.path, Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = readOnly.Close() })
 	wantSnapshot(t, readOnly, &s)
-	if err := readOnly.KeepSnapshot(t.Context(), "web", s); err == nil {
-		t.Error("a log that is only read keeps one")
-	}
+	assert.Error(t, readOnly.KeepSnapshot(t.Context(), "web", s), "a log that is only read keeps one")
 	s.Seq = 6
-	if err := l.KeepSnapshot(t.Context(), "web", s); err == nil {
-		t.Error("one that is ahead of the log is kept")
-	}
-	if err := os.RemoveAll(l.snapshotDir()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(l.snapshotDir(), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.Error(t, l.KeepSnapshot(t.Context(), "web", s), "one that is ahead of the log is kept")
+	require.NoError(t, os.RemoveAll(l.snapshotDir()))
+	require.NoError(t, os.WriteFile(l.snapshotDir(), nil, 0o600))
 	s.Seq = 5
-	if err := l.KeepSnapshot(t.Context(), "web", s); err == nil {
-		t.Error("one is kept where there is no directory")
-	}
+	assert.Error(t, l.KeepSnapshot(t.Context(), "web", s), "one is kept where there is no directory")
 	wantSnapshot(t, l, nil)
-	if err := os.Remove(l.snapshotDir()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(file, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.KeepSnapshot(t.Context(), "web", s); err == nil {
-		t.Error("one takes the place of a directory")
-	}
-	if entries, err := os.ReadDir(l.snapshotDir()); err != nil || len(entries) != 1 {
-		t.Errorf("there are %v, %v", entries, err)
-	}
+	require.NoError(t, os.Remove(l.snapshotDir()))
+	require.NoError(t, os.MkdirAll(file, 0o700))
+	assert.Error(t, l.KeepSnapshot(t.Context(), "web", s), "one takes the place of a directory")
+	entries, err := os.ReadDir(l.snapshotDir())
+	assert.True(t, err == nil && len(entries) == 1, "there are %v, %v", entries, err)
 }
 
 // snap keeps snapshots, one after the other, until it is killed.
@@ -268,7 +209,7 @@ func snap(ctx context.Context, l *Log, name string) error {
 func TestWhoIsKilledLeavesNoHalfSnapshot(t *testing.T) {
 	l, _, _ := snapped(t)
 	unfinished := 0
-	for i := range 10 {
+	for i := range ringtest.Cases(4, 10) {
 		p, other := start(t, "snap", l.path, "web"), start(t, "snap", l.path, "web")
 		for range i % 3 {
 			p.line(t)
@@ -277,37 +218,25 @@ func TestWhoIsKilledLeavesNoHalfSnapshot(t *testing.T) {
 		wait := time.Duration(i) * time.Millisecond
 		<-time.After(wait)
 		for _, p := range []*process{p, other} {
-			if err := p.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, p.cmd.Process.Kill())
 			_ = p.cmd.Wait()
 		}
 		s, ok := l.Snapshot(t.Context(), "web")
-		if !ok || len(s.Events) != int(s.Seq) {
-			t.Fatalf("after %d kills it is of event %d, with %d events, %t", i, s.Seq, len(s.Events), ok)
-		}
+		require.True(t, ok && len(s.Events) == int(s.Seq), "after %d kills it is of event %d, with %d events, %t", i, s.Seq, len(s.Events), ok)
 		left, err := filepath.Glob(filepath.Join(l.snapshotDir(), ".new-*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		unfinished = len(left)
 	}
 	old := time.Now().Add(-2 * abandonedAfter)
 	entries, err := os.ReadDir(l.snapshotDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range entries {
-		if err := os.Chtimes(filepath.Join(l.snapshotDir(), e.Name()), old, old); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(filepath.Join(l.snapshotDir(), e.Name()), old, old))
 	}
-	if all, err := l.PruneSnapshots(time.Time{}, false); err != nil || all.Count != unfinished {
-		t.Errorf("of %d unfinished ones, %+v were removed, %v", unfinished, all, err)
-	}
-	if _, ok := l.Snapshot(t.Context(), "web"); !ok {
-		t.Error("the snapshot was removed, too")
-	}
+	all, err := l.PruneSnapshots(time.Time{}, false)
+	assert.True(t, err == nil && all.Count == unfinished, "of %d unfinished ones, %+v were removed, %v", unfinished, all, err)
+	_, ok := l.Snapshot(t.Context(), "web")
+	assert.True(t, ok, "the snapshot was removed, too")
 }
 
 func TestSnapshotsOfManyAtOnce(t *testing.T) {
@@ -316,12 +245,9 @@ func TestSnapshotsOfManyAtOnce(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 20 {
-				if err := l.KeepSnapshot(t.Context(), "web", s); err != nil {
-					t.Error(err)
-				}
-				if _, ok := l.Snapshot(t.Context(), "web"); !ok {
-					t.Error("there is none")
-				}
+				assert.NoError(t, l.KeepSnapshot(t.Context(), "web", s))
+				_, ok := l.Snapshot(t.Context(), "web")
+				assert.True(t, ok, "there is none")
 			}
 		})
 	}
@@ -330,13 +256,9 @@ func TestSnapshotsOfManyAtOnce(t *testing.T) {
 
 func TestOldSnapshotsArePruned(t *testing.T) {
 	l, s, file := snapped(t)
-	if err := l.KeepSnapshot(t.Context(), "new", s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.KeepSnapshot(t.Context(), "new", s))
 	at := time.Now().Add(-48 * time.Hour).Truncate(time.Second)
-	if err := os.Chtimes(file, at, at); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(file, at, at))
 	want := deploylog.Pruned{Count: 1, Bytes: int64(len(read(t, file))), Oldest: at}
 	for _, dryRun := range []bool{true, false} {
 		got, err := l.PruneSnapshots(at.Add(time.Second), dryRun)
@@ -345,11 +267,9 @@ func TestOldSnapshotsArePruned(t *testing.T) {
 		}
 	}
 	wantSnapshot(t, l, nil)
-	if _, ok := l.Snapshot(t.Context(), "new"); !ok {
-		t.Error("the new one was removed")
-	}
-	none := openLog(t, filepath.Join(t.TempDir(), "log.db"))
-	if got, err := none.PruneSnapshots(time.Now(), false); err != nil || got != (deploylog.Pruned{}) {
-		t.Errorf("where there are none, %+v was removed, %v", got, err)
-	}
+	_, ok := l.Snapshot(t.Context(), "new")
+	assert.True(t, ok, "the new one was removed")
+	none := newLog(t)
+	got, err := none.PruneSnapshots(time.Now(), false)
+	assert.True(t, err == nil && got == (deploylog.Pruned{}), "where there are none, %+v was removed, %v", got, err)
 }

@@ -3,10 +3,12 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -14,12 +16,10 @@ import (
 // Many of one process who want a lock at once each get it, none beside another, and those of
 // another process, which here is another handle, are not kept from it.
 func TestManyTakeALockByTurns(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
+	path := newPath(t)
 	open := func() *Log {
 		l, err := Open(t.Context(), path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = l.Close() })
 		return l
 	}
@@ -35,9 +35,7 @@ func TestManyTakeALockByTurns(t *testing.T) {
 		mu.Lock()
 		holders++
 		*counts++
-		if holders > 1 {
-			t.Error("two hold the lock")
-		}
+		assert.True(t, holders <= 1, "two hold the lock")
 		mu.Unlock()
 		<-time.After(100 * time.Microsecond)
 		mu.Lock()
@@ -60,23 +58,16 @@ func TestManyTakeALockByTurns(t *testing.T) {
 	}
 	end()
 	many.Wait()
-	if gotOther != 3 || got < 3 {
-		t.Errorf("one process got it %d times, the other %d times", got, gotOther)
-	}
-	if left := log.turns.Waiting(); left > 0 {
-		t.Errorf("%d turns are left", left)
-	}
+	assert.True(t, gotOther == 3 && got >= 3, "one process got it %d times, the other %d times", got, gotOther)
+	left := log.turns.Waiting()
+	assert.True(t, left <= 0, "%d turns are left", left)
 }
 
 func TestWhoWaitsForATurnGivesUpInTime(t *testing.T) {
-	log, err := Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log, err := Open(t.Context(), newPath(t), Options{})
+	require.NoError(t, err)
 	unlock, err := log.Lock(t.Context(), "pipelines")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := log.Lock(ctx, "pipelines"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, deploylog.ErrLocked) {
@@ -87,11 +78,7 @@ func TestWhoWaitsForATurnGivesUpInTime(t *testing.T) {
 		_, err := log.Lock(context.Background(), "pipelines")
 		waiting <- err
 	}()
-	if err := log.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-waiting; !errors.Is(err, errClosed) {
-		t.Error(err)
-	}
+	assert.NoError(t, log.Close())
+	assert.ErrorIs(t, <-waiting, errClosed)
 	unlock()
 }

@@ -1,19 +1,17 @@
 package sqlite
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
-
-// patience is far longer than anything here takes.
-const patience = time.Minute
 
 // numbered are events, each of which says its number.
 func numbered(from, n int, size int) (events []deploylog.Event) {
@@ -28,10 +26,9 @@ func numbered(from, n int, size int) (events []deploylog.Event) {
 
 // What is watched is every event, once and in order, whoever appended it and however much at once.
 func TestWatchHasNoGaps(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
+	path := newPath(t)
 	here, elsewhere := openLog(t, path), openLog(t, path)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := waittest.Context(t)
 	const rounds = 60
 	next := 0
 	got := make(chan deploylog.Event, rounds*(keptEvents+1))
@@ -56,18 +53,15 @@ func TestWatchHasNoGaps(t *testing.T) {
 		case 10:
 			n, size = 3, keptBytes/2
 		}
-		if _, err := by.Append(ctx, numbered(next, n, size)...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errOf(by.Append(ctx, numbered(next, n, size)...)))
 		next += n
 	}
 	for want := range next {
 		select {
 		case e := <-got:
 			var says struct{ N int }
-			if err := json.Unmarshal(e.Data, &says); err != nil || says.N != want || e.Seq != int64(want+1) {
-				t.Fatalf("event %d is %d of %.60s (%v), want %d", want+1, e.Seq, e.Data, err, want)
-			}
+			err := json.Unmarshal(e.Data, &says)
+			require.True(t, err == nil && says.N == want && e.Seq == int64(want+1), "event %d is %d of %.60s (%v), want %d", want+1, e.Seq, e.Data, err, want)
 		case err := <-failed:
 			t.Fatal(err)
 		case <-ctx.Done():
@@ -79,16 +73,13 @@ func TestWatchHasNoGaps(t *testing.T) {
 // What this process appends a watch is given without its being read, and as it was when it was
 // appended: whose event it was may do with it what they like.
 func TestWatchIsGivenWhatIsAppendedHere(t *testing.T) {
-	l := openLog(t, filepath.Join(t.TempDir(), "log.db"))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	l := newLog(t)
+	ctx := waittest.Context(t)
 	grown := l.writer.growth()
 	sent := numbered(0, 2, 0)
 	want := string(sent[1].Data)
 	written, err := l.Append(ctx, sent...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	clear(sent[1].Data)
 	written[1].Name = "other"
 	select {
@@ -96,28 +87,20 @@ func TestWatchIsGivenWhatIsAppendedHere(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("nobody was told")
 	}
-	if grown.from != 0 || grown.through != 2 || len(grown.events) != 2 {
-		t.Fatalf("told of (%d, %d], %d events", grown.from, grown.through, len(grown.events))
-	}
+	require.True(t, grown.from == 0 && grown.through == 2 && len(grown.events) == 2, "told of (%d, %d], %d events", grown.from, grown.through, len(grown.events))
 	e := grown.events[1]
-	if string(e.Data) != want || e.Name != "place-noted-1" || e.Seq != 2 {
-		t.Errorf("told of %+v", e)
-	}
+	assert.True(t, string(e.Data) == want && e.Name == "place-noted-1" && e.Seq == 2, "told of %+v", e)
 	for read, err := range l.Read(ctx, deploylog.Filter{After: 1}) {
-		if err != nil || fmt.Sprintf("%+v", read) != fmt.Sprintf("%+v", e) {
-			t.Errorf("read %+v (%v), told of %+v", read, err, e)
-		}
+		assert.True(t, err == nil && fmt.Sprintf("%+v", read) == fmt.Sprintf("%+v", e), "read %+v (%v), told of %+v", read, err, e)
 	}
-	if after := l.writer.growth().after; after != 2 {
-		t.Errorf("what comes next is after %d", after)
-	}
+	after := l.writer.growth().after
+	assert.True(t, after == 2, "what comes next is after %d", after)
 }
 
 // A watch selects of what is appended here as it does of what it reads.
 func TestWatchSelects(t *testing.T) {
-	l := openLog(t, filepath.Join(t.TempDir(), "log.db"))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	l := newLog(t)
+	ctx := waittest.Context(t)
 	got := make(chan deploylog.Event, 10)
 	ready := make(chan struct{})
 	go func() {
@@ -133,22 +116,16 @@ func TestWatchSelects(t *testing.T) {
 		}
 	}()
 	first := numbered(3, 1, 0)
-	if _, err := l.Append(ctx, first...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(l.Append(ctx, first...)))
 	<-ready
 	other := first[0]
 	other.Target, other.Attempt = "other/a", 2
 	for _, e := range []deploylog.Event{numbered(4, 1, 0)[0], other, {Deployment: "d", Target: "place/b", Name: "place-noted-3", Attempt: 3}} {
-		if _, err := l.Append(ctx, e); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errOf(l.Append(ctx, e)))
 	}
 	select {
 	case e := <-got:
-		if e.Target != "place/b" || e.Seq != 4 {
-			t.Errorf("watched %+v", e)
-		}
+		assert.True(t, e.Target == "place/b" && e.Seq == 4, "watched %+v", e)
 	case <-ctx.Done():
 		t.Error("nothing came")
 	}

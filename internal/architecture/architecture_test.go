@@ -82,7 +82,7 @@ var floors = []struct {
 	{"deploylog/sqlite", []string{"deploylog/queue", "deploylog/chain", "deploylog/turn", "deploylog/sqlite/wal", "deploylog", "deploylog/snapshotfile", "internal/atomicfile", "internal/crash", "internal/regularfile"}},
 	{"deploylog/postgres/pgtest", nil},
 	{"deploylog/postgres", []string{"deploylog", "deploylog/chain", "deploylog/snapshotfile", "deploylog/queue", "deploylog/turn", "internal/crash", "internal/objects", "internal/protected", "internal/pattern"}},
-	{"deploylog/logtest", []string{"deploylog"}},
+	{"deploylog/logtest", []string{"deploylog", "internal/ringtest", "internal/waittest"}},
 	{"internal/logcopy", []string{"deploylog", "internal/objects", "internal/protected"}},
 	{"internal/rollout", nil},
 	{"resources/internal/readiness", []string{"internal/rollout", "resources/internal/*"}},

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // file is a write-ahead log of so many transactions, each of one page.
@@ -55,17 +58,13 @@ func TestATransactionThatOthersFollowIsWhole(t *testing.T) {
 		if c.flipped > 0 {
 			b[len(b)-c.flipped] ^= 4
 		}
-		if err := os.WriteFile(path+suffix, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path+suffix, b, 0o600))
 		pending, err := Check(path)
 		damaged := new(DamageError)
 		if errors.As(err, &damaged); !pending || damaged.Frame != c.frame || (err != nil) != (c.frame > 0) {
 			t.Errorf("%s: %v, %v; want frame %d", name, pending, err, c.frame)
 		}
-		if err := Sync(path); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.NoError(t, Sync(path), "%s", name)
 	}
 }
 
@@ -74,8 +73,9 @@ func FuzzScan(f *testing.F) {
 	f.Add([]byte{0x37, 0x7f, 0x06, 0x82})
 	f.Add(bytes.Repeat([]byte{0x37, 0x7f, 0x06, 0x83}, 2000))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, err := scan(bytes.NewReader(b)); err != nil {
-			t.Errorf("%v", err)
-		}
+		assert.NoError(t, errOf(scan(bytes.NewReader(b))))
 	})
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }
