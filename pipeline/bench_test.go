@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -154,9 +156,7 @@ func BenchmarkDecideInFlight(b *testing.B) {
 			applyAll(s, seq, []deploylog.Event{s.Begun("begun", works)})
 			b.ReportAllocs()
 			for b.Loop() {
-				if n := len(begun()); n != hosts {
-					b.Fatalf("%d hosts are in flight", n)
-				}
+				require.Equal(b, hosts, len(begun()), "hosts are in flight")
 			}
 		})
 	}

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -129,8 +130,8 @@ func (o *carriedOracle) of(step step.Step) (as deployment.Application) {
 
 // check finds a step that would not get the bytes that its revision carries, or that
 // others of its revision got before it.
-func (o *carriedOracle) check(s *State) string {
-	for step := range s.Decide(noon, Can{}) {
+func (o *carriedOracle) check(steps []step.Step) string {
+	for _, step := range steps {
 		if step.Manifest == "" && step.Packages == "" {
 			continue
 		}
@@ -155,72 +156,10 @@ func (w *tale) wantFiles(manifest string, want record.Files) {
 	w.Helper()
 	for step := range w.state.Decide(noon, Can{}) {
 		if step.Manifest == manifest {
-			if !maps.Equal(step.Files, want) || (step.Files == nil) != (want == nil) {
-				w.Errorf("%s is applied with %v, want %v", manifest, step.Files, want)
-			}
+			assert.True(w, maps.Equal(step.Files, want) && (step.Files == nil) == (want == nil),
+				"%s is applied with %v, want %v", manifest, step.Files, want)
 			return
 		}
 	}
 	w.Errorf("no step applies %s, only %q can be done", manifest, w.doable())
-}
-
-func TestARevisionKeepsTheFilesThatItWasReleasedWith(t *testing.T) {
-	define := func(stages ...definition.Stage) *definition.Definition {
-		return &definition.Definition{Name: "p", Stages: stages}
-	}
-	w := newTale(t, define(run("one"), run("two", "one")), nil)
-	carries := record.Files{"one.yaml": "1", "two.yaml": "1", "lib/x": "1"}
-	w.do(Release{Revision: "v1", ID: w.id(), Carries: carries})
-	w.complete("v1", stageOf("one"), record.StageStarted)
-	w.wantFiles("one.yaml", carries)
-
-	// At every attempt.
-	for s := range w.state.Decide(noon, Can{}) {
-		w.append(s.Failed("exit code 3", ""))
-		break
-	}
-	for {
-		if _, more := w.step(); !more {
-			break
-		}
-	}
-	w.do(Retry{Revision: "v1"})
-	w.wantFiles("one.yaml", carries)
-
-	// Also when the pipeline is changed; what is new comes with the first definition that has it.
-	later, last := record.Files{"one.yaml": "2", "new.yaml": "2", "two.yaml": "2"}, record.Files{"one.yaml": "3", "new.yaml": "3", "two.yaml": "3"}
-	w.do(Define{ID: "d2", Definition: define(run("one"), run("new", "one"), run("two", "new")), Carries: later})
-	w.wantFiles("one.yaml", carries)
-	w.do(Define{ID: "d3", Definition: define(run("one"), run("new", "one"), run("two", "new"), run("three", "two")), Carries: last})
-	if _, err := w.state.Preview(&Define{Definition: define(run("new"), run("two", "new"))}, nil); err != nil {
-		t.Error(err)
-	}
-	w.until("v1", stageOf("one"), record.StageFinished)
-	w.complete("v1", stageOf("new"), record.StageStarted)
-	w.wantFiles("new.yaml", later)
-	w.until("v1", stageOf("new"), record.StageFinished)
-	w.complete("v1", stageOf("two"), record.StageStarted)
-	w.wantFiles("two.yaml", carries)
-
-	w.do(Release{Revision: "v2", ID: w.id(), Carries: carries})
-	w.do(Release{Revision: "v3", ID: w.id(), Carries: last})
-	for i, want := range []record.Files{carries, carries, last} {
-		if r := w.state.Registrations()[i]; !maps.Equal(r.Carries, want) {
-			t.Errorf("revision %s carries %v, want %v", r.Revision, r.Carries, want)
-		}
-	}
-}
-
-func TestARevisionOfAFormerVersionTakesManifestsAsTheyAre(t *testing.T) {
-	w := newTale(t, &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("two", "one")}}, nil)
-	w.append(deploylog.Event{
-		Deployment: "v1", Target: "pipeline/p", Revision: "v1", Name: record.PipelineStarted, Attempt: 1, Data: json.RawMessage(`{"version":1,"by":"ann"}`),
-	})
-	w.complete("v1", stageOf("one"), record.StageStarted)
-	w.wantFiles("one.yaml", nil)
-	w.do(Define{ID: "d2", Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("two", "one"), run("three", "two")}}, Carries: record.Files{"one.yaml": "2"}})
-	w.wantFiles("one.yaml", nil)
-	if r := w.state.Registrations()[0]; r.Carries != nil {
-		t.Errorf("it carries %v", r.Carries)
-	}
 }

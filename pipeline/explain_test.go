@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -39,9 +42,8 @@ func short(r reason.Reason) string {
 
 func (w *tale) explains(t deploylog.Target, want string) {
 	w.Helper()
-	if got := w.codes(t); got != want {
-		w.Errorf("of %s it gives\n%s, not\n%s\nafter\n%s", t, got, want, strings.Join(w.story(), "\n"))
-	}
+	got := w.codes(t)
+	assert.True(w, got == want, "of %s it gives\n%s, not\n%s\nafter\n%s", t, got, want, strings.Join(w.story(), "\n"))
 }
 
 func TestExplainNamesTheReasonTheEventAndTheRemedy(t *testing.T) {
@@ -106,9 +108,8 @@ func TestExplainOfWhatIsNotThereTellsWhatMayBeMeant(t *testing.T) {
 		"resource/db":                              "no-target",
 		record.HostTarget("ant-gateway", "g", "h"): "no-target",
 	} {
-		if got := w.state.Explain(target); len(got) != 1 || short(got[0]) != want {
-			t.Errorf("of %s it says %v", target, got)
-		}
+		got := w.state.Explain(target)
+		assert.True(t, len(got) == 1 && short(got[0]) == want, "of %s it says %v", target, got)
 	}
 }
 
@@ -119,9 +120,7 @@ func (w *tale) changes(d *definition.Definition, members map[string][]string) []
 		define = &Define{Definition: d}
 	}
 	changes, err := w.state.Preview(define, members)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	var lines []string
 	for _, c := range changes {
 		text := fmt.Sprintf("%s: %s of %s %s", c.Revision, c.Event, c.Target, c.Effect)
@@ -160,9 +159,9 @@ func TestPreviewTellsWhatAChangeDoesToEachRevisionUnderWay(t *testing.T) {
 	if got := w.changes(d, nil); !slices.Equal(got, want) {
 		t.Errorf("it tells\n%s, not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if len(w.log) != before || len(w.changes(nil, nil)) > 0 || w.state.check() != "" {
-		t.Error("a preview changed the state")
-	}
+	assert.Len(t, w.log, before, "a preview changed the state")
+	assert.Empty(t, w.changes(nil, nil))
+	assert.Empty(t, w.state.drift())
 
 	want = []string{
 		"v1: host-started of host/ant-gateway/beta/antworker003 runs",
@@ -173,9 +172,8 @@ func TestPreviewTellsWhatAChangeDoesToEachRevisionUnderWay(t *testing.T) {
 	if got := w.changes(nil, members); !slices.Equal(got[:3], want) || len(got) != 6 {
 		t.Errorf("of a host that joins it tells\n%s", strings.Join(got, "\n"))
 	}
-	if _, err := w.state.Preview(nil, map[string][]string{"nothing": nil}); err == nil {
-		t.Error("a group that is not there was not refused")
-	}
+	_, err := w.state.Preview(nil, map[string][]string{"nothing": nil})
+	assert.Error(t, err, "a group that is not there was not refused")
 }
 
 // What a preview promises is what happens.
@@ -189,15 +187,12 @@ func TestWhatThePreviewTellsComesTrue(t *testing.T) {
 		w.until("v1", at.target, at.event)
 		d := antGateway(deployed, tested)
 		changes, err := w.state.Preview(&Define{Definition: d}, nil)
-		if err != nil || len(changes) != 2 {
-			t.Fatalf("%v, %v", changes, err)
-		}
+		require.True(t, err == nil && len(changes) == 2, "%v, %v", changes, err)
 		w.do(Define{Definition: d, ID: "d"})
 		w.idle()
 		for _, c := range changes {
-			if got := w.happened("v1", c.Target, c.Event); got != (c.Effect == effect.Runs) {
-				t.Errorf("at %s of %s: %s; it came to pass: %t", at.event, at.target, c.Message(), got)
-			}
+			got := w.happened("v1", c.Target, c.Event)
+			assert.True(t, got == (c.Effect == effect.Runs), "at %s of %s: %s; it came to pass: %t", at.event, at.target, c.Message(), got)
 		}
 	}
 }
@@ -243,9 +238,7 @@ func TestStatusHasARowForEachPlaceAndRevision(t *testing.T) {
 		"v2 host-group/ant-gateway/prod pending: open of |",
 		"v2 host/ant-gateway/prod/three pending",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the rows are\n%s, not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	assert.True(t, slices.Equal(got, want), "the rows are\n%s, not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	w.do(Cancel{Revision: "v1"})
 	rows := w.state.Status()
 	if rows[0].Progress != IsStopped || rows[0].Since != int64(len(w.log)) || rows[6].Progress != IsStopped || rows[7].Progress != IsSkipped {

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -53,9 +55,8 @@ func TestAStageIsNamedByItsLastPartWhereOnlyOneHasIt(t *testing.T) {
 	}
 	w.idle()
 	w.do(Approve{Revision: "1", Stage: "legal"})
-	if e := w.log[len(w.log)-1]; e.Target != "stage/gw/legal" {
-		t.Errorf("approved is %s", e.Target)
-	}
+	e := w.log[len(w.log)-1]
+	assert.True(t, e.Target == "stage/gw/legal", "approved is %s", e.Target)
 }
 
 func TestATargetIsExplainedByTheLastPartOfItsName(t *testing.T) {

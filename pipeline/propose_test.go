@@ -7,6 +7,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -82,24 +85,20 @@ func TestBeforeItsDefinitionAPipelineIsUnknown(t *testing.T) {
 		Release{Revision: "1"}, ReceiveArtifact{Revision: "1", Kind: "x86"}, Approve{Revision: "1", Stage: "a"},
 		Cancel{Revision: "1"}, Retry{Revision: "1"}, SetMembers{Members: map[string][]string{"g": nil}},
 	} {
-		if events, err := s.Propose(c, noon); !errors.Is(err, ErrUnknown) {
-			t.Errorf("%#v gives %v, %v", c, events, err)
-		}
+		events, err := s.Propose(c, noon)
+		assert.ErrorIs(t, err, ErrUnknown, "%#v gives %v, %v", c, events, err)
 	}
 	for range s.Decide(noon, Can{}) {
 		t.Error("there is something to do")
 	}
-	if len(s.Status()) > 0 || len(s.Explain("stage/p/a")) != 1 {
-		t.Error("there is something to tell")
-	}
+	assert.True(t, len(s.Status()) <= 0 && len(s.Explain("stage/p/a")) == 1, "there is something to tell")
 }
 
 func TestWhatIsSoAlreadyNeedsNoEvent(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	for _, c := range []Command{Define{Definition: antGateway(deployed)}, SetMembers{Members: antHosts}} {
-		if events, err := w.state.Propose(c, noon); err != nil || len(events) > 0 {
-			t.Errorf("%#v gives %v, %v", c, events, err)
-		}
+		events, err := w.state.Propose(c, noon)
+		assert.True(t, err == nil && len(events) == 0, "%#v gives %v, %v", c, events, err)
 	}
 }
 
@@ -118,9 +117,7 @@ func TestADefinitionIsRecordedWithItsIntroductions(t *testing.T) {
 		Latest     string                 `json:"latest_revision"`
 		By         string                 `json:"by"`
 	}
-	if err := json.Unmarshal(e.Data, &data); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(e.Data, &data))
 	want := map[string]int{"step/beta/host-tested": 2, "step/prod/host-tested": 2, "artifact/build/riscv": 2}
 	if e.Deployment != "fresh" || data.Version != 2 || data.Latest != "v2" || data.By != "ada" || !reflect.DeepEqual(data.Introduced, want) || !reflect.DeepEqual(data.Definition, d) {
 		t.Errorf("recorded %s", e.Data)
@@ -134,9 +131,8 @@ func TestARevisionThatWouldOverwriteANewerOneIsNotRetried(t *testing.T) {
 	w.idle()
 	w.release("v2", "x86", "aarch64", "raspbian")
 	w.until("v2", beta, record.StageFinished)
-	if _, err := w.state.Propose(Retry{Revision: "v1"}, noon); err != nil {
-		t.Errorf("v2 has not come to prod, and v1 cannot be retried: %v", err)
-	}
+	_, err := w.state.Propose(Retry{Revision: "v1"}, noon)
+	assert.NoError(t, err, "v2 has not come to prod, and v1 cannot be retried: %v", err)
 	w.do(ResumePipeline{Stage: "prod", ID: w.id()})
 	w.until("v2", onProd, record.HostStarted)
 	w.says(w.refused(Retry{Revision: "v1"}, NewerIsAhead), "cannot be retried: the newer revision v2 is at or past stage prod, and it would overwrite it")
@@ -167,11 +163,8 @@ func TestOnlyTheLastThatFailedAreKept(t *testing.T) {
 		w.release(fmt.Sprint("v", i), "x86", "aarch64", "raspbian")
 		w.idle()
 	}
-	if n := len(w.state.deployments); n != keptEnded || len(w.state.byID) != n {
-		t.Errorf("%d deployments are kept", n)
-	}
+	n := len(w.state.deployments)
+	assert.True(t, n == keptEnded && len(w.state.byID) == n, "%d deployments are kept", n)
 	w.refused(Retry{Revision: "v4"}, TooLateToRetry)
-	if w.state.byID[w.state.revisions[5].Deployment] == nil {
-		t.Error("v5 is not kept")
-	}
+	assert.True(t, w.state.byID[w.state.revisions[5].Deployment] != nil, "v5 is not kept")
 }

@@ -1,15 +1,16 @@
 package pipeline
 
 import (
-	"maps"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
-	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
@@ -50,25 +51,17 @@ func TestAStageIsRolledBackToTheLastGoodRevisionAndHeld(t *testing.T) {
 	w.until("4", stageOf("build"), record.StageFinished)
 	w.do(Rollback{Stage: "prod", ID: "back", By: "ann", Reason: "drops sessions"})
 	w.mayDo("2 stage-started stage/eu/prod") // 4 is held
-	for range 4 {
-		w.step()
-	}
-	last := w.log[len(w.log)-2:]
-	if last[1].Deployment != "back" || last[1].Revision != "2" {
-		t.Errorf("done is %+v", last)
-	}
+	assert.Equal(t, "x-2", w.state.Artifacts("back")["x86"], "its artifact")
 	w.idle()
-	if r := w.state.revisions[4]; r.Status != deployment.Finished || r.Rollback == nil || r.Rollback.Replaces != "3" || r.Rollback.Stage != "eu/prod" || !maps.Equal(r.Carries, files("2")) {
-		t.Errorf("the rollback is %+v", r)
-	}
+	w.back(4, "2", "3", deployment.Finished)
+	assert.Equal(t, "eu/prod", w.state.revisions[4].Rollback.Stage)
+	assert.Equal(t, files("2"), w.state.revisions[4].Carries)
 	w.explains(stageOf("eu/prod"), "4 stage-started: paused eu/prod stage-paused stage/p/eu/prod rolled back to revision 2: drops sessions #52")
 
 	// A second one goes further back, and never to what was rolled back.
 	w.do(Rollback{Stage: "eu/prod", ID: "further"})
 	w.idle()
-	if r := w.state.revisions[5]; r.Revision != "1" || r.Status != deployment.Finished {
-		t.Errorf("the second rollback is %+v", r)
-	}
+	w.back(5, "1", "2", deployment.Finished)
 	w.says(w.refused(Rollback{Stage: "prod"}, NothingToRollBack), "no good revision finished it before 1; name one (--revision)")
 	w.do(Rollback{Stage: "prod", Revision: "3", ID: "forward"}) // by name
 	w.idle()
@@ -76,29 +69,15 @@ func TestAStageIsRolledBackToTheLastGoodRevisionAndHeld(t *testing.T) {
 	w.idle()
 	w.wantEnded("4", deployment.Finished, "", "")
 	w.do(Rollback{Stage: "prod", ID: "again"})
-	if r := w.state.revisions[7]; r.Revision != "3" {
-		t.Errorf("of 4 it goes back to %s", r.Revision)
-	}
+	assert.Equal(t, "3", w.state.revisions[7].Revision, "of 4 it goes back to")
 }
 
-func TestARollbackAppliesWhatTheRevisionAppliedThen(t *testing.T) {
-	w := inProduction(t, "1")
-	changed := production(copied, deployed) // a step comes in
-	changed.Stages[1].Deploy.Steps[1].Manifest = "deploy-2.yaml"
-	w.do(Define{Definition: changed, ID: "changed", Carries: record.Files{"deploy-2.yaml": "d", copied + ".yaml": "d"}})
-	w.releaseCarrying("2", record.Files{"deploy-2.yaml": "2", copied + ".yaml": "2", "announce.yaml": "2"})
-	w.idle()
-	w.do(Rollback{Stage: "prod", ID: "back"})
-	for range 3 { // to the start of the host
-		w.step()
-	}
-	steps := slices.Collect(w.state.Decide(noon, Can{}))
-	if len(steps) != 1 || steps[0].Event != deployed || steps[0].Manifest != "host-deployed.yaml" || !maps.Equal(steps[0].Files, files("1")) {
-		t.Errorf("it applies %+v", steps)
-	}
-	if refs := w.state.Artifacts("back"); refs["x86"] != "x-1" {
-		t.Errorf("its artifacts are %v", refs)
-	}
+// back wants a deployment to roll its stage back.
+func (w *tale) back(i int, to, replaces string, ended deployment.Status) {
+	w.Helper()
+	r := w.state.revisions[i]
+	require.NotNil(w, r.Rollback)
+	assert.Equal(w, []any{to, replaces, ended}, []any{r.Revision, r.Rollback.Replaces, r.Status})
 }
 
 func TestRollbacksThatMakeNoSenseAreRefused(t *testing.T) {
@@ -134,9 +113,7 @@ func TestRollbacksThatMakeNoSenseAreRefused(t *testing.T) {
 	w.do(Cancel{Revision: "2"})
 	w.do(Retry{Revision: "2"})
 	w.idle()
-	if r := w.state.revisions[3]; r.Status != deployment.Finished {
-		t.Errorf("the rollback is %+v", r)
-	}
+	assert.Equal(t, deployment.Finished, w.state.revisions[3].Status, "the rollback")
 	w.says(w.refused(Retry{Revision: "3"}, NewerIsAhead), "a rollback to revision 2 has entered stage eu/prod since (event 43)") // it is not forgotten either
 	w.mayDo()
 	w.do(Delete{ID: "d", Cancel: true})
@@ -193,44 +170,71 @@ func TestARollbackIsNotRetriedOnceAnotherRevisionCame(t *testing.T) {
 	w.says(w.refused(Retry{Revision: "1"}, NewerIsAhead), "roll the stage back again (deployster pipeline rollback p eu/prod --revision 1)")
 }
 
-// Its own stage is paused for it, but the whole pipeline is paused for something else.
-func TestARollbackWaitsWhereThePipelineIsPaused(t *testing.T) {
-	w := inProduction(t, "1", "2", "3")
-	w.do(PausePipeline{ID: "network", By: "ann", Reason: "the network is down"})
-	n := len(w.log)
-	w.do(Rollback{Stage: "prod", ID: "back"})
-	w.mayDo()
-	why := w.state.Explain(stageOf("eu/prod"))
-	if i := slices.IndexFunc(why, func(r reason.Reason) bool { return r.Deployment == "back" }); i < 0 || why[i].Code != reason.IsPaused || why[i].Seq != int64(n) {
-		t.Errorf("it waits for %q", texts(why))
-	}
-	w.do(ResumePipeline{ID: "up"})
-	w.until("2", stageOf("eu/prod"), record.StageStarted)
-	for range 2 { // to the start of the host
-		w.step()
-	}
-	w.do(PausePipeline{ID: "network again"})
-	w.mayDo()
-	w.do(ResumePipeline{ID: "up again"})
-	w.idle()
-	w.wantEnded("2", deployment.Finished, "", "")
-}
-
 // The end of a freeze is not the end of what a rollback holds.
 func TestARollbackHoldsAStageThatIsPausedAlready(t *testing.T) {
 	w := inProduction(t, "1", "2", "3")
 	w.do(PausePipeline{Stage: "prod", ID: "freeze", By: "ann", Reason: "freeze"})
 	w.releaseCarrying("4", files("4"))
 	w.do(Rollback{Stage: "prod", ID: "back"})
-	if p := w.state.Pauses(); len(p) != 2 || p[0].Reason != "freeze" || p[1].Stage != "eu/prod" || p[1].Reason != "rolled back to revision 2" {
-		t.Errorf("the pauses are %+v", p)
-	}
+	p := w.state.Pauses()
+	assert.True(t, len(p) == 2 && p[0].Reason == "freeze" && p[1].Stage == "eu/prod" && p[1].Reason == "rolled back to revision 2",
+		"the pauses are %+v", p)
 	w.says(w.refused(ResumePipeline{Stage: "prod"}, RollbackRunning), "which would overwrite whoever enters before; wait for its end, or cancel it (deployster pipeline cancel p 2)")
+}
+
+func TestARollbackThatFailedAndIsGivenAgainHasTheSameAim(t *testing.T) {
+	w := inProduction(t, "1", "2", "3")
+	w.fails[string(atProd)+" "+deployed] = "away"
+	for i, id := range []string{"back", "again", "more"} {
+		w.do(Rollback{Stage: "prod", ID: id})
+		w.idle()
+		w.back(3+i, "2", "3", deployment.Failed)
+	}
+	clear(w.fails)
+	w.do(Rollback{Stage: "prod", ID: "last"})
 	w.idle()
-	w.wantEnded("2", deployment.Finished, "", "")
-	w.do(ResumePipeline{Stage: "prod", ID: "thaw"})
-	w.mayDo()
-	w.do(ResumePipeline{Stage: "prod", ID: "on"})
+	w.do(Rollback{Stage: "prod", ID: "further"})
+	w.back(7, "1", "2", deployment.Running)
+}
+
+func TestARollbackOfAStageThatLeavesThePipelineFails(t *testing.T) {
+	w := inProduction(t, "1", "2")
+	w.do(Rollback{Stage: "prod", ID: "back"})
+	w.step()
+	renamed := production(deployed)
+	renamed.Stages[1].Name, renamed.Stages[2].After = "us/prod", []string{"us/prod"}
+	w.do(Define{Definition: renamed, ID: "renamed"})
 	w.idle()
-	w.wantEnded("4", deployment.Finished, "", "")
+	r := w.state.revisions[2]
+	assert.True(t, r.Status == deployment.Failed && r.Cause == "stage eu/prod is not in the pipeline any more: roll back a stage that is",
+		"it is %+v", r)
+}
+
+// A revision that waits behind the stage may be what the stage is rolled back to.
+func TestARollbackToARevisionUnderWayIsNamedByItsDeployment(t *testing.T) {
+	d := production(deployed)
+	d.Stages[2] = definition.Stage{Name: "announce", After: []string{"eu/prod"}, Approval: &definition.Approval{}}
+	w := newTale(t, d, map[string][]string{"all": {"h"}})
+	for _, revision := range []string{"1", "2"} {
+		w.releaseCarrying(revision, files(revision))
+		w.idle()
+		if revision == "1" {
+			w.do(Approve{Revision: "1", Stage: "announce"})
+			w.until("1", stageOf("announce"), record.StageFinished)
+			w.idle()
+		}
+	}
+	w.releaseCarrying("3", files("3"))
+	w.until("3", stageOf("eu/prod"), record.StageFinished)
+	w.do(Rollback{Stage: "prod", ID: "back"}) // to 2, which waits
+	first := w.state.revisions[1].Deployment
+	for _, c := range []Command{Cancel{Revision: "2"}, Skip{Revision: "2"}, Retry{Revision: "2"}} {
+		w.says(w.refused(c, AmbiguousName), "give the deployment instead of the revision: "+first+" (its release) or back (the rollback of stage eu/prod)")
+	}
+	w.do(Cancel{Revision: "back"})
+	assert.Equal(t, [2]deployment.Status{deployment.Running, deployment.Cancelled}, [2]deployment.Status{w.state.revisions[1].Status, w.state.revisions[3].Status})
+	w.do(Retry{Revision: "2"}) // which only the rollback can be
+	assert.Equal(t, deployment.Running, w.state.revisions[3].Status, "the rollback")
+	w.do(Cancel{Revision: first})
+	assert.Equal(t, [2]deployment.Status{deployment.Cancelled, deployment.Running}, [2]deployment.Status{w.state.revisions[1].Status, w.state.revisions[3].Status})
 }

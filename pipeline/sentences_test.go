@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/pipeline/effect"
 	"github.com/deployster-go/deployster/pipeline/reason"
 )
@@ -57,9 +59,8 @@ func TestTheSentencesOfReasons(t *testing.T) {
 		t.Run(string(c.reason.Code), func(t *testing.T) {
 			r := c.reason
 			r.Revision, r.Target, r.Event = "v2", "host/p/g/h", "host-deployed"
-			if r.Message() != c.message || r.Change() != c.change {
-				t.Errorf("it says\n  %s\n  → %s\nwant\n  %s\n  → %s", r.Message(), r.Change(), c.message, c.change)
-			}
+			assert.True(t, r.Message() == c.message && r.Change() == c.change,
+				"it says\n  %s\n  → %s\nwant\n  %s\n  → %s", r.Message(), r.Change(), c.message, c.change)
 		})
 	}
 }
@@ -71,8 +72,6 @@ func TestTheSentencesOfChanges(t *testing.T) {
 		"stage-started of stage/p/s no longer runs: no longer in the pipeline":          {Effect: effect.Ends},
 	} {
 		c.Target, c.Event = "stage/p/s", "stage-started"
-		if got := c.Message(); got != want {
-			t.Errorf("it says %q, want %q", got, want)
-		}
+		assert.Equal(t, want, c.Message(), "it says")
 	}
 }

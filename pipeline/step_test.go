@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
@@ -35,19 +38,14 @@ func TestDecideLeavesOutWorkThatCannotBegin(t *testing.T) {
 	idle := Can{Work: func(step.Step) bool { return false }}
 	for steps := slices.Collect(w.state.Decide(noon, idle)); len(steps) > 0; steps = slices.Collect(w.state.Decide(noon, idle)) {
 		for _, s := range steps {
-			if s.Work() {
-				t.Fatalf("%+v is yielded", s)
-			}
+			require.False(t, s.Work(), "%+v is yielded", s)
 			events, err := s.Completed(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			w.append(events...)
 		}
 	}
-	if all := slices.Collect(w.state.Decide(noon, Can{})); len(all) == 0 {
-		t.Error("nothing waits for work")
-	}
+	all := slices.Collect(w.state.Decide(noon, Can{}))
+	assert.True(t, len(all) != 0, "nothing waits for work")
 }
 
 func TestTheNameOfAPipelineIsInAllOfItsTargets(t *testing.T) {
@@ -55,8 +53,7 @@ func TestTheNameOfAPipelineIsInAllOfItsTargets(t *testing.T) {
 		"pipeline/p": "p", "stage/p/s": "p", "host-group/p/g": "p", "host/p/g/h": "p",
 		"run/p": "", "resource/p": "", "action/p/create": "", "pipeline/": "", "stage": "",
 	} {
-		if got, ok := record.NameOf(target); got != want || ok != (want != "") {
-			t.Errorf("%s is of %q, %v", target, got, ok)
-		}
+		got, ok := record.NameOf(target)
+		assert.True(t, got == want && ok == (want != ""), "%s is of %q, %v", target, got, ok)
 	}
 }

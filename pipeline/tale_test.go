@@ -1,10 +1,12 @@
 package pipeline
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
@@ -34,24 +36,19 @@ func (w *tale) id() string { return fmt.Sprintf("id-%d", len(w.log)) }
 func (w *tale) append(events ...deploylog.Event) {
 	w.Helper()
 	for _, e := range events {
-		if err := e.Validate(); err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, e.Validate())
 		e.Seq = int64(len(w.log) + 1)
 		w.log = append(w.log, e)
 		w.state.Apply(e)
-		if problem := w.state.check(); problem != "" {
-			w.Fatalf("after event %d, %s of %s: %s", e.Seq, e.Name, e.Target, problem)
-		}
+		problem := w.state.drift()
+		require.True(w, problem == "", "after event %d, %s of %s: %s", e.Seq, e.Name, e.Target, problem)
 	}
 }
 
 func (w *tale) do(c Command) {
 	w.Helper()
 	events, err := w.state.Propose(c, noon)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	w.append(events...)
 }
 
@@ -59,21 +56,15 @@ func (w *tale) refused(c Command, code refusal.Code) error {
 	w.Helper()
 	events, err := w.state.Propose(c, noon)
 	var refused *refusal.Error
-	if !errors.As(err, &refused) {
-		w.Fatalf("%#v gave %v and %v, and should be refused", c, events, err)
-	}
-	if refused.Code != code {
-		w.Errorf("refused as %s (%s), not %s", refused.Code, err, code)
-	}
+	require.ErrorAs(w, err, &refused, "%#v gave %v and %v, and should be refused", c, events, err)
+	assert.True(w, refused.Code == code, "refused as %s (%s), not %s", refused.Code, err, code)
 	return err
 }
 
 // says wants a sentence that is asserted here and nowhere else.
 func (w *tale) says(err error, want string) {
 	w.Helper()
-	if !strings.Contains(err.Error(), want) {
-		w.Errorf("it says\n  %s\nand not\n  %s", err, want)
-	}
+	assert.Contains(w, err.Error(), want, "it says\n  %s\nand not\n  %s", err, want)
 }
 
 // release registers a revision, with all artifacts.
@@ -94,9 +85,7 @@ func (w *tale) step() (step.Step, bool) {
 			return s, true
 		}
 		events, err := s.Completed(map[string]string{"x86": "x", "aarch64": "a", "raspbian": "r"})
-		if err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, err)
 		w.append(events...)
 		return s, true
 	}
@@ -107,9 +96,8 @@ func (w *tale) step() (step.Step, bool) {
 func (w *tale) until(revision string, t deploylog.Target, event string) {
 	w.Helper()
 	for !w.happened(revision, t, event) {
-		if _, ok := w.step(); !ok {
-			w.Fatalf("%s of %s never happens: %v", event, t, texts(w.state.Explain(w.state.target)))
-		}
+		_, ok := w.step()
+		require.True(w, ok, "%s of %s never happens: %v", event, t, texts(w.state.Explain(w.state.target)))
 	}
 }
 
