@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -34,9 +37,7 @@ func (r *ring) apply(e deploylog.Event, err error) {
 	if err == nil {
 		err = e.Validate()
 	}
-	if err != nil {
-		r.Fatal(err)
-	}
+	require.NoError(r, err)
 	r.seq++
 	e.Seq = r.seq
 	r.Apply(e)
@@ -45,9 +46,8 @@ func (r *ring) apply(e deploylog.Event, err error) {
 func (r *ring) refused(err error, code refusal.Code, want string) {
 	r.Helper()
 	var refused *refusal.Error
-	if !errors.As(err, &refused) || refused.Code != code || !strings.Contains(err.Error(), want) {
-		r.Errorf("it is refused with %v, not %s: %s", err, code, want)
-	}
+	assert.True(r, errors.As(err, &refused) && refused.Code == code && strings.Contains(err.Error(), want),
+		"it is refused with %v, not %s: %s", err, code, want)
 }
 
 func TestKeysAreReplacedWhileBothAreValid(t *testing.T) {
@@ -75,9 +75,8 @@ func TestKeysAreReplacedWhileBothAreValid(t *testing.T) {
 	r.refused(err, UnknownKey, `there is no key "none"`)
 	_, err = r.Find("", "prod", noon)
 	r.refused(err, NoKey, `key "" is not known`)
-	if all := r.All(); len(all) != 2 || all[1].RevokedBy != "bob" || all[1].Status(noon) != "revoked" {
-		t.Errorf("the keys are %+v", all)
-	}
+	all := r.All()
+	assert.True(t, len(all) == 2 && all[1].RevokedBy == "bob" && all[1].Status(noon) == "revoked", "the keys are %+v", all)
 }
 
 func TestKeysThatAreNoneAreRefused(t *testing.T) {
@@ -133,23 +132,17 @@ func TestANonceServesOnce(t *testing.T) {
 	r := &ring{T: t}
 	r.apply(r.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "1", "ann"))
 	s := record.Signature{Key: "ci", Nonce: "n"}
-	if err := r.Admit(s, "prod", noon); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Admit(s, "prod", noon))
 	before := r.Clone()
 	r.Apply(deploylog.Event{Name: record.StageApproved, Data: record.Payload{Approval: &record.ApprovalInfo{Signature: &s}}.Data()})
 	r.refused(r.Admit(s, "prod", noon), UsedNonce, "served before")
-	if err := before.Admit(s, "prod", noon); err != nil {
-		t.Errorf("a copy has what came after it: %v", err)
-	}
+	assert.NoError(t, before.Admit(s, "prod", noon), "a copy has what came after it")
 	r.Keys = r.Forget()
 	r.refused(r.Admit(s, "prod", noon), NoKey, "not known")
 	r.apply(r.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "2", "ann"))
 	r.refused(r.Admit(s, "prod", noon), UsedNonce, "served before")
 	s.Nonce = "m"
-	if err := r.Admit(s, "prod", noon); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, r.Admit(s, "prod", noon))
 }
 
 // What was refused serves no more, though nothing was approved. That is known for as long as
@@ -173,27 +166,20 @@ func TestTheNonceOfWhatWasRefusedServesNoMore(t *testing.T) {
 	refuse(first)
 	r.refused(r.Admit(first, "prod", now), UsedNonce, "served before")
 	for _, other := range []record.Signature{signed("ci", "2"), signed("ci-2", "1")} {
-		if err := r.Admit(other, "prod", now); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, r.Admit(other, "prod", now))
 	}
 	for i := range mostRefused + 50 {
 		refuse(signed("ci", fmt.Sprint("many", i)))
 	}
-	if n := len(r.nonces); n > mostRefused+1 {
-		t.Errorf("%d nonces are known", n)
-	}
+	n := len(r.nonces)
+	assert.True(t, n <= mostRefused+1, "%d nonces are known", n)
 	r.refused(r.Admit(signed("ci", "new"), "prod", now), UsedNonce, "were refused of late")
-	if err := r.Admit(signed("ci-2", "new"), "prod", now); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, r.Admit(signed("ci-2", "new"), "prod", now))
 	copied := r.Clone()
 	forgotten := copied.Forget()
 	now = now.Add(time.Second)
 	later := signed("ci", "later ") // with a space at its end
-	if err := r.Admit(later, "prod", now); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, r.Admit(later, "prod", now))
 	older := signed("ci", "older")
 	older.Created--
 	refuse(signed("ci-2", "2"))
@@ -204,26 +190,22 @@ func TestTheNonceOfWhatWasRefusedServesNoMore(t *testing.T) {
 	if len(r.nonces) != 2 { // and what was approved
 		t.Errorf("after an hour %v are known", r.nonces)
 	}
-	if len(copied.nonces) != mostRefused+1 || len(forgotten.nonces) != mostRefused+1 {
-		t.Errorf("copies know %d and %d", len(copied.nonces), len(forgotten.nonces))
-	}
+	assert.True(t, len(copied.nonces) == mostRefused+1 && len(forgotten.nonces) == mostRefused+1,
+		"copies know %d and %d", len(copied.nonces), len(forgotten.nonces))
 }
 
 // Whoever asks to be known by a signature costs the same however much was approved before.
 func TestWhoMaySignIsKnownWithoutWhatWasSigned(t *testing.T) {
 	var k Keys
 	e, err := k.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: publicOf(1)}, "id", "ann")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	k.Apply(e)
 	signers := k.Signers()
 	for i := range 10_000 {
 		k.Use(record.Signature{Key: "ci", Nonce: fmt.Sprintf("a nonce that is long %d", i)})
 	}
-	if n := testing.AllocsPerRun(10, func() { signers = k.Signers() }); n > 1 {
-		t.Errorf("%v allocations", n)
-	}
+	n := testing.AllocsPerRun(10, func() { signers = k.Signers() })
+	assert.True(t, n <= 1, "%v allocations", n)
 	if _, err := signers.Find("ci", "approve", noon); err != nil {
 		t.Error(err)
 	}

@@ -2,8 +2,10 @@ package definition_test
 
 import (
 	"encoding/json"
-	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -29,17 +31,11 @@ stages:
 // A revision takes one of each other pipeline, for all stages together.
 func TestARevisionNeedsOneOfEachPipeline(t *testing.T) {
 	d, err := parse(taking)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var stored definition.Definition
-	if err := json.Unmarshal(data, &stored); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(data, &stored))
 	type need struct {
 		pipeline string
 		passed   []string
@@ -51,9 +47,7 @@ func TestARevisionNeedsOneOfEachPipeline(t *testing.T) {
 		for _, n := range d.Needs() {
 			got = append(got, need{n.Pipeline, n.Passed, n.Finished})
 		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
+		assert.Equal(t, want, got)
 	}
 	config := d.Needs()[1]
 	for stage, at := range map[string]yamlfile.Position{

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -74,9 +77,7 @@ promotion: {policy: concurrent}
 
 func TestParse(t *testing.T) {
 	got, err := parse(gateway)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	steps := []definition.HostStep{{Event: "host-artifact-replicated", Manifest: "replicate.yaml", Retries: 2, Timeout: definition.Duration(10 * time.Minute)}, {Event: "host-deployed", Manifest: "deploy.yaml"}}
 	want := &definition.Definition{
 		Name: "ant-gateway",
@@ -96,13 +97,9 @@ func TestParse(t *testing.T) {
 		},
 		Batches: []definition.Batch{{From: "beta", To: "prod"}, {From: "approve", To: "approve"}},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got\n%+v\nwant\n%+v", got, want)
-	}
+	assert.Equal(t, want, got)
 	data, err := json.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var stored definition.Definition
 	if err := json.Unmarshal(data, &stored); err != nil || !reflect.DeepEqual(&stored, want) {
 		t.Errorf("from the log it comes as %+v, %v", stored, err)
@@ -147,9 +144,7 @@ func TestParseRefusesHostileFilesQuickly(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(test.text)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %.300v, want %s", err, test.want)
-			}
+			assert.ErrorContains(t, err, test.want)
 		})
 	}
 }
@@ -161,22 +156,17 @@ func TestDefinitionsAreAsLargeAsTheLogAllows(t *testing.T) {
 		fmt.Fprintf(&before, "s%d,", i)
 		return more
 	}) + "batches: [{from: s0, to: s599}, {from: s598, to: s599}]")
-	if err == nil || d != nil || !strings.Contains(err.Error(), "fit into the deployment log") {
-		t.Errorf("180,000 names of stages fit into an event: %v", err)
-	}
+	assert.True(t, err != nil && d == nil && strings.Contains(err.Error(), "fit into the deployment log"),
+		"180,000 names of stages fit into an event: %v", err)
 	d, err = parse(stages(1000, func(int) string { return "" }) + "batches: [{from: s0, to: s999}]")
-	if err != nil || len(d.Stages) != 1000 || d.Stages[999].After[0] != "s998" {
-		t.Errorf("a chain of a thousand: %v", err)
-	}
+	assert.True(t, err == nil && len(d.Stages) == 1000 && d.Stages[999].After[0] == "s998", "a chain of a thousand: %v", err)
 }
 
 // The schema and the parser accept the same documents, but for what a schema
 // cannot say: what names refer to, and what is the same.
 func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 	source, err := schema.Source("pipeline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stage := func(does string) string { return "{pipeline: p, stages: [{name: s, " + does + "}]}" }
 	group := func(g string) string {
 		return stage("deploy: {host_groups: [" + g + "], steps: [{event: e, manifest: m}]}")
@@ -233,17 +223,13 @@ func valid(t *testing.T, d *definition.Definition) {
 	t.Helper()
 	data, err := json.Marshal(d)
 	var stored definition.Definition
-	if err != nil || json.Unmarshal(data, &stored) != nil {
-		t.Fatalf("%s became %+v", data, stored)
-	}
+	require.True(t, err == nil && json.Unmarshal(data, &stored) == nil, "%s became %+v", data, stored)
 	if again, err := json.Marshal(stored); err != nil || !bytes.Equal(again, data) { // without the places in the file
 		t.Fatalf("%s became %s", data, again)
 	}
 	seen, targets := map[string]bool{}, map[string]bool{}
 	target := func(err error, text string) {
-		if err != nil || targets[text] {
-			t.Fatalf("%s is no target, or that of two: %v", text, err)
-		}
+		require.True(t, err == nil && !targets[text], "%s is no target, or that of two: %v", text, err)
 		targets[text] = true
 	}
 	for i := range d.Stages {
@@ -251,9 +237,7 @@ func valid(t *testing.T, d *definition.Definition) {
 		at := record.StageTarget(d.Name, s.Name)
 		target(at.Validate(), string(at))
 		for _, a := range s.After {
-			if !seen[a] {
-				t.Fatalf("%s stands before %s", s.Name, a)
-			}
+			require.True(t, seen[a], "%s stands before %s", s.Name, a)
 		}
 		seen[s.Name] = true
 		kinds := 0
@@ -273,26 +257,19 @@ func valid(t *testing.T, d *definition.Definition) {
 				target(at.Validate(), string(at))
 			}
 		}
-		if kinds != 1 {
-			t.Fatalf("%s does %d things", s.Name, kinds)
-		}
+		require.Equal(t, 1, kinds, "%s does %d things", s.Name, kinds)
 	}
 	for _, b := range d.Batches {
-		if !seen[b.From] || !seen[b.To] {
-			t.Fatalf("no stages for the batch %+v", b)
-		}
+		require.True(t, seen[b.From] && seen[b.To], "no stages for the batch %+v", b)
 	}
 }
 
 func TestStopOnFailureOfThePipelineIsForTheStagesThatDoNotSayIt(t *testing.T) {
 	d, err := parse("{pipeline: p, stop_on_failure: false, stages: [{name: a, build: {artifacts: [x]}}, {name: b, run: {manifest: m}}, {name: c, run: {manifest: m}, stop_on_failure: true}, {name: d, approval: {}}]}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, want := range []bool{false, false, true, false} {
-		if got := d.Stages[i].StopsOnFailure(); got != want {
-			t.Errorf("stage %s stops on failure: %t", d.Stages[i].Name, got)
-		}
+		got := d.Stages[i].StopsOnFailure()
+		assert.True(t, got == want, "stage %s stops on failure: %t", d.Stages[i].Name, got)
 	}
 	if text, err := json.Marshal(d.Stages); err != nil || strings.Count(string(text), "stop_on_failure") != 1 {
 		t.Errorf("recorded is %s, %v", text, err)

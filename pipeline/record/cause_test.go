@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -15,8 +17,7 @@ func TestWhatAPromotionWasAnsweredIsShown(t *testing.T) {
 		`{"superseded_by": "3"}`:                              "superseded by revision 3",
 		`{"environment": "shop/prod"}`:                        "",
 	} {
-		if got := record.Cause(deploylog.Event{Name: "promotion-triggered", Target: "stage/shop/prod", Data: json.RawMessage(data)}); got != want {
-			t.Errorf("of %s is shown %q, not %q", data, got, want)
-		}
+		got := record.Cause(deploylog.Event{Name: "promotion-triggered", Target: "stage/shop/prod", Data: json.RawMessage(data)})
+		assert.True(t, got == want, "of %s is shown %q, not %q", data, got, want)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -75,9 +78,7 @@ func taker(t *testing.T, name string, inputs ...string) *definition.Definition {
 		text += "  - {name: prod, run: {manifest: m}}\n"
 	}
 	d, err := definition.Parse(name+".yaml", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -120,12 +121,8 @@ func TestTake(t *testing.T) {
 			if err != nil {
 				got = err.Error()
 			}
-			if got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
-			if unknown := strings.HasPrefix(got, "unknown input"); unknown != errors.Is(err, upstream.ErrUnknown) {
-				t.Errorf("that a name is of nothing is not told by %v", err)
-			}
+			assert.Equal(t, test.want, got)
+			assert.Equal(t, errors.Is(err, upstream.ErrUnknown), strings.HasPrefix(got, "unknown input"), "that a name is of nothing is not told by %v", err)
 		})
 	}
 }
@@ -150,9 +147,7 @@ func TestCheck(t *testing.T) {
 			if err := upstream.Check(taker(t, "app", strings.Fields(test.inputs)...), all.find); err != nil {
 				got = err.Error()
 			}
-			if got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
+			assert.Equal(t, test.want, got)
 		})
 	}
 	stored := &definition.Definition{Name: "app", Stages: []definition.Stage{{Name: "prod", Inputs: []definition.Input{{Pipeline: "nothing"}}}}}
@@ -176,9 +171,7 @@ func TestMissing(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := upstream.Missing(taker(t, "app", strings.Fields(test.inputs)...), slices.Clone([]upstream.Input{config, lib})); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			assert.Equal(t, test.want, upstream.Missing(taker(t, "app", strings.Fields(test.inputs)...), slices.Clone([]upstream.Input{config, lib})))
 		})
 	}
 }

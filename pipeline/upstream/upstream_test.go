@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
@@ -14,12 +16,9 @@ func TestClosureIsAllButTheReleasedPipelineItself(t *testing.T) {
 	for _, r := range upstream.Closure("app", []upstream.Input{released("lib 5, base 2, app 6"), released("config 3, base 2, alpha 1")}) {
 		names = append(names, r.String())
 	}
-	if got := strings.Join(names, ", "); got != "alpha 1, base 2, config 3, lib 5" {
-		t.Errorf("got %s", got)
-	}
-	if all := upstream.Closure("app", nil); len(all) > 0 {
-		t.Errorf("without inputs got %v", all)
-	}
+	assert.Equal(t, "alpha 1, base 2, config 3, lib 5", strings.Join(names, ", "))
+	all := upstream.Closure("app", nil)
+	assert.True(t, len(all) == 0, "without inputs got %v", all)
 }
 
 func TestVariablesAreByPipelineAndKind(t *testing.T) {
@@ -30,12 +29,8 @@ func TestVariablesAreByPipelineAndKind(t *testing.T) {
 		"config": map[string]any{"revision": "3", "artifacts": map[string]any{"x86": "config-3.tar"}},
 		"lib":    map[string]any{"revision": "5", "artifacts": map[string]any{}},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v", got)
-	}
-	if got := upstream.Variables(nil); got != nil {
-		t.Errorf("without inputs got %v", got)
-	}
+	assert.Equal(t, want, got)
+	assert.Nil(t, upstream.Variables(nil), "without inputs got")
 }
 
 // What is recorded is read again, and keeps its form.
@@ -44,14 +39,10 @@ func TestInputsAreRecorded(t *testing.T) {
 	in.Passed, in.Finished, in.Artifacts = []string{"beta", "prod"}, true, map[string]string{"x86": "lib.tar"}
 	const want = `{"pipeline":"lib","revision":"5","deployment":"lib5","passed":["beta","prod"],"finished":true,"artifacts":{"x86":"lib.tar"},"inputs":[{"pipeline":"base","revision":"2","deployment":"base2"}]}`
 	data, err := json.Marshal(in)
-	if err != nil || string(data) != want {
-		t.Errorf("recorded is %s, %v", data, err)
-	}
+	assert.True(t, err == nil && string(data) == want, "recorded is %s, %v", data, err)
 	var again upstream.Input
 	if err := json.Unmarshal(data, &again); err != nil || !reflect.DeepEqual(again, in) {
 		t.Errorf("read is %+v, %v", again, err)
 	}
-	if got := in.Had(); got != "passed beta and prod, and finished" {
-		t.Errorf("it had %s", got)
-	}
+	assert.Equal(t, "passed beta and prod, and finished", in.Had(), "it had")
 }
