@@ -2,17 +2,30 @@ package client_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
@@ -32,30 +45,43 @@ func serve(t testing.TB, log deploylog.Log, store objects.Store) (url string) {
 // serveOn is serve with an inventory.
 func serveOn(t testing.TB, log deploylog.Log, store objects.Store, hosts server.Hosts) (url string) {
 	t.Helper()
-	s := httptest.NewServer(server.New(server.Options{
-		Hosts: hosts,
-		Log:   log, Objects: store, Now: time.Now, NewID: newID, Version: "test", Logger: slog.New(slog.DiscardHandler),
+	return listen(t, handler(log, store, hosts)).URL
+}
+
+func handler(log deploylog.Log, store objects.Store, hosts server.Hosts) http.Handler {
+	return server.New(server.Options{
+		Hosts: hosts, Log: log, Objects: store, Now: time.Now, NewID: newID, Version: "test", Logger: slog.New(slog.DiscardHandler),
 		Identify: func(*http.Request) (identity.Identity, error) {
 			return identity.Identity{Name: "ada", Grants: []identity.Grant{{Role: identity.Admin}}}, nil
 		},
-	}))
+	})
+}
+
+// listen serves a handler until the test ends.
+func listen(t testing.TB, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(h)
 	t.Cleanup(func() {
 		s.CloseClientConnections() // those that follow the log
 		s.Close()
 	})
-	return s.URL
+	return s
+}
+
+// connect returns a client of a server that answers as it is told.
+func connect(t testing.TB, answer http.HandlerFunc) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Options{Server: listen(t, answer).URL})
+	require.NoError(t, err)
+	return c
 }
 
 func open(t testing.TB, url string) *client.Log {
 	t.Helper()
 	c, err := client.New(client.Options{Server: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	log, err := c.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = log.Close() })
 	return log
 }
@@ -103,58 +129,40 @@ func TestNothingIsAppendedThroughAServer(t *testing.T) {
 	_, locked := log.Lock(t.Context(), "pipelines")
 	_, tried := log.TryLock("pipelines")
 	for _, err := range []error{appended, locked, tried} {
-		if err == nil || !strings.Contains(err.Error(), "without --server") {
-			t.Errorf("%v", err)
-		}
+		assert.ErrorContains(t, err, "without --server")
 	}
 }
 
 func TestObjectsAreKeptAndReadThroughAServer(t *testing.T) {
 	here := objects.In(t.TempDir(), nil)
 	c, err := client.New(client.Options{Server: serve(t, logtest.NewMemory().Open(), here)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	far := objects.Via(c.Objects())
 	hash, err := far.Keep([]byte("a text"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, store := range []objects.Store{here, far} {
-		if text, err := store.Load(hash); err != nil || string(text) != "a text" {
-			t.Errorf("%q, %v", text, err)
-		}
-		if _, err := store.Load(strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), objects.ErrMissing.Error()) {
-			t.Errorf("what is missing: %v", err)
-		}
+		text, err := store.Load(hash)
+		require.NoError(t, err)
+		assert.Equal(t, "a text", string(text))
+		_, err = store.Load(strings.Repeat("0", 64))
+		assert.ErrorContains(t, err, objects.ErrMissing.Error())
 	}
 	made, err := far.MakeSalt()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if salt, err := here.Salt(); err != nil || string(salt) != string(made) {
-		t.Errorf("%x, %v, want %x", salt, err, made)
-	}
-	if _, err := far.Keep(make([]byte, objects.MaxSize+1)); err == nil {
-		t.Error("an object that is too large is kept")
-	}
+	require.NoError(t, err)
+	salt, err := here.Salt()
+	require.NoError(t, err)
+	assert.Equal(t, made, salt)
+	_, err = far.Keep(make([]byte, objects.MaxSize+1))
+	assert.Error(t, err, "an object that is too large is kept")
 	wrong := c.Objects()
-	if err := wrong.Keep(strings.Repeat("0", 64), []byte("another text")); err == nil {
-		t.Error("a content is kept under the digest of another one")
-	}
+	assert.Error(t, wrong.Keep(strings.Repeat("0", 64), []byte("another text")), "a content is kept under the digest of another one")
 }
 
 // A server that is not to be trusted does not get an object taken for another one.
 func TestAnObjectThatIsAnotherOneIsRefused(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("altered")) }))
-	defer s.Close()
-	c, err := client.New(client.Options{Server: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, err := objects.Via(c.Objects()).Load(objects.Hash([]byte("a text"))); err == nil {
-		t.Errorf("%q", text)
-	}
+	c := connect(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("altered")) })
+	_, err := objects.Via(c.Objects()).Load(objects.Hash([]byte("a text")))
+	assert.Error(t, err)
 }
 
 func TestATokenIsNotSentInTheClear(t *testing.T) {
@@ -182,20 +190,13 @@ func TestATokenIsNotSentInTheClear(t *testing.T) {
 
 func TestARedirectionGetsNoToken(t *testing.T) {
 	asked := make(chan string, 1)
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.Header.Get("Authorization") }))
-	defer elsewhere.Close()
-	s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
-	defer s.Close()
+	elsewhere := listen(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.Header.Get("Authorization") }))
+	s := listen(t, http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	c, err := client.New(client.Options{Server: s.URL, Token: "dpl_secret"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "is the address right?") {
-		t.Error(err)
-	}
-	if len(asked) > 0 {
-		t.Error("it was followed")
-	}
+	require.NoError(t, err)
+	_, err = c.Open(t.Context())
+	assert.ErrorContains(t, err, "is the address right?")
+	assert.Empty(t, asked, "it was followed")
 }
 
 var ids atomic.Int64
@@ -206,36 +207,24 @@ func newID() string { return fmt.Sprintf("01JZ%022d", ids.Add(1)) }
 // something else.
 func TestAnotherLogIsNotReadOn(t *testing.T) {
 	var replaced atomic.Bool
-	of := func(log deploylog.Log) http.Handler {
-		return server.New(server.Options{
-			Log: log, Objects: objects.In(t.TempDir(), nil), Now: time.Now, NewID: newID, Version: "test", Logger: slog.New(slog.DiscardHandler),
-			Identify: func(*http.Request) (identity.Identity, error) {
-				return identity.Identity{Name: "ada", Grants: []identity.Grant{{Role: identity.Admin}}}, nil
-			},
-		})
-	}
 	first := logtest.NewMemory().Open()
-	one, other := of(first), of(logtest.NewMemory().Open())
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	one, other := handler(first, objects.Store{}, nil), handler(logtest.NewMemory().Open(), objects.Store{}, nil)
+	s := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if replaced.Load() {
 			other.ServeHTTP(w, r)
 			return
 		}
 		one.ServeHTTP(w, r)
 	}))
-	t.Cleanup(s.Close)
-	if _, err := first.Append(t.Context(), deploylog.Event{Deployment: "d", Target: "run/m.yaml", Name: "run-started", Attempt: 1}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := first.Append(t.Context(), deploylog.Event{Deployment: "d", Target: "run/m.yaml", Name: "run-started", Attempt: 1})
+	require.NoError(t, err)
 	for e, err := range open(t, s.URL).Watch(t.Context(), deploylog.Filter{}) {
 		if err == nil && e.Seq == 1 && !replaced.Load() {
 			replaced.Store(true)
 			s.CloseClientConnections()
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), "another log") {
-			t.Errorf("%+v, %v", e, err)
-		}
+		assert.ErrorContains(t, err, "another log", "%+v", e)
 		return
 	}
 }
@@ -243,9 +232,7 @@ func TestAnotherLogIsNotReadOn(t *testing.T) {
 // Who has read more than there is has read another log, and is told so instead of waiting.
 func TestMoreThanThereIsIsNotReadOn(t *testing.T) {
 	for e, err := range open(t, serve(t, logtest.NewMemory().Open(), objects.In(t.TempDir(), nil))).Watch(t.Context(), deploylog.Filter{After: 2}) {
-		if err == nil || !strings.Contains(err.Error(), "there is no event 2 yet: the log ends with event 0") {
-			t.Errorf("%+v, %v", e, err)
-		}
+		assert.ErrorContains(t, err, "there is no event 2 yet: the log ends with event 0", "%+v", e)
 		return
 	}
 }
@@ -253,33 +240,24 @@ func TestMoreThanThereIsIsNotReadOn(t *testing.T) {
 // A command whose answer was cut off is sent again, and recorded once.
 func TestACommandOutlivesACutConnection(t *testing.T) {
 	log := logtest.NewMemory().Open()
-	if _, err := log.Append(t.Context(), definedPipeline()); err != nil {
-		t.Fatal(err)
-	}
-	h := server.New(server.Options{
-		Log: log, Objects: objects.In(t.TempDir(), nil), Now: time.Now, NewID: newID, Version: "test", Logger: slog.New(slog.DiscardHandler),
-		Identify: func(*http.Request) (identity.Identity, error) {
-			return identity.Identity{Name: "ada", Grants: []identity.Grant{{Role: identity.Admin}}}, nil
-		},
-	})
+	_, err := log.Append(t.Context(), definedPipeline())
+	require.NoError(t, err)
+	h := handler(log, objects.Store{}, nil)
 	var cut atomic.Int32
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && cut.Add(1) <= 2 {
 			h.ServeHTTP(httptest.NewRecorder(), r) // it is done, and who asked does not hear of it
 			panic(http.ErrAbortHandler)
 		}
 		h.ServeHTTP(w, r)
 	}))
-	t.Cleanup(s.Close)
 	events, err := open(t, s.URL).Command(t.Context(), identity.Pipelines, "one", pipeline.PausePipeline{Reason: "why"}, 0)
-	if err != nil || len(events) != 1 || events[0].Name != "pipeline-paused" {
-		t.Errorf("%+v, %v", events, err)
-	}
+	require.NoError(t, err)
+	require.Len(t, events, 1)
+	assert.Equal(t, "pipeline-paused", events[0].Name)
 	recorded := 0
 	for _, err := range log.Read(t.Context(), deploylog.Filter{Name: "pipeline-paused"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		recorded++
 	}
 	if recorded != 1 || cut.Load() != 3 {
@@ -293,4 +271,54 @@ func definedPipeline() deploylog.Event {
 		Deployment: "d", Target: "pipeline/one", Name: "pipeline-defined", Attempt: 1,
 		Data: json.RawMessage(`{"version":1,"definition":{"pipeline":"one","stages":[{"name":"ask","after":[],"approval":{}}]}}`),
 	}
+}
+
+// An address is that of a server however it is written, and no other one is.
+func TestAServerIsItselfHoweverItIsWritten(t *testing.T) {
+	for _, c := range []struct {
+		one, other string
+		same       bool
+	}{
+		{"https://deploy.example", "https://deploy.example/", true},
+		{"https://deploy.example/", "https://Deploy.Example:443", true},
+		{"http://127.0.0.1:80", "http://127.0.0.1/", true},
+		{"https://deploy.example", "https://deploy.example:7450", false},
+		{"https://deploy.example", "http://deploy.example", false},
+		{"https://deploy.example", "https://deploy.example/team", false},
+		{"https://deploy.example", "https://deploy.example.net", false},
+		{"https://deploy.example", "", false},
+		{"unix:/run/deployster/socket", "unix:///run/deployster//socket", true},
+		{"unix:/run/deployster/socket", "unix:/run/other/socket", false},
+		{"unix:/run/deployster/socket", "http://socket", false},
+	} {
+		s, err := client.New(client.Options{Server: c.one})
+		require.NoError(t, err)
+		assert.Equal(t, c.same, s.Is(c.other), "%q is %q", c.one, c.other)
+	}
+}
+
+// Who is known by a certificate shows it to the server that asks for one.
+func TestACertificateIsShown(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ada"}, NotAfter: time.Now().Add(time.Hour)}
+	made, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
+	require.NoError(t, err)
+	shown := make(chan string, 1)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown <- r.TLS.PeerCertificates[0].Subject.CommonName
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	s.StartTLS()
+	defer s.Close()
+	c, err := client.New(client.Options{Server: s.URL, Certificate: &tls.Certificate{Certificate: [][]byte{made}, PrivateKey: key}})
+	require.NoError(t, err)
+	trusted := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
+	t.Setenv("SSL_CERT_FILE", trusted) // a process reads it once: no other test of this package verifies a server
+	_, err = c.Open(t.Context())
+	require.Error(t, err, "the server is no server")
+	require.NotEmpty(t, shown, "no certificate is shown")
+	assert.Equal(t, "ada", <-shown, "the certificate of")
 }

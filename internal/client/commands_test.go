@@ -1,22 +1,22 @@
 package client_test
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"log/slog"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/query/querytest"
@@ -63,84 +63,72 @@ func listed(n int) string {
 }
 
 // Whoever sends a command to a server reads what who has the log reads.
-func sendAlike(t *testing.T, program, dir, path string) {
+func sendAlike(t *testing.T, dir, path string) {
 	other := filepath.Join(dir, "other", "deployments.db")
 	inventory := filepath.Join(dir, "inventory.yaml")
-	if err := os.WriteFile(inventory, []byte(listed(8)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(inventory, []byte(listed(8)), 0o600))
 	for name, text := range map[string]string{"one.yaml": "{name: ask, approval: {}}", "changed.yaml": "{name: ask, approval: {}}, {name: again, approval: {}}"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("pipeline: one\nstages: ["+text+"]\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("pipeline: one\nstages: ["+text+"]\n"), 0o600))
 	}
 	url := serveOn(t, large(t, other), objects.In(filepath.Join(dir, "other", "objects"), nil), work.NewHosts(inventory))
+	me := ""
 	for _, command := range sending {
-		here := run(t, program, dir, append(strings.Fields(command), "--log", path)...)
-		there := run(t, program, dir, append(strings.Fields(command), "--server", url)...)
-		me := run(t, program, dir, "log", "list", "--last", "1", "--output", "json", "--log", path)
-		if _, by, ok := strings.Cut(me, `"by":"`); ok {
+		here := run(t, append(strings.Fields(command), "--log", path)...)
+		there := run(t, append(strings.Fields(command), "--server", url)...)
+		if me == "" { // the first command records who runs it
+			_, by, _ := strings.Cut(run(t, "log", "list", "--last", "1", "--output", "json", "--log", path), `"by":"`)
 			me, _, _ = strings.Cut(by, `"`)
-			here = strings.ReplaceAll(here, me, "ada") // the server says who it is
+			require.NotEmpty(t, me)
 		}
+		here = strings.ReplaceAll(here, me, "ada") // the server says who it is
 		here, there = recordedAt.ReplaceAllString(here, "WHEN"), recordedAt.ReplaceAllString(there, "WHEN")
 		if here != there {
 			t.Errorf("%s: here\n%s\nthere\n%s", command, clip(here), clip(there))
 		}
 	}
-	if said := run(t, program, dir, "log", "list", "--event", "pipeline-paused", "--last", "1", "--server", url); !strings.Contains(said, "by ada") {
-		t.Errorf("it is not recorded as by who was authenticated: %s", said)
-	}
+	assert.Contains(t, run(t, "log", "list", "--event", "pipeline-paused", "--last", "1", "--server", url), "by ada", "who was authenticated")
 }
 
 // A token that is created beside the log authenticates at once at its server, until it is revoked.
-func authenticate(t *testing.T, program, dir, path string, log deploylog.Log) {
-	s := httptest.NewServer(server.New(server.Options{
+func authenticate(t *testing.T, path string, log deploylog.Log) {
+	s := listen(t, server.New(server.Options{
 		Log: log, Now: time.Now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Identify: identity.Authenticator{Tokens: identity.NewTokens(log, time.Now)}.Identify,
 	}))
-	defer s.Close()
-	here := func(args ...string) string { return run(t, program, dir, append(args, "--log", path)...) }
+	here := func(args ...string) string { return run(t, append(args, "--log", path)...) }
 	secret, _, _ := strings.Cut(here("token", "create", "ci", "--role", "viewer", "--pipeline", "gateway"), "\n")
-	if !strings.HasPrefix(secret, "dpl_") {
-		t.Fatal(secret)
-	}
+	require.True(t, strings.HasPrefix(secret, "dpl_"), secret)
 	ask := func() string {
 		t.Setenv("DEPLOYSTER_TOKEN", secret)
-		return run(t, program, dir, "token", "list", "--server", s.URL)
+		return run(t, "token", "list", "--server", s.URL)
 	}
-	if said := ask(); !strings.Contains(said, "ci     valid   viewer  pipeline gateway") {
-		t.Error(said)
-	}
+	assert.Contains(t, ask(), "ci     valid   viewer  pipeline gateway")
 	for _, wrong := range [][]string{{"ci", "--role", "admin"}, {"other"}, {"other", "--role", "root"}, {"other", "--role", "admin", "--expires", "-1d"}, {"a/b", "--role", "admin"}, {"other", "--role", "admin", "--pipeline", ""}} {
-		if said := here(append([]string{"token", "create"}, wrong...)...); !strings.Contains(said, "exit status 3") {
-			t.Errorf("%v: %s", wrong, said)
-		}
+		assert.Contains(t, here(append([]string{"token", "create"}, wrong...)...), "exit status 3", wrong)
 	}
-	if said := here("token", "revoke", "ci"); !strings.Contains(said, "token ci is revoked (event ") {
-		t.Error(said)
-	}
-	if said := ask(); !strings.Contains(said, "a valid token is needed") {
-		t.Error(said)
-	}
+	assert.Contains(t, here("token", "revoke", "ci"), "token ci is revoked (event ")
+	assert.Contains(t, ask(), "a valid token is needed")
 }
 
 func TestCommandsThroughAServer(t *testing.T) {
 	dir := t.TempDir()
-	program := build(t, dir)
+	t.Chdir(dir)
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	t.Setenv("NO_COLOR", "1")
+	t.Setenv("DEPLOYSTER_TOKEN", "dpl_any")
 	path := filepath.Join(dir, "log", "deployments.db")
 	log := large(t, path)
 	url := serve(t, log, objects.In(filepath.Join(dir, "log", "objects"), nil))
-	t.Run("reading is reading the log", func(t *testing.T) { readAlike(t, program, dir, path, url) })
-	t.Run("sending is recording", func(t *testing.T) { sendAlike(t, program, dir, path) })
-	t.Run("a token authenticates", func(t *testing.T) { authenticate(t, program, dir, path, log) })
-	t.Run("what is done with the log itself is refused", func(t *testing.T) { refuseWork(t, program, dir, url) })
+	t.Run("reading is reading the log", func(t *testing.T) { readAlike(t, path, url) })
+	t.Run("sending is recording", func(t *testing.T) { sendAlike(t, dir, path) })
+	t.Run("a token authenticates", func(t *testing.T) { authenticate(t, path, log) })
+	t.Run("what is done with the log itself is refused", func(t *testing.T) { refuseWork(t, dir, url) })
 }
 
 // Whoever asks a server gets, byte for byte, what who has the log gets.
-func readAlike(t *testing.T, program, dir, path, url string) {
+func readAlike(t *testing.T, path, url string) {
 	for _, command := range reading {
-		here := run(t, program, dir, append(strings.Fields(command), "--log", path)...)
-		there := run(t, program, dir, append(strings.Fields(command), "--server", url)...)
+		here := run(t, append(strings.Fields(command), "--log", path)...)
+		there := run(t, append(strings.Fields(command), "--server", url)...)
 		there = strings.ReplaceAll(there, url, path) // both say where the log is
 		if here != there {
 			t.Errorf("%s: here\n%s\nthere\n%s", command, clip(here), clip(there))
@@ -152,42 +140,24 @@ func readAlike(t *testing.T, program, dir, path, url string) {
 }
 
 // What does work, or needs the log itself, says so and where to do it.
-func refuseWork(t *testing.T, program, dir, url string) {
+func refuseWork(t *testing.T, dir, url string) {
 	for _, command := range []string{"gc", "log verify --accept-head", "pipeline run --until-idle"} {
-		said := run(t, program, dir, append(strings.Fields(command), "--server", url)...)
-		if !strings.Contains(said, "exit status") || !strings.Contains(said, "without --server") {
-			t.Errorf("%s: %s", command, said)
-		}
-		if _, err := os.Stat(filepath.Join(dir, ".deployster", "deployments.db")); err == nil {
-			t.Fatalf("%s has made a log here", command)
-		}
+		said := run(t, append(strings.Fields(command), "--server", url)...)
+		assert.Contains(t, said, "exit status", command)
+		assert.Contains(t, said, "without --server", command)
+		require.NoFileExists(t, filepath.Join(dir, ".deployster", "deployments.db"), command)
 	}
-	if said := run(t, program, dir, "log", "list", "--server", url, "--log", "x.db"); !strings.Contains(said, "exclude each other") {
-		t.Error(said)
-	}
+	assert.Contains(t, run(t, "log", "list", "--server", url, "--log", "x.db"), "exclude each other")
 }
 
 func clip(text string) string { return text[:min(len(text), 1500)] }
 
-func build(t *testing.T, dir string) (program string) {
-	t.Helper()
-	program = filepath.Join(dir, "deployster")
-	if text, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "../../cmd/deployster").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	return program
-}
-
 // large is a log of some pipelines and environments, which is made.
 func large(t *testing.T, path string) deploylog.Log {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	log, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = log.Close() })
 	events := querytest.Large(8, 14)
 	for i := range events {
@@ -195,26 +165,38 @@ func large(t *testing.T, path string) deploylog.Log {
 	}
 	for len(events) > 0 {
 		n := min(len(events), 500)
-		if _, err := log.Append(t.Context(), events[:n]...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := log.Append(t.Context(), events[:n]...)
+		require.NoError(t, err)
 		events = events[n:]
 	}
 	return log
 }
 
-// run is what a command prints, and how it ends.
-func run(t *testing.T, program, dir string, args ...string) string {
+// run returns what a command prints, on its output and then on its error output, and how it ends.
+func run(t *testing.T, args ...string) string {
 	t.Helper()
-	c := exec.Command(program, args...)
-	c.Dir = dir
-	c.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "NO_COLOR=1", "DEPLOYSTER_TOKEN="+cmp.Or(os.Getenv("DEPLOYSTER_TOKEN"), "dpl_any"))
-	var out, failed bytes.Buffer
-	c.Stdout, c.Stderr = &out, &failed
-	err := c.Run()
-	text := out.String() + failed.String()
-	if err != nil {
-		text += err.Error()
+	in, out, failed := os.Stdin, os.Stdout, os.Stderr
+	defer func() { os.Stdin, os.Stdout, os.Stderr = in, out, failed }()
+	var err error
+	os.Stdin, err = os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer os.Stdin.Close()
+	printed := make([]string, 2)
+	for i, to := range []**os.File{&os.Stdout, &os.Stderr} {
+		printed[i] = filepath.Join(t.TempDir(), "printed")
+		*to, err = os.Create(printed[i])
+		require.NoError(t, err)
+		defer (*to).Close()
+	}
+	text := ""
+	code := cli.Main(args)
+	for _, name := range printed {
+		part, err := os.ReadFile(name)
+		require.NoError(t, err)
+		text += string(part)
+	}
+	if code != 0 {
+		text += fmt.Sprintf("exit status %d", code)
 	}
 	return text
 }

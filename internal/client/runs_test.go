@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/internal/client"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/proposal"
 )
@@ -19,7 +20,7 @@ import (
 // A connection that is cut is taken up again behind what was received, also in the middle of a line.
 func TestARunIsFollowedOverConnectionsThatAreCut(t *testing.T) {
 	var asked atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c := connect(t, func(w http.ResponseWriter, r *http.Request) {
 		after := r.URL.Query().Get("after")
 		switch asked.Add(1) {
 		case 1:
@@ -32,12 +33,7 @@ func TestARunIsFollowedOverConnectionsThatAreCut(t *testing.T) {
 		}
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
-	}))
-	defer s.Close()
-	c, err := client.New(client.Options{Server: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	var got []int64
 	end, err := c.FollowRun(t.Context(), "01JZ", func(o proposal.Observed) { got = append(got, o.N) })
 	if err != nil || end.Outcome != "succeeded" || !slices.Equal(got, []int64{1, 4, 45}) {
@@ -48,7 +44,7 @@ func TestARunIsFollowedOverConnectionsThatAreCut(t *testing.T) {
 // A server may be restarted while what a run carries is sent to it.
 func TestAnObjectIsSentAgainWhenTheConnectionIsCut(t *testing.T) {
 	var sent atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c := connect(t, func(w http.ResponseWriter, r *http.Request) {
 		if content, err := io.ReadAll(r.Body); err != nil || string(content) != "text" {
 			t.Errorf("%q, %v", content, err)
 		}
@@ -56,12 +52,7 @@ func TestAnObjectIsSentAgainWhenTheConnectionIsCut(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 		w.WriteHeader(http.StatusNoContent)
-	}))
-	defer s.Close()
-	c, err := client.New(client.Options{Server: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	if _, err := objects.Via(c.Objects()).Keep([]byte("text")); err != nil || sent.Load() != 2 {
 		t.Errorf("it was sent %d times: %v", sent.Load(), err)
 	}
@@ -84,15 +75,8 @@ func TestWhatIsNoRunIsNotFollowed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := httptest.NewServer(answer)
-			defer s.Close()
-			c, err := client.New(client.Options{Server: s.URL})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if end, err := c.FollowRun(t.Context(), "01JZ", func(o proposal.Observed) { t.Error(o) }); err == nil {
-				t.Errorf("%+v", end)
-			}
+			_, err := connect(t, answer).FollowRun(t.Context(), "01JZ", func(o proposal.Observed) { t.Error(o) })
+			assert.Error(t, err)
 		})
 	}
 }
@@ -101,7 +85,7 @@ func TestWhatIsNoRunIsNotFollowed(t *testing.T) {
 // out the run and has the plan.
 func TestARunIsFoundBehindALoadBalancer(t *testing.T) {
 	var asked atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c := connect(t, func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1)%3 != 0 {
 			w.WriteHeader(map[string]int{http.MethodGet: http.StatusNotFound, http.MethodPost: http.StatusGone}[r.Method])
 			fmt.Fprint(w, `{"detail":"another one has it"}`)
@@ -115,24 +99,17 @@ func TestARunIsFoundBehindALoadBalancer(t *testing.T) {
 		default:
 			fmt.Fprint(w, `{}`)
 		}
-	}))
-	defer s.Close()
-	c, err := client.New(client.Options{Server: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if end, err := c.FollowRun(t.Context(), "01JZ", func(proposal.Observed) {}); err != nil || end.Outcome != "succeeded" {
-		t.Errorf("following it: %+v, %v", end, err)
-	}
-	if plan, err := c.Plan(t.Context(), "01JZ"); err != nil || string(plan) != "{}" {
-		t.Errorf("its plan: %s, %v", plan, err)
-	}
-	if begun, err := c.BeginRun(t.Context(), proposal.Run{Plan: "01JZ"}); err != nil || begun.Run != "01K0" {
-		t.Errorf("a run that is bound to it: %+v, %v", begun, err)
-	}
-	if err := c.StopRun(t.Context(), "01JZ"); err != nil {
-		t.Errorf("stopping it: %v", err)
-	}
+	})
+	end, err := c.FollowRun(t.Context(), "01JZ", func(proposal.Observed) {})
+	require.NoError(t, err)
+	assert.Equal(t, "succeeded", end.Outcome)
+	plan, err := c.Plan(t.Context(), "01JZ")
+	require.NoError(t, err)
+	assert.Equal(t, "{}", string(plan))
+	begun, err := c.BeginRun(t.Context(), proposal.Run{Plan: "01JZ"}) // it is bound to the plan
+	require.NoError(t, err)
+	assert.Equal(t, "01K0", begun.Run)
+	assert.NoError(t, c.StopRun(t.Context(), "01JZ"))
 }
 
 // While servers are restarted, a load balancer says that it reaches none.
@@ -143,57 +120,37 @@ func TestALoadBalancerThatReachesNoServerIsAskedAgain(t *testing.T) {
 		"POST /v1/plans": `{"run":"01K1"}`, "POST /v1/workers/w/look": `{"platforms":["linux/amd64"]}`, "POST /v1/workers/w/images": `{"id":"sha256:00"}`,
 		"GET /v1/runs/01K0/events": "{\"n\":1,\"end\":{\"outcome\":\"succeeded\"}}\n",
 	}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c := connect(t, func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1)%2 == 1 {
 			w.WriteHeader(http.StatusBadGateway)
 			fmt.Fprint(w, "<html>502 Bad Gateway</html>")
 			return
 		}
 		fmt.Fprint(w, answers[r.Method+" "+r.URL.Path])
-	}))
-	defer s.Close()
-	c, err := client.New(client.Options{Server: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if log, err := c.Open(t.Context()); err != nil || log.ID() != "01LOG" {
-		t.Errorf("opening its log: %v", err)
-	}
-	if err := c.Objects().Keep("00", []byte("text")); err != nil {
-		t.Errorf("keeping a text: %v", err)
-	}
-	if _, err := c.Objects().Salt(); err != nil {
-		t.Errorf("asking for its salt: %v", err)
-	}
-	if begun, err := c.BeginRun(t.Context(), proposal.Run{}); err != nil || begun.Run != "01K0" {
-		t.Errorf("beginning a run: %+v, %v", begun, err)
-	}
-	if end, err := c.FollowRun(t.Context(), "01K0", func(proposal.Observed) {}); err != nil || end.Outcome != "succeeded" {
-		t.Errorf("following it: %+v, %v", end, err)
-	}
-	if err := c.StopRun(t.Context(), "01K0"); err != nil {
-		t.Errorf("stopping it: %v", err)
-	}
-	wantQuestionsAnswered(t, c)
-	const want = "answers 502 Bad Gateway: what is before it reaches no server of Deployster at present: try again when one runs"
-	if err := c.SendSigned(t.Context(), "/signed", nil, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("what may be sent once: %v", err)
-	}
-	if n := asked.Load(); n != 19 {
-		t.Errorf("%d requests", n)
-	}
-}
-
-// wantQuestionsAnswered asks for what changes nothing.
-func wantQuestionsAnswered(t *testing.T, c *client.Client) {
-	t.Helper()
-	if begun, err := c.BeginPlan(t.Context(), proposal.Run{}); err != nil || begun.Run != "01K1" {
-		t.Errorf("beginning a plan: %+v, %v", begun, err)
-	}
-	if all, err := c.Look(t.Context(), "w"); err != nil || len(all) != 1 {
-		t.Errorf("looking at a worker: %v, %v", all, err)
-	}
-	if image, err := c.Image(t.Context(), "w", "base", engine.PullMissing); err != nil || image.ID != "sha256:00" {
-		t.Errorf("asking for an image: %+v, %v", image, err)
-	}
+	})
+	log, err := c.Open(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "01LOG", log.ID())
+	assert.NoError(t, c.Objects().Keep("00", []byte("text")))
+	_, err = c.Objects().Salt()
+	require.NoError(t, err)
+	begun, err := c.BeginRun(t.Context(), proposal.Run{})
+	require.NoError(t, err)
+	assert.Equal(t, "01K0", begun.Run)
+	end, err := c.FollowRun(t.Context(), "01K0", func(proposal.Observed) {})
+	require.NoError(t, err)
+	assert.Equal(t, "succeeded", end.Outcome)
+	assert.NoError(t, c.StopRun(t.Context(), "01K0"))
+	begun, err = c.BeginPlan(t.Context(), proposal.Run{})
+	require.NoError(t, err)
+	assert.Equal(t, "01K1", begun.Run)
+	platforms, err := c.Look(t.Context(), "w")
+	require.NoError(t, err)
+	assert.Len(t, platforms, 1)
+	image, err := c.Image(t.Context(), "w", "base", engine.PullMissing)
+	require.NoError(t, err)
+	assert.Equal(t, "sha256:00", image.ID)
+	assert.ErrorContains(t, c.SendSigned(t.Context(), "/signed", nil, nil, nil), // which may be sent once
+		"answers 502 Bad Gateway: what is before it reaches no server of Deployster at present: try again when one runs")
+	assert.EqualValues(t, 19, asked.Load(), "requests")
 }

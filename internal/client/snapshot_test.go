@@ -7,14 +7,17 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
@@ -30,14 +33,12 @@ import (
 
 // longLog is a log of so many events at least: a pipeline and an environment with hundreds of
 // hosts, runs besides, and a pipeline that promotes.
-func longLog(tb testing.TB, events int) *sqlite.Log {
+func longLog(tb testing.TB, hosts, events int) *sqlite.Log {
 	tb.Helper()
 	log, err := sqlite.Open(context.Background(), filepath.Join(tb.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	tb.Cleanup(func() { _ = log.Close() })
-	all := querytest.Large(20, 20)
+	all := querytest.Large(hosts, 14)
 	for i := range all {
 		all[i].Seq, all[i].ID = 0, ""
 	}
@@ -46,21 +47,17 @@ func longLog(tb testing.TB, events int) *sqlite.Log {
 	}
 	for len(all) > 0 {
 		n := min(len(all), 5000)
-		if _, err := log.Append(tb.Context(), all[:n]...); err != nil {
-			tb.Fatal(err)
-		}
+		_, err := log.Append(tb.Context(), all[:n]...)
+		require.NoError(tb, err)
 		all = all[n:]
 	}
 	d, err := definition.Parse("promote.yaml", []byte("pipeline: promotes\npromotion: {policy: single}\nstages:\n  - name: test\n    environment: shop/prod\n  - name: prod\n    environment: shop/next\n"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	p := promotions.New(log, time.Now)
-	if _, err := p.Change(tb.Context(), "promotes", true, func(s *promotion.State) ([]deploylog.Event, error) {
+	_, err = p.Change(tb.Context(), "promotes", true, func(s *promotion.State) ([]deploylog.Event, error) {
 		return s.Propose(promotion.Define{Definition: d, ID: "defined"}, promotion.Observed{}, time.Now())
-	}); err != nil {
-		tb.Fatal(err)
-	}
+	})
+	require.NoError(tb, err)
 	return log
 }
 
@@ -78,9 +75,7 @@ func asked(tb testing.TB, log deploylog.Log) (a answers) {
 	tb.Helper()
 	p, e, b, l := query.NewPipelines(log, time.Now), query.NewEnvironments(log, time.Now), query.NewBuilds(log, time.Now), promotions.NewReader(log, time.Now)
 	for _, follow := range []func(context.Context, int64) error{p.Follow, e.Follow, b.Follow, l.Follow} {
-		if err := follow(tb.Context(), 0); err != nil {
-			tb.Fatal(err)
-		}
+		require.NoError(tb, follow(tb.Context(), 0))
 	}
 	a.pipelines, _ = p.List()
 	a.environments, a.groups, a.promotes = e.List(""), len(b.Groups()), l.Present()
@@ -107,35 +102,27 @@ func (c counted) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deployl
 
 // Who reads a long log through a server is not sent all of it, and is told the same.
 func TestALongLogIsNotReadWholeThroughAServer(t *testing.T) {
-	log := longLog(t, 9000)
+	log := longLog(t, 4, 6000)
 	through := counted{open(t, serve(t, log, objects.Store{})), &atomic.Int64{}}
 	got, want := asked(t, through), asked(t, struct{ deploylog.Log }{log})
 	if !reflect.DeepEqual(got, want) || len(want.pipelines) == 0 || len(want.environments) == 0 || len(want.promotes) != 1 {
 		t.Errorf("through the server\n%+v\nbeside the log\n%+v", got, want)
 	}
-	if n := through.read.Load(); n != 0 {
-		t.Errorf("%d events were read, and snapshots of all of them are there", n)
-	}
-	if _, err := log.Append(t.Context(), deploylog.Event{Deployment: "later", Target: "run/web.yaml", Name: "run-started"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := asked(t, through); got.heads[0] != want.heads[0]+1 || through.read.Load() != 4 {
-		t.Errorf("after one more event: heads %v, %d events were read", got.heads, through.read.Load())
-	}
-	if err := through.KeepSnapshot(t.Context(), "pipelines", deploylog.Snapshot{}); err == nil {
-		t.Error("a client has put a snapshot beside the log")
-	}
+	assert.Zero(t, through.read.Load(), "events that are read though snapshots have them")
+	_, err := log.Append(t.Context(), deploylog.Event{Deployment: "later", Target: "run/web.yaml", Name: "run-started"})
+	require.NoError(t, err)
+	assert.Equal(t, want.heads[0]+1, asked(t, through).heads[0])
+	assert.EqualValues(t, 4, through.read.Load(), "events that are read after one more, by four readers")
+	assert.Error(t, through.KeepSnapshot(t.Context(), "pipelines", deploylog.Snapshot{}), "a client has put a snapshot beside the log")
 }
 
 // hostile passes on what a server answers but for its snapshots.
 func hostile(t *testing.T, behind string, snapshot func(w http.ResponseWriter, answer *http.Response, text []byte)) string {
 	t.Helper()
 	to, err := url.Parse(behind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(to)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !bytes.HasPrefix([]byte(r.URL.Path), []byte("/v1/log/snapshots/")) {
 			proxy.ServeHTTP(w, r)
 			return
@@ -147,19 +134,16 @@ func hostile(t *testing.T, behind string, snapshot func(w http.ResponseWriter, a
 		}
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		snapshot(w, answer, text)
 	}))
-	t.Cleanup(s.Close)
 	return s.URL
 }
 
 // A snapshot that is damaged, cut off, of another log, or no snapshot is not begun with: the
 // log is read.
 func TestASnapshotThatIsOfNoUseCostsTimeAlone(t *testing.T) {
-	log := longLog(t, 5000)
+	log := longLog(t, 4, 5000)
 	url := serve(t, log, objects.Store{})
 	want := asked(t, struct{ deploylog.Log }{log})
 	for name, snapshot := range map[string]func(w http.ResponseWriter, answer *http.Response, text []byte){
@@ -185,12 +169,8 @@ func TestASnapshotThatIsOfNoUseCostsTimeAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			through := counted{open(t, hostile(t, url, snapshot)), &atomic.Int64{}}
-			if got := asked(t, through); !reflect.DeepEqual(got, want) {
-				t.Errorf("%+v, want %+v", got, want)
-			}
-			if n := through.read.Load(); n < 4*5000 {
-				t.Errorf("%d events were read, and there was no snapshot", n)
-			}
+			assert.Equal(t, want, asked(t, through))
+			assert.GreaterOrEqual(t, through.read.Load(), int64(4*5000), "events that are read without a snapshot")
 		})
 	}
 }
@@ -198,9 +178,9 @@ func TestASnapshotThatIsOfNoUseCostsTimeAlone(t *testing.T) {
 // What comes slowly is received, however long it takes; what does not come is not waited for.
 func TestWhatMakesProgressIsNotCutOff(t *testing.T) {
 	const idle = 5 * time.Second
-	content, stalls := bytes.Repeat([]byte("x"), 20), make(chan struct{})
+	content, stalls := bytes.Repeat([]byte("x"), 14), make(chan struct{})
 	defer close(stalls)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for i := range content {
 			if i > 3 && r.URL.Path == "/v1/objects/stalls" {
 				select {
@@ -214,23 +194,23 @@ func TestWhatMakesProgressIsNotCutOff(t *testing.T) {
 			<-time.After(idle / 12) // as a slow network does
 		}
 	}))
-	defer s.Close()
 	c, err := client.New(client.Options{Server: s.URL, Idle: idle})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := c.Objects().Load("slow"); err != nil || !bytes.Equal(got, content) {
-		t.Errorf("what took longer as a whole: %q, %v", got, err)
-	}
-	if got, err := c.Objects().Load("stalls"); err == nil || !bytes.Contains([]byte(err.Error()), []byte("nothing has been sent for 5s")) {
-		t.Errorf("what stalled: %q, %v", got, err)
-	}
+	require.NoError(t, err)
+	var stalled sync.WaitGroup
+	stalled.Go(func() {
+		_, err := c.Objects().Load("stalls")
+		assert.ErrorContains(t, err, "nothing has been sent for 5s")
+	})
+	got, err := c.Objects().Load("slow") // which takes longer as a whole
+	assert.NoError(t, err)
+	assert.Equal(t, content, got)
+	stalled.Wait()
 }
 
 // What a command pays that lists or reports through a server: the log read whole, the snapshots
 // of the server, and beside the log.
 func BenchmarkLongLogThroughAServer(b *testing.B) {
-	log := longLog(b, 100_000)
+	log := longLog(b, 20, 100_000)
 	remote := open(b, serve(b, log, objects.Store{}))
 	asked(b, log) // which keeps the snapshots
 	asked(b, remote)
