@@ -5,6 +5,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/pullrequest/lru"
 )
 
@@ -14,25 +17,22 @@ func TestWhatWasUsedLeastRecentlyGivesWay(t *testing.T) {
 	for i := range 4 {
 		c.Put(i, "value", 2000)
 	}
-	if _, ok := c.Get(0); !ok {
-		t.Fatal("the first is gone")
-	}
+	_, ok := c.Get(0)
+	require.True(t, ok, "the first is gone")
 	c.Put(4, "value", 2000)
 	for i, want := range []bool{true, false, true, true, true} {
-		if _, ok := c.Get(i); ok != want {
-			t.Errorf("%d is held: %t", i, ok)
-		}
+		_, ok := c.Get(i)
+		assert.Equal(t, want, ok, "%d is held", i)
 	}
 	c.Put(2, "large", most/4) // which is not held
-	if v, ok := c.Get(2); ok {
-		t.Errorf("2 is %s", v)
-	}
+	_, ok = c.Get(2)
+	assert.False(t, ok)
 	c.Delete(3)
 	c.Delete(3)
 	c.Put(4, "other", 10)
-	if v, _ := c.Get(4); v != "other" || c.Bytes() > 3000 {
-		t.Errorf("4 is %s, and %d bytes are held", v, c.Bytes())
-	}
+	v, _ := c.Get(4)
+	assert.Equal(t, "other", v)
+	assert.LessOrEqual(t, c.Bytes(), 3000)
 }
 
 func TestNeverMoreIsHeld(t *testing.T) {
@@ -61,7 +61,5 @@ func TestNeverMoreIsHeld(t *testing.T) {
 	for key := range 200 {
 		c.Delete(key)
 	}
-	if n := c.Bytes(); n != 0 {
-		t.Errorf("%d bytes are held of nothing", n)
-	}
+	assert.Equal(t, 0, c.Bytes(), "bytes are held of")
 }

@@ -2,10 +2,12 @@ package slots_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/slots"
 )
@@ -13,9 +15,7 @@ import (
 func take(t *testing.T, s *slots.Slots, key string) func() {
 	t.Helper()
 	back, err := s.Take(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return back
 }
 
@@ -24,22 +24,18 @@ func TestEachKeyHasItsOwn(t *testing.T) {
 	first, second := take(t, s, "slow"), take(t, s, "slow")
 	full, end := context.WithCancel(t.Context())
 	end()
-	if _, err := s.Take(full, "slow"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a third one gets %v", err)
-	}
+	_, err := s.Take(full, "slow")
+	assert.ErrorIs(t, err, context.Canceled, "a third one")
 	other := take(t, s, "fast")
 	other()
 	first()
 	first() // once is enough
 	third := take(t, s, "slow")
-	if _, err := s.Take(full, "slow"); err == nil {
-		t.Error("giving back twice gave two back")
-	}
+	_, err = s.Take(full, "slow")
+	assert.Error(t, err, "giving back twice gave two back")
 	second()
 	third()
-	if n := s.Keys(); n != 0 {
-		t.Errorf("%d keys are kept", n)
-	}
+	assert.Equal(t, 0, s.Keys(), "keys are kept")
 }
 
 func TestWhoCameFirstIsFirst(t *testing.T) {
