@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
@@ -15,86 +18,66 @@ import (
 func wantFile(t *testing.T, path, want string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
-	if err != nil || string(got) != want {
-		t.Errorf("%s holds %q (%v), want %q", path, got, err, want)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
-		t.Errorf("%s has the mode %v (%v), want that of a file for its owner only", path, info.Mode(), err)
-	}
-	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
-		t.Errorf("beside it are %v (%v)", entries, err)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, want, string(got))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, fs.FileMode(0o600), info.Mode(), "a file is for its owner only")
+	entries, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Len(t, entries, 1)
 }
 
 func TestAFileIsReplacedAsAWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	for _, content := range []string{"one", "another, which is longer", ""} {
-		if err := atomicfile.WriteFile(path, []byte(content)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, atomicfile.WriteFile(path, []byte(content)))
 		wantFile(t, path, content)
 	}
 }
 
 func TestAFileIsInItsPlaceOnlyOnceItIsCommitted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := atomicfile.WriteFile(path, []byte("old")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, atomicfile.WriteFile(path, []byte("old")))
 	write := func() *atomicfile.File {
 		f, err := atomicfile.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteString("new"); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
-			t.Errorf("before it is committed there is %q, %v", got, err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, errOf(f.WriteString("new")))
+		wantOld, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, "old", string(wantOld), "before it is committed")
 		return f
 	}
 	write().Discard()
 	wantFile(t, path, "old")
 
 	f := write()
-	if err := f.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Commit())
 	f.Discard() // as it was deferred
 	wantFile(t, path, "new")
 }
 
 func TestWhatCannotBeWrittenLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	if err := atomicfile.WriteFile(filepath.Join(dir, "none", "file"), nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a directory: %v", err)
-	}
-	if err := atomicfile.SyncDir(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory that is not there: %v", err)
-	}
+	assert.ErrorIs(t, atomicfile.WriteFile(filepath.Join(dir, "none", "file"), nil), fs.ErrNotExist, "without a directory")
+	assert.ErrorIs(t, atomicfile.SyncDir(filepath.Join(dir, "none")), fs.ErrNotExist, "a directory that is not there")
 	// The file system of processes is one that cannot make its directories durable.
-	if err := atomicfile.SyncDir("/proc/self"); err != nil {
-		t.Errorf("where the file system knows no such thing: %v", err)
-	}
+	assert.NoError(t, atomicfile.SyncDir("/proc/self"), "where the file system knows no such thing")
 	failed := errors.New("no more")
 	err := atomicfile.Write(filepath.Join(dir, "file"), func(w io.Writer) error {
-		if _, err := w.Write([]byte("half")); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, errOf(w.Write([]byte("half"))))
 		return failed
 	})
 	if err != failed { //nolint:errorlint // the very same
 		t.Errorf("of a content that fails: %v", err)
 	}
 	taken := filepath.Join(dir, "taken")
-	if err := os.Mkdir(taken, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := atomicfile.WriteFile(taken, []byte("x")); err == nil {
-		t.Error("a directory was replaced")
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("left are %v (%v)", entries, err)
-	}
+	require.NoError(t, os.Mkdir(taken, 0o700))
+	assert.Error(t, atomicfile.WriteFile(taken, []byte("x")), "a directory was replaced")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, entries, 1)
 }
+
+// errOf returns the error of a call that returns something besides.
+func errOf[T any](_ T, err error) error { return err }

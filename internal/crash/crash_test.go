@@ -2,8 +2,10 @@ package crash_test
 
 import (
 	"context"
-	"errors"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/crash"
 )
@@ -15,13 +17,10 @@ func TestWhatPanicsFailsWhatItIsAPartOf(t *testing.T) {
 		panic("boom")
 	}()
 	var caught *crash.Error
-	if !errors.As(context.Cause(ctx), &caught) || caught.Message != "boom" || caught.Doing != "testing" {
-		t.Errorf("it failed with %v", context.Cause(ctx))
-	}
+	require.ErrorAs(t, context.Cause(ctx), &caught)
+	assert.Equal(t, "boom testing", caught.Message+" "+caught.Doing)
 	ctx, fail = context.WithCancelCause(t.Context())
 	defer fail(nil)
 	func() { defer crash.Cancel(fail, "testing") }()
-	if ctx.Err() != nil {
-		t.Errorf("nothing panicked, and it failed with %v", context.Cause(ctx))
-	}
+	assert.NoError(t, context.Cause(ctx), "nothing panicked")
 }

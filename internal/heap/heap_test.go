@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/internal/heap"
@@ -31,9 +32,7 @@ func TestTheFirstIsAlwaysTheLeast(t *testing.T) {
 				}
 				least := slices.Min(there)
 				there = slices.Delete(there, slices.Index(there, least), slices.Index(there, least)+1)
-				if got := h.Pop(); got != least {
-					t.Fatalf("popped %d, want %d", got, least)
-				}
+				require.Equal(t, least, h.Pop(), "popped")
 			},
 			"": func(t *rapid.T) {
 				if len(h) != len(there) || len(h) > 0 && h[0] != slices.Min(there) {

@@ -7,9 +7,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/regularfile"
 )
@@ -17,18 +19,12 @@ import (
 func TestNothingIsOpenedButAFile(t *testing.T) {
 	t.Chdir(t.TempDir()) // a socket's path is short
 	listener, err := net.Listen("unix", "socket")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close()
-	if err := errors.Join(os.WriteFile("file", []byte("text"), 0o600), syscall.Mkfifo("fifo", 0o600), os.Mkdir("dir", 0o700),
-		os.Symlink("file", "link"), os.Symlink("fifo", "to-fifo"), os.Symlink("/dev/null", "out")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.WriteFile("file", []byte("text"), 0o600), syscall.Mkfifo("fifo", 0o600), os.Mkdir("dir", 0o700),
+		os.Symlink("file", "link"), os.Symlink("fifo", "to-fifo"), os.Symlink("/dev/null", "out")))
 	root, err := os.OpenRoot(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer root.Close()
 	ways := map[string]func(string) (*os.File, fs.FileInfo, error){
 		"open":    regularfile.Open,
@@ -48,30 +44,23 @@ func TestNothingIsOpenedButAFile(t *testing.T) {
 		for way, says := range says {
 			f, info, err := ways[way](name)
 			if says != "" {
-				if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), filepath.Base(name)) {
-					t.Errorf("%s %s: %v", way, name, err)
-				}
+				assert.ErrorContains(t, err, says, "%s %s", way, name)
+				assert.ErrorContains(t, err, filepath.Base(name))
 				continue
 			}
-			if err != nil {
-				t.Errorf("%s %s: %v", way, name, err)
-				continue
-			}
+			require.NoError(t, err, "%s %s", way, name)
 			text, err := io.ReadAll(f)
-			if err := errors.Join(err, f.Close()); err != nil || string(text) != "text" || info.Size() != 4 {
-				t.Errorf("%s %s: %q, %v", way, name, text, err)
-			}
+			require.NoError(t, errors.Join(err, f.Close()))
+			assert.Equal(t, "text", string(text))
+			assert.EqualValues(t, 4, info.Size())
 		}
 	}
-	if err := os.Symlink("loop", "loop"); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := regularfile.OpenNoLink("loop/file"); !errors.Is(err, syscall.ELOOP) || errors.Is(err, regularfile.ErrNotFile) {
-		t.Errorf("behind a loop of links: %v", err)
-	}
+	require.NoError(t, os.Symlink("loop", "loop"))
+	_, _, err = regularfile.OpenNoLink("loop/file")
+	assert.ErrorIs(t, err, syscall.ELOOP)
+	assert.NotErrorIs(t, err, regularfile.ErrNotFile)
 	for way, open := range ways {
-		if _, _, err := open("none"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s what there is not: %v", way, err)
-		}
+		_, _, err := open("none")
+		assert.ErrorIs(t, err, fs.ErrNotExist, way)
 	}
 }

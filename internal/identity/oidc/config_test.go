@@ -1,8 +1,9 @@
 package oidc_test
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/internal/identity/oidc"
 )
@@ -35,9 +36,9 @@ func TestIssuersThatCannotBeMeantAreRefused(t *testing.T) {
 		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: 7}, role: operator}]}]":                                        "must be the value of a claim, as text",
 		"issuers: [{name: a, issuer: 'https://a.example', audience: b, grants: [{claims: {sub: a}, role: operator, environments: prod}]}]":                    "must be a list of environments",
 	} {
-		if all, err := oidc.Parse("oidc.yaml", "/", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || all != nil {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		all, err := oidc.Parse("oidc.yaml", "/", []byte(text))
+		assert.ErrorContains(t, err, want, text)
+		assert.Nil(t, all, text)
 	}
 }
 

@@ -1,8 +1,9 @@
 package checks
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/internal/authoring"
 )
@@ -14,7 +15,5 @@ func TestTheVerdictAsksForAConfigurationOnlyWhereThereIsNone(t *testing.T) {
 	if got, want := Verdict("motd", counts, true, false), "✔ motd keeps to the protocol: 18 passed, 4 skipped\n"; got != want {
 		t.Errorf("with a configuration: %q, want %q", got, want)
 	}
-	if got := Verdict("motd", counts, false, false); !strings.Contains(got, "(--config asks for more)") {
-		t.Errorf("without a configuration: %q", got)
-	}
+	assert.Contains(t, Verdict("motd", counts, false, false), "(--config asks for more)", "without a configuration")
 }
