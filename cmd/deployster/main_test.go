@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
@@ -30,9 +33,7 @@ func TestContainersDoNotWaitForWhatOnlyTheToolNeeds(t *testing.T) {
 				t.Fatalf("exit code %d (%v), want %d and %q:\n%s", code, err, tc.code, tc.says, said)
 			}
 			for _, late := range []string{"santhosh-tekuri/jsonschema", "modernc.org/sqlite", "distribution/reference", "deployster/manifest"} {
-				if strings.Contains(string(said), late) {
-					t.Errorf("%s was initialized first:\n%s", late, said)
-				}
+				assert.NotContains(t, string(said), late, "initialized first")
 			}
 		})
 	}
@@ -45,13 +46,9 @@ func TestPackagesPrepareNothingBeforeItIsNeeded(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	said, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v:\n%s", err, said)
-	}
+	require.NoError(t, err, string(said))
 	packages := regexp.MustCompile(`(?m)^init github\.com/deployster-go/deployster/(\S+) .* (\d+) bytes`).FindAllStringSubmatch(string(said), -1)
-	if len(packages) == 0 {
-		t.Fatalf("%d packages say what they allocate:\n%s", len(packages), said)
-	}
+	require.NotEmpty(t, packages, string(said))
 	for _, p := range packages {
 		if bytes, err := strconv.Atoi(p[2]); err != nil || bytes > bound {
 			t.Errorf("%s allocates %s bytes when it is initialized, more than %d: prepare what takes them when it is needed, as internal/pattern does", p[1], p[2], bound)
