@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -19,75 +21,10 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-func TestAFirstDeploymentBringsATaskToEveryHost(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.create(daemon("web"), "a", "b", "c")
-		w.untilIdle()
-		w.wantRows("web", "1 Created 0 0")
-		w.wantRunning()
-		w.deploy("web", 1)
-		w.untilIdle()
-		w.wantRows("web", "1 Active 3 3")
-		w.wantRunning("a web:1", "b web:1", "c web:1")
-	})
-}
-
-func TestReplaceNeverHasTwoVersionsOnAHostNorTooFewHealthy(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.create(daemon("web"), "a", "b", "c", "d", "e")
-		w.deploy("web", 1)
-		w.untilIdle()
-		w.update(1, daemon("web", image("2")))
-		w.deploy("web", 2)
-		w.slowly(time.Second)
-		w.doubled, w.least = 0, 5
-		w.untilIdle()
-		w.wantRows("web", "1 Inactive 0 0; 2 Active 5 5")
-		if w.doubled != 0 || w.least != 3 {
-			t.Errorf("%d hosts had two versions, and only %d a healthy task", w.doubled, w.least)
-		}
-	})
-}
-
-func TestSurgeDoublesOneHostAtATimeAndNeverHasTooFewHealthy(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.create(daemon("web", surge), "a", "b", "c")
-		w.deploy("web", 1)
-		w.untilIdle()
-		w.update(1, daemon("web", surge, image("2")))
-		w.deploy("web", 2)
-		w.doubled, w.least = 0, 3
-		w.untilIdle()
-		w.wantRows("web", "1 Inactive 0 0; 2 Active 3 3")
-		if w.doubled != 1 || w.least != 3 {
-			t.Errorf("%d hosts had two versions, and only %d a healthy task", w.doubled, w.least)
-		}
-	})
-}
-
-func TestABadRevisionIsStuckUntilItIsRolledBack(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.create(daemon("web"), "a", "b")
-		w.deploy("web", 1)
-		w.untilIdle()
-		w.update(1, daemon("web", image("2")))
-		w.bad["web:2"] = true
-		w.deploy("web", 2)
-		w.untilIdle()
-		w.wantRows("web", "1 Undeploying 0 1; 2 Stuck 2 0")
-		w.rollback("web", 1)
-		w.untilIdle()
-		w.wantRows("web", "1 Active 2 2; 2 Reverted 0 0")
-		w.wantRunning("a web:1", "b web:1")
-	})
-}
-
 // What cannot be started on a host must not be stopped for, and is checked again.
 func TestNothingIsStoppedForATaskThatCannotBeStarted(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.create(daemon("web"), "a", "b", "c")
-		w.deploy("web", 1)
-		w.untilIdle()
+		w.active("web", "a", "b", "c")
 		if w.checks > 0 {
 			t.Errorf("%d tasks were checked although nothing was to be stopped", w.checks)
 		}
@@ -105,31 +42,12 @@ func TestNothingIsStoppedForATaskThatCannotBeStarted(t *testing.T) {
 	})
 }
 
-func TestABadRevisionIsRolledBackByItselfIfItIsToBe(t *testing.T) {
-	inWorld(t, func(w *world) {
-		auto := func(d *definition.Definition) { d.Deployment.AutoRollback = true }
-		w.create(daemon("web"), "a", "b")
-		w.deploy("web", 1)
-		w.untilIdle()
-		other := daemon("web", auto, image("2"))
-		other.InstanceGroup.Query = "others" // so that the hosts to go back to must be found out
-		w.inventory("others", "b", "c")
-		w.update(1, other)
-		w.bad["web:2"] = true
-		w.deploy("web", 2)
-		w.untilIdle()
-		w.wantRows("web", "1 Active 2 2; 2 Reverted 0 0")
-		w.wantRunning("a web:1", "b web:1")
-	})
-}
-
 func TestPauseLetsWhatRunsFinishAndResumeGoesOn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Parallelism = 1
 		w.slowly(10 * time.Second)
-		w.create(daemon("web"), "a", "b")
-		w.deploy("web", 1)
-		r := w.start()
+		w.deployed(daemon("web"), "a", "b")
+		w.start()
 		wait(5 * time.Second)
 		w.do("web", environment.Pause{By: "ann", Reason: "lunch"})
 		wait(time.Hour)
@@ -138,7 +56,6 @@ func TestPauseLetsWhatRunsFinishAndResumeGoesOn(t *testing.T) {
 		w.do("web", environment.Resume{By: "ann", Reason: "had lunch"})
 		wait(time.Minute)
 		w.wantRows("web", "1 Active 2 2")
-		r.end()
 	})
 }
 
@@ -151,24 +68,10 @@ func TestAnEnvironmentThatThereIsNotEndsTheController(t *testing.T) {
 	})
 }
 
-func TestOtherEnvironmentsAreLeftAlone(t *testing.T) {
-	inWorld(t, func(w *world) {
-		for _, name := range []string{"shop", "shop/eu"} {
-			w.create(daemon(name), "a"+name[len(name)-1:])
-			w.deploy(name, 1)
-		}
-		w.options.Scope = reconcile.Only("shop")
-		w.untilIdle()
-		w.wantRunning("ap shop:1")
-		w.wantRows("shop/eu", "1 Deploying 1 0")
-	})
-}
-
 func TestHostsComeAndGo(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.create(daemon("web"), "a", "b", "c")
-		w.deploy("web", 1)
-		r := w.start()
+		w.deployed(daemon("web"), "a", "b", "c")
+		w.start()
 		wait(time.Minute)
 
 		w.inventory("rest", "a") // it leaves, and is still there
@@ -183,24 +86,20 @@ func TestHostsComeAndGo(t *testing.T) {
 		w.wantRows("web", "1 Active 2 2")
 		probes := w.probesOf("b web:1")
 		wait(time.Hour)
-		if w.probesOf("b web:1") != probes {
-			t.Error("a lost host is asked")
-		}
+		assert.Equal(t, probes, w.probesOf("b web:1"), "a lost host is asked")
 
 		w.inventory("rest", "a", "b") // it is back, and is cleaned
 		wait(2 * time.Minute)
 		w.wantRunning("c web:1", "d web:1")
-		r.end()
 	})
 }
 
 func TestTroubleWithTheInventoryIsNoticedOnceAndKeepsTheKnownHosts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for _, name := range []string{"web", "db"} {
-			w.create(daemon(name), "a", "b")
-			w.deploy(name, 1)
+			w.deployed(daemon(name), "a", "b")
 		}
-		r := w.start()
+		w.start()
 		wait(time.Minute)
 		for range 3 {
 			w.set(func() { w.trouble = errors.New("inventory.yaml: line 3 is none") })
@@ -208,22 +107,18 @@ func TestTroubleWithTheInventoryIsNoticedOnceAndKeepsTheKnownHosts(t *testing.T)
 			wait(time.Minute)
 		}
 		w.wantRows("web", "1 Active 2 2")
-		if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "go on with the hosts they know: inventory.yaml: line 3 is none") {
-			t.Errorf("notified %q", got)
-		}
+		w.wantNotice("go on with the hosts they know: inventory.yaml: line 3 is none")
 		w.set(func() { w.trouble = nil })
 		w.inventory("web", "a")
 		w.inventory("rest", "b")
 		wait(time.Minute)
 		w.wantRows("web", "1 Active 1 1")
-		r.end()
 	})
 }
 
 func TestAWorkerThatPanicsFailsItsStepAndNothingElse(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.create(daemon("web"), "a", "b")
-		w.deploy("web", 1)
+		w.deployed(daemon("web"), "a", "b")
 		w.working = func(t tasks.Task) error {
 			if t.Host == "a" {
 				panic("oh")
@@ -231,12 +126,11 @@ func TestAWorkerThatPanicsFailsItsStepAndNothingElse(t *testing.T) {
 			return nil
 		}
 		w.options.Tasks = panicky{worker{w, "first"}}
-		r := w.start()
+		w.start()
 		wait(2 * time.Minute)
 		if story := strings.Join(w.story(), "\n"); !strings.Contains(story, ": oh, at ") || !strings.Contains(story, "looking at it panicked: ah") {
 			t.Errorf("the log tells\n%s", story)
 		}
-		r.end()
 	})
 }
 
@@ -253,8 +147,7 @@ func TestNeitherSlotsNorParallelismAreExceededAndNobodyIsForgotten(t *testing.T)
 				w.options.Parallelism, w.slots = c.parallelism, c.slots
 				for i := range 9 {
 					name := fmt.Sprint("web", i)
-					w.create(daemon(name), "a", "b", "c")
-					w.deploy(name, 1)
+					w.deployed(daemon(name), "a", "b", "c")
 				}
 				on, all, most, mostOnHost := map[string]int{}, 0, 0, 0
 				w.working = func(t tasks.Task) error {
@@ -292,23 +185,20 @@ func TestNeitherSlotsNorParallelismAreExceededAndNobodyIsForgotten(t *testing.T)
 func TestAHostThatGetsSlotsIsWorkedOn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.slots = 0
-		w.create(daemon("web"), "a")
-		w.deploy("web", 1)
-		r := w.start()
+		w.deployed(daemon("web"), "a")
+		w.start()
 		wait(time.Minute)
 		w.set(func() { w.slots = 1 })
 		w.inventory("web", "a")
 		wait(2 * time.Second)
 		w.wantRows("web", "1 Active 1 1")
-		r.end()
 	})
 }
 
 func TestAnEnvironmentThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for _, name := range []string{"good", "spoilt"} {
-			w.create(daemon(name), "a")
-			w.deploy(name, 1)
+			w.deployed(daemon(name), "a")
 		}
 		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.TaskStarted, Hook: reconciletest.Refuse("task/spoilt/1/a")}
 		w.options.UntilIdle = true
@@ -319,22 +209,18 @@ func TestAnEnvironmentThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 		w.wantRows("good", "1 Active 1 1")
 		w.options.UntilIdle = false
 		w.notified = nil
-		r := w.start()
+		w.start()
 		wait(time.Minute)
 		w.do("spoilt", environment.Pause{}) // is something new, but does not help
 		w.do("spoilt", environment.Resume{})
 		wait(time.Minute)
-		if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "environment spoilt is left out until something new of it is in the log") {
-			t.Errorf("notified %q", got)
-		}
-		r.end()
+		w.wantNotice("environment spoilt is left out until something new of it is in the log")
 	})
 }
 
 func TestWhatSomebodyElseRecordedIsRead(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.create(daemon("web"), "a")
-		w.deploy("web", 1)
+		w.deployed(daemon("web"), "a")
 		fouls := 3
 		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.TaskStarted, Hook: func(e deploylog.Event) (err error) {
 			if fouls--; fouls >= 0 {
@@ -350,17 +236,14 @@ func TestWhatSomebodyElseRecordedIsRead(t *testing.T) {
 // An observer may give commands: no lock is held while it is notified.
 func TestAnObserverMayGiveCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.create(daemon("web"), "a")
-		w.deploy("web", 1)
+		w.deployed(daemon("web"), "a")
 		w.recorded = func(e deploylog.Event) {
 			if e.Name == record.EnvironmentFinished {
 				w.do("web", environment.Pause{})
 			}
 		}
 		w.untilIdle()
-		if len(w.notices(record.TaskFinished)) != 1 {
-			t.Errorf("notified %q", w.notified)
-		}
+		assert.Len(t, w.notices(record.TaskFinished), 1, "notified %q", w.notified)
 	})
 }
 
@@ -381,18 +264,30 @@ func TestAStartThatHangsIsEnded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.active("web", "a", "b")
 		w.options.Tasks = stiff{worker{w, "first"}}
-		w.update(1, daemon("web", image("web:2")))
-		w.deploy("web", 2)
-		r := w.start()
+		w.redeployed(1, daemon("web", image("web:2")))
+		w.start()
 		wait(time.Minute)
 		w.rollback("web", 1)
 		wait(3 * time.Minute)
 		w.wantRows("web", "1 Deploying 2 1; 2 Reverting 0 1")
 		wait(2 * time.Minute)
 		w.wantRows("web", "1 Active 2 2; 2 Reverted 0 0")
-		if all := w.notices("task-failed"); len(all) != 1 {
-			t.Errorf("notified %q", all)
+		assert.Len(t, w.notices("task-failed"), 1, "notified")
+	})
+}
+
+func TestTheHostsOfManyEnvironmentsAreSelectedWithoutAPause(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for i := range 2500 {
+			d := daemon(fmt.Sprintf("env%d", i))
+			w.create(d)
+			w.deploy(d.Name, 1)
 		}
-		r.end()
+		w.untilIdle()
+		began := time.Now()
+		w.untilIdle()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %s to find that nothing has changed", took)
+		}
 	})
 }

@@ -2,96 +2,314 @@ package environments_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
-// called is the inventory of a world under another name, with other hosts.
-type called struct {
-	*world
-	name  string
-	hosts []string
-}
-
-func (c called) Identity() string                  { return c.name }
-func (c called) Known(host string) bool            { return slices.Contains(c.hosts, host) }
-func (c called) Selected(string) ([]string, error) { return c.hosts, nil }
-
-// Two controllers with different inventories are at work on one log: each does what is
-// bound to its own.
+// What is done of an environment by whom is for the simulation; here is what people are told.
 func TestAControllerWithAnotherInventoryLeavesAnEnvironmentAlone(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.identity = "mine"
-		w.inventory("web", "a", "b")
+		w.identity = "other"
 		w.do("web", environment.Create{Definition: daemon("web"), Inventory: "mine"})
-		w.do("web", environment.Deploy{Revision: 1, Hosts: []string{"a", "b"}, Inventory: "mine"})
-		o := w.options
-		o.Inventory = called{w, "other", []string{"x", "y"}}
-		other := w.startWith(o)
-		wait(5 * time.Second)
+		w.do("web", environment.Deploy{Revision: 1, Hosts: []string{"a"}, Inventory: "mine"})
+		w.untilIdle()
 		w.wantRunning()
-		if got := w.notices("leaving web alone: its hosts are those of inventory mine, and the inventory here is other"); len(got) != 1 {
-			t.Errorf("it was noticed %q", got)
-		}
-		mine := w.start()
-		wait(5 * time.Second)
-		w.wantRunning("a web:1", "b web:1")
-
-		// The name is edited away, and a host leaves: nothing is done until it is back.
-		w.set(func() { w.identity = "/work/inventory.yaml" })
-		w.inventory("web", "a")
-		wait(5 * time.Second)
-		if w.count(record.HostsChanged) != 0 {
-			t.Error("hosts changed by another inventory")
-		}
-		w.set(func() { w.identity = "mine" })
-		wait(5 * time.Second)
-		if w.count(record.HostsChanged) != 1 {
-			t.Error("the host that left is not noticed when the name is back")
-		}
-
-		// Hosts of another inventory are refused, and the newest revision says which it is.
+		w.wantNotice("leaving web alone: its hosts are those of inventory mine, and the inventory here is other")
 		for _, c := range []environment.Command{
 			environment.Deploy{Revision: 1, Hosts: []string{"x"}, Inventory: "other"}, environment.Rollback{Revision: 1, Inventory: "other"}, environment.ConfirmHosts{Inventory: "other"},
 			environment.Restart{Hosts: []string{"x"}, Inventory: "other"},
 		} {
 			var refused *refusal.Error
-			if err := w.command("web", c); !errors.As(err, &refused) || refused.Code != environment.OtherInventory || !strings.Contains(err.Error(), "deployster env update from here") {
-				t.Errorf("%T came to %v", c, err)
-			}
+			require.ErrorAs(t, w.command("web", c), &refused, "%T", c)
+			assert.Equal(t, environment.OtherInventory, refused.Code, "%T", c)
+			assert.ErrorContains(t, refused, "deployster env update from here")
 		}
-		mine.end()
-		w.do("web", environment.Update{Base: 1, Definition: daemon("web"), Inventory: "other"})
-		w.do("web", environment.Deploy{Revision: 2, Hosts: []string{"x", "y"}, Inventory: "other"})
-		w.do("web", environment.ConfirmHosts{Hosts: []string{"x", "y"}, Known: func(host string) bool { return host == "x" || host == "y" }, Inventory: "other"})
-		w.do("web", environment.Update{Base: 2, Definition: daemon("web", image("3"))}) // as a promotion does
-		wait(5 * time.Second)
-		if got := w.running(); !strings.Contains(strings.Join(got, " "), "x web:1") {
-			t.Errorf("there are %q; the log tells\n%s", got, strings.Join(w.story(), "\n"))
-		}
-		other.end()
+
+		// A run that is asked for an environment that it leaves alone fails; one for all does not.
+		o := w.options
+		o.UntilIdle, o.Scope = true, reconcile.Of("web")
+		err := environments.NewController(o).Run(w.Context())
+		assert.ErrorContains(t, err, "environment web is left alone: its hosts are those of inventory mine")
 	})
 }
 
-// A run that is asked for an environment that it leaves alone fails; one for all does not.
-func TestAnEnvironmentThatIsNamedAndLeftAloneIsAnError(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.identity = "other"
-		w.do("web", environment.Create{Definition: daemon("web"), Inventory: "mine"})
-		w.untilIdle()
-		o := w.options
-		o.UntilIdle, o.Scope = true, reconcile.Of("web")
-		if err := environments.NewController(o).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "environment web is left alone: its hosts are those of inventory mine") {
-			t.Errorf("it ends with %v", err)
+// checkout is a controller with an inventory of its own, whose hosts begin with its letter.
+type checkout struct {
+	*world
+	letter  string
+	mu      sync.Mutex
+	called  []calling // what the inventory was called, the newest last
+	hosts   []string
+	version int
+	at      *running // nil while it is not at work
+	worked  int
+}
+
+// calling is the name that something had from a time on.
+type calling struct {
+	name  string
+	since time.Time
+}
+
+// grace is how long a controller may take to see that something is called differently: it
+// looks each second.
+const grace = 2 * time.Second
+
+// lately are the names that something had at a time, or within the grace before it.
+func lately(all []calling, at time.Time) (names []string) {
+	for i, c := range all {
+		if !c.since.After(at) && (i+1 == len(all) || !all[i+1].since.Before(at.Add(-grace))) {
+			names = append(names, c.name)
 		}
-	})
+	}
+	return names
+}
+
+func (c *checkout) Identity() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.called[len(c.called)-1].name
+}
+
+func (c *checkout) Version() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version
+}
+
+func (c *checkout) Selected(string) ([]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.hosts), nil
+}
+
+func (c *checkout) Known(host string) bool { return strings.HasPrefix(host, c.letter) }
+
+// change changes the inventory.
+func (c *checkout) change(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	do()
+}
+
+// call gives the inventory another name.
+func (c *checkout) call(name string) {
+	c.change(func() { c.called = append(c.called, calling{name, time.Now()}) })
+}
+
+// twoInventories are two checkouts on one log, and an environment that is bound to the
+// inventory of one of them, or to none.
+type twoInventories struct {
+	*world
+	*rand.Rand
+	of        map[string]*checkout // by letter
+	binds     sync.Mutex
+	bound     []calling
+	revisions int
+	changes   map[string]int
+}
+
+// fits reports whether a checkout might do something of the environment at a time.
+func (s *twoInventories) fits(c *checkout, at time.Time) bool {
+	c.mu.Lock()
+	names := lately(c.called, at)
+	c.mu.Unlock()
+	return slices.ContainsFunc(s.binding(at), func(b string) bool { return b == "" || slices.Contains(names, b) })
+}
+
+// binding is what the environment is bound to at a time, and was lately.
+func (s *twoInventories) binding(at time.Time) []string {
+	s.binds.Lock()
+	defer s.binds.Unlock()
+	return lately(s.bound, at)
+}
+
+// checkoutWorker does the work of a checkout, and wants that to be its own.
+type checkoutWorker struct {
+	worker
+	s *twoInventories
+	c *checkout
+}
+
+func (k checkoutWorker) wantOwn(what string, t tasks.Task) {
+	if now := time.Now(); !k.s.fits(k.c, now) {
+		k.Errorf("%s of %s on %s is done by who has inventory %s, and the environment is bound to %v", what, nameOf(t), t.Host, k.c.Identity(), k.s.binding(now))
+	}
+	if !k.c.Known(t.Host) {
+		k.Errorf("%s of %s on %s is done by who has the hosts %s", what, nameOf(t), t.Host, k.c.letter)
+	}
+	k.c.mu.Lock()
+	k.c.worked++
+	k.c.mu.Unlock()
+}
+
+func (k checkoutWorker) Start(ctx context.Context, t tasks.Task) (tasks.ProbeResult, error) {
+	k.wantOwn("start", t)
+	return k.worker.Start(ctx, t)
+}
+
+func (k checkoutWorker) Terminate(ctx context.Context, t tasks.Task) error {
+	k.wantOwn("termination", t)
+	return k.worker.Terminate(ctx, t)
+}
+
+func (s *twoInventories) start(c *checkout) {
+	o := s.options
+	o.Tasks, o.Inventory, o.Log = checkoutWorker{worker{s.world, c.letter}, s, c}, c, s.open()
+	c.at = s.startWith(o)
+}
+
+// end ends the controller of a checkout, as a person does or as a kill does.
+func (s *twoInventories) end(c *checkout) {
+	if s.IntN(2) == 0 {
+		c.at.die()
+	} else {
+		c.at.end()
+	}
+	c.at = nil
+}
+
+// wanted is the next definition.
+func (s *twoInventories) wanted() *definition.Definition {
+	all := budget.Budget{Count: 100}
+	d := daemon("web", image(fmt.Sprint(s.revisions)))
+	d.InstanceGroup.MaxLeaving, d.Deployment.MinHealthyPercent = &all, 0
+	return d
+}
+
+// deploy makes a revision for the inventory of a checkout, and deploys it.
+func (s *twoInventories) deploy(c *checkout) {
+	s.revisions++
+	s.binds.Lock()
+	s.bound = append(s.bound, calling{c.Identity(), time.Now()})
+	s.binds.Unlock()
+	if s.revisions == 1 {
+		s.do("web", environment.Create{Definition: s.wanted(), Inventory: c.Identity()})
+	} else {
+		s.do("web", environment.Update{Base: s.revisions - 1, Definition: s.wanted(), Inventory: c.Identity()})
+	}
+	s.do("web", environment.Deploy{Revision: s.revisions, Hosts: c.selected(), Inventory: c.Identity()})
+}
+
+func (c *checkout) selected() []string {
+	hosts, _ := c.Selected("")
+	return hosts
+}
+
+// act does one of the things that people do.
+func (s *twoInventories) act() {
+	c := s.of[[]string{"a", "b"}[s.IntN(2)]]
+	switch s.IntN(8) {
+	case 0, 1:
+		s.deploy(c)
+	case 2: // as a promotion does; it stays bound to what it was
+		s.revisions++
+		s.do("web", environment.Update{Base: s.revisions - 1, Definition: s.wanted()})
+	case 3: // it may be refused
+		_ = s.command("web", environment.Rollback{Revision: 1 + s.IntN(s.revisions), Hosts: c.selected(), Inventory: c.Identity()})
+	case 4:
+		c.call([]string{"inventory a", "inventory b", "edited"}[s.IntN(3)])
+	case 5:
+		c.change(func() { c.hosts = []string{c.letter + "1", c.letter + "2", c.letter + "3"}[:1+s.IntN(3)] })
+	default:
+		if c.at != nil {
+			s.end(c)
+		} else {
+			s.start(c)
+		}
+	}
+}
+
+// moved goes through the events at the end, and wants hosts to join and tasks to begin by
+// whom the environment is bound to.
+func (s *twoInventories) moved() {
+	for _, e := range s.events() {
+		if e.Name != record.HostsChanged && e.Name != record.TaskStarted && e.Name != record.TaskTerminating {
+			continue
+		}
+		for letter, c := range s.of {
+			if !strings.Contains(string(e.Data), `"joined":["`+letter) && !strings.Contains(string(e.Target), "/"+letter) {
+				continue
+			}
+			s.changes[letter]++
+			if !s.fits(c, e.CreatedAt) {
+				s.Errorf("%s of %s, %s, is by who has inventory %v, and the environment is bound to %v", e.Name, e.Target, e.Data, lately(c.called, e.CreatedAt), s.binding(e.CreatedAt))
+			}
+		}
+	}
+}
+
+// Two controllers, each with an inventory of its own, come and go, while an environment is
+// bound to one or the other and inventories are renamed: who has another inventory changes no
+// hosts, and does nothing to a task.
+func TestNobodyWithAnotherInventoryDoesAnythingOfAnEnvironment(t *testing.T) {
+	worked, changes := map[string]int{}, map[string]int{}
+	seeds := ringtest.Cases(20, 200)
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &twoInventories{world: newWorld(t, reconciletest.InMemory(t)), Rand: rand.New(rand.NewPCG(seed, 0)), of: map[string]*checkout{}, changes: changes}
+				s.slots = 100
+				s.slowly(700 * time.Millisecond)
+				for _, letter := range []string{"a", "b"} {
+					s.of[letter] = &checkout{world: s.world, letter: letter, called: []calling{{name: "inventory " + letter}}, hosts: []string{letter + "1"}}
+				}
+				s.deploy(s.of["a"])
+				for range 40 {
+					s.act()
+					wait(time.Duration(s.IntN(4000)) * time.Millisecond)
+				}
+				s.settle()
+				s.moved()
+				for letter, c := range s.of {
+					worked[letter] += c.worked
+				}
+			})
+		})
+	}
+	for _, letter := range []string{"a", "b"} {
+		assert.GreaterOrEqual(t, worked[letter], seeds, letter)
+		assert.GreaterOrEqual(t, changes[letter], seeds, letter)
+	}
+}
+
+// settle has all go well, and wants the last revision to be where it should be.
+func (s *twoInventories) settle() {
+	for letter, c := range s.of {
+		c.call("inventory " + letter)
+		if c.at == nil {
+			s.start(c)
+		}
+	}
+	s.deploy(s.of["b"])
+	wait(10 * time.Minute)
+	for _, host := range s.of["b"].selected() {
+		if want := fmt.Sprintf("%s web:%d", host, s.revisions); !slices.Contains(s.running(), want) {
+			s.Errorf("there are %q, and not %q", s.running(), want)
+		}
+	}
+	for _, c := range s.of {
+		c.at.end()
+	}
 }

@@ -1,10 +1,12 @@
 package environments_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/environment"
@@ -23,109 +25,59 @@ func (w *world) wantNotices(standings, goings int) {
 	}
 }
 
-func TestControllersOfDifferentEnvironmentsWorkBesideEachOther(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.slowly(10 * time.Second)
-		var all []*running
-		for i, name := range []string{"web", "db"} {
-			w.create(daemon(name), fmt.Sprint("a", i), fmt.Sprint("b", i))
-			w.deploy(name, 1)
-			all = append(all, w.another(name, name))
-		}
-		wait(time.Minute)
-		for _, name := range []string{"web", "db"} {
-			w.wantRows(name, "1 Active 2 2")
-		}
-		if w.most != 2 {
-			t.Errorf("%d environments are worked on at once", w.most)
-		}
-		w.wantNotices(0, 0)
-		for _, r := range all {
-			r.end()
-		}
-	})
-}
-
-func TestTwoControllersOfOneEnvironmentTakeTurns(t *testing.T) {
-	for name, end := range map[string]func(*running){"when one is stopped": (*running).end, "when one is killed": (*running).die} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.create(daemon("web", func(d *definition.Definition) {
-					d.Deployment.MinHealthyTime = definition.Duration(7 * time.Second)
-				}), "a", "b", "c", "d")
-				w.deploy("web", 1)
-				w.slowly(10 * time.Second)
-				first, second := w.another("one", "web"), w.another("two", "web")
-				wait(5 * time.Second)
-				if !w.environments.Controlled("web") {
-					t.Error("nobody controls it")
-				}
-				wait(5 * time.Minute)
-				w.wantRows("web", "1 Active 4 4")
-				w.update(1, daemon("web", image("2")))
-				w.deploy("web", 2)
-				wait(5 * time.Second)
-				end(first)
-				wait(5 * time.Minute)
-				w.wantRows("web", "1 Inactive 0 0; 2 Active 4 4")
-				if n := w.count(record.TaskFailed) + w.count(record.TaskDied); n != 0 {
-					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
-				}
-				second.end()
-			})
-		})
-	}
-}
-
 func TestWhoWorksUntilIdleWaitsForAnotherThatWorksOnTheSame(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.create(daemon("web"), "a")
-		w.deploy("web", 1)
+		w.deployed(daemon("web"), "a")
 		w.slowly(time.Minute)
-		first := w.another("one", "web")
+		w.another("one", "web")
 		w.options.Scope, w.options.Tasks = reconcile.Only("web"), worker{w, "two"}
 		w.untilIdle()
 		w.wantRows("web", "1 Active 1 1")
-		first.end()
 	})
 }
 
-func TestAControllerOfSomeStandsByWhileOneOfAllIsAtWork(t *testing.T) {
-	for name, end := range map[string]func(*running){"that is stopped": (*running).end, "that is killed": (*running).die} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.active("web", "a", "b")
-				all := w.another("all")
-				some := w.another("some", "web")
-				wait(10 * time.Second)
-				w.wantNotices(1, 0)
-				end(all)
-				w.becomes("a", "web:1", tasks.Unhealthy)
-				wait(1500 * time.Millisecond)
-				w.wantNotices(1, 1)
-				if w.count(record.TaskDied) != 1 {
-					t.Error("nothing is probed afresh")
-				}
-				w.update(1, daemon("web", image("2")))
-				w.deploy("web", 2)
-				wait(time.Minute)
-				w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
-				some.end()
+// Of two controllers of an environment, each of some or of all, one is at work. When that has
+// ended, however it did, the other goes on with what was begun, and knows nothing of before.
+func TestOneControllerIsAtWorkAndAnotherTakesOver(t *testing.T) {
+	for how, end := range map[string]func(*running){"stopped": (*running).end, "killed": (*running).die} {
+		for name, scopes := range map[string][2][]string{
+			"both are of one environment": {{"web"}, {"web"}}, "both are of all": {}, "one of all, and then one of some": {nil, {"web"}},
+		} {
+			t.Run(name+", and the first is "+how, func(t *testing.T) {
+				inWorld(t, func(w *world) {
+					lasting := func(d *definition.Definition) { d.Deployment.MinHealthyTime = definition.Duration(7 * time.Second) }
+					w.deployed(daemon("web", lasting), "a", "b", "c", "d")
+					w.untilIdle()
+					w.slowly(10 * time.Second)
+					first, second := w.another("one", scopes[0]...), w.another("two", scopes[1]...)
+					wait(5 * time.Minute)
+					w.redeployed(1, daemon("web", lasting, image("2")))
+					wait(5 * time.Second)
+					assert.True(t, w.environments.Controlled("web"))
+					w.wantNotices(1, 0)
+					w.becomes("d", "web:1", tasks.Unhealthy)
+					end(first)
+					wait(1500 * time.Millisecond)
+					w.wantNotices(1, 1)
+					w.wantCount(1, record.TaskDied)
+					wait(5 * time.Minute)
+					w.wantRows("web", "1 Inactive 0 0; 2 Active 4 4")
+					w.wantCount(0, record.TaskFailed)
+					second.end()
+					assert.False(t, w.environments.Controlled("web"))
+				})
 			})
-		})
+		}
 	}
 }
 
 func TestWhoStandsByBeginsAndRecordsNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		unlock, err := w.log.TryLock("environment/web") // one that does nothing
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.create(daemon("web"), "a")
-		w.deploy("web", 1)
+		require.NoError(t, err)
+		w.deployed(daemon("web"), "a")
 		before := len(w.events())
-		some := w.another("some", "web")
+		w.another("some", "web")
 		wait(5 * time.Minute)
 		w.inventory("web", "a", "b")
 		wait(time.Hour)
@@ -135,11 +87,8 @@ func TestWhoStandsByBeginsAndRecordsNothing(t *testing.T) {
 		unlock()
 		wait(5 * time.Second)
 		w.wantNotices(1, 1)
-		if w.count(record.EnvironmentStuck) != 1 {
-			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
-		}
+		w.wantCount(1, record.EnvironmentStuck)
 		w.wantRunning("a web:1", "b web:1")
-		some.end()
 	})
 }
 
@@ -150,10 +99,8 @@ func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.active("web", "a", "b")
-				w.update(1, daemon("web", image("2")))
-				w.deploy("web", 2)
-				w.create(daemon("db"), "c")
-				w.deploy("db", 1)
+				w.redeployed(1, daemon("web", image("2")))
+				w.deployed(daemon("db"), "c")
 				w.set(func() {
 					w.working = func(t tasks.Task) error {
 						if t.Environment == "web" {
@@ -179,9 +126,7 @@ func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T
 				}
 				wait(10 * time.Minute)
 				w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
-				if w.count(record.TaskFailed) != 0 {
-					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
-				}
+				w.wantCount(0, record.TaskFailed)
 				all.end()
 				if name == "when the other goes on" {
 					some.end()
@@ -201,13 +146,12 @@ func TestWhatHappensToWhatAnotherControlsIsRecordedOnceByThat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.active("web", "a", "b")
-				w.update(1, daemon("web", image("2")))
-				w.deploy("web", 2)
+				w.redeployed(1, daemon("web", image("2")))
 				w.slowly(time.Minute)
 				some := w.another("some", "web")
 				wait(10 * time.Second)
 				w.do("web", environment.Pause{By: "ann", Reason: "lunch"})
-				all := w.another("all")
+				w.another("all")
 				wait(2 * time.Second)
 				before := len(w.events())
 				happens(w)
@@ -220,7 +164,6 @@ func TestWhatHappensToWhatAnotherControlsIsRecordedOnceByThat(t *testing.T) {
 					t.Errorf("the log does not tell how the work ended and what happened:\n%s", strings.Join(w.story(), "\n"))
 				}
 				some.end()
-				all.end()
 			})
 		})
 	}
@@ -229,7 +172,7 @@ func TestWhatHappensToWhatAnotherControlsIsRecordedOnceByThat(t *testing.T) {
 func TestWhoIsWaitedForIsControlledThoughSomebodyElseIsForAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.deployEach(map[string]string{"web": "a", "db": "b"})
-		other := w.another("other", "db")
+		w.another("other", "db")
 		scope := reconcile.Only()
 		r := w.within(scope)
 		leave := scope.Add("web")
@@ -237,6 +180,59 @@ func TestWhoIsWaitedForIsControlledThoughSomebodyElseIsForAnother(t *testing.T) 
 		w.wantRunning("a web:1", "b db:1")
 		leave()
 		r.end()
-		other.end()
+	})
+}
+
+func TestWhoIsWaitedForIsControlledAtOnceWhateverGoesOn(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.working = func(t tasks.Task) error {
+			if t.Environment == "slow" {
+				<-time.After(20 * time.Minute)
+			}
+			return nil
+		}
+		w.deployEach(map[string]string{"slow": "a", "web": "b", "web/alone": "c"})
+		scope := reconcile.Only()
+		w.within(scope)
+		defer scope.Add("slow")()
+		wait(time.Minute)
+		defer scope.Add("web")()
+		wait(2 * time.Second)
+		w.wantRunning("b web:1")
+		wait(30 * time.Minute)
+		w.wantRunning("a slow:1", "b web:1")
+	})
+}
+
+func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.deployEach(map[string]string{"web": "a", "db": "b"})
+		scope := reconcile.Only()
+		w.within(scope)
+		leaveWeb, leaveDB := scope.Add("web"), scope.Add("db")
+		wait(time.Minute)
+		w.wantRunning("a web:1", "b db:1")
+		leaveWeb()
+		wait(time.Second)
+		probes := w.probesOf("a web:1")
+		w.becomes("a", "web:1", tasks.Unhealthy)
+		w.becomes("b", "db:1", tasks.Unhealthy)
+		w.inventory("web", "a", "c")
+		wait(10 * time.Minute)
+		w.wantRunning("a web:1", "b db:1")
+		if n := w.probesOf("a web:1"); n != probes {
+			t.Errorf("it is probed %d times", n-probes)
+		}
+		w.wantRows("db", "1 Active 1 1")
+
+		leaveDB()
+		wait(time.Second)
+		if w.environments.Controlled("db") || len(w.notices("notice")) > 0 {
+			t.Errorf("somebody is at work, for nobody; notified %q", w.notified)
+		}
+		defer scope.Add("web")()
+		wait(2 * time.Second)
+		w.wantRunning("a web:1", "b db:1", "c web:1")
+		w.wantCount(2, record.TaskDied)
 	})
 }

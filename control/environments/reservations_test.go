@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -25,17 +28,12 @@ func (w *world) containers() {
 func TestWhatAnotherEnvironmentMakesOnAHostIsRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.containers()
-		w.create(daemon("prod", agent), "a", "b")
-		w.deploy("prod", 1)
+		w.deployed(daemon("prod", agent), "a", "b")
 		all := daemon("all", agent)
 		err := w.command("all", environment.Create{Definition: all}, "a", "b", "c")
-		if err == nil {
-			t.Fatal("it was created")
-		}
+		require.Error(t, err, "it was created")
 		for _, want := range []string{"environment all would make the container agent on host a", "environment prod makes it", "1 more", "env delete prod"} {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%q does not tell of %q", err, want)
-			}
+			assert.Contains(t, err.Error(), want, "%q does not tell of %q", err, want)
 		}
 		if w.environments.Overlaps(all, []string{"c"}) != nil || w.environments.Overlaps(daemon("prod", agent), []string{"a"}) != nil {
 			t.Error("an environment is in the way where it is not")
@@ -46,21 +44,15 @@ func TestWhatAnotherEnvironmentMakesOnAHostIsRefused(t *testing.T) {
 		for _, c := range []environment.Command{
 			environment.Deploy{Revision: 1, Hosts: []string{"b"}}, environment.Update{Base: 1, Definition: daemon("all", agent, image("2"))},
 		} {
-			if err := w.command("all", c, "b"); err == nil || !strings.Contains(err.Error(), "host b") {
-				t.Errorf("%T: %v", c, err)
-			}
+			assert.ErrorContains(t, w.command("all", c, "b"), "host b")
 		}
 		w.update(1, daemon("all")) // another manifest
 		w.inventory("all", "b", "c")
 		w.deploy("all", 2)
 		w.untilIdle()
-		if err := w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"a", "b"}}); err == nil || !strings.Contains(err.Error(), "host a") {
-			t.Errorf("rollback to hosts of which all are another's: %v", err)
-		}
+		assert.ErrorContains(t, w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"a", "b"}}), "host a")
 		w.do("prod", environment.Delete{TerminateTasks: true})
-		if err := w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"a", "b"}}); err == nil || !strings.Contains(err.Error(), "environment prod makes") {
-			t.Errorf("while the other is being deleted: %v", err)
-		}
+		assert.ErrorContains(t, w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"a", "b"}}), "environment prod makes")
 		w.untilIdle()
 		w.do("all", environment.Rollback{Revision: 1, Hosts: []string{"b", "d"}})
 	})
@@ -84,11 +76,10 @@ func TestARollbackLeavesOutHostsThatAnotherEnvironmentHas(t *testing.T) {
 		if left, why := w.environments.LeftOut("all", []string{"b", "c", "d"}); len(left) != 1 || left[0] != "b" {
 			t.Errorf("it leaves out %q: %v", left, why)
 		}
-		r := w.start()
+		w.start()
 		w.do("prod", environment.Delete{TerminateTasks: true})
 		wait(time.Minute)
 		w.wantRunning("b all:1", "c all:1", "d all:1")
-		r.end()
 	})
 }
 
@@ -113,10 +104,8 @@ func TestAnAutomaticRollbackTakesNoHostOfAnotherEnvironment(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.containers()
 				w.tests(time.Second, errors.New("no answer"))
-				w.create(daemon("prod", agent), tc.prod...)
-				w.deploy("prod", 1)
-				w.create(daemon("all", agent), "c")
-				w.deploy("all", 1)
+				w.deployed(daemon("prod", agent), tc.prod...)
+				w.deployed(daemon("all", agent), "c")
 				w.untilIdle()
 				d := daemon("all", append(tc.change, auto)...)
 				w.update(1, d)
@@ -125,7 +114,7 @@ func TestAnAutomaticRollbackTakesNoHostOfAnotherEnvironment(t *testing.T) {
 					w.inventory("all", "b", "c", "d")
 				}
 				w.deploy("all", 2)
-				r := w.start()
+				w.start()
 				wait(30 * time.Minute)
 				w.wantRows("all", tc.rows)
 				for _, running := range w.running() {
@@ -133,7 +122,6 @@ func TestAnAutomaticRollbackTakesNoHostOfAnotherEnvironment(t *testing.T) {
 						t.Errorf("it has the host of another: %q", w.running())
 					}
 				}
-				r.end()
 			})
 		})
 	}
@@ -143,10 +131,8 @@ func TestAnAutomaticRollbackTakesNoHostOfAnotherEnvironment(t *testing.T) {
 func TestARollbackThatWouldKeepHostsOfAnotherEnvironmentIsRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.containers()
-		w.create(daemon("prod", agent), "a", "b")
-		w.deploy("prod", 1)
-		w.create(daemon("all", agent), "c")
-		w.deploy("all", 1)
+		w.deployed(daemon("prod", agent), "a", "b")
+		w.deployed(daemon("all", agent), "c")
 		w.untilIdle()
 		w.update(1, daemon("all"))
 		w.inventory("all", "a", "b", "c")
@@ -155,28 +141,6 @@ func TestARollbackThatWouldKeepHostsOfAnotherEnvironmentIsRefused(t *testing.T) 
 		if err := w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"a", "b", "c"}}); err == nil || !strings.Contains(err.Error(), "on host a, where environment prod makes it, and other environments are in its way on 1 more") || !strings.Contains(err.Error(), "instance_group.max_leaving of revision 1") {
 			t.Errorf("%v", err)
 		}
-	})
-}
-
-// A host that has joined two environments is left to the first, and the rest of the second
-// goes on.
-func TestAHostThatJoinsTwoEnvironmentsHoldsNeither(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.containers()
-		w.deployEach(map[string]string{"prod": "b", "all": "c"}, agent, surge)
-		w.untilIdle()
-		w.inventory("all", "b", "c")
-		if err := w.command("all", environment.Update{Base: 1, Definition: daemon("all", agent, surge, image("2"))}, "b", "c"); err != nil {
-			t.Fatal(err)
-		}
-		w.deploy("all", 2)
-		w.untilIdle()
-		w.wantRunning("b prod:1", "c all:2")
-		w.wantRows("all", "1 Inactive 0 0; 2 Active 1 1")
-		w.rollback("all", 1)
-		w.untilIdle()
-		w.wantRunning("b prod:1", "c all:1")
-		w.wantRows("all", "1 Active 1 1; 2 Reverted 0 0")
 	})
 }
 
@@ -191,17 +155,13 @@ func TestAFirstDeploymentLeavesNoHostToAnotherEnvironment(t *testing.T) {
 		for _, c := range []environment.Command{
 			environment.Deploy{Revision: 1, Hosts: []string{"a", "b", "c"}}, environment.Update{Base: 1, Definition: daemon("all", agent, image("2"))},
 		} {
-			if err := w.command("all", c, "a", "b", "c"); err == nil || !strings.Contains(err.Error(), "on host a, where environment prod makes it") {
-				t.Errorf("%T: %v", c, err)
-			}
+			assert.ErrorContains(t, w.command("all", c, "a", "b", "c"), "on host a, where environment prod makes it")
 		}
 		w.inventory("all", "c")
 		w.deploy("all", 1)
 		w.untilIdle()
 		w.do("all", environment.Update{Base: 1, Definition: daemon("all", agent, func(d *definition.Definition) { d.InstanceGroup.Query = "other" })})
-		if err := w.command("all", environment.Deploy{Revision: 2, Hosts: []string{"a", "c"}}); err == nil || !strings.Contains(err.Error(), "on host a") {
-			t.Errorf("on the hosts of another query: %v", err)
-		}
+		assert.ErrorContains(t, w.command("all", environment.Deploy{Revision: 2, Hosts: []string{"a", "c"}}), "on host a")
 		w.do("all", environment.Deploy{Revision: 1, Hosts: []string{"a", "c"}})
 		left, why := w.environments.LeftOut("all", []string{"a", "c"})
 		if len(left) != 1 || left[0] != "a" || !strings.Contains(why.Error(), "environment all leaves out a, where prod makes the container agent") {
@@ -213,18 +173,15 @@ func TestAFirstDeploymentLeavesNoHostToAnotherEnvironment(t *testing.T) {
 func TestAHostThatAnotherEnvironmentHasIsLeftOutUntilItIsFree(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)
-		r := w.start()
+		w.start()
 		wait(time.Minute)
 		w.inventory("all", "a", "b", "c")
 		wait(time.Minute)
 		w.wantRunning("a prod:1", "b all:1", "c all:1")
-		if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "environment all leaves out a, where prod makes the task of agent.yaml, which it would make, too") {
-			t.Errorf("notified %q", got)
-		}
+		w.wantNotice("environment all leaves out a, where prod makes the task of agent.yaml, which it would make, too")
 		w.do("prod", environment.Delete{TerminateTasks: true})
 		wait(2 * time.Second)
 		w.wantRunning("a all:1", "b all:1", "c all:1")
-		r.end()
 	})
 }
 
@@ -232,15 +189,12 @@ func TestAHostThatAnotherEnvironmentHasIsLeftOutUntilItIsFree(t *testing.T) {
 func TestANewHostOfTwoEnvironmentsIsOneOfThem(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)
-		r := w.start()
+		w.start()
 		wait(time.Minute)
 		w.inventory("all", "b", "c")
 		w.inventory("prod", "a", "b")
 		wait(time.Minute)
-		if got := w.running(); len(got) != 3 {
-			t.Errorf("there are %q", got)
-		}
-		r.end()
+		assert.Len(t, w.running(), 3)
 	})
 }
 
@@ -249,14 +203,13 @@ func TestAHostThatTheLogRefusesToOneEnvironmentIsFreeForAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)
 		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.HostsChanged, Hook: reconciletest.Refuse(record.Target("prod"))}
-		r := w.start()
+		w.start()
 		wait(time.Minute)
 		w.inventory("prod", "a", "b")
 		wait(time.Minute)
 		w.inventory("all", "b", "c")
 		wait(time.Minute)
 		w.wantRunning("a prod:1", "b all:1", "c all:1")
-		r.end()
 	})
 }
 
@@ -270,33 +223,27 @@ func TestEnvironmentsShareHostsWhereTheyMakeDifferentThings(t *testing.T) {
 			}
 			return []tasks.Thing{{Key: name, Name: "container " + name}}
 		}
-		w.create(daemon("prod", agent, image("task")), "a")
-		w.deploy("prod", 1)
+		w.deployed(daemon("prod", agent, image("task")), "a")
 		w.create(daemon("blue", agent, image("task")), "a", "b") // the same manifest and variables
 		w.deploy("blue", 1)
 		w.untilIdle()
 		w.wantRunning("a blue:1", "a prod:1", "b blue:1")
-		w.create(daemon("web", image("web")), "b")
-		w.deploy("web", 1)
+		w.deployed(daemon("web", image("web")), "b")
 		err := w.command("copy", environment.Create{Definition: daemon("copy", image("web"))}, "a", "b") // another manifest
 		if err == nil || !strings.Contains(err.Error(), "environment copy would make the container web on host b, where environment web makes it") {
 			t.Errorf("another manifest that makes the same container: %v", err)
 		}
-		w.create(daemon("copy", image("web")), "a")
-		w.deploy("copy", 1)
-		r := w.start()
+		w.deployed(daemon("copy", image("web")), "a")
+		w.start()
 		wait(time.Minute)
 		w.inventory("copy", "a", "b")
 		wait(time.Minute)
 		w.wantRunning("a blue:1", "a copy:1", "a prod:1", "b blue:1", "b web:1")
-		if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "environment copy leaves out b, where web makes the container web, which it would make, too") {
-			t.Errorf("notified %q", got)
-		}
+		w.wantNotice("environment copy leaves out b, where web makes the container web, which it would make, too")
 		w.set(func() { w.makes = nil }) // as when an attribute of a host changes a name
 		w.inventory("other", "z")
 		wait(time.Minute)
 		w.wantRunning("a blue:1", "a copy:1", "a prod:1", "b blue:1", "b copy:1", "b web:1")
-		r.end()
 	})
 }
 
@@ -306,8 +253,7 @@ func TestWhatIsNotKnownIsTakenForWhatItIsAppliedFrom(t *testing.T) {
 		text := func(manifest, digest string) func(d *definition.Definition) {
 			return func(d *definition.Definition) { d.Task.Manifest, d.Task.Digest = manifest, digest }
 		}
-		w.create(daemon("prod", text("a.yaml", "1"), image("1")), "a")
-		w.deploy("prod", 1)
+		w.deployed(daemon("prod", text("a.yaml", "1"), image("1")), "a")
 		for _, test := range []struct {
 			d  *definition.Definition
 			ok bool
@@ -329,16 +275,13 @@ func TestWhatAnotherEnvironmentHasTakenIsNotCleaned(t *testing.T) {
 		w.containers()
 		w.active("prod", "a", "b")
 		w.do("prod", environment.Delete{})
-		w.create(daemon("next", func(d *definition.Definition) { d.Task.Manifest = "prod.yaml" }), "b")
-		w.deploy("next", 1)
+		w.deployed(daemon("next", func(d *definition.Definition) { d.Task.Manifest = "prod.yaml" }), "b")
 		w.untilIdle()
 		w.wantRunning("a prod:1", "b next:1", "b prod:1")
 		w.do("prod", environment.Clean{})
 		w.untilIdle()
 		w.wantRunning("b next:1", "b prod:1") // which are one container
-		if err := w.command("prod", environment.Clean{}); err == nil || !strings.Contains(err.Error(), "there is nothing to clean") {
-			t.Errorf("cleaning again: %v", err)
-		}
+		assert.ErrorContains(t, w.command("prod", environment.Clean{}), "there is nothing to clean")
 	})
 }
 
@@ -347,8 +290,7 @@ func TestAConfirmationTakesNoHostOfAnotherEnvironment(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.containers()
 		w.deployEach(map[string]string{"all": "d"}, agent)
-		w.create(daemon("prod", agent), "a", "b", "c")
-		w.deploy("prod", 1)
+		w.deployed(daemon("prod", agent), "a", "b", "c")
 		w.untilIdle()
 		w.inventory("prod", "a", "d")
 		w.inventory("all", "d")
@@ -370,8 +312,71 @@ func TestARestartTakesNoHostOfAnotherEnvironment(t *testing.T) {
 		w.do("prod", environment.Restart{Change: record.Change{MinHealthyPercent: &none}, Hosts: []string{"a", "d"}, By: "alice@host"})
 		w.untilIdle()
 		w.wantRunning("a prod:1", "d all:1")
-		if err := w.command("prod", environment.Restart{Only: []string{"d"}, Hosts: []string{"a", "d"}}); err == nil || !strings.Contains(err.Error(), "no task on host d") {
-			t.Errorf("a restart of that host: %v", err)
+		assert.ErrorContains(t, w.command("prod", environment.Restart{Only: []string{"d"}, Hosts: []string{"a", "d"}}), "no task on host d")
+	})
+}
+
+// What was left is taken over where it is the same, unless somebody else has it by now; the
+// rest stays listed, and is cleaned without what was taken over.
+func TestWhatWasLeftIsTakenOverWhereItIsTheSame(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.containers()
+		w.deployed(daemon("old", agent), "a", "b", "d")
+		w.untilIdle()
+		w.create(daemon("new", agent), "e")
+		from := environment.AdoptFrom{From: "old", Revision: 1, Hosts: []string{"a", "b", "c"}}
+		refused := func(c environment.AdoptFrom, want string) {
+			t.Helper()
+			assert.ErrorContains(t, w.command("new", c), want)
 		}
+		refused(from, "old is not deleted")
+		w.do("old", environment.Delete{})
+		refused(environment.AdoptFrom{From: "new", Revision: 1}, "no such environment")
+		refused(environment.AdoptFrom{From: "gone", Revision: 1}, "no such environment")
+		refused(environment.AdoptFrom{From: "old", Revision: 7}, "revision 7")
+		refused(environment.AdoptFrom{From: "old", Revision: 1, Hosts: []string{"c"}}, "left no task on a host that revision 1 of environment new selects")
+		w.create(daemon("own", func(d *definition.Definition) { d.Task.Manifest = "other.yaml" }), "a")
+		assert.ErrorContains(t, w.command("own", environment.AdoptFrom{From: "old", Revision: 1, Hosts: []string{"a"}}), "on host a there is container agent, and it would make container other")
+		w.deployEach(map[string]string{"first": "b"}, agent)
+		w.do("new", from)
+		w.follow()
+		_ = w.environments.Ask("old", func(s *environment.State) error {
+			left := s.Orphans()
+			assert.Len(t, left, 2)
+			assert.Equal(t, "task/old/1/b task/old/1/d", left[0].Target+" "+left[1].Target)
+			return nil
+		})
+		_ = w.environments.Ask("new", func(s *environment.State) error {
+			hosts := s.Report().Hosts
+			assert.Len(t, hosts, 2)
+			assert.Equal(t, []int{1, 0}, []int{len(hosts[0].Tasks), len(hosts[1].Tasks)})
+			return nil
+		})
+		w.do("old", environment.Clean{})
+		w.untilIdle()
+		for _, e := range w.events() {
+			if e.Name == record.TaskTerminating && e.Target != "task/old/1/d" {
+				t.Errorf("%s is terminated", e.Target)
+			}
+		}
+		assert.ErrorContains(t, w.command("own", environment.AdoptFrom{From: "old", Revision: 1, Hosts: []string{"a"}}), "nothing to take over")
+	})
+}
+
+// A task that makes more than what is to be taken over is not the same: the rest would be
+// nobody's.
+func TestWhatMakesMoreIsNotTakenOver(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.makes = func(t tasks.Task) (things []tasks.Thing) {
+			for name := range strings.SplitSeq(strings.TrimSuffix(t.Spec.Manifest, ".yaml"), "+") {
+				things = append(things, tasks.Thing{Key: name, Name: name})
+			}
+			return things
+		}
+		w.deployed(daemon("old", func(d *definition.Definition) { d.Task.Manifest = "web+cache.yaml" }), "a")
+		w.untilIdle()
+		w.do("old", environment.Delete{})
+		w.create(daemon("new", func(d *definition.Definition) { d.Task.Manifest = "web.yaml" }), "a")
+		assert.ErrorContains(t, w.command("new", environment.AdoptFrom{From: "old", Revision: 1, Hosts: []string{"a"}}), "there is cache, web, and it would make web.")
 	})
 }

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -49,9 +53,7 @@ func (w *world) command(name string, c environment.Command, hosts ...string) err
 
 func (w *world) do(name string, c environment.Command) {
 	w.Helper()
-	if err := w.command(name, c); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, w.command(name, c))
 }
 
 // create makes an environment that has these hosts.
@@ -67,20 +69,32 @@ func (w *world) deploy(name string, revision int) {
 	w.do(name, environment.Deploy{Revision: revision, Hosts: w.selects(name, revision)})
 }
 
+// deployed is an environment whose first revision is to be brought to these hosts.
+func (w *world) deployed(d *definition.Definition, hosts ...string) {
+	w.Helper()
+	w.create(d, hosts...)
+	w.deploy(d.Name, 1)
+}
+
+// redeployed makes the next revision, and deploys it.
+func (w *world) redeployed(base int, d *definition.Definition) {
+	w.Helper()
+	w.update(base, d)
+	w.deploy(d.Name, base+1)
+}
+
 // deployEach creates environments of one host each, by name, and deploys them.
 func (w *world) deployEach(hosts map[string]string, configure ...func(*definition.Definition)) {
 	w.Helper()
 	for name, host := range hosts {
-		w.create(daemon(name, configure...), host)
-		w.deploy(name, 1)
+		w.deployed(daemon(name, configure...), host)
 	}
 }
 
 // active brings an environment to its hosts.
 func (w *world) active(name string, hosts ...string) {
 	w.Helper()
-	w.create(daemon(name), hosts...)
-	w.deploy(name, 1)
+	w.deployed(daemon(name), hosts...)
 	w.untilIdle()
 }
 
@@ -107,9 +121,7 @@ func (w *world) update(base int, d *definition.Definition) {
 
 func (w *world) follow() {
 	w.Helper()
-	if err := w.environments.Follow(context.Background(), 0); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, w.environments.Follow(context.Background(), 0))
 }
 
 // wantRows compares the seed's table, "1 Active 2 2; 2 Created 0 0".
@@ -131,9 +143,7 @@ func (w *world) wantRows(name, want string) {
 func (w *world) events() (all []deploylog.Event) {
 	w.Helper()
 	for e, err := range w.log.Read(context.Background(), deploylog.Filter{}) {
-		if err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, err)
 		all = append(all, e)
 	}
 	return all
@@ -171,6 +181,24 @@ func (w *world) count(name string) (n int) {
 	return n
 }
 
+// wantCount wants so many events of each of these names.
+func (w *world) wantCount(want int, names ...string) {
+	w.Helper()
+	for _, name := range names {
+		if got := w.count(name); got != want {
+			w.Errorf("%d events %s, not %d; the log tells\n%s", got, name, want, strings.Join(w.story(), "\n"))
+		}
+	}
+}
+
+// wantNotice wants one notice, with these words.
+func (w *world) wantNotice(words string) {
+	w.Helper()
+	if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], words) {
+		w.Errorf("notified %q", got)
+	}
+}
+
 // slowly has all work take its time.
 func (w *world) slowly(d time.Duration) {
 	w.set(func() { w.working = func(tasks.Task) error { <-time.After(d); return nil } })
@@ -181,9 +209,7 @@ func (w *world) untilIdle() {
 	w.Helper()
 	o := w.options
 	o.UntilIdle = true
-	if err := environments.NewController(o).Run(context.Background()); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, environments.NewController(o).Run(context.Background()))
 }
 
 // running is a controller at work.
@@ -201,6 +227,7 @@ func (w *world) startWith(o environments.Options) *running {
 	r := &running{w: w, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
 	o.Drain = r.stop
 	c := environments.NewController(o)
+	w.controllers = append(w.controllers, r)
 	go func() { r.ended <- c.Run(ctx) }()
 	synctest.Wait()
 	return r
@@ -221,14 +248,20 @@ func (w *world) another(controller string, names ...string) *running {
 	return w.startWith(o)
 }
 
-// end stops the controller and waits until it has ended.
+// end stops the controller and waits until it has ended, and watches nothing any more.
 func (r *running) end() {
 	r.w.Helper()
 	close(r.stop)
-	if err := <-r.ended; err != nil {
-		r.w.Error(err)
+	assert.NoError(r.w, <-r.ended)
+	synctest.Wait()
+	if r.over(); len(r.w.controllers) == 0 {
+		assert.Empty(r.w, r.w.watched)
 	}
 	r.kill(nil)
+}
+
+func (r *running) over() {
+	r.w.controllers = slices.DeleteFunc(r.w.controllers, func(other *running) bool { return other == r })
 }
 
 var errKilled = errors.New("killed")
@@ -237,7 +270,6 @@ var errKilled = errors.New("killed")
 func (r *running) die() {
 	r.w.Helper()
 	r.kill(errKilled)
-	if err := <-r.ended; !errors.Is(err, errKilled) {
-		r.w.Errorf("it ended with %v", err)
-	}
+	r.over()
+	assert.ErrorIs(r.w, <-r.ended, errKilled, "it ended with")
 }

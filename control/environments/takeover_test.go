@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/environment"
@@ -45,9 +47,7 @@ func (w *world) untilTheEnd(commands ...func()) {
 func (w *world) keepSnapshot(kept *reconciletest.Snapshots) {
 	e := environments.New(kept, time.Now)
 	e.KeepStates(environments.Snapshots(1))
-	if err := e.Follow(w.Context(), 0); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, e.Follow(w.Context(), 0))
 	if _, ok := kept.Snapshot(w.Context(), "environments"); !ok {
 		w.Fatal("no snapshot is kept")
 	}
@@ -60,11 +60,9 @@ func TestWhatIsPausedAfterItsControllerDiedIsIdle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for lives, died := 1, true; died; lives++ {
 				inWorld(t, func(w *world) {
-					w.create(daemon("web", method), "a", "b")
-					w.deploy("web", 1)
+					w.deployed(daemon("web", method), "a", "b")
 					w.untilIdle()
-					w.update(1, daemon("web", method, image("2")))
-					w.deploy("web", 2)
+					w.redeployed(1, daemon("web", method, image("2")))
 					w.options.Log = &reconciletest.Mortal{Log: w.log, Lives: lives, Last: true}
 					w.options.UntilIdle, w.options.Tasks = true, worker{w, "second"}
 					died = errors.Is(environments.NewController(w.options).Run(w.Context()), reconciletest.ErrDead)
@@ -87,14 +85,12 @@ func TestWhatIsPausedAfterItsControllerDiedIsIdle(t *testing.T) {
 func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
 	carry := func(t *testing.T, method func(*definition.Definition), lives int, last bool) (story []string, appends int) {
 		inWorld(t, func(w *world) {
-			w.create(daemon("web", method), "a", "b")
-			w.deploy("web", 1)
+			w.deployed(daemon("web", method), "a", "b")
 			w.options.Parallelism = 1
 			m := &reconciletest.Mortal{Log: w.log, Lives: lives, Last: last}
 			w.options.Log = m
 			w.untilTheEnd(func() {
-				w.update(1, daemon("web", method, image("2")))
-				w.deploy("web", 2)
+				w.redeployed(1, daemon("web", method, image("2")))
 				w.doubled, w.least = 0, 2
 			}, func() { w.rollback("web", 1) })
 			w.wantRunning("a web:1", "b web:1")
@@ -135,45 +131,6 @@ func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
 	}
 }
 
-func TestAControllerStandsByAndTakesOverWhatWasBegun(t *testing.T) {
-	for name, end := range map[string]func(*running){"when it is stopped": (*running).end, "when it is killed": (*running).die} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.slowly(10 * time.Second)
-				w.create(daemon("web"), "a", "b")
-				first := w.start()
-				w.options.Log, w.options.Tasks = w.open(), worker{w, "second"}
-				second := w.start()
-				if len(w.notices(standing)) != 1 || !w.environments.Controlled("web") {
-					t.Errorf("notified %q", w.notified)
-				}
-				w.deploy("web", 1)
-				wait(5 * time.Second)
-				end(first)
-				wait(time.Minute)
-				w.wantRows("web", "1 Active 2 2")
-				if len(w.notices(going)) != 1 {
-					t.Errorf("notified %q", w.notified)
-				}
-				second.end()
-				if w.environments.Controlled("web") {
-					t.Error("somebody is at work")
-				}
-			})
-		})
-	}
-}
-
-func TestAStandbyControllerCanBeStopped(t *testing.T) {
-	inWorld(t, func(w *world) {
-		first := w.start()
-		w.options.Tasks = worker{w, "second"}
-		second := w.start()
-		second.end()
-		first.end()
-	})
-}
-
 func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
 	for name, end := range map[string]func(*running){"of a controller that is stopped": (*running).end, "of one that dies": (*running).die} {
 		t.Run(name, func(t *testing.T) {
@@ -208,14 +165,11 @@ func TestStopLetsWhatRunsFinishAndRecordsIt(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Parallelism = 1
 		w.slowly(10 * time.Second)
-		w.create(daemon("web"), "a", "b")
-		w.deploy("web", 1)
+		w.deployed(daemon("web"), "a", "b")
 		r := w.start()
 		wait(time.Second)
 		r.end()
-		if w.count(record.TaskFinished) != 1 || w.count(record.TaskStarted) != 1 {
-			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
-		}
+		w.wantCount(1, record.TaskFinished, record.TaskStarted)
 	})
 }
 
@@ -234,8 +188,7 @@ func TestWhatWasInterruptedIsDoneAgainByTheNext(t *testing.T) {
 					<-interrupted
 					return c.cause
 				}
-				w.create(daemon("web"), "a")
-				w.deploy("web", 1)
+				w.deployed(daemon("web"), "a")
 				r := w.start()
 				c.end(r)
 				wait(time.Second)
@@ -243,10 +196,9 @@ func TestWhatWasInterruptedIsDoneAgainByTheNext(t *testing.T) {
 				if err := <-r.ended; err != nil && !errors.Is(err, errKilled) {
 					t.Error(err)
 				}
+				r.over()
 				r.kill(nil)
-				if w.count(record.TaskFailed) != 0 {
-					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
-				}
+				w.wantCount(0, record.TaskFailed)
 				w.working = nil
 				w.untilIdle()
 				w.wantRows("web", "1 Active 1 1")

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/stretchr/testify/assert"
 )
 
 // verified has a deployment begin with one host, which is verified.
@@ -43,24 +44,6 @@ func (w *world) tests(lasts time.Duration, result error) (begun, ended *int) {
 	return begun, ended
 }
 
-func TestAStepIsVerifiedBeforeADeploymentGoesOn(t *testing.T) {
-	inWorld(t, func(w *world) {
-		begun, _ := w.tests(time.Minute, nil)
-		w.active("web", "a", "b", "c")
-		w.update(1, daemon("web", image("2"), verified))
-		w.deploy("web", 2)
-		r := w.start()
-		wait(50 * time.Second)
-		w.wantRunning("a web:2", "b web:1", "c web:1")
-		wait(time.Minute)
-		w.wantRows("web", "1 Inactive 0 0; 2 Active 3 3")
-		if *begun != 1 || w.count(record.StepVerified) != 1 {
-			t.Errorf("it was verified %d times; the log tells\n%s", *begun, strings.Join(w.story(), "\n"))
-		}
-		r.end()
-	})
-}
-
 func TestWhatVerifiesIsTakenUpAgainByTheNextController(t *testing.T) {
 	for name, c := range map[string]struct {
 		end   func(*running)
@@ -69,19 +52,18 @@ func TestWhatVerifiesIsTakenUpAgainByTheNextController(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				begun, ended := w.tests(time.Minute, nil)
-				w.create(daemon("web", verified), "a", "b")
-				w.deploy("web", 1)
+				w.deployed(daemon("web", verified), "a", "b")
 				first := w.start()
 				wait(30 * time.Second)
 				c.end(first)
 				w.options.Tasks = worker{w, "second"}
-				second := w.start()
+				w.start()
 				wait(2 * time.Minute)
 				w.wantRows("web", "1 Active 2 2")
-				if *begun != c.tries || *ended != c.tries || w.count(record.StepVerifying) != c.tries || w.count(record.StepVerified) != 1 || w.count(record.StepVerifyFailed) != 0 {
-					t.Errorf("it was verified %d times; the log tells\n%s", *begun, strings.Join(w.story(), "\n"))
-				}
-				second.end()
+				assert.Equal(t, []int{c.tries, c.tries}, []int{*begun, *ended})
+				w.wantCount(c.tries, record.StepVerifying)
+				w.wantCount(1, record.StepVerified)
+				w.wantCount(0, record.StepVerifyFailed)
 			})
 		})
 	}
@@ -90,7 +72,7 @@ func TestWhatVerifiesIsTakenUpAgainByTheNextController(t *testing.T) {
 func TestWhatVerifiesEndsWithItsDeploymentAndItsStep(t *testing.T) {
 	for name, change := range map[string]func(*world){
 		"a rollback":          func(w *world) { w.rollback("web", 1) },
-		"another revision":    func(w *world) { w.update(2, daemon("web", image("3"))); w.deploy("web", 3) },
+		"another revision":    func(w *world) { w.redeployed(2, daemon("web", image("3"))) },
 		"its end":             func(w *world) { w.do("web", environment.Delete{}) },
 		"a host that is sick": func(w *world) { w.becomes("a", "web:2", "unhealthy"); w.hint("a") },
 	} {
@@ -98,20 +80,15 @@ func TestWhatVerifiesEndsWithItsDeploymentAndItsStep(t *testing.T) {
 			inWorld(t, func(w *world) {
 				_, ended := w.tests(5*time.Minute, nil)
 				w.active("web", "a", "b")
-				w.update(1, daemon("web", image("2"), verified))
-				w.deploy("web", 2)
-				r := w.start()
+				w.redeployed(1, daemon("web", image("2"), verified))
+				w.start()
 				wait(30 * time.Second)
 				change(w)
 				wait(2 * time.Second)
-				if *ended != 1 {
-					t.Errorf("%d have ended; the log tells\n%s", *ended, strings.Join(w.story(), "\n"))
-				}
+				assert.Equal(t, 1, *ended)
 				wait(time.Minute)
-				if w.count(record.EnvironmentStuck) != 0 || w.count(record.StepVerifyEnded) != 1 || w.count(record.StepVerifyFailed) != 0 {
-					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
-				}
-				r.end()
+				w.wantCount(0, record.EnvironmentStuck, record.StepVerifyFailed)
+				w.wantCount(1, record.StepVerifyEnded)
 			})
 		})
 	}
@@ -131,23 +108,19 @@ func TestWhatVerifiesTakesNoSlotOfTheWorkOnHosts(t *testing.T) {
 		}
 		w.active("log", "a")
 		for _, name := range []string{"shop", "web"} {
-			w.create(daemon(name, verified), "a", "b")
-			w.deploy(name, 1)
+			w.deployed(daemon(name, verified), "a", "b")
 		}
-		r := w.start()
+		w.start()
 		wait(time.Minute)
 		w.becomes("a", "log:1", "unhealthy")
 		w.hint("a")
 		wait(time.Minute)
 		w.wantRows("log", "1 Active 1 1")
-		if running != 1 || w.count(record.TaskDied) != 1 {
-			t.Errorf("%d verify; the log tells\n%s", running, strings.Join(w.story(), "\n"))
-		}
+		assert.Equal(t, 1, running, "verify")
+		w.wantCount(1, record.TaskDied)
 		wait(10 * time.Minute)
-		if most != 1 || w.count(record.StepVerified) != 2 {
-			t.Errorf("%d have verified at once; the log tells\n%s", most, strings.Join(w.story(), "\n"))
-		}
-		r.end()
+		assert.Equal(t, 1, most, "have verified at once")
+		w.wantCount(2, record.StepVerified)
 	})
 }
 
@@ -158,16 +131,12 @@ func TestWhatIsRefusedKeepsNobodyFromBeingVerified(t *testing.T) {
 		w.tests(time.Second, nil)
 		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.StepVerifying, Hook: reconciletest.Refuse(record.Target("shop"))}
 		for _, name := range []string{"shop", "web"} {
-			w.create(daemon(name, verified), name+"1", name+"2")
-			w.deploy(name, 1)
+			w.deployed(daemon(name, verified), name+"1", name+"2")
 		}
-		r := w.start()
+		w.start()
 		wait(time.Minute)
 		w.wantRows("web", "1 Active 2 2")
-		if w.count(record.StepVerified) != 1 {
-			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
-		}
-		r.end()
+		w.wantCount(1, record.StepVerified)
 	})
 }
 
@@ -185,15 +154,13 @@ func TestStepsAreVerifiedInTurn(t *testing.T) {
 			return errors.New("no answer")
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			w.create(daemon(name, verified), name+"1", name+"2")
-			w.deploy(name, 1)
+			w.deployed(daemon(name, verified), name+"1", name+"2")
 		}
-		r := w.start()
+		w.start()
 		wait(10 * time.Minute)
 		if len(order) != 5 || order[1] == order[0] || order[2] == order[0] || order[3] != order[0] || order[4] != order[0] {
 			t.Errorf("they were verified in the order %q, and not each once before the first again; the log tells\n%s", order, strings.Join(w.story(), "\n"))
 		}
-		r.end()
 	})
 }
 
@@ -212,14 +179,12 @@ func TestADeploymentThatCannotBeVerifiedIsStuckOrRolledBack(t *testing.T) {
 			inWorld(t, func(w *world) {
 				begun, _ := w.tests(c.lasts, errors.New("no answer"))
 				w.active("web", "a", "b", "c")
-				w.update(1, daemon("web", append(c.configure, image("2"), verified)...))
-				w.deploy("web", 2)
+				w.redeployed(1, daemon("web", append(c.configure, image("2"), verified)...))
 				w.untilIdle()
 				w.wantRows("web", c.rows)
-				story := strings.Join(w.story(), "\n")
-				if *begun != 3 || w.count(record.EnvironmentStuck) != 1 || !strings.Contains(w.cause(record.EnvironmentStuck), c.says) {
-					t.Errorf("it was verified %d times: %s; the log tells\n%s", *begun, w.cause(record.EnvironmentStuck), story)
-				}
+				assert.Equal(t, 3, *begun)
+				w.wantCount(1, record.EnvironmentStuck)
+				assert.Contains(t, w.cause(record.EnvironmentStuck), c.says)
 			})
 		})
 	}

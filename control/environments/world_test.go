@@ -52,9 +52,11 @@ type world struct {
 	notified   []string
 	recorded   func(deploylog.Event)
 	acting     map[string]map[string]int // actions that are going on, by environment and controller
-	most       int                       // the most environments for which controllers ever acted at once
-	doubled    int                       // the most hosts that ever had two tasks of an environment
-	least      int                       // the fewest hosts that ever had a healthy task, since it was set
+	watched    map[string]bool           // "CONTROLLER HOST"
+
+	controllers []*running // that have not ended
+	doubled     int        // the most hosts that ever had two tasks of an environment
+	least       int        // the fewest hosts that ever had a healthy task, since it was set
 }
 
 // worker works on the tasks of the world for a controller.
@@ -63,15 +65,22 @@ type worker struct {
 	controller string
 }
 
+// inWorld runs a test in a world, whose controllers are ended after it.
 func inWorld(t *testing.T, test func(*world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(newWorld(t, reconciletest.InMemory(t))) })
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, reconciletest.InMemory(t))
+		test(w)
+		for len(w.controllers) > 0 {
+			w.controllers[0].end()
+		}
+	})
 }
 
 func newWorld(t testing.TB, store logtest.Store) *world {
 	w := &world{
 		TB: t, open: store, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]tasks.ProbeResult{}, bad: map[string]bool{},
-		changed: map[string]func(){}, probes: map[string]int{}, acting: map[string]map[string]int{},
+		changed: map[string]func(){}, probes: map[string]int{}, acting: map[string]map[string]int{}, watched: map[string]bool{},
 	}
 	w.log = w.open()
 	w.environments = environments.New(w.log, time.Now)
@@ -98,7 +107,6 @@ func (k worker) act(what string, t tasks.Task, do func(on map[string]tasks.Probe
 	if len(acting) > 1 {
 		w.Errorf("controllers act at once for %s: %v", t.Environment, acting)
 	}
-	w.most = max(w.most, len(w.acting))
 	w.acts = append(w.acts, strings.Join([]string{what, t.Host, nameOf(t)}, " "))
 	working := w.working
 	w.mu.Unlock()
@@ -222,13 +230,18 @@ func (w *world) Things(t tasks.Task) []tasks.Thing {
 
 // Watch implements environments.Tasks.
 func (k worker) Watch(ctx context.Context, host string, changed func()) {
-	k.mu.Lock()
-	k.changed[host] = changed
-	k.mu.Unlock()
+	watch := k.controller + " " + host
+	k.set(func() {
+		if k.watched[watch] {
+			k.Errorf("%s is watched twice", watch) // however many tasks it has
+		}
+		k.watched[watch], k.changed[host] = true, changed
+	})
 	<-ctx.Done()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.changed, host)
+	k.set(func() {
+		delete(k.changed, host)
+		delete(k.watched, watch)
+	})
 }
 
 // Version implements environments.Inventory.
