@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -136,9 +138,7 @@ func BenchmarkFullDecision(b *testing.B) {
 			for range w.state.Decide(w.now, Can{Disrupt: true}) {
 				n++
 			}
-			if n != hosts {
-				b.Fatalf("%d steps may be done", n)
-			}
+			require.Equal(b, hosts, n, "steps may be done")
 		}
 		return float64(b.Elapsed().Nanoseconds()) / float64(b.N*hosts)
 	})
@@ -155,9 +155,7 @@ func BenchmarkDeployment(b *testing.B) {
 			for range w.state.Decide(w.now, Can{Disrupt: true}) {
 				n++
 			}
-			if n != hosts/4 {
-				b.Fatalf("%d steps may be done", n)
-			}
+			require.Equal(b, hosts/4, n, "steps may be done")
 		}
 		return float64(b.Elapsed().Nanoseconds()) / float64(b.N*hosts)
 	})

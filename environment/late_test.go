@@ -3,11 +3,13 @@ package environment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/deploylog"
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 )
@@ -31,73 +33,57 @@ func (w *world) outcome() (all []string) {
 // A controller may judge how a step ended before it has read a command that is already
 // in the log. That leads where it leads when the step has ended right before the command.
 func TestAResultThatIsJudgedBeforeACommandIsReadIsRightAllTheSame(t *testing.T) {
-	steps := map[string]func(*world) tasks.Step{
+	begins := map[string]func(*world) tasks.Step{
 		"terminating": func(w *world) tasks.Step { return w.begin("terminate 1 h1") },
 		"starting": func(w *world) tasks.Step {
 			w.done("terminate 1 h1")
 			return w.begin("start 2 h1")
 		},
 		"confirming": func(w *world) tasks.Step {
-			w.done("terminate 1 h1", "start 2 h1")
+			w.replaced(1, 2, "h1")
 			w.after(10 * time.Minute)
 			return w.begin("confirm 2 h1")
 		},
 	}
-	commands := map[string]func(*world) []Command{
-		"pause":    func(*world) []Command { return []Command{Pause{By: "ann"}} },
-		"rollback": func(w *world) []Command { return []Command{Rollback{Revision: 1, Hosts: hostNames(5)}} },
-		"next": func(w *world) []Command {
-			return []Command{Update{Base: 2, Definition: defined(image("3"))}, Deploy{Revision: 3, Hosts: hostNames(5)}}
-		},
-		"again": func(w *world) []Command {
-			return []Command{Rollback{Revision: 1, Hosts: hostNames(5)}, Deploy{Revision: 2, Hosts: hostNames(5)}}
-		},
-		"delete": func(*world) []Command { return []Command{Delete{TerminateTasks: true}} },
-		"leave":  func(*world) []Command { return []Command{Delete{}} },
+	back := Rollback{Revision: 1, Hosts: hostNames(5)}
+	commands := map[string][]Command{
+		"pause":    {Pause{By: "ann"}},
+		"rollback": {back},
+		"next":     {Update{Base: 2, Definition: defined(image("3"))}, Deploy{Revision: 3, Hosts: hostNames(5)}},
+		"again":    {back, Deploy{Revision: 2, Hosts: hostNames(5)}},
+		"delete":   {Delete{TerminateTasks: true}},
+		"leave":    {Delete{}},
 	}
-	results := map[string]error{"well": nil, "badly": errors.New("no route")}
-	for step, begin := range steps {
+	run := func(t *testing.T, begin func(*world) tasks.Step, given []Command, cause error, healthy time.Duration, late bool) []string {
+		w := deployed(t, 5, nil)
+		w.update(func(d *definition.Definition) {
+			image("2")(d)
+			d.Deployment.MinHealthyTime = definition.Duration(healthy)
+		}, hostNames(5))
+		s := begin(w)
+		other := &world{T: t, state: New(w.state.Name()), events: slices.Clone(w.events), now: w.now, unique: maps.Clone(w.unique)}
+		other.anew()
+		for _, c := range given {
+			other.propose(c) // which it reads at once
+		}
+		commanded := other.events[len(w.events):]
+		ended := w.state.Completed(s, tasks.ProbeResult{Health: tasks.Healthy}, cause)
+		if late {
+			w.append(slices.Concat(commanded, ended)...)
+		} else {
+			w.append(slices.Concat(ended, commanded)...)
+		}
+		return w.outcome()
+	}
+	for step, begin := range begins {
 		for command, given := range commands {
-			for result, cause := range results {
+			for _, cause := range []error{nil, errors.New("no route")} {
 				for _, healthy := range []time.Duration{0, time.Minute} {
 					if step == "confirming" && healthy == 0 {
 						continue
 					}
-					t.Run(fmt.Sprintf("%s, %s, %s, %s", step, command, result, healthy), func(t *testing.T) {
-						run := func(late bool) []string {
-							w := deployed(t, 5, nil)
-							w.update(func(d *definition.Definition) {
-								image("2")(d)
-								d.Deployment.MinHealthyTime = definition.Duration(healthy)
-							}, hostNames(5))
-							s := begin(w)
-							other := newWorld(t) // which reads the command at once
-							for _, e := range w.events {
-								other.state.Apply(e)
-							}
-							var commanded []deploylog.Event
-							for _, c := range given(w) {
-								events, err := other.state.Propose(c, w.now)
-								if err != nil {
-									t.Fatal(err)
-								}
-								for i := range events {
-									events[i].CreatedAt = w.now
-									other.state.Apply(events[i])
-								}
-								commanded = append(commanded, events...)
-							}
-							ended := w.state.Completed(s, tasks.ProbeResult{Health: tasks.Healthy}, cause)
-							if late {
-								w.append(slices.Concat(commanded, ended)...)
-							} else {
-								w.append(slices.Concat(ended, commanded)...)
-							}
-							return w.outcome()
-						}
-						if got, want := run(true), run(false); !slices.Equal(got, want) {
-							t.Errorf("it leads to\n%q, not\n%q", got, want)
-						}
+					t.Run(fmt.Sprintf("%s, %s, %v, %s", step, command, cause, healthy), func(t *testing.T) {
+						assert.Equal(t, run(t, begin, given, cause, healthy, false), run(t, begin, given, cause, healthy, true))
 					})
 				}
 			}

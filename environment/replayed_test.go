@@ -16,6 +16,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -34,17 +37,13 @@ func TestHistoriesOfServersAreAsTheRulesSay(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			events, err := readHistory(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			began := 0
 			for _, name := range namesIn(events) {
 				s := newReplay(name, events)
 				err := s.replay(events)
 				t.Logf("%s: %d events, %v", name, len(s.log), s.tally)
-				if err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
+				assert.NoError(t, err, "%s", name)
 				began += s.tally[record.TaskStarted] + s.tally[record.TaskTerminating]
 			}
 			if began == 0 {
@@ -57,9 +56,7 @@ func TestHistoriesOfServersAreAsTheRulesSay(t *testing.T) {
 // A history in which a server did what nobody would is told from one that is as it should be.
 func TestAHistoryThatBreaksARuleIsNoticed(t *testing.T) {
 	events, err := readHistory(keptHistories(t)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name, noticed := namesIn(events)[0], 0
 	for i, e := range events {
 		if of, _ := record.NameOf(e.Target); of != name || e.Name != record.TaskFinished {

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -83,7 +84,7 @@ func (n *naive) start(s *simulation, e deploylog.Event, p record.Payload) {
 	if n.force = f; p.Kind == record.ByDelete {
 		f.revision, f.task = 0, 0 // of which no host is to have a task
 	}
-	n.noteReverts(p)
+	n.noteReverts(s, was, p)
 	n.known = n.known && was != nil && was.revision > 0 && f.revision > 0 && n.revisions[was.revision-1].InstanceGroup == n.revisions[f.revision-1].InstanceGroup
 	n.kept = false
 	n.leavesOthers(s, p)
@@ -107,12 +108,29 @@ func (n *naive) start(s *simulation, e deploylog.Event, p record.Payload) {
 	n.known = n.known || p.Hosts != nil || p.Kind == record.ByDelete
 }
 
-// noteReverts takes note of which revisions are not to be gone back to, and which are again.
-func (n *naive) noteReverts(p record.Payload) {
+// noteReverts takes note of which revisions are not to be gone back to, and which are again. A
+// rollback reverts the later ones whose tasks may be on hosts.
+func (n *naive) noteReverts(s *simulation, was *inForce, p record.Payload) {
+	if was != nil && was.revision > 0 {
+		n.past[was.revision] = true
+	}
+	for revision := n.force.revision + 1; p.Kind == record.ByRollback && revision <= len(n.revisions); revision++ {
+		if reverts := slices.Contains(p.Reverts, revision); reverts != n.past[revision] {
+			s.fail("the rollback to revision %d reverts %d: %t", n.force.revision, revision, reverts)
+		}
+	}
 	for _, reverted := range p.Reverts {
 		n.bad[reverted] = true
 	}
 	delete(n.bad, n.force.revision)
+	delete(n.past, n.force.revision)
+}
+
+// noteUndeployed takes note that a deployment has ended: those that gave way are over.
+func (n *naive) noteUndeployed() {
+	for revision := range n.past {
+		n.past[revision] = false
+	}
 }
 
 // find has the environment have again what was left of it. Nobody knows how it is.
@@ -150,6 +168,10 @@ func (n *naive) deleted(s *simulation, p record.Payload) {
 	if n.force != nil && n.force.clean && len(n.left) == 0 {
 		s.tally["cleaned"]++
 	}
+	if f := n.force; f != nil {
+		n.past[cmp.Or(f.revision, len(n.revisions))] = false
+	}
+	n.noteUndeployed()
 	n.force, n.hosts, n.names, n.known, n.active = nil, map[string]*naiveHost{}, nil, false, 0
 	n.wasGood, n.good = n.good, nil
 	n.zonedBy = ""
@@ -169,6 +191,7 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p record.Payload) {
 		n.allRestarted(s)
 		n.beginBake(e)
 		f.reached, f.stuck, n.active = true, false, f.revision
+		n.noteUndeployed()
 		n.good = append(n.good, f.revision)
 		f.configuration = n.revisions[f.revision-1].Deployment // what was for the deployment only has ended with it
 	case record.EnvironmentFailed:

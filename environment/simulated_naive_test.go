@@ -35,6 +35,7 @@ type naive struct {
 	more      bool            // the next event is of the same hold
 	spares    []string        // hosts that a rollback is to keep at once
 	bad       map[int]bool    // those that were reverted, and not deployed since
+	past      map[int]bool    // those that were deployed and gave way to another; true until that has ended
 }
 
 // inForce is a deployment.
@@ -91,7 +92,7 @@ type naiveTask struct {
 }
 
 func newNaive() *naive {
-	return &naive{hosts: map[string]*naiveHost{}, cordons: map[string]bool{}, bad: map[int]bool{}, left: map[place]bool{}}
+	return &naive{hosts: map[string]*naiveHost{}, cordons: map[string]bool{}, bad: map[int]bool{}, past: map[int]bool{}, left: map[place]bool{}}
 }
 
 // lastGood is the revision to which people go back who name none; 0 is none, also

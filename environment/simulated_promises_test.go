@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/hosts"
+	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -304,13 +305,13 @@ func (n *naive) keeps(s *simulation) {
 
 // reports wants a report to tell what is on the hosts.
 func (n *naive) reports(s *simulation, r report.Report) {
+	n.reportsRows(s, r)
 	if n.force == nil {
 		return
 	}
 	if r.Healthy != n.up() || n.force.kind != record.ByDelete && r.Minimum != n.minimum() {
 		s.fail("it reports %d healthy and a minimum of %d, not %d and %d", r.Healthy, r.Minimum, n.up(), n.minimum())
 	}
-	n.reportsRows(s, r)
 	if n.force.reached && !slices.Equal(r.Exceptions, n.unwell()) {
 		s.fail("it reports the exceptions %s, not %s", r.Exceptions, n.unwell())
 	}
@@ -323,28 +324,71 @@ func (n *naive) reports(s *simulation, r report.Report) {
 
 func (n *naive) reportsRows(s *simulation, r report.Report) {
 	for _, row := range r.Rows {
-		want := row
-		want.Desired = 0
-		with := n.there(func(h *naiveHost) bool { return h.has(row.Revision, (*naiveTask).there) })
-		if row.Revision == n.force.revision {
-			want.Desired = n.wanted()
-			with = n.there(func(h *naiveHost) bool { return h.has(row.Revision, (*naiveTask).up) })
-			want.Status = report.Deploying
-			if n.force.reached {
-				want.Status = report.Active
-				if len(with) < n.minimum() {
-					want.Status = report.Degraded
-				}
-			} else if n.force.stuck {
-				want.Status = report.Stuck
-			}
+		such, want := (*naiveTask).there, report.Row{Revision: row.Revision}
+		active := n.force != nil && row.Revision == n.force.revision
+		if active {
+			such, want.Desired = (*naiveTask).up, n.wanted()
 		}
-		want.Current = len(with)
-		over := row.Status == report.Created || row.Status == report.Inactive || row.Status == report.Reverted
-		if row != want || over && row.Current > 0 {
+		want.Current = len(n.there(func(h *naiveHost) bool { return h.has(row.Revision, such) }))
+		if want.Status = n.pastStatus(row.Revision, want.Current); active {
+			want.Status = n.activeStatus(want.Current)
+		}
+		if row != want {
 			s.fail("it reports %+v, not %+v", row, want)
 		}
 	}
+}
+
+// pastStatus is that of a revision that is not in force.
+func (n *naive) pastStatus(revision, current int) report.RevisionStatus {
+	going, was := n.past[revision]
+	switch going = going || current > 0; {
+	case !was:
+		return report.Created
+	case n.bad[revision] && going:
+		return report.Reverting
+	case n.bad[revision]:
+		return report.Reverted
+	case going:
+		return report.Undeploying
+	}
+	return report.Inactive
+}
+
+func (n *naive) activeStatus(current int) report.RevisionStatus {
+	switch f := n.force; {
+	case f.reached && current < n.minimum():
+		return report.Degraded
+	case f.reached:
+		return report.Active
+	case f.stuck:
+		return report.Stuck
+	}
+	return report.Deploying
+}
+
+// explains wants Explain to give the reasons by which what may be done is decided.
+func explains(s *State, now time.Time, steps []tasks.Step) error {
+	on := map[string]bool{}
+	for _, step := range steps {
+		on[step.Host] = true
+	}
+	turn := s.turn()
+	for _, h := range s.hosts {
+		if h.Lost || h.Status.Settled && h.Status.Class == hosts.None {
+			continue
+		}
+		code, _ := s.verdict(h, now)
+		may := code == reason.Ready || code == reason.InProgress || code == reason.AwaitsHealth
+		room := s.room(h.Status.Class) > len(steps) && (!turn.waves || turn.left > len(steps))
+		switch {
+		case on[h.Name] && !may:
+			return fmt.Errorf("a step on %s is decided on, and explained as %s", h.Name, code)
+		case !on[h.Name] && code == reason.Ready && s.hostsKnown && room:
+			return fmt.Errorf("no step on %s is decided on, and it is explained as ready", h.Name)
+		}
+	}
+	return nil
 }
 
 // has reports whether a host has such a task of a revision.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // describe is all that a state is made of, what it has derived among it.
@@ -87,9 +89,7 @@ func FuzzRestore(f *testing.F) {
 	s := newSimulation(7)
 	s.run()
 	data, err := s.told.Snapshot()
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Add([]byte(data))
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"Hosts":[null]}`))

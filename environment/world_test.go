@@ -1,18 +1,22 @@
 package environment
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
-	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -34,9 +38,7 @@ func (w *world) append(events ...deploylog.Event) {
 	w.Helper()
 	for _, e := range events {
 		key := fmt.Sprint(e.Deployment, "\x00", e.Target, "\x00", e.Name, "\x00", e.Attempt)
-		if err := e.Validate(); err != nil {
-			w.Fatalf("%s of %s: %v", e.Name, e.Target, err)
-		}
+		require.NoError(w, e.Validate(), "%s of %s", e.Name, e.Target)
 		if w.unique[key] {
 			w.Fatalf("%s of %s, attempt %d, is there twice in %s", e.Name, e.Target, e.Attempt, e.Deployment)
 		}
@@ -50,23 +52,20 @@ func (w *world) append(events ...deploylog.Event) {
 func (w *world) propose(c Command) {
 	w.Helper()
 	events, err := w.state.Propose(c, w.now)
-	if err != nil {
-		w.Fatalf("%T: %v", c, err)
-	}
+	require.NoError(w, err, "%T", c)
 	w.append(events...)
 }
 
-func (w *world) refuses(c Command, code refusal.Code) error {
+// refuses wants a command to be refused, with these words.
+func (w *world) refuses(c Command, code refusal.Code, words ...string) {
 	w.Helper()
 	_, err := w.state.Propose(c, w.now)
 	var refused *refusal.Error
-	if !errors.As(err, &refused) {
-		w.Fatalf("%T is not refused: %v", c, err)
+	require.ErrorAs(w, err, &refused, "%T", c)
+	assert.Equal(w, code, refused.Code, "%T is refused: %v", c, err)
+	for _, word := range words {
+		assert.Contains(w, err.Error(), word)
 	}
-	if refused.Code != code {
-		w.Errorf("%T is refused as %s (%v), not %s", c, refused.Code, err, code)
-	}
-	return err
 }
 
 // steps are all the work that may be done now, after the facts are recorded.
@@ -75,35 +74,15 @@ func (w *world) steps() []tasks.Step {
 	for range 100 {
 		steps := slices.Collect(w.state.Decide(w.now, Can{Disrupt: true}))
 		if len(steps) == 0 || steps[0].Kind != tasks.Record {
-			w.explained(steps)
+			if err := explains(w.state, w.now, steps); err != nil {
+				w.Error(err)
+			}
 			return steps
 		}
 		w.append(steps[0].Events...)
 	}
 	w.Fatal("there is no end of facts")
 	return nil
-}
-
-// explained wants the verdicts that Explain gives to be those of the decision.
-func (w *world) explained(steps []tasks.Step) {
-	w.Helper()
-	yielded := map[string]bool{}
-	for _, s := range steps {
-		yielded[s.Host] = true
-	}
-	turn := w.state.turn()
-	for _, h := range w.state.hosts {
-		if h.Lost || h.Status.Settled && h.Status.Class == hosts.None {
-			continue
-		}
-		code, _ := w.state.verdict(h, w.now)
-		switch may := code == reason.Ready || code == reason.InProgress || code == reason.AwaitsHealth; {
-		case yielded[h.Name] && !may:
-			w.Errorf("a step on %s is yielded, and explained as %s", h.Name, code)
-		case !yielded[h.Name] && code == reason.Ready && w.state.hostsKnown && w.state.room(h.Status.Class) > len(steps) && (!turn.waves || turn.left > len(steps)):
-			w.Errorf("no step on %s is yielded, and it is explained as ready", h.Name)
-		}
-	}
 }
 
 // begin begins the step that the words describe, "start 2 h3".
@@ -162,9 +141,7 @@ func (w *world) table(want string) {
 			fields += strings.Join(words, " ") + "\n"
 		}
 	}
-	if got.String() != fields {
-		w.Errorf("status:\n%swant:\n%s", got.String(), fields)
-	}
+	assert.Equal(w, fields, got.String(), "status")
 }
 
 // after lets time pass.
@@ -209,12 +186,105 @@ func deployed(t *testing.T, n int, change func(*definition.Definition)) *world {
 	return w
 }
 
-// update makes a revision, and deploys it.
-func (w *world) update(change func(*definition.Definition), hosts []string) {
+// revise makes a revision.
+func (w *world) revise(change func(*definition.Definition)) (revision int) {
 	w.Helper()
 	base := len(w.state.Revisions())
 	d := *w.state.Revisions()[base-1].Definition
 	change(&d)
 	w.propose(Update{Base: base, Definition: &d, By: "alice@host"})
-	w.propose(Deploy{Revision: base + 1, Hosts: hosts})
+	return base + 1
 }
+
+// update makes a revision, and deploys it.
+func (w *world) update(change func(*definition.Definition), hosts []string) {
+	w.Helper()
+	w.propose(Deploy{Revision: w.revise(change), Hosts: hosts})
+}
+
+// replaced replaces the tasks of a revision on hosts by those of another.
+func (w *world) replaced(from, to int, hosts ...string) {
+	w.Helper()
+	for _, h := range hosts {
+		w.done(fmt.Sprintf("terminate %d %s", from, h), fmt.Sprintf("start %d %s", to, h))
+	}
+}
+
+// nothing wants a command to be fine, and to change nothing.
+func (w *world) nothing(c Command) {
+	w.Helper()
+	events, err := w.state.Propose(c, w.now)
+	require.NoError(w, err)
+	assert.Empty(w, events, "%T", c)
+}
+
+// named are the targets of the events of a name.
+func (w *world) named(event string) (all []string) {
+	for _, e := range w.events {
+		if e.Name == event {
+			all = append(all, string(e.Target))
+		}
+	}
+	return all
+}
+
+func (w *world) times(event string) int { return len(w.named(event)) }
+
+// last is what the last event of a name says.
+func (w *world) last(event string) (found record.Payload) {
+	w.Helper()
+	require.NotZero(w, w.times(event), event)
+	for _, e := range w.events {
+		if e.Name == event {
+			found = record.Read(e.Data)
+		}
+	}
+	return found
+}
+
+func (w *world) sees(revision int, host string, health tasks.Health, detail string) {
+	w.Helper()
+	w.append(w.state.Probed(w.state.Task(revision, host), tasks.ProbeResult{Health: health, Detail: detail})...)
+	w.steps()
+}
+
+// explains wants the first reason of the environment, or the only one of the task of a host.
+func (w *world) explains(revision int, host string, code reason.Code, words ...string) {
+	w.Helper()
+	target := w.state.target
+	if host != "" {
+		target = record.TaskTarget(w.state.name, revision, host)
+	}
+	all := w.state.Explain(target, w.now)
+	if len(all) == 0 || all[0].Code != code || host != "" && len(all) > 1 {
+		w.Fatalf("of %s it explains %+v, not %s", target, all, code)
+	}
+	for _, word := range words {
+		assert.Contains(w, all[0].Message+" → "+all[0].Change, word)
+	}
+}
+
+// active wants this revision to be in force, as a rollback that nobody asked for or not.
+func (w *world) active(revision int, automatic bool) report.Deployment {
+	w.Helper()
+	d, _ := w.state.ActiveDeployment()
+	if d.Revision != revision || d.Automatic != automatic {
+		w.Errorf("in force is %+v", d)
+	}
+	return d
+}
+
+// anew has somebody go on who knows only the log.
+func (w *world) anew() {
+	w.state = New(w.state.Name())
+	for _, e := range w.events {
+		w.state.Apply(e)
+	}
+}
+
+func most(n int) *budget.Budget { return &budget.Budget{Count: n} }
+
+func percent(p float64) *budget.Budget { return &budget.Budget{Percent: p} }
+
+// none lets all tasks be down at once.
+func none(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 }

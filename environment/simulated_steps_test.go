@@ -1,11 +1,13 @@
 package environment
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -164,4 +166,186 @@ func (n *naive) noteTaken(e deploylog.Event, h *naiveHost, t *naiveTask) {
 	if e.Name == record.TaskTerminating && e.Deployment == n.force.id && h.wanted && !n.isCordoned(h) && n.takes(h, t) {
 		n.force.taken[h.name] = true
 	}
+}
+
+// naiveVerify is how far the present step is verified.
+type naiveVerify struct {
+	try      int // the last
+	open     bool
+	done     bool
+	failures int
+	rests    time.Time
+}
+
+// badTest is a manifest that never succeeds.
+const badTest = "bad.yaml"
+
+// undertakeVerify begins what verifies a step.
+func (c *controller) undertakeVerify(step tasks.Step) {
+	if w := c.working[""]; w != nil {
+		c.fail("step %d is verified, and so is step %d already", step.Number, w.step.Number)
+	}
+	v := c.state.Verification(step)
+	if v.Manifest != c.naive.test() || v.Step != c.naive.force.step+1 || len(v.Hosts) == 0 {
+		c.fail("it verifies %+v", v)
+	}
+	w := &work{step: step, of: c, begins: c.now}
+	for _, other := range c.works { // what a dead process left is waited for
+		if other.step.Kind == tasks.Verify && !other.lost && other.ends.After(w.begins) {
+			w.begins = other.ends
+		}
+	}
+	w.ends = w.begins.Add(c.lasts(w))
+	c.works, c.working[""] = append(c.works, w), w
+	c.at(w.ends, func() {
+		c.over(w)
+		if failing := !c.calm && c.chance(c.nature.failures); v.Manifest == badTest || failing {
+			w.err = errors.New("there is no answer")
+		}
+		if now := c.control; now != nil && w.of == now {
+			delete(now.working, "")
+			now.ended, now.news = append(now.ended, w), true
+		}
+	})
+	c.record("a beginning", step.Events)
+}
+
+// test is the manifest that verifies the present step.
+func (n *naive) test() string {
+	if !n.stepped() {
+		return ""
+	}
+	return n.force.configuration.Steps[n.force.step].Verify
+}
+
+// awaitsTest reports whether the step is done, but for that.
+func (n *naive) awaitsTest() bool {
+	return n.test() != "" && !n.force.stepAt.IsZero() && !n.force.verify.done
+}
+
+// untested reports whether it was tried three times, and failed each time.
+func (n *naive) untested() bool {
+	v := n.force.verify
+	return n.awaitsTest() && !v.open && v.failures >= 3
+}
+
+// testsLeft are the steps that are still to be verified.
+func (n *naive) testsLeft() (left int) {
+	if !n.stepped() {
+		return 0
+	}
+	for i, step := range n.force.configuration.Steps {
+		if step.Verify != "" && (i > n.force.step || i == n.force.step && !n.force.verify.done) {
+			left++
+		}
+	}
+	return left
+}
+
+// allWell reports whether all hosts are as they are to be, but for those that had their chance.
+func (n *naive) allWell() bool {
+	left := n.there(n.unsettled)
+	if n.force.kind == record.ByDelete || !n.runs() || len(left) > 0 && (len(left) > n.tolerated() || len(left) >= n.wanted()) {
+		return false
+	}
+	for _, h := range left {
+		if !n.hopeless(h) {
+			return false
+		}
+	}
+	return true
+}
+
+// mayTest reports whether the step is to be verified now.
+func (n *naive) mayTest(now time.Time, can Can) bool {
+	v := n.force.verify
+	return n.awaitsTest() && n.known && can.Disrupt && !n.force.paused && !n.force.waits && !n.untested() && !v.rests.After(now) && n.stepIsDone() && (can.Verify == nil || can.Verify())
+}
+
+// noteTest takes note of a try to verify a step, and of its end.
+func (n *naive) noteTest(s *simulation, e deploylog.Event, p record.Payload) {
+	f := n.force
+	if e.Name == record.StepVerifying {
+		if f == nil || e.Deployment != f.id || p.StepNumber != f.step+1 || !n.mayTest(s.now, Can{Disrupt: true}) {
+			s.fail("step %d is verified, and is not to be", p.StepNumber)
+		}
+		f.verify.try, f.verify.open, f.verify.rests = e.Attempt, true, time.Time{}
+		return
+	}
+	if f == nil || e.Deployment != f.id || !n.awaitsTest() || p.StepNumber != f.step+1 || !f.verify.open || f.verify.try != e.Attempt {
+		s.tally["failed its verification"]++
+		return
+	}
+	f.verify.open = false
+	if e.Name == record.StepVerified {
+		f.verify.done, f.progress, f.moved = true, e.CreatedAt, true
+		f.stuck = f.stuck && n.halted()
+		return
+	}
+	f.verify.failures++
+	f.verify.rests = e.CreatedAt.Add(time.Second << (f.verify.failures - 1))
+	if n.untested() {
+		s.tally["could not be verified"]++
+	}
+}
+
+// zoneOrder is in which order hosts are to be replaced, by either attribute.
+var zoneOrder = []string{"gamma", "prod", "z2", "z10", ""}
+
+// attribute is that of a real host.
+func (s *simulation) attribute(host, name string) string {
+	m := s.machine(host)
+	return map[string]string{"zone": m.zone, "stack": m.group}[name]
+}
+
+// noteZones takes note of which zones hosts are in, and wants them to be those.
+func (n *naive) noteZones(s *simulation, p record.Payload) {
+	if n.force == nil || p.OrderBy != n.force.configuration.OrderBy {
+		s.fail("zones by %q are recorded", p.OrderBy)
+	}
+	if n.zonedBy != p.OrderBy {
+		for _, h := range n.hosts {
+			h.zone = ""
+		}
+	}
+	n.zonedBy = p.OrderBy
+	for zone, names := range p.Zones {
+		for _, name := range names {
+			if n.host(name).zone = zone; s.attribute(name, p.OrderBy) != zone {
+				s.fail("%s is said to be in %q, and is in %q", name, zone, s.attribute(name, p.OrderBy))
+			}
+		}
+	}
+}
+
+// knowsZones wants all zones to be known that matter.
+func (n *naive) knowsZones(s *simulation) {
+	by := n.force.configuration.OrderBy
+	if by == "" || n.force.kind == record.ByDelete {
+		return
+	}
+	for _, h := range n.there(func(h *naiveHost) bool { return h.wanted && s.machine(h.name).in }) {
+		if real := s.attribute(h.name, by); n.zonedBy != by || h.zone != real {
+			s.fail("%s is known to be in %q by %q, and is in %q by %q", h.name, h.zone, n.zonedBy, real, by)
+		}
+	}
+}
+
+// keepsBack reports whether something must not be done on a host, for hosts that come before
+// it are not done: they are not as they are to be, and no exceptions that are tolerated.
+func (n *naive) keepsBack(h *naiveHost, do todo) bool {
+	f := n.force
+	by := f.configuration.OrderBy
+	if by == "" || f.reached || n.beginning(h) || f.kind == record.ByDelete || do.class != hosts.Replace && do.class != hosts.Surge {
+		return false
+	}
+	if n.zonedBy != by {
+		return true
+	}
+	left := n.there(func(h *naiveHost) bool { return n.unsettled(h) && h.wanted && !h.absent })
+	hopeless := len(n.there(n.hopeless))
+	return slices.ContainsFunc(left, func(other *naiveHost) bool {
+		before := slices.Index(zoneOrder, other.zone) < slices.Index(zoneOrder, h.zone)
+		return before && (!n.hopeless(other) || hopeless > n.tolerated())
+	})
 }
