@@ -3,13 +3,17 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
@@ -18,11 +22,7 @@ import (
 
 func shown(t *testing.T, r report.Report, hosts bool) string {
 	t.Helper()
-	var b strings.Builder
-	if err := Environment(&b, r, hosts, PlanOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+	return written(t, func(w io.Writer) error { return Environment(w, r, hosts, PlanOptions{}) })
 }
 
 func TestTheTableIsThatOfTheSeed(t *testing.T) {
@@ -34,9 +34,7 @@ func TestTheTableIsThatOfTheSeed(t *testing.T) {
 SomeEnvironment/Prod:1    Undeploying  0         4
 SomeEnvironment/Prod:2    Deploying    5         1
 `
-	if got := shown(t, r, false); got != want {
-		t.Errorf("shown is\n%s, want\n%s", got, want)
-	}
+	assert.Equal(t, want, shown(t, r, false), "shown")
 }
 
 // inTrouble is an environment with much to report.
@@ -68,12 +66,10 @@ func TestCordonedHostsAreShownWithWhoDidThat(t *testing.T) {
 	want := "Cordoned h00 since 2017-09-06 11:47:23 by ada (a new disk), event 7: it is drained.\n" +
 		"Cordoned h01 since 2017-09-06 11:47:23 by ada (a new disk), event 7: it is being drained.\n" +
 		"Cordoned h02 since 2017-09-06 11:47:23 by ada (a new disk), event 7.\n"
-	if got := shown(t, r, false); !strings.Contains(got, want) || !strings.Contains(got, "  … and 2 more hosts cordoned: --hosts shows all") {
-		t.Errorf("shown is\n%s\nwithout\n%s", got, want)
-	}
-	if got := shown(t, r, true); !strings.Contains(got, "Cordoned h11") {
-		t.Errorf("shown is\n%s", got)
-	}
+	got := shown(t, r, false)
+	assert.Contains(t, got, want)
+	assert.Contains(t, got, "  … and 2 more hosts cordoned: --hosts shows all")
+	assert.Contains(t, shown(t, r, true), "Cordoned h11", "shown")
 }
 
 func TestBelowTheTableIsWhatIsNotAsItIsToBe(t *testing.T) {
@@ -90,20 +86,14 @@ Stuck: shop:2@1, event 64
   ✘ one  revision 2 failed since 2017-09-06 11:47:23, event 63, 3 failures in a row, again at 11:48:23
       port is taken
 `
-	if got := shown(t, inTrouble(), false); got != want {
-		t.Errorf("shown is\n%s, want\n%s", got, want)
-	}
+	assert.Equal(t, want, shown(t, inTrouble(), false), "shown")
 }
 
 func TestAllHostsAreShownWhenAskedFor(t *testing.T) {
 	got := shown(t, inTrouble(), true)
-	for _, want := range []string{
-		"1 host healthy, minimum 2:\n", "  ○ three  has no task yet\n", "  ✔ two  revision 1 healthy since 2017-09-06 11:47:23, event 12\n",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in\n%s", want, got)
-		}
-	}
+	assert.Contains(t, got, "1 host healthy, minimum 2:\n")
+	assert.Contains(t, got, "  ○ three  has no task yet\n")
+	assert.Contains(t, got, "  ✔ two  revision 1 healthy since 2017-09-06 11:47:23, event 12\n")
 }
 
 func TestOfManyTroublesTheFirstAreShown(t *testing.T) {
@@ -112,12 +102,10 @@ func TestOfManyTroublesTheFirstAreShown(t *testing.T) {
 		r.Hosts = append(r.Hosts, report.HostRow{Host: fmt.Sprintf("host-%02d", i), Failed: true})
 	}
 	got := shown(t, r, false)
-	if !strings.Contains(got, "host-19") || strings.Contains(got, "host-20") || !strings.Contains(got, "… and 30 more hosts in trouble") {
-		t.Errorf("shown is\n%s", got)
-	}
-	if got := shown(t, r, true); !strings.Contains(got, "host-49") {
-		t.Errorf("--hosts leaves out host-49:\n%s", got)
-	}
+	assert.Contains(t, got, "host-19")
+	assert.NotContains(t, got, "host-20")
+	assert.Contains(t, got, "… and 30 more hosts in trouble")
+	assert.Contains(t, shown(t, r, true), "host-49", "--hosts leaves out host-49")
 }
 
 func TestOfALongCauseTheBeginningAndTheEndAreShown(t *testing.T) {
@@ -128,9 +116,8 @@ func TestOfALongCauseTheBeginningAndTheEndAreShown(t *testing.T) {
 	r := inTrouble()
 	r.Hosts[1].Tasks[0].Cause = cause.String()
 	got := shown(t, r, false)
-	if !strings.Contains(got, "      line 0\n      … 28 lines\n      line 29\n") || !strings.Contains(got, "line 39\n") {
-		t.Errorf("shown is\n%s", got)
-	}
+	assert.Contains(t, got, "      line 0\n      … 28 lines\n      line 29\n")
+	assert.Contains(t, got, "line 39\n")
 }
 
 func TestAnEventOfAnEnvironmentIsALine(t *testing.T) {
@@ -160,12 +147,7 @@ func TestAnEventOfAnEnvironmentIsALine(t *testing.T) {
 			"    10  ✔ task-finished-successfully  task/shop/2/a\n",
 		},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var b strings.Builder
-			if err := EnvironmentEvent(&b, tc.e, PlanOptions{}); err != nil || b.String() != tc.want {
-				t.Errorf("written is %q, %v; want %q", b.String(), err, tc.want)
-			}
-		})
+		assert.Equal(t, tc.want, written(t, func(w io.Writer) error { return EnvironmentEvent(w, tc.e, PlanOptions{}) }), tc.name)
 	}
 }
 
@@ -193,13 +175,9 @@ func TestAFollowedDeploymentStaysOnTheTerminal(t *testing.T) {
 	follow(term, inTrouble(), report.Deployment{ID: "shop:2@1", Status: report.DeploymentRunning, Started: started}, "standing by")
 	text := term.text()
 	for _, want := range []string{"! standing by", "shop:2@1  finished  37.0s", "shop:2      Stuck", "port is taken"} {
-		if strings.Count(text, want) != 1 {
-			t.Errorf("%q is there %d times in\n%s", want, strings.Count(text, want), text)
-		}
+		assert.Equal(t, 1, strings.Count(text, want), "%q in\n%s", want, text)
 	}
-	if term.hidden || term.nowrap || len(term.breaches) > 0 {
-		t.Errorf("the terminal is left without cursor (%t) or wrapping (%t), and was sent %v", term.hidden, term.nowrap, term.breaches)
-	}
+	term.check(t)
 }
 
 // After many revisions a low terminal still shows those that matter.
@@ -217,16 +195,10 @@ func TestWhatIsBeingDeployedIsNotHiddenByOldRevisions(t *testing.T) {
 	l.redraw()
 	text := term.text()
 	for _, want := range []string{"shop:52@1  running", "shop:51     Undeploying", "shop:52     Deploying"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
+		assert.Contains(t, text, want, "is")
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if text := term.text(); !strings.Contains(text, "shop:52     Deploying") {
-		t.Errorf("in the end there is\n%s", text)
-	}
+	assert.NoError(t, l.Close())
+	assert.Contains(t, term.text(), "shop:52     Deploying", "in the end there")
 }
 
 func TestNothingOfAnEnvironmentDrivesTheTerminal(t *testing.T) {
@@ -241,9 +213,7 @@ func TestNothingOfAnEnvironmentDrivesTheTerminal(t *testing.T) {
 		}
 		term := newTerminal(rapid.IntRange(1, 120).Draw(t, "width"), rapid.IntRange(2, 30).Draw(t, "height"))
 		follow(term, r, report.Deployment{ID: text.Draw(t, "id"), Status: report.DeploymentRunning}, text.Draw(t, "note"))
-		if term.hidden || term.nowrap || len(term.breaches) > 0 {
-			t.Fatalf("the terminal is left without cursor (%t) or wrapping (%t), and was sent %v", term.hidden, term.nowrap, term.breaches)
-		}
+		term.check(t)
 	})
 }
 
@@ -283,8 +253,55 @@ func TestTheStatusSaysWhatAVerificationWaitsFor(t *testing.T) {
 		if tc.paused {
 			r.Pause = &report.PauseInfo{}
 		}
-		if got := shown(t, r, false); !strings.Contains(got, "Step 1 of 2: 1 of 1 host begun, event 7: "+tc.want) {
-			t.Errorf("%s: shown is\n%s", name, got)
+		assert.Contains(t, shown(t, r, false), "Step 1 of 2: 1 of 1 host begun, event 7: "+tc.want, name)
+	}
+}
+
+// texts is a unified diff of so many texts, in each of which so many lines are others.
+func texts(count, lines int) string {
+	var b strings.Builder
+	for i := range count {
+		fmt.Fprintf(&b, "--- m%d.yaml (gateway 1)\n+++ m%d.yaml (gateway 2)\n@@ -1,%d +1,%d @@\n", i, i, lines, lines)
+		for j := range lines {
+			fmt.Fprintf(&b, "-was %d\n+++ is %d\n", j, j)
+		}
+	}
+	return b.String()
+}
+
+func TestDifferencesFitTheScreen(t *testing.T) {
+	same := &definition.Definition{Name: "web"}
+	for _, tc := range []struct {
+		name          string
+		changed       string
+		width, height int
+		last          string // line
+		lines         int
+	}{
+		{"it has room to the last line", texts(1, 10), 80, 24, "    +++ is 9", 23},
+		{"one text is too long", texts(1, 11), 80, 24, "… and 3 more lines: --all shows everything", 23},
+		{"there are too many", texts(20, 100), 80, 24, "… and 4038 more lines, also of 19 more texts: --all shows everything", 23},
+		{"some lines take several rows", strings.Repeat("+"+strings.Repeat("x", 100)+"\n", 12), 80, 24, "… and 1 more line: --all shows everything", 12},
+		{"it is very small", texts(20, 100), 20, 3, "… and 4058 more lin…", 3},
+		{"it is no terminal", texts(20, 100), 0, 0, "    +++ is 99", 4060},
+		{"all is asked for", texts(20, 100), 80, 0, "    +++ is 99", 4060},
+	} {
+		for as, show := range map[string]func(io.Writer, PlanOptions) error{
+			"of a pipeline":     func(w io.Writer, o PlanOptions) error { return TextDifferences(w, tc.changed, o) },
+			"of an environment": func(w io.Writer, o PlanOptions) error { return RevisionDifferences(w, same, same, tc.changed, o) },
+			"in colour": func(w io.Writer, o PlanOptions) error {
+				o.Color = true
+				return TextDifferences(w, tc.changed, o)
+			},
+		} {
+			t.Run(tc.name+"/"+as, func(t *testing.T) {
+				text := written(t, func(w io.Writer) error {
+					return show(w, PlanOptions{Width: tc.width, Height: tc.height, All: tc.height == 0})
+				})
+				lines := strings.Split(strings.TrimSuffix(ansi.Strip(text), "\n"), "\n")
+				assert.Len(t, lines, tc.lines)
+				assert.Equal(t, tc.last, lines[len(lines)-1])
+			})
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
@@ -33,15 +36,14 @@ var largeLog = sync.OnceValue(func() deploylog.Log {
 	return log
 })
 
-// largePipelines are the pipelines of that log.
-func largePipelines(t *testing.T) *query.Pipelines {
-	t.Helper()
+// largePipelines are the pipelines of that log, which no test changes.
+var largePipelines = sync.OnceValue(func() *query.Pipelines {
 	p := query.NewPipelines(largeLog(), func() time.Time { return querytest.Noon.Add(12 * time.Hour) })
-	if err := p.Follow(t.Context(), 0); err != nil {
-		t.Fatal(err)
+	if err := p.Follow(context.Background(), 0); err != nil {
+		panic(err)
 	}
 	return p
-}
+})
 
 // wantFits demands that no line is wider than the terminal, and that nothing drives it.
 func wantFits(t *testing.T, text string, width, height int) {
@@ -69,60 +71,44 @@ func atEverySize(t *testing.T, name string, compared []string, show func(io.Writ
 	for _, size := range sizes {
 		at := fmt.Sprintf("%s-%dx%d", name, size[0], size[1])
 		t.Run(at, func(t *testing.T) {
-			var out strings.Builder
-			if err := show(&out, PlanOptions{Width: size[0], Height: size[1]}); err != nil {
-				t.Fatal(err)
-			}
+			text := written(t, func(w io.Writer) error { return show(w, PlanOptions{Width: size[0], Height: size[1]}) })
 			height := size[1]
 			if height < 24 {
 				height = 0 // there is no room for what matters
 			}
-			wantFits(t, out.String(), size[0], height)
-			for _, g := range compared {
-				if g == at {
-					golden(t, "large-"+at+".txt", out.String())
-				}
+			wantFits(t, text, size[0], height)
+			if slices.Contains(compared, at) {
+				golden(t, "large-"+at+".txt", text)
 			}
 		})
 	}
 }
 
 func TestALargePipelineFitsTheScreen(t *testing.T) {
-	p := largePipelines(t)
+	p := largePipelines()
 	status, err := p.Status(false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	atEverySize(t, "status", []string{"status-80x24", "status-80x40", "status-0x0"}, func(w io.Writer, opts PlanOptions) error { return Pipeline(w, status[0], opts) })
 }
 
 func TestHostsThatAreAlikeShareARow(t *testing.T) {
-	p := largePipelines(t)
+	p := largePipelines()
 	for _, all := range []bool{false, true} {
 		status, err := p.Status(true, all)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out strings.Builder
-		if err := Pipeline(&out, status[0], PlanOptions{Width: 80, Height: 24, All: all}); err != nil {
-			t.Fatal(err)
-		}
-		wantFits(t, out.String(), 80, 0)
-		if lines := strings.Count(out.String(), "\n"); lines > 1700 != all {
-			t.Errorf("with all hosts %v it is %d lines", all, lines)
-		}
+		require.NoError(t, err)
+		text := written(t, func(w io.Writer) error { return Pipeline(w, status[0], PlanOptions{Width: 80, Height: 24, All: all}) })
+		wantFits(t, text, 80, 0)
+		assert.Equal(t, all, strings.Count(text, "\n") > 1700, "more than 1700 lines")
 		if !all {
-			golden(t, "large-status-hosts-80.txt", out.String())
+			golden(t, "large-status-hosts-80.txt", text)
 		}
 	}
 }
 
 func TestTheExplanationOfALargePipelineFitsTheScreen(t *testing.T) {
-	p := largePipelines(t)
+	p := largePipelines()
 	reasons, err := p.Explain("pipeline/"+querytest.Pipeline, work.NewHosts("none.yaml"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	atEverySize(t, "explain", []string{"explain-80x24", "explain-80x40"}, func(w io.Writer, opts PlanOptions) error {
 		return PipelineReasons(w, "pipeline/gateway", query.AlikeReasons(reasons, false), opts)
 	})
@@ -131,7 +117,7 @@ func TestTheExplanationOfALargePipelineFitsTheScreen(t *testing.T) {
 // A change that concerns every host of every revision under way is shown on a screen, before
 // the question.
 func TestThePreviewOfALargePipelineFitsTheScreen(t *testing.T) {
-	p := largePipelines(t)
+	p := largePipelines()
 	d := querytest.Definition()
 	for i, s := range d.Stages {
 		if s.Deploy != nil {
@@ -139,42 +125,32 @@ func TestThePreviewOfALargePipelineFitsTheScreen(t *testing.T) {
 		}
 	}
 	var changes []effect.Change
-	err := p.Ask(querytest.Pipeline, func(s *pipeline.State) (err error) {
+	require.NoError(t, p.Ask(querytest.Pipeline, func(s *pipeline.State) (err error) {
 		changes, err = s.Preview(&pipeline.Define{Definition: d}, nil)
 		return err
-	})
-	if err != nil || len(changes) < 1000 {
-		t.Fatalf("%d changes, %v", len(changes), err)
-	}
+	}))
+	require.Greater(t, len(changes), 1000)
 	atEverySize(t, "preview", []string{"preview-80x24", "preview-0x0"}, func(w io.Writer, opts PlanOptions) error {
 		return PipelineChanges(w, query.AlikeChanges(changes, false), true, opts)
 	})
-	if text, err := json.Marshal(query.AlikeChanges(changes, false)); err != nil || len(text) > 500_000 {
-		t.Errorf("as JSON it is %d bytes, %v", len(text), err)
-	}
+	text, err := json.Marshal(query.AlikeChanges(changes, false))
+	require.NoError(t, err)
+	assert.Less(t, len(text), 500_000, "bytes as JSON")
 }
 
 func TestALargeEnvironmentFitsTheScreen(t *testing.T) {
 	e := query.NewEnvironments(largeLog(), func() time.Time { return querytest.Noon.Add(12 * time.Hour) })
-	if err := e.Follow(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Follow(t.Context(), 0))
 	reports, err := e.Status()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	atEverySize(t, "environment", []string{"environment-80x24", "environment-80x40"}, func(w io.Writer, opts PlanOptions) error {
 		return Environment(w, reports[0], false, opts)
 	})
-	var all strings.Builder
-	if err := Environment(&all, reports[0], true, PlanOptions{Width: 80, All: true}); err != nil || strings.Count(all.String(), "\n") < 100 {
-		t.Errorf("%v, all of it is\n%s", err, all.String())
-	}
-	wantFits(t, all.String(), 80, 0)
+	all := written(t, func(w io.Writer) error { return Environment(w, reports[0], true, PlanOptions{Width: 80, All: true}) })
+	assert.Greater(t, strings.Count(all, "\n"), 100, all)
+	wantFits(t, all, 80, 0)
 	reasons, err := e.Explain("environment/"+querytest.Environment, "", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	atEverySize(t, "environment-explain", []string{"environment-explain-80x24"}, func(w io.Writer, opts PlanOptions) error {
 		return EnvironmentReasons(w, "environment/shop/prod", query.AlikeTasks(reasons, false), opts)
 	})
@@ -183,13 +159,9 @@ func TestALargeEnvironmentFitsTheScreen(t *testing.T) {
 func TestALineOfTheLogFitsTheTerminal(t *testing.T) {
 	actors := query.NewActors(largeLog())
 	for e, err := range largeLog().Read(t.Context(), deploylog.Filter{After: 185_900, Until: 187_000}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		by, err := actors.Of(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, width := range []int{80, 120, 200, 30} {
 			line := LogLine(e, by, true, width)
 			wantFits(t, line, width, 0)
@@ -216,13 +188,7 @@ func TestWhatIsLeftOutOfAStatusIsCounted(t *testing.T) {
 		}
 	}
 	for height, want := range map[int]string{12: "  … 10 stages, 10 failing: --all", 20: "  … 6 stages, 6 failing: --all"} {
-		var out strings.Builder
-		if err := Pipeline(&out, p, PlanOptions{Width: 80, Height: height}); err != nil {
-			t.Fatal(err)
-		}
-		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-		if got := strings.TrimRight(lines[len(lines)-1], " "); got != want {
-			t.Errorf("it ends with %q, want %q:\n%s", got, want, out.String())
-		}
+		text := written(t, func(w io.Writer) error { return Pipeline(w, p, PlanOptions{Width: 80, Height: height}) })
+		assert.True(t, strings.HasSuffix(strings.TrimRight(text, " \n"), "\n"+want), text)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/runner/report"
@@ -40,10 +42,11 @@ func (s *stage) play(events ...report.Event) {
 	}
 }
 
-func (s *stage) check(t interface{ Errorf(string, ...any) }) {
-	for _, b := range s.term.breaches {
-		t.Errorf("the terminal was sent %s", b)
-	}
+// ends closes it, which leaves the terminal as it was.
+func (s *stage) ends(t rapid.TB) {
+	t.Helper()
+	require.NoError(t, s.Close())
+	s.term.check(t)
 }
 
 func TestLiveStories(t *testing.T) {
@@ -58,13 +61,7 @@ func TestLiveStories(t *testing.T) {
 						film.WriteString(s.term.text() + "\n-- and in the end --\n\n")
 					}
 				}
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
-				s.check(t)
-				if s.term.hidden || s.term.nowrap {
-					t.Error("the terminal is not as it was")
-				}
+				s.ends(t)
 				film.WriteString(s.term.text())
 				golden(t, fmt.Sprintf("live-%s-%d.txt", story.name, width), film.String())
 			})
@@ -79,17 +76,12 @@ func TestLiveCountsWhatIsAsConfigured(t *testing.T) {
 		s := newStage(100, 24)
 		s.opts.All = all
 		s.play(success()[:len(success())-1]...)
-		if during := s.term.text(); !strings.Contains(during, "✔ front-net") {
-			t.Errorf("all=%v: while the run goes on, it is\n%s", all, during)
-		}
+		assert.Contains(t, s.term.text(), "✔ front-net", "while the run goes on, all=%v", all)
 		s.play(success()[len(success())-1])
 		if got := s.term.text(); strings.Count(got, "✔ front-net") != want || !strings.Contains(got, "✔ db") || !strings.Contains(got, "3 changed, 1 unchanged") {
 			t.Errorf("all=%v: in the end it is\n%s", all, got)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		s.check(t)
+		s.ends(t)
 	}
 }
 
@@ -121,23 +113,15 @@ func TestLiveWithMoreResourcesThanLines(t *testing.T) {
 	for i := range 20 {
 		s.play(report.Event{Kind: report.ResourceStarted, Time: at(4), Resource: fmt.Sprintf("r%02d", 10+i)})
 	}
-	if got := s.term.text(); !strings.Contains(got, "… 14 more at work, 16 more waiting") {
-		t.Errorf("the window does not say what it leaves out:\n%s", got)
-	}
+	assert.Contains(t, s.term.text(), "… 14 more at work, 16 more waiting", "the window does not say what it leaves out")
 	s.play(report.Event{Kind: report.RunFailed, Time: at(5), Duration: span(5), Error: "the log refuses writes"})
 	got := s.term.text()
 	for i := range 40 {
-		if n := strings.Count(got, fmt.Sprintf(" r%02d ", i)); n != 1 {
-			t.Errorf("in the end, r%02d is there %d times", i, n)
-		}
+		assert.Equal(t, 1, strings.Count(got, fmt.Sprintf(" r%02d ", i)), "how often r%02d is there in the end", i)
 	}
-	if !strings.HasSuffix(got, "✘ apply failed after 5.0s: nothing done\n  the log refuses writes\n  deployster log list --deployment "+run+"\n") {
-		t.Errorf("no verdict at the end:\n%s", got)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	s.check(t)
+	verdict := "✘ apply failed after 5.0s: nothing done\n  the log refuses writes\n  deployster log list --deployment " + run + "\n"
+	assert.True(t, strings.HasSuffix(got, verdict), got)
+	s.ends(t)
 }
 
 func TestLiveGivesTheTerminalToAPrompt(t *testing.T) {
@@ -150,14 +134,11 @@ func TestLiveGivesTheTerminalToAPrompt(t *testing.T) {
 	fmt.Fprint(s.term, "Do this action? [y/N] y\r\n")
 	before := s.term.written
 	s.play(report.Event{Kind: report.Line, Time: at(5), Resource: "db", Text: "meanwhile"})
-	if s.term.written != before {
-		t.Error("it draws while suspended")
-	}
+	assert.Equal(t, before, s.term.written, "it draws while suspended")
 	s.Resume()
 	s.play(success()[len(beginning()):]...)
 	golden(t, "live-prompt.txt", s.term.text())
-	_ = s.Close()
-	s.check(t)
+	s.ends(t)
 }
 
 func TestLiveSuspendedUntilTheEndStillTellsTheVerdict(t *testing.T) {
@@ -165,12 +146,8 @@ func TestLiveSuspendedUntilTheEndStillTellsTheVerdict(t *testing.T) {
 	s.play(beginning()...)
 	s.Suspend()
 	s.play(interruption()[len(beginning()):]...)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.term.text(); !strings.Contains(got, "✘ interrupted after 6.0s") {
-		t.Error(got)
-	}
+	require.NoError(t, s.Close())
+	assert.Contains(t, s.term.text(), "✘ interrupted after 6.0s")
 }
 
 func TestLiveRedrawsOnlyWhatChanged(t *testing.T) {
@@ -178,9 +155,7 @@ func TestLiveRedrawsOnlyWhatChanged(t *testing.T) {
 	s.play(beginning()...)
 	before := s.term.written
 	s.redraw()
-	if s.term.written != before {
-		t.Errorf("nothing changed, and yet %d bytes were written", s.term.written-before)
-	}
+	assert.Equal(t, before, s.term.written, "bytes are written though nothing changed")
 	s.now = s.now.Add(100 * time.Millisecond)
 	s.redraw()
 	if n := s.term.written - before; n == 0 || n > 250 {
@@ -190,9 +165,7 @@ func TestLiveRedrawsOnlyWhatChanged(t *testing.T) {
 	for range 10_000 {
 		s.Observe(report.Event{Kind: report.Line, Time: s.now, Resource: "db", Text: "line"})
 	}
-	if s.term.written != before {
-		t.Error("lines of output are drawn one by one")
-	}
+	assert.Equal(t, before, s.term.written, "lines of output are drawn one by one")
 	_ = s.Close()
 }
 
@@ -201,8 +174,7 @@ func TestLiveFollowsATerminalThatGrows(t *testing.T) {
 	s.play(beginning()...)
 	s.term.width = 120
 	s.play(success()[len(beginning()):]...)
-	_ = s.Close()
-	s.check(t)
+	s.ends(t)
 	want := newStage(120, 24)
 	want.play(success()...)
 	_ = want.Close()
@@ -217,9 +189,7 @@ func TestLiveVerbose(t *testing.T) {
 	s.opts.Verbose = true
 	s.play(success()...)
 	_ = s.Close()
-	if got := s.term.text(); !strings.Contains(got, "  │ db: container evil end\n") {
-		t.Errorf("output is not printed:\n%s", got)
-	}
+	assert.Contains(t, s.term.text(), "  │ db: container evil end\n", "output is not printed")
 }
 
 func TestLiveTicks(t *testing.T) {
@@ -236,15 +206,9 @@ func TestLiveTicks(t *testing.T) {
 		l.Observe(report.Event{Kind: report.ResourceStarted, Time: time.Now(), Resource: "db"})
 		<-time.After(1050 * time.Millisecond) // the bubble's clock
 		synctest.Wait()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(out.String(), " starting "); n != 10+1 {
-			t.Errorf("in ten ticks and a Close it was drawn %d times", n)
-		}
-		if strings.Contains(out.String(), "\x1b[3") {
-			t.Error("coloured without being asked")
-		}
+		require.NoError(t, l.Close())
+		assert.Equal(t, 10+1, strings.Count(out.String(), " starting "), "in ten ticks and a Close it was drawn")
+		assert.NotContains(t, out.String(), "\x1b[3", "colors that nobody asked for")
 		_ = l.Close()
 	})
 }
@@ -319,13 +283,7 @@ func TestLiveProperties(t *testing.T) {
 				t.Fatalf("%d lines on a terminal of %d", len(s.Drawn()), s.term.height)
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		s.check(t)
-		if s.term.hidden || s.term.nowrap {
-			t.Fatal("the terminal is not as it was")
-		}
+		s.ends(t)
 	})
 }
 
@@ -340,9 +298,7 @@ func TestPlainAndJSONProperties(t *testing.T) {
 			p.reportStillBusy()
 			j.Observe(e)
 		}
-		if err := errors.Join(p.Close(), j.Close()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(p.Close(), j.Close()))
 		if n := strings.Count(lines.String(), "\n"); n != 1+len(all) {
 			t.Fatalf("%d lines of JSON for %d events", n, len(all))
 		}

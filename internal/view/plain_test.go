@@ -9,22 +9,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/terminal"
+	"github.com/deployster-go/deployster/internal/view/excerpt"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
 func TestPlainStories(t *testing.T) {
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {
-			var out bytes.Buffer
-			p := NewPlain(&out, PlainOptions{Now: func() time.Time { return start }})
-			for _, e := range story.events {
-				p.Observe(e)
-			}
-			if err := p.Close(); err != nil {
-				t.Fatal(err)
-			}
-			golden(t, "plain-"+story.name+".txt", out.String())
+			golden(t, "plain-"+story.name+".txt", plainly(t, PlainOptions{}, story.events...))
 		})
 	}
 }
@@ -50,9 +48,7 @@ func TestPlainIsNeitherLoudNorSilent(t *testing.T) {
 		observe(report.Event{Kind: report.Working, Resource: "db", Action: "create"})
 		<-time.After(32 * time.Second) // as above
 		synctest.Wait()
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.Close())
 		golden(t, "plain-silence.txt", out.String())
 	})
 }
@@ -60,9 +56,7 @@ func TestPlainIsNeitherLoudNorSilent(t *testing.T) {
 // Instances stand in the place of what they are of, also where there are none; what of them is no longer
 // declared is found out later, and has its type and its name.
 func TestPlainShowsInstancesThatAreFoundOutLate(t *testing.T) {
-	var out bytes.Buffer
-	p := NewPlain(&out, PlainOptions{Now: func() time.Time { return start }})
-	for _, e := range []report.Event{
+	golden(t, "plain-expanded.txt", plainly(t, PlainOptions{}, []report.Event{
 		{Kind: report.RunStarted, Data: map[string]string{"command": "apply"}, Resources: []report.ResourceHeader{{Name: "none", Type: "file"}, {Name: "page", Type: "file"}}},
 		{Kind: report.ResourceFailed, Resource: "page", Error: "so that both are measured"},
 		{Kind: report.ResourceExpanded, Resource: "none"},
@@ -71,13 +65,7 @@ func TestPlainShowsInstancesThatAreFoundOutLate(t *testing.T) {
 		{Kind: report.ResourceInitialized, Resource: "page", Image: "registry/file:2", Removing: true, Attempt: 2},
 		{Kind: report.ActionStarted, Resource: "page", Action: "remove", Removing: true, Attempt: 2},
 		{Kind: report.ResourceSkipped, Resource: "page[gone]", Image: "file", Removing: true, Reason: report.ReasonInterrupted},
-	} {
-		p.Observe(e)
-	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "plain-expanded.txt", out.String())
+	}...))
 }
 
 // What is as configured is only counted, unless all is asked for; what is there of a
@@ -116,9 +104,7 @@ func TestPlainCountsWhatIsAsConfigured(t *testing.T) {
 			<-time.After(time.Second) // as above
 			synctest.Wait()
 			observe(report.Event{Kind: report.RunFinished, Counts: report.Counts{Changed: 1, Unchanged: many - 1}})
-			if err := p.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, p.Close())
 			got := out.String()
 			if n := strings.Count(got, "\n"); n != want || !strings.Contains(got, "applied: 1 changed, 999 unchanged") {
 				t.Errorf("all=%v: it has %d lines, want %d:\n%.2000s", all, n, want, got)
@@ -138,13 +124,9 @@ func TestJSONStories(t *testing.T) {
 			for _, e := range story.events {
 				j.Observe(e)
 			}
-			if err := j.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, j.Close())
 			for line := range strings.Lines(out.String()) {
-				if !json.Valid([]byte(line)) {
-					t.Errorf("not JSON: %s", line)
-				}
+				assert.True(t, json.Valid([]byte(line)), line)
 			}
 			golden(t, "json-"+story.name+".ndjson", out.String())
 		})
@@ -167,12 +149,8 @@ func TestColorWanted(t *testing.T) {
 		{"NO_COLOR wins", false, "1", "", "1", false},
 		{"CLICOLOR_FORCE=0 forces nothing", false, "", "", "0", false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			env := map[string]string{"NO_COLOR": test.noColor, "TERM": test.term, "CLICOLOR_FORCE": test.force}
-			if got := ColorWanted(test.terminal, func(k string) string { return env[k] }); got != test.want {
-				t.Errorf("got %v", got)
-			}
-		})
+		env := map[string]string{"NO_COLOR": test.noColor, "TERM": test.term, "CLICOLOR_FORCE": test.force}
+		assert.Equal(t, test.want, ColorWanted(test.terminal, func(k string) string { return env[k] }), test.name)
 	}
 }
 
@@ -190,11 +168,7 @@ func TestClean(t *testing.T) {
 		{"invalid UTF-8", "a\xff\xfeb", "a\uFFFDb"},
 		{"a progress bar", "10%\r20%\r100%\r\n", "100%"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := clean(test.in); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
+		assert.Equal(t, test.want, clean(test.in), test.name)
 	}
 	if got := clean(strings.Repeat("字", 1<<20)); len(got) > terminal.MaxText+3 || !strings.HasSuffix(got, "字…") {
 		t.Errorf("a long line is cut to %d bytes, ending in %q", len(got), got[len(got)-6:])
@@ -206,8 +180,113 @@ func TestSeconds(t *testing.T) {
 		-1: "0.0s", 0: "0.0s", 149 * time.Millisecond: "0.1s", 14200 * time.Millisecond: "14.2s",
 		59960 * time.Millisecond: "1m00s", 185 * time.Second: "3m05s", 62*time.Minute + 3*time.Second: "1h02m",
 	} {
-		if got := seconds(d); got != want {
-			t.Errorf("%v: got %s, want %s", d, got, want)
-		}
+		assert.Equal(t, want, seconds(d), d)
+	}
+}
+
+// plainly shows events as lines.
+func plainly(t *testing.T, opts PlainOptions, events ...report.Event) string {
+	t.Helper()
+	var out bytes.Buffer
+	opts.Now = func() time.Time { return start }
+	p := NewPlain(&out, opts)
+	for _, e := range events {
+		p.Observe(e)
+	}
+	require.NoError(t, p.Close())
+	return out.String()
+}
+
+func TestWhatOneActionPrintsIsBounded(t *testing.T) {
+	events := []report.Event{started("apply")}
+	for i := range 5_000 {
+		events = append(events, report.Event{
+			Kind: report.Line, Resource: "db", Action: "create", Attempt: 1, Stream: "stderr",
+			Text: fmt.Sprintf("line %d of many", i), File: ".deployster/work/RUN/db/03-create.stderr",
+		})
+	}
+	events = append(events, report.Event{Kind: report.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
+	got := plainly(t, PlainOptions{}, events...)
+	if n := strings.Count(got, "\n"); n > excerpt.HeadLines+excerpt.LastLines+5 {
+		t.Errorf("%d lines were shown", n)
+	}
+	for _, want := range []string{
+		"line 0 of many\n", "line 199 of many\n", "… 4780 lines (83.2 KiB) left out; all of it: .deployster/work/RUN/db/03-create.stderr\n",
+		"line 4980 of many\n", "line 4999 of many\n",
+	} {
+		assert.Contains(t, got, want, "was")
+	}
+	if strings.Index(got, "line 4999") > strings.Index(got, "done: create") {
+		t.Error("the end was shown after what followed")
+	}
+	assert.Equal(t, 5_000, strings.Count(plainly(t, PlainOptions{Verbose: true}, events...), "of many\n"), "-v shows")
+
+	long := report.Event{Kind: report.Line, Resource: "db", Action: "create", Attempt: 1, Text: strings.Repeat("y", 60<<10)}
+	flood := []report.Event{started("apply")}
+	for range 300 {
+		flood = append(flood, long)
+	}
+	flood = append(flood, report.Event{Kind: report.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
+	if n := len(plainly(t, PlainOptions{}, flood...)); n > 512<<10 {
+		t.Errorf("%d bytes were shown of long lines", n)
+	}
+}
+
+// The reason of a failure stands in one place, besides the output that it is of.
+func TestAFailureIsToldOnce(t *testing.T) {
+	const last = "error: no such host"
+	line := func(resource, text string) report.Event {
+		return report.Event{Kind: report.Line, Resource: resource, Action: "create", Attempt: 1, Text: text}
+	}
+	const why = `action "create" exited with 1: ` + last
+	end := []report.Event{
+		{Kind: report.ActionFailed, Resource: "db", Action: "create", Attempt: 1, Exit: code(1), Error: why, Output: []string{"pulling", last}},
+		{Kind: report.ResourceFailed, Resource: "db", Status: report.Failed, Error: why},
+		{Kind: report.RunFailed, Error: "db: " + why, Counts: report.Counts{Failed: 1}},
+	}
+	alone := append([]report.Event{started("apply"), line("db", "pulling"), line("db", last)}, end...)
+	if got := plainly(t, PlainOptions{}, alone...); strings.Count(got, last) != 2 || strings.Count(got, "pulling") != 1 {
+		t.Errorf("shown was\n%s", got)
+	}
+	// Between the lines of others, what it said last is shown again.
+	amid := append([]report.Event{started("apply"), line("db", "pulling"), line("api", "else"), line("db", last)}, end...)
+	if got := plainly(t, PlainOptions{}, amid...); strings.Count(got, last) != 2 || strings.Count(got, "│ pulling") != 1 || strings.Count(got, "pulling") != 2 {
+		t.Errorf("shown was\n%s", got)
+	}
+	b := newBoard()
+	for _, e := range alone {
+		b.fold(e)
+	}
+	if r := b.row("db"); len(r.errors) != 1 || len(r.output) != 1 || r.output[0] != "pulling" {
+		t.Errorf("the tree has %q and %q", r.errors, r.output)
+	}
+}
+
+// What failed again for the same reason, or made something else fail, refers to it.
+func TestAReasonOfEventsIsToldOnce(t *testing.T) {
+	const why = `app: action "create" exited with 1: error: no such host`
+	event := func(seq int64, name, target, text string) deploylog.Event {
+		data, err := json.Marshal(map[string]string{"error": text})
+		require.NoError(t, err)
+		return deploylog.Event{Seq: seq, Name: name, Target: deploylog.Target(target), Attempt: 1, Data: data}
+	}
+	var out bytes.Buffer
+	opts := PlanOptions{Seen: &SeenReasons{}}
+	for _, e := range []deploylog.Event{
+		event(3, record.TaskFailed, "task/shop/2/a", why),
+		event(4, record.TaskFailed, "task/shop/2/a", why),
+		event(5, record.TaskFailed, "task/shop/2/b", "another"),
+		event(6, record.EnvironmentStuck, "environment/shop", "no progress for 10s: a: "+why),
+	} {
+		require.NoError(t, EnvironmentEvent(&out, e, opts))
+	}
+	for _, e := range []deploylog.Event{
+		event(7, "host-failed", "host/p/g/a", "deploy: "+why), event(8, "stage-failed", "stage/p/g", "deploy: "+why),
+	} {
+		require.NoError(t, PipelineEvent(&out, e, opts))
+	}
+	if got := out.String(); strings.Count(got, "no such host") != 1 || strings.Count(got, "as event 3 says") < 3 ||
+		!strings.Contains(got, "no progress for 10s: a: as event 3 says\n") || !strings.Contains(got, "another") {
+		t.Errorf("shown was\n%s", got)
 	}
 }
