@@ -25,9 +25,7 @@ import (
 func TestNothingIsStoppedForATaskThatCannotBeStarted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.active("web", "a", "b", "c")
-		if w.checks > 0 {
-			t.Errorf("%d tasks were checked although nothing was to be stopped", w.checks)
-		}
+		assert.Zero(t, w.checks, "nothing was to be stopped")
 		w.update(1, daemon("web", image("2"), func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 }))
 		w.unable = map[string]bool{"b web:2": true, "c web:2": true}
 		w.deploy("web", 2)
@@ -62,9 +60,9 @@ func TestPauseLetsWhatRunsFinishAndResumeGoesOn(t *testing.T) {
 func TestAnEnvironmentThatThereIsNotEndsTheController(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Scope = reconcile.Only("shop")
-		if err := environments.NewController(w.options).Run(w.Context()); !errors.Is(err, environments.ErrNoEnvironment) || !strings.Contains(err.Error(), "env create") {
-			t.Errorf("it says %v", err)
-		}
+		err := environments.NewController(w.options).Run(w.Context())
+		assert.ErrorIs(t, err, environments.ErrNoEnvironment)
+		assert.ErrorContains(t, err, "env create")
 	})
 }
 
@@ -128,9 +126,9 @@ func TestAWorkerThatPanicsFailsItsStepAndNothingElse(t *testing.T) {
 		w.options.Tasks = panicky{worker{w, "first"}}
 		w.start()
 		wait(2 * time.Minute)
-		if story := strings.Join(w.story(), "\n"); !strings.Contains(story, ": oh, at ") || !strings.Contains(story, "looking at it panicked: ah") {
-			t.Errorf("the log tells\n%s", story)
-		}
+		story := strings.Join(w.story(), "\n")
+		assert.Contains(t, story, ": oh, at ")
+		assert.Contains(t, story, "looking at it panicked: ah")
 	})
 }
 
@@ -174,9 +172,7 @@ func TestNeitherSlotsNorParallelismAreExceededAndNobodyIsForgotten(t *testing.T)
 				for i := range 9 {
 					w.wantRows(fmt.Sprint("web", i), "1 Inactive 0 0; 2 Active 3 3")
 				}
-				if most != c.most || mostOnHost != c.mostOnHost {
-					t.Errorf("%d steps were worked on at once, %d on one host", most, mostOnHost)
-				}
+				assert.Equal(t, [2]int{c.most, c.mostOnHost}, [2]int{most, mostOnHost}, "at once, and on one host")
 			})
 		})
 	}
@@ -203,9 +199,8 @@ func TestAnEnvironmentThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.TaskStarted, Hook: reconciletest.Refuse("task/spoilt/1/a")}
 		w.options.UntilIdle = true
 		err := environments.NewController(w.options).Run(w.Context())
-		if !errors.Is(err, deploylog.ErrInvalid) || !strings.Contains(err.Error(), "environment spoilt was left out") {
-			t.Errorf("it ended with %v", err)
-		}
+		assert.ErrorIs(t, err, deploylog.ErrInvalid)
+		assert.ErrorContains(t, err, "environment spoilt was left out")
 		w.wantRows("good", "1 Active 1 1")
 		w.options.UntilIdle = false
 		w.notified = nil
@@ -286,8 +281,6 @@ func TestTheHostsOfManyEnvironmentsAreSelectedWithoutAPause(t *testing.T) {
 		w.untilIdle()
 		began := time.Now()
 		w.untilIdle()
-		if took := time.Since(began); took > 0 {
-			t.Errorf("it took %s to find that nothing has changed", took)
-		}
+		assert.Zero(t, time.Since(began), "nothing has changed")
 	})
 }

@@ -1,7 +1,6 @@
 package environments_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -81,9 +80,8 @@ func TestWhoStandsByBeginsAndRecordsNothing(t *testing.T) {
 		wait(5 * time.Minute)
 		w.inventory("web", "a", "b")
 		wait(time.Hour)
-		if len(w.events()) != before || len(w.hasDone()) > 0 {
-			t.Errorf("it did %q; the log tells\n%s", w.hasDone(), strings.Join(w.story(), "\n"))
-		}
+		assert.Len(t, w.events(), before)
+		assert.Empty(t, w.hasDone())
 		unlock()
 		wait(5 * time.Second)
 		w.wantNotices(1, 1)
@@ -116,14 +114,11 @@ func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T
 				wait(30 * time.Second)
 				w.wantRows("db", "1 Active 1 1") // that goes on
 				w.wantNotices(1, 0)
-				if acts := w.hasDone(); len(acts) != before+1 || w.probesOf("b web:1") > probes+1 {
-					t.Errorf("it did %q, and probed %d times", acts[before:], w.probesOf("b web:1")-probes)
-				}
+				assert.Len(t, w.hasDone(), before+1)
+				assert.LessOrEqual(t, w.probesOf("b web:1"), probes+1)
 				end(some)
 				wait(22 * time.Second)
-				if acts := w.hasDone(); len(acts) != before+2 {
-					t.Errorf("it did %q", acts[before:])
-				}
+				assert.Len(t, w.hasDone(), before+2)
 				wait(10 * time.Minute)
 				w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
 				w.wantCount(0, record.TaskFailed)
@@ -156,13 +151,9 @@ func TestWhatHappensToWhatAnotherControlsIsRecordedOnceByThat(t *testing.T) {
 				before := len(w.events())
 				happens(w)
 				wait(40 * time.Second)
-				if len(w.events()) != before+1 {
-					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
-				}
+				assert.Len(t, w.events(), before+1)
 				wait(12 * time.Second) // the work has ended 8 s ago
-				if len(w.events()) != before+2 {
-					t.Errorf("the log does not tell how the work ended and what happened:\n%s", strings.Join(w.story(), "\n"))
-				}
+				assert.Len(t, w.events(), before+2, "how the work ended, and what happened")
 				some.end()
 			})
 		})
@@ -220,16 +211,13 @@ func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
 		w.inventory("web", "a", "c")
 		wait(10 * time.Minute)
 		w.wantRunning("a web:1", "b db:1")
-		if n := w.probesOf("a web:1"); n != probes {
-			t.Errorf("it is probed %d times", n-probes)
-		}
+		assert.Equal(t, probes, w.probesOf("a web:1"))
 		w.wantRows("db", "1 Active 1 1")
 
 		leaveDB()
 		wait(time.Second)
-		if w.environments.Controlled("db") || len(w.notices("notice")) > 0 {
-			t.Errorf("somebody is at work, for nobody; notified %q", w.notified)
-		}
+		assert.False(t, w.environments.Controlled("db"))
+		assert.Empty(t, w.notices("notice"))
 		defer scope.Add("web")()
 		wait(2 * time.Second)
 		w.wantRunning("a web:1", "b db:1", "c web:1")

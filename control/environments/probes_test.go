@@ -33,9 +33,7 @@ func TestATaskThatDiesIsStartedAgain(t *testing.T) {
 				}
 				wait(time.Minute)
 				w.wantRows("web", "1 Active 2 2")
-				if took := w.when(record.TaskFinished, 3).Sub(died); took > c.within {
-					t.Errorf("it took %s", took)
-				}
+				assert.LessOrEqual(t, w.when(record.TaskFinished, 3).Sub(died), c.within)
 			})
 		})
 	}
@@ -56,15 +54,11 @@ func TestNothingHealthyIsStoppedBeforeAllTasksWereProbed(t *testing.T) {
 		w.least = 2
 		w.start()
 		wait(30 * time.Second)
-		if acts := w.hasDone(); len(acts) > 2 {
-			t.Errorf("it did %q", acts)
-		}
+		assert.LessOrEqual(t, len(w.hasDone()), 2, "%q", w.hasDone())
 		close(answer)
 		wait(5 * time.Minute)
 		w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
-		if w.least < 1 {
-			t.Error("no host had a healthy task")
-		}
+		assert.Positive(t, w.least, "hosts with a healthy task")
 	})
 }
 
@@ -86,9 +80,7 @@ func TestAProbeThatHangsHoldsNothingElseUp(t *testing.T) {
 		w.wantRows("db", "1 Active 2 2")
 		w.wantCount(1, record.TaskDied)
 		wait(time.Minute)
-		if w.count(record.TaskLost) == 0 {
-			t.Error("a host that does not answer is waited for without end")
-		}
+		assert.NotZero(t, w.count(record.TaskLost), "a host that does not answer is waited for without end")
 	})
 }
 
@@ -116,13 +108,9 @@ func TestEveryTaskIsProbedInTurn(t *testing.T) {
 		})
 		wait(10 * time.Minute)
 		for _, h := range hosts {
-			if n := w.probesOf(h + " web:1"); n < 19 || n > 21 {
-				t.Errorf("%s was probed %d times", h, n)
-			}
+			assert.InDelta(t, 20, w.probesOf(h+" web:1"), 1, h)
 		}
-		if most > 10 {
-			t.Errorf("%d probes came in one second, of 2 on average", most)
-		}
+		assert.LessOrEqual(t, most, 10, "probes in one second, of 2 on average")
 	})
 }
 
@@ -137,9 +125,7 @@ func TestABurstOfHintsIsOneProbe(t *testing.T) {
 			wait(time.Millisecond)
 		}
 		wait(300 * time.Millisecond)
-		if n := w.probesOf("a web:1") - before; n < 2 || n > 3 {
-			t.Errorf("it was probed %d times", n)
-		}
+		assert.InDelta(t, 2.5, w.probesOf("a web:1")-before, 0.5)
 
 		busy, before := make(chan struct{}), w.probesOf("a web:1")
 		w.set(func() { w.probing = func(context.Context, tasks.Task) { <-busy } })
@@ -164,14 +150,10 @@ func TestAHostIsNotProbedWhileItIsWorkedOn(t *testing.T) {
 		wait(time.Second)
 		before := w.probesOf("a web:1")
 		wait(4 * time.Minute)
-		if n := w.probesOf("a web:1"); n != before {
-			t.Errorf("it was probed %d times", n-before)
-		}
+		assert.Equal(t, before, w.probesOf("a web:1"))
 		wait(8 * time.Minute)
 		w.wantRows("web", "1 Inactive 0 0; 2 Active 1 1")
-		if w.probesOf("a web:2") == 0 {
-			t.Error("it is not probed after")
-		}
+		assert.NotZero(t, w.probesOf("a web:2"), "after that")
 	})
 }
 
@@ -240,9 +222,7 @@ func TestAHostIsWatchedAgainAfterAPauseThatGrowsWhileItHasTasks(t *testing.T) {
 			<-watches
 		}
 		wait(10 * time.Minute)
-		if len(watches) > 0 {
-			t.Error("it is watched though it has no task")
-		}
+		assert.Empty(t, watches, "it has no task")
 	})
 }
 
@@ -288,15 +268,11 @@ func TestWhatIsKnownOfTasksIsOldWhenTheClockWasSet(t *testing.T) {
 				set.Store(int64(by))
 				probes := w.probesOf("b web:1")
 				wait(2 * time.Second)
-				if w.probesOf("b web:1") == probes {
-					t.Error("it is not probed")
-				}
+				assert.Greater(t, w.probesOf("b web:1"), probes)
 				before := len(w.hasDone())
 				w.redeployed(1, daemon("web", image("2")))
 				wait(10 * time.Second)
-				if acts := w.hasDone(); len(acts) > before {
-					t.Errorf("it did %q", acts[before:])
-				}
+				assert.Len(t, w.hasDone(), before)
 				close(answer)
 				wait(time.Minute)
 				w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")

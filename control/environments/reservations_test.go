@@ -35,9 +35,8 @@ func TestWhatAnotherEnvironmentMakesOnAHostIsRefused(t *testing.T) {
 		for _, want := range []string{"environment all would make the container agent on host a", "environment prod makes it", "1 more", "env delete prod"} {
 			assert.Contains(t, err.Error(), want, "%q does not tell of %q", err, want)
 		}
-		if w.environments.Overlaps(all, []string{"c"}) != nil || w.environments.Overlaps(daemon("prod", agent), []string{"a"}) != nil {
-			t.Error("an environment is in the way where it is not")
-		}
+		assert.NoError(t, w.environments.Overlaps(all, []string{"c"}))
+		assert.NoError(t, w.environments.Overlaps(daemon("prod", agent), []string{"a"}))
 		w.create(all, "c")
 		w.deploy("all", 1)
 		w.untilIdle()
@@ -73,9 +72,8 @@ func TestARollbackLeavesOutHostsThatAnotherEnvironmentHas(t *testing.T) {
 		w.untilIdle()
 		w.wantRunning("b prod:1", "c all:1", "d all:1")
 		w.wantRows("all", "1 Active 2 2; 2 Reverted 0 0")
-		if left, why := w.environments.LeftOut("all", []string{"b", "c", "d"}); len(left) != 1 || left[0] != "b" {
-			t.Errorf("it leaves out %q: %v", left, why)
-		}
+		left, _ := w.environments.LeftOut("all", []string{"b", "c", "d"})
+		assert.Equal(t, []string{"b"}, left)
 		w.start()
 		w.do("prod", environment.Delete{TerminateTasks: true})
 		wait(time.Minute)
@@ -164,9 +162,8 @@ func TestAFirstDeploymentLeavesNoHostToAnotherEnvironment(t *testing.T) {
 		assert.ErrorContains(t, w.command("all", environment.Deploy{Revision: 2, Hosts: []string{"a", "c"}}), "on host a")
 		w.do("all", environment.Deploy{Revision: 1, Hosts: []string{"a", "c"}})
 		left, why := w.environments.LeftOut("all", []string{"a", "c"})
-		if len(left) != 1 || left[0] != "a" || !strings.Contains(why.Error(), "environment all leaves out a, where prod makes the container agent") {
-			t.Errorf("it leaves out %q: %v", left, why)
-		}
+		assert.Equal(t, []string{"a"}, left)
+		assert.ErrorContains(t, why, "environment all leaves out a, where prod makes the container agent")
 	})
 }
 
@@ -230,9 +227,7 @@ func TestEnvironmentsShareHostsWhereTheyMakeDifferentThings(t *testing.T) {
 		w.wantRunning("a blue:1", "a prod:1", "b blue:1")
 		w.deployed(daemon("web", image("web")), "b")
 		err := w.command("copy", environment.Create{Definition: daemon("copy", image("web"))}, "a", "b") // another manifest
-		if err == nil || !strings.Contains(err.Error(), "environment copy would make the container web on host b, where environment web makes it") {
-			t.Errorf("another manifest that makes the same container: %v", err)
-		}
+		assert.ErrorContains(t, err, "environment copy would make the container web on host b, where environment web makes it")
 		w.deployed(daemon("copy", image("web")), "a")
 		w.start()
 		wait(time.Minute)
@@ -262,9 +257,7 @@ func TestWhatIsNotKnownIsTakenForWhatItIsAppliedFrom(t *testing.T) {
 			{daemon("other", text("a.yaml", "2"), image("1")), true},
 			{daemon("vars", text("a.yaml", "1"), image("2")), true},
 		} {
-			if err := w.environments.Overlaps(test.d, []string{"a"}); (err == nil) != test.ok {
-				t.Errorf("%s: %v", test.d.Name, err)
-			}
+			assert.Equal(t, test.ok, w.environments.Overlaps(test.d, []string{"a"}) == nil, test.d.Name)
 		}
 	})
 }
