@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
@@ -68,9 +71,7 @@ func newShop(t *testing.T) *shop {
 func (s *shop) definition(name, text string, change ...func(*definition.Definition)) *definition.Definition {
 	s.Helper()
 	d, err := definition.Parse(name, fmt.Appendf(nil, definitionOf, name), inventory.CheckQuery)
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	if d.Task.Digest, err = s.store.Keep([]byte(text)); err != nil {
 		s.Fatal(err)
 	}
@@ -81,19 +82,16 @@ func (s *shop) definition(name, text string, change ...func(*definition.Definiti
 	return d
 }
 
-// send sends a command as somebody, and returns how it is answered.
-func (s *shop) send(who, name, verb string, body any) (status int, said string) {
+// send sends a command for an environment, as somebody.
+func (s *shop) send(status int, says, who, name, verb string, of any) (said string) {
 	s.Helper()
-	status, _, said = ask(s.T, "POST", s.url+"/v1/environments/"+name+"/commands/"+verb, who, string(mustJSON(s.T, body)))
-	return status, said
+	return post(s.T, status, says, s.url+"/v1/environments/"+name+"/commands/"+verb, who, of)
 }
 
 func (s *shop) report(name string) (r report.Report) {
 	s.Helper()
 	e := environments.New(s.log, nil)
-	if err := e.Follow(context.Background(), 0); err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, e.Follow(context.Background(), 0))
 	r, err := reconcile.Get(e.Fold, name, (*environment.State).Report)
 	if err != nil && !errors.Is(err, environments.ErrNoEnvironment) {
 		s.Fatal(err)
@@ -103,57 +101,41 @@ func (s *shop) report(name string) (r report.Report) {
 
 type body map[string]any
 
-func mustJSON(t *testing.T, v any) []byte {
+func mustJSON(t testing.TB, v any) []byte {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 
 // Whoever sends a command says what is wanted; which hosts there are, the server knows.
 func TestEnvironmentsAreMadeAndDeployedOnTheHostsOfTheServer(t *testing.T) {
 	s := newShop(t)
-	for _, step := range []struct {
-		who, verb string
-		body      any
-		want      int
-		says      string
-	}{
-		{"viewer", "create", body{"definition": s.definition("shop", "resources: {}")}, 403, "may not"},
-		{"approver", "create", body{"definition": s.definition("shop", "resources: {}")}, 403, "may not"},
-		{"operator", "create", body{"definition": s.definition("shop", "resources: {}")}, 200, "environment-created"},
-		{"operator", "create", body{"definition": s.definition("shop", "resources: {}")}, 409, "already exists"},
-		{"operator", "deploy", body{"revision": 7}, 404, "no such"},
-		{"operator", "deploy", body{"revision": 1, "hosts": []string{"evil"}}, 422, "unknown field"},
-		{"operator", "deploy", body{"revision": 1, "inventory": "mine"}, 422, "unknown field"},
-		{"operator", "deploy", body{"revision": 1, "change": body{"min_healthy_percent": 900}}, 409, "min_healthy_percent"},
-		{"operator", "deploy", body{"revision": 1, "reason": "first"}, 200, `"by":"the operator"`},
-		{"operator", "update", body{"base": 1, "definition": s.definition("shop", "resources: {a: {}}")}, 200, "environment-updated"},
-		{"operator", "update", body{"base": 1, "definition": s.definition("shop", "resources: {b: {}}")}, 409, "stale base"},
-		{"operator", "cordon", body{"hosts": []string{"spare", "web1"}}, 200, "hosts-cordoned"},
-		{"operator", "cordon", body{"hosts": []string{"wbe1"}}, 422, "lists none of that name"},
-		{"operator", "cordon", body{}, 409, ""},
-		{"operator", "uncordon", body{"hosts": []string{"web1"}}, 200, "hosts-uncordoned"},
-		{"operator", "confirm", body{}, 409, ""},
-		{"operator", "rollback", body{"revision": 2}, 409, "newer"},
-		{"operator", "restart", body{"only": []string{"spare"}}, 409, ""},
-		{"operator", "clean", body{}, 409, "not deleted"},
-		{"operator", "adopt", body{"revision": 1}, 409, "not deleted"},
-		{"operator", "delete", body{}, 200, "environment-deleted"},
-		{"operator", "deploy", body{"revision": 1}, 404, "no such"},
-	} {
-		if status, said := s.send(step.who, "shop", step.verb, step.body); status != step.want || !strings.Contains(said, step.says) {
-			t.Errorf("%s as %s: %d, want %d and %q: %.400s", step.verb, step.who, status, step.want, step.says, said)
-		}
-		if step.verb == "deploy" && step.want == 200 {
-			r := s.report("shop")
-			if len(r.Hosts) != 2 || r.Hosts[0].Host != "web1" || r.Hosts[1].Host != "web2" {
-				t.Errorf("it is deployed to %+v", r.Hosts)
-			}
-		}
-	}
+	s.send(403, "may not", "viewer", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	s.send(403, "may not", "approver", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	s.send(200, "environment-created", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	s.send(409, "already exists", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	s.send(404, "no such", "operator", "shop", "deploy", body{"revision": 7})
+	s.send(422, "unknown field", "operator", "shop", "deploy", body{"revision": 1, "hosts": []string{"evil"}})
+	s.send(422, "unknown field", "operator", "shop", "deploy", body{"revision": 1, "inventory": "mine"})
+	s.send(409, "min_healthy_percent", "operator", "shop", "deploy", body{"revision": 1, "change": body{"min_healthy_percent": 900}})
+	s.send(200, `"by":"the operator"`, "operator", "shop", "deploy", body{"revision": 1, "reason": "first"})
+	r := s.report("shop")
+	require.Len(t, r.Hosts, 2)
+	assert.Equal(t, "web1 web2", r.Hosts[0].Host+" "+r.Hosts[1].Host)
+	s.send(200, "environment-updated", "operator", "shop", "update", body{"base": 1, "definition": s.definition("shop", "resources: {a: {}}")})
+	s.send(409, "stale base", "operator", "shop", "update", body{"base": 1, "definition": s.definition("shop", "resources: {b: {}}")})
+	s.send(200, "hosts-cordoned", "operator", "shop", "cordon", body{"hosts": []string{"spare", "web1"}})
+	s.send(422, "lists none of that name", "operator", "shop", "cordon", body{"hosts": []string{"wbe1"}})
+	s.send(409, "", "operator", "shop", "cordon", body{})
+	s.send(200, "hosts-uncordoned", "operator", "shop", "uncordon", body{"hosts": []string{"web1"}})
+	s.send(409, "", "operator", "shop", "confirm", body{})
+	s.send(409, "newer", "operator", "shop", "rollback", body{"revision": 2})
+	s.send(409, "", "operator", "shop", "restart", body{"only": []string{"spare"}})
+	s.send(409, "not deleted", "operator", "shop", "clean", body{})
+	s.send(409, "not deleted", "operator", "shop", "adopt", body{"revision": 1})
+	s.send(200, "environment-deleted", "operator", "shop", "delete", body{})
+	s.send(404, "no such", "operator", "shop", "deploy", body{"revision": 1})
 }
 
 // A definition has to be one that a file could say, and to carry what it applies: else hosts
@@ -185,13 +167,9 @@ func TestWhatIsNotCarriedIsNoRevision(t *testing.T) {
 		if d != nil && strings.HasPrefix(d.Name, "..") {
 			name = "..%2Fshop"
 		}
-		if status, said := s.send("operator", name, "create", body{"definition": d}); status != 422 || !strings.Contains(said, strings.TrimSpace(says)) {
-			t.Errorf("%s: %d %.400s", says, status, said)
-		}
+		s.send(422, strings.TrimSpace(says), "operator", name, "create", body{"definition": d})
 	}
-	if head := s.report("shop"); head.Environment != "" {
-		t.Errorf("there is one: %+v", head)
-	}
+	assert.Empty(t, s.report("shop").Environment, "there is one")
 }
 
 func many(digest string) map[string]string {
@@ -207,47 +185,24 @@ func many(digest string) map[string]string {
 func TestACommandReachesNoOtherEnvironment(t *testing.T) {
 	s := newShop(t)
 	for _, name := range []string{"mine", "theirs"} {
-		for verb, sent := range map[string]any{"create": body{"definition": s.definition(name, name)}} {
-			if status, said := s.send("admin", name, verb, sent); status != 200 {
-				t.Fatal(said)
-			}
-		}
+		s.send(200, "", "admin", name, "create", body{"definition": s.definition(name, name)})
 	}
-	for _, refused := range []struct {
-		name, verb string
-		body       any
-	}{
-		{"theirs", "deploy", body{"revision": 1}},
-		{"theirs", "delete", body{}},
-		{"theirs", "update", body{"base": 1, "definition": s.definition("theirs", "other")}},
-		{"new", "create", body{"definition": s.definition("new", "other")}},
-		{"mine", "adopt-from", body{"from": "theirs", "revision": 1}},
-	} {
-		if status, said := s.send("of mine", refused.name, refused.verb, refused.body); status != 403 {
-			t.Errorf("%s %s: %d %s", refused.verb, refused.name, status, said)
-		}
-	}
-	if status, said := s.send("of mine", "mine", "update", body{"base": 1, "definition": s.definition("theirs", "other")}); status != 422 {
-		t.Errorf("%d %s", status, said)
-	}
-	if status, said := s.send("of mine", "mine", "deploy", body{"revision": 1}); status != 200 {
-		t.Errorf("%d %s", status, said)
-	}
+	s.send(403, "", "of mine", "theirs", "deploy", body{"revision": 1})
+	s.send(403, "", "of mine", "theirs", "delete", body{})
+	s.send(403, "", "of mine", "theirs", "update", body{"base": 1, "definition": s.definition("theirs", "other")})
+	s.send(403, "", "of mine", "new", "create", body{"definition": s.definition("new", "other")})
+	s.send(403, "", "of mine", "mine", "adopt-from", body{"from": "theirs", "revision": 1})
+	s.send(422, "", "of mine", "mine", "update", body{"base": 1, "definition": s.definition("theirs", "other")})
+	s.send(200, "", "of mine", "mine", "deploy", body{"revision": 1})
 	// What two would make on one host is refused, as it is where the log is.
-	if status, said := s.send("admin", "twin", "create", body{"definition": s.definition("twin", "mine")}); status != 409 || !strings.Contains(said, "each would undo") {
-		t.Errorf("%d %s", status, said)
-	}
+	s.send(409, "each would undo", "admin", "twin", "create", body{"definition": s.definition("twin", "mine")})
 }
 
 // Whoever may read sees which hosts there are, and not how they are reached.
 func TestTheInventorySaysNothingOfEndpoints(t *testing.T) {
 	s := newShop(t)
-	status, _, said := ask(t, "GET", s.url+"/v1/inventory", "viewer", "")
-	if status != 200 || !strings.Contains(said, `"identity":"the inventory"`) || !strings.Contains(said, "web2") || strings.Contains(said, "ssh") {
-		t.Errorf("%d %s", status, said)
-	}
-	_, url := newServer(t, logOf(t, 0))
-	if status, _, said := ask(t, "GET", url+"/v1/inventory", "viewer", ""); status != 409 || !strings.Contains(said, "no inventory") {
-		t.Errorf("%d %s", status, said)
-	}
+	body, _ := read(t, s.api, s.url, "/v1/inventory", "/v1/inventory")
+	assert.Equal(t, "the inventory", body["identity"])
+	assert.Contains(t, fmt.Sprint(body), "web2")
+	assert.NotContains(t, fmt.Sprint(body), "ssh")
 }

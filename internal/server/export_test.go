@@ -30,3 +30,20 @@ func (s *Server) Undocumented(method, path, text string) error {
 	}
 	return nil
 }
+
+// Described is what the document of the API says of all operations.
+func (s *Server) Described() (all []*huma.Operation) {
+	for _, op := range s.Operations() {
+		item := s.api.OpenAPI().Paths[op.Path]
+		all = append(all, map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete}[op.Method])
+	}
+	return all
+}
+
+// Resolve returns the schema to which another one refers, or that one itself.
+func (s *Server) Resolve(of *huma.Schema) *huma.Schema {
+	if of.Ref != "" {
+		return s.api.OpenAPI().Components.Schemas.SchemaFromRef(of.Ref)
+	}
+	return of
+}

@@ -3,12 +3,15 @@ package server_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,9 +19,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/server"
+	"github.com/deployster-go/deployster/pipeline"
 )
 
 // pipes is a network in memory, whose connections hold nothing: who reads nothing stalls who
@@ -74,6 +85,13 @@ func (p *pipes) dial(request string) net.Conn {
 	return here
 }
 
+func readAnswer(t *testing.T, conn net.Conn) *http.Response {
+	t.Helper()
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	return answer
+}
+
 // Who sends a body that never ends, or slowly, is answered in time, and no more is taken of it
 // than may be.
 func TestBodiesThatAreSlowOrHugeAreRefusedInTime(t *testing.T) {
@@ -106,10 +124,7 @@ func TestBodiesThatAreSlowOrHugeAreRefusedInTime(t *testing.T) {
 						<-time.After(c.pause)
 					}
 				})
-				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				answer := readAnswer(t, conn)
 				text, err := io.ReadAll(answer.Body)
 				const most, longest = 2 << 20, 40 * time.Second
 				if answer.StatusCode != c.want || answer.Header.Get("Content-Type") != "application/problem+json" || err != nil {
@@ -156,10 +171,7 @@ func TestAnUploadIsTakenAsLongAsItComes(t *testing.T) {
 						rest = rest[n:]
 					}
 				})
-				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				answer := readAnswer(t, conn)
 				text, err := io.ReadAll(answer.Body)
 				if took := time.Since(began); answer.StatusCode != c.want || err != nil || took < c.took || took > c.took+c.took/2 {
 					t.Errorf("%d %s after %v, want %d after %v", answer.StatusCode, text, took, c.want, c.took)
@@ -193,17 +205,11 @@ func TestWhoSendsSlowlyKeepsNobodyElseAway(t *testing.T) {
 		<-time.After(10 * time.Second)
 		began, conn := time.Now(), p.dial(put("admin"))
 		sending.Go(func() { _, _ = conn.Write(content) })
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := readAnswer(t, conn)
 		if took := time.Since(began); answer.StatusCode != http.StatusNoContent || took > time.Second {
 			t.Errorf("%d after %v", answer.StatusCode, took)
 		}
-		refused, err := http.ReadResponse(bufio.NewReader(all[slow-1]), nil) // who sends too much waits, and is told
-		if err != nil {
-			t.Fatal(err)
-		}
+		refused := readAnswer(t, all[slow-1]) // who sends too much waits, and is told
 		if text, _ := io.ReadAll(refused.Body); refused.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(text), "by others or by you: send it again later") {
 			t.Errorf("%d %s", refused.StatusCode, text)
 		}
@@ -232,11 +238,7 @@ func TestWhoFollowsAndTakesNothingIsDisconnected(t *testing.T) {
 			conn := p.dial("GET /v1/events?follow=true HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\n\n")
 			taking.Go(func() {
 				defer conn.Close()
-				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
+				answer := readAnswer(t, conn)
 				lines := bufio.NewScanner(answer.Body)
 				lines.Buffer(nil, 1<<20)
 				for seq := 1; seq <= 1+events && lines.Scan(); {
@@ -249,9 +251,7 @@ func TestWhoFollowsAndTakesNothingIsDisconnected(t *testing.T) {
 					}
 					seq++
 				}
-				if err := lines.Err(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, lines.Err())
 			})
 		}
 		synctest.Wait()
@@ -259,9 +259,7 @@ func TestWhoFollowsAndTakesNothingIsDisconnected(t *testing.T) {
 		for i := range events {
 			e := started(1000 + i)
 			e.Data = data
-			if _, err := log.Append(t.Context(), e); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errOf(log.Append(t.Context(), e)))
 		}
 		taking.Wait()
 		grown := heap() - before - int64(events*len(data))
@@ -331,18 +329,126 @@ func TestPathsThatAreWrittenOddlyLeadNowhere(t *testing.T) {
 		{"PUT", "/v1/objects//" + zeros, 404},
 	} {
 		conn, err := net.Dial("tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: deploy\r\nAuthorization: Bearer admin\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", c.method, c.target)
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := readAnswer(t, conn)
 		text, _ := io.ReadAll(answer.Body)
 		_ = conn.Close()
 		if answer.StatusCode != c.want || answer.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %.80s: %d %v %.200s, want %d", c.method, c.target, answer.StatusCode, answer.Header, text, c.want)
 		}
 	}
+}
+
+// Who takes nothing of a text is disconnected; who takes it slowly gets all of it, however long
+// that lasts.
+func TestAnAnswerIsSentAsLongAsItIsTaken(t *testing.T) {
+	content := bytes.Repeat([]byte("x"), 1<<20)
+	store := objects.In(t.TempDir(), nil)
+	require.NoError(t, store.KeepAll(content))
+	inPipesOf(t, func(o *server.Options) { o.Objects = store }, func(t *testing.T, _ deploylog.Log, p *pipes) {
+		request := "GET /v1/objects/" + objects.Hash(content) + " HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\n\n"
+		conn := p.dial(request)
+		answer := readAnswer(t, conn)
+		for begun, got := time.Now(), 0; got < len(content); {
+			<-time.After(5 * time.Second)
+			n, err := io.ReadFull(answer.Body, make([]byte, 16<<10))
+			if got += n; err != nil {
+				t.Fatalf("cut off after %d bytes and %v: %v", got, time.Since(begun), err)
+			}
+		}
+		_ = conn.Close()
+
+		stalled := p.dial(request)
+		answer = readAnswer(t, stalled)
+		<-time.After(time.Minute)
+		_ = stalled.SetReadDeadline(time.Now().Add(time.Second))
+		if n, err := io.Copy(io.Discard, answer.Body); n == int64(len(content)) || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("who took nothing for a minute still got %d bytes: %v", n, err)
+		}
+		_ = stalled.Close()
+	})
+}
+
+// What is sent a while after a token has ended is not sent to who follows with it, though the
+// stream has not said that it is alive since.
+func TestNothingIsSentToWhoMayReadNoMore(t *testing.T) {
+	var revoked atomic.Bool
+	inPipesOf(t, func(o *server.Options) {
+		o.Heartbeat = time.Hour
+		o.Identify = until(&revoked)
+	}, func(t *testing.T, log deploylog.Log, p *pipes) {
+		conn := p.dial("GET /v1/events?follow=true&after=1 HTTP/1.1\nHost: deploy\nAuthorization: Bearer viewer\n\n")
+		answer := readAnswer(t, conn)
+		revoked.Store(true)
+		<-time.After(2 * time.Second)
+		require.NoError(t, errOf(log.Append(t.Context(), started(7))))
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+		if text, err := io.ReadAll(answer.Body); len(text) > 0 || err != nil {
+			t.Errorf("who may read no more was sent %q, %v", text, err)
+		}
+		_ = conn.Close()
+	})
+}
+
+// inFile is a log as people have it, with so many pipelines, p0 and so on.
+func inFile(tb testing.TB, many int) deploylog.Log {
+	tb.Helper()
+	log, err := sqlite.Open(context.Background(), filepath.Join(tb.TempDir(), "log.db"), sqlite.Options{})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = log.Close() })
+	define(tb, log, many)
+	return log
+}
+
+// define defines so many pipelines, p0 and so on.
+func define(tb testing.TB, log deploylog.Log, many int) {
+	tb.Helper()
+	all := pipelines.New(log, time.Now)
+	for i := range many {
+		d := querytest.Definition()
+		d.Name = fmt.Sprint("p", i)
+		require.NoError(tb, errOf(all.Command(context.Background(), d.Name, pipeline.Define{Definition: d, ID: fmt.Sprint("define", i)})))
+	}
+}
+
+// fresh has each command begin with an id of its own.
+func fresh(o *server.Options) { o.NewID = func() string { return ulid.Make().String() } }
+
+// Many clients at once: some follow the log, of which half leave and come back, and others record.
+// Each follower gets each event once and in order.
+func TestManyClientsLoseNothing(t *testing.T) {
+	const following, recording, each = 16, 8, 6
+	log := inFile(t, recording)
+	_, url := newServer(t, log, fresh)
+	var followers, recorders sync.WaitGroup
+	follows := func(leaves bool) {
+		for after := 0; ; {
+			for line := range follow(t, url+"/v1/events", "Accept", "text/event-stream", "Last-Event-ID", strconv.Itoa(after)) {
+				if id, is := strings.CutPrefix(line, "id: "); is {
+					after++
+					assert.Equal(t, strconv.Itoa(after), id, "the next event")
+				} else if strings.Contains(line, `"run-started"`) {
+					return
+				} else if leaves && after%7 == 0 && strings.HasPrefix(line, "data: ") {
+					break
+				}
+			}
+		}
+	}
+	for i := range following {
+		followers.Go(func() { follows(i%2 == 0) })
+	}
+	for i := range recording {
+		recorders.Go(func() {
+			for n := range each {
+				verb := []string{"pause", "resume"}[n%2]
+				expect(t, 200, verb, "POST", fmt.Sprintf("%s/v1/pipelines/p%d/commands/%s", url, i, verb), "operator", "{}")
+			}
+		})
+	}
+	recorders.Wait()
+	_, err := log.Append(t.Context(), started(1))
+	require.NoError(t, err)
+	followers.Wait()
 }

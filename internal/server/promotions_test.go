@@ -1,13 +1,19 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/promotions"
+	"github.com/deployster-go/deployster/internal/server"
+	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -18,9 +24,7 @@ const promoting = "pipeline: shop\npromotion: {policy: single, revision: task.va
 func promoted(t testing.TB, text string, change ...func(*definition.Definition)) *definition.Definition {
 	t.Helper()
 	d, err := definition.Parse("shop.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range change {
 		c(d)
 	}
@@ -37,70 +41,45 @@ func (s *shop) promotes() {
 }
 
 // steer sends a command for the pipeline that promotes, as somebody.
-func (s *shop) steer(who, verb, body string, header ...string) (status int, said string) {
+func (s *shop) steer(status int, says, who, verb, of string, header ...string) (said string) {
 	s.Helper()
-	status, _, said = ask(s.T, "POST", s.url+"/v1/promotions/shop/commands/"+verb, who, body, header...)
-	return status, said
+	return post(s.T, status, says, s.url+"/v1/promotions/shop/commands/"+verb, who, json.RawMessage(of), header...)
 }
 
 // Grants name pipelines, however these promote.
 func TestPipelinesThatPromoteAreSteered(t *testing.T) {
 	s := newShop(t)
-	if status, said := s.steer("admin", "hold", `{"stage":"prod"}`); status != 404 {
-		t.Errorf("no pipeline: %d %s", status, said)
-	}
+	s.steer(404, "", "admin", "hold", `{"stage":"prod"}`)
 	s.promotes()
-	for i, step := range []struct {
-		who, verb, body string
-		want            int
-		says            string
-	}{
-		{"viewer", "hold", `{"stage":"prod"}`, 403, "may not"},
-		{"approver", "hold", `{"stage":"prod"}`, 403, "may not"},
-		{"operator", "approve", `{"stage":"prod","revision":"1"}`, 403, "may not"},
-		{"admin of web", "hold", `{"stage":"prod"}`, 403, "may not"},
-		{"of theirs", "hold", `{"stage":"prod"}`, 403, "may not"},
-		{"admin of shop", "hold", `{"stage":"prod","by":"root"}`, 422, "unknown field"},
-		{"admin of shop", "hold", `{"stage":"prod","reason":"a\nb"}`, 422, "one line"},
-		{"admin of shop", "hold", `{"stage":"nonsense"}`, 409, "no stage"},
-		{"admin of shop", "hold", `{"stage":"dev"}`, 409, "nothing is promoted to stage dev"},
-		{"admin of shop", "hold", `{"stage":"prod","reason":"why"}`, 200, `"by":"shop"`},
-		{"operator", "hold", `{"stage":"prod"}`, 409, "is held already"},
-		{"operator", "release-hold", `{"stage":"shop/prod"}`, 200, `"by":"the operator"`},
-		{"operator", "release-hold", `{"stage":"prod"}`, 409, "is not held"},
-		{"operator", "stop-the-line", `{"reason":"why"}`, 200, `"by":"the operator"`},
-		{"operator", "stop-the-line", `{}`, 409, "stopped already"},
-		{"operator", "resume", `{}`, 200, `"by":"the operator"`},
-		{"operator", "resume", `{}`, 409, "not stopped"},
-		{"approver", "approve", `{"stage":"prod","revision":"1"}`, 409, "revision 1 is not approved"},
-	} {
-		if status, said := s.steer(step.who, step.verb, step.body); status != step.want || !strings.Contains(said, step.says) {
-			t.Errorf("step %d, %s as %s: %d, want %d and %q: %.300s", i, step.verb, step.who, status, step.want, step.says, said)
-		}
-	}
-	if status, _, said := ask(t, "POST", s.url+"/v1/pipelines/shop/commands/pause", "admin", `{}`); status != 404 {
-		t.Errorf("a command of the other kind: %d %s", status, said)
-	}
+	s.steer(403, "may not", "viewer", "hold", `{"stage":"prod"}`)
+	s.steer(403, "may not", "approver", "hold", `{"stage":"prod"}`)
+	s.steer(403, "may not", "operator", "approve", `{"stage":"prod","revision":"1"}`)
+	s.steer(403, "may not", "admin of web", "hold", `{"stage":"prod"}`)
+	s.steer(403, "may not", "of theirs", "hold", `{"stage":"prod"}`)
+	s.steer(422, "unknown field", "admin of shop", "hold", `{"stage":"prod","by":"root"}`)
+	s.steer(422, "one line", "admin of shop", "hold", `{"stage":"prod","reason":"a\nb"}`)
+	s.steer(409, "no stage", "admin of shop", "hold", `{"stage":"nonsense"}`)
+	s.steer(409, "nothing is promoted to stage dev", "admin of shop", "hold", `{"stage":"dev"}`)
+	s.steer(200, `"by":"shop"`, "admin of shop", "hold", `{"stage":"prod","reason":"why"}`)
+	s.steer(409, "is held already", "operator", "hold", `{"stage":"prod"}`)
+	s.steer(200, `"by":"the operator"`, "operator", "release-hold", `{"stage":"shop/prod"}`)
+	s.steer(409, "is not held", "operator", "release-hold", `{"stage":"prod"}`)
+	s.steer(200, `"by":"the operator"`, "operator", "stop-the-line", `{"reason":"why"}`)
+	s.steer(409, "stopped already", "operator", "stop-the-line", `{}`)
+	s.steer(200, `"by":"the operator"`, "operator", "resume", `{}`)
+	s.steer(409, "not stopped", "operator", "resume", `{}`)
+	s.steer(409, "revision 1 is not approved", "approver", "approve", `{"stage":"prod","revision":"1"}`)
+	expect(t, 404, "", "POST", s.url+"/v1/pipelines/shop/commands/pause", "admin", `{}`)
 }
 
 // A command whose answer was lost is sent again.
 func TestAPipelineThatPromotesIsHeldOnce(t *testing.T) {
 	s := newShop(t)
 	s.promotes()
-	first := ""
-	for i := range 2 {
-		status, said := s.steer("operator", "hold", `{"stage":"prod"}`, "Idempotency-Key", "once")
-		if status != 200 || i > 0 && said != first {
-			t.Errorf("%d: %d %s", i, status, said)
-		}
-		first = said
-	}
-	if status, said := s.steer("operator", "release-hold", `{"stage":"prod"}`, "Idempotency-Key", "once"); status != 422 || !strings.Contains(said, "was used for another request") {
-		t.Errorf("%d %s", status, said)
-	}
-	if status, said := s.steer("operator", "hold", `{"stage":"prod"}`, "If-Match", fmt.Sprintf("%q", "1")); status != 422 {
-		t.Errorf("%d %s", status, said)
-	}
+	first := s.steer(200, "", "operator", "hold", `{"stage":"prod"}`, "Idempotency-Key", "once")
+	assert.Equal(t, first, s.steer(200, "", "operator", "hold", `{"stage":"prod"}`, "Idempotency-Key", "once"))
+	s.steer(422, "was used for another request", "operator", "release-hold", `{"stage":"prod"}`, "Idempotency-Key", "once")
+	s.steer(422, "", "operator", "hold", `{"stage":"prod"}`, "If-Match", fmt.Sprintf("%q", "1"))
 }
 
 // defined is the body that defines the pipeline that promotes.
@@ -112,9 +91,7 @@ func (s *shop) defined(text string, change ...func(*definition.Definition)) stri
 func TestPipelinesThatPromoteAreDefinedAndDeleted(t *testing.T) {
 	s := newShop(t)
 	smoke, err := s.store.Keep([]byte("resources: {}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	verified := strings.Replace(promoting, "environment: theirs", "environment: theirs, verify: smoke.yaml", 1)
 	carrying := func(files map[string]string) string {
 		return s.defined(verified, func(d *definition.Definition) { d.Stages[0].VerifyFiles = files })
@@ -125,74 +102,116 @@ func TestPipelinesThatPromoteAreDefinedAndDeleted(t *testing.T) {
 		})
 	}
 	zeros := strings.Repeat("0", 64)
-	for i, step := range []struct {
-		who, verb, body string
-		asOf            string
-		want            int
-		says            string
-	}{
-		{"operator", "define", s.defined(promoting), "", 403, "may not"},
-		{"approver", "define", s.defined(promoting), "", 403, "may not"},
-		{"admin of web", "define", s.defined(promoting), "", 403, "may not"},
-		{"admin of shop", "define", s.defined(promoting), "", 403, "stage dev would deploy to environment theirs"},
-		{"admin", "define", `{}`, "", 422, "there is no definition"},
-		{"admin", "define", `{"definition":{}}`, "", 422, "definition"},
-		{"admin", "define", s.defined(strings.Replace(promoting, "shop", "other", 1)), "", 422, "is of pipeline other"},
-		{"admin", "define", s.defined(promoting, func(d *definition.Definition) { d.Stages[1].Name = "../prod" }), "", 422, "cannot be"},
-		{"admin", "define", s.defined(verified), "", 422, "does not carry"},
-		{"admin", "define", carrying(map[string]string{"other.yaml": smoke}), "", 422, "does not carry"},
-		{"admin", "define", carrying(map[string]string{"smoke.yaml": zeros}), "", 422, "put it first"},
-		{"admin", "define", carrying(map[string]string{"smoke.yaml": smoke, "../etc": smoke}), "", 422, "is no path"},
-		{"admin", "define", s.defined(promoting, func(d *definition.Definition) { d.Stages[1].VerifyFiles = map[string]string{"a": smoke} }), "", 422, "nothing verifies it"},
-		{"admin", "define", s.defined(strings.Replace(verified, "smoke.yaml", "../smoke.yaml", 1)), "", 422, "is no path"},
-		{"admin", "define", asking("../../etc/secrets/key"), "", 422, "is no path"},
-		{"admin", "define", asking("ci.key"), "", 422, "must be in a directory named secrets"},
-		{"admin", "define", asking("secrets/../.deployster/log.db"), "", 422, "must be in a directory named secrets"},
-		{"admin", "define", carrying(map[string]string{"smoke.yaml": smoke}), "", 200, `"by":"the admin"`},
-		{"admin", "define", carrying(map[string]string{"smoke.yaml": smoke}), "", 200, `"events":[]`},
-		{"admin of shop", "define", s.defined(promoting), `"1"`, 200, `"by":"shop"`}, // it reaches no other environment
-		{"admin of shop", "define", s.defined(strings.Replace(promoting, "prod, manual", "others, manual", 1)), "", 403, "environment others"},
-		{"admin", "define", asking("secrets/ci.key"), `"1"`, 412, "something else"},
-		{"admin", "define", asking("secrets/ci.key"), `"2"`, 200, `"key_file":"secrets/ci.key"`},
-		{"operator", "hold", `{"stage":"prod"}`, "", 200, "held"},
-		{"admin", "define", s.defined(strings.Replace(promoting, "name: prod", "name: live", 1)), "", 409, "which is held"},
-		{"operator", "delete", `{}`, "", 403, "may not"},
-		{"admin", "delete", `{}`, `"2"`, 412, "something else"},
-		{"admin", "delete", `{"reason":"old"}`, `"3"`, 200, "promotion-pipeline-deleted"},
-		{"admin", "delete", `{}`, "", 409, "does not exist"},
-		{"operator", "hold", `{"stage":"prod"}`, "", 409, "does not exist"},
-		{"admin", "define", s.defined(promoting), `"3"`, 412, "something else"},
-		{"admin of shop", "define", s.defined(promoting), "", 403, "environment theirs"},
-	} {
-		var header []string
-		if step.asOf != "" {
-			header = []string{"If-Match", step.asOf}
-		}
-		if status, said := s.steer(step.who, step.verb, step.body, header...); status != step.want || !strings.Contains(said, step.says) {
-			t.Errorf("step %d, %s as %s: %d, want %d and %q: %.400s", i, step.verb, step.who, status, step.want, step.says, said)
-		}
-	}
+	s.steer(403, "may not", "operator", "define", s.defined(promoting))
+	s.steer(403, "may not", "approver", "define", s.defined(promoting))
+	s.steer(403, "may not", "admin of web", "define", s.defined(promoting))
+	s.steer(403, "stage dev would deploy to environment theirs", "admin of shop", "define", s.defined(promoting))
+	s.steer(422, "there is no definition", "admin", "define", `{}`)
+	s.steer(422, "definition", "admin", "define", `{"definition":{}}`)
+	s.steer(422, "is of pipeline other", "admin", "define", s.defined(strings.Replace(promoting, "shop", "other", 1)))
+	s.steer(422, "cannot be", "admin", "define", s.defined(promoting, func(d *definition.Definition) { d.Stages[1].Name = "../prod" }))
+	s.steer(422, "does not carry", "admin", "define", s.defined(verified))
+	s.steer(422, "does not carry", "admin", "define", carrying(map[string]string{"other.yaml": smoke}))
+	s.steer(422, "put it first", "admin", "define", carrying(map[string]string{"smoke.yaml": zeros}))
+	s.steer(422, "is no path", "admin", "define", carrying(map[string]string{"smoke.yaml": smoke, "../etc": smoke}))
+	s.steer(422, "nothing verifies it", "admin", "define", s.defined(promoting, func(d *definition.Definition) { d.Stages[1].VerifyFiles = map[string]string{"a": smoke} }))
+	s.steer(422, "is no path", "admin", "define", s.defined(strings.Replace(verified, "smoke.yaml", "../smoke.yaml", 1)))
+	s.steer(422, "is no path", "admin", "define", asking("../../etc/secrets/key"))
+	s.steer(422, "must be in a directory named secrets", "admin", "define", asking("ci.key"))
+	s.steer(422, "must be in a directory named secrets", "admin", "define", asking("secrets/../.deployster/log.db"))
+	s.steer(200, `"by":"the admin"`, "admin", "define", carrying(map[string]string{"smoke.yaml": smoke}))
+	s.steer(200, `"events":[]`, "admin", "define", carrying(map[string]string{"smoke.yaml": smoke}))
+	s.steer(200, `"by":"shop"`, "admin of shop", "define", s.defined(promoting), "If-Match", `"1"`) // it reaches no other environment
+	s.steer(403, "environment others", "admin of shop", "define", s.defined(strings.Replace(promoting, "prod, manual", "others, manual", 1)))
+	s.steer(412, "something else", "admin", "define", asking("secrets/ci.key"), "If-Match", `"1"`)
+	s.steer(200, `"key_file":"secrets/ci.key"`, "admin", "define", asking("secrets/ci.key"), "If-Match", `"2"`)
+	s.steer(200, "held", "operator", "hold", `{"stage":"prod"}`)
+	s.steer(409, "which is held", "admin", "define", s.defined(strings.Replace(promoting, "name: prod", "name: live", 1)))
+	s.steer(403, "may not", "operator", "delete", `{}`)
+	s.steer(412, "something else", "admin", "delete", `{}`, "If-Match", `"2"`)
+	s.steer(200, "promotion-pipeline-deleted", "admin", "delete", `{"reason":"old"}`, "If-Match", `"3"`)
+	s.steer(409, "does not exist", "admin", "delete", `{}`)
+	s.steer(409, "does not exist", "operator", "hold", `{"stage":"prod"}`)
+	s.steer(412, "something else", "admin", "define", s.defined(promoting), "If-Match", `"3"`)
+	s.steer(403, "environment theirs", "admin of shop", "define", s.defined(promoting))
 }
 
 // One name is of one pipeline, whichever is defined first.
 func TestANameIsOfOnePipeline(t *testing.T) {
 	for _, promotesFirst := range []bool{false, true} {
 		s := newShop(t)
-		both := []func() (int, string){
-			func() (int, string) {
-				status, _, said := ask(t, "POST", s.url+"/v1/pipelines/shop/commands/define", "admin", string(mustJSON(t, body{"definition": s.pipeline(strings.Replace(asking, "web", "shop", 1))})))
-				return status, said
-			},
-			func() (int, string) { return s.steer("admin", "define", s.defined(promoting)) },
-		}
-		if promotesFirst {
-			both[0], both[1] = both[1], both[0]
-		}
-		if status, said := both[0](); status != 200 {
-			t.Fatalf("%d %s", status, said)
-		}
-		if status, said := both[1](); status != 409 || !strings.Contains(said, "take another name") {
-			t.Errorf("%d %s", status, said)
+		status := map[bool]int{true: 200, false: 409}
+		says := map[bool]string{false: "take another name"}
+		define := body{"definition": s.pipeline(strings.Replace(asking, "web", "shop", 1))}
+		for _, promotes := range []bool{promotesFirst, !promotesFirst} {
+			isFirst := promotes == promotesFirst
+			if promotes {
+				s.steer(status[isFirst], says[isFirst], "admin", "define", s.defined(promoting))
+			} else {
+				post(t, status[isFirst], says[isFirst], s.url+"/v1/pipelines/shop/commands/define", "admin", define)
+			}
 		}
 	}
+}
+
+// withClusters are hosts of an inventory that has clusters, too.
+type withClusters struct {
+	server.Hosts
+	clusters []inventory.Cluster
+}
+
+func (w withClusters) Inventory() (*inventory.Inventory, error) {
+	v, err := w.Hosts.Inventory()
+	if err != nil {
+		return nil, err
+	}
+	with := *v
+	with.Clusters = w.clusters
+	return &with, nil
+}
+
+// The clusters of a definition are those of the server, not of whoever sends it.
+func TestAStageNamesClustersOfTheServer(t *testing.T) {
+	s := newShop(t)
+	_, s.url = newServer(t, s.log, func(o *server.Options) {
+		o.Objects, o.Hosts = s.store, withClusters{s.hosts, []inventory.Cluster{{Name: "dev", Context: "d"}, {Name: "prod", Context: "p"}}}
+	})
+	in := func(cluster string) string {
+		return s.defined(strings.Replace(promoting, "environment: prod, manual: true", `objects: [{cluster: `+cluster+`, kind: Kustomization, namespace: flux, name: shop}], strategy: webhook, webhook: {url: "https://ci.example/", key_file: secrets/ci.key}`, 1))
+	}
+	s.steer(422, `stage prod, by the inventory of the server: there is no cluster prdo in the inventory, did you mean \"prod\"?`, "admin", "define", in("prdo"))
+	s.steer(422, "which has dev, prod", "admin", "define", in("elsewhere"))
+	s.steer(200, `"environment":"objects:shop/prod"`, "admin", "define", in("prod"))
+	_, s.url = newServer(t, s.log, func(o *server.Options) { o.Objects = s.store })
+	s.steer(409, "the server has no inventory", "admin", "define", in("elsewhere"))
+}
+
+// A stage that is a manifest on hosts carries that, and selects them by a query.
+func TestAStageOnHostsCarriesItsManifest(t *testing.T) {
+	s := newShop(t)
+	web, err := s.store.Keep([]byte("resources: {}"))
+	require.NoError(t, err)
+	text := strings.Replace(promoting, "environment: prod, manual: true", `manifest: web.yaml, hosts: "name == a", strategy: webhook, webhook: {url: "https://ci.example/", key_file: secrets/ci.key}`, 1)
+	on := func(change func(*definition.Stage)) string {
+		return s.defined(text, func(d *definition.Definition) {
+			d.Stages[1].Targets.Files = map[string]string{"web.yaml": web}
+			change(&d.Stages[1])
+		})
+	}
+	s.steer(403, "may not", "operator", "define", on(func(*definition.Stage) {}))
+	s.steer(422, "does not carry", "admin", "define", on(func(s *definition.Stage) { s.Targets.Files = nil }))
+	s.steer(422, "put it first", "admin", "define", on(func(s *definition.Stage) { s.Targets.Files = map[string]string{"web.yaml": strings.Repeat("0", 64)} }))
+	s.steer(422, "is no path", "admin", "define", on(func(s *definition.Stage) { s.Targets.Files["../etc"] = web }))
+	s.steer(422, "is no path", "admin", "define", on(func(s *definition.Stage) { s.Targets.Manifest = "../web.yaml"; s.Targets.Files["../web.yaml"] = web }))
+	s.steer(422, "hosts", "admin", "define", on(func(s *definition.Stage) { s.Targets.Hosts = "name ==" }))
+	s.steer(422, "does not carry", "admin", "define", on(func(s *definition.Stage) { s.Verify = "web.yaml" }))
+	s.steer(422, "is no path", "admin", "define", on(func(s *definition.Stage) {
+		s.Verify, s.VerifyFiles = "../web.yaml", map[string]string{"../web.yaml": web}
+	}))
+	s.steer(403, "may not", "operator", "define", on(func(s *definition.Stage) { s.Strategy, s.Webhook = "", nil }))
+	s.steer(200, `"verify":"web.yaml"`, "admin", "define", on(func(s *definition.Stage) {
+		s.Strategy, s.Webhook, s.Verify, s.VerifyFiles = "", nil, "web.yaml", map[string]string{"web.yaml": web}
+	}))
+	s.steer(200, `"environment":"hosts:shop/prod"`, "admin", "define", on(func(*definition.Stage) {}))
+	s.steer(200, `"events":[]`, "admin", "define", on(func(*definition.Stage) {}))
 }

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,11 +10,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build/transition"
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/internal/server"
+	"github.com/deployster-go/deployster/pipeline"
 )
 
 // read asks for something that there is, makes sure that the document describes the answer, and
@@ -21,15 +29,11 @@ import (
 func read(t *testing.T, s *server.Server, at, operation, path string) (body map[string]any, h http.Header) {
 	t.Helper()
 	status, h, text := ask(t, "GET", at+path, "viewer", "")
-	if status != http.StatusOK {
-		t.Fatalf("%s: %d %s", path, status, text)
-	}
+	require.Equal(t, http.StatusOK, status, "%s: %d %s", path, status, text)
 	if err := s.Undocumented("GET", operation, text); err != nil {
 		t.Errorf("%s is not as the document says: %v\n%s", path, err, text)
 	}
-	if err := json.Unmarshal([]byte(text), &body); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &body))
 	if status, again, text := ask(t, "GET", at+path, "viewer", "", "If-None-Match", h.Get("ETag")); status != http.StatusNotModified || text != "" || again.Get("ETag") != h.Get("ETag") {
 		t.Errorf("%s is sent again: %d %v %s", path, status, again, text)
 	}
@@ -64,21 +68,23 @@ func all(t *testing.T, s *server.Server, at, operation, path, member string) (fo
 	return found
 }
 
-// Whatever lists name can be read, as the document describes it.
-func TestWhatListsNameCanBeRead(t *testing.T) {
+// fuzzedServer serves the log of the fuzzer, and so many pipelines besides.
+func fuzzedServer(t *testing.T, pipelines int) (*server.Server, string) {
 	events, _ := fuzzed(t)
 	log := logtest.NewMemory().Open()
-	if _, err := log.Append(t.Context(), events...); err != nil {
-		t.Fatal(err)
-	}
-	s, at := newServer(t, log)
+	require.NoError(t, errOf(log.Append(t.Context(), events...)))
+	define(t, log, pipelines)
+	return newServer(t, log)
+}
+
+// Whatever lists name can be read, as the document describes it.
+func TestWhatListsNameCanBeRead(t *testing.T) {
+	s, at := fuzzedServer(t, 0)
 	for _, c := range []struct{ kind, member string }{{"environments", "environment"}, {"pipelines", "pipeline"}, {"builds", "id"}, {"promotions", "pipeline"}} {
 		for _, name := range all(t, s, at, "/v1/"+c.kind, "/v1/"+c.kind, c.member) {
 			path := "/v1/" + c.kind + "/" + url.PathEscape(name)
 			body, _ := read(t, s, at, "/v1/"+c.kind+"/{name}", path)
-			if body[c.member] != name {
-				t.Errorf("%s: %v", path, body)
-			}
+			assert.Equal(t, name, body[c.member], path)
 			switch c.kind {
 			case "environments":
 				if hosts := all(t, s, at, "/v1/environments/{name}/hosts", path+"/hosts", "host"); !slices.IsSorted(hosts) || body["hosts"] != float64(len(hosts)) {
@@ -86,15 +92,11 @@ func TestWhatListsNameCanBeRead(t *testing.T) {
 				}
 			case "pipelines":
 				whole, _ := read(t, s, at, "/v1/pipelines/{name}", path+"?hosts=true&all=true")
-				if len(whole["targets"].([]any)) <= len(body["targets"].([]any)) {
-					t.Errorf("%s has no hosts", path)
-				}
+				assert.Greater(t, len(whole["targets"].([]any)), len(body["targets"].([]any)), "%s has no hosts", path)
 			case "builds":
 				jobs := all(t, s, at, "/v1/builds/{name}/jobs", path+"/jobs", "job")
 				for i, job := range jobs {
-					if job != fmt.Sprint(i+1) {
-						t.Errorf("%s has the jobs %v", path, jobs)
-					}
+					assert.Equal(t, fmt.Sprint(i+1), job, "%s has the jobs %v", path, jobs)
 				}
 				read(t, s, at, "/v1/builds/{name}/jobs/{job}", path+"/jobs/"+jobs[len(jobs)-1])
 				count := 0
@@ -106,40 +108,70 @@ func TestWhatListsNameCanBeRead(t *testing.T) {
 						}
 					}
 				}
-				if count != len(jobs) {
-					t.Errorf("%s has %d jobs, and %d in some state", path, len(jobs), count)
-				}
-				if got := all(t, s, at, "/v1/builds", "/v1/builds?state="+fmt.Sprint(body["state"]), "id"); !slices.Contains(got, name) {
-					t.Errorf("%s is not among those in its state: %v", path, got)
-				}
+				assert.Len(t, jobs, count, "jobs of %s in some state", path)
+				assert.Contains(t, all(t, s, at, "/v1/builds", "/v1/builds?state="+fmt.Sprint(body["state"]), "id"), name, "those in its state")
 			}
 		}
 	}
 }
 
-// What there is not is said to be missing, whoever claims to have an answer, and what is no state
-// is refused.
-func TestWhatThereIsNotCannotBeRead(t *testing.T) {
-	events, _ := fuzzed(t)
-	log := logtest.NewMemory().Open()
-	if _, err := log.Append(t.Context(), events...); err != nil {
-		t.Fatal(err)
-	}
-	_, at := newServer(t, log)
+// What there is not is said to be missing, whoever claims to have an answer. What cannot be meant is
+// refused: no cursor leads anywhere that next does not lead to, a snapshot is for the very program
+// alone, and who follows an event that there is not has followed another log.
+func TestWhatCannotBeReadIsRefused(t *testing.T) {
+	_, at := fuzzedServer(t, 3)
 	_, _, text := ask(t, "GET", at+"/v1/builds?limit=1", "viewer", "")
-	group := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(text)[1]
-	for path, want := range map[string]int{
-		"/v1/environments/nonsense": 404, "/v1/environments/nonsense/hosts": 404, "/v1/pipelines/nonsense": 404, "/v1/pipelines/shop": 404, "/v1/promotions/nonsense": 404,
-		"/v1/promotions/p0": 404, "/v1/builds/nonsense": 404, "/v1/builds/nonsense/jobs": 404, "/v1/builds/" + group + "/jobs/nonsense": 404, "/v1/builds/" + group + "/jobs/0": 404,
-		"/v1/builds/" + group + "/jobs/-1": 404, "/v1/builds/" + group + "/jobs/99999999999999999999": 404,
-		"/v1/builds?state=nonsense": 422, "/v1/builds/" + group + "/jobs?state=nonsense": 422, "/v1/builds/" + group + "/jobs?cursor=x": 422,
-		"/v1/environments/" + strings.Repeat("a", 600): 422, "/v1/environments/..%2F..%2Fetc": 404, "/v1/pipelines/p0?hosts=x": 422,
+	group := "/v1/builds/" + regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(text)[1]
+	first, _, _ := listPart(t, at+"/v1/pipelines?limit=1")
+	list, _ := base64.RawURLEncoding.DecodeString(first.Next)
+	of, _, _ := strings.Cut(string(list), ":")
+	cursor := func(text string) string {
+		return "/v1/pipelines?cursor=" + base64.RawURLEncoding.EncodeToString([]byte(text))
+	}
+	zeros, ends := strings.Repeat("0", 64), "the log ends with event "
+	refused := func(want int, says, path string, header ...string) {
+		t.Helper()
+		status, h, text := ask(t, "GET", at+path, "viewer", "", append(header, "If-None-Match", "*")...)
+		answers(t, want, says, fmt.Sprintf("%.80s", path))(status, text)
+		assert.Equal(t, "application/problem+json", h.Get("Content-Type"), path)
+		assert.Empty(t, h.Get("ETag"), path)
+	}
+	for want, paths := range map[int][]string{
+		404: {
+			"/v1/nothing", "/v1/../../etc/passwd", "/v1/log%2f..%2f..%2fetc", "/v1/log/snapshots/pipelines?program=another",
+			"/v1/environments/nonsense", "/v1/environments/nonsense/hosts", "/v1/environments/..%2F..%2Fetc",
+			"/v1/pipelines/nonsense", "/v1/pipelines/shop", "/v1/promotions/nonsense", "/v1/promotions/p0",
+			"/v1/builds/nonsense", "/v1/builds/nonsense/jobs", group + "/jobs/nonsense", group + "/jobs/0", group + "/jobs/-1",
+			group + "/jobs/99999999999999999999",
+		},
+		409: {
+			"/v1/log/verify?anchor=1:" + zeros,
+		},
+		422: {
+			"/v1/events?after=x", "/v1/events?follow=true&until=1", "/v1/log/latest?target=run/web.yaml&outcome=odd",
+			"/v1/log/verify?anchor=1", "/v1/log/snapshots/pipelines?program=", "/v1/log/snapshots/pipelines",
+			"/v1/log/snapshots/secrets?program=another", "/v1/log/snapshots/..%2Flog?program=another",
+			"/v1/environments/" + strings.Repeat("a", 600), "/v1/pipelines/p0?hosts=x", "/v1/builds?state=nonsense",
+			group + "/jobs?state=nonsense", group + "/jobs?cursor=x", "/v1/pipelines?limit=0", "/v1/pipelines?limit=-1",
+			"/v1/pipelines?limit=1000000000", "/v1/pipelines?limit=x", "/v1/pipelines?limit=99999999999999999999",
+			"/v1/pipelines?cursor=%00", "/v1/pipelines?cursor=../..", cursor("other:p0"), cursor(of + ":"),
+			"/v1/pipelines?cursor=" + strings.Repeat("a", 3000),
+		},
 	} {
-		status, h, text := ask(t, "GET", at+path, "viewer", "", "If-None-Match", "*")
-		if status != want || h.Get("Content-Type") != "application/problem+json" || h.Get("ETag") != "" {
-			t.Errorf("%s: %d %v %s, want %d", path, status, h, text, want)
+		for _, path := range paths {
+			refused(want, "", path)
 		}
 	}
+	refused(422, ends, "/v1/events?follow=true&after=1000000")
+	refused(422, ends, "/v1/events?follow=true&after=9223372036854775807")
+	refused(422, ends, "/v1/events", "Accept", "text/event-stream", "Last-Event-ID", "1000000")
+	for _, path := range []string{cursor(of + ":p1\x00\xff"), "/v1/pipelines?cursor=", "/v1/pipelines?limit=1000"} {
+		expect(t, 200, "", "GET", at+path, "viewer", "")
+	}
+	behind, _, status := listPart(t, at+cursor(of+":zzz"))
+	assert.Equal(t, 200, status)
+	assert.Empty(t, behind.Items)
+	expect(t, 405, "", "DELETE", at+"/v1/log", "admin", "")
 }
 
 // Until something is appended the newest events are those that were sent; which came before one
@@ -148,78 +180,121 @@ func TestEventsThatHaveNotChangedAreNotSentAgain(t *testing.T) {
 	log := logOf(t, 5)
 	_, at := newServer(t, log)
 	tags := map[string]string{}
-	paths := []string{"/v1/events", "/v1/events?after=2", "/v1/events?last=2", "/v1/events?until=3", "/v1/log/latest?target=run/web.yaml&outcome=succeeded", "/v1/log/in-progress?target=run/web.yaml", "/v1/inventory"}
-	for _, path := range paths {
+	for _, path := range []string{
+		"/v1/events", "/v1/events?after=2", "/v1/events?last=2", "/v1/events?until=3",
+		"/v1/log/latest?target=run/web.yaml&outcome=succeeded", "/v1/log/in-progress?target=run/web.yaml",
+	} {
 		status, h, _ := ask(t, "GET", at+path, "viewer", "")
-		if path == "/v1/inventory" && status == http.StatusConflict { // the server has none
-			continue
-		}
 		if tags[path] = h.Get("ETag"); status != http.StatusOK || tags[path] == "" {
 			t.Fatalf("%s: %d %v", path, status, h)
 		}
 		for other, tag := range tags {
-			if other != path && tag == tags[path] {
-				t.Errorf("%s and %s have the same ETag", other, path)
-			}
+			assert.Equal(t, other == path, tag == tags[path], "%s and %s have the same ETag", other, path)
 		}
 		if status, _, text := ask(t, "GET", at+path, "viewer", "", "If-None-Match", tags[path]); status != http.StatusNotModified || text != "" {
 			t.Errorf("%s is sent again: %d %s", path, status, text)
 		}
 	}
-	if _, err := log.Append(t.Context(), started(6), deploylog.Event{Deployment: "d6", Target: "run/web.yaml", Name: "run-succeeded", Attempt: 1}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(log.Append(t.Context(), started(6), deploylog.Event{Deployment: "d6", Target: "run/web.yaml", Name: "run-succeeded", Attempt: 1})))
 	for path, tag := range tags {
 		status, h, _ := ask(t, "GET", at+path, "viewer", "", "If-None-Match", tag)
 		if held := strings.Contains(path, "until"); held != (status == http.StatusNotModified) || held != (h.Get("ETag") == tag) {
 			t.Errorf("%s after more events: %d %v", path, status, h)
 		}
 	}
-	if _, h, _ := ask(t, "GET", at+"/v1/events?last=1", "viewer", "", "Accept", "application/x-ndjson"); !strings.HasPrefix(h.Get("Content-Type"), "application/x-ndjson") {
-		t.Errorf("%v", h)
-	}
-}
-
-// The inventory is not sent again to who has it.
-func TestTheInventoryThatHasNotChangedIsNotSentAgain(t *testing.T) {
-	s := newShop(t)
-	body, _ := read(t, s.api, s.url, "/v1/inventory", "/v1/inventory")
-	if len(body["hosts"].([]any)) == 0 {
-		t.Errorf("%v", body)
-	}
+	_, h, _ := ask(t, "GET", at+"/v1/events?last=1", "viewer", "", "Accept", "application/x-ndjson")
+	assert.Contains(t, h.Get("Content-Type"), "application/x-ndjson")
 }
 
 // Who updates what they have read is told that somebody else was faster, and what to do.
 func TestAnUpdateOfWhatHasChangedSinceIsRefused(t *testing.T) {
 	s := newShop(t)
-	if status, said := s.send("operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")}); status != 200 {
-		t.Fatal(said)
-	}
+	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
 	_, h, _ := ask(t, "GET", s.url+"/v1/environments/shop", "viewer", "")
 	before := h.Get("ETag")
 	update := func(base int, manifest, match string) (int, http.Header, string) {
 		return ask(t, "POST", s.url+"/v1/environments/shop/commands/update", "operator", string(mustJSON(t, body{"base": base, "definition": s.definition("shop", manifest)})), "If-Match", match)
 	}
-	if status, said := s.send("operator", "other", "create", body{"definition": s.definition("other", "other")}); status != 200 { // which is none of its business
-		t.Fatal(said)
+	s.send(200, "", "operator", "other", "create", body{"definition": s.definition("other", "other")}) // which is none of its business
+	updates := func(want int, says string, base int, manifest, match string) {
+		t.Helper()
+		status, h, said := update(base, manifest, match)
+		answers(t, want, says, match)(status, said)
+		assert.Equal(t, want != 200, h.Get("Content-Type") == "application/problem+json", h)
 	}
-	if status, _, said := update(1, "resources: {a: {}}", before); status != 200 {
-		t.Errorf("%d %s", status, said)
-	}
-	status, h, said := update(2, "resources: {b: {}}", before)
-	if status != 412 || h.Get("Content-Type") != "application/problem+json" || !strings.Contains(said, "has got revision 2 since, by the operator (event 3): read it again") {
-		t.Errorf("%d %v %s", status, h, said)
-	}
+	updates(200, "", 1, "resources: {a: {}}", before)
+	updates(412, "has got revision 2 since, by the operator (event 3): read it again", 2, "resources: {b: {}}", before)
 	for match, want := range map[string]int{`"99"`: 412, `"99-0"`: 412, `*`: 422, `"0"`: 422, `"-1"`: 422, `"x"`: 422, `W/"3"`: 422, `"3", "4"`: 422, `"1"`: 412, strings.Repeat("9", 90): 422} {
-		if status, _, said := update(2, "resources: {b: {}}", match); status != want {
-			t.Errorf("%s: %d %s, want %d", match, status, said, want)
-		}
+		updates(want, "", 2, "resources: {b: {}}", match)
 	}
 	_, h, _ = ask(t, "GET", s.url+"/v1/environments/shop", "viewer", "")
-	if status, _, said := update(2, "resources: {b: {}}", h.Get("ETag")); status != 200 {
-		t.Errorf("%d %s", status, said)
+	updates(200, "", 2, "resources: {b: {}}", h.Get("ETag"))
+	expect(t, 422, "leave it out", "POST", s.url+"/v1/environments/shop/commands/delete", "operator", "{}", "If-Match", before)
+}
+
+// listed is a part of the list of pipelines.
+type listed struct {
+	Event int64
+	Items []struct{ Pipeline string }
+	Next  string
+}
+
+func listPart(t *testing.T, url string, header ...string) (l listed, h http.Header, status int) {
+	t.Helper()
+	status, h, body := ask(t, "GET", url, "viewer", "", header...)
+	if status == http.StatusOK {
+		require.NoError(t, json.Unmarshal([]byte(body), &l))
+	} else if status == http.StatusNotModified && body != "" {
+		t.Errorf("304 with %q", body)
 	}
-	if status, _, said := ask(t, "POST", s.url+"/v1/environments/shop/commands/delete", "operator", "{}", "If-Match", before); status != 422 || !strings.Contains(said, "leave it out") {
-		t.Errorf("%d %s", status, said)
+	return l, h, status
+}
+
+// Who reads a list in parts gets each row once, though others are added before and behind.
+func TestAListIsReadInPartsWhileItGrows(t *testing.T) {
+	log := inFile(t, 9)
+	_, at := newServer(t, log)
+	all := pipelines.New(log, time.Now)
+	var got []string
+	next := at + "/v1/pipelines?limit=2"
+	for i := 0; next != ""; i++ {
+		l, h, status := listPart(t, next)
+		if status != http.StatusOK || len(l.Items) > 2 || i > 20 {
+			t.Fatalf("%s: %d %+v", next, status, l)
+		}
+		for _, row := range l.Items {
+			got = append(got, row.Pipeline)
+		}
+		if next = ""; l.Next != "" {
+			next = at + strings.TrimSuffix(strings.TrimPrefix(h.Get("Link"), "<"), `>; rel="next"`)
+		}
+		d := querytest.Definition()
+		d.Name = fmt.Sprint("a", i) // before all others
+		require.NoError(t, errOf(all.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "new" + d.Name})))
+	}
+	assert.Equal(t, []string{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8"}, got)
+}
+
+// An answer that still holds is not sent again; one of something else is.
+func TestAListThatHasNotChangedIsNotSentAgain(t *testing.T) {
+	log := inFile(t, 3)
+	_, at := newServer(t, log)
+	_, h, _ := listPart(t, at+"/v1/pipelines")
+	_, other, _ := listPart(t, at+"/v1/environments")
+	tag := h.Get("ETag")
+	for _, c := range []struct {
+		query, tags string
+		want        int
+	}{
+		{"", tag, 304}, {"", "W/" + tag, 304}, {"", `"x", ` + tag, 304}, {"", "*", 304},
+		{"", other.Get("ETag"), 200}, {"", strings.Trim(tag, `"`), 200}, {"", `"x"`, 200}, {"?limit=2", tag, 200},
+	} {
+		if _, h, status := listPart(t, at+"/v1/pipelines"+c.query, "If-None-Match", c.tags, "Accept-Encoding", "gzip"); status != c.want || h.Get("ETag") == "" || h.Get("Content-Encoding") != "" {
+			t.Errorf("%s with %s: %d %v, want %d", c.query, c.tags, status, h, c.want)
+		}
+	}
+	require.NoError(t, errOf(log.Append(t.Context(), started(1))))
+	if _, h, status := listPart(t, at+"/v1/pipelines", "If-None-Match", tag); status != 200 || h.Get("ETag") == tag {
+		t.Errorf("after an event: %d %v", status, h)
 	}
 }

@@ -3,9 +3,9 @@ package server_test
 import (
 	"bytes"
 	"net/http"
-	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/internal/objects"
@@ -19,9 +19,7 @@ func TestObjectsLeaveRoomOnTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, unix.Unmount(dir, 0))
 	})
 	_, url := newServer(t, logOf(t, 0), func(o *server.Options) { o.Objects = objects.In(dir, nil) })
 	put := func(content []byte) (int, string) {
@@ -29,15 +27,9 @@ func TestObjectsLeaveRoomOnTheDisk(t *testing.T) {
 		return status, text
 	}
 	first, second := bytes.Repeat([]byte("1"), 3<<20), bytes.Repeat([]byte("2"), 3<<20)
-	if status, text := put(first); status != http.StatusNoContent {
-		t.Fatalf("what fits is answered %d %s", status, text)
-	}
-	if status, text := put(second); status != http.StatusInsufficientStorage || !strings.Contains(text, "deployster gc") {
-		t.Errorf("what does not fit is answered %d %s", status, text)
-	}
-	if status, text := put(first); status != http.StatusNoContent {
-		t.Errorf("what is there is answered %d %s", status, text)
-	}
+	answers(t, http.StatusNoContent, "")(put(first))
+	answers(t, http.StatusInsufficientStorage, "deployster gc")(put(second))
+	answers(t, http.StatusNoContent, "")(put(first))
 }
 
 // A text that may be kept where the log is may be sent, too.
@@ -46,8 +38,6 @@ func TestTheLargestObjectIsKept(t *testing.T) {
 	for size, expected := range map[int]int{objects.MaxSize: http.StatusNoContent, objects.MaxSize + 1: http.StatusRequestEntityTooLarge} {
 		content := bytes.Repeat([]byte("1"), size)
 		status, _, text := ask(t, "PUT", url+"/v1/objects/"+objects.Hash(content), "operator", string(content), "Content-Type", "application/octet-stream")
-		if status != expected {
-			t.Errorf("%d bytes are answered %d %s", size, status, text)
-		}
+		assert.Equal(t, expected, status, "%d bytes are answered %d %s", size, status, text)
 	}
 }

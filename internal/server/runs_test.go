@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/apply"
 	"github.com/deployster-go/deployster/control/revision"
@@ -20,8 +24,10 @@ import (
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/proposal"
 	"github.com/deployster-go/deployster/internal/server"
+	"github.com/deployster-go/deployster/manifest"
 )
 
 const (
@@ -73,36 +79,40 @@ func runsOn(tb testing.TB, log deploylog.Log, store objects.Store, change ...fun
 	go func() { served <- all.Serve(context.WithoutCancel(tb.Context()), drain) }()
 	return all, sync.OnceFunc(func() {
 		close(drain)
-		if err := <-served; err != nil {
-			tb.Error(err)
-		}
+		assert.NoError(tb, <-served)
 	})
 }
 
 func keep(t *testing.T, store objects.Store, text string) (digest string) {
 	t.Helper()
 	digest, err := store.Keep([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return digest
 }
 
-func runBody(t *testing.T, r proposal.Run) string {
+func runBody(t *testing.T, r proposal.Run) string { return string(mustJSON(t, r)) }
+
+// smallRun is a run of a manifest without resources.
+func smallRun(t *testing.T, store objects.Store) proposal.Run {
 	t.Helper()
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
+		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables),
+	}}
+}
+
+// begin has a run, a plan or a drift begin, by an operator.
+func begin(t *testing.T, url string, r proposal.Run) (begun proposal.Begun) {
+	t.Helper()
+	status, _, text := ask(t, "POST", url, "operator", runBody(t, r))
+	require.Equal(t, 200, status, text)
+	require.NoError(t, json.Unmarshal([]byte(text), &begun))
+	return begun
 }
 
 func runsOf(t *testing.T, log deploylog.Log) (begun []deploylog.Event) {
 	t.Helper()
 	for e, err := range log.Read(t.Context(), deploylog.Filter{Target: "run/"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if e.Name == e.Target.Started() {
 			begun = append(begun, e)
 		}
@@ -121,16 +131,14 @@ func TestARunBeginsOnceHoweverOftenItIsSent(t *testing.T) {
 	var sending sync.WaitGroup
 	for range cap(answers) {
 		sending.Go(func() {
-			status, _, text := ask(t, "POST", url+"/v1/runs", "operator", asked, "Content-Type", "application/json", "Idempotency-Key", "one")
+			status, _, text := ask(t, "POST", url+"/v1/runs", "operator", asked, "Idempotency-Key", "one")
 			answers <- fmt.Sprint(status, text)
 		})
 	}
 	sending.Wait()
 	first := <-answers
 	for range cap(answers) - 1 {
-		if again := <-answers; again != first {
-			t.Errorf("%s, and again %s", first, again)
-		}
+		assert.Equal(t, first, <-answers, "and again")
 	}
 	begun := runsOf(t, log)
 	if !strings.HasPrefix(first, "200") || len(begun) != 1 || !strings.Contains(first, begun[0].Deployment) || begun[0].Target != "run/conf/a.yaml" {
@@ -140,48 +148,31 @@ func TestARunBeginsOnceHoweverOftenItIsSent(t *testing.T) {
 		t.Errorf("the log does not say by whom it is, and what it applies: %s", data)
 	}
 	other := strings.Replace(asked, `{`, `{"keep_going":true,`, 1)
-	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", other, "Content-Type", "application/json", "Idempotency-Key", "one"); status != 422 {
-		t.Errorf("another run with the same key: %d %s", status, text)
-	}
-	if status, _, text := ask(t, "POST", url+"/v1/runs", "admin", asked, "Content-Type", "application/json", "Idempotency-Key", "one"); status != 200 || len(runsOf(t, log)) != 2 {
-		t.Errorf("the key of somebody else: %d %s", status, text)
-	}
+	expect(t, 422, "", "POST", url+"/v1/runs", "operator", other, "Idempotency-Key", "one")
+	expect(t, 200, "", "POST", url+"/v1/runs", "admin", asked, "Idempotency-Key", "one") // the key of somebody else
+	assert.Len(t, runsOf(t, log), 2)
 	locked, err := revision.Images{Images: []revision.Image{{Image: "web:1", ID: "sha256:" + strings.Repeat("a", 64)}}}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	with := runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
 		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables), "/images": keep(t, store, string(locked)),
 	}})
-	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", with, "Content-Type", "application/json", "Idempotency-Key", "two"); status != 200 {
-		t.Errorf("with what a lock says: %d %s", status, text)
-	}
+	expect(t, 200, "", "POST", url+"/v1/runs", "operator", with, "Idempotency-Key", "two")
 	// Another server of the log, which has not begun it, knows it from the log.
 	second, kept, _ := applying(t, log)
 	keep(t, kept, nothing)
 	keep(t, kept, noVariables)
-	if status, _, text := ask(t, "POST", second+"/v1/runs", "operator", asked, "Content-Type", "application/json", "Idempotency-Key", "one"); fmt.Sprint(status, text) != first {
-		t.Errorf("elsewhere: %d %s, want %s", status, text, first)
-	}
+	expect(t, 200, strings.TrimPrefix(first, "200"), "POST", second+"/v1/runs", "operator", asked, "Idempotency-Key", "one")
 }
 
 func TestWhatIsObservedOfARunEndsWithHowItEnded(t *testing.T) {
 	url, store, _ := applying(t, logOf(t, 0))
-	status, _, text := ask(t, "POST", url+"/v1/runs", "operator", runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
-		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables),
-	}}), "Content-Type", "application/json")
-	var begun proposal.Begun
-	if err := json.Unmarshal([]byte(text), &begun); err != nil || status != 200 {
-		t.Fatal(status, text, err)
-	}
+	begun := begin(t, url+"/v1/runs", smallRun(t, store))
 	for after, want := range map[string]string{"0": "1 run-started, 2 run-finished-successfully, end succeeded", "1": "2 run-finished-successfully, end succeeded", "7": "end succeeded"} {
 		status, header, text := ask(t, "GET", url+"/v1/runs/"+begun.Run+"/events?after="+after, "viewer", "")
 		var got []string
 		for line := range strings.Lines(text) {
 			var o proposal.Observed
-			if err := json.Unmarshal([]byte(line), &o); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(line), &o))
 			if o.End != nil {
 				got = append(got, "end "+o.End.Outcome)
 			} else {
@@ -192,6 +183,7 @@ func TestWhatIsObservedOfARunEndsWithHowItEnded(t *testing.T) {
 			t.Errorf("after %s: %d %v, want %s", after, status, got, want)
 		}
 	}
+	expect(t, 200, begun.Run, "POST", url+"/v1/runs/"+begun.Run+"/stop", "operator", "") // it has ended
 	for _, path := range []string{"GET /v1/runs/01JZ/events", "POST /v1/runs/01JZ/stop", "GET /v1/runs/" + strings.Repeat("x", 65) + "/events", "GET /v1/runs/%2e%2e/events"} {
 		method, path, _ := strings.Cut(path, " ")
 		if status, _, text := ask(t, method, url+path, "admin", ""); status != 404 && status != 422 {
@@ -215,13 +207,7 @@ func TestWhatIsObservedOfARunEndsWithTheTokenOfWhoAsks(t *testing.T) {
 			return byRole(r)
 		}
 	})
-	_, _, text := ask(t, "POST", url+"/v1/runs", "operator", runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
-		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables),
-	}}), "Content-Type", "application/json")
-	var begun proposal.Begun
-	if err := json.Unmarshal([]byte(text), &begun); err != nil {
-		t.Fatal(text, err)
-	}
+	begun := begin(t, url+"/v1/runs", smallRun(t, store))
 	for who, want := range map[string]bool{"viewer": true, "approver": false} {
 		status, _, text := ask(t, "GET", url+"/v1/runs/"+begun.Run+"/events", who, "")
 		if status != 200 || strings.Contains(text, `"end"`) != want {
@@ -250,8 +236,8 @@ func TestWhatNoRunCanBeOfIsRefused(t *testing.T) {
 		many[fmt.Sprint(i)] = manifest
 	}
 	large := map[string]string{"/variables": variables, "a.yaml": manifest}
-	for i := range 5 {
-		large[fmt.Sprint(i)] = keep(t, store, strings.Repeat(fmt.Sprint(i), objects.MaxSize))
+	for i, digest := range slices.Repeat([]string{keep(t, store, strings.Repeat("x", objects.MaxSize))}, 5) {
+		large[fmt.Sprint(i)] = digest
 	}
 	for name, c := range map[string]struct{ body, want string }{
 		"nothing":                      {`{}`, "required"},
@@ -285,67 +271,49 @@ func TestWhatNoRunCanBeOfIsRefused(t *testing.T) {
 		"a target that there is not":    {of(func(r *proposal.Run) { r.Targets = []string{"b"} }), "b"},
 		"no JSON":                       {"\x00", ""},
 	} {
-		status, _, text := ask(t, "POST", url+"/v1/runs", "operator", c.body, "Content-Type", "application/json", "Idempotency-Key", name)
+		status, _, text := ask(t, "POST", url+"/v1/runs", "operator", c.body, "Idempotency-Key", name)
 		if status != http.StatusUnprocessableEntity && (name != "no JSON" || status != http.StatusBadRequest) || !strings.Contains(text, c.want) || strings.Contains(text, "root:") {
 			t.Errorf("%s: %d, want %q: %.600s", name, status, c.want, text)
 		}
 	}
-	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", strings.Repeat(" ", 2<<20), "Content-Type", "application/json"); status != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %s", status, text)
-	}
+	expect(t, http.StatusRequestEntityTooLarge, "", "POST", url+"/v1/runs", "operator", strings.Repeat(" ", 2<<20))
 	for _, role := range []string{"viewer", "approver"} {
 		want := http.StatusForbidden
-		if status, _, text := ask(t, "POST", url+"/v1/runs", role, of(func(*proposal.Run) {}), "Content-Type", "application/json"); status != want {
-			t.Errorf("%s: %d %s", role, status, text)
-		}
+		expect(t, want, "", "POST", url+"/v1/runs", role, of(func(*proposal.Run) {}))
 	}
 	stop()
-	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", of(func(*proposal.Run) {}), "Content-Type", "application/json"); status != http.StatusServiceUnavailable {
-		t.Errorf("%d %s", status, text)
-	}
+	expect(t, http.StatusServiceUnavailable, "", "POST", url+"/v1/runs", "operator", of(func(*proposal.Run) {}))
 }
 
-// endOf waits for the end of a run, and returns it.
-func endOf(t *testing.T, url, run string) (end proposal.End) {
+// carriedOut begins a run, a plan or a drift, and waits until it has succeeded.
+func carriedOut(t *testing.T, url, path string, r proposal.Run) (id string) {
 	t.Helper()
-	_, _, text := ask(t, "GET", url+"/v1/runs/"+run+"/events", "viewer", "")
+	id = begin(t, url+path, r).Run
+	_, _, text := ask(t, "GET", url+"/v1/runs/"+id+"/events", "viewer", "")
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	var last proposal.Observed
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.End == nil {
-		t.Fatal(text, err)
-	}
-	return *last.End
+	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last), text)
+	require.NotNil(t, last.End, text)
+	require.Equal(t, "succeeded", last.End.Outcome)
+	return id
 }
 
 // A run is bound to a plan that the server has itself, of the same.
 func TestARunIsBoundToAPlanOfTheSame(t *testing.T) {
 	log := logOf(t, 0)
 	url, store, _ := applying(t, log)
-	r := proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables)}}
-	plan := func() (id string) {
-		t.Helper()
-		status, _, text := ask(t, "POST", url+"/v1/plans", "operator", runBody(t, r), "Content-Type", "application/json")
-		var begun proposal.Begun
-		if err := json.Unmarshal([]byte(text), &begun); err != nil || status != 200 {
-			t.Fatal(status, text, err)
-		}
-		if end := endOf(t, url, begun.Run); end.Outcome != "succeeded" {
-			t.Fatal(end)
-		}
-		return begun.Run
-	}
+	r := smallRun(t, store)
+	plan := func() (id string) { return carriedOut(t, url, "/v1/plans", r) }
 	first := plan()
 	if status, header, text := ask(t, "GET", url+"/v1/plans/"+first, "operator", ""); status != 200 || header.Get("Content-Type") != "application/json" || !strings.Contains(text, first) {
 		t.Errorf("%d %v %s", status, header, text)
 	}
-	if begun := runsOf(t, log); len(begun) != 0 {
-		t.Fatalf("a plan is in the log: %v", begun)
-	}
+	require.Len(t, runsOf(t, log), 0, "a plan is in the log")
 	begin := func(want int, words string, change func(*proposal.Run)) (run string) {
 		t.Helper()
 		bound := r
 		change(&bound)
-		status, _, text := ask(t, "POST", url+"/v1/runs", "operator", runBody(t, bound), "Content-Type", "application/json")
+		status, _, text := ask(t, "POST", url+"/v1/runs", "operator", runBody(t, bound))
 		var begun proposal.Begun
 		if err := json.Unmarshal([]byte(text), &begun); status != want || !strings.Contains(text, words) || err != nil {
 			t.Errorf("%d %s, want %d and %q", status, text, want, words)
@@ -360,15 +328,11 @@ func TestARunIsBoundToAPlanOfTheSame(t *testing.T) {
 		r.Plan, r.Carries = first, map[string]string{"a.yaml": keep(t, store, nothing+"# altered"), "/variables": r.Carries["/variables"]}
 	})
 	for path, want := range map[string]int{"/v1/plans/" + run: 404, "/v1/plans/01JZ": 404} {
-		if status, _, text := ask(t, "GET", url+path, "operator", ""); status != want {
-			t.Errorf("%s: %d %s", path, status, text)
-		}
+		expect(t, want, "", "GET", url+path, "operator", "")
 	}
 	again := r
 	again.Plan = first
-	if status, _, text := ask(t, "POST", url+"/v1/plans", "operator", runBody(t, again), "Content-Type", "application/json"); status != 422 {
-		t.Errorf("%d %s", status, text)
-	}
+	expect(t, 422, "", "POST", url+"/v1/plans", "operator", runBody(t, again))
 	for range 8 {
 		plan()
 	}
@@ -384,28 +348,22 @@ func TestNoMoreRunsAreCarriedOutAtOnceThanThereIsRoomFor(t *testing.T) {
 		connecting <- struct{}{}
 		<-gate
 	})
-	asked := runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables)}})
+	asked := runBody(t, smallRun(t, store))
 	var sending sync.WaitGroup
 	for range room {
 		sending.Go(func() {
-			if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", asked, "Content-Type", "application/json"); status != http.StatusOK {
-				t.Errorf("%d %s", status, text)
-			}
+			expect(t, http.StatusOK, "", "POST", url+"/v1/runs", "operator", asked)
 		})
 	}
 	for range room {
 		<-connecting
 	}
 	for _, path := range []string{"/v1/runs", "/v1/plans", "/v1/drifts"} {
-		if status, _, text := ask(t, "POST", url+path, "operator", asked, "Content-Type", "application/json"); status != http.StatusTooManyRequests {
-			t.Errorf("%s: %d %s", path, status, text)
-		}
+		expect(t, http.StatusTooManyRequests, "", "POST", url+path, "operator", asked)
 	}
 	close(gate)
 	sending.Wait()
-	if begun := runsOf(t, log); len(begun) != room {
-		t.Errorf("%d runs have begun", len(begun))
-	}
+	assert.Len(t, runsOf(t, log), room, "runs have begun")
 }
 
 // Who has gone before a run begins does not know of it, and may send another one.
@@ -419,12 +377,8 @@ func TestARunOfWhoHasGoneDoesNotBegin(t *testing.T) {
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/runs", strings.NewReader(runBody(t, proposal.Run{
-		Manifests: []string{"a.yaml"}, Carries: map[string]string{"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables)},
-	})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/runs", strings.NewReader(runBody(t, smallRun(t, store))))
+	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer operator")
 	r.Header.Set("Content-Type", "application/json")
 	go func() {
@@ -437,16 +391,7 @@ func TestARunOfWhoHasGoneDoesNotBegin(t *testing.T) {
 	}
 	<-gone
 	stop()
-	if begun := runsOf(t, log); len(begun) != 0 {
-		t.Errorf("it has begun: %v", begun)
-	}
-}
-
-func TestAServerThatAppliesNothingSaysSo(t *testing.T) {
-	_, url := newServer(t, logOf(t, 0))
-	if status, _, text := ask(t, "POST", url+"/v1/runs", "operator", `{"manifests":["a.yaml"],"carries":{}}`, "Content-Type", "application/json"); status != http.StatusConflict {
-		t.Errorf("%d %s", status, text)
-	}
+	assert.Len(t, runsOf(t, log), 0, "it has begun")
 }
 
 // Who measures runs is told of each that begins and ends, plans among them, and how long it took.
@@ -469,15 +414,114 @@ func TestRunsAreMeasured(t *testing.T) {
 			told <- fmt.Sprint(one.Command, " ", one.Result().Outcome, " ", err)
 		}
 	})
-	body := runBody(t, proposal.Run{Manifests: []string{"a.yaml"}, Carries: map[string]string{
-		"a.yaml": keep(t, store, nothing), "/variables": keep(t, store, noVariables),
-	}})
+	body := runBody(t, smallRun(t, store))
 	for path, command := range map[string]string{"/v1/runs": "apply", "/v1/plans": "plan", "/v1/drifts": "drift"} {
-		if status, _, text := ask(t, "POST", url+path, "operator", body, "Content-Type", "application/json"); status != http.StatusOK {
-			t.Fatal(status, text)
-		}
+		expect(t, http.StatusOK, "", "POST", url+path, "operator", body)
 		if begun, ended := <-told, <-told; begun != command || ended != command+" succeeded <nil>" {
 			t.Errorf("of %s is told %q and %q", command, begun, ended)
 		}
 	}
+}
+
+// What was seen of drift is asked for as such: it is no plan, and nothing is bound to it.
+func TestALookForDriftIsNoPlan(t *testing.T) {
+	log := logOf(t, 0)
+	url, store, _ := applying(t, log)
+	r := smallRun(t, store)
+	looks, plan := carriedOut(t, url, "/v1/drifts", r), carriedOut(t, url, "/v1/plans", r)
+	for path, want := range map[string]int{"/v1/drifts/" + looks: 200, "/v1/plans/" + looks: 404, "/v1/drifts/" + plan: 404, "/v1/drifts/01JZ": 404} {
+		if status, _, text := ask(t, "GET", url+path, "operator", ""); status != want || want == 200 && !strings.Contains(text, looks) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	assert.Len(t, runsOf(t, log), 0, "a look is in the log")
+	bound, removing := r, r
+	bound.Plan, removing.Destroy = looks, true
+	for _, c := range []struct {
+		path string
+		r    proposal.Run
+		want int
+	}{{"/v1/runs", bound, 410}, {"/v1/drifts", bound, 422}, {"/v1/drifts", removing, 422}} {
+		expect(t, c.want, "", "POST", url+c.path, "operator", runBody(t, c.r))
+	}
+}
+
+// Whoever asked for a plan may save it, and have just that applied later; what is no such plan is
+// refused before anything begins.
+func TestARunIsBoundToAPlanThatWasSaved(t *testing.T) {
+	log := logOf(t, 0)
+	url, store, _ := applying(t, log)
+	r := smallRun(t, store)
+	plan := carriedOut(t, url, "/v1/plans", r)
+	expect(t, 403, "", "GET", url+"/v1/plans/"+plan+"/saved", "viewer", "")
+	_, _, sent := ask(t, "GET", url+"/v1/plans/"+plan+"/saved", "operator", "")
+	m, err := manifest.Load([]manifest.Source{{Name: "a.yaml", Data: []byte(nothing)}}, manifest.Options{})
+	require.NoError(t, err)
+	saved := func(change func(*planfile.File)) string {
+		t.Helper()
+		f, err := planfile.Sent([]byte(sent))
+		require.NoError(t, err)
+		f.Manifests, f.Deployster = r.Manifests, "1"
+		require.NoError(t, f.Pin(m, map[string]any{}))
+		change(f)
+		data, err := f.Encode()
+		require.NoError(t, err)
+		return keep(t, store, string(data))
+	}
+	as := func(*planfile.File) {}
+	begin := func(want int, words string, change func(*proposal.Run)) {
+		t.Helper()
+		bound := r
+		change(&bound)
+		expect(t, want, words, "POST", url+"/v1/runs", "operator", runBody(t, bound))
+	}
+	for words, change := range map[string]func(*proposal.Run){
+		"put it first":         func(r *proposal.Run) { r.Saved = strings.Repeat("0", 64) },
+		"validation failed":    func(r *proposal.Run) { r.Saved = "../../etc/passwd" },
+		"is not a saved plan":  func(r *proposal.Run) { r.Saved = keep(t, store, "{}") },
+		"is empty":             func(r *proposal.Run) { r.Saved = keep(t, store, " ") },
+		"leave plan and":       func(r *proposal.Run) { r.Saved, r.Plan = saved(as), plan },
+		"and destroy out":      func(r *proposal.Run) { r.Saved, r.Destroy = saved(as), true },
+		"and this server has ": func(r *proposal.Run) { r.Saved = saved(func(f *planfile.File) { f.Engine.Address = "elsewhere" }) },
+		"its plugs are others": func(r *proposal.Run) {
+			r.Saved = saved(func(f *planfile.File) { f.ManifestHash = strings.Repeat("0", 64) })
+		},
+		"word was removed": func(r *proposal.Run) {
+			r.Saved = saved(func(f *planfile.File) { f.Variables["word"] = strings.Repeat("0", 64) })
+		},
+		"part was removed": func(r *proposal.Run) {
+			r.Saved = saved(func(f *planfile.File) { f.Includes = map[string]string{"part": strings.Repeat("0", 64)} })
+		},
+		"part has another text": func(r *proposal.Run) {
+			r.Saved = saved(func(f *planfile.File) { f.Includes = map[string]string{"part": strings.Repeat("0", 64)} })
+			r.Carries = map[string]string{"a.yaml": r.Carries["a.yaml"], "/variables": r.Carries["/variables"], "part": keep(t, store, "another")}
+		},
+	} {
+		begin(422, words, change)
+	}
+	assert.Len(t, runsOf(t, log), 0, "what is refused is in the log")
+	looks := r
+	looks.Saved = saved(as)
+	for _, path := range []string{"/v1/plans", "/v1/drifts"} {
+		expect(t, 422, "", "POST", url+path, "operator", runBody(t, looks))
+	}
+	begin(200, "run/a.yaml", func(r *proposal.Run) { r.Saved = saved(as) })
+	for _, e := range runsOf(t, log) {
+		assert.Contains(t, string(e.Data), `"plan":"sha256:`, "the log does not say of which plan: %s", e.Data)
+	}
+	for _, run := range []string{"01JZ", runsOf(t, log)[0].Deployment} {
+		expect(t, 404, "", "GET", url+"/v1/plans/"+run+"/saved", "operator", "")
+	}
+}
+
+// A fault of the program must not take the places of runs, nor keep the server from stopping.
+func TestARunWhosePreparationPanicsLeavesItsPlace(t *testing.T) {
+	url, store, stop := applyingOn(t, logOf(t, 0), nil, func(o *apply.Options) {
+		o.Connect = func(context.Context) (*work.Connection, error) { panic("a fault") }
+	})
+	asked := runBody(t, smallRun(t, store))
+	for range 17 { // one more than are carried out at once
+		expect(t, http.StatusInternalServerError, "", "POST", url+"/v1/runs", "operator", asked)
+	}
+	stop()
 }

@@ -9,14 +9,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
@@ -63,12 +70,20 @@ func byRole(r *http.Request) (identity.Identity, error) {
 	return identity.Identity{Name: "the " + text, Grants: []identity.Grant{{Role: role}}}, nil
 }
 
-func ask(t *testing.T, method, url, role, body string, header ...string) (int, http.Header, string) {
+// until identifies who asks by role, until all tokens are revoked.
+func until(revoked *atomic.Bool) func(*http.Request) (identity.Identity, error) {
+	return func(r *http.Request) (identity.Identity, error) {
+		if revoked.Load() {
+			return identity.Identity{}, identity.ErrUnknown
+		}
+		return byRole(r)
+	}
+}
+
+func ask(t testing.TB, method, url, role, body string, header ...string) (int, http.Header, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if role != "" {
 		r.Header.Set("Authorization", "Bearer "+role)
 	}
@@ -76,15 +91,38 @@ func ask(t *testing.T, method, url, role, body string, header ...string) (int, h
 		r.Header.Set(header[i], header[i+1])
 	}
 	answer, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answer.StatusCode, answer.Header, string(text)
+}
+
+// expect sends a request, as ask does. Its answer has a status, and says something.
+func expect(t testing.TB, status int, says, method, url, role, body string, header ...string) {
+	t.Helper()
+	got, _, said := ask(t, method, url, role, body, header...)
+	_, path, _ := strings.Cut(url, "/v1/")
+	answers(t, status, says, method, path, "as", role)(got, said)
+}
+
+// answers checks the status of an answer, and that it says something.
+func answers(t testing.TB, status int, says string, of ...any) func(int, string) {
+	return func(got int, said string) {
+		t.Helper()
+		if got != status || !strings.Contains(said, says) {
+			t.Errorf("%v: %d, want %d and %q: %.600s", of, got, status, says, said)
+		}
+	}
+}
+
+// post sends a document in JSON, as expect does, and returns the answer.
+func post(t testing.TB, status int, says, url, role string, of any, header ...string) (said string) {
+	t.Helper()
+	got, _, said := ask(t, "POST", url, role, string(mustJSON(t, of)), header...)
+	_, path, _ := strings.Cut(url, "/v1/")
+	answers(t, status, says, path, "as", role)(got, said)
+	return said
 }
 
 func started(n int) deploylog.Event {
@@ -95,9 +133,7 @@ func logOf(t *testing.T, events int) deploylog.Log {
 	t.Helper()
 	log := logtest.NewMemory().Open()
 	for i := range events {
-		if _, err := log.Append(t.Context(), started(i)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errOf(log.Append(t.Context(), started(i))))
 	}
 	return log
 }
@@ -154,17 +190,14 @@ func TestEventsAreReadAndFollowed(t *testing.T) {
 		var got []string
 		for line := range strings.Lines(body) {
 			var e deploylog.Event
-			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				t.Fatal(err)
-			}
-			if string(e.Data) != `{"text":"<&>"}` {
-				t.Errorf("event %d has the data %s", e.Seq, e.Data)
-			}
+			require.NoError(t, json.Unmarshal([]byte(line), &e))
+			assert.Equal(t, `{"text":"<&>"}`, string(e.Data), "event %d has the data %s", e.Seq, e.Data)
 			got = append(got, fmt.Sprint(e.Seq))
 		}
-		if status != 200 || strings.Join(got, " ") != want || header.Get("Content-Type") != "application/x-ndjson" {
-			t.Errorf("%s: %d, %v, want %s", query, status, got, want)
-		}
+		assert.Equal(t, 200, status, query)
+		assert.Equal(t, want, strings.Join(got, " "), query)
+		assert.Equal(t, "application/x-ndjson", header.Get("Content-Type"))
+		assert.Equal(t, log.ID(), header.Get("Deployster-Log"))
 	}
 }
 
@@ -184,13 +217,9 @@ func TestServerSentEventsGoOnWhereTheyWereLeft(t *testing.T) {
 				}
 			}
 		case strings.HasPrefix(line, "id: "):
-			if line != want {
-				t.Fatalf("%q, want %q", line, want)
-			}
+			require.Equal(t, want, line)
 			if line == "id: 4" {
-				if !beaten {
-					t.Error("it never said that it is alive")
-				}
+				assert.True(t, beaten, "it never said that it is alive")
 				return
 			}
 			want = "id: 4"
@@ -200,22 +229,18 @@ func TestServerSentEventsGoOnWhereTheyWereLeft(t *testing.T) {
 }
 
 // follow yields the lines of a stream, which ends with the test.
-func follow(t *testing.T, url string, header ...string) func(func(string) bool) {
+func follow(t testing.TB, url string, header ...string) func(func(string) bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, "GET", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer viewer")
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return func(yield func(string) bool) {
 		defer answer.Body.Close()
 		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
@@ -226,35 +251,11 @@ func follow(t *testing.T, url string, header ...string) func(func(string) bool) 
 	}
 }
 
-func TestWhatIsNotThereIsRefusedPlainly(t *testing.T) {
-	_, url := newServer(t, logOf(t, 1))
-	for _, c := range []struct {
-		method, path string
-		want         int
-	}{
-		{"GET", "/v1/nothing", 404},
-		{"DELETE", "/v1/log", 405},
-		{"GET", "/v1/../../etc/passwd", 404},
-		{"GET", "/v1/log%2f..%2f..%2fetc", 404},
-		{"GET", "/v1/events?after=x", 422},
-		{"GET", "/v1/events?follow=true&until=1", 422},
-		{"GET", "/v1/log/latest?target=run/web.yaml&outcome=odd", 422},
-		{"GET", "/v1/log/verify?anchor=1", 422},
-		{"GET", "/v1/log/verify?anchor=1:" + strings.Repeat("0", 64), 409},
-	} {
-		status, header, body := ask(t, c.method, url+c.path, "admin", "")
-		if status != c.want || header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s %s: %d %v %s, want %d", c.method, c.path, status, header, body, c.want)
-		}
-	}
-}
-
 func TestAPanicIsAnsweredAndNotShown(t *testing.T) {
 	_, url := newServer(t, panicking{logOf(t, 1)})
 	status, _, body := ask(t, "GET", url+"/v1/log", "viewer", "")
-	if status != 500 || strings.Contains(body, "secret") {
-		t.Errorf("%d %s", status, body)
-	}
+	assert.Equal(t, 500, status)
+	assert.NotContains(t, body, "secret")
 }
 
 type panicking struct{ deploylog.Log }
@@ -270,16 +271,14 @@ func TestTheDocumentSaysWhichRoleIsNeeded(t *testing.T) {
 		OpenAPI string                               `json:"openapi"`
 		Paths   map[string]map[string]map[string]any `json:"paths"`
 	}
-	if err := json.Unmarshal([]byte(body), &document); status != 200 || err != nil || !strings.HasPrefix(document.OpenAPI, "3.1") {
-		t.Fatal(status, err, document.OpenAPI)
-	}
+	require.Equal(t, 200, status)
+	require.NoError(t, json.Unmarshal([]byte(body), &document))
+	require.Contains(t, document.OpenAPI, "3.1")
 	n := 0
 	for _, methods := range document.Paths {
 		n += len(methods)
 	}
-	if n != len(s.Operations()) {
-		t.Errorf("it has %d operations, and there are %d", n, len(s.Operations()))
-	}
+	assert.Equal(t, len(s.Operations()), n)
 	for _, op := range s.Operations() {
 		if got := document.Paths[op.Path][strings.ToLower(op.Method)]["x-role"]; got != string(op.Role) {
 			t.Errorf("%s %s: %v, want %s", op.Method, op.Path, got, op.Role)
@@ -292,55 +291,32 @@ func TestCommandsAreRecordedAsWhoWasAuthenticated(t *testing.T) {
 	log := logOf(t, 0)
 	p := pipelines.New(log, time.Now)
 	d := querytest.Definition()
-	if _, err := p.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "d0", By: "root"}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(p.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "d0", By: "root"})))
 	_, url := newServer(t, log)
 	at := url + "/v1/pipelines/" + d.Name + "/commands/"
 	const manifest = "resources: {}"
 	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(manifest)))
-	if status, _, body := ask(t, "PUT", url+"/v1/objects/"+digest, "operator", manifest); status/100 != 2 {
-		t.Fatal(status, body)
-	}
+	expect(t, http.StatusNoContent, "", "PUT", url+"/v1/objects/"+digest, "operator", manifest)
 	carries := `"carries":{"deploy.yaml":"` + digest + `"}`
-	for _, c := range []struct {
-		verb, role, body string
-		want             int
-		header           []string
-	}{
-		{"pause", "viewer", `{}`, 403, nil},
-		{"pause", "approver", `{}`, 403, nil},
-		{"pause", "operator", `{"reason":"why","by":"root"}`, 422, nil},
-		{"pause", "operator", `{"reason":"a\nb"}`, 422, nil},
-		{"pause", "operator", `{"reason":"why"}`, 200, nil},
-		{"release", "operator", `{"revision":"1","carries":{"a":"b"}}`, 422, nil},
-		{"release", "operator", `{"revision":"1","carries":{"a":"` + strings.Repeat("0", 64) + `"}}`, 422, nil},
-		{"release", "operator", `{"revision":"1"}`, 422, nil},
-		{"release", "operator", `{"revision":"1","takes":[{"pipeline":"x","revision":"1"}],` + carries + `}`, 404, nil},
-		{"release", "operator", `{"revision":"1",` + carries + `}`, 200, []string{"If-Match", `"1"`}},
-		{"release", "operator", `{"revision":"1",` + carries + `}`, 409, nil},
-		{"skip", "operator", `{"revision":"nonsense"}`, 404, nil},
-		{"skip", "operator", strings.Repeat(" ", 2<<20), 413, nil},
-		{"approve", "operator", `{"stage":"x","revision":"1"}`, 403, nil},
-		{"approve", "approver", `{"stage":"x","revision":"1"}`, 404, nil},
-	} {
-		status, _, body := ask(t, "POST", at+c.verb, c.role, c.body, append(c.header, "Content-Type", "application/json")...)
-		if status != c.want {
-			t.Errorf("%s as %s: %d %s, want %d", c.verb, c.role, status, body, c.want)
-		}
-		if status == 200 && !strings.Contains(body, `"by":"the operator"`) {
-			t.Errorf("%s: %s", c.verb, body)
-		}
-	}
-	if status, _, body := ask(t, "POST", url+"/v1/pipelines/nonsense/commands/pause", "admin", `{}`); status != 404 {
-		t.Errorf("%d %s", status, body)
-	}
-	if _, err := p.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "d9", By: "root", Inventory: "another"}); err != nil {
-		t.Fatal(err)
-	}
-	if status, _, body := ask(t, "POST", at+"release", "operator", `{"revision":"2"}`, "If-Match", `"1"`); status != 412 {
-		t.Errorf("a revision that was collected for another definition: %d %s", status, body)
-	}
+	by := `"by":"the operator"`
+	expect(t, 403, "", "POST", at+"pause", "viewer", `{}`)
+	expect(t, 403, "", "POST", at+"pause", "approver", `{}`)
+	expect(t, 422, "", "POST", at+"pause", "operator", `{"reason":"why","by":"root"}`)
+	expect(t, 422, "", "POST", at+"pause", "operator", `{"reason":"a\nb"}`)
+	expect(t, 200, by, "POST", at+"pause", "operator", `{"reason":"why"}`)
+	expect(t, 422, "", "POST", at+"release", "operator", `{"revision":"1","carries":{"a":"b"}}`)
+	expect(t, 422, "", "POST", at+"release", "operator", `{"revision":"1","carries":{"a":"`+strings.Repeat("0", 64)+`"}}`)
+	expect(t, 422, "", "POST", at+"release", "operator", `{"revision":"1"}`)
+	expect(t, 404, "", "POST", at+"release", "operator", `{"revision":"1","takes":[{"pipeline":"x","revision":"1"}],`+carries+`}`)
+	expect(t, 200, by, "POST", at+"release", "operator", `{"revision":"1",`+carries+`}`, "If-Match", `"1"`)
+	expect(t, 409, "", "POST", at+"release", "operator", `{"revision":"1",`+carries+`}`)
+	expect(t, 404, "", "POST", at+"skip", "operator", `{"revision":"nonsense"}`)
+	expect(t, 413, "", "POST", at+"skip", "operator", strings.Repeat(" ", 2<<20))
+	expect(t, 403, "", "POST", at+"approve", "operator", `{"stage":"x","revision":"1"}`)
+	expect(t, 404, "", "POST", at+"approve", "approver", `{"stage":"x","revision":"1"}`)
+	expect(t, 404, "", "POST", url+"/v1/pipelines/nonsense/commands/pause", "admin", `{}`)
+	require.NoError(t, errOf(p.Command(t.Context(), d.Name, pipeline.Define{Definition: d, ID: "d9", By: "root", Inventory: "another"})))
+	expect(t, 412, "", "POST", at+"release", "operator", `{"revision":"2"}`, "If-Match", `"1"`)
 }
 
 // What follows the log ends soon after its token did.
@@ -349,29 +325,12 @@ func TestWhoMayReadNoMoreFollowsNoMore(t *testing.T) {
 	var revoked atomic.Bool
 	_, url := newServer(t, log, func(o *server.Options) {
 		o.Heartbeat = time.Millisecond
-		o.Identify = func(r *http.Request) (identity.Identity, error) {
-			if revoked.Load() {
-				return identity.Identity{}, identity.ErrUnknown
-			}
-			return byRole(r)
-		}
+		o.Identify = until(&revoked)
 	})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/events?follow=true", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer viewer")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if answer.Header.Get("Deployster-Log") != log.ID() {
-		t.Errorf("the answer says nothing of the log: %v", answer.Header)
-	}
+	lines := follow(t, url+"/v1/events?follow=true")
 	revoked.Store(true)
-	if _, err := io.ReadAll(answer.Body); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Error(err)
+	for line := range lines {
+		assert.Empty(t, line)
 	}
 }
 
@@ -395,15 +354,233 @@ func TestWhoCannotBeFoundOutNowIsToldAndNotLogged(t *testing.T) {
 	}
 	failed = errors.New("broken")
 	refused()
-	if !strings.Contains(said.String(), "broken") {
-		t.Error("nothing says why")
+	assert.Contains(t, said.String(), "broken", "nothing says why")
+}
+
+// A server says what it lacks for a request.
+func TestAServerSaysWhatItLacks(t *testing.T) {
+	_, url := newServer(t, logOf(t, 0))
+	expect(t, 409, "no inventory", "GET", url+"/v1/inventory", "viewer", "")
+	expect(t, 409, "has no workers", "GET", url+"/v1/workers", "viewer", "")
+	expect(t, 409, "", "POST", url+"/v1/runs", "operator", `{"manifests":["a.yaml"],"carries":{}}`)
+	expect(t, 422, "define and delete of pipelines and update of environments alone",
+		"POST", url+"/v1/pipelines/gateway/commands/pause", "admin", `{}`, "If-Match", `"1"`)
+}
+
+// What a notification put aside is told again when somebody asks for it, once however often the
+// request comes; and so is a token created, of which the server learns a hash alone.
+func TestNotificationsAreToldAgainAndTokensCreatedOnce(t *testing.T) {
+	log := logOf(t, 2)
+	for i, e := range []deploylog.Event{
+		{Deployment: "a", Target: "notification/team", Name: "notification-begun", Attempt: 1, Data: []byte(`{"version":1,"through":1}`)},
+		{Deployment: "b", Target: "notification/team", Name: "notification-abandoned", Attempt: 1, Data: []byte(`{"version":1,"told":2,"through":2,"tries":6,"error":"503"}`)},
+	} {
+		if _, err := log.Append(t.Context(), e); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	_, url := newServer(t, log, func(o *server.Options) {})
+	hash := strings.Repeat("0a", 32)
+	for _, c := range []struct{ role, path, body, want string }{
+		{"operator", "/v1/notifications/team/commands/retry", `{"event":2}`, "notification-retried"},
+		{"admin", "/v1/tokens/ci/commands/create", `{"token":"01A","hash":"` + hash + `","role":"viewer"}`, "token-created"},
+		{"admin", "/v1/tokens/ci/commands/revoke", `{}`, "token-revoked"},
+	} {
+		var first string
+		for n := range 3 {
+			status, _, said := ask(t, "POST", url+c.path, c.role, c.body, "Idempotency-Key", "k"+c.path)
+			if status != 200 || !strings.Contains(said, c.want) || strings.Contains(said, "01A_") {
+				t.Fatalf("%s: %d %s", c.path, status, said)
+			}
+			if n == 0 {
+				first = said
+			}
+			assert.Equal(t, first, said, "%s sent again is answered %s, and not %s", c.path, said, first)
+		}
+		if status, _, said := ask(t, "POST", url+c.path, c.role, c.body); c.want != "token-created" && status < 400 {
+			t.Errorf("%s a second time: %d %s", c.path, status, said)
+		}
+	}
+	for path, want := range map[string]int{
+		"/v1/notifications/team/commands/retry": 404, "/v1/notifications/nobody/commands/retry": 404, "/v1/tokens/ci/commands/revoke": 409,
+	} {
+		expect(t, want, "", "POST", url+path, "admin", `{}`)
+	}
+	for _, body := range []string{`{"token":"01A","hash":"` + hash + `","role":"viewer"}`, `{"token":"01B","role":"viewer"}`, `{"token":"01B","hash":"` + hash + `","role":"root"}`, `{"token":"01B","hash":"` + hash + `","role":"viewer","secret":"x"}`, `[]`, `{`} {
+		if status, _, said := ask(t, "POST", url+"/v1/tokens/more/commands/create", "admin", body); status != 409 && status != 422 {
+			t.Errorf("%s: %d %s", body, status, said)
+		}
 	}
 }
 
-func TestOnlyWhatHasABaseHeedsIfMatch(t *testing.T) {
-	_, url := newServer(t, logtest.NewMemory().Open())
-	code, _, body := ask(t, http.MethodPost, url+"/v1/pipelines/gateway/commands/pause", "admin", `{}`, "If-Match", `"1"`)
-	if code != http.StatusUnprocessableEntity || !strings.Contains(body, "define and delete of pipelines and update of environments alone") {
-		t.Errorf("%d %s", code, body)
+// Who sends a revision is asked to put what it carries where that mends something, and not where
+// the disk of the server fails.
+func TestADiskThatFailsIsNotMendedByWhoSends(t *testing.T) {
+	content := []byte("resources: []")
+	body := `{"revision": "43", "carries": {"m.yaml": "` + objects.Hash(content) + `"}}`
+	for _, c := range []struct {
+		name   string
+		make   func(dir string) error // of the objects
+		status int
+		want   string
+	}{
+		{"it is not here", func(string) error { return nil }, http.StatusUnprocessableEntity, "is not here: put it first"},
+		{"it was altered", func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, objects.Hash(content)), []byte("else"), 0o600)
+		}, http.StatusUnprocessableEntity, "is not here: put it first"},
+		{"it cannot be read", func(dir string) error {
+			if err := os.Remove(dir); err != nil {
+				return err
+			}
+			return os.WriteFile(dir, nil, 0o600) // the directory is none
+		}, http.StatusInternalServerError, "the log of the server says why"},
+	} {
+		dir := t.TempDir()
+		objectsDir := filepath.Join(dir, "sha256")
+		require.NoError(t, os.Mkdir(objectsDir, 0o700))
+		require.NoError(t, c.make(objectsDir))
+		_, url := newServer(t, inFile(t, 1), func(o *server.Options) { o.Objects = objects.In(dir, nil) })
+		expect(t, c.status, c.want, "POST", url+"/v1/pipelines/p0/commands/release", "operator", body)
 	}
 }
+
+// poisoned is a log to which nothing can be written.
+type poisoned struct {
+	deploylog.Log
+	err error
+}
+
+func (p poisoned) Append(context.Context, ...deploylog.Event) ([]deploylog.Event, error) {
+	return nil, p.err
+}
+
+// unreadable is a log that cannot be read to its end, if events of a name are asked for.
+type unreadable struct{ deploylog.Log }
+
+func (l unreadable) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+	return func(yield func(deploylog.Event, error) bool) {
+		for e, err := range l.Log.Read(ctx, f) {
+			if !yield(e, err) {
+				return
+			}
+		}
+		if f.Name != "" {
+			yield(deploylog.Event{}, errors.New("the disk is gone"))
+		}
+	}
+}
+
+func TestALogThatCannotBeReadIsTold(t *testing.T) {
+	_, url := newServer(t, unreadable{logOf(t, 1)})
+	expect(t, 200, `{"problem":"the disk is gone"}`, "GET", url+"/v1/events?name=run-started", "viewer", "")
+}
+
+// Whoever has a server run learns that its log takes nothing any more, so that another one is
+// started: by the write that fails already. Who asked for that one is told that it may be there.
+func TestALogThatTakesNothingAnyMoreIsTold(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		says string
+	}{{deploylog.ErrUnwritten, "look whether this was recorded"}, {deploylog.ErrPoisoned, "its disk is full"}} {
+		told := make(chan error, 10)
+		_, url := newServer(t, poisoned{inFile(t, 1), tc.err}, func(o *server.Options) { o.Failed = func(err error) { told <- err } })
+		expect(t, http.StatusServiceUnavailable, tc.says, "POST", url+"/v1/pipelines/p0/commands/pause", "operator", "{}")
+		require.NotEmpty(t, told, "%v: nobody is told", tc.err)
+		assert.ErrorIs(t, <-told, tc.err)
+	}
+}
+
+// commanded is how many events of a pipeline say that it was paused or resumed.
+func (s *shop) commanded(names ...string) (n int) {
+	s.Helper()
+	for _, name := range names {
+		for _, err := range s.log.Read(context.Background(), deploylog.Filter{Name: name}) {
+			require.NoError(s, err)
+			n++
+		}
+	}
+	return n
+}
+
+// A request that is sent again with its key is done once, and answered as it was: by the same
+// server, by another one of the log, and by one that was started since.
+func TestARequestWithAKeyIsDoneOnce(t *testing.T) {
+	s := newShop(t)
+	create := body{"definition": s.definition("shop", "resources: {}")}
+	s.send(200, "", "operator", "shop", "create", create)
+	deploys := func(url, who, key, sent string) (int, string) {
+		t.Helper()
+		status, _, said := ask(t, "POST", url+"/v1/environments/shop/commands/deploy", who, sent, "Idempotency-Key", key)
+		return status, said
+	}
+	status, first := deploys(s.url, "operator", "k1", `{"revision":1}`)
+	answers(t, 200, "environment-started")(status, first)
+	_, other := newServer(t, s.log, func(o *server.Options) { o.Objects = s.store })
+	for _, url := range []string{s.url, other, other} {
+		answers(t, 200, first)(deploys(url, "operator", "k1", `{"revision":1}`))
+	}
+	assert.Equal(t, 1, s.commanded("environment-started"), "it is deployed")
+	answers(t, 422, "")(deploys(s.url, "operator", "k1", `{"revision":1,"reason":"another"}`))
+	assert.Equal(t, 1, s.commanded("environment-started"), "a key of another request")
+	// The key of somebody else is another one.
+	status, again := deploys(s.url, "admin", "k1", `{"revision":1}`)
+	assert.Equal(t, 200, status)
+	assert.NotEqual(t, first, again)
+	answers(t, 403, "")(deploys(s.url, "viewer", "k1", `{"revision":1}`))
+}
+
+// What is refused is not remembered: it may be possible later.
+func TestARefusedRequestMayBeSentAgain(t *testing.T) {
+	s := newShop(t)
+	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	pause := func() int {
+		status, _, _ := ask(t, "POST", s.url+"/v1/environments/shop/commands/pause", "operator", `{}`, "Idempotency-Key", "k")
+		return status
+	}
+	assert.Equal(t, 409, pause(), "what is not deployed is paused")
+	s.send(200, "", "operator", "shop", "deploy", body{"revision": 1})
+	for range 2 { // the second time it would be refused, if it were another request
+		assert.Equal(t, 200, pause())
+	}
+}
+
+// Who sends a request twice at once, to two servers, has it done once.
+func TestARequestThatIsSentTwiceAtOnceIsDoneOnce(t *testing.T) {
+	s := newShop(t)
+	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	_, other := newServer(t, s.log, func(o *server.Options) { o.Objects, o.Hosts = s.store, s.hosts })
+	var sending sync.WaitGroup
+	answers := make([]string, 8)
+	for i := range answers {
+		sending.Go(func() {
+			url := []string{s.url, other}[i%2]
+			status, _, said := ask(t, "POST", url+"/v1/environments/shop/commands/deploy", "operator", `{"revision":1}`, "Idempotency-Key", "k")
+			answers[i] = fmt.Sprint(status, said)
+		})
+	}
+	sending.Wait()
+	for _, said := range answers {
+		if said != answers[0] || !strings.HasPrefix(said, "200") {
+			t.Errorf("%s\nand\n%s", said, answers[0])
+		}
+	}
+	assert.Equal(t, 1, s.commanded("environment-started"), "it is deployed")
+}
+
+// A day later the key is nobody's.
+func TestAKeyIsForgotten(t *testing.T) {
+	s := newShop(t)
+	var later time.Duration
+	_, url := newServer(t, s.log, func(o *server.Options) {
+		o.Objects, o.Now = s.store, func() time.Time { return time.Now().Add(later) }
+	})
+	s.send(200, "", "operator", "shop", "create", body{"definition": s.definition("shop", "resources: {}")})
+	for range 2 {
+		expect(t, 200, "", "POST", s.url+"/v1/environments/shop/commands/deploy", "operator", `{"revision":1}`, "Idempotency-Key", "k")
+	}
+	later = 25 * time.Hour
+	expect(t, 200, "", "POST", url+"/v1/environments/shop/commands/pause", "operator", `{}`, "Idempotency-Key", "k")
+}
+
+// errOf returns the error of a call that returns something besides.
+func errOf[T any](_ T, err error) error { return err }

@@ -15,9 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/identity"
@@ -71,17 +76,11 @@ func (y *yard) Image(ctx context.Context, _, ref string, policy engine.PullPolic
 func (y *yard) source(text string) (digest string, layer artifacts.Layer, content []byte) {
 	y.Helper()
 	from, dir := artifacts.In(filepath.Join(y.TempDir(), "from")), y.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "main.c"), []byte(text), 0o600); err != nil {
-		y.Fatal(err)
-	}
+	require.NoError(y, os.WriteFile(filepath.Join(dir, "main.c"), []byte(text), 0o600))
 	a, err := from.Collect(y.Context(), dir, artifacts.Limits{})
-	if err != nil {
-		y.Fatal(err)
-	}
+	require.NoError(y, err)
 	body, layer, err := from.Open(y.Context(), a.Digest)
-	if err != nil {
-		y.Fatal(err)
-	}
+	require.NoError(y, err)
 	defer body.Close()
 	if content, err = io.ReadAll(body); err != nil {
 		y.Fatal(err)
@@ -97,9 +96,7 @@ func (y *yard) body(sources string, change ...func(*recipe.Recipe)) body {
 		c(&r)
 	}
 	documents, err := recipe.Encode([]recipe.Recipe{r})
-	if err != nil {
-		y.Fatal(err)
-	}
+	require.NoError(y, err)
 	carries := map[string]string{}
 	for name, text := range map[string][]byte{"packages.yaml": []byte("group: base"), recipe.Name(0): documents[recipe.Name(0)]} {
 		if carries[name], err = y.store.Keep(text); err != nil {
@@ -113,19 +110,16 @@ func (y *yard) body(sources string, change ...func(*recipe.Recipe)) body {
 	}
 }
 
-func (y *yard) submit(who string, of body, header ...string) (status int, said string) {
+func (y *yard) submit(status int, says, who string, of body, header ...string) (said string) {
 	y.Helper()
-	status, _, said = ask(y.T, "POST", y.url+"/v1/builds/commands/submit", who, string(mustJSON(y.T, of)), header...)
-	return status, said
+	return post(y.T, status, says, y.url+"/v1/builds/commands/submit", who, of, header...)
 }
 
 // submitted are the groups in the log.
 func (y *yard) submitted() (all []deploylog.Event) {
 	y.Helper()
 	for e, err := range y.log.Read(y.Context(), deploylog.Filter{}) {
-		if err != nil {
-			y.Fatal(err)
-		}
+		require.NoError(y, err)
 		if e.Name == record.GroupTriggered {
 			all = append(all, e)
 		}
@@ -133,32 +127,22 @@ func (y *yard) submitted() (all []deploylog.Event) {
 	return all
 }
 
-func (y *yard) put(who, digest string, layer artifacts.Layer, content []byte) (status int, said string) {
+func (y *yard) put(status int, says, who, digest string, layer artifacts.Layer, content []byte) {
 	y.Helper()
-	status, _, said = ask(y.T, "PUT", y.url+"/v1/artifacts/"+digest+"?layer="+layer.Digest, who, string(content))
-	return status, said
+	expect(y.T, status, says, "PUT", y.url+"/v1/artifacts/"+digest+"?layer="+layer.Digest, who, string(content))
 }
 
 // Sources are brought by who may submit, as often as they like.
 func TestSourcesAreBroughtByWhoMaySubmit(t *testing.T) {
 	y := newYard(t)
 	digest, layer, content := y.source("int main() {}")
-	get := func(who string) int {
-		status, _, _ := ask(t, "GET", y.url+"/v1/artifacts/"+digest, who, "")
-		return status
-	}
 	for _, want := range []int{404, 200} {
-		if got := get("operator"); got != want {
-			t.Errorf("asked for the artifact: %d, want %d", got, want)
-		}
+		expect(t, want, "", "GET", y.url+"/v1/artifacts/"+digest, "operator", "")
 		for _, who := range []string{"viewer", "of libc"} {
-			if status, _ := y.put(who, digest, layer, content); status != 403 || get(who) != 403 {
-				t.Errorf("%s brings an artifact: %d, %d", who, status, get(who))
-			}
+			y.put(403, "", who, digest, layer, content)
+			expect(t, 403, "", "GET", y.url+"/v1/artifacts/"+digest, who, "")
 		}
-		if status, said := y.put("operator", digest, layer, content); status != 200 || !strings.Contains(said, digest) {
-			t.Errorf("%d %s", status, said)
-		}
+		y.put(200, digest, "operator", digest, layer, content)
 	}
 }
 
@@ -167,21 +151,13 @@ func TestAGroupIsSubmittedWithItsSources(t *testing.T) {
 	y := newYard(t)
 	digest, layer, content := y.source("int main() {}")
 	of := y.body(digest)
-	if status, said := y.submit("operator", of); status != 422 || !strings.Contains(said, "is not here: put it first") {
-		t.Errorf("without its sources: %d %s", status, said)
-	}
-	if status, said := y.put("operator", digest, layer, content); status != 200 {
-		t.Fatal(status, said)
-	}
+	y.submit(422, "is not here: put it first", "operator", of)
+	y.put(200, "", "operator", digest, layer, content)
 	for _, who := range []string{"viewer", "of base"} {
-		if status, said := y.submit(who, of); status != 403 {
-			t.Errorf("%s submits: %d %s", who, status, said)
-		}
+		y.submit(403, "", who, of)
 	}
-	status, first := y.submit("operator", of, "Idempotency-Key", "once")
-	if again, said := y.submit("operator", of, "Idempotency-Key", "once"); status != 200 || again != 200 || said != first {
-		t.Errorf("%d %s, and first %d %s", again, said, status, first)
-	}
+	first := y.submit(200, "", "operator", of, "Idempotency-Key", "once")
+	assert.Equal(t, first, y.submit(200, "", "operator", of, "Idempotency-Key", "once"))
 	groups := y.submitted()
 	if len(groups) != 1 || groups[0].Deployment != "base-1" || !strings.Contains(string(groups[0].Data), `"by":"the operator"`) {
 		t.Fatalf("submitted are %v", groups)
@@ -191,18 +167,14 @@ func TestAGroupIsSubmittedWithItsSources(t *testing.T) {
 			t.Errorf("%v: %s", err, text)
 		}
 	}
-	if status, said := y.submit("operator", of); status != 200 || !strings.Contains(said, "base-2") {
-		t.Errorf("another one: %d %s", status, said)
-	}
+	y.submit(200, "base-2", "operator", of)
 }
 
 func TestHostileSubmissions(t *testing.T) {
 	y := newYard(t)
 	digest, layer, content := y.source("int main() {}")
-	if status, said := y.put("operator", digest, layer, content); status != 200 {
-		t.Fatal(status, said)
-	}
-	for name, test := range map[string]struct {
+	y.put(200, "", "operator", digest, layer, content)
+	for _, test := range map[string]struct {
 		change func(of body)
 		want   int
 		says   string
@@ -229,17 +201,11 @@ func TestHostileSubmissions(t *testing.T) {
 		} else {
 			header = []string{"If-Match", `"7"`} // which nothing of it heeds
 		}
-		if status, said := y.submit("operator", of, header...); status != test.want || !strings.Contains(said, test.says) {
-			t.Errorf("%s: %d %.500s, want %d %s", name, status, said, test.want, test.says)
-		}
+		y.submit(test.want, test.says, "operator", of, header...)
 	}
-	if all := y.submitted(); len(all) != 1 {
-		t.Errorf("submitted are %v", all)
-	}
+	assert.Len(t, y.submitted(), 1, "submitted")
 	for text, want := range map[string]int{"": 422, "null": 422, "[]": 422, "{": 422, `{"jobs":` + strings.Repeat("[", 20_000): 422, strings.Repeat(" ", 33<<20): 413} {
-		if status, _, said := ask(t, "POST", y.url+"/v1/builds/commands/submit", "operator", text); status != want {
-			t.Errorf("%.20s: %d %.200s, want %d", text, status, said, want)
-		}
+		expect(t, want, "", "POST", y.url+"/v1/builds/commands/submit", "operator", text)
 	}
 }
 
@@ -275,14 +241,10 @@ func TestHostileArtifacts(t *testing.T) {
 		}
 	}
 	r, err := http.NewRequestWithContext(t.Context(), "PUT", y.url+"/v1/artifacts/"+digest+"?layer="+layer.Digest, io.MultiReader(bytes.NewReader(content)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer operator")
 	answer, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusLengthRequired {
 		t.Errorf("without a length: %s", answer.Status)
@@ -307,42 +269,33 @@ func TestTheWorkersOfAServerAreAskedThroughIt(t *testing.T) {
 		}
 		return engine.Image{ID: "sha256:aa", Digest: "sha256:bb", OS: "linux", Arch: "amd64"}, nil
 	}
-	for _, test := range []struct {
-		method, path, who, body string
-		want                    int
-		says                    string
-	}{
-		{"GET", "", "viewer", "", 200, `"identity":"ours","platform":"linux/` + runtime.GOARCH},
-		{"POST", "/one/look", "nobody", "", 403, "may not"},
-		{"POST", "/one/look", "viewer", "", 200, `["linux/amd64"]`},
-		{"POST", "/away/look", "operator", "", 409, "worker away does not answer"},
-		{"POST", "/other/look", "operator", "", 404, "no such worker"},
-		{"POST", "/one/images", "of one", `{"image":"a","pull":"always"}`, 403, "may not"},
-		{"POST", "/one/images", "viewer", `{"image":"a","pull":"always"}`, 403, "may not"},
-		{"POST", "/one/images", "operator", `{"image":"a","pull":"always"}`, 200, `{"id":"sha256:aa","digest":"sha256:bb","os":"linux","arch":"amd64"}`},
-		{"POST", "/one/images", "operator", `{"image":"a","pull":"never"}`, 200, "it is to be pulled"},
-		{"POST", "/one/images", "operator", `{"image":"gone","pull":"never"}`, 200, `{"problem":"no such image"}`},
-		{"POST", "/one/images", "operator", `{"image":"panics","pull":"never"}`, 200, `{"problem":`},
-		{"POST", "/other/images", "operator", `{"image":"a","pull":"always"}`, 404, "no such worker"},
-		{"POST", "/one/images", "operator", `{"image":"a","pull":"whenever"}`, 422, "pull"},
-		{"POST", "/one/images", "operator", `{"image":"","pull":"never"}`, 422, "image"},
-	} {
-		status, _, said := ask(t, test.method, y.url+"/v1/workers"+test.path, test.who, test.body, "Content-Type", "application/json")
-		if status != test.want || !strings.Contains(said, test.says) || strings.Contains(said, "ssh://") {
-			t.Errorf("%s %s as %s: %d %s, want %d %s", test.path, test.body, test.who, status, said, test.want, test.says)
-		}
+	asks := func(want int, says, method, path, who, body string) {
+		t.Helper()
+		status, _, said := ask(t, method, y.url+"/v1/workers"+path, who, body)
+		answers(t, want, says, path, body, who)(status, said)
+		assert.NotContains(t, said, "ssh://")
 	}
+	asks(200, `"identity":"ours","platform":"linux/`+runtime.GOARCH, "GET", "", "viewer", "")
+	asks(403, "may not", "POST", "/one/look", "nobody", "")
+	asks(200, `["linux/amd64"]`, "POST", "/one/look", "viewer", "")
+	asks(409, "worker away does not answer", "POST", "/away/look", "operator", "")
+	asks(404, "no such worker", "POST", "/other/look", "operator", "")
+	asks(403, "may not", "POST", "/one/images", "of one", `{"image":"a","pull":"always"}`)
+	asks(403, "may not", "POST", "/one/images", "viewer", `{"image":"a","pull":"always"}`)
+	asks(200, `{"id":"sha256:aa","digest":"sha256:bb","os":"linux","arch":"amd64"}`, "POST", "/one/images", "operator", `{"image":"a","pull":"always"}`)
+	asks(200, "it is to be pulled", "POST", "/one/images", "operator", `{"image":"a","pull":"never"}`)
+	asks(200, `{"problem":"no such image"}`, "POST", "/one/images", "operator", `{"image":"gone","pull":"never"}`)
+	asks(200, `{"problem":`, "POST", "/one/images", "operator", `{"image":"panics","pull":"never"}`)
+	asks(404, "no such worker", "POST", "/other/images", "operator", `{"image":"a","pull":"always"}`)
+	asks(422, "pull", "POST", "/one/images", "operator", `{"image":"a","pull":"whenever"}`)
+	asks(422, "image", "POST", "/one/images", "operator", `{"image":"","pull":"never"}`)
 	// Who asks for what takes long hears that it goes on, and may leave.
 	ctx, leave := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, "POST", y.url+"/v1/workers/one/images", strings.NewReader(`{"image":"slow","pull":"never"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer operator")
 	answer, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	if n, err := answer.Body.Read(make([]byte, 1)); n != 1 || err != nil {
 		t.Errorf("%d bytes were read: %v", n, err)
@@ -350,10 +303,56 @@ func TestTheWorkersOfAServerAreAskedThroughIt(t *testing.T) {
 	leave()
 }
 
-// A server without workers says so.
-func TestAServerWithoutWorkers(t *testing.T) {
-	_, url := newServer(t, logOf(t, 0))
-	if status, _, said := ask(t, "GET", url+"/v1/workers", "viewer", ""); status != 409 || !strings.Contains(said, "has no workers") {
-		t.Errorf("%d %s", status, said)
+// What a job has printed is read in parts by all who may read, and nothing else of the directory.
+func TestTheLogOfAJobIsReadInParts(t *testing.T) {
+	log, dir := logtest.NewMemory().Open(), t.TempDir()
+	require.NoError(t, errOf(log.Append(t.Context(), groups(t)...)))
+	_, url := newServer(t, log, func(o *server.Options) { o.Workspace = dir })
+	write := func(job int, text string) {
+		t.Helper()
+		at := filepath.Join(dir, jobs.LogName("base-1", job, 1))
+		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o700))
+		require.NoError(t, os.WriteFile(at, []byte(text), 0o600))
+	}
+	write(1, "making libc\n")
+	long := strings.Repeat("x", 2<<20)
+	write(2, long)
+	write(3, "nobody ran it")
+	secret := filepath.Join(dir, "key")
+	require.NoError(t, os.WriteFile(secret, []byte("the key"), 0o600))
+	for _, test := range []struct {
+		path, who string
+		want      int
+		says      string
+	}{
+		{"base-1/jobs/1/log", "viewer", 200, "making libc\n"},
+		{"base/jobs/libc/log?attempt=1", "viewer", 200, "making libc\n"},
+		{"base-1/jobs/1/log?offset=7&limit=3", "viewer", 200, "lib"},
+		{"base-1/jobs/1/log?offset=12", "viewer", 200, ""},
+		{"base-1/jobs/1/log?offset=9223372036854775807", "viewer", 200, ""},
+		{"base-1/jobs/2/log", "viewer", 200, long[:1<<20]},
+		{"base-1/jobs/2/log?limit=1048577", "viewer", 422, "limit"},
+		{"base-1/jobs/1/log?offset=-1", "viewer", 422, "offset"},
+		{"base-1/jobs/1/log?attempt=2", "viewer", 404, "no such attempt"},
+		{"base-1/jobs/1/log?attempt=-1", "viewer", 422, "attempt"},
+		{"base-1/jobs/3/log", "viewer", 404, "no such attempt"},
+		{"base-1/jobs/1/log", "nobody", 403, "may not"},
+		{"base-1/jobs/99/log", "viewer", 404, ""},
+		{"base-9/jobs/1/log", "viewer", 404, ""},
+		{"base-1%2F..%2F..%2F../jobs/1/log", "viewer", 404, ""},
+	} {
+		status, header, said := ask(t, "GET", url+"/v1/builds/"+test.path, test.who, "")
+		right := status == test.want && strings.Contains(said, test.says)
+		if status == http.StatusOK {
+			right = right && said == test.says && header.Get(server.LogSize) != ""
+		}
+		assert.True(t, right, "%s as %s: %d %.100q %v, want %d %.100q", test.path, test.who, status, said, header, test.want, test.says)
+	}
+	at := filepath.Join(dir, jobs.LogName("base-1", 1, 1))
+	require.NoError(t, os.Remove(at))
+	expect(t, 404, "no log of it here", "GET", url+"/v1/builds/base-1/jobs/1/log", "viewer", "")
+	require.NoError(t, os.Symlink(secret, at))
+	if status, _, said := ask(t, "GET", url+"/v1/builds/base-1/jobs/1/log", "viewer", ""); status != 500 || strings.Contains(said, "key") {
+		t.Errorf("a link: %d %s", status, said)
 	}
 }

@@ -2,8 +2,12 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/packages"
 	"github.com/deployster-go/deployster/deploylog"
@@ -21,12 +25,8 @@ func distributed(t *testing.T) (y *yard, group func(change ...func(*packages.Car
 	t.Helper()
 	y = newYard(t)
 	digest, layer, content := y.source("int main() {}")
-	if status, said := y.put("operator", digest, layer, content); status != 200 {
-		t.Fatal(status, said)
-	}
-	if status, said := y.base("define", "admin", body{"definition": parsed(t, distribution)}); status != 200 {
-		t.Fatal(status, said)
-	}
+	y.put(200, "", "operator", digest, layer, content)
+	y.base(200, "", "define", "admin", body{"definition": parsed(t, distribution)})
 	return y, func(change ...func(*packages.Carried)) string {
 		t.Helper()
 		return y.carried(digest, change...)
@@ -36,50 +36,39 @@ func distributed(t *testing.T) (y *yard, group func(change ...func(*packages.Car
 func parsed(t *testing.T, text string) *definition.Definition {
 	t.Helper()
 	d, err := definition.Parse("base.yaml", []byte(text), inventory.CheckQuery)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
 // base sends a command for the pipeline.
-func (y *yard) base(verb, who string, of body, header ...string) (status int, said string) {
+func (y *yard) base(status int, says, verb, who string, of body, header ...string) (said string) {
 	y.Helper()
-	status, _, said = ask(y.T, "POST", y.url+"/v1/pipelines/base/commands/"+verb, who, string(mustJSON(y.T, of)), header...)
-	return status, said
+	return post(y.T, status, says, y.url+"/v1/pipelines/base/commands/"+verb, who, of, header...)
 }
 
 // carried keeps the document of a group that brings its files.
 func (y *yard) carried(sources string, change ...func(*packages.Carried)) (digest string) {
 	y.Helper()
 	var c packages.Carried
-	if err := json.Unmarshal(mustJSON(y.T, y.body(sources)), &c.Submit); err != nil {
-		y.Fatal(err)
-	}
+	require.NoError(y, json.Unmarshal(mustJSON(y.T, y.body(sources)), &c.Submit))
 	c.Files = map[string]string{}
 	for name, hash := range c.Submit.Carries {
 		text, err := y.store.Load(hash)
-		if err != nil {
-			y.Fatal(err)
-		}
+		require.NoError(y, err)
 		c.Files[name] = string(text)
 	}
 	for _, f := range change {
 		f(&c)
 	}
 	text, err := c.Encode()
-	if err != nil {
-		y.Fatal(err)
-	}
+	require.NoError(y, err)
 	return y.keep(string(text))
 }
 
 func (y *yard) keep(text string) (digest string) {
 	y.Helper()
 	digest, err := y.store.Keep([]byte(text))
-	if err != nil {
-		y.Fatal(err)
-	}
+	require.NoError(y, err)
 	return digest
 }
 
@@ -87,23 +76,17 @@ func (y *yard) keep(text string) (digest string) {
 func (y *yard) carriedBy(name string) (all []packages.Carried) {
 	y.Helper()
 	for e, err := range y.log.Read(y.Context(), deploylog.Filter{Name: name}) {
-		if err != nil {
-			y.Fatal(err)
-		}
+		require.NoError(y, err)
 		var p struct {
 			Carries map[string]string `json:"carries"`
 		}
-		if err := json.Unmarshal(e.Data, &p); err != nil {
-			y.Fatal(err)
-		}
+		require.NoError(y, json.Unmarshal(e.Data, &p))
 		text, err := y.store.Load(p.Carries[record.CarriedGroup("make")])
 		if err != nil {
 			continue // it carries none
 		}
 		c, err := packages.Decode(text)
-		if err != nil {
-			y.Fatal(err)
-		}
+		require.NoError(y, err)
 		all = append(all, c)
 	}
 	return all
@@ -116,21 +99,13 @@ func TestARevisionCarriesItsGroupThroughAServer(t *testing.T) {
 		c.Submit.By = "root"
 	})}}
 	for _, who := range []string{"viewer", "of base"} {
-		if status, said := y.base("release", who, of); status != 403 {
-			t.Errorf("%s releases: %d %s", who, status, said)
-		}
+		y.base(403, "", "release", who, of)
 	}
-	status, first := y.base("release", "operator", of, "Idempotency-Key", "once")
-	if again, said := y.base("release", "operator", of, "Idempotency-Key", "once"); status != 200 || again != 200 || said != first {
-		t.Errorf("%d %s, and first %d %s", again, said, status, first)
-	}
-	if status, said := y.base("release", "operator", of); status != 409 || !strings.Contains(said, "already released") {
-		t.Errorf("again: %d %s", status, said)
-	}
+	first := y.base(200, "", "release", "operator", of, "Idempotency-Key", "once")
+	assert.Equal(t, first, y.base(200, "", "release", "operator", of, "Idempotency-Key", "once"))
+	y.base(409, "already released", "release", "operator", of)
 	all := y.carriedBy(record.PipelineStarted)
-	if len(all) != 1 {
-		t.Fatalf("released are %v", all)
-	}
+	require.Len(t, all, 1, "released are %v", all)
 	s := all[0].Submit
 	if s.By != "" || s.Places[0].Inventory != "ours" || len(s.Jobs[0].Inputs) != 64 || all[0].Files["packages.yaml"] != "group: base" {
 		t.Errorf("it carries %+v", all[0])
@@ -139,12 +114,8 @@ func TestARevisionCarriesItsGroupThroughAServer(t *testing.T) {
 	// Revisions under way get another one with a definition.
 	changed := parsed(t, distribution+"  - {name: ask, approval: {}}\n")
 	define := body{"definition": changed, "carries": of["carries"], "adopt": []string{"1"}}
-	if status, said := y.base("define", "of base", define); status != 403 {
-		t.Errorf("it is defined: %d %s", status, said)
-	}
-	if status, said := y.base("define", "admin", define); status != 200 {
-		t.Fatal(status, said)
-	}
+	y.base(403, "", "define", "of base", define)
+	y.base(200, "", "define", "admin", define)
 	if all := y.carriedBy(record.PipelineDefined); len(all) != 1 || all[0].Submit.Jobs[0].Inputs != s.Jobs[0].Inputs {
 		t.Errorf("it carries %v", all)
 	}
@@ -154,11 +125,9 @@ func TestHostileGroupsOfRevisions(t *testing.T) {
 	y, group := distributed(t)
 	plain, make := group(), record.CarriedGroup("make")
 	text, err := y.store.Load(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	missing := "sha256:" + strings.Repeat("0", 64)
-	for name, test := range map[string]struct {
+	for _, test := range map[string]struct {
 		carries map[string]string
 		says    string
 	}{
@@ -179,37 +148,85 @@ func TestHostileGroupsOfRevisions(t *testing.T) {
 		"many numbers":             {map[string]string{make: y.keep(`{"submit":` + string(mustJSON(t, body{"jobs": manyWaits()})) + `}`)}, "too large"},
 		"many numbers, and others": {map[string]string{make: y.keep(strings.TrimSuffix(string(text), "}") + `,"SUBMIT":` + string(mustJSON(t, body{"jobs": manyWaits()})) + `,"submit":{}}`)}, "too large"},
 	} {
-		status, said := y.base("release", "operator", body{"revision": "1", "carries": test.carries})
-		if status != 422 || !strings.Contains(said, test.says) {
-			t.Errorf("%s: %d %s", name, status, said)
-		}
+		y.base(422, test.says, "release", "operator", body{"revision": "1", "carries": test.carries})
 		if _, is := test.carries[make]; !is {
 			continue // which a definition may, of which no revision is under way
 		}
 		changed := parsed(t, distribution+"  - {name: ask, approval: {}}\n")
-		if status, said := y.base("define", "admin", body{"definition": changed, "carries": test.carries}); status != 422 || !strings.Contains(said, test.says) {
-			t.Errorf("%s, as one defines it: %d %s", name, status, said)
-		}
+		y.base(422, test.says, "define", "admin", body{"definition": changed, "carries": test.carries})
 	}
 	if all := y.carriedBy(record.PipelineStarted); len(all) != 0 || len(y.submitted()) != 0 {
 		t.Errorf("released are %v", all)
 	}
-	if status, said := y.base("release", "operator", body{"revision": "1", "carries": map[string]string{make: plain}}); status != 200 {
-		t.Error(status, said)
-	}
+	y.base(200, "", "release", "operator", body{"revision": "1", "carries": map[string]string{make: plain}})
 }
 
 // A group that was collected for another definition is collected anew.
 func TestAGroupOfAnEarlierDefinition(t *testing.T) {
 	y, group := distributed(t)
-	if status, said := y.base("define", "admin", body{"definition": parsed(t, strings.Replace(distribution, "packages.yaml", "other.yaml", 1))}); status != 200 {
-		t.Fatal(status, said)
-	}
+	y.base(200, "", "define", "admin", body{"definition": parsed(t, strings.Replace(distribution, "packages.yaml", "other.yaml", 1))})
 	of := body{"revision": "1", "carries": body{record.CarriedGroup("make"): group()}}
-	if status, said := y.base("release", "operator", of, "If-Match", "1"); status != 412 || !strings.Contains(said, "collect anew") {
-		t.Errorf("%d %s", status, said)
+	y.base(412, "collect anew", "release", "operator", of, "If-Match", "1")
+	y.base(422, `the stage builds \"other.yaml\"`, "release", "operator", of)
+}
+
+const asking = "pipeline: web\nstages:\n  - {name: ask, approval: {}}\n"
+
+// pipeline is a definition as JSON has it.
+func (s *shop) pipeline(text string, change ...func(*definition.Definition)) *definition.Definition {
+	s.Helper()
+	d, err := definition.Parse("web.yaml", []byte(text), inventory.CheckQuery)
+	require.NoError(s, err)
+	for _, c := range change {
+		c(d)
 	}
-	if status, said := y.base("release", "operator", of); status != 422 || !strings.Contains(said, `the stage builds \"other.yaml\"`) {
-		t.Errorf("%d %s", status, said)
+	return d
+}
+
+// command sends a command for the pipeline, as somebody.
+func (s *shop) command(status int, says, who, verb string, of any, header ...string) (said string) {
+	s.Helper()
+	return post(s.T, status, says, s.url+"/v1/pipelines/web/commands/"+verb, who, of, header...)
+}
+
+// Whoever could change a definition could leave out the approvals, so an operator may not.
+func TestPipelinesAreDefinedAndDeleted(t *testing.T) {
+	s := newShop(t)
+	const deploying = asking + "  - {name: live, deploy: {host_groups: [{name: web, hosts: 'attribute:stack == prod'}], steps: [{event: host-deployed, manifest: m.yaml}]}}\n"
+	text, err := s.store.Keep([]byte("resources: {}"))
+	require.NoError(t, err)
+	s.command(403, "may not", "operator", "define", body{"definition": s.pipeline(asking)})
+	s.command(403, "may not", "approver", "define", body{"definition": s.pipeline(asking)})
+	s.command(422, "there is no definition", "admin", "define", body{})
+	s.command(422, "is of pipeline other", "admin", "define", body{"definition": s.pipeline(strings.Replace(asking, "web", "other", 1))})
+	s.command(422, "cannot be", "admin", "define", body{"definition": s.pipeline(asking, func(d *definition.Definition) { d.Stages[0].Name = "../ask" })})
+	s.command(422, "unknown field", "admin", "define", body{"definition": s.pipeline(asking), "inventory": "mine"})
+	s.command(422, "is not here: put it first", "admin", "define", body{"definition": s.pipeline(asking), "carries": body{"m.yaml": strings.Repeat("0", 64)}})
+	s.command(404, "unknown pipeline", "admin", "define", body{"definition": s.pipeline(asking), "adopt": []string{"7"}})
+	s.command(200, `"by":"the admin"`, "admin", "define", body{"definition": s.pipeline(asking)})
+	_, _, said := ask(t, "GET", s.url+"/v1/log", "viewer", "")
+	_, before, _ := strings.Cut(strings.Trim(said, "}\n"), `"head":`)
+	s.command(200, "pipeline-started", "operator", "release", body{"revision": "1"})
+	s.command(412, "something else", "admin", "define", body{"definition": s.pipeline(deploying)})
+	s.command(422, "would not get", "admin", "define", body{"definition": s.pipeline(deploying), "carries": body{"other.yaml": text}})
+	s.command(412, "something else", "admin", "define", body{"definition": s.pipeline(deploying), "carries": body{"m.yaml": text}}, "If-Match", before)
+	s.command(200, "pipeline-defined", "admin", "define", body{"definition": s.pipeline(deploying), "carries": body{"m.yaml": text}})
+	s.command(403, "may not", "operator", "delete", body{"cancel": true})
+	s.command(409, "1", "admin", "delete", body{})
+	s.command(412, "something else", "admin", "delete", body{"cancel": true}, "If-Match", before)
+	s.command(200, "pipeline-deleted", "admin", "delete", body{"cancel": true, "reason": "old"})
+}
+
+// Who may define one pipeline does not get at an environment by it.
+func TestADefinitionReachesNoOtherEnvironment(t *testing.T) {
+	s := newShop(t)
+	to := func(environment string) body {
+		return body{"definition": s.pipeline(asking + fmt.Sprintf("  - {name: live, environment: %s}\n", environment))}
 	}
+	s.command(403, "", "admin of web", "define", to("theirs"))
+	s.command(200, "", "admin", "define", to("theirs"))
+	s.command(200, "", "admin of web", "define", to("theirs")) // it changes nothing about that
+	s.command(403, "", "admin of web", "define", to("others"))
+	s.command(200, "", "admin of web", "define", body{"definition": s.pipeline(asking)})
+	s.command(403, "", "admin of other", "define", body{"definition": s.pipeline(asking)})
 }
