@@ -245,18 +245,10 @@ func (k worker) Watch(ctx context.Context, host string, changed func()) {
 }
 
 // Version implements environments.Inventory.
-func (w *world) Version() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.version
-}
+func (w *world) Version() int { return under(w, func() int { return w.version }) }
 
 // Identity implements environments.Inventory.
-func (w *world) Identity() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.identity
-}
+func (w *world) Identity() string { return under(w, func() string { return w.identity }) }
 
 // Selected implements environments.Inventory.
 func (w *world) Selected(query string) ([]string, error) {
@@ -278,18 +270,10 @@ func (w *world) Known(host string) bool {
 }
 
 // Attribute implements environments.Inventory.
-func (w *world) Attribute(host, name string) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.attributes[host+"."+name]
-}
+func (w *world) Attribute(host, name string) string { return under(w, func() string { return w.attributes[host+"."+name] }) }
 
 // Slots implements environments.Inventory.
-func (w *world) Slots(string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.slots
-}
+func (w *world) Slots(string) int { return under(w, func() int { return w.slots }) }
 
 // Recorded implements environments.Observer.
 func (w *world) Recorded(e deploylog.Event) {
@@ -317,6 +301,13 @@ func (w *world) notices(text string) (all []string) {
 		}
 	}
 	return all
+}
+
+// under is something of the world as it is now.
+func under[T any](w *world, get func() T) T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return get()
 }
 
 // set changes how the world is.
@@ -352,17 +343,9 @@ func (w *world) hint(host string) {
 	changed()
 }
 
-func (w *world) probesOf(task string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.probes[task]
-}
+func (w *world) probesOf(task string) int { return under(w, func() int { return w.probes[task] }) }
 
-func (w *world) hasDone() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.acts)
-}
+func (w *world) hasDone() []string { return under(w, func() []string { return slices.Clone(w.acts) }) }
 
 // running are the tasks of the hosts, "HOST NAME:REVISION" sorted.
 func (w *world) running() (all []string) {
