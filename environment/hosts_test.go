@@ -155,6 +155,24 @@ func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
 	w.propose(SetHosts{Selected: hostNames(5)})
 	w.sees(1, "h5", tasks.Unhealthy, "it ended")
 	w.can("terminate 1 h5")
+	w.propose(only(hostNames(4)...))
+	w.can()
+	w.propose(SetHosts{Selected: hostNames(4)}) // it is back, and not to have a task
+	w.sees(1, "h5", tasks.Healthy, "")
+	w.can("terminate 1 h5")
+}
+
+func TestWhichKeptHostsAreInTheInventoryIsFollowed(t *testing.T) {
+	w := deployed(t, 4, none)
+	w.update(image("log-daemon:2"), hostNames(4))
+	w.propose(only("h1"))
+	w.can("terminate 1 h1")
+	again := SetHosts{Selected: []string{"h1"}, Known: func(host string) bool { return host < "h3" }}
+	w.propose(again)
+	w.can("terminate 1 h1", "terminate 1 h2")
+	w.nothing(again)
+	w.propose(SetHosts{Selected: []string{"h1"}})
+	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
 }
 
 func TestNoDeadlinePassesWhileAPersonIsWaitedFor(t *testing.T) {
