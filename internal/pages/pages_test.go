@@ -4,17 +4,23 @@ import (
 	"html"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/internal/query/querytest"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // paths are those of all pages, of a log that querytest has made.
@@ -36,37 +42,55 @@ func showsLog(body string) bool {
 	return strings.Contains(body, "wave0") || strings.Contains(body, querytest.Environment) || strings.Contains(body, "-finished-")
 }
 
-func TestWhoHasNotSignedInSeesNothingOfTheLog(t *testing.T) {
+// Only who has signed in sees anything of the log. Every answer forbids scripts within pages,
+// frames around them, and guesses of what it is.
+func TestPagesAreForThoseWhoHaveSignedIn(t *testing.T) {
 	s := newSite(t, querytest.Large(8, 13)...)
-	for _, path := range append([]string{"/nothing", "/assets/", "/environments/../.."}, paths...) {
-		code, body := s.browser().open(path)
-		if showsLog(body) {
-			t.Errorf("%s answers %d and shows\n%s", path, code, body)
+	out, in := s.browser(), s.signedIn(identity.Viewer)
+	_, page := in.open("/")
+	assets := regexpAssets.FindAllString(page, -1)
+	require.Len(t, assets, 3, "a page loads %v", assets)
+	others := append([]string{"/nothing", "/sign-in", "/assets/", "/assets/nothing", "/environments/../.."}, assets...)
+	for _, path := range slices.Concat(others, paths) {
+		for _, b := range []*browser{out, in} {
+			answer, body := b.do(b.request(http.MethodGet, path, ""))
+			checkPolicy(t, path, answer, body)
+			switch {
+			case b == in && slices.Contains(paths, path):
+				assert.Equal(t, http.StatusOK, answer.StatusCode, path)
+				assert.Contains(t, body, "<main", path)
+				assert.Contains(t, body, "token viewer", path)
+			case b == out:
+				assert.False(t, showsLog(body), "%s answers %d and shows\n%s", path, answer.StatusCode, body)
+				assert.True(t, strings.HasPrefix(path, "/assets/") || strings.Contains(body, signInTitle), "%s does not ask to sign in:\n%s", path, body)
+			}
 		}
-		if path != "/assets/" && !strings.Contains(body, signInTitle) {
-			t.Errorf("%s answers %d and does not ask to sign in:\n%s", path, code, body)
-		}
-		if code, body := s.browser().open(path, "Authorization", "Bearer dpl_wrong"); showsLog(body) {
-			t.Errorf("with a wrong token %s answers %d and shows\n%s", path, code, body)
-		}
-	}
-}
-
-func TestWhoHasSignedInSeesAllPages(t *testing.T) {
-	s := newSite(t, querytest.Large(8, 13)...)
-	b := s.signedIn(identity.Viewer)
-	for _, path := range paths {
-		if code, body := b.open(path); code != http.StatusOK || !strings.Contains(body, "<main") || !strings.Contains(body, "token viewer") {
-			t.Errorf("%s answers %d:\n%s", path, code, body)
-		}
+		_, body := out.open(path, "Authorization", "Bearer dpl_wrong")
+		assert.False(t, showsLog(body), "with a wrong token %s shows\n%s", path, body)
 	}
 	for path, want := range map[string]int{
 		"/nothing": http.StatusNotFound, "/?at=x": http.StatusBadRequest, "/?at=-1": http.StatusBadRequest, "/?at=99999999": http.StatusBadRequest,
 		"/?at=1": http.StatusOK, "/?at=99999999999999999999": http.StatusBadRequest,
 	} {
-		if code, body := b.open(path); code != want || !strings.Contains(body, "<main") {
-			t.Errorf("%s answers %d, want %d:\n%s", path, code, want, body)
-		}
+		in.shows(want, "<main", path)
+	}
+}
+
+func checkPolicy(t *testing.T, path string, answer *http.Response, body string) {
+	t.Helper()
+	for header, want := range map[string]string{
+		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; ", "X-Frame-Options": "DENY",
+		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+	} {
+		assert.True(t, strings.HasPrefix(answer.Header.Get(header), want), "%s has the header %s: %q", path, header, answer.Header.Get(header))
+	}
+	policy, cache := answer.Header.Get("Content-Security-Policy"), answer.Header.Get("Cache-Control")
+	assert.NotContains(t, policy, "unsafe", path)
+	assert.Contains(t, policy, "frame-ancestors 'none'", path)
+	isAsset := strings.HasPrefix(path, "/assets/") && path != "/assets/" && answer.StatusCode == http.StatusOK
+	assert.Equal(t, isAsset, strings.Contains(cache, "public"), "%s has Cache-Control: %s", path, cache)
+	if strings.Contains(body, "<style") || strings.Contains(body, "style=") || inlineScript.MatchString(body) {
+		t.Errorf("%s has styles or scripts in it:\n%s", path, body)
 	}
 }
 
@@ -122,15 +146,22 @@ func TestLinksLeadToWhatTheySay(t *testing.T) {
 	}
 }
 
+// signInAt signs in, and returns the answer, which leads elsewhere.
+func (b *browser) signInAt(token, next string) *http.Response {
+	b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	form := url.Values{"token": {token}, "next": {next}}.Encode()
+	answer, _ := b.do(b.request(http.MethodPost, "/sign-in", form, "Content-Type", "application/x-www-form-urlencoded"))
+	return answer
+}
+
 // The cookie cannot be read by scripts, is not sent by other sites, has nothing of the token,
 // and is changed with each sign-in.
 func TestASessionIsACookieThatSaysNothing(t *testing.T) {
 	s := newSite(t)
 	b, token := s.browser(), s.token(identity.Viewer)
-	b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	before := ""
 	for range 2 {
-		answer, _ := b.do(b.request(http.MethodPost, "/sign-in", url.Values{"token": {token}, "next": {"/?q=a"}}.Encode(), "Content-Type", "application/x-www-form-urlencoded"))
+		answer := b.signInAt(token, "/?q=a")
 		if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "/?q=a" || len(answer.Cookies()) != 1 {
 			t.Fatalf("signing in answers %s, to %q, with %v", answer.Status, answer.Header.Get("Location"), answer.Cookies())
 		}
@@ -144,11 +175,8 @@ func TestASessionIsACookieThatSaysNothing(t *testing.T) {
 		if code, _ := b.open("/"); before != "" && code != http.StatusOK {
 			t.Errorf("after signing in again the page answers %d", code)
 		}
-		if before != "" {
-			r := s.browser().request(http.MethodGet, "/v1/log", "", "Cookie", c.Name+"="+before)
-			if answer, _ := s.browser().do(r); answer.StatusCode != http.StatusUnauthorized {
-				t.Errorf("the session before goes on: %s", answer.Status)
-			}
+		if before != "" { // the previous session has ended
+			s.browser().shows(http.StatusUnauthorized, "", "/v1/log", "Cookie", c.Name+"="+before)
 		}
 		before = c.Value
 	}
@@ -163,19 +191,12 @@ func TestASessionEndsWithItsToken(t *testing.T) {
 		"late":       func(*browser) { s.later(13 * time.Hour) },
 	} {
 		b := s.signedIn(identity.Viewer)
-		if code, body := b.open("/v1/log"); code != http.StatusOK {
-			t.Fatalf("%s: with a session the API answers %d %s", name, code, body)
-		}
-		if code, _ := b.send("/v1/salt", url.Values{}); code != http.StatusUnauthorized {
-			t.Errorf("%s: with a session alone the API records, and answers %d", name, code)
-		}
+		b.shows(http.StatusOK, "", "/v1/log")
+		b.sends(http.StatusUnauthorized, "", "/v1/salt", url.Values{})
 		end(b)
-		if code, _ := b.open("/v1/log"); code != http.StatusUnauthorized {
-			t.Errorf("%s: the API answers %d", name, code)
-		}
-		if _, body := b.open("/"); !strings.Contains(body, signInTitle) {
-			t.Errorf("%s: the page is\n%s", name, body)
-		}
+		b.shows(http.StatusUnauthorized, "", "/v1/log")
+		_, body := b.open("/")
+		assert.Contains(t, body, signInTitle, name)
 		_, _ = s.tokens.Revoke(t.Context(), "viewer", identity.Revoke{By: "ada"})
 	}
 }
@@ -200,13 +221,9 @@ func TestSigningInIsRefused(t *testing.T) {
 		if code != test.want || !strings.Contains(body, `role="alert"`) || strings.Contains(body, token) {
 			t.Errorf("%s: %d, want %d\n%s", name, code, test.want, body)
 		}
-		if code, _ := b.open("/v1/log"); code != http.StatusUnauthorized {
-			t.Errorf("%s: there is a session all the same: %d", name, code)
-		}
+		b.shows(http.StatusUnauthorized, "", "/v1/log")
 	}
-	if code, body := s.browser().send("/sign-in", url.Values{"token": {"  " + token + "\n"}}); code != http.StatusOK || strings.Contains(body, signInTitle) {
-		t.Errorf("blanks around the token are taken amiss: %d\n%s", code, body)
-	}
+	assert.NotContains(t, s.browser().sends(http.StatusOK, "", "/sign-in", url.Values{"token": {"  " + token + "\n"}}), signInTitle)
 }
 
 // Where signing in leads to is a page of this server, whatever a link to it says.
@@ -219,62 +236,19 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 		"/\t/elsewhere.example": "/", "/\n/elsewhere.example": "/", "/sign-in?next=/": "/", "elsewhere": "/", "http:/elsewhere": "/", "/%zz": "/",
 	} {
 		b := s.browser()
-		b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		answer, _ := b.do(b.request(http.MethodPost, "/sign-in", url.Values{"token": {token}, "next": {next}}.Encode(), "Content-Type", "application/x-www-form-urlencoded"))
-		if got := answer.Header.Get("Location"); got != want {
-			t.Errorf("%q leads to %q, want %q", next, got, want)
-		}
+		answer := b.signInAt(token, next)
+		assert.Equal(t, want, answer.Header.Get("Location"), "%q leads to", next)
 	}
 }
 
 func TestAFormThatIsOfNoPageSignsNobodyOut(t *testing.T) {
 	s := newSite(t)
 	b, other := s.signedIn(identity.Viewer), s.signedIn(identity.Operator)
-	for name, fields := range map[string]url.Values{"none": {}, "wrong": {"form": {"wrong"}}, "of somebody else": {"form": {other.form("/")}}} {
-		if code, _ := b.send("/sign-out", fields); code != http.StatusForbidden {
-			t.Errorf("%s: %d", name, code)
-		}
+	for _, fields := range []url.Values{{}, {"form": {"wrong"}}, {"form": {other.form("/")}}} {
+		b.sends(http.StatusForbidden, "", "/sign-out", fields)
 	}
-	if code, _ := b.send("/sign-out", url.Values{"form": {b.form("/")}}, "Origin", "https://elsewhere.example"); code != http.StatusForbidden {
-		t.Errorf("from elsewhere: %d", code)
-	}
-	if code, _ := b.open("/v1/log"); code != http.StatusOK {
-		t.Errorf("the session has ended: %d", code)
-	}
-}
-
-// Everything that is sent forbids scripts within pages, frames around them, and guesses of what
-// it is.
-func TestEveryAnswerForbidsWhatBrowsersWouldDo(t *testing.T) {
-	s := newSite(t, querytest.Large(8, 13)...)
-	in := s.signedIn(identity.Viewer)
-	_, page := in.open("/")
-	assets := regexpAssets.FindAllString(page, -1)
-	if len(assets) != 3 {
-		t.Fatalf("a page loads %v", assets)
-	}
-	for _, path := range append(append([]string{"/nothing", "/sign-in", "/assets/nothing"}, assets...), paths...) {
-		for _, b := range []*browser{s.browser(), in} {
-			answer, body := b.do(b.request(http.MethodGet, path, ""))
-			for header, want := range map[string]string{
-				"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; ", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
-			} {
-				if got := answer.Header.Get(header); !strings.HasPrefix(got, want) {
-					t.Errorf("%s has the header %s: %q", path, header, got)
-				}
-			}
-			if policy := answer.Header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
-				t.Errorf("%s has the policy %s", path, policy)
-			}
-			cached := strings.Contains(answer.Header.Get("Cache-Control"), "public")
-			if asset := strings.HasPrefix(path, "/assets/") && answer.StatusCode == http.StatusOK; cached != asset {
-				t.Errorf("%s has Cache-Control: %s", path, answer.Header.Get("Cache-Control"))
-			}
-			if strings.Contains(body, "<style") || strings.Contains(body, "style=") || inlineScript.MatchString(body) {
-				t.Errorf("%s has styles or scripts in it:\n%s", path, body)
-			}
-		}
-	}
+	b.sends(http.StatusForbidden, "", "/sign-out", url.Values{"form": {b.form("/")}}, "Origin", "https://elsewhere.example")
+	b.shows(http.StatusOK, "", "/v1/log")
 }
 
 // A link on another site leads to a page although the cookie is not sent with what that site
@@ -284,5 +258,48 @@ func TestALinkFromElsewhereIsFollowed(t *testing.T) {
 	answer, _ := s.browser().do(s.browser().request(http.MethodGet, "/?q=a", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"))
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Refresh") != "0; url=/?q=a" {
 		t.Errorf("%s %v", answer.Status, answer.Header)
+	}
+}
+
+// stalled takes nothing of a page until it is told to.
+type stalled struct {
+	*httptest.ResponseRecorder
+	writing chan<- bool
+	take    <-chan struct{}
+}
+
+func (s stalled) Write(text []byte) (int, error) {
+	s.writing <- true
+	<-s.take
+	return s.ResponseRecorder.Write(text)
+}
+
+// Few fold the past at once; who takes its page slowly is not one of them any more.
+func TestWhoTakesAPageSlowlyKeepsNobodyFromThePast(t *testing.T) {
+	s := newSite(t, deploylog.Event{Deployment: "d", Target: "run/web.yaml", Name: "run-started", Attempt: 1})
+	token := s.token(identity.Viewer)
+	ask := func(w http.ResponseWriter) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?at=1", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		s.pages.ServeHTTP(w, r)
+	}
+	const slow = 5
+	writing, take := make(chan bool, slow), make(chan struct{})
+	var all sync.WaitGroup
+	answers := make([]*httptest.ResponseRecorder, slow)
+	for i := range answers {
+		answers[i] = httptest.NewRecorder()
+		all.Go(func() { ask(stalled{answers[i], writing, take}) })
+	}
+	for range slow {
+		waittest.Receive(t, writing, "a page of the past, beside others that are taken slowly")
+	}
+	got := httptest.NewRecorder()
+	ask(got)
+	assert.Equal(t, http.StatusOK, got.Code, "a page of the past")
+	close(take)
+	all.Wait()
+	for _, slow := range answers {
+		assert.Equal(t, http.StatusOK, slow.Code, "a page that is taken slowly")
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
@@ -44,11 +46,8 @@ type site struct {
 func newSite(t testing.TB, events ...deploylog.Event) *site {
 	t.Helper()
 	s := &site{TB: t, log: logtest.NewMemory().Open(), workspace: t.TempDir(), workers: twoWorkers}
-	if len(events) > 0 {
-		if _, err := s.log.Append(t.Context(), events...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	_, err := s.log.Append(t.Context(), events...)
+	require.NoError(t, err)
 	s.tokens = identity.NewTokens(s.log, s.now)
 	authenticate := identity.Authenticator{Tokens: s.tokens}
 	sessions := pages.NewSessions(s.now, false, authenticate.Identify)
@@ -56,10 +55,11 @@ func newSite(t testing.TB, events ...deploylog.Event) *site {
 	api := server.New(server.Options{
 		Log: s.log, Objects: kept, Now: s.now, NewID: s.id, Version: "test", Logger: slog.New(slog.DiscardHandler), Identify: sessions.Identify,
 	})
-	shown, err := pages.New(pages.Options{Log: s.log, Hosts: noHosts{}, Workers: func() (build.Workers, string, error) { return s.workers() }, Objects: kept, Workspace: s.workspace, Sessions: sessions, API: api, Now: s.now, Version: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown, err := pages.New(pages.Options{
+		Log: s.log, Hosts: noHosts{}, Workers: func() (build.Workers, string, error) { return s.workers() }, Objects: kept, Workspace: s.workspace,
+		Sessions: sessions, API: api, Now: s.now, Version: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", api)
 	mux.Handle("/", shown)
@@ -98,9 +98,7 @@ func (s *site) id() string { return fmt.Sprintf("id%d", s.ids.Add(1)) }
 func (s *site) token(role identity.Role) string {
 	s.Helper()
 	secret, _, err := s.tokens.Create(s.Context(), identity.New{Name: string(role), ID: s.id(), Grant: identity.Grant{Role: role}, By: "ada"})
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	return secret
 }
 
@@ -112,9 +110,7 @@ type browser struct {
 
 func (s *site) browser() *browser {
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	return &browser{s, &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
@@ -122,32 +118,24 @@ func (s *site) browser() *browser {
 func (s *site) signedIn(role identity.Role) *browser {
 	s.Helper()
 	b := s.browser()
-	if code, body := b.send("/sign-in", url.Values{"token": {s.token(role)}}); code != http.StatusOK {
-		s.Fatalf("signing in answers %d\n%s", code, body)
-	}
+	b.sends(http.StatusOK, "", "/sign-in", url.Values{"token": {s.token(role)}})
 	return b
 }
 
 func (b *browser) do(r *http.Request) (*http.Response, string) {
 	b.Helper()
 	answer, err := b.Do(r)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	return answer, string(text)
 }
 
 func (b *browser) request(method, path, body string, header ...string) *http.Request {
 	b.Helper()
 	r, err := http.NewRequestWithContext(b.Context(), method, b.url+path, strings.NewReader(body))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -169,6 +157,29 @@ func (b *browser) send(path string, fields url.Values, header ...string) (code i
 	return answer.StatusCode, body
 }
 
+// shows opens a page, which answers with a code and says something.
+func (b *browser) shows(code int, says, path string, header ...string) (body string) {
+	b.Helper()
+	got, body := b.open(path, header...)
+	b.answers(got, body, code, says, path)
+	return body
+}
+
+// sends sends a form, which is answered with a code and says something.
+func (b *browser) sends(code int, says, path string, fields url.Values, header ...string) (body string) {
+	b.Helper()
+	got, body := b.send(path, fields, header...)
+	b.answers(got, body, code, says, path)
+	return body
+}
+
+func (b *browser) answers(got int, body string, code int, says, path string) {
+	b.Helper()
+	if got != code || !strings.Contains(body, says) {
+		b.Errorf("%s answers %d, want %d and %q:\n%s", path, got, code, says, body)
+	}
+}
+
 var formField = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
 // form is what the forms of a page prove with that they are of it.
@@ -176,8 +187,6 @@ func (b *browser) form(path string) string {
 	b.Helper()
 	_, body := b.open(path)
 	found := formField.FindStringSubmatch(body)
-	if found == nil {
-		b.Fatalf("%s has no form:\n%s", path, body)
-	}
+	require.NotNil(b, found, "%s has no form:\n%s", path, body)
 	return found[1]
 }
