@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	build "github.com/deployster-go/deployster/build/reason"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
@@ -99,9 +101,7 @@ func TestCausesThatDifferAreToldApart(t *testing.T) {
 					}
 				}
 			}
-			if got := strings.Join(got, " "); got != c.want {
-				t.Errorf("they are %s, want %s", got, c.want)
-			}
+			assert.Equal(t, c.want, strings.Join(got, " "))
 		})
 	}
 }

@@ -1,12 +1,21 @@
 package query
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/deploylog"
+	environmentreason "github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/effect"
+	"github.com/deployster-go/deployster/pipeline/reason"
 )
 
 // diffOf is a unified diff of some texts, each with as many changed lines.
@@ -43,14 +52,12 @@ func TestADocumentOfDifferencesIsBounded(t *testing.T) {
 		if !strings.HasPrefix(c.changed, got) || strings.Count(got, "\n") != c.shown || !reflect.DeepEqual(b.LeftOut, c.left) {
 			t.Errorf("a diff %s shows %d lines, and leaves out %+v", name, strings.Count(got, "\n"), b.LeftOut)
 		}
-		if _, says := b.In(map[string]any{})["left_out"]; says != (c.left != nil) {
-			t.Errorf("a diff %s says that something is left out: %v", name, says)
-		}
+		_, says := b.In(map[string]any{})["left_out"]
+		assert.Equal(t, c.left != nil, says, "a diff %s says that something is left out", name)
 	}
 	b := &Bounded{}
-	if got := First(b, "differences", make([]int, 501)); len(got) != 500 || b.LeftOut["differences"].Differences != 1 {
-		t.Errorf("of 501 differences %d are shown, and %+v are left out", len(got), b.LeftOut)
-	}
+	assert.Len(t, First(b, "differences", make([]int, 501)), 500)
+	assert.Equal(t, 1, b.LeftOut["differences"].Differences)
 }
 
 // What is shown and what is left out are together what there is.
@@ -65,6 +72,167 @@ func TestNoLineOfADiffIsUncounted(t *testing.T) {
 		got := b.Text("x", all.String())
 		if shown := strings.Count(got, "\n"); shown+b.LeftOut["x"].Lines != len(lines) || len(got) > mostBytes || !strings.HasPrefix(all.String(), got) {
 			t.Fatalf("of %d lines %d are shown, in %d bytes, and %+v left out", len(lines), shown, len(got), b.LeftOut)
+		}
+	})
+}
+
+// crowded is a pipeline of so many stages with a group of as many hosts each, in which so many
+// revisions are under way: the newest has failed at every third host, and the one before waits
+// at each stage.
+func crowded(stages, hosts, revisions int) PipelineStatus {
+	p := PipelineStatus{Name: "p"}
+	add := func(place pipeline.Place) {
+		row := TargetRow{Place: place}
+		for n := 1; n <= revisions; n++ {
+			r := pipeline.Row{Target: place.Target, Stage: place.Stage, Group: place.Group, Host: place.Host, Revision: fmt.Sprint(n), Deployment: strings.Repeat("0", 26), Attempt: 1}
+			switch {
+			case place.Stage == "":
+				r.Progress = pipeline.IsRunning
+			case place.Host == "" && n == revisions-1:
+				r.Progress = pipeline.IsWaiting
+			case strings.HasSuffix(place.Host, "3") && n == revisions:
+				r.Progress = pipeline.HasFailure
+			}
+			row.Revisions = append(row.Revisions, r)
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	add(pipeline.Place{Target: "pipeline/p"})
+	for s := range stages {
+		stage := fmt.Sprint("s", s)
+		add(pipeline.Place{Target: deploylog.Target("stage/p/" + stage), Stage: stage})
+		for h := range hosts {
+			host := fmt.Sprint("h", h)
+			add(pipeline.Place{Target: deploylog.Target("host/p/" + stage + "/" + host), Stage: stage, Group: stage, Host: host})
+		}
+	}
+	for n := range 2 * revisions {
+		r := reason.Reason{Code: reason.AwaitsStage, Revision: fmt.Sprint(n)}
+		if n == revisions {
+			r.Code = reason.HasFailed
+		}
+		a := Alike[reason.Reason]{First: r, Causes: map[string]string{}}
+		for h := range hosts {
+			a.Hosts = append(a.Hosts, fmt.Sprint("h", h))
+			a.Causes[fmt.Sprint("h", h)] = strings.Repeat("x", 100)
+		}
+		p.Waiting = append(p.Waiting, a)
+	}
+	return p
+}
+
+func TestTheDocumentOfALargePipelineIsBounded(t *testing.T) {
+	p := crowded(20, 300, 60)
+	before, err := json.Marshal(p.Rows[:3])
+	require.NoError(t, err)
+	got := Bound([]PipelineStatus{p}, false)[0]
+	text, err := json.Marshal(got)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(text), 1_100_000, "bytes")
+	assert.Equal(t, map[string]LeftOut{"waiting": {Entries: 70}, "targets": {Entries: 6000 - 500}}, got.LeftOut, "it leaves out")
+	failed, hosts := false, checkRows(t, got.Rows)
+	for _, a := range got.Waiting {
+		failed = failed || a.First.Code == reason.HasFailed
+		if want := map[string]LeftOut{"hosts": {Entries: 200}, "causes": {Entries: 280}}; len(a.Hosts) != 100 || len(a.Causes) != 20 || !reflect.DeepEqual(a.LeftOut, want) {
+			t.Fatalf("a reason names %d hosts with %d causes, and leaves out %+v", len(a.Hosts), len(a.Causes), a.LeftOut)
+		}
+	}
+	assert.True(t, failed, "what failed is shown")
+	assert.Equal(t, 500, hosts, "hosts that are shown")
+	if after, err := json.Marshal(p.Rows[:3]); err != nil || string(after) != string(before) || len(p.Waiting[0].Hosts) != 300 {
+		t.Errorf("what was bounded is not what it was: %v", err)
+	}
+	if all := Bound([]PipelineStatus{p}, true)[0]; len(all.Rows) != len(p.Rows) || len(all.Waiting) != 120 || all.LeftOut != nil || len(all.Rows[5].Revisions) != 60 {
+		t.Error("with all of it something is left out")
+	}
+}
+
+// checkRows checks what is shown of a pipeline that is crowded, and counts its hosts.
+func checkRows(t *testing.T, rows []TargetRow) (hosts int) {
+	t.Helper()
+	for _, r := range rows {
+		switch {
+		case r.Stage == "":
+			if len(r.Revisions) != 60 || r.LeftOut != nil {
+				t.Errorf("the pipeline itself shows %d revisions in progress, and leaves out %+v", len(r.Revisions), r.LeftOut)
+			}
+			continue
+		case r.Host != "":
+			hosts++
+			if r.Revisions[len(r.Revisions)-1].Progress != pipeline.HasFailure {
+				t.Errorf("host %s is shown, and others on which something failed are not", r.Host)
+			}
+		case r.Revisions[len(r.Revisions)-1].Progress != pipeline.IsWaiting:
+			t.Errorf("at stage %s what waits is left out", r.Stage)
+		}
+		if want := map[string]LeftOut{"in_progress": {Entries: 54}}; len(r.Revisions) != 6 || !reflect.DeepEqual(r.LeftOut, want) {
+			t.Errorf("%s shows %d revisions, and leaves out %+v", r.Target, len(r.Revisions), r.LeftOut)
+		}
+	}
+	return hosts
+}
+
+// A small document is whole, and does not speak of what would be left out.
+func TestTheDocumentOfASmallPipelineIsWhole(t *testing.T) {
+	p := crowded(3, 20, 6)
+	p.Waiting = p.Waiting[:2]
+	text, err := json.Marshal(Bound([]PipelineStatus{p}, false))
+	require.NoError(t, err)
+	want, err := json.Marshal([]PipelineStatus{p})
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(text))
+	assert.NotContains(t, string(text), "left_out")
+	none, err := json.Marshal(Bound([]PipelineStatus{}, false))
+	require.NoError(t, err)
+	assert.Equal(t, "[]", string(none))
+}
+
+func TestAnExplanationAndAPreviewAreBounded(t *testing.T) {
+	b := &Bounded{}
+	var tasks []Alike[environmentreason.Reason]
+	var changes []Alike[effect.Change]
+	for n := range 130 {
+		code, what := environmentreason.Ready, effect.Keeps
+		if n == 129 {
+			code, what = environmentreason.AwaitsPromotion, effect.Refused
+		}
+		tasks = append(tasks, Alike[environmentreason.Reason]{First: environmentreason.Reason{Code: code}})
+		changes = append(changes, Alike[effect.Change]{First: effect.Change{Effect: what}})
+	}
+	shown, said := BoundTasks(b, "reasons", tasks), BoundChanges(b, "changes", changes)
+	require.Len(t, shown, 50)
+	assert.Equal(t, environmentreason.AwaitsPromotion, shown[49].First.Code, "the most urgent reason")
+	require.Len(t, said, 100)
+	assert.Equal(t, effect.Refused, said[99].First.Effect)
+	document := b.In(map[string]any{})["left_out"]
+	assert.Equal(t, map[string]LeftOut{"reasons": {Entries: 80}, "changes": {Entries: 30}}, document, "they leave out")
+}
+
+// What is kept of a list is in its order, is what it shows if nothing else is, and is counted.
+func TestTheMostUrgentOfAListAreKept(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(rapid.IntRange(0, 3), 0, 30).Draw(t, "list")
+		most := rapid.IntRange(1, 10).Draw(t, "most")
+		type entry struct{ at, rank int }
+		var all []entry
+		for i, rank := range list {
+			all = append(all, entry{i, rank})
+		}
+		kept, left := mostUrgent(all, most, func(e entry) int { return e.rank })
+		if len(kept)+left != len(all) || len(kept) > most {
+			t.Fatalf("of %d %d are kept and %d left out", len(all), len(kept), left)
+		}
+		shown, least := map[int]bool{}, -1
+		for i, e := range kept {
+			if i > 0 && kept[i-1].at >= e.at {
+				t.Fatalf("%v are not in their order", kept)
+			}
+			shown[e.at], least = true, max(least, e.rank)
+		}
+		for _, e := range all {
+			if !shown[e.at] && e.rank < least {
+				t.Fatalf("%v is left out, and %v are not", e, kept)
+			}
 		}
 	})
 }

@@ -2,17 +2,15 @@ package query
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"reflect"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
 )
 
 // anyWorker has room for everything.
@@ -27,21 +25,23 @@ func (anyWorker) Resume(build.Task) bool { return false }
 // groupsBuilt writes groups of so many jobs, each of which uses the one before it or fails.
 func groupsBuilt(tb testing.TB, log deploylog.Log, groups, jobs int) {
 	tb.Helper()
-	s, now, seq, batch := build.New(record.Entity), snapshotNoon, int64(0), []deploylog.Event{}
-	write := func(most int, events ...deploylog.Event) {
+	s, now := build.New(record.Entity), snapshotNoon
+	seq, batch := int64(0), []deploylog.Event{}
+	flush := func() {
+		_, err := log.Append(tb.Context(), batch...)
+		require.NoError(tb, err)
+		batch = batch[:0]
+	}
+	write := func(events ...deploylog.Event) {
 		for _, e := range events {
 			seq++
 			e.Seq, e.CreatedAt = seq, now
 			s.Apply(e)
 			batch = append(batch, e)
 		}
-		if len(batch) <= most {
-			return
+		if len(batch) > 5000 {
+			flush()
 		}
-		if _, err := log.Append(tb.Context(), batch...); err != nil {
-			tb.Fatal(err)
-		}
-		batch = batch[:0]
 	}
 	for range groups {
 		c := build.Submit{Triggered: record.Triggered{Name: "base", NoReuse: true}, Places: []record.Place{{Platform: "linux/amd64"}}}
@@ -53,10 +53,8 @@ func groupsBuilt(tb testing.TB, log deploylog.Log, groups, jobs int) {
 			c.Jobs = append(c.Jobs, spec)
 		}
 		events, err := s.Propose(c, now)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		write(5000, events...)
+		require.NoError(tb, err)
+		write(events...)
 		for {
 			now = now.Add(time.Second)
 			var events []deploylog.Event
@@ -69,7 +67,7 @@ func groupsBuilt(tb testing.TB, log deploylog.Log, groups, jobs int) {
 			if len(events) == 0 {
 				break
 			}
-			write(5000, events...)
+			write(events...)
 			for _, t := range tasks {
 				r := build.Result{Finished: &record.Finished{
 					Artifact: fmt.Sprintf("sha256:%064x", t.Job), Engine: "docker 20.10.24", Image: fmt.Sprintf("sha256:%064x", 7), Took: time.Second, Size: 100, Files: 1,
@@ -78,110 +76,47 @@ func groupsBuilt(tb testing.TB, log deploylog.Log, groups, jobs int) {
 				if t.Job%50 == 1 {
 					r = build.Result{Failed: &record.Failed{Cause: "exited with 1", Exit: 1, Output: []string{"it is wrong"}}}
 				}
-				write(5000, s.Ended(t, r, now)...)
+				write(s.Ended(t, r, now)...)
 			}
 		}
 	}
-	write(0)
+	flush()
 }
 
 // buildAnswers are all that is known of the build groups of a log.
 func buildAnswers(tb testing.TB, log deploylog.Log, until int64) (all []any, b *Builds) {
 	tb.Helper()
 	b = NewBuilds(log, func() time.Time { return snapshotNoon.Add(time.Hour) })
-	if err := b.Follow(tb.Context(), until); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, b.Follow(tb.Context(), until))
 	status, err := b.BuildStatus("base", nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	summary, jobs, err := b.Jobs("base-1")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	why, err := b.Explain(record.Group(b.Current()[0]), nil, false)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return []any{b.Head(), b.last, b.Groups(), status, summary, jobs, why}, b
 }
 
-// What was built once is not read again, whoever asks; and without the snapshot all is read,
-// and the answers are the same.
+// What was built once is not read again, whoever asks.
 func TestALongHistoryOfBuildGroupsIsNotReadAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
-	open := func() *counted {
-		log, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = log.Close() })
-		return &counted{Log: log}
-	}
-	groupsBuilt(t, open().Log, 3, 800)
-	look := func(until int64) (answers []any, read int) {
-		log := open()
-		answers, _ = buildAnswers(t, log, until)
-		return answers, log.read
-	}
-	want, first := look(0)
-	if head := want[0].(int64); int64(first) != head || head < 4096 {
-		t.Fatalf("%d of %d events were read at first", first, head)
-	}
-	again, read := look(0)
-	if !reflect.DeepEqual(again, want) || read != 0 {
-		t.Errorf("%d events were read again, from a snapshot it is\n%+v, not\n%+v", read, again, want)
-	}
-	if earlier, read := look(want[0].(int64) - 1); read != first-1 || earlier[0] == want[0] {
-		t.Errorf("%d events were read of an earlier moment, before the snapshot", read)
-	}
-	log := open()
-	if written, err := builds.New(log, time.Now).Command(t.Context(), build.Retry{Group: "base-3"}); err != nil || log.read > len(written) {
-		t.Errorf("a command read %d events: %v", log.read, err)
-	}
-	want, read = look(0)
-	if read > 3 {
-		t.Errorf("%d events were read after a command", read)
-	}
-	if err := os.RemoveAll(path + ".snapshots"); err != nil {
-		t.Fatal(err)
-	}
-	if whole, read := look(0); !reflect.DeepEqual(whole, want) || read <= first {
-		t.Errorf("without a snapshot %d events were read, and it is\n%+v, not\n%+v", read, whole, want)
-	}
+	dir := t.TempDir()
+	groupsBuilt(t, openFile(t, dir), 3, 800)
+	readOnce(t, dir, func(log deploylog.Log, until int64) []any {
+		answers, _ := buildAnswers(t, log, until)
+		return answers
+	}, func(log deploylog.Log) ([]deploylog.Event, error) {
+		return builds.New(log, time.Now).Command(t.Context(), build.Retry{Group: "base-3"})
+	})
 }
 
-// What a command pays before it can answer, by reading all of a long log and by beginning
-// with a snapshot of it.
 func BenchmarkBuildsOfALongLog(b *testing.B) {
-	log, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = log.Close() })
+	log := openFile(b, b.TempDir()).Log
 	groupsBuilt(b, log, 100, 721)
-	look := func(log deploylog.Log) (took time.Duration, head int64) {
-		begun := time.Now()
-		builds := NewBuilds(log, time.Now)
-		if err := builds.Follow(b.Context(), 0); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := builds.BuildStatus("base", nil); err != nil {
-			b.Fatal(err)
-		}
-		return time.Since(begun), builds.Head()
-	}
-	_, head := look(log) // which keeps the snapshot
-	var replayed, restored time.Duration
-	for b.Loop() {
-		whole, _ := look(struct{ deploylog.Log }{log})
-		short, _ := look(log)
-		replayed, restored = replayed+whole, restored+short
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(head), "events")
-	b.ReportMetric(replayed.Seconds()*1000/float64(b.N), "replay-ms")
-	b.ReportMetric(restored.Seconds()*1000/float64(b.N), "snapshot-ms")
-	b.ReportMetric(replayed.Seconds()/restored.Seconds(), "ratio")
+	compare(b, log, func(log deploylog.Log) int64 {
+		all := NewBuilds(log, time.Now)
+		require.NoError(b, all.Follow(b.Context(), 0))
+		_, err := all.BuildStatus("base", nil)
+		require.NoError(b, err)
+		return all.Head()
+	})
 }

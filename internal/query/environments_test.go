@@ -1,12 +1,15 @@
 package query_test
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
@@ -35,9 +38,8 @@ func deployed(t *testing.T) (e *query.Environments, started deploylog.Event) {
 		environment.Deploy{Revision: 1, Hosts: []string{"one"}},
 	} {
 		var err error
-		if events, err = e.Command(t.Context(), "shop", c); err != nil {
-			t.Fatal(err)
-		}
+		events, err = e.Command(t.Context(), "shop", c)
+		require.NoError(t, err)
 	}
 	for _, started = range events {
 		if started.Name == record.EnvironmentStarted {
@@ -60,45 +62,34 @@ func event(deployment, name, data string) deploylog.Event {
 }
 
 func TestADeploymentIsFollowedToItsEnd(t *testing.T) {
-	const version = `{"version":1}`
+	const version, first = `{"version":1}`, "" // the deployment that is followed
+	superseded := func(deployment string) deploylog.Event {
+		return event(deployment, record.EnvironmentFailed, `{"version":1,"error":"superseded"}`)
+	}
+	finished := func(deployment string) deploylog.Event { return event(deployment, record.EnvironmentFinished, version) }
+	failed, stuck := event(first, record.EnvironmentFailed, version), event(first, record.EnvironmentStuck, version)
+	again, next := another("shop:1@2026", "1"), another("shop:2@2027", "2")
 	rollback := event("shop:1@2026", record.EnvironmentStarted, `{"version":1,"kind":"rollback","automatic":true}`)
+	deletes := event("shop:2@2026", record.EnvironmentStarted, `{"version":1,"kind":"delete"}`)
+	noProgress := event(first, record.EnvironmentStuck, `{"version":1,"error":"no progress"}`)
+	unverified := event(first, record.EnvironmentStuck, `{"version":1,"error":"no answer","code":"not-verified"}`)
 	for name, tc := range map[string]struct {
 		happens []deploylog.Event
-		ended   string // the deployment; "" is the first
+		ended   string // the deployment
 		failure string
 	}{
-		"it finishes": {happens: []deploylog.Event{event("", record.EnvironmentFinished, version)}},
-		"it is stuck": {happens: []deploylog.Event{event("", record.EnvironmentStuck, `{"version":1,"error":"no progress"}`)}, failure: "is stuck: deployster env run shop retries it"},
-		"its step is not verified": {
-			happens: []deploylog.Event{event("", record.EnvironmentStuck, `{"version":1,"error":"no answer","code":"not-verified"}`)},
-			failure: "is stuck: its step could not be verified: deployster env promote shop goes on all the same, deployster env deploy shop --revision 1 verifies it anew",
-		},
-		"another replaces it": {
-			happens: []deploylog.Event{event("", record.EnvironmentFailed, `{"version":1,"error":"superseded"}`), another("shop:2@2026", "2")},
-			failure: "has not finished: superseded",
-		},
-		"its revision is deployed again": {
-			happens: []deploylog.Event{event("", record.EnvironmentFailed, version), another("shop:1@2026", "1"), event("shop:1@2026", record.EnvironmentFinished, version)},
-			ended:   "shop:1@2026",
-		},
-		"its revision is deployed again, and then another": {
-			happens: []deploylog.Event{
-				event("", record.EnvironmentFailed, version), another("shop:1@2026", "1"),
-				event("shop:1@2026", record.EnvironmentFailed, `{"version":1,"error":"superseded"}`), another("shop:2@2027", "2"),
-			},
-			ended: "shop:1@2026", failure: "deployment shop:1@2026 has not finished: superseded",
-		},
-		"its environment is deleted with its tasks": {
-			happens: []deploylog.Event{
-				event("", record.EnvironmentFailed, `{"version":1,"error":"superseded"}`), event("shop:2@2026", record.EnvironmentStarted, `{"version":1,"kind":"delete"}`),
-			},
-			failure: "has not finished: superseded",
-		},
-		"it rolls itself back": {
-			happens: []deploylog.Event{event("", record.EnvironmentStuck, version), event("", record.EnvironmentFailed, version), rollback, event("shop:1@2026", record.EnvironmentFinished, version)},
-			ended:   "shop:1@2026", failure: "was stuck, and was rolled back to revision 1",
-		},
-		"its environment is deleted": {happens: []deploylog.Event{event("", record.EnvironmentDeleted, version)}, failure: "was deleted while it was followed"},
+		"it finishes":         {[]deploylog.Event{finished(first)}, first, ""},
+		"it is stuck":         {[]deploylog.Event{noProgress}, first, "is stuck: deployster env run shop retries it"},
+		"another replaces it": {[]deploylog.Event{superseded(first), next}, first, "has not finished: superseded"},
+		"its step is not verified": {[]deploylog.Event{unverified}, first,
+			"is stuck: its step could not be verified: deployster env promote shop goes on all the same, deployster env deploy shop --revision 1 verifies it anew"},
+		"its revision is deployed again": {[]deploylog.Event{failed, again, finished("shop:1@2026")}, "shop:1@2026", ""},
+		"its revision is deployed again, and then another": {[]deploylog.Event{failed, again, superseded("shop:1@2026"), next}, "shop:1@2026",
+			"deployment shop:1@2026 has not finished: superseded"},
+		"its environment is deleted with its tasks": {[]deploylog.Event{superseded(first), deletes}, first, "has not finished: superseded"},
+		"it rolls itself back": {[]deploylog.Event{stuck, failed, rollback, finished("shop:1@2026")}, "shop:1@2026",
+			"was stuck, and was rolled back to revision 1"},
+		"its environment is deleted": {[]deploylog.Event{event(first, record.EnvironmentDeleted, version)}, first, "was deleted while it was followed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -107,32 +98,23 @@ func TestADeploymentIsFollowedToItsEnd(t *testing.T) {
 				defer cancel()
 				go func() {
 					for _, happens := range tc.happens {
-						if happens.Deployment == "" {
-							happens.Deployment = started.Deployment
-						}
-						if _, err := e.Log.Append(ctx, happens); err != nil {
-							t.Error(err)
-						}
+						happens.Deployment = cmp.Or(happens.Deployment, started.Deployment)
+						assert.NoError(t, errOf(e.Log.Append(ctx, happens)))
 					}
 				}()
 				seen := 0
 				var last query.Progress
 				for p, err := range e.Progress(ctx, "shop", started.Deployment, started.Seq-1) {
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					last, seen = p, seen+len(p.Events)
 				}
-				if want := tc.ended; want != "" && last.Deployment.ID != want {
-					t.Errorf("it ends with deployment %s, not %s", last.Deployment.ID, want)
-				}
-				switch {
-				case !last.Over:
-					t.Errorf("it is not over: %+v", last)
-				case tc.failure == "" && last.Failure != nil, tc.failure != "" && (last.Failure == nil || !strings.Contains(last.Failure.Error(), tc.failure)):
-					t.Errorf("it fails with %v", last.Failure)
-				case seen != 1+len(tc.happens):
-					t.Errorf("%d events were seen, not %d", seen, 1+len(tc.happens))
+				assert.True(t, last.Over, "it is not over: %+v", last)
+				assert.Equal(t, cmp.Or(tc.ended, started.Deployment), last.Deployment.ID)
+				assert.Equal(t, 1+len(tc.happens), seen, "events that are seen")
+				if tc.failure == "" {
+					assert.NoError(t, last.Failure)
+				} else {
+					assert.ErrorContains(t, last.Failure, tc.failure)
 				}
 			})
 		})
@@ -149,37 +131,32 @@ func TestWhatWasReachedBeforeHostsWereUncordonedIsSeen(t *testing.T) {
 					environment.CordonHosts{Hosts: []string{"one"}, Drain: true}, environment.UncordonHosts{Hosts: []string{"one"}},
 					environment.CordonHosts{Hosts: []string{"two"}}, environment.UncordonHosts{Hosts: []string{"two"}},
 				} {
-					if _, err := others.Command(t.Context(), "shop", c); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, errOf(others.Command(t.Context(), "shop", c)))
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), watched)
 				defer cancel()
 				var cordoned [][]string
 				seen := started.Seq
 				for p, err := range e.Progress(ctx, "shop", started.Deployment, started.Seq) {
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					var hosts []string
 					for _, c := range p.Report.Cordoned {
 						hosts = append(hosts, c.Host)
 					}
 					cordoned = append(cordoned, hosts)
 					for _, of := range p.Events {
-						if of.Seq != seen+1 {
-							t.Errorf("event %d comes behind %d", of.Seq, seen)
-						}
+						assert.Equal(t, seen+1, of.Seq, "event %d comes behind %d", of.Seq, seen)
 						seen = of.Seq
 					}
 				}
 				if want := [][]string{{"one"}, {"two"}, nil}; !slices.EqualFunc(cordoned, want, slices.Equal) {
 					t.Errorf("cordoned were %v, not %v", cordoned, want)
 				}
-				if seen != others.Head() {
-					t.Errorf("events were seen up to %d, not %d", seen, others.Head())
-				}
+				assert.Equal(t, others.Head(), seen, "events were seen up to")
 			})
 		})
 	}
 }
+
+// errOf returns the error of a call that returns something besides.
+func errOf[T any](_ T, err error) error { return err }

@@ -2,9 +2,13 @@ package query
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
@@ -37,20 +41,13 @@ func TestTheLatestRevisionIsTheOneRegisteredLast(t *testing.T) {
 			CreatedAt: noon.Add(time.Duration(i) * time.Minute),
 		})
 	}
-	for target, want := range map[deploylog.Target]struct {
-		deployed, failed           string
-		deployedEvent, failedEvent int64
-	}{
-		"stage/p/s": {"r1", "r5", 5, 7}, "stage/p/t": {"r9", "", 9, 0}, "pipeline/p": {}, "resource/p": {},
+	for target, want := range map[deploylog.Target]string{
+		"stage/p/s": "r1 5, r5 7", "stage/p/t": "r9 9,  0", "pipeline/p": " 0,  0", "resource/p": " 0,  0",
 	} {
 		got := o.latest[target]
-		if got.Deployed != want.deployed || got.Failed != want.failed || got.DeployedEvent != want.deployedEvent || got.FailedEvent != want.failedEvent {
-			t.Errorf("the latest of %s is %+v", target, got)
-		}
+		assert.Equal(t, want, fmt.Sprintf("%s %d, %s %d", got.Deployed, got.DeployedEvent, got.Failed, got.FailedEvent), target)
 	}
-	if at := o.released["B"].at; !at.Equal(noon.Add(2 * time.Minute)) {
-		t.Errorf("B was released at %v", at)
-	}
+	assert.Equal(t, noon.Add(2*time.Minute), o.released["B"].at)
 }
 
 func TestADeletedPipelineLeavesNothingToOneOfItsName(t *testing.T) {
@@ -78,16 +75,13 @@ func TestADeletedPipelineLeavesNothingToOneOfItsName(t *testing.T) {
 		o.receive(e)
 	}
 	for target, want := range map[deploylog.Target]string{"stage/p/s": "", "host-group/p/g": "", "host/p/g/h": "", "stage/p/t": "r3", "stage/other/s": "r2"} {
-		if got := o.latest[target]; got.Deployed != want || got.Failed != "" {
-			t.Errorf("the latest of %s is %+v", target, got)
-		}
+		assert.Equal(t, want, o.latest[target].Deployed, target)
+		assert.Empty(t, o.latest[target].Failed, target)
 	}
-	if !o.released["A"].at.IsZero() || o.released["B"].at.IsZero() || o.released["C"].at.IsZero() {
-		t.Errorf("A, B and C were released at %v, %v, %v", o.released["A"], o.released["B"], o.released["C"])
+	for deployment, released := range map[string]bool{"A": false, "B": true, "C": true} {
+		assert.Equal(t, released, !o.released[deployment].at.IsZero(), "%s is released", deployment)
 	}
-	if w, ok := o.failed[step{"A", "host/p/g/h", "host-deployed"}]; ok {
-		t.Errorf("what was deleted failed as %+v", w)
-	}
+	assert.NotContains(t, o.failed, step{"A", "host/p/g/h", "host-deployed"}, "what was deleted")
 }
 
 // What is worked on is what runs say of themselves.
@@ -100,18 +94,12 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 		r, err := runs.Begin(t.Context(), runs.Options{
 			Log: log, Engine: &enginetest.Fake{}, ID: id, Target: "run/web.yaml", Revision: "1", OrphanTimeout: time.Minute, Notice: func(string) {},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return r
 	}
 	record := func(r *runs.Run, e report.Event) {
-		if err := r.Record(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
-		if err := all.Follow(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Record(t.Context(), e))
+		require.NoError(t, all.Follow(t.Context(), 0))
 	}
 	details := map[string]string{"deployment": "D", "target": "host/p/g/h1", "event": "host-deployed"}
 	r, other := begin("R"), begin("other")
@@ -125,19 +113,13 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 		t.Errorf("it is worked on by %+v", w)
 	}
 	for _, c := range []step{{"E", at.target, at.event}, {"D", "host/p/g/h2", at.event}, {"D", at.target, "host-tested"}} {
-		if w := workOn(c); len(w) > 0 {
-			t.Errorf("%+v is worked on by %+v", c, w)
-		}
+		assert.Empty(t, workOn(c), "%+v", c)
 	}
 	for target, want := range map[deploylog.Target]int{"host/q/other/h1": 1, "host/p/g/h2": 0, "host/p/g/xh1": 0} {
-		if busy := all.working(func(s step) bool { return s.onHostOf(target) }); len(busy) != want {
-			t.Errorf("%s is busy with %+v", target, busy)
-		}
+		assert.Len(t, all.working(func(s step) bool { return s.onHostOf(target) }), want, "what %s is busy with", target)
 	}
 	record(r, report.Event{Kind: report.RunFailed})
-	if w := all.working(func(s step) bool { return s == at || s.onHostOf(at.target) }); len(w) > 0 {
-		t.Errorf("it is still worked on by %+v", w)
-	}
+	assert.Empty(t, all.working(func(s step) bool { return s == at || s.onHostOf(at.target) }), "it is still worked on")
 
 	// Until it is tried again or given up, it is known that it failed.
 	if w, ok := o.failed[at]; !ok || w.run != "R" || w.seq != 3 {
@@ -146,29 +128,22 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	again := begin("again")
 	defer again.End()
 	record(again, report.Event{Kind: report.RunStarted, Data: details})
-	if w, ok := o.failed[at]; ok {
-		t.Errorf("it is tried again, and failed as %+v", w)
-	}
+	assert.NotContains(t, o.failed, at, "it is tried again")
 	record(again, report.Event{Kind: report.RunFailed})
 	o.receive(deploylog.Event{Seq: 6, Deployment: "D", Target: at.target, Name: "host-deployed-failed"})
-	if w, ok := o.failed[at]; ok {
-		t.Errorf("it was given up, and failed as %+v", w)
-	}
+	assert.NotContains(t, o.failed, at, "it was given up")
 }
 
 // Of a long history of runs nearly all have ended: what those say of themselves is not read.
 func TestRunsThatHaveEndedAreNotRead(t *testing.T) {
 	started := deploylog.Event{Seq: 1, Deployment: "R", Target: "run/m", Name: "run-started", Data: json.RawMessage(`{"details":{"deployment":"A","target":"host/p/g/h","event":"host-deployed"}}`)}
 	finished := deploylog.Event{Seq: 2, Deployment: "R", Target: "run/m", Name: "run-finished-successfully"}
-	const most = 6 // names of events are made of targets
 	o := newOverview()
 	allocations := testing.AllocsPerRun(100, func() {
 		o.receive(started)
 		o.receive(finished)
 	})
-	if allocations > most {
-		t.Errorf("a run takes %.0f allocations, more than %d", allocations, most)
-	}
+	assert.LessOrEqual(t, allocations, 6.0, "allocations for a run: names of events are made of targets")
 }
 
 // What was applied is the revision that did something there: with the steps that it skipped,
@@ -201,6 +176,18 @@ func TestTheLatestRevisionIsOneThatWasApplied(t *testing.T) {
 	want("4", "4", "")
 }
 
+// overviewOf is a log of lines and its overview, in which each deployment is the revision of its name.
+func overviewOf(t *testing.T, lines []string) (deploylog.Log, *overview) {
+	t.Helper()
+	log, o := logOf(t, lines...), newOverview()
+	for e, err := range log.Read(t.Context(), deploylog.Filter{}) {
+		require.NoError(t, err)
+		e.Revision = e.Deployment
+		o.receive(e)
+	}
+	return log, o
+}
+
 // A revision that was released before a rollback and comes after it is what is there.
 func TestWhatComesAfterARollbackIsTheLatest(t *testing.T) {
 	const rollback = `{"rollback":{"stage":"s","target":"stage/p/s","original":"41"}}`
@@ -217,14 +204,7 @@ func TestWhatComesAfterARollbackIsTheLatest(t *testing.T) {
 	for upTo, want := range map[int]struct{ stage, host, pipeline, failed string }{
 		11: {"42", "42", "42", ""}, 16: {"back", "back", "42", ""}, 20: {"43", "43", "42", ""}, 23: {"43", "43", "42", "44"}, 26: {"43", "43", "42", "again"}, 27: {"43", "43", "42", "43"},
 	} {
-		log, o := logOf(t, history[:upTo]...), newOverview()
-		for e, err := range log.Read(t.Context(), deploylog.Filter{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			e.Revision = e.Deployment
-			o.receive(e)
-		}
+		log, o := overviewOf(t, history[:upTo])
 		for target, want := range map[deploylog.Target][2]string{"stage/p/s": {want.stage, want.failed}, "host/p/g/h": {want.host}, "pipeline/p": {want.pipeline}} {
 			if got := o.latest[target]; got.Deployed != want[0] || want[1] != "" && got.Failed != want[1] {
 				t.Errorf("after %d events the latest of %s is %+v, want %v", upTo, target, got, want)
@@ -253,21 +233,11 @@ func TestWhatIsDoneAgainIsTheLatestUntilTheNextRevision(t *testing.T) {
 		stage, host, pipeline string
 		failed                []string
 	}{7: {"42", "", "42", []string{"a"}}, 14: {"again", "again", "42", nil}, 18: {"43", "43", "43", nil}} {
-		log, o := logOf(t, history[:upTo]...), newOverview()
-		for e, err := range log.Read(t.Context(), deploylog.Filter{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			e.Revision = e.Deployment
-			o.receive(e)
-		}
-		if _, failed := o.failedHosts(group, hosts); !slices.Equal(failed, want.failed) {
-			t.Errorf("after %d events %v failed, want %v", upTo, failed, want.failed)
-		}
+		log, o := overviewOf(t, history[:upTo])
+		_, failed := o.failedHosts(group, hosts)
+		assert.Equal(t, want.failed, failed, "after %d events", upTo)
 		for target, want := range map[deploylog.Target]string{"stage/p/s": want.stage, "host/p/g/a": want.host, "pipeline/p": want.pipeline} {
-			if got := o.latest[target]; got.Deployed != want {
-				t.Errorf("after %d events the latest of %s is %+v, want %s", upTo, target, got, want)
-			}
+			assert.Equal(t, want, o.latest[target].Deployed, "the latest of %s after %d events", target, upTo)
 			latest, err := LatestOf(t.Context(), log, target)
 			if err != nil || want != "" && (latest.Succeeded == nil || latest.Succeeded.Deployment != want) {
 				t.Errorf("after %d events the log's latest of %s is %+v, %v, want %s", upTo, target, latest, err, want)
@@ -303,9 +273,7 @@ func TestAFailureBesideThePipelineCountsUntilItsStageIsFinished(t *testing.T) {
 		} {
 			log := logOf(t, c.history...)
 			p := NewPipelines(log, time.Now)
-			if err := p.Follow(t.Context(), 0); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, p.Follow(t.Context(), 0))
 			latest, err := LatestOf(t.Context(), log, "pipeline/p")
 			if err != nil || (latest.Failed == nil) != (c.failed == "") || c.failed != "" && latest.Failed.Deployment != c.failed {
 				t.Errorf("after %q the latest is %+v, %v, want %q", c.history, latest, err, c.failed)
@@ -315,9 +283,7 @@ func TestAFailureBesideThePipelineCountsUntilItsStageIsFinished(t *testing.T) {
 			if latest.Failed != nil {
 				want = latest.Failed.Seq
 			}
-			if l := p.overview.latestOf("pipeline/p"); l.FailedEvent != want {
-				t.Errorf("after %q the list is of %+v, want the failure at %d", c.history, l, want)
-			}
+			assert.Equal(t, want, p.overview.latestOf("pipeline/p").FailedEvent, "the failure that the list has after %q", c.history)
 		}
 	}
 }
@@ -336,57 +302,49 @@ func TestWhyARollbackEndedSaysThatItIsOne(t *testing.T) {
 		"rollback of prod from 43 by ann: drops sessions; by bob: no":              {Status: deployment.Cancelled, EndedBy: "bob", Cause: "no", Rollback: back},
 		"rollback of prod from 43 by ann: drops sessions; stage prod failed: away": {Status: deployment.Failed, Cause: "stage prod failed: away", Rollback: back},
 	} {
-		if got := (Release{Registration: r}).Why(); got != want {
-			t.Errorf("%+v ended %q, want %q", r, got, want)
-		}
+		assert.Equal(t, want, (Release{Registration: r}).Why())
 	}
 }
 
-func TestAHostThatFailedAfterARollbackIsNamed(t *testing.T) {
-	o := newOverview()
-	group, host := pipeline.Place{Target: "host-group/p/g", Stage: "s", Group: "g"}, pipeline.Place{Target: "host/p/g/a", Stage: "s", Group: "g", Host: "a"}
-	for i, e := range []deploylog.Event{
-		{Deployment: "43", Target: "pipeline/p", Name: "pipeline-started"},
-		{Deployment: "back", Target: "pipeline/p", Name: "pipeline-started", Data: json.RawMessage(`{"rollback":{"original":"41"}}`)},
-		{Deployment: "back", Target: "host/p/g/a", Name: "host-finished-successfully"},
-		{Deployment: "back", Target: "host-group/p/g", Name: "host-group-finished-successfully"},
-		{Deployment: "43", Target: "host/p/g/a", Name: "host-failed"},
-		{Deployment: "43", Target: "host-group/p/g", Name: "host-group-finished-successfully"},
-	} {
-		e.Seq, e.Revision = int64(i+1), e.Deployment
-		o.receive(e)
-	}
-	if hosts, failed := o.failedHosts(group, []pipeline.Place{host}); hosts != 1 || !slices.Equal(failed, []string{"a"}) {
-		t.Errorf("of %d hosts %v failed", hosts, failed)
-	}
-}
-
+// Hosts that failed within the budget of their group are named, also after a rollback.
 func TestTheHostsThatFailedWithinTheBudgetOfTheirGroup(t *testing.T) {
-	o := newOverview()
-	places := []pipeline.Place{
-		{Target: "host-group/p/g", Stage: "s", Group: "g"}, {Target: "host/p/g/a", Stage: "s", Group: "g", Host: "a"}, {Target: "host/p/g/b", Stage: "s", Group: "g", Host: "b"},
-		{Target: "host-group/p/o", Stage: "s", Group: "o"}, {Target: "host/p/o/c", Stage: "s", Group: "o", Host: "c"},
+	type event struct {
+		deployment, target, name, data string
+		failed                         []string
 	}
-	seq := int64(0)
-	for _, test := range []struct {
-		deployment, target, name string
-		failed                   []string
-	}{
-		{"A", "pipeline/p", "pipeline-started", nil},
-		{"A", "host/p/g/a", "host-failed", nil},
-		{"A", "host/p/o/c", "host-failed", nil},
-		{"A", "host/p/g/b", "host-finished-successfully", nil},
-		{"A", "host-group/p/g", "host-group-finished-successfully", []string{"a"}},
-		{"B", "pipeline/p", "pipeline-started", []string{"a"}},
-		{"B", "host/p/g/b", "host-failed", []string{"a"}},
-		{"B", "host/p/g/a", "host-finished-successfully", nil},
-		{"B", "host-group/p/g", "host-group-finished-successfully", []string{"b"}},
-		{"B", "host/p/g/b", "host-finished-successfully", nil}, // it was tried again
-	} {
-		seq++
-		o.receive(deploylog.Event{Seq: seq, Deployment: test.deployment, Revision: test.deployment, Target: deploylog.Target(test.target), Name: test.name})
-		if hosts, failed := o.failedHosts(places[0], places[1:]); hosts != 2 || !slices.Equal(failed, test.failed) {
-			t.Errorf("after %s of %s, %d hosts failed: %v, want %v", test.name, test.target, hosts, failed, test.failed)
+	const original = `{"rollback":{"original":"41"}}`
+	for _, history := range [][]event{{
+		{"A", "pipeline/p", "pipeline-started", "", nil},
+		{"A", "host/p/g/a", "host-failed", "", nil},
+		{"A", "host/p/o/c", "host-failed", "", nil},
+		{"A", "host/p/g/b", "host-finished-successfully", "", nil},
+		{"A", "host-group/p/g", "host-group-finished-successfully", "", []string{"a"}},
+		{"B", "pipeline/p", "pipeline-started", "", []string{"a"}},
+		{"B", "host/p/g/b", "host-failed", "", []string{"a"}},
+		{"B", "host/p/g/a", "host-finished-successfully", "", nil},
+		{"B", "host-group/p/g", "host-group-finished-successfully", "", []string{"b"}},
+		{"B", "host/p/g/b", "host-finished-successfully", "", nil}, // it was tried again
+	}, {
+		{"43", "pipeline/p", "pipeline-started", "", nil},
+		{"back", "pipeline/p", "pipeline-started", original, nil},
+		{"back", "host/p/g/a", "host-finished-successfully", "", nil},
+		{"back", "host-group/p/g", "host-group-finished-successfully", "", nil},
+		{"43", "host/p/g/a", "host-failed", "", nil},
+		{"43", "host-group/p/g", "host-group-finished-successfully", "", []string{"a"}},
+	}} {
+		o := newOverview()
+		group := pipeline.Place{Target: "host-group/p/g", Stage: "s", Group: "g"}
+		hosts := []pipeline.Place{
+			{Target: "host/p/g/a", Stage: "s", Group: "g", Host: "a"}, {Target: "host/p/g/b", Stage: "s", Group: "g", Host: "b"},
+			{Target: "host-group/p/o", Stage: "s", Group: "o"}, {Target: "host/p/o/c", Stage: "s", Group: "o", Host: "c"},
+		}
+		for i, e := range history {
+			o.receive(deploylog.Event{
+				Seq: int64(i + 1), Deployment: e.deployment, Revision: e.deployment, Target: deploylog.Target(e.target), Name: e.name, Data: json.RawMessage(e.data),
+			})
+			n, failed := o.failedHosts(group, hosts)
+			assert.Equal(t, 2, n)
+			assert.ElementsMatch(t, e.failed, failed, "after %s of %s", e.name, e.target)
 		}
 	}
 }

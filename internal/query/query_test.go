@@ -1,10 +1,12 @@
 package query
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -23,15 +28,7 @@ import (
 // logOf makes a log of events that are each "DEPLOYMENT[/ATTEMPT] TARGET NAME DATA".
 func logOf(t *testing.T, lines ...string) deploylog.Log {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	log := logtest.NewMemory().Open()
 	for _, line := range lines {
 		f := strings.SplitN(line, " ", 4)
 		deployment, attempt, _ := strings.Cut(f[0], "/")
@@ -40,11 +37,24 @@ func logOf(t *testing.T, lines ...string) deploylog.Log {
 		if len(f) > 3 {
 			e.Data = json.RawMessage(f[3])
 		}
-		if _, err := log.Append(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
+		_, err := log.Append(t.Context(), e)
+		require.NoError(t, err)
 	}
 	return log
+}
+
+// open is what of a history has started and not ended.
+func open(t *testing.T, history []string, targets ...deploylog.Target) (all []deploylog.Event) {
+	t.Helper()
+	log := logOf(t, history...)
+	for _, target := range targets {
+		started, err := log.InProgress(t.Context(), target)
+		require.NoError(t, err)
+		left, err := unended(t.Context(), log, target, started)
+		require.NoError(t, err)
+		all = append(all, left...)
+	}
+	return all
 }
 
 // TestWhatADeletedEnvironmentHadStartedIsOver reads logs as every version has
@@ -77,17 +87,7 @@ func TestWhatADeletedEnvironmentHadStartedIsOver(t *testing.T) {
 		{"started again by another deployment", []string{"d1 task/shop/prod/2/one task-started", "d2 task/shop/prod/2/one task-started"}, second, 1},
 		{"a resource named like one", []string{"d1 resource/shop resource-started", "d2 environment/shop environment-deleted"}, "resource/shop", 1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			log := logOf(t, c.history...)
-			started, err := log.InProgress(t.Context(), c.target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			open, err := unended(t.Context(), log, c.target, started)
-			if err != nil || len(open) != c.open {
-				t.Errorf("in progress: %v, %v; want %d", open, err, c.open)
-			}
-		})
+		assert.Len(t, open(t, c.history, c.target), c.open, c.name)
 	}
 }
 
@@ -118,26 +118,7 @@ func TestWhatAnEndedDeploymentOfAPipelineHadStartedIsOver(t *testing.T) {
 		{"finished without a stage that the definition lost", after("d1 pipeline/web pipeline-finished-successfully"), 0},
 		{"nothing of the scheduler's", []string{"r host/web/all/one host-started", released, cancelled}, 1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			log := logOf(t, c.history...)
-			var all []string
-			for _, target := range []deploylog.Target{"pipeline/web", "stage/web/beta", "host-group/web/all", "host/web/all/one"} {
-				started, err := log.InProgress(t.Context(), target)
-				if err != nil {
-					t.Fatal(err)
-				}
-				open, err := unended(t.Context(), log, target, started)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, e := range open {
-					all = append(all, e.Deployment+" "+string(e.Target))
-				}
-			}
-			if len(all) != c.open {
-				t.Errorf("in progress: %q; want %d", all, c.open)
-			}
-		})
+		assert.Len(t, open(t, c.history, "pipeline/web", "stage/web/beta", "host-group/web/all", "host/web/all/one"), c.open, c.name)
 	}
 }
 
@@ -165,12 +146,10 @@ func TestTheLatestOfATargetAgreesWithTheListOfPipelines(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			log := logOf(t, append(slices.Clone(history), c.more...)...)
 			p := NewPipelines(log, time.Now)
-			if err := p.Follow(t.Context(), 0); err != nil {
-				t.Fatal(err)
-			}
-			if rows, _ := p.List(); len(rows) != 1 || len(rows[0].InProgress) == 1 != c.open {
-				t.Errorf("listed are %+v", rows)
-			}
+			require.NoError(t, p.Follow(t.Context(), 0))
+			rows, _ := p.List()
+			require.Len(t, rows, 1)
+			assert.Equal(t, c.open, len(rows[0].InProgress) == 1)
 			for _, target := range []deploylog.Target{"pipeline/web", "stage/web/beta"} {
 				l, err := LatestOf(t.Context(), log, target)
 				if err != nil || len(l.InProgress) == 1 != c.open || l.Failed == nil {
@@ -179,6 +158,15 @@ func TestTheLatestOfATargetAgreesWithTheListOfPipelines(t *testing.T) {
 			}
 		})
 	}
+}
+
+// theReason is the one reason for which a stage waits.
+func theReason(t *testing.T, p *Pipelines) reason.Reason {
+	t.Helper()
+	all, err := p.Explain("stage/web/beta", work.NewHosts(""), true)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	return all[0]
 }
 
 func TestAStepThatRestsIsExplainedByItsLastErrorAndItsNextTry(t *testing.T) {
@@ -190,23 +178,13 @@ func TestAStepThatRestsIsExplainedByItsLastErrorAndItsNextTry(t *testing.T) {
 	)
 	now := time.Now
 	p := NewPipelines(log, func() time.Time { return now() })
-	if err := p.Follow(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	explain := func() reason.Reason {
-		all, err := p.Explain("stage/web/beta", work.NewHosts(""), true)
-		if err != nil || len(all) != 1 {
-			t.Fatalf("explained with %v, %v", all, err)
-		}
-		return all[0]
-	}
+	require.NoError(t, p.Follow(t.Context(), 0))
+	explain := func() reason.Reason { return theReason(t, p) }
 	if r := explain(); r.Code != reason.NoScheduler || !strings.Contains(r.Message(), "try 1 of 4 failed") || !strings.Contains(r.Message(), "connection refused, but no scheduler") {
 		t.Errorf("without a scheduler it says %q", r.Message())
 	}
 	unlock, err := log.TryLock("pipeline/web")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer unlock()
 	soon := now()
 	now = func() time.Time { return soon.Add(-time.Second / 2) }
@@ -227,40 +205,23 @@ func TestAStepWhoseEngineDoesNotAnswerIsExplainedBySinceWhen(t *testing.T) {
 	)
 	for _, name := range []string{"pipeline/web", "run/r1"} {
 		unlock, err := log.TryLock(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer unlock()
 	}
 	later := time.Duration(0)
 	explain := func() string {
 		p := NewPipelines(log, func() time.Time { return time.Now().Add(later) })
-		if err := p.Follow(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		all, err := p.Explain("stage/web/beta", work.NewHosts(""), true)
-		if err != nil || len(all) != 1 {
-			t.Fatalf("explained with %v, %v", all, err)
-		}
-		return all[0].Message()
+		require.NoError(t, p.Follow(t.Context(), 0))
+		return theReason(t, p).Message()
 	}
 	later = 20 * time.Second
-	if got := explain(); !strings.Contains(got, "being done since 20") || !strings.Contains(got, "nothing of it has begun on its engine yet") {
-		t.Errorf("without a run it says %q", got)
-	}
-	if _, err := log.Append(t.Context(), deploylog.Event{
-		Deployment: "r1", Target: "run/m.yaml", Name: "run-started",
-		Data: json.RawMessage(`{"details":{"deployment":"d1","target":"stage/web/beta","event":"stage-manifest-applied"}}`),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Regexp(t, "being done since 20.*nothing of it has begun on its engine yet", explain(), "without a run")
+	appendTo(t, log, "r1", "run/m.yaml", "run-started", `{"details":{"deployment":"d1","target":"stage/web/beta","event":"stage-manifest-applied"}}`)
 	if got := explain(); !strings.Contains(got, "being done by run r1 since 20") || strings.Contains(got, "answer") {
 		t.Errorf("with a run it says %q", got)
 	}
 	later = 2 * time.Minute
-	if got := explain(); !strings.Contains(got, "nothing has come of it since 20") {
-		t.Errorf("after two minutes it says %q", got)
-	}
+	assert.Contains(t, explain(), "nothing has come of it since 20", "after two minutes it says")
 }
 
 func TestAHostThatAnotherPipelineHoldsIsExplained(t *testing.T) {
@@ -274,14 +235,10 @@ func TestAHostThatAnotherPipelineHoldsIsExplained(t *testing.T) {
 	}
 	log := logOf(t, append(lines, "dweb host/web/g/one host-copied")...)
 	unlock, err := log.TryLock("pipeline/api")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer unlock()
 	p := NewPipelines(log, time.Now)
-	if err := p.Follow(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Follow(t.Context(), 0))
 	all, err := p.Explain("host/api/g/one", work.NewHosts(""), true)
 	if err != nil || len(all) == 0 || all[0].Code != reason.AwaitsHost || !strings.Contains(all[0].Message(), "has begun its steps as host/web/g/one, and host-deployed comes next there") {
 		t.Errorf("explained with %+v, %v", all, err)
@@ -304,12 +261,10 @@ func TestWhoDidWhat(t *testing.T) {
 	for _, f := range []deploylog.Filter{{}, {Last: 6}} { // also where the beginning is not selected
 		who := NewActors(log)
 		for e, err := range log.Read(t.Context(), f) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if by, err := who.Of(t.Context(), e); err != nil || by != want[e.Seq-1] {
-				t.Errorf("event %d was done %q, %v; want %q", e.Seq, by, err, want[e.Seq-1])
-			}
+			require.NoError(t, err)
+			by, err := who.Of(t.Context(), e)
+			require.NoError(t, err)
+			assert.Equal(t, want[e.Seq-1], by, "event %d", e.Seq)
 		}
 	}
 }
@@ -329,9 +284,7 @@ func TestRunsAsTheLogTellsOfThem(t *testing.T) {
 		`r6 run/db.yaml run-started {"details":7}`,
 	)
 	runs, err := readRuns(t.Context(), log, "run/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got []string
 	for _, r := range runs {
 		got = append(got, fmt.Sprintf("%s %s %s %s: %s", r.Run, r.Manifest, r.Verb, r.User, r.Summary()))
@@ -344,9 +297,7 @@ func TestRunsAsTheLogTellsOfThem(t *testing.T) {
 		"r5 db.yaml  : interrupted: 1 changed",
 		"r6 db.yaml  : in progress",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	assert.Equal(t, want, got)
 }
 
 // TestStepsThatADefinitionNamesAreEvents knows them before any has happened.
@@ -356,21 +307,13 @@ func TestStepsThatADefinitionNamesAreEvents(t *testing.T) {
 		{Name: "beta", Deploy: &definition.Deploy{Steps: []definition.HostStep{{Event: "host-smoke-tested"}}}},
 	}}
 	data, err := json.Marshal(map[string]any{"version": 1, "definition": web})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	names, err := NamesIn(t.Context(), logOf(t, "web pipeline/web pipeline-defined "+string(data), "d host/a mine-happened"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range []string{"host-smoke-tested", "build-stage-received-x86-artifact", "mine-happened", "run-failed", "task-lost", "pipeline-cancelled"} {
-		if !names.events[name] {
-			t.Errorf("%s is not known", name)
-		}
+		assert.True(t, names.events[name], name)
 	}
-	if names.events["foo"] {
-		t.Error("foo is known")
-	}
+	assert.False(t, names.events["foo"])
 }
 
 // TestEveryDocumentedEventIsKnown holds the names that a filter takes against the
@@ -379,9 +322,7 @@ func TestEveryDocumentedEventIsKnown(t *testing.T) {
 	known, found := EventNames(), 0
 	for _, page := range []string{"log", "pipelines", "environments"} {
 		text, err := os.ReadFile("../../docs/" + page + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		events := false
 		for line := range strings.Lines(string(text)) {
 			cells := strings.Split(line, "|")
@@ -400,27 +341,134 @@ func TestEveryDocumentedEventIsKnown(t *testing.T) {
 			}
 		}
 	}
-	if found < 45 {
-		t.Errorf("only %d events were found", found)
-	}
+	assert.GreaterOrEqual(t, found, 45, "documented events")
 }
 
 // A log that others wrote may have events of a pipeline that nothing defines.
 func TestPipelinesWithoutADefinitionAreListedAndExplained(t *testing.T) {
 	log := logOf(t, `d2 pipeline/odd pipeline-defined {"definition":7}`, "d3 pipeline/odd pipeline-started")
 	p := NewPipelines(log, time.Now)
-	if err := p.Follow(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Follow(t.Context(), 0))
 	for _, name := range p.Present() {
-		if _, err := p.Explain(record.Target(name), nil, true); err != nil {
-			t.Error(err)
-		}
+		_, err := p.Explain(record.Target(name), nil, true)
+		require.NoError(t, err)
 	}
 	if rows, _ := p.List(); len(rows) != 1 || rows[0].Stages != 0 || rows[0].Name != "odd" {
 		t.Errorf("listed are %+v", rows)
 	}
-	if _, err := p.Status(true, false); err != nil {
-		t.Error(err)
+	_, err := p.Status(true, false)
+	require.NoError(t, err)
+}
+
+// ending is a log in which a run ends right after it was read for the first time.
+type ending struct {
+	deploylog.Log
+	end  []deploylog.Event
+	read int
+}
+
+func (l *ending) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+	return func(yield func(deploylog.Event, error) bool) {
+		for e, err := range l.Log.Read(ctx, f) {
+			if !yield(e, err) {
+				return
+			}
+		}
+		if l.read++; l.read == 1 && len(l.end) > 0 {
+			if _, err := l.Append(ctx, l.end...); err != nil {
+				yield(deploylog.Event{}, err)
+			}
+		}
 	}
+}
+
+// A run that ends while it is looked at has ended, and has not died. Nobody holds its lock in
+// either case.
+func TestARunThatEndsWhileItIsLookedAtHasNotDied(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  []deploylog.Event
+		want Outcome
+	}{
+		"it died":      {nil, RunDied},
+		"it succeeded": {[]deploylog.Event{{Deployment: "1", Target: "run/m.yaml", Name: "run-finished-successfully", Attempt: 1}}, RunSucceeded},
+		"it failed":    {[]deploylog.Event{{Deployment: "1", Target: "run/m.yaml", Name: "run-failed", Attempt: 1}}, RunFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			newLog := func() *ending { return &ending{Log: logOf(t, "1/1 run/m.yaml run-started"), end: c.end} }
+			one, err := RunOf(t.Context(), newLog(), "1", 0)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, one.Outcome)
+			all, err := Runs(t.Context(), newLog(), RunFilter{Target: "run/"})
+			require.NoError(t, err)
+			require.Len(t, all, 1)
+			assert.Equal(t, c.want, all[0].Outcome)
+		})
+	}
+}
+
+// What is told is what the last apply has told, and an apply of some resources changes what it
+// knows. If no apply has ended well, it is said what became of the last one, and how to go on.
+func TestOutputsAreThoseOfTheLastApply(t *testing.T) {
+	const a, b, ok = `{"outputs":{"url":{"value":"a"},"port":{"value":1}}}`, `{"outputs":{"url":{"value":"b"}},"outputs_unknown":["port","other"]}`, "finished-successfully"
+	type run struct{ target, command, end, data string }
+	for name, c := range map[string]struct {
+		of   deploylog.Target
+		runs []run
+		want string // the outputs, or why there are none
+	}{
+		"an apply":           {"run/", []run{{"m", "apply", ok, a}}, "run/m port=1 url=a"},
+		"a later one":        {"run/", []run{{"m", "apply", ok, a}, {"m", "apply", ok, `{"outputs":{"url":{"value":"c"}}}`}}, "run/m url=c"},
+		"one of some":        {"run/", []run{{"m", "apply", ok, a}, {"m", "apply", ok, b}}, "run/m port=1 url=b"},
+		"only one of some":   {"run/", []run{{"m", "apply", ok, b}}, "run/m url=b"},
+		"one that failed":    {"run/", []run{{"m", "apply", ok, a}, {"m", "apply", "failed", `{}`}}, "run/m port=1 url=a"},
+		"a destroy":          {"run/", []run{{"m", "apply", ok, a}, {"m", "destroy", ok, `{}`}}, "run/m"},
+		"of another":         {"run/", []run{{"m", "apply", ok, a}, {"n", "apply", ok, `{}`}}, "run/n"},
+		"of the one named":   {"run/m", []run{{"m", "apply", ok, a}, {"n", "apply", ok, `{}`}}, "run/m port=1 url=a"},
+		"nothing was named":  {"run/m", []run{{"n", "apply", ok, `{}`}}, "nothing of run/m was applied: deployster log runs"},
+		"nothing was done":   {"run/", nil, "nothing was applied yet"},
+		"nothing ended well": {"run/", []run{{"m", "apply", "failed", `{}`}, {"n", "adopt", ok, `{}`}}, "nothing of run/n was applied"},
+		"it failed": {
+			"run/", []run{{"m", "apply", "failed", "{}"}},
+			"outputs of run/m: its last apply, run 0, failed, and they are evaluated once all is applied; deployster log list --deployment 0 says",
+		},
+		"it failed once more": {
+			"run/m", []run{{"m", "apply", "failed", "{}"}, {"m", "apply", "failed", "{}"}, {"n", "apply", "failed", "{}"}}, "its last apply, run 1, failed",
+		},
+		"it goes on":               {"run/", []run{{"m", "apply", "failed", "{}"}, {"m", "apply", "", ""}}, "its last apply, run 1, has not ended, or was killed"},
+		"something was adopted":    {"run/", []run{{"m", "adopt", ok, "{}"}}, "nothing of run/m was applied"},
+		"and then an apply failed": {"run/", []run{{"m", "adopt", ok, "{}"}, {"m", "apply", "failed", "{}"}}, "its last apply, run 1, failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := logtest.NewMemory().Open()
+			for i, r := range c.runs {
+				target := deploylog.Target("run/" + r.target)
+				appendTo(t, log, fmt.Sprint(i), target, "run-started", fmt.Sprintf(`{"details":{"command":%q}}`, r.command))
+				if r.end != "" {
+					appendTo(t, log, fmt.Sprint(i), target, "run-"+r.end, r.data)
+				}
+			}
+			out, err := LastOutputs(t.Context(), log, c.of)
+			if err != nil {
+				assert.ErrorIs(t, err, ErrNotFound)
+				assert.ErrorContains(t, err, c.want)
+				return
+			}
+			got := string(out.Target)
+			for _, name := range slices.Sorted(maps.Keys(out.Outputs)) {
+				got += fmt.Sprintf(" %s=%v", name, out.Outputs[name].Value)
+			}
+			assert.Equal(t, c.want, got)
+			_, err = out.Named("ulr")
+			assert.ErrorIs(t, err, ErrNotFound)
+			if len(out.Outputs) > 0 {
+				assert.ErrorContains(t, err, `did you mean "url"`)
+			}
+		})
+	}
+}
+
+func appendTo(t *testing.T, log deploylog.Log, deployment string, target deploylog.Target, event, data string) {
+	t.Helper()
+	_, err := log.Append(t.Context(), deploylog.Event{Deployment: deployment, Target: target, Name: event, Attempt: 1, Data: []byte(data)})
+	require.NoError(t, err)
 }

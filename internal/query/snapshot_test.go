@@ -5,17 +5,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/query/querytest"
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -137,18 +143,14 @@ func (p *plant) id2() int { p.ids++; return p.ids }
 func (p *plant) work(s *pipeline.State, todo machine.Step) {
 	if !todo.Work() {
 		events, err := todo.Completed(nil)
-		if err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, err)
 		p.append(events...)
 		return
 	}
 	run := p.id()
 	details := map[string]any{"details": map[string]string{"deployment": todo.Deployment, "target": string(todo.Target), "event": todo.Event}}
 	data, err := json.Marshal(details)
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 	p.append(s.Begun(p.id(), []machine.Step{todo}), deploylog.Event{Deployment: run, Target: "run/m.yaml", Name: "run-started", Attempt: 1, Data: data})
 	switch p.n(8, "outcome") {
 	case 0: // it goes on
@@ -159,9 +161,7 @@ func (p *plant) work(s *pipeline.State, todo machine.Step) {
 		p.append(deploylog.Event{Deployment: run, Target: "run/m.yaml", Name: "run-failed", Attempt: 1}, todo.TryFailed(p.id(), "somebody", "", "exit code 3"))
 	default:
 		events, err := todo.Completed(nil)
-		if err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, err)
 		p.append(append([]deploylog.Event{{Deployment: run, Target: "run/m.yaml", Name: "run-finished-successfully", Attempt: 1}}, events...)...)
 	}
 }
@@ -169,9 +169,7 @@ func (p *plant) work(s *pipeline.State, todo machine.Step) {
 // answers are all that is known of the pipelines of a log.
 func answers(t rapid.TB, log deploylog.Log, until int64) map[string]any {
 	p := newPipelines(log, func() time.Time { return snapshotNoon }, 10)
-	if err := p.Follow(context.Background(), until); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Follow(context.Background(), until))
 	all := map[string]any{"head": p.Head(), "latest": p.overview.latest, "released": p.overview.released, "open": p.overview.working, "failed": p.overview.failed}
 	rows, deleted := p.List()
 	all["list"], all["deleted"] = rows, deleted
@@ -196,7 +194,7 @@ func TestASnapshotGivesTheSameAnswers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlant(t)
 		log := &snapshots{p.log, map[string]deploylog.Snapshot{}}
-		for range rapid.IntRange(5, 20).Draw(t, "looks") {
+		for range rapid.IntRange(2, ringtest.Cases(4, 20)).Draw(t, "looks") {
 			for range rapid.IntRange(1, 40).Draw(t, "acts") {
 				p.act()
 			}
@@ -217,45 +215,31 @@ func TestASnapshotGivesTheSameAnswers(t *testing.T) {
 
 // A long history is read once, and of what is kept of it a second command needs little.
 func TestALongHistoryIsNotReadAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
-	open := func() *counted {
-		log, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = log.Close() })
-		return &counted{Log: log}
-	}
-	const hosts, revisions = 50, 20
-	rollout(t, open().Log, hosts, 1, revisions)
-	look := func(until int64) (read int, head int64) {
-		log := open()
-		p := NewPipelines(log, time.Now)
-		if err := p.Follow(t.Context(), until); err != nil {
-			t.Fatal(err)
-		}
+	dir := t.TempDir()
+	large(t, openFile(t, dir), 20, 20)
+	readOnce(t, dir, func(log deploylog.Log, until int64) []any {
+		p := NewPipelines(log, func() time.Time { return snapshotNoon.Add(12 * time.Hour) })
+		require.NoError(t, p.Follow(t.Context(), until))
 		all, err := p.Status(true, false)
-		if err != nil || len(all) != 1 || len(all[0].Rows) != 3+hosts || all[0].Rows[3].Deployed != fmt.Sprint(revisions) {
-			t.Fatalf("the status is %+v, %v", all, err)
-		}
-		return log.read, p.Head()
-	}
-	first, head := look(0)
-	if int64(first) != head {
-		t.Errorf("%d of %d events were read at first", first, head)
-	}
-	if again, _ := look(0); again != 0 {
-		t.Errorf("%d events were read again", again)
-	}
-	if earlier, _ := look(head - 1); earlier != int(head)-1 {
-		t.Errorf("%d events were read of an earlier moment, before the snapshot", earlier)
-	}
-	if _, err := open().Append(t.Context(), deploylog.Event{Deployment: "x", Target: "host/line/s0/h000", Name: "host-tested"}); err != nil {
-		t.Fatal(err)
-	}
-	if more, now := look(0); more != 1 || now != head+1 {
-		t.Errorf("of one more event %d were read, up to %d", more, now)
-	}
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.Greater(t, len(all[0].Rows), 300)
+		return []any{p.Head(), all}
+	}, func(log deploylog.Log) ([]deploylog.Event, error) {
+		return log.Append(t.Context(), deploylog.Event{Deployment: "x", Target: "run/web.yaml", Name: "run-started"})
+	})
+}
+
+func BenchmarkPipelinesOfALongLog(b *testing.B) {
+	log := openFile(b, b.TempDir()).Log
+	large(b, log, 50, 50)
+	compare(b, log, func(log deploylog.Log) int64 {
+		p := NewPipelines(log, time.Now)
+		require.NoError(b, p.Follow(b.Context(), 0))
+		_, err := p.Status(false, false)
+		require.NoError(b, err)
+		return p.Head()
+	})
 }
 
 // counted counts what is read of a log.
@@ -274,92 +258,141 @@ func (c *counted) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploy
 	}
 }
 
-// rollout carries revisions through stages of so many hosts each, and records what a run
-// of a manifest with one resource records.
-func rollout(tb testing.TB, log deploylog.Log, hosts, stages, revisions int) {
+// large has a log have what happened to a pipeline and an environment of so many hosts.
+func large(tb testing.TB, log deploylog.Log, hosts, revisions int) {
 	tb.Helper()
-	s, seq, batch := pipeline.New("line"), int64(0), []deploylog.Event{}
-	write := func(events ...deploylog.Event) {
-		for _, e := range events {
-			seq++
-			e.Seq = seq
-			if _, ok := record.NameOf(e.Target); ok {
-				s.Apply(e)
-			}
-			batch = append(batch, e)
-		}
-		if len(batch) < 5000 && len(events) > 0 {
-			return
-		}
-		if _, err := log.Append(tb.Context(), batch...); err != nil {
-			tb.Fatal(err)
-		}
-		batch = batch[:0]
+	events := querytest.Large(hosts, revisions)
+	for i := range events {
+		events[i].Seq, events[i].ID = 0, ""
 	}
-	propose := func(c pipeline.Command) {
-		events, err := s.Propose(c, snapshotNoon)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		write(events...)
+	for part := range slices.Chunk(events, 5000) {
+		_, err := log.Append(tb.Context(), part...)
+		require.NoError(tb, err)
 	}
-	d, members := &definition.Definition{Name: "line"}, map[string][]string{}
-	for i := range stages {
-		name := fmt.Sprint("s", i)
-		d.Stages = append(d.Stages, definition.Stage{Name: name, Deploy: &definition.Deploy{
-			HostGroups: []definition.HostGroup{{Name: name, Hosts: "a == b"}}, Steps: []definition.HostStep{{Event: "host-deployed", Manifest: "m.yaml"}},
-		}})
-		if i > 0 {
-			d.Stages[i].After = []string{d.Stages[i-1].Name}
-		}
-		for h := range hosts {
-			members[name] = append(members[name], fmt.Sprintf("h%03d", h))
-		}
-	}
-	propose(pipeline.Define{Definition: d, ID: "defined"})
-	propose(pipeline.SetMembers{Members: members, ID: "members"})
-	for r := range revisions {
-		propose(pipeline.Release{Revision: fmt.Sprint(r + 1), ID: fmt.Sprintf("01M820HAG6AK5YM4MMG3%06d", r)})
-		for {
-			steps := slices.Collect(s.Decide(snapshotNoon, pipeline.Can{}))
-			if len(steps) == 0 {
-				break
-			}
-			work := slices.DeleteFunc(slices.Clone(steps), func(todo machine.Step) bool { return !todo.Work() })
-			for some := range slices.Chunk(work, 10) {
-				write(s.Begun(fmt.Sprint("begun", seq), some))
-			}
-			for _, todo := range steps {
-				if todo.Work() {
-					write(runOf(fmt.Sprintf("01M820HAG6AK5YM4RUN%07d", seq), todo)...)
-				}
-				events, err := todo.Completed(nil)
-				if err != nil {
-					tb.Fatal(err)
-				}
-				write(events...)
-			}
-		}
-	}
-	write()
 }
 
-func runOf(id string, todo machine.Step) (events []deploylog.Event) {
-	for _, e := range [][3]string{
-		{"run/m.yaml@" + todo.Host, "run-started", fmt.Sprintf(`,"resources":{"current":"deployster/file"},"details":{"deployment":%q,"event":%q,"host":%q,"target":%q,"user":"root","verb":"apply"},"engine":{"address":"oci","name":"oci"}`,
-			todo.Deployment, todo.Event, todo.Host, todo.Target)},
-		{"resource/current@" + todo.Host, "resource-started", ""},
-		{"resource/current@" + todo.Host, "resource-initialized", `,"image":"sha256:8e0a6b9b4b2a"`},
-		{"resource/current@" + todo.Host, "resource-resolved", ""},
-		{"action/current@" + todo.Host + "/write", "action-started", ""},
-		{"action/current@" + todo.Host + "/write", "action-finished-successfully", `,"duration_ms":3.1,"exit":0`},
-		{"resource/current@" + todo.Host, "resource-verified", ""},
-		{"resource/current@" + todo.Host, "resource-finished-successfully", `,"status":"CHANGED","duration_ms":5.2`},
-		{"run/m.yaml@" + todo.Host, "run-finished-successfully", `,"duration_ms":6.4,"counts":{"changed":1,"unchanged":0,"failed":0,"skipped":0}`},
-	} {
-		events = append(events, deploylog.Event{
-			Deployment: id, Target: deploylog.Target(e[0]), Revision: "348fbe64cbe4", Name: e[1], Attempt: 1, Data: json.RawMessage(`{"version":1` + e[2] + `}`),
-		})
+// openFile opens a log in a directory, of which it counts what is read.
+func openFile(tb testing.TB, dir string) *counted {
+	tb.Helper()
+	log, err := sqlite.Open(tb.Context(), filepath.Join(dir, "log.db"), sqlite.Options{})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = log.Close() })
+	return &counted{Log: log}
+}
+
+// readOnce proves that what is known of a long log is read once, whoever looks: look returns what
+// is known up to an event, of which the first is the head. command is one that appends events.
+// Without the snapshot all is read, and the answers are the same.
+func readOnce(t *testing.T, dir string, look func(log deploylog.Log, until int64) []any, command func(deploylog.Log) ([]deploylog.Event, error)) {
+	t.Helper()
+	read := func(until int64) ([]any, int) {
+		log := openFile(t, dir)
+		answers := look(log, until)
+		return answers, log.read
 	}
-	return events
+	want, first := read(0)
+	head := want[0].(int64)
+	require.Equal(t, head, int64(first), "at first all is read")
+	again, n := read(0)
+	assert.Equal(t, want, again, "from a snapshot")
+	assert.Zero(t, n, "events that are read again")
+	earlier, n := read(head - 1)
+	assert.Equal(t, first-1, n, "events that are read of an earlier moment, before the snapshot")
+	assert.Equal(t, head-1, earlier[0])
+	log := openFile(t, dir)
+	written, err := command(log)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, log.read, len(written), "events that a command reads")
+	want, n = read(0)
+	assert.LessOrEqual(t, n, len(written), "events that are read after a command")
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "log.db.snapshots")))
+	whole, n := read(0)
+	assert.Equal(t, want, whole, "without a snapshot")
+	assert.Equal(t, first+len(written), n)
+}
+
+// compare measures what a command pays before it can answer, by reading all of a long log and by
+// beginning with a snapshot of it. look returns the head.
+func compare(b *testing.B, log deploylog.Log, look func(deploylog.Log) int64) {
+	took := func(log deploylog.Log) time.Duration {
+		begun := time.Now()
+		look(log)
+		return time.Since(begun)
+	}
+	head := look(log) // which keeps the snapshot
+	var replayed, restored time.Duration
+	for b.Loop() {
+		replayed, restored = replayed+took(struct{ deploylog.Log }{log}), restored+took(log)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(head), "events")
+	b.ReportMetric(replayed.Seconds()*1000/float64(b.N), "replay-ms")
+	b.ReportMetric(restored.Seconds()*1000/float64(b.N), "snapshot-ms")
+	b.ReportMetric(replayed.Seconds()/restored.Seconds(), "ratio")
+}
+
+// decisions are all that a scheduler of a log decides from.
+func decisions(t rapid.TB, log deploylog.Log) map[string]any {
+	p := pipelines.New(log, func() time.Time { return snapshotNoon })
+	p.KeepSnapshots(pipelines.Snapshots(10))
+	require.NoError(t, p.Follow(context.Background(), 0))
+	all := map[string]any{"head": p.Head(), "present": p.Present()}
+	for name, s := range p.All() {
+		for _, now := range []time.Time{snapshotNoon, snapshotNoon.Add(time.Hour)} {
+			at := fmt.Sprint(" of ", name, " at ", now.Format(time.TimeOnly))
+			all["steps"+at] = slices.Collect(s.Decide(now, pipeline.Can{}))
+			all["wake"+at] = []time.Time{s.Rests(now), s.Deadline(now)}
+		}
+		all["left of "+name] = s.Left(func(machine.Work) bool { return false })
+		all["deleted "+name], all["head of "+name], all["pauses of "+name] = s.Deleted(), s.Head(), s.Pauses()
+		all["releases of "+name], all["explanation of "+name] = s.Registrations(), s.Explain(record.Target(name))
+		for _, group := range []string{"one", "two"} {
+			members, _ := s.Members(group)
+			all["members of "+name+" "+group] = members
+		}
+	}
+	return all
+}
+
+// A scheduler that begins with a snapshot decides what one does that reads the whole log,
+// whatever came in between, and whichever of the snapshots are lost.
+func TestASchedulerDecidesTheSameWithASnapshot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := newPlant(t)
+		log := &snapshots{p.log, map[string]deploylog.Snapshot{}}
+		for range rapid.IntRange(2, ringtest.Cases(3, 6)).Draw(t, "schedulers") {
+			for range rapid.IntRange(1, 40).Draw(t, "acts") {
+				p.act()
+			}
+			if p.n(8, "lost") == 0 {
+				clear(log.kept)
+			}
+			if p.n(3, "status") == 0 {
+				answers(t, log, 0) // whose snapshot is another
+			}
+			want, got := decisions(t, p.log), decisions(t, log)
+			for what := range want {
+				if !reflect.DeepEqual(want[what], got[what]) {
+					t.Fatalf("with a snapshot of %d events, the %s is\n%+v, not\n%+v", len(log.kept["schedulers"].Events), what, got[what], want[what])
+				}
+			}
+		}
+	})
+}
+
+// The next scheduler reads what has changed, and not all that ever happened.
+func TestASchedulerDoesNotReadALongHistoryAgain(t *testing.T) {
+	dir := t.TempDir()
+	large(t, openFile(t, dir), 20, 20)
+	begin := func() (read int, head int64) {
+		log := openFile(t, dir)
+		p := pipelines.New(log, time.Now)
+		require.NoError(t, p.Follow(t.Context(), 0))
+		return log.read, p.Head()
+	}
+	first, head := begin()
+	assert.Equal(t, head, int64(first), "events that are read at first")
+	again, now := begin()
+	assert.Zero(t, again, "events that are read again")
+	assert.Equal(t, head, now)
 }
