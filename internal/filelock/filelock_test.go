@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/filelock"
 )
@@ -14,48 +16,41 @@ import (
 func TestProcessesTakeTurns(t *testing.T) {
 	dir := t.TempDir()
 	first, err := filelock.Acquire(t.Context(), dir, filelock.Shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	second, err := filelock.Try(dir, filelock.Shared)
-	if err != nil || second == nil {
-		t.Fatalf("a second shared lock is %v, %v", second, err)
-	}
-	if third, err := filelock.Try(dir, filelock.Exclusive); third != nil || err != nil {
-		t.Errorf("beside shared ones, an exclusive lock is %v, %v", third, err)
-	}
+	require.NoError(t, err)
+	require.NotNil(t, second, "a second shared lock")
+	third, err := filelock.Try(dir, filelock.Exclusive)
+	require.NoError(t, err)
+	assert.Nil(t, third, "an exclusive lock beside shared ones")
 	stop := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	if _, err := filelock.Acquire(ctx, dir, filelock.Exclusive); !errors.Is(err, stop) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("waiting ends with %v", err)
-	}
+	_, err = filelock.Acquire(ctx, dir, filelock.Exclusive)
+	assert.ErrorIs(t, err, stop)
+	assert.ErrorContains(t, err, dir)
 	first.Release()
 	second.Release()
-	third, err := filelock.Try(dir, filelock.Exclusive)
-	if err != nil || third == nil {
-		t.Fatalf("when all are released, it is %v, %v", third, err)
-	}
+	third, err = filelock.Try(dir, filelock.Exclusive)
+	require.NoError(t, err)
+	require.NotNil(t, third, "an exclusive lock when all are released")
 	third.Release()
 }
 
 func TestWhatWasReplacedIsNotHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	if mine, err := filelock.Hold(f); err != nil || !mine {
 		t.Fatalf("it is held: %v, %v", mine, err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	if mine, err := filelock.Hold(f); err != nil || mine {
 		t.Errorf("once it was removed, it is held: %v, %v", mine, err)
 	}
-	if _, err := filelock.Try(path, filelock.Exclusive); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what there is not is %v", err)
-	}
+	assert.ErrorIs(t, errOf(filelock.Try(path, filelock.Exclusive)), os.ErrNotExist)
 }
+
+// errOf returns the error of a call that returns something besides.
+func errOf[T any](_ T, err error) error { return err }

@@ -2,10 +2,12 @@ package proposal_test
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	groups "github.com/deployster-go/deployster/build/record"
@@ -46,20 +48,16 @@ func TestWhatIsSentIsWhatArrives(t *testing.T) {
 		{proposal.Builds, build.Retry{Group: "x", FailedOnly: true, Step: "forged"}, build.Retry{Group: "g1", FailedOnly: true, By: "token ci"}},
 	} {
 		verb, body, err := proposal.Encode(c.kind, c.sent)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := verb.Decode(body, says); err != nil || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %+v, %v, want %+v", body, got, err, c.want)
-		}
+		require.NoError(t, err)
+		got, err := verb.Decode(body, says)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, got)
 	}
 }
 
 func TestABodyThatIsNoneIsRefused(t *testing.T) {
 	verb, _, err := proposal.Encode(identity.Pipelines, pipeline.Skip{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for body, want := range map[string]string{
 		`{"revision":"1","by":"root"}`: "unknown field",
 		`{"revision":1}`:               "no command skip",
@@ -69,17 +67,15 @@ func TestABodyThatIsNoneIsRefused(t *testing.T) {
 		`{"reason":"` + strings.Repeat("a", 1001) + `"}`:       "at most 1000",
 		`{"revision":"1","signature":{"identity":"somebody"}}`: "unknown field",
 	} {
-		if c, err := verb.Decode([]byte(body), proposal.Says{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60s: %v, %v, want %q", body, c, err, want)
-		}
+		_, err := verb.Decode([]byte(body), proposal.Says{})
+		assert.ErrorContains(t, err, want, "%.60s", body)
 	}
 }
 
 func TestWhatCannotBeSentSaysWhereItIsDone(t *testing.T) {
 	_, _, err := proposal.Encode(identity.Environments, environment.SetHosts{})
-	if !errors.Is(err, proposal.ErrUnsent) || !strings.Contains(err.Error(), "without --server") {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, err, proposal.ErrUnsent)
+	assert.ErrorContains(t, err, "without --server")
 }
 
 func FuzzDecode(f *testing.F) {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
@@ -12,9 +14,7 @@ import (
 func path(t testing.TB, text string) value.Path {
 	t.Helper()
 	p, err := value.Parse(text)
-	if err != nil {
-		t.Fatalf("path %s: %v", text, err)
-	}
+	require.NoError(t, err, "path %s", text)
 	return p
 }
 
@@ -40,17 +40,14 @@ func TestOnlyTheBytesOfTheValueChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := path(t, c.path).Set([]byte(c.file), c.to)
 			if c.want == "" {
-				if err == nil {
-					t.Fatalf("it became %q", got)
-				}
+				require.Error(t, err, "it became %q", got)
 				return
 			}
-			if err != nil || string(got) != c.want {
-				t.Fatalf("it became\n%q, not\n%q: %v", got, c.want, err)
-			}
-			if now, err := path(t, c.path).Get(got); err != nil || now != c.to {
-				t.Errorf("it reads %q: %v", now, err)
-			}
+			require.NoError(t, err)
+			require.Equal(t, c.want, string(got))
+			now, err := path(t, c.path).Get(got)
+			require.NoError(t, err)
+			assert.Equal(t, c.to, now)
 		})
 	}
 }
@@ -80,32 +77,25 @@ func TestWhatIsNotCertainIsRefused(t *testing.T) {
 		"a merged key":       {"a: &x {b: 1}\nc:\n  <<: *x\n", "c.b", `c has no key "b"`},
 		"a value of no list": {"a: {b: 1}\n", "a[0]", "a is a mapping, not a list"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := path(t, c.path).Set([]byte(c.file), "new")
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("it became %q: %v; it has to say %s", got, err, c.want)
-			}
-		})
+		_, err := path(t, c.path).Set([]byte(c.file), "new")
+		assert.ErrorContains(t, err, c.want, name)
 	}
 }
 
 func TestPathsThatLeadNowhere(t *testing.T) {
 	for _, text := range []string{"", ".", "a.", ".a", "a..b", "a[", "a[]", "a[-1]", "a[x]", "a[x=", "a[=x]", `a["b]`, "a[0]b", `a]`, strings.Repeat("a.", 60) + "a"} {
-		if p, err := value.Parse(text); err == nil {
-			t.Errorf("%q is read as %+v", text, p)
-		}
+		_, err := value.Parse(text)
+		assert.Error(t, err, text)
 	}
 }
 
 func TestTagsOfImages(t *testing.T) {
 	for image, want := range map[string]string{"shop:1": "shop:2", "localhost:5000/a/shop": "localhost:5000/a/shop:2", "localhost:5000/shop:x": "localhost:5000/shop:2", "shop@sha256:ab": "", "": ":2"} {
-		if got, _ := value.WithTag(image, "2"); got != want {
-			t.Errorf("%s becomes %q, not %q", image, got, want)
-		}
+		got, _ := value.WithTag(image, "2")
+		assert.Equal(t, want, got, image)
 	}
-	if _, err := value.WithTag("shop:1", "a b"); err == nil {
-		t.Error("a tag with a space is possible")
-	}
+	_, err := value.WithTag("shop:1", "a b")
+	assert.Error(t, err, "a tag with a space is possible")
 }
 
 // A file of very many documents is read no further than it may be: what that costs does not grow
@@ -141,9 +131,7 @@ func FuzzSet(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if file != before {
-			t.Fatal("the file was changed")
-		}
+		require.Equal(t, before, file, "the file was changed")
 		if now, err := p.Get(got); err != nil || now != to {
 			t.Fatalf("%q reads %q, not %q: %v", got, now, to, err)
 		}
