@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // inRepository is a repository of which git makes a commit of some files.
@@ -17,20 +20,14 @@ func inRepository(t *testing.T, files ...string) (dir string, git func(stdin str
 		c := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"}, args...)...)
 		c.Stdin = strings.NewReader(stdin)
 		out, err := c.Output()
-		if err != nil {
-			t.Fatalf("git %s: %v", args, err)
-		}
+		require.NoError(t, err, "git %s", args)
 		return strings.TrimSpace(string(out))
 	}
 	git("", "init", "-q")
 	for _, name := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
 	}
 	git("", "add", "-A")
 	git("", "commit", "-q", "-m", "all")
@@ -41,16 +38,12 @@ func TestOnlyWhatIsInTheDirectoryIsKept(t *testing.T) {
 	dir, _ := inRepository(t, "a/1", "a/b/2", "ab/3", "c")
 	for in, want := range map[string][]string{"a": {"a/1", "a/b/2"}, "a/b": {"a/b/2"}, ".": {"a/1", "a/b/2", "ab/3", "c"}} {
 		tree := Open(t.Context(), filepath.Join(dir, in))
-		if tree == nil || !tree.proved {
-			t.Fatalf("the tree of %s is %+v", in, tree)
-		}
+		require.True(t, tree != nil && tree.proved, "the tree of %s is %+v", in, tree)
 		var kept []string
 		for _, e := range tree.entries {
 			kept = append(kept, e.path)
 		}
-		if !slices.Equal(kept, want) {
-			t.Errorf("of %s are kept %q, want %q", in, kept, want)
-		}
+		assert.True(t, slices.Equal(kept, want), "of %s are kept %q, want %q", in, kept, want)
 	}
 }
 
@@ -64,7 +57,6 @@ func TestALongListIsNotKept(t *testing.T) {
 	}
 	commit := git("", "commit-tree", "-m", "many", git(names.String(), "mktree"))
 	git("", "update-ref", "HEAD", commit)
-	if tree := Open(t.Context(), dir); tree == nil || tree.Commit != commit || tree.proved || len(tree.entries) != 0 {
-		t.Errorf("%d files are kept of commit %s", len(tree.entries), tree.Commit)
-	}
+	tree := Open(t.Context(), dir)
+	assert.True(t, tree != nil && tree.Commit == commit && !tree.proved && len(tree.entries) == 0, "%d files are kept of commit %s", len(tree.entries), tree.Commit)
 }
