@@ -2,25 +2,26 @@ package pullrequest_test
 
 import (
 	"bytes"
-	"compress/zlib"
 	"context"
-	"crypto/sha1"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/internal/pullrequest"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
+	"github.com/deployster-go/deployster/internal/pullrequest/provider"
 	"github.com/deployster-go/deployster/internal/pullrequest/value"
 	"github.com/deployster-go/deployster/internal/waittest"
 )
@@ -140,37 +141,14 @@ func TestAWrongTokenIsSaidSo(t *testing.T) {
 	w.refused("2", "")
 }
 
-// bomb is a pack whose one object is small as it is sent, and large as it says it is.
-func bomb(size int) []byte {
-	var pack bytes.Buffer
-	pack.WriteString("PACK")
-	_ = binary.Write(&pack, binary.BigEndian, []uint32{2, 1})
-	const blob = 3
-	first, rest := byte(blob<<4|size&15), size>>4
-	for rest > 0 {
-		pack.WriteByte(first | 0x80)
-		first, rest = byte(rest&0x7f), rest>>7
-	}
-	pack.WriteByte(first)
-	z, _ := zlib.NewWriterLevel(&pack, zlib.BestSpeed)
-	chunk := make([]byte, 1<<20)
-	for written := 0; written < size; written += len(chunk) {
-		_, _ = z.Write(chunk[:min(len(chunk), size-written)])
-	}
-	_ = z.Close()
-	sum := sha1.Sum(pack.Bytes())
-	return append(pack.Bytes(), sum[:]...)
-}
-
+// A pack that makes much of little is refused by package remote.
 func TestWhatAServerSendsIsBounded(t *testing.T) {
 	w := newWorld(t, "github")
-	large, small := bomb(80<<20), bomb(1<<20)
 	for name, c := range map[string]struct {
 		body []byte
 		why  string
 	}{
-		"a bomb":      {large, "too large"},
-		"half a pack": {small[:len(small)/2], "reading what the server sent"},
+		"half a pack": {[]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01\x35x\x9c"), "reading what the server sent"},
 		"no pack":     {[]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x07"), "reading what the server sent"},
 		"many":        {[]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff"), "too large"},
 		"nothing":     {nil, ""},
@@ -361,3 +339,90 @@ func TestALargeRepositoryThatDoesNotEndKeepsNobodyFromAnother(t *testing.T) {
 
 // errOf returns the error of a call that returns something besides.
 func errOf[T any](_ T, err error) error { return err }
+
+// A provider may give smaller pages than it is asked for.
+func TestSmallPagesAreAllRead(t *testing.T) {
+	each(t, func(w *world) {
+		w.forge.PageSize = 7
+		w.propose("2")
+		for range 30 {
+			w.forge.Fork(branch, "main", "mine", "open")
+		}
+		assert.Equal(w, 1, w.propose("2").Number)
+		assert.Len(w, w.forge.Pulls(), 31)
+		w.forge.Decline(1)
+		for range 30 {
+			w.forge.Fork(branch, "main", "mine", "closed")
+		}
+		w.again()
+		w.gives("2", pullrequest.Declined, 1)
+	})
+}
+
+// However many pull requests others have closed since, a decline is found.
+func TestADeclineIsFoundAmongMany(t *testing.T) {
+	w := newWorld(t, "gitea")
+	w.propose("2")
+	w.forge.Decline(1)
+	for range 300 {
+		w.forge.Fork("other", "main", "mine", "closed")
+	}
+	w.gives("2", pullrequest.Declined, 1)
+	asked := func() (n int) {
+		for _, r := range w.forge.Requests() {
+			if strings.HasPrefix(r, "GET /api/") {
+				n++
+			}
+		}
+		return n
+	}
+	asked()
+	w.now = w.now.AddDate(0, 1, 0) // what was closed before anybody wanted it is not read
+	w.propose("3")
+	assert.Equal(t, 2, asked())
+	w.propose("3") // and nothing that is closed while something is open
+	assert.Equal(t, 1, asked())
+	w.forge.Decline(302)
+	wanted := wanted("3")
+	wanted.Since = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	o, err := w.client.Propose(t.Context(), w.place, wanted, may)
+	require.NoError(t, err)
+	assert.Equal(t, pullrequest.Declined, o.Status)
+}
+
+// What is kept of what servers sent is bounded, however many places there are and however much
+// their files hold.
+func TestWhatIsKeptIsBounded(t *testing.T) {
+	const most = 36 << 20
+	w := newWorld(t, "gitea")
+	w.place.Provider = ""
+	w.forge.Commit("main", map[string]string{file: "image: {tag: " + strings.Repeat("x", 900<<10) + "}\n"}, "")
+	before := 0
+	for i := range 6 { // each is another view
+		w.place.Branch = "b" + strconv.Itoa(i)
+		w.propose("2")
+		if i == 0 {
+			before = w.client.Kept()
+		}
+	}
+	if n := w.client.Kept(); before < 900<<10 || n > 4<<20 {
+		t.Errorf("%d bytes are kept, of which the first has %d", n, before)
+	}
+	w.place.Provider = provider.Gitea
+	w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, "/api/") {
+			return false
+		}
+		to.Header().Set("ETag", "1")
+		_, _ = to.Write([]byte("[" + strings.Repeat(" ", 7<<20) + "]"))
+		return true
+	})
+	for i := range 6 {
+		w.place.Base = "base" + strconv.Itoa(i)
+		w.forge.Commit(w.place.Base, map[string]string{file: "image: {tag: 1}\n"}, "main")
+		_, _ = w.client.Propose(t.Context(), w.place, wanted("2"), may) // nothing can be opened
+		if n := w.client.Kept(); n < 7<<20 || n > most {
+			t.Errorf("%d bytes are kept", n)
+		}
+	}
+}

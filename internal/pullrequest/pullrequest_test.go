@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -274,27 +273,6 @@ func TestWhatOthersCommitOnTheBranchIsTheirs(t *testing.T) {
 	})
 }
 
-func TestABranchOfSomebodyElseIsLeftAlone(t *testing.T) {
-	once(t, func(w *world) {
-		w.forge.Commit(branch, map[string]string{"notes": "mine"}, "main")
-		tip := w.forge.Head(branch)
-		w.refused("2", "not by Deployster")
-		w.withdraws()
-		assert.Equal(w, tip, w.forge.Head(branch), "the branch was changed")
-	})
-}
-
-func TestPullRequestsFromOtherRepositoriesAreNotOurs(t *testing.T) {
-	each(t, func(w *world) {
-		w.forge.Fork(branch, "main", "Deployster-Promotion: promotion-2", "closed")
-		w.forge.Fork(branch, "main", "Deployster-Promotion: promotion-2", "open")
-		w.gives("2", pullrequest.Proposed, 3)
-		w.withdraws()
-		assert.Equal(w, []string{"open", "closed"}, w.states()[1:])
-		assert.Empty(w, w.forge.Head(branch))
-	})
-}
-
 func TestWithdrawingIsDoneOnce(t *testing.T) {
 	each(t, func(w *world) {
 		w.propose("2")
@@ -363,20 +341,6 @@ func TestWhatIsWithdrawnIsNotDeclined(t *testing.T) {
 	})
 }
 
-// A pull request that somebody else opened from the branch keeps its texts.
-func TestAPullRequestOfSomebodyElseIsLeftAlone(t *testing.T) {
-	each(t, func(w *world) {
-		w.forge.Commit(branch, map[string]string{file: after("2")}, "main")
-		person, err := provider.New(provider.Options{Kind: w.place.Provider, Repository: w.place.Repository, Token: forgetest.Token, HTTP: http.DefaultClient, Cache: provider.NewCache(&limit.Servers{Now: time.Now}, 1<<20)})
-		require.NoError(w, err)
-		_, err = person.Open(w.Context(), provider.Text{Title: "mine", Body: "mine"}, branch, "main")
-		require.NoError(w, err)
-		w.refused("2", "has pull request 1, which is not of Deployster")
-		assert.Equal(w, "mine", w.forge.Pulls()[0].Title)
-		assert.Equal(w, []string{"open"}, w.states())
-	})
-}
-
 // What counts is what the base branch has, and not what was merged once.
 func TestWhatWasRevertedIsProposedAgain(t *testing.T) {
 	once(t, func(w *world) {
@@ -413,105 +377,6 @@ func TestTheValueOfTheBaseBranchIsRead(t *testing.T) {
 		w.place.Base = "trunk"
 		_, err := w.client.ValueAt(w.Context(), w.place)
 		assert.ErrorContains(w, err, "no branch trunk")
-	})
-}
-
-// Who holds a stage while a process is about to propose to it has it do nothing more, whatever that has
-// done already.
-func TestNothingMoreIsDoneThatIsHeldInBetween(t *testing.T) {
-	each(t, func(w *world) {
-		held := errors.New("the stage is held")
-		proposes := func(revision string, changes int) {
-			t.Helper()
-			_, err := w.client.Propose(w.Context(), w.place, wanted(revision), func(context.Context) error {
-				if changes--; changes < 0 {
-					return held
-				}
-				return nil
-			})
-			assert.ErrorIs(w, err, held)
-			assert.ErrorIs(w, err, pullrequest.ErrForbidden)
-		}
-		proposes("2", 0)
-		assert.Empty(w, w.forge.Head(branch), "a branch was pushed")
-		proposes("2", 1)
-		assert.Empty(w, w.forge.Pulls(), "opened")
-		w.propose("2")
-		proposes("3", 1)
-		if p := w.forge.Pulls(); len(p) != 1 || !strings.HasSuffix(p[0].Title, "revision 2") {
-			w.Errorf("changed: %+v", p)
-		}
-		assert.ErrorIs(w, w.client.Withdraw(w.Context(), w.place, func(context.Context) error { return held }), held, "withdrawn")
-		if p := w.forge.Pulls(); p[0].State != "open" || w.forge.Head(branch) == "" {
-			w.Errorf("withdrawn: %+v", p)
-		}
-	})
-}
-
-// Who edits the text of a pull request may take the line out by which it is known: the commit
-// has it, too.
-func TestAPullRequestIsKnownAgainWhateverItsTextSays(t *testing.T) {
-	each(t, func(w *world) {
-		w.propose("2")
-		w.forge.Rewrite(1, "please review")
-		w.gives("2", pullrequest.Proposed, 1)
-		w.propose("3") // says again what it is
-		w.has("3", 1)
-		assert.Contains(w, w.forge.Pulls()[0].Body, "Deployster-Promotion: promotion-3")
-		w.forge.Rewrite(1, "")
-		w.forge.Decline(1)
-		w.forge.Delete(branch)
-		w.again()
-		for range 2 {
-			w.gives("3", pullrequest.Declined, 1)
-		}
-		assert.Equal(w, []string{"closed"}, w.states())
-		assert.Empty(w, w.forge.Head(branch), "it is proposed again")
-	})
-}
-
-func TestAPullRequestIsWithdrawnWhateverItsTextSays(t *testing.T) {
-	each(t, func(w *world) {
-		w.propose("2")
-		w.forge.Rewrite(1, "please review")
-		w.forge.Commit(branch, map[string]string{"README": "reviewed"}, "")
-		w.withdraws()
-		assert.Equal(w, []string{"closed"}, w.states())
-		assert.True(w, strings.HasPrefix(w.forge.Pulls()[0].Body, "please review\n"), w.forge.Pulls()[0].Body)
-		w.forge.Delete(branch)
-		w.gives("2", pullrequest.Proposed, 2)
-	})
-}
-
-// Two that were given one branch would undo what the other one does, without end.
-func TestWhatAnotherProposesIsLeftAlone(t *testing.T) {
-	once(t, func(w *world) {
-		const one, other = "pipeline shop of log A", "pipeline shop of log B"
-		w.place.Owner = one
-		w.propose("2")
-		for name, change := range map[string]func(){
-			"as it was proposed":             func() {},
-			"after somebody edited its text": func() { w.forge.Rewrite(1, "please review") },
-			"after somebody committed":       func() { w.forge.Commit(branch, map[string]string{"README": "reviewed"}, "") },
-		} {
-			change()
-			tip, before := w.forge.Head(branch), w.forge.Pulls()
-			w.place.Owner = other
-			for _, revision := range []string{"2", "3"} {
-				w.refused(revision, "branch deployster/shop/prod is used by another: pipeline shop of log A proposes from it, and not pipeline shop of log B; name a branch for each")
-			}
-			w.withdraws()
-			if w.forge.Head(branch) != tip || w.forge.Pulls()[0] != before[0] || len(w.forge.Pulls()) != 1 {
-				w.Errorf("%s: it was changed: %+v", name, w.forge.Pulls())
-			}
-			w.place.Owner = one
-		}
-		w.propose("3")
-		w.has("3", 1)
-		w.place.Owner = other
-		w.forge.Commit("main", map[string]string{file: after("4")}, "")
-		assert.Equal(w, pullrequest.Taken, w.propose("4").Status)
-		assert.Equal(w, []string{"open"}, w.states())
 	})
 }
 
@@ -554,91 +419,4 @@ func TestWhatIsMergedIsWaitedForUntilTheBaseBranchHasIt(t *testing.T) {
 		w.now = w.now.Add(3 * time.Minute)
 		w.gives("2", pullrequest.Proposed, 2)
 	})
-}
-
-// A provider may give smaller pages than it is asked for.
-func TestSmallPagesAreAllRead(t *testing.T) {
-	each(t, func(w *world) {
-		w.forge.PageSize = 7
-		w.propose("2")
-		for range 30 {
-			w.forge.Fork(branch, "main", "mine", "open")
-		}
-		assert.Equal(w, 1, w.propose("2").Number)
-		assert.Len(w, w.forge.Pulls(), 31)
-		w.forge.Decline(1)
-		for range 30 {
-			w.forge.Fork(branch, "main", "mine", "closed")
-		}
-		w.again()
-		w.gives("2", pullrequest.Declined, 1)
-	})
-}
-
-// However many pull requests others have closed since, a decline is found.
-func TestADeclineIsFoundAmongMany(t *testing.T) {
-	w := newWorld(t, "gitea")
-	w.propose("2")
-	w.forge.Decline(1)
-	for range 300 {
-		w.forge.Fork("other", "main", "mine", "closed")
-	}
-	w.gives("2", pullrequest.Declined, 1)
-	asked := func() (n int) {
-		for _, r := range w.forge.Requests() {
-			if strings.HasPrefix(r, "GET /api/") {
-				n++
-			}
-		}
-		return n
-	}
-	asked()
-	w.now = w.now.AddDate(0, 1, 0) // what was closed before anybody wanted it is not read
-	w.propose("3")
-	assert.Equal(t, 2, asked())
-	w.propose("3") // and nothing that is closed while something is open
-	assert.Equal(t, 1, asked())
-	w.forge.Decline(302)
-	wanted := wanted("3")
-	wanted.Since = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	o, err := w.client.Propose(t.Context(), w.place, wanted, may)
-	require.NoError(t, err)
-	assert.Equal(t, pullrequest.Declined, o.Status)
-}
-
-// What is kept of what servers sent is bounded, however many places there are and however much
-// their files hold.
-func TestWhatIsKeptIsBounded(t *testing.T) {
-	const most = 36 << 20
-	w := newWorld(t, "gitea")
-	w.place.Provider = ""
-	w.forge.Commit("main", map[string]string{file: "image: {tag: " + strings.Repeat("x", 900<<10) + "}\n"}, "")
-	before := 0
-	for i := range 6 { // each is another view
-		w.place.Branch = "b" + strconv.Itoa(i)
-		w.propose("2")
-		if i == 0 {
-			before = w.client.Kept()
-		}
-	}
-	if n := w.client.Kept(); before < 900<<10 || n > 4<<20 {
-		t.Errorf("%d bytes are kept, of which the first has %d", n, before)
-	}
-	w.place.Provider = provider.Gitea
-	w.forge.Before(func(to http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasPrefix(r.URL.Path, "/api/") {
-			return false
-		}
-		to.Header().Set("ETag", "1")
-		_, _ = to.Write([]byte("[" + strings.Repeat(" ", 7<<20) + "]"))
-		return true
-	})
-	for i := range 6 {
-		w.place.Base = "base" + strconv.Itoa(i)
-		w.forge.Commit(w.place.Base, map[string]string{file: "image: {tag: 1}\n"}, "main")
-		_, _ = w.client.Propose(t.Context(), w.place, wanted("2"), may) // nothing can be opened
-		if n := w.client.Kept(); n < 7<<20 || n > most {
-			t.Errorf("%d bytes are kept", n)
-		}
-	}
 }
