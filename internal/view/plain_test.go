@@ -30,15 +30,7 @@ func TestPlainStories(t *testing.T) {
 // A pull reports twenty times a second, then the action says nothing for half
 // a minute.
 func TestPlainIsNeitherLoudNorSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		var out bytes.Buffer
-		p := NewPlain(&out, PlainOptions{Now: time.Now, Tick: ticker.C})
-		observe := func(e report.Event) {
-			e.Time = time.Now()
-			p.Observe(e)
-		}
+	golden(t, "plain-silence.txt", ticking(t, PlainOptions{}, func(observe func(report.Event)) {
 		observe(started("apply"))
 		observe(report.Event{Kind: report.ActionStarted, Resource: "db", Action: "create"})
 		for i := range 241 {
@@ -47,10 +39,26 @@ func TestPlainIsNeitherLoudNorSilent(t *testing.T) {
 		}
 		observe(report.Event{Kind: report.Working, Resource: "db", Action: "create"})
 		<-time.After(32 * time.Second) // as above
+	}))
+}
+
+// ticking is what is shown as lines of a run whose events come in the time of a bubble.
+func ticking(t *testing.T, opts PlainOptions, play func(observe func(report.Event))) string {
+	t.Helper()
+	var out bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		opts.Now, opts.Tick = time.Now, ticker.C
+		p := NewPlain(&out, opts)
+		play(func(e report.Event) {
+			e.Time = time.Now()
+			p.Observe(e)
+		})
 		synctest.Wait()
 		require.NoError(t, p.Close())
-		golden(t, "plain-silence.txt", out.String())
 	})
+	return out.String()
 }
 
 // Instances stand in the place of what they are of, also where there are none; what of them is no longer
@@ -73,15 +81,7 @@ func TestPlainShowsInstancesThatAreFoundOutLate(t *testing.T) {
 func TestPlainCountsWhatIsAsConfigured(t *testing.T) {
 	const many, slow = 1000, 50 * time.Millisecond
 	for all, want := range map[bool]int{false: 1 + 4 + 5 + 1, true: 1 + 4 + 2*(many-1) + 1} {
-		synctest.Test(t, func(t *testing.T) {
-			ticker := time.NewTicker(time.Second)
-			defer ticker.Stop()
-			var out bytes.Buffer
-			p := NewPlain(&out, PlainOptions{All: all, Now: time.Now, Tick: ticker.C})
-			observe := func(e report.Event) {
-				e.Time = time.Now()
-				p.Observe(e)
-			}
+		got := ticking(t, PlainOptions{All: all}, func(observe func(report.Event)) {
 			begin := started("apply")
 			begin.Resources = nil
 			for i := range many {
@@ -104,15 +104,10 @@ func TestPlainCountsWhatIsAsConfigured(t *testing.T) {
 			<-time.After(time.Second) // as above
 			synctest.Wait()
 			observe(report.Event{Kind: report.RunFinished, Counts: report.Counts{Changed: 1, Unchanged: many - 1}})
-			require.NoError(t, p.Close())
-			got := out.String()
-			if n := strings.Count(got, "\n"); n != want || !strings.Contains(got, "applied: 1 changed, 999 unchanged") {
-				t.Errorf("all=%v: it has %d lines, want %d:\n%.2000s", all, n, want, got)
-			}
-			if said := strings.Count(got, " of 1000 resources done\n"); !all && said != 5 || all && said != 0 {
-				t.Errorf("all=%v: how far it is was said %d times:\n%.2000s", all, said, got)
-			}
 		})
+		assert.Equal(t, want, strings.Count(got, "\n"), "all=%v: lines of\n%.2000s", all, got)
+		assert.Contains(t, got, "applied: 1 changed, 999 unchanged")
+		assert.Equal(t, map[bool]int{false: 5}[all], strings.Count(got, " of 1000 resources done\n"), "all=%v: how often it is said how far it is", all)
 	}
 }
 
