@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -130,34 +128,4 @@ func BenchmarkFold(b *testing.B) {
 	b.ReportMetric(float64(len(log))*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB-kept")
 	runtime.KeepAlive(kept)
-}
-
-// What is being done on other hosts costs nothing when a host is decided about.
-func BenchmarkDecideInFlight(b *testing.B) {
-	for _, hosts := range []int{1_000, 10_000} {
-		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
-			s, seq := wide(hosts)
-			carry(s, seq, Release{Revision: "1", ID: "id-1"})
-			begun := func() (works []step.Step) {
-				for step := range s.Decide(noon, Can{}) {
-					if step.Work() {
-						works = append(works, step)
-					} else if events, err := step.Completed(nil); err == nil {
-						applyAll(s, seq, events)
-						return nil
-					}
-				}
-				return works
-			}
-			var works []step.Step
-			for works == nil {
-				works = begun()
-			}
-			applyAll(s, seq, []deploylog.Event{s.Begun("begun", works)})
-			b.ReportAllocs()
-			for b.Loop() {
-				require.Equal(b, hosts, len(begun()), "hosts are in flight")
-			}
-		})
-	}
 }

@@ -109,9 +109,8 @@ func TestThePreviewTellsWhichManifestEachRevisionAppliesWhere(t *testing.T) {
 	same(preview(Define{Definition: d, Carries: carries}))
 	added := antGateway(deployed, tested)
 	added.Stages[1].Deploy.Steps[0].Manifest, added.Stages[2].Deploy.Steps[0].Manifest = "deploy.yaml", "deploy.yaml"
-	if got := preview(Define{Definition: added, Carries: record.Files{"deploy.yaml": "1", "lib/x": "1", "lib/y": "3", "host-tested.yaml": "3"}}); strings.Contains(strings.Join(got, "\n"), "keeps") {
-		t.Errorf("nothing that is applied is another:\n%s", strings.Join(got, "\n"))
-	}
+	got := preview(Define{Definition: added, Carries: record.Files{"deploy.yaml": "1", "lib/x": "1", "lib/y": "3", "host-tested.yaml": "3"}})
+	assert.False(t, strings.Contains(strings.Join(got, "\n"), "keeps"), "nothing that is applied is another:\n%s", strings.Join(got, "\n"))
 }
 
 // What a former version defined gave revisions under way the manifests that it named, and

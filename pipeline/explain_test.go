@@ -156,9 +156,8 @@ func TestPreviewTellsWhatAChangeDoesToEachRevisionUnderWay(t *testing.T) {
 		"v2: build-stage-received-raspbian-artifact of stage/ant-gateway/build no longer runs",
 	}
 	before := len(w.log)
-	if got := w.changes(d, nil); !slices.Equal(got, want) {
-		t.Errorf("it tells\n%s, not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	got := w.changes(d, nil)
+	assert.True(t, slices.Equal(got, want), "it tells\n%s, not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	assert.Len(t, w.log, before, "a preview changed the state")
 	assert.Empty(t, w.changes(nil, nil))
 	assert.Empty(t, w.state.drift())
@@ -169,9 +168,8 @@ func TestPreviewTellsWhatAChangeDoesToEachRevisionUnderWay(t *testing.T) {
 		"v1: host-finished-successfully of host/ant-gateway/beta/antworker003 runs",
 	}
 	members := map[string][]string{"ant-gateway/beta": {"antworker002", "antworker003"}}
-	if got := w.changes(nil, members); !slices.Equal(got[:3], want) || len(got) != 6 {
-		t.Errorf("of a host that joins it tells\n%s", strings.Join(got, "\n"))
-	}
+	got = w.changes(nil, members)
+	assert.True(t, slices.Equal(got[:3], want) && len(got) == 6, "of a host that joins it tells\n%s", strings.Join(got, "\n"))
 	_, err := w.state.Preview(nil, map[string][]string{"nothing": nil})
 	assert.Error(t, err, "a group that is not there was not refused")
 }

@@ -32,6 +32,8 @@ var promises = []promise{
 	{begin: (*world).beginAny, act: (*world).act}, {}, {}, {},
 	{begin: (*world).beginLenient, act: (*world).actAgain},
 	{begin: (*world).beginLenient, act: (*world).actAgain},
+	{act: (*world).actTroubled},
+	{begin: (*world).beginLenient, act: (*world).actTroubled},
 	{each: (*world).checkExplained, rests: true, end: (*world).checkNamed},
 	{act: (*world).actOrDoAgain, each: (*world).checkTaken},
 	{act: (*world).actAndShorten, end: (*world).checkFolded},
@@ -112,6 +114,29 @@ func (w *world) actAgain(steps []step.Step) {
 		w.end(steps[w.n(len(steps), "step")])
 	default:
 		w.supply()
+	}
+}
+
+// actTroubled cancels, retries and fails often, also what was begun long ago.
+func (w *world) actTroubled(steps []step.Step) {
+	switch trouble := w.n(8, "trouble"); {
+	case len(w.state.Registrations()) == 0:
+		w.release(0)
+	case trouble == 0:
+		_ = w.propose(Cancel{Revision: w.anyRevision()})
+	case trouble <= 2:
+		_ = w.propose(Retry{Revision: w.anyRevision()})
+	case trouble == 3 && len(steps) > 0:
+		w.begin(steps[w.n(len(steps), "step")])
+	case trouble == 4 && len(w.running) > 0:
+		i := w.n(len(w.running), "running")
+		s := w.running[i]
+		w.running = slices.Delete(w.running, i, i+1)
+		if s.Work() {
+			w.append(s.Failed("exit code 3", ""))
+		}
+	default:
+		w.act(steps)
 	}
 }
 

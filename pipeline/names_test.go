@@ -28,13 +28,11 @@ func TestAStageIsNamedByItsLastPartWhereOnlyOneHasIt(t *testing.T) {
 		"eu/beta": "eu/beta", "beta": "eu/beta", "gw/eu/beta": "eu/beta", "legal": "gw/legal", "gw/legal": "gw/legal",
 		"prod": "prod", "gw/prod": "prod", "eu/prod": "eu/prod",
 	} {
-		if got, err := w.state.Stage(name); err != nil || got != want {
-			t.Errorf("%s is %s, %v, want %s", name, got, err, want)
-		}
+		got, err := w.state.Stage(name)
+		assert.True(t, err == nil && got == want, "%s is %s, %v, want %s", name, got, err, want)
 	}
-	if got, err := w.state.Group("hosts"); err != nil || got != "eu/hosts" {
-		t.Errorf("the group is %s, %v", got, err)
-	}
+	got, err := w.state.Group("hosts")
+	assert.True(t, err == nil && got == "eu/hosts", "the group is %s, %v", got, err)
 	for _, c := range []struct {
 		command Command
 		code    refusal.Code

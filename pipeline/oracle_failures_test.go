@@ -121,7 +121,7 @@ func (n *naive) othersBegan(r *revision, e entry, in []string) bool {
 	first := int64(0)
 	for _, done := range []map[entry]int64{r.completed, r.failed} {
 		for d, seq := range done {
-			if slices.Contains(in, d.target) && (first == 0 || seq < first) {
+			if slices.Contains(in, d.target) && !received(d) && (first == 0 || seq < first) {
 				first = seq
 			}
 		}

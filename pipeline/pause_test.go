@@ -70,9 +70,8 @@ func TestAPauseSurvivesAChangeAndEndsWithThePipeline(t *testing.T) {
 	w.do(Define{Definition: antGateway(deployed, tested), ID: w.id()})
 	assert.Len(t, w.state.Pauses(), 2, "after a change these are paused")
 	w.do(Define{Definition: &definition.Definition{Name: "ant-gateway", Stages: antGateway(deployed).Stages[:2]}, ID: w.id()})
-	if p := w.state.Pauses(); len(p) != 1 || p[0].Target != w.state.target {
-		t.Errorf("without the stage these are paused: %+v", p)
-	}
+	p := w.state.Pauses()
+	assert.True(t, len(p) == 1 && p[0].Target == w.state.target, "without the stage these are paused: %+v", p)
 	w.do(Delete{ID: w.id()})
 	w.do(Define{Definition: antGateway(deployed), ID: w.id()})
 	assert.Empty(t, w.state.Pauses(), "of a new pipeline these are paused")
@@ -96,11 +95,10 @@ func TestADefinitionWithoutAStageEndsWhatHoldsIt(t *testing.T) {
 	w.do(PausePipeline{Stage: "prod", ID: w.id(), By: "ann"})
 	w.do(PausePipeline{Stage: "beta", ID: w.id()})
 	d := antGateway(deployed)
-	if ends := w.state.Unheld(d); len(ends) > 0 {
-		t.Errorf("of the same definition these end: %q", texts(ends))
-	}
+	ends := w.state.Unheld(d)
+	assert.True(t, len(ends) == 0, "of the same definition these end: %q", texts(ends))
 	d.Stages[2].Name = "production"
-	if ends := w.state.Unheld(d); len(ends) != 2 || ends[0].Actor != "ann" || ends[1].Code != reason.AwaitsFix || ends[1].Holder != "v1" {
-		t.Errorf("these end: %q", texts(ends))
-	}
+	ends = w.state.Unheld(d)
+	assert.True(t, len(ends) == 2 && ends[0].Actor == "ann" && ends[1].Code == reason.AwaitsFix && ends[1].Holder == "v1",
+		"these end: %q", texts(ends))
 }

@@ -171,3 +171,15 @@ func TestAStageDeploysToAnEnvironment(t *testing.T) {
 	w.idle()
 	w.finished("42")
 }
+
+func TestTheFailureOfAnAttemptThatWasGivenUpCountsForNothing(t *testing.T) {
+	w := newAntGateway(t, deployed)
+	w.release("1", "x86", "aarch64", "raspbian")
+	w.until("1", onBeta, record.HostStarted)
+	slow := slices.Collect(w.state.Decide(noon, Can{}))[0]
+	w.do(Cancel{Revision: "1"})
+	w.do(Retry{Revision: "1"})
+	w.append(slow.Failed("killed", ""))
+	w.idle()
+	w.finished("1")
+}

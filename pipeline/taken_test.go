@@ -133,14 +133,12 @@ func TestARevisionKeepsWhatItTook(t *testing.T) {
 	assert.True(t, err == nil && got == "base 1, config 3", "who takes it leads to %s, %v", got, err)
 	w.releaseCarrying("2", files("2"))
 	w.idle()
-	if again := w.state.revisions[1]; len(again.Takes) > 0 {
-		t.Errorf("a revision without inputs takes %v", again.Takes)
-	}
+	again := w.state.revisions[1]
+	assert.True(t, len(again.Takes) == 0, "a revision without inputs takes %v", again.Takes)
 	w.do(Rollback{Stage: "prod", ID: "back"})
 	takes("back")
-	if again := w.state.revisions[2]; again.Revision != "1" || len(again.Takes) != 1 {
-		t.Errorf("the rollback takes %+v", again)
-	}
+	again = w.state.revisions[2]
+	assert.True(t, again.Revision == "1" && len(again.Takes) == 1, "the rollback takes %+v", again)
 	w.releaseCarrying("3", files("3"))
 	with := production(deployed)
 	with.Stages[1].Inputs = []definition.Input{{Pipeline: "config"}}

@@ -94,16 +94,14 @@ func TestABuildOfAGroupRecordsTheArtifactsOfItsPackages(t *testing.T) {
 		"artifact of package core/gcc": {"core/gcc": "a\nb"},
 		"more than one event can name": manyArtifacts(),
 	} {
-		if _, err := work.Completed(made); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error is %v, want %s", err, want)
-		}
+		_, err := work.Completed(made)
+		assert.ErrorContains(t, err, want)
 	}
 	events, err := work.Completed(map[string]string{"core/gcc": "sha256:1"})
 	require.NoError(t, err)
 	w.append(events...)
-	if got := w.state.Artifacts(work.Deployment); got["core/gcc"] != "sha256:1" {
-		t.Errorf("its artifacts are %v", got)
-	}
+	got := w.state.Artifacts(work.Deployment)
+	assert.True(t, got["core/gcc"] == "sha256:1", "its artifacts are %v", got)
 	w.idle()
 	want := `pipeline-started ant-gateway
   stage-started ant-gateway/build
@@ -128,9 +126,8 @@ func TestArtifactsAreKnownByKindAsLongAsTheirDeploymentIs(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	w.release("1", "x86", "aarch64")
 	id := w.state.Registrations()[0].Deployment
-	if got := w.state.Artifacts(id); len(got) != 2 || got["x86"] != "x86-1" {
-		t.Errorf("got %v", got)
-	}
+	got := w.state.Artifacts(id)
+	assert.True(t, len(got) == 2 && got["x86"] == "x86-1", "got %v", got)
 	assert.Nil(t, w.state.Artifacts("another"), "another has")
 }
 
