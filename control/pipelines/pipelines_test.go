@@ -61,9 +61,8 @@ func TestEveryEventIsPassedOnceAndInOrder(t *testing.T) {
 	p.define(runStage("only"))
 	for i := range 3 {
 		p.release(fmt.Sprint("of another ", i))
-		if _, err := q.Command(t.Context(), "p", pipeline.Release{Revision: fmt.Sprint(i), ID: p.id()}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := q.Command(t.Context(), "p", pipeline.Release{Revision: fmt.Sprint(i), ID: p.id()})
+		require.NoError(t, err)
 	}
 	_, err := q.Change(t.Context(), "p", false, func(s *pipeline.State) ([]deploylog.Event, error) {
 		if _, err := p.log.Append(t.Context(), deploylog.Event{Deployment: "run", Target: "run/web.yaml", Name: "run-started"}); err != nil {

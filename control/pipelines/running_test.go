@@ -125,9 +125,8 @@ func TestWhatHasNotBegunWhenItsDeploymentEndsIsNotBegun(t *testing.T) {
 				assert.Empty(t, p.hasBegun(), "begun are")
 				close(answers)
 				wait(time.Minute)
-				if got := p.hasBegun(); !slices.Equal(got, c.then) {
-					t.Errorf("begun are %q, not %q", got, c.then)
-				}
+				got := p.hasBegun()
+				assert.True(t, slices.Equal(got, c.then), "begun are %q, not %q", got, c.then)
 				p.wantStatus("2", deployment.Finished)
 				r.end()
 			})

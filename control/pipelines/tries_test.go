@@ -71,9 +71,8 @@ func TestEveryTryThatFailedIsAnEventAlsoOneThatNeverBegan(t *testing.T) {
 		p.wantStatus("1", deployment.Failed)
 		p.do(pipeline.Retry{Revision: "1"})
 		p.untilIdle()
-		if got := p.tries(); len(got) != 6 || got[3] != want[0] {
-			t.Errorf("after a retry the log tells of the tries %q", got)
-		}
+		got := p.tries()
+		assert.True(t, len(got) == 6 && got[3] == want[0], "after a retry the log tells of the tries %q", got)
 	})
 }
 

@@ -45,9 +45,8 @@ func TestAStepIsTriedAgainThenFailsAllAboveItAndIsRetriedFromTheFrontier(t *test
 			return nil
 		}
 		p.untilIdle()
-		if want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}; !slices.Equal(at, want) {
-			t.Errorf("it was tried after %v, not %v", at, want)
-		}
+		want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}
+		assert.True(t, slices.Equal(at, want), "it was tried after %v, not %v", at, want)
 		got := p.notices("again 1 host-tested b")
 		assert.True(t, len(got) == 3 && strings.HasSuffix(got[1], "after 2s: exit code 7"), "notified %q", got)
 		p.wantStatus("1", deployment.Failed)
