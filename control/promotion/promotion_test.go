@@ -220,13 +220,12 @@ func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
 		started := p.until(envrecord.EnvironmentStarted, 0)
 		at := envrecord.Target(prod.Environment)
 		back := deploylog.Event{Deployment: "gateway/prod:1@2026", Target: at, Revision: "1", Name: envrecord.EnvironmentStarted, Attempt: 1, Data: []byte(`{"version":1,"kind":"rollback","automatic":true}`)}
-		if _, err := p.log.Append(t.Context(),
+		_, err := p.log.Append(t.Context(),
 			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: envrecord.EnvironmentStuck, Attempt: 1, Data: []byte(`{"version":1,"error":"no progress"}`)},
 			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: envrecord.EnvironmentFailed, Attempt: 1, Data: []byte(`{"version":1,"error":"rolled back"}`)},
 			back,
-		); err != nil {
-			t.Fatal(err)
-		}
+		)
+		require.NoError(t, err)
 		reconciletest.Wait(time.Minute)
 		select {
 		case err := <-done:
