@@ -56,9 +56,8 @@ func TestKeysAreReplacedWhileBothAreValid(t *testing.T) {
 	r.apply(r.Add("pipeline/web", old, "1", "ann"))
 	r.apply(r.Add("pipeline/web", record.KeyInfo{ID: "ci-2030", Owner: "ci", Public: publicOf(2), NotBefore: noon}, "2", "ann"))
 	for _, id := range []string{"ci-2029", "ci-2030"} {
-		if key, err := r.Find(id, "prod", noon); err != nil || key.Identity() != "key:ci" || key.AddedBy != "ann" {
-			t.Errorf("key %s is %+v (%v)", id, key, err)
-		}
+		key, err := r.Find(id, "prod", noon)
+		assert.True(t, err == nil && key.Identity() == "key:ci" && key.AddedBy == "ann", "key %s is %+v (%v)", id, key, err)
 	}
 	_, err := r.Find("ci-2029", "beta", noon)
 	r.refused(err, NoKey, "key ci-2029 is not admitted at stage beta")
@@ -119,12 +118,10 @@ func TestHistoryOfKeysIsNeverRefused(t *testing.T) {
 		r.Apply(deploylog.Event{Name: record.KeyRevoked, Data: []byte(data)})
 	}
 	r.Apply(deploylog.Event{Name: record.KeyAdded, Data: []byte(`{"key":{"id":"x","public":"x"}}`)})
-	if key, err := r.Find("ci", "s", noon); err != nil || key.AddedBy != "ann" || key.Public != publicOf(1) {
-		t.Errorf("key ci is %+v (%v)", key, err)
-	}
-	if key, err := r.Find("x", "s", noon); err != nil || key.PublicKey() != nil {
-		t.Errorf("key x is %+v (%v)", key, err)
-	}
+	key, err := r.Find("ci", "s", noon)
+	assert.True(t, err == nil && key.AddedBy == "ann" && key.Public == publicOf(1), "key ci is %+v (%v)", key, err)
+	key, err = r.Find("x", "s", noon)
+	assert.True(t, err == nil && key.PublicKey() == nil, "key x is %+v (%v)", key, err)
 }
 
 // A nonce serves once for its key, also when the pipeline was deleted in between.
@@ -206,19 +203,16 @@ func TestWhoMaySignIsKnownWithoutWhatWasSigned(t *testing.T) {
 	}
 	n := testing.AllocsPerRun(10, func() { signers = k.Signers() })
 	assert.True(t, n <= 1, "%v allocations", n)
-	if _, err := signers.Find("ci", "approve", noon); err != nil {
-		t.Error(err)
-	}
+	_, err = signers.Find("ci", "approve", noon)
+	assert.NoError(t, err)
 	if revoked, err := k.Revoke("pipeline/web", "ci", "id", "ann", ""); err != nil {
 		t.Error(err)
 	} else {
 		revoked.Seq = 2
 		k.Apply(revoked)
 	}
-	if _, err := k.Find("ci", "approve", noon); err == nil {
-		t.Error("the key may sign though it is revoked")
-	}
-	if _, err := signers.Find("ci", "approve", noon); err != nil {
-		t.Errorf("what was taken before has changed: %v", err)
-	}
+	_, err = k.Find("ci", "approve", noon)
+	assert.Error(t, err, "the key may sign though it is revoked")
+	_, err = signers.Find("ci", "approve", noon)
+	assert.NoError(t, err, "what was taken before has changed")
 }

@@ -53,11 +53,9 @@ func TestARevisionNeedsOneOfEachPipeline(t *testing.T) {
 	for stage, at := range map[string]yamlfile.Position{
 		"": {File: "p.yaml", Line: 7, Column: 20}, "beta": {File: "p.yaml", Line: 7, Column: 36}, "prod": {File: "p.yaml", Line: 12, Column: 41},
 	} {
-		if got := config.At(stage); got != at {
-			t.Errorf("config passed %q is at %+v, want %+v", stage, got, at)
-		}
+		got := config.At(stage)
+		assert.True(t, got == at, "config passed %q is at %+v, want %+v", stage, got, at)
 	}
-	if got := stored.Needs()[1].At(""); got != (yamlfile.Position{}) {
-		t.Errorf("a definition of the log is at %+v", got)
-	}
+	got := stored.Needs()[1].At("")
+	assert.True(t, got == (yamlfile.Position{}), "a definition of the log is at %+v", got)
 }

@@ -38,9 +38,8 @@ func TestADefinitionIsReadBackFromJSON(t *testing.T) {
 		}
 		was, failed := json.Marshal(d)
 		is, err := json.Marshal(back)
-		if err := errors.Join(failed, err); err != nil || string(is) != string(was) {
-			t.Errorf("%s: %v\n%s\nis read back as\n%s", name, err, was, is)
-		}
+		err = errors.Join(failed, err)
+		assert.True(t, err == nil && string(is) == string(was), "%s: %v\n%s\nis read back as\n%s", name, err, was, is)
 	}
 	assert.True(t, read >= 5, "only %d were read", read)
 }

@@ -101,9 +101,8 @@ func TestParse(t *testing.T) {
 	data, err := json.Marshal(got)
 	require.NoError(t, err)
 	var stored definition.Definition
-	if err := json.Unmarshal(data, &stored); err != nil || !reflect.DeepEqual(&stored, want) {
-		t.Errorf("from the log it comes as %+v, %v", stored, err)
-	}
+	err = json.Unmarshal(data, &stored)
+	assert.True(t, err == nil && reflect.DeepEqual(&stored, want), "from the log it comes as %+v, %v", stored, err)
 }
 
 // Each file of testdata/problems is a definition, with what is said about it; see yamltest.
@@ -271,7 +270,6 @@ func TestStopOnFailureOfThePipelineIsForTheStagesThatDoNotSayIt(t *testing.T) {
 		got := d.Stages[i].StopsOnFailure()
 		assert.True(t, got == want, "stage %s stops on failure: %t", d.Stages[i].Name, got)
 	}
-	if text, err := json.Marshal(d.Stages); err != nil || strings.Count(string(text), "stop_on_failure") != 1 {
-		t.Errorf("recorded is %s, %v", text, err)
-	}
+	text, err := json.Marshal(d.Stages)
+	assert.True(t, err == nil && strings.Count(string(text), "stop_on_failure") == 1, "recorded is %s, %v", text, err)
 }

@@ -151,9 +151,8 @@ func TestCheck(t *testing.T) {
 		})
 	}
 	stored := &definition.Definition{Name: "app", Stages: []definition.Stage{{Name: "prod", Inputs: []definition.Input{{Pipeline: "nothing"}}}}}
-	if err := upstream.Check(stored, all.find); err == nil || err.Error() != `input nothing: no such pipeline: "nothing"` {
-		t.Errorf("without a place got %v", err)
-	}
+	err := upstream.Check(stored, all.find)
+	assert.EqualError(t, err, `input nothing: no such pipeline: "nothing"`, "without a place got")
 }
 
 func TestMissing(t *testing.T) {

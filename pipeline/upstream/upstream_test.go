@@ -41,8 +41,7 @@ func TestInputsAreRecorded(t *testing.T) {
 	data, err := json.Marshal(in)
 	assert.True(t, err == nil && string(data) == want, "recorded is %s, %v", data, err)
 	var again upstream.Input
-	if err := json.Unmarshal(data, &again); err != nil || !reflect.DeepEqual(again, in) {
-		t.Errorf("read is %+v, %v", again, err)
-	}
+	err = json.Unmarshal(data, &again)
+	assert.True(t, err == nil && reflect.DeepEqual(again, in), "read is %+v, %v", again, err)
 	assert.Equal(t, "passed beta and prod, and finished", in.Had(), "it had")
 }
