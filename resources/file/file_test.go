@@ -8,10 +8,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
-	"pgregory.net/rapid"
 )
 
 type object = map[string]any
@@ -24,32 +27,22 @@ func resource(t *testing.T, config any) (r typetest.Resource, plug string) {
 
 func write(t *testing.T, path, content string, mode fs.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	require.NoError(t, os.Chmod(path, mode))
 }
 
 func TestNewFile(t *testing.T) {
 	r, plug := resource(t, object{"path": "etc/app/motd", "content": "secret words", "mode": "0640"})
 	stale := r.Stale(t, "create-file")
-	if stale.StaleState != nil {
-		t.Errorf("stale state of what does not exist: %v", stale.StaleState)
-	}
+	assert.True(t, stale.StaleState == nil, "stale state of what does not exist: %v", stale.StaleState)
 	state, output := r.Apply(t)
-	if strings.Contains(output, "secret") {
-		t.Errorf("the content was printed: %s", output)
-	}
+	assert.NotContains(t, output, "secret", "the content was printed: %s", output)
 	const sum = "90e132a8e71a48078f8c7dd31c62b6518c497b07863ec1e70403b906e5e202d5"
 	if state["path"] != "etc/app/motd" || state["size"] != int64(12) || state["mode"] != "0640" || state["sha256"] != sum || state["content"] != nil {
 		t.Errorf("state: %v", state)
 	}
 	got, err := os.ReadFile(filepath.Join(plug, "etc/app/motd"))
-	if err != nil || string(got) != "secret words" {
-		t.Errorf("file: %q, %v", got, err)
-	}
+	assert.True(t, err == nil && string(got) == "secret words", "file: %q, %v", got, err)
 }
 
 func TestDriftOfAFile(t *testing.T) {
@@ -78,13 +71,9 @@ func TestDriftOfAFile(t *testing.T) {
 			tc.change(t, filepath.Join(plug, "motd"))
 			r.Stale(t, tc.action)
 			after, _ := r.Apply(t)
-			if after["sha256"] != before["sha256"] || after["mode"] != "0644" {
-				t.Errorf("was %v, is %v", before, after)
-			}
+			assert.True(t, after["sha256"] == before["sha256"] && after["mode"] == "0644", "was %v, is %v", before, after)
 			left, err := filepath.Glob(filepath.Join(plug, ".deployster-*"))
-			if err != nil || len(left) > 0 {
-				t.Errorf("left behind: %v, %v", left, err)
-			}
+			assert.True(t, err == nil && len(left) == 0, "left behind: %v, %v", left, err)
 		})
 	}
 }
@@ -92,22 +81,19 @@ func TestDriftOfAFile(t *testing.T) {
 func must(t *testing.T, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }
 
 func TestStaleStateSpeaksLikeTheConfiguration(t *testing.T) {
 	r, plug := resource(t, object{"path": "motd", "content": "hello", "mode": "0644"})
 	write(t, filepath.Join(plug, "motd"), "hello", 0o600)
-	if s := r.State(t).StaleState; s["content"] != "hello" || s["mode"] != "0600" {
-		t.Errorf("only the mode differs: %v", s)
-	}
+	s := r.State(t).StaleState
+	assert.True(t, s["content"] == "hello" && s["mode"] == "0600", "only the mode differs: %v", s)
 	write(t, filepath.Join(plug, "motd"), "their words", 0o644)
-	if s := r.State(t).StaleState; strings.Contains(s["content"].(string), "their") || !strings.HasPrefix(s["content"].(string), "(11 bytes") {
-		t.Errorf("only the content differs: %v", s)
-	}
+	s = r.State(t).StaleState
+	assert.True(t, !strings.Contains(s["content"].(string), "their") && strings.HasPrefix(s["content"].(string), "(11 bytes"),
+		"only the content differs: %v", s)
 }
 
 func TestAContentIsLeftAsItIsShown(t *testing.T) {
@@ -125,17 +111,15 @@ func TestAContentIsLeftAsItIsShown(t *testing.T) {
 func TestWithoutModeTheFileKeepsItsOwn(t *testing.T) {
 	r, plug := resource(t, object{"path": "motd", "content": "new"})
 	write(t, filepath.Join(plug, "motd"), "old", 0o604)
-	if state, _ := r.Apply(t); state["mode"] != "0604" {
-		t.Errorf("state: %v", state)
-	}
+	state, _ := r.Apply(t)
+	assert.True(t, state["mode"] == "0604", "state: %v", state)
 }
 
 func TestDirectory(t *testing.T) {
 	r, plug := resource(t, object{"path": "a/b", "directory": true, "mode": "1770"})
 	r.Stale(t, "create-directory")
-	if state, _ := r.Apply(t); state["mode"] != "1770" || state["kind"] != "directory" {
-		t.Errorf("state: %v", state)
-	}
+	state, _ := r.Apply(t)
+	assert.True(t, state["mode"] == "1770" && state["kind"] == "directory", "state: %v", state)
 	must(t, os.Chmod(filepath.Join(plug, "a/b"), 0o700))
 	r.Stale(t, "change-mode")
 	r.Apply(t)
@@ -159,9 +143,8 @@ func TestRemoveFile(t *testing.T) {
 	r.Apply(t)
 	r.Gone().Stale(t, "remove-file")
 	r.Gone().Apply(t)
-	if _, err := os.Lstat(filepath.Join(plug, "motd")); !os.IsNotExist(err) {
-		t.Errorf("the file is still there: %v", err)
-	}
+	_, err := os.Lstat(filepath.Join(plug, "motd"))
+	assert.True(t, os.IsNotExist(err), "the file is still there: %v", err)
 }
 
 // What would be below a file cannot be there.
@@ -188,9 +171,7 @@ func TestEscapesAreRefused(t *testing.T) {
 			r.Fails(t, "escapes", "create-file")
 			r.Gone().Fails(t, "escapes", "remove-file")
 			entries, err := os.ReadDir(outside)
-			if err != nil || len(entries) > 0 {
-				t.Errorf("outside: %v, %v", entries, err)
-			}
+			assert.True(t, err == nil && len(entries) == 0, "outside: %v, %v", entries, err)
 		})
 	}
 }
@@ -257,9 +238,8 @@ func TestAContentThatIsNotKnownYet(t *testing.T) {
 	r, plug := resource(t, object{"path": "motd", "content": unknown, "mode": "0640"})
 	out := r.Stale(t, "create-file")
 	for name, want := range map[string]any{"path": "motd", "mode": "0640", "size": protocol.Unknown{}, "sha256": protocol.Unknown{}} {
-		if got := out.PlannedState[name]; got != want {
-			t.Errorf("its %s will be %v, want %v", name, got, want)
-		}
+		got := out.PlannedState[name]
+		assert.True(t, got == want, "its %s will be %v, want %v", name, got, want)
 	}
 	write(t, filepath.Join(plug, "motd"), "whatever", 0o640)
 	r.Valid(t)
