@@ -20,6 +20,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
@@ -58,9 +61,8 @@ func TestValidAnswer(t *testing.T) {
 		t.Errorf("state: %v", state)
 	}
 	headers := state["headers"].(object)
-	if headers["Content-Type"] != "application/json" || headers["Set-Cookie"] != nil || headers["Date"] != nil {
-		t.Errorf("headers: %v", headers)
-	}
+	assert.True(t, headers["Content-Type"] == "application/json" && headers["Set-Cookie"] == nil && headers["Date"] == nil,
+		"headers: %v", headers)
 }
 
 func TestTwoLooksAtTheSameThingAreEqual(t *testing.T) {
@@ -73,13 +75,10 @@ func TestTwoLooksAtTheSameThingAreEqual(t *testing.T) {
 	r := resource(object{"url": url, "expect": object{"headers": object{"x-version": "3"}}})
 	_, first, _ := r.Invoke(t, nil, "state")
 	_, second, _ := r.Invoke(t, nil, "state")
-	if first != second {
-		t.Errorf("%s\n%s", first, second)
-	}
+	assert.Equal(t, second, first)
 	want := object{"Content-Type": "text/plain; charset=utf-8", "Location": "/new", "X-Version": "3"}
-	if headers := r.Valid(t)["headers"].(object); !maps.Equal(headers, want) {
-		t.Errorf("headers: %v", headers)
-	}
+	headers := r.Valid(t)["headers"].(object)
+	assert.True(t, maps.Equal(headers, want), "headers: %v", headers)
 }
 
 func TestAnswersThatAreNotAsDescribed(t *testing.T) {
@@ -126,9 +125,7 @@ func TestAnswersThatAreNotAsDescribed(t *testing.T) {
 				return
 			}
 			stale := r.Stale(t, "wait")
-			if !strings.Contains(stale.Actions[0].Description, tc.want) {
-				t.Errorf("got  %s\nwant %s", stale.Actions[0].Description, tc.want)
-			}
+			assert.Contains(t, stale.Actions[0].Description, tc.want)
 		})
 	}
 }
@@ -138,9 +135,7 @@ func TestNobodyAnswers(t *testing.T) {
 	url := s.URL
 	s.Close()
 	stale := resource(object{"url": url}).Stale(t, "wait")
-	if stale.StaleState != nil || !strings.Contains(stale.Actions[0].Description, "connection refused") {
-		t.Errorf("%+v", stale)
-	}
+	assert.True(t, stale.StaleState == nil && strings.Contains(stale.Actions[0].Description, "connection refused"), "%+v", stale)
 }
 
 // What is said of one and the same failure is the same each time.
@@ -157,9 +152,8 @@ func TestTheLocalPortIsNotTold(t *testing.T) {
 	})
 	first, second := resource(object{"url": url}).Stale(t, "wait"), resource(object{"url": url}).Stale(t, "wait")
 	said := first.Actions[0].Description
-	if said != second.Actions[0].Description || !strings.Contains(said, "connection reset") || strings.Contains(said, "->") {
-		t.Errorf("%s\n%s", said, second.Actions[0].Description)
-	}
+	assert.True(t, said == second.Actions[0].Description && strings.Contains(said, "connection reset") && !strings.Contains(said, "->"),
+		"%s\n%s", said, second.Actions[0].Description)
 }
 
 func TestPasswordsDoNotBelongIntoTheURL(t *testing.T) {
@@ -169,17 +163,11 @@ func TestPasswordsDoNotBelongIntoTheURL(t *testing.T) {
 			Body struct{ WriteOnly bool }
 		}
 	}
-	if err := json.Unmarshal(configSchema, &schema); err != nil {
-		t.Fatal(err)
-	}
-	if !schema.Properties.Body.WriteOnly {
-		t.Error("the body is not secret")
-	}
+	require.NoError(t, json.Unmarshal(configSchema, &schema))
+	assert.True(t, schema.Properties.Body.WriteOnly, "the body is not secret")
 	checked := regexp.MustCompile(schema.Properties.URL.Pattern) // before anything is kept of the configuration
 	for _, url := range []string{"http://a", "https://a:80", "http://[::1]:80/", "http://a?mail=b@c", "http://a/@b", "http://a#@"} {
-		if !checked.MatchString(url) {
-			t.Errorf("%s is refused", url)
-		}
+		assert.True(t, checked.MatchString(url), "%s is refused", url)
 	}
 	for _, url := range []string{
 		"http://me:password@db.example", "https://password@db.example/path", "ftp://me:password@db.example", "http://me:password%@db.example",
@@ -187,13 +175,10 @@ func TestPasswordsDoNotBelongIntoTheURL(t *testing.T) {
 		r := resource(object{"url": url})
 		for _, action := range []string{"state", "wait"} {
 			code, stdout, stderr := r.Invoke(t, nil, action)
-			if code != 1 || strings.Contains(stdout+stderr, "password@") || strings.Contains(stdout+stderr, "password%") {
-				t.Errorf("%s ended with %d: %s%s", action, code, stdout, stderr)
-			}
+			assert.True(t, code == 1 && !strings.Contains(stdout+stderr, "password@") && !strings.Contains(stdout+stderr, "password%"),
+				"%s ended with %d: %s%s", action, code, stdout, stderr)
 		}
-		if checked.MatchString(url) {
-			t.Errorf("the schema allows %s", url)
-		}
+		assert.False(t, checked.MatchString(url), "the schema allows %s", url)
 	}
 	resource(object{"url": "http://me:password@db.example"}).Fails(t, `give them in "headers"`, "state")
 }
@@ -207,9 +192,7 @@ func TestWaitUntilItIsUp(t *testing.T) {
 	})
 	r := resource(object{"url": url, "interval": "1ms"})
 	_, output := r.Apply(t) // one request to see it is stale, then the waiting
-	if strings.Count(output, "status 502") != 1 || !strings.Contains(output, "answers 200-299") {
-		t.Errorf("output: %s", output)
-	}
+	assert.True(t, strings.Count(output, "status 502") == 1 && strings.Contains(output, "answers 200-299"), "output: %s", output)
 }
 
 // transport answers requests within a synctest bubble, where there is no network.
@@ -238,17 +221,11 @@ func TestWaitGivesUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, err := newProbe(Config{URL: "http://db.example"}, tc.answer)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				start := time.Now()
 				err = p.wait(t.Context(), io.Discard)
-				if err == nil || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("got %v, want %s", err, tc.want)
-				}
-				if took := time.Since(start); took != tc.after {
-					t.Errorf("took %s, want %s", took, tc.after)
-				}
+				assert.ErrorContains(t, err, tc.want)
+				assert.Equal(t, tc.after, time.Since(start), "took")
 			})
 		})
 	}
@@ -258,12 +235,8 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	p, err := newProbe(Config{URL: "http://db.example"}, transport(func(r *nethttp.Request) (*nethttp.Response, error) { return nil, r.Context().Err() }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.wait(ctx, io.Discard); err == nil {
-		t.Error("no error")
-	}
+	require.NoError(t, err)
+	assert.Error(t, p.wait(ctx, io.Discard), "no error")
 }
 
 func TestTLS(t *testing.T) {
@@ -273,9 +246,7 @@ func TestTLS(t *testing.T) {
 	t.Cleanup(s.Close)
 	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 	stale := resource(object{"url": s.URL}).Stale(t, "wait")
-	if !strings.Contains(stale.Actions[0].Description, "certificate signed by unknown authority") {
-		t.Errorf("description: %s", stale.Actions[0].Description)
-	}
+	assert.Contains(t, stale.Actions[0].Description, "certificate signed by unknown authority", "description")
 	resource(object{"url": s.URL, "ca_pem": ca}).Valid(t)
 	resource(object{"url": s.URL, "insecure_skip_verify": true}).Valid(t)
 	resource(object{"url": s.URL, "ca_pem": "nonsense"}).Fails(t, "ca_pem contains no certificate", "state")
@@ -289,12 +260,10 @@ func TestLargeAndBinaryBodies(t *testing.T) {
 		}
 		fmt.Fprint(w, "x"+strings.Repeat("é", 2<<20))
 	})
-	if body := resource(object{"url": url}).Valid(t)["body"].(string); len(body) > 64<<10 || len(body) < 64<<10-2 {
-		t.Errorf("the body in the state has %d bytes", len(body))
-	}
-	if state := resource(object{"url": url + "/binary"}).Valid(t); state["body"] != nil {
-		t.Errorf("state: %v", state)
-	}
+	body := resource(object{"url": url}).Valid(t)["body"].(string)
+	assert.True(t, len(body) <= 64<<10 && len(body) >= 64<<10-2, "the body in the state has %d bytes", len(body))
+	state := resource(object{"url": url + "/binary"}).Valid(t)
+	assert.True(t, state["body"] == nil, "state: %v", state)
 }
 
 func TestBadConfiguration(t *testing.T) {
