@@ -3,17 +3,19 @@ package volume
 import (
 	"context"
 	"maps"
-	"strings"
 	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
 	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/mount"
-	"github.com/moby/moby/client"
 )
 
 type object = map[string]any
@@ -27,9 +29,8 @@ func resource(t *testing.T, docker *client.Client, config object) typetest.Resou
 	name := dockertest.Name("vol")
 	config["name"] = name
 	t.Cleanup(func() {
-		if _, err := docker.VolumeRemove(context.WithoutCancel(t.Context()), name, client.VolumeRemoveOptions{Force: true}); err != nil {
-			t.Errorf("removing %s: %v", name, err)
-		}
+		_, err := docker.VolumeRemove(context.WithoutCancel(t.Context()), name, client.VolumeRemoveOptions{Force: true})
+		assert.NoError(t, err, "removing %s: %v", name, err)
 	})
 	return typetest.Resource{Type: Type(), Name: "data", Config: config}
 }
@@ -45,9 +46,7 @@ func TestLifeOfAVolume(t *testing.T) {
 	r := resource(t, docker, object{"labels": object{"team": "db"}})
 	r.Stale(t, "create-volume")
 	state, _ := r.Apply(t)
-	if state["driver"] != "local" || state["mountpoint"] == "" || state["labels"].(object)["team"] != "db" {
-		t.Errorf("state: %v", state)
-	}
+	assert.True(t, state["driver"] == "local" && state["mountpoint"] != "" && state["labels"].(object)["team"] == "db", "state: %v", state)
 	r.Gone().Stale(t, "remove-volume")
 	r.Gone().Apply(t)
 	r.Stale(t, "create-volume")
@@ -71,12 +70,9 @@ func TestDataIsNeverDeletedUnasked(t *testing.T) {
 	r.Valid(t)
 
 	v2 := changed(changed(r, "labels", object{"v": "2"}), "recreate", true)
-	if d := v2.Stale(t, "recreate-volume").Actions[0].Description; !strings.Contains(d, "with its data") {
-		t.Errorf("description: %s", d)
-	}
-	if state, _ := v2.Apply(t); state["labels"].(object)["v"] != "2" {
-		t.Errorf("state: %v", state)
-	}
+	assert.Contains(t, v2.Stale(t, "recreate-volume").Actions[0].Description, "with its data", "description")
+	state, _ := v2.Apply(t)
+	assert.True(t, state["labels"].(object)["v"] == "2", "state: %v", state)
 }
 
 func TestVolumeInUse(t *testing.T) {
@@ -89,22 +85,18 @@ func TestVolumeInUse(t *testing.T) {
 		Name: name, Config: &container.Config{Image: image},
 		HostConfig: &container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: r.Config.(object)["name"].(string), Target: "/data"}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Gone().Fails(t, "is used by "+name, "remove-volume")
-	if _, err := docker.ContainerRemove(t.Context(), c.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = docker.ContainerRemove(t.Context(), c.ID, client.ContainerRemoveOptions{Force: true})
+	require.NoError(t, err)
 	r.Gone().Apply(t)
 }
 
 func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, nil)
-	if _, err := docker.VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: r.Config.(object)["name"].(string)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := docker.VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: r.Config.(object)["name"].(string)})
+	require.NoError(t, err)
 	r.Fails(t, "was not made by Deployster", "state")
 	r.Gone().Fails(t, "was not made by Deployster", "remove-volume")
 	changed(r, "adopt", true).Valid(t)
