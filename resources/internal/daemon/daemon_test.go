@@ -5,28 +5,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestVariables(t *testing.T) {
 	var v Variables
-	if err := json.Unmarshal([]byte(`{"TEXT":"a=b","N":8080,"BIG":9007199254740993,"F":1.50,"B":true,"E":"","UNKNOWN":null}`), &v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(`{"TEXT":"a=b","N":8080,"BIG":9007199254740993,"F":1.50,"B":true,"E":"","UNKNOWN":null}`), &v))
 	want := []string{"B=true", "BIG=9007199254740993", "E=", "F=1.50", "N=8080", "TEXT=a=b"}
-	if got := v.List(); !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
-	}
+	got := v.List()
+	assert.True(t, slices.Equal(got, want), "got %q", got)
 	for _, bad := range []string{`{"A":[]}`, `{"A":{}}`, `{"":"x"}`, `{"A=B":"x"}`, `["A=b"]`} {
-		if err := json.Unmarshal([]byte(bad), &v); err == nil {
-			t.Errorf("%s was accepted", bad)
-		}
+		assert.Error(t, json.Unmarshal([]byte(bad), &v), "%s was accepted", bad)
 	}
 }
 
 func TestAPlugThatIsNoSocketIsNamed(t *testing.T) {
-	if _, err := Connect(t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a socket") {
-		t.Errorf("got %v", err)
-	}
+	_, err := Connect(t.TempDir())
+	assert.ErrorContains(t, err, "not a socket")
 }
 
 func TestOwner(t *testing.T) {
@@ -54,15 +51,12 @@ func TestOwner(t *testing.T) {
 			"looking":  {us.Recognise("volume", "v", tc.labels), tc.look},
 			"changing": {us.MayChange("volume", "v", tc.labels), tc.may},
 		} {
-			if (got.err == nil) != (got.want == "") || got.err != nil && !strings.Contains(got.err.Error(), got.want) {
-				t.Errorf("%s what is %s: got %v, want %q", what, name, got.err, got.want)
-			}
+			assert.True(t, (got.err == nil) == (got.want == "") && (got.err == nil || strings.Contains(got.err.Error(), got.want)),
+				"%s what is %s: got %v, want %q", what, name, got.err, got.want)
 		}
 		adopting := us
 		adopting.Adopt = true
-		if err := adopting.MayChange("volume", "v", tc.labels); err != nil {
-			t.Errorf("adopting what is %s: %v", name, err)
-		}
+		assert.NoError(t, adopting.MayChange("volume", "v", tc.labels), "adopting what is %s", name)
 	}
 }
 
@@ -82,8 +76,6 @@ func TestSameLabels(t *testing.T) {
 		"missing on what was adopted":     {m{"a": "1"}, m{"b": "2"}, false},
 		"no labels at all and none asked": {nil, nil, true},
 	} {
-		if SameLabels(tc.got, tc.want) != tc.same {
-			t.Errorf("%s: want %v", name, tc.same)
-		}
+		assert.Equal(t, tc.same, SameLabels(tc.got, tc.want), "%s: want %v", name, tc.same)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
@@ -33,16 +35,10 @@ func TestImagesArePulledWithTheCredentialsOfTheConfiguration(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	ref, err := name.NewTag(strings.TrimPrefix(server.URL, "http://") + "/private:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	image, err := random.Image(100, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := remote.Write(ref, image, remote.WithAuth(&authn.Basic{Username: "me", Password: "hunter2"})); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(ref, image, remote.WithAuth(&authn.Basic{Username: "me", Password: "hunter2"})))
 	t.Cleanup(func() {
 		_, _ = docker.ImageRemove(context.Background(), ref.Name(), client.ImageRemoveOptions{})
 	})
@@ -64,10 +60,6 @@ func TestImagesArePulledWithTheCredentialsOfTheConfiguration(t *testing.T) {
 			t.Errorf("with %+v: %v", c.auth, err)
 		}
 	}
-	if err := pull(&daemon.RegistryAuth{Username: "me", Password: "hunter2"}); err != nil {
-		t.Error(err)
-	}
-	if len(said) != 3 {
-		t.Errorf("said %q", said)
-	}
+	assert.NoError(t, pull(&daemon.RegistryAuth{Username: "me", Password: "hunter2"}))
+	assert.Len(t, said, 3, "said %q", said)
 }

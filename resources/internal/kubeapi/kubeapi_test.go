@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/resources/internal/kubeapi"
 )
@@ -44,18 +46,15 @@ func TestKubeconfigsThatLeadElsewhereAreRefused(t *testing.T) {
 		"an odd certificate":          {kubeconfig(`{"server": "https://c.example", "certificate-authority-data": "czNjcmV0"}`, `{}`), "", "cannot be used"},
 	} {
 		_, err := kubeapi.Open([]byte(tc.text), tc.context, nil)
-		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v, want %s", name, err, tc.want)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), tc.want) && !strings.Contains(err.Error(), "s3cret"),
+			"%s: %v, want %s", name, err, tc.want)
 	}
 }
 
 func TestNamespacesOfContexts(t *testing.T) {
 	for context, want := range map[string]string{"": "shop", "test": "shop", "bare": "default"} {
 		c, err := kubeapi.Open([]byte(kubeconfig(server, `{"token": "t"}`)), context, nil)
-		if err != nil || c.Namespace != want || c.Server != "https://cluster.example:6443" {
-			t.Errorf("%q: %+v, %v", context, c, err)
-		}
+		assert.True(t, err == nil && c.Namespace == want && c.Server == "https://cluster.example:6443", "%q: %+v, %v", context, c, err)
 	}
 }
 
@@ -68,9 +67,7 @@ func open(t *testing.T, handler http.HandlerFunc) (c *kubeapi.Client, warned *[]
 	c, err := kubeapi.Open([]byte(kubeconfig(`{"server": "`+s.URL+`", "insecure-skip-tls-verify": true}`, `{"token": "a-token"}`)), "", func(format string, args ...any) {
 		*warned = append(*warned, fmt.Sprintf(format, args...))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c, warned
 }
 
@@ -126,9 +123,9 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		},
 	} {
 		c, _ := open(t, tc.answer)
-		if _, err := c.Get(t.Context(), deployments, "shop", "web"); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "a-token") {
-			t.Errorf("%s: %v, want %s", name, err, tc.want)
-		}
+		_, err := c.Get(t.Context(), deployments, "shop", "web")
+		assert.True(t, err != nil && strings.Contains(err.Error(), tc.want) && !strings.Contains(err.Error(), "a-token"),
+			"%s: %v, want %s", name, err, tc.want)
 	}
 }
 
@@ -136,20 +133,16 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	c, err := kubeapi.Open([]byte(kubeconfig(`{"server": "`+gone.URL+`"}`, `{}`)), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := "within a container that address is the container itself: name another one in the kubeconfig, or run with --network host"
-	if _, err := c.Get(t.Context(), deployments, "shop", "web"); err == nil || !strings.Contains(err.Error(), want) || !kubeapi.Passing(err) {
-		t.Error(err)
-	}
+	_, err = c.Get(t.Context(), deployments, "shop", "web")
+	assert.True(t, err != nil && strings.Contains(err.Error(), want) && kubeapi.Passing(err), err)
 }
 
 func TestConflictsNameManagersAndFields(t *testing.T) {
 	c, warned := open(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer a-token" || r.URL.Query().Get("force") != "false" {
-			t.Errorf("it asks %s with %q", r.URL, r.Header)
-		}
+		assert.True(t, r.Header.Get("Authorization") == "Bearer a-token" && r.URL.Query().Get("force") == "false",
+			"it asks %s with %q", r.URL, r.Header)
 		w.Header().Set("Warning", `299 - "apps/v1 goes"`)
 		cause := func(kind, message, field string) any {
 			return map[string]any{"reason": kind, "message": message, "field": field}
@@ -160,12 +153,9 @@ func TestConflictsNameManagersAndFields(t *testing.T) {
 	object := map[string]any{"metadata": map[string]any{"name": "web", "namespace": "shop"}}
 	_, err := c.Apply(t.Context(), deployments, object, kubeapi.ApplyOptions{Manager: "ours"})
 	want := []kubeapi.Conflict{{Manager: `kubectl \"edit\"`, Field: ".spec.replicas"}, {Manager: "another manager", Field: ".spec.paused"}}
-	if got := kubeapi.Conflicts(err); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
-	if got := *warned; len(got) != 1 || got[0] != "the cluster warns: apps/v1 goes" {
-		t.Errorf("warnings %q", got)
-	}
+	assert.Equal(t, want, kubeapi.Conflicts(err))
+	got := *warned
+	assert.True(t, len(got) == 1 && got[0] == "the cluster warns: apps/v1 goes", "warnings %q", got)
 }
 
 func TestKindsAreFoundInWhicheverVersionThereIs(t *testing.T) {
@@ -186,24 +176,18 @@ func TestKindsAreFoundInWhicheverVersionThereIs(t *testing.T) {
 	})
 	want := kubeapi.Resource{APIVersion: "example.com/v1", Name: "widgets", Namespaced: true}
 	for range 2 {
-		if got, err := c.Resource(t.Context(), "example.com/v1", "Widget"); err != nil || got != want {
-			t.Errorf("%+v, %v", got, err)
-		}
+		got, err := c.Resource(t.Context(), "example.com/v1", "Widget")
+		assert.True(t, err == nil && got == want, "%+v, %v", got, err)
 	}
-	if asked != 1 {
-		t.Errorf("it was asked %d times for one list", asked)
-	}
-	if got, err := c.AnyVersion(t.Context(), "example.com/v1beta1", "Widget"); err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
-	}
+	assert.Equal(t, 1, asked, "it was asked")
+	got, err := c.AnyVersion(t.Context(), "example.com/v1beta1", "Widget")
+	assert.True(t, err == nil && got == want, "%+v, %v", got, err)
 	for _, apiVersion := range []string{"example.com/v1beta1", "other.com/v1", "v1"} {
-		if _, err := c.Resource(t.Context(), apiVersion, "Widget"); !errors.Is(err, kubeapi.ErrNoKind) {
-			t.Errorf("%s: %v", apiVersion, err)
-		}
+		_, err := c.Resource(t.Context(), apiVersion, "Widget")
+		assert.ErrorIs(t, err, kubeapi.ErrNoKind, "%s: %v", apiVersion, err)
 	}
-	if _, err := c.AnyVersion(t.Context(), "other.com/v1", "Widget"); !errors.Is(err, kubeapi.ErrNoKind) {
-		t.Error(err)
-	}
+	_, err = c.AnyVersion(t.Context(), "other.com/v1", "Widget")
+	assert.ErrorIs(t, err, kubeapi.ErrNoKind, err)
 }
 
 func TestAServerThatDoesNotServeAKindYet(t *testing.T) {

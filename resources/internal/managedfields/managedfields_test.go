@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/resources/internal/managedfields"
@@ -16,9 +18,7 @@ func decode(t testing.TB, text string) (object map[string]any) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
-	if err := decoder.Decode(&object); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	require.NoError(t, decoder.Decode(&object), "%s", text)
 	return object
 }
 
@@ -41,15 +41,12 @@ func TestFieldsThatAManagerHasApplied(t *testing.T) {
 		`.spec.template.containers[name="web"].ports[containerPort=80,protocol="TCP"]`, `.spec.template.containers[name="web"].ports[containerPort=80,protocol="TCP"].containerPort`,
 		`.spec.template.finalizers[="a/b"]`,
 	}
-	if got := fields.Paths(); !ok || !slices.Equal(got, want) {
-		t.Errorf("%q, %v", got, ok)
-	}
+	got := fields.Paths()
+	assert.True(t, ok && slices.Equal(got, want), "%q, %v", got, ok)
 	if fields, ok := managedfields.Applied(decode(t, live), "kubectl-edit"); ok {
 		t.Errorf("what was updated was applied: %v", fields)
 	}
-	if got := managedfields.Managers(decode(t, live)); !slices.Equal(got, []string{"kubectl-edit", "ours"}) {
-		t.Errorf("managers %q", got)
-	}
+	assert.Equal(t, []string{"kubectl-edit", "ours"}, managedfields.Managers(decode(t, live)), "managers")
 	if _, ok := managedfields.Applied(decode(t, `{"metadata": {"managedFields": "none"}}`), "ours"); ok {
 		t.Error("there are no fields")
 	}
@@ -102,17 +99,14 @@ func TestOnlyFieldsOfTheSetDiffer(t *testing.T) {
 		for _, d := range differences {
 			paths = append(paths, d.Path())
 		}
-		if !slices.Equal(paths, tc.paths) {
-			t.Errorf("%s: %q, want %q", name, paths, tc.paths)
-		}
+		assert.True(t, slices.Equal(paths, tc.paths), "%s: %q, want %q", name, paths, tc.paths)
 		if tc.undoneN == "" {
 			continue
 		}
 		declared := map[string]any{"spec": decode(t, tc.undoneN)}
 		tc.change(declared["spec"].(map[string]any))
-		if undone := managedfields.Undo(declared, differences); !reflect.DeepEqual(undone["spec"], any(decode(t, tc.undoneN))) {
-			t.Errorf("%s: undone is %v", name, undone)
-		}
+		undone := managedfields.Undo(declared, differences)
+		assert.True(t, reflect.DeepEqual(undone["spec"], any(decode(t, tc.undoneN))), "%s: undone is %v", name, undone)
 	}
 }
 
@@ -134,9 +128,8 @@ func TestWhatDiffersIsPutWhereItIsDeclared(t *testing.T) {
 		"a member that is no longer needed": {`{"gone": {"deep": 1}}`, `{}`, `{}`, `{"gone": {"deep": 1}}`},
 	} {
 		differences := managedfields.Differences(decode(t, tc.live), decode(t, tc.wanted), fields)
-		if undone := managedfields.Undo(decode(t, tc.declared), differences); !reflect.DeepEqual(undone, decode(t, tc.undone)) {
-			t.Errorf("%s: %v, want %s", name, undone, tc.undone)
-		}
+		undone := managedfields.Undo(decode(t, tc.declared), differences)
+		assert.True(t, reflect.DeepEqual(undone, decode(t, tc.undone)), "%s: %v, want %s", name, undone, tc.undone)
 	}
 }
 
@@ -161,9 +154,7 @@ func TestWhatIsUndoneIsAsItIsLive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		live, declared := object().Draw(t, "live"), object().Draw(t, "declared")
 		before, err := json.Marshal(declared)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		undone := managedfields.Undo(declared, managedfields.Declared(live, declared))
 		if left := managedfields.Declared(live, undone); len(left) > 0 {
 			t.Fatalf("%v differs from %v in %v", undone, live, left[0].Path())

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/resources/internal/readiness"
 )
 
@@ -62,9 +65,7 @@ func TestReadiness(t *testing.T) {
 		decoder := json.NewDecoder(strings.NewReader(text + "}"))
 		decoder.UseNumber()
 		var object map[string]any
-		if err := decoder.Decode(&object); err != nil {
-			t.Fatalf("%s: %v", tc.name, err)
-		}
+		require.NoError(t, decoder.Decode(&object), "%s", tc.name)
 		got := readiness.Of(object)
 		says := got.Why
 		switch {
@@ -73,9 +74,7 @@ func TestReadiness(t *testing.T) {
 		case got.Failed:
 			says = failed + says
 		}
-		if says != tc.want {
-			t.Errorf("%s: %q, want %q", tc.name, says, tc.want)
-		}
+		assert.Equal(t, tc.want, says, "%s: %q, want %q", tc.name, says, tc.want)
 	}
 }
 
@@ -93,8 +92,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		{"apiregistration.k8s.io/v1", "APIService", true},
 		{"example.com/v1", "Widget", true},
 	} {
-		if got := readiness.Matters(tc.apiVersion, tc.kind); got != tc.want {
-			t.Errorf("%s %s: %v", tc.apiVersion, tc.kind, got)
-		}
+		got := readiness.Matters(tc.apiVersion, tc.kind)
+		assert.True(t, got == tc.want, "%s %s: %v", tc.apiVersion, tc.kind, got)
 	}
 }

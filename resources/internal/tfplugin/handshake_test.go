@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestHandshakes(t *testing.T) {
 	own, _, err := ownCertificate(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certificate := base64.RawStdEncoding.EncodeToString(own.Certificate[0])
 	for line, problem := range map[string]string{
 		"1|6|unix|/tmp/plugin|grpc|" + certificate + "\n":        "",

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/deployster-go/deployster/resources/internal/tftest"
@@ -21,9 +23,7 @@ func started(t *testing.T) *Provider {
 	t.Helper()
 	t.Setenv(tftest.World, t.TempDir())
 	p, err := Start(t.Context(), os.Args[0], os.Environ(), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -86,13 +86,11 @@ func TestBothVersionsOfTheProtocol(t *testing.T) {
 func checkSchema(t *testing.T, p *Provider) {
 	t.Helper()
 	schema := p.Schemas.Resources["fake_thing"]
-	if schema.Version != 3 || !p.Schemas.PlanDestroy || len(schema.Attributes) != 8 || len(schema.Blocks) != 1 {
-		t.Errorf("the schemas are %+v", p.Schemas)
-	}
+	assert.True(t, schema.Version == 3 && p.Schemas.PlanDestroy && len(schema.Attributes) == 8 && len(schema.Blocks) == 1,
+		"the schemas are %+v", p.Schemas)
 	for _, a := range schema.Attributes {
-		if a.Sensitive != (a.Name == "password") || a.WriteOnly != (a.Name == "token") || a.Required != (a.Name == "name") {
-			t.Errorf("the attribute %s is %+v", a.Name, a)
-		}
+		assert.True(t, a.Sensitive == (a.Name == "password") && a.WriteOnly == (a.Name == "token") && a.Required == (a.Name == "name"),
+			"the attribute %s is %+v", a.Name, a)
 	}
 }
 
@@ -128,15 +126,11 @@ func checkReplacement(t *testing.T, p *Provider, made Instance) {
 func TestDiagnosticsSayWhatAndWhere(t *testing.T) {
 	p := started(t)
 	said, err := p.Validate(t.Context(), "fake_thing", thing(p, map[string]cty.Value{"name": cty.StringVal("a b")}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if problem := said.Errors(); problem == nil || problem.Error() != "name: a name has no spaces" {
-		t.Errorf("the error is %v", problem)
-	}
-	if warnings := said.Warnings(); len(warnings) != 1 || warnings[0] != "names should be short" {
-		t.Errorf("the warnings are %q", warnings)
-	}
+	require.NoError(t, err)
+	problem := said.Errors()
+	assert.True(t, problem != nil && problem.Error() == "name: a name has no spaces", "the error is %v", problem)
+	warnings := said.Warnings()
+	assert.True(t, len(warnings) == 1 && warnings[0] == "names should be short", "the warnings are %q", warnings)
 }
 
 func TestManyCallsAtOnce(t *testing.T) {
@@ -162,26 +156,21 @@ func TestProvidersThatMisbehave(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			p := started(t)
 			given := thing(p, map[string]cty.Value{"name": cty.StringVal("a"), "fault": cty.StringVal(fault)})
-			if _, _, err := p.Plan(t.Context(), "fake_thing", none(p), given, given); err == nil || !strings.Contains(err.Error(), problem) {
-				t.Errorf("the error is %v, want %q", err, problem)
-			}
+			_, _, err := p.Plan(t.Context(), "fake_thing", none(p), given, given)
+			assert.ErrorContains(t, err, problem)
 		})
 	}
 	t.Run("a crash", func(t *testing.T) {
 		p := started(t)
 		given := thing(p, map[string]cty.Value{"name": cty.StringVal("a"), "fault": cty.StringVal(tftest.CrashInApply)})
 		plan, _, err := p.Plan(t.Context(), "fake_thing", none(p), given, given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, _, err = p.Apply(t.Context(), "fake_thing", none(p).State, plan.Planned, given)
 		var crash *CrashError
-		if !errors.As(err, &crash) || !strings.Contains(crash.Output, "the provider of tests crashes") || !p.Dead() {
-			t.Errorf("the error is %v", err)
-		}
-		if _, _, err := p.Read(t.Context(), "fake_thing", plan.Planned); !errors.As(err, &crash) {
-			t.Errorf("after the crash the error is %v", err)
-		}
+		assert.True(t, errors.As(err, &crash) && strings.Contains(crash.Output, "the provider of tests crashes") && p.Dead(),
+			"the error is %v", err)
+		_, _, err = p.Read(t.Context(), "fake_thing", plan.Planned)
+		assert.ErrorAs(t, err, &crash, "after the crash the error")
 	})
 	t.Run("a call that never ends", func(t *testing.T) {
 		p := started(t)
@@ -189,9 +178,8 @@ func TestProvidersThatMisbehave(t *testing.T) {
 		stop := errors.New("enough")
 		given := thing(p, map[string]cty.Value{"name": cty.StringVal("a"), "fault": cty.StringVal(tftest.Hang)})
 		time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
-		if _, _, err := p.Plan(ctx, "fake_thing", none(p), given, given); !errors.Is(err, stop) {
-			t.Errorf("the error is %v", err)
-		}
+		_, _, err := p.Plan(ctx, "fake_thing", none(p), given, given)
+		assert.ErrorIs(t, err, stop)
 	})
 }
 
@@ -203,23 +191,19 @@ func TestProgramsThatAreNoProviders(t *testing.T) {
 		"1|6|unix|/nowhere|grpc|AAAA": "its certificate",
 	} {
 		t.Setenv(tftest.Handshake, said)
-		if _, err := Start(t.Context(), os.Args[0], os.Environ(), time.Now()); err == nil || !strings.Contains(err.Error(), problem) {
-			t.Errorf("a provider that says %.20q gave %v, want %q", said, err, problem)
-		}
+		_, err := Start(t.Context(), os.Args[0], os.Environ(), time.Now())
+		assert.ErrorContains(t, err, problem, "a provider that says %.20q gave %v, want %q", said, err, problem)
 	}
 	t.Setenv(tftest.Handshake, "none")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("enough")
 	time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
-	if _, err := Start(ctx, os.Args[0], os.Environ(), time.Now()); !errors.Is(err, stop) {
-		t.Errorf("a provider that says nothing gave %v", err)
-	}
-	if _, err := Start(t.Context(), "/bin/false", nil, time.Now()); err == nil || !strings.Contains(err.Error(), "exit status 1") {
-		t.Errorf("a program that ends at once gave %v", err)
-	}
-	if _, err := Start(t.Context(), "/nonexistent", nil, time.Now()); err == nil {
-		t.Error("a program that is not there started")
-	}
+	_, err := Start(ctx, os.Args[0], os.Environ(), time.Now())
+	assert.ErrorIs(t, err, stop, "a provider that says nothing")
+	_, err = Start(t.Context(), "/bin/false", nil, time.Now())
+	assert.ErrorContains(t, err, "exit status 1", "a program that ends at once")
+	_, err = Start(t.Context(), "/nonexistent", nil, time.Now())
+	assert.Error(t, err, "a program that is not there started")
 }
 
 func TestMessagesAreBounded(t *testing.T) {
@@ -229,20 +213,17 @@ func TestMessagesAreBounded(t *testing.T) {
 		binary.BigEndian.PutUint32(head[1:], length)
 		return io.MultiReader(strings.NewReader(string(head)), strings.NewReader(content))
 	}
-	if m, err := readMessage(frame(0, 3, "abc")); err != nil || string(m) != "abc" {
-		t.Errorf("it read %q and %v", m, err)
-	}
-	if _, err := readMessage(strings.NewReader("")); !errors.Is(err, io.EOF) {
-		t.Errorf("the end gave %v", err)
-	}
+	m, err := readMessage(frame(0, 3, "abc"))
+	assert.True(t, err == nil && string(m) == "abc", "it read %q and %v", m, err)
+	_, err = readMessage(strings.NewReader(""))
+	assert.ErrorIs(t, err, io.EOF, "the end")
 	for name, from := range map[string]io.Reader{
 		"compressed":        frame(1, 3, "abc"),
 		"too large":         frame(0, maxMessage+1, ""),
 		"shorter than said": frame(0, maxMessage, "abc"),
 		"a cut head":        strings.NewReader("\x00\x00"),
 	} {
-		if _, err := readMessage(from); err == nil || errors.Is(err, io.EOF) {
-			t.Errorf("what is %s gave %v", name, err)
-		}
+		_, err := readMessage(from)
+		assert.True(t, err != nil && !errors.Is(err, io.EOF), "what is %s gave %v", name, err)
 	}
 }

@@ -1,9 +1,9 @@
 package tfplugin
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -22,9 +22,8 @@ func TestSchemasAreBounded(t *testing.T) {
 	var block, schema message
 	block.message(3, deep)
 	schema.message(2, block)
-	if _, err := newSchemaReader(versions()[6]).schema(schema); err == nil || !strings.Contains(err.Error(), "nested deeper") {
-		t.Errorf("the error is %v", err)
-	}
+	_, err := newSchemaReader(versions()[6]).schema(schema)
+	assert.ErrorContains(t, err, "nested deeper")
 }
 
 func TestTypesOfNestedBlocks(t *testing.T) {
@@ -41,9 +40,8 @@ func TestTypesOfNestedBlocks(t *testing.T) {
 		{NestedBlock{Block: port, Nesting: Map}, cty.Map(port.Type())},
 		{NestedBlock{Block: anything, Nesting: List}, cty.DynamicPseudoType},
 	} {
-		if got := tc.block.Type(); !got.Equals(tc.want) {
-			t.Errorf("nested %d times it is %#v, want %#v", tc.block.Nesting, got, tc.want)
-		}
+		got := tc.block.Type()
+		assert.True(t, got.Equals(tc.want), "nested %d times it is %#v, want %#v", tc.block.Nesting, got, tc.want)
 	}
 }
 
