@@ -17,6 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 	"github.com/deployster-go/deployster/resources/internal/kubeapi"
 	"github.com/deployster-go/deployster/resources/internal/managedfields"
@@ -57,18 +60,14 @@ func (a *api) ask(method, path, contentType string, body any) (status int, answe
 func (a *api) try(method, path, contentType string, body any) (status int, answer object) {
 	a.t.Helper()
 	status, answer, err := a.ask(method, path, contentType, body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	require.NoError(a.t, err)
 	return status, answer
 }
 
 func (a *api) do(method, path, contentType string, body any) object {
 	a.t.Helper()
 	status, answer := a.try(method, path, contentType, body)
-	if status >= 300 {
-		a.t.Fatalf("%s %s: %d: %v", method, path, status, answer)
-	}
+	require.True(a.t, status < 300, "%s %s: %d: %v", method, path, status, answer)
 	return answer
 }
 
@@ -120,17 +119,11 @@ func (a *api) collect(done <-chan struct{}, paths ...string) error {
 func TestObjectsInARealCluster(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	kubeconfig, err := os.ReadFile(cluster.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a := &api{t, config, client}
 
 	const ns, crd = "/api/v1/namespaces/shop", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"
@@ -172,9 +165,8 @@ func TestObjectsInARealCluster(t *testing.T) {
 	r := typetest.Resource{Type: k, Name: "shop", Config: wanted}
 	run := func(action string) {
 		t.Helper()
-		if code, stdout, stderr := r.Invoke(t, nil, action); code != 0 {
-			t.Fatalf("%s ended with %d: %s%s", action, code, stdout, stderr)
-		}
+		code, stdout, stderr := r.Invoke(t, nil, action)
+		require.True(t, code == 0, "%s ended with %d: %s%s", action, code, stdout, stderr)
 	}
 
 	// Nothing is there, not even the kind and the namespace of what is declared.
@@ -188,9 +180,8 @@ func TestObjectsInARealCluster(t *testing.T) {
 	a.deployed(web)
 	run("wait")
 	r.Valid(t)
-	if data := at(t, a.do(http.MethodGet, secret, plainJSON, nil), "data"); at(t, data, "password") != "czNjcmV0" {
-		t.Errorf("the Secret has %v", data)
-	}
+	data := at(t, a.do(http.MethodGet, secret, plainJSON, nil), "data")
+	assert.True(t, at(t, data, "password") == "czNjcmV0", "the Secret has %v", data)
 
 	// What is changed by others is drift where it is declared, and is healed.
 	a.do(http.MethodPatch, web+"?fieldManager=kubectl-edit", "application/strategic-merge-patch+json", object{"spec": object{
@@ -206,9 +197,8 @@ func TestObjectsInARealCluster(t *testing.T) {
 		at(t, containers, 0, "resources", "limits", "cpu") != "1000m" || at(t, found.StaleState, "secrets", 0, "stringData", "password") != "other" {
 		t.Errorf("it has found %v", found.StaleState)
 	}
-	if says := found.Actions[0].Description; !strings.Contains(says, `spec.template.spec.containers[name="web"].image, changed by kubectl-edit`) {
-		t.Errorf("it says %s", says)
-	}
+	says := found.Actions[0].Description
+	assert.True(t, strings.Contains(says, `spec.template.spec.containers[name="web"].image, changed by kubectl-edit`), "it says %s", says)
 	run("apply")
 	a.deployed(web)
 	r.Valid(t)
@@ -242,9 +232,8 @@ func TestObjectsInARealCluster(t *testing.T) {
 	one["size"] = 4
 	r.Fails(t, `Widget shop/one: spec.size cannot be changed while it exists`, "state")
 	r.With(with(wanted, object{"replace": true})).Apply(t)
-	if size := at(t, a.do(http.MethodGet, widget, plainJSON, nil), "spec", "size"); fmt.Sprint(size) != "4" {
-		t.Errorf("the size is %v", size)
-	}
+	size := at(t, a.do(http.MethodGet, widget, plainJSON, nil), "spec", "size")
+	assert.True(t, fmt.Sprint(size) == "4", "the size is %v", size)
 	one["typo"] = true
 	r.Fails(t, `typo`, "state")
 	delete(one, "typo")
@@ -271,9 +260,8 @@ func TestObjectsInARealCluster(t *testing.T) {
 	r.Apply(t)
 	r.Valid(t)
 	taker.Valid(t)
-	if appliers := managedfields.Appliers(a.do(http.MethodGet, settings, plainJSON, nil)); !slices.Equal(appliers, []string{managerPrefix + other.id}) {
-		t.Errorf("it is of %q", appliers)
-	}
+	appliers := managedfields.Appliers(a.do(http.MethodGet, settings, plainJSON, nil))
+	assert.True(t, slices.Equal(appliers, []string{managerPrefix + other.id}), "it is of %q", appliers)
 	taker.Gone().Apply(t)
 	if status, _ := a.try(http.MethodGet, settings, plainJSON, nil); status != http.StatusNotFound {
 		t.Error("what was taken over is left")

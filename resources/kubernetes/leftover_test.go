@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/resources/internal/managedfields"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
@@ -41,14 +43,12 @@ func TestWhatDeclaredObjectsLiveInIsNotRemoved(t *testing.T) {
 		fewer := r.With(object{"objects": slices.Delete(slices.Clone(all), tc.without, tc.without+1)})
 		fewer.Fails(t, tc.want, "state")
 		fewer.Fails(t, tc.want, "prune")
-		if did := s.changed(); did != nil {
-			t.Errorf("%s: it did %q", name, did)
-		}
+		did := s.changed()
+		assert.True(t, did == nil, "%s: it did %q", name, did)
 		r.Valid(t)
 		r.With(object{"objects": []any{configMap("web", nil)}}).Apply(t) // nothing that is declared is in it
-		if s.get("namespaces/shop") != nil || s.get("customresourcedefinitions/widgets.example.com") != nil {
-			t.Errorf("%s: it is left", name)
-		}
+		assert.True(t, s.get("namespaces/shop") == nil && s.get("customresourcedefinitions/widgets.example.com") == nil,
+			"%s: it is left", name)
 	}
 }
 
@@ -78,19 +78,16 @@ func TestWhatAnotherResourceTookOverIsLeftToIt(t *testing.T) {
 			t.Errorf("%s: it says %+v", name, actions)
 		}
 		_, _, said := a.Invoke(t, nil, action)
-		if want := "ConfigMap default/web is left as it is, and forgotten: another resource (" + taker + ") has applied it, too"; !strings.Contains(said, want) {
-			t.Errorf("%s: it said %q, want %q", name, said, want)
-		}
-		if did := s.changed(); !slices.Equal(did, []string{"patch " + webConfig}) || at(t, s.get(webConfig), "data", "color") != "blue" {
-			t.Errorf("%s: it did %q to %v", name, did, s.get(webConfig))
-		}
+		want := "ConfigMap default/web is left as it is, and forgotten: another resource (" + taker + ") has applied it, too"
+		assert.Contains(t, said, want, "%s: it said %q, want %q", name, said, want)
+		did := s.changed()
+		assert.True(t, slices.Equal(did, []string{"patch " + webConfig}) && at(t, s.get(webConfig), "data", "color") == "blue",
+			"%s: it did %q to %v", name, did, s.get(webConfig))
 		a.Apply(t)
 		a.Valid(t)
 		b.Valid(t)
 		b.Gone().Apply(t) // it is that resource's alone by now
-		if s.get(webConfig) != nil {
-			t.Errorf("%s: it is left for ever", name)
-		}
+		assert.True(t, s.get(webConfig) == nil, "%s: it is left for ever", name)
 	}
 }
 
@@ -107,9 +104,8 @@ func TestWhatIsLetGoOfMayBeChangedMeanwhile(t *testing.T) {
 	}
 	a.Gone().Apply(t)
 	managers := managedfields.Managers(s.get(webConfig))
-	if changes != 3 || !slices.Equal(managers, []string{managerPrefix + "01J9Z3NDEKTSV4RRFFQ69G5FAV/b"}) {
-		t.Errorf("after %d changes it has %q", changes, managers)
-	}
+	assert.True(t, changes == 3 && slices.Equal(managers, []string{managerPrefix + "01J9Z3NDEKTSV4RRFFQ69G5FAV/b"}),
+		"after %d changes it has %q", changes, managers)
 	s, a, _, _ = handedOver(t)
 	s.refuse = func(method, path string) error {
 		if method == "PATCH" {
@@ -141,9 +137,7 @@ func TestANamespaceThatIsHandedOverHoldsNothingUp(t *testing.T) {
 	a.Stale(t, "prune")
 	a.Apply(t)
 	b.Valid(t)
-	if s.get("namespaces/shop") == nil || s.get("namespaces/shop/configmaps/web") == nil {
-		t.Error("something is gone")
-	}
+	assert.True(t, s.get("namespaces/shop") != nil && s.get("namespaces/shop/configmaps/web") != nil, "something is gone")
 }
 
 func TestWhatWasAppliedIsKeptAtOnce(t *testing.T) {
@@ -158,15 +152,12 @@ func TestWhatWasAppliedIsKeptAtOnce(t *testing.T) {
 	}
 	r.Fails(t, "spec: Invalid value", "apply")
 	kept, _ := k.kept["objects"].([]any)
-	if len(kept) != 2 || at(t, kept, 0, "uid") != "uid-1" || at(t, kept, 0, "fields") == nil || at(t, kept, 1, "uid") != nil {
-		t.Errorf("it keeps %v", k.kept)
-	}
+	assert.True(t, len(kept) == 2 && at(t, kept, 0, "uid") == "uid-1" && at(t, kept, 0, "fields") != nil && at(t, kept, 1, "uid") == nil,
+		"it keeps %v", k.kept)
 	s.refuse = nil
 	r.Invoke(t, nil, "apply")
 	kept, _ = k.kept["objects"].([]any)
-	if len(kept) != 2 || at(t, kept, 1, "uid") != "uid-2" || at(t, kept, 1, "fields") == nil {
-		t.Errorf("it keeps %v", k.kept)
-	}
+	assert.True(t, len(kept) == 2 && at(t, kept, 1, "uid") == "uid-2" && at(t, kept, 1, "fields") != nil, "it keeps %v", k.kept)
 }
 
 func TestWhoAlsoOwnsAFieldHasNotChangedIt(t *testing.T) {
@@ -177,9 +168,8 @@ func TestWhoAlsoOwnsAFieldHasNotChangedIt(t *testing.T) {
 	k.id = "01J9Z3NDEKTSV4RRFFQ69G5FAV/b"
 	b.Apply(t)
 	a = a.With(object{"objects": []any{configMap("web", object{"color": "blue"}), deployment("web", 3, "web:1")}})
-	if says := a.Stale(t, "apply", "wait").Actions[0].Description; says != "apply Deployment default/web (spec.replicas, owned also by deployster/"+k.id+")" {
-		t.Errorf("it says %q", says)
-	}
+	says := a.Stale(t, "apply", "wait").Actions[0].Description
+	assert.True(t, says == "apply Deployment default/web (spec.replicas, owned also by deployster/"+k.id+")", "it says %q", says)
 }
 
 func TestAnObjectOfTwoGroupsIsOne(t *testing.T) {
@@ -194,7 +184,6 @@ func TestAnObjectOfTwoGroupsIsOne(t *testing.T) {
 	k.kept = kept
 	r.Invoke(t, nil, "prune")
 	r.Gone().Apply(t)
-	if did := s.changed(); !slices.Equal(did, []string{"delete " + webDeployment, "delete " + webConfig}) {
-		t.Errorf("it did %q", did)
-	}
+	did := s.changed()
+	assert.True(t, slices.Equal(did, []string{"delete " + webDeployment, "delete " + webConfig}), "it did %q", did)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,25 +31,17 @@ func TestLifeOfObjects(t *testing.T) {
 	if found := r.Stale(t, "apply", "wait"); found.StaleState != nil || !strings.Contains(found.Actions[0].Description, "ConfigMap default/web (new), Deployment default/web (new)") {
 		t.Errorf("%+v", found)
 	}
-	if did := s.changed(); did != nil {
-		t.Errorf("the state has made %q", did)
-	}
+	assert.Nil(t, s.changed(), "the state has made")
 	state, said := r.Apply(t)
 	if at(t, state, "objects", 1, "metadata", "uid") != "uid-2" || at(t, state, "objects", 1, "metadata", "managedFields") != nil {
 		t.Errorf("state %v", state)
 	}
-	if did := s.changed(); !slices.Equal(did, []string{"apply " + webConfig, "apply " + webDeployment}) {
-		t.Errorf("it did %q", did)
-	}
-	if said != "created ConfigMap default/web\ncreated Deployment default/web\nDeployment default/web is ready\n" {
-		t.Errorf("it said %q", said)
-	}
+	assert.Equal(t, []string{"apply " + webConfig, "apply " + webDeployment}, s.changed(), "it did")
+	assert.Equal(t, "created ConfigMap default/web\ncreated Deployment default/web\nDeployment default/web is ready\n", said, "it said")
 	r.Valid(t)
 	r.Gone().Stale(t, "remove")
 	r.Gone().Apply(t)
-	if did := s.changed(); !slices.Equal(did, []string{"delete " + webDeployment, "delete " + webConfig}) {
-		t.Errorf("it removed %q", did)
-	}
+	assert.Equal(t, []string{"delete " + webDeployment, "delete " + webConfig}, s.changed(), "it removed")
 	r.Stale(t, "apply", "wait")
 }
 
@@ -70,9 +63,8 @@ func TestWhatOthersChangedIsDriftAndHealed(t *testing.T) {
 		t.Errorf("it says %q", says)
 	}
 	r.Apply(t)
-	if spec := at(t, s.get(webDeployment), "spec"); at(t, spec, "replicas") != int64(2) || at(t, spec, "paused") != true {
-		t.Errorf("it has become %v", spec)
-	}
+	spec := at(t, s.get(webDeployment), "spec")
+	assert.True(t, at(t, spec, "replicas") == int64(2) && at(t, spec, "paused") == true, "it has become %v", spec)
 }
 
 func TestWhatOthersOwnedBeforeIsAConflict(t *testing.T) {
@@ -111,9 +103,7 @@ func TestWhatIsNoLongerDeclaredIsRemoved(t *testing.T) {
 	if did := s.changed(); !slices.Equal(did, []string{"apply " + webDeployment, "delete " + webConfig}) || at(t, s.get(webDeployment), "spec", "minReadySeconds") != nil {
 		t.Errorf("it did %q, and there is %v", did, s.get(webDeployment))
 	}
-	if left := k.kept["objects"].([]any); len(left) != 1 {
-		t.Errorf("it keeps %v", left)
-	}
+	assert.Len(t, k.kept["objects"].([]any), 1, "it keeps")
 }
 
 func TestWhatAnInterruptedApplyMadeIsFound(t *testing.T) {
@@ -126,9 +116,7 @@ func TestWhatAnInterruptedApplyMadeIsFound(t *testing.T) {
 	r = r.With(object{"manifest": configMap("other", nil)})
 	r.Stale(t, "apply", "prune")
 	r.Apply(t)
-	if s.get(webDeployment) != nil || s.get(webConfig) != nil {
-		t.Error("what the interrupted apply made is left")
-	}
+	assert.True(t, s.get(webDeployment) == nil && s.get(webConfig) == nil, "what the interrupted apply made is left")
 }
 
 func TestWhatOthersMadeIsNotTakenOver(t *testing.T) {
@@ -141,9 +129,9 @@ func TestWhatOthersMadeIsNotTakenOver(t *testing.T) {
 	adopting := r.With(with(r.Config.(object), object{"adopt": true}))
 	for _, one := range []typetest.Resource{r, adopting} {
 		one.Gone().Valid(t) // and what it has not made it does not remove
-		if code, _, stderr := one.Gone().Invoke(t, nil, "remove"); code != 0 || !strings.Contains(stderr, "ConfigMap default/web is left as it is: this resource has not made it") {
-			t.Errorf("it ended with %d and said %q", code, stderr)
-		}
+		code, _, stderr := one.Gone().Invoke(t, nil, "remove")
+		assert.True(t, code == 0 && strings.Contains(stderr, "ConfigMap default/web is left as it is: this resource has not made it"),
+			"it ended with %d and said %q", code, stderr)
 	}
 	adopting.Stale(t, "apply")
 	adopting.Apply(t)
@@ -189,9 +177,7 @@ func TestWhatCannotBeChangedIsReplacedWhereThatIsConfigured(t *testing.T) {
 	}
 	s.changed()
 	r.Apply(t)
-	if did := s.changed(); !slices.Equal(did, []string{"delete " + webDeployment, "apply " + webDeployment}) {
-		t.Errorf("it did %q", did)
-	}
+	assert.Equal(t, []string{"delete " + webDeployment, "apply " + webDeployment}, s.changed(), "it did")
 	// What would not be better as a new one is not deleted.
 	spec["selector"] = "wrong"
 	r.Fails(t, "spec.selector: Invalid value: \"x\": no selector", "state")
@@ -200,9 +186,7 @@ func TestWhatCannotBeChangedIsReplacedWhereThatIsConfigured(t *testing.T) {
 	spec["selector"] = "elsewhere"
 	r.Fails(t, "spec.selector: Invalid value: \"x\": field is immutable", "state")
 	r.Fails(t, "spec.template: Invalid value: \"x\": no template", "state")
-	if did := s.changed(); did != nil {
-		t.Errorf("it did %q", did)
-	}
+	assert.Nil(t, s.changed(), "it did")
 }
 
 func TestSecretsAreComparedAsTheyAreDeclared(t *testing.T) {
@@ -214,17 +198,14 @@ func TestSecretsAreComparedAsTheyAreDeclared(t *testing.T) {
 	r, _ := s.resource(object{"secrets": []any{secret}})
 	r.Apply(t)
 	const path = "namespaces/default/secrets/db"
-	if data := at(t, s.get(path), "data"); at(t, data, "password") != "czNjcmV0" || s.get(path)["stringData"] != nil {
-		t.Errorf("the cluster has %v", s.get(path))
-	}
+	data := at(t, s.get(path), "data")
+	assert.True(t, at(t, data, "password") == "czNjcmV0" && s.get(path)["stringData"] == nil, "the cluster has %v", s.get(path))
 	s.edit("v1", "Secret", path, "kubectl-edit", func(o object) { o["data"].(object)["password"] = "b3RoZXI=" })
 	found := r.Stale(t, "apply")
 	if at(t, found.StaleState, "secrets", 0, "stringData", "password") != "other" || at(t, found.StaleState, "secrets", 0, "data", "key") != "AAAA" {
 		t.Errorf("it has found %v", found.StaleState)
 	}
-	if says := found.Actions[0].Description; says != "apply Secret default/db (stringData.password, changed by kubectl-edit)" {
-		t.Errorf("it says %s", says)
-	}
+	assert.Equal(t, "apply Secret default/db (stringData.password, changed by kubectl-edit)", found.Actions[0].Description, "it says")
 	r.Apply(t)
 }
 
@@ -248,14 +229,10 @@ func TestNamespacesAndDefinitionsComeFirst(t *testing.T) {
 		r.Stale(t, "apply", "wait")
 		r.Apply(t)
 		want := []string{"apply namespaces/shop", "apply customresourcedefinitions/widgets.example.com", "apply namespaces/shop/widgets/w"}
-		if did := s.changed(); !slices.Equal(did, want) {
-			t.Errorf("it did %q", did)
-		}
+		assert.Equal(t, want, s.changed(), "it did")
 		r.Gone().Apply(t)
 		want = []string{"delete namespaces/shop/widgets/w", "delete customresourcedefinitions/widgets.example.com", "delete namespaces/shop"}
-		if did := s.changed(); !slices.Equal(did, want) {
-			t.Errorf("it removed %q", did)
-		}
+		assert.Equal(t, want, s.changed(), "it removed")
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -357,9 +358,7 @@ func (s *server) edit(apiVersion, kind, at, manager string, change func(o object
 	change(next.Object)
 	fields := managedfieldstest.NewFakeFieldManager(managedfields.NewDeducedTypeConverter(), gvk)
 	updated, err := fields.Update(before, next, manager)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	s.store(at, live, updated.(*unstructured.Unstructured))
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,17 +33,15 @@ func TestWhatIsNotReadyIsWaitedForWithABound(t *testing.T) {
 		}
 		begun := time.Now()
 		r.Fails(t, `waited for 1m30s until all is ready: Deployment default/web: its controller has not seen the change yet; see`, "wait")
-		if took := time.Since(begun); took < 90*time.Second || took > 92*time.Second {
-			t.Errorf("it waited for %s", took)
-		}
+		took := time.Since(begun)
+		assert.True(t, took >= 90*time.Second && took <= 92*time.Second, "it waited for %s", took)
 		time.AfterFunc(time.Minute, func() {
 			s.edit("apps/v1", "Deployment", webDeployment, "controller", rolledOut)
 		})
 		begun = time.Now()
 		r.Apply(t)
-		if took := time.Since(begun); took < time.Minute || took > 63*time.Second {
-			t.Errorf("it waited for %s", took)
-		}
+		took = time.Since(begun)
+		assert.True(t, took >= time.Minute && took <= 63*time.Second, "it waited for %s", took)
 		r.With(with(config, object{"wait": object{"for": "none"}})).Valid(t)
 	})
 }
@@ -67,9 +66,8 @@ func TestAServerThatIsStartedAnewIsWaitedFor(t *testing.T) {
 			}
 			return nil
 		}
-		if code, _, stderr := r.Invoke(t, nil, "wait"); code != 0 {
-			t.Error(stderr)
-		}
+		code, _, stderr := r.Invoke(t, nil, "wait")
+		assert.True(t, code == 0, stderr)
 	})
 }
 
@@ -86,17 +84,14 @@ func TestAServerThatDoesNotAnswerIsWaitedForWithABound(t *testing.T) {
 		})
 		begun := time.Now()
 		r.Fails(t, "waited for 10s until all is ready: the cluster does not answer; see", "wait")
-		if took := time.Since(begun); took != 10*time.Second {
-			t.Errorf("it waited for %s", took)
-		}
+		took := time.Since(begun)
+		assert.True(t, took == 10*time.Second, "it waited for %s", took)
 		// Who does not want to wait any longer is another end.
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stopped := errors.New("stopped")
 		time.AfterFunc(time.Second, func() { cancel(stopped) })
 		err := (&manager{}).until(ctx, "never", func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() })
-		if !errors.Is(err, stopped) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, stopped)
 	})
 }
 
@@ -111,9 +106,8 @@ func TestAServerWithoutAnythingIsNoCluster(t *testing.T) {
 	r.Fails(t, want, "prune")
 	r.Gone().Fails(t, want, "state")
 	r.Gone().Fails(t, want, "remove")
-	if kept, _ := k.kept["objects"].([]any); len(kept) != 2 {
-		t.Errorf("it keeps %v", k.kept)
-	}
+	kept, _ := k.kept["objects"].([]any)
+	assert.True(t, len(kept) == 2, "it keeps %v", k.kept)
 }
 
 func TestANamespaceThatEndsIsMadeAnew(t *testing.T) {
@@ -131,9 +125,9 @@ func TestANamespaceThatEndsIsMadeAnew(t *testing.T) {
 	}
 	shop := object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": "shop"}}
 	r, _ := s.resource(object{"namespace": "shop", "adopt": true, "objects": []any{shop, configMap("web", nil)}})
-	if says := r.Stale(t, "apply").Actions[0].Description; says != "apply Namespace shop (once the one that is being deleted is gone), ConfigMap shop/web (new)" {
-		t.Errorf("it says %q", says)
-	}
+	says := r.Stale(t, "apply").Actions[0].Description
+	assert.True(t, says == "apply Namespace shop (once the one that is being deleted is gone), ConfigMap shop/web (new)",
+		"it says %q", says)
 	r.With(object{"namespace": "shop", "manifest": configMap("web", nil)}).Fails(t, "namespace shop is being terminated", "state")
 }
 
@@ -160,18 +154,16 @@ func TestAnObjectThatDoesNotGoIsWaitedForWithABound(t *testing.T) {
 		r.Gone().Stale(t, "remove")
 		r.Gone().Fails(t, "waited for 10s until ConfigMap default/web is gone: it has the finalizers foregroundDeletion", "remove")
 		// It is made again once it is gone.
-		if found := r.Stale(t, "apply"); !strings.Contains(found.Actions[0].Description, "once the one that is being deleted is gone") {
-			t.Errorf("%+v", found)
-		}
+		found := r.Stale(t, "apply")
+		assert.Contains(t, found.Actions[0].Description, "once the one that is being deleted is gone", "%+v", found)
 		time.AfterFunc(5*time.Second, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.gone(webConfig)
 		})
 		r.Apply(t)
-		if did := s.changed(); !slices.Equal(did, []string{"apply " + webConfig, "delete " + webConfig, "apply " + webConfig}) {
-			t.Errorf("it did %q", did)
-		}
+		did := s.changed()
+		assert.True(t, slices.Equal(did, []string{"apply " + webConfig, "delete " + webConfig, "apply " + webConfig}), "it did %q", did)
 	})
 }
 
@@ -181,9 +173,7 @@ func TestAnotherClusterIsNotTakenForTheOneBefore(t *testing.T) {
 	r.Apply(t)
 	k.kept["server"] = "http://elsewhere"
 	r.Valid(t) // it has the objects: the same cluster at another address
-	if k.kept["server"] != "http://cluster" {
-		t.Errorf("it keeps %v", k.kept["server"])
-	}
+	assert.True(t, k.kept["server"] == "http://cluster", "it keeps %v", k.kept["server"])
 	k.kept["server"] = "http://elsewhere"
 	s.objects = nil
 	want := "what this resource has made is in the cluster at http://elsewhere, and that at http://cluster has nothing of it: destroy it there first, or have it forgotten with `deployster state forget web`"
@@ -216,21 +206,16 @@ func TestWhatIsKeptFits(t *testing.T) {
 		t.Errorf("%d objects, %v", len(fits.Objects), err)
 	}
 	text, err := json.Marshal(fits)
-	if err != nil || len(text) > protocol.MaxKeep || len(text) < protocol.MaxKeep-1000 {
-		t.Errorf("it has %d bytes, %v", len(text), err)
-	}
+	assert.True(t, err == nil && len(text) <= protocol.MaxKeep && len(text) >= protocol.MaxKeep-1000, "it has %d bytes, %v", len(text), err)
 	for range 600 {
 		m.Objects = append(m.Objects, m.Objects[0])
 	}
-	if _, err := m.bounded(); err == nil || !strings.Contains(err.Error(), "800 objects are more than can be kept of one resource") {
-		t.Error(err)
-	}
+	_, err = m.bounded()
+	assert.ErrorContains(t, err, "800 objects are more than can be kept of one resource", err)
 	before := remembered{Fields: fieldsOf(remembered{}, []string{".a", ".b"}, nil)}
 	after := remembered{Fields: fieldsOf(before, []string{".c"}, []string{".b", ".d"})}
 	for field, want := range map[string]bool{".a": false, ".b": true, ".c": true, ".d": false} {
-		if after.managed(field) != want {
-			t.Errorf("%s is managed: %v", field, !want)
-		}
+		assert.True(t, after.managed(field) == want, "%s is managed: %v", field, !want)
 	}
 }
 
@@ -265,12 +250,10 @@ func TestObjectsThatCannotBeMeantAreRefused(t *testing.T) {
 	} {
 		s := newServer(t)
 		r, _ := s.resource(tc.config)
-		if code, _, stderr := r.Invoke(t, nil, "state"); code != 1 || !strings.Contains(stderr, tc.want) {
-			t.Errorf("%s: %d, %s, want %s", name, code, stderr, tc.want)
-		}
-		if did := s.changed(); did != nil {
-			t.Errorf("%s: it did %q", name, did)
-		}
+		code, _, stderr := r.Invoke(t, nil, "state")
+		assert.True(t, code == 1 && strings.Contains(stderr, tc.want), "%s: %d, %s, want %s", name, code, stderr, tc.want)
+		did := s.changed()
+		assert.True(t, did == nil, "%s: it did %q", name, did)
 	}
 }
 
@@ -289,9 +272,7 @@ func TestWhatAnnotationsRepeatIsNotShown(t *testing.T) {
 	for kind, want := range map[string]string{"Secret": "", "ConfigMap": "shop"} {
 		live := object{"kind": kind, "metadata": object{"name": "a", "annotations": annotations}}
 		got, _ := kubeapi.At(shown(live), "metadata", "annotations").(object)
-		if len(got) != 1 || got["team"] != want || len(annotations) != 2 {
-			t.Errorf("%s: %v", kind, got)
-		}
+		assert.True(t, len(got) == 1 && got["team"] == want && len(annotations) == 2, "%s: %v", kind, got)
 	}
 }
 
@@ -300,8 +281,7 @@ func TestManagersFit(t *testing.T) {
 		{"01J9Z3NDEKTSV4RRFFQ69G5FAV/web@host1", "deployster/01J9Z3NDEKTSV4RRFFQ69G5FAV/web@host1"},
 		{strings.Repeat("x", 118), ""},
 	} {
-		if got := managerOf(tc.id); len(got) > 128 || tc.id[0] == '0' && got != tc.want || got == managerOf(tc.id+"x") {
-			t.Errorf("%s: %s", tc.id, got)
-		}
+		got := managerOf(tc.id)
+		assert.True(t, len(got) <= 128 && (tc.id[0] != '0' || got == tc.want) && got != managerOf(tc.id+"x"), "%s: %s", tc.id, got)
 	}
 }
