@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/deployster-go/deployster/resources/internal/tfplugin"
@@ -22,13 +24,9 @@ func TestChangesForPeople(t *testing.T) {
 	of := func(config string) cty.Value {
 		t.Helper()
 		v, err := decodeJSON([]byte(config))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		value, err := blockValue(block, v, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return value
 	}
 	for i := range block.Attributes {
@@ -60,11 +58,9 @@ func TestChangesForPeople(t *testing.T) {
 		{`{"rule":[{"port":1,"key":"a"}]}`, `{"rule":[{"port":2,"key":"b"}]}`, `rule[0].key: another secret value, rule[0].port: 1 → 2`},
 		{`{"rule":[{"key":"a"}]}`, `{"rule":[]}`, `rule: another secret value`},
 	} {
-		if got := changes(block, of(tc.was), of(tc.planned)); got != tc.want {
-			t.Errorf("from %.60s to %.60s it says %s, want %s", tc.was, tc.planned, got, tc.want)
-		}
+		got := changes(block, of(tc.was), of(tc.planned))
+		assert.True(t, got == tc.want, "from %.60s to %.60s it says %s, want %s", tc.was, tc.planned, got, tc.want)
 	}
-	if got := changes(block, of(many("a")), of(many("b"))); !strings.HasSuffix(got, ", and 12 more changes") {
-		t.Errorf("of many it says %s", got)
-	}
+	got := changes(block, of(many("a")), of(many("b")))
+	assert.True(t, strings.HasSuffix(got, ", and 12 more changes"), "of many it says %s", got)
 }

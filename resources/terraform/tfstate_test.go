@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const aState = `{"version": 4, "terraform_version": "1.9.0", "serial": 7, "lineage": "x", "outputs": {}, "resources": [
@@ -18,9 +21,7 @@ const aState = `{"version": 4, "terraform_version": "1.9.0", "serial": 7, "linea
 
 func TestStatesOfTerraform(t *testing.T) {
 	all, err := ReadState(strings.NewReader(aState))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got []string
 	for _, k := range all {
 		got = append(got, strings.Join([]string{k.Address, k.Resource, k.Name, k.Key, k.Path, string(k.Kept)}, " "))
@@ -30,9 +31,7 @@ func TestStatesOfTerraform(t *testing.T) {
 		`module.web.fake_thing.many[0] fake_thing many 0 web.many[0] {"schema_version":3,"state":{"id":"id-0"}}`,
 		`module.web.fake_thing.many["k \"1\""] fake_thing many k "1" web.many[k "1"] {"schema_version":2,"state":{"id":"id-1"},"tainted":true}`,
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("it has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	assert.Equal(t, strings.Join(want, "\n"), strings.Join(got, "\n"))
 }
 
 // What is sensitive in a state, by a provider or only by a variable, is known to be secret.
@@ -50,16 +49,12 @@ func TestSecretsOfTerraform(t *testing.T) {
 		`[[]]`:           "state",
 	} {
 		all, err := ReadState(strings.NewReader(`{"version":4,"resources":[{"mode":"managed","type":"t","name":"n","instances":[{"attributes":{},"sensitive_attributes":` + paths + `}]}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var got []string
 		for _, path := range all[0].Secrets {
 			got = append(got, strings.Join(path, "/"))
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: %v, want %s", paths, got, want)
-		}
+		assert.Equal(t, want, strings.Join(got, " "), "%s: %v, want %s", paths, got, want)
 	}
 }
 
@@ -67,9 +62,8 @@ func TestModulesOfTerraform(t *testing.T) {
 	for module, want := range map[string]string{
 		"": "n", "module.web": "web.n", `module.web[0]`: "web[0].n", `module.web["a.module.b\"]"].module.db`: `web[a.module.b"]].db.n`,
 	} {
-		if got := (stateResource{Module: module, Name: "n"}).path(); got != want {
-			t.Errorf("%s: %s, want %s", module, got, want)
-		}
+		got := (stateResource{Module: module, Name: "n"}).path()
+		assert.True(t, got == want, "%s: %s, want %s", module, got, want)
 	}
 }
 
@@ -78,9 +72,7 @@ func TestWhatTerraformKnewIsGoneOnWith(t *testing.T) {
 	w := newWorld(t)
 	w.done(w.ask("create", `{"name":"a","size":1}`))
 	all, err := ReadState(strings.NewReader(aState))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.kept = strings.Replace(string(all[0].Kept), `"name"`, `"fault":null,"rule":[],"serial":1,"size":1,"tags":null,"token":null,"name"`, 1)
 	w.want(w.ask("state", `{"name":"a","size":1}`), "", "")
 	w.want(w.ask("state", `{"name":"a","size":2}`), "update", "size: 1 → 2")
@@ -107,9 +99,9 @@ func TestStatesThatAreNone(t *testing.T) {
 		`{"version":4,"encrypted_data":"AAAA"}`: "it is encrypted",
 		`{"version":4,"resources":[{"mode":"managed","instances":[{"private":"secret?"}]}]}`: "is not a state of Terraform",
 	} {
-		if _, err := ReadState(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), problem) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q gave %v, want %q", text, err, problem)
-		}
+		_, err := ReadState(strings.NewReader(text))
+		assert.True(t, err != nil && strings.Contains(err.Error(), problem) && !strings.Contains(err.Error(), "secret"),
+			"%q gave %v, want %q", text, err, problem)
 	}
 }
 

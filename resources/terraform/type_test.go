@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/tftest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
@@ -31,9 +34,7 @@ func TestAResourceFromItsCreationToItsEnd(t *testing.T) {
 			w.done(w.ask("create", `{"name":"a","size":1,"rule":[{"port":80}]}`))
 			a = w.ask("state", `{"name":"a","size":1,"rule":[{"port":80}]}`)
 			w.want(a, "", "")
-			if a.state.State["id"] != "id-a" || a.state.State["password"] != "geheim-a" {
-				t.Errorf("the state is %v", a.state.State)
-			}
+			assert.True(t, a.state.State["id"] == "id-a" && a.state.State["password"] == "geheim-a", "the state is %v", a.state.State)
 
 			// In place.
 			w.want(w.ask("state", `{"name":"a","size":2,"rule":[{"port":80}]}`), "update", `update fake_thing "id-a" in place: size: 1 → 2`)
@@ -43,9 +44,8 @@ func TestAResourceFromItsCreationToItsEnd(t *testing.T) {
 			// By replacing it.
 			a = w.ask("state", `{"name":"b"}`)
 			w.want(a, "destroy,create", `destroy fake_thing "id-a" to replace it: name cannot be changed in place`)
-			if !protocol.IsUnknown(a.state.PlannedState["id"]) || a.state.StaleState["id"] != "id-a" {
-				t.Errorf("before it is replaced the answer is %+v", a.state)
-			}
+			assert.True(t, protocol.IsUnknown(a.state.PlannedState["id"]) && a.state.StaleState["id"] == "id-a",
+				"before it is replaced the answer is %+v", a.state)
 			w.refused(w.ask("create", `{"name":"b"}`), "there is one that is not as configured")
 			w.refused(w.ask("update", `{"name":"b"}`), "can no longer be updated in place")
 			w.done(w.ask("destroy", `{"name":"b"}`))
@@ -57,9 +57,7 @@ func TestAResourceFromItsCreationToItsEnd(t *testing.T) {
 			w.done(w.ask("destroy", `{"name":"b"}`, absent))
 			w.done(w.ask("destroy", `{"name":"b"}`, absent)) // again
 			w.want(w.ask("state", `{"name":"b"}`, absent), "", "")
-			if w.kept != "{}" || w.things() != "" {
-				t.Errorf("at the end %s is kept, and there is %q", w.kept, w.things())
-			}
+			assert.True(t, w.kept == "{}" && w.things() == "", "at the end %s is kept, and there is %q", w.kept, w.things())
 		})
 	}
 }
@@ -71,16 +69,10 @@ func TestWhatOthersChanged(t *testing.T) {
 	w.change("id-a", `"size":1`, `"size":9`)
 	a := w.ask("state", config)
 	w.want(a, "update", "size: 9 → 1")
-	if fmt.Sprint(a.state.StaleState["size"]) != "9" {
-		t.Errorf("the stale state is %v", a.state.StaleState)
-	}
-	if strings.Contains(w.kept, `"size":9`) {
-		t.Errorf("what is not as configured is kept: %s", w.kept)
-	}
+	assert.Equal(t, "9", fmt.Sprint(a.state.StaleState["size"]), "the stale state")
+	assert.NotContains(t, w.kept, `"size":9`, "what is not as configured is kept: %s", w.kept)
 	w.done(w.ask("update", config))
-	if err := os.Remove(filepath.Join(os.Getenv(tftest.World), "id-a.json")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(os.Getenv(tftest.World), "id-a.json")))
 	w.want(w.ask("state", config), "create", "")
 	w.done(w.ask("create", config))
 	w.want(w.ask("state", config), "", "")
@@ -95,14 +87,11 @@ func TestActionsThatAreRunAgain(t *testing.T) {
 	w.kept = before // the run died before it was recorded
 	w.want(w.ask("state", `{"name":"a","size":3}`), "", "")
 	w.done(w.ask("update", `{"name":"a","size":3}`))
-	if a := w.ask("state", `{"name":"a","size":3}`); a.state.Keep != nil {
-		t.Errorf("what is known is kept again: %v", a.state.Keep)
-	}
+	a := w.ask("state", `{"name":"a","size":3}`)
+	assert.True(t, a.state.Keep == nil, "what is known is kept again: %v", a.state.Keep)
 	// Of a creation that died nothing is known.
 	w.kept = "{}"
-	if a := w.ask("state", `{"name":"a"}`, `"interrupted":true`); !strings.Contains(a.stderr, "made a second time") {
-		t.Errorf("it says %q", a.stderr)
-	}
+	assert.Contains(t, w.ask("state", `{"name":"a"}`, `"interrupted":true`).stderr, "made a second time", "it says")
 }
 
 func TestTakingOver(t *testing.T) {
@@ -118,39 +107,25 @@ func TestTakingOver(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	w := newWorld(t)
 	text, err := os.ReadFile(InitPath(w.dir, "fake_thing"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var init Init
-	if err := json.Unmarshal(text, &init); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &init))
 	config, err := schema.CompileConfig(init.ConfigSchema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	state, err := schema.CompileConfig(init.StateSchema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(config.Secrets(map[string]any{"name": "a", "token": "t", "provider": map[string]any{"key": "k", "greeting": "g"}})); got != "[[provider key] [token]]" {
-		t.Errorf("in configurations %s are secret", got)
-	}
-	if got := fmt.Sprint(state.Secrets(map[string]any{"name": "a", "password": "t"})); got != "[[password]]" {
-		t.Errorf("in states %s are secret", got)
-	}
+	require.NoError(t, err)
+	got := fmt.Sprint(config.Secrets(map[string]any{"name": "a", "token": "t", "provider": map[string]any{"key": "k", "greeting": "g"}}))
+	assert.True(t, got == "[[provider key] [token]]", "in configurations %s are secret", got)
+	assert.Equal(t, "[[password]]", fmt.Sprint(state.Secrets(map[string]any{"name": "a", "password": "t"})), "in states")
 	// What is given and never in a state stays out of what is kept.
 	w.done(w.ask("create", `{"name":"a","token":"given-once"}`))
-	if strings.Contains(w.kept, "token\":\"given-once") {
-		t.Errorf("it is kept: %s", w.kept)
-	}
+	assert.NotContains(t, w.kept, "token\":\"given-once", "it is kept: %s", w.kept)
 	w.change("id-a", "given-once", "another")
 	a := w.ask("state", `{"name":"a","size":4,"token":"given-once"}`)
 	w.want(a, "update", "size: none → 4")
 	for _, action := range a.state.Actions {
-		if strings.Contains(action.Description, "another") || strings.Contains(action.Description, "given-once") {
-			t.Errorf("a description has the secret: %s", action.Description)
-		}
+		assert.True(t, !strings.Contains(action.Description, "another") && !strings.Contains(action.Description, "given-once"),
+			"a description has the secret: %s", action.Description)
 	}
 }
 
@@ -171,9 +146,8 @@ func TestConfigurationsThatAreWrong(t *testing.T) {
 	}
 	a := w.ask("state", `{"name":"a","size":"7","rule":{"port":"80"}}`)
 	w.want(a, "create", "")
-	if got := fmt.Sprint(a.state.PlannedState["size"], a.state.PlannedState["rule"]); got != "7 [map[note:<nil> port:80]]" {
-		t.Errorf("what Terraform converts became %s", got)
-	}
+	got := fmt.Sprint(a.state.PlannedState["size"], a.state.PlannedState["rule"])
+	assert.True(t, got == "7 [map[note:<nil> port:80]]", "what Terraform converts became %s", got)
 }
 
 func TestWhatIsNotKnownYet(t *testing.T) {
@@ -181,9 +155,7 @@ func TestWhatIsNotKnownYet(t *testing.T) {
 	a := w.ask("state", `{"name":"a","tags":{"a.b":{"$unknown":true},"c":"d"},"rule":[{"port":{"$unknown":true}}]}`)
 	w.want(a, "create", "")
 	tags, _ := a.state.PlannedState["tags"].(map[string]any)
-	if !protocol.IsUnknown(tags["a.b"]) || tags["c"] != "d" {
-		t.Errorf("the tags are planned to be %v", tags)
-	}
+	assert.True(t, protocol.IsUnknown(tags["a.b"]) && tags["c"] == "d", "the tags are planned to be %v", tags)
 	w.refused(w.ask("create", `{"name":{"$unknown":true}}`), "an action needs all of it")
 }
 
@@ -193,9 +165,7 @@ func TestDataSources(t *testing.T) {
 	w.name = "data.fake_thing"
 	a := w.ask("state", `{"id":"id-a"}`)
 	w.want(a, "", "")
-	if fmt.Sprint(a.state.State["size"]) != "5" {
-		t.Errorf("the state is %v", a.state.State)
-	}
+	assert.Equal(t, "5", fmt.Sprint(a.state.State["size"]), "the state is %v", a.state.State)
 	w.refused(w.ask("state", `{"id":"id-b"}`), "reading fake_thing: id: there is no such thing")
 	w.want(w.ask("state", `{"id":"id-b"}`, absent), "", "")
 }
@@ -214,9 +184,7 @@ func TestProvidersThatMisbehave(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			w := newWorld(t)
 			w.refused(w.ask(tc.action, `{"name":"a","fault":"`+fault+`"}`), tc.problem)
-			if !strings.Contains(w.kept, tc.then) || tc.then == "" && w.kept != "{}" {
-				t.Errorf("%s is kept, want %s", w.kept, tc.then)
-			}
+			assert.True(t, strings.Contains(w.kept, tc.then) && (tc.then != "" || w.kept == "{}"), "%s is kept, want %s", w.kept, tc.then)
 		})
 	}
 }
@@ -228,9 +196,7 @@ func TestAProviderThatIsNeverSatisfied(t *testing.T) {
 	w.done(w.ask("create", config))
 	a := w.ask("state", config)
 	w.want(a, "", "")
-	if !strings.Contains(a.stderr, "the provider would update it each time it is asked, to no effect: serial: 1 → 666") {
-		t.Errorf("it says %q", a.stderr)
-	}
+	assert.Contains(t, a.stderr, "the provider would update it each time it is asked, to no effect: serial: 1 → 666", "it says")
 	w.want(w.ask("state", config), "", "") // what is kept says so still
 	w.want(w.ask("state", `{"name":"a","size":2,"fault":"restless"}`), "update", "size: 1 → 2")
 	w.change("id-a", `"size":1`, `"size":9`)
@@ -264,9 +230,7 @@ func TestWhatWasKeptIsUnderstoodOrRefused(t *testing.T) {
 func TestServing(t *testing.T) {
 	w := newWorld(t)
 	typ, err := typeOf(w.pool, w.dir, w.name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	served := typetest.Served(t, typ)
 	ended := make(chan string)
 	for i := range 40 {
@@ -278,13 +242,10 @@ func TestServing(t *testing.T) {
 		}()
 	}
 	for range 40 {
-		if end := <-ended; end != "0" {
-			t.Error(end)
-		}
+		assert.Equal(t, "0", <-ended)
 	}
-	if got := strings.Count(w.things(), ",") + 1; got != 40 || len(w.pool.entries) != 3 {
-		t.Errorf("%d things were made by %d providers", got, len(w.pool.entries))
-	}
+	got := strings.Count(w.things(), ",") + 1
+	assert.True(t, got == 40 && len(w.pool.entries) == 3, "%d things were made by %d providers", got, len(w.pool.entries))
 }
 
 // A container is started for one request, and ends its provider.
@@ -305,8 +266,8 @@ func TestContainersOfTheirOwn(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		input := strings.NewReader(`{"name":"mine","type":"t","version":"1","config":{"name":"a"},"kept":{}}`)
-		if code := Run(t.Context(), w.dir, tc.args, input, &stdout, &stderr); code != tc.code || !strings.Contains(stdout.String()+stderr.String(), tc.want) {
-			t.Errorf("%q ended with %d: %s%s", tc.args, code, stdout.String(), stderr.String())
-		}
+		code := Run(t.Context(), w.dir, tc.args, input, &stdout, &stderr)
+		assert.True(t, code == tc.code && strings.Contains(stdout.String()+stderr.String(), tc.want),
+			"%q ended with %d: %s%s", tc.args, code, stdout.String(), stderr.String())
 	}
 }

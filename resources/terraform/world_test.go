@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/tftest"
 )
@@ -34,28 +36,16 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Setenv(tftest.World, t.TempDir())
 	w := &world{t: t, dir: t.TempDir(), name: "fake_thing", kept: "{}"}
-	if err := os.Symlink(os.Args[0], ProgramPath(w.dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(InitsPath(w.dir), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(os.Args[0], ProgramPath(w.dir)))
+	require.NoError(t, os.Mkdir(InitsPath(w.dir), 0o700))
 	var described bytes.Buffer
-	if err := Describe(t.Context(), w.dir, os.Environ(), time.Now(), &described); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Describe(t.Context(), w.dir, os.Environ(), time.Now(), &described))
 	for lines := json.NewDecoder(&described); lines.More(); {
 		var d Description
-		if err := lines.Decode(&d); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, lines.Decode(&d))
 		text, err := d.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(InitPath(w.dir, d.Name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(InitPath(w.dir, d.Name), text, 0o600))
 	}
 	w.pool = newPool(w.dir)
 	t.Cleanup(w.pool.close)
@@ -84,9 +74,7 @@ func (w *world) run(ctx context.Context, action, input string) (a answer) {
 	w.t.Helper()
 	var stdout, stderr bytes.Buffer
 	typ, err := typeOf(w.pool, w.dir, w.name)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	a.code = typ.Run(ctx, []string{action}, strings.NewReader(input), &stdout, &stderr)
 	a.out, a.stderr = stdout.String(), stderr.String()
 	if action != "state" {
@@ -113,9 +101,7 @@ func (w *world) remember(keep map[string]any) {
 		return
 	}
 	text, err := json.Marshal(keep)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	w.kept = string(text)
 }
 
@@ -136,25 +122,20 @@ func (w *world) want(a answer, actions, text string) {
 	for _, action := range a.state.Actions {
 		said += action.Description + "\n"
 	}
-	if a.code != 0 || a.actions() != actions || !strings.Contains(said, text) {
-		w.t.Fatalf("it ended with %d, to do %q:\n%s%s\nwant %q with %q", a.code, a.actions(), said, a.stderr, actions, text)
-	}
+	require.True(w.t, a.code == 0 && a.actions() == actions && strings.Contains(said, text),
+		"it ended with %d, to do %q:\n%s%s\nwant %q with %q", a.code, a.actions(), said, a.stderr, actions, text)
 }
 
 // done fails the test unless the action succeeded.
 func (w *world) done(a answer) {
 	w.t.Helper()
-	if a.code != 0 {
-		w.t.Fatalf("it ended with %d: %s%s", a.code, a.out, a.stderr)
-	}
+	require.Equal(w.t, 0, a.code, "it ended with %d: %s%s", a.code, a.out, a.stderr)
 }
 
 // refused fails the test unless the request failed with a text.
 func (w *world) refused(a answer, text string) {
 	w.t.Helper()
-	if a.code == 0 || !strings.Contains(a.stderr, text) {
-		w.t.Fatalf("it ended with %d: %s%s\nwant %q", a.code, a.out, a.stderr, text)
-	}
+	require.True(w.t, a.code != 0 && strings.Contains(a.stderr, text), "it ended with %d: %s%s\nwant %q", a.code, a.out, a.stderr, text)
 }
 
 // change changes what exists behind the back of the provider.
@@ -162,25 +143,17 @@ func (w *world) change(id, old, wanted string) {
 	w.t.Helper()
 	path := filepath.Join(os.Getenv(tftest.World), id+".json")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	changed := strings.ReplaceAll(string(text), old, wanted)
-	if changed == string(text) {
-		w.t.Fatalf("there is no %s in %s", old, text)
-	}
-	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	require.True(w.t, changed != string(text), "there is no %s in %s", old, text)
+	require.NoError(w.t, os.WriteFile(path, []byte(changed), 0o600))
 }
 
 // things are the ids of what exists.
 func (w *world) things() string {
 	w.t.Helper()
 	entries, err := os.ReadDir(os.Getenv(tftest.World))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	var ids []string
 	for _, e := range entries {
 		ids = append(ids, strings.TrimSuffix(e.Name(), ".json"))
