@@ -91,9 +91,8 @@ func TestReadsLooksIntoEveryValue(t *testing.T) {
 	e := expression.New(t.TempDir())
 	config := map[string]any{"{{ db }}": "key", "deep": []any{1, map[string]any{"x": "{{ disk.state.zone }}"}}}
 	for name, want := range map[string]bool{"disk": true, "db": false, "zone": false} {
-		if got, err := e.Reads(config, "other", name); got != want || err != nil {
-			t.Errorf("reads %s: %t (%v)", name, got, err)
-		}
+		got, err := e.Reads(config, "other", name)
+		assert.True(t, got == want && err == nil, "reads %s: %t (%v)", name, got, err)
 	}
 	_, err := e.Reads(map[string]any{"b": "{{ 2 }", "a": "{{ 1 + }}"}, "x")
 	var syntax *expression.SyntaxError
@@ -136,9 +135,8 @@ func TestMayReadLooksIntoEveryFileThatMayBeIncluded(t *testing.T) {
 		}
 		assert.Equal(t, want, strings.Join(got, " "), "%s may read %q, want %s", src, got, want)
 	}
-	if reads, err := e.MayRead("{{ 1 + }}", nil, "a"); reads || err == nil {
-		t.Errorf("of what is no template is said %t, %v", reads, err)
-	}
+	reads, err := e.MayRead("{{ 1 + }}", nil, "a")
+	assert.True(t, !reads && err != nil, "of what is no template is said %t, %v", reads, err)
 }
 
 func FuzzCheck(f *testing.F) {

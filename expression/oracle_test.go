@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -47,9 +48,8 @@ func startOracle(t *testing.T, vars map[string]any, files map[string]string) *or
 		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			in.Close()
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("%s: %v\n%s", python, err, stderr.String())
-			}
+			err := cmd.Wait()
+			assert.NoError(t, err, "%s: %v\n%s", python, err, stderr.String())
 		})
 		o := &oracle{in: in, out: bufio.NewReaderSize(out, 1<<20)}
 		o.exchange(t, map[string]any{"vars": vars, "files": files}, &o.version)
@@ -62,9 +62,8 @@ func (o *oracle) exchange(t *testing.T, question, reply any) {
 	t.Helper()
 	line, err := json.Marshal(question)
 	require.NoError(t, err)
-	if _, err := o.in.Write(append(line, '\n')); err != nil {
-		t.Fatalf("Python does not read: %v", err)
-	}
+	_, err = o.in.Write(append(line, '\n'))
+	require.NoError(t, err, "Python does not read")
 	line, err = o.out.ReadBytes('\n')
 	require.NoError(t, err, "Python does not answer")
 	require.NoError(t, json.Unmarshal(line, reply), "Python answers %.200q", line)

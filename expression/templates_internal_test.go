@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestATextIsParsedOnce(t *testing.T) {
 	e := New(t.TempDir())
 	const src = "{% for x in list %}{{ x + n }},{% endfor %}"
-	if _, err := e.Examine(src); err != nil {
-		t.Fatal(err)
-	}
+	_, err := e.Examine(src)
+	require.NoError(t, err)
 	tree := e.templates.get(src)
 	var all sync.WaitGroup
 	for n := range 8 {
@@ -28,9 +28,8 @@ func TestATextIsParsedOnce(t *testing.T) {
 	}
 	all.Wait()
 	assert.True(t, tree != nil && e.template(src) == tree, "the text was parsed again")
-	if _, err := e.Evaluate("{{ 1 +", nil); err == nil || e.templates.get("{{ 1 +") != nil {
-		t.Error("what cannot be parsed is kept")
-	}
+	_, err = e.Evaluate("{{ 1 +", nil)
+	assert.True(t, err != nil && e.templates.get("{{ 1 +") == nil, "what cannot be parsed is kept")
 }
 
 // What is kept takes no more memory than is counted, whatever it is made of.
