@@ -125,8 +125,8 @@ func TestProblems(t *testing.T) {
 func TestHostileFilesAreRefusedQuickly(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"too many hosts":    {"hosts: [" + strings.Repeat("a,", 100_001) + "]", "i.yaml:1:8: hosts: has 100001 hosts; at most 100000 are possible"},
-		"everything wrong":  {"hosts:\n" + strings.Repeat("  - {nmae: x, slots: no, endpoint: y}\n", 50_000), "and 199000 more problems"},
-		"far too many keys": {"hosts: [{attributes: {" + strings.Repeat("a: b, ", 300_000) + "}}]", "and 299001 more problems"},
+		"everything wrong":  {"hosts:\n" + strings.Repeat("  - {nmae: x, slots: no, endpoint: y}\n", 5_000), "and 19000 more problems"},
+		"far too many keys": {"hosts: [{attributes: {" + strings.Repeat("a: b, ", 30_000) + "}}]", "and 29001 more problems"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
