@@ -64,7 +64,7 @@ func TestADeploymentThatCouldNeverGoOnIsRefused(t *testing.T) {
 	}{
 		"all of several": {100, 5, []string{"none of 5 hosts", "--min-healthy-percent 80 or less"}},
 		"too few":        {80, 4, []string{"none of 4 hosts", "--min-healthy-percent 75 or less"}},
-		"one":            {50, 1, []string{"none of 1 host", "--method Surge"}},
+		"one":            {50, 1, []string{"none of 1 host may be without one; --min-healthy-percent 0, or --method Surge, would let it proceed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := deployed(t, test.hosts, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = test.percent })

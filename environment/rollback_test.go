@@ -60,6 +60,7 @@ func TestWithoutAutoRollbackAFailedBakeIsRecorded(t *testing.T) {
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
 	         SomeEnvironment/Prod:2 Active 5 5`)
 	assert.Equal(t, 1, w.times(record.BakeFailed))
+	assert.Len(t, w.state.Explain(w.state.target, w.now), 1)
 	w.explains(0, "", reason.FailedInBake, "→ deployster env rollback SomeEnvironment/Prod, or a new revision")
 	w.lastGood(1, "")
 }
@@ -87,6 +88,9 @@ func TestAnAutomaticRollbackHasTheConfigurationOfWhatItUndoes(t *testing.T) {
 	w.after(10 * time.Minute)
 	w.steps()
 	w.active(1, true)
+	was := w.state.Deployments()[1]
+	assert.Equal(t, report.DeploymentSuperseded, was.Status)
+	assert.Equal(t, w.now, was.Ended)
 	w.done("terminate 2 h2", "start 1 h2", "terminate 2 h1", "start 1 h1")
 	w.table(`SomeEnvironment/Prod:1 Active 2 2
 	         SomeEnvironment/Prod:2 Reverted 0 0`)

@@ -315,6 +315,10 @@ func (n *naive) reports(s *simulation, r report.Report) {
 	if n.force.reached && !slices.Equal(r.Exceptions, n.unwell()) {
 		s.fail("it reports the exceptions %s, not %s", r.Exceptions, n.unwell())
 	}
+	rows := slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return !n.hosts[name].wanted && len(n.hosts[name].tasks) == 0 })
+	if len(r.Hosts) != len(rows) {
+		s.fail("it reports %d hosts, not %s", len(r.Hosts), rows)
+	}
 	for _, row := range r.Hosts {
 		if h := n.host(row.Host); row.Desired != h.wanted || row.Lost != (h.lost || h.absent) || len(row.Tasks) != len(h.tasks) || !row.Lost && row.Failed != slices.Contains(n.failed(), h) {
 			s.fail("it reports %+v, not %+v", row, h)

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
 )
 
@@ -158,5 +161,76 @@ func (s *simulation) observe(at place) tasks.ProbeResult {
 		return tasks.ProbeResult{Health: tasks.Unhealthy, Detail: "it is missing"}
 	default:
 		return tasks.ProbeResult{Health: tasks.Unhealthy, Detail: string("it is " + now)}
+	}
+}
+
+// noteProgress counts the first task that the deployment begins, and the first end
+// of each: of those of its revision that they are healthy, of all that they are gone.
+func (n *naive) noteProgress(e deploylog.Event, h *naiveHost, own bool) {
+	f := n.force
+	progress := func() {
+		f.progress, f.moved = e.CreatedAt, true
+		f.stuck = f.stuck && (f.reached || n.halted())
+	}
+	if e.Name == record.TaskStarted && own {
+		h.begun, h.tasks[f.task].of = true, f.revision
+		if !f.tried {
+			f.tried = true
+			progress()
+		}
+	}
+	key := e.Name + string(e.Target)
+	if again := f.counted[key]; !again && (e.Name == record.TaskFinished && own || e.Name == record.TaskTerminated) {
+		f.counted[key] = true
+		progress()
+	}
+}
+
+func (t *naiveTask) note(e deploylog.Event) {
+	was := t.status
+	t.since = e.CreatedAt
+	fails := func(as report.TaskStatus) {
+		t.status, t.blamed = as, e.Deployment
+		t.failures++
+		t.rests = e.CreatedAt.Add(min(time.Minute, time.Second<<min(t.failures-1, 10)))
+	}
+	switch e.Name {
+	case record.TaskStarted:
+		t.made = e.Seq
+		if t.firstBy != e.Deployment {
+			t.firstBy, t.first = e.Deployment, e.CreatedAt
+		}
+		if was == report.TaskTerminating {
+			t.failures = 0
+		}
+		t.status, t.rests = report.TaskStarting, time.Time{}
+	case record.TaskTerminating:
+		if was != report.TaskTerminating {
+			t.failures = 0
+		}
+		t.status, t.rests, t.vain = report.TaskTerminating, time.Time{}, false
+	case record.TaskLaunched:
+		t.status = report.TaskLaunched
+	case record.TaskFinished, record.TaskRecovered:
+		t.status, t.blamed, t.healthy = report.TaskHealthy, "", e.CreatedAt
+	case record.TaskLost:
+		t.status = report.TaskLost
+	case record.TaskDrifted:
+		if e.CreatedAt.Sub(t.drifted) < 10*time.Minute {
+			fails(report.TaskDrifted)
+		} else {
+			t.failures = 0
+		}
+		t.status, t.drifted, t.blamed = report.TaskDrifted, e.CreatedAt, ""
+	case record.TaskDied:
+		if e.CreatedAt.Sub(t.healthy) >= 10*time.Minute {
+			t.failures = 0
+		}
+		fails(report.TaskDied)
+	case record.TaskFailed:
+		fails(report.TaskFailed)
+	case record.TaskTerminationFailed:
+		fails(report.TaskTerminating)
+		t.vain = true
 	}
 }
