@@ -10,6 +10,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/internal/artifacts"
 )
@@ -34,18 +35,14 @@ func TestAttestationsAreBesideAnArtifact(t *testing.T) {
 			if manifest.Subject == nil || manifest.Subject.Digest.String() != a.Digest || manifest.ArtifactType != "application/vnd.in-toto+json" || manifest.Annotations["in-toto.io/predicate-type"] != predicate {
 				t.Errorf("the referrer is %+v", manifest)
 			}
-			if got := contentOf(t, image, 0); got != string(one.Content) {
-				t.Errorf("it says %s", got)
-			}
+			assert.Equal(t, string(one.Content), contentOf(t, image, 0))
 		}
 	}
 	index, err := remote.Referrers(digest)
 	must(t, err)
 	list, err := index.IndexManifest()
 	must(t, err)
-	if len(list.Manifests) != 3 {
-		t.Errorf("listed are %+v", list.Manifests)
-	}
+	assert.True(t, len(list.Manifests) == 3, "listed are %+v", list.Manifests)
 	signed, err := remote.Image(digest.Context().Tag(strings.Replace(a.Digest, ":", "-", 1) + ".att"))
 	must(t, err)
 	manifest, err := signed.Manifest()
@@ -75,9 +72,8 @@ func TestWhatCannotBeAttachedIsRefused(t *testing.T) {
 		r.host + "/builds/other@" + a.Digest: "does not have it",
 		ref[:len(ref)-8] + "00000000":        "does not have it",
 	} {
-		if at, err := artifacts.Attach(t.Context(), to, one); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %s, %v", to, at, err)
-		}
+		at, err := artifacts.Attach(t.Context(), to, one)
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s: %s, %v", to, at, err)
 	}
 	// What others have at the tag of cosign is not replaced.
 	digest := must1(name.NewDigest(ref))
@@ -89,9 +85,7 @@ func TestWhatCannotBeAttachedIsRefused(t *testing.T) {
 	text, err := json.Marshal(many)
 	must(t, err)
 	must(t, remote.Put(tag, raw(text)))
-	if _, err := artifacts.Attach(t.Context(), ref, one); err == nil || !strings.Contains(err.Error(), "remove it") {
-		t.Errorf("beside 1000 others: %v", err)
-	}
+	assert.ErrorContains(t, errOf(artifacts.Attach(t.Context(), ref, one)), "remove it", "beside 1000 others")
 }
 
 type raw []byte

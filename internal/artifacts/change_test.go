@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/internal/artifacts"
 )
 
@@ -55,9 +57,7 @@ func TestWhatChangesWhileItIsReadIsRefused(t *testing.T) {
 				ctx := &changing{t.Context(), after, func() { must(t, change(dir)) }}
 				a, err := s.Collect(ctx, dir, artifacts.Limits{})
 				refused := new(artifacts.RefusedError)
-				if !errors.As(err, &refused) || refused.Path == "" {
-					t.Errorf("it is %v, %v", a, err)
-				}
+				assert.True(t, errors.As(err, &refused) && refused.Path != "", "it is %v, %v", a, err)
 				wantNothingHalf(t, store)
 			})
 		}

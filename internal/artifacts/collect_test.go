@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/internal/artifacts"
@@ -52,9 +54,7 @@ func write(t *testing.T, files map[string]string) (dir string) {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func collect(t *testing.T, s *artifacts.Store, dir string) artifacts.Artifact {
@@ -98,35 +98,25 @@ var toolchain = map[string]string{
 func TestADirectoryIsKeptAndUnpackedAgain(t *testing.T) {
 	s, dir := newStore(t)
 	a := collect(t, s, write(t, toolchain))
-	if a.Files != 10 || a.Size != 17 {
-		t.Errorf("it has %d entries of %d bytes", a.Files, a.Size)
-	}
+	assert.True(t, a.Files == 10 && a.Size == 17, "it has %d entries of %d bytes", a.Files, a.Size)
 	// On all machines, and with every version of the program.
-	if want := "sha256:117dc7a3a5249cb98eeeeab7bf5e8f52cade1f12ff911080a2d623260a186bab"; a.Digest != want {
-		t.Errorf("its digest is %s, want %s", a.Digest, want)
-	}
+	assert.Equal(t, "sha256:117dc7a3a5249cb98eeeeab7bf5e8f52cade1f12ff911080a2d623260a186bab", a.Digest)
 	files, err := s.Directory(t.Context(), a.Digest)
 	must(t, err)
 	want := []string{
 		"README -r--r--r-- hello\n", "bin dr-xr-xr-x", "bin/cc -> gcc", "bin/gcc -r-xr-xr-x #!/bin/sh\n", "empty dr-xr-xr-x",
 		"lib dr-xr-xr-x", "lib/libc.so -> ../bin/./gcc", "lib-2 dr-xr-xr-x", "lib-2/x -r--r--r-- 1", "zero -r--r--r-- ",
 	}
-	if got := tree(t, files); !slices.Equal(got, slices.Sorted(slices.Values(want))) && !slices.Equal(got, want) {
-		t.Errorf("unpacked is %q", got)
-	}
-	if info, err := os.Stat(files); err != nil || info.Mode().Perm() != 0o555 {
-		t.Errorf("it is %v, %v", info.Mode(), err)
-	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the store is %v, %v", info.Mode(), err)
-	}
-	if again := collect(t, s, files); again != a {
-		t.Errorf("what was unpacked makes %v, not %v", again, a)
-	}
+	got := tree(t, files)
+	assert.True(t, slices.Equal(got, slices.Sorted(slices.Values(want))) || slices.Equal(got, want), "unpacked is %q", got)
+	info, err := os.Stat(files)
+	assert.True(t, err == nil && info.Mode().Perm() == 0o555, "it is %v, %v", info.Mode(), err)
+	info, err = os.Stat(dir)
+	assert.True(t, err == nil && info.Mode().Perm() == 0o700, "the store is %v, %v", info.Mode(), err)
+	again := collect(t, s, files)
+	assert.True(t, again == a, "what was unpacked makes %v, not %v", again, a)
 	must(t, s.Verify(t.Context(), a.Digest))
-	if !s.Has(a.Digest) || s.Has("sha256:"+strings.Repeat("0", 64)) || s.Has("x") {
-		t.Error("it has not what it has, or has what it has not")
-	}
+	assert.True(t, s.Has(a.Digest) && !s.Has("sha256:"+strings.Repeat("0", 64)) && !s.Has("x"), "it has not what it has, or has what it has not")
 	wantNothingHalf(t, dir)
 }
 
@@ -135,12 +125,8 @@ func TestTheDigestOfUnusualNamesStays(t *testing.T) {
 	s, _ := newStore(t)
 	long := strings.Repeat("long name ", 20)
 	a := collect(t, s, write(t, map[string]string{"é/" + long + "!": "1", "é/l": "-> " + long, long + "/" + long + "/x": "2", "l": "-> é/l", "~": "3"}))
-	if want := "sha256:881410a497afc7743fcab0ce5f825dc9506f74c559a500c2c69a4bd62d7fa381"; a.Digest != want {
-		t.Errorf("its digest is %s, want %s", a.Digest, want)
-	}
-	if _, err := s.Directory(t.Context(), a.Digest); err != nil {
-		t.Error(err)
-	}
+	assert.Equal(t, "sha256:881410a497afc7743fcab0ce5f825dc9506f74c559a500c2c69a4bd62d7fa381", a.Digest)
+	assert.NoError(t, errOf(s.Directory(t.Context(), a.Digest)))
 }
 
 func TestAStoreMayBeALink(t *testing.T) {
@@ -154,9 +140,8 @@ func TestAStoreMayBeALink(t *testing.T) {
 
 func wantNothingHalf(t *testing.T, dir string) {
 	t.Helper()
-	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	left, err := os.ReadDir(filepath.Join(dir, "tmp"))
+	assert.True(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 }
 
 // What made a directory, when and in what order does not matter.
@@ -177,9 +162,7 @@ func TestTheDigestIsThatOfTheContent(t *testing.T) {
 	for what, change := range same {
 		dir := write(t, toolchain)
 		must(t, change(dir))
-		if a := collect(t, s, dir); a.Digest != digest {
-			t.Errorf("%s make another artifact", what)
-		}
+		assert.Equal(t, digest, collect(t, s, dir).Digest, "%s make another artifact", what)
 	}
 	other := map[string]func(dir string) error{
 		"a byte":      func(dir string) error { return os.WriteFile(filepath.Join(dir, "README"), []byte("hallo\n"), 0o600) },
@@ -193,9 +176,8 @@ func TestTheDigestIsThatOfTheContent(t *testing.T) {
 	for what, change := range other {
 		dir := write(t, toolchain)
 		must(t, change(dir))
-		if a := collect(t, s, dir); a.Digest == digest {
-			t.Errorf("%s makes no difference", what)
-		}
+		a := collect(t, s, dir)
+		assert.True(t, a.Digest != digest, "%s makes no difference", what)
 	}
 }
 
@@ -230,13 +212,10 @@ func TestWhatCannotBeAnArtifactIsRefusedWithItsPathAndTheRemedy(t *testing.T) {
 			}
 			_, err := s.Collect(t.Context(), dir, test.limits)
 			refused := new(artifacts.RefusedError)
-			if !errors.As(err, &refused) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), dir) {
-				t.Errorf("it says %v", err)
-			}
+			assert.True(t, errors.As(err, &refused) && strings.Contains(err.Error(), test.want) && strings.Contains(err.Error(), dir), "it says %v", err)
 			wantNothingHalf(t, store)
-			if blobs, err := os.ReadDir(filepath.Join(store, "blobs", "sha256")); err != nil || len(blobs) > 0 {
-				t.Errorf("stored are %v, %v", blobs, err)
-			}
+			blobs, err := os.ReadDir(filepath.Join(store, "blobs", "sha256"))
+			assert.True(t, err == nil && len(blobs) == 0, "stored are %v, %v", blobs, err)
 		})
 	}
 }
@@ -249,9 +228,8 @@ func TestAHugeDirectoryIsRefusedBeforeAllOfItIsListed(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
 	}
 	refused := new(artifacts.RefusedError)
-	if _, err := s.Collect(t.Context(), dir, artifacts.Limits{Files: 1000}); !errors.As(err, &refused) {
-		t.Error(err)
-	}
+	_, err := s.Collect(t.Context(), dir, artifacts.Limits{Files: 1000})
+	assert.True(t, errors.As(err, &refused), "%v", err)
 }
 
 func TestWhatIsCanceledLeavesNothing(t *testing.T) {
@@ -259,16 +237,13 @@ func TestWhatIsCanceledLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	if _, err := s.Collect(ctx, write(t, toolchain), artifacts.Limits{}); !errors.Is(err, stopped) {
-		t.Errorf("it says %v", err)
-	}
+	assert.ErrorIs(t, errOf(s.Collect(ctx, write(t, toolchain), artifacts.Limits{})), stopped)
 	wantNothingHalf(t, dir)
 }
 
 func TestAMissingDirectoryIsNoFaultOfTheJob(t *testing.T) {
 	s, _ := newStore(t)
 	_, err := s.Collect(t.Context(), filepath.Join(t.TempDir(), "none"), artifacts.Limits{})
-	if refused := new(artifacts.RefusedError); !errors.Is(err, syscall.ENOENT) || errors.As(err, &refused) {
-		t.Errorf("it says %v", err)
-	}
+	refused := new(artifacts.RefusedError)
+	assert.True(t, errors.Is(err, syscall.ENOENT) && !errors.As(err, &refused), "it says %v", err)
 }

@@ -8,10 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 // unpacked stores and unpacks a directory.
@@ -95,24 +100,18 @@ func TestWhatWasAlteredOnDiskIsRefusedUntilItIsMadeAgain(t *testing.T) {
 			digest, files := unpacked(t, s, toolchain)
 			must(t, test.alter(t, store, digest, files))
 			for range 2 { // it is not taken for right because it was looked at
-				if got, err := s.Directory(t.Context(), digest); !errors.Is(err, test.want) || got != "" || !strings.Contains(err.Error(), digest) {
-					t.Errorf("it is unpacked at %q, %v", got, err)
-				}
-				if err := s.Verify(t.Context(), digest); !errors.Is(err, test.want) || errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("it is verified: %v", err)
-				}
+				got, err := s.Directory(t.Context(), digest)
+				assert.True(t, errors.Is(err, test.want) && got == "" && strings.Contains(err.Error(), digest), "it is unpacked at %q, %v", got, err)
+				err = s.Verify(t.Context(), digest)
+				assert.True(t, errors.Is(err, test.want) && !errors.Is(err, fs.ErrNotExist), "it is verified: %v", err)
 			}
 			if info, err := os.Stat(layerOrNothing(store, digest)); err == nil && info.IsDir() {
 				must(t, s.Remove(t.Context(), digest))
 			}
-			if a := collect(t, s, write(t, toolchain)); a.Digest != digest {
-				t.Errorf("made again it is %v", a)
-			}
+			assert.Equal(t, digest, collect(t, s, write(t, toolchain)).Digest, "made again")
 			again, err := s.Directory(t.Context(), digest)
 			must(t, err)
-			if a := collect(t, s, again); a.Digest != digest {
-				t.Errorf("unpacked again it is %v", a)
-			}
+			assert.Equal(t, digest, collect(t, s, again).Digest, "unpacked again")
 			must(t, s.Verify(t.Context(), digest))
 			wantNothingHalf(t, store)
 		})
@@ -137,18 +136,14 @@ func TestEveryByteOfALayerCounts(t *testing.T) {
 	layer := layerOf(t, store, digest)
 	right, err := os.ReadFile(layer)
 	must(t, err)
-	for i := range right {
+	for i := 0; i < len(right); i += ringtest.Cases(7, 1) {
 		wrong := bytes.Clone(right)
 		wrong[i] ^= byte(1 + i%255)
 		must(t, os.WriteFile(layer, wrong, 0o600))
-		if err := s.Verify(t.Context(), digest); !errors.Is(err, artifacts.ErrAltered) {
-			t.Fatalf("byte %d: %v", i, err)
-		}
+		require.ErrorIs(t, s.Verify(t.Context(), digest), artifacts.ErrAltered, "byte %d", i)
 	}
 	must(t, os.WriteFile(layer, append(right, 0), 0o600))
-	if err := s.Verify(t.Context(), digest); !errors.Is(err, artifacts.ErrAltered) {
-		t.Errorf("a byte more: %v", err)
-	}
+	assert.ErrorIs(t, s.Verify(t.Context(), digest), artifacts.ErrAltered, "a byte more")
 }
 
 // A store that was brought back from a backup has other times, and is as right as it was.
@@ -160,13 +155,9 @@ func TestACopyWithAnotherFingerprintIsReadAndKept(t *testing.T) {
 	print := filepath.Join(filepath.Dir(files), "fingerprint")
 	before, err := os.ReadFile(print)
 	must(t, err)
-	if _, err := s.Directory(t.Context(), digest); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(s.Directory(t.Context(), digest)))
 	after, err := os.ReadFile(print)
-	if err != nil || bytes.Equal(before, after) {
-		t.Errorf("the fingerprint is the same, %v", err)
-	}
+	assert.True(t, err == nil && !bytes.Equal(before, after), "the fingerprint is the same, %v", err)
 	wantNothingHalf(t, store)
 }
 
@@ -178,9 +169,8 @@ func TestACopyThatWasLostWithTheMachineIsMadeAgain(t *testing.T) {
 	must(t, os.Truncate(filepath.Join(files, "README"), 0))
 	again, err := s.Directory(t.Context(), digest)
 	must(t, err)
-	if text, err := os.ReadFile(filepath.Join(again, "README")); err != nil || string(text) != "hello\n" {
-		t.Errorf("it is %q, %v", text, err)
-	}
+	text, err := os.ReadFile(filepath.Join(again, "README"))
+	assert.True(t, err == nil && string(text) == "hello\n", "it is %q, %v", text, err)
 	wantNothingHalf(t, store)
 }
 
@@ -202,17 +192,33 @@ func TestManyStoreAndUnpackTheSameAtOnce(t *testing.T) {
 			if err == nil {
 				err = s.Verify(t.Context(), a.Digest)
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			digests[i] = a.Digest
 		})
 	}
 	all.Wait()
 	for _, digest := range digests {
-		if digest != digests[0] {
-			t.Errorf("the digests are %q", digests)
-		}
+		assert.Equal(t, digests[0], digest, "the digests are %q", digests)
 	}
 	wantNothingHalf(t, store)
+}
+
+// What has holes takes more of the disk in the store than it took before.
+func TestAFileWithHolesIsRefusedWhereTheDiskHasNoRoomForIt(t *testing.T) {
+	s, dir := newStore(t)
+	from := t.TempDir()
+	var disk syscall.Statfs_t
+	must(t, syscall.Statfs(from, &disk))
+	free := uint64(disk.Bavail) * uint64(disk.Bsize) //nolint:unconvert // types differ among systems
+	must(t, os.WriteFile(filepath.Join(from, "holes"), []byte("x"), 0o600))
+	must(t, os.Truncate(filepath.Join(from, "holes"), 15<<30))
+	_, err := s.Collect(t.Context(), from, artifacts.Limits{MinFree: free - min(free, 1<<30)})
+	var refused *artifacts.RefusedError
+	assert.True(t, errors.As(err, &refused) && refused.Path == "holes" && strings.Contains(refused.Reason, "has 16106127360 bytes with its holes"), "it is %v", err)
+	must(t, os.WriteFile(filepath.Join(from, "holes"), []byte("text"), 0o600))
+	if _, err = s.Collect(t.Context(), from, artifacts.Limits{MinFree: 1 << 62}); !errors.Is(err, syscall.ENOSPC) || errors.As(err, &refused) {
+		t.Errorf("without holes it is %v", err)
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, "tmp", "*"))
+	assert.True(t, len(left) == 0, "left is %q", left)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/artifacts"
 )
@@ -17,9 +19,7 @@ import (
 // A manifest that is accepted is the only one of its layer.
 func FuzzManifest(f *testing.F) {
 	text, err := artifacts.EncodeManifest(v1.Descriptor{Size: 1024, Digest: v1.Hash{Algorithm: "sha256", Hex: strings.Repeat("5f", 32)}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Add(text)
 	f.Add(bytes.Replace(text, []byte("sha256:5f"), []byte("sha512:5f"), 1))
 	f.Add(bytes.Replace(text, []byte("1024"), []byte("-1"), 1))
@@ -29,15 +29,11 @@ func FuzzManifest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		layer, err := artifacts.DecodeManifest(text)
 		if err != nil {
-			if layer.Size != 0 || layer.Digest.Hex != "" {
-				t.Errorf("a layer beside %v", err)
-			}
+			assert.True(t, layer.Size == 0 && layer.Digest.Hex == "", "a layer beside %v", err)
 			return
 		}
 		again, err := artifacts.EncodeManifest(layer)
-		if err != nil || !bytes.Equal(again, text) {
-			t.Errorf("%q is accepted, and made again %q, %v", text, again, err)
-		}
+		assert.True(t, err == nil && bytes.Equal(again, text), "%q is accepted, and made again %q, %v", text, again, err)
 	})
 }
 
@@ -50,18 +46,12 @@ func tarOf(tb testing.TB, headers ...tar.Header) []byte {
 		if h.Typeflag == tar.TypeReg {
 			h.Size = int64(len(h.Name))
 		}
-		if err := w.WriteHeader(&h); err != nil {
-			tb.Fatal(err)
-		}
+		require.NoError(tb, w.WriteHeader(&h))
 		if h.Typeflag == tar.TypeReg {
-			if _, err := w.Write([]byte(h.Name)); err != nil {
-				tb.Fatal(err)
-			}
+			require.NoError(tb, errOf(w.Write([]byte(h.Name))))
 		}
 	}
-	if err := w.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, w.Close())
 	return out.Bytes()
 }
 
@@ -138,9 +128,8 @@ func FuzzUnpack(f *testing.F) {
 			t.Errorf("beside the directory are %v, %v", there, err)
 		}
 		if err == nil {
-			if again, made, err := artifacts.Pack(t.Context(), dir); err != nil || again != a || !bytes.Equal(made, layer) {
-				t.Errorf("it makes %v, %v; not %v", again, err, a)
-			}
+			again, made, err := artifacts.Pack(t.Context(), dir)
+			assert.True(t, err == nil && again == a && bytes.Equal(made, layer), "it makes %v, %v; not %v", again, err, a)
 		}
 	})
 }

@@ -13,7 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 // In a child of a test, what is in this variable is collected and unpacked until it is killed.
@@ -53,7 +57,7 @@ func work(dirs string) error {
 // by the next one.
 func TestWhatAKilledProcessNamedIsThere(t *testing.T) {
 	_, store := newStore(t)
-	for round := range 12 {
+	for round := range ringtest.Cases(5, 12) {
 		dir := write(t, toolchain)
 		child := exec.CommandContext(t.Context(), os.Args[0])
 		child.Env = append(os.Environ(), childVariable+"="+store+"|"+dir)
@@ -77,25 +81,17 @@ func TestWhatAKilledProcessNamedIsThere(t *testing.T) {
 		}
 		s := artifacts.In(store)
 		for _, digest := range named {
-			if !strings.HasPrefix(digest, "sha256:") {
-				t.Fatalf("round %d: it says %s", round, digest)
-			}
+			require.True(t, strings.HasPrefix(digest, "sha256:"), "round %d: it says %s", round, digest)
 			must(t, s.Verify(t.Context(), digest))
-			if _, err := s.Directory(t.Context(), digest); err != nil {
-				t.Errorf("round %d: %v", round, err)
-			}
+			assert.NoError(t, errOf(s.Directory(t.Context(), digest)), "round %d", round)
 		}
 	}
 	s := artifacts.In(store)
-	if _, err := s.Prune(t.Context(), time.Now().Add(-time.Hour), func(string) bool { return true }, false); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errOf(s.Prune(t.Context(), time.Now().Add(-time.Hour), func(string) bool { return true }, false)))
 	wantNothingHalf(t, store)
 	blobs, err := os.ReadDir(filepath.Join(store, "unpacked"))
 	must(t, err)
 	for _, blob := range blobs {
-		if err := s.Verify(t.Context(), "sha256:"+blob.Name()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Verify(t.Context(), "sha256:"+blob.Name()))
 	}
 }

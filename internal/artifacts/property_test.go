@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/internal/artifacts"
@@ -27,28 +27,18 @@ func TestWhatIsUnpackedMakesTheSameArtifact(t *testing.T) {
 		dir := filepath.Join(base, fmt.Sprint(n))
 		content := draw(t, dir)
 		a, err := s.Collect(t.Context(), dir, artifacts.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if was, there := seen[a.Digest]; there && was != content {
-			t.Fatalf("%s and %s are both %s", was, content, a.Digest)
-		}
+		require.NoError(t, err)
+		was, there := seen[a.Digest]
+		require.True(t, !there || was == content, "%s and %s are both %s", was, content, a.Digest)
 		for digest, was := range seen {
-			if was == content && digest != a.Digest {
-				t.Fatalf("%s is %s and %s", content, digest, a.Digest)
-			}
+			require.True(t, was != content || digest == a.Digest, "%s is %s and %s", content, digest, a.Digest)
 		}
 		seen[a.Digest] = content
 		files, err := s.Directory(t.Context(), a.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again, err := s.Collect(t.Context(), files, artifacts.Limits{}); err != nil || again != a {
-			t.Fatalf("again it is %v, %v; not %v", again, err, a)
-		}
-		if err := errors.Join(s.Verify(t.Context(), a.Digest), s.Remove(t.Context(), a.Digest), os.RemoveAll(dir)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		again, err := s.Collect(t.Context(), files, artifacts.Limits{})
+		require.True(t, err == nil && again == a, "again it is %v, %v; not %v", again, err, a)
+		require.NoError(t, errors.Join(s.Verify(t.Context(), a.Digest), s.Remove(t.Context(), a.Digest), os.RemoveAll(dir)))
 	})
 	wantNothingHalf(t, store)
 }
@@ -87,87 +77,7 @@ func draw(t *rapid.T, dir string) string {
 		default:
 			err = os.WriteFile(path, []byte(content), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	return fmt.Sprint(entries)
-}
-
-// many makes a directory of 10,000 files of 4 KiB.
-func many(b *testing.B) (dir string) {
-	b.Helper()
-	dir = b.TempDir()
-	content := make([]byte, 4<<10)
-	for i := range 100 {
-		at := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.Mkdir(at, 0o755); err != nil {
-			b.Fatal(err)
-		}
-		for j := range 100 {
-			copy(content, fmt.Sprint(i, j))
-			if err := os.WriteFile(filepath.Join(at, fmt.Sprint(j)), content, 0o600); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	return dir
-}
-
-// BenchmarkTenThousandFiles compares with tar, which neither hashes nor waits for the disk.
-func BenchmarkTenThousandFiles(b *testing.B) {
-	dir, store := many(b), filepath.Join(b.TempDir(), "artifacts")
-	s := artifacts.In(store)
-	var digest string
-	check := func(err error) {
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-	made := func() {
-		a, err := s.Collect(b.Context(), dir, artifacts.Limits{})
-		check(err)
-		digest = a.Digest
-	}
-	b.Run("collect", func(b *testing.B) {
-		for b.Loop() {
-			if digest != "" {
-				b.StopTimer()
-				check(s.Remove(b.Context(), digest))
-				b.StartTimer()
-			}
-			made()
-		}
-	})
-	b.Run("collect-tar", func(b *testing.B) {
-		for b.Loop() {
-			check(exec.CommandContext(b.Context(), "tar", "-C", dir, "-cf", filepath.Join(b.TempDir(), "x.tar"), ".").Run())
-		}
-	})
-	b.Run("unpack", func(b *testing.B) {
-		for b.Loop() {
-			b.StopTimer()
-			check(s.Remove(b.Context(), digest))
-			made()
-			b.StartTimer()
-			_, err := s.Directory(b.Context(), digest)
-			check(err)
-		}
-	})
-	archive := filepath.Join(b.TempDir(), "x.tar")
-	check(exec.CommandContext(b.Context(), "tar", "-C", dir, "-cf", archive, ".").Run())
-	b.Run("unpack-tar", func(b *testing.B) {
-		for b.Loop() {
-			b.StopTimer()
-			to := b.TempDir()
-			b.StartTimer()
-			check(exec.CommandContext(b.Context(), "tar", "-C", to, "-xf", archive).Run())
-		}
-	})
-	b.Run("again", func(b *testing.B) { // what each job pays that uses it
-		for b.Loop() {
-			_, err := s.Directory(b.Context(), digest)
-			check(err)
-		}
-	})
 }

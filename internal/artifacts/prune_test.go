@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/artifacts"
 )
 
@@ -22,9 +25,7 @@ func TestArtifactsThatNobodyNeedsArePruned(t *testing.T) {
 	digests := map[string]string{}
 	for _, name := range []string{"needed", "young", "old", "again", "mounted"} {
 		digests[name] = collect(t, s, write(t, map[string]string{"file": name})).Digest
-		if _, err := s.Directory(t.Context(), digests[name]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errOf(s.Directory(t.Context(), digests[name])))
 	}
 	blobs, err := filepath.Glob(filepath.Join(store, "blobs", "sha256", "*"))
 	must(t, err)
@@ -34,9 +35,7 @@ func TestArtifactsThatNobodyNeedsArePruned(t *testing.T) {
 		}
 	}
 	collect(t, s, write(t, map[string]string{"file": "again"}))
-	if _, err := s.Directory(t.Context(), digests["mounted"]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(s.Directory(t.Context(), digests["mounted"])))
 	half := filepath.Join(store, "blobs", "sha256", strings.Repeat("1", 64))
 	must(t, os.WriteFile(half, []byte("a layer of no manifest"), 0o600))
 	must(t, os.Chtimes(half, old, old))
@@ -47,9 +46,7 @@ func TestArtifactsThatNobodyNeedsArePruned(t *testing.T) {
 	var would artifacts.Pruned
 	for _, dryRun := range []bool{true, false} {
 		pruned, err := s.Prune(t.Context(), before, func(digest string) bool { return digest == digests["needed"] }, dryRun)
-		if err != nil || pruned.Count != 1 || !pruned.Oldest.Equal(old) || pruned.Bytes < 2048+22 {
-			t.Errorf("dry run %v: it removed %+v, %v", dryRun, pruned, err)
-		}
+		assert.True(t, err == nil && pruned.Count == 1 && pruned.Oldest.Equal(old) && pruned.Bytes >= 2048+22, "dry run %v: it removed %+v, %v", dryRun, pruned, err)
 		if dryRun {
 			would = pruned
 		} else if pruned != would {
@@ -58,28 +55,22 @@ func TestArtifactsThatNobodyNeedsArePruned(t *testing.T) {
 	}
 	wantPruned(t, s, digests, "old")
 	for dir, want := range map[string]int{"blobs/sha256": 8, "unpacked": 4, "tmp": 0} {
-		if left, err := os.ReadDir(filepath.Join(store, dir)); err != nil || len(left) != want {
-			t.Errorf("in %s are %v, %v", dir, left, err)
-		}
+		left, err := os.ReadDir(filepath.Join(store, dir))
+		assert.True(t, err == nil && len(left) == want, "in %s are %v, %v", dir, left, err)
 	}
-	if pruned, err := artifacts.In(t.TempDir()).Prune(t.Context(), before, nil, false); err != nil || pruned != (artifacts.Pruned{}) {
-		t.Errorf("of nothing: %+v, %v", pruned, err)
-	}
+	pruned, err := artifacts.In(t.TempDir()).Prune(t.Context(), before, nil, false)
+	assert.True(t, err == nil && pruned == (artifacts.Pruned{}), "of nothing: %+v, %v", pruned, err)
 }
 
 func wantPruned(t *testing.T, s *artifacts.Store, digests map[string]string, gone string) {
 	t.Helper()
 	for name, digest := range digests {
 		err := s.Verify(t.Context(), digest)
-		if name == gone != errors.Is(err, artifacts.ErrMissing) || name != gone && err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, name == gone == errors.Is(err, artifacts.ErrMissing) && (name == gone || err == nil), "%s: %v", name, err)
 		if name == gone {
 			continue
 		}
-		if _, err := s.Directory(t.Context(), digest); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.NoError(t, errOf(s.Directory(t.Context(), digest)), name)
 	}
 }
 
@@ -99,19 +90,15 @@ func TestWhatIsUnpackedAndNotUsedIsRemoved(t *testing.T) {
 	}
 	for _, dryRun := range []bool{true, false} {
 		freed, err := s.PruneCopies(t.Context(), before, func(digest string) bool { return digest == digests["used"] }, dryRun)
-		if err != nil || freed < 3 {
-			t.Errorf("dry run %v: it freed %d, %v", dryRun, freed, err)
-		}
+		assert.True(t, err == nil && freed >= 3, "dry run %v: it freed %d, %v", dryRun, freed, err)
 		for name, dir := range copies {
-			if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) != (name == "old" && !dryRun) {
-				t.Errorf("dry run %v: %s: %v", dryRun, name, err)
-			}
+			_, err := os.Stat(dir)
+			assert.True(t, errors.Is(err, os.ErrNotExist) == (name == "old" && !dryRun), "dry run %v: %s: %v", dryRun, name, err)
 		}
 	}
 	wantPruned(t, s, digests, "") // what is gone is unpacked again
-	if freed, err := artifacts.In(t.TempDir()).PruneCopies(t.Context(), before, nil, false); err != nil || freed != 0 {
-		t.Errorf("of nothing: %d, %v", freed, err)
-	}
+	freed, err := artifacts.In(t.TempDir()).PruneCopies(t.Context(), before, nil, false)
+	assert.True(t, err == nil && freed == 0, "of nothing: %d, %v", freed, err)
 }
 
 func TestAnArtifactIsRemoved(t *testing.T) {
@@ -119,19 +106,15 @@ func TestAnArtifactIsRemoved(t *testing.T) {
 	digest, _ := unpacked(t, s, toolchain)
 	for range 2 {
 		must(t, s.Remove(t.Context(), digest))
-		if _, err := s.Directory(t.Context(), digest); s.Has(digest) || !errors.Is(err, artifacts.ErrMissing) {
-			t.Errorf("it is there: %v", err)
-		}
+		_, err := s.Directory(t.Context(), digest)
+		assert.True(t, !s.Has(digest) && errors.Is(err, artifacts.ErrMissing), "it is there: %v", err)
 	}
 	for _, dir := range []string{"blobs/sha256", "unpacked", "tmp"} {
-		if left, err := os.ReadDir(filepath.Join(store, dir)); err != nil || len(left) > 0 {
-			t.Errorf("in %s are %v, %v", dir, left, err)
-		}
+		left, err := os.ReadDir(filepath.Join(store, dir))
+		assert.True(t, err == nil && len(left) == 0, "in %s are %v, %v", dir, left, err)
 	}
 	for _, digest := range []string{"", "sha256:../../../etc", "sha256:" + strings.Repeat("A", 64)} {
-		if err := s.Remove(t.Context(), digest); err == nil || !strings.Contains(err.Error(), "is not the digest of an artifact") {
-			t.Errorf("%q: %v", digest, err)
-		}
+		assert.ErrorContains(t, s.Remove(t.Context(), digest), "is not the digest of an artifact", "%q", digest)
 	}
 }
 
@@ -150,31 +133,27 @@ func TestPruningBesideEverythingElse(t *testing.T) {
 					return
 				}
 				files, err := s.Directory(t.Context(), a.Digest)
-				if err != nil && !errors.Is(err, artifacts.ErrMissing) || err == nil && files == "" {
-					t.Errorf("unpacked: %q, %v", files, err)
-				}
-				if err := s.Verify(t.Context(), a.Digest); err != nil && !errors.Is(err, artifacts.ErrMissing) {
-					t.Errorf("verified: %v", err)
-				}
+				assert.True(t, (err == nil || errors.Is(err, artifacts.ErrMissing)) && (err != nil || files != ""), "unpacked: %q, %v", files, err)
+				err = s.Verify(t.Context(), a.Digest)
+				assert.True(t, err == nil || errors.Is(err, artifacts.ErrMissing), "verified: %v", err)
 			}
 		})
 	}
 	for range 2 {
 		all.Go(func() {
 			for range 40 {
-				if _, err := artifacts.In(store).Prune(t.Context(), time.Now().Add(time.Hour), func(string) bool { return false }, false); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, errOf(artifacts.In(store).Prune(t.Context(), time.Now().Add(time.Hour), func(string) bool { return false }, false)))
 			}
 		})
 	}
 	all.Wait()
 	for _, dir := range dirs {
 		a := collect(t, s, dir)
-		if _, err := s.Directory(t.Context(), a.Digest); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errOf(s.Directory(t.Context(), a.Digest)))
 		must(t, s.Verify(t.Context(), a.Digest))
 	}
 	wantNothingHalf(t, store)
 }
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/internal/artifacts"
@@ -18,9 +20,7 @@ import (
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("only root can do this, and what a machine cannot run fails in CI")
-		}
+		require.Empty(t, os.Getenv("CI"), "only root can do this, and what a machine cannot run fails in CI")
 		t.Skip("only root can do this")
 	}
 }
@@ -31,16 +31,13 @@ func TestADiskThatIsFullLeavesNothingHalf(t *testing.T) {
 	must(t, os.Mkdir(store, 0o700))
 	must(t, unix.Mount("tmpfs", store, "tmpfs", 0, "size=3m"))
 	t.Cleanup(func() {
-		if err := unix.Unmount(store, 0); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, unix.Unmount(store, 0))
 	})
 	s := artifacts.In(store)
 	full := func(err error) {
 		t.Helper()
-		if refused := new(artifacts.RefusedError); !errors.Is(err, syscall.ENOSPC) || errors.As(err, &refused) || !strings.Contains(err.Error(), "make room") {
-			t.Errorf("it says %v", err)
-		}
+		refused := new(artifacts.RefusedError)
+		assert.True(t, errors.Is(err, syscall.ENOSPC) && !errors.As(err, &refused) && strings.Contains(err.Error(), "make room"), "it says %v", err)
 		wantNothingHalf(t, store)
 	}
 	_, err := s.Collect(t.Context(), write(t, map[string]string{"big": strings.Repeat("x", 4<<20)}), artifacts.Limits{})
@@ -56,9 +53,7 @@ func TestADeviceIsRefusedAndNeverOpened(t *testing.T) {
 	s, _ := newStore(t)
 	dir := t.TempDir()
 	must(t, unix.Mknod(filepath.Join(dir, "null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
-	if _, err := s.Collect(t.Context(), dir, artifacts.Limits{}); err == nil || !strings.Contains(err.Error(), `"null" is a device, not`) {
-		t.Errorf("it says %v", err)
-	}
+	assert.ErrorContains(t, errOf(s.Collect(t.Context(), dir, artifacts.Limits{})), `"null" is a device, not`)
 }
 
 func TestWhatCannotBeReadIsRefused(t *testing.T) {

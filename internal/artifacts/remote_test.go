@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/internal/artifacts"
 )
@@ -79,26 +80,21 @@ func pushed(t *testing.T, r *testRegistry) (a artifacts.Artifact, ref string) {
 func TestAnArtifactGoesToARegistryAndBack(t *testing.T) {
 	r := serve(t)
 	a, ref := pushed(t, r)
-	if want := r.host + "/builds/gcc@" + a.Digest; ref != want {
-		t.Errorf("it is called %s, want %s", ref, want)
-	}
+	assert.Equal(t, r.host+"/builds/gcc@"+a.Digest, ref)
 	for _, name := range []string{ref, r.host + "/builds/gcc:9.1"} {
 		s, store := newStore(t)
 		for range 2 { // the second time it is there
 			var told []artifacts.Progress
 			got, err := s.Pull(t.Context(), name, artifacts.Limits{}, func(p artifacts.Progress) { told = append(told, p) })
-			if err != nil || got != a {
-				t.Errorf("pulled is %v, %v; want %v", got, err, a)
-			}
+			assert.True(t, err == nil && got == a, "pulled is %v, %v; want %v", got, err, a)
 			if last := told[len(told)-1]; told[0].Done != 0 || last.Done != last.Total || last.Total < 1024 || !slices.IsSortedFunc(told, func(a, b artifacts.Progress) int { return int(a.Done - b.Done) }) {
 				t.Errorf("told is %v", told)
 			}
 		}
 		files, err := s.Directory(t.Context(), a.Digest)
 		must(t, err)
-		if again := collect(t, s, files); again != a {
-			t.Errorf("unpacked it is %v", again)
-		}
+		again := collect(t, s, files)
+		assert.True(t, again == a, "unpacked it is %v", again)
 		wantNothingHalf(t, store)
 	}
 }
@@ -129,20 +125,16 @@ func TestAnyClientOfARegistryReadsAnArtifact(t *testing.T) {
 		must(t, err)
 		names = append(names, header.Name)
 	}
-	if want := []string{"README", "bin/", "bin/cc", "bin/gcc", "empty/", "lib/", "lib/libc.so", "lib-2/", "lib-2/x", "zero"}; !slices.Equal(names, want) {
-		t.Errorf("in it are %q", names)
-	}
-	if config, err := image.RawConfigFile(); err != nil || string(config) != "{}" {
-		t.Errorf("its configuration is %q, %v", config, err)
-	}
+	want := []string{"README", "bin/", "bin/cc", "bin/gcc", "empty/", "lib/", "lib/libc.so", "lib-2/", "lib-2/x", "zero"}
+	assert.True(t, slices.Equal(names, want), "in it are %q", names)
+	config, err := image.RawConfigFile()
+	assert.True(t, err == nil && string(config) == "{}", "its configuration is %q, %v", config, err)
 	to, err := layout.Write(filepath.Join(t.TempDir(), "layout"), must1(random.Index(1, 0, 0)))
 	must(t, err)
 	must(t, to.AppendImage(image))
 	digest, err := v1.NewHash(a.Digest)
 	must(t, err)
-	if _, err := to.Image(digest); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errOf(to.Image(digest)))
 }
 
 func must1[T any](value T, err error) T {
@@ -194,9 +186,8 @@ func TestWhatARegistryGivesIsNotTrusted(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), ref) || test.is != nil && !errors.Is(err, test.is) {
 				t.Errorf("it is %v, %v", a, err)
 			}
-			if blobs, err := os.ReadDir(filepath.Join(store, "blobs", "sha256")); err == nil && len(blobs) > 0 {
-				t.Errorf("stored are %v", blobs)
-			}
+			blobs, err := os.ReadDir(filepath.Join(store, "blobs", "sha256"))
+			assert.True(t, err != nil || len(blobs) == 0, "stored are %v", blobs)
 			if _, err := os.Stat(store); err == nil {
 				wantNothingHalf(t, store)
 			}
@@ -221,9 +212,8 @@ func TestWhatIsNoArtifactIsNotPulled(t *testing.T) {
 		"builds/gcc:9.1":    "write REGISTRY/REPOSITORY@sha256:…",
 		r.host + "/x@md5:1": "write REGISTRY/REPOSITORY@sha256:…",
 	} {
-		if a, err := s.Pull(t.Context(), ref, artifacts.Limits{}, nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is %v, %v", ref, a, err)
-		}
+		a, err := s.Pull(t.Context(), ref, artifacts.Limits{}, nil)
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s is %v, %v", ref, a, err)
 	}
 }
 
@@ -234,17 +224,13 @@ func TestCredentialsAreThoseOfDocker(t *testing.T) {
 	s, _ := newStore(t)
 	a := collect(t, s, write(t, toolchain))
 	_, err := s.Push(t.Context(), a.Digest, r.host+"/builds/gcc", "", nil)
-	if err == nil || !strings.Contains(err.Error(), "`docker login "+r.host+"`") {
-		t.Errorf("without credentials: %v", err)
-	}
+	assert.ErrorContains(t, err, "`docker login "+r.host+"`", "without credentials")
 	config := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.host, encoded)
 	must(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600))
 	ref, err := s.Push(t.Context(), a.Digest, r.host+"/builds/gcc", "", nil)
 	must(t, err)
 	other, _ := newStore(t)
-	if _, err := other.Pull(t.Context(), ref, artifacts.Limits{}, nil); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errOf(other.Pull(t.Context(), ref, artifacts.Limits{}, nil)))
 }
 
 func TestWhatWasAlteredIsNotPushed(t *testing.T) {
@@ -252,13 +238,10 @@ func TestWhatWasAlteredIsNotPushed(t *testing.T) {
 	s, store := newStore(t)
 	digest := collect(t, s, write(t, toolchain)).Digest
 	must(t, overwrite(layerOf(t, store, digest)))
-	if ref, err := s.Push(t.Context(), digest, r.host+"/builds/gcc", "9.1", nil); !errors.Is(err, artifacts.ErrAltered) {
-		t.Errorf("it is %q, %v", ref, err)
-	}
+	ref, err := s.Push(t.Context(), digest, r.host+"/builds/gcc", "9.1", nil)
+	assert.True(t, errors.Is(err, artifacts.ErrAltered), "it is %q, %v", ref, err)
 	for _, to := range []string{"", "gcc", "builds/gcc", r.host, r.host + "/UPPER"} {
-		if _, err := s.Push(t.Context(), digest, to, "", nil); err == nil || !strings.Contains(err.Error(), "write REGISTRY/REPOSITORY, such as") {
-			t.Errorf("to %q: %v", to, err)
-		}
+		assert.ErrorContains(t, errOf(s.Push(t.Context(), digest, to, "", nil)), "write REGISTRY/REPOSITORY, such as", "to %q", to)
 	}
 }
 
@@ -271,9 +254,8 @@ func TestNothingIsSentInTheClearButToThisMachine(t *testing.T) {
 	} {
 		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
 		must(t, err)
-		if _, err := way.RoundTrip(request); errors.Is(err, asked) != want {
-			t.Errorf("%s: %v", url, err)
-		}
+		_, err = way.RoundTrip(request)
+		assert.True(t, errors.Is(err, asked) == want, "%s: %v", url, err)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/internal/artifacts"
 )
 
@@ -90,9 +92,7 @@ func TestARegistryThatIsSilentIsGivenUp(t *testing.T) {
 					_, err = io.ReadAll(answer.Body)
 					_ = answer.Body.Close()
 				}
-				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-					t.Errorf("it is %v, want %q", err, c.want)
-				}
+				assert.True(t, (c.want != "" || err == nil) && (c.want == "" || err != nil && strings.Contains(err.Error(), c.want)), "it is %v, want %q", err, c.want)
 				<-time.After(2 * time.Hour) // until the server has ended
 			})
 		})
@@ -134,8 +134,6 @@ func TestARequestThatIsSentAgainIsNotSilent(t *testing.T) {
 		text, err := io.ReadAll(answer.Body)
 		must(t, err)
 		must(t, answer.Body.Close())
-		if string(text) != "text" {
-			t.Errorf("it has sent %q", text)
-		}
+		assert.Equal(t, "text", string(text), "it has sent %q", text)
 	})
 }

@@ -14,6 +14,9 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/artifacts"
 )
 
@@ -38,9 +41,7 @@ func TestAnArtifactIsSentFromStoreToStore(t *testing.T) {
 	to, dir := newStore(t)
 	for range 2 { // what is there already is no problem
 		got, err := to.Receive(t.Context(), a.Digest, layer, iotest.OneByteReader(bytes.NewReader(content)), artifacts.Limits{})
-		if err != nil || got != a {
-			t.Fatalf("it is %+v, %v, want %+v", got, err, a)
-		}
+		require.True(t, err == nil && got == a, "it is %+v, %v, want %+v", got, err, a)
 	}
 	must(t, to.Verify(t.Context(), a.Digest))
 	wantNothingHalf(t, dir)
@@ -90,9 +91,7 @@ func TestWhatIsNoArtifactIsNotReceived(t *testing.T) {
 			if sentinel, is := test.want.(error); is && !errors.Is(err, sentinel) || !is && !errors.As(err, test.want) {
 				t.Errorf("the error is %v, want %T %[2]v", err, test.want)
 			}
-			if to.Has(test.digest) {
-				t.Error("it is in the store")
-			}
+			assert.False(t, to.Has(test.digest), "it is in the store")
 			wantNothingHalf(t, dir)
 		})
 	}
@@ -105,9 +104,7 @@ func digestOfLayer(t *testing.T, layer artifacts.Layer) string {
 	s, _ := newStore(t)
 	_, err := s.Receive(t.Context(), "", layer, bytes.NewReader(nil), artifacts.Limits{})
 	_, digest, found := strings.Cut(fmt.Sprint(err), " makes ")
-	if !found {
-		t.Fatal(err)
-	}
+	require.True(t, found, "%v", err)
 	return digest
 }
 
@@ -121,12 +118,10 @@ func TestAnAlteredArtifactIsNotSent(t *testing.T) {
 	body, _, err := s.Open(t.Context(), a.Digest)
 	must(t, err)
 	defer body.Close()
-	if got, err := io.ReadAll(body); !errors.Is(err, artifacts.ErrAltered) || len(got) == len(content) {
-		t.Errorf("%d of %d bytes were read: %v", len(got), len(content), err)
-	}
-	if _, _, err := s.Open(t.Context(), "sha256:"+strings.Repeat("0", 64)); !errors.Is(err, artifacts.ErrMissing) {
-		t.Errorf("one that is not there is opened: %v", err)
-	}
+	got, err := io.ReadAll(body)
+	assert.True(t, errors.Is(err, artifacts.ErrAltered) && len(got) != len(content), "%d of %d bytes were read: %v", len(got), len(content), err)
+	_, _, err = s.Open(t.Context(), "sha256:"+strings.Repeat("0", 64))
+	assert.True(t, errors.Is(err, artifacts.ErrMissing), "one that is not there is opened: %v", err)
 }
 
 // Who is about to name an artifact has it stay, however long ago it was stored.
@@ -147,7 +142,5 @@ func TestAnArtifactThatIsAboutToBeNamedStays(t *testing.T) {
 	}
 	_, err = s.Prune(t.Context(), time.Now().Add(-artifacts.MinAge), func(string) bool { return false }, false)
 	must(t, err)
-	if !s.Has(named.Digest) || s.Has(left.Digest) {
-		t.Error("what was asked for is gone, or what was not has stayed")
-	}
+	assert.True(t, s.Has(named.Digest) && !s.Has(left.Digest), "what was asked for is gone, or what was not has stayed")
 }
