@@ -270,7 +270,9 @@ func (w *world) Known(host string) bool {
 }
 
 // Attribute implements environments.Inventory.
-func (w *world) Attribute(host, name string) string { return under(w, func() string { return w.attributes[host+"."+name] }) }
+func (w *world) Attribute(host, name string) string {
+	return under(w, func() string { return w.attributes[host+"."+name] })
+}
 
 // Slots implements environments.Inventory.
 func (w *world) Slots(string) int { return under(w, func() int { return w.slots }) }
