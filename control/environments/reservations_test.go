@@ -373,3 +373,23 @@ func TestWhatMakesMoreIsNotTakenOver(t *testing.T) {
 		assert.ErrorContains(t, w.command("new", environment.AdoptFrom{From: "old", Revision: 1, Hosts: []string{"a"}}), "there is cache, web, and it would make web.")
 	})
 }
+
+// A host that has joined two environments is left to the first, and the rest of the second
+// goes on.
+func TestAHostThatJoinsTwoEnvironmentsHoldsNeither(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.containers()
+		w.deployEach(map[string]string{"prod": "b", "all": "c"}, agent, surge)
+		w.untilIdle()
+		w.inventory("all", "b", "c")
+		require.NoError(t, w.command("all", environment.Update{Base: 1, Definition: daemon("all", agent, surge, image("2"))}, "b", "c"))
+		w.deploy("all", 2)
+		w.untilIdle()
+		w.wantRunning("b prod:1", "c all:2")
+		w.wantRows("all", "1 Inactive 0 0; 2 Active 1 1")
+		w.rollback("all", 1)
+		w.untilIdle()
+		w.wantRunning("b prod:1", "c all:1")
+		w.wantRows("all", "1 Active 1 1; 2 Reverted 0 0")
+	})
+}
