@@ -13,6 +13,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	dockercontainer "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
@@ -66,9 +68,7 @@ func (b box) with(changes object) box {
 func (b box) inspect(t *testing.T) dockercontainer.InspectResponse {
 	t.Helper()
 	got, err := b.docker.ContainerInspect(t.Context(), b.name, client.ContainerInspectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return got.Container
 }
 
@@ -76,17 +76,14 @@ func (b box) inspect(t *testing.T) dockercontainer.InspectResponse {
 func (b box) alone(t *testing.T) {
 	t.Helper()
 	all, err := b.docker.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("name", b.name)})
-	if err != nil || len(all.Items) != 1 {
-		t.Errorf("containers: %+v, %v", all.Items, err)
-	}
+	assert.True(t, err == nil && len(all.Items) == 1, "containers: %+v, %v", all.Items, err)
 }
 
 func network(t *testing.T, docker *client.Client) string {
 	t.Helper()
 	name := dockertest.Name("net")
-	if _, err := docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{})
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		_, err := docker.NetworkRemove(context.WithoutCancel(t.Context()), name, client.NetworkRemoveOptions{})
 		if err != nil && !errdefs.IsNotFound(err) {
@@ -108,18 +105,9 @@ func volume(t *testing.T, docker *client.Client) string {
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestLifeOfAContainer(t *testing.T) {
@@ -129,32 +117,24 @@ func TestLifeOfAContainer(t *testing.T) {
 		"image": dockertest.Image(t, docker, v1.Config{}), "ports": list{object{"container": 80, "address": "127.0.0.1"}},
 		"networks": list{net1}, "env": object{"PORT": 80},
 	})
-	if s := b.Stale(t, "create-container"); s.StaleState != nil {
-		t.Errorf("stale state of what does not exist: %v", s.StaleState)
-	}
+	s := b.Stale(t, "create-container")
+	assert.True(t, s.StaleState == nil, "stale state of what does not exist: %v", s.StaleState)
 	state, output := b.Apply(t)
-	if state["running"] != true || state["healthy"] != true || state["health"] != "none" || state["name"] != b.name {
-		t.Errorf("state: %v", state)
-	}
+	assert.True(t, state["running"] == true && state["healthy"] == true && state["health"] == "none" && state["name"] == b.name,
+		"state: %v", state)
 	port := state["ports"].(list)[0].(object)
-	if port["container"] != int64(80) || port["host"].(int64) == 0 || port["address"] != "127.0.0.1" {
-		t.Errorf("ports: %v", state["ports"])
-	}
-	if a := state["addresses"].(object)[net1]; a == nil || net.ParseIP(a.(string)) == nil {
-		t.Errorf("addresses: %v", state["addresses"])
-	}
-	if !strings.Contains(output, "created container") {
-		t.Errorf("output: %s", output)
-	}
+	assert.True(t, port["container"] == int64(80) && port["host"].(int64) != 0 && port["address"] == "127.0.0.1",
+		"ports: %v", state["ports"])
+	a := state["addresses"].(object)[net1]
+	assert.True(t, a != nil && net.ParseIP(a.(string)) != nil, "addresses: %v", state["addresses"])
+	assert.Contains(t, output, "created container", "output")
 	if labels := b.inspect(t).Config.Labels; labels["deployster.resource"] != "" || labels[daemon.LabelManaged] != "web" {
 		t.Errorf("labels: %v", labels) // the runner sweeps what has deployster.resource
 	}
 	if code, _, stderr := b.Invoke(t, nil, "create-container"); code != 0 { // an action may be run again
 		t.Errorf("creating again ended with %d: %s", code, stderr)
 	}
-	if b.inspect(t).ID != state["id"] {
-		t.Error("creating again made another container")
-	}
+	assert.True(t, b.inspect(t).ID == state["id"], "creating again made another container")
 	b.alone(t)
 	b.Gone().Stale(t, "remove-container")
 	b.Gone().Apply(t)
@@ -180,9 +160,8 @@ func TestWhatTheImageSaysIsNoDrift(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t, docker, object{"image": image}).with(config)
-			if state, _ := b.Apply(t); state["health"] != "healthy" {
-				t.Errorf("state: %v", state)
-			}
+			state, _ := b.Apply(t)
+			assert.True(t, state["health"] == "healthy", "state: %v", state)
 			b.Gone().Apply(t)
 		})
 	}
@@ -235,9 +214,8 @@ func TestEveryChangeOfTheConfigurationIsFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stale := b.with(tc.change).Stale(t, tc.action)
-			if d := stale.Actions[0].Description; !strings.HasSuffix(d, ": "+tc.why) {
-				t.Errorf("got %q, want %q", d, tc.why)
-			}
+			d := stale.Actions[0].Description
+			assert.True(t, strings.HasSuffix(d, ": "+tc.why), "got %q, want %q", d, tc.why)
 		})
 	}
 	same := b.with(object{ // the same in other words
@@ -262,18 +240,15 @@ func TestOldSecretsAreNotShown(t *testing.T) {
 	b.Valid(t)
 	rotated := b.with(object{"image": ref, "env": object{"LEVEL": 4, "TOKEN": "new"}, "secret_env": object{"SAME": "x", "KEY": "new"}, "public_env": object{"VERSION": "2"}})
 	_, stdout, stderr := rotated.Invoke(t, nil, "state")
-	if strings.Contains(stdout+stderr, " secret") {
-		t.Errorf("shown: %s%s", stdout, stderr)
-	}
+	assert.False(t, strings.Contains(stdout+stderr, " secret"), "shown: %s%s", stdout, stderr)
 	state := rotated.State(t).StaleState
 	for property, want := range map[string]object{
 		"env":        {"LEVEL": "3", "TOKEN": "(another value)", "GONE": "(another value)"},
 		"secret_env": {"SAME": "x", "KEY": "(another value)"},
 		"public_env": {"VERSION": "1"},
 	} {
-		if got := state[property]; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %v, want %v", property, got, want)
-		}
+		got := state[property]
+		assert.True(t, reflect.DeepEqual(got, want), "%s: %v, want %v", property, got, want)
 	}
 	rotated.Apply(t)
 	rotated.Valid(t)
@@ -288,9 +263,8 @@ func TestVariablesOfFormerVersionsWereSecret(t *testing.T) {
 	b.Apply(t)
 	b.with(object{"env": object{"TOKEN": "old secret"}, "secret_env": object{}}).Valid(t)
 	changed := b.with(object{"env": object{"TOKEN": "new"}, "secret_env": object{}})
-	if _, stdout, stderr := changed.Invoke(t, nil, "state"); strings.Contains(stdout+stderr, "old secret") {
-		t.Errorf("shown: %s%s", stdout, stderr)
-	}
+	_, stdout, stderr := changed.Invoke(t, nil, "state")
+	assert.False(t, strings.Contains(stdout+stderr, "old secret"), "shown: %s%s", stdout, stderr)
 }
 
 func TestEveryChangeByHandIsFound(t *testing.T) {
@@ -299,56 +273,46 @@ func TestEveryChangeByHandIsFound(t *testing.T) {
 	ref := dockertest.Image(t, docker, v1.Config{})
 	b := newBox(t, docker, object{"image": ref, "networks": list{net1, net2}, "restart": "unless-stopped"})
 	b.Apply(t)
+	ctx := t.Context()
+	restarts := func(policy dockercontainer.RestartPolicyMode, retries int) error {
+		return must(docker.ContainerUpdate(ctx, b.name, client.ContainerUpdateOptions{
+			RestartPolicy: &dockercontainer.RestartPolicy{Name: policy, MaximumRetryCount: retries},
+		}))
+	}
+	disconnect := func(network string) error {
+		return must(docker.NetworkDisconnect(ctx, network, client.NetworkDisconnectOptions{Container: b.name}))
+	}
 	for _, tc := range []struct {
-		name   string
-		change func(t *testing.T)
-		action string
+		name, action string
+		change       func() error
 	}{
-		{"stopped", func(t *testing.T) {
-			check(t, must(docker.ContainerStop(t.Context(), b.name, client.ContainerStopOptions{})))
-		}, "start-container"},
-		{"killed", func(t *testing.T) {
-			check(t, must(docker.ContainerKill(t.Context(), b.name, client.ContainerKillOptions{Signal: "KILL"})))
-		}, "start-container"},
-		{"paused", func(t *testing.T) {
-			check(t, must(docker.ContainerPause(t.Context(), b.name, client.ContainerPauseOptions{})))
-		}, "start-container"},
-		{"restart policy", func(t *testing.T) {
-			check(t, must(docker.ContainerUpdate(t.Context(), b.name, client.ContainerUpdateOptions{RestartPolicy: &dockercontainer.RestartPolicy{Name: "always"}})))
-		}, "update-container"},
-		{"retries", func(t *testing.T) {
-			check(t, must(docker.ContainerUpdate(t.Context(), b.name, client.ContainerUpdateOptions{
-				RestartPolicy: &dockercontainer.RestartPolicy{Name: "on-failure", MaximumRetryCount: 2},
-			})))
-		}, "update-container"},
-		{"disconnected", func(t *testing.T) {
-			check(t, must(docker.NetworkDisconnect(t.Context(), net2, client.NetworkDisconnectOptions{Container: b.name})))
-		}, "update-container"},
-		{"disconnected from its first", func(t *testing.T) {
-			check(t, must(docker.NetworkDisconnect(t.Context(), net1, client.NetworkDisconnectOptions{Container: b.name})))
-		}, "update-container"},
-		{"connected", func(t *testing.T) {
-			check(t, must(docker.NetworkConnect(t.Context(), "bridge", client.NetworkConnectOptions{Container: b.name})))
-		}, "update-container"},
-		{"removed", func(t *testing.T) {
-			check(t, must(docker.ContainerRemove(t.Context(), b.name, client.ContainerRemoveOptions{Force: true})))
-		}, "create-container"},
-		{"tag moved", func(*testing.T) {
-			dockertest.Load(t, docker, ref, v1.Config{Env: []string{"NEW=1"}})
-		}, "recreate-container"},
+		{"stopped", "start-container", func() error { return must(docker.ContainerStop(ctx, b.name, client.ContainerStopOptions{})) }},
+		{"killed", "start-container", func() error {
+			return must(docker.ContainerKill(ctx, b.name, client.ContainerKillOptions{Signal: "KILL"}))
+		}},
+		{"paused", "start-container", func() error { return must(docker.ContainerPause(ctx, b.name, client.ContainerPauseOptions{})) }},
+		{"restart policy", "update-container", func() error { return restarts("always", 0) }},
+		{"retries", "update-container", func() error { return restarts("on-failure", 2) }},
+		{"disconnected", "update-container", func() error { return disconnect(net2) }},
+		{"disconnected from its first", "update-container", func() error { return disconnect(net1) }},
+		{"connected", "update-container", func() error {
+			return must(docker.NetworkConnect(ctx, "bridge", client.NetworkConnectOptions{Container: b.name}))
+		}},
+		{"removed", "create-container", func() error {
+			return must(docker.ContainerRemove(ctx, b.name, client.ContainerRemoveOptions{Force: true}))
+		}},
+		{"tag moved", "recreate-container", func() error { dockertest.Load(t, docker, ref, v1.Config{Env: []string{"NEW=1"}}); return nil }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := b.State(t).State["id"]
-			tc.change(t)
+			require.NoError(t, tc.change())
 			b.Stale(t, tc.action)
 			after, _ := b.Apply(t)
 			inPlace := tc.action == "start-container" || tc.action == "update-container"
-			if (before == after["id"]) != inPlace {
-				t.Errorf("id was %v, is %v", before, after["id"])
-			}
-			if c := b.inspect(t); c.HostConfig.RestartPolicy.Name != "unless-stopped" || len(c.NetworkSettings.Networks) != 2 {
-				t.Errorf("restart %v, networks %v", c.HostConfig.RestartPolicy, c.NetworkSettings.Networks)
-			}
+			assert.True(t, (before == after["id"]) == inPlace, "id was %v, is %v", before, after["id"])
+			c := b.inspect(t)
+			assert.True(t, c.HostConfig.RestartPolicy.Name == "unless-stopped" && len(c.NetworkSettings.Networks) == 2,
+				"restart %v, networks %v", c.HostConfig.RestartPolicy, c.NetworkSettings.Networks)
 			b.alone(t)
 		})
 	}
@@ -368,9 +332,7 @@ func TestANetworkThatWasMadeAnewIsJoinedAgain(t *testing.T) {
 		must(docker.NetworkRemove(t.Context(), net1, client.NetworkRemoveOptions{})),
 		must(docker.NetworkCreate(t.Context(), net1, client.NetworkCreateOptions{})),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	b.Stale(t, "update-container", "start-container")
 	b.Apply(t)
@@ -383,21 +345,17 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	theirs, err := docker.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Name: b.name, Config: &dockercontainer.Config{Image: image, Env: []string{"A=1"}, Labels: map[string]string{"theirs": "1"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b.Fails(t, "was not made by Deployster", "state")
 	b.Fails(t, "was not made by Deployster", "recreate-container")
 	b.Gone().Fails(t, "was not made by Deployster", "remove-container")
 
 	adopted := b.with(object{"adopt": true})
 	adopted.Stale(t, "start-container")
-	if state, _ := adopted.Apply(t); state["id"] != theirs.ID {
-		t.Errorf("a container that is as configured was replaced: %v", state)
-	}
-	if state, _ := adopted.with(object{"env": object{"A": "2"}}).Apply(t); state["id"] == theirs.ID {
-		t.Errorf("state: %v", state)
-	}
+	state, _ := adopted.Apply(t)
+	assert.True(t, state["id"] == theirs.ID, "a container that is as configured was replaced: %v", state)
+	state, _ = adopted.with(object{"env": object{"A": "2"}}).Apply(t)
+	assert.True(t, state["id"] != theirs.ID, "state: %v", state)
 	b.with(object{"env": object{"A": "2"}}).Valid(t) // it is ours now
 }
 

@@ -6,11 +6,14 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/moby/moby/client"
 )
 
 // patient is the same container, which counts as started only after far longer than
@@ -37,9 +40,8 @@ func TestThatHealthIsWaitedForIsAlwaysSaid(t *testing.T) {
 		"health": object{"command": list{"/program", "exit", "0"}, "interval": "1ms", "timeout": "10m", "start_period": "10m"},
 	})
 	const waiting = "waiting until container"
-	if code, said, _ := b.Invoke(t, nil, "create-container"); code != 0 || strings.Count(said, waiting) != 1 {
-		t.Errorf("ended with %d, and said %q", code, said)
-	}
+	code, said, _ := b.Invoke(t, nil, "create-container")
+	assert.True(t, code == 0 && strings.Count(said, waiting) == 1, "ended with %d, and said %q", code, said)
 }
 
 func TestHealth(t *testing.T) {
@@ -57,12 +59,9 @@ func TestHealth(t *testing.T) {
 	awaitHealthCheck(t, docker, b.name)
 	b.Stale(t, "wait-healthy")
 	exec(t, docker, b.name, "/program", "create", "/data/well")
-	if code := <-made; code != 0 {
-		t.Fatalf("creating ended with %d", code)
-	}
-	if state := b.Valid(t); state["health"] != "healthy" || state["healthy"] != true {
-		t.Errorf("state: %v", state)
-	}
+	require.Equal(t, 0, <-made, "creating ended with")
+	state := b.Valid(t)
+	assert.True(t, state["health"] == "healthy" && state["healthy"] == true, "state: %v", state)
 }
 
 // awaitHealthCheck waits until the first health check of a container has begun.
@@ -85,17 +84,12 @@ func awaitHealthCheck(t *testing.T, docker *client.Client, name string) {
 func exec(t *testing.T, docker *client.Client, name string, command ...string) {
 	t.Helper()
 	created, err := docker.ExecCreate(t.Context(), name, client.ExecCreateOptions{Cmd: command, AttachStdout: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	attached, err := docker.ExecAttach(t.Context(), created.ID, client.ExecAttachOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer attached.Close()
-	if _, err := attached.Reader.WriteTo(discard{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = attached.Reader.WriteTo(discard{})
+	require.NoError(t, err)
 }
 
 type discard struct{}
@@ -120,9 +114,8 @@ func TestAContainerThatKeepsCrashingSaysHow(t *testing.T) {
 	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{}), "command": list{"exit", "3"}, "restart": "always"})
 	// Whether the end is seen at the start depends on how soon it comes.
 	_, _, _ = b.Invoke(t, nil, "create-container")
-	if _, err := docker.ContainerStart(t.Context(), b.name, client.ContainerStartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := docker.ContainerStart(t.Context(), b.name, client.ContainerStartOptions{})
+	require.NoError(t, err)
 	// The pause before a restart doubles, so it soon takes up nearly all the time.
 	for b.inspect(t).RestartCount < 3 {
 		continue
@@ -137,14 +130,10 @@ func TestAContainerThatKeepsCrashingSaysHow(t *testing.T) {
 			t.Fatalf("%v: %s%s", err, stdout, stderr)
 		}
 	}
-	if len(answer.Actions) != 1 {
-		t.Fatalf("state asks for %+v", answer.Actions)
-	}
+	require.Len(t, answer.Actions, 1, "state asks for %+v", answer.Actions)
 	said := answer.Actions[0].Description
 	if !regexp.MustCompile(`^start container ` + b.name + `, which is restarting, after it exited with 3, and was restarted \d+ times$`).MatchString(said) {
 		t.Errorf("state asks to %q", said)
 	}
-	if !strings.Contains(stderr, "these are the last words") {
-		t.Errorf("the last output is not shown: %s", stderr)
-	}
+	assert.Contains(t, stderr, "these are the last words", "the last output is not shown")
 }

@@ -3,9 +3,12 @@ package container
 import (
 	"testing"
 
-	"github.com/deployster-go/deployster/resources/internal/dockertest"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/resources/internal/dockertest"
 )
 
 func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
@@ -29,9 +32,7 @@ func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
 		r.Gone().Fails(t, belongs, "state")
 		r.Gone().Fails(t, belongs, "remove-container")
 	}
-	if a.inspect(t).ID != id {
-		t.Error("the container was replaced")
-	}
+	assert.Equal(t, id, a.inspect(t).ID, "the container was replaced")
 	other.with(object{"adopt": true}).Apply(t)
 	other.Valid(t) // it is theirs now
 	a.Gone().Fails(t, "belongs to resource web of /projects/b", "remove-container")
@@ -40,9 +41,11 @@ func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
 func TestHowAnAddressIsWrittenIsNoDrift(t *testing.T) {
 	docker := dockertest.Client(t)
 	image := dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})
-	for _, address := range []string{"::", "0.0.0.0", "0:0::0", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"} {
-		newBox(t, docker, object{"image": image, "ports": list{object{"container": 80, "address": address}}}).Apply(t)
+	var ports list
+	for i, address := range []string{"::", "0.0.0.0", "0:0::0", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"} {
+		ports = append(ports, object{"container": 80 + i, "address": address})
 	}
+	newBox(t, docker, object{"image": image, "ports": ports}).Apply(t)
 }
 
 func TestNetworksMayBeGivenByTheirIDs(t *testing.T) {
@@ -50,9 +53,7 @@ func TestNetworksMayBeGivenByTheirIDs(t *testing.T) {
 	image := dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})
 	id := func(name string) string {
 		n, err := docker.NetworkInspect(t.Context(), name, client.NetworkInspectOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return n.Network.ID
 	}
 	net1, net2 := network(t, docker), network(t, docker)
@@ -62,7 +63,6 @@ func TestNetworksMayBeGivenByTheirIDs(t *testing.T) {
 	both := b.with(object{"networks": list{"default", id(net2)}})
 	both.Stale(t, "update-container")
 	state, _ := both.Apply(t)
-	if a := state["addresses"].(object); a["bridge"] == nil || a[net2] == nil || a[net1] != nil {
-		t.Errorf("addresses: %v", a)
-	}
+	a := state["addresses"].(object)
+	assert.True(t, a["bridge"] != nil && a[net2] != nil && a[net1] == nil, "addresses: %v", a)
 }

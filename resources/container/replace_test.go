@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/moby/moby/client"
 )
 
 func TestReplacementMayUseTheSamePort(t *testing.T) {
@@ -22,21 +24,15 @@ func TestReplacementMayUseTheSamePort(t *testing.T) {
 	})
 	before, _ := b.Apply(t)
 	after, output := b.with(object{"env": object{"V": 2}}).Apply(t)
-	if before["id"] == after["id"] || after["ports"].(list)[0].(object)["host"] != int64(port) {
-		t.Errorf("was %v, is %v", before, after)
-	}
+	assert.True(t, before["id"] != after["id"] && after["ports"].(list)[0].(object)["host"] == int64(port), "was %v, is %v", before, after)
 	b.alone(t)
-	if !strings.Contains(output, "stopping the old container") {
-		t.Errorf("output: %s", output)
-	}
+	assert.Contains(t, output, "stopping the old container", "output")
 }
 
 func TestFailedReplacementIsUndone(t *testing.T) {
 	docker := dockertest.Client(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer taken.Close()
 	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})})
 	before, _ := b.Apply(t)
@@ -59,9 +55,8 @@ func TestFailedReplacementIsUndone(t *testing.T) {
 				changed = changed.patient()
 			}
 			changed.Fails(t, tc.want, "recreate-container")
-			if after := b.Valid(t); after["id"] != before["id"] {
-				t.Errorf("was %v, is %v", before, after)
-			}
+			after := b.Valid(t)
+			assert.True(t, after["id"] == before["id"], "was %v, is %v", before, after)
 			b.alone(t)
 		})
 	}
@@ -91,9 +86,7 @@ func TestInterruptedReplacements(t *testing.T) {
 				old = state["id"].(string)
 			}
 			id, err := m.create(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for i, step := range []func() error{
 				func() error { return must(docker.ContainerStop(t.Context(), old, client.ContainerStopOptions{})) },
 				func() error { return m.rename(t.Context(), old, m.oldName()) },
@@ -103,16 +96,12 @@ func TestInterruptedReplacements(t *testing.T) {
 				if i+2 > tc.until {
 					break
 				}
-				if err := step(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, step())
 			}
 			v2.Stale(t, tc.stale)
 			v2.Apply(t)
 			v2.alone(t)
-			if env := fmt.Sprint(b.inspect(t).Config.Env); !strings.Contains(env, "V=2") {
-				t.Errorf("env: %s", env)
-			}
+			assert.Contains(t, fmt.Sprint(b.inspect(t).Config.Env), "V=2", "env")
 			v2.Gone().Apply(t)
 		})
 	}
@@ -131,9 +120,8 @@ func manage(t *testing.T, b box) *manager {
 		return err
 	}
 	b.Type = typ
-	if code, _, stderr := b.Invoke(t, nil, "capture"); code != 0 {
-		t.Fatal(stderr)
-	}
+	code, _, stderr := b.Invoke(t, nil, "capture")
+	require.True(t, code == 0, stderr)
 	t.Cleanup(func() { _ = m.Docker.Close() })
 	return m
 }
@@ -141,9 +129,8 @@ func manage(t *testing.T, b box) *manager {
 func TestRemoveClearsLeftovers(t *testing.T) {
 	docker := dockertest.Client(t)
 	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{})})
-	if _, err := manage(t, b).create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := manage(t, b).create(t.Context())
+	require.NoError(t, err)
 	b.Gone().Stale(t, "remove-container")
 	b.Gone().Apply(t)
 }
@@ -154,12 +141,9 @@ func TestAnonymousVolumesSurviveAReplacement(t *testing.T) {
 	b.Apply(t)
 	kept := b.inspect(t).Mounts[0].Name
 	t.Cleanup(func() {
-		if _, err := docker.VolumeRemove(context.WithoutCancel(t.Context()), kept, client.VolumeRemoveOptions{}); err != nil {
-			t.Error(err)
-		}
+		_, err := docker.VolumeRemove(context.WithoutCancel(t.Context()), kept, client.VolumeRemoveOptions{})
+		assert.NoError(t, err)
 	})
 	_, output := b.with(object{"user": "1"}).Apply(t)
-	if !strings.Contains(output, "volume "+kept+", which the old container had at /data, is kept") {
-		t.Errorf("output: %s", output)
-	}
+	assert.Contains(t, output, "volume "+kept+", which the old container had at /data, is kept", "output")
 }
