@@ -126,3 +126,26 @@ func TestADefinitionOfAFormerVersionGivesItsManifestsToAll(t *testing.T) {
 	w.until("1", onBeta, record.HostStarted)
 	w.wantFiles("deploy2.yaml", files)
 }
+
+// What a revision adopted after it had failed it has when a stage is rolled back to it, though
+// another one has finished since.
+func TestAStageIsRolledBackToWhatWasAdoptedAfterAFailure(t *testing.T) {
+	w := newAntGateway(t, copied, deployed)
+	w.fails[string(onProd)+" "+deployed] = "no space left"
+	files := record.Files{}
+	for _, step := range []string{copied, deployed, tested} {
+		files[step+".yaml"] = "1"
+	}
+	w.releaseWith("1", files)
+	w.idle()
+	delete(w.fails, string(onProd)+" "+deployed)
+	w.do(Define{ID: w.id(), Definition: antGateway(copied, deployed, tested), Carries: files, Adopt: []string{"1"}})
+	w.do(Release{Revision: "2", ID: w.id(), Carries: files, Fix: true})
+	for _, kind := range []string{"x86", "aarch64", "raspbian"} {
+		w.do(ReceiveArtifact{Revision: "2", Kind: kind, Ref: kind})
+	}
+	w.idle()
+	w.do(Rollback{Stage: "beta", Revision: "1", ID: w.id()})
+	w.idle()
+	assert.True(t, w.happened("1", onBeta, tested), "it is rolled back to what the revision was before")
+}

@@ -36,7 +36,7 @@ var promises = []promise{
 	{begin: (*world).beginLenient, act: (*world).actTroubled},
 	{each: (*world).checkExplained, rests: true, end: (*world).checkNamed},
 	{act: (*world).actOrDoAgain, each: (*world).checkTaken},
-	{act: (*world).actAndShorten, end: (*world).checkFolded},
+	{begin: (*world).beginLenient, act: (*world).actAndShorten, end: (*world).checkFolded},
 	{act: (*world).actAndShorten, end: (*world).checkFolded, rests: true},
 	{begin: (*world).beginSteady, rests: true, end: (*world).checkBatches},
 }

@@ -238,3 +238,20 @@ func TestARollbackToARevisionUnderWayIsNamedByItsDeployment(t *testing.T) {
 	w.do(Cancel{Revision: first})
 	assert.Equal(t, [2]deployment.Status{deployment.Cancelled, deployment.Running}, [2]deployment.Status{w.state.revisions[1].Status, w.state.revisions[3].Status})
 }
+
+// A host group in which a rollback began moves to the stage behind the one that is rolled
+// back: the rollback has begun nothing there, and still finishes its own stage.
+func TestARollbackOfWhichAHostGroupMovesFinishesItsStage(t *testing.T) {
+	w := inProduction(t, "1", "2")
+	w.do(Rollback{Stage: "prod", ID: "back"})
+	for last := ""; last != record.GroupStarted; last = w.log[len(w.log)-1].Name {
+		w.step()
+	}
+	moved := production(deployed)
+	moved.Stages[1].Deploy.HostGroups = nil
+	moved.Stages[2] = deployTo("announce", []string{"eu/prod"}, "all", deployed)
+	w.do(Define{ID: "moved", Definition: moved})
+	w.mayDo("1 stage-finished-successfully stage/eu/prod")
+	w.idle()
+	w.back(2, "1", "2", deployment.Finished)
+}

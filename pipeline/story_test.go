@@ -183,3 +183,77 @@ func TestTheFailureOfAnAttemptThatWasGivenUpCountsForNothing(t *testing.T) {
 	w.idle()
 	w.finished("1")
 }
+
+// Revision v1 comes into stage new when the host group that it is being deployed to is
+// moved there, so no start of the stage is recorded, and fails in it. Then the stage
+// becomes something without host groups: its failure is all that is left of it.
+func TestARevisionIsInTheStageThatItFailedInWhateverBecomesOfIt(t *testing.T) {
+	gate := definition.Stage{Name: "gate", Approval: &definition.Approval{}}
+	fail := func(w *tale) { w.complete("v1", w.state.target, record.PipelineFailed) }
+	for _, c := range []struct {
+		name    string
+		becomes definition.Definition
+		then    func(*tale)
+		mayDo   []string
+	}{
+		{
+			name:    "the next revision does not enter it",
+			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new")}},
+			mayDo:   []string{"v1 pipeline-failed pipeline"},
+		},
+		{
+			name:    "a stage that is put before it is passed, and the next revision enters that",
+			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new", "gate")}},
+			mayDo:   []string{"v1 pipeline-failed pipeline", "v2 stage-started stage/gate"},
+		},
+		{
+			name:    "a batch that ends with it is held",
+			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new", "gate")}, Batches: []definition.Batch{{From: "gate", To: "new"}}},
+			mayDo:   []string{"v1 pipeline-failed pipeline"},
+		},
+		{
+			name:    "the next revision enters it when the deployment has failed and it is resumed",
+			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new")}},
+			then:    func(w *tale) { fail(w); w.do(ResumePipeline{Stage: "new", ID: w.id()}) },
+			mayDo:   []string{"v2 stage-started stage/gate", "v2 stage-started stage/new"},
+		},
+		{
+			name:    "a retry begins with its start",
+			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new")}},
+			then:    func(w *tale) { fail(w); w.do(Retry{Revision: "v1"}) },
+			mayDo:   []string{"v1 stage-started stage/new"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newTale(t, &definition.Definition{Name: "p", Stages: []definition.Stage{gate, deployTo("old", nil, "g", deployed)}}, map[string][]string{"g": {"h"}})
+			host := record.HostTarget("p", "g", "h")
+			w.fails[string(host)+" "+deployed] = "disk full"
+			w.release("v1")
+			w.until("v1", host, record.HostStarted)
+			w.do(Define{ID: "moved", Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{gate, deployTo("new", nil, "g", deployed)}}})
+			w.until("v1", stageOf("new"), record.StageFailed)
+			w.release("v2")
+			c.becomes.Name = "p"
+			w.do(Define{ID: "becomes", Definition: &c.becomes})
+			if c.then != nil {
+				c.then(w)
+			}
+			w.mayDo(c.mayDo...)
+		})
+	}
+}
+
+func TestAHostThatLeftWhileItWasBusyGoesByANewStepToo(t *testing.T) {
+	w := newTale(t, antGateway(deployed), map[string][]string{"ant-gateway/beta": {"antworker002", "other"}, "ant-gateway/prod": nil})
+	w.release("v1", "x86", "aarch64", "raspbian")
+	w.until("v1", onBeta, record.HostStarted)
+	busy := slices.Collect(w.state.Decide(noon, Can{}))[0]
+	w.do(Define{Definition: antGateway(tested, deployed), ID: "d"})
+	w.do(SetMembers{Members: map[string][]string{"ant-gateway/beta": {"other"}}, ID: "m"})
+	w.complete("v1", record.HostTarget("ant-gateway", "beta", "other"), record.HostStarted)
+	w.mayDo("v1 host-tested host/beta/other")
+	events, err := busy.Completed(nil)
+	require.NoError(t, err)
+	w.append(events...)
+	w.mayDo("v1 host-deployed host/beta/other")
+}
