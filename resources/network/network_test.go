@@ -16,6 +16,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	dockernet "github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
@@ -60,9 +62,8 @@ func changed(r typetest.Resource, changes object) typetest.Resource {
 func TestLifeOfANetwork(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, object{"labels": object{"team": "web"}, "internal": true})
-	if s := r.Stale(t, "create-network"); s.StaleState != nil {
-		t.Errorf("stale state of what does not exist: %v", s.StaleState)
-	}
+	s := r.Stale(t, "create-network")
+	assert.True(t, s.StaleState == nil, "stale state of what does not exist: %v", s.StaleState)
 	state, _ := r.Apply(t)
 	if state["driver"] != "bridge" || state["internal"] != true || state["id"] == "" || state["subnet"] == "" || state["labels"].(object)["team"] != "web" {
 		t.Errorf("state: %v", state)
@@ -70,9 +71,8 @@ func TestLifeOfANetwork(t *testing.T) {
 	if code, _, stderr := r.Invoke(t, nil, "create-network"); code != 0 { // an action may be run again
 		t.Errorf("creating again ended with %d: %s", code, stderr)
 	}
-	if again := r.Valid(t); again["id"] != state["id"] {
-		t.Errorf("the network was made twice")
-	}
+	again := r.Valid(t)
+	assert.True(t, again["id"] == state["id"], "the network was made twice")
 	r.Gone().Stale(t, "remove-network")
 	r.Gone().Apply(t)
 	r.Gone().Valid(t)
@@ -90,34 +90,28 @@ func TestDrift(t *testing.T) {
 		"subnet":   {"subnet": "10.213.17.0/24"},
 	} {
 		stale := changed(r, change).Stale(t, "recreate-network")
-		if d := stale.Actions[0].Description; !strings.HasSuffix(d, ": "+what) {
-			t.Errorf("%s: %s", what, d)
-		}
+		d := stale.Actions[0].Description
+		assert.True(t, strings.HasSuffix(d, ": "+what), "%s: %s", what, d)
 	}
 	stale := changed(r, object{"labels": nil, "options": nil}).Stale(t, "recreate-network")
-	if d := stale.Actions[0].Description; !strings.HasSuffix(d, ": options, labels") {
-		t.Errorf("removed members: %s", d)
-	}
+	d := stale.Actions[0].Description
+	assert.True(t, strings.HasSuffix(d, ": options, labels"), "removed members: %s", d)
 }
 
 func TestSubnetAndGateway(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, object{"subnet": "10.213.18.0/24", "gateway": "10.213.18.9"})
 	state, _ := r.Apply(t)
-	if state["subnet"] != "10.213.18.0/24" || state["gateway"] != "10.213.18.9" {
-		t.Errorf("state: %v", state)
-	}
+	assert.True(t, state["subnet"] == "10.213.18.0/24" && state["gateway"] == "10.213.18.9", "state: %v", state)
 	for want, config := range map[string]object{
 		"gateway": {"gateway": "10.213.18.1"},
 		"subnet":  {"subnet": "10.213.19.0/24", "gateway": nil},
 	} {
-		if d := changed(r, config).Stale(t, "recreate-network").Actions[0].Description; !strings.HasSuffix(d, ": "+want) {
-			t.Errorf("%s: %s", want, d)
-		}
+		d := changed(r, config).Stale(t, "recreate-network").Actions[0].Description
+		assert.True(t, strings.HasSuffix(d, ": "+want), "%s: %s", want, d)
 	}
-	if d := changed(r, object{"subnet": nil, "gateway": nil}).Stale(t, "recreate-network").Actions[0].Description; !strings.HasSuffix(d, ": subnet") {
-		t.Errorf("a subnet that is no longer asked for: %s", d)
-	}
+	d := changed(r, object{"subnet": nil, "gateway": nil}).Stale(t, "recreate-network").Actions[0].Description
+	assert.True(t, strings.HasSuffix(d, ": subnet"), "a subnet that is no longer asked for: %s", d)
 	changed(r, object{"subnet": "10.213.18.0/33"}).Fails(t, "must be like 172.28.0.0/16", "state")
 	changed(r, object{"gateway": "10.0.0.1"}).Fails(t, "must be an address within", "state")
 	changed(r, object{"subnet": nil}).Fails(t, "without the subnet", "state")
@@ -148,9 +142,7 @@ func TestRecreateKeepsContainersConnected(t *testing.T) {
 	changed(v2, object{"subnet": "10.213.20.0/24"}).Fails(t, "creating network", "recreate-network")
 	v2.Valid(t)
 	got, err := docker.NetworkInspect(t.Context(), network, client.NetworkInspectOptions{})
-	if err != nil || len(got.Network.Containers) != 2 {
-		t.Errorf("containers: %v, %v", got.Network.Containers, err)
-	}
+	assert.True(t, err == nil && len(got.Network.Containers) == 2, "containers: %v, %v", got.Network.Containers, err)
 }
 
 func attach(t *testing.T, docker *client.Client, image, network, alias string, start bool) string {
@@ -162,9 +154,7 @@ func attach(t *testing.T, docker *client.Client, image, network, alias string, s
 			network: {Aliases: []string{alias}},
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		_, err := docker.ContainerRemove(context.WithoutCancel(t.Context()), c.ID, client.ContainerRemoveOptions{Force: true})
 		if err != nil && !errdefs.IsNotFound(err) {
@@ -172,9 +162,8 @@ func attach(t *testing.T, docker *client.Client, image, network, alias string, s
 		}
 	})
 	if start {
-		if _, err := docker.ContainerStart(t.Context(), c.ID, client.ContainerStartOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := docker.ContainerStart(t.Context(), c.ID, client.ContainerStartOptions{})
+		require.NoError(t, err)
 	}
 	return c.ID
 }
@@ -183,9 +172,8 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, nil)
 	name := r.Config.(object)["name"].(string)
-	if _, err := docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{Labels: map[string]string{"theirs": "1"}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{Labels: map[string]string{"theirs": "1"}})
+	require.NoError(t, err)
 	r.Fails(t, "was not made by Deployster", "state")
 	r.Gone().Fails(t, "was not made by Deployster", "remove-network")
 	changed(r, object{"adopt": true}).Valid(t)
@@ -234,9 +222,8 @@ func manage(t *testing.T, r typetest.Resource) *manager {
 		return err
 	}
 	r.Type = typ
-	if code, _, stderr := r.Invoke(t, nil, "capture"); code != 0 {
-		t.Fatal(stderr)
-	}
+	code, _, stderr := r.Invoke(t, nil, "capture")
+	require.True(t, code == 0, stderr)
 	t.Cleanup(func() { _ = m.Docker.Close() })
 	return m
 }
@@ -270,9 +257,7 @@ func (m *manager) after(t *testing.T, changes int) {
 	transport := &http.Transport{DialContext: dial}
 	t.Cleanup(transport.CloseIdleConnections)
 	docker, err := client.New(client.WithHost("tcp://engine:2375"), client.WithHTTPClient(&http.Client{Transport: &cut{transport, changes}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m.Docker = docker
 }
 
@@ -283,22 +268,17 @@ func call(t *testing.T, docker *client.Client, network, id string, aliases ...st
 	if err == nil {
 		_, err = docker.NetworkConnect(t.Context(), network, client.NetworkConnectOptions{Container: id, EndpointConfig: &dockernet.EndpointSettings{Aliases: aliases}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func wantAliases(t *testing.T, docker *client.Client, network, id string, aliases ...string) {
 	t.Helper()
 	got, err := docker.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e := got.Container.NetworkSettings.Networks[network]
 	for _, alias := range aliases {
-		if e == nil || !slices.Contains(e.Aliases, alias) {
-			t.Errorf("%s is not connected as before, as %s: %+v", got.Container.Name, alias, e)
-		}
+		assert.True(t, e != nil && slices.Contains(e.Aliases, alias),
+			"%s is not connected as before, as %s: %+v", got.Container.Name, alias, e)
 	}
 }
 
@@ -315,19 +295,16 @@ func TestInterruptedRecreationLosesNoContainer(t *testing.T) {
 			network := r.Config.(object)["name"].(string)
 			db, cache, gone := attach(t, docker, image, network, "db", true), attach(t, docker, image, network, "cache", true), attach(t, docker, image, network, "gone", true)
 			call(t, docker, network, db, "db", db[:2])
-			if _, err := docker.ContainerKill(t.Context(), cache, client.ContainerKillOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := docker.ContainerKill(t.Context(), cache, client.ContainerKillOptions{})
+			require.NoError(t, err)
 
 			v2 := changed(r, object{"labels": object{"v": "2"}})
 			m := manage(t, v2)
 			m.after(t, n)
-			if err := m.recreate(t.Context()); errors.Is(err, errCut) != (n < changes) {
-				t.Fatalf("the first attempt ended with %v", err)
-			}
-			if _, err := docker.ContainerRemove(t.Context(), gone, client.ContainerRemoveOptions{Force: true}); err != nil {
-				t.Fatal(err)
-			}
+			err = m.recreate(t.Context())
+			require.True(t, errors.Is(err, errCut) == (n < changes), "the first attempt ended with %v", err)
+			_, err = docker.ContainerRemove(t.Context(), gone, client.ContainerRemoveOptions{Force: true})
+			require.NoError(t, err)
 			if n == changes {
 				v2.Valid(t)
 			} else if d := v2.Stale(t, "recreate-network").Actions[0].Description; n > 0 && !strings.Contains(d, "an earlier attempt was interrupted") {
@@ -337,9 +314,8 @@ func TestInterruptedRecreationLosesNoContainer(t *testing.T) {
 			}
 			wantAliases(t, docker, network, db, "db", db[:2])
 			wantAliases(t, docker, network, cache, "cache")
-			if _, err := docker.VolumeInspect(t.Context(), m.memory(), client.VolumeInspectOptions{}); !errdefs.IsNotFound(err) {
-				t.Errorf("what was remembered is still there: %v", err)
-			}
+			_, err = docker.VolumeInspect(t.Context(), m.memory(), client.VolumeInspectOptions{})
+			assert.True(t, errdefs.IsNotFound(err), "what was remembered is still there: %v", err)
 		})
 	}
 }
@@ -358,9 +334,8 @@ func TestANetworkOfWhichNotAllIsKnownYet(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, object{"labels": object{"of": object{"$unknown": true}}, "driver": object{"$unknown": true}})
 	out := r.Stale(t, "create-network")
-	if out.PlannedState["driver"] != (protocol.Unknown{}) || out.PlannedState["name"] != r.Config.(object)["name"] {
-		t.Errorf("it will be %v", out.PlannedState)
-	}
+	assert.True(t, out.PlannedState["driver"] == (protocol.Unknown{}) && out.PlannedState["name"] == r.Config.(object)["name"],
+		"it will be %v", out.PlannedState)
 	changed(r, object{"labels": nil, "driver": nil}).Apply(t)
 	r.Fails(t, "exists, and is not compared before all of its configuration is known", "state")
 	changed(r, object{"name": object{"$unknown": true}}).Fails(t, "which network it is is not known yet", "state")
