@@ -10,14 +10,17 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
 	"github.com/deployster-go/deployster/resources/internal/protocoltest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/client"
 )
 
 type object = map[string]any
@@ -31,9 +34,7 @@ func resource(t *testing.T, docker *client.Client, image string, config object) 
 		left, err := docker.ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{
 			All: true, Filters: client.Filters{}.Add("label", daemon.LabelManaged+"="+r.Name),
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		for _, c := range left.Items {
 			t.Errorf("container %v was left: %s", c.Names, c.Status)
 			_, _ = docker.ContainerRemove(context.WithoutCancel(t.Context()), c.ID, client.ContainerRemoveOptions{Force: true})
@@ -50,18 +51,13 @@ func TestLifeOfACommand(t *testing.T) {
 		"apply": []string{"/program", "create", "flag"},
 	})
 	stale := r.Stale(t, "run-command")
-	if stale.StaleState["exit"] != int64(1) || stale.Actions[0].Description != "run `/program create flag`" {
-		t.Errorf("%+v", stale)
-	}
+	assert.True(t, stale.StaleState["exit"] == int64(1) && stale.Actions[0].Description == "run `/program create flag`", "%+v", stale)
 	r.Fails(t, "the apply command `/program create flag` ended with 1", "run-command") // the workspace is read-only
 
-	if err := os.WriteFile(filepath.Join(r.Workspace, "flag"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(r.Workspace, "flag"), nil, 0o600))
 	state := r.Valid(t)
-	if state["exit"] != int64(0) || state["stdout"] != `{"found": "flag"}` || state["output"].(object)["found"] != "flag" {
-		t.Errorf("state: %v", state)
-	}
+	assert.True(t, state["exit"] == int64(0) && state["stdout"] == `{"found": "flag"}` && state["output"].(object)["found"] == "flag",
+		"state: %v", state)
 	r.Gone().Valid(t) // nothing says how to undo it
 }
 
@@ -74,13 +70,10 @@ func TestRemoveCommand(t *testing.T) {
 	})
 	r.Gone().Valid(t)
 	flag := filepath.Join(r.Workspace, "flag")
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(flag, nil, 0o600))
 	r.Gone().Stale(t, "run-remove")
-	if code, stdout, stderr := r.Gone().Invoke(t, nil, "run-remove"); code != 0 || stdout != "removing it\n" {
-		t.Errorf("ended with %d: %s%s", code, stdout, stderr)
-	}
+	code, stdout, stderr := r.Gone().Invoke(t, nil, "run-remove")
+	assert.True(t, code == 0 && stdout == "removing it\n", "ended with %d: %s%s", code, stdout, stderr)
 }
 
 func TestWhatTheCommandSees(t *testing.T) {
@@ -105,9 +98,8 @@ func TestWhatTheCommandSees(t *testing.T) {
 			if err := os.Chmod(r.Workspace, 0o755); err != nil { // the container's user must enter it
 				t.Fatal(err)
 			}
-			if got := r.Valid(t)["stdout"]; got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
+			got := r.Valid(t)["stdout"]
+			assert.True(t, got == want, "got %q, want %q", got, want)
 		})
 	}
 }
@@ -121,20 +113,13 @@ func TestTheCommandDoesNotSeeWhatDeploysterKeeps(t *testing.T) {
 			r := resource(t, docker, image, object{"check": []string{"/program", "exists", ".deployster/deployments.db"}})
 			kept := filepath.Join(r.Workspace, ".deployster")
 			if link {
-				if err := os.Symlink("kept", kept); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Symlink("kept", kept))
 				kept = filepath.Join(r.Workspace, "kept")
 			}
-			if err := os.Mkdir(kept, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(kept, "deployments.db"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if stale := r.Stale(t, "run-command"); stale.StaleState["exit"] != int64(1) {
-				t.Errorf("it sees the log: %v", stale.StaleState)
-			}
+			require.NoError(t, os.Mkdir(kept, 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(kept, "deployments.db"), nil, 0o600))
+			stale := r.Stale(t, "run-command")
+			assert.True(t, stale.StaleState["exit"] == int64(1), "it sees the log: %v", stale.StaleState)
 		})
 	}
 }
@@ -143,9 +128,8 @@ func TestReadOnlyUse(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, dockertest.Image(t, docker, v1.Config{}), object{"check": []string{"/program", "exit", "7"}})
 	stale := r.Stale(t, "run-command")
-	if stale.StaleState["exit"] != int64(7) || stale.StaleState["stdout"] != "these are the last words" {
-		t.Errorf("stale state: %v", stale.StaleState)
-	}
+	assert.True(t, stale.StaleState["exit"] == int64(7) && stale.StaleState["stdout"] == "these are the last words",
+		"stale state: %v", stale.StaleState)
 	r.Fails(t, `no "apply" command`, "run-command")
 }
 
@@ -153,9 +137,8 @@ func TestLargeOutputIsCut(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, dockertest.Image(t, docker, v1.Config{}), object{"check": []string{"/program", "flood"}})
 	state := r.Valid(t)
-	if len(state["stdout"].(string)) != maxOutput || state["truncated"] != true {
-		t.Errorf("%d bytes, truncated %v", len(state["stdout"].(string)), state["truncated"])
-	}
+	assert.True(t, len(state["stdout"].(string)) == maxOutput && state["truncated"] == true,
+		"%d bytes, truncated %v", len(state["stdout"].(string)), state["truncated"])
 }
 
 func TestCommandsThatCanNotRun(t *testing.T) {
@@ -172,9 +155,8 @@ func TestCommandsThatCanNotRun(t *testing.T) {
 func TestErrorsOfTheCheckAreShown(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, dockertest.Image(t, docker, v1.Config{}), object{"check": []string{"/program", "complain", "oh", "no"}})
-	if _, _, stderr := r.Invoke(t, nil, "state"); stderr != "oh no\n" {
-		t.Errorf("stderr: %q", stderr)
-	}
+	_, _, stderr := r.Invoke(t, nil, "state")
+	assert.True(t, stderr == "oh no\n", "stderr: %q", stderr)
 }
 
 func TestCancelledCommandIsRemoved(t *testing.T) {
@@ -193,9 +175,7 @@ func TestCancelledCommandIsRemoved(t *testing.T) {
 	}()
 	waitFor(t, docker, r.Name, "start")
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorIs(t, <-done, context.Canceled)
 }
 
 // waitFor waits until a container of the resource has had the event.
@@ -222,12 +202,9 @@ func TestWaitsForTheCommandOfAnEarlierRun(t *testing.T) {
 		}},
 		HostConfig: &container.HostConfig{AutoRemove: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := docker.ContainerStart(t.Context(), left.ID, client.ContainerStartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = docker.ContainerStart(t.Context(), left.ID, client.ContainerStartOptions{})
+	require.NoError(t, err)
 	said := make(chan string, 1)
 	done := make(chan error, 1)
 	go func() {
@@ -240,16 +217,11 @@ func TestWaitsForTheCommandOfAnEarlierRun(t *testing.T) {
 		}
 		done <- err
 	}()
-	if text := <-said; !strings.Contains(text, "waiting for the apply command of an earlier run") {
-		t.Errorf("said %q", text)
-	}
+	assert.Contains(t, <-said, "waiting for the apply command of an earlier run", "said")
 	gone := docker.ContainerWait(t.Context(), left.ID, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
-	if _, err := docker.ContainerStop(t.Context(), left.ID, client.ContainerStopOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	_, err = docker.ContainerStop(t.Context(), left.ID, client.ContainerStopOptions{})
+	require.NoError(t, err)
+	assert.NoError(t, <-done)
 	select {
 	case <-gone.Result:
 	case <-gone.Error:
