@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -28,9 +29,7 @@ func newBed(b *testing.B, resources int) *bed {
 	for i := range resources {
 		fmt.Fprintf(&text, "  r%d: {type: %s, config: {value: x}}\n", i, slowType)
 	}
-	if err := os.WriteFile(filepath.Join(bed.dir, "m.yaml"), []byte(text.String()), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, os.WriteFile(filepath.Join(bed.dir, "m.yaml"), []byte(text.String()), 0o600))
 	bed.clear()
 	return bed
 }
@@ -39,12 +38,8 @@ func newBed(b *testing.B, resources int) *bed {
 func (b *bed) clear() {
 	b.Helper()
 	things := filepath.Join(b.dir, "things")
-	if err := os.RemoveAll(things); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.Mkdir(things, 0o700); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, os.RemoveAll(things))
+	require.NoError(b, os.Mkdir(things, 0o700))
 }
 
 // BenchmarkApplyAgainstDockerRun applies 20 independent resources, each STALE

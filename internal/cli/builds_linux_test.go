@@ -1,8 +1,6 @@
 package cli_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,16 +8,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
-	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
-	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -28,9 +26,6 @@ type makers struct {
 	*site
 	flags []string // of what reaches engines
 }
-
-// maker is its image, of this process's own.
-var maker = fmt.Sprintf("deployster-test-maker:%d", os.Getpid())
 
 const toolchain = `
 group: base
@@ -56,42 +51,13 @@ func newMakers(t *testing.T, flags ...string) *makers {
 	return m
 }
 
-func (m *makers) write(name, text string) {
-	m.Helper()
-	if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600); err != nil {
-		m.Fatal(err)
-	}
-}
-
-// loadMaker gives an engine the image.
-func loadMaker(t *testing.T, e engine.Engine) {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "maker")
-	if err := build(program, "./testdata/maker"); err != nil {
-		t.Fatal(err)
-	}
-	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/maker"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tar, err := enginetest.ImageTar(maker, image)
-	if err := errors.Join(err, e.Load(context.Background(), bytes.NewReader(tar)), e.Close()); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // newOCIMakers has this machine as the only worker, without a daemon.
 func newOCIMakers(t *testing.T) *makers {
 	t.Helper()
-	e, err := oci.Open(t.Context(), oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	loadMaker(t, e)
 	return newMakers(t, "--engine", "oci", "--pull", "never")
 }
 
-func (m *makers) command(args ...string) *run {
+func (m *makers) build(args ...string) *run {
 	m.Helper()
 	if args[0] == "submit" || args[0] == "run" {
 		args = slices.Concat(args, m.flags)
@@ -102,10 +68,8 @@ func (m *makers) command(args ...string) *run {
 // must is a command that succeeds.
 func (m *makers) must(args ...string) string {
 	m.Helper()
-	r := m.command(args...)
-	if code := m.exit(r); code != 0 {
-		m.Fatalf("build %s exited with %d\n%s", strings.Join(args, " "), code, r.out)
-	}
+	r := m.build(args...)
+	m.wantEnd(r, 0)
 	return r.out.String()
 }
 
@@ -115,26 +79,13 @@ func (m *makers) submit(flags ...string) {
 	m.must(append([]string{"submit", "-f", "packages.yaml"}, flags...)...)
 }
 
-// kill kills a process as nobody could expect.
-func (m *makers) kill(r *run) {
-	m.Helper()
-	if err := r.Process.Kill(); err != nil {
-		m.Fatal(err)
-	}
-	m.exit(r)
-}
-
 // making waits until the container of a package runs.
 func (m *makers) making(name string) {
 	m.Helper()
-	for patience := time.Now().Add(10 * time.Minute); ; <-time.After(10 * time.Millisecond) {
-		if _, err := os.Stat(m.thing(name + ".began")); err == nil {
-			return
-		}
-		if time.Now().After(patience) {
-			m.Fatalf("no container makes %s", name)
-		}
-	}
+	waittest.Until(m, func() bool {
+		_, err := os.Stat(m.thing(name + ".began"))
+		return err == nil
+	}, "a container makes "+name)
 }
 
 // count is how many events of a name a group has.
@@ -154,9 +105,7 @@ func (m *makers) artifacts(group string) map[int]string {
 	all := map[int]string{}
 	for _, e := range m.events() {
 		if id, job, _ := record.Parse(e.Target); id == group && e.Name == record.JobFinished {
-			if all[job] != "" {
-				m.Errorf("job %d of %s is built twice", job, group)
-			}
+			assert.Empty(m, all[job], "job %d of %s is built twice", job, group)
 			all[job] = record.Decode[record.Finished](e).Artifact
 		}
 	}
@@ -166,11 +115,12 @@ func (m *makers) artifacts(group string) map[int]string {
 // The compiler and make need each other. While they are built the dispatcher is killed twice;
 // another one goes on, and what comes of it is what comes of a build without any trouble.
 func TestADispatcherThatIsKilledIsReplacedByTheNext(t *testing.T) {
+	t.Parallel()
 	m := newOCIMakers(t)
 	m.submit()
 	for _, name := range []string{"make", "gcc"} {
 		m.hold(name)
-		r := m.command("run")
+		r := m.build("run")
 		m.making(name)
 		m.kill(r)
 		m.release(name)
@@ -197,15 +147,14 @@ func TestADispatcherThatIsKilledIsReplacedByTheNext(t *testing.T) {
 
 // The second signal kills no job: its group goes on with the next dispatcher.
 func TestADispatcherThatIsInterruptedTwiceSaysWhatBecomesOfItsJobs(t *testing.T) {
+	t.Parallel()
 	m := newOCIMakers(t)
 	m.submit()
 	m.hold("manual")
-	r := m.command("run")
+	r := m.build("run")
 	m.making("manual")
 	for _, says := range []string{"running jobs finish first; interrupt again to end now", "ending now: jobs go on in their containers, and the next build run collects them"} {
-		if err := r.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		m.signal(r, os.Interrupt)
 		r.out.until(t, says)
 	}
 	if code := m.exit(r); code != 130 || m.count("base-1", record.JobFailed) > 0 || len(m.artifacts("base-1")) == 8 {
@@ -213,16 +162,15 @@ func TestADispatcherThatIsInterruptedTwiceSaysWhatBecomesOfItsJobs(t *testing.T)
 	}
 	m.release("manual")
 	m.must("run", "--until-idle")
-	if built := m.artifacts("base-1"); len(built) != 8 {
-		t.Errorf("of 8 jobs there are %v", built)
-	}
+	assert.Len(t, m.artifacts("base-1"), 8, "of 8 jobs there")
 }
 
 func TestACanceledBuildStopsAndIsRetriedWithWhatItHas(t *testing.T) {
+	t.Parallel()
 	m := newOCIMakers(t)
 	m.submit()
 	m.hold("gcc")
-	r := m.command("run")
+	r := m.build("run")
 	m.making("gcc")
 	m.must("cancel", "base-1", "--reason", "the wrong branch")
 	m.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupCanceled })
@@ -231,20 +179,14 @@ func TestACanceledBuildStopsAndIsRetriedWithWhatItHas(t *testing.T) {
 	m.touch("curl.fail")
 	m.must("retry", "base-1")
 	m.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupFailed })
-	if err := errors.Join(os.Remove(m.thing("curl.fail")), r.Process.Signal(os.Interrupt)); err != nil {
-		t.Fatal(err)
-	}
-	if code := m.exit(r); code != 130 {
-		t.Errorf("it ended with %d\n%s", code, r.out)
-	}
+	require.NoError(t, errors.Join(os.Remove(m.thing("curl.fail")), r.Process.Signal(os.Interrupt)))
+	m.wantEnd(r, 130)
 	if all := len(m.artifacts("base-1")); built < 2 || all != 7 {
 		t.Errorf("%d jobs were built before the cancel, and %d with the retry", built, all)
 	}
 	m.must("retry", "base-1", "--failed-only")
 	m.must("run", "--until-idle")
-	if all := len(m.artifacts("base-1")); all != 8 {
-		t.Errorf("%d of 8 jobs are built", all)
-	}
+	assert.Equal(t, 8, len(m.artifacts("base-1")), "of 8 jobs are built")
 }
 
 // One of two Docker Engines is killed with what it builds; that is built on the other one,
@@ -252,27 +194,21 @@ func TestACanceledBuildStopsAndIsRetriedWithWhatItHas(t *testing.T) {
 // one waits for what still runs.
 func TestBuildsOnTwoDockerEnginesOfWhichOneIsLost(t *testing.T) {
 	m := newMakers(t, "--inventory", "inventory.yaml", "--pull", "never")
-	var engines []*dockerdtest.Engine
+	engines := dockerEngines(t, 2)
 	inventory := "hosts:\n"
-	for i := range 2 {
-		e := dockerdtest.New(t)
-		engines = append(engines, e)
+	for i, e := range engines {
 		inventory += fmt.Sprintf("  - {name: worker%d, endpoint: %q, slots: 1}\n", i, e.Address())
-		on, err := docker.Open(t.Context(), docker.Options{Host: e.Address()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		loadMaker(t, on)
+		load(t, e.Address(), maker)
 	}
 	m.write("inventory.yaml", inventory)
 	m.submit()
 	m.hold("glibc")
 	m.hold("manual")
-	first := m.command("run")
+	first := m.build("run")
 	m.making("glibc")
 	m.making("manual")
 	m.kill(first)
-	second := m.command("run")
+	second := m.build("run")
 	lost := m.workerOf("base-1", 8)
 	engines[lost].Kill()
 	m.until(1, func(e deploylog.Event) bool { return e.Name == record.JobLost && e.Target == record.Job("base-1", 8) })
@@ -288,9 +224,7 @@ func TestBuildsOnTwoDockerEnginesOfWhichOneIsLost(t *testing.T) {
 
 	// Both are killed, so that there is no other: the job waits until one is there again.
 	engines[lost].Start()
-	if err := os.Remove(m.thing("manual.began")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(m.thing("manual.began")))
 	m.hold("manual")
 	m.submit("--no-reuse")
 	m.making("manual")
@@ -330,9 +264,7 @@ func (m *makers) workerOf(group string, job int) (number int) {
 func (m *makers) leftNoJob(on *dockerdtest.Engine) {
 	m.Helper()
 	e, err := docker.Open(m.Context(), docker.Options{Host: on.Address()})
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	left, err := e.Containers(m.Context(), map[string]string{invoke.LabelKind: jobs.KindJob})
 	if err := errors.Join(err, e.Close()); err != nil || len(left) > 0 {
 		m.Errorf("left on %s: %+v (%v)", on.Address(), left, err)

@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build/record"
 )
@@ -33,19 +35,13 @@ func (m *makers) inRegistry() (repository string, public ed25519.PublicKey) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
 	m.Cleanup(server.Close)
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	key, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	m.write("build.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
 	repository = strings.TrimPrefix(server.URL, "http://") + "/base"
 	text, err := os.ReadFile(filepath.Join(m.dir, "packages.yaml"))
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	m.write("packages.yaml", "artifacts: "+repository+string(text))
 	return repository, public
 }
@@ -70,22 +66,16 @@ func pulled(t *testing.T, reference string) map[string]string {
 		t.Fatalf("%s has %d layers: %v", reference, len(layers), err)
 	}
 	content, err := layers[0].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	files := map[string]string{}
 	for in := tar.NewReader(content); ; {
 		entry, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text, err := io.ReadAll(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		files[entry.Name] = string(text)
 	}
 }
@@ -93,13 +83,9 @@ func pulled(t *testing.T, reference string) map[string]string {
 func imageAt(t *testing.T, reference string) v1.Image {
 	t.Helper()
 	ref, err := name.ParseReference(reference)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	image, err := remote.Image(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return image
 }
 
@@ -118,9 +104,7 @@ func signed(t *testing.T, reference string, public ed25519.PublicKey) (statement
 		t.Fatalf("there are %d attestations of %s: %v", len(layers), reference, err)
 	}
 	content, err := layers[0].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var envelope struct {
 		PayloadType string
 		Payload     []byte
@@ -133,9 +117,7 @@ func signed(t *testing.T, reference string, public ed25519.PublicKey) (statement
 	if !ed25519.Verify(public, []byte(text), envelope.Signatures[0].Sig) {
 		t.Errorf("the signature of what is said of %s is wrong", reference)
 	}
-	if err := json.Unmarshal(envelope.Payload, &statement); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(envelope.Payload, &statement))
 	return statement
 }
 
@@ -148,13 +130,9 @@ func TestWhatIsBuiltIsInARegistryForOthers(t *testing.T) {
 	m.submit()
 	m.must("run", "--until-idle", "--sign-key", "build.key")
 	built := m.finished("base-1")
-	if len(built) != 8 {
-		t.Fatalf("of 8 jobs there are %v", built)
-	}
+	require.Len(t, built, 8, "of 8 jobs there are %v", built)
 	for job, f := range built {
-		if f.Pushed != repository+"@"+f.Artifact {
-			t.Errorf("job %d is at %q", job, f.Pushed)
-		}
+		assert.Equal(t, repository+"@"+f.Artifact, f.Pushed, "job %d is at %q", job, f.Pushed)
 		if made := pulled(t, f.Pushed)["made"]; !strings.HasPrefix(made, f.Metadata["MADE"]) || len(made) != 65 {
 			t.Errorf("job %d is there with %q, and said %v", job, made, f.Metadata)
 		}
@@ -200,16 +178,10 @@ func (m *makers) alter(digest string) {
 	if err == nil {
 		err = json.Unmarshal(text, &manifest)
 	}
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	layer := filepath.Join(blobs, strings.TrimPrefix(manifest.Layers[0].Digest, "sha256:"))
 	content, err := os.ReadFile(layer)
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	content[600] ^= 1
-	if err := os.WriteFile(layer, content, 0o600); err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, os.WriteFile(layer, content, 0o600))
 }

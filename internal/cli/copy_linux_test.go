@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres/pgtest"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
@@ -20,12 +22,11 @@ import (
 // A log goes to a database and back, with what came since, and is the same log; what is not
 // possible is said, without the password.
 func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
+	t.Parallel()
 	server := startPostgres(t)
 	dir := t.TempDir()
 	log, err := sqlite.Open(t.Context(), filepath.Join(dir, "a.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	// Documents are where commands have them, wherever the log is.
 	documents := filepath.Join(dir, ".deployster", "protected")
@@ -50,9 +51,7 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	}
 	there := server.URL("copied")
 	grow("host/a")
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "link"), 0o700), os.Symlink("../a.db", filepath.Join(dir, "link", "a.db"))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Mkdir(filepath.Join(dir, "link"), 0o700), os.Symlink("../a.db", filepath.Join(dir, "link", "a.db"))))
 	if out, code := run("link/a.db", there); code != 0 || !strings.HasPrefix(out, "copied 2 events with 1 text and 1 protected document; both logs have the head 2:") {
 		t.Fatalf("exit %d, %s", code, out)
 	}
@@ -65,9 +64,7 @@ func TestALogIsCopiedToADatabaseAndBack(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &said); err != nil || code != 0 || said.Copied != 1 || said.Events != 3 {
 		t.Fatalf("exit %d, %s, %v", code, out, err)
 	}
-	if err := os.RemoveAll(documents); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(documents))
 	if out, code := run("a.db", there); code != 1 || !strings.Contains(out, "both logs have the head "+said.Anchor) || !strings.Contains(out, "1 protected document to which the log refers") {
 		t.Errorf("without a document: exit %d, %s", code, out)
 	}
@@ -92,9 +89,7 @@ func keepNamed(t *testing.T, texts, documents string) (text string, ref protecte
 	if err == nil {
 		ref, err = protected.New(documents).Put("a secret")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text, ref
 }
 

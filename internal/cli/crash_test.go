@@ -7,14 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A panic must not end the program with 2, which says that there are changes.
 func TestAPanicEndsWith70AndAReport(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for how, want := range map[string][]string{
 		"main":      {"while: running the command", "panic: runtime error: index out of range [1] with length 1", "at: cli.Panicking", "command: deployster panic --var\n"},
 		"resource":  {"while: applying db", "panic: no (hidden)", "at: cli.Panicking", "deployster: "},
@@ -23,11 +25,7 @@ func TestAPanicEndsWith70AndAReport(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
-			for name, text := range map[string]string{"vars.auto.yaml": "a: hush", "more.yaml": "file: {b: [hush-hush-hush, 4711]}"} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			writeFiles(t, dir, map[string]string{"vars.auto.yaml": "a: hush", "more.yaml": "file: {b: [hush-hush-hush, 4711]}"})
 			args := []string{"panic", how, "--var", "token=hush-hush"}
 			if how == "variables" {
 				args = append(args, "--var-file", "more.yaml", "--var", "short=hush")
@@ -50,13 +48,9 @@ func TestAPanicEndsWith70AndAReport(t *testing.T) {
 				t.Errorf("%v %v", info, err)
 			}
 			text, err := os.ReadFile(reports[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, words := range append(want, "built with: go", "module: github.com/deployster-go/deployster", "goroutine ") {
-				if !strings.Contains(string(text), words) {
-					t.Errorf("the report does not say %q:\n%s", words, text)
-				}
+				assert.Contains(t, string(text), words, "the report does not say %q:\n%s", words, text)
 			}
 			if strings.Contains(string(text), "hush") {
 				t.Errorf("a value is in the report:\n%s", text)
@@ -66,10 +60,9 @@ func TestAPanicEndsWith70AndAReport(t *testing.T) {
 }
 
 func TestAPanicThatNothingCatchesDoesNotEndWith2(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd := exec.Command("sh", "-c", `ulimit -c 0; "$0" panic unguarded; echo $?`, self)
 	cmd.Dir = t.TempDir()
 	if code, err := cmd.Output(); err != nil || string(code) != "134\n" {

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
 )
@@ -18,6 +21,7 @@ import (
 // A log in a database is one for whoever names it, wherever they are, with all that its events
 // refer to; and no password of it is shown or written.
 func TestALogInADatabase(t *testing.T) {
+	t.Parallel()
 	server := startPostgres(t)
 	here, there := t.TempDir(), t.TempDir()
 	url := strings.Replace(server.URL("prod"), "postgres@", "postgres:geheim@", 1)
@@ -88,20 +92,19 @@ outputs:
 			}
 			return err
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	}
 }
 
 // Servers on one log need nobody to elect one of them: they share what there is, what one
 // controlled that is killed the other has at once, and each of them answers.
 func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
+	t.Parallel()
 	database, dir := startPostgres(t), t.TempDir()
 	if err := errors.Join(
 		os.Mkdir(filepath.Join(dir, "out"), 0o700),
 		os.WriteFile(filepath.Join(dir, "site.yaml"), []byte("plugs: {root: {path: out}}\nresources:\n  index: {type: deployster/file, config: {path: index.txt, content: hello}}\n"), 0o600),
-		os.WriteFile(filepath.Join(dir, "inventory.yaml"), []byte("hosts:\n  - {name: a, endpoint: 'unix:///var/run/docker.sock', attributes: {stack: prod}}\n"), 0o600),
+		os.WriteFile(filepath.Join(dir, "inventory.yaml"), []byte("hosts:\n  - {name: a, engine: oci, attributes: {stack: prod}}\n"), 0o600),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -112,9 +115,7 @@ func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
 		t.Helper()
 		name := fmt.Sprintf("web/%d", len(names))
 		text := "name: " + name + "\ntype: Daemon\ntask: {manifest: site.yaml}\ninstance_group: {query: \"attribute:stack == prod\"}\ndeployment: {min_healthy_percent: 0, min_healthy_time: 10ms, bake: 10ms}\n"
-		if err := os.WriteFile(filepath.Join(dir, "env.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "env.yaml"), []byte(text), 0o600))
 		s.deployster(append([]string{"env", "create", "-f", "env.yaml"}, on...)...)
 		names = append(names, name)
 	}
@@ -126,9 +127,7 @@ func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
 	}
 	first := serve("one")
 	log, err := postgres.Open(t.Context(), database.URL("replicas"), postgres.Options{Existing: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	untilControlled := func(name string) {
 		t.Helper()
@@ -163,16 +162,12 @@ func TestAServerTakesOverFromOneThatIsKilled(t *testing.T) {
 			}
 		}
 	}
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Process.Kill())
 	second.out.until(t, "no other controller shares the environments any more")
 	untilControlled(of[first])
 	s.deployster(append([]string{"env", "deploy", of[first], "--revision", "1"}, on...)...)
 	for e, err := range log.Watch(t.Context(), deploylog.Filter{Target: deploylog.Target("environment/" + of[first])}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if e.Name == "environment-finished-successfully" {
 			break
 		}

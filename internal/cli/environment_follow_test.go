@@ -2,9 +2,11 @@ package cli_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
@@ -17,20 +19,16 @@ func shop(t *testing.T, configuration string, hosts ...string) *site {
 	s := newSite(t, " {}")
 	inventory := "hosts:\n"
 	for _, host := range hosts {
-		inventory += "  - {name: " + host + ", endpoint: 'unix:///var/run/docker.sock'}\n"
+		inventory += "  - {name: " + host + ", engine: oci}\n"
 		s.makeDirectory(host)
 	}
-	for name, text := range map[string]string{
+	writeFiles(t, s.dir, map[string]string{
 		"shop.yaml":      "name: shop\ntask: {manifest: task.yaml}\ninstance_group: {query: name exists}\ndeployment: {method: Replace, min_healthy_percent: 0, " + configuration + "}\n",
 		"inventory.yaml": inventory,
 		"task.yaml":      task("daemon"),
 		"bad.yaml":       task("bad"),
-	} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.wantExit(0, "env", "create", "-f", "shop.yaml")
+	})
+	s.deployster("env", "create", "-f", "shop.yaml")
 	return s
 }
 
@@ -40,29 +38,13 @@ func task(resource string) string {
 
 func (s *site) makeDirectory(name string) {
 	s.Helper()
-	if err := os.Mkdir(s.thing(name), 0o700); err != nil {
-		s.Fatal(err)
-	}
-}
-
-// wantExit runs deployster and returns what it wrote.
-func (s *site) wantExit(code int, args ...string) string {
-	s.Helper()
-	r := s.start(args...)
-	if got := s.exit(r); got != code {
-		s.Fatalf("deployster %s exited with %d, want %d:\n%s", strings.Join(args, " "), got, code, r.out)
-	}
-	return r.out.String()
+	require.NoError(s, os.Mkdir(s.thing(name), 0o700))
 }
 
 func (s *site) interrupt(r *run) {
 	s.Helper()
-	if err := r.Process.Signal(os.Interrupt); err != nil {
-		s.Fatal(err)
-	}
-	if code := s.exit(r); code != 130 {
-		s.Errorf("interrupted, it exited with %d:\n%s", code, r.out)
-	}
+	s.signal(r, os.Interrupt)
+	s.wantEnd(r, 130)
 }
 
 func recorded(name string) func(deploylog.Event) bool {
@@ -70,15 +52,14 @@ func recorded(name string) func(deploylog.Event) bool {
 }
 
 func TestADeploymentIsFollowedOnATerminal(t *testing.T) {
+	t.Parallel()
 	s := shop(t, "min_healthy_time: 0s", "one")
 	screen, code := s.terminal("", "env", "deploy", "shop", "--revision", "1", "--wait")
 	if code != 0 || !strings.Contains(screen, "has finished: 1 host healthy") {
 		t.Errorf("exit %d, on the screen is\n%s", code, screen)
 	}
 	for _, want := range []string{"REVISION", "shop:1", "Active", "\x1b[?25h"} {
-		if !strings.Contains(screen, want) {
-			t.Errorf("%q is not on the screen:\n%s", want, screen)
-		}
+		assert.Contains(t, screen, want, "is")
 	}
 	screen, code = s.terminal("n", "env", "delete", "shop", "--terminate-tasks")
 	if code != 1 || !strings.Contains(screen, "Delete environment shop (1 task is terminated)? [y/N]") || !strings.Contains(screen, "nothing was changed") {
@@ -93,56 +74,54 @@ func TestADeploymentIsFollowedOnATerminal(t *testing.T) {
 // Who waits for a deployment that waits for a person is told what that person types; a restart of
 // a host that is named waits for nobody.
 func TestWhoFollowsADeploymentInStepsIsToldToPromoteIt(t *testing.T) {
+	t.Parallel()
 	s := shop(t, "min_healthy_time: 0s, steps: [{hosts: 1}, {hosts: 2, pause: 1h}, {hosts: 100%}]", "one", "two", "three")
 	r := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
 	r.out.until(t, "step 1 of 3 is done: the deployment waits for somebody to let it go on by deployster env promote shop")
-	s.wantExit(0, "env", "promote", "shop")
+	s.deployster("env", "promote", "shop")
 	r.out.until(t, ", at once by deployster env promote shop")
-	s.wantExit(0, "env", "promote", "shop")
+	s.deployster("env", "promote", "shop")
 	if code := s.exit(r); code != 0 || strings.Count(r.out.String(), "deployster env promote shop") != 2 {
 		t.Errorf("exit %d\n%s", code, r.out)
 	}
-	if said := s.wantExit(0, "env", "restart", "shop", "three", "--wait"); strings.Contains(said, "step") || !strings.Contains(said, "has finished: 3 hosts healthy") {
+	if said := s.deployster("env", "restart", "shop", "three", "--wait"); strings.Contains(said, "step") || !strings.Contains(said, "has finished: 3 hosts healthy") {
 		t.Errorf("a restart of one host says\n%s", said)
 	}
 }
 
 func TestAnInterruptedDeploymentStaysInForce(t *testing.T) {
+	t.Parallel()
 	s := shop(t, "min_healthy_time: 1h, healthy_deadline: 2h, progress_deadline: 3h", "one")
 	r := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
 	s.until(1, recorded(record.TaskLaunched))
 	s.interrupt(r)
-	if !strings.Contains(r.out.String(), "the deployment stays active: deployster env run shop") {
-		t.Errorf("it said\n%s", r.out)
-	}
-	if status := s.wantExit(0, "env", "status", "shop"); !strings.Contains(status, "Deploying    1         0") {
-		t.Errorf("the status is\n%s", status)
-	}
-	s.wantExit(0, "env", "pause", "shop", "--reason", "tea")
-	if why := s.wantExit(0, "explain", "environment/shop"); !strings.Contains(why, "paused by") || !strings.Contains(why, "tea") {
+	assert.Contains(t, r.out.String(), "the deployment stays active: deployster env run shop", "it said\n%s", r.out)
+	assert.Contains(t, s.deployster("env", "status", "shop"), "Deploying    1         0", "the status")
+	s.deployster("env", "pause", "shop", "--reason", "tea")
+	if why := s.deployster("explain", "environment/shop"); !strings.Contains(why, "paused by") || !strings.Contains(why, "tea") {
 		t.Errorf("explained is\n%s", why)
 	}
 }
 
 func TestWhoFollowsLeavesTheWorkToWhoIsAtIt(t *testing.T) {
+	t.Parallel()
 	s := shop(t, "min_healthy_time: 0s", "one")
 	at := s.start("env", "run", "--output", "json")
 	at.out.until(t, `"command":"env run"`)
-	s.wantExit(0, "env", "deploy", "shop", "--revision", "1")
+	s.deployster("env", "deploy", "shop", "--revision", "1")
 	s.until(1, recorded(record.EnvironmentFinished))
-	s.wantExit(0, "env", "update", "shop", "--base", "1", "--set", "task.vars.a=1")
+	s.deployster("env", "update", "shop", "--base", "1", "--set", "task.vars.a=1")
 	s.hold("one/daemon")
 	follower := s.start("env", "deploy", "shop", "--revision", "2", "--wait")
 	s.untilBusy("one/daemon")
 	follower.out.until(t, "standing by")
 	s.release("one/daemon")
-	if code := s.exit(follower); code != 0 || !strings.Contains(follower.out.String(), "has finished: 1 host healthy") {
-		t.Errorf("exit %d\n%s", code, follower.out)
-	}
+	s.wantEnd(follower, 0, "has finished: 1 host healthy")
 	s.interrupt(at)
 }
 
 func TestWhoFollowsADeploymentFollowsAnotherOfItsRevision(t *testing.T) {
+	t.Parallel()
 	s := shop(t, "min_healthy_time: 0s", "one")
 	s.hold("one/daemon")
 	first := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
@@ -151,17 +130,16 @@ func TestWhoFollowsADeploymentFollowsAnotherOfItsRevision(t *testing.T) {
 	s.until(1, recorded(record.EnvironmentFailed))
 	s.release("one/daemon")
 	for _, follower := range []*run{first, second} {
-		if code := s.exit(follower); code != 0 || !strings.Contains(follower.out.String(), "has finished: 1 host healthy") {
-			t.Errorf("exit %d\n%s", code, follower.out)
-		}
+		s.wantEnd(follower, 0, "has finished: 1 host healthy")
 	}
 }
 
 // It is stuck because of what failed on one host, while the other is worked on.
 func TestADeploymentThatRollsItselfBackIsFollowedToThatEnd(t *testing.T) {
+	t.Parallel()
 	s := shop(t, "min_healthy_time: 0s", "one", "two")
-	s.wantExit(0, "env", "deploy", "shop", "--revision", "1", "--wait")
-	s.wantExit(0, "env", "update", "shop", "--base", "1", "--set", "task.manifest=bad.yaml",
+	s.deployster("env", "deploy", "shop", "--revision", "1", "--wait")
+	s.deployster("env", "update", "shop", "--base", "1", "--set", "task.manifest=bad.yaml",
 		"--set", "deployment.max_failed=0", "--set", "deployment.auto_rollback=true")
 	s.hold("one/bad")
 	s.hold("two/bad")
@@ -172,15 +150,11 @@ func TestADeploymentThatRollsItselfBackIsFollowedToThatEnd(t *testing.T) {
 	s.release("two/bad")
 	s.until(1, recorded(record.EnvironmentStuck))
 	s.release("one/bad")
-	if code := s.exit(follower); code != 1 || !strings.Contains(follower.out.String(), "was stuck, and was rolled back to revision 1") {
-		t.Errorf("exit %d\n%s", code, follower.out)
-	}
-	if status := s.wantExit(0, "env", "status", "shop"); status != "REVISION    STATUS       DESIRED   CURRENT\nshop:1      Active       2         2\nshop:2      Reverted     0         0\n" {
+	s.wantEnd(follower, 1, "was stuck, and was rolled back to revision 1")
+	if status := s.deployster("env", "status", "shop"); status != "REVISION    STATUS       DESIRED   CURRENT\nshop:1      Active       2         2\nshop:2      Reverted     0         0\n" {
 		t.Errorf("the status is\n%s", status)
 	}
 	for _, thing := range []string{"one/daemon", "two/daemon"} {
-		if text, err := os.ReadFile(s.thing(thing)); err != nil || string(text) != "v1" {
-			t.Errorf("%s has %q, %v", thing, text, err)
-		}
+		s.wantThing(thing, "v1")
 	}
 }

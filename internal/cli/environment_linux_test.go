@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
@@ -50,27 +50,17 @@ deployment: {method: METHOD, min_healthy_percent: 60, healthy_deadline: 10m, pro
 
 func newDaemons(t *testing.T, method string) *daemons {
 	t.Helper()
-	d := &daemons{site: newSite(t, " {}"), engines: []*dockerdtest.Engine{dockerdtest.New(t), dockerdtest.New(t), dockerdtest.New(t)}}
+	d := &daemons{site: newSite(t, " {}"), engines: dockerEngines(t, 3)}
 	for _, e := range d.engines {
-		loadProbe(t, e.Address(), "deployster-test-probe:1")
+		loadProbe(t, e.Address())
 	}
 	d.write("daemon.yaml", daemon)
 	d.write("prod.yaml", strings.ReplaceAll(logging, "METHOD", method))
 	d.write("health/1/good", "")
 	d.write("health/2/good", "")
-	if err := os.MkdirAll(filepath.Join(d.dir, "health", "bad"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(d.dir, "health", "bad"), 0o700))
 	d.inventory(0, 1, 2)
 	return d
-}
-
-func (d *daemons) write(name, text string) {
-	d.Helper()
-	path := filepath.Join(d.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-		d.Fatal(err)
-	}
 }
 
 // inventory makes these engines the hosts that there are.
@@ -89,14 +79,10 @@ func (d *daemons) inventory(engines ...int) {
 func (d *daemons) running(i int) (revisions []string) {
 	d.Helper()
 	api, err := client.New(client.WithHost(d.engines[i].Address()))
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	defer func() { _ = api.Close() }()
 	list, err := api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")})
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	for _, c := range list.Items {
 		revisions = append(revisions, c.Labels["revision"])
 	}
@@ -113,13 +99,11 @@ func (d *daemons) wantRunning(want ...string) {
 	}
 }
 
-// kill kills the container on an engine.
-func (d *daemons) kill(i int) {
+// killTask kills the container on an engine.
+func (d *daemons) killTask(i int) {
 	d.Helper()
 	api, err := client.New(client.WithHost(d.engines[i].Address()))
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	defer func() { _ = api.Close() }()
 	list, err := api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")})
 	if err != nil || len(list.Items) != 1 {
@@ -147,7 +131,7 @@ func (d *daemons) after(name string) func(deploylog.Event) bool {
 	return func(e deploylog.Event) bool { return e.Seq > last && e.Name == name }
 }
 
-// An environment is deployed to three engines, updated, broken and brought back;
+// An environment is deployed to three engines, broken and brought back;
 // a task dies, a host goes and comes back.
 func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 	d := newDaemons(t, "Replace")
@@ -157,45 +141,33 @@ func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 	d.status("logging/prod:1 Active 3 3")
 	d.wantRunning("r1", "r1", "r1")
 
-	d.deployster("env", "update", "logging/prod", "--base", "1", "--set", "task.vars.version=2")
-	d.deployster("env", "deploy", "logging/prod", "--revision", "2", "--wait")
-	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
-	d.wantRunning("r2", "r2", "r2")
-
 	// A bad revision takes one host, and no more; it is stuck, and says why.
-	d.deployster("env", "update", "logging/prod", "--base", "2", "--set", "task.vars.version=bad", "--set", "deployment.max_failed=0")
-	bad := d.start("env", "deploy", "logging/prod", "--revision", "3", "--wait")
-	if code := d.exit(bad); code != 1 {
-		t.Errorf("a bad revision exits with %d\n%s", code, bad.out)
-	}
-	for _, word := range []string{"is stuck", "1 host failed, and max_failed is 0", "logger001", "is unhealthy"} {
-		if !strings.Contains(bad.out.String(), word) {
-			t.Errorf("of the bad revision is told, without %q:\n%s", word, bad.out)
-		}
-	}
-	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Undeploying 0 2 logging/prod:3 Stuck 3 0")
+	d.deployster("env", "update", "logging/prod", "--base", "1", "--set", "task.vars.version=bad", "--set", "deployment.max_failed=0")
+	bad := d.start("env", "deploy", "logging/prod", "--revision", "2", "--wait")
+	d.wantEnd(bad, 1, "is stuck", "1 host failed, and max_failed is 0", "logger001", "is unhealthy")
+	d.status("logging/prod:1 Undeploying 0 2 logging/prod:2 Stuck 3 0")
 	if out := d.deployster("explain", "environment/logging/prod"); !strings.Contains(out, "logger002") || !strings.Contains(out, "max_failed is 0") {
 		t.Errorf("explain:\n%s", out)
 	}
-	d.deployster("env", "rollback", "logging/prod", "--revision", "2", "--wait")
-	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3 logging/prod:3 Reverted 0 0")
-	d.wantRunning("r2", "r2", "r2")
+	d.deployster("env", "rollback", "logging/prod", "--revision", "1", "--wait")
+	d.status("logging/prod:1 Active 3 3 logging/prod:2 Reverted 0 0")
+	d.wantRunning("r1", "r1", "r1")
 
 	// A controller keeps it so.
 	controller := d.start("env", "run")
 	died := d.after(record.TaskFinished)
-	d.kill(1)
+	d.killTask(1)
 	d.until(1, died)
-	d.wantRunning("r2", "r2", "r2")
+	d.wantRunning("r1", "r1", "r1")
 
 	gone := d.after(record.HostsChanged)
 	d.inventory(0, 1)
 	d.until(1, gone)
-	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 2 2")
+	d.status("logging/prod:1 Active 2 2")
 	back := d.after(record.TaskRecovered) // it ran all the time
 	d.inventory(0, 1, 2)
 	d.until(1, back)
-	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
+	d.status("logging/prod:1 Active 3 3")
 
 	// An engine that goes away and comes back, too.
 	gone = d.after(record.TaskLost)
@@ -206,14 +178,10 @@ func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 	home := d.after(record.TaskFinished)
 	d.engines[2].Start()
 	d.until(1, home)
-	d.wantRunning("r2", "r2", "r2")
+	d.wantRunning("r1", "r1", "r1")
 
-	if err := controller.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if code := d.exit(controller); code != 130 {
-		t.Errorf("the controller exited with %d\n%s", code, controller.out)
-	}
+	d.signal(controller, os.Interrupt)
+	d.wantEnd(controller, 130)
 	d.deployster("env", "delete", "logging/prod", "--terminate-tasks", "--yes", "--wait")
 	d.wantRunning("", "", "")
 }
@@ -229,10 +197,7 @@ func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
 	started := d.after(record.TaskStarted)
 	first := d.start("env", "run")
 	d.until(1, started)
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	d.exit(first)
+	d.kill(first)
 	d.deployster("env", "run", "--until-idle")
 	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
 	d.wantRunning("r2", "r2", "r2")
@@ -270,4 +235,6 @@ func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Hosts) != 3 || report.Healthy != 3 {
 		t.Errorf("the report is %s, %v", out, err)
 	}
+	d.deployster("env", "delete", "logging/prod", "--terminate-tasks", "--yes", "--wait")
+	d.wantRunning("", "", "")
 }

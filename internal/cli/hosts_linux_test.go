@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 )
@@ -30,7 +33,7 @@ stages:
 // rollout is a workspace with a pipeline over three engines.
 func rollout(t *testing.T) (*site, []*dockerdtest.Engine) {
 	s := newSite(t, " {}")
-	engines := []*dockerdtest.Engine{dockerdtest.New(t), dockerdtest.New(t), dockerdtest.New(t)}
+	engines := dockerEngines(t, 3)
 	var hosts strings.Builder
 	hosts.WriteString("hosts:\n")
 	for i, e := range engines {
@@ -39,31 +42,15 @@ func rollout(t *testing.T) (*site, []*dockerdtest.Engine) {
 			stack = "beta"
 		}
 		fmt.Fprintf(&hosts, "  - {name: antworker%03d, endpoint: %q, attributes: {stack: %s}}\n", i+1, e.Address(), stack)
-		if err := os.MkdirAll(filepath.Join(s.dir, "hosts", fmt.Sprintf("antworker%03d", i+1)), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(s.dir, "hosts", fmt.Sprintf("antworker%03d", i+1)), 0o700))
 	}
-	for name, text := range map[string]string{
+	writeFiles(t, s.dir, map[string]string{
 		"gateway.yaml":   gateway,
 		"inventory.yaml": hosts.String(),
 		"replicate.yaml": `{plugs: {root: {path: "hosts/{{ host }}"}}, resources: {artifact: {type: deployster/file, config: {path: artifact, content: "{{ artifacts.x86 }}"}}}}`,
 		"deploy.yaml":    `{plugs: {root: {path: "hosts/{{ host }}"}}, resources: {current: {type: deployster/file, config: {path: current, content: "{{ revision }}"}}}}`,
-	} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	return s, engines
-}
-
-// deployster runs a command to its end, which must be a good one.
-func (s *site) deployster(args ...string) string {
-	s.Helper()
-	r := s.start(args...)
-	if code := s.exit(r); code != 0 {
-		s.Fatalf("deployster %s exited with %d\n%s", strings.Join(args, " "), code, r.out)
-	}
-	return r.out.String()
 }
 
 func (s *site) happened(name string, t deploylog.Target) func(deploylog.Event) bool {
@@ -92,9 +79,7 @@ func TestARolloutOverThreeEnginesOutlivesTheLossOfOne(t *testing.T) {
 	s.deployster("pipeline", "artifact", "gateway", "1", "x86", "--ref", "gateway-1.tar")
 	s.until(1, func(e deploylog.Event) bool { return e.Name == "pipeline-failed" })
 	s.wantOn("antworker001", "1")
-	if out := s.deployster("pipeline", "explain", "gateway"); !strings.Contains(out, "antworker003") {
-		t.Errorf("explain does not tell which host is away:\n%s", out)
-	}
+	assert.Contains(t, s.deployster("pipeline", "explain", "gateway"), "antworker003", "explain does not tell which host is away")
 
 	engines[2].Start()
 	s.deployster("pipeline", "retry", "gateway", "1")
@@ -105,9 +90,7 @@ func TestARolloutOverThreeEnginesOutlivesTheLossOfOne(t *testing.T) {
 
 	// With retries, a host may be away for a while.
 	patient := strings.ReplaceAll(gateway, ".yaml}", ".yaml, retries: 20}")
-	if err := os.WriteFile(filepath.Join(s.dir, "gateway.yaml"), []byte(patient), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("gateway.yaml", patient)
 	s.deployster("pipeline", "apply", "-f", "gateway.yaml", "--yes")
 	engines[1].Stop()
 	s.deployster("pipeline", "release", "gateway", "2")
@@ -118,12 +101,8 @@ func TestARolloutOverThreeEnginesOutlivesTheLossOfOne(t *testing.T) {
 	for _, host := range []string{"antworker001", "antworker002", "antworker003"} {
 		s.wantOn(host, "2")
 	}
-	if err := scheduler.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if code := s.exit(scheduler); code != 130 {
-		t.Errorf("the scheduler exited with %d\n%s", code, scheduler.out)
-	}
+	s.signal(scheduler, os.Interrupt)
+	s.wantEnd(scheduler, 130)
 }
 
 // A scheduler that is killed in the middle of a step leaves it to the one that
@@ -140,10 +119,7 @@ func TestAnotherSchedulerTakesOverFromAKilledOne(t *testing.T) {
 	s.until(1, func(e deploylog.Event) bool {
 		return e.Target.Kind() == "run" && strings.Contains(string(e.Target), "deploy.yaml")
 	})
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	s.exit(first)
+	s.kill(first)
 	s.until(1, s.happened("stage-finished-successfully", "stage/gateway/prod"))
 	s.interrupt(second)
 	s.wantOn("antworker003", "1")

@@ -5,33 +5,31 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestInterruptOnceLetsTheActionFinish(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, three)
 	s.hold("a")
 	s.hold("c")
 	r := s.start("apply", "m.yaml", "--confirm", "NO")
 	s.untilBusy("a")
 	s.untilBusy("c")
-	if err := r.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	s.signal(r, os.Interrupt)
 	s.release("a")
 	s.release("c")
-	if code := s.exit(r); code != 130 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
+	s.wantEnd(r, 130)
 	names := s.names()
 	if !slices.Contains(names, "action-finished-successfully action/a/set") || !slices.Contains(names, "resource-skipped resource/b") {
 		t.Errorf("the log tells %v", names)
 	}
-	if last := names[len(names)-1]; last != "run-failed run/m.yaml" {
-		t.Errorf("the log ends with %s", last)
-	}
+	assert.Equal(t, "run-failed run/m.yaml", names[len(names)-1], "the log ends with")
 }
 
 func TestInterruptTwiceKillsTheAction(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, three)
 	s.hold("a")
 	s.hold("c")
@@ -39,14 +37,10 @@ func TestInterruptTwiceKillsTheAction(t *testing.T) {
 	s.untilBusy("a")
 	s.untilBusy("c")
 	for _, answer := range []string{"interrupt again", "killing"} {
-		if err := r.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		s.signal(r, os.Interrupt)
 		r.out.until(t, answer)
 	}
-	if code := s.exit(r); code != 130 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
+	s.wantEnd(r, 130)
 	// It does not wait for long until the engine has killed the actions, and says so.
 	if names := s.names(); !slices.Contains(names, "action-failed action/a/set") && !strings.Contains(r.out.String(), "the process ends now, though an engine has not answered") {
 		t.Errorf("the log tells %v\n%s", names, r.out)

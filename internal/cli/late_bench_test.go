@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // BenchmarkLateAgainstExplicit makes, looks at and removes 1,000 instances that are known only by the
@@ -28,12 +30,8 @@ func BenchmarkLateAgainstExplicit(b *testing.B) {
 	dirs := map[string]string{}
 	for name, text := range manifests {
 		dirs[name] = b.TempDir()
-		if err := os.WriteFile(filepath.Join(dirs[name], "m.yaml"), []byte(text), 0o600); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.Mkdir(filepath.Join(dirs[name], "out"), 0o700); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, os.WriteFile(filepath.Join(dirs[name], "m.yaml"), []byte(text), 0o600))
+		require.NoError(b, os.Mkdir(filepath.Join(dirs[name], "out"), 0o700))
 	}
 	steps := []struct {
 		row  string

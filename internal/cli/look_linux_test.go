@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/objects"
@@ -24,14 +26,10 @@ plugs: {root: {path: "hosts/{{ host }}"}}
 resources: {note: {type: deployster/file, config: {path: note, content: "{{ host_attributes.zone }}"}}}
 `, nil)
 	carried, err := revision.Variables{Salt: strings.Repeat("0", 64)}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store := objects.In(filepath.Join(w.dir, ".deployster", "objects"), nil)
 	digest, err := store.Keep(carried)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	task.Spec.Includes = map[string]string{revision.VariablesName: digest}
 	note := filepath.Join(w.dir, "hosts", "here", "note")
 	well := func() {
@@ -44,37 +42,25 @@ resources: {note: {type: deployster/file, config: {path: note, content: "{{ host
 
 	well()
 	manifest := filepath.Join(w.dir, ".deployster", "objects", "sha256", task.Spec.Digest)
-	if err := os.Rename(manifest, manifest+".away"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(manifest, manifest+".away"))
 	w.wantSeen(task, tasks.Healthy) // nothing is read for it: what it is to be has not changed
-	if err := os.Rename(manifest+".away", manifest); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(manifest+".away", manifest))
 
 	w.write("hosts/here/note", "something else")
 	w.wantSeen(task, tasks.Drifted, "note ~ ")
 	well()
-	if err := os.Remove(note); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(note))
 	w.wantSeen(task, tasks.Unhealthy, "note does not exist")
 	well()
 	w.write("inventory.yaml", strings.Replace(inventory, "zone: a", "zone: another", 1))
 	w.wantSeen(task, tasks.Drifted, "note ~ ")
 	well()
 	here := filepath.Dir(note)
-	if err := os.Rename(here, here+".away"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(here, here+".away"))
 	w.wantSeen(task, tasks.Unknown, "hosts/here")
-	if err := os.Symlink(filepath.Join(w.dir, ".deployster"), here); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(filepath.Join(w.dir, ".deployster"), here))
 	w.wantSeen(task, tasks.Unknown, "no type may see")
-	if err := errors.Join(os.Remove(here), os.Rename(here+".away", here)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Remove(here), os.Rename(here+".away", here)))
 	w.wantSeen(task, tasks.Healthy)
 	w.terminate(task)
 	w.wantSeen(task, tasks.Unhealthy, "note does not exist")

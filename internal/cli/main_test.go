@@ -6,19 +6,23 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/engine/oci"
 	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/internal/entrypoint"
 	"github.com/deployster-go/deployster/internal/shipped"
@@ -37,6 +41,7 @@ var (
 	tooledType  = fmt.Sprintf("deployster-test-tooledtype:%d", os.Getpid())  // slowType, with actions that run the tool
 	silentType  = fmt.Sprintf("deployster-test-silenttype:%d", os.Getpid())  // tooledType, but its init does not say so
 	louderType  = fmt.Sprintf("deployster-test-loudertype:%d", os.Getpid())  // a tool that does not do what is asked
+	maker       = fmt.Sprintf("deployster-test-maker:%d", os.Getpid())       // it builds packages
 )
 
 // binary is the deployster under test: the real one, static as it is shipped,
@@ -51,12 +56,25 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "panic" {
 		os.Exit(cli.Panicking(os.Args[1:]))
 	}
+	flag.Parse()
+	if !given("test.parallel") { // most of these tests wait for processes
+		err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+		if err != nil {
+			panic(err)
+		}
+	}
 	code, err := runTests(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// given reports whether a flag is in the command line.
+func given(name string) (is bool) {
+	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
 }
 
 func runTests(m *testing.M) (code int, err error) {
@@ -66,24 +84,54 @@ func runTests(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	binary = filepath.Join(dir, "deployster")
-	defer func() { err = errors.Join(err, removePostgres()) }()
-	if err := build(binary, "../../cmd/deployster"); err != nil {
-		return 1, err
+	defer func() { err = errors.Join(err, lasting.end(), removePostgres()) }()
+	for program, pkg := range map[string]string{
+		"deployster": "../../cmd/deployster", "terraform-provider-fake": "../../resources/internal/tftest/provider",
+		"slowtype": "./testdata/slowtype", "maker": "./testdata/maker",
+	} {
+		if err := build(filepath.Join(dir, program), pkg); err != nil {
+			return 1, err
+		}
 	}
-	if err := build(filepath.Join(dir, "terraform-provider-fake"), "../../resources/internal/tftest/provider"); err != nil {
-		return 1, err
-	}
-	if err := loadSlowType(dir); err != nil {
+	if err := environment(dir); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, removeImages()) }()
-	// What programs under test remember goes with them; go build, above, has
-	// its cache there, too.
-	if err := os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache")); err != nil {
+	if err := loadImages(dir); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
 }
+
+// environment is that of all commands under test. Their cache goes with them, and those that
+// name no engine use the oci engine: it costs a tenth of Docker.
+func environment(dir string) error {
+	gocache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		return fmt.Errorf("finding the cache of builds: %w", err)
+	}
+	nowhere, err := dockerContext(filepath.Join(dir, "nowhere"), "nowhere", "unix:///nowhere/docker.sock")
+	return errors.Join(err,
+		os.Setenv("GOCACHE", strings.TrimSpace(string(gocache))), // else it is in the next one
+		os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache")),
+		os.Unsetenv("DOCKER_HOST"), // --engine auto would use no other engine
+		os.Setenv("DOCKER_CONFIG", nowhere),
+	)
+}
+
+// dockerContext writes Docker's configuration with a context, which is the current one.
+func dockerContext(dir, name, address string) (string, error) {
+	sum := sha256.Sum256([]byte(name))
+	meta := filepath.Join(dir, "contexts", "meta", hex.EncodeToString(sum[:]))
+	return dir, errors.Join(
+		os.MkdirAll(meta, 0o700),
+		os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"currentContext": %q}`, name), 0o600),
+		os.WriteFile(filepath.Join(meta, "meta.json"), fmt.Appendf(nil, `{"Name": %q, "Metadata": {}, "Endpoints": {"docker": {"Host": %q, "SkipTLSVerify": false}}}`, name, address), 0o600),
+	)
+}
+
+// dockerAddress is the Docker Engine of this machine.
+const dockerAddress = "unix:///var/run/docker.sock"
 
 func build(to, pkg string) error {
 	// A build that nobody else has: the images of its types are these tests'.
@@ -95,46 +143,58 @@ func build(to, pkg string) error {
 	return nil
 }
 
-func loadSlowType(dir string) error {
-	program := filepath.Join(dir, "slowtype")
-	if err := build(program, "./testdata/slowtype"); err != nil {
-		return err
-	}
+// images are those of these tests.
+var images = map[string]v1.Image{}
+
+// dockerImages are those that tests use on Docker.
+var dockerImages = []string{slowType, oneShotType, fixedType, silentType, spyType}
+
+// loadImages gives the images to the oci engine, and those that tests use on Docker to that.
+func loadImages(dir string) error {
 	ctx := context.Background()
-	e, err := docker.Open(ctx, docker.Options{})
+	onDocker, err := docker.Open(ctx, docker.Options{Host: dockerAddress})
 	if err != nil {
 		return err
 	}
+	defer func() { _ = onDocker.Close() }()
+	onOCI, err := oci.Open(ctx, oci.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = onOCI.Close() }()
 	for ref, entrypoint := range map[string][]string{
-		slowType: {"/slowtype"}, fixedType: {"/slowtype", "fixed"}, oneShotType: {"/slowtype", "one-shot"}, keepType: {"/slowtype", "keeping"}, spyType: {"/slowtype", "spy"},
-		tooledType: {"/slowtype", "tooled", tool, "declares"}, silentType: {"/slowtype", "tooled", tool, "silent"}, louderType: {"/slowtype", "louder"},
+		slowType: {"/slowtype"}, fixedType: {"/slowtype", "fixed"}, oneShotType: {"/slowtype", "one-shot"}, keepType: {"/slowtype", "keeping"},
+		spyType: {"/slowtype", "spy"}, tooledType: {"/slowtype", "tooled", tool, "declares"}, silentType: {"/slowtype", "tooled", tool, "silent"},
+		louderType: {"/slowtype", "louder"}, maker: {"/maker"},
 	} {
-		image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: entrypoint})
+		images[ref], err = enginetest.BuildImage(enginetest.ImageSpec{Binary: filepath.Join(dir, entrypoint[0]), Entrypoint: entrypoint})
 		if err != nil {
-			return errors.Join(err, e.Close())
+			return err
 		}
-		tar, err := enginetest.ImageTar(ref, image)
+		tar, err := enginetest.ImageTar(ref, images[ref])
 		if err != nil {
-			return errors.Join(err, e.Close())
+			return err
 		}
-		if err := e.Load(ctx, bytes.NewReader(tar)); err != nil {
-			return errors.Join(err, e.Close())
+		if ref == slowType {
+			err = os.WriteFile(slowTypeTar(dir), tar, 0o600)
 		}
-		if ref != slowType {
-			continue
+		if err := errors.Join(err, onOCI.Load(ctx, bytes.NewReader(tar))); err != nil {
+			return err
 		}
-		if err := os.WriteFile(slowTypeTar(dir), tar, 0o600); err != nil {
-			return errors.Join(err, e.Close())
+		if slices.Contains(dockerImages, ref) {
+			if err := onDocker.Load(ctx, bytes.NewReader(tar)); err != nil {
+				return err
+			}
 		}
 	}
-	return e.Close()
+	return nil
 }
 
-// slowTypeTar is where loadSlowType leaves the image as a file.
+// slowTypeTar is where loadImages leaves the image as a file.
 func slowTypeTar(dir string) string { return filepath.Join(dir, "slowtype.tar") }
 
-// removeImages removes what the tests put into the engine: images only, since
-// a container that is left is a fault that must show.
+// removeImages removes what the tests put into Docker: images only, since a container that is
+// left is a fault that must show.
 func removeImages() error {
 	program, err := os.ReadFile(binary)
 	if err != nil {
@@ -144,11 +204,12 @@ func removeImages() error {
 	if err != nil {
 		return fmt.Errorf("asking for the version: %w", err)
 	}
-	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType, keepType, spyType, movedType, movedType+"x", movedType+"h", movedType+"l", tool, tooledType, silentType, louderType) {
-		// Not every test made all of them.
-		if out, err := exec.Command("docker", "image", "rm", "--force", image).CombinedOutput(); err != nil && !strings.Contains(string(out), "No such image") {
-			return fmt.Errorf("removing images: %w\n%s", err, out)
-		}
+	images := slices.Concat(shippedImages(program, strings.Fields(string(told))[1]), dockerImages,
+		[]string{movedType, movedType + "x", movedType + "h"})
+	// Not every test made all of them.
+	args := append([]string{"--host", dockerAddress, "image", "rm", "--force"}, images...)
+	if out, err := exec.Command("docker", args...).CombinedOutput(); err != nil && !strings.Contains(string(out), "No such image") {
+		return fmt.Errorf("removing images: %w\n%s", err, out)
 	}
 	return nil
 }
@@ -175,7 +236,8 @@ func scripts(t *testing.T, dir string) testscript.Params {
 			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("BIN", filepath.Dir(binary))
-			env.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
+			env.Setenv("DOCKER_CONFIG", os.Getenv("DOCKER_CONFIG"))
+			env.Setenv("XDG_CACHE_HOME", os.Getenv("XDG_CACHE_HOME"))
 			env.Setenv("SLOWTYPE", slowType)
 			env.Setenv("FIXEDTYPE", fixedType)
 			env.Setenv("MOVEDTYPE", movedType)
@@ -191,8 +253,25 @@ func scripts(t *testing.T, dir string) testscript.Params {
 			env.Setenv("PID", strconv.Itoa(os.Getpid()))
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "forge": newForges(t).command},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "forge": newForges(t).command, "tag": tag},
 	}
+}
+
+// tag gives one of the images of these tests a name in the cache of the oci engine, which is moved,
+// and prints which content it has: tag IMAGE NAME.
+func tag(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 || images[args[0]] == nil {
+		ts.Fatalf("usage: tag IMAGE NAME")
+	}
+	e, err := oci.Open(context.Background(), oci.Options{CacheDir: filepath.Join(ts.Getenv("XDG_CACHE_HOME"), "deployster", "oci")})
+	ts.Check(err)
+	defer func() { _ = e.Close() }()
+	tar, err := enginetest.ImageTar(args[1], images[args[0]])
+	ts.Check(err)
+	loaded, err := e.LoadFrom(context.Background(), bytes.NewReader(tar), nil)
+	ts.Check(err)
+	_, err = fmt.Fprintln(ts.Stdout(), loaded[0].ID)
+	ts.Check(err)
 }
 
 // exits runs a command and demands its exit code: exits CODE COMMAND…

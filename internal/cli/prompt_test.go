@@ -2,11 +2,10 @@ package cli_test
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
-	"github.com/creack/pty"
+	"github.com/stretchr/testify/assert"
 )
 
 const steps = `
@@ -14,132 +13,103 @@ const steps = `
   b: {type: SLOW, dependencies: {a: a}, config: {value: "{{ a.state.value }}", steps: 2}}
 `
 
-// answering runs deployster on a pseudo terminal and gives one answer after the
-// other, the last one again and again.
-func (s *site) answering(answers []string, args ...string) (screen string, code int) {
+const independent = `
+  a: {type: SLOW, config: {value: one}}
+  b: {type: SLOW, config: {value: two}}
+  c: {type: SLOW, config: {value: three}}
+`
+
+// done is which things of the site there are.
+func (s *site) done() (names string) {
 	s.Helper()
-	cmd := exec.Command(binary, args...)
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "TERM=xterm-256color", "NO_COLOR=1")
-	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 80})
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer func() { _ = tty.Close() }()
-	var seen strings.Builder
-	buffer := make([]byte, 4096)
-	for asked := 0; ; {
-		n, err := tty.Read(buffer)
-		seen.Write(buffer[:n])
-		for strings.Count(seen.String(), "[y/N") > asked {
-			if _, err := tty.WriteString(answers[min(asked, len(answers)-1)] + "\n"); err != nil {
-				s.Fatal(err)
-			}
-			asked++
-		}
-		if err != nil {
-			break
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := os.Stat(s.thing(name)); err == nil {
+			names += name
 		}
 	}
-	_ = cmd.Wait()
-	return seen.String(), cmd.ProcessState.ExitCode()
+	return names
 }
 
-// Who is asked about an action has seen all that is to be done.
-func TestThePlanIsShownBeforeTheFirstQuestion(t *testing.T) {
-	for _, mode := range []string{"ACTION", "RESOURCE", "ONCE"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, three)
-			screen, code := s.answering([]string{"n"}, "apply", "m.yaml", "--confirm", mode, "--parallelism", "1")
-			before, _, asked := strings.Cut(screen, "[y/N")
-			if code != 1 || !asked || !strings.Contains(before, "Plan: 2 to change, 0 unchanged, 1 known after apply.") {
-				t.Errorf("exit %d, before the question was\n%s", code, before)
-			}
-		})
+// Whoever is asked has seen all that is to be done. The last answer is given again and again.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	const (
+		interrupt, eof = "\x03", "\x04"
+		plan           = "Plan: 2 to change, 0 unchanged, 1 known after apply."
+	)
+	empty := func(resources string) func(t *testing.T) *site {
+		return func(t *testing.T) *site { return newSite(t, resources) }
 	}
-	s := wholeSite(t)
-	screen, code := s.answering([]string{"n"}, "destroy", "m.yaml")
-	before, _, asked := strings.Cut(screen, "[y/N")
-	if code != 1 || !asked || !strings.Contains(before, "Plan: 3 to remove, 0 gone already.") {
-		t.Errorf("destroy: exit %d, before the question was\n%s", code, before)
+	planned := func(resources string) func(t *testing.T) *site {
+		return func(t *testing.T) *site {
+			s := newSite(t, resources)
+			s.deployster("plan", "m.yaml", "-o", "m.plan")
+			return s
+		}
 	}
-	screen, code = s.answering([]string{"n"}, "apply", "m.yaml")
-	if code != 0 || strings.Contains(screen, "[y/N") || strings.Contains(screen, "Plan:") {
-		t.Errorf("nothing is to be done: exit %d\n%s", code, screen)
-	}
-}
-
-func TestAnswersToQuestions(t *testing.T) {
-	for _, tc := range []struct {
-		name        string
+	one, two, many := empty(steps), empty(three), empty(independent)
+	for name, tc := range map[string]struct {
+		begin       func(t *testing.T) *site
+		command     string
 		answers     []string
-		flags       []string
 		asked, code int
 		done        string
-		says        []string
+		says        []string // in this order
 	}{
-		{"y is for one action", []string{"y"}, nil, 4, 0, "ab", []string{"[y/N/a/p/q/?]"}},
-		{"a is for all actions of the resource", []string{"a"}, nil, 2, 0, "ab", nil},
-		{"a is for whole resources, too, where they are asked for", []string{"y"}, []string{"--confirm", "RESOURCE"}, 2, 0, "ab", []string{"[y/N/p/q/?]"}},
-		{"n declines", []string{"a", "n"}, nil, 2, 1, "a", []string{"declined"}},
-		{"p shows the plan again", []string{"p", "a"}, nil, 3, 0, "ab", []string{"Plan: 1 to change", "Plan: 1 to change"}},
-		{"? lists the answers", []string{"?", "a"}, nil, 3, 0, "ab", []string{"y  do it", "n  decline it", "a  do it, and all further actions of this resource", "p  show the plan again", "q  quit"}},
-		{"what is no answer is asked again", []string{"maybe", "a"}, nil, 3, 0, "ab", []string{"Please answer [y/N/a/p/q/?]"}},
-		{"q quits", []string{"a", "q"}, nil, 2, 1, "a", []string{"declined, with all that was still to begin"}},
-		{"the whole plan can be shown again", []string{"p", "y"}, []string{"--confirm", "ONCE"}, 2, 0, "ab", []string{"Apply it? [y/N/p/q/?]"}},
-		{"the whole plan can be quit", []string{"q"}, []string{"--confirm", "ONCE"}, 1, 1, "", []string{"nothing was changed"}},
-		{"yes is no question", nil, []string{"--yes"}, 0, 0, "ab", nil},
-		{"yes and NO are the same", nil, []string{"--yes", "--confirm", "NO"}, 0, 0, "ab", nil},
+		"y is for one action":                           {one, "apply m.yaml", []string{"y"}, 4, 0, "ab", []string{"[y/N/a/p/q/?]"}},
+		"a is for all actions of the resource":          {one, "apply m.yaml", []string{"a"}, 2, 0, "ab", nil},
+		"yes is for a resource":                         {one, "apply m.yaml --confirm RESOURCE", []string{"yes"}, 2, 0, "ab", []string{"[y/N/p/q/?]"}},
+		"n declines":                                    {one, "apply m.yaml", []string{"a", "n"}, 2, 1, "a", []string{"declined"}},
+		"p shows the plan again":                        {one, "apply m.yaml", []string{"p", "a"}, 3, 0, "ab", []string{"Plan: 1 to change", "Plan: 1 to change"}},
+		"? lists the answers":                           {one, "apply m.yaml", []string{"?", "a"}, 3, 0, "ab", []string{"y  do it", "n  decline it", "a  do it, and all further actions of this resource", "p  show the plan again", "q  quit"}},
+		"an unknown answer is asked again":              {one, "apply m.yaml", []string{"maybe", "a"}, 3, 0, "ab", []string{"Please answer [y/N/a/p/q/?]"}},
+		"q quits":                                       {one, "apply m.yaml", []string{"a", "q"}, 2, 1, "a", []string{"declined, with all that was still to begin"}},
+		"q quits the whole run":                         {many, "apply m.yaml --keep-going --parallelism 2", []string{"q"}, 1, 1, "", []string{"the run was quit at"}},
+		"the whole plan can be shown again":             {one, "apply m.yaml --confirm ONCE", []string{"p", "y"}, 2, 0, "ab", []string{"Apply it? [y/N/p/q/?]"}},
+		"the whole plan can be quit":                    {one, "apply m.yaml --confirm ONCE", []string{"q"}, 1, 1, "", []string{"nothing was changed"}},
+		"--yes asks nothing":                            {one, "apply m.yaml --yes --confirm NO", nil, 0, 0, "ab", nil},
+		"the plan is shown before an action":            {two, "apply m.yaml --confirm ACTION --parallelism 1", []string{"n"}, 1, 1, "", []string{plan, "[y/N"}},
+		"the plan is shown before a resource":           {two, "apply m.yaml --confirm RESOURCE --parallelism 1", []string{"n"}, 1, 1, "", []string{plan, "[y/N"}},
+		"the plan is shown once":                        {two, "apply m.yaml --confirm ONCE", []string{""}, 1, 1, "", []string{plan, "[y/N"}},
+		"the end of input declines":                     {two, "apply m.yaml --confirm ONCE", []string{eof}, 1, 1, "", nil},
+		"the end of input declines an action":           {two, "apply m.yaml --confirm ACTION --parallelism 1", []string{eof}, 1, 1, "", nil},
+		"an interrupt ends the run":                     {two, "apply m.yaml --confirm ONCE", []string{interrupt}, 1, 130, "", nil},
+		"an interrupt ends the run at an action":        {two, "apply m.yaml --confirm ACTION --parallelism 1", []string{interrupt}, 1, 130, "", nil},
+		"nothing is asked if nothing is to change":      {wholeSite, "apply m.yaml", nil, 0, 0, "abc", nil},
+		"a removal is asked by action":                  {wholeSite, "destroy m.yaml --confirm ACTION", []string{"y"}, 3, 0, "", []string{"Plan: 3 to remove, 0 gone already.", "[y/N"}},
+		"a removal is asked by resource":                {wholeSite, "destroy m.yaml --confirm RESOURCE", []string{"yes"}, 3, 0, "", nil},
+		"a removal is asked once":                       {wholeSite, "destroy m.yaml --confirm ONCE", []string{"y"}, 1, 0, "", nil},
+		"a removal is declined":                         {wholeSite, "destroy m.yaml --confirm ONCE", []string{"n"}, 1, 1, "abc", nil},
+		"a removal is declined by action":               {wholeSite, "destroy m.yaml --confirm ACTION --parallelism 1", []string{""}, 1, 1, "abc", nil},
+		"a removal is interrupted":                      {wholeSite, "destroy m.yaml --confirm ONCE", []string{interrupt}, 1, 130, "abc", nil},
+		"nothing is asked if nothing is left":           {many, "destroy m.yaml --confirm ONCE", nil, 0, 0, "", []string{"nothing to remove: 3 gone already"}},
+		"what a saved plan tells is not asked":          {planned("  a: {type: SLOW, config: {value: one}}"), "apply m.plan --confirm ACTION", nil, 0, 0, "a", nil},
+		"what a saved plan leaves open is asked":        {planned(three), "apply m.plan --confirm ACTION", []string{"y"}, 1, 0, "abc", nil},
+		"what a saved plan leaves open can be declined": {planned(three), "apply m.plan --confirm RESOURCE --keep-going", []string{"n"}, 1, 1, "ac", nil},
+		"a saved plan is asked once":                    {planned(three), "apply m.plan --confirm ONCE", []string{"y"}, 1, 0, "abc", nil},
+		"a saved plan is declined":                      {planned(three), "apply m.plan --confirm ONCE", []string{"n"}, 1, 1, "", nil},
+		"a saved plan is not asked":                     {planned(three), "apply m.plan --confirm NO", nil, 0, 0, "abc", nil},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, steps)
-			screen, code := s.answering(tc.answers, append([]string{"apply", "m.yaml"}, tc.flags...)...)
-			if asked := strings.Count(screen, "[y/N"); code != tc.code || asked != tc.asked {
-				t.Errorf("exit %d, want %d; asked %d times, want %d\n%s", code, tc.code, asked, tc.asked, screen)
-			}
-			done := ""
-			for _, name := range []string{"a", "b"} {
-				if _, err := os.Stat(s.thing(name)); err == nil {
-					done += name
-				}
-			}
-			if done != tc.done {
-				t.Errorf("done is %q, want %q", done, tc.done)
-			}
+			s := tc.begin(t)
+			screen, code := s.answering(append(tc.answers, "")[:max(1, len(tc.answers))], strings.Fields(tc.command)...)
+			assert.Equal(t, tc.code, code, "exit code of what is on the screen:\n%s", screen)
+			assert.Equal(t, tc.asked, strings.Count(screen, "[y/N"), "questions on the screen:\n%s", screen)
+			assert.Equal(t, tc.done, s.done(), "what there is")
 			rest := screen
 			for _, want := range tc.says {
 				_, after, found := strings.Cut(rest, want)
-				if !found {
-					t.Fatalf("%q is not said:\n%s", want, screen)
-				}
+				assert.True(t, found, "%q is not said:\n%s", want, screen)
 				rest = after
 			}
 		})
 	}
 }
 
-// Whoever quits is asked nothing more, and nothing more begins, also where a
-// failure would not have stopped the others.
-func TestQuittingEndsAllQuestions(t *testing.T) {
-	s := newSite(t, "\n  a: {type: SLOW, config: {value: one}}\n  b: {type: SLOW, config: {value: two}}\n  c: {type: SLOW, config: {value: three}}\n")
-	screen, code := s.answering([]string{"q"}, "apply", "m.yaml", "--keep-going", "--parallelism", "2")
-	if asked := strings.Count(screen, "[y/N"); code != 1 || asked != 1 {
-		t.Errorf("exit %d, asked %d times\n%s", code, asked, screen)
-	}
-	if !strings.Contains(screen, "the run was quit at") {
-		t.Errorf("it does not say why the rest was skipped:\n%s", screen)
-	}
-	for _, name := range []string{"a", "b", "c"} {
-		if _, err := os.Stat(s.thing(name)); err == nil {
-			t.Errorf("%s was made", name)
-		}
-	}
-}
-
 // What a terminal has no room for is cut, and says how it is shown whole.
 func TestValuesAreShownWholeWhereThatIsAskedFor(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("abcdefghij", 20)
 	s := newSite(t, "  a: {type: SLOW, config: {value: "+long+"}}")
 	for _, verb := range []string{"plan", "apply"} {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
@@ -33,30 +35,20 @@ func servedTypes(b *testing.B, n int) (*oci.Engine, []string) {
 	b.Helper()
 	b.Setenv("XDG_CACHE_HOME", b.TempDir())
 	e, err := oci.Open(b.Context(), oci.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() { _ = e.Close() })
 	program := filepath.Join(b.TempDir(), "slowtype")
-	if err := build(program, "./testdata/slowtype"); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, build(program, "./testdata/slowtype"))
 	var refs []string
 	for i := range n {
 		ref := fmt.Sprintf("deployster-bench-type:%d", i)
 		image, err := enginetest.BuildImage(enginetest.ImageSpec{
 			Binary: program, Entrypoint: []string{"/slowtype"}, Env: []string{fmt.Sprintf("TYPE=%d", i)},
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		tar, err := enginetest.ImageTar(ref, image)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := e.Load(b.Context(), bytes.NewReader(tar)); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
+		require.NoError(b, e.Load(b.Context(), bytes.NewReader(tar)))
 		refs = append(refs, ref)
 	}
 	return e, refs
@@ -75,13 +67,9 @@ func manyValid(b *testing.B, types []string, n int, deep bool) *bed {
 			value, dependencies = "'{{ up.state.value }}'", fmt.Sprintf("dependencies: {up: r%d}, ", i-1)
 		}
 		fmt.Fprintf(&text, "  r%d: {type: %s, %sconfig: {value: %s}}\n", i, types[i%len(types)], dependencies, value)
-		if err := os.WriteFile(filepath.Join(bed.dir, "things", fmt.Sprintf("r%d", i)), []byte("x"), 0o600); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, os.WriteFile(filepath.Join(bed.dir, "things", fmt.Sprintf("r%d", i)), []byte("x"), 0o600))
 	}
-	if err := os.WriteFile(filepath.Join(bed.dir, "m.yaml"), []byte(text.String()), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, os.WriteFile(filepath.Join(bed.dir, "m.yaml"), []byte(text.String()), 0o600))
 	return bed
 }
 
@@ -127,9 +115,7 @@ func (b *bed) planned() planned {
 		b.Fatalf("%v\n%.2000s", err, out)
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		b.Fatal("this system does not tell how much memory a process took")
-	}
+	require.True(b, ok, "this system does not tell how much memory a process took")
 	return planned{time.Since(started), usage.Maxrss << 10}
 }
 
@@ -141,9 +127,7 @@ func BenchmarkServed(b *testing.B) {
 	const n = 200
 	bed := manyValid(b, types, n, false)
 	log, err := sqlite.Open(b.Context(), filepath.Join(bed.dir, "log.db"), sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer func() { _ = log.Close() }()
 	var bare, own []time.Duration
 	for round := 0; b.Loop(); round++ {
@@ -180,9 +164,7 @@ func (b *bed) ask(e *oci.Engine, image string, n int) []time.Duration {
 		request, err := json.Marshal(protocol.ServeRequest{
 			ID: int64(i + 1), Action: "state", Args: []string{"state"}, Input: json.RawMessage(stdinOf(b.dir, fmt.Sprintf("r%d", i%n))),
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		started := time.Now()
 		if _, err := in.Write(append(request, '\n')); err != nil {
 			b.Fatal(err)
@@ -195,9 +177,7 @@ func (b *bed) ask(e *oci.Engine, image string, n int) []time.Duration {
 		}
 	}
 	_ = in.Close()
-	if err := <-ended; err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, <-ended)
 	return times
 }
 
@@ -207,19 +187,13 @@ func (b *bed) applyInProcess(e *oci.Engine, log *sqlite.Log, id string) []time.D
 	b.Helper()
 	expressions := expression.New(b.dir)
 	sources, err := manifest.ReadFiles([]string{filepath.Join(b.dir, "m.yaml")})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	m, err := manifest.Load(sources, manifest.Options{Evaluator: expressions, Workspace: b.dir, Home: b.dir})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	held, err := runs.Begin(context.Background(), runs.Options{
 		Log: log, Engine: e, ID: id, Target: "run/m.yaml", OrphanTimeout: time.Minute, Notice: func(string) {},
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer held.End()
 	times := &resourceTimes{}
 	if _, err := runner.New(runner.Spec{Manifest: m, Expressions: expressions, Version: "1"}, runner.Containers{

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/identity"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -29,11 +32,7 @@ stages:
 func checkout(t *testing.T, dir, text string) {
 	t.Helper()
 	manifest := `{plugs: {root: {path: things}}, resources: {current: {type: deployster/file, config: {path: current, content: "` + text + ` {{ revision }}"}}}}`
-	for name, content := range map[string]string{"one.yaml": asked, "m.yaml": manifest} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeFiles(t, dir, map[string]string{"one.yaml": asked, "m.yaml": manifest})
 }
 
 // asker is who asks a server: another directory, perhaps another user, and no log.
@@ -79,23 +78,16 @@ func (s *site) wantBy(name, who string) {
 
 // Whoever has but a checkout and a token releases what is in the checkout; the server does it.
 func TestARevisionIsReleasedThroughAServer(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  {}")
 	checkout(t, s.dir, "at the server")
 	s.deployster("pipeline", "apply", "-f", "one.yaml")
 	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
-	token := func(args ...string) string {
-		t.Helper()
-		secret, err := (&exec.Cmd{Path: binary, Dir: s.dir, Args: append([]string{binary, "token", "create"}, args...)}).Output()
-		if err != nil || !strings.HasPrefix(string(secret), "dpl_") {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(string(secret))
-	}
 	far := t.TempDir()
 	checkout(t, far, "from the checkout")
-	ci := asker{program: binary, dir: far, server: "http://" + r.address(t), token: token("ci", "--role", "operator", "--pipeline", "one")}
+	ci := asker{program: binary, dir: far, server: "http://" + r.address(t), token: s.token("ci", "operator", "--pipeline", "one")}
 	boss, other, nobody := ci, ci, ci
-	boss.token, other.token, nobody.token = token("boss", "--role", "approver"), token("other", "--role", "operator", "--pipeline", "two"), ""
+	boss.token, other.token, nobody.token = s.token("boss", "approver"), s.token("other", "operator", "--pipeline", "two"), ""
 
 	nobody.want(t, 1, "a valid token is needed", "pipeline", "status", "one")
 	other.want(t, 1, "you may not do this", "pipeline", "release", "one", "1")
@@ -105,9 +97,7 @@ func TestARevisionIsReleasedThroughAServer(t *testing.T) {
 	ci.want(t, 1, "you may not do this", "pipeline", "approve", "one", "ask", "1")
 	boss.want(t, 0, "approved", "pipeline", "approve", "one", "ask", "1")
 	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
-	if text, err := os.ReadFile(s.thing("current")); string(text) != "from the checkout 1" {
-		t.Errorf("what was done is %q, %v", text, err)
-	}
+	s.wantThing("current", "from the checkout 1")
 	for _, args := range [][]string{{"pipeline", "status", "one"}, {"pipeline", "show", "one", "1", "--output", "json"}, {"pipeline", "history", "one"}, {"log", "list"}} {
 		here := s.deployster(args...)
 		if there, code := ci.run(t, args...); code != 0 || there != here {
@@ -118,10 +108,8 @@ func TestARevisionIsReleasedThroughAServer(t *testing.T) {
 	s.wantBy("stage-approved", "token boss")
 
 	lead := ci
-	lead.token = token("lead", "--role", "admin", "--pipeline", "one")
-	if err := os.WriteFile(filepath.Join(far, "one.yaml"), []byte(asked+"  - {name: last, approval: {}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	lead.token = s.token("lead", "admin", "--pipeline", "one")
+	writeFiles(t, far, map[string]string{"one.yaml": asked + "  - {name: last, approval: {}}\n"})
 	ci.want(t, 1, "you may not do this", "pipeline", "apply", "-f", "one.yaml", "--yes")
 	lead.want(t, 0, "pipeline one is defined, 3 stages", "pipeline", "apply", "-f", "one.yaml", "--yes")
 	lead.want(t, 0, "pipeline one is defined like that already", "pipeline", "apply", "-f", "one.yaml")
@@ -133,24 +121,18 @@ func TestARevisionIsReleasedThroughAServer(t *testing.T) {
 	secret, _, err := identity.NewTokens(s.log, func() time.Time { return old }).Create(t.Context(), identity.New{
 		Name: "old", ID: "01OLD", Grant: identity.Grant{Role: identity.Admin}, Expires: old.AddDate(0, 1, 0), By: "ada",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ci.token = secret
 	ci.want(t, 1, "a valid token is needed", "pipeline", "pause", "one")
-	s.terminate(r)
-	if code := s.exit(r); code != 0 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
+	s.end(r)
 }
 
 // Every user of the machine reads the log of a socket. Who else may do something, is said
 // when the server is started.
 func TestUsersOfTheMachineReadThroughASocket(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("only root can be another user, and what a machine cannot run fails in CI")
-		}
+		require.Empty(t, os.Getenv("CI"), "only root can be another user, and what a machine cannot run fails in CI")
 		t.Skip("only root can be another user")
 	}
 	s := served(t)
@@ -160,14 +142,10 @@ func TestUsersOfTheMachineReadThroughASocket(t *testing.T) {
 		name = u.Username
 	}
 	open, err := os.MkdirTemp("", "deployster-open-") // t.TempDir is not for others
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(open) })
 	program, err := os.ReadFile(binary)
-	if err := errors.Join(err, os.WriteFile(filepath.Join(open, "deployster"), program, 0o755), os.Chmod(open, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, os.WriteFile(filepath.Join(open, "deployster"), program, 0o755), os.Chmod(open, 0o755)))
 	all, some := filepath.Join(open, "all"), filepath.Join(open, "some")
 	reads, operates := s.serve(all), s.serve(some, "--socket-role", name+"=operator")
 	c := asker{program: filepath.Join(open, "deployster"), dir: open, server: "unix:" + all, as: &syscall.Credential{Uid: uid, Gid: uid}}
@@ -183,36 +161,26 @@ func TestUsersOfTheMachineReadThroughASocket(t *testing.T) {
 	c.want(t, 0, "paused", "pipeline", "pause", "one", "--reason", "why")
 	c.want(t, 1, "you may not do this", "pipeline", "approve", "one", "all", "1")
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.wantBy("pipeline-paused", name+"@"+host)
 	for _, r := range []*run{reads, operates} {
-		s.terminate(r)
-		if code := s.exit(r); code != 0 {
-			t.Errorf("exit %d\n%s", code, r.out)
-		}
+		s.end(r)
 	}
 }
 
 // What verifies the stages of a pipeline that promotes is that of the checkout of who defines it.
 func TestAPipelineThatPromotesIsDefinedThroughAServer(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  {}")
 	example(t, s.dir)
 	for _, name := range []string{"dev", "staging", "prod"} {
 		s.deployster("env", "create", "-f", name+".yaml")
 	}
-	if err := os.Remove(filepath.Join(s.dir, "smoke.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(s.dir, "smoke.yaml")))
 	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
 	far := func(name, role string) asker {
 		t.Helper()
-		secret, err := (&exec.Cmd{Path: binary, Dir: s.dir, Args: []string{binary, "token", "create", name, "--role", role}}).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := asker{program: binary, dir: t.TempDir(), server: "http://" + r.address(t), token: strings.TrimSpace(string(secret))}
+		a := asker{program: binary, dir: t.TempDir(), server: "http://" + r.address(t), token: s.token(name, role)}
 		example(t, a.dir)
 		return a
 	}
@@ -230,30 +198,24 @@ func TestAPipelineThatPromotesIsDefinedThroughAServer(t *testing.T) {
 		t.Errorf("nothing was verified: %v", names)
 	}
 	smoke := filepath.Join(boss.dir, "smoke.yaml")
-	if err := os.WriteFile(smoke, []byte("resources: {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(smoke, []byte("resources: {}\n"), 0o600))
 	boss.want(t, 3, "pipeline shop would be changed", "pipeline", "apply", "-f", "shop.yaml")
 	boss.want(t, 0, "pipeline shop is defined, 3 stages", "pipeline", "apply", "-f", "shop.yaml", "--yes")
 	checkout(t, boss.dir, "")
-	if err := os.WriteFile(filepath.Join(boss.dir, "one.yaml"), []byte(strings.Replace(asked, "one", "shop", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, boss.dir, map[string]string{"one.yaml": strings.Replace(asked, "one", "shop", 1)})
 	boss.want(t, 3, "promotes by observed state", "pipeline", "apply", "-f", "one.yaml")
 	ci.want(t, 1, "you may not do this", "pipeline", "delete", "shop", "--cancel", "--yes")
 	boss.want(t, 0, "pipeline shop is deleted (event ", "pipeline", "delete", "shop", "--cancel", "--yes")
 	s.wantBy(promotion.PipelineDefined, "token boss")
 	s.wantBy(promotion.PipelineDeleted, "token boss")
-	s.terminate(r)
-	s.exit(r)
+	s.end(r)
 }
 
 // Who holds, releases and approves needs no more than a token, and reads what is read beside the log.
 func TestAPipelineThatPromotesIsSteeredThroughAServer(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  {}")
-	if err := os.CopyFS(s.dir, os.DirFS("../../examples/promotion")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(s.dir, os.DirFS("../../examples/promotion")))
 	for _, name := range []string{"dev", "staging", "prod"} {
 		s.deployster("env", "create", "-f", name+".yaml")
 	}
@@ -261,11 +223,7 @@ func TestAPipelineThatPromotesIsSteeredThroughAServer(t *testing.T) {
 	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
 	far := func(name, role, pipeline string) asker {
 		t.Helper()
-		secret, err := (&exec.Cmd{Path: binary, Dir: s.dir, Args: []string{binary, "token", "create", name, "--role", role, "--pipeline", pipeline}}).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return asker{program: binary, dir: t.TempDir(), server: "http://" + r.address(t), token: strings.TrimSpace(string(secret))}
+		return asker{program: binary, dir: t.TempDir(), server: "http://" + r.address(t), token: s.token(name, role, "--pipeline", pipeline)}
 	}
 	ci, boss, other := far("ci", "operator", "shop"), far("boss", "approver", "shop"), far("other", "admin", "two")
 
@@ -283,6 +241,11 @@ func TestAPipelineThatPromotesIsSteeredThroughAServer(t *testing.T) {
 	ci.want(t, 1, "you may not do this", "pipeline", "approve", "shop", "prod", "1")
 	boss.want(t, 0, "revision 1 of pipeline shop is approved at stage prod (event ", "pipeline", "approve", "shop", "prod", "1")
 	s.until(1, s.happened("promotion-run-finished", "pipeline/shop"))
+	for _, host := range []string{"dev001", "staging001", "prod001", "prod002"} {
+		text, err := os.ReadFile(filepath.Join(s.dir, "hosts", host, "shop"))
+		require.NoError(t, err)
+		assert.Equal(t, "shop 1\n", string(text), host)
+	}
 
 	keeper := far("keeper", "admin", "shop")
 	ci.want(t, 1, "you may not do this", "pipeline", "key", "create", "shop", "ci", "--out", "ci.pem")
@@ -303,16 +266,13 @@ func TestAPipelineThatPromotesIsSteeredThroughAServer(t *testing.T) {
 	for name, who := range map[string]string{promotion.Held: "ci", promotion.HoldReleased: "ci", promotion.LineStopped: "ci", promotion.LineResumed: "ci", promotion.Approved: "boss"} {
 		s.wantBy(name, "token "+who)
 	}
-	s.terminate(r)
-	s.exit(r)
+	s.end(r)
 }
 
 // example is the example of promotion, with a first stage that a manifest verifies.
 func example(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.CopyFS(dir, os.DirFS("../../examples/promotion")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(dir, os.DirFS("../../examples/promotion")))
 	path := filepath.Join(dir, "shop.yaml")
 	text, err := os.ReadFile(path)
 	verified := strings.Replace(string(text), "environment: shop/dev}", "environment: shop/dev, verify: smoke.yaml}", 1)
@@ -321,8 +281,6 @@ func example(t *testing.T, dir string) {
 	}
 	smoke := `{plugs: {root: {path: .}}, resources: {seen: {type: deployster/file, config: {path: seen, content: "{{ version }}"}}}}`
 	for to, text := range map[string]string{path: verified, filepath.Join(dir, "smoke.yaml"): smoke} {
-		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(to, []byte(text), 0o600))
 	}
 }

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/cli"
 )
 
@@ -167,19 +169,13 @@ var withServer = map[string]struct {
 func workspace(t *testing.T) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	publicDER, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	privateDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
-	for name, text := range map[string]string{
+	writeFiles(t, dir, map[string]string{
 		"web.yaml": "resources:\n  page: {type: deployster/file, config: {path: /tmp/page, content: hello}}\n",
 		"gateway.yaml": `pipeline: gateway
 stages:
@@ -203,17 +199,14 @@ packages:
 		"inventory.yaml": "hosts: [{name: web1, engine: oci, attributes: {stack: [prod]}}]\n",
 		"public.pem":     string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: publicDER})),
 		"key.pem":        string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: privateDER})),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	return dir
 }
 
 // Every command either goes through a server, or says that it does not, or has no log to do with.
 // Which does what, nobody finds out by a command that used the wrong log.
 func TestEveryCommandGoesThroughAServerOrSaysThatItDoesNot(t *testing.T) {
+	t.Parallel()
 	if known, listed := cli.Commands(), slices.Sorted(maps.Keys(withServer)); !slices.Equal(known, listed) {
 		t.Fatalf("the commands are\n%s\nand said is how these go with a server:\n%s", strings.Join(known, "\n"), strings.Join(listed, "\n"))
 	}
@@ -271,10 +264,9 @@ func TestEveryCommandGoesThroughAServerOrSaysThatItDoesNot(t *testing.T) {
 
 // What does not go through a server is documented.
 func TestWhatIsRefusedThroughAServerIsDocumented(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/server.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, after, _ := strings.Cut(string(text), "\n### What is not done through a server\n")
 	section, _, _ := strings.Cut(after, "\n#")
 	for name, c := range withServer {

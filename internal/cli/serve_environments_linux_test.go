@@ -3,48 +3,35 @@ package cli_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // environmentCheckout is a directory with an environment whose tasks write a text.
 func environmentCheckout(t *testing.T, dir, text string) {
 	t.Helper()
-	for name, content := range map[string]string{
+	writeFiles(t, dir, map[string]string{
 		"shop.yaml":      "name: shop\ntask: {manifest: t.yaml, vars: {text: one}}\ninstance_group: {query: name exists}\ndeployment: {min_healthy_percent: 0, min_healthy_time: 0s}\n",
 		"t.yaml":         `{plugs: {root: {path: things}}, resources: {current: {type: deployster/file, config: {path: shop, content: "{{ text }} ` + text + `"}}}}`,
-		"inventory.yaml": "hosts: [{name: h1, endpoint: 'unix:///var/run/docker.sock'}]\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+		"inventory.yaml": "hosts: [{name: h1, engine: oci}]\n",
+	})
 }
 
 // Whoever has but a checkout and a token keeps an environment as whoever has the log does; the
 // server does it, with what is in the checkout.
 func TestAnEnvironmentIsKeptThroughAServer(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  {}")
 	environmentCheckout(t, s.dir, "at the server")
 	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
-	token := func(name string) string {
-		t.Helper()
-		secret, err := (&exec.Cmd{Path: binary, Dir: s.dir, Args: []string{binary, "token", "create", name, "--role", "operator", "--environment", name}}).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(string(secret))
-	}
 	far := t.TempDir()
 	environmentCheckout(t, far, "from the checkout")
-	if err := os.Mkdir(filepath.Join(far, "things"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	ci := asker{program: binary, dir: far, server: "http://" + r.address(t), token: token("shop")}
+	require.NoError(t, os.Mkdir(filepath.Join(far, "things"), 0o700))
+	ci := asker{program: binary, dir: far, server: "http://" + r.address(t), token: s.token("shop", "operator", "--environment", "shop")}
 	other := ci
-	other.token = token("other")
+	other.token = s.token("other", "operator", "--environment", "other")
 
 	other.want(t, 1, "you may not do this", "env", "create", "-f", "shop.yaml")
 	ci.want(t, 0, "environment shop is created, revision 1 (event ", "env", "create", "-f", "shop.yaml")
@@ -72,10 +59,7 @@ func TestAnEnvironmentIsKeptThroughAServer(t *testing.T) {
 	}
 	s.wantBy("environment-created", "token shop")
 	s.wantBy("environment-started", "token shop")
-	s.terminate(r)
-	if code := s.exit(r); code != 0 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
+	s.end(r)
 }
 
 // wantThing has a file with a text.

@@ -7,19 +7,22 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // served is a site with a pipeline of one stage, whose revision 1 waits to be done.
 func served(t *testing.T) *site {
 	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
-	if err := os.WriteFile(filepath.Join(s.dir, "one.yaml"), []byte("pipeline: one\nstages: [{name: all, run: {manifest: m.yaml}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("one.yaml", "pipeline: one\nstages: [{name: all, run: {manifest: m.yaml}}]\n")
 	s.deployster("pipeline", "apply", "-f", "one.yaml")
 	s.deployster("pipeline", "release", "one", "1")
 	return s
@@ -33,35 +36,63 @@ func (s *site) serve(socket string, args ...string) *run {
 	return r
 }
 
+// token is what authenticates by a new token of a role.
+func (s *site) token(name, role string, scope ...string) string {
+	s.Helper()
+	command := s.command(append([]string{"token", "create", name, "--role", role}, scope...)...)
+	secret, err := command.Output()
+	require.NoError(s, err)
+	require.True(s, strings.HasPrefix(string(secret), "dpl_"), "the token is %q", secret)
+	return strings.TrimSpace(string(secret))
+}
+
+// on is a transport to the server on a socket.
+func (s *site) on(socket string) *http.Transport {
+	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.dir, socket))
+	}}
+}
+
+// through is a way to the server on a socket, which has something done with each request.
+func (s *site) through(socket string, do func(w http.ResponseWriter, r *http.Request, server http.Handler)) (url string) {
+	to := &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "server" },
+		Transport: s.on(socket),
+	}
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { do(w, r, to) }))
+	s.T.Cleanup(between.Close)
+	return between.URL
+}
+
 // ask asks the server on a socket.
 func (s *site) ask(socket, path string) (code int, body string) {
 	s.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.dir, socket))
-	}}}
+	client := &http.Client{Transport: s.on(socket)}
 	r, err := client.Get("http://server" + path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	return r.StatusCode, string(text)
 }
 
 // terminate asks a server to stop.
 func (s *site) terminate(r *run) {
 	s.Helper()
-	if err := r.Process.Signal(syscall.SIGTERM); err != nil {
-		s.Fatal(err)
-	}
+	s.signal(r, syscall.SIGTERM)
+}
+
+// end asks a server to stop, which it does well.
+func (s *site) end(r *run) {
+	s.Helper()
+	s.terminate(r)
+	s.wantEnd(r, 0)
 }
 
 // A server controls what is in the log. The first signal lets what runs finish; until then it
 // answers that nothing more should be asked of it.
 func TestAServerControlsEverythingAndStopsWhenWhatRunsIsDone(t *testing.T) {
+	t.Parallel()
 	s := served(t)
 	s.hold("a")
 	r := s.serve("socket")
@@ -81,9 +112,7 @@ func TestAServerControlsEverythingAndStopsWhenWhatRunsIsDone(t *testing.T) {
 		t.Errorf("the metrics are\n%s", body)
 	}
 	s.release("a")
-	if code := s.exit(r); code != 0 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
+	s.wantEnd(r, 0)
 	s.until(1, s.happened("stage-manifest-applied", "stage/one/all"))
 	if _, err := os.Lstat(filepath.Join(s.dir, "socket")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
@@ -92,6 +121,7 @@ func TestAServerControlsEverythingAndStopsWhenWhatRunsIsDone(t *testing.T) {
 
 // Over a socket the kernel says who asks; who comes over an address has to show a token.
 func TestAServerAnswersWhoItKnows(t *testing.T) {
+	t.Parallel()
 	s := served(t)
 	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
 	for path, open := range map[string]bool{"/v1/log": false, "/v1/openapi.json": false, "/metrics": false, "/healthz": true, "/readyz": true} {
@@ -103,31 +133,22 @@ func TestAServerAnswersWhoItKnows(t *testing.T) {
 			want = http.StatusOK
 		}
 		answer, err := http.Get("http://" + r.address(t) + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("without a token %s answers %s", path, answer.Status)
 		}
 	}
 	foreign, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address(t)+"/v1/salt", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	foreign.Header.Set("Origin", "https://elsewhere.example")
 	answer, err := http.DefaultClient.Do(foreign)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusForbidden {
 		t.Errorf("what a page of another site sends is answered with %s", answer.Status)
 	}
-	s.terminate(r)
-	if code := s.exit(r); code != 0 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
+	s.end(r)
 }
 
 // address is that on which a server listens that writes its log as JSON.
@@ -144,44 +165,15 @@ func (r *run) address(t *testing.T) string {
 	return ""
 }
 
-// A pipeline that promotes by observed state does so in the server, too.
-func TestAServerPromotesWhatEnvironmentsRun(t *testing.T) {
-	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
-	if err := os.CopyFS(s.dir, os.DirFS("../../examples/promotion")); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"dev", "staging", "prod"} {
-		s.deployster("env", "create", "-f", name+".yaml")
-	}
-	s.deployster("pipeline", "apply", "-f", "shop.yaml")
-	r := s.serve("socket")
-	s.deployster("env", "deploy", "shop/dev", "--revision", "1")
-	s.until(1, s.happened("stage-finished-successfully", "stage/shop/staging"))
-	s.deployster("pipeline", "approve", "shop", "prod", "1")
-	s.until(1, s.happened("promotion-run-finished", "pipeline/shop"))
-	s.terminate(r)
-	if code := s.exit(r); code != 0 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
-	for _, host := range []string{"dev001", "staging001", "prod001", "prod002"} {
-		if text, err := os.ReadFile(filepath.Join(s.dir, "hosts", host, "shop")); string(text) != "shop 1\n" {
-			t.Errorf("%s has %q, %v", host, text, err)
-		}
-	}
-}
-
 // What happens is told by the rules of a file: what waits for approval, and what has finished.
 func TestAServerTellsWhatHappens(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
-	for name, text := range map[string]string{
+	writeFiles(t, s.dir, map[string]string{
 		"one.yaml":   "pipeline: one\nstages: [{name: ask, approval: {}}, {name: all, run: {manifest: m.yaml}}]\n",
 		"rules.yaml": "notifications: [{name: file, on: [waits-for-approval, finished], command: [sh, -c, 'cat >> told']}]\n",
 		"wrong.yaml": "notifications: [{name: file, on: [finishd], command: [sh]}]\n",
-	} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	s.wantRefused(`wrong.yaml:1:35: notifications[0].on[0]: "finishd" is nothing that is told`, "serve", "--notifications", "wrong.yaml")
 	s.wantRefused("none.yaml", "serve", "--notifications", "none.yaml")
 	s.deployster("pipeline", "apply", "-f", "one.yaml")
@@ -203,46 +195,34 @@ func TestAServerTellsWhatHappens(t *testing.T) {
 	near := asker{program: binary, dir: s.dir, server: "unix:" + filepath.Join(s.dir, "socket")}
 	near.want(t, 3, "no such notification was put aside", "notification", "retry", "file")
 	near.want(t, 0, "file", "notification", "list")
-	s.terminate(r)
-	if code := s.exit(r); code != 0 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
+	s.end(r)
 }
 
 // What does not finish in time is killed, and the next server goes on with it.
 func TestAServerThatMayNotWaitAnyLongerKillsWhatRuns(t *testing.T) {
+	t.Parallel()
 	s := served(t)
 	s.hold("a")
 	r := s.serve("socket", "--stop-timeout", "1s")
 	s.untilBusy("a")
 	s.terminate(r)
-	if code := s.exit(r); code != 1 || !strings.Contains(r.out.String(), "has not finished within --stop-timeout 1s") {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
+	s.wantEnd(r, 1, "has not finished within --stop-timeout 1s")
 	s.release("a")
-	if err := os.Remove(s.thing("a.busy")); err != nil { // what was killed in its midst leaves it
-		t.Fatal(err)
-	}
 	next := s.serve("socket")
 	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
-	s.terminate(next)
-	if code := s.exit(next); code != 0 {
-		t.Errorf("exit %d\n%s", code, next.out)
-	}
+	s.end(next)
 }
 
 // A server that is killed in the midst of a step is followed by the one that stood by; the
 // next one on its socket replaces it.
 func TestAStandbyTakesOverFromAServerThatIsKilled(t *testing.T) {
+	t.Parallel()
 	s := served(t)
 	s.hold("a")
 	first := s.serve("socket")
 	s.untilBusy("a")
 	second := s.serve("other")
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	s.exit(first)
+	s.kill(first)
 	s.release("a")
 	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
 	third := s.serve("socket")
@@ -251,10 +231,7 @@ func TestAStandbyTakesOverFromAServerThatIsKilled(t *testing.T) {
 	}
 	s.wantRefused("another process does so already", "serve", "--socket", "socket")
 	for _, r := range []*run{second, third} {
-		s.terminate(r)
-		if code := s.exit(r); code != 0 {
-			t.Errorf("exit %d\n%s", code, r.out)
-		}
+		s.end(r)
 	}
 	applied := 0
 	for _, e := range s.events() {
@@ -262,9 +239,7 @@ func TestAStandbyTakesOverFromAServerThatIsKilled(t *testing.T) {
 			applied++
 		}
 	}
-	if applied != 1 {
-		t.Errorf("the revision finished %d times", applied)
-	}
+	assert.Equal(t, 1, applied, "the revision finished")
 }
 
 // wantRefused has a command refuse with these words.
@@ -277,6 +252,7 @@ func (s *site) wantRefused(words string, args ...string) {
 }
 
 func TestAServerRefusesWhatWouldNotBeSafe(t *testing.T) {
+	t.Parallel()
 	s := served(t)
 	for _, c := range []struct {
 		words string

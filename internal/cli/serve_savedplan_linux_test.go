@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -20,18 +23,14 @@ var (
 // write writes a file where the commands are given.
 func (c asker) write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, c.dir, map[string]string{name: text})
 }
 
 // read reads a file where the commands are given.
 func (c asker) read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(c.dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -50,15 +49,14 @@ func (s *site) set(name, text string) {
 	if text != "" {
 		err = os.WriteFile(s.thing(name), []byte(text), 0o600)
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 }
 
 // A plan that a server made is saved by who asked for it, as a plan is here, and is applied by that
 // server alone, as it was made.
 func TestAPlanIsSavedThroughAServer(t *testing.T) {
-	s, server, far := applySite(t)
+	t.Parallel()
+	s, server, far := applySite(t, newSite)
 	want, _ := far.here("plan", "m.yaml", "-o", "local.plan")
 	got, code := far.run(t, planThere...)
 	if code != 0 || untimed(got) != strings.ReplaceAll(untimed(want), "local.plan", "m.plan") {
@@ -68,9 +66,7 @@ func TestAPlanIsSavedThroughAServer(t *testing.T) {
 	slash.server += "/"
 	slash.want(t, 3, "leaves 1 resource open (b), and there is nobody to ask", "apply", "m.plan")
 	whole := far.read(t, "m.plan")
-	if !strings.Contains(whole, `"server": "`+far.server+`"`) {
-		t.Errorf("the plan says\n%s", whole)
-	}
+	assert.Contains(t, whole, `"server": "`+far.server+`"`, "the plan says")
 	far.want(t, 0, "Plan: 1 to change, 0 unchanged, 1 known after apply.", "plan", "m.plan")
 
 	if text, code := far.here("apply", "m.plan", "--yes"); code != 3 || !strings.Contains(text, "was made through server "+far.server+", and is not applied here: apply it with --server "+far.server) {
@@ -103,22 +99,17 @@ func TestAPlanIsSavedThroughAServer(t *testing.T) {
 	far.write(t, "conf/part", "altered")
 	far.want(t, 1, "not as planned: its configuration is another one", applyThere...)
 	s.wantThing("a", "")
-	s.terminate(server)
-	if code := s.exit(server); code != 0 {
-		t.Errorf("exit %d\n%s", code, server.out)
-	}
+	s.end(server)
 	s.wantTruth()
 }
 
 // Nothing of a saved plan is kept by the server that made it: it is applied, and nothing else is,
 // also when that server was killed in between.
 func TestASavedPlanIsAppliedThroughAServer(t *testing.T) {
-	s, server, far := applySite(t)
+	t.Parallel()
+	s, server, far := applySite(t, newSite)
 	far.want(t, 0, "Saved to m.plan", planThere...)
-	if err := server.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	s.exit(server)
+	s.kill(server)
 	server = s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
 	far.want(t, 0, "2 changed", applyThere...)
 	s.wantThing("b", "from here part")
@@ -144,9 +135,6 @@ func TestASavedPlanIsAppliedThroughAServer(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, screen)
 	}
 	s.wantThing("b", "from here part")
-	s.terminate(server)
-	if code := s.exit(server); code != 0 {
-		t.Errorf("exit %d\n%s", code, server.out)
-	}
+	s.end(server)
 	s.wantTruth()
 }

@@ -1,20 +1,16 @@
 package cli_test
 
 import (
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 )
 
 // Who has a key and may but read approves through a server, as the owner of the key: through
 // whichever address, for which the approval is signed.
 func TestSignedApprovalsAreGivenThroughAServer(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  {}")
-	if err := os.WriteFile(filepath.Join(s.dir, "one.yaml"), []byte("pipeline: one\nstages: [{name: ask, approval: {approvals: 2}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("one.yaml", "pipeline: one\nstages: [{name: ask, approval: {approvals: 2}}]\n")
 	s.deployster("pipeline", "apply", "-f", "one.yaml")
 	s.deployster("pipeline", "release", "one", "1")
 	for _, key := range []string{"ci", "lead", "stray"} {
@@ -23,9 +19,7 @@ func TestSignedApprovalsAreGivenThroughAServer(t *testing.T) {
 	s.deployster("pipeline", "key", "revoke", "one", "stray")
 	r := s.serve("socket", "--listen", "127.0.0.1:0", "--output", "json")
 	s.until(1, s.happened("stage-started", "stage/one/ask"))
-	said := strings.Fields(s.deployster("token", "create", "reader", "--role", "viewer"))
-	token := said[slices.IndexFunc(said, func(word string) bool { return strings.HasPrefix(word, "dpl_") })]
-	far := asker{program: binary, dir: s.dir, server: "http://" + r.address(t), token: token}
+	far := asker{program: binary, dir: s.dir, server: "http://" + r.address(t), token: s.token("reader", "viewer")}
 	near := asker{program: binary, dir: s.dir, server: "unix:" + filepath.Join(s.dir, "socket")}
 
 	far.want(t, 1, "you may not do this", "pipeline", "approve", "one", "ask", "1")
@@ -36,15 +30,11 @@ func TestSignedApprovalsAreGivenThroughAServer(t *testing.T) {
 	near.want(t, 0, "revision 1 of pipeline one is approved at stage ask (event ", "pipeline", "approve", "one", "ask", "1", "--key", "lead.pem")
 	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
 	s.wantBy("stage-approval-given", "key:ci.owner")
-	s.terminate(r)
-	s.exit(r)
+	s.end(r)
 
 	s.deployster("pipeline", "release", "one", "2")
 	r = s.serve("socket", "--public-url", "https://deploy.example", "--output", "json")
 	s.until(1, s.happened("pipeline-started", "pipeline/one"))
 	near.want(t, 1, "serve --public-url", "pipeline", "approve", "one", "ask", "2", "--key", "ci.pem")
-	s.terminate(r)
-	if code := s.exit(r); code != 0 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
+	s.end(r)
 }

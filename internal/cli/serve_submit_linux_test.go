@@ -1,20 +1,18 @@
 package cli_test
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
@@ -33,36 +31,20 @@ func newPackagers(t *testing.T) *packagers {
 	p := &packagers{makers: newOCIMakers(t)}
 	p.far = asker{program: binary, dir: t.TempDir(), server: "unix:" + filepath.Join(p.dir, "socket"), token: p.token("ci", "operator")}
 	definition, err := os.ReadFile(filepath.Join(p.dir, "packages.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sourced := strings.Replace(string(definition), "network: none", `network: none
   sources: [src]
   secrets: {TOKEN: "{{ token }}"}`, 1)
 	for _, dir := range []string{p.dir, p.far.dir} {
 		for name, text := range map[string]string{"packages.yaml": sourced, "src/main.c": "int main() {}", "variables.yaml": "token: hunter2\n"} {
 			at := filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o700))
+			require.NoError(t, os.WriteFile(at, []byte(text), 0o600))
 		}
 	}
 	p.write("inventory.yaml", "name: ours\nhosts: [{name: only, engine: oci, slots: 2}]\n")
 	p.begin()
 	return p
-}
-
-// token is a new one.
-func (p *packagers) token(name, role string) string {
-	p.Helper()
-	secret, err := (&exec.Cmd{Path: binary, Dir: p.dir, Args: []string{binary, "token", "create", name, "--role", role}}).Output()
-	if err != nil {
-		p.Fatal(err)
-	}
-	return strings.TrimSpace(string(secret))
 }
 
 // begin starts a server.
@@ -83,9 +65,7 @@ func (p *packagers) end() {
 func document(t *testing.T, said string) map[string]any {
 	t.Helper()
 	var all map[string]any
-	if err := json.Unmarshal([]byte(said), &all); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	require.NoError(t, json.Unmarshal([]byte(said), &all), "%s", said)
 	delete(all, "group")
 	delete(all, "event")
 	return all
@@ -99,6 +79,7 @@ func stable(said string) string {
 // Whoever has but a checkout and a token has the workers of the server build what is in the
 // checkout, and sees what they would see there.
 func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
+	t.Parallel()
 	p := newPackagers(t)
 	nobody, viewer := p.far, p.far
 	nobody.token, viewer.token = "dpl_01X_wrong", p.token("viewer", "viewer")
@@ -111,9 +92,7 @@ func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
 		t.Fatal(there)
 	}
 	p.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupFinished })
-	if built := p.artifacts("base-1"); len(built) != 8 {
-		t.Errorf("of 8 jobs there are %v", built)
-	}
+	assert.Len(t, p.artifacts("base-1"), 8, "of 8 jobs there")
 	p.wantBy(record.GroupTriggered, "token ci")
 	for _, args := range [][]string{{"list"}, {"status", "base-1"}, {"jobs", "base-1", "--output", "json"}, {"explain", "base-1"}, {"forecast", "base-1"}, {"logs", "base-1", "1"}, {"logs", "base-1", "1", "--output", "json"}} {
 		args = append([]string{"build"}, args...)
@@ -123,9 +102,7 @@ func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
 		}
 	}
 	here := p.must(submit[1:]...)
-	if !reflect.DeepEqual(document(t, here), document(t, there)) {
-		t.Errorf("there\n%s\nhere\n%s", there, here)
-	}
+	assert.Equal(t, document(t, there), document(t, here), "there\n%s\nhere\n%s", there, here)
 	for _, e := range p.events() {
 		if strings.Contains(string(e.Data), "hunter2") {
 			t.Errorf("a secret is in %s", e.Data)
@@ -148,9 +125,7 @@ func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
 			t.Errorf("%q: exit %d\nthere\n%s\nhere\n%s", args, code, said, here)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(p.far.dir, "other.yaml"), []byte("name: other\nhosts: [{name: else, engine: oci}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(p.far.dir, "other.yaml"), []byte("name: other\nhosts: [{name: else, engine: oci}]\n"), 0o600))
 	p.far.want(t, 0, "inventory ours", "explain", "group/base-3", "--inventory", "other.yaml")
 	p.far.want(t, 3, "there is no such file", "explain", "group/base-3", "--inventory", "none.yaml")
 	followed := make(chan string)
@@ -175,32 +150,25 @@ func TestAGroupIsSubmittedThroughAServer(t *testing.T) {
 // sent.
 func (p *packagers) losing(path string) (url string, sent *atomic.Int64) {
 	p.Helper()
-	to := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "server" },
-		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(p.dir, "socket"))
-		}},
-	}
 	sent = new(atomic.Int64)
-	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return p.through("socket", func(w http.ResponseWriter, r *http.Request, server http.Handler) {
 		if !strings.HasSuffix(r.URL.Path, path) || sent.Load() == 2 {
-			to.ServeHTTP(w, r)
+			server.ServeHTTP(w, r)
 			return
 		}
 		if sent.Add(1) == 2 {
-			to.ServeHTTP(httptest.NewRecorder(), r)
+			server.ServeHTTP(httptest.NewRecorder(), r)
 		}
 		p.kill(p.server)
 		p.begin()
 		panic(http.ErrAbortHandler)
-	}))
-	p.Cleanup(between.Close)
-	return between.URL, sent
+	}), sent
 }
 
 // The server is killed when it has the sources and is to queue the group, and once more when it
 // has queued it and its answer is lost. There is one group then, with its sources.
 func TestAServerThatIsKilledWhileAGroupIsSubmitted(t *testing.T) {
+	t.Parallel()
 	p := newPackagers(t)
 	p.hold("manual")
 	between, submitted := p.losing("/commands/submit")
@@ -211,15 +179,11 @@ func TestAServerThatIsKilledWhileAGroupIsSubmitted(t *testing.T) {
 	}
 	p.release("manual")
 	p.until(1, func(e deploylog.Event) bool { return e.Name == record.GroupFinished })
-	if built := p.artifacts("base-1"); len(built) != 8 {
-		t.Errorf("of 8 jobs there are %v", built)
-	}
+	assert.Len(t, p.artifacts("base-1"), 8, "of 8 jobs there")
 	p.end()
 	store := artifacts.In(filepath.Join(p.dir, ".deployster", "artifacts"))
 	for _, digest := range p.artifacts("base-1") {
-		if err := store.Verify(t.Context(), digest); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, store.Verify(t.Context(), digest))
 	}
 }
 
@@ -227,14 +191,13 @@ func TestAServerThatIsKilledWhileAGroupIsSubmitted(t *testing.T) {
 // with their sources, and sees what they would see where the log is. The server is killed when its
 // answer is lost; there is one revision then, which is built.
 func TestARevisionIsReleasedThatCarriesAGroupThroughAServer(t *testing.T) {
+	t.Parallel()
 	p := newPackagers(t)
 	admin := p.far
 	admin.token = p.token("root", "admin")
 	for _, dir := range []string{p.dir, p.far.dir} {
 		text := "pipeline: base\nstages:\n  - {name: make, build: {group: packages.yaml, packages: [curl]}}\n"
-		if err := os.WriteFile(filepath.Join(dir, "pipeline.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "pipeline.yaml"), []byte(text), 0o600))
 	}
 	admin.want(t, 0, "pipeline base is defined, 1 stage", "pipeline", "apply", "-f", "pipeline.yaml", "--yes")
 	release := func(revision string) []string {
@@ -249,9 +212,7 @@ func TestARevisionIsReleasedThatCarriesAGroupThroughAServer(t *testing.T) {
 	}
 	p.far.want(t, 1, "revision 1 of pipeline base is already released", release("1")...)
 	p.until(1, func(e deploylog.Event) bool { return e.Name == "pipeline-finished-successfully" })
-	if built := p.artifacts("base-1"); len(built) != 8 {
-		t.Errorf("of 8 jobs there are %v", built)
-	}
+	assert.Len(t, p.artifacts("base-1"), 8, "of 8 jobs there")
 	p.wantBy("pipeline-started", "token ci")
 	beside := p.start(append(release("2"), "--engine", "oci")...)
 	code = p.exit(beside)

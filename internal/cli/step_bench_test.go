@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // What a step, a Replace and a look cost when they are real: the program as it
@@ -49,9 +51,7 @@ func fleet(b *testing.B, hosts int) *bed {
 	for i := range hosts {
 		name := fmt.Sprintf("h%03d", i)
 		fmt.Fprintf(&inventory, "  - {name: %s, engine: oci, slots: 1, attributes: {stack: prod}}\n", name)
-		if err := os.MkdirAll(filepath.Join(bed.dir, "hosts", name), 0o700); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, os.MkdirAll(filepath.Join(bed.dir, "hosts", name), 0o700))
 	}
 	for i := range stepStages {
 		fmt.Fprintf(&stages, "  - {name: s%d, deploy: {host_groups: [{name: s%d, hosts: %q}], steps: [{event: host-deployed, manifest: step.yaml}]}}\n",
@@ -61,9 +61,7 @@ func fleet(b *testing.B, hosts int) *bed {
 		"inventory.yaml": inventory.String(), "pipeline.yaml": "pipeline: line\nstages:\n" + stages.String(),
 		"step.yaml": stepManifest, "fleet.yaml": stepEnvironment, "task.yaml": stepTask,
 	} {
-		if err := os.WriteFile(filepath.Join(bed.dir, name), []byte(text), 0o600); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, os.WriteFile(filepath.Join(bed.dir, name), []byte(text), 0o600))
 	}
 	return bed
 }
@@ -80,9 +78,7 @@ func (b *bed) measured(while time.Duration, args ...string) cost {
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	started := time.Now()
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, cmd.Start())
 	if while > 0 {
 		time.AfterFunc(while, func() { _ = cmd.Process.Signal(os.Interrupt) })
 	}
@@ -90,9 +86,7 @@ func (b *bed) measured(while time.Duration, args ...string) cost {
 		b.Fatalf("%v: %v\n%.4000s", args, err, said.String())
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		b.Fatal("this system does not report what a process took")
-	}
+	require.True(b, ok, "this system does not report what a process took")
 	return cost{time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), time.Since(started)}
 }
 

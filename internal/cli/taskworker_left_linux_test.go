@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
 )
@@ -19,9 +21,7 @@ func TestTheRunOfATaskThatWasNeverMadeHasAnEnd(t *testing.T) {
 	w.write("things/keep", "")
 	task := w.task(1, "one", `{plugs: {root: {path: things}}, resources: {a: {type: deployster/file, config: {path: a, content: b}}}}`, nil)
 	w.start(task)
-	if err := w.worker.Terminate(t.Context(), task); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.worker.Terminate(t.Context(), task))
 	var begun deploylog.Event
 	for e, err := range w.log.Read(t.Context(), deploylog.Filter{Name: "run-started", Last: 1}) {
 		if begun = e; err != nil {
@@ -36,9 +36,7 @@ func TestTheRunOfATaskThatWasNeverMadeHasAnEnd(t *testing.T) {
 	if _, err := w.log.Append(t.Context(), terminated, begun); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.worker.Terminate(t.Context(), task); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.worker.Terminate(t.Context(), task))
 	open, err := w.log.InProgress(t.Context(), begun.Target)
 	if err != nil || len(open) > 0 {
 		t.Errorf("without an end are %v, %v", open, err)

@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,22 +11,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
-	"github.com/deployster-go/deployster/engine/docker"
-	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/manifest/vars"
 	"github.com/deployster-go/deployster/runner"
@@ -58,9 +57,7 @@ func newWorks(t *testing.T, inventory, engine string, variables ...vars.Flag) *w
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.worker.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, w.worker.Close())
 	})
 	return w
 }
@@ -70,44 +67,33 @@ func newWorks(t *testing.T, inventory, engine string, variables ...vars.Flag) *w
 func withBinary(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	beside := filepath.Join(filepath.Dir(self), "deployster-linux-"+runtime.GOARCH)
 	program, err := os.ReadFile(binary)
 	if err == nil {
 		err = os.WriteFile(beside, program, 0o700)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.Remove(beside) })
 }
 
 func (w *works) write(name, text string) {
 	w.Helper()
-	path := filepath.Join(w.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-		w.Fatal(err)
-	}
+	writeFiles(w, w.dir, map[string]string{name: text})
 }
 
 // task is the task of a revision, the manifest of which is kept.
 func (w *works) task(revision int, host, text string, vars map[string]any) tasks.Task {
 	w.Helper()
 	digest, err := objects.In(filepath.Join(w.dir, ".deployster", "objects"), nil).Keep([]byte(text))
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	// As it comes from the log.
 	var spec definition.TaskSpec
 	stored, err := json.Marshal(definition.TaskSpec{Manifest: "m.yaml", Digest: digest, Vars: vars})
 	if err == nil {
 		err = json.Unmarshal(stored, &spec)
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	return tasks.Task{Environment: "Some/Prod", Host: host, Revision: revision, Spec: spec}
 }
 
@@ -121,9 +107,7 @@ func (w *works) start(t tasks.Task) {
 
 func (w *works) terminate(t tasks.Task) {
 	w.Helper()
-	if err := w.worker.Terminate(w.Context(), t); err != nil {
-		w.Fatalf("terminating revision %d: %v", t.Revision, err)
-	}
+	require.NoError(w, w.worker.Terminate(w.Context(), t), "terminating revision %d", t.Revision)
 }
 
 // placeOf is where the resources of a task are, by the log.
@@ -137,9 +121,7 @@ func (w *works) wantSeen(t tasks.Task, health tasks.Health, says ...string) {
 		w.Errorf("revision %d is %+v, want %s", t.Revision, o, health)
 	}
 	for _, text := range says {
-		if !strings.Contains(o.Detail, text) {
-			w.Errorf("of revision %d is told %q, without %q", t.Revision, o.Detail, text)
-		}
+		assert.Contains(w, o.Detail, text, "of revision %d is told %q, without %q", t.Revision, o.Detail, text)
 	}
 }
 
@@ -180,9 +162,9 @@ type webs struct {
 
 func newWebs(t *testing.T) *webs {
 	t.Helper()
-	e := dockerdtest.New(t)
-	w := &webs{engine: e, image: "deployster-test-probe:1"}
-	loadProbe(t, e.Address(), w.image)
+	e := dockerEngines(t, 1)[0]
+	w := &webs{engine: e, image: probe}
+	loadProbe(t, e.Address())
 	w.works = newWorks(t, fmt.Sprintf("hosts: [{name: antworker001, endpoint: %q, attributes: {stack: prod}}]", e.Address()), "docker")
 	var err error
 	if w.docker, err = client.New(client.WithHost(e.Address())); err != nil {
@@ -190,22 +172,6 @@ func newWebs(t *testing.T) *webs {
 	}
 	t.Cleanup(func() { _ = w.docker.Close() })
 	return w
-}
-
-// loadProbe gives an engine the image of a program that does as it is told.
-func loadProbe(t *testing.T, address, ref string) {
-	t.Helper()
-	tar, err := enginetest.ImageTar(ref, enginetest.ProbeImage(t, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := docker.Open(t.Context(), docker.Options{Host: address})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(e.Load(t.Context(), bytes.NewReader(tar)), e.Close()); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (w *webs) revision(n int) tasks.Task {
@@ -219,18 +185,14 @@ func (w *webs) health(revision int) string { return fmt.Sprintf("health/%d/good"
 // by does something to the container of a task by hand.
 func (w *webs) by(_ any, err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 }
 
 // containers are those of tasks.
 func (w *webs) containers() []string {
 	w.Helper()
 	list, err := w.docker.ContainerList(w.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("name", "Some-Prod")})
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	var names []string
 	for _, c := range list.Items {
 		names = append(names, c.Names...)
@@ -243,11 +205,7 @@ func (w *webs) containers() []string {
 func hears(t *testing.T, changes <-chan struct{}, n int, what string) {
 	t.Helper()
 	for i := range n {
-		select {
-		case <-changes:
-		case <-time.After(10 * time.Minute):
-			t.Fatalf("%s: %d changes are told, want %d", what, i, n)
-		}
+		waittest.Receive(t, changes, fmt.Sprintf("%s: change %d of %d", what, i+1, n))
 	}
 }
 
@@ -266,9 +224,7 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 	hears(t, changes, 2, "its start, and that it is healthy")
 	w.wantSeen(one, tasks.Healthy)
 
-	if err := os.Remove(w.health(1)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(w.health(1)))
 	hears(t, changes, 1, "its health check fails")
 	w.wantSeen(one, tasks.Unhealthy, "web is not healthy")
 	w.write(w.health(1), "")
@@ -292,16 +248,10 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 		t.Errorf("%d changes more are told than there were", len(changes))
 	}
 	w.wantSeen(one, tasks.Unhealthy, "web does not exist")
-	if got := w.runs(); got != 4 {
-		t.Errorf("the files of %d runs are kept, want those of three starts and an end", got)
-	}
+	assert.Equal(t, 4, w.runs(), "the files of")
 
 	w.engine.Stop()
-	select {
-	case <-ended:
-	case <-time.After(10 * time.Minute):
-		t.Error("an engine that has ended is watched on")
-	}
+	waittest.Receive(t, ended, "nobody watches an engine that has ended")
 	w.wantSeen(one, tasks.Unknown, "host antworker001", "Docker at "+w.engine.Address())
 	if _, err := w.worker.Start(t.Context(), one); err == nil || !strings.Contains(err.Error(), "host antworker001") {
 		t.Errorf("it was started on an engine that has ended: %v", err)
@@ -329,15 +279,11 @@ func TestTasksOfTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
 			started <- err
 		}()
 	}
-	if err := errors.Join(<-started, <-started); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(<-started, <-started))
 	if got, want := w.containers(), []string{"/" + one.Name(), "/" + two.Name()}; !slices.Equal(got, want) {
 		t.Errorf("containers %v, want %v", got, want)
 	}
-	if err := os.Remove(w.health(1)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(w.health(1)))
 	w.wantSeen(two, tasks.Healthy)
 
 	w.terminate(one)
@@ -354,9 +300,7 @@ func TestTasksOfTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
 
 	began := map[deploylog.Target]int{}
 	for e, err := range w.log.Read(t.Context(), deploylog.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if e.Name == e.Target.Started() {
 			began[e.Target]++
 		}
@@ -433,8 +377,8 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
   - {name: dead2, endpoint: "unix:///none/either"}
   - {name: dead3, endpoint: "unix:///none/nor"}
   - {name: dead4, endpoint: "unix:///none/this"}
-  - {name: here, endpoint: "unix:///var/run/docker.sock", attributes: {dir: things}}
-`, "docker")
+  - {name: here, engine: oci, attributes: {dir: things}}
+`, "oci")
 	w.write("things/.keep", "")
 	d := &definition.Definition{Name: "Some/Prod", Task: definition.TaskSpec{Manifest: "m.yaml", Vars: map[string]any{"value": "one"}}}
 	removable := func(typ string, hosts ...string) error {
@@ -445,9 +389,7 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 		return err
 	}
 	for _, hosts := range [][]string{nil, {"here"}, {"dead1", "dead2", "dead3", "dead4", "here"}} {
-		if err := removable(slowType, hosts...); err != nil {
-			t.Errorf("on %v: %v", hosts, err)
-		}
+		assert.NoError(t, removable(slowType, hosts...), "on %v", hosts)
 		var invalid *manifest.Error
 		if err := removable(fixedType, hosts...); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "m.yaml:1:") || !strings.Contains(err.Error(), "cannot remove it") {
 			t.Errorf("on %v: %v", hosts, err)
@@ -462,5 +404,5 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 	if got := w.runs(); got > 0 {
 		t.Errorf("the files of %d runs are kept", got)
 	}
-	dockerdtest.NothingLeft(t, "deployster.log="+w.log.ID())
+	(&site{T: t, log: w.log}).nothingLeft()
 }

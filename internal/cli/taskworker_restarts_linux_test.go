@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/environment/tasks"
 )
@@ -30,16 +32,12 @@ func TestATaskThatEndsByItselfIsSeenToHave(t *testing.T) {
 	}
 	for restarts := range 3 {
 		o := seen(restarts)
-		if told := strings.Contains(o.Restarted, "web ended by itself"); told != (restarts > 0) {
-			t.Errorf("after %d restarts it says %q", restarts, o.Restarted)
-		}
+		assert.Equal(t, (restarts > 0), strings.Contains(o.Restarted, "web ended by itself"), "after %d restarts it says %q", restarts, o.Restarted)
 		got, err := w.docker.ContainerInspect(t.Context(), one.Name(), client.ContainerInspectOptions{})
 		if err == nil && restarts < 2 { // by hand it would have been somebody's wish
 			err = syscall.Kill(got.Container.State.Pid, syscall.SIGKILL)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	w.terminate(one)
 }

@@ -1,14 +1,13 @@
 package cli_test
 
 import (
-	"bytes"
 	"errors"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
 )
 
 // terminal runs deployster on a pseudo terminal and answers its questions.
@@ -20,29 +19,44 @@ func (s *site) terminal(answer string, args ...string) (screen string, code int)
 // sized is terminal of a size.
 func (s *site) sized(size *pty.Winsize, answer string, args ...string) (screen string, code int) {
 	s.Helper()
-	cmd := exec.Command(binary, args...)
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "TERM=xterm-256color")
-	tty, err := pty.StartWithSize(cmd, size)
-	if err != nil {
-		s.Fatal(err)
+	return onTerminal(s.T, s.command(args...), size, "[y/N", func(int) string { return keys(answer) })
+}
+
+// keys are those that give an answer: an interrupt and the end of input need no return.
+func keys(answer string) string {
+	if answer == "\x03" || answer == "\x04" {
+		return answer
 	}
+	return answer + "\n"
+}
+
+// answering runs deployster without colors and gives one answer after the other, the last one again
+// and again.
+func (s *site) answering(answers []string, args ...string) (screen string, code int) {
+	s.Helper()
+	cmd := s.command(args...)
+	cmd.Env = append(cmd.Environ(), "NO_COLOR=1")
+	return onTerminal(s.T, cmd, &pty.Winsize{Rows: 50, Cols: 80}, "[y/N", func(asked int) string {
+		return keys(answers[min(asked, len(answers)-1)])
+	})
+}
+
+// onTerminal runs a command on a pseudo terminal. It types something each time that words are
+// shown, which it has counted.
+func onTerminal(t *testing.T, cmd *exec.Cmd, size *pty.Winsize, words string, typed func(asked int) string) (screen string, code int) {
+	t.Helper()
+	cmd.Env = append(cmd.Environ(), "TERM=xterm-256color")
+	tty, err := pty.StartWithSize(cmd, size)
+	require.NoError(t, err)
 	defer func() { _ = tty.Close() }()
-	var seen bytes.Buffer
+	var seen strings.Builder
 	buffer := make([]byte, 4096)
-	questions := 0
-	for {
+	for asked := 0; ; {
 		n, err := tty.Read(buffer)
 		seen.Write(buffer[:n])
-		for strings.Count(seen.String(), "[y/N") > questions {
-			questions++
-			typed := answer + "\n"
-			if strings.HasPrefix(answer, "\x03") || strings.HasPrefix(answer, "\x04") {
-				typed = answer // these keys need no return
-			}
-			if _, err := tty.WriteString(typed); err != nil {
-				s.Fatal(err)
-			}
+		for ; strings.Count(seen.String(), words) > asked; asked++ {
+			_, err := tty.WriteString(typed(asked))
+			require.NoError(t, err)
 		}
 		if err != nil {
 			break
@@ -52,51 +66,14 @@ func (s *site) sized(size *pty.Winsize, answer string, args ...string) (screen s
 	return seen.String(), cmd.ProcessState.ExitCode()
 }
 
-func TestQuestionsOnATerminal(t *testing.T) {
-	for _, tc := range []struct {
-		mode, answer string
-		asked, code  int
-		changed      bool
-	}{
-		{"ACTION", "y", 3, 0, true},
-		{"RESOURCE", "yes", 3, 0, true},
-		{"ONCE", "y", 1, 0, true},
-		{"NO", "n", 0, 0, true},
-		{"ONCE", "n", 1, 1, false},
-		{"ACTION", "", 1, 1, false},
-		{"ONCE", "\x04", 1, 1, false},   // the end of input
-		{"ACTION", "\x04", 1, 1, false}, //
-		{"ONCE", "\x03", 1, 130, false}, // an interrupt
-		{"ACTION", "\x03", 1, 130, false},
-	} {
-		t.Run(tc.mode+" answered "+tc.answer, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, three)
-			screen, code := s.terminal(tc.answer, "apply", "m.yaml", "--confirm", tc.mode, "--parallelism", "1")
-			if code != tc.code {
-				t.Errorf("exit %d, want %d", code, tc.code)
-			}
-			if asked := strings.Count(screen, "[y/N"); asked != tc.asked {
-				t.Errorf("asked %d times, want %d:\n%s", asked, tc.asked, screen)
-			}
-			if _, err := os.Stat(s.thing("a")); (err == nil) != tc.changed {
-				t.Errorf("changed: %v", err == nil)
-			}
-		})
-	}
-}
-
 func TestAReaderThatGoesAwayDoesNotEndTheRun(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, three)
 	cmd := exec.Command(binary, "apply", "m.yaml", "--confirm", "NO", "--verbose")
 	cmd.Dir = s.dir
 	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(cmd.Start(), pipe.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(cmd.Start(), pipe.Close()))
 	_ = cmd.Wait() // it says that its output went nowhere
 	s.wantWhole()
 	if names := s.names(); names[len(names)-1] != "run-finished-successfully run/m.yaml" {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine/enginetest"
 )
 
@@ -38,12 +40,8 @@ func newRival(b *testing.B) *rival {
 func (r *rival) write(name, text string) {
 	r.Helper()
 	path := filepath.Join(r.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		r.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		r.Fatal(err)
-	}
+	require.NoError(r, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(r, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // run measures a command of the row, which must end with this code.
@@ -125,12 +123,8 @@ func BenchmarkFilesAgainstTofu(b *testing.B) {
 				}
 			}
 			nothing := func() {
-				if err := os.RemoveAll(filepath.Join(r.dir, "out")); err != nil {
-					b.Fatal(err)
-				}
-				if err := os.Mkdir(filepath.Join(r.dir, "out"), 0o700); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, os.RemoveAll(filepath.Join(r.dir, "out")))
+				require.NoError(b, os.Mkdir(filepath.Join(r.dir, "out"), 0o700))
 			}
 			steps := []step{
 				{"plan", nothing, []string{"plan", "m.yaml", "--detailed-exitcode"}, []string{"plan", "-detailed-exitcode"}, 2},
@@ -184,17 +178,11 @@ func BenchmarkContainersAgainstTofu(b *testing.B) {
 func loadIdle(b *testing.B, ref string) {
 	b.Helper()
 	program := filepath.Join(b.TempDir(), "idle")
-	if err := build(program, "./testdata/idle"); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, build(program, "./testdata/idle"))
 	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/idle"}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	tar, err := enginetest.ImageTar(ref, image)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	cmd := exec.Command("docker", "load")
 	cmd.Stdin = bytes.NewReader(tar)
 	if out, err := cmd.CombinedOutput(); err != nil {

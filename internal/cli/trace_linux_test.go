@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -18,6 +20,7 @@ import (
 // A run is sent as spans to whom the environment names, and the same run without anybody
 // there neither fails nor takes long; without the environment nothing is sent.
 func TestARunIsTraced(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	names := map[string]int{}
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -26,9 +29,7 @@ func TestARunIsTraced(t *testing.T) {
 		if err == nil {
 			err = proto.Unmarshal(body, &data)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		mu.Lock()
 		defer mu.Unlock()
 		for _, of := range data.ResourceSpans {
@@ -59,9 +60,7 @@ func TestARunIsTraced(t *testing.T) {
 	}
 	mu.Unlock()
 	for _, do := range []func() error{func() error { return os.RemoveAll(s.dir + "/things") }, func() error { return os.Mkdir(s.dir+"/things", 0o700) }} {
-		if err := do(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, do())
 	}
 	apply(collector.URL)
 	mu.Lock()

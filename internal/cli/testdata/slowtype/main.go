@@ -213,22 +213,46 @@ func set(_ context.Context, r protocol.Request[config]) error {
 
 func remove(_ context.Context, r protocol.Request[config]) error { return alone(r, os.Remove) }
 
-// alone does something to the resource's file, unless another does.
+// alone does something to the resource's file, unless another action does. It locks the file that
+// tells that it is busy: the kernel unlocks the file of an action that is killed. Thus a file that
+// is there without a lock was left by one that is dead.
 func alone(r protocol.Request[config], do func(path string) error) error {
 	at := func(ending string) string { return filepath.Join("/dir", r.Name+ending) }
-	busy, err := os.OpenFile(at(".busy"), os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	busy, err := lock(at(".busy"))
+	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return errors.Join(err, os.WriteFile("/dir/two-at-once", nil, 0o600))
 	}
-	if err := busy.Close(); err != nil {
+	if err != nil {
 		return err
 	}
+	defer func() { _ = busy.Close() }()
 	fmt.Fprintln(r.Stdout, "begun")
 	if r.Config.Value == "chatter" {
 		chatter(r.Stdout)
 	}
 	gone(r.Name + ".hold")
 	return errors.Join(do(at("")), os.Remove(at(".busy")))
+}
+
+// lock creates and locks a file. One that was removed before it was locked is no lock.
+func lock(path string) (*os.File, error) {
+	for {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		locked, err := file.Stat()
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		if there, err := os.Stat(path); err == nil && os.SameFile(there, locked) {
+			return file, nil
+		}
+		_ = file.Close()
+	}
 }
 
 // gone waits until there is no such file any more.
