@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -26,9 +28,7 @@ func TestAllThatVariablesHoldIsHiddenInReports(t *testing.T) {
 		t.Fatalf("the reports are %q, %v", reports, err)
 	}
 	text, err := os.ReadFile(reports[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := "boom (hidden) and (hidden), (hidden) and (hidden)\n"; !strings.Contains(string(text), want) {
 		t.Errorf("it does not say %q:\n%s", want, text)
 	}

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 )
@@ -30,14 +33,10 @@ func newDrafter(t *testing.T) *drafter {
 func (d *drafter) open() (log deploylog.Log, closed func()) {
 	d.Helper()
 	log, end, err := d.app.Drafting(d.Context(), nil)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	return log, func() {
 		d.Helper()
-		if err := end(); err != nil {
-			d.Error(err)
-		}
+		assert.NoError(d, end())
 	}
 }
 
@@ -50,9 +49,7 @@ func (d *drafter) draft(name string) (id string, events int) {
 		d.Fatal(err)
 	}
 	for _, err := range log.Read(d.Context(), deploylog.Filter{}) {
-		if err != nil {
-			d.Fatal(err)
-		}
+		require.NoError(d, err)
 		events++
 	}
 	return log.ID(), events
@@ -62,9 +59,7 @@ func (d *drafter) draft(name string) (id string, events int) {
 func (d *drafter) kept() (names []string) {
 	d.Helper()
 	entries, err := os.ReadDir(filepath.Join(d.app.Workspace, ".deployster"))
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -137,9 +132,7 @@ func TestDraftsFollowNoLinks(t *testing.T) {
 		t.Errorf("it leaves %v", got)
 	}
 	lock := filepath.Join(dir, "drafts.lock")
-	if err := errors.Join(os.Remove(lock), os.Symlink(precious, lock)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Remove(lock), os.Symlink(precious, lock)))
 	if _, _, err := d.app.Drafting(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "drafts.lock") {
 		t.Errorf("a lock that is a link: %v", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 )
@@ -42,25 +44,17 @@ func TestTextsAreGivenToWhoMayWriteTheLog(t *testing.T) {
 		dir := t.TempDir()
 		a.Workspace, a.Global.Log = t.TempDir(), filepath.Join(dir, "link")
 		path := filepath.Join(dir, "log.db")
-		if err := errors.Join(os.WriteFile(path, nil, mode), os.Chmod(path, mode), os.Lchown(path, id, -1), os.Symlink(path, a.Global.Log)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.WriteFile(path, nil, mode), os.Chmod(path, mode), os.Lchown(path, id, -1), os.Symlink(path, a.Global.Log)))
 		texts, err := a.Texts()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		digest, err := texts.Keep([]byte("a secret"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		objects := filepath.Join(dir, "objects")
 		for path, want := range map[string]os.FileMode{
 			objects: wants[0], filepath.Join(objects, "sha256"): wants[0], filepath.Join(objects, "sha256", digest): wants[1],
 		} {
 			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != id || info.Mode().Perm() != want {
 				t.Errorf("of a log of %d with mode %v, %s is of %d and has mode %v, want %v", id, mode, path, owner, info.Mode(), want)
 			}
@@ -75,17 +69,11 @@ func TestTextsFollowALogThatIsSharedLater(t *testing.T) {
 	a.Workspace = t.TempDir()
 	dir := t.TempDir()
 	a.Global.Log = filepath.Join(dir, "log.db")
-	if err := os.WriteFile(a.Global.Log, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(a.Global.Log, nil, 0o600))
 	texts, err := a.Texts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	digest, err := texts.Keep([]byte("a secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store := texts.Objects()
 	if _, err := store.MakeSalt(); err != nil {
 		t.Fatal(err)
@@ -104,9 +92,7 @@ func TestTextsFollowALogThatIsSharedLater(t *testing.T) {
 	}
 	chmod := func(mode os.FileMode) {
 		t.Helper()
-		if err := os.Chmod(a.Global.Log, mode); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chmod(a.Global.Log, mode))
 	}
 	chmod(0o660)
 	if _, err := a.Texts(); err != nil {

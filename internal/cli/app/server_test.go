@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/cli/output"
 )
 
@@ -28,9 +30,7 @@ func TestATokenIsTakenAsAWhole(t *testing.T) {
 		{"two", "a\nb", "one token and nothing else"},
 	} {
 		file := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(c.content), 0o600))
 		token, err := asking(map[string]string{"DEPLOYSTER_TOKEN_FILE": file}).token()
 		switch {
 		case c.want == "" && (err != nil || token != strings.TrimSpace(c.content)):
@@ -44,9 +44,7 @@ func TestATokenIsTakenAsAWhole(t *testing.T) {
 // Who names half of a certificate, or one that cannot be read, is not asked for a token instead.
 func TestACertificateIsNamedWithItsKey(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(broken, []byte("no certificate"), 0o600))
 	for _, c := range []struct{ cert, key, want string }{
 		{broken, "", "go together"},
 		{"", broken, "go together"},

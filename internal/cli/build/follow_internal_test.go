@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/output"
@@ -37,27 +40,17 @@ func TestAFollowedLogWhoseMiddleIsLeftOut(t *testing.T) {
 			}
 			left := fmt.Appendf(nil, "\n[%d bytes are left out here]\n", c.size-jobs.MaxLog)
 			said, err := os.Create(filepath.Join(t.TempDir(), "said"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer said.Close()
 			l := &jobLog{app: &app.App{Printer: &output.Printer{Out: said}}}
 			short := bytes.Join([][]byte{all[:half], left, all[c.size-half:]}, nil)
 			for _, content := range [][]byte{all[:c.shown], short, short} {
 				path := filepath.Join(t.TempDir(), "log")
-				if err := os.WriteFile(path, content, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(path, content, 0o600))
 				f, err := os.Open(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := l.shortened(localLog{f}); err != nil {
-					t.Error(err)
-				}
-				if err := l.copy(localLog{f}); err != nil {
-					t.Error(err)
-				}
+				require.NoError(t, err)
+				assert.NoError(t, l.shortened(localLog{f}))
+				assert.NoError(t, l.copy(localLog{f}))
 				_ = f.Close()
 			}
 			want := all
@@ -87,23 +80,15 @@ func TestAFollowedLogOfWhichMoreIsLeftOut(t *testing.T) {
 				return bytes.Join([][]byte{all[:half], omission(size - jobs.MaxLog), all[size-half : size]}, nil)
 			}
 			said, err := os.Create(filepath.Join(t.TempDir(), "said"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer said.Close()
 			l := &jobLog{app: &app.App{Printer: &output.Printer{Out: said}}}
 			for _, content := range [][]byte{all[:half+3], short(first), short(first), short(len(all)), short(len(all))} {
 				path := filepath.Join(t.TempDir(), "log")
-				if err := os.WriteFile(path, content, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(path, content, 0o600))
 				f, err := os.Open(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := errors.Join(l.shortened(localLog{f}), l.copy(localLog{f}), f.Close()); err != nil {
-					t.Error(err)
-				}
+				require.NoError(t, err)
+				assert.NoError(t, errors.Join(l.shortened(localLog{f}), l.copy(localLog{f}), f.Close()))
 			}
 			want := [][]byte{all[:half+3], omission(47), all[first-half : first]}
 			if missed := grown - half; missed > 0 {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/internal/query/querytest"
@@ -28,13 +30,9 @@ func TestADamagedInventoryHidesNothingOfTheLog(t *testing.T) {
 		"forecast base --output json": {`"workers_unknown":"`, `"jobs":3`},
 	} {
 		out, beside, code := s.run(strings.Fields(command)...)
-		if code != 0 {
-			t.Errorf("%s exits with %d: %s", command, code, beside)
-		}
+		assert.Equal(t, 0, code, "%s exits with %d: %s", command, code, beside)
 		for _, want := range wants {
-			if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
-				t.Errorf("%s does not say %q:\n%s", command, want, out)
-			}
+			assert.Contains(t, strings.Join(strings.Fields(out), " "), want, "%s does not say %q:\n%s", command, want, out)
 		}
 		for _, wrong := range []string{"will not end", "no worker serves", `"unserved"`} {
 			if strings.Contains(out, wrong) {

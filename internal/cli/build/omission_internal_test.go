@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -18,9 +20,7 @@ import (
 // was shown broke off.
 func TestWhatIsLeftOutIsALineOfItsOwnOnATerminal(t *testing.T) {
 	screen, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer screen.Close()
 	shown := make(chan string, 1)
 	go func() {
@@ -31,20 +31,12 @@ func TestWhatIsLeftOutIsALineOfItsOwnOnATerminal(t *testing.T) {
 	l := &jobLog{app: &app.App{Printer: &output.Printer{Out: tty, Getenv: func(string) string { return "xterm" }}}, rest: []byte(unfinished), shown: half + 10}
 	path := filepath.Join(t.TempDir(), "log")
 	end := strings.Repeat("x", half-5) + "\nend\n"
-	if err := os.WriteFile(path, []byte(strings.Repeat("a", half)+"\n[100 bytes are left out here]\n"+end), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("a", half)+"\n[100 bytes are left out here]\n"+end), 0o600))
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
-	if err := l.shortened(localLog{f}); err != nil {
-		t.Error(err)
-	}
-	if err := tty.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.shortened(localLog{f}))
+	assert.NoError(t, tty.Close())
 	if got, want := <-shown, unfinished+"\r\n[90 bytes are left out here]\r\n"; got != want {
 		t.Errorf("the terminal shows %q, want %q", got, want)
 	}

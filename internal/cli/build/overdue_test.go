@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/build"
@@ -46,7 +48,5 @@ func TestTheNameOfAJobIsReadInTheLog(t *testing.T) {
 		}
 	}
 	s.must(s.Submit(record.Triggered{Name: "other"}, querytest.Chain("curl")...))
-	if got := name("other-1", 1); got != "curl" {
-		t.Errorf("what came later is %q", got)
-	}
+	assert.Equal(t, "curl", name("other-1", 1), "what came later")
 }

@@ -3,6 +3,8 @@ package build_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // Programs read the jobs of a large group page by page.
@@ -30,9 +32,7 @@ func TestJobsAreListedPageByPage(t *testing.T) {
 			}
 			want = strings.TrimSpace(strings.Replace(want, name, "", 1))
 		}
-		if !strings.Contains(rest, want) {
-			t.Errorf("%s does not say %q:\n%s", command, want, rest)
-		}
+		assert.Contains(t, rest, want, "%s does not say %q:\n%s", command, want, rest)
 		if strings.Contains(rest, "more: --after") != strings.Contains(want, "more: --after") {
 			t.Errorf("%s says of more what it should not:\n%s", command, rest)
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
@@ -29,9 +31,7 @@ import (
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // A job that was done leaves a statement beside the log, and one beside what is pushed that
@@ -78,9 +78,7 @@ func TestHowAnArtifactWasMadeIsKeptAndAttached(t *testing.T) {
 			must(t, err)
 			text, err := s.objects.Load(other)
 			must(t, err)
-			if strings.Count(string(text), `"gitCommit"`) != commits {
-				t.Errorf("of a commit, exact %t, it says %s", exact, text)
-			}
+			assert.Equal(t, commits, strings.Count(string(text), `"gitCommit"`), "of a commit, exact %t, it says %s", exact, text)
 		}
 		ref, err := store.Push(t.Context(), made.Digest, strings.TrimPrefix(server.URL, "http://")+"/base", "gcc", nil)
 		must(t, err)

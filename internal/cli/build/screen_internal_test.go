@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/reason"
 	"github.com/deployster-go/deployster/build/record"
@@ -20,9 +23,7 @@ import (
 func TestTheScreenKnowsTheInventoryOfItsDispatcher(t *testing.T) {
 	clock := func() time.Time { return querytest.Noon }
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	a := &app.App{Printer: &output.Printer{Out: os.Stdout, Err: os.Stderr, Getenv: func(string) string { return "" }, Now: clock, Format: "text"}}
 	groups := querytest.NewGroups(t.Context(), log, clock, 1)
@@ -37,15 +38,11 @@ func TestTheScreenKnowsTheInventoryOfItsDispatcher(t *testing.T) {
 	for inventory, wants := range map[string]bool{"prod": false, "another": true} {
 		s := openScreen(t.Context(), a, log, func(record.Place) []build.Worker { return nil }, inventory)
 		shown, _ := s.source()
-		if len(shown) != 1 {
-			t.Fatalf("%d groups are shown", len(shown))
-		}
+		require.Len(t, shown, 1, "groups are shown")
 		says := false
 		for _, r := range shown[0].Reasons {
 			says = says || r.Code == reason.OtherInventory
 		}
-		if says != wants {
-			t.Errorf("with the inventory %s it says that it is another: %t", inventory, says)
-		}
+		assert.Equal(t, wants, says, "with the inventory %s it says that it is another: %t", inventory, says)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/inventory"
@@ -47,14 +49,10 @@ func TestWorkersServeWhatTheirEnginesSay(t *testing.T) {
 	if !slices.Contains(hostsOf(s, "linux/arm64"), "arm") || !slices.Contains(hostsOf(s, "linux/"+runtime.GOARCH), "here") {
 		t.Error("who answers, or is this machine, does not serve its platform")
 	}
-	if got := fmt.Sprint(asked); got != "[arm silent]" {
-		t.Errorf("%s were asked", got)
-	}
+	assert.Equal(t, "[arm silent]", fmt.Sprint(asked), "were asked")
 	now, answers["silent"] = now.Add(2*askAgain), "linux/riscv64"
 	is("linux/riscv64", "silent")
-	if got := fmt.Sprint(asked); got != "[arm silent silent]" {
-		t.Errorf("%s were asked", got)
-	}
+	assert.Equal(t, "[arm silent silent]", fmt.Sprint(asked), "were asked")
 }
 
 // As long as a server runs, those that answered are asked again, and nobody waits for that.

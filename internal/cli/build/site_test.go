@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/build"
@@ -50,13 +53,9 @@ func newSite(t *testing.T, workers int) *site {
 	s.must(os.WriteFile("inventory.yaml", []byte(hosts), 0o600))
 	path := filepath.Join(s.dir, ".deployster", "deployments.db")
 	log, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: s.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, log.Close())
 	})
 	s.log = log
 	s.Groups = querytest.NewGroups(t.Context(), log, s.clock, workers)
@@ -67,9 +66,7 @@ func (s *site) clock() time.Time { return s.now }
 
 func (s *site) must(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 }
 
 // wait lets time pass.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
@@ -22,13 +24,9 @@ import (
 func logOf(t *testing.T, lines ...string) deploylog.Log {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, log.Close())
 	})
 	for _, line := range lines {
 		f := strings.Fields(line)
@@ -51,18 +49,12 @@ func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
 	alive, err := runs.Begin(t.Context(), runs.Options{
 		Log: log, Engine: &enginetest.Fake{}, ID: "alive", Target: "run/third.yaml", Revision: "1", OrphanTimeout: time.Minute, Notice: func(string) {},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer alive.End()
-	if err := alive.Record(t.Context(), report.Event{Kind: report.RunStarted}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, alive.Record(t.Context(), report.Event{Kind: report.RunStarted}))
 	command := &cobra.Command{}
 	new(engines.Flags).RegisterAbandon(command)
-	if err := command.Flags().Set("abandon", "given"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, command.Flags().Set("abandon", "given"))
 	var names []string
 	now := &Completion{Command: command, Ctx: t.Context(), Log: log}
 	DeadRuns(now)

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/observed"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/manifest"
@@ -54,9 +57,7 @@ func someScope(t *testing.T) (*scope, *[]string) {
 		t.Fatal(err)
 	}
 	in, err := work.Inputs{Workspace: workspace, Now: time.Now, Hide: func(any) {}}.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(declared)}}, work.LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	noted := &[]string{}
 	return newScope(in, sources{
 		note: func(text string) { *noted = append(*noted, text) },
@@ -133,9 +134,7 @@ func TestFaultsPointAtTheirColumn(t *testing.T) {
 				template, before = tc.text, 0
 			}
 			_, err := s.evaluate(t.Context(), template)
-			if err == nil {
-				t.Fatal("it has a value")
-			}
+			require.Error(t, err, "it has a value")
 			f := faultOf(err, tc.text, before)
 			if f.where() != tc.where || f.point(tc.text) != tc.point {
 				t.Errorf("%s%s\n%s", f.where(), f.message, f.point(tc.text))
@@ -163,9 +162,7 @@ func TestLinesAreBounded(t *testing.T) {
 		}
 		got = append(got, text)
 	}
-	if want := []string{"a", "", "too long", "b\r", strings.Repeat("y", mostLine-1), "last"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("they are %.300q", got)
-	}
+	assert.Equal(t, []string{"a", "", "too long", "b\r", strings.Repeat("y", mostLine-1), "last"}, got, "they are %.300q")
 }
 
 func TestValuesAreSafeToPrint(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/inventory"
@@ -26,9 +28,7 @@ func TestAutoPrefersOCIOnlyForARunOfThisMachineAndUser(t *testing.T) {
 			a := app.New()
 			a.Global = app.GlobalFlags{Engine: Auto}
 			e, err := chooseEngine(t.Context(), a, io.Discard, inventory.Kubernetes{}, Flags{Unfinished: &runs.Unfinished{Run: "A", Used: c.used}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = e.Close() }()
 			if info, err := e.Info(t.Context()); err != nil || info.Name != c.want {
 				t.Errorf("it is %q, %v; want %q", info.Name, err, c.want)

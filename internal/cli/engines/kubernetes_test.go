@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -58,12 +60,8 @@ func TestFlagsOfAClusterAreForOneAlone(t *testing.T) {
 		"--node-selector=a=b", "--toleration=a", "--service-account=x", "--copy-workspace",
 	} {
 		a, err := parse(arg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := onlyForKubernetes(a); err != nil {
-			t.Errorf("%s: %v", arg, err)
-		}
+		require.NoError(t, err)
+		assert.NoError(t, onlyForKubernetes(a), "%s", arg)
 		a.Global.Engine = Docker
 		name, _, _ := strings.Cut(arg, "=")
 		if err := onlyForKubernetes(a); err == nil || !strings.HasPrefix(err.Error(), name+" is for --engine kubernetes") {
@@ -83,7 +81,5 @@ func TestFilesOfAHostAreBelowTheDirectoryOfItsInventory(t *testing.T) {
 	if got.tls != (runs.EngineTLS{CA: dir + "/ca.pem", Cert: "/keys/cert.pem"}) || got.cluster.Kubeconfig != dir+"/keys/kubeconfig" || got.cluster.Context != "prod" {
 		t.Errorf("%+v", got)
 	}
-	if got := reachOf(inventory.Host{Kubernetes: &inventory.Kubernetes{}}, file); got.cluster.Kubeconfig != "" {
-		t.Errorf("whoever names no file has %q", got.cluster.Kubeconfig)
-	}
+	assert.Empty(t, reachOf(inventory.Host{Kubernetes: &inventory.Kubernetes{}}, file).cluster.Kubeconfig, "whoever names no file")
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/work"
 )
 
@@ -22,9 +24,7 @@ func TestHostsOfThisMachineShareItsEngine(t *testing.T) {
 		t.Errorf("error %v, want %v", err, away)
 	}
 	first, err := l.connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if second, err := l.connect(t.Context()); err != nil || second != first || opened != 2 {
 		t.Errorf("another host has %p (%v), the first %p; opened %d times", second, err, first, opened)
 	}

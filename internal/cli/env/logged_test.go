@@ -3,6 +3,8 @@ package env
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -31,9 +33,7 @@ func TestWhatTheBaseHasIsTakenOnlyWhereItWasLookedAt(t *testing.T) {
 			t.Errorf("%s: taken %t, %v", name, tc.taken, err)
 		}
 		flags.allowLogged = []string{"password"}
-		if err := flags.refuseLogged(uses, draft{Definition: now}, tc.base); err != nil {
-			t.Errorf("%s: allowed it is refused: %v", name, err)
-		}
+		assert.NoError(t, flags.refuseLogged(uses, draft{Definition: now}, tc.base), "%s: allowed it is refused", name)
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 )
 
@@ -26,9 +29,7 @@ func TestTheFirstSignalStopsAndTheSecondKills(t *testing.T) {
 	}
 	send()
 	<-ctx.Done()
-	if second := <-notices; second != "killing what runs" {
-		t.Errorf("after the second: %q", second)
-	}
+	assert.Equal(t, "killing what runs", <-notices, "after the second")
 }
 
 func TestACommandSaysWhatItsSignalsDo(t *testing.T) {
@@ -49,9 +50,7 @@ func signal(t *testing.T) {
 	if err == nil {
 		err = self.Signal(os.Interrupt)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func TestWhatDoesNotEndAfterTheSecondSignalEndsTheProcess(t *testing.T) {

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/output"
 )
@@ -13,18 +16,12 @@ import (
 func printed(t *testing.T, format string, print func(*output.Printer) error) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = f.Close() }()
 	p := &output.Printer{Out: f, Err: f, Format: format, Getenv: func(string) string { return "" }}
-	if err := print(p); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, print(p))
 	text, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -76,12 +73,8 @@ func TestAResultHasTwoForms(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := printed(t, "text", c.print); got != c.text {
-				t.Errorf("people read %q, want %q", got, c.text)
-			}
-			if got := printed(t, "json", c.print); got != c.json {
-				t.Errorf("programs read %q, want %q", got, c.json)
-			}
+			assert.Equal(t, c.text, printed(t, "text", c.print), "people read")
+			assert.Equal(t, c.json, printed(t, "json", c.print), "programs read")
 		})
 	}
 }

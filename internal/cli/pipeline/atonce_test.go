@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -31,30 +34,22 @@ func withTwo(t *testing.T, do func(atOnce)) {
 	a := app.New()
 	a.Workspace = t.TempDir()
 	none, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = none.Close() })
 	a.Out, a.Err = none, none
 	for _, name := range []string{"a.yaml", "b.yaml"} {
-		if err := os.WriteFile(filepath.Join(a.Workspace, name), []byte("resources: {}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(a.Workspace, name), []byte("resources: {}\n"), 0o600))
 	}
 	err = a.WithNewLog(t.Context(), func(log deploylog.Log) error {
 		do(atOnce{t, a, query.NewPipelines(log, time.Now), query.NewPipelines(log, time.Now)})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func (w atOnce) follow(p *query.Pipelines) {
 	w.Helper()
-	if err := p.Follow(w.Context(), 0); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, p.Follow(w.Context(), 0))
 }
 
 // define defines a pipeline of one stage, as "pipeline apply --yes" does.
@@ -62,13 +57,9 @@ func (w atOnce) define(p *query.Pipelines, manifest string) ([]deploylog.Event, 
 	w.Helper()
 	text := "pipeline: gateway\nstages:\n  - {name: smoke, run: {manifest: " + manifest + "}}\n"
 	file := filepath.Join(w.app.Workspace, "gateway.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, os.WriteFile(file, []byte(text), 0o600))
 	d, err := readDefinition(w.app, file)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	c, err := define(w.Context(), w.app, p.Log, p.Pipelines, change{Define: pipeline.Define{Definition: d}, inputs: usualInputs, yes: true})
 	return c.events, err
 }
@@ -90,9 +81,7 @@ var usualInputs = inputFlags{WorkerFlags: session.WorkerFlags{Inventory: "invent
 
 func (w atOnce) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 }
 
 func (w atOnce) wantCarried(p *query.Pipelines, want ...string) {
@@ -111,9 +100,7 @@ func TestAReleaseCarriesWhatThePipelineIsWhenItIsRecorded(t *testing.T) {
 		w.mustDefine(w.one, "a.yaml")
 		w.follow(w.other)
 		w.mustDefine(w.one, "b.yaml")
-		if err := w.release(w.other); !errors.Is(err, errRedefined) {
-			t.Errorf("the pipeline was changed meanwhile: %v", err)
-		}
+		assert.ErrorIs(t, w.release(w.other), errRedefined, "the pipeline was changed meanwhile")
 		w.must(w.release(w.other))
 		w.wantCarried(w.one, "b.yaml")
 	})

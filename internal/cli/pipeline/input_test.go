@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
@@ -22,13 +24,9 @@ func (w atOnce) defineTaking(p *query.Pipelines, name, input string) error {
 		text += "    inputs: [{pipeline: " + input + ", passed: prod}]\n"
 	}
 	file := filepath.Join(w.app.Workspace, name+".yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, os.WriteFile(file, []byte(text), 0o600))
 	d, err := readDefinition(w.app, file)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	_, err = define(w.Context(), w.app, p.Log, p.Pipelines, change{Define: pipeline.Define{Definition: d}, inputs: usualInputs, yes: true})
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/expression"
@@ -19,9 +20,7 @@ import (
 func found(t *testing.T, s *schema.Schema, text []byte) (lines []string) {
 	t.Helper()
 	var document any
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal(text, &document))
 	for _, v := range s.Validate(document) {
 		lines = append(lines, strings.Join(v.Path, ".")+": "+v.Message)
 	}
@@ -43,28 +42,20 @@ func compiled(t *testing.T, uses map[string]used) (*schema.Schema, []string) {
 		}
 		return inits.Type{}, false
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := schema.CompileConfig(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s, notes
 }
 
 func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 	s, _ := compiled(t, nil)
 	files, err := filepath.Glob("../../../examples/*/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifests := 0
 	for _, path := range files {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		outline, err := manifest.Outline(manifest.Source{Name: path, Data: text}, expression.New(t.TempDir()))
 		if err != nil || len(outline.Resources) == 0 {
 			continue
@@ -104,14 +95,10 @@ func TestTypesOfWhichNothingIsKnownAreNamed(t *testing.T) {
 		"broken.yml": "resources: [",
 		"other.txt":  "resources: {a: {type: acme/else}}",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	uses, err := typesOf(nil, expression.New("."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, notes := compiled(t, uses)
 	if len(notes) != 2 || notes[0] != "web.yaml:2:3: what acme/new accepts is not known: deployster validate --types web.yaml asks it" || !strings.HasPrefix(notes[1], "web.yaml:4:3: the config_schema of acme/named is left out: ") {
 		t.Errorf("it notes %q", notes)
