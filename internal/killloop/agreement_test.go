@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
 )
@@ -72,9 +75,7 @@ func (w *world) checkPipeline(events []deploylog.Event, name string) {
 	history := answer[struct {
 		Revisions []struct{ Revision, Deployment, Status string }
 	}](w, "pipeline", "history", name)
-	if len(history.Revisions) != len(t.order) {
-		w.Errorf("history tells of %d revisions, the log of %d", len(history.Revisions), len(t.order))
-	}
+	assert.Len(w, history.Revisions, len(t.order), "history tells of")
 	var running []string
 	for _, r := range history.Revisions {
 		if t.status[r.Deployment] != r.Status || t.revision[r.Deployment] != r.Revision {
@@ -146,16 +147,12 @@ func (w *world) checkEnvironment(events []deploylog.Event, name string, percent 
 	for _, r := range status.Environments[0].Revisions {
 		if r.Status == "Active" {
 			active = r.Revision
-			if r.Desired != r.Current {
-				w.Errorf("env status tells that revision %d has %d healthy tasks of %d", r.Revision, r.Current, r.Desired)
-			}
+			assert.Equal(w, r.Current, r.Desired, "env status tells that revision %d has %d healthy tasks of %d", r.Revision, r.Current, r.Desired)
 		} else if r.Current != 0 {
 			w.Errorf("env status tells that revision %d is %s with %d tasks", r.Revision, r.Status, r.Current)
 		}
 	}
-	if active == 0 {
-		w.Errorf("no revision is active: %+v", status)
-	}
+	assert.True(w, active != 0, "no revision is active: %+v", status)
 	explained := answer[struct{ Reasons []struct{ Message string } }](w, "explain", "environment/"+name)
 	for _, r := range explained.Reasons {
 		w.Errorf("explain tells of an environment that is as it should be: %s", r.Message)
@@ -173,14 +170,10 @@ func (w *world) checkHistory(events []deploylog.Event) {
 			continue
 		}
 		encoded, err := json.Marshal(e)
-		if err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, err)
 		history.Write(append(encoded, '\n'))
 	}
-	if err := os.WriteFile(file, history.Bytes(), 0o600); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, os.WriteFile(file, history.Bytes(), 0o600))
 	replay := exec.CommandContext(w.Context(), "go", "test", "-vet=off", "-count=1", "-v", "-run", "^TestHistoriesOfServersAreAsTheRulesSay$", "../../environment", "-args", "-history", file)
 	said, err := replay.CombinedOutput()
 	if err != nil || !bytes.Contains(said, []byte("--- PASS: TestHistoriesOfServersAreAsTheRulesSay")) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // An apply on a log in a database is killed in the middle, again and again. The next one finds what
@@ -13,9 +15,7 @@ import (
 func TestAppliesGoOnWhereTheLastOneWasKilled(t *testing.T) {
 	rounds(t, 10, func(w *world, kills int) {
 		w.inDatabase()
-		if err := os.MkdirAll(w.path("hosts", "x"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(w.path("hosts", "x"), 0o700))
 		released := map[string]string{}
 		next := func(n int) {
 			var text strings.Builder

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/builds"
@@ -20,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // The build of a distribution, of real containers, is begun by dispatchers that are killed all
@@ -28,9 +32,7 @@ import (
 func TestBuildsOfADistributionSurviveKills(t *testing.T) {
 	rounds(t, max(*kills, 1), func(w *world, kills int) {
 		d := newDistribution(w, "--engine", "oci")
-		if err := w.engine(func(e *oci.Engine) error { return d.load(e) }); err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, w.engine(func(e *oci.Engine) error { return d.load(e) }))
 		d.survive(kills, 2*time.Second, "--parallelism", "4")
 	})
 }
@@ -65,18 +67,14 @@ func (d *distribution) survive(kills int, most time.Duration, flags ...string) {
 		}
 	}
 	d.until(id, record.GroupFailed)
-	if err := os.Remove(d.path("world", d.failing+".fail")); err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, os.Remove(d.path("world", d.failing+".fail")))
 	d.command(build.Retry{Group: id})
 	d.kill(most)
 	d.until(id, record.GroupFinished)
 	d.stop()
 	d.checkBuild(id)
 
-	if err := os.Remove(d.path("world", "takes")); err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, os.Remove(d.path("world", "takes")))
 	again := d.submit(jobs, "1", "--no-reuse")
 	d.must(d.run("--until-idle")...)
 	d.checkBuild(again)
@@ -107,9 +105,7 @@ type distribution struct {
 func newDistribution(w *world, engine ...string) *distribution {
 	w.Helper()
 	text, err := os.ReadFile("../../build/plan/testdata/distribution.tsv")
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	program := filepath.Join(w.path("home"), "maker")
 	cmd := exec.Command("go", "build", "-trimpath", "-o", program, "../cli/testdata/maker")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -117,13 +113,9 @@ func newDistribution(w *world, engine ...string) *distribution {
 		w.Fatalf("%v\n%s", err, out)
 	}
 	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/maker"}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	tar, err := enginetest.ImageTar("maker:1", image)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	d := &distribution{world: w, lines: strings.Split(strings.TrimSpace(string(text)), "\n"), engine: engine, image: tar}
 	d.jobs = len(d.lines)
 	d.failing = name(strings.Split(d.lines[failing], "\t")[1])
@@ -180,8 +172,7 @@ func (d *distribution) command(c build.Command) {
 // until waits for an event of a group after its last retry.
 func (d *distribution) until(id, event string) {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
+	ctx := waittest.Context(d)
 	after := int64(0)
 	for _, e := range d.events() {
 		if e.Deployment == id && e.Name == record.GroupRetried {
@@ -231,19 +222,13 @@ func (d *distribution) checkBuild(id string) {
 			jobs = append(jobs, record.Decode[record.Jobs](e).Jobs...)
 		case record.JobStarted:
 			began++
-			if running[job] || built[job] {
-				d.Errorf("event %d: job %d begins beside itself, or is built already", e.Seq, job)
-			}
+			assert.False(d, running[job] || built[job], "event %d: job %d begins beside itself, or is built already", e.Seq, job)
 			running[job] = true
 			for _, u := range jobs[job-1].Uses {
-				if !built[u.Job] {
-					d.Errorf("event %d: job %d begins before job %d is built", e.Seq, job, u.Job)
-				}
+				assert.True(d, built[u.Job], "event %d: job %d begins before job %d is built", e.Seq, job, u.Job)
 			}
 		case record.JobFinished:
-			if built[job] {
-				d.Errorf("event %d: job %d is built twice", e.Seq, job)
-			}
+			assert.False(d, built[job], "event %d: job %d is built twice", e.Seq, job)
 			built[job] = true
 			delete(running, job)
 		case record.JobFailed, record.JobLost, record.JobCanceled:

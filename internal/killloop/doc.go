@@ -3,7 +3,10 @@
 // and hosts do all that they may do. Afterwards a checker that shares nothing with the program
 // reads the log and the hosts.
 //
-// Each test makes a few kills; `make kill-loops` makes many, and prints the seed of each
-// round, with which it can be begun again. KILL_LOOPS_KEEP=DIRECTORY in the environment keeps the
-// workspace of a round that failed.
+// The tests kill a few times in `make test-all`, and many times in `make kill-loops`, which prints
+// the seed of each round, with which it can be begun again. KILL_LOOPS_KEEP=DIRECTORY in the
+// environment keeps the workspace of a round that failed.
+//
+// In `make test` they do nothing: to prepare one kill takes longer than all crash tests of control/*
+// and internal/cli, which stop work after each event and hold the same promise.
 package killloop

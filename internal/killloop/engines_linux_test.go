@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest/dockerdtest"
@@ -48,9 +51,7 @@ func TestBuildsOnTwoDockerEnginesSurviveKills(t *testing.T) {
 		for _, e := range engines {
 			d.onDocker(e, func(on *docker.Engine) error {
 				left, err := on.Containers(context.Background(), map[string]string{invoke.LabelKind: jobs.KindJob})
-				if len(left) > 0 {
-					t.Errorf("left on %s: %+v", e.Address(), left)
-				}
+				assert.True(t, len(left) <= 0, "left on %s: %+v", e.Address(), left)
 				return err
 			})
 		}
@@ -64,7 +65,5 @@ func (d *distribution) onDocker(e *dockerdtest.Engine, do func(*docker.Engine) e
 	if err == nil {
 		err = errors.Join(do(on), on.Close())
 	}
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -30,9 +32,7 @@ func (w *world) stages(stages map[string][]string) {
 			continue
 		}
 		w.hosts = append(w.hosts, host)
-		if err := os.MkdirAll(w.path("hosts", host), 0o700); err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, os.MkdirAll(w.path("hosts", host), 0o700))
 	}
 	text.WriteString("]\n")
 	w.write("inventory.yaml", text.String())

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // inputs are what a revision is released with, and what becomes of the files.
@@ -93,9 +96,7 @@ func (in *inputs) edit() {
 		if err := os.Remove(in.path(name)); err != nil && !os.IsNotExist(err) {
 			in.Fatal(err)
 		}
-		if err := os.Symlink("nowhere", in.path(name)); err != nil {
-			in.Fatal(err)
-		}
+		require.NoError(in, os.Symlink("nowhere", in.path(name)))
 	case 2:
 		in.moveTag(in.IntN(images))
 		fallthrough
@@ -119,9 +120,7 @@ func (in *inputs) fits(ok bool, files ...string) bool {
 			broken = name
 		}
 	}
-	if ok != (broken == "") {
-		in.Errorf("released %v, although broken is %q", ok, broken)
-	}
+	assert.Equal(in, (broken == ""), ok, "released %v, although broken is %q", ok, broken)
 	return ok
 }
 

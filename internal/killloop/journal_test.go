@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+
+	"github.com/stretchr/testify/require"
 )
 
 // line is what the type writes into its journal.
@@ -14,14 +16,10 @@ type line struct {
 func (w *world) journal() (all []line) {
 	w.Helper()
 	text, err := os.ReadFile(w.path("all", "journal"))
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	for l := range strings.Lines(string(text)) {
 		var one line
-		if err := json.Unmarshal([]byte(l), &one); err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, json.Unmarshal([]byte(l), &one))
 		all = append(all, one)
 	}
 	return all
@@ -56,9 +54,7 @@ func (w *world) file(host, name string) string {
 func answer[T any](w *world, args ...string) (t T) {
 	w.Helper()
 	out, err := w.command(append(args, "--output", "json")...).Output()
-	if err != nil {
-		w.Fatalf("deployster %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	require.NoError(w, err, "deployster %s: %v\n%s", strings.Join(args, " "), err, out)
 	if err := json.Unmarshal(out, &t); err != nil {
 		w.Fatalf("deployster %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

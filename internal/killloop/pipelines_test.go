@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // shop is a pipeline that people use in all ways at once.
@@ -128,9 +130,7 @@ func (s *shop) broken(host string, broken bool) {
 	} else if err = os.Remove(path); os.IsNotExist(err) {
 		err = nil
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 }
 
 // act does one of the things that people and hosts do.

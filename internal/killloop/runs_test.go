@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -45,9 +48,7 @@ func (w *world) details(e deploylog.Event) (d details) {
 	if len(e.Data) == 0 {
 		return d
 	}
-	if err := json.Unmarshal(e.Data, &d); err != nil {
-		w.Fatalf("event %d: %v", e.Seq, err)
-	}
+	require.NoError(w, json.Unmarshal(e.Data, &d), "event %d", e.Seq)
 	return d
 }
 
@@ -75,9 +76,7 @@ func (w *world) checkRuns(events []deploylog.Event) {
 				w.Errorf("event %d begins again what event %d has recorded as done: %s", e.Seq, before, step[e.Deployment])
 			}
 		case (kind == "run" || kind == "action") && (e.Name == e.Target.Succeeded() || e.Name == e.Target.Failed()):
-			if !open[k] {
-				w.Errorf("event %d: %s of %s ended without having begun", e.Seq, e.Target, e.Deployment)
-			}
+			assert.True(w, open[k], "event %d: %s of %s ended without having begun", e.Seq, e.Target, e.Deployment)
 			delete(open, k)
 			if s := step[e.Deployment]; e.Name == "action-finished-successfully" && !d.Abandoned && s != "" {
 				done[s] = e.Seq

@@ -15,10 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/internal/waittest"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -77,9 +81,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := &world{T: t, Rand: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir()}
 	for _, below := range []string{"home", "tmp", "all"} {
-		if err := os.Mkdir(w.path(below), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Mkdir(w.path(below), 0o700))
 	}
 	w.moveTag(0)
 	t.Cleanup(func() {
@@ -89,6 +91,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		}
 		if t.Failed() {
 			t.Logf("seed %d; what was done:\n%s", seed, strings.Join(w.said, "\n"))
+			t.Logf("what runs: %s", strings.Join(w.processes(), "; "))
 			w.keep()
 		}
 	})
@@ -116,15 +119,11 @@ func (w *world) path(parts ...string) string {
 
 func (w *world) write(name, text string) {
 	w.Helper()
-	if err := os.MkdirAll(filepath.Dir(w.path(name)), 0o700); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, os.MkdirAll(filepath.Dir(w.path(name)), 0o700))
 	if err := os.Remove(w.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be a link
 		w.Fatal(err)
 	}
-	if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, os.WriteFile(w.path(name), []byte(text), 0o600))
 }
 
 func (w *world) say(format string, args ...any) {
@@ -161,9 +160,7 @@ func (w *world) run(args ...string) (out string, ok bool) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	w.say("%s: exit %d, %s", strings.Join(args, " "), code, lines[max(0, len(lines)-1)])
-	if code != 0 && code != 1 && code != 3 {
-		w.Errorf("deployster %s exited with %d\n%s", strings.Join(args, " "), code, text)
-	}
+	assert.False(w, code != 0 && code != 1 && code != 3, "deployster %s exited with %d\n%s", strings.Join(args, " "), code, text)
 	return string(text), code == 0
 }
 
@@ -171,9 +168,7 @@ func (w *world) run(args ...string) (out string, ok bool) {
 func (w *world) must(args ...string) string {
 	w.Helper()
 	out, ok := w.run(args...)
-	if !ok {
-		w.Fatalf("deployster %s failed\n%s", strings.Join(args, " "), out)
-	}
+	require.True(w, ok, "deployster %s failed\n%s", strings.Join(args, " "), out)
 	return out
 }
 
@@ -192,14 +187,10 @@ func (w *world) work(args ...string) {
 	w.Helper()
 	one := &worker{Cmd: w.command(args...), args: args, done: make(chan error, 1)}
 	f, err := os.CreateTemp(w.dir, "worker-*.log")
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	one.log, one.Stdout, one.Stderr = f.Name(), f, f
 	one.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := one.Start(); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, one.Start())
 	_ = f.Close()
 	go func() { one.done <- one.Wait() }()
 	w.workers = append(w.workers, one)
@@ -290,11 +281,7 @@ func (w *world) stop() {
 		_ = one.Process.Signal(syscall.SIGTERM)
 	}
 	for _, one := range w.workers {
-		select {
-		case <-one.done:
-		case <-time.After(5 * time.Minute):
-			w.Fatalf("process %d does not end", one.Process.Pid)
-		}
+		waittest.Receive(w, one.done, fmt.Sprintf("the end of process %d", one.Process.Pid))
 	}
 	w.workers = nil
 }
@@ -312,9 +299,7 @@ func (w *world) openLog(do func(deploylog.Log) error) {
 	if err == nil {
 		err = errors.Join(do(log), log.Close())
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 }
 
 // leftNothing checks that no process, container, mount or file is left of what was killed.
@@ -329,16 +314,7 @@ func (w *world) leftNothing() {
 			return err
 		})
 	})
-	for patience := time.Now().Add(5 * time.Minute); ; <-time.After(20 * time.Millisecond) {
-		processes := w.processes()
-		if len(processes) == 0 {
-			break
-		}
-		if time.Now().After(patience) {
-			w.Errorf("processes left: %s", strings.Join(processes, "; "))
-			break
-		}
-	}
+	waittest.Until(w, func() bool { return len(w.processes()) == 0 }, "all processes of the workspace to end")
 	if text, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(text), w.dir) {
 		w.Errorf("mounts left in %s (%v)", w.dir, err)
 	}
@@ -348,9 +324,7 @@ func (w *world) leftNothing() {
 	}
 	for _, below := range below {
 		entries, err := os.ReadDir(w.path(below))
-		if err != nil {
-			w.Error(err)
-		}
+		assert.NoError(w, err)
 		for _, entry := range entries {
 			w.Errorf("%s/%s is left", below, entry.Name())
 		}
