@@ -13,6 +13,8 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -46,9 +48,7 @@ func TestFakeRecordsRuns(t *testing.T) {
 		_, _ = fake.Run(t.Context(), spec, engine.IO{})
 	}
 	runs := fake.Runs()
-	if len(runs) != 3 {
-		t.Fatalf("%d runs", len(runs))
-	}
+	require.Len(t, runs, 3, "runs")
 	if r := runs[0]; !r.Done || r.Err != nil || r.Exit.Code != 2 || len(r.Spec.Args) != 2 {
 		t.Errorf("first: %+v", r)
 	}
@@ -76,13 +76,9 @@ func TestFakeShowsWhatIsHeld(t *testing.T) {
 		if c, err := fake.Containers(t.Context(), nil); err != nil || len(c) != 1 || c[0].Started || c[0].Running {
 			t.Errorf("held: %+v (%v), want one container that was not started", c, err)
 		}
-		if n := fake.MaxRunning(); n != 0 {
-			t.Errorf("%d programs ran", n)
-		}
+		assert.Equal(t, 0, fake.MaxRunning(), "programs ran")
 		close(hold)
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 		if r := fake.Runs()[0]; !r.Called || !r.Done {
 			t.Errorf("released: %+v", r)
 		}
@@ -101,14 +97,10 @@ func TestFakeCountsWhatRunsAtOnce(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if n := fake.MaxRunning(); n != 5 {
-			t.Errorf("%d ran at once, want 5", n)
-		}
+		assert.Equal(t, 5, fake.MaxRunning(), "ran at once")
 		cancel()
 		for range 5 {
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("%v, want context.Canceled", err)
-			}
+			assert.ErrorIs(t, <-ended, context.Canceled)
 		}
 		if left, err := fake.Containers(t.Context(), nil); err != nil || len(left) > 0 {
 			t.Errorf("left %v (%v)", left, err)
@@ -149,16 +141,10 @@ func TestFakePulls(t *testing.T) {
 		if failed := errors.Is(err, engine.ErrNoImage); failed != step.fails || !failed && (err != nil || image.Ref != step.ref) {
 			t.Errorf("%s %s: %+v, %v", step.policy, step.ref, image, err)
 		}
-		if step.ref == "far" && err == nil && image.Digest != "sha256:feed" {
-			t.Errorf("%+v has not the digest of the registry", image)
-		}
+		assert.False(t, step.ref == "far" && err == nil && image.Digest != "sha256:feed", "%+v has not the digest of the registry", image)
 	}
-	if got := fmt.Sprint(fake.Pulls()); got != "[far held]" {
-		t.Errorf("pulled %s", got)
-	}
-	if len(reports) == 0 || reports[len(reports)-1].Current != reports[len(reports)-1].Total {
-		t.Errorf("progress %v", reports)
-	}
+	assert.Equal(t, "[far held]", fmt.Sprint(fake.Pulls()), "pulled")
+	assert.True(t, len(reports) != 0 && reports[len(reports)-1].Current == reports[len(reports)-1].Total, "progress %v", reports)
 }
 
 func TestFakeIsQuick(t *testing.T) {
@@ -166,9 +152,7 @@ func TestFakeIsQuick(t *testing.T) {
 	for i := range 5000 {
 		var out strings.Builder
 		exit, err := fake.Run(t.Context(), engine.Spec{Image: "probe", Args: []string{"cat"}}, engine.IO{Stdin: strings.NewReader(fmt.Sprint(i)), Stdout: &out})
-		if err != nil || exit.Code != 0 || out.String() != fmt.Sprint(i) {
-			t.Fatalf("run %d: %+v, %v, %q", i, exit, err, out.String())
-		}
+		require.True(t, err == nil && exit.Code == 0 && out.String() == fmt.Sprint(i), "run %d: %+v, %v, %q", i, exit, err, out.String())
 	}
 }
 
@@ -188,44 +172,30 @@ func TestFakeTranslatesMounts(t *testing.T) {
 		if err != nil {
 			got = ""
 		}
-		if got != want {
-			t.Errorf("%s is %q (%v), want %q", name, got, err, want)
-		}
+		assert.Equal(t, want, got, "%s is %q (%v), want %q", name, got, err, want)
 	}
 }
 
 func TestBuildImage(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "tool")
-	if err := os.WriteFile(binary, []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(binary, []byte("content"), 0o600))
 	spec := enginetest.ImageSpec{Binary: binary, Entrypoint: []string{"/tool", "run"}, Env: []string{"A=1"}, WorkDir: "/d", User: "5", Arch: "arm64"}
 	build := func() v1.Image {
 		image, err := enginetest.BuildImage(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return image
 	}
 	image := build()
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if c := config.Config; config.Architecture != "arm64" || config.OS != "linux" || len(c.Entrypoint) != 2 || c.WorkingDir != "/d" || c.User != "5" || len(c.Env) != 1 {
 		t.Errorf("%+v", config)
 	}
 	first, err := enginetest.ImageTar("name:tag", image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	second, err := enginetest.ImageTar("name:tag", build())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(first, second) {
-		t.Error("the same spec gives different images")
-	}
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(first, second), "the same spec gives different images")
 	if _, err := enginetest.ImageTar("not a name", image); err == nil {
 		t.Error("a name that is none is accepted")
 	}
@@ -237,17 +207,11 @@ func TestBuildImage(t *testing.T) {
 
 func FuzzFakeLoads(f *testing.F) {
 	binary := filepath.Join(f.TempDir(), "tool")
-	if err := os.WriteFile(binary, []byte("content"), 0o600); err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, os.WriteFile(binary, []byte("content"), 0o600))
 	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: binary})
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	tar, err := enginetest.ImageTar("name:tag", image)
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Add(tar)
 	f.Add(tar[:len(tar)/2])
 	f.Add([]byte(nil))

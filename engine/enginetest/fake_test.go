@@ -3,6 +3,8 @@ package enginetest_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 )
@@ -14,9 +16,7 @@ func TestFakePassesTheSuite(t *testing.T) {
 		Loads:  func(string) (enginetest.FakeImage, error) { return enginetest.FakeProbe(), nil },
 	}
 	tar, err := enginetest.ImageTar(ref, enginetest.ProbeImage(t, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	enginetest.Run(t, func(*testing.T) engine.Engine { return fake }, enginetest.Images{
 		Probe:    ref,
 		Tar:      tar,

@@ -2,11 +2,13 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -51,15 +53,32 @@ func ProbeImage(tb testing.TB, arch string) v1.Image {
 	return image
 }
 
+// compiled holds the programs that this process has compiled, by package and architecture: to link
+// one takes longer than most tests.
+var compiled sync.Map
+
 // Binary compiles a main package of this module to a static Linux binary in a
 // temporary directory and returns its path.
 func Binary(tb testing.TB, pkg, arch string) string {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), filepath.Base(pkg))
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
-	if output, err := build.CombinedOutput(); err != nil {
-		tb.Fatalf("go build %s: %v\n%s", pkg, err, output)
+	once, _ := compiled.LoadOrStore(pkg+" for "+arch, sync.OnceValues(func() ([]byte, error) {
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+		if output, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("go build %s: %w\n%s", pkg, err, output)
+		}
+		return os.ReadFile(file)
+	}))
+	content, err := once.(func() ([]byte, error))()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	// What is forked meanwhile would have the file open, and nobody could execute it.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(file, content, 0o755); err != nil { //nolint:gosec // containers of other users execute it
+		tb.Fatal(err)
 	}
 	return file
 }

@@ -15,10 +15,10 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest/internal/probe"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // Images says what the engine under test has been given.
@@ -77,9 +77,6 @@ type Images struct {
 
 // label marks the containers of one pass through the suite.
 const label = "deployster.enginetest"
-
-// timeLimit bounds whatever should end by itself, however busy the machine is.
-const timeLimit = 10 * time.Minute
 
 // suite is one pass.
 type suite struct {
@@ -223,13 +220,6 @@ func (s *suite) limitCases() []testCase {
 	}
 }
 
-// context bounds a case.
-func (s *suite) context(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // spec is a run of the probe with the given arguments.
 func (s *suite) spec(args ...string) engine.Spec {
 	return engine.Spec{
@@ -252,7 +242,7 @@ type result struct {
 func (s *suite) try(t *testing.T, spec engine.Spec, stdin io.Reader) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	exit, err := s.engine.Run(s.context(t), spec, engine.IO{Stdin: stdin, Stdout: &stdout, Stderr: &stderr})
+	exit, err := s.engine.Run(waittest.Context(t), spec, engine.IO{Stdin: stdin, Stdout: &stdout, Stderr: &stderr})
 	return result{exit: exit, err: err, stdout: stdout.String(), stderr: stderr.String()}
 }
 
@@ -293,7 +283,7 @@ func (s *suite) writable(t *testing.T) (source, directory string) {
 
 func (s *suite) list(t *testing.T, labels map[string]string) []engine.Container {
 	t.Helper()
-	containers, err := s.engine.Containers(s.context(t), labels)
+	containers, err := s.engine.Containers(waittest.Context(t), labels)
 	if err != nil {
 		t.Fatalf("Containers: %v", err)
 	}
@@ -312,7 +302,7 @@ type background struct {
 // start begins a run whose stdin is withheld until it is written to or closed.
 func (s *suite) start(t *testing.T, spec engine.Spec) *background {
 	t.Helper()
-	ctx, cancel := context.WithCancel(s.context(t))
+	ctx, cancel := context.WithCancel(waittest.Context(t))
 	reader, writer := io.Pipe()
 	b := &background{stdin: writer, ready: make(chan struct{}), done: make(chan struct{}), cancel: cancel}
 	t.Cleanup(func() {

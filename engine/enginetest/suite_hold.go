@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // hold begins a run of a held program, and returns once its container is there.
@@ -22,26 +23,13 @@ func (s *suite) hold(t *testing.T, spec engine.Spec, name string) (b *background
 	spec.Labels = maps.Clone(spec.Labels)
 	spec.Labels["held"] = name
 	b = s.start(t, spec)
-	s.await(t, "the held container is there", func() bool { return len(s.held(t, name)) == 1 })
+	waittest.Until(t, func() bool { return len(s.held(t, name)) == 1 }, "the held container is there")
 	return b, func() { close(held) }
 }
 
 func (s *suite) held(t *testing.T, name string) []engine.Container {
 	t.Helper()
 	return s.list(t, map[string]string{label: s.mark, "held": name})
-}
-
-// await polls until a condition outside this process holds.
-func (s *suite) await(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	ctx := s.context(t)
-	for !so() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("timed out: %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
 }
 
 // send gives the program something to read, whenever it does.
@@ -150,12 +138,12 @@ func (s *suite) testHoldRemoved(t *testing.T) {
 	spec, ran := s.marking(t)
 	b, release := s.hold(t, spec, "until removed")
 	if s.images.HeldRuns { // Docker may lose the end of what is removed while it starts
-		s.await(t, "the held container runs", func() bool {
+		waittest.Until(t, func() bool {
 			found := s.held(t, "until removed")
 			return len(found) == 1 && found[0].Running
-		})
+		}, "the held container runs")
 	}
-	if err := s.engine.Remove(s.context(t), s.held(t, "until removed")[0].ID); err != nil {
+	if err := s.engine.Remove(waittest.Context(t), s.held(t, "until removed")[0].ID); err != nil {
 		t.Fatalf("Remove: %v", err)
 	}
 	release()

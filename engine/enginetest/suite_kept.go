@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // testLogs is about a container that nobody runs any more and that goes on.
@@ -35,25 +36,25 @@ func (s *suite) testLogs(t *testing.T) {
 	logs := func() string {
 		t.Helper()
 		var all bytes.Buffer
-		if err := keeper.Logs(s.context(t), id, engine.IO{Stdout: &all}); err != nil {
+		if err := keeper.Logs(waittest.Context(t), id, engine.IO{Stdout: &all}); err != nil {
 			t.Errorf("Logs: %v", err)
 		}
 		return all.String()
 	}
-	s.await(t, "it has written "+s.images.Left, func() bool { return logs() == s.images.Left })
-	cancelled, cancel := context.WithCancel(s.context(t))
+	waittest.Until(t, func() bool { return logs() == s.images.Left }, "it has written "+s.images.Left)
+	cancelled, cancel := context.WithCancel(waittest.Context(t))
 	cancel()
 	if err := keeper.Logs(cancelled, id, engine.IO{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Logs that is cancelled: %v", err)
 	}
 	end()
-	if _, err := s.engine.Wait(s.context(t), id); err != nil {
+	if _, err := s.engine.Wait(waittest.Context(t), id); err != nil {
 		t.Error(err)
 	}
 	if got := logs(); got != s.images.Left {
 		t.Errorf("after its end it has written %q, want %q", got, s.images.Left)
 	}
-	if err := keeper.Logs(s.context(t), id, engine.IO{Stdout: refusing{}}); !errors.Is(err, errBroken) {
+	if err := keeper.Logs(waittest.Context(t), id, engine.IO{Stdout: refusing{}}); !errors.Is(err, errBroken) {
 		t.Errorf("Logs for a writer that fails: %v", err)
 	}
 }
@@ -75,14 +76,14 @@ func (s *suite) testKept(t *testing.T) {
 		keeper, keeps := s.engine.(engine.Keeper)
 		of := map[string]string{label: s.mark, "kept": mark}
 		if !keeps {
-			s.await(t, fmt.Sprintf("%q goes on, and nothing is kept of it", args), func() bool { return len(s.list(t, of)) == 0 })
+			waittest.Until(t, func() bool { return len(s.list(t, of)) == 0 }, fmt.Sprintf("%q goes on, and nothing is kept of it", args))
 			continue
 		}
 		left := s.list(t, of)
 		if len(left) != 1 {
 			t.Fatalf("%q left %+v, want one container", args, left)
 		}
-		exit, err := s.engine.Wait(s.context(t), left[0].ID)
+		exit, err := s.engine.Wait(waittest.Context(t), left[0].ID)
 		if err != nil || exit.Code != 0 {
 			t.Errorf("%q: %+v, %v", args, exit, err)
 		}
@@ -90,7 +91,7 @@ func (s *suite) testKept(t *testing.T) {
 			t.Errorf("%q has ended at %s, by the engine, and between %s and now", args, exit.Ended, begun)
 		}
 		var stdout, stderr bytes.Buffer
-		if err := keeper.Logs(s.context(t), left[0].ID, engine.IO{Stdout: &stdout, Stderr: &stderr}); err != nil {
+		if err := keeper.Logs(waittest.Context(t), left[0].ID, engine.IO{Stdout: &stdout, Stderr: &stderr}); err != nil {
 			t.Error(err)
 		}
 		if got, want := strings.TrimSuffix(stdout.String(), "\n"), strings.TrimSuffix(whole.stdout, "\n"); got != want {
@@ -99,7 +100,7 @@ func (s *suite) testKept(t *testing.T) {
 		if got := stderr.String(); got != whole.stderr {
 			t.Errorf("%q: %d bytes of stderr, want %d", args, len(got), len(whole.stderr))
 		}
-		if err := s.engine.Remove(s.context(t), left[0].ID); err != nil {
+		if err := s.engine.Remove(waittest.Context(t), left[0].ID); err != nil {
 			t.Error(err)
 		}
 	}
@@ -132,18 +133,18 @@ func (s *suite) testKeptBounds(t *testing.T) {
 	keeper, keeps := s.engine.(engine.Keeper)
 	of := map[string]string{label: s.mark, "kept": mark}
 	if !keeps {
-		s.await(t, "it goes on, and nothing is kept of it", func() bool { return len(s.list(t, of)) == 0 })
+		waittest.Until(t, func() bool { return len(s.list(t, of)) == 0 }, "it goes on, and nothing is kept of it")
 		return
 	}
 	left := s.list(t, of)
 	if len(left) != 1 {
 		t.Fatalf("it left %+v, want one container", left)
 	}
-	if exit, err := s.engine.Wait(s.context(t), left[0].ID); err != nil || exit.Code != 0 {
+	if exit, err := s.engine.Wait(waittest.Context(t), left[0].ID); err != nil || exit.Code != 0 {
 		t.Errorf("%+v, %v", exit, err)
 	}
 	var stdout, stderr bytes.Buffer
-	if err := keeper.Logs(s.context(t), left[0].ID, engine.IO{Stdout: &stdout, Stderr: &stderr}); err != nil {
+	if err := keeper.Logs(waittest.Context(t), left[0].ID, engine.IO{Stdout: &stdout, Stderr: &stderr}); err != nil {
 		t.Error(err)
 	}
 	counted := 0
@@ -158,7 +159,7 @@ func (s *suite) testKeptBounds(t *testing.T) {
 	if counted < kept {
 		t.Errorf("what is kept counts for %d bytes, and is to count for %d at least", counted, kept)
 	}
-	if err := s.engine.Remove(s.context(t), left[0].ID); err != nil {
+	if err := s.engine.Remove(waittest.Context(t), left[0].ID); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 func (s *suite) testTimeout(t *testing.T) {
@@ -22,7 +23,7 @@ func (s *suite) testTimeout(t *testing.T) {
 	}
 
 	patient := s.spec("exit", "0")
-	patient.Timeout = timeLimit
+	patient.Timeout = waittest.Limit
 	s.succeed(t, patient, nil)
 }
 
@@ -39,7 +40,7 @@ func (s *suite) testCancel(t *testing.T) {
 }
 
 func (s *suite) testCancelledBefore(t *testing.T) {
-	ctx, cancel := context.WithCancel(s.context(t))
+	ctx, cancel := context.WithCancel(waittest.Context(t))
 	cancel()
 	if exit, err := s.engine.Run(ctx, s.spec("exit", "0"), engine.IO{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("exit %+v, error %v; want context.Canceled", exit, err)
@@ -57,7 +58,7 @@ func (s *suite) testContainers(t *testing.T) {
 	if !container.Started || !container.Running || container.ID == "" || container.Labels["b"] != "two words" {
 		t.Errorf("incomplete: %+v", container)
 	}
-	if age := container.Created.Sub(began); age < -time.Minute || age > timeLimit {
+	if age := container.Created.Sub(began); age < -time.Minute || age > waittest.Limit {
 		t.Errorf("created at %s, the test began at %s", container.Created, began)
 	}
 	for _, other := range []map[string]string{
@@ -70,7 +71,7 @@ func (s *suite) testContainers(t *testing.T) {
 		}
 	}
 
-	if err := s.engine.Remove(s.context(t), container.ID); err != nil {
+	if err := s.engine.Remove(waittest.Context(t), container.ID); err != nil {
 		t.Fatalf("Remove: %v", err)
 	}
 	<-b.done
@@ -98,7 +99,7 @@ func (s *suite) testLeftBehind(t *testing.T) {
 		t.Fatalf("found %+v, want container %s running", found, id)
 	}
 
-	short, cancel := context.WithCancel(s.context(t))
+	short, cancel := context.WithCancel(waittest.Context(t))
 	cancel()
 	if exit, err := s.engine.Wait(short, id); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled wait: exit %+v, error %v", exit, err)
@@ -106,21 +107,21 @@ func (s *suite) testLeftBehind(t *testing.T) {
 
 	waited := make(chan result, 1)
 	go func() {
-		exit, err := s.engine.Wait(s.context(t), id)
+		exit, err := s.engine.Wait(waittest.Context(t), id)
 		waited <- result{exit: exit, err: err}
 	}()
 	end()
 	if r := <-waited; r.err != nil || r.exit.Code != 7 {
 		t.Errorf("Wait: exit %+v, error %v; want code 7", r.exit, r.err)
 	}
-	if exit, err := s.engine.Wait(s.context(t), id); err != nil || exit.Code != 7 {
+	if exit, err := s.engine.Wait(waittest.Context(t), id); err != nil || exit.Code != 7 {
 		t.Errorf("Wait after the end: exit %+v, error %v; want code 7", exit, err)
 	}
 	if found := s.list(t, labels); len(found) != 1 || !found[0].Started || found[0].Running {
 		t.Errorf("found %+v, want one that has run", found)
 	}
 	for range 2 { // the second time it is not there any more
-		if err := s.engine.Remove(s.context(t), id); err != nil {
+		if err := s.engine.Remove(waittest.Context(t), id); err != nil {
 			t.Errorf("Remove: %v", err)
 		}
 	}
@@ -131,10 +132,10 @@ func (s *suite) testLeftBehind(t *testing.T) {
 
 func (s *suite) testUnknownContainer(t *testing.T) {
 	const unknown = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	if exit, err := s.engine.Wait(s.context(t), unknown); !errors.Is(err, engine.ErrNoContainer) {
+	if exit, err := s.engine.Wait(waittest.Context(t), unknown); !errors.Is(err, engine.ErrNoContainer) {
 		t.Errorf("Wait: exit %+v, error %v; want ErrNoContainer", exit, err)
 	}
-	if err := s.engine.Remove(s.context(t), unknown); err != nil {
+	if err := s.engine.Remove(waittest.Context(t), unknown); err != nil {
 		t.Errorf("Remove: %v", err)
 	}
 }

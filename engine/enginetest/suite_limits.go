@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // limited is a probe that may have no more than 64 MB and does as args say once
@@ -18,10 +19,10 @@ func (s *suite) limited(t *testing.T, args ...string) (b *background, labels map
 	spec.Labels["limited"] = rand.Text()
 	b = s.start(t, spec)
 	b.awaitOutput(t)
-	s.await(t, "the container counts as running", func() bool {
+	waittest.Until(t, func() bool {
 		found := s.list(t, spec.Labels)
 		return len(found) == 1 && found[0].Running
-	})
+	}, "the container counts as running")
 	b.send("x")
 	return b, spec.Labels
 }
@@ -50,7 +51,7 @@ func (s *suite) testMemoryOfChild(t *testing.T) {
 	// The program outlives its child until the engine knows how that ended.
 	b, labels := s.limited(t, "child", "allocate", "200000000")
 	if s.images.Lacked != nil {
-		s.await(t, "the engine knows that memory is lacking", func() bool { return s.images.Lacked(t, labels) })
+		waittest.Until(t, func() bool { return s.images.Lacked(t, labels) }, "the engine knows that memory is lacking")
 	}
 	_ = b.stdin.Close()
 	<-b.done

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 func (s *suite) testInfo(t *testing.T) {
-	info, err := s.engine.Info(s.context(t))
+	info, err := s.engine.Info(waittest.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,14 +51,14 @@ func (s *suite) testWork(t *testing.T) {
 
 func (s *suite) testImage(t *testing.T) {
 	for _, policy := range []engine.PullPolicy{engine.PullMissing, engine.PullNever} {
-		byName, err := s.engine.Image(s.context(t), s.images.Probe, policy, nil)
+		byName, err := s.engine.Image(waittest.Context(t), s.images.Probe, policy, nil)
 		if err != nil {
 			t.Fatalf("policy %s: %v", policy, err)
 		}
 		if byName.Ref != s.images.Probe || !strings.HasPrefix(byName.ID, "sha256:") || byName.OS == "" || byName.Arch == "" {
 			t.Errorf("incomplete: %+v", byName)
 		}
-		byID, err := s.engine.Image(s.context(t), byName.ID, policy, nil)
+		byID, err := s.engine.Image(waittest.Context(t), byName.ID, policy, nil)
 		if err != nil {
 			t.Fatalf("policy %s, by id: %v", policy, err)
 		}
@@ -68,7 +69,7 @@ func (s *suite) testImage(t *testing.T) {
 		spec.Image = byName.ID
 		s.succeed(t, spec, nil)
 	}
-	if _, err := s.engine.Image(s.context(t), s.images.Probe, "sometimes", nil); err == nil {
+	if _, err := s.engine.Image(waittest.Context(t), s.images.Probe, "sometimes", nil); err == nil {
 		t.Error("a pull policy that does not exist is accepted")
 	}
 }
@@ -79,7 +80,7 @@ func (s *suite) testNoImage(t *testing.T) {
 		"enginetest.example/no/such@sha256:" + strings.Repeat("0", 64),
 		"sha256:" + strings.Repeat("0", 64),
 	} {
-		if _, err := s.engine.Image(s.context(t), ref, engine.PullNever, nil); !errors.Is(err, engine.ErrNoImage) {
+		if _, err := s.engine.Image(waittest.Context(t), ref, engine.PullNever, nil); !errors.Is(err, engine.ErrNoImage) {
 			t.Errorf("Image of %q: %v; want ErrNoImage", ref, err)
 		}
 		spec := s.spec("exit", "0")
@@ -88,20 +89,20 @@ func (s *suite) testNoImage(t *testing.T) {
 			t.Errorf("Run of %q: %v; want ErrNoImage", ref, err)
 		}
 	}
-	if _, err := s.engine.Image(s.context(t), "sha256:"+strings.Repeat("0", 64), engine.PullAlways, nil); !errors.Is(err, engine.ErrNoImage) {
+	if _, err := s.engine.Image(waittest.Context(t), "sha256:"+strings.Repeat("0", 64), engine.PullAlways, nil); !errors.Is(err, engine.ErrNoImage) {
 		t.Errorf("an id that is not there: %v; want ErrNoImage, as ids are never pulled", err)
 	}
 }
 
 func (s *suite) testLoad(t *testing.T) {
-	before, err := s.engine.Image(s.context(t), s.images.Probe, engine.PullNever, nil)
+	before, err := s.engine.Image(waittest.Context(t), s.images.Probe, engine.PullNever, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.engine.Load(s.context(t), strings.NewReader(string(s.images.Tar))); err != nil {
+	if err := s.engine.Load(waittest.Context(t), strings.NewReader(string(s.images.Tar))); err != nil {
 		t.Fatalf("Load: %v", err)
 	}
-	after, err := s.engine.Image(s.context(t), s.images.Probe, engine.PullNever, nil)
+	after, err := s.engine.Image(waittest.Context(t), s.images.Probe, engine.PullNever, nil)
 	if err != nil || after.ID != before.ID {
 		t.Errorf("the same image loaded again was %s and is %s (%v)", before.ID, after.ID, err)
 	}
@@ -111,7 +112,7 @@ func (s *suite) testLoad(t *testing.T) {
 		"a part":     string(s.images.Tar[:len(s.images.Tar)/2]),
 		"other zips": "PK\x03\x04",
 	} {
-		if err := s.engine.Load(s.context(t), strings.NewReader(content)); err == nil {
+		if err := s.engine.Load(waittest.Context(t), strings.NewReader(content)); err == nil {
 			t.Errorf("%s: loaded without an error", name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 func (s *suite) testEcho(t *testing.T) {
@@ -18,7 +19,7 @@ func (s *suite) testEcho(t *testing.T) {
 	sent := make([]byte, 20<<20)
 	_, _ = random.Read(sent)
 	var received bytes.Buffer
-	exit, err := s.engine.Run(s.context(t), s.spec("cat"), engine.IO{Stdin: bytes.NewReader(sent), Stdout: &received})
+	exit, err := s.engine.Run(waittest.Context(t), s.spec("cat"), engine.IO{Stdin: bytes.NewReader(sent), Stdout: &received})
 	if err != nil || exit.Code != 0 {
 		t.Fatalf("exit %+v, error %v", exit, err)
 	}
@@ -100,7 +101,7 @@ func (s *suite) testTwoStreams(t *testing.T) {
 }
 
 func (s *suite) testNilStreams(t *testing.T) {
-	exit, err := s.engine.Run(s.context(t), s.spec("both", "100"), engine.IO{})
+	exit, err := s.engine.Run(waittest.Context(t), s.spec("both", "100"), engine.IO{})
 	if err != nil || exit.Code != 0 {
 		t.Errorf("exit %+v, error %v", exit, err)
 	}
@@ -112,12 +113,12 @@ func (s *suite) testRefusingWriter(t *testing.T) {
 		"after 1 MB":    {Stdout: &limited{left: 1 << 20}},
 		"stdin as well": {Stdin: endless{}, Stdout: &limited{left: 1 << 20}},
 	} {
-		exit, err := s.engine.Run(s.context(t), s.spec("print"), streams)
+		exit, err := s.engine.Run(waittest.Context(t), s.spec("print"), streams)
 		if !errors.Is(err, errBroken) {
 			t.Errorf("%s: exit %+v, error %v; want the writer's error", name, exit, err)
 		}
 	}
-	exit, err := s.engine.Run(s.context(t), s.spec("both", "1000000000"), engine.IO{Stderr: &limited{left: 1 << 16}})
+	exit, err := s.engine.Run(waittest.Context(t), s.spec("both", "1000000000"), engine.IO{Stderr: &limited{left: 1 << 16}})
 	if !errors.Is(err, errBroken) {
 		t.Errorf("stderr: exit %+v, error %v; want the writer's error", exit, err)
 	}
@@ -143,7 +144,7 @@ func (s *suite) testConcurrent(t *testing.T) {
 		group.Go(func() {
 			sent := strings.Repeat(fmt.Sprintf("run %d\n", i), 10_000)
 			var received bytes.Buffer
-			exit, err := s.engine.Run(s.context(t), s.spec("cat"), engine.IO{Stdin: strings.NewReader(sent), Stdout: &received})
+			exit, err := s.engine.Run(waittest.Context(t), s.spec("cat"), engine.IO{Stdin: strings.NewReader(sent), Stdout: &received})
 			if err != nil || exit.Code != 0 {
 				t.Errorf("run %d: exit %+v, error %v", i, exit, err)
 			}

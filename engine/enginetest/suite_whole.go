@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // saving is a spec whose program relies on its input and keeps it in a file.
@@ -127,16 +128,16 @@ func (s *suite) killCaller(t *testing.T, o order) {
 		t.Fatalf("the caller was not killed: %v\n%s", err, said)
 	}
 	mine := map[string]string{label: s.mark, "caller": mark}
-	s.await(t, "what the caller left has ended", func() bool {
+	waittest.Until(t, func() bool {
 		for _, c := range s.list(t, mine) {
 			if c.Running {
 				return false
 			}
 		}
 		return true
-	})
+	}, "what the caller left has ended")
 	for _, c := range s.list(t, mine) {
-		if err := s.engine.Remove(s.context(t), c.ID); err != nil {
+		if err := s.engine.Remove(waittest.Context(t), c.ID); err != nil {
 			t.Error(err)
 		}
 	}
@@ -181,7 +182,7 @@ func Die(e engine.Engine, encoded string) error {
 		spec.Whole, spec.Kept = false, o.Kept
 		streams = engine.IO{Stdout: killing{}}
 	}
-	time.AfterFunc(timeLimit, func() { panic("it cannot be killed at the right moment, which it does not reach") })
+	time.AfterFunc(waittest.Limit, func() { panic("it cannot be killed at the right moment, which it does not reach") })
 	_, err := e.Run(context.Background(), spec, streams)
 	if err == nil {
 		<-time.After(o.After + time.Second) // it ended before it could be killed, which is all right

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // Engine is a Docker Engine.
@@ -78,14 +80,14 @@ func (e *Engine) Start() {
 		close(done)
 	}(e.daemon, e.done)
 	// Nothing tells when a daemon is ready but that it answers.
-	for patience := time.Now().Add(10 * time.Minute); !e.answers(); {
+	for late := time.Now().Add(waittest.Limit); !e.answers(); {
 		select {
 		case <-e.done:
 			e.daemon = nil
 			e.test.Fatalf("dockerd has ended: %v\n%s", e.failed, e.said())
 		case <-time.After(20 * time.Millisecond):
 		}
-		if time.Now().After(patience) {
+		if time.Now().After(late) {
 			e.test.Fatalf("dockerd does not answer\n%s", e.said())
 		}
 	}

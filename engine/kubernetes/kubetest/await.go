@@ -11,16 +11,15 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// patience is for what takes moments where nothing else is at work.
-const patience = 3 * time.Minute
+	"github.com/deployster-go/deployster/internal/waittest"
+)
 
 // Until looks again and again until what is waited for is so. What a look saw last is told when it
 // never is. What is an object of the API is waited for with Await.
 func Until(t testing.TB, what string, look func() (saw string, is bool)) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(waittest.Limit)
 	looks := time.NewTicker(20 * time.Millisecond)
 	defer looks.Stop()
 	for {
@@ -31,7 +30,7 @@ func Until(t testing.TB, what string, look func() (saw string, is bool)) {
 		select {
 		case <-looks.C:
 		case <-late:
-			t.Fatalf("waited %s for this: %s; it is this now: %s", patience, what, saw)
+			t.Fatalf("waited %s for this: %s; it is this now: %s", waittest.Limit, what, saw)
 		}
 	}
 }
@@ -65,7 +64,7 @@ func AwaitGone(t testing.TB, c *Cluster, path string) {
 // and may be started anew in between: the next watch begins with the object as it is.
 func (c *Cluster) follow(t testing.TB, object, what string, until func(change string, object json.RawMessage) (bool, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	var last json.RawMessage
 	again := time.NewTicker(50 * time.Millisecond)
@@ -81,7 +80,7 @@ func (c *Cluster) follow(t testing.TB, object, what string, until func(change st
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			t.Fatalf("waited %s for this: %s; %s is this now: %s (%v)", patience, what, object, last, err)
+			t.Fatalf("waited %s for this: %s; %s is this now: %s (%v)", waittest.Limit, what, object, last, err)
 		}
 	}
 }
