@@ -1,9 +1,11 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -79,20 +84,13 @@ func TestTheNextContainerIsMadeReadyWhileAnActionRuns(t *testing.T) {
 				seen[during] = w.held()
 			}
 		}()
-		got, err := w.apply(t, "resources: {r0: {type: steps, config: {}}}", func(o *options) { o.Parallelism = 1 })
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := w.mustApply(t, "resources: {r0: {type: steps, config: {}}}", func(o *options) { o.Parallelism = 1 })
 		wantStatuses(t, got, map[string]report.Status{"r0": report.Changed})
 		<-looked
 		for during, want := range map[string]string{"a": "b", "b": "state"} {
-			if !slices.Equal(seen[during], []string{want}) {
-				t.Errorf("while %s ran, %v was ready", during, seen[during])
-			}
+			assert.Equal(t, []string{want}, seen[during])
 		}
-		if n := len(w.engine.Runs()); n != 5 {
-			t.Errorf("%d containers were made, want 5", n)
-		}
+		assert.Equal(t, 5, len(w.engine.Runs()))
 	})
 }
 
@@ -120,25 +118,17 @@ func TestAContainerThatIsNotNeededNeverRuns(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.engine.Images["steps"] = w.steps(func(action string) int {
-					if action == "b" {
-						t.Error("b ran")
-					}
+					assert.NotEqual(t, "b", action, "b ran")
 					return tc.exit * len(strings.TrimPrefix(action, "state")) // of actions only
 				})
 				_, err := w.apply(t, "resources: {r0: {type: steps, config: {}}}", func(o *options) { tc.change(w, o) })
-				if err == nil || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("got %v", err)
-				}
+				assert.ErrorContains(t, err, tc.want)
 				made := false
 				for _, run := range w.engine.Runs() {
 					made = made || run.Spec.Args != nil && run.Spec.Args[0] == "b"
-					if !run.Done {
-						t.Errorf("%v is still there", run.Spec.Args)
-					}
+					assert.True(t, run.Done)
 				}
-				if !made {
-					t.Error("nothing was made ready")
-				}
+				assert.True(t, made, "nothing was made ready")
 				if left, err := filepath.Glob(filepath.Join(w.workspace, ".deployster/work/RUN/r0/*-b*")); err != nil || len(left) > 0 {
 					t.Errorf("kept was %v, %v", left, err)
 				}
@@ -158,9 +148,8 @@ func TestAContainerThatCanNotBeMadeReadyFailsWhenItIsItsTurn(t *testing.T) {
 			return nil
 		}
 		_, err := w.apply(t, "resources: {r0: {type: steps, config: {}}}")
-		if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "action b") {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, err, os.ErrPermission)
+		assert.ErrorContains(t, err, "action b")
 		if names := w.names(); !slices.Contains(names, "action-finished-successfully r0 a") || !slices.Contains(names, "action-failed r0 b") {
 			t.Errorf("the log tells %v", names)
 		}
@@ -180,11 +169,81 @@ func TestContainersThatWaitAreBounded(t *testing.T) {
 		time.AfterFunc(7*time.Minute, func() { looked <- w.held() }) // the first three are at a
 		// All share what is done, so that not all end well.
 		_, _ = w.apply(t, text, func(o *options) { o.Parallelism, o.KeepGoing = 3, true })
-		if during := <-looked; !slices.Equal(during, []string{"b", "b", "b"}) {
-			t.Errorf("while three ran, %v were held", during)
-		}
-		if most > 3 || w.engine.MaxRunning() != 3 {
-			t.Errorf("%d were held at once, %d ran", most, w.engine.MaxRunning())
-		}
+		assert.Equal(t, []string{"b", "b", "b"}, <-looked, "while three ran")
+		assert.LessOrEqual(t, most, 3)
+		assert.Equal(t, 3, w.engine.MaxRunning())
 	})
+}
+
+// What a type says of its network it says of its own image, and whoever runs it has the last word.
+func TestATypeThatNeedsNoNetworkGetsNone(t *testing.T) {
+	const plain = `"network":"none",`
+	for name, c := range map[string]struct {
+		members string // of the answer to init
+		network string // that the run is given
+		want    map[string]string
+	}{
+		"in containers of its own":       {plain, "", map[string]string{"init": "", "state": "offline", "set": "offline", "tool": ""}},
+		"as a process":                   {plain + serves, "", map[string]string{"init": "", "serve": "offline", "tool": ""}},
+		"as a process of another image":  {plain + `"serve_action":{"image":"server","args":["serve"]},`, "", map[string]string{"init": "", "serve": "", "tool": ""}},
+		"that nobody asked it about":     {"", "", map[string]string{"init": "", "state": "", "set": "", "tool": ""}},
+		"unless the run is to have one":  {plain, "lan", map[string]string{"init": "lan", "state": "lanoffline", "set": "lanoffline", "tool": "lan"}},
+		"unless its process is to, also": {plain + serves, "lan", map[string]string{"init": "lan", "serve": "lanoffline", "tool": "lan"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.engine.Images["thing"] = w.tooled(c.members)
+			w.engine.Images["server"] = w.engine.Images["thing"]
+			w.engine.Images["tool"] = image(func(context.Context, enginetest.Call) int { return 0 })
+			statuses, err := w.apply(t, "resources: {a: {type: thing, config: {value: 1}}}", func(o *options) {
+				o.Network = c.network
+			})
+			require.NoError(t, err)
+			wantStatuses(t, statuses, map[string]report.Status{"a": report.Changed})
+			got := map[string]string{}
+			for _, run := range w.engine.Runs() {
+				name := "init"
+				if len(run.Spec.Args) > 0 {
+					name = run.Spec.Args[0]
+				}
+				network := run.Spec.Network
+				if run.Spec.Offline {
+					network += "offline"
+				}
+				if before, twice := got[name]; twice && before != network {
+					t.Errorf("%s ran in the network %q and in %q", name, before, network)
+				}
+				got[name] = network
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+// tooled is the good type, with these members in its answer to init, and a tool of another image
+// as its first action.
+func (w *world) tooled(members string) enginetest.FakeImage {
+	return image(func(ctx context.Context, c enginetest.Call) int {
+		if len(c.Args) == 0 {
+			c.Stdout = replaced{c.Stdout, "{\n", "{" + members}
+			return w.thing(ctx, c)
+		}
+		c.Stdout = replaced{c.Stdout, `"actions":[`, `"actions":[{"name":"tool","image":"tool","args":["tool"]},`}
+		if c.Args[0] == "serve" {
+			return w.serving(good).Program(ctx, c)
+		}
+		return w.thing(ctx, c)
+	})
+}
+
+// replaced writes something else in place of a text.
+type replaced struct {
+	io.Writer
+	old, new string
+}
+
+// Write implements io.Writer.
+func (r replaced) Write(p []byte) (int, error) {
+	_, err := r.Writer.Write(bytes.Replace(p, []byte(r.old), []byte(r.new), 1))
+	return len(p), err
 }

@@ -2,7 +2,6 @@ package runner_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -51,13 +53,9 @@ func TestAnswersThatAreNotTheProtocol(t *testing.T) {
 			w := newWorld(t)
 			w.engine.Images["bad"] = answering(tc.init, tc.state, tc.exit)
 			_, err := w.apply(t, "resources: {db: {type: bad, config: {}}}")
-			if err == nil {
-				t.Fatal("it was accepted")
-			}
+			require.Error(t, err, "it was accepted")
 			for _, want := range append(tc.want, "db") {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q does not say %q", err, want)
-				}
+				assert.Contains(t, err.Error(), want, "%q does not say %q", err, want)
 			}
 		})
 	}
@@ -76,12 +74,9 @@ func TestAnswersAreBounded(t *testing.T) {
 		return 0
 	})
 	_, err := w.apply(t, "resources: {db: {type: endless, config: {}}}")
-	if err == nil || !strings.Contains(err.Error(), "8 MiB") || !strings.Contains(err.Error(), "init") {
-		t.Errorf("got %v", err)
-	}
-	if written > 64 {
-		t.Errorf("%d MiB were taken", written)
-	}
+	assert.ErrorContains(t, err, "8 MiB")
+	assert.ErrorContains(t, err, "init")
+	assert.LessOrEqual(t, written, 64)
 }
 
 func TestAnActionThatHangsIsEndedByItsTimeout(t *testing.T) {
@@ -102,16 +97,12 @@ func TestAnActionThatHangsIsEndedByItsTimeout(t *testing.T) {
 		})
 		started := time.Now()
 		_, err := w.apply(t, "resources: {db: {type: hang, timeout: 90s, config: {}}}")
-		if !errors.Is(err, engine.ErrTimeout) || !strings.Contains(err.Error(), `db: action wait`) {
-			t.Errorf("got %v", err)
-		}
-		if took := time.Since(started); took != 90*time.Second {
-			t.Errorf("it took %s", took)
-		}
+		assert.ErrorIs(t, err, engine.ErrTimeout)
+		assert.ErrorContains(t, err, `db: action wait`)
+		assert.EqualValues(t, 90*time.Second, time.Since(started))
 		i := slices.IndexFunc(w.logged, func(e report.Event) bool { return e.Kind == report.ActionFailed })
-		if i < 0 || !slices.Contains(w.logged[i].Output, "waiting for godot") {
-			t.Error("its output is not in the log")
-		}
+		require.GreaterOrEqual(t, i, 0)
+		assert.Contains(t, w.logged[i].Output, "waiting for godot")
 	})
 }
 
@@ -119,9 +110,8 @@ func TestAResourceThatStaysStaleFails(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["liar"] = answering(`{"state_action":{"args":["state"]}}`, `{"status":"STALE","staleState":{"a":1},"actions":[{"name":"nothing"}]}`, 0)
 	_, err := w.apply(t, "resources: {db: {type: liar, config: {a: 2}}}")
-	if err == nil || !strings.Contains(err.Error(), "STALE") || !strings.Contains(err.Error(), "~ a: 1 → 2") {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorContains(t, err, "STALE")
+	assert.ErrorContains(t, err, "~ a: 1 → 2")
 }
 
 // Whoever prints it, a line that is longer than is kept is shown in parts.
@@ -156,14 +146,9 @@ func TestALineOfAnyLengthEndsNothing(t *testing.T) {
 				}
 				return w.thing(ctx, c)
 			})
-			got, err := w.apply(t, many(4, "thing"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := w.mustApply(t, many(4, "thing"))
 			for name, status := range got {
-				if status != report.Changed {
-					t.Errorf("%s is %s", name, status)
-				}
+				assert.Equal(t, report.Changed, status, "%s is %s", name, status)
 			}
 			told := map[string]int{} // y's by resource, action and stream
 			for _, e := range w.events {
@@ -171,9 +156,92 @@ func TestALineOfAnyLengthEndsNothing(t *testing.T) {
 					told[strings.Join([]string{e.Resource, e.Action, e.Stream}, " ")] += strings.Count(e.Text, "y")
 				}
 			}
-			if told["r0 state stderr"] != 2*len(long) || told["r0 set stdout"] != len(long) {
-				t.Errorf("told was %v", told)
-			}
+			assert.Equal(t, 2*len(long), told["r0 state stderr"])
+			assert.Equal(t, len(long), told["r0 set stdout"])
 		})
+	}
+}
+
+// stack is what a Go program says last: what happened, and where it was.
+func stack(to io.Writer) {
+	fmt.Fprint(to, "some news\npanic: out of cheese\n\ngoroutine 1 [running]:\n")
+	for i := range 40 {
+		fmt.Fprintf(to, "main.f%d()\n\t/src/main.go:%d +0x1d\n", i, i)
+	}
+	fmt.Fprintln(to, "exit status 2")
+}
+
+func TestACrashIsToldByWhatHappened(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+		for q := range p.questions {
+			if q.Action == "state" {
+				stack(p.Stderr)
+				return 2
+			}
+			p.answer(ctx, q)
+		}
+		return 0
+	})
+	_, err := w.apply(t, "resources: {bad: {type: thing, config: {value: 1}}}")
+	assert.ErrorContains(t, err, "panic: out of cheese\n…\n")
+	assert.ErrorContains(t, err, "exit status 2")
+
+	w = newWorld(t)
+	w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
+		if slices.Contains(c.Args, "set") {
+			stack(c.Stderr)
+			return 2
+		}
+		return w.thing(ctx, c)
+	})
+	_, err = w.apply(t, "resources: {bad: {type: thing, config: {value: 1}}}")
+	assert.Error(t, err)
+	assert.True(t, strings.HasSuffix(err.Error(), `action "set" exited with 2: panic: out of cheese`))
+	for _, e := range w.logged {
+		if e.Kind == report.ActionFailed && (e.Output[0] != "panic: out of cheese" || e.Output[len(e.Output)-1] != "exit status 2" || len(e.Output) > 20) {
+			t.Errorf("recorded was %q", e.Output)
+		}
+	}
+}
+
+// Several actions of one name are no attempts at one, and yet are told apart.
+func TestActionsOfOneName(t *testing.T) {
+	for _, serves := range []bool{false, true} {
+		w := newWorld(t)
+		var asked []string
+		thing := func(ctx context.Context, c enginetest.Call) int {
+			if len(c.Args) == 0 || c.Args[0] == "serve" {
+				return w.thing(ctx, c)
+			}
+			if c.Args[0] == "state" && w.things["a"] == nil {
+				fmt.Fprint(c.Stdout, `{"status":"STALE","actions":[{"name":"set","args":["set","1"]},{"name":"set","args":["set","2"]},{"name":"set#2","args":["set","3"]}]}`)
+				return 0
+			}
+			return w.thing(ctx, c)
+		}
+		w.engine.Images["thing"] = image(thing)
+		if serves {
+			w.engine.Images["thing"] = w.servingBut(func(p *served, q question) bool {
+				first := q.Action == "state" && w.things["a"] == nil
+				if first {
+					p.say(`{"id":%d,"exit":0,"output":{"status":"STALE","actions":[{"name":"set","args":["set"]},{"name":"set","args":["set"]},{"name":"set#2","args":["set"]}]}}`+"\n", q.ID)
+				} else {
+					asked = append(asked, q.Action)
+				}
+				return first
+			})
+		}
+		w.mustApply(t, "resources: {a: {type: thing, config: {value: 1}}}")
+		var started []string
+		for _, e := range w.logged {
+			if e.Kind == report.ActionStarted {
+				started = append(started, fmt.Sprintf("%s %s %d", e.Action, e.Plan.Name, e.Attempt))
+			}
+		}
+		assert.Equal(t, []string{"set set 1", "set#3 set 1", "set#2 set#2 1"}, started)
+		if serves && !slices.Equal(asked, []string{"set", "set", "set#2", "state"}) {
+			t.Errorf("the process was asked for %q", asked)
+		}
 	}
 }

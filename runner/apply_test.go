@@ -3,20 +3,22 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/encoding"
 	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
@@ -34,53 +36,33 @@ resources:
 
 func TestApplyBringsResourcesToTheirConfiguration(t *testing.T) {
 	w := newWorld(t)
-	got, err := w.apply(t, chain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := w.mustApply(t, chain)
 	wantStatuses(t, got, map[string]report.Status{"db": report.Changed, "api": report.Changed, "other": report.Changed})
-	if want := map[string]any{"port": 5432.0, "hosts": []any{"a", "b"}}; !reflect.DeepEqual(w.things["api"], want) {
-		t.Errorf("a single expression keeps its native type: got %#v", w.things["api"])
-	}
-	if w.things["other"] != "on test" {
-		t.Errorf("got %v", w.things["other"])
-	}
-	if !before(w.trace, "set db", "state api") {
-		t.Errorf("api was looked at before db was applied: %v", w.trace)
-	}
+	assert.Equal(t, map[string]any{"port": 5432.0, "hosts": []any{"a", "b"}}, w.things["api"], "a single expression keeps its native type")
+	assert.Equal(t, "on test", w.things["other"])
+	assert.True(t, before(w.trace, "set db", "state api"), "api was looked at before db was applied")
 
 	w.forget()
-	got, err = w.apply(t, chain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got = w.mustApply(t, chain)
 	wantStatuses(t, got, map[string]report.Status{"db": report.Unchanged, "api": report.Unchanged, "other": report.Unchanged})
-	if n := w.runs("set"); n != 0 {
-		t.Errorf("a second apply ran %d actions", n)
-	}
+	assert.Equal(t, 0, w.runs("set"))
 }
 
 func TestEveryStepIsRecorded(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.apply(t, "resources: {db: {type: thing, config: {value: 1}}}"); err != nil {
-		t.Fatal(err)
-	}
+	w.mustApply(t, "resources: {db: {type: thing, config: {value: 1}}}")
 	want := []string{
 		"run-started", "resource-initialized db", "resource-started db", "resource-resolved db",
 		"action-started db set", "action-finished-successfully db set", "resource-verified db",
 		"resource-finished-successfully db", "run-finished-successfully",
 	}
-	if got := w.names(); !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	assert.Equal(t, want, w.names())
 }
 
 func TestWhatContainersRead(t *testing.T) {
 	w := newWorld(t)
 	w.things["db"] = "old"
-	if _, err := w.apply(t, "resources: {db: {type: thing, config: {value: new}}}"); err != nil {
-		t.Fatal(err)
-	}
+	w.mustApply(t, "resources: {db: {type: thing, config: {value: new}}}")
 	common := fmt.Sprintf(`"name":"db","type":"thing","version":"1.2.3","verbose":false,"workspace":%q`, w.workspace)
 	for i, want := range []string{
 		`{` + common + `}`,
@@ -88,36 +70,25 @@ func TestWhatContainersRead(t *testing.T) {
 		`{` + common + `,"config":{"value":"new"},"id":"LOG/db","staleState":{"value":"old"}}`,
 	} {
 		var document map[string]any
-		if err := json.Unmarshal([]byte(want), &document); err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(w.inputs[i], document) {
-			t.Errorf("container %d read\n%v, want\n%v", i, w.inputs[i], document)
-		}
+		require.NoError(t, json.Unmarshal([]byte(want), &document))
+		assert.Equal(t, document, w.inputs[i], "container")
 	}
 	kept := w.kept(t)
 	for _, file := range []string{"db/01-init.stdin.json", "db/02-state.stdout", "db/03-set.stdout", "db/04-state.stdout"} {
-		if !strings.Contains(kept, file) {
-			t.Errorf("%s was not kept", file)
-		}
+		assert.Contains(t, kept, file)
 	}
 	for _, run := range w.engine.Runs() {
 		for label, want := range map[string]string{invoke.LabelRun: "RUN", invoke.LabelLog: "LOG", invoke.LabelResource: "db", invoke.LabelAttempt: "1"} {
-			if run.Spec.Labels[label] != want {
-				t.Errorf("label %s is %q", label, run.Spec.Labels[label])
-			}
+			assert.Equal(t, want, run.Spec.Labels[label])
 		}
-		if !slices.Contains(run.Spec.Mounts, engine.Mount{Source: w.workspace, Target: w.workspace, ReadOnly: true}) || run.Spec.WorkDir != w.workspace {
-			t.Errorf("the workspace is not there: %+v", run.Spec)
-		}
+		assert.Contains(t, run.Spec.Mounts, engine.Mount{Source: w.workspace, Target: w.workspace, ReadOnly: true})
+		assert.Equal(t, w.workspace, run.Spec.WorkDir)
 	}
 }
 
 func TestActionsOfAResourceThatDoesNotExistReadAnEmptyStaleState(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.apply(t, "resources: {db: {type: thing, config: {value: 1}}}"); err != nil {
-		t.Fatal(err)
-	}
+	w.mustApply(t, "resources: {db: {type: thing, config: {value: 1}}}")
 	if got, ok := w.inputs[2]["staleState"].(map[string]any); !ok || len(got) != 0 {
 		t.Errorf("got %v", w.inputs[2]["staleState"])
 	}
@@ -137,9 +108,8 @@ func TestAFailureStopsTheRun(t *testing.T) {
 	w.fail["a"] = true
 	got, err := w.apply(t, forest, func(o *options) { o.Parallelism = 1 })
 	var failed *failure.Error
-	if !errors.As(err, &failed) || !strings.Contains(err.Error(), `a: action "set" exited with 7`) {
-		t.Errorf("got %v", err)
-	}
+	require.ErrorAs(t, err, &failed)
+	assert.ErrorContains(t, err, `a: action "set" exited with 7`)
 	wantStatuses(t, got, map[string]report.Status{
 		"a": report.Failed, "a1": report.Skipped, "a2": report.Skipped, "z": report.Skipped, "z1": report.Skipped,
 	})
@@ -149,32 +119,15 @@ func TestAFailureStopsTheRun(t *testing.T) {
 	}
 }
 
-func TestKeepGoingSkipsOnlyWhatDependsOnTheFailure(t *testing.T) {
-	w := newWorld(t)
-	w.fail["a"] = true
-	got, err := w.apply(t, forest, func(o *options) { o.KeepGoing, o.Parallelism = true, 1 })
-	if err == nil {
-		t.Error("a run with a failure succeeded")
-	}
-	wantStatuses(t, got, map[string]report.Status{
-		"a": report.Failed, "a1": report.Skipped, "a2": report.Skipped, "z": report.Changed, "z1": report.Changed,
-	})
-}
-
 func TestReadOnlyResourcesAreNeverChanged(t *testing.T) {
 	w := newWorld(t)
 	w.things["db"] = 1
 	const text = "resources: {db: {type: thing, readonly: true, config: {value: %d}}}"
-	if got, err := w.apply(t, fmt.Sprintf(text, 1)); err != nil || got["db"] != report.Unchanged {
-		t.Errorf("as configured: %v, %v", got, err)
-	}
+	wantStatuses(t, w.mustApply(t, fmt.Sprintf(text, 1)), map[string]report.Status{"db": report.Unchanged})
 	_, err := w.apply(t, fmt.Sprintf(text, 2))
-	if err == nil || !strings.Contains(err.Error(), "read-only") || !strings.Contains(err.Error(), "~ value: 1 → 2") {
-		t.Errorf("the error does not show the difference: %v", err)
-	}
-	if w.runs("set") != 0 {
-		t.Error("an action ran")
-	}
+	assert.ErrorContains(t, err, "read-only")
+	assert.ErrorContains(t, err, "~ value: 1 → 2")
+	assert.Equal(t, 0, w.runs("set"), "an action ran")
 }
 
 func TestConfirmModes(t *testing.T) {
@@ -191,12 +144,8 @@ func TestConfirmModes(t *testing.T) {
 			w := newWorld(t)
 			w.engine.Images["two-step"] = image(w.twoStep)
 			w.yes = func(runner.Question) bool { return true }
-			if _, err := w.apply(t, two, func(o *options) { o.Confirm = tc.mode }); err != nil {
-				t.Fatal(err)
-			}
-			if len(w.asked) != tc.asked {
-				t.Errorf("asked %d times, want %d", len(w.asked), tc.asked)
-			}
+			w.mustApply(t, two, func(o *options) { o.Confirm = tc.mode })
+			assert.Len(t, w.asked, tc.asked)
 		})
 	}
 	t.Run("declined", func(t *testing.T) {
@@ -204,12 +153,10 @@ func TestConfirmModes(t *testing.T) {
 		w.engine.Images["two-step"] = image(w.twoStep)
 		w.yes = func(q runner.Question) bool { return q.Actions[0].Name != "second" }
 		got, err := w.apply(t, "resources: {a: {type: two-step, config: {}}}", func(o *options) { o.Confirm = runner.ConfirmAction })
-		if err == nil || !strings.Contains(err.Error(), "declined") || got["a"] != report.Failed {
-			t.Errorf("got %v, %v", got, err)
-		}
-		if w.runs("first") != 1 || w.runs("second") != 0 {
-			t.Errorf("ran %v", w.trace)
-		}
+		assert.ErrorContains(t, err, "declined")
+		assert.Equal(t, report.Failed, got["a"])
+		assert.Equal(t, 1, w.runs("first"))
+		assert.Equal(t, 0, w.runs("second"))
 	})
 }
 
@@ -223,17 +170,15 @@ func TestQuitting(t *testing.T) {
 	got, err := w.apply(t, "resources: {a: {type: two-step, config: {}}, b: {type: two-step, config: {}}, c: {type: two-step, config: {}}}", func(o *options) {
 		o.Confirm, o.KeepGoing, o.Parallelism = runner.ConfirmAction, true, 1
 	})
-	if !errors.Is(err, failure.ErrQuit) || errors.Is(err, runner.ErrInterrupted) {
-		t.Errorf("it ended with %v", err)
-	}
+	assert.ErrorIs(t, err, failure.ErrQuit)
+	assert.NotErrorIs(t, err, runner.ErrInterrupted)
 	want := map[string]report.Status{"a": report.Failed, "b": report.Skipped, "c": report.Skipped}
 	if !maps.Equal(got, want) || w.runs("first") != 1 || w.runs("second") != 0 || len(w.asked) != 2 {
 		t.Errorf("got %v after %d questions, ran %v", got, len(w.asked), w.trace)
 	}
-	last := w.logged[len(w.logged)-1]
-	if last.Kind != report.RunFailed || !strings.Contains(last.Error, "declined") {
-		t.Errorf("the log ends with %+v", last)
-	}
+	last := w.ended(t)
+	assert.Equal(t, report.RunFailed, last.Kind)
+	assert.Contains(t, last.Error, "declined")
 }
 
 // twoStep is a type whose resources exist once both of its actions ran.
@@ -284,12 +229,9 @@ func TestActionsUseTheirOwnImageEntrypointAndArguments(t *testing.T) {
 		}
 		return 0
 	})
-	if _, err := w.apply(t, "resources: {vm: {type: main, config: {}}}"); err != nil {
-		t.Fatal(err)
-	}
-	if ran.Entrypoint != "/bin/slack" || !slices.Equal(ran.Args, []string{"--room=x"}) {
-		t.Errorf("ran %+v", ran)
-	}
+	w.mustApply(t, "resources: {vm: {type: main, config: {}}}")
+	assert.Equal(t, "/bin/slack", ran.Entrypoint)
+	assert.Equal(t, []string{"--room=x"}, ran.Args)
 }
 
 // answering is a type that says what it is told to.
@@ -306,17 +248,11 @@ resources:
   worse: {type: thing, config: {valeu: 1}}
 `)
 	var invalid *manifest.Error
-	if !errors.As(err, &invalid) {
-		t.Fatalf("got %v", err)
-	}
+	require.ErrorAs(t, err, &invalid)
 	for _, want := range []string{"m.yaml:8:", "resources.bad.config.count", "integer", "resources.worse.config", "value"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
-		}
+		assert.Contains(t, err.Error(), want, "%q does not say %q", err, want)
 	}
-	if w.runs("state")+w.runs("set") != 0 {
-		t.Errorf("something ran: %v", w.trace)
-	}
+	assert.Equal(t, 0, w.runs("state")+w.runs("set"), "something ran: %v", w.trace)
 }
 
 func TestPlugs(t *testing.T) {
@@ -341,20 +277,15 @@ func TestPlugs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			if err := os.MkdirAll(filepath.Join(w.workspace, ".deployster", "work"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.MkdirAll(filepath.Join(w.workspace, ".deployster", "work"), 0o700))
 			w.engine.Images["plugged"] = answering(ask(tc.request), `{"status":"VALID","state":{}}`, 0)
 			_, err := w.apply(t, "plugs: "+tc.plugs+"\nresources: {db: {type: plugged, config: {}}, other: {type: thing, config: {value: 1}}}")
 			if tc.refuse != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.refuse) || w.runs("set") != 0 {
-					t.Errorf("got %v, ran %v", err, w.trace)
-				}
+				assert.ErrorContains(t, err, tc.refuse)
+				assert.Equal(t, 0, w.runs("set"))
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got := ""
 			for _, run := range w.engine.Runs() {
 				for _, m := range run.Spec.Mounts {
@@ -363,9 +294,7 @@ func TestPlugs(t *testing.T) {
 					}
 				}
 			}
-			if got != tc.mount {
-				t.Errorf("mounted %q, want %q", got, tc.mount)
-			}
+			assert.Equal(t, tc.mount, got, "mounted")
 			if tc.mount == "" && !slices.ContainsFunc(w.events, func(e report.Event) bool { return e.Kind == report.Warning }) {
 				t.Error("nobody was warned")
 			}
@@ -391,12 +320,8 @@ func TestNoTypeSeesWhatDeploysterKeeps(t *testing.T) {
 		}[len(c.Args) == 0])
 		return 0
 	})
-	if _, err := w.apply(t, "plugs: {s: {path: .}}\nresources: {db: {type: plugged, config: {}}}"); err != nil {
-		t.Fatal(err)
-	}
-	if len(seen) > 0 {
-		t.Errorf("types see %v", seen)
-	}
+	w.mustApply(t, "plugs: {s: {path: .}}\nresources: {db: {type: plugged, config: {}}}")
+	assert.Empty(t, seen)
 }
 
 func TestSecretsAreInNoEventAndNoFile(t *testing.T) {
@@ -404,22 +329,16 @@ func TestSecretsAreInNoEventAndNoFile(t *testing.T) {
 	w.fail["db"] = true
 	const secret = `s3cr3t "quoted"`
 	_, err := w.apply(t, "resources: {db: {type: thing, config: {value: {inner: 's3cr3t \"quoted\"'}, token: 's3cr3t \"quoted\"'}}}")
-	if err == nil {
-		t.Fatal("it did not fail")
-	}
+	require.Error(t, err, "it did not fail")
 	everything := w.kept(t) + err.Error()
 	for _, e := range append(w.events, w.logged...) {
 		text, _ := json.Marshal(e)
 		everything += string(text)
 	}
 	for _, form := range []string{secret, `s3cr3t \"quoted`, `s3cr3t \\\"quoted`, "s3cr3t"} {
-		if strings.Contains(everything, form) {
-			t.Errorf("%q is told", form)
-		}
+		assert.NotContains(t, everything, form)
 	}
-	if !strings.Contains(everything, "setting db with (secret)") {
-		t.Error("the line with the secret is not there at all")
-	}
+	assert.Contains(t, everything, "setting db with (secret)", "the line with the secret is not there at all")
 }
 
 // Whatever the graph and whatever fails: nothing is looked at before what it
@@ -444,9 +363,8 @@ func TestWorkDirectoryIsWritableAndTold(t *testing.T) {
 		}
 		return 1
 	})
-	if _, err := w.apply(t, "resources: {db: {type: writer, config: {}}}"); err != nil {
-		t.Error(err)
-	}
+	_, err := w.apply(t, "resources: {db: {type: writer, config: {}}}")
+	assert.NoError(t, err)
 }
 
 // crashing is a type whose resource never stays up, and that prints a secret.
@@ -467,15 +385,124 @@ func TestWhatAResourceIsAfterItsActionsIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["crashing"] = crashing
 	_, err := w.runner(t, `resources: {app: {type: crashing, config: {token: hush-hush}}}`).Apply(t.Context())
-	if err == nil {
-		t.Fatal("it is applied")
-	}
+	require.Error(t, err, "it is applied")
 	for _, want := range []string{`yet state answers STALE and asks for "start" (start it, as it exited with 3 ((secret)))`, "\n  │ last output: no such table, said (secret)"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("got %s\nwant %s", err, want)
-		}
+		assert.Contains(t, err.Error(), want)
 	}
-	if strings.Contains(err.Error(), "no field in common") || strings.Contains(err.Error(), "hush-hush") {
-		t.Errorf("it says %s", err)
+	assert.NotContains(t, err.Error(), "no field in common")
+	assert.NotContains(t, err.Error(), "hush-hush")
+}
+
+const telling = `
+resources:
+  web-site: {type: thing, for_each: [a, b], config: {value: '{{ each.key }}!'}}
+  db: {type: thing, config: {value: 5432, token: hunter2}}
+`
+
+// ended is the last recorded event of the run.
+func (w *world) ended(t *testing.T) report.Event {
+	t.Helper()
+	e := w.logged[len(w.logged)-1]
+	if e.Kind != report.RunFinished && e.Kind != report.RunFailed {
+		t.Fatalf("the last event is %s", e.Kind)
+	}
+	return e
+}
+
+func TestAnApplyTellsItsOutputs(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.apply(t, telling+`
+outputs:
+  port: {value: '{{ db.state.value }}', description: where it listens}
+  all: '{{ web_site.values() | map(attribute="state.value") | sort | join(" ") }}'
+  stage: '{{ stage }}'
+  fixed: [1, '{{ db.name }}']
+`)
+	require.NoError(t, err)
+	got, _ := json.Marshal(w.ended(t).Outputs)
+	const want = `{"outputs":{"all":{"value":"a! b!"},"fixed":{"value":[1,"db"]},"port":{"value":5432,"description":"where it listens"},"stage":{"value":"test"}}}`
+	assert.Equal(t, want, string(got))
+	line, _ := json.Marshal(encoding.LineOf(w.ended(t)))
+	var read encoding.Line
+	if err := json.Unmarshal(line, &read); err != nil || len(read.Event().Outputs.Outputs) != 4 {
+		t.Errorf("%s is read as %+v (%v)", line, read.Event(), err)
+	}
+}
+
+func TestASecretOutputIsNotTold(t *testing.T) {
+	for name, output := range map[string]string{
+		"the manifest says so":   "{value: '{{ db.state.value }}', writeOnly: true}",
+		"it holds a secret":      "the token is hunter2",
+		"it is within something": "[{a: hunter2}]",
+		"its description is":     "{value: 5432, writeOnly: true, description: hunter2}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mustApply(t, telling+"\noutputs: {o: "+output+"}")
+			all, _ := json.Marshal([]any{w.logged, w.events})
+			if o := w.ended(t).Outputs.Outputs["o"]; !o.Secret || o.Value != nil || strings.Contains(string(all)+w.kept(t), "hunter2") {
+				t.Errorf("it is told as %+v", o)
+			}
+			assert.NotNil(t, w.ended(t).Outputs.Secrets()["o"], "its value is not recorded")
+			for _, e := range w.events {
+				assert.Nil(t, e.Outputs.Secrets())
+			}
+		})
+	}
+}
+
+func TestWhatIsNotAppliedTellsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fail["db"] = true
+	if _, err := w.apply(t, telling+"\noutputs: {o: 1}"); err == nil || len(w.ended(t).Outputs.Outputs) != 0 {
+		t.Errorf("a run that failed (%v) tells %+v", err, w.ended(t).Outputs)
+	}
+
+	w = newWorld(t)
+	_, err := w.apply(t, telling+"\noutputs: {o: 1, p: '{{ db.state.nothing }}', q: '{{ db.state.value.hunter2 }}'}")
+	if err == nil || !strings.Contains(err.Error(), "m.yaml:6:32: outputs.p: ") || strings.Contains(err.Error(), "hunter2") || w.ended(t).Kind != report.RunFailed || len(w.ended(t).Outputs.Outputs) != 0 {
+		t.Errorf("outputs that cannot be evaluated: %v", err)
+	}
+
+	w = newWorld(t)
+	some := func(o *options) {
+		m, err := o.Manifest.Select([]string{"db"})
+		require.NoError(t, err)
+		o.Manifest = m
+	}
+	w.mustApply(t, telling+"\noutputs: {o: '{{ db.name }}', p: '{{ web_site | length }}'}", some)
+	got, _ := json.Marshal(w.ended(t).Outputs)
+	assert.Equal(t, `{"outputs":{"o":{"value":"db"}},"outputs_unknown":["p"]}`, string(got), "an apply of some resources")
+
+	w = newWorld(t)
+	_, err = w.apply(t, telling+"\noutputs: {o: '{{ \"x\" * 600000 }}', p: '{{ \"x\" * 600000 }}'}")
+	assert.ErrorContains(t, err, "more than 1 MiB", "outputs that are too large")
+}
+
+// Of what was there, and not as configured, the log says how it differed.
+func TestWhatDiffersIsRecorded(t *testing.T) {
+	w := newWorld(t)
+	for _, step := range []struct {
+		config string
+		want   []string
+	}{
+		{"{value: 1, token: first}", nil}, // it did not exist
+		{"{value: 2, token: second}", []string{"~ value: 1 → 2"}},
+		{"{value: 2, token: second}", nil},
+	} {
+		w.forget()
+		w.mustApply(t, "resources: {db: {type: thing, config: "+step.config+"}}")
+		for _, e := range w.logged {
+			if e.Kind != report.ResourceResolved {
+				continue
+			}
+			text := strings.Join(e.Differs, "\n")
+			for _, line := range step.want {
+				assert.Contains(t, text, line, "%s: %q is not in %q", step.config, line, text)
+			}
+			if len(step.want) == 0 && text != "" || strings.Contains(text, "first") || strings.Contains(text, "second") {
+				t.Errorf("%s: %q", step.config, text)
+			}
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine/enginetest"
 )
 
@@ -52,9 +54,8 @@ func BenchmarkApply(b *testing.B) {
 					o.InitCache, o.Parallelism = cache, 1
 				})
 				b.StartTimer()
-				if _, err := r.Apply(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				_, err := r.Apply(b.Context())
+				require.NoError(b, err)
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n*3), "µs/call")
 		})
@@ -82,12 +83,8 @@ func benchmarkPlan(b *testing.B, n int, resource func(int) string) {
 		})
 		b.StartTimer()
 		plan, err := r.Plan(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
-		if plan.Changes() {
-			b.Fatal("not everything is as configured")
-		}
+		require.NoError(b, err)
+		require.False(b, plan.Changes(), "not everything is as configured")
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/resource")
 }

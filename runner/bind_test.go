@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/deviation"
@@ -24,10 +26,7 @@ func fingerprint(v any) (string, error) {
 // plan makes a plan of a manifest that an apply can be bound to.
 func (w *world) plan(t *testing.T, text string) *report.Plan {
 	t.Helper()
-	plan, err := w.runner(t, text, pinned).Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := w.mustPlan(t, text, pinned)
 	w.forget()
 	return plan
 }
@@ -36,10 +35,7 @@ func pinned(o *options) { o.Fingerprint = fingerprint }
 
 func to(plan *report.Plan) func(*options) {
 	return func(o *options) {
-		o.Fingerprint, o.Bound = fingerprint, map[string]report.ResourcePlan{}
-		for _, r := range plan.Resources {
-			o.Bound[r.Name] = r
-		}
+		o.Fingerprint, o.Bound = fingerprint, byName(plan)
 	}
 }
 
@@ -62,9 +58,7 @@ func TestAPlanPinsWhatIsKnown(t *testing.T) {
 	got := map[string]report.ResourcePlan{}
 	for _, r := range w.plan(t, branches).Resources {
 		got[r.Name] = r
-		if r.ImageID == "" {
-			t.Errorf("%s has no image", r.Name)
-		}
+		assert.NotEmpty(t, r.ImageID)
 	}
 	for name, want := range map[string]struct{ config, state, actions string }{
 		"same":  {`{"value":"same"}`, `{"name":"same","value":"same"}`, ""},
@@ -78,12 +72,10 @@ func TestAPlanPinsWhatIsKnown(t *testing.T) {
 			t.Errorf("%s is pinned to\n%s\n%s\n%s", name, r.ConfigHash, r.StateHash, r.ActionsHash)
 		}
 	}
-	if text, _ := fingerprint(got["db"].Config); text != `{"token":"(secret)","value":"new"}` {
-		t.Errorf("db's config is shown as %s", text)
-	}
-	if text, _ := fingerprint(got["db"].State); text != `{"value":"old"}` {
-		t.Errorf("db's state is shown as %s", text)
-	}
+	text, _ := fingerprint(got["db"].Config)
+	assert.Equal(t, `{"token":"(secret)","value":"new"}`, text)
+	text, _ = fingerprint(got["db"].State)
+	assert.Equal(t, `{"value":"old"}`, text)
 }
 
 // A secret that one resource's configuration is found to hold may stand in what
@@ -99,9 +91,8 @@ resources:
 		r := &plan.Resources[i]
 		r.ConfigHash, r.StateHash, r.ActionsHash = "", "", ""
 	}
-	if text, _ := fingerprint(plan); strings.Contains(text, "hush") {
-		t.Errorf("the plan shows a secret: %s", text)
-	}
+	text, _ := fingerprint(plan)
+	assert.NotContains(t, text, "hush", "the plan shows a secret")
 }
 
 func TestABoundApplyDoesWhatWasPlannedWithoutAsking(t *testing.T) {
@@ -109,10 +100,7 @@ func TestABoundApplyDoesWhatWasPlannedWithoutAsking(t *testing.T) {
 	w.branches()
 	plan := w.plan(t, branches)
 	w.yes = func(runner.Question) bool { return true }
-	statuses, err := w.apply(t, branches, to(plan), func(o *options) { o.Confirm = runner.ConfirmAction })
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := w.mustApply(t, branches, to(plan), func(o *options) { o.Confirm = runner.ConfirmAction })
 	wantStatuses(t, statuses, map[string]report.Status{
 		"same": report.Unchanged, "db": report.Changed, "api": report.Changed, "sized": report.Unchanged, "fixed": report.Changed,
 	})
@@ -126,10 +114,8 @@ func TestABoundApplyDoesWhatWasPlannedWithoutAsking(t *testing.T) {
 
 	// The plan can be applied again, as after an interruption.
 	w.forget()
-	statuses, err = w.apply(t, branches, to(plan))
-	if err != nil || w.runs("set") != 0 {
-		t.Errorf("again: %v, %v, %v", statuses, w.trace, err)
-	}
+	statuses = w.mustApply(t, branches, to(plan))
+	assert.Equal(t, 0, w.runs("set"))
 }
 
 func TestABoundApplyRefusesWhatDeviates(t *testing.T) {
@@ -222,9 +208,7 @@ resources:
 		o.Bound["free"] = free
 	})
 	wantStatuses(t, statuses, map[string]report.Status{"free": report.Unchanged, "bound": report.Failed})
-	if err == nil || !strings.Contains(err.Error(), "~ value: 1 → 2") {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, err, "~ value: 1 → 2")
 }
 
 // What an action says of itself may tell of the moment: of a port, or of how
@@ -243,10 +227,8 @@ func TestADescriptionIsNotBound(t *testing.T) {
 	})
 	const text = "resources: {db: {type: thing, config: {value: 1}}}"
 	plan := w.plan(t, text)
-	statuses, err := w.apply(t, text, to(plan))
-	if err != nil || statuses["db"] != report.Changed || looks != 2 {
-		t.Errorf("%v, %v after %d looks", statuses, err, looks)
-	}
+	wantStatuses(t, w.mustApply(t, text, to(plan)), map[string]report.Status{"db": report.Changed})
+	assert.Equal(t, 2, looks)
 }
 
 func TestAPlanThatCanNotBePinnedFails(t *testing.T) {
@@ -265,10 +247,9 @@ resources:
 				return "hash", nil
 			}
 		}).Plan(t.Context())
-		if err == nil || !slices.ContainsFunc(plan.Resources, func(r report.ResourcePlan) bool {
+		assert.Error(t, err)
+		assert.True(t, slices.ContainsFunc(plan.Resources, func(r report.ResourcePlan) bool {
 			return r.Status == report.Failed && strings.Contains(r.Name+": "+r.Error, want)
-		}) {
-			t.Errorf("%v, %+v", err, plan)
-		}
+		}))
 	}
 }

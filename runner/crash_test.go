@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/runner"
@@ -66,17 +69,14 @@ func TestAPanicFailsWhatItHappenedIn(t *testing.T) {
 			if all := w.everything(t, err); tc.action != "init" && strings.Contains(all, "hush-hush") {
 				t.Error("a secret is told")
 			}
-			last := w.logged[len(w.logged)-1]
-			if last.Kind != report.RunFailed || !strings.Contains(last.Error, "internal error") {
-				t.Errorf("the log ends with %+v", last)
-			}
+			last := w.ended(t)
+			assert.Equal(t, report.RunFailed, last.Kind)
+			assert.Contains(t, last.Error, "internal error")
 			failed := false
 			for _, e := range w.logged {
 				failed = failed || e.Kind == report.ResourceFailed && e.Resource == "bad" && strings.Contains(e.Error, "internal error")
 			}
-			if !failed {
-				t.Errorf("the log does not tell of it: %v", w.names())
-			}
+			assert.True(t, failed, "the log does not tell of it")
 		})
 	}
 }
@@ -87,9 +87,7 @@ func TestAPanicInAProcessThatServesFailsItsCalls(t *testing.T) {
 	_, err := w.apply(t, many(3, "thing"), func(o *options) {
 		o.Engine = frail{w.engine, func(labels map[string]string) bool { return labels[invoke.LabelKind] == invoke.KindServe }}
 	})
-	if len(crash.All(err)) == 0 {
-		t.Errorf("told was %v", err)
-	}
+	assert.NotEmpty(t, crash.All(err))
 }
 
 func TestAPanicWhilePlanningIsAnError(t *testing.T) {
@@ -135,7 +133,7 @@ func TestWhatBeganHasAnEndAfterAPanic(t *testing.T) {
 		report.ActionStarted, report.ActionFinished, report.ActionFailed, report.ResourceVerified, report.ResourceFinished,
 	} {
 		for _, served := range []bool{false, true} {
-			for n := 1; n <= 9; n++ {
+			for n, reached := 1, true; reached && n <= 9; n++ {
 				t.Run(fmt.Sprintf("%s %d, served %t", kind, n, served), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						w := newWorld(t)
@@ -146,9 +144,9 @@ func TestWhatBeganHasAnEndAfterAPanic(t *testing.T) {
 						_, err := w.apply(t, panicky, func(o *options) {
 							o.Observer, o.KeepGoing = nth(w, kind, n), true
 						})
-						if err == nil {
-							t.Error("other did not fail")
-						}
+						reached = len(crash.All(err)) > 0
+						assert.True(t, reached || n > 1, "nothing panics")
+						assert.Error(t, err, "other did not fail")
 						open := map[string]bool{}
 						for _, e := range w.logged {
 							what, how, _ := strings.Cut(string(e.Kind), "-")
@@ -159,13 +157,9 @@ func TestWhatBeganHasAnEndAfterAPanic(t *testing.T) {
 								delete(open, what)
 							}
 						}
-						if len(open) > 0 {
-							t.Errorf("without an end are %v of %q", open, w.names())
-						}
+						assert.Empty(t, open)
 						for _, run := range w.engine.Runs() {
-							if !run.Done {
-								t.Errorf("%v is still there", run.Spec.Args)
-							}
+							assert.True(t, run.Done)
 						}
 					})
 				})
@@ -214,9 +208,7 @@ func TestAPanicOfProgressFailsAllThatNeedTheImage(t *testing.T) {
 	w.engine.Registry, w.engine.Images = w.engine.Images, nil
 	_, err := w.apply(t, many(3, "thing"), func(o *options) { o.Observer = nth(w, report.Pulling, 1) })
 	for _, name := range []string{"r0", "r1", "r2"} {
-		if err == nil || !strings.Contains(err.Error(), name+": image thing: internal error") {
-			t.Errorf("of %s is told %v", name, err)
-		}
+		assert.ErrorContains(t, err, name+": image thing: internal error", name)
 	}
 }
 
@@ -230,9 +222,7 @@ func TestAPanicOfWhoWatchesIsAnError(t *testing.T) {
 			_, err := w.apply(t, panicky, func(o *options) {
 				o.Observer = brittle{w, func(e report.Event) bool { return e.Kind == kind }}
 			})
-			if len(crash.All(err)) == 0 {
-				t.Fatalf("told was %v", err)
-			}
+			require.NotEmpty(t, crash.All(err))
 			if kind == report.RunStarted {
 				return // nothing more is told, nor done
 			}
@@ -245,7 +235,5 @@ func TestAPanicOfWhoWatchesIsAnError(t *testing.T) {
 	_, err := w.runner(t, panicky, func(o *options) {
 		o.Observer = brittle{w, func(e report.Event) bool { return e.Kind == report.ResourceResolved }}
 	}).Plan(t.Context())
-	if len(crash.All(err)) == 0 {
-		t.Errorf("told was %v", err)
-	}
+	assert.NotEmpty(t, crash.All(err))
 }

@@ -11,9 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
+	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -73,13 +79,19 @@ func (w *world) destroy(t testing.TB, text string, change ...func(*options)) (ma
 	return statuses, err
 }
 
+// mustDestroy is as destroy, of a run that succeeds.
+func (w *world) mustDestroy(t testing.TB, text string, change ...func(*options)) map[string]report.Status {
+	t.Helper()
+	statuses, err := w.destroy(t, text, change...)
+	require.NoError(t, err)
+	return statuses
+}
+
 // applied is a world in which a manifest was applied.
 func applied(t testing.TB, text string) *world {
 	t.Helper()
-	w := removable(newWorld(t.(*testing.T)))
-	if _, err := w.apply(t, text); err != nil {
-		t.Fatal(err)
-	}
+	w := removable(newWorld(t))
+	w.mustApply(t, text)
 	w.forget()
 	return w
 }
@@ -104,54 +116,33 @@ func known(names ...string) func(*options) {
 
 func TestDestroyRemovesWhatAnApplyMade(t *testing.T) {
 	w := applied(t, chain)
-	got, err := w.destroy(t, chain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := w.mustDestroy(t, chain)
 	wantStatuses(t, got, map[string]report.Status{"db": report.Destroyed, "api": report.Destroyed, "other": report.Destroyed})
-	if len(w.things) > 0 {
-		t.Errorf("left are %v", w.things)
-	}
-	if !before(w.trace, "unset api", "absent db") {
-		t.Errorf("db was asked about before api was gone: %v", w.trace)
-	}
-	if n := w.runs("state"); n != 1 {
-		t.Errorf("only db's state is needed, and %d were asked for: %v", n, w.trace)
-	}
+	assert.Empty(t, w.things)
+	assert.True(t, before(w.trace, "unset api", "absent db"), "db was asked about before api was gone")
+	assert.Equal(t, 1, w.runs("state"), "only the state of db is needed")
 
 	w.forget()
-	got, err = w.destroy(t, chain, known("api"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got = w.mustDestroy(t, chain, known("api"))
 	wantStatuses(t, got, map[string]report.Status{"db": report.Absent, "api": report.Absent, "other": report.Absent})
-	if w.runs("unset") != 0 {
-		t.Errorf("what was gone was removed again: %v", w.trace)
-	}
+	assert.Equal(t, 0, w.runs("unset"), "what was gone was removed again: %v", w.trace)
 }
 
 func TestEveryStepOfADestroyIsRecorded(t *testing.T) {
 	const text = "resources: {db: {type: thing, config: {value: 1}}}"
 	w := applied(t, text)
-	if _, err := w.destroy(t, text); err != nil {
-		t.Fatal(err)
-	}
+	w.mustDestroy(t, text)
 	want := []string{
 		"run-started", "resource-initialized db", "resource-started db", "resource-resolved db",
 		"action-started db unset", "action-finished-successfully db unset", "resource-destroyed db",
 		"resource-finished-successfully db", "run-finished-successfully",
 	}
-	if got := w.names(); !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	assert.Equal(t, want, w.names())
 	for i, status := range map[int]report.Status{3: report.Present, 6: report.Absent, 7: report.Destroyed} {
-		if w.logged[i].Status != status {
-			t.Errorf("%s tells %s, want %s", w.logged[i].Kind, w.logged[i].Status, status)
-		}
+		assert.Equal(t, status, w.logged[i].Status)
 	}
-	if last := w.logged[len(w.logged)-1]; last.Counts != (report.Counts{Changed: 1}) {
-		t.Errorf("counted %+v", last.Counts)
-	}
+	last := w.ended(t)
+	assert.Equal(t, (report.Counts{Changed: 1}), last.Counts)
 }
 
 func TestWhatIsOnlyObservedIsLeftAlone(t *testing.T) {
@@ -166,18 +157,13 @@ resources:
 	for _, name := range []string{"base", "theirs", "ours"} {
 		w.things[name] = 1
 	}
-	got, err := w.destroy(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := w.mustDestroy(t, text)
 	wantStatuses(t, got, map[string]report.Status{"base": report.Destroyed, "theirs": report.Skipped, "ours": report.Destroyed})
-	if len(w.things) != 1 || !before(w.trace, "unset ours", "absent base") {
-		t.Errorf("left are %v, after %v", w.things, w.trace)
-	}
+	assert.Len(t, w.things, 1)
+	assert.True(t, before(w.trace, "unset ours", "absent base"))
 	i := slices.IndexFunc(w.logged, func(e report.Event) bool { return e.Kind == report.ResourceSkipped })
-	if i < 0 || w.logged[i].Error != "only observed: left alone" {
-		t.Errorf("the log does not tell why theirs is left: %v", w.names())
-	}
+	require.GreaterOrEqual(t, i, 0)
+	assert.Equal(t, "only observed: left alone", w.logged[i].Error)
 }
 
 // What is left alone, and needed by nothing that goes, is none of a destroy's
@@ -196,12 +182,9 @@ resources:
 		t.Fatalf("%+v, %v", plan, err)
 	}
 	got, err := r.Destroy(t.Context())
-	if err != nil || len(got.Resources) != 2 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if headers := w.logged[0].Resources; len(headers) != 2 {
-		t.Errorf("it began with %v", headers)
-	}
+	require.NoError(t, err)
+	assert.Len(t, got.Resources, 2)
+	assert.Len(t, w.logged[0].Resources, 2)
 	if w.runs("init") > 0 && slices.Contains(w.trace, "init theirs") || len(w.things) > 0 {
 		t.Errorf("it did %v, left are %v", w.trace, w.things)
 	}
@@ -211,17 +194,13 @@ func TestAStateThatIsStaleServesToResolve(t *testing.T) {
 	w := applied(t, chain)
 	w.things["db"] = "drifted"
 	w.things["api"] = "drifted"
-	if got, err := w.destroy(t, chain); err != nil || len(w.things) > 0 {
-		t.Errorf("%v, %v, left are %v", got, err, w.things)
-	}
+	w.mustDestroy(t, chain)
+	assert.Empty(t, w.things)
 }
 
 func TestATargetIsRemovedWithoutWhatItDependsOn(t *testing.T) {
 	w := applied(t, chain)
-	got, err := w.destroy(t, chain, remove("api"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := w.mustDestroy(t, chain, remove("api"))
 	if len(got) != 1 || got["api"] != report.Destroyed || len(w.things) != 2 {
 		t.Errorf("%v, left are %v", got, w.things)
 	}
@@ -230,9 +209,7 @@ func TestATargetIsRemovedWithoutWhatItDependsOn(t *testing.T) {
 			t.Errorf("recorded %q", name)
 		}
 	}
-	if w.runs("absent") != 2 {
-		t.Errorf("it asked for %v", w.trace)
-	}
+	assert.Equal(t, 2, w.runs("absent"), "it asked for %v", w.trace)
 }
 
 func TestAFailureKeepsWhatTheResourceDependsOn(t *testing.T) {
@@ -252,9 +229,7 @@ func TestAFailureKeepsWhatTheResourceDependsOn(t *testing.T) {
 			w := applied(t, forest)
 			w.fail["a2"] = true
 			got, err := w.destroy(t, forest, tc.change)
-			if err == nil || !strings.Contains(err.Error(), `a2: action "unset" exited with 7`) {
-				t.Errorf("got %v", err)
-			}
+			assert.ErrorContains(t, err, `a2: action "unset" exited with 7`)
 			wantStatuses(t, got, tc.want)
 		})
 	}
@@ -264,18 +239,15 @@ func TestWhatIsStillThereAfterItsActionsFails(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["sticky"] = answering(`{"removable":true,"state_action":{"args":["state"]}}`, `{"status":"STALE","staleState":{},"actions":[{"name":"pull"}]}`, 0)
 	_, err := w.destroy(t, "resources: {db: {type: sticky, config: {}}}")
-	if err == nil || !strings.Contains(err.Error(), `it is still there: state asks for "pull"`) {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorContains(t, err, `it is still there: state asks for "pull"`)
 }
 
 func TestDestroyAsksAsOftenAsIsWanted(t *testing.T) {
 	for mode, asked := range map[runner.ConfirmMode]int{runner.ConfirmNo: 0, runner.ConfirmResource: 3, runner.ConfirmAction: 3} {
 		w := applied(t, chain)
 		w.yes = func(runner.Question) bool { return true }
-		if _, err := w.destroy(t, chain, func(o *options) { o.Confirm = mode }); err != nil || len(w.asked) != asked {
-			t.Errorf("%s: asked %d times, want %d; %v", mode, len(w.asked), asked, err)
-		}
+		w.mustDestroy(t, chain, func(o *options) { o.Confirm = mode })
+		assert.Len(t, w.asked, asked)
 		for _, q := range w.asked {
 			if len(q.Diff) > 0 || len(q.Actions) != 1 || q.Actions[0].Name != "unset" {
 				t.Errorf("asked %+v", q)
@@ -285,9 +257,8 @@ func TestDestroyAsksAsOftenAsIsWanted(t *testing.T) {
 	w := applied(t, chain)
 	w.yes = func(runner.Question) bool { return false }
 	_, err := w.destroy(t, chain, func(o *options) { o.Confirm = runner.ConfirmAction })
-	if err == nil || !strings.Contains(err.Error(), "declined") || len(w.things) != 3 {
-		t.Errorf("declined: %v, left are %v", err, w.things)
-	}
+	assert.ErrorContains(t, err, "declined")
+	assert.Len(t, w.things, 3)
 }
 
 func TestStoppingADestroyLetsTheRunningActionFinish(t *testing.T) {
@@ -299,10 +270,9 @@ func TestStoppingADestroyLetsTheRunningActionFinish(t *testing.T) {
 		}
 	}
 	_, err := w.destroy(t, chain, func(o *options) { o.Stop, o.Parallelism = stop, 1 })
-	if !errors.Is(err, runner.ErrInterrupted) || len(w.things) != 2 {
-		t.Errorf("got %v, left are %v", err, w.things)
-	}
-	if last := w.logged[len(w.logged)-1]; last.Kind != report.RunFailed || last.Data["interrupted"] != "true" {
+	assert.ErrorIs(t, err, runner.ErrInterrupted)
+	assert.Len(t, w.things, 2)
+	if last := w.ended(t); last.Kind != report.RunFailed || last.Data["interrupted"] != "true" {
 		t.Errorf("the log ends with %+v", last)
 	}
 }
@@ -312,9 +282,7 @@ func TestPlanDestroySaysWhatWouldBeRemovedAndDoesNothing(t *testing.T) {
 	delete(w.things, "other")
 	r := w.runner(t, chain)
 	plan, err := r.PlanDestroy(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var said []string
 	for _, p := range plan.Resources {
 		said = append(said, fmt.Sprintf("%s %s %d", p.Name, p.Status, len(p.Actions)))
@@ -329,7 +297,151 @@ func TestPlanDestroySaysWhatWouldBeRemovedAndDoesNothing(t *testing.T) {
 		t.Errorf("after its plan: %v, left are %v", err, w.things)
 	}
 	plan, err = w.runner(t, chain, known("api")).PlanDestroy(t.Context())
-	if err != nil || plan.Changes() {
-		t.Errorf("there is nothing left to remove: %+v, %v", plan, err)
+	require.NoError(t, err)
+	assert.False(t, plan.Changes())
+}
+
+func TestATypeThatCanNotRemoveRefusesBeforeAnythingIsDone(t *testing.T) {
+	const text = `resources:
+  base: {type: thing, config: {value: 1}}
+  fixed: {type: bolted, dependencies: {b: base}, config: {value: 1}}
+  top: {type: thing, dependencies: {f: fixed}, config: {value: 1}}
+  also: {type: bolted, config: {value: 1}}
+  cache: {type: thing, config: {value: 1}}
+  warm: {type: thing, dependencies: {c: cache}, config: {value: 1}}
+`
+	w := removable(newWorld(t))
+	w.engine.Images["bolted"] = image(w.thing)
+	w.mustApply(t, text)
+	w.forget()
+	got, err := w.destroy(t, text, keepGoing)
+	var invalid *manifest.Error
+	require.ErrorAs(t, err, &invalid)
+	want := `m.yaml:3:3: resources.fixed: its type bolted cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone
+m.yaml:5:3: resources.also: its type bolted cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone
+nothing was removed; the rest can be, with --target top --target cache`
+	assert.Equal(t, want, err.Error())
+	if len(w.trace) > 2 || w.runs("unset")+w.runs("absent") > 0 { // two inits of bolted
+		t.Errorf("it did %v", w.trace)
 	}
+	wantStatuses(t, got, map[string]report.Status{"fixed": report.Failed, "also": report.Failed, "base": report.Skipped, "top": report.Skipped, "cache": report.Skipped})
+
+	got = w.mustDestroy(t, text, remove("top", "cache", "warm"))
+	assert.Len(t, got, 3)
+	assert.Len(t, w.things, 3)
+}
+
+func TestWhetherAllCanBeRemovedIsKnownBeforeAnythingIsMade(t *testing.T) {
+	const text = `resources:
+  base: {type: thing, config: {value: 1}}
+  left: {type: bolted, readonly: true, config: {value: 1}}
+`
+	w := removable(newWorld(t))
+	w.engine.Images["bolted"] = image(w.thing)
+	assert.NoError(t, w.runner(t, text).Removable(t.Context()))
+	err := w.runner(t, text+"  fixed: {type: bolted, dependencies: {b: base}, config: {value: 1}}\n").Removable(t.Context())
+	var invalid *manifest.Error
+	want := `m.yaml:4:3: resources.fixed: its type bolted cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`
+	require.ErrorAs(t, err, &invalid)
+	assert.Equal(t, want, err.Error())
+	err = w.runner(t, "resources: {base: {type: thing, config: {}}}").Removable(t.Context())
+	assert.ErrorAs(t, err, &invalid, "a configuration that its type refuses")
+	assert.Equal(t, len(w.trace), w.runs("init"))
+	assert.Empty(t, w.logged)
+}
+
+// chainOfUnknown is a chain with a resource at its end, whose configuration is not
+// known when those before it are not.
+const chainOfUnknown = chain + `  deep: {type: thing, dependencies: {api: api}, config: {value: "{{ api.state.value }}"}}
+`
+
+func TestAConfigurationThatCannotBeKnownRefusesBeforeAnythingIsDone(t *testing.T) {
+	w := applied(t, chainOfUnknown)
+	delete(w.things, "db")
+	got, err := w.destroy(t, chainOfUnknown)
+	var failed *failure.Error
+	require.ErrorAs(t, err, &failed)
+	for _, want := range []string{
+		"api: its type cannot be asked whether it is there: its configuration (m.yaml:7:13) needs the state of db, which does not exist; apply first",
+		"deep: its type cannot be asked whether it is there: its configuration (m.yaml:9:57) needs the state of api, which is not known either",
+		"nothing was removed; the rest can be, with --keep-going, or with --target other",
+	} {
+		assert.Contains(t, err.Error(), want, "got\n%v\nwhich does not say\n%s", err, want)
+	}
+	wantStatuses(t, got, map[string]report.Status{"db": report.Skipped, "api": report.Failed, "deep": report.Failed, "other": report.Skipped})
+	assert.Equal(t, 0, w.runs("unset")+w.runs("absent"), "it did %v", w.trace)
+}
+
+// What it depends on is skipped with it.
+func TestAConfigurationThatCannotBeKnownFailsOnlyItselfWhenTheRestGoesOn(t *testing.T) {
+	w := applied(t, chainOfUnknown)
+	delete(w.things, "db")
+	got, err := w.destroy(t, chainOfUnknown, keepGoing)
+	assert.Error(t, err, "it succeeded")
+	wantStatuses(t, got, map[string]report.Status{"db": report.Skipped, "api": report.Skipped, "deep": report.Failed, "other": report.Destroyed})
+	once(t, w)
+}
+
+func TestAConfigurationThatCannotBeKnownDoesNotMatterWhenItIsKnownToBeGone(t *testing.T) {
+	w := applied(t, chainOfUnknown)
+	for _, name := range []string{"db", "api", "deep"} {
+		delete(w.things, name)
+	}
+	got := w.mustDestroy(t, chainOfUnknown, known("api", "deep"))
+	assert.Empty(t, w.things)
+	wantStatuses(t, got, map[string]report.Status{"db": report.Absent, "api": report.Absent, "deep": report.Absent, "other": report.Destroyed})
+	assert.True(t, slices.ContainsFunc(w.logged, func(e report.Event) bool {
+		return e.Kind == report.ResourceResolved && e.Resource == "api" && e.Data["by"] == "log"
+	}), "nobody is told that api was not asked")
+}
+
+func TestAConfigurationThatCannotBeKnownIsSkippedWhenNoRunEverCameToIt(t *testing.T) {
+	w := applied(t, chainOfUnknown)
+	for _, name := range []string{"db", "api", "deep"} {
+		delete(w.things, name)
+	}
+	unmade := func(o *options) {
+		o.Absence = func(context.Context, string) (runner.Absence, error) { return runner.NeverCreated, nil }
+	}
+	plan, err := w.runner(t, chainOfUnknown, unmade).PlanDestroy(t.Context())
+	require.NoError(t, err)
+	for _, r := range plan.Resources {
+		if unasked := r.Name == "api" || r.Name == "deep"; unasked != (r.Status == report.Skipped && strings.Contains(r.Error, "never applied, as far as the log knows; not asked")) {
+			t.Errorf("the plan says of %s %s %s", r.Name, r.Status, r.Error)
+		}
+	}
+	got := w.mustDestroy(t, chainOfUnknown, unmade)
+	assert.Empty(t, w.things)
+	wantStatuses(t, got, map[string]report.Status{"db": report.Absent, "api": report.Skipped, "deep": report.Skipped, "other": report.Destroyed})
+	for _, e := range w.logged {
+		if e.Resource == "api" && e.Kind != report.ResourceInitialized && (e.Kind != report.ResourceSkipped || e.Status != report.Skipped) {
+			t.Errorf("recorded %s %s", e.Kind, e.Status)
+		}
+	}
+	last := w.ended(t)
+	assert.Equal(t, (report.Counts{Changed: 1, Unchanged: 1, Skipped: 2}), last.Counts)
+}
+
+func TestAConfigurationThatCannotBeKnownFailsWithWhatCouldNotBeAsked(t *testing.T) {
+	w := applied(t, chainOfUnknown)
+	delete(w.things, "db")
+	_, err := w.destroy(t, chainOfUnknown, func(o *options) {
+		o.Absence = func(context.Context, string) (runner.Absence, error) {
+			return runner.Unproven, errors.New("disk on fire")
+		}
+	})
+	assert.ErrorContains(t, err, "disk on fire")
+}
+
+func TestAConfigurationCannotBeKnownWhenAStateCannotBeRead(t *testing.T) {
+	w := applied(t, chain)
+	good := w.engine.Images["thing"].Program
+	w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
+		if slices.Equal(c.Args, []string{"state"}) && c.Spec.Labels[invoke.LabelResource] == "db" {
+			return 9
+		}
+		return good(ctx, c)
+	})
+	_, err := w.destroy(t, chain)
+	assert.ErrorContains(t, err, "needs the state of db, which could not be read (state exited with 9")
 }

@@ -2,13 +2,21 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -51,9 +59,7 @@ func (w *world) drift(t *testing.T, text string, change ...func(*options)) (map[
 func wantTold(t *testing.T, got, want map[string]string) {
 	t.Helper()
 	for name, told := range want {
-		if got[name] != told {
-			t.Errorf("of %s is told %q, want %q", name, got[name], told)
-		}
+		assert.Equal(t, told, got[name], name)
 	}
 }
 
@@ -72,50 +78,25 @@ resources:
 func TestDriftTellsWhatATypeSaysOfIt(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["crashing"] = crashing
-	found, err := w.runner(t, `resources: {app: {type: crashing, config: {token: hush-hush}}}`).Drift(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := w.mustDrift(t, `resources: {app: {type: crashing, config: {token: hush-hush}}}`)
 	app := found.Resources[0]
-	if want := `"start" (start it, as it exited with 3 ((secret)))`; app.Asked != want {
-		t.Errorf("it asks for %s, want %s", app.Asked, want)
-	}
-	if want := []string{"last output: no such table, said (secret)"}; !slices.Equal(app.Output, want) {
-		t.Errorf("it said %q, want %q", app.Output, want)
-	}
+	assert.Equal(t, `"start" (start it, as it exited with 3 ((secret)))`, app.Asked)
+	assert.Equal(t, []string{"last output: no such table, said (secret)"}, app.Output)
 }
 
 func TestDriftLooksAtEveryResourceAndDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.things = map[string]any{"good": 1, "bad": "old", "after": "old", "beside": 2}
 	told, found, err := w.drift(t, fleet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wantTold(t, told, map[string]string{
 		"good": "VALID", "bad": "STALE +token ~value", "after": "VALID", "lost": "STALE missing",
 		"beside": "STALE ~value", "lower": "UNKNOWN because of lost", "lowest": "UNKNOWN because of lower",
 	})
-	if !found.Drifted() {
-		t.Error("the report says that nothing drifted")
-	}
-	if w.runs("set") > 0 || len(w.logged) > 0 {
-		t.Errorf("it did %v and recorded %v", w.trace, w.names())
-	}
-	if everything := w.kept(t) + fmt.Sprint(found, w.events); strings.Contains(everything, "hush-hush") {
-		t.Error("a secret is told")
-	}
-}
-
-func TestDriftWithoutAny(t *testing.T) {
-	w := newWorld(t)
-	if _, err := w.apply(t, fleet); err != nil {
-		t.Fatal(err)
-	}
-	told, found, err := w.drift(t, fleet)
-	if err != nil || found.Drifted() {
-		t.Errorf("%v, %v", told, err)
-	}
+	assert.True(t, found.Drifted(), "the report says that nothing drifted")
+	assert.Zero(t, w.runs("set"))
+	assert.Empty(t, w.logged)
+	assert.NotContains(t, w.kept(t)+fmt.Sprint(found, w.events), "hush-hush", "a secret is told")
 }
 
 func TestWhatIsToBeIgnoredIsNoDrift(t *testing.T) {
@@ -145,13 +126,9 @@ func TestWhatIsToBeIgnoredIsNoDrift(t *testing.T) {
 			}
 			w.engine.Images["thing"] = answering(`{"state_action":{"args":["state"]}}`, `{"status":"STALE",`+stale+`"actions":[{"name":"set"}]}`, 0)
 			told, found, err := w.drift(t, manifest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			wantTold(t, told, map[string]string{"db": tc.want})
-			if found.Drifted() != strings.HasPrefix(tc.want, "STALE") {
-				t.Errorf("drifted: %v", found.Drifted())
-			}
+			assert.Equal(t, strings.HasPrefix(tc.want, "STALE"), found.Drifted(), "drifted")
 		})
 	}
 }
@@ -161,9 +138,8 @@ func TestAMistypedPathToIgnoreIsTold(t *testing.T) {
 	w.things["db"] = "new"
 	const text = "resources: {db: {type: thing, ignore_drift: [value, valeu, name, name.x, nam], config: {value: new}}}"
 	told, _, err := w.drift(t, text) // its state has a name
-	if err != nil || told["db"] != "VALID in vain valeu in vain nam" {
-		t.Errorf("%v, %v", told, err)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "VALID in vain valeu in vain nam", told["db"])
 	delete(w.things, "db")
 	if told, _, err = w.drift(t, text); err != nil || told["db"] != "STALE missing" {
 		t.Errorf("of what is not there nothing can be said: %v, %v", told, err)
@@ -173,10 +149,9 @@ func TestAMistypedPathToIgnoreIsTold(t *testing.T) {
 func TestIgnoredDriftChangesNoPlan(t *testing.T) {
 	w := newWorld(t)
 	w.things["db"] = "old"
-	plan, err := w.runner(t, "resources: {db: {type: thing, ignore_drift: [value], config: {value: new}}}").Plan(t.Context())
-	if err != nil || plan.Resources[0].Status != report.Stale || len(plan.Resources[0].Diff) != 1 {
-		t.Errorf("%+v, %v", plan, err)
-	}
+	plan := w.mustPlan(t, "resources: {db: {type: thing, ignore_drift: [value], config: {value: new}}}")
+	assert.Equal(t, report.Stale, plan.Resources[0].Status)
+	assert.Len(t, plan.Resources[0].Diff, 1)
 }
 
 func TestAFailureHidesNoDrift(t *testing.T) {
@@ -191,16 +166,14 @@ func TestAFailureHidesNoDrift(t *testing.T) {
 	})
 	told, found, err := w.drift(t, fleet, func(o *options) { o.Parallelism = 1 })
 	var failed *failure.Error
-	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "lost: state exited with 9") {
-		t.Errorf("got %v", err)
-	}
+	require.ErrorAs(t, err, &failed)
+	assert.ErrorContains(t, err, "lost: state exited with 9")
 	wantTold(t, told, map[string]string{
 		"bad": "STALE +token ~value", "beside": "VALID", "lower": "UNKNOWN because of lost",
 		"lost": "FAILED state exited with 9 and printed nothing",
 	})
-	if found == nil || !found.Drifted() {
-		t.Error("the drift of bad is not reported")
-	}
+	require.NotNil(t, found)
+	assert.True(t, found.Drifted())
 }
 
 func TestDriftIsInterrupted(t *testing.T) {
@@ -221,15 +194,12 @@ func TestAfterADriftEachStateIsKnownAsItWasFound(t *testing.T) {
 	w := newWorld(t)
 	w.things = map[string]any{"good": 1, "bad": "old", "after": "old", "beside": 2}
 	r := w.runner(t, fleet)
-	if _, err := r.Drift(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Drift(t.Context())
+	require.NoError(t, err)
 	for name, want := range map[string]string{
 		"good": "map[name:good value:1]", "bad": "map[value:old]", "beside": "map[value:2]", "lost": "map[]", "lower": "map[]",
 	} {
-		if got := fmt.Sprint(r.State(name)); got != want {
-			t.Errorf("%s was found as %s, want %s", name, got, want)
-		}
+		assert.Equal(t, want, fmt.Sprint(r.State(name)), name)
 	}
 }
 
@@ -244,15 +214,11 @@ resources:
   low: {type: thing, dependencies: {m: mid}, config: {value: "{{ m.state.value }}"}}
   odd: {type: thing, dependencies: {u: up}, config: {value: 1, count: "{{ u.state.value }}"}}
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wantTold(t, got, map[string]string{
 		"up": "STALE ~value", "mid": "UNKNOWN because of up", "low": "UNKNOWN because of mid", "odd": "UNKNOWN because of up",
 	})
-	if !found.Drifted() {
-		t.Error("it is no drift")
-	}
+	assert.True(t, found.Drifted(), "it is no drift")
 
 	// Where it is as configured, what it lacks is a mistake.
 	w.things["up"] = "new"
@@ -261,7 +227,103 @@ resources:
   up: {type: thing, config: {value: new}}
   mid: {type: thing, dependencies: {u: up}, config: {value: "{{ u.state.nam }}"}}
 `)
-	if err == nil || !strings.Contains(err.Error(), "nam") {
-		t.Errorf("told was %v", err)
+	assert.ErrorContains(t, err, "nam")
+}
+
+// box is a type whose resources are what they are configured to be, key by key. All of them are
+// in w.things, as mappings.
+func box(w *world) {
+	w.engine.Images["box"] = image(func(_ context.Context, c enginetest.Call) int {
+		var in protocol.ActionInput
+		text, _ := io.ReadAll(c.Stdin)
+		if json.Unmarshal(text, &in) != nil {
+			return 3
+		}
+		action := append(c.Args, "init")[0]
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.trace = append(w.trace, action+" "+in.Name)
+		have, exists := w.things[in.Name]
+		switch {
+		case action == "init":
+			fmt.Fprint(c.Stdout, `{"state_action": {"args": ["state"]}, "config_schema": {"required": ["size"], "properties": {"size": {"type": "integer"}}}}`)
+		case action == "set":
+			w.things[in.Name] = map[string]any(in.Config)
+		case !exists:
+			fmt.Fprint(c.Stdout, `{"status": "STALE", "actions": [{"name": "set", "args": ["set"]}]}`)
+		default:
+			a, _ := json.Marshal(have)
+			b, _ := json.Marshal(in.Config)
+			status := fmt.Sprintf(`{"status": "VALID", "state": %s}`, a)
+			if string(a) != string(b) {
+				status = fmt.Sprintf(`{"status": "STALE", "staleState": %s, "actions": [{"name": "set", "args": ["set"]}]}`, a)
+			}
+			fmt.Fprint(c.Stdout, status)
+		}
+		return 0
+	})
+}
+
+// What is to be left as it is stays so, whoever looks; the rest is brought to its configuration.
+func TestWhatIsToBeLeftAsItIsStaysSo(t *testing.T) {
+	type object = map[string]any
+	for name, c := range map[string]struct {
+		ignore string
+		there  object
+		status report.Status
+		after  object // what is there in the end
+		drift  string
+	}{
+		"as configured":           {"[size]", object{"size": 1, "tags": []any{"a", "b"}}, report.Unchanged, object{"size": 1, "tags": []any{"a", "b"}}, "VALID"},
+		"one value":               {"[size]", object{"size": 5, "tags": []any{"a", "b"}}, report.Unchanged, object{"size": 5, "tags": []any{"a", "b"}}, "VALID ignored size"},
+		"the rest is changed":     {"[size]", object{"size": 5, "tags": []any{"a"}}, report.Changed, object{"size": 5, "tags": []any{"a", "b"}}, "STALE ~tags ignored size"},
+		"a member of a list":      {`["tags[1]"]`, object{"size": 1, "tags": []any{"a", "z"}}, report.Unchanged, object{"size": 1, "tags": []any{"a", "z"}}, "VALID ignored tags[1]"},
+		"no such member":          {`["tags[1]"]`, object{"size": 1, "tags": []any{"a"}}, report.Changed, object{"size": 1, "tags": []any{"a", "b"}}, "STALE ~tags"},
+		"what is not there":       {"[tags]", object{"size": 1}, report.Unchanged, object{"size": 1}, "VALID ignored tags"},
+		"what nobody asked for":   {"[owner]", object{"size": 1, "tags": []any{"a", "b"}, "owner": "x"}, report.Unchanged, object{"size": 1, "tags": []any{"a", "b"}, "owner": "x"}, "VALID"},
+		"below what is not there": {"[deep.er]", object{"size": 1, "tags": []any{"a", "b"}, "deep": object{"er": 1}}, report.Unchanged, object{"size": 1, "tags": []any{"a", "b"}, "deep": object{"er": 1}}, "VALID"},
+		"nothing is there":        {"[size]", nil, report.Changed, object{"size": 1, "tags": []any{"a", "b"}}, "STALE missing"},
+		"what must be there":      {"[size]", object{"tags": []any{"a", "b"}}, report.Changed, object{"size": 1, "tags": []any{"a", "b"}}, "STALE +size"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			box(w)
+			if c.there != nil {
+				w.things["a"] = c.there
+			}
+			text := "resources:\n  a: {type: box, ignore_changes: " + c.ignore + ", config: {size: 1, tags: [a, b]}}\n"
+			told, _, err := w.drift(t, text)
+			require.NoError(t, err)
+			assert.Equal(t, c.drift, told["a"])
+			plan := w.mustPlan(t, text)
+			assert.Equal(t, c.status == report.Unchanged, plan.Resources[0].Status == report.Valid)
+			if got, err := w.apply(t, text); err != nil || got["a"] != c.status {
+				t.Errorf("applied: %s, %v; want %s", got["a"], err, c.status)
+			}
+			var after, want any
+			a, _ := json.Marshal(w.things["a"])
+			b, _ := json.Marshal(c.after)
+			if json.Unmarshal(a, &after) != nil || json.Unmarshal(b, &want) != nil || !reflect.DeepEqual(after, want) {
+				t.Errorf("in the end there is %s, want %s", a, b)
+			}
+		})
 	}
+}
+
+func TestWhatNothingRemovesIsRefusedWithItsPlace(t *testing.T) {
+	const text = "resources:\n  a: {type: thing, config: {value: 1}}\n  b: {type: thing, prevent_destroy: true, config: {value: 1}}\n"
+	w := applied(t, text)
+	_, err := w.runner(t, text).Destroy(t.Context())
+	var invalid *manifest.Error
+	require.ErrorAs(t, err, &invalid)
+	assert.ErrorContains(t, err, "m.yaml:3:20: resources.b: it is not removed: its prevent_destroy is true")
+	assert.ErrorContains(t, err, "--target a")
+	assert.Zero(t, w.runs("unset")+w.runs("absent"))
+	assert.Len(t, w.things, 2)
+	_, err = w.runner(t, text).PlanDestroy(t.Context())
+	assert.ErrorAs(t, err, &invalid)
+	err = w.runner(t, text).Removable(t.Context())
+	assert.ErrorAs(t, err, &invalid, "removable")
+	w.mustDestroy(t, text, remove("a"))
+	assert.Len(t, w.things, 1)
 }

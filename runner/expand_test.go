@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -21,20 +24,13 @@ resources:
 
 func TestInstancesOfAStateAreMadeOnceItIsThere(t *testing.T) {
 	w := newWorld(t)
-	got, err := w.apply(t, late)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := w.mustApply(t, late)
 	wantStatuses(t, got, map[string]report.Status{
 		"zones": report.Changed, "page[a]": report.Changed, "page[b]": report.Changed, "own[a]": report.Changed, "index": report.Changed, "one": report.Changed,
 	})
-	if len(got) != 7 {
-		t.Errorf("there are results of %v", got)
-	}
+	assert.Len(t, got, 7, "there are results of %v", got)
 	for name, want := range map[string]any{"page[a]": "of a", "own[b]": "of b", "index": "a b", "one": "page[b]"} {
-		if w.things[name] != want {
-			t.Errorf("%s is %v, want %v", name, w.things[name], want)
-		}
+		assert.Equal(t, want, w.things[name], name)
 	}
 	for _, name := range []string{"index", "one", "own[a]"} {
 		if !before(w.trace, "set page[b]", "state "+name) && name != "own[a]" {
@@ -45,10 +41,8 @@ func TestInstancesOfAStateAreMadeOnceItIsThere(t *testing.T) {
 		t.Errorf("the log has %v", n)
 	}
 	w.forget()
-	got, err = w.apply(t, late)
-	if err != nil || got["page[a]"] != report.Unchanged || w.runs("set") != 0 {
-		t.Errorf("again: %v, %v", got, err)
-	}
+	assert.Equal(t, report.Unchanged, w.mustApply(t, late)["page[a]"])
+	assert.Zero(t, w.runs("set"))
 }
 
 func TestWhatIsWrongWithInstancesOfAStateFailsThem(t *testing.T) {
@@ -68,12 +62,8 @@ func TestWhatIsWrongWithInstancesOfAStateFailsThem(t *testing.T) {
 				text = strings.Replace(text, "z.state.value", tc.change, 1)
 			}
 			got, err := w.apply(t, text)
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got the error %v, want %s", err, tc.want)
-			}
-			if got["zones"] != report.Changed {
-				t.Errorf("got %v", got)
-			}
+			assert.ErrorContains(t, err, tc.want)
+			assert.Equal(t, report.Changed, got["zones"], "got %v", got)
 		})
 	}
 }
@@ -85,9 +75,8 @@ resources:
   zones: {type: thing, config: {value: [hunter22], token: hunter22}}
   page: {type: thing, for_each: '{{ z.state.value }}', dependencies: {z: zones}, config: {value: 1}}
 `)
-	if err == nil || !strings.Contains(err.Error(), "a key would be a secret") || strings.Contains(err.Error()+fmt.Sprint(w.logged, w.events), "hunter22") {
-		t.Errorf("got the error %v, and told %v", err, w.events)
-	}
+	require.ErrorContains(t, err, "a key would be a secret")
+	assert.NotContains(t, err.Error()+fmt.Sprint(w.logged, w.events), "hunter22")
 }
 
 func rows(plan *report.Plan) string {
@@ -100,19 +89,14 @@ func rows(plan *report.Plan) string {
 
 func TestAPlanShowsInstancesOfAStateWhereItIsKnown(t *testing.T) {
 	w := newWorld(t)
-	plan, err := w.runner(t, late).Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := w.mustPlan(t, late)
 	if got, want := strings.TrimSpace(rows(plan)), "zones STALE; page UNKNOWN zones; own UNKNOWN page,zones; index UNKNOWN page; one UNKNOWN page"; got != want {
 		t.Errorf("before: %s", got)
 	}
 	w.things["zones"], w.things["page[a]"] = []any{"a", "b"}, "of a"
 	r := w.runner(t, late)
-	plan, err = r.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan, err := r.Plan(t.Context())
+	require.NoError(t, err)
 	if got, want := strings.TrimSpace(rows(plan)), "zones VALID; page[a] VALID; page[b] STALE; own[a] STALE; own[b] UNKNOWN page[b]; index UNKNOWN page; one UNKNOWN page"; got != want {
 		t.Errorf("once it is there: %s", got)
 	}
@@ -130,9 +114,7 @@ resources:
   known: {type: box, for_each: '{{ net.state.name }}', dependencies: {net: n}, config: {net: "{{ net.state.id }}", size: '{{ each.key }}'}}
   not: {type: box, for_each: '{{ net.state.id }}', dependencies: {net: n}, config: {size: '{{ each.key }}'}}
 `).Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, want := strings.TrimSpace(rows(plan)), "n STALE; known[x] UNKNOWN n; known[y] UNKNOWN n; not UNKNOWN n"; got != want {
 		t.Errorf("got %s", got)
 	}
@@ -154,14 +136,8 @@ func TestASavedPlanIsBoundToTheInstancesThatItShows(t *testing.T) {
 			w := newWorld(t)
 			const zones = "zones: {type: thing, config: {value: [a, b]}}"
 			w.things["zones"] = []any{"a", "b"}
-			plan, err := w.runner(t, text, pinned).Plan(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			bound := map[string]report.ResourcePlan{}
-			for _, r := range plan.Resources {
-				bound[r.Name] = r
-			}
+			plan := w.mustPlan(t, text, pinned)
+			bound := byName(plan)
 			observed := strings.Replace(text, zones, strings.Replace(zones, "[a, b]", tc.now, 1), 1)
 			z := bound["zones"] // the state of zones is another by now, as of what is only observed
 			z.Status, z.ConfigHash = report.Unknown, ""
@@ -179,67 +155,43 @@ func TestASavedPlanIsBoundToTheInstancesThatItShows(t *testing.T) {
 
 func TestAPlanThatLeavesInstancesOpenLetsThemBe(t *testing.T) {
 	w := newWorld(t)
-	plan, err := w.runner(t, late, pinned).Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	bound := map[string]report.ResourcePlan{}
-	for _, r := range plan.Resources {
-		bound[r.Name] = r
-	}
-	got, err := w.apply(t, late, func(o *options) { o.Fingerprint, o.Bound = fingerprint, bound })
-	if err != nil || got["page[a]"] != report.Changed {
-		t.Errorf("%v, %v", got, err)
-	}
+	plan := w.mustPlan(t, late, pinned)
+	got := w.mustApply(t, late, to(plan))
+	assert.Equal(t, report.Changed, got["page[a]"])
 }
 
 func TestOneInstanceOfManyIsATarget(t *testing.T) {
 	w := newWorld(t)
 	text := func(o *options) {
 		m, err := o.Manifest.Select([]string{"page[b]"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		o.Manifest = m
 	}
-	got, err := w.apply(t, late, text)
-	if err != nil || len(got) != 2 || got["page[b]"] != report.Changed {
-		t.Errorf("%v, %v", got, err)
-	}
-	_, err = w.apply(t, late, func(o *options) {
-		o.Manifest, err = o.Manifest.Select([]string{"page[c]"})
-	})
-	if err == nil || !strings.Contains(err.Error(), `"page" has no instance "c"; there are a, b`) {
-		t.Errorf("got %v", err)
-	}
+	got := w.mustApply(t, late, text)
+	wantStatuses(t, got, map[string]report.Status{"page[b]": report.Changed})
+	assert.Len(t, got, 2)
+	var err error
+	_, err = w.apply(t, late, func(o *options) { o.Manifest, err = o.Manifest.Select([]string{"page[c]"}) })
+	assert.ErrorContains(t, err, `"page" has no instance "c"; there are a, b`)
 }
 
 func TestDriftOfInstancesOfAState(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.apply(t, late); err != nil {
-		t.Fatal(err)
-	}
+	w.mustApply(t, late)
 	w.things["page[a]"] = "another"
-	report, err := w.runner(t, late).Drift(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := w.mustDrift(t, late)
 	var got []string
 	for _, r := range report.Resources {
 		got = append(got, r.Name+" "+string(r.Status))
 	}
-	if want := "zones VALID, page[a] STALE, page[b] VALID, own[a] STALE, own[b] VALID, index VALID, one VALID"; strings.Join(got, ", ") != want {
-		t.Errorf("got %v", got)
-	}
+	assert.Equal(t, "zones VALID, page[a] STALE, page[b] VALID, own[a] STALE, own[b] VALID, index VALID, one VALID", strings.Join(got, ", "))
 }
 
 func TestAFailedInstanceFailsWhatDependsOnAll(t *testing.T) {
 	w := newWorld(t)
 	w.fail["page[a]"] = true
 	got, err := w.apply(t, late, func(o *options) { o.KeepGoing = true })
-	if err == nil {
-		t.Fatal("it succeeded")
-	}
+	require.Error(t, err, "it succeeded")
 	wantStatuses(t, got, map[string]report.Status{"page[a]": report.Failed, "page[b]": report.Changed, "index": report.Skipped, "one": report.Skipped, "own": report.Skipped})
 }
 
@@ -264,13 +216,10 @@ func TestAnInstanceWhoseKeyWentAwayIsNoLongerDeclared(t *testing.T) {
 	if err != nil || len(plan.Undeclared) != 1 || plan.Undeclared[0].Name != "page[gone]" || plan.Undeclared[0].Config != nil {
 		t.Errorf("planned %+v, %v", plan, err)
 	}
-	drift, err := w.runner(t, late, old).Drift(t.Context())
-	if err != nil || len(drift.Undeclared) != 1 {
-		t.Errorf("drift %+v, %v", drift, err)
-	}
-	if _, err := w.apply(t, late, old); err != nil || w.things["page[gone]"] == nil {
-		t.Errorf("applied: %v, %v", err, w.things)
-	}
+	drift := w.mustDrift(t, late, old)
+	assert.Len(t, drift.Undeclared, 1)
+	w.mustApply(t, late, old)
+	assert.NotNil(t, w.things["page[gone]"])
 	if i := slices.IndexFunc(w.events, func(e report.Event) bool { return e.Kind == report.Leftover }); i < 0 || !strings.Contains(w.events[i].Text, "page[gone], made by run OLD, is no longer declared") {
 		t.Error("it is not said")
 	}
@@ -279,10 +228,8 @@ func TestAnInstanceWhoseKeyWentAwayIsNoLongerDeclared(t *testing.T) {
 	if got := strings.TrimSpace(rows(plan)); err != nil || !strings.HasSuffix(got, "one VALID; page[gone] PRESENT") {
 		t.Errorf("planned: %s, %v", got, err)
 	}
-	got, err := w.apply(t, late, old, prune)
-	if err != nil || got["page[gone]"] != report.Destroyed || got["page[a]"] != report.Unchanged || w.things["page[gone]"] != nil {
-		t.Errorf("pruned: %v, %v", got, err)
-	}
+	wantStatuses(t, w.mustApply(t, late, old, prune), map[string]report.Status{"page[gone]": report.Destroyed, "page[a]": report.Unchanged})
+	assert.Nil(t, w.things["page[gone]"])
 }
 
 // As long as it is not known which instances there are, none is known not to be declared.
@@ -306,10 +253,7 @@ func TestInstancesOfAStateAreDestroyed(t *testing.T) {
 		gone bool // zones is not there any more
 	}{{"with the states of what they are of", false}, {"as they were made", true}} {
 		t.Run(tc.of, func(t *testing.T) {
-			w := removable(newWorld(t))
-			if _, err := w.apply(t, late); err != nil {
-				t.Fatal(err)
-			}
+			w := applied(t, late)
 			old := made(w, "a", "b", "older")
 			if tc.gone {
 				delete(w.things, "zones")
@@ -318,17 +262,14 @@ func TestInstancesOfAStateAreDestroyed(t *testing.T) {
 				}
 			}
 			plan, err := w.runner(t, late, old).PlanDestroy(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got := rows(plan); !strings.Contains(got, "page[older] PRESENT") || !strings.Contains(got, "page[a] PRESENT") {
 				t.Errorf("planned %s", got)
 			}
 			w.forget()
-			result, err := w.runner(t, late, old).Destroy(t.Context())
-			if err != nil || len(w.things) > 0 {
-				t.Errorf("%+v, %v leaves %v", result, err, w.things)
-			}
+			_, err = w.runner(t, late, old).Destroy(t.Context())
+			require.NoError(t, err)
+			assert.Empty(t, w.things)
 			if !before(w.trace, "unset index", "unset page[a]") || !tc.gone && !before(w.trace, "unset page[a]", "unset zones") {
 				t.Errorf("in the order %v", w.trace)
 			}
@@ -337,16 +278,12 @@ func TestInstancesOfAStateAreDestroyed(t *testing.T) {
 }
 
 func TestOneInstanceOfManyIsDestroyed(t *testing.T) {
-	w := removable(newWorld(t))
-	if _, err := w.apply(t, late); err != nil {
-		t.Fatal(err)
-	}
+	w := applied(t, late)
 	old := made(w, "a", "b")
 	one := func(o *options) {
 		var err error
-		if o.Remove, err = o.Manifest.Dependents([]string{"page[a]"}); err != nil {
-			t.Fatal(err)
-		}
+		o.Remove, err = o.Manifest.Dependents([]string{"page[a]"})
+		require.NoError(t, err)
 	}
 	result, err := w.runner(t, late, old, one).Destroy(t.Context())
 	if err != nil || w.things["page[a]"] != nil || w.things["page[b]"] == nil || w.things["zones"] == nil || w.things["index"] != nil {
@@ -355,38 +292,30 @@ func TestOneInstanceOfManyIsDestroyed(t *testing.T) {
 }
 
 func TestAnInstanceThatNothingMayRemoveStays(t *testing.T) {
-	w := removable(newWorld(t))
-	if _, err := w.apply(t, late); err != nil {
-		t.Fatal(err)
-	}
+	w := applied(t, late)
 	guarded := strings.Replace(late, "page: {type: thing,", "page: {prevent_destroy: true, type: thing,", 1)
 	one := func(o *options) { o.Remove = []string{"page[a]"} }
-	result, err := w.runner(t, guarded, made(w, "a", "b"), one).Destroy(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "its prevent_destroy is true") || w.things["page[a]"] == nil {
-		t.Errorf("%+v, %v leaves %v", result, err, w.things)
-	}
+	_, err := w.runner(t, guarded, made(w, "a", "b"), one).Destroy(t.Context())
+	assert.ErrorContains(t, err, "its prevent_destroy is true")
+	assert.NotNil(t, w.things["page[a]"])
 }
 
 func TestWhatIsNoLongerDeclaredIsRemovedOnceByThePlannedRun(t *testing.T) {
 	w := removable(newWorld(t))
 	w.things["zones"] = []any{"a", "b"}
 	r := w.runner(t, late, made(w, "a", "gone"), func(o *options) { o.Prune = true })
-	if _, err := r.Plan(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Plan(t.Context())
+	require.NoError(t, err)
 	result, err := r.Apply(t.Context())
-	if err != nil || w.things["page[gone]"] != nil {
-		t.Errorf("%v leaves %v", err, w.things)
-	}
+	require.NoError(t, err)
+	assert.Nil(t, w.things["page[gone]"])
 	rows := 0
 	for _, row := range result.Resources {
 		if row.Name == "page[gone]" {
 			rows++
 		}
 	}
-	if rows != 1 {
-		t.Errorf("it has %d rows: %+v", rows, result.Resources)
-	}
+	assert.Equal(t, 1, rows)
 }
 
 // A run that knows nothing of earlier ones removes what it is told to, or says that it cannot.
@@ -422,10 +351,9 @@ func TestAnInstanceWhoseKeyWentAwayIsRemovedAsItWasMade(t *testing.T) {
 			if zones != nil {
 				w.things["zones"] = zones
 			}
-			_, err := w.destroy(t, late, old, func(o *options) { o.Recalled, o.Remove = false, []string{"page[a]", "page[gone]"} })
-			if err != nil || w.things["page[a]"] != nil || w.things["page[gone]"] != nil {
-				t.Errorf("%v leaves %v", err, w.things)
-			}
+			w.mustDestroy(t, late, old, func(o *options) { o.Recalled, o.Remove = false, []string{"page[a]", "page[gone]"} })
+			assert.Nil(t, w.things["page[a]"])
+			assert.Nil(t, w.things["page[gone]"])
 		})
 	}
 }
@@ -434,7 +362,6 @@ func TestMoreInstancesThanAnEventHolds(t *testing.T) {
 	w := newWorld(t)
 	many := strings.Replace(late, "[a, b]", "'{{ range(9000) | list }}'", 1)
 	got, err := w.apply(t, many)
-	if err == nil || !strings.Contains(err.Error(), "comes to 9000 instances, whose names take ") || got["page"] != report.Failed {
-		t.Errorf("%v", err)
-	}
+	assert.ErrorContains(t, err, "comes to 9000 instances, whose names take ")
+	assert.Equal(t, report.Failed, got["page"])
 }

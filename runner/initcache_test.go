@@ -12,7 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/inits"
 )
 
@@ -62,12 +66,9 @@ func TestWhatATypeAnsweredInitIsNotAskedAgain(t *testing.T) {
 		tc.before()
 		w.forget()
 		r := w.runner(t, many(3, "thing"), func(o *options) { o.InitCache = cache }, tc.change)
-		if _, err := r.Plan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := w.runs("init"); got != tc.asked {
-			t.Errorf("%s, init was asked %d times, want %d", tc.name, got, tc.asked)
-		}
+		_, err := r.Plan(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, tc.asked, w.runs("init"), tc.name)
 	}
 }
 
@@ -162,9 +163,8 @@ func TestOnlyGoodAnswersAreRemembered(t *testing.T) {
 		w.engine.Images["bad"] = answering(init, "", 0)
 		cache := &memory{answers: map[string][]byte{}}
 		_, err := w.apply(t, many(1, "bad"), func(o *options) { o.InitCache = cache })
-		if err == nil || !strings.Contains(err.Error(), "init of bad") || len(cache.answers) != 0 {
-			t.Errorf("%s: %v, %d remembered", name, err, len(cache.answers))
-		}
+		assert.ErrorContains(t, err, "init of bad", name)
+		assert.Empty(t, cache.answers, name)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestOnlyGoodAnswersAreRemembered(t *testing.T) {
 func TestAnAnswerToInitIsDecodedOnceForManyRuns(t *testing.T) {
 	w := newWorld(t)
 	shared := &inits.Answers{}
-	for i := range 500 {
+	for i := range 220 { // of which not all are kept
 		w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
 			if len(c.Args) > 0 {
 				return w.thing(ctx, c)
@@ -181,10 +181,58 @@ func TestAnAnswerToInitIsDecodedOnceForManyRuns(t *testing.T) {
 			return 0
 		})
 		for value, valid := range map[int]bool{i: true, i + 1: false} {
-			_, err := w.apply(t, fmt.Sprintf("resources: {r: {type: thing, config: {value: %d}}}", value), func(o *options) { o.InitAnswers = shared })
-			if (err == nil) != valid {
-				t.Fatalf("%d where at most %d is valid: %v", value, i, err)
-			}
+			text := fmt.Sprintf("resources: {r: {type: thing, config: {value: %d}}}", value)
+			_, err := w.runner(t, text, func(o *options) { o.InitAnswers, o.Forget = shared, true }).Plan(t.Context())
+			require.Equal(t, valid, err == nil, "%d where at most %d is valid: %v", value, i, err)
 		}
 	}
+}
+
+// What a type answered last is known by its reference, to commands that run nothing.
+func TestWhatATypeAnsweredLastIsKnownByItsReference(t *testing.T) {
+	w := newWorld(t)
+	cache := &memory{answers: map[string][]byte{}}
+	var version string
+	r := w.runner(t, many(2, "thing"), func(o *options) { o.InitCache, version = cache, o.Version })
+	_, err := r.Plan(t.Context())
+	require.NoError(t, err)
+	answer, ok := inits.Last(cache, version, "thing")
+	if !ok || answer.Schema == nil || len(answer.ConfigSchema) == 0 {
+		t.Errorf("got %+v, %t", answer, ok)
+	}
+	for _, unknown := range [][2]string{{version, "other"}, {version + "x", "thing"}} {
+		_, ok = inits.Last(cache, unknown[0], unknown[1])
+		assert.False(t, ok)
+	}
+	for key := range cache.answers {
+		cache.answers[key] = []byte(`{"state_action":{"args":["state"]},"config_schema":{"type":7}}`)
+	}
+	_, ok = inits.Last(cache, version, "thing")
+	assert.False(t, ok, "a damaged answer is believed")
+}
+
+func TestTypesAreAskedWhichImagesTheirActionsRun(t *testing.T) {
+	w := newWorld(t)
+	answering := func(answer string) enginetest.FakeImage {
+		return image(func(_ context.Context, c enginetest.Call) int {
+			fmt.Fprint(c.Stdout, answer)
+			return 0
+		})
+	}
+	w.engine.Images["tooled"] = answering(`{"state_action":{"image":"asker"},"serve_action":{"image":"server"},"action_images":["tool","tooled","tool"]}`)
+	w.engine.Images["broken"] = answering(`{"state_action":{}}`)
+	r := w.runner(t, `resources:
+  a: {type: tooled, config: {}}
+  b: {type: thing, config: {value: 1}}
+  c: {type: broken, config: {}}
+  d: {type: none, config: {}}
+  e: {type: broken, config: {}}
+`)
+	named, failed := r.ActionImages(t.Context(), runner.Caller{}, []string{"a", "b", "c", "d"})
+	assert.Equal(t, []string{"asker", "server", "tool"}, named["a"])
+	assert.Empty(t, named["b"])
+	if len(failed) != 2 || !strings.Contains(fmt.Sprint(failed["c"]), "init of broken") || !strings.Contains(fmt.Sprint(failed["d"]), "image none") {
+		t.Errorf("the failures are %v", failed)
+	}
+	assert.Empty(t, w.logged)
 }

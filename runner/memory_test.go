@@ -7,13 +7,20 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
+	"github.com/deployster-go/deployster/runner/taken"
 )
 
 // cloud has disks, each with an id that only the cloud gives. Its type finds a disk by
@@ -97,9 +104,7 @@ func (c *cloud) Record(ctx context.Context, e report.Event) error {
 func (c *cloud) applies(t *testing.T, want report.Status) {
 	t.Helper()
 	got, err := c.apply(t, disk, c.remembers)
-	if got["d"] != want {
-		t.Fatalf("d is %s, want %s: %v", got["d"], want, err)
-	}
+	require.Equal(t, want, got["d"], "d: %v", err)
 }
 
 // keeps are what was recorded to be kept.
@@ -116,35 +121,27 @@ func (c *cloud) keeps() (all []string) {
 func TestWhatIsKeptIsRecordedAndGivenBack(t *testing.T) {
 	c := newCloud(t)
 	c.applies(t, report.Changed)
-	if got := c.keeps(); !reflect.DeepEqual(got, []string{`1 {"id":"d-1"} false`}) {
-		t.Errorf("kept %q", got)
-	}
-	if names := c.names(); !before(names, "resource-kept d", "action-finished-successfully d create") {
-		t.Errorf("it is not recorded before the end of the action: %q", names)
-	}
+	assert.Equal(t, []string{`1 {"id":"d-1"} false`}, c.keeps())
+	names := c.names()
+	assert.True(t, before(names, "resource-kept d", "action-finished-successfully d create"), "it is not recorded before the end of the action")
 	for i, want := range []map[string]any{{}, {}, {"id": "d-1"}} { // state, create, state
 		if in := c.inputs[i]; !reflect.DeepEqual(in["kept"], want) || in["id"] != "LOG/d" || in["interrupted"] != nil {
 			t.Errorf("input %d: %v", i, in)
 		}
 	}
 	for _, e := range c.events {
-		if e.Kind == report.ResourceKept || strings.Contains(e.Text, "keep") {
-			t.Errorf("it is shown: %+v", e)
-		}
+		assert.NotEqual(t, report.ResourceKept, e.Kind)
+		assert.NotContains(t, e.Text, "keep")
 	}
 	c.forget()
 	c.applies(t, report.Unchanged)
-	if len(c.keeps()) > 0 {
-		t.Errorf("what is kept already is recorded again: %q", c.keeps())
-	}
+	assert.Empty(t, c.keeps(), "what is kept already is recorded again")
 	c.again = map[string]any{"id": "d-1", "seen": true}
 	c.applies(t, report.Unchanged)
 	c.again = map[string]any{}
 	c.applies(t, report.Unchanged)
 	c.again = nil
-	if got := c.keeps(); !reflect.DeepEqual(got, []string{`1 {"id":"d-1","seen":true} false`, `1 {} false`}) {
-		t.Errorf("kept %q", got)
-	}
+	assert.Equal(t, []string{`1 {"id":"d-1","seen":true} false`, `1 {} false`}, c.keeps())
 }
 
 func TestWhatAFailedActionMadeIsKept(t *testing.T) {
@@ -152,9 +149,7 @@ func TestWhatAFailedActionMadeIsKept(t *testing.T) {
 	c.fail["d"] = true
 	c.applies(t, report.Failed)
 	c.applies(t, report.Unchanged)
-	if c.made != 1 {
-		t.Errorf("%d disks were made", c.made)
-	}
+	assert.Equal(t, 1, c.made)
 }
 
 func TestPlansAndDriftGiveBackAndRecordNothing(t *testing.T) {
@@ -162,17 +157,12 @@ func TestPlansAndDriftGiveBackAndRecordNothing(t *testing.T) {
 	c.applies(t, report.Changed)
 	c.forget()
 	c.again = map[string]any{"id": "d-9"}
-	plan, err := c.runner(t, disk, c.remembers).Plan(t.Context())
-	if err != nil || plan.Resources[0].Status != report.Valid {
-		t.Errorf("plan: %+v, %v", plan, err)
-	}
-	drift, err := c.runner(t, disk, c.remembers).Drift(t.Context())
-	if err != nil || drift.Drifted() {
-		t.Errorf("drift: %+v, %v", drift, err)
-	}
-	if len(c.logged) > 0 || c.past["d"].Kept["id"] != "d-1" {
-		t.Errorf("recorded %q", c.names())
-	}
+	plan := c.mustPlan(t, disk, c.remembers)
+	assert.Equal(t, report.Valid, plan.Resources[0].Status)
+	drift := c.mustDrift(t, disk, c.remembers)
+	assert.False(t, drift.Drifted())
+	assert.Empty(t, c.logged)
+	assert.Equal(t, "d-1", c.past["d"].Kept["id"])
 }
 
 func TestWhatIsGoneIsForgotten(t *testing.T) {
@@ -180,9 +170,8 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	c.applies(t, report.Changed)
 	c.forget()
 	c.again = map[string]any{"id": "d-9"} // which a type that says so of what is gone does not mean
-	if _, err := c.runner(t, disk, c.remembers).Destroy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.runner(t, disk, c.remembers).Destroy(t.Context())
+	require.NoError(t, err)
 	if got := c.keeps(); !reflect.DeepEqual(got, []string{`1 {} false`}) || len(c.disks) > 0 {
 		t.Errorf("kept %q, left %v", got, c.disks)
 	}
@@ -193,9 +182,7 @@ func TestAnInterruptedActionIsToldUntilAnotherBegins(t *testing.T) {
 	c.past["d"] = runner.Past{Interrupted: true}
 	c.applies(t, report.Changed)
 	for i, want := range []any{true, true, nil} { // state, create, state
-		if got := c.inputs[i]["interrupted"]; got != want {
-			t.Errorf("input %d: %v", i, got)
-		}
+		assert.Equal(t, want, c.inputs[i]["interrupted"], i)
 	}
 }
 
@@ -212,23 +199,18 @@ func TestATypeThatDoesNotSayThatItKeeps(t *testing.T) {
 	c.init = ""
 	c.disks[""] = false
 	_, err := c.apply(t, disk, c.remembers)
-	if err == nil || len(c.keeps()) > 0 {
-		t.Errorf("%v, kept %q", err, c.keeps())
-	}
+	assert.Error(t, err)
+	assert.Empty(t, c.keeps())
 	shown := false
 	for _, e := range c.events {
 		shown = shown || e.Kind == report.Line && e.Text == `{"keep":{"id":"d-1"}}`
 	}
-	if !shown {
-		t.Error("its last line is not shown")
-	}
-	if _, there := c.inputs[0]["kept"]; there {
-		t.Error("it is given what is kept")
-	}
+	assert.True(t, shown, "its last line is not shown")
+	_, there := c.inputs[0]["kept"]
+	assert.False(t, there, "it is given what is kept")
 	c.again = map[string]any{"id": "d-1"}
-	if _, err := c.apply(t, disk, c.remembers); err == nil || !strings.Contains(err.Error(), `keep: must not be there: init of disk does not answer "keeps": true`) {
-		t.Errorf("got %v", err)
-	}
+	_, err = c.apply(t, disk, c.remembers)
+	assert.ErrorContains(t, err, `keep: must not be there: init of disk does not answer "keeps": true`)
 }
 
 func TestWhatCannotBeKeptFailsTheAction(t *testing.T) {
@@ -241,9 +223,8 @@ func TestWhatCannotBeKeptFailsTheAction(t *testing.T) {
 			c := newCloud(t)
 			c.line = func(string) string { return tc.line }
 			_, err := c.apply(t, disk, c.remembers)
-			if err == nil || !strings.Contains(err.Error(), tc.message) || strings.Contains(c.everything(t, err), "hush-hush") {
-				t.Errorf("got %v", err)
-			}
+			require.ErrorContains(t, err, tc.message)
+			assert.NotContains(t, c.everything(t, err), "hush-hush")
 			if names := c.names(); len(c.keeps()) > 0 || !before(names, "action-started d create", "action-failed d create") {
 				t.Errorf("recorded %q", names)
 			}
@@ -270,9 +251,7 @@ func TestWhatMayBeSecretIsProtectedAndShownNowhere(t *testing.T) {
 			for i := range c.logged {
 				c.logged[i].Keep = nil
 			}
-			if strings.Contains(c.everything(t, err), "hush-hush") {
-				t.Error("it is shown")
-			}
+			assert.NotContains(t, c.everything(t, err), "hush-hush", "it is shown")
 		})
 	}
 }
@@ -281,12 +260,9 @@ func TestASavedPlanNoticesThatAnotherThingIsKept(t *testing.T) {
 	c := newCloud(t)
 	c.past["d"] = runner.Past{Kept: map[string]any{"id": "gone"}}
 	for kept, want := range map[string]string{"gone": "", "other": "not as planned: what is kept of it is another by now"} {
-		plan, err := c.runner(t, disk, c.remembers, pinned).Plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := c.mustPlan(t, disk, c.remembers, pinned)
 		c.past["d"] = runner.Past{Kept: map[string]any{"id": kept}}
-		_, err = c.apply(t, disk, c.remembers, func(o *options) {
+		_, err := c.apply(t, disk, c.remembers, func(o *options) {
 			o.Fingerprint, o.Bound = fingerprint, map[string]report.ResourcePlan{"d": plan.Resources[0]}
 		})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -294,4 +270,197 @@ func TestASavedPlanNoticesThatAnotherThingIsKept(t *testing.T) {
 		}
 		c.past["d"] = runner.Past{Kept: map[string]any{"id": "gone"}}
 	}
+}
+
+func (r run) adopt(t *testing.T, list ...report.Adoption) ([]report.Adopted, error) {
+	t.Helper()
+	return r.Adopt(t.Context(), r.caller, list)
+}
+
+// What is found by its configuration is adopted as it is, with what differs.
+func TestWhatExistsIsAdopted(t *testing.T) {
+	const two = "resources:\n  a: {type: thing, config: {value: 1}}\n  b: {type: thing, dependencies: {x: a}, config: {value: '{{ x.state.value }}'}}\n  c: {type: thing, config: {value: 3}}\n"
+	w := newWorld(t)
+	w.things["a"], w.things["b"] = 1, 7
+	all, err := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"}, report.Adoption{Resource: "c"})
+	var failed *failure.Error
+	if !errors.As(err, &failed) || len(all) != 2 || !strings.Contains(all[1].Error, "does not exist, so nothing was adopted") {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if b := all[0]; b.Status != report.Unchanged || !b.Differs || len(b.Diff) != 1 || b.Diff[0].Path != "value" {
+		t.Errorf("adopted: %+v", b)
+	}
+	if names := w.names(); !slices.Contains(names, "resource-adopted b") || slices.Contains(names, "resource-adopted c") || w.runs("set") > 0 {
+		t.Errorf("recorded: %v", names)
+	}
+	for _, e := range w.logged {
+		if e.Kind == report.ResourceAdopted && (e.Made() == nil || e.Made().Config["value"] == nil || e.Made().DependsOn[0] != "a") {
+			t.Errorf("it is adopted as %+v", e.Made())
+		}
+		if e.Resource == "a" && e.Kind != report.ResourceInitialized {
+			t.Errorf("%s is recorded of what is only needed", e.Kind)
+		}
+	}
+}
+
+// Where what it needs is not there, nothing is known of it. That may be adopted before, in one go.
+func TestWhatNeedsAStateIsAdoptedAfterIt(t *testing.T) {
+	const two = "resources:\n  a: {type: thing, config: {value: 1}}\n  b: {type: thing, dependencies: {x: a}, config: {value: '{{ x.state.value }}'}}\n"
+	w := newWorld(t)
+	w.things["b"] = 7
+	all, _ := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"})
+	assert.Contains(t, all[0].Error, "needs the state of a, which is not known: apply or adopt that first")
+	w.things["a"] = 1
+	if all, err := w.runner(t, two).adopt(t, report.Adoption{Resource: "b"}, report.Adoption{Resource: "a"}); err != nil || all[0].Name != "a" || all[0].Differs {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// adoptable has the type of disks find them by an id, and keep that.
+func adoptable(c *cloud) *cloud {
+	c.init = `"keeps":true,"adoptable":true,`
+	c.adopt = func(id string) protocol.StateOutput {
+		if !c.disks[id] {
+			return protocol.StateOutput{Status: protocol.Stale, Actions: []protocol.Action{protocol.Do("create", "")}, Keep: map[string]any{"id": id}}
+		}
+		return protocol.StateOutput{Status: protocol.Valid, State: map[string]any{"id": id}, Keep: map[string]any{"id": id}}
+	}
+	return c
+}
+
+func TestWhatIsAdoptedByItsIDIsFoundAgain(t *testing.T) {
+	c := adoptable(newCloud(t))
+	c.disks["d-7"] = true
+	c.past["d"] = runner.Past{Kept: map[string]any{"id": "of another"}}
+	all, err := c.runner(t, disk, c.remembers).adopt(t, report.Adoption{Resource: "d", ID: "d-7"})
+	if err != nil || all[0].Status != report.Unchanged || all[0].Differs {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if in := c.inputs[0]; in["adopt"] != "d-7" || len(in["kept"].(map[string]any)) > 0 {
+		t.Errorf("asked with %v", in)
+	}
+	if got := c.keeps(); len(got) != 1 || got[0] != `1 {"id":"d-7"} false` || !before(c.names(), "resource-kept d", "resource-adopted d") {
+		t.Errorf("kept %q: %v", got, c.names())
+	}
+	c.applies(t, report.Unchanged)
+	in := c.inputs[len(c.inputs)-1]
+	assert.Nil(t, in["adopt"], "a run asks for what is adopted")
+}
+
+// What a state of another tool had is kept, once the type has found the thing by it.
+func TestWhatWouldHaveBeenKeptIsImported(t *testing.T) {
+	c := newCloud(t)
+	c.disks["d-7"] = true
+	adoption := func(id string) report.Adoption {
+		return report.Adoption{Resource: "d", Keep: map[string]any{"id": id, "large": json.Number("12345678901234567890")}}
+	}
+	if _, err := c.runner(t, disk, c.remembers).adopt(t, adoption("d-8")); err == nil || !strings.Contains(err.Error(), "says that it does not exist any more") || len(c.keeps()) > 0 {
+		t.Errorf("%v, kept %q", err, c.keeps())
+	}
+	c.forget()
+	_, err := c.runner(t, disk, c.remembers).adopt(t, adoption("d-7"))
+	require.NoError(t, err)
+	if got := c.keeps(); len(got) != 1 || got[0] != `1 {"id":"d-7","large":12345678901234567890} false` {
+		t.Errorf("kept %q", got)
+	}
+	c.applies(t, report.Unchanged)
+	// What the type has kept when it looked counts.
+	c.forget()
+	c.past["d"], c.again = runner.Past{}, map[string]any{"id": "d-7", "seen": true}
+	if _, err := c.runner(t, disk, c.remembers).adopt(t, adoption("d-7")); err != nil || c.keeps()[0] != `1 {"id":"d-7","seen":true} false` {
+		t.Errorf("%v, kept %q", err, c.keeps())
+	}
+}
+
+func TestWhatCannotBeAdopted(t *testing.T) {
+	for name, c := range map[string]struct {
+		manifest string
+		adoption report.Adoption
+		change   func(*cloud)
+		want     string
+		invalid  bool
+	}{
+		"nothing has the id":       {disk, report.Adoption{ID: "d-9"}, func(c *cloud) { adoptable(c) }, `finds nothing by the id "d-9", so nothing was adopted`, false},
+		"nothing by configuration": {disk, report.Adoption{}, func(c *cloud) { adoptable(c) }, "give its id, if it exists; else an apply makes it", false},
+		"not by an id":             {disk, report.Adoption{ID: "d-9"}, func(*cloud) {}, `m.yaml:1:13: resources.d: its type disk finds nothing by an id`, true},
+		"nothing kept":             {disk, report.Adoption{Keep: map[string]any{"id": "x"}}, func(c *cloud) { c.init = "" }, `its type disk keeps nothing`, true},
+		"read-only":                {strings.Replace(disk, "type:", "readonly: true, type:", 1), report.Adoption{}, func(*cloud) {}, `it is "readonly: true"`, true},
+		"unforgettable": {disk, report.Adoption{ID: "d-9"}, func(c *cloud) {
+			adoptable(c).adopt = func(string) protocol.StateOutput {
+				return protocol.StateOutput{Status: protocol.Valid, State: map[string]any{}}
+			}
+		}, "keep: must be there when something is adopted by its id", false},
+	} {
+		cloud := newCloud(t)
+		c.change(cloud)
+		c.adoption.Resource = "d"
+		_, err := cloud.runner(t, c.manifest, cloud.remembers).adopt(t, c.adoption)
+		var invalid *manifest.Error
+		assert.ErrorContains(t, err, c.want, name)
+		assert.Equal(t, c.invalid, errors.As(err, &invalid), name)
+		if names := cloud.names(); slices.Contains(names, "resource-adopted d") || len(cloud.keeps()) > 0 {
+			t.Errorf("%s: recorded %v", name, names)
+		}
+	}
+}
+
+// A secret of what is adopted is in no event, and protected where it is kept.
+func TestWhatIsAdoptedMayHaveSecrets(t *testing.T) {
+	c := adoptable(newCloud(t))
+	c.init += `"state_schema":{"properties":{"id":{"writeOnly":true}}},`
+	c.disks["d-geheim"] = true
+	all, err := c.runner(t, disk, c.remembers).adopt(t, report.Adoption{Resource: "d", ID: "d-geheim"})
+	require.NoError(t, err)
+	assert.True(t, strings.HasSuffix(c.keeps()[0], "true"))
+	for _, e := range append(c.logged, c.events...) {
+		e.Keep = nil
+		assert.NotContains(t, fmt.Sprintf("%+v", e), "geheim", "it is in")
+	}
+	if text := fmt.Sprintf("%+v", all); strings.Contains(text, "geheim") || strings.Contains(c.kept(t), "geheim") {
+		t.Errorf("it is shown or in a file: %s\n%s", text, c.kept(t))
+	}
+}
+
+// What was secret in the state of another tool is one here, whatever the type says of it.
+func TestWhatWasSecretElsewhereStaysSecret(t *testing.T) {
+	for name, token := range map[string]any{"a text": "d-geheim", "one of which nothing is looked for": true} {
+		c := newCloud(t)
+		c.disks["d-geheim"] = true
+		all, err := c.runner(t, disk, c.remembers).adopt(t, report.Adoption{
+			Resource: "d", Keep: map[string]any{"id": "d-geheim", "state": map[string]any{"token": token}}, Secrets: [][]string{{"state", "token"}},
+		})
+		require.NoError(t, err, name)
+		assert.True(t, strings.HasSuffix(c.keeps()[0], "true"), name)
+		if text := fmt.Sprintf("%+v", all); token != true && (strings.Contains(text, "geheim") || strings.Contains(c.kept(t), "geheim")) {
+			t.Errorf("%s is shown or in a file: %s\n%s", name, text, c.kept(t))
+		}
+		_, err = c.runner(t, disk, c.remembers).Drift(t.Context())
+		assert.NoError(t, err, name)
+		if token != true && strings.Contains(c.kept(t), "geheim") {
+			t.Errorf("%s is in a file of a later run: %s", name, c.kept(t))
+		}
+	}
+}
+
+// What is managed already is not adopted under another name, whoever destroys one would take the other's.
+func TestNothingIsAdoptedTwice(t *testing.T) {
+	managed := []taken.Thing{{Undeclared: report.Undeclared{Name: "other", Run: "R1", Made: report.Made{Type: "disk:2"}}, Kept: map[string]any{"id": "d-7"}}}
+	adopt := func(name string, one report.Adoption) error {
+		c := adoptable(newCloud(t))
+		c.disks["d-7"], c.disks["d-8"] = true, true
+		managed[0].Name, one.Resource = name, "d"
+		_, err := c.runner(t, disk, c.remembers, func(o *options) { o.Managed = managed }).adopt(t, one)
+		if recorded := slices.Contains(c.names(), "resource-adopted d"); recorded != (err == nil) || len(c.keeps()) > 0 != recorded {
+			t.Errorf("%v: recorded are %v", err, c.names())
+		}
+		return err
+	}
+	if err := adopt("other", report.Adoption{ID: "d-7"}); err == nil || !strings.Contains(err.Error(), `run R1 manages it already, as other, and who destroys that would destroy this`) {
+		t.Errorf("got %v", err)
+	}
+	assert.NoError(t, adopt("other", report.Adoption{ID: "d-8"}), "something else")
+	assert.NoError(t, adopt("d", report.Adoption{ID: "d-7"}), "the same again")
+	keep := map[string]any{"id": "d-7"}
+	assert.Error(t, adopt("other", report.Adoption{Keep: keep}), "what a state has is adopted twice")
+	assert.NoError(t, adopt("other", report.Adoption{Keep: keep, Alike: true}), "it may be another")
 }

@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -40,28 +43,22 @@ func TestAProcessGoesFromRunToRun(t *testing.T) {
 	w, r, run := reserved(t, 5)
 	for i := range 3 {
 		w.things = map[string]any{}
-		statuses, err := w.apply(t, many(2, "served"), run(i))
-		if err != nil || statuses["r0"] != report.Changed || statuses["r1"] != report.Changed {
-			t.Errorf("run %d: %v, %v", i, statuses, err)
-		}
+		wantStatuses(t, w.mustApply(t, many(2, "served"), run(i)), map[string]report.Status{"r0": report.Changed, "r1": report.Changed})
 		found, err := w.engine.Containers(t.Context(), map[string]string{invoke.LabelKind: invoke.KindServe})
 		if err != nil || len(found) != 1 || found[0].Labels[invoke.LabelRun] != "RESERVE" {
 			t.Errorf("after run %d there are %+v (%v)", i, found, err)
 		}
 	}
-	if serving, _ := w.starts(); serving != 1 {
-		t.Errorf("%d processes were started for 3 runs", serving)
-	}
+	serving, _ := w.starts()
+	assert.Equal(t, 1, serving)
 	r.Close(t.Context())
 	if left, err := w.engine.Containers(t.Context(), nil); err != nil || len(left) > 0 {
 		t.Errorf("left are %v (%v)", left, err)
 	}
-	if _, err := os.Stat(filepath.Join(w.workspace, ".deployster", "work", "RESERVE")); !os.IsNotExist(err) {
-		t.Errorf("its directory is left (%v)", err)
-	}
-	if _, err := w.apply(t, many(1, "served"), run(9)); err != nil {
-		t.Error("after the reserve was closed: ", err)
-	}
+	_, err := os.Stat(filepath.Join(w.workspace, ".deployster", "work", "RESERVE"))
+	assert.True(t, os.IsNotExist(err), "its directory is left")
+	_, err = w.apply(t, many(1, "served"), run(9))
+	assert.NoError(t, err, "after the reserve was closed")
 	if left, err := w.engine.Containers(t.Context(), nil); err != nil || len(left) > 0 {
 		t.Errorf("a closed reserve kept %v (%v)", left, err)
 	}
@@ -78,21 +75,16 @@ func TestAReserveThatIsUsedIsNotOld(t *testing.T) {
 		_, err := w.apply(t, many(1, "served"), run(i), func(o *options) {
 			o.Now = func() time.Time { return began.Add(time.Duration(i) * time.Minute) }
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		info, err := os.Stat(dir)
 		if err != nil || time.Since(info.ModTime()) > time.Hour {
 			t.Errorf("after run %d: %+v, %v", i, info, err)
 		}
 		before := time.Now().Add(-40 * 24 * time.Hour)
-		if err := os.Chtimes(dir, before, before); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(dir, before, before))
 	}
-	if serving, _ := w.starts(); serving != 1 {
-		t.Errorf("%d processes were started for 2 runs", serving)
-	}
+	serving, _ := w.starts()
+	assert.Equal(t, 1, serving)
 }
 
 // A process that does not end by itself gets a moment for it, but not after a second
@@ -106,9 +98,8 @@ func TestAReserveIsClosedAtOnce(t *testing.T) {
 				<-ctx.Done()
 				return 137
 			})
-			if _, err := w.apply(t, many(1, "served"), run(0)); err != nil {
-				t.Error(err)
-			}
+			_, err := w.apply(t, many(1, "served"), run(0))
+			assert.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if killed {
@@ -116,9 +107,8 @@ func TestAReserveIsClosedAtOnce(t *testing.T) {
 			}
 			began := time.Now()
 			r.Close(ctx)
-			if took := time.Since(began); (took == 0) != killed {
-				t.Errorf("after a second signal %v: it took %s", killed, took)
-			}
+			took := time.Since(began)
+			assert.Equal(t, killed, took == 0, "after a second signal")
 			if left, err := w.engine.Containers(t.Context(), nil); err != nil || len(left) > 0 {
 				t.Errorf("left are %v (%v)", left, err)
 			}
@@ -150,13 +140,10 @@ func TestAProcessIsOfOneRunAtATime(t *testing.T) {
 		}()
 	}
 	for range 2 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-done)
 	}
-	if serving, _ := w.starts(); serving != 2 {
-		t.Errorf("%d processes served two runs at once", serving)
-	}
+	serving, _ := w.starts()
+	assert.Equal(t, 2, serving)
 	if found, err := w.engine.Containers(t.Context(), nil); err != nil || len(found) != 1 {
 		t.Errorf("kept are %v (%v)", found, err)
 	}
@@ -174,33 +161,25 @@ func TestARunLeavesNothingInAProcess(t *testing.T) {
 				t.Errorf("it finds %v", left)
 			}
 			fmt.Fprintln(p.Stderr, "asked for", q.name())
-			if err := os.WriteFile(filepath.Join(work, "left"), nil, 0o600); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, os.WriteFile(filepath.Join(work, "left"), nil, 0o600))
 			p.answer(t.Context(), q)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		return 0
 	})
 	for i := range 2 {
 		text := fmt.Sprintf("resources:\n  one: {type: served, config: {value: 1}}\n  two%d: {type: served, config: {value: 1}}\n", i)
-		if _, err := w.apply(t, text, run(i)); err != nil {
-			t.Fatal(err)
-		}
+		w.mustApply(t, text, run(i))
 		said, err := filepath.Glob(filepath.Join(w.workspace, ".deployster", "work", fmt.Sprintf("RUN%d", i), "_served", "*.stderr"))
-		if err != nil || len(said) != 1 {
-			t.Fatalf("run %d has %v (%v)", i, said, err)
-		}
+		require.NoError(t, err, i)
+		require.Len(t, said, 1, i)
 		text2, err := os.ReadFile(said[0])
 		if err != nil || !strings.Contains(string(text2), fmt.Sprintf("two%d", i)) || i == 1 && strings.Contains(string(text2), "two0") {
 			t.Errorf("run %d finds %q (%v)", i, text2, err)
 		}
 	}
-	if serving, _ := w.starts(); serving != 1 {
-		t.Errorf("%d processes were started", serving)
-	}
+	serving, _ := w.starts()
+	assert.Equal(t, 1, serving)
 }
 
 // What was given something in confidence, or failed, or is in the midst of saying
@@ -213,14 +192,10 @@ func TestSomeProcessesEndWithTheirRun(t *testing.T) {
 	}{
 		"one that was given a secret": {secret, good},
 		"one in which an action failed": {many(1, "served"), func(ctx context.Context, p *served) int {
-			for q := range p.questions {
-				if q.Action == "set" {
-					p.say(`{"id":%d,"exit":7}`+"\n", q.ID)
-					continue
-				}
-				p.answer(ctx, q)
-			}
-			return 0
+			p.w.mu.Lock()
+			p.w.fail["r0"] = true
+			p.w.mu.Unlock()
+			return good(ctx, p)
 		}},
 		"one that has begun another line": {many(1, "served"), func(ctx context.Context, p *served) int {
 			to := p.Stdout
@@ -239,9 +214,8 @@ func TestSomeProcessesEndWithTheirRun(t *testing.T) {
 			w.engine.Images["served"] = w.serving(c.process)
 			_, _ = w.apply(t, c.text, run(0))
 			kept, err := w.engine.Containers(t.Context(), nil)
-			if err != nil || len(kept) > 0 {
-				t.Errorf("kept are %v (%v)", kept, err)
-			}
+			require.NoError(t, err)
+			assert.Empty(t, kept)
 		})
 	}
 }
@@ -255,12 +229,9 @@ func TestAProcessIsNotKeptForEver(t *testing.T) {
 		_, err := w.apply(t, many(1, "served"), run(i), func(o *options) {
 			o.Now = func() time.Time { return began.Add(time.Duration(i) * 6 * time.Minute) }
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if serving, _ := w.starts(); serving != want {
-			t.Errorf("after run %d, %d processes were started; want %d", i, serving, want)
-		}
+		require.NoError(t, err)
+		serving, _ := w.starts()
+		assert.Equal(t, want, serving, i)
 	}
 }
 
@@ -288,21 +259,13 @@ func TestAProcessIsNotAskedAboutWhatItDoesNotSee(t *testing.T) {
 		func() error { return os.WriteFile(filepath.Join(dir, "file"), nil, 0o600) },
 		func() error { return os.Rename(dir, dir+"-old") },
 	} {
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, change())
 		if i == 2 {
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Mkdir(dir, 0o700))
 		}
-		if _, err := w.apply(t, text, run(i)); err != nil {
-			t.Fatal(err)
-		}
+		w.mustApply(t, text, run(i))
 		serving, _ := w.starts()
-		if want := 1 + i/2; serving != want {
-			t.Errorf("after run %d, %d processes were started; want %d", i, serving, want)
-		}
+		assert.Equal(t, 1+i/2, serving, i)
 	}
 }
 
@@ -316,9 +279,8 @@ func TestALookLeavesNoFiles(t *testing.T) {
 			o.Forget = true
 		}
 		for range 2 {
-			if found, err := w.runner(t, many(1, of), look).Drift(t.Context()); err != nil || found.Resources[0].Status != report.Stale {
-				t.Fatalf("%s: %+v (%v)", of, found, err)
-			}
+			found := w.mustDrift(t, many(1, of), look)
+			assert.Equal(t, report.Stale, found.Resources[0].Status)
 		}
 		err := filepath.WalkDir(filepath.Join(w.workspace, ".deployster"), func(path string, d os.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
@@ -326,8 +288,6 @@ func TestALookLeavesNoFiles(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	}
 }

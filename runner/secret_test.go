@@ -3,10 +3,16 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner/diff"
@@ -18,9 +24,7 @@ func (w *world) everything(t *testing.T, err error) string {
 	all := w.kept(t) + fmt.Sprint(err)
 	for _, e := range append(w.events, w.logged...) {
 		text, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all += string(text)
 	}
 	return all
@@ -38,46 +42,12 @@ func TestSecretsOfStatesAreHidden(t *testing.T) {
 		return 0
 	})
 	_, err := w.apply(t, "resources: {v: {type: vault, config: {password: new-secret}}}")
-	if err == nil {
-		t.Fatal("a resource that stays stale succeeded")
-	}
+	require.Error(t, err, "a resource that stays stale succeeded")
 	all := w.everything(t, err)
 	for _, secret := range []string{"old-secret", "new-secret"} {
-		if strings.Contains(all, secret) {
-			t.Errorf("%s is told", secret)
-		}
+		assert.NotContains(t, all, secret)
 	}
-	if !strings.Contains(err.Error(), `~ password: "(secret)" → "(secret)"`) {
-		t.Errorf("that it differs is not told: %v", err)
-	}
-}
-
-func TestSecretsAreHiddenHoweverTheyAreEncoded(t *testing.T) {
-	for name, form := range map[string]string{
-		"as it is":             `pässwörd/ & "more"`,
-		"JSON of Go":           `p\u00e4ssw\u00f6rd/ \u0026 \"more\"`,
-		"JSON without HTML":    `pässwörd/ & \"more\"`,
-		"JSON of only ASCII":   `p\u00e4ssw\u00f6rd/ & \"more\"`,
-		"JSON of PHP":          `p\u00e4ssw\u00f6rd\/ & \"more\"`,
-		"JSON of Perl or .NET": `p\u00E4ssw\u00F6rd/ \u0026 \u0022more\u0022`,
-		"JSON of mixed hands":  `p\u00E4sswörd\/ \u0026 \"mor\u0065\u0022`,
-		"JSON within JSON":     `p\\u00e4ssw\\u00f6rd/ & \\\"more\\\"`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.fail["db"] = true
-			w.engine.Images["echo"] = image(func(ctx context.Context, c enginetest.Call) int {
-				if len(c.Args) > 0 && c.Args[0] == "set" {
-					fmt.Fprintln(c.Stdout, form)
-				}
-				return w.thing(ctx, c)
-			})
-			_, err := w.apply(t, `resources: {db: {type: echo, config: {value: 1, token: 'pässwörd/ & "more"'}}}`)
-			if all := w.everything(t, err); strings.Contains(all, form) {
-				t.Errorf("%s is told", form)
-			}
-		})
-	}
+	assert.Contains(t, err.Error(), `~ password: "(secret)" → "(secret)"`, "that it differs is not told: %v", err)
 }
 
 // Wherever a secret stands in what a type says, and whatever kind of value it
@@ -103,37 +73,23 @@ resources:
 	tells := func(t *testing.T, v any) {
 		t.Helper()
 		text, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, secret := range []string{"271828", "0.57721", "hush-hush"} {
-			if strings.Contains(string(text), secret) {
-				t.Errorf("%s is told in\n%s", secret, text)
-			}
+			assert.NotContains(t, string(text), secret)
 		}
 	}
 	w := newWorld(t)
 	vault(w)
-	plan, err := w.runner(t, manifest).Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := w.mustPlan(t, manifest)
 	tells(t, plan)
 	tells(t, w.events)
 	r := plan.Resources[0]
-	if short, _ := json.Marshal(r.State["short"]); string(short) != `["(secret)","(secret)","17","(secret)",112]` {
-		t.Errorf("a short secret is hidden where it is all: %s", short)
-	}
-	if list, _ := json.Marshal(r.State["list"]); string(list) != `["(secret)",1,1.5]` {
-		t.Errorf("other numbers stay: %s", list)
-	}
-	if args := strings.Join(r.Actions[0].Args, " "); args != "--pin (secret) (secret)" {
-		t.Errorf("the arguments are %s", args)
-	}
-	report, err := w.runner(t, manifest).Drift(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	short, _ := json.Marshal(r.State["short"])
+	assert.Equal(t, `["(secret)","(secret)","17","(secret)",112]`, string(short), "a short secret is hidden where it is all")
+	list, _ := json.Marshal(r.State["list"])
+	assert.Equal(t, `["(secret)",1,1.5]`, string(list), "other numbers stay")
+	assert.Equal(t, "--pin (secret) (secret)", strings.Join(r.Actions[0].Args, " "))
+	report := w.mustDrift(t, manifest)
 	tells(t, report)
 }
 
@@ -147,18 +103,11 @@ resources:
   b: {type: thing, config: {value: 1, token: hush-hush}}
   c: {type: thing, config: {value: 1, token: "271828"}}
 `
-	plan, err := w.runner(t, text).Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := w.runner(t, text).Drift(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := w.mustPlan(t, text)
+	report := w.mustDrift(t, text)
 	want := []diff.Change{{Path: "value.(secret)", Op: diff.Add, New: "(secret)"}}
-	if !slices.Equal(plan.Resources[0].Diff, want) || !slices.Equal(report.Resources[0].Diff, want) {
-		t.Errorf("%+v\n%+v", plan.Resources[0].Diff, report.Resources[0].Diff)
-	}
+	assert.Equal(t, want, plan.Resources[0].Diff)
+	assert.Equal(t, want, report.Resources[0].Diff)
 }
 
 // The name of an action is all over: in the log, on containers, in the names of
@@ -182,30 +131,24 @@ resources:
 				return w.thing(ctx, c)
 			})
 			if serve {
-				w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
-					for q := range p.questions {
-						if q.Action == "state" && w.things["a"] == nil {
-							p.say(`{"id":%d,"exit":0,"output":`+answer+"}\n", q.ID)
-							continue
-						}
+				w.engine.Images["thing"] = w.servingBut(func(p *served, q question) bool {
+					first := q.Action == "state" && w.things["a"] == nil
+					if first {
+						p.say(`{"id":%d,"exit":0,"output":`+answer+"}\n", q.ID)
+					} else {
 						asked = append(asked, q.Action)
-						p.answer(ctx, q)
 					}
-					return 0
+					return first
 				})
 			}
 			_, err := w.apply(t, text)
-			if (err != nil) != fails {
-				t.Fatal(err)
-			}
+			require.Equal(t, fails, err != nil)
 			all := w.everything(t, err)
 			for _, run := range w.engine.Runs() {
 				all += fmt.Sprintln(run.Spec.Labels, run.Spec.Mounts)
 			}
 			for _, secret := range []string{"hush-hush", "271828"} {
-				if strings.Contains(all, secret) {
-					t.Errorf("served %t, fails %t: %s is told in\n%s", serve, fails, secret, all)
-				}
+				assert.NotContains(t, all, secret, "%v, %v", serve, fails)
 			}
 			if names := w.names(); !slices.Contains(names, "action-started a set (secret)") || !fails && !slices.Contains(names, "action-started a set (secret)#2") {
 				t.Errorf("the log tells %q", names)
@@ -234,24 +177,88 @@ func TestSecretsOfVariablesAreHiddenInWhateverTheyGoInto(t *testing.T) {
 	})
 	withSecrets := func(o *options) { o.Secrets = []any{"new-secret", "123"} }
 	w.variables = map[string]any{"password": "new-secret", "pin": "123"}
-	plan, err := w.runner(t, manifest, withSecrets).Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := w.mustPlan(t, manifest, withSecrets)
 	text, err := json.Marshal(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = w.apply(t, manifest, withSecrets)
 	all := string(text) + w.everything(t, err)
 	for _, secret := range []string{"old-secret", "older-secret", "new-secret", `"123"`, `4567`} {
-		if strings.Contains(all, secret) {
-			t.Errorf("%s is told", secret)
-		}
+		assert.NotContains(t, all, secret)
 	}
 	for _, shown := range []string{`user: me`, `port: 1`, `"Path":"level","Op":"~","Old":1,"New":2`} {
-		if !strings.Contains(all, shown) {
-			t.Errorf("%s is hidden", shown)
-		}
+		assert.Contains(t, all, shown)
+	}
+}
+
+func TestWhichSecretsReadVariables(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["vault"] = image(func(_ context.Context, c enginetest.Call) int {
+		fmt.Fprint(c.Stdout, `{"removable":true,"state_action":{"args":["state"]},"config_schema":{"properties":{
+			"token":{"writeOnly":true},"env":{"additionalProperties":{"writeOnly":true}}}}}`)
+		return 0
+	})
+	for name, text := range map[string]string{"secrets/prod": "{{ stage }}", "texts/a": "{{ name | default('') }}"} {
+		path := filepath.Join(w.workspace, filepath.FromSlash(name))
+		require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
+	}
+	r := w.runner(t, `
+resources:
+  plain: {type: vault, config: {name: "{{ stage }}", token: fixed}}
+  whole: {type: vault, config: {env: "{{ {'A': stage} }}"}}
+  parts: {type: vault, config: {env: {B: "{{ stage }}", C: "a-{{ stage }}"}}}
+  waits: {type: vault, dependencies: {p: plain}, config: {token: "{{ p.state.id }}{{ stage }}"}}
+  computed: {type: vault, config: {token: "{% include 'secrets/' ~ 'prod' | lower %}", env: {D: "{% include ['secrets/prod'] %}", E: "{% include 'texts/' ~ 'a' | lower %}"}}}
+  seen: {type: vault, readonly: true, config: {token: "{{ stage }}"}}
+`)
+	require.NoError(t, r.Removable(t.Context()))
+	var got []string
+	for _, use := range r.SecretUses([]string{"secrets/prod", "texts/a"}, "stage", "other") {
+		got = append(got, use.Variable+" "+use.Path)
+	}
+	want := []string{
+		"stage resources.computed.config.env.D", "stage resources.computed.config.token",
+		"stage resources.parts.config.env.B", "stage resources.parts.config.env.C", "stage resources.seen.config.token",
+		"stage resources.waits.config.token", "stage resources.whole.config.env.A",
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("the uses are %q, want %q", got, want)
+	}
+}
+
+// What a module is given of a state, and may not be shown, is not: neither by a plan, before
+// and after it is known, nor of what a run tells and keeps.
+func TestWhatAModuleIsGivenInSecretIsHidden(t *testing.T) {
+	w := newWorld(t)
+	dir := filepath.Join(w.workspace, "web")
+	const module = `
+variables: {key: {writeOnly: true}, open: {}}
+resources:
+  file: {type: thing, config: {value: 'key = {{ key }}'}}
+  other: {type: thing, config: {value: '{{ open }}'}}
+outputs: {key: '{{ key }}', other: '{{ other.state.value }}'}
+`
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(module), 0o600))
+	const text = `
+resources:
+  source: {type: thing, config: {value: 4711}}
+  reader: {type: thing, dependencies: {web: web}, config: {value: '{{ web.other }}'}}
+modules: {web: {source: ./web, dependencies: {s: source}, vars: {key: 'hush-{{ s.state.value + 1 }}', open: shown}}}
+outputs: {key: '{{ web.key }}'}
+`
+	plan := func() string {
+		p := w.mustPlan(t, text)
+		shown, err := json.Marshal(p)
+		require.NoError(t, err)
+		return string(shown)
+	}
+	all := plan()
+	w.mustApply(t, text)
+	assert.Equal(t, "key = hush-4712", w.things["web.file"])
+	assert.Equal(t, "shown", w.things["reader"])
+	all += w.everything(t, nil) + plan()
+	assert.NotContains(t, all, "hush-4712", "the secret is told")
+	if out := w.ended(t).Outputs.Outputs["key"]; !out.Secret || out.Value != nil {
+		t.Errorf("the output is %+v", out)
 	}
 }

@@ -2,15 +2,20 @@ package runner_test
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/failure"
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -30,10 +35,7 @@ func TestAnIdleProcessIsEndedAndStartedAgain(t *testing.T) {
 			}
 			return true
 		}
-		got, err := w.apply(t, many(1, "thing"), func(o *options) { o.Confirm = runner.ConfirmAction })
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := w.mustApply(t, many(1, "thing"), func(o *options) { o.Confirm = runner.ConfirmAction })
 		wantStatuses(t, got, map[string]report.Status{"r0": report.Changed})
 		if serving, _ := w.starts(); serving != 2 || running != 0 {
 			t.Errorf("%d processes were started, %d ran while nobody needed them", serving, running)
@@ -50,16 +52,12 @@ func TestAProcessThatDoesNotEndIsKilled(t *testing.T) {
 			return 137
 		})
 		started := time.Now()
-		if _, err := w.apply(t, many(3, "thing")); err != nil {
-			t.Fatal(err)
-		}
+		w.mustApply(t, many(3, "thing"))
 		if took := time.Since(started); took == 0 || took > 10*time.Second {
 			t.Errorf("it took %s", took)
 		}
 		for _, run := range w.engine.Runs() {
-			if !run.Done {
-				t.Error("it still runs")
-			}
+			assert.True(t, run.Done, "it still runs")
 		}
 	})
 }
@@ -68,28 +66,19 @@ func TestStopAbandonsObservationsAndCancelKillsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		stop := make(chan struct{})
-		w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
-			for q := range p.questions {
-				if q.Action == "state" && q.name() == "r0" {
-					close(stop)
-					synctest.Wait()
-				}
-				p.answer(ctx, q) // that of r0 comes too late
+		w.engine.Images["thing"] = w.servingBut(func(_ *served, q question) bool {
+			if q.Action == "state" && q.name() == "r0" {
+				close(stop)
+				synctest.Wait()
 			}
-			return 0
+			return false // the answer of r0 comes too late
 		})
 		started := time.Now()
 		got, err := w.apply(t, many(2, "thing"), func(o *options) { o.Stop, o.Parallelism = stop, 1 })
-		if !errors.Is(err, runner.ErrInterrupted) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, err, runner.ErrInterrupted)
 		wantStatuses(t, got, map[string]report.Status{"r0": report.Failed, "r1": report.Skipped})
-		if took := time.Since(started); took != 0 {
-			t.Errorf("it took %s", took)
-		}
-		if told := w.warnings(); len(told) != 0 {
-			t.Errorf("told was %q", told)
-		}
+		assert.EqualValues(t, 0, time.Since(started))
+		assert.Len(t, w.warnings(), 0)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -107,15 +96,9 @@ func TestStopAbandonsObservationsAndCancelKillsTheProcess(t *testing.T) {
 		})
 		started := time.Now()
 		_, err := w.runner(t, many(1, "thing")).Apply(ctx)
-		if !errors.Is(err, runner.ErrInterrupted) {
-			t.Errorf("got %v", err)
-		}
-		if names := w.names(); !slices.Contains(names, "action-failed r0 set") {
-			t.Errorf("the log does not tell the truth: %v", names)
-		}
-		if took := time.Since(started); took != 0 {
-			t.Errorf("it took %s", took)
-		}
+		assert.ErrorIs(t, err, runner.ErrInterrupted)
+		assert.Contains(t, w.names(), "action-failed r0 set", "the log does not tell the truth")
+		assert.EqualValues(t, 0, time.Since(started))
 	})
 }
 
@@ -174,22 +157,183 @@ resources:
   slow: {type: thing, timeout: 10m, config: {value: 2}}
   last: {type: thing, config: {value: 3}}`, func(o *options) { o.Parallelism, o.KeepGoing = 2, true })
 				for _, want := range []string{"bad: ", "did not answer state of bad: timed out after 1m30s", tc.says} {
-					if err == nil || !strings.Contains(err.Error(), want) {
-						t.Errorf("%v does not say %q", err, want)
-					}
+					assert.ErrorContains(t, err, want)
 				}
 				wantStatuses(t, got, map[string]report.Status{"bad": report.Failed, "slow": tc.slow, "last": report.Changed})
-				if ended != tc.ends || orderly != tc.orderly {
-					t.Errorf("the process ended after %s, by itself %t; want %s, %t", ended, orderly, tc.ends, tc.orderly)
-				}
-				if serving, _ := w.starts(); serving != 1 {
-					t.Errorf("%d processes were started", serving)
-				}
+				assert.Equal(t, tc.ends, ended)
+				assert.Equal(t, tc.orderly, orderly)
+				serving, _ := w.starts()
+				assert.Equal(t, 1, serving)
 				told := w.warnings()
 				if len(told) != tc.told || tc.told > 0 && !strings.Contains(told[0], "state of bad: timed out after 1m30s; from here on, its calls get containers of their own") {
 					t.Errorf("told was %q", told)
 				}
 			})
+		})
+	}
+}
+
+// says is a process that prints something and goes on.
+func says(format string) func(context.Context, *served, question) int {
+	return func(_ context.Context, p *served, q question) int {
+		p.say(format, q.ID)
+		return -1
+	}
+}
+
+func TestAHostileProcess(t *testing.T) {
+	long := strings.Repeat("x", 9<<20)
+	for name, tc := range map[string]struct {
+		action string // at which it turns bad
+		does   func(ctx context.Context, p *served, q question) int
+		want   []string
+	}{
+		"prints text":                   {"state", says("hello world\n"), []string{"what is no answer", "hello world"}},
+		"prints a secret":               {"state", says("the token is hush-hush\n"), []string{"what is no answer", "the token is (secret)"}},
+		"answers twice on one line":     {"state", says(`{"id":%d,"exit":0}{"id":1,"exit":0}` + "\n"), []string{"what is no answer", "two JSON documents"}},
+		"answers what it was not asked": {"state", says(`{"id":9999,"exit":0}` + "\n"), []string{"answered request 9999, which it was not asked"}},
+		"answers something answered":    {"set", says(`{"id":1,"exit":0}` + "\n"), []string{"answered request 1 twice"}},
+		"answers no exit code":          {"state", says(`{"id":%d,"exit":256}` + "\n"), []string{"what is no answer", "exit"}},
+		"answers before its exit":       {"state", says(`{"id":%d,"output":"{}"}` + "\n"), []string{"output before its exit"}},
+		"answers no text":               {"set", says(`{"id":%d,"exit":0,"output":{"a":1}}` + "\n"), []string{"no string"}},
+		"prints a line without end": {"state", func(ctx context.Context, p *served, q question) int {
+			for range 12 { // 108 MB
+				p.say(long, q.ID)
+			}
+			return -1
+		}, []string{"a line of more than 8 MiB", "xxxx"}},
+		"exits": {"state", func(_ context.Context, p *served, _ question) int {
+			fmt.Fprintln(p.Stderr, "out of cheese, hush-hush")
+			return 3
+		}, []string{"exited with 3", "out of cheese, (secret)"}},
+		"exits well": {"state", func(context.Context, *served, question) int { return 0 }, []string{"exited with 0"}},
+		"is killed":  {"set", func(context.Context, *served, question) int { return 137 }, []string{"exited with 137 (killed)"}},
+		"ends in the middle of a line": {"state", func(_ context.Context, p *served, q question) int {
+			p.say(`{"id":%d,"exi`, q.ID)
+			return 0
+		}, []string{"what is no answer", "ends too early"}},
+		"never answers": {"state", func(ctx context.Context, _ *served, _ question) int {
+			<-ctx.Done()
+			return 137
+		}, []string{"did not answer state of bad: timed out after 1m30s"}},
+		"never ends an action": {"set", func(ctx context.Context, p *served, q question) int {
+			p.say(`{"id":%d,"output":"waiting for godot\n"}`+"\n", q.ID)
+			<-ctx.Done()
+			return 137
+		}, []string{"did not answer set of bad: timed out after 1m30s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+					for q := range p.questions {
+						if q.name() == "bad" && q.Action == tc.action {
+							if code := tc.does(ctx, p, q); code >= 0 {
+								return code
+							}
+							continue
+						}
+						p.answer(ctx, q)
+					}
+					return 0
+				})
+				got, err := w.apply(t, `
+resources:
+  bad: {type: thing, timeout: 90s, config: {value: 1, token: hush-hush}}
+  one: {type: thing, config: {value: 1}}
+  two: {type: thing, config: {value: 2}}`, func(o *options) { o.Parallelism, o.KeepGoing = 1, true })
+				require.Error(t, err, "it was accepted")
+				for _, want := range append(tc.want, "bad: ", tc.action, "the process that serves thing (image sha256:") {
+					assert.Contains(t, err.Error(), want, "%q does not say %q", err, want)
+				}
+				assert.NotContains(t, w.everything(t, err), "hush-hush", "a secret is told")
+				wantStatuses(t, got, map[string]report.Status{"bad": report.Failed, "one": report.Changed, "two": report.Changed})
+				if told := w.warnings(); len(told) != 1 || !strings.Contains(told[0], "containers of their own") {
+					t.Errorf("that the others get containers is told as %q", told)
+				}
+				serving, _ := w.starts()
+				assert.Equal(t, 1, serving)
+			})
+		})
+	}
+}
+
+func TestAProcessThatTurnsBadWhileNobodyWaitsIsNotAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	bad, dead := make(chan struct{}), make(chan struct{})
+	w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+		defer close(dead)
+		q := <-p.questions
+		p.answer(ctx, q)
+		<-bad
+		p.answer(ctx, q)
+		<-ctx.Done()
+		return 137
+	})
+	w.yes = func(runner.Question) bool {
+		close(bad)
+		<-dead
+		return true
+	}
+	got := w.mustApply(t, many(1, "thing"), func(o *options) { o.Confirm = runner.ConfirmAction })
+	wantStatuses(t, got, map[string]report.Status{"r0": report.Changed})
+	if told := w.warnings(); len(told) != 1 || !strings.Contains(told[0], "answered request 1 twice") {
+		t.Errorf("told was %q", told)
+	}
+}
+
+func TestACrashFailsAllThatWait(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+		waiting := 0
+		for q := range p.questions {
+			if q.Action == "init" {
+				p.answer(ctx, q)
+			} else if waiting++; waiting == 3 {
+				return 9
+			}
+		}
+		return 0
+	})
+	got, err := w.apply(t, many(9, "thing"), func(o *options) { o.Parallelism, o.KeepGoing = 3, true })
+	var failed *failure.Error
+	require.ErrorAs(t, err, &failed)
+	require.Len(t, failed.Causes, 3)
+	for _, cause := range failed.Causes {
+		assert.Contains(t, cause.Error(), "exited with 9", "got %v", cause)
+	}
+	changed := 0
+	for _, status := range got {
+		if status == report.Changed {
+			changed++
+		}
+	}
+	assert.Equal(t, 6, changed, "%d of the 6 others are there: %v", changed, got)
+}
+
+func TestAProcessThatCanNotBeStarted(t *testing.T) {
+	for name, serve := range map[string]string{
+		"no such executable": `{"entrypoint":"/missing"}`,
+		"no such image":      `{"image":"missing","args":["serve"]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			good := image(func(ctx context.Context, c enginetest.Call) int {
+				if len(c.Args) > 0 {
+					return w.thing(ctx, c)
+				}
+				fmt.Fprintf(c.Stdout, `{"serve_action":%s,"state_action":{"args":["state"]}}`, serve)
+				return 0
+			})
+			good.Executables = []string{"/type"}
+			w.engine.Images["thing"] = good
+			got := w.mustApply(t, many(4, "thing"), func(o *options) { o.Pull = engine.PullNever })
+			for name, status := range got {
+				assert.Equal(t, report.Changed, status, "%s is %s", name, status)
+			}
+			if told := w.warnings(); len(told) != 1 || !strings.Contains(told[0], "containers of their own") {
+				t.Errorf("told was %q", told)
+			}
 		})
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/protocol"
@@ -72,6 +75,19 @@ func (w *world) serving(process func(ctx context.Context, p *served) int) engine
 			}
 		}()
 		return process(ctx, p)
+	})
+}
+
+// servingBut is as serving, of a process that answers like any other, unless instead reports that it
+// has done something else about a question.
+func (w *world) servingBut(instead func(p *served, q question) bool) enginetest.FakeImage {
+	return w.serving(func(ctx context.Context, p *served) int {
+		for q := range p.questions {
+			if !instead(p, q) {
+				p.answer(ctx, q)
+			}
+		}
+		return 0
 	})
 }
 
@@ -152,22 +168,15 @@ func (w *world) warnings() []string {
 func TestOneProcessServesAllResourcesOfAType(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["thing"] = w.serving(good)
-	got, err := w.apply(t, many(30, "thing"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := w.mustApply(t, many(30, "thing"))
 	for name, status := range got {
-		if status != report.Changed {
-			t.Errorf("%s is %s", name, status)
-		}
+		assert.Equal(t, report.Changed, status, "%s is %s", name, status)
 	}
 	if serving, others := w.starts(); serving != 1 || others != 1 {
 		t.Errorf("%d processes and %d containers were started, want one to serve and one for the first init", serving, others)
 	}
 	for _, run := range w.engine.Runs() {
-		if !run.Done {
-			t.Errorf("%v still runs", run.Spec.Args)
-		}
+		assert.True(t, run.Done)
 		if run.Spec.Labels[invoke.LabelKind] == invoke.KindServe && len(run.Spec.Labels) != 3 {
 			t.Errorf("the process has the labels %v", run.Spec.Labels)
 		}
@@ -187,9 +196,7 @@ func TestProcessesAreStartedBeforeWhatTheyServeIsDue(t *testing.T) {
 			close(started)
 			return good(ctx, p)
 		})
-		if _, err := w.apply(t, "resources: {a: {type: thing, config: {value: 1}}, b: {type: other, dependencies: {a: a}, config: {value: 1}}}"); err != nil {
-			t.Fatal(err)
-		}
+		w.mustApply(t, "resources: {a: {type: thing, config: {value: 1}}, b: {type: other, dependencies: {a: a}, config: {value: 1}}}")
 		if serving, others := w.starts(); serving != 2 || others != 2 {
 			t.Errorf("%d processes and %d containers were started, want one of each for either type", serving, others)
 		}
@@ -206,9 +213,8 @@ func TestOnlyAFewProcessesAreStartedBeforeTheyAreNeeded(t *testing.T) {
 	if _, err := w.apply(t, "resources: {a: {type: thing, config: {value: 1}}, b: {type: other, dependencies: {a: a}, config: {value: 1}}}", func(o *options) { o.Parallelism = 1 }); err == nil {
 		t.Fatal("nothing failed")
 	}
-	if serving, _ := w.starts(); serving != 1 {
-		t.Errorf("%d processes were started, want the one that was needed", serving)
-	}
+	serving, _ := w.starts()
+	assert.Equal(t, 1, serving)
 }
 
 // A served type looks from outside like any other: the same events, the same
@@ -226,9 +232,8 @@ func TestServedOrNotIsTheSame(t *testing.T) {
 resources:
   db: {type: thing, config: {value: new, token: hush-hush}}
   bad: {type: thing, dependencies: {db: db}, config: {value: "{{ db.state.value }}", token: hush-hush}}`, func(o *options) { o.Parallelism = 1 })
-		if err == nil || strings.Contains(w.everything(t, err), "hush-hush") {
-			t.Errorf("served %t: the secret is told, or nothing failed: %v", serve, err)
-		}
+		require.Error(t, err, serve)
+		assert.NotContains(t, w.everything(t, err), "hush-hush", serve)
 		kept := strings.ReplaceAll(strings.ReplaceAll(w.kept(t), w.workspace, ""), "/.dep", "\n/.dep")
 		story := strings.Split(strings.ReplaceAll(strings.Join(strings.Fields(kept), ""), serves, ""), "/.dep")
 		for _, e := range w.events {
@@ -239,9 +244,8 @@ resources:
 		stories[serve] = append(story, err.Error())
 	}
 	for i, line := range stories[false] {
-		if i >= len(stories[true]) || stories[true][i] != line {
-			t.Fatalf("line %d is\n%s\nserved, it is\n%s", i, line, stories[true][min(i, len(stories[true])-1)])
-		}
+		require.Less(t, i, len(stories[true]))
+		require.Equal(t, line, stories[true][i])
 	}
 }
 
@@ -268,14 +272,10 @@ func TestAnswersComeInAnyOrder(t *testing.T) {
 	for i := range n {
 		w.things[fmt.Sprintf("r%d", i)] = float64(1)
 	}
-	plan, err := w.runner(t, many(n, "thing"), func(o *options) { o.Parallelism = n }).Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := w.mustPlan(t, many(n, "thing"), func(o *options) { o.Parallelism = n })
 	for _, r := range plan.Resources {
-		if r.Status != report.Valid || r.State["name"] != r.Name {
-			t.Errorf("%s was told %s, %v", r.Name, r.Status, r.State)
-		}
+		assert.Equal(t, report.Valid, r.Status)
+		assert.Equal(t, r.Name, r.State["name"])
 	}
 }
 
@@ -304,13 +304,9 @@ func TestTheTextOfAnActionIsShownAsItComes(t *testing.T) {
 			}
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []string{"stdout one", "stderr careful", "stdout two", "stdout setting r0 with <nil>"}
-	if !slices.Equal(texts, want) {
-		t.Errorf("shown was %q", texts)
-	}
+	assert.Equal(t, want, texts)
 }
 
 type observer func(report.Event)
@@ -319,14 +315,10 @@ func (o observer) Observe(e report.Event) { o(e) }
 
 func TestWhatNamesAnImageOrAnEntrypointRunsInAContainer(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
-		for q := range p.questions {
-			if q.Action != "state" {
-				t.Errorf("the process was asked %s", q.Action)
-			}
-			p.say(`{"id":%d,"exit":0,"output":{"status":"STALE","actions":[{"name":"a","image":"thing","entrypoint":"/bin/a"}]}}`+"\n", q.ID)
-		}
-		return 0
+	w.engine.Images["thing"] = w.servingBut(func(p *served, q question) bool {
+		assert.Equal(t, "state", q.Action)
+		p.say(`{"id":%d,"exit":0,"output":{"status":"STALE","actions":[{"name":"a","image":"thing","entrypoint":"/bin/a"}]}}`+"\n", q.ID)
+		return true
 	})
 	_, err := w.apply(t, many(1, "thing"))
 	if err == nil || w.runs("init") != 2 { // the action runs the image without arguments
@@ -343,10 +335,7 @@ func (w *world) servingPlugs() enginetest.FakeImage {
 func TestResourcesWithOtherPlugsHaveAnotherProcess(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["thing"] = w.servingPlugs()
-	_, err := w.apply(t, "plugs: {root: {path: "+w.workspace+", resource_names: [r1]}}\n"+many(4, "thing"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.mustApply(t, "plugs: {root: {path: "+w.workspace+", resource_names: [r1]}}\n"+many(4, "thing"))
 	plugs := map[int]int{} // number of mounts → processes
 	for _, run := range w.engine.Runs() {
 		if run.Spec.Labels[invoke.LabelKind] == invoke.KindServe {
@@ -384,11 +373,76 @@ func TestPlugsOfAnotherMachineAreServed(t *testing.T) {
 		_, err := w.apply(t, "plugs: {root: {path: '"+claim+"'}}\n"+many(3, "thing"), func(o *options) {
 			o.Remote, o.Copies, o.Engine = true, copies, elsewhere{w.engine, t.TempDir()}
 		})
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, err, "%s", name)
 		if serving, others := w.starts(); serving != 1 || others != 1 || len(w.warnings()) > 0 {
 			t.Errorf("%s: %d processes and %d containers were started, want one to serve and one for the first init; %q", name, serving, others, w.warnings())
 		}
 	}
+}
+
+// copies are images by other names, too.
+type copies struct {
+	invoke.Images
+	of map[string]string
+}
+
+func (c copies) Image(ctx context.Context, ref string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error) {
+	name, copied := c.of[ref]
+	if !copied {
+		name = ref
+	}
+	image, err := c.Images.Image(ctx, name, policy, progress)
+	image.Ref = ref
+	return image, err
+}
+
+// Types that are one image have one process, which is told with each request which of them is
+// meant; a type of another image has its own, and is told nothing of theirs.
+func TestTypesOfOneImageHaveOneProcess(t *testing.T) {
+	w := newWorld(t)
+	var mu sync.Mutex
+	told := map[string][]string{} // what each process was asked
+	for _, name := range []string{"thing", "other"} {
+		w.engine.Images[name] = w.serving(func(ctx context.Context, p *served) int {
+			for q := range p.questions {
+				var in protocol.InitInput
+				if err := json.Unmarshal(q.Input, &in); err != nil {
+					return 1
+				}
+				mu.Lock()
+				told[name] = append(told[name], in.Type+" "+in.Name)
+				mu.Unlock()
+				p.answer(ctx, q)
+			}
+			return 0
+		})
+	}
+	_, err := w.apply(t, `
+resources:
+  a: {type: thing, config: {value: 1}}
+  b: {type: acme/thing, dependencies: {a: a}, config: {value: 1}}
+  c: {type: other, dependencies: {b: b}, config: {value: 1}}`, func(o *options) {
+		o.Images = copies{w.engine, map[string]string{"acme/thing": "thing"}}
+	})
+	require.NoError(t, err)
+	for process, want := range map[string][]string{"thing": {"acme/thing b", "thing a"}, "other": {"other c"}} {
+		slices.Sort(told[process])
+		assert.Equal(t, want, slices.Compact(told[process]), process)
+	}
+	serving, _ := w.starts()
+	assert.Equal(t, 2, serving)
+}
+
+// An error of such a process says whose it is.
+func TestAProcessIsNamedAfterAllItsTypes(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["thing"] = w.serving(func(context.Context, *served) int { return 3 })
+	_, err := w.apply(t, `
+resources:
+  a: {type: thing, config: {value: 1}}
+  b: {type: acme/thing, config: {value: 1}}`, func(o *options) {
+		o.Images = copies{w.engine, map[string]string{"acme/thing": "thing"}}
+	})
+	told := strings.Join(w.warnings(), "\n")
+	assert.Contains(t, told+fmt.Sprint(err), "the process that serves acme/thing, thing (image sha256:")
 }

@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/expression"
@@ -165,9 +168,7 @@ func (w *world) runner(t testing.TB, text string, change ...func(*options)) run 
 	m, err := manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}}, manifest.Options{
 		Variables: variables, Evaluator: expressions, Workspace: w.workspace, Home: w.workspace,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	o := options{
 		runner.Spec{Manifest: m, Variables: variables, Expressions: expressions, Version: "1.2.3"},
 		runner.Containers{
@@ -219,6 +220,39 @@ func (w *world) apply(t testing.TB, text string, change ...func(*options)) (map[
 	return statuses, err
 }
 
+// mustApply is as apply, of a run that succeeds.
+func (w *world) mustApply(t testing.TB, text string, change ...func(*options)) map[string]report.Status {
+	t.Helper()
+	statuses, err := w.apply(t, text, change...)
+	require.NoError(t, err)
+	return statuses
+}
+
+// mustPlan returns the plan of a manifest.
+func (w *world) mustPlan(t testing.TB, text string, change ...func(*options)) *report.Plan {
+	t.Helper()
+	plan, err := w.runner(t, text, change...).Plan(t.Context())
+	require.NoError(t, err)
+	return plan
+}
+
+// mustDrift returns what drifted of a manifest.
+func (w *world) mustDrift(t testing.TB, text string, change ...func(*options)) *report.Drift {
+	t.Helper()
+	drift, err := w.runner(t, text, change...).Drift(t.Context())
+	require.NoError(t, err)
+	return drift
+}
+
+// byName returns what a plan says of each resource.
+func byName(plan *report.Plan) map[string]report.ResourcePlan {
+	all := map[string]report.ResourcePlan{}
+	for _, r := range plan.Resources {
+		all[r.Node()] = r
+	}
+	return all
+}
+
 // names returns the recorded events as "kind resource action".
 func (w *world) names() []string {
 	var names []string
@@ -249,9 +283,7 @@ func (w *world) kept(t *testing.T) string {
 func wantStatuses(t *testing.T, got map[string]report.Status, want map[string]report.Status) {
 	t.Helper()
 	for name, status := range want {
-		if got[name] != status {
-			t.Errorf("%s is %s, want %s", name, got[name], status)
-		}
+		assert.Equal(t, status, got[name], name)
 	}
 }
 
