@@ -3,16 +3,15 @@ package docker
 import (
 	"bytes"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/engine/enginetest"
 )
 
 // BenchmarkRunAgainstCLI runs the same container, a cat with 1 KB on stdin,
@@ -78,9 +77,7 @@ func BenchmarkRunAgainstBareAPI(b *testing.B) {
 func bareRun(b *testing.B, e *Engine, spec engine.Spec) {
 	b.Helper()
 	id, _, err := e.create(b.Context(), spec, false)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	ended := e.await(b.Context(), id, "next-exit")
 	if _, err := e.client.ContainerStart(b.Context(), id, client.ContainerStartOptions{}); err != nil {
 		b.Fatal(err)
@@ -94,83 +91,4 @@ func bareRun(b *testing.B, e *Engine, spec engine.Spec) {
 func median(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/2]
-}
-
-// BenchmarkHeldRun measures how long it takes from knowing the input to the
-// first output: of a run that begins then, of one whose container was created
-// ahead, and of one held by the shim.
-func BenchmarkHeldRun(b *testing.B) {
-	plain := open(b)
-	shimmed := openWith(b, Options{Shim: shimBinary(b)})
-	probe := loadProbe(b, plain)
-	for _, network := range []string{"none", "host", "bridge"} {
-		b.Run(network, func(b *testing.B) {
-			times := map[string][]time.Duration{}
-			for b.Loop() {
-				for name, e := range map[string]*Engine{"plain": plain, "ahead": plain, "shim": shimmed} {
-					spec := probe.spec("cat")
-					spec.Network = network
-					times[name] = append(times[name], firstOutput(b, e, spec, name != "plain"))
-				}
-			}
-			for name, took := range times {
-				b.ReportMetric(float64(median(took))/float64(time.Millisecond), name+"-ms")
-			}
-		})
-	}
-}
-
-func firstOutput(b *testing.B, e *Engine, spec engine.Spec, held bool) time.Duration {
-	b.Helper()
-	var began time.Time
-	var took time.Duration
-	output := writerFunc(func(p []byte) (int, error) {
-		if took == 0 {
-			took = time.Since(began)
-		}
-		return len(p), nil
-	})
-	if !held {
-		began = time.Now()
-	} else {
-		hold := make(chan struct{})
-		spec.Hold = hold
-		go func() {
-			<-time.After(500 * time.Millisecond) // the input is a while in coming
-			began = time.Now()
-			close(hold)
-		}()
-	}
-	exit, err := e.Run(b.Context(), spec, engine.IO{Stdin: strings.NewReader("x"), Stdout: output})
-	if err != nil || exit.Code != 0 {
-		b.Fatalf("exit %+v, error %v", exit, err)
-	}
-	return took
-}
-
-// BenchmarkWholeInput compares a run whose program may rely on its input with
-// one that may not.
-func BenchmarkWholeInput(b *testing.B) {
-	e := openWith(b, Options{Shim: enginetest.Binary(b, "github.com/deployster-go/deployster/cmd/deployster", runtime.GOARCH)})
-	probe := loadProbe(b, e)
-	for _, network := range []string{"none", "bridge"} {
-		b.Run(network, func(b *testing.B) {
-			times := map[bool][]time.Duration{}
-			for b.Loop() {
-				for _, whole := range []bool{false, true} {
-					spec := probe.spec("cat")
-					spec.Network, spec.Whole = network, whole
-					began := time.Now()
-					if exit, err := e.Run(b.Context(), spec, engine.IO{Stdin: strings.NewReader("x")}); err != nil || exit.Code != 0 {
-						b.Fatalf("exit %+v, error %v", exit, err)
-					}
-					times[whole] = append(times[whole], time.Since(began))
-				}
-			}
-			whole, streamed := median(times[true]), median(times[false])
-			b.ReportMetric(float64(whole)/float64(time.Millisecond), "whole-ms")
-			b.ReportMetric(float64(streamed)/float64(time.Millisecond), "streamed-ms")
-			b.ReportMetric(float64(whole)/float64(streamed), "ratio")
-		})
-	}
 }

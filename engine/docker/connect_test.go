@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/docker/cli/cli/connhelper"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -42,9 +43,7 @@ func dialStdio(socket string) int {
 func stubSSH(t *testing.T, script string) {
 	t.Helper()
 	directory := t.TempDir()
-	if err := os.WriteFile(filepath.Join(directory, "ssh"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(directory, "ssh"), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	t.Setenv("PATH", directory+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
@@ -52,22 +51,16 @@ func TestSSH(t *testing.T) {
 	const address = "ssh://somebody@engine.example:2222"
 	probe := loadProbe(t, open(t))
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	calls := filepath.Join(t.TempDir(), "calls")
 	stubSSH(t, fmt.Sprintf(`echo "$*" >>'%s'; %s=dial-stdio exec '%s' '%s'`, calls, actAs, self, localSocket(t)))
 
 	checkRemote(t, openWith(t, Options{Host: address}), probe, address)
 
 	recorded, err := os.ReadFile(calls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{"-l somebody", "-p 2222", "-- engine.example docker system dial-stdio"} {
-		if !strings.Contains(string(recorded), want) {
-			t.Errorf("ssh was called with %q, want %q in it", recorded, want)
-		}
+		assert.Contains(t, string(recorded), want, "ssh was called with %q, want %q in it", recorded, want)
 	}
 
 	inContext := dockerConfig(t, map[string]any{})
@@ -79,9 +72,7 @@ func TestSSHFails(t *testing.T) {
 	stubSSH(t, `echo "somebody@engine.example: Permission denied (publickey)." >&2; exit 255`)
 	_, err := Open(t.Context(), Options{Host: "ssh://somebody@engine.example:2222"})
 	checkError(t, err, engine.ErrUnavailable, "Permission denied (publickey)", "`ssh -p 2222 somebody@engine.example docker version`")
-	if strings.Contains(err.Error(), "usermod") {
-		t.Errorf("advice about sockets for an ssh connection: %v", err)
-	}
+	assert.NotContains(t, err.Error(), "usermod", "advice about sockets for an ssh connection: %v", err)
 
 	stubSSH(t, `echo "docker: command not found" >&2; exit 127`)
 	_, err = Open(t.Context(), Options{Host: "ssh://engine.example"})
@@ -92,13 +83,9 @@ func TestSSHFails(t *testing.T) {
 func TestAWriteDoesNotHideWhySSHFailed(t *testing.T) {
 	stubSSH(t, `echo "Permission denied (publickey)." >&2; exit 255`)
 	helper, err := connhelper.GetConnectionHelper("ssh://engine.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	conn, err := helper.Dialer(t.Context(), "tcp", "docker.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := sshConn{conn}
 	defer c.Close()
 	if _, err := c.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "Permission denied") {
@@ -113,9 +100,7 @@ func TestUnreachable(t *testing.T) {
 	directory := t.TempDir()
 	dead := filepath.Join(directory, "dead.sock")
 	listener, err := net.Listen("unix", dead)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	_ = listener.Close()
 	noEngine := httptest.NewServer(http.NotFoundHandler())
@@ -151,29 +136,21 @@ func TestUnansweredOpenIsCancelled(t *testing.T) {
 		cancel()
 	}()
 	_, err := Open(ctx, Options{Host: "tcp://" + strings.TrimPrefix(silent.URL, "http://")})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want context.Canceled", err)
-	}
+	assert.ErrorIs(t, err, context.Canceled)
 }
 
 // Root may open every socket, so the attempt is another user's.
 func TestNoPermissionOnSocket(t *testing.T) {
 	directory, err := os.MkdirTemp("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	socket := filepath.Join(directory, "docker.sock")
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	stranger := filepath.Join(directory, "stranger")
 	for _, step := range []error{os.Chmod(directory, 0o755), os.Chmod(socket, 0), copyFile(stranger, "/proc/self/exe")} {
-		if step != nil {
-			t.Fatal(step)
-		}
+		require.NoError(t, step)
 	}
 	attempt := exec.Command(stranger, "unix://"+socket)
 	attempt.Env = append(os.Environ(), actAs+"=open")
@@ -182,13 +159,9 @@ func TestNoPermissionOnSocket(t *testing.T) {
 		attempt.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
 	output, err := attempt.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
+	require.NoError(t, err, "%s", output)
 	for _, want := range []string{"true ", "permission denied", "unix://" + socket, "usermod -aG docker"} {
-		if !strings.Contains(string(output), want) {
-			t.Errorf("%q does not say %q", output, want)
-		}
+		assert.Contains(t, string(output), want, "%q does not say %q", output, want)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	dockerendpoint "github.com/docker/cli/cli/context/docker"
 	"github.com/docker/cli/cli/context/store"
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/registryauth"
@@ -35,9 +37,7 @@ func addContext(t *testing.T, directory, name, host string, certificates *docker
 	if err == nil && certificates != nil {
 		err = contexts.ResetEndpointTLSMaterial(name, dockerendpoint.DockerEndpoint, certificates.ToStoreTLSData())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func TestWhichEngine(t *testing.T) {
@@ -90,21 +90,15 @@ func TestWhichEngine(t *testing.T) {
 				c.options.ConfigDir = ""
 			}
 			directory, err := configDirectory(c.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			config, err := registryauth.ConnectionOf(directory)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got, err := resolve(c.options, directory, config.CurrentContext)
 			if c.fails != nil {
 				checkError(t, err, nil, c.fails...)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got.address != c.want || got.docker.Host != c.want {
 				t.Errorf("address %q, client's host %q, want %q", got.address, got.docker.Host, c.want)
 			}
@@ -115,9 +109,7 @@ func TestWhichEngine(t *testing.T) {
 func TestBrokenConfiguration(t *testing.T) {
 	directory := t.TempDir()
 	file := filepath.Join(directory, "config.json")
-	if err := os.WriteFile(file, []byte(`{"auths": `), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(`{"auths": `), 0o600))
 	_, err := Open(t.Context(), Options{ConfigDir: directory})
 	checkError(t, err, nil, file)
 }
@@ -128,12 +120,8 @@ func TestOpenByContext(t *testing.T) {
 	addContext(t, directory, "here", local.endpoint.address, nil)
 	e := openWith(t, Options{ConfigDir: directory, Env: environment(nil)})
 	info, err := e.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Address != local.endpoint.address || info.Remote || info.Name != "docker" {
-		t.Errorf("%+v", info)
-	}
+	require.NoError(t, err)
+	assert.True(t, info.Address == local.endpoint.address && !info.Remote && info.Name == "docker", "%+v", info)
 }
 
 func TestArchitectures(t *testing.T) {
@@ -148,9 +136,7 @@ func TestInfoFails(t *testing.T) {
 	e := open(t)
 	e.endpoint.address = "unix:///gone.sock"
 	gone, err := client.New(client.WithHost("unix://" + filepath.Join(t.TempDir(), "gone.sock")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e.client = gone
 	_, err = e.Info(t.Context())
 	checkError(t, err, engine.ErrUnavailable, "systemctl start docker")

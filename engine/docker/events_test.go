@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +15,10 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // watching is a Watch of an engine.
@@ -41,7 +44,7 @@ func watch(ctx context.Context, t *testing.T, e *Engine) watching {
 		})
 	}()
 	// Only an event shows that the engine has begun to send events.
-	for deadline := time.Now().Add(10 * time.Minute); ; {
+	for ctx := waittest.Context(t); ; {
 		w.pause()
 		w.unpause()
 		select {
@@ -51,9 +54,7 @@ func watch(ctx context.Context, t *testing.T, e *Engine) watching {
 			t.Fatal(err)
 		case <-time.After(20 * time.Millisecond):
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("no change is reported")
-		}
+		require.NoError(t, ctx.Err(), "no change is reported")
 	}
 }
 
@@ -65,13 +66,9 @@ func resident(t *testing.T, e *Engine) string {
 		Config:     &container.Config{Image: probe.ref, Cmd: []string{"hang"}, NetworkDisabled: true},
 		HostConfig: &container.HostConfig{NetworkMode: "none"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := e.Remove(context.WithoutCancel(t.Context()), created.ID); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Remove(context.WithoutCancel(t.Context()), created.ID))
 	})
 	if _, err := e.client.ContainerStart(t.Context(), created.ID, client.ContainerStartOptions{}); err != nil {
 		t.Fatal(err)
@@ -96,22 +93,14 @@ func (w watching) unpause() {
 // end returns the error that the watch ends with.
 func (w watching) end() error {
 	w.Helper()
-	select {
-	case err := <-w.ended:
-		return err
-	case <-time.After(10 * time.Minute):
-		w.Fatal("it watches on")
-		return nil
-	}
+	return waittest.Receive(w, w.ended, "the end of the watch")
 }
 
 func TestAWatchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := watch(ctx, t, open(t))
 	cancel()
-	if err := w.end(); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want context.Canceled", err)
-	}
+	assert.ErrorIs(t, w.end(), context.Canceled)
 }
 
 func TestAWatchEndsWhenTheEngineGoesAway(t *testing.T) {
@@ -187,16 +176,10 @@ func TestAWatchLeavesOutContainersWithALabel(t *testing.T) {
 	t.Cleanup(daemon.Close)
 	e := openWith(t, Options{Host: "tcp://" + strings.TrimPrefix(daemon.URL, "http://")})
 	reported := 0
-	if err := e.Watch(t.Context(), "ours", func() { reported++ }); !errors.Is(err, io.EOF) {
-		t.Errorf("%v, want the end of the stream", err)
-	}
-	if reported != 3 {
-		t.Errorf("%d changes are reported, want 3", reported)
-	}
+	assert.ErrorIs(t, e.Watch(t.Context(), "ours", func() { reported++ }), io.EOF)
+	assert.Equal(t, 3, reported, "changes are reported")
 	filters := <-asked
 	for _, want := range []string{"container", "start", "die", "oom", "pause", "unpause", "health_status", "destroy"} {
-		if !strings.Contains(filters, `"`+want+`":true`) {
-			t.Errorf("the engine is asked for %s, without %s", filters, want)
-		}
+		assert.Contains(t, filters, `"`+want+`":true`, "the engine is asked for %s, without %s", filters, want)
 	}
 }

@@ -3,6 +3,8 @@ package docker
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A digest is that of the name that was asked for: under another one nobody can pull it.
@@ -21,9 +23,7 @@ func TestTheDigestOfAnImageIsThatOfItsName(t *testing.T) {
 		{a, []string{"reg.example/a@" + b}, ""},
 	} {
 		named, err := parse(c.ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := manifestDigest(named, c.known); got != c.want {
 			t.Errorf("%s, known as %v: %q, want %q", c.ref, c.known, got, c.want)
 		}

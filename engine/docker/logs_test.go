@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 )
 
@@ -13,9 +15,7 @@ import (
 func TestWhatIsKeptHasRoomForLinesOfAnyLength(t *testing.T) {
 	const kept, own = 1 << 20, 28
 	size, err := strconv.ParseInt(logConfig(engine.Spec{Kept: kept}).Config["max-size"], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, line := range []int64{1, 2, 10, 31, 32, 33, 100, part} {
 		if got := size / (line + own) * max(line, engine.KeptLine); got < kept-line-own {
 			t.Errorf("of lines of %d bytes it keeps what counts for %d, not %d", line, got, int64(kept))

@@ -16,6 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -27,7 +28,9 @@ const actAs = "DEPLOYSTER_TEST_ACT_AS"
 func TestMain(m *testing.M) {
 	switch os.Getenv(actAs) {
 	case "":
-		os.Exit(m.Run())
+		code := m.Run()
+		forgetShared()
+		os.Exit(code)
 	case "dial-stdio":
 		os.Exit(dialStdio(os.Args[len(os.Args)-1]))
 	case "hold":
@@ -57,9 +60,7 @@ func open(tb testing.TB) *Engine {
 func openWith(tb testing.TB, options Options) *Engine {
 	tb.Helper()
 	e, err := Open(tb.Context(), options)
-	if err != nil {
-		tb.Fatalf("these tests need a Docker Engine: %v", err)
-	}
+	require.NoError(tb, err, "these tests need a Docker Engine")
 	tb.Cleanup(func() { _ = e.Close() })
 	return e
 }
@@ -70,29 +71,41 @@ func shimBinary(tb testing.TB) string {
 	return enginetest.Binary(tb, "github.com/deployster-go/deployster/engine/docker/testdata/entrypoint", runtime.GOARCH)
 }
 
-// fixture is the probe's image, in the engine under a name of the test's own
-// until the test ends.
+// fixture is the probe's image, in the engine under a name of this process's own.
 type fixture struct {
 	ref   string
 	tar   []byte
 	image v1.Image
 }
 
+// shared is the image that loadProbe has loaded, for all tests; TestMain removes it.
+var shared fixture
+
 func loadProbe(tb testing.TB, e *Engine) fixture {
 	tb.Helper()
-	f := fixture{
-		ref:   "deployster-enginetest:" + strings.ToLower(rand.Text()),
-		image: enginetest.ProbeImage(tb, ""),
+	if shared.tar != nil {
+		return shared
 	}
+	f := fixture{ref: "deployster-enginetest:" + strings.ToLower(rand.Text()), image: enginetest.ProbeImage(tb, "")}
 	var err error
-	if f.tar, err = enginetest.ImageTar(f.ref, f.image); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { forget(tb, e, f.ref) })
-	if err := e.Load(tb.Context(), bytes.NewReader(f.tar)); err != nil {
-		tb.Fatal(err)
-	}
+	f.tar, err = enginetest.ImageTar(f.ref, f.image)
+	require.NoError(tb, err)
+	require.NoError(tb, e.Load(tb.Context(), bytes.NewReader(f.tar)))
+	shared = f
 	return f
+}
+
+func forgetShared() {
+	if shared.tar == nil {
+		return
+	}
+	e, err := Open(context.Background(), Options{})
+	if err == nil {
+		_, err = e.client.ImageRemove(context.Background(), shared.ref, client.ImageRemoveOptions{Force: true, PruneChildren: true})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "removing the image of the tests:", err)
+	}
 }
 
 // forget removes an image from the engine if it is there.
@@ -119,13 +132,9 @@ func (f fixture) leave(t *testing.T, e *Engine, labels map[string]string) (strin
 		},
 		HostConfig: &container.HostConfig{NetworkMode: "none"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	attached, err := e.client.ContainerAttach(t.Context(), created.ID, client.ContainerAttachOptions{Stream: true, Stdin: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := e.client.ContainerStart(t.Context(), created.ID, client.ContainerStartOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -136,10 +145,6 @@ func (f fixture) leave(t *testing.T, e *Engine, labels map[string]string) (strin
 func writeJSON(tb testing.TB, file string, content any) {
 	tb.Helper()
 	encoded, err := json.Marshal(content)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := os.WriteFile(file, encoded, 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
+	require.NoError(tb, os.WriteFile(file, encoded, 0o600))
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/engine"
@@ -46,9 +48,7 @@ func TestProgressOverLayers(t *testing.T) {
 			for i, counts := range c.want {
 				want[i] = engine.Progress{Image: "image", Current: counts[0], Total: counts[1]}
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("reports %v\n   want %v", got, want)
-			}
+			assert.True(t, slices.Equal(got, want), "reports %v\n   want %v", got, want)
 		})
 	}
 }
@@ -76,12 +76,8 @@ func TestProgressStaysSane(t *testing.T) {
 		})).Draw(t, "messages")
 		all := reports(messages)
 		for i, p := range all {
-			if p.Current < 0 || p.Total < 0 || p.Total != 0 && p.Current > p.Total {
-				t.Fatalf("report %d is out of bounds: %+v", i, p)
-			}
-			if i > 0 && p == all[i-1] {
-				t.Fatalf("report %d says nothing new: %+v", i, p)
-			}
+			require.False(t, p.Current < 0 || p.Total < 0 || p.Total != 0 && p.Current > p.Total, "report %d is out of bounds: %+v", i, p)
+			require.False(t, i > 0 && p == all[i-1], "report %d says nothing new: %+v", i, p)
 		}
 		if last := all[len(all)-1]; last.Current != last.Total {
 			t.Fatalf("the last report is not the whole: %+v", last)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -27,9 +29,7 @@ func TestPullPolicies(t *testing.T) {
 	image := func(policy engine.PullPolicy) engine.Image {
 		t.Helper()
 		found, err := e.Image(t.Context(), ref, policy, nil)
-		if err != nil {
-			t.Fatalf("policy %s: %v", policy, err)
-		}
+		require.NoError(t, err, "policy %s", policy)
 		return found
 	}
 
@@ -60,13 +60,9 @@ func TestPullPolicies(t *testing.T) {
 func checkImage(t *testing.T, got engine.Image, ref string, want v1.Image) {
 	t.Helper()
 	id, err := want.ConfigName()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	digest, err := want.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := (engine.Image{Ref: ref, ID: id.String(), Digest: digest.String(), OS: "linux", Arch: "amd64"}); got != want {
 		t.Errorf("image is %+v\n   want %+v", got, want)
 	}
@@ -82,9 +78,7 @@ func TestPullByDigest(t *testing.T) {
 		t.Cleanup(func() { forget(t, e, digest) })
 		for _, policy := range []engine.PullPolicy{engine.PullMissing, engine.PullAlways, engine.PullNever} {
 			got, err := e.Image(t.Context(), ref, policy, nil)
-			if err != nil {
-				t.Fatalf("%s, policy %s: %v", ref, policy, err)
-			}
+			require.NoError(t, err, "%s, policy %s", ref, policy)
 			checkImage(t, got, ref, image)
 		}
 		forget(t, e, digest)
@@ -102,15 +96,11 @@ func TestPullReportsProgress(t *testing.T) {
 	ref, _ := registry.push(t, "progress:tag", image)
 	t.Cleanup(func() { forget(t, e, ref) })
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var size int64
 	for _, layer := range layers {
 		n, err := layer.Size()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		size += n
 	}
 
@@ -118,9 +108,7 @@ func TestPullReportsProgress(t *testing.T) {
 	if _, err := e.Image(t.Context(), ref, engine.PullMissing, func(p engine.Progress) { reports = append(reports, p) }); err != nil {
 		t.Fatal(err)
 	}
-	if len(reports) < 3 {
-		t.Fatalf("only %d reports: %v", len(reports), reports)
-	}
+	require.True(t, len(reports) >= 3, "only %d reports: %v", len(reports), reports)
 	if reports[0] != (engine.Progress{Image: ref}) {
 		t.Errorf("the first report is %+v, want one that only names the image", reports[0])
 	}
@@ -128,9 +116,7 @@ func TestPullReportsProgress(t *testing.T) {
 		t.Errorf("the last report is %+v, want all %d bytes", last, size)
 	}
 	for i, p := range reports {
-		if p.Total != 0 && p.Current > p.Total || p.Total > size {
-			t.Errorf("report %d is out of bounds: %+v", i, p)
-		}
+		assert.False(t, p.Total != 0 && p.Current > p.Total || p.Total > size, "report %d is out of bounds: %+v", i, p)
 		if i > 0 && p.Current < reports[i-1].Current {
 			t.Errorf("report %d goes back: %+v after %+v", i, p, reports[i-1])
 		}
@@ -159,9 +145,7 @@ func TestPullWithCredentials(t *testing.T) {
 	helpers := t.TempDir()
 	helper := func(name, script string) {
 		file := filepath.Join(helpers, "docker-credential-"+name)
-		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o755))
 	}
 	helper("right", `read host; echo "{\"ServerURL\":\"$host\",\"Username\":\"somebody\",\"Secret\":\"secret:word\"}"`)
 	helper("locked", `echo "the key chain is locked"; exit 1`)
@@ -185,9 +169,7 @@ func TestPullWithCredentials(t *testing.T) {
 			t.Cleanup(func() { forget(t, e, ref) })
 			_, err := e.Image(t.Context(), ref, engine.PullMissing, nil)
 			if c.fails == nil {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				return
 			}
 			checkError(t, err, nil, c.fails...)
@@ -229,15 +211,9 @@ func TestPullFails(t *testing.T) {
 // checkError wants an error that is target (nil: any) and says the texts.
 func checkError(t *testing.T, err, target error, texts ...string) {
 	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want one that says %q", texts)
-	}
-	if target != nil && !errors.Is(err, target) {
-		t.Errorf("error %q is not %q", err, target)
-	}
+	require.Error(t, err, "no error, want one that says %q", texts)
+	assert.False(t, target != nil && !errors.Is(err, target), "error %q is not %q", err, target)
 	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q does not say %q", err, text)
-		}
+		assert.Contains(t, err.Error(), text, "error %q does not say %q", err, text)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
 )
 
 // testRegistry is a registry on this machine, which asks for user and password
@@ -55,16 +56,10 @@ func (r *testRegistry) auth() remote.Option {
 func (r *testRegistry) push(t *testing.T, repository string, image v1.Image) (tag, digest string) {
 	t.Helper()
 	ref, err := name.NewTag(r.host + "/" + repository)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := remote.Write(ref, image, r.auth()); err != nil {
-		t.Fatalf("push: %v", err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(ref, image, r.auth()), "push")
 	sum, err := image.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ref.Name(), ref.Context().Name() + "@" + sum.String()
 }
 
@@ -72,13 +67,9 @@ func (r *testRegistry) push(t *testing.T, repository string, image v1.Image) (ta
 func (r *testRegistry) pushIndex(t *testing.T, repository string, image v1.Image, platform v1.Platform) string {
 	t.Helper()
 	ref, err := name.NewTag(r.host + "/" + repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
-	if err := remote.WriteIndex(ref, index, r.auth()); err != nil {
-		t.Fatalf("push: %v", err)
-	}
+	require.NoError(t, remote.WriteIndex(ref, index, r.auth()), "push")
 	return ref.Name()
 }
 
@@ -86,18 +77,12 @@ func (r *testRegistry) pushIndex(t *testing.T, repository string, image v1.Image
 func bulk(t *testing.T, size int64) v1.Image {
 	t.Helper()
 	image, err := random.Image(size, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", "amd64"
 	image, err = mutate.ConfigFile(image, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return image
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -29,9 +31,7 @@ func TestClosingWaitsUntilEndedContainersAreRemoved(t *testing.T) {
 			t.Errorf("shown after its end: %v (%v)", shown, err)
 		}
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Close())
 	if left, err := watcher.Containers(t.Context(), spec.Labels); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)
 	}
@@ -57,13 +57,9 @@ func TestThePassingAreRemovedByTheEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	running, err := e.Containers(t.Context(), spec.Labels)
-	if err != nil || len(running) != 1 || !running[0].Running {
-		t.Fatalf("while it runs: %v (%v)", running, err)
-	}
+	require.True(t, err == nil && len(running) == 1 && running[0].Running, "while it runs: %v (%v)", running, err)
 	_ = give.Close()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-ended)
 	if end := <-e.await(t.Context(), running[0].ID, container.WaitConditionRemoved); end.err != nil && !errdefs.IsNotFound(end.err) {
 		t.Error(end.err)
 	}
@@ -84,9 +80,7 @@ func TestEndedRunsWaitWhenTooManyContainersAreBeingRemoved(t *testing.T) {
 			begun = true
 		}()
 		synctest.Wait()
-		if begun {
-			t.Error("one more is removed than may be")
-		}
+		assert.True(t, !begun, "one more is removed than may be")
 		if under := r.now(); len(under) != removalsAtOnce+1 || !under["one more"] {
 			t.Errorf("%v count as being removed, want those that wait, too", under)
 		}
@@ -102,17 +96,11 @@ func TestSavedImagesCanBeLoaded(t *testing.T) {
 	e := open(t)
 	probe := loadProbe(t, e)
 	saved, err := e.Save(t.Context(), probe.ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tar, err := io.ReadAll(saved)
-	if err := errors.Join(err, saved.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, saved.Close()))
 	forget(t, e, probe.ref)
-	if err := e.Load(t.Context(), bytes.NewReader(tar)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Load(t.Context(), bytes.NewReader(tar)))
 	if _, err := e.Image(t.Context(), probe.ref, engine.PullNever, nil); err != nil {
 		t.Error(err)
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -65,9 +67,7 @@ func begin(t *testing.T, e *Engine, spec engine.Spec) *underway {
 		t.Fatalf("exit %+v, error %v", u.exit, u.err)
 	}
 	found, err := e.Containers(t.Context(), spec.Labels)
-	if err != nil || len(found) != 1 {
-		t.Fatalf("found %v, error %v", found, err)
-	}
+	require.True(t, err == nil && len(found) == 1, "found %v, error %v", found, err)
 	u.id = found[0].ID
 	return u
 }
@@ -92,9 +92,7 @@ func TestContainerIsAsAskedFor(t *testing.T) {
 	probe := loadProbe(t, e)
 	u := begin(t, e, probe.spec("read-exit", "0"))
 	inspected, err := e.client.ContainerInspect(t.Context(), u.id, client.ContainerInspectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := inspected.Container
 	if c.HostConfig.LogConfig.Type != "none" || c.HostConfig.NetworkMode != "none" || len(c.Mounts) > 0 || c.HostConfig.Privileged {
 		t.Errorf("%+v, mounts %v", c.HostConfig, c.Mounts)
@@ -106,9 +104,7 @@ func TestNeverStartedContainer(t *testing.T) {
 	probe := loadProbe(t, e)
 	labels := map[string]string{"deployster.enginetest": rand.Text()}
 	created, err := e.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &container.Config{Image: probe.ref, Labels: labels}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found, err := e.Containers(t.Context(), labels)
 	if err != nil || len(found) != 1 || found[0].Started || found[0].Running {
 		t.Errorf("found %+v, error %v; want one that was never started", found, err)
@@ -116,18 +112,14 @@ func TestNeverStartedContainer(t *testing.T) {
 	if exit, err := e.Wait(t.Context(), created.ID); err != nil || exit != (engine.Exit{}) {
 		t.Errorf("Wait: exit %+v, error %v", exit, err)
 	}
-	if err := e.Remove(t.Context(), created.ID); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, e.Remove(t.Context(), created.ID))
 }
 
 func TestRunFails(t *testing.T) {
 	e := open(t)
 	probe := loadProbe(t, e)
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("this is no program\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(text, []byte("this is no program\n"), 0o600))
 	bare := load(t, e, enginetest.ImageSpec{Binary: text})
 	missing := filepath.Join(t.TempDir(), "missing")
 	for _, c := range []struct {
@@ -150,9 +142,7 @@ func TestRunFails(t *testing.T) {
 			spec.Labels = map[string]string{"deployster.enginetest": rand.Text()}
 			c.change(&spec)
 			exit, err := e.Run(t.Context(), spec, engine.IO{})
-			if err == nil {
-				t.Fatalf("exit %+v, want an error", exit)
-			}
+			require.Error(t, err, "exit %+v, want an error", exit)
 			checkError(t, err, nil, append(c.says, spec.Image)...)
 			if left, err := e.Containers(t.Context(), spec.Labels); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v (%v)", left, err)
@@ -179,18 +169,12 @@ func errorText(err error) string {
 func load(t *testing.T, e *Engine, spec enginetest.ImageSpec) string {
 	t.Helper()
 	image, err := enginetest.BuildImage(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ref := "deployster-enginetest:" + strings.ToLower(rand.Text())
 	tar, err := enginetest.ImageTar(ref, image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { forget(t, e, ref) })
-	if err := e.Load(t.Context(), bytes.NewReader(tar)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Load(t.Context(), bytes.NewReader(tar)))
 	return ref
 }
 
@@ -206,9 +190,7 @@ func TestCancelAtAnyMoment(t *testing.T) {
 		seen := 0
 		watched := openWith(t, Options{Logger: e.log})
 		options, err := watched.endpoint.clientOptions()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		answered := client.WithHTTPResponseHook(func(*http.Response) {
 			if seen++; seen > after {
 				cancel()
@@ -228,7 +210,5 @@ func TestCancelAtAnyMoment(t *testing.T) {
 		}
 		_ = watched.client.Close()
 	}
-	if log.Len() > 0 {
-		t.Errorf("warnings: %s", log.String())
-	}
+	assert.True(t, log.Len() <= 0, "warnings: %s", log.String())
 }

@@ -7,6 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 )
 
@@ -14,15 +17,11 @@ import (
 // of containers do.
 func TestADirectoryIsSeenThroughABindMountInAPlug(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	workspace, plug := filepath.Join(root, "workspace"), filepath.Join(root, "plug")
 	state, inside := filepath.Join(workspace, engine.StateDir), filepath.Join(plug, "in side")
 	for _, directory := range []string{state, inside} {
-		if err := os.MkdirAll(directory, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(directory, 0o700))
 	}
 	mounts := []engine.Mount{{Source: workspace, Target: "/w"}, {Source: plug, Target: "/plug"}}
 	check := func(want ...string) {
@@ -32,13 +31,9 @@ func TestADirectoryIsSeenThroughABindMountInAPlug(t *testing.T) {
 		}
 	}
 	check("/w/.deployster")
-	if err := syscall.Mount(workspace, inside, "", syscall.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Mount(workspace, inside, "", syscall.MS_BIND, ""))
 	t.Cleanup(func() {
-		if err := syscall.Unmount(inside, 0); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, syscall.Unmount(inside, 0))
 	})
 	check("/plug/in side/.deployster", "/w/.deployster")
 }

@@ -14,11 +14,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/entrypoint"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // marked runs what leaves a file in directory.
@@ -52,29 +55,19 @@ func TestTheProgramOfAKilledCallerNeverRuns(t *testing.T) {
 	probe := loadProbe(t, e)
 	directory, mark := t.TempDir(), rand.Text()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	caller := exec.CommandContext(t.Context(), self, shimBinary(t), probe.ref, directory, mark)
 	caller.Env = append(os.Environ(), actAs+"=hold")
 	caller.Stderr = os.Stderr
-	if err := caller.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, caller.Start())
 	id := awaitContainer(t, e, mark, func(c engine.Container) bool { return c.Running }).ID
 	defer func() {
-		if err := e.Remove(context.WithoutCancel(t.Context()), id); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Remove(context.WithoutCancel(t.Context()), id))
 	}()
-	if err := caller.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, caller.Process.Kill())
 	_ = caller.Wait()
 	exit, err := e.Wait(t.Context(), id)
-	if err != nil || exit.Code != entrypoint.Failed {
-		t.Errorf("exit %+v, error %v; want the shim's code", exit, err)
-	}
+	assert.True(t, err == nil && exit.Code == entrypoint.Failed, "exit %+v, error %v; want the shim's code", exit, err)
 	if _, err := os.Stat(filepath.Join(directory, "mark")); !os.IsNotExist(err) {
 		t.Errorf("the program ran (%v)", err)
 	}
@@ -83,18 +76,14 @@ func TestTheProgramOfAKilledCallerNeverRuns(t *testing.T) {
 // awaitContainer returns the marked container once it is as wanted.
 func awaitContainer(t *testing.T, e *Engine, mark string, wanted func(engine.Container) bool) engine.Container {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	for {
-		found, err := e.Containers(ctx, map[string]string{"deployster.enginetest": mark})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(found) == 1 && wanted(found[0]) {
-			return found[0]
-		}
-		<-time.After(5 * time.Millisecond)
-	}
+	var found []engine.Container
+	waittest.Until(t, func() bool {
+		var err error
+		found, err = e.Containers(t.Context(), map[string]string{"deployster.enginetest": mark})
+		require.NoError(t, err)
+		return len(found) == 1 && wanted(found[0])
+	}, "the container to be as wanted")
+	return found[0]
 }
 
 func TestHeldWithoutAShim(t *testing.T) {
@@ -108,14 +97,10 @@ func TestHeldWithoutAShim(t *testing.T) {
 		"none is given":              {engine: open(t)},
 		"a useless one is given":     {engine: openWith(t, Options{Shim: "/no/such/shim"})},
 		"the engine cannot mount it": {engine: mounting},
-		"the container may have few threads": {
-			engine: openWith(t, Options{Shim: shimBinary(t)}),
-			change: func(spec *engine.Spec, _ *engine.IO) { spec.Pids = shimPids - 1 },
-		},
-		"the container has no stdin": {
-			engine: openWith(t, Options{Shim: shimBinary(t)}),
-			change: func(_ *engine.Spec, streams *engine.IO) { streams.Stdin = nil },
-		},
+		"the container may have few threads": {engine: openWith(t, Options{Shim: shimBinary(t)}),
+			change: func(spec *engine.Spec, _ *engine.IO) { spec.Pids = shimPids - 1 }},
+		"the container has no stdin": {engine: openWith(t, Options{Shim: shimBinary(t)}),
+			change: func(_ *engine.Spec, streams *engine.IO) { streams.Stdin = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			directory, mark := t.TempDir(), rand.Text()
@@ -131,13 +116,9 @@ func TestHeldWithoutAShim(t *testing.T) {
 				ended <- err
 			}()
 			created := awaitContainer(t, c.engine, mark, func(engine.Container) bool { return true })
-			if created.Started {
-				t.Error("the container is started before it is released")
-			}
+			assert.True(t, !created.Started, "the container is started before it is released")
 			close(hold)
-			if err := <-ended; err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, <-ended)
 			if _, err := os.Stat(filepath.Join(directory, "mark")); err != nil {
 				t.Errorf("the program did not run: %v", err)
 			}
@@ -147,26 +128,18 @@ func TestHeldWithoutAShim(t *testing.T) {
 
 func TestAShimMustRunInEveryContainer(t *testing.T) {
 	file := shimBinary(t)
-	if err := checkShim(file); err != nil {
-		t.Errorf("the real one: %v", err)
-	}
-	if err := os.Chmod(file, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	assert.NoError(t, checkShim(file), "the real one")
+	require.NoError(t, os.Chmod(file, 0o750))
 	checkError(t, checkShim(file), nil, "not everybody")
 
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
 	checkError(t, checkShim(script), nil, "not a Linux program")
 	checkError(t, checkShim(filepath.Dir(script)), nil, "not everybody")
 	checkError(t, checkShim(script+"-missing"), os.ErrNotExist)
 
 	shell, err := filepath.EvalSymlinks("/bin/sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checkError(t, checkShim(shell), nil, "dynamically linked")
 }
 
@@ -200,14 +173,13 @@ func TestTheShimChangesNothing(t *testing.T) {
 		{"output on both streams", func(s *engine.Spec) { s.Args = []string{"both", "1000"} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			spec := probe.spec("cwd")
 			spec.Network = "host" // the quickest
 			c.change(&spec)
 			plain := outcome(t, e, spec)
 			spec.Hold = over
-			if shimmed := outcome(t, e, spec); shimmed != plain {
-				t.Errorf("with a shim: %s\nwithout: %s", shimmed, plain)
-			}
+			assert.Equal(t, plain, outcome(t, e, spec), "with a shim")
 		})
 	}
 }
@@ -249,9 +221,7 @@ func TestTheShimsWordsAreKeptFromStderr(t *testing.T) {
 					t.Fatalf("%q: %d written, %v", text, n, err)
 				}
 			}
-			if err := r.flush(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, r.flush())
 			if out.String() != c.want || r.failed() != (c.reason != "") || r.failed() && r.reason() != c.reason {
 				t.Errorf("%q comes through, failed: %v, kept %q", out.String(), r.failed(), r.begun)
 			}
@@ -266,18 +236,12 @@ func TestAnImageHasSomethingWithTheNameOfTheShim(t *testing.T) {
 		Binary: enginetest.Binary(t, "github.com/deployster-go/deployster/engine/enginetest/probe", runtime.GOARCH),
 		Path:   "/probe", Entrypoint: []string{"/probe"}, Files: map[string]string{"/.deployster-entrypoint/": ""},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ref, directory, mark := "deployster-enginetest:"+strings.ToLower(rand.Text()), t.TempDir(), rand.Text()
 	tar, err := enginetest.ImageTar(ref, image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { forget(t, e, ref) })
-	if err := e.Load(t.Context(), bytes.NewReader(tar)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Load(t.Context(), bytes.NewReader(tar)))
 	hold := make(chan struct{})
 	spec := marked(ref, directory, mark)
 	spec.Hold, spec.Whole = hold, true
@@ -287,13 +251,9 @@ func TestAnImageHasSomethingWithTheNameOfTheShim(t *testing.T) {
 		ended <- err
 	}()
 	awaitContainer(t, e, mark, func(c engine.Container) bool { return c.Running || e.withoutShim(ref) })
-	if e.withoutShim(ref) {
-		t.Error("its containers are not shimmed")
-	}
+	assert.True(t, !e.withoutShim(ref), "its containers are not shimmed")
 	close(hold)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-ended)
 }
 
 // What fails because of one image, or of something else, leaves the shim to others.
@@ -316,9 +276,7 @@ func TestWhichContainersDoWithoutTheShim(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := &Engine{shim: file, log: slog.New(slog.DiscardHandler)}
-			if got := e.shimFailed(t.Context(), "one", "MARK", errors.New(c.err)); got != c.one {
-				t.Errorf("this container is to do without: %v", got)
-			}
+			assert.Equal(t, c.one, e.shimFailed(t.Context(), "one", "MARK", errors.New(c.err)), "this container is to do without")
 			if e.withoutShim("one") != c.one || e.withoutShim("other") != c.all {
 				t.Errorf("without it from now on: %v, and others: %v", e.withoutShim("one"), e.withoutShim("other"))
 			}

@@ -3,7 +3,6 @@ package docker
 import (
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -42,9 +43,7 @@ func TestDockerPassesTheSuite(t *testing.T) {
 func lacked(t *testing.T, e *Engine, labels map[string]string) bool {
 	t.Helper()
 	found, err := e.Containers(t.Context(), labels)
-	if err != nil || len(found) != 1 {
-		t.Fatalf("containers %v (%v), want one", found, err)
-	}
+	require.True(t, err == nil && len(found) == 1, "containers %v (%v), want one", found, err)
 	filters := client.Filters{}
 	filters.Add("container", found[0].ID)
 	filters.Add("event", "oom")
@@ -55,9 +54,7 @@ func lacked(t *testing.T, e *Engine, labels map[string]string) bool {
 	case <-events.Messages:
 		return true
 	case err := <-events.Err:
-		if !errors.Is(err, io.EOF) {
-			t.Fatal(err)
-		}
+		require.ErrorIs(t, err, io.EOF)
 		return false
 	}
 }
@@ -67,9 +64,7 @@ func lacked(t *testing.T, e *Engine, labels map[string]string) bool {
 func caller(t *testing.T, shim, order, point string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	command := exec.CommandContext(t.Context(), self, shim, order, point)
 	command.Env = append(os.Environ(), actAs+"=die")
 	return command
@@ -98,16 +93,12 @@ func TestACallerIsKilledAtEveryPoint(t *testing.T) {
 					"Image": probe.ref, "Args": []string{"save", "/mnt/kept"}, "Size": size, "Given": size, "After": time.Hour,
 					"Mounts": []engine.Mount{{Source: directory, Target: "/mnt"}}, "Labels": map[string]string{"deployster.enginetest": mark},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if said, err := caller(t, shim, string(order), point).CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
 					t.Fatalf("%s: the caller was not killed: %v\n%s", point, err, said)
 				}
 				left := awaitContainer(t, e, mark, func(c engine.Container) bool { return !c.Running })
-				if err := e.Remove(t.Context(), left.ID); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, e.Remove(t.Context(), left.ID))
 				content, err := os.ReadFile(filepath.Join(directory, "kept"))
 				if err == nil && string(content) != fmt.Sprintln(size) || err != nil && !os.IsNotExist(err) {
 					t.Errorf("shim %q, when %s: it ran with %s of %d bytes (%v)", shim, point, content, size, err)

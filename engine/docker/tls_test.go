@@ -19,6 +19,8 @@ import (
 	"time"
 
 	dockercontext "github.com/docker/cli/cli/context"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -40,9 +42,7 @@ func newAuthority(t *testing.T) *authority {
 	}
 	a.key = newKey(t)
 	der, err := x509.CreateCertificate(rand.Reader, a.certificate, a.certificate, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return a
 }
@@ -50,9 +50,7 @@ func newAuthority(t *testing.T) *authority {
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return key
 }
 
@@ -66,13 +64,9 @@ func (a *authority) issue(t *testing.T) (certificate, key []byte) {
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, a.certificate, &own.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	encoded, err := x509.MarshalECPrivateKey(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})
 }
@@ -92,9 +86,7 @@ func certificates(t *testing.T, material *dockercontext.TLSData) string {
 		if content == nil {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(directory, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(directory, name), content, 0o600))
 	}
 	return directory
 }
@@ -106,18 +98,14 @@ func serveTLS(t *testing.T, a *authority) string {
 	socket := localSocket(t)
 	certificate, key := a.issue(t)
 	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(a.pem)
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
 		Certificates: []tls.Certificate{pair}, ClientCAs: clients,
 		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var served sync.WaitGroup
 	served.Go(func() {
 		for {
@@ -161,9 +149,7 @@ func relay(conn *tls.Conn, socket string) {
 func localSocket(t *testing.T) string {
 	t.Helper()
 	path, ok := strings.CutPrefix(open(t).endpoint.address, "unix://")
-	if !ok {
-		t.Fatal("these tests need a Docker Engine behind a Unix socket")
-	}
+	require.True(t, ok, "these tests need a Docker Engine behind a Unix socket")
 	return path
 }
 
@@ -217,9 +203,7 @@ func TestTLS(t *testing.T) {
 func TestTLSFilesThatAreNotThere(t *testing.T) {
 	const address = "tcp://127.0.0.1:1"
 	_, err := Open(t.Context(), Options{Host: address, TLS: &TLS{CA: "nowhere.pem"}})
-	if err == nil || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "nowhere.pem") {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), address) && strings.Contains(err.Error(), "nowhere.pem"), "%v", err)
 }
 
 // checkRemote runs the probe through a connection, with data both ways and a
@@ -227,19 +211,11 @@ func TestTLSFilesThatAreNotThere(t *testing.T) {
 func checkRemote(t *testing.T, e *Engine, probe fixture, address string) {
 	t.Helper()
 	info, err := e.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Address != address || !info.Remote {
-		t.Errorf("%+v, want a remote engine at %s", info, address)
-	}
+	require.NoError(t, err)
+	assert.True(t, info.Address == address && info.Remote, "%+v, want a remote engine at %s", info, address)
 	sent := strings.Repeat("through the wire\n", 50_000)
 	var received strings.Builder
 	exit, err := e.Run(t.Context(), probe.spec("cat"), engine.IO{Stdin: strings.NewReader(sent), Stdout: &received})
-	if err != nil || exit.Code != 0 {
-		t.Fatalf("exit %+v, error %v", exit, err)
-	}
-	if received.String() != sent {
-		t.Errorf("sent %d bytes, received %d", len(sent), received.Len())
-	}
+	require.True(t, err == nil && exit.Code == 0, "exit %+v, error %v", exit, err)
+	assert.True(t, received.String() == sent, "sent %d bytes, received %d", len(sent), received.Len())
 }

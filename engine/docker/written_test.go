@@ -6,6 +6,8 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestWhatContainersWriteBesideTheirMountsIsMeasured(t *testing.T) {
@@ -17,13 +19,9 @@ func TestWhatContainersWriteBesideTheirMountsIsMeasured(t *testing.T) {
 			Config:     &container.Config{Image: f.ref, Cmd: []string{"write", file, strings.Repeat("x", 100_000)}, Labels: labels, Volumes: map[string]struct{}{"/declared": {}}, NetworkDisabled: true},
 			HostConfig: &container.HostConfig{NetworkMode: "none"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() {
-			if err := e.Remove(t.Context(), created.ID); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, e.Remove(t.Context(), created.ID))
 		}()
 		if _, err := e.client.ContainerStart(t.Context(), created.ID, client.ContainerStartOptions{}); err != nil {
 			t.Fatal(err)
