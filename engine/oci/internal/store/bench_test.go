@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // BenchmarkLoadTiny is what a Load costs apart from its bytes.
@@ -40,9 +42,7 @@ func BenchmarkUnpack(b *testing.B) {
 		b.StopTimer()
 		dir := b.TempDir()
 		b.StartTimer()
-		if err := unpack(b.Context(), dir, bytes.NewReader(content), false, layerLimits); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, unpack(b.Context(), dir, bytes.NewReader(content), false, layerLimits))
 	}
 }
 
@@ -51,9 +51,7 @@ func BenchmarkRootfs(b *testing.B) {
 	image := load(b, s, smallImage(b))
 	for b.Loop() {
 		held, err := s.Rootfs(b.Context(), image.ID)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		held.Release()
 	}
 }

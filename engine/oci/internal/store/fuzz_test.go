@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/stretchr/testify/require"
 )
 
 // Run the fuzzers with -fuzzminimizetime 10x. Which code an input reaches differs
@@ -30,15 +31,11 @@ func scratch(f *testing.F) func(t testing.TB) string {
 		parent = ""
 	}
 	made, err := os.MkdirTemp(parent, "deployster-fuzz-")
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Cleanup(func() { _ = os.RemoveAll(made) })
 	directory := filepath.Join(made, "here")
 	return func(t testing.TB) string {
-		if err := errors.Join(os.RemoveAll(directory), os.Mkdir(directory, 0o700)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.RemoveAll(directory), os.Mkdir(directory, 0o700)))
 		return directory
 	}
 }

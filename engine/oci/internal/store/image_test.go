@@ -23,6 +23,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var amd64 = v1.Platform{OS: "linux", Architecture: "amd64"}
@@ -30,9 +32,7 @@ var amd64 = v1.Platform{OS: "linux", Architecture: "amd64"}
 func open(t testing.TB, dir string) *Store {
 	t.Helper()
 	s, err := Open(Options{Dir: dir, Platform: amd64, Rootless: os.Geteuid() != 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
@@ -68,16 +68,12 @@ func tarOf(t testing.TB, entries ...tarEntry) []byte {
 		if entry.Typeflag != tar.TypeXGlobalHeader {
 			entry.ModTime = time.Unix(1, 0)
 		}
-		if err := w.WriteHeader(&entry.Header); err != nil {
-			t.Fatalf("pack %.40q: %v", entry.Name, err)
-		}
+		require.NoError(t, w.WriteHeader(&entry.Header), "pack %.40q", entry.Name)
 		if _, err := io.WriteString(w, entry.content); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	return packed.Bytes()
 }
 
@@ -89,9 +85,7 @@ func imageOf(t testing.TB, layers ...[]byte) v1.Image {
 		made = append(made, static.NewLayer(content, types.OCIUncompressedLayer))
 	}
 	image, err := mutate.AppendLayers(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1), made...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return forPlatform(t, image, amd64)
 }
 
@@ -105,9 +99,7 @@ func forPlatform(t testing.TB, image v1.Image, platform v1.Platform) v1.Image {
 func withConfig(t testing.TB, image v1.Image, change func(*v1.ConfigFile)) v1.Image {
 	t.Helper()
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config = config.DeepCopy()
 	change(config)
 	if image, err = mutate.ConfigFile(image, config); err != nil {
@@ -127,27 +119,19 @@ func saveAll(t testing.TB, images map[string]v1.Image) []byte {
 	tags := map[name.Tag]v1.Image{}
 	for ref, image := range images {
 		tag, err := name.NewTag(ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		tags[tag] = image
 	}
 	var packed bytes.Buffer
-	if err := tarball.MultiWrite(tags, &packed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tarball.MultiWrite(tags, &packed))
 	return packed.Bytes()
 }
 
 func load(t testing.TB, s *Store, packed []byte) Image {
 	t.Helper()
 	images, err := s.Load(t.Context(), bytes.NewReader(packed), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(images) != 1 {
-		t.Fatalf("%d images were loaded, want one", len(images))
-	}
+	require.NoError(t, err)
+	require.Len(t, images, 1, "images were loaded")
 	return images[0]
 }
 
@@ -155,9 +139,7 @@ func load(t testing.TB, s *Store, packed []byte) Image {
 func lease(t testing.TB, s *Store, id string) *Lease {
 	t.Helper()
 	held, err := s.Rootfs(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(held.Release)
 	return held
 }
@@ -165,16 +147,10 @@ func lease(t testing.TB, s *Store, id string) *Lease {
 // checkError wants an error that is target (nil: any) and says the texts.
 func checkError(t *testing.T, err, target error, texts ...string) {
 	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want one that says %q", texts)
-	}
-	if target != nil && !errors.Is(err, target) {
-		t.Errorf("error %q is not %q", err, target)
-	}
+	require.Error(t, err, "no error, want one that says %q", texts)
+	assert.False(t, target != nil && !errors.Is(err, target), "error %q is not %q", err, target)
 	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q does not say %q", err, text)
-		}
+		assert.Contains(t, err.Error(), text, "error %q does not say %q", err, text)
 	}
 }
 
@@ -182,27 +158,21 @@ func checkError(t *testing.T, err, target error, texts ...string) {
 func checkEmpty(t *testing.T, s *Store) {
 	t.Helper()
 	images, err := s.List()
-	if err != nil || len(images) > 0 {
-		t.Errorf("the store lists %v, %v; want nothing", images, err)
-	}
+	assert.True(t, err == nil && len(images) <= 0, "the store lists %v, %v; want nothing", images, err)
 	for _, dir := range []string{"images", "layers/sha256", "tmp"} {
 		if left := namesIn(t, filepath.Join(s.dir, dir)); len(left) > 0 {
 			t.Errorf("%s holds %v, want nothing", dir, left)
 		}
 	}
 	for _, lock := range namesIn(t, filepath.Join(s.dir, "locks")) {
-		if lock != "index" {
-			t.Errorf("the lock %s is left", lock)
-		}
+		assert.Equal(t, "index", lock, "the lock")
 	}
 }
 
 func namesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, entry := range entries {
 		names = append(names, entry.Name())
@@ -250,10 +220,6 @@ func tree(dir string) ([]string, error) {
 func checkTree(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	got, err := tree(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s holds\n  %s\nwant\n  %s", dir, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
-	}
+	require.NoError(t, err)
+	assert.True(t, slices.Equal(got, want), "%s holds\n  %s\nwant\n  %s", dir, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 }

@@ -9,6 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 func TestALoadKilledWhileItReadsLeavesNothing(t *testing.T) {
@@ -18,11 +22,9 @@ func TestALoadKilledWhileItReadsLeavesNothing(t *testing.T) {
 			dir := t.TempDir()
 			open(t, dir)
 			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			killed(t, other(t, "load", dir, "", read), func() {
-				eventually(t, "the process to begin", func() bool { return len(namesIn(t, filepath.Join(dir, "tmp"))) > 0 })
+				waittest.Until(t, func() bool { return len(namesIn(t, filepath.Join(dir, "tmp"))) > 0 }, "the process to begin")
 				until := len(packed) * part / 4
 				if part == 4 {
 					until-- // but not to its end, when it would go on
@@ -52,11 +54,9 @@ func TestALoadKilledBeforeItIsEnteredLeavesWholeLayers(t *testing.T) {
 	image := imageOf(t, tarOf(t, file("a", "1")), tarOf(t, file("b", "2")))
 	packed := save(t, "web", image)
 	index, err := acquire(t.Context(), s.indexLock(), exclusive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	killed(t, other(t, "load", dir, "", strings.NewReader(string(packed))), func() {
-		eventually(t, "its layers", func() bool { return len(namesIn(t, s.layersDir())) == 2 })
+		waittest.Until(t, func() bool { return len(namesIn(t, s.layersDir())) == 2 }, "its layers")
 	})
 	index.release()
 	s = open(t, dir)
@@ -74,20 +74,14 @@ func TestAPullKilledAnywhereCanBeRepeated(t *testing.T) {
 	first, second := tarOf(t, file("a", strings.Repeat("a", 200_000)), file("b", "1")), tarOf(t, file("c", strings.Repeat("c", 200_000)), file("d", "1"))
 	image := imageOf(t, first, second)
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	digest := func(i int) string {
 		sum, err := layers[i].Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return "/blobs/" + sum.String()
 	}
 	config, err := image.ConfigName()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []struct {
 		name  string
 		stall string // part of the path of the answer that stops
@@ -111,7 +105,7 @@ func TestAPullKilledAnywhereCanBeRepeated(t *testing.T) {
 			killed(t, other(t, "pull", dir, ref, nil), func() {
 				<-stalled
 				if c.until != nil {
-					eventually(t, "its files", func() bool { return c.until(t, s) })
+					waittest.Until(t, func() bool { return c.until(t, s) }, "its files")
 				}
 			})
 			registry.goOn()
@@ -124,9 +118,7 @@ func TestAPullKilledAnywhereCanBeRepeated(t *testing.T) {
 				t.Errorf("the store lists %v, %v; want nothing", images, err)
 			}
 			pulled, err := s.Pull(t.Context(), ref, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			held := lease(t, s, pulled.ID)
 			checkTree(t, held.Layers[1], fmt.Sprintf("a %q", strings.Repeat("a", 200_000)), `b "1"`)
 			checkTree(t, held.Layers[0], fmt.Sprintf("c %q", strings.Repeat("c", 200_000)), `d "1"`)
@@ -138,9 +130,7 @@ func TestAPullKilledAnywhereCanBeRepeated(t *testing.T) {
 func unpacking(t *testing.T, s *Store) bool {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.dir, "tmp", "*", "layer-*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return len(found) > 0
 }
 
@@ -150,16 +140,12 @@ func TestTheLeaseOfAnotherProcessHoldsUntilItDies(t *testing.T) {
 	load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
 	nothing := func(Image) bool { return false }
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer read.Close()
 	defer write.Close()
 	cmd := other(t, "hold", dir, "web", read)
 	said, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	killed(t, cmd, func() {
 		if line, err := bufio.NewReader(said).ReadString('\n'); line != "held\n" {
 			t.Fatalf("it says %q, %v", line, err)

@@ -26,6 +26,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/ringtest"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 var arm64 = v1.Platform{OS: "linux", Architecture: "arm64"}
@@ -37,18 +42,14 @@ func gzipped(t testing.TB, content []byte) []byte {
 	if _, err := w.Write(content); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	return packed.Bytes()
 }
 
 func zstandard(t testing.TB, content []byte) []byte {
 	t.Helper()
 	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Close()
 	return w.EncodeAll(content, nil)
 }
@@ -65,9 +66,7 @@ func (c compressed) DiffID() (v1.Hash, error) { return c.diffID, nil }
 func imageWith(t testing.TB, kind types.MediaType, delivered, content []byte) v1.Image {
 	t.Helper()
 	image, err := mutate.AppendLayers(imageOf(t), compressed{static.NewLayer(delivered, kind), hashOf(content)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return image
 }
 
@@ -94,12 +93,8 @@ func tarOfDir(t testing.TB, dir string) []byte {
 	t.Helper()
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
-	if err := w.AddFS(os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.AddFS(os.DirFS(dir)))
+	require.NoError(t, w.Close())
 	return packed.Bytes()
 }
 
@@ -109,9 +104,7 @@ func TestEveryFormOfAnImageCanBeLoaded(t *testing.T) {
 	plain := save(t, "web", image)
 	inLayout := layoutOf(t, named(image, fullNameAnnotation, "web"))
 	config, err := image.RawConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	old := tarOf(t, // as Docker wrote it when layers had directories of their own
 		file("abc/layer.tar", string(content)), symlink("def/layer.tar", "../abc/layer.tar"), hardLink("ghi", "def/layer.tar"),
 		file("./c.json", string(config)),
@@ -137,26 +130,18 @@ func TestEveryFormOfAnImageCanBeLoaded(t *testing.T) {
 			s := open(t, t.TempDir())
 			var done int64
 			images, err := s.Load(t.Context(), bytes.NewReader(c.packed), func(now int64) {
-				if now <= done {
-					t.Errorf("progress goes from %d to %d", done, now)
-				}
+				assert.True(t, now > done, "progress goes from %d to %d", done, now)
 				done = now
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if done != int64(len(c.packed)) {
-				t.Errorf("progress ends with %d bytes, want %d", done, len(c.packed))
-			}
+			require.NoError(t, err)
+			assert.True(t, done == int64(len(c.packed)), "progress ends with %d bytes, want %d", done, len(c.packed))
 			if len(images) != 1 || !slices.Equal(images[0].Names, []string{"web:latest"}) || images[0].ID != hashOf(c.config).String() {
 				t.Fatalf("loaded were %+v", images)
 			}
 			checkTree(t, lease(t, s, images[0].ID).Layers[0], `a "1"`)
 
 			path := filepath.Join(t.TempDir(), "file")
-			if err := os.WriteFile(path, c.packed, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, c.packed, 0o600))
 			if again, err := s.LoadPath(t.Context(), path, nil); err != nil || len(again) != 1 || again[0].ID != images[0].ID {
 				t.Errorf("loaded from the file were %v, %v", again, err)
 			}
@@ -166,12 +151,8 @@ func TestEveryFormOfAnImageCanBeLoaded(t *testing.T) {
 		s := open(t, t.TempDir())
 		var done int64
 		images, err := s.LoadPath(t.Context(), inLayout, func(now int64) { done = now })
-		if err != nil {
-			t.Fatal(err)
-		}
-		if done != int64(len(content)) {
-			t.Errorf("progress ends with %d bytes, want %d", done, len(content))
-		}
+		require.NoError(t, err)
+		assert.True(t, done == int64(len(content)), "progress ends with %d bytes, want %d", done, len(content))
 		checkTree(t, lease(t, s, images[0].ID).Layers[0], `a "1"`)
 	})
 }
@@ -190,9 +171,7 @@ func TestLayersOfEveryCompression(t *testing.T) {
 		t.Run(string(c.kind), func(t *testing.T) {
 			s := open(t, t.TempDir())
 			images, err := s.LoadPath(t.Context(), layoutOf(t, named(imageWith(t, c.kind, c.delivered, content), fullNameAnnotation, "web")), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			checkTree(t, lease(t, s, images[0].ID).Layers[0], `a "1"`)
 		})
 	}
@@ -220,25 +199,19 @@ func TestSeveralImagesAtOnce(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, t.TempDir())
 			images, err := s.LoadPath(t.Context(), c.dir, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var got []string
 			for _, image := range images {
 				got = append(got, strings.Join(image.Names, " "))
 				lease(t, s, image.ID)
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("the names are %q, want %q", got, c.want)
-			}
+			assert.True(t, slices.Equal(got, c.want), "the names are %q, want %q", got, c.want)
 		})
 	}
 	t.Run("docker save with two images", func(t *testing.T) {
 		s := open(t, t.TempDir())
 		images, err := s.Load(t.Context(), bytes.NewReader(saveAll(t, map[string]v1.Image{"one": one, "two": two})), nil)
-		if err != nil || len(images) != 2 {
-			t.Errorf("loaded were %v, %v; want two", images, err)
-		}
+		assert.True(t, err == nil && len(images) == 2, "loaded were %v, %v; want two", images, err)
 	})
 }
 
@@ -267,16 +240,12 @@ func TestOfAnImageSavedForSeveralPlatformsOneIsTaken(t *testing.T) {
 	var manifests []savedManifest
 	for i, image := range []v1.Image{forPlatform(t, ours, arm64), ours} {
 		raw, err := image.RawConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		configs = append(configs, file(fmt.Sprint(i), string(raw)))
 		manifests = append(manifests, savedManifest{Config: fmt.Sprint(i), RepoTags: []string{"web:1"}, Layers: []string{"l"}})
 	}
 	raw, err := json.Marshal(manifests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := open(t, t.TempDir())
 	image := load(t, s, tarOf(t, append(configs, file("manifest.json", string(raw)))...))
 	if want, err := ours.ConfigName(); err != nil || image.ID != want.String() {
@@ -290,9 +259,7 @@ func TestALayerThatSomebodyHoldsIsShared(t *testing.T) {
 	s := open(t, t.TempDir())
 	wanted := layer{diffID: hashOf([]byte("unpacked by somebody else")), size: 5}
 	other, err := try(s.layerLock(wanted.diffID), shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer other.release()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -307,9 +274,7 @@ func TestALayerThatSomebodyHoldsIsShared(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait() // until it waits
-		if err := makeDir(s.layerDir(wanted.diffID)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, makeDir(s.layerDir(wanted.diffID)))
 		if err := <-done; err != nil || seen != wanted.size {
 			t.Errorf("%d bytes seen, %v; want the layer", seen, err)
 		}
@@ -323,9 +288,9 @@ func TestLoadsOfTheSameLayersDoNotWaitForEachOther(t *testing.T) {
 		layers = append(layers, tarOf(t, file(fmt.Sprintf("f%d", i), fmt.Sprint(i))))
 	}
 	packed := save(t, "x:1", imageOf(t, layers...))
-	for range 40 {
+	for range ringtest.Cases(5, 40) {
 		dir := t.TempDir()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		ctx := waittest.Context(t)
 		var group sync.WaitGroup
 		for range 2 {
 			s := open(t, dir)
@@ -336,6 +301,5 @@ func TestLoadsOfTheSameLayersDoNotWaitForEachOther(t *testing.T) {
 			})
 		}
 		group.Wait()
-		cancel()
 	}
 }

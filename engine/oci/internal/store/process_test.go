@@ -15,9 +15,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // roleVariable makes the test program another process of the store: it does
@@ -102,13 +105,11 @@ func TestMain(m *testing.M) {
 func other(t *testing.T, role, dir, argument string, stdin io.Reader) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd := exec.Command(self, dir, fmt.Sprint(os.Geteuid() != 0), argument)
 	cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	cmd.Stdin = stdin
-	cmd.WaitDelay = 10 * time.Minute
+	cmd.WaitDelay = waittest.Limit
 	return cmd
 }
 
@@ -117,30 +118,13 @@ func killed(t *testing.T, cmd *exec.Cmd, until func()) {
 	t.Helper()
 	var said strings.Builder
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	until()
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatalf("it was to be killed and ended before: %v, %s", err, said.String())
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != -1 {
 		t.Fatalf("it was to be killed and ended with %v, %s", err, said.String())
-	}
-}
-
-// eventually waits for a condition of another process.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(10 * time.Minute)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("timed out waiting for %s", what)
-		}
 	}
 }
 
@@ -163,10 +147,7 @@ func TestAnOverlayOfTheLayersIsTheImage(t *testing.T) {
 		name     string
 		rootless bool
 		uid, gid int // that the process has outside
-	}{
-		{"root", false, 0, 0},
-		{"a plain user in a user namespace", true, 65534, 65534},
-	} {
+	}{{"root", false, 0, 0}, {"a plain user in a user namespace", true, 65534, 65534}} {
 		t.Run(c.name, func(t *testing.T) {
 			if os.Geteuid() != 0 { // nobody else can be had
 				if c.uid, c.gid = os.Geteuid(), os.Getegid(); !c.rootless {
@@ -174,17 +155,11 @@ func TestAnOverlayOfTheLayersIsTheImage(t *testing.T) {
 				}
 			}
 			below, err := os.MkdirTemp("", "overlay")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Cleanup(func() {
-				if err := os.RemoveAll(below); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, os.RemoveAll(below))
 			})
-			if err := os.Chown(below, c.uid, c.gid); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chown(below, c.uid, c.gid))
 			program := copyForAll(t)
 			as := func(role string, stdin io.Reader) *exec.Cmd {
 				cmd := other(t, role, filepath.Join(below, "store"), below, stdin)
@@ -209,9 +184,7 @@ func TestAnOverlayOfTheLayersIsTheImage(t *testing.T) {
 			var said strings.Builder
 			cmd.Stderr = &said
 			out, err := cmd.Output()
-			if err != nil {
-				t.Fatalf("%v: %s", err, said.String())
-			}
+			require.NoError(t, err, "%v: %s", err, said.String())
 			if got := strings.Split(strings.TrimSpace(string(out)), "\n"); !slices.Equal(got, want) {
 				t.Errorf("the image holds\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 			}
@@ -223,25 +196,15 @@ func TestAnOverlayOfTheLayersIsTheImage(t *testing.T) {
 func copyForAll(t *testing.T) string {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir, err := os.MkdirTemp("", "program")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(dir, 0o755))
 	content, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	to := filepath.Join(dir, "program")
-	if err := os.WriteFile(to, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(to, content, 0o755))
 	return to
 }
 
@@ -289,12 +252,8 @@ func TestManyLoadTheSameImageAtOnce(t *testing.T) {
 	if images, err := s.List(); err != nil || len(images) != 1 {
 		t.Errorf("the store lists %v, %v; want one image", images, err)
 	}
-	if layers := namesIn(t, s.layersDir()); len(layers) != 2 {
-		t.Errorf("the layers are %v, want two", layers)
-	}
-	if left := namesIn(t, filepath.Join(dir, "tmp")); len(left) != 0 {
-		t.Errorf("%v is left", left)
-	}
+	assert.Len(t, namesIn(t, s.layersDir()), 2, "the layers")
+	assert.Len(t, namesIn(t, filepath.Join(dir, "tmp")), 0, "is left")
 }
 
 func TestManyLoadAndPruneAtOnce(t *testing.T) {
@@ -350,9 +309,7 @@ func TestTheIndexIsReadAsOthersWriteIt(t *testing.T) {
 		}
 	}
 	raw, err := os.ReadFile(one.indexFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var left index
 	if err := json.Unmarshal(raw, &left); err != nil || len(left.Names)+len(left.Images)+len(left.Layers) != 0 {
 		t.Errorf("the index is %s, %v; want an empty one", raw, err)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -23,9 +25,7 @@ func TestPruneKeepsWhatIsWantedAndWhatItNeeds(t *testing.T) {
 	kept := load(t, s, save(t, "kept", imageOf(t, shared)))
 	gone := load(t, s, save(t, "gone", imageOf(t, shared, tarOf(t, file("own", "123")))))
 	result, err := s.Prune(t.Context(), func(image Image) bool { return slices.Contains(image.Names, "kept:latest") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(result.Images) != 1 || result.Images[0].ID != gone.ID || result.Images[0].Size != 8 || result.Bytes != 3 {
 		t.Errorf("Prune removed %+v, want one image with 3 bytes of its own", result)
 	}
@@ -33,12 +33,8 @@ func TestPruneKeepsWhatIsWantedAndWhatItNeeds(t *testing.T) {
 		t.Errorf("gone is found: %v", err)
 	}
 	checkTree(t, lease(t, s, kept.ID).Layers[0], `shared "12345"`)
-	if layers := namesIn(t, s.layersDir()); len(layers) != 1 {
-		t.Errorf("the layers are %v, want one", layers)
-	}
-	if configs := namesIn(t, filepath.Join(s.dir, "images")); len(configs) != 1 {
-		t.Errorf("the configurations are %v, want one", configs)
-	}
+	assert.Len(t, namesIn(t, s.layersDir()), 1, "the layers")
+	assert.Len(t, namesIn(t, filepath.Join(s.dir, "images")), 1, "the configurations")
 }
 
 func TestPruneByAge(t *testing.T) {
@@ -46,13 +42,9 @@ func TestPruneByAge(t *testing.T) {
 	old := load(t, s, save(t, "old", imageOf(t, tarOf(t, file("a", "1")))))
 	load(t, s, save(t, "new", imageOf(t, tarOf(t, file("a", "2")))))
 	id, err := v1.NewHash(old.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	long := time.Now().Add(-48 * time.Hour)
-	if err := os.Chtimes(s.imageLock(id), long, long); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(s.imageLock(id), long, long))
 	result, err := s.Prune(t.Context(), func(image Image) bool { return time.Since(image.Used) < 24*time.Hour })
 	if err != nil || len(result.Images) != 1 || result.Images[0].ID != old.ID {
 		t.Errorf("Prune removed %+v, %v; want the old image", result, err)
@@ -82,13 +74,9 @@ func TestALeaseIsRefusedForWhatIsPrunedMeanwhile(t *testing.T) {
 	s := open(t, t.TempDir())
 	image := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
 	id, err := v1.NewHash(image.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	held, err := try(s.imageLock(id), exclusive) // as Prune does
-	if err != nil || held == nil {
-		t.Fatalf("the image cannot be locked: %v", err)
-	}
+	require.True(t, err == nil && held != nil, "the image cannot be locked: %v", err)
 	done := make(chan error)
 	go func() {
 		_, err := s.Rootfs(t.Context(), image.ID)
@@ -98,9 +86,7 @@ func TestALeaseIsRefusedForWhatIsPrunedMeanwhile(t *testing.T) {
 		index.remove(id)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	held.release()
 	checkError(t, <-done, engine.ErrNoImage, image.ID)
 }
@@ -111,27 +97,17 @@ func TestPruneRemovesWhatInterruptedProcessesLeft(t *testing.T) {
 	orphan := strings.Repeat("0", 64)
 	for _, left := range []string{"tmp/1/layer-x/a", "layers/sha256/" + orphan + "/a", "images/" + orphan + ".json", "images/x.json.new", "locks/image-" + orphan, "locks/layer-" + orphan} {
 		path := filepath.Join(s.dir, left)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte("12345"), 0o600))
 	}
 	working, err := s.newWorkspace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	result, err := s.Prune(t.Context(), func(Image) bool { return true })
-	if err != nil || len(result.Images) != 0 || result.Bytes != 10 {
-		t.Errorf("Prune removed %+v, %v; want ten bytes", result, err)
-	}
+	assert.True(t, err == nil && len(result.Images) == 0 && result.Bytes == 10, "Prune removed %+v, %v; want ten bytes", result, err)
 	if left := namesIn(t, filepath.Join(s.dir, "tmp")); !slices.Equal(left, []string{filepath.Base(working.dir)}) {
 		t.Errorf("left are %v, want what somebody works in", left)
 	}
-	if err := working.remove(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, working.remove())
 	lease(t, s, kept.ID).Release()
 	if _, err := s.Prune(t.Context(), func(Image) bool { return false }); err != nil {
 		t.Error(err)
@@ -157,9 +133,7 @@ func TestPruneEndsWithItsContext(t *testing.T) {
 func TestAWaitForALockEndsWithItsContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	held, err := acquire(t.Context(), path, exclusive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
@@ -177,11 +151,7 @@ func TestAWaitForALockEndsWithItsContext(t *testing.T) {
 		}
 		done <- err
 	}()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	held.release()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-done)
 }

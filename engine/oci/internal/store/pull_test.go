@@ -18,8 +18,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 func TestAPulledImageIsFoundByTagAndDigest(t *testing.T) {
@@ -29,9 +32,7 @@ func TestAPulledImageIsFoundByTagAndDigest(t *testing.T) {
 	_, sum, _ := strings.Cut(digest, "@")
 	s := open(t, t.TempDir())
 	pulled, err := s.Pull(t.Context(), tag, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if pulled.Digest != sum || !slices.Equal(pulled.Names, []string{tag, digest}) || pulled.Size != 2 {
 		t.Errorf("pulled was %+v", pulled)
 	}
@@ -45,9 +46,7 @@ func TestAPulledImageIsFoundByTagAndDigest(t *testing.T) {
 	checkTree(t, held.Layers[1], `a "1"`)
 
 	// Loading it says nothing about registries, and takes nothing back.
-	if loaded := load(t, s, save(t, "web", image)); loaded.Digest != sum {
-		t.Errorf("after it was loaded too, its digest is %q, want %q", loaded.Digest, sum)
-	}
+	assert.Equal(t, sum, load(t, s, save(t, "web", image)).Digest, "after it was loaded too, its digest")
 }
 
 func TestOnlyMissingLayersArePulled(t *testing.T) {
@@ -63,9 +62,7 @@ func TestOnlyMissingLayersArePulled(t *testing.T) {
 	if _, err := s.Pull(t.Context(), ref, nil); err != nil {
 		t.Fatal(err)
 	}
-	if after := registry.askedFor(hashOf(low).Hex); after != before {
-		t.Error("a layer that is there was asked for")
-	}
+	assert.Equal(t, before, registry.askedFor(hashOf(low).Hex), "a layer that is there was asked for")
 }
 
 func TestPullTakesTheVariantForThisPlatform(t *testing.T) {
@@ -81,19 +78,13 @@ func TestPullTakesTheVariantForThisPlatform(t *testing.T) {
 	ref := registry.pushIndex(t, "web:1", index)
 	s := open(t, t.TempDir())
 	pulled, err := s.Pull(t.Context(), ref, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checkTree(t, lease(t, s, pulled.ID).Layers[0], `a "amd64"`)
 
 	// As with Docker, what is pinned is the index, which is the same everywhere.
 	sum, err := index.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if pulled.Digest != sum.String() {
-		t.Errorf("its digest is %s, want %s", pulled.Digest, sum)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, sum.String(), pulled.Digest, "its digest is %s, want %s", pulled.Digest, sum)
 	pinned := registry.host + "/web@" + sum.String()
 	if found, err := s.Find(pinned); err != nil || found.ID != pulled.ID {
 		t.Errorf("%s is %s, %v; want %s", pinned, found.ID, err, pulled.ID)
@@ -120,9 +111,7 @@ func TestPullReportsProgress(t *testing.T) {
 	if last := reports[len(reports)-1]; last != (engine.Progress{Image: ref, Current: total, Total: total}) {
 		t.Errorf("the last report is %+v, want all %d bytes", last, total)
 	}
-	if len(reports) < 5 {
-		t.Errorf("there are only %d reports", len(reports))
-	}
+	assert.True(t, len(reports) >= 5, "there are only %d reports", len(reports))
 	for i, p := range reports[1:] {
 		if p.Current <= reports[i].Current || p.Total != total {
 			t.Errorf("%+v comes after %+v", p, reports[i])
@@ -136,9 +125,7 @@ func TestPullWithCredentials(t *testing.T) {
 	helpers := t.TempDir()
 	helper := func(name, script string) {
 		path := filepath.Join(helpers, "docker-credential-"+name)
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755))
 	}
 	helper("right", `read host; echo "{\"ServerURL\":\"$host\",\"Username\":\"somebody\",\"Secret\":\"secret:word\"}"`)
 	t.Setenv("PATH", helpers+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -161,19 +148,13 @@ func TestPullWithCredentials(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			raw, err := json.Marshal(c.config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o600))
 			t.Setenv("DOCKER_CONFIG", dir)
 			s := open(t, t.TempDir())
 			_, err = s.Pull(t.Context(), ref, nil)
 			if c.fails == nil {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				return
 			}
 			checkError(t, err, engine.ErrNoImage, c.fails...)
@@ -190,9 +171,7 @@ func TestPullFails(t *testing.T) {
 	good := imageOf(t, content)
 	squeezed := imageWith(t, types.OCILayer, gzipped(t, content), content)
 	raw, err := good.RawConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []struct {
 		name   string
 		ref    string // of another image than web:tag
@@ -207,14 +186,10 @@ func TestPullFails(t *testing.T) {
 		{name: "no such repository", ref: "missing", image: good, noSuch: true, says: []string{"check name, tag and digest"}},
 		{name: "no such digest", ref: "web@sha256:" + strings.Repeat("0", 64), image: good, noSuch: true, says: []string{"check name, tag and digest"}},
 		{name: "another platform", image: forPlatform(t, good, arm64), noSuch: true, says: []string{"is for linux/arm64, this engine runs linux/amd64"}},
-		{
-			name: "an index without this platform", noSuch: true, says: []string{"is for linux/arm64, this engine runs linux/amd64"},
-			index: mutate.AppendManifests(empty.Index, variant(good, arm64), variant(good, v1.Platform{OS: "unknown", Architecture: "unknown"})),
-		},
-		{
-			name: "an index that lies", noSuch: true, says: []string{"is for linux/arm64, this engine runs linux/amd64"},
-			index: mutate.AppendManifests(empty.Index, variant(forPlatform(t, good, arm64), amd64)),
-		},
+		{name: "an index without this platform", noSuch: true, says: []string{"is for linux/arm64, this engine runs linux/amd64"},
+			index: mutate.AppendManifests(empty.Index, variant(good, arm64), variant(good, v1.Platform{OS: "unknown", Architecture: "unknown"}))},
+		{name: "an index that lies", noSuch: true, says: []string{"is for linux/arm64, this engine runs linux/amd64"},
+			index: mutate.AppendManifests(empty.Index, variant(forPlatform(t, good, arm64), amd64))},
 		{name: "an index of nothing", index: empty.Index, noSuch: true, says: []string{"its index holds no image"}},
 		{name: "schema 1", image: mutate.MediaType(good, types.DockerManifestSchema1Signed), noSuch: true, says: []string{"schema 1", "push it again"}},
 		{name: "something else", image: mutate.ConfigMediaType(good, "application/x-chart"), noSuch: true, says: []string{`"application/x-chart"`, "not a container image"}},
@@ -245,9 +220,7 @@ func TestPullFails(t *testing.T) {
 			s := open(t, t.TempDir())
 			_, err := s.Pull(t.Context(), ref, nil)
 			checkError(t, err, nil, append(c.says, ref)...)
-			if errors.Is(err, engine.ErrNoImage) != c.noSuch {
-				t.Errorf("%v; is it ErrNoImage: want %t", err, c.noSuch)
-			}
+			assert.Equal(t, c.noSuch, errors.Is(err, engine.ErrNoImage), "%v; is it ErrNoImage: want %t", err, c.noSuch)
 			if _, err := s.Prune(t.Context(), func(Image) bool { return true }); err != nil {
 				t.Error(err)
 			}
@@ -289,9 +262,7 @@ func TestPullingEndsWithItsContext(t *testing.T) {
 		cancel()
 		err := <-done
 		checkError(t, err, context.Canceled, ref)
-		if errors.Is(err, engine.ErrNoImage) {
-			t.Errorf("%v: a cancelled pull says nothing about the image", err)
-		}
+		assert.True(t, !errors.Is(err, engine.ErrNoImage), "%v: a cancelled pull says nothing about the image", err)
 		if left := namesIn(t, filepath.Join(s.dir, "tmp")); len(left) > 0 {
 			t.Errorf("%v is left", left)
 		}
@@ -322,9 +293,7 @@ func TestManyPullTheSameImageAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := registry.askedFor("/blobs/"+hashOf(content).String()) - before; n != 1 {
-		t.Errorf("the layer was fetched %d times, want once", n)
-	}
+	assert.Equal(t, 1, registry.askedFor("/blobs/"+hashOf(content).String())-before, "the layer was fetched")
 }
 
 func TestALayerIsNotPrunedWhileItsImageIsPulled(t *testing.T) {
@@ -342,24 +311,20 @@ func TestALayerIsNotPrunedWhileItsImageIsPulled(t *testing.T) {
 	}()
 	<-stalled
 	lowLock := s.layerLock(hashOf(low))
-	eventually(t, "the lower layer to be held", func() bool {
+	waittest.Until(t, func() bool {
 		held, err := try(lowLock, exclusive)
 		if held != nil {
 			held.release()
 		}
 		return err == nil && held == nil
-	})
+	}, "the lower layer to be held")
 	result, err := s.Prune(t.Context(), nothing)
 	if err != nil || len(result.Images) != 1 || result.Images[0].ID != orphan.ID || result.Bytes != 0 {
 		t.Errorf("Prune removed %+v, %v; want only the name of what is shared", result, err)
 	}
-	if !exists(s.layerDir(hashOf(low))) {
-		t.Error("the layer is gone")
-	}
+	assert.True(t, exists(s.layerDir(hashOf(low))), "the layer is gone")
 	registry.goOn()
-	if err := <-done; err == nil {
-		t.Error("the registry broke the connection and the image was pulled")
-	}
+	assert.Error(t, <-done, "the registry broke the connection and the image was pulled")
 	if _, err := s.Pull(t.Context(), ref, nil); err != nil {
 		t.Error(err)
 	}

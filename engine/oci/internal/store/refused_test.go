@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/stretchr/testify/require"
 )
 
 // rewrite changes the files of a tar; content nil leaves one out.
@@ -28,16 +29,12 @@ func rewrite(t *testing.T, packed []byte, change func(name string, content []byt
 		if errors.Is(err, io.EOF) {
 			return tarOf(t, entries...)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
 		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if content = change(header.Name, content); content != nil {
 			entries = append(entries, file(header.Name, string(content)))
 		}
@@ -190,9 +187,7 @@ func TestATarThatEndsAnywhereIsWholeOrNothing(t *testing.T) {
 					continue
 				}
 				// The end of a tar says nothing that is needed.
-				if len(images) != 1 || end < len(packed)-2048 {
-					t.Fatalf("%d of %d bytes gave %v", end, len(packed), images)
-				}
+				require.True(t, len(images) == 1 && end >= len(packed)-2048, "%d of %d bytes gave %v", end, len(packed), images)
 				checkTree(t, lease(t, s, images[0].ID).Layers[0], `b "2"`)
 				return
 			}
@@ -217,16 +212,10 @@ func TestALayoutDoesNotLeadOutOfItsDirectory(t *testing.T) {
 	content := tarOf(t, file("a", "1"))
 	dir := layoutOf(t, named(imageOf(t, content), fullNameAnnotation, "web"))
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(outside, content, 0o600))
 	blob := filepath.Join(dir, "blobs", "sha256", hashOf(content).Hex)
-	if err := os.Remove(blob); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, blob); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(blob))
+	require.NoError(t, os.Symlink(outside, blob))
 	s := open(t, t.TempDir())
 	_, err := s.LoadPath(t.Context(), dir, nil)
 	checkError(t, err, nil, "escapes")
@@ -236,9 +225,7 @@ func TestALayoutDoesNotLeadOutOfItsDirectory(t *testing.T) {
 func TestALoadThatFailsLeavesOthersAlone(t *testing.T) {
 	s := open(t, t.TempDir())
 	interrupted := s.layerDir(hashOf([]byte("of a pull that will go on")))
-	if err := makeDir(interrupted); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, makeDir(interrupted))
 	shared := tarOf(t, file("shared", "1"))
 	kept := load(t, s, save(t, "kept", imageOf(t, shared)))
 	bad := rewrite(t, save(t, "kept", imageOf(t, shared, tarOf(t, file("own", "1")))), func(name string, content []byte) []byte {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
 )
 
 // testRegistry is a registry on this machine, which asks for user and password
@@ -138,16 +139,10 @@ func (r *testRegistry) auth() remote.Option {
 func (r *testRegistry) push(t *testing.T, repository string, image v1.Image) (tag, digest string) {
 	t.Helper()
 	ref, err := name.NewTag(r.host + "/" + repository)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := remote.Write(ref, image, r.auth()); err != nil {
-		t.Fatalf("push: %v", err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(ref, image, r.auth()), "push")
 	sum, err := image.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ref.Name(), ref.Context().Name() + "@" + sum.String()
 }
 
@@ -155,11 +150,7 @@ func (r *testRegistry) push(t *testing.T, repository string, image v1.Image) (ta
 func (r *testRegistry) pushIndex(t *testing.T, repository string, index v1.ImageIndex) string {
 	t.Helper()
 	ref, err := name.NewTag(r.host + "/" + repository)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := remote.WriteIndex(ref, index, r.auth()); err != nil {
-		t.Fatalf("push: %v", err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, remote.WriteIndex(ref, index, r.auth()), "push")
 	return ref.Name()
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
@@ -25,9 +27,7 @@ func TestAnImageIsFoundByItsNamesAndIDs(t *testing.T) {
 	other := load(t, s, save(t, "127.0.0.1:5000/team/web:2", imageOf(t, tarOf(t, file("other", "2")))))
 	digits := strings.TrimPrefix(web.ID, "sha256:")
 	named, err := reference.ParseNormalizedNamed("web")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	registry := reference.Domain(named) // the default one
 	sum := "@sha256:" + strings.Repeat("0", 64)
 	for _, c := range []struct {
@@ -70,9 +70,7 @@ func TestAnImageIsFoundByItsNamesAndIDs(t *testing.T) {
 	for _, ref := range []string{"", "Web", "web:", "../web", "web\x00"} {
 		_, err := s.Find(ref)
 		checkError(t, err, nil, fmt.Sprintf("%q", ref))
-		if errors.Is(err, engine.ErrNoImage) {
-			t.Errorf("%v: what is no reference cannot be pulled either", err)
-		}
+		assert.True(t, !errors.Is(err, engine.ErrNoImage), "%v: what is no reference cannot be pulled either", err)
 	}
 }
 
@@ -85,9 +83,7 @@ func TestAnAmbiguousIDIsNotGuessed(t *testing.T) {
 	}
 	_, err := i.find(one.Hex[:62])
 	checkError(t, err, nil, "2 images")
-	if errors.Is(err, engine.ErrNoImage) {
-		t.Error("an ambiguous id would be pulled")
-	}
+	assert.True(t, !errors.Is(err, engine.ErrNoImage), "an ambiguous id would be pulled")
 
 	// A name comes first, as with Docker.
 	i.Names[mustKey(t, one.Hex[:62])] = two
@@ -107,13 +103,9 @@ func TestWhatIsKnownAboutAnImage(t *testing.T) {
 	load(t, s, save(t, "web:1", built))
 	load(t, s, save(t, "team/web:2", built))
 	image, err := s.Find("web:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	id, err := built.ConfigName()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if image.ID != id.String() || image.Digest != "" || !slices.Equal(image.Names, []string{"team/web:2", "web:1"}) || image.Size != 8 {
 		t.Errorf("the image is %+v", image)
 	}
@@ -148,14 +140,10 @@ func TestRootfsListsLayersTopmostFirst(t *testing.T) {
 	low, high := tarOf(t, file("low", "")), tarOf(t, file("high", ""))
 	image := load(t, s, save(t, "web", imageOf(t, low, high)))
 	held := lease(t, s, image.ID)
-	if len(held.Layers) != 2 {
-		t.Fatalf("the layers are %v, want two", held.Layers)
-	}
+	require.Len(t, held.Layers, 2, "the layers are %v, want two", held.Layers)
 	checkTree(t, held.Layers[0], `high ""`)
 	checkTree(t, held.Layers[1], `low ""`)
-	if held.Image.ID != image.ID {
-		t.Errorf("the lease is of %s, want %s", held.Image.ID, image.ID)
-	}
+	assert.Equal(t, image.ID, held.Image.ID, "the lease is of")
 	for _, dir := range held.Layers {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
 			t.Errorf("%s has mode %v, %v; want 755", dir, info.Mode(), err)
@@ -165,16 +153,12 @@ func TestRootfsListsLayersTopmostFirst(t *testing.T) {
 	// An overlay refuses a directory that is given twice.
 	image = load(t, s, save(t, "twice", imageOf(t, low, high, low)))
 	held = lease(t, s, image.ID)
-	if len(held.Layers) != 2 {
-		t.Fatalf("the layers are %v, want two", held.Layers)
-	}
+	require.Len(t, held.Layers, 2, "the layers are %v, want two", held.Layers)
 	checkTree(t, held.Layers[0], `low ""`)
 
 	image = load(t, s, save(t, "nothing", imageOf(t)))
 	held = lease(t, s, image.ID)
-	if len(held.Layers) != 1 {
-		t.Fatalf("the layers are %v, want an empty one", held.Layers)
-	}
+	require.Len(t, held.Layers, 1, "the layers are %v, want an empty one", held.Layers)
 	checkTree(t, held.Layers[0])
 }
 
@@ -183,9 +167,7 @@ func TestRootfsNotesTheUse(t *testing.T) {
 	image := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
 	long := time.Now().Add(-time.Hour)
 	id, _ := v1.NewHash(image.ID)
-	if err := os.Chtimes(s.imageLock(id), long, long); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(s.imageLock(id), long, long))
 	lease(t, s, image.ID)
 	if found, err := s.Find("web"); err != nil || time.Since(found.Used) > time.Minute {
 		t.Errorf("used %v, %v; want just now", found.Used, err)
@@ -221,9 +203,7 @@ func TestWhatTheStoreLostIsTold(t *testing.T) {
 			s := open(t, dir)
 			image := load(t, s, packed)
 			id, _ := v1.NewHash(image.ID)
-			if err := c.damage(s, id, image.Config.RootFS.DiffIDs[0]); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.damage(s, id, image.Config.RootFS.DiffIDs[0]))
 			s = open(t, dir) // another process, which remembers nothing
 			_, err := s.Find("web")
 			checkError(t, err, engine.ErrNoImage, append(c.says, "web")...)
@@ -246,19 +226,11 @@ func TestAProcessWithoutFilesHasLostNoImage(t *testing.T) {
 	id, _ := v1.NewHash(image.ID)
 	s := open(t, dir)
 	var had unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &had); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: had.Max}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &had))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: had.Max}))
 	_, err := s.config(id)
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &had); err != nil {
-		t.Fatal(err)
-	}
-	if !errors.Is(err, unix.EMFILE) || errors.Is(err, engine.ErrNoImage) {
-		t.Errorf("it says %v", err)
-	}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &had))
+	assert.True(t, errors.Is(err, unix.EMFILE) && !errors.Is(err, engine.ErrNoImage), "it says %v", err)
 	if _, err := s.config(id); err != nil {
 		t.Error(err)
 	}
@@ -279,9 +251,7 @@ func TestOpenRefusesWhatItCanNotUnderstand(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			file := filepath.Join(dir, "index.json")
-			if err := os.WriteFile(file, []byte(c.index), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(file, []byte(c.index), 0o600))
 			_, err := Open(Options{Dir: dir, Platform: amd64, Rootless: os.Geteuid() != 0})
 			checkError(t, err, nil, append(c.says, file)...)
 		})
@@ -290,9 +260,7 @@ func TestOpenRefusesWhatItCanNotUnderstand(t *testing.T) {
 	_, err := Open(Options{Dir: "relative"})
 	checkError(t, err, nil, "relative", "absolute")
 	blocked := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	_, err = Open(Options{Dir: blocked})
 	checkError(t, err, nil, blocked)
 	_, err = Open(Options{Dir: "/proc"})
@@ -316,9 +284,7 @@ func TestOpenRefusesWhatOthersCouldChange(t *testing.T) {
 			t.Run(c.name+" "+below, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "store")
 				open(t, dir)
-				if err := c.change(filepath.Join(dir, below)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, c.change(filepath.Join(dir, below)))
 				_, err := Open(Options{Dir: dir, Platform: amd64, Rootless: os.Geteuid() != 0})
 				checkError(t, err, nil, append(c.says, filepath.Join(dir, below))...)
 			})
@@ -329,9 +295,7 @@ func TestOpenRefusesWhatOthersCouldChange(t *testing.T) {
 func TestAnIndexDamagedLaterIsTold(t *testing.T) {
 	s := open(t, t.TempDir())
 	image := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
-	if err := os.WriteFile(s.indexFile(), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(s.indexFile(), []byte("{"), 0o600))
 	_, err := s.Find("web")
 	checkError(t, err, nil, "web", s.indexFile(), "delete it")
 	_, err = s.Rootfs(t.Context(), image.ID)
@@ -340,17 +304,13 @@ func TestAnIndexDamagedLaterIsTold(t *testing.T) {
 	checkError(t, err, nil, s.indexFile(), "delete it")
 	_, err = s.Prune(t.Context(), func(Image) bool { return true })
 	checkError(t, err, nil, s.indexFile(), "delete it")
-	if err := os.Remove(s.indexFile()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(s.indexFile()))
 	load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
 }
 
 func mustKey(t *testing.T, ref string) string {
 	t.Helper()
 	named, err := reference.ParseNormalizedNamed(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return nameKey(named)
 }

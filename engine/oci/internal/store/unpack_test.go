@@ -6,7 +6,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,20 +32,14 @@ func unpackIn(t testing.TB, parent string, content []byte, limit limits) (string
 	t.Helper()
 	dir, neighbour := filepath.Join(parent, "root"), filepath.Join(parent, "outside")
 	for _, made := range []string{dir, neighbour} {
-		if err := makeDir(made); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, makeDir(made))
 	}
-	if err := os.WriteFile(filepath.Join(neighbour, "canary"), []byte("alive"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(neighbour, "canary"), []byte("alive"), 0o600))
 	err := unpack(t.Context(), dir, bytes.NewReader(content), os.Geteuid() != 0, limit)
 	if got, _ := tree(neighbour); len(got) != 1 || got[0] != `canary "alive"` {
 		t.Errorf("the layer reached out: beside it is %q", got)
 	}
-	if isOpaque(neighbour, os.Geteuid() != 0) {
-		t.Error("the layer reached out: the directory beside it is opaque")
-	}
+	assert.True(t, !isOpaque(neighbour, os.Geteuid() != 0), "the layer reached out: the directory beside it is opaque")
 	if names, _ := os.ReadDir(parent); len(names) != 2 {
 		t.Errorf("the layer reached out: beside it are %v", names)
 	}
@@ -67,170 +62,75 @@ var hostileLayers = []struct {
 	leaves  []string // what is unpacked
 	fails   string   // or why it is not
 }{
-	{
-		name:    "names that climb stay inside",
+	{name: "names that climb stay inside",
 		entries: []tarEntry{file("../../evil", "1"), file("a/../../../b", "2"), directory("../outside", 0o755), file("../outside/canary", "3")},
-		leaves:  []string{`b "2"`, `evil "1"`, `outside/`, `outside/canary "3"`},
-	},
-	{
-		name:    "absolute names stay inside",
-		entries: []tarEntry{file("/etc/passwd", "1")},
-		leaves:  []string{`etc/`, `etc/passwd "1"`},
-	},
-	{
-		name:    "an absolute symlink is kept, and leads inside",
+		leaves:  []string{`b "2"`, `evil "1"`, `outside/`, `outside/canary "3"`}},
+	{name: "absolute names stay inside", entries: []tarEntry{file("/etc/passwd", "1")}, leaves: []string{`etc/`, `etc/passwd "1"`}},
+	{name: "an absolute symlink is kept, and leads inside",
 		entries: []tarEntry{symlink("link", "/etc"), directory("etc", 0o755), file("link/passwd", "1")},
-		leaves:  []string{`etc/`, `etc/passwd "1"`, `link -> /etc`},
-	},
-	{
-		name:    "a symlink that climbs is kept, and leads inside",
+		leaves:  []string{`etc/`, `etc/passwd "1"`, `link -> /etc`}},
+	{name: "a symlink that climbs is kept, and leads inside",
 		entries: []tarEntry{symlink("link", "../../outside"), file("link/canary", "1")},
-		leaves:  []string{`link -> ../../outside`, `outside/`, `outside/canary "1"`},
-	},
-	{
-		name:    "symlinks that lead to each other end",
-		entries: []tarEntry{symlink("a", "b"), symlink("b", "a"), file("a/file", "1")},
-		fails:   "too many links",
-	},
-	{
-		name:    "a file replaces a symlink and does not follow it",
-		entries: []tarEntry{symlink("link", "../outside/canary"), file("link", "1")},
-		leaves:  []string{`link "1"`},
-	},
-	{
-		name:    "a directory replaces a symlink and does not follow it",
+		leaves:  []string{`link -> ../../outside`, `outside/`, `outside/canary "1"`}},
+	{name: "symlinks that lead to each other end",
+		entries: []tarEntry{symlink("a", "b"), symlink("b", "a"), file("a/file", "1")}, fails: "too many links"},
+	{name: "a file replaces a symlink and does not follow it",
+		entries: []tarEntry{symlink("link", "../outside/canary"), file("link", "1")}, leaves: []string{`link "1"`}},
+	{name: "a directory replaces a symlink and does not follow it",
 		entries: []tarEntry{symlink("link", "../outside"), directory("link", 0o700), file("link/canary", "1")},
-		leaves:  []string{`link/`, `link/canary "1"`},
-	},
-	{
-		name:    "the root stays a directory",
+		leaves:  []string{`link/`, `link/canary "1"`}},
+	{name: "the root stays a directory",
 		entries: []tarEntry{file("a", "1"), symlink("./", "/etc"), directory(".", 0o700), file("b", "2")},
-		leaves:  []string{`a "1"`, `b "2"`},
-	},
-	{
-		name:    "hard links lead to the same layer",
+		leaves:  []string{`a "1"`, `b "2"`}},
+	{name: "hard links lead to the same layer",
 		entries: []tarEntry{file("a", "1"), directory("d", 0o755), hardLink("d/b", "a"), hardLink("c", "/a")},
-		leaves:  []string{`a "1"`, `c "1"`, `d/`, `d/b "1"`},
-	},
-	{
-		name:    "a hard link does not climb",
-		entries: []tarEntry{hardLink("stolen", "../outside/canary")},
-		fails:   "no such file",
-	},
-	{
-		name:    "a hard link does not follow a symlink out",
-		entries: []tarEntry{symlink("dir", "../outside"), hardLink("stolen", "dir/canary")},
-		fails:   "no such file",
-	},
-	{
-		name:    "a hard link to a symlink is one to the symlink",
+		leaves:  []string{`a "1"`, `c "1"`, `d/`, `d/b "1"`}},
+	{name: "a hard link does not climb", entries: []tarEntry{hardLink("stolen", "../outside/canary")}, fails: "no such file"},
+	{name: "a hard link does not follow a symlink out",
+		entries: []tarEntry{symlink("dir", "../outside"), hardLink("stolen", "dir/canary")}, fails: "no such file"},
+	{name: "a hard link to a symlink is one to the symlink",
 		entries: []tarEntry{symlink("link", "../outside/canary"), hardLink("copy", "link")},
-		leaves:  []string{`copy -> ../outside/canary`, `link -> ../outside/canary`},
-	},
-	{
-		name:    "a hard link to a later entry",
-		entries: []tarEntry{hardLink("a", "b"), file("b", "1")},
-		fails:   "no such file",
-	},
-	{
-		name:    "a hard link to a directory",
-		entries: []tarEntry{directory("d", 0o755), hardLink("a", "d")},
-		fails:   "operation not permitted",
-	},
-	{
-		name:    "devices are left out, also those that would delete",
+		leaves:  []string{`copy -> ../outside/canary`, `link -> ../outside/canary`}},
+	{name: "a hard link to a later entry", entries: []tarEntry{hardLink("a", "b"), file("b", "1")}, fails: "no such file"},
+	{name: "a hard link to a directory",
+		entries: []tarEntry{directory("d", 0o755), hardLink("a", "d")}, fails: "operation not permitted"},
+	{name: "devices are left out, also those that would delete",
 		entries: []tarEntry{device(tar.TypeChar, "null", 1, 3), device(tar.TypeBlock, "disk", 8, 0), device(tar.TypeChar, "deleted", 0, 0), file("a", "1")},
-		leaves:  []string{`a "1"`},
-	},
-	{
-		name:    "pipes are kept",
-		entries: []tarEntry{entryOf(tar.TypeFifo, "pipe")},
-		leaves:  []string{`pipe p---------`},
-	},
-	{
-		name:    "a type that nobody knows",
-		entries: []tarEntry{entryOf('Z', "what")},
-		fails:   "type",
-	},
-	{
-		name:    "a file below a file",
-		entries: []tarEntry{file("a", "1"), file("a/b", "2")},
-		fails:   "not a directory",
-	},
-	{
-		name:    "a name that is too long",
-		entries: []tarEntry{file(strings.Repeat("a", 300), "1")},
-		fails:   "file name too long",
-	},
-	{
-		name:    "a path that is too long",
-		entries: []tarEntry{file(strings.Repeat("a/", 3000)+"a", "1")},
-		fails:   "4096 bytes",
-	},
-	{
-		name:    "an owner that is no number of a user",
-		entries: []tarEntry{{Header: tar.Header{Typeflag: tar.TypeReg, Name: "a", Uid: 1 << 32}}},
-		fails:   "owner 4294967296:0",
-	},
-	{
-		name:    "a whiteout becomes a device",
-		entries: []tarEntry{directory("d", 0o755), file("d/.wh.gone", "")},
-		leaves:  []string{`d/`, `d/gone Dc---------`},
-	},
-	{
-		name:    "a whiteout does not delete what its own layer brings",
+		leaves:  []string{`a "1"`}},
+	{name: "pipes are kept", entries: []tarEntry{entryOf(tar.TypeFifo, "pipe")}, leaves: []string{`pipe p---------`}},
+	{name: "a type that nobody knows", entries: []tarEntry{entryOf('Z', "what")}, fails: "type"},
+	{name: "a file below a file", entries: []tarEntry{file("a", "1"), file("a/b", "2")}, fails: "not a directory"},
+	{name: "a name that is too long", entries: []tarEntry{file(strings.Repeat("a", 300), "1")}, fails: "file name too long"},
+	{name: "a path that is too long", entries: []tarEntry{file(strings.Repeat("a/", 3000)+"a", "1")}, fails: "4096 bytes"},
+	{name: "an owner that is no number of a user",
+		entries: []tarEntry{{Header: tar.Header{Typeflag: tar.TypeReg, Name: "a", Uid: 1 << 32}}}, fails: "owner 4294967296:0"},
+	{name: "a whiteout becomes a device",
+		entries: []tarEntry{directory("d", 0o755), file("d/.wh.gone", "")}, leaves: []string{`d/`, `d/gone Dc---------`}},
+	{name: "a whiteout does not delete what its own layer brings",
 		entries: []tarEntry{file("a", "1"), file(".wh.a", ""), file(".wh.b", ""), file("b", "2")},
-		leaves:  []string{`a "1"`, `b "2"`},
-	},
-	{
-		name:    "a whiteout has no name",
-		entries: []tarEntry{file(".wh.", "")},
-		fails:   "invalid whiteout",
-	},
-	{
-		name:    "a whiteout climbs",
-		entries: []tarEntry{directory("d", 0o755), file("d/.wh...", "")},
-		fails:   "invalid whiteout",
-	},
-	{
-		name:    "a whiteout below a symlink stays inside",
+		leaves:  []string{`a "1"`, `b "2"`}},
+	{name: "a whiteout has no name", entries: []tarEntry{file(".wh.", "")}, fails: "invalid whiteout"},
+	{name: "a whiteout climbs", entries: []tarEntry{directory("d", 0o755), file("d/.wh...", "")}, fails: "invalid whiteout"},
+	{name: "a whiteout below a symlink stays inside",
 		entries: []tarEntry{symlink("link", "../outside"), file("link/.wh.canary", "")},
-		leaves:  []string{`link -> ../outside`, `outside/`, `outside/canary Dc---------`},
-	},
-	{
-		name:    "a whiteout whose directory becomes a symlink out",
-		entries: []tarEntry{file("d/.wh.other", ""), file("d/.wh..wh..opq", ""), symlink("d", "../outside")},
-		fails:   "escapes",
-	},
-	{
-		name:    "a whiteout whose directory becomes an absolute symlink",
-		entries: []tarEntry{file("d/.wh.other", ""), symlink("d", "/tmp")},
-		fails:   "escapes",
-	},
-	{
-		name:    "a whiteout whose directory becomes a file",
+		leaves:  []string{`link -> ../outside`, `outside/`, `outside/canary Dc---------`}},
+	{name: "a whiteout whose directory becomes a symlink out",
+		entries: []tarEntry{file("d/.wh.other", ""), file("d/.wh..wh..opq", ""), symlink("d", "../outside")}, fails: "escapes"},
+	{name: "a whiteout whose directory becomes an absolute symlink",
+		entries: []tarEntry{file("d/.wh.other", ""), symlink("d", "/tmp")}, fails: "escapes"},
+	{name: "a whiteout whose directory becomes a file",
 		entries: []tarEntry{directory("d", 0o755), file("d/.wh.other", ""), file("d/.wh..wh..opq", ""), file("d", "1")},
-		leaves:  []string{`d "1"`},
-	},
-	{
-		name:    "a whiteout whose directory becomes a pipe",
+		leaves:  []string{`d "1"`}},
+	{name: "a whiteout whose directory becomes a pipe",
 		entries: []tarEntry{directory("d", 0o755), file("d/.wh.other", ""), file("d/.wh..wh..opq", ""), entryOf(tar.TypeFifo, "d")},
-		leaves:  []string{`d p---------`},
-	},
-	{
-		name:    "notes of a union file system",
-		entries: []tarEntry{file(".wh..wh.plnk", ""), file(".wh..wh.aufs", "")},
-	},
-	{
-		name:    "a directory that may not be entered, and a file in it",
+		leaves:  []string{`d p---------`}},
+	{name: "notes of a union file system", entries: []tarEntry{file(".wh..wh.plnk", ""), file(".wh..wh.aufs", "")}},
+	{name: "a directory that may not be entered, and a file in it",
 		entries: []tarEntry{directory("d", 0), {Header: tar.Header{Typeflag: tar.TypeReg, Name: "d/a", Mode: 0}, content: "1"}, file("d/.wh.b", "")},
-		leaves:  []string{`d/`, `d/a "1"`, `d/b Dc---------`},
-	},
-	{
-		name:    "notes for the whole archive",
+		leaves:  []string{`d/`, `d/a "1"`, `d/b Dc---------`}},
+	{name: "notes for the whole archive",
 		entries: []tarEntry{{Header: tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "1"}}}, file("a", "1")},
-		leaves:  []string{`a "1"`},
-	},
+		leaves:  []string{`a "1"`}},
 }
 
 func TestHostileLayers(t *testing.T) {
@@ -241,9 +141,7 @@ func TestHostileLayers(t *testing.T) {
 				checkError(t, err, nil, c.fails)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			checkTree(t, dir, c.leaves...)
 		})
 	}
@@ -255,9 +153,7 @@ func TestOpaqueDirectoriesAreMarked(t *testing.T) {
 		file(".wh.again", ""), directory("again", 0o755), file("again/new", ""),
 		directory("plain", 0o755),
 	), small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checkTree(t, dir, `again/`, `again/new ""`, `opaque/`, `opaque/new ""`, `plain/`)
 	for name, want := range map[string]bool{"opaque": true, "again": true, "plain": false} {
 		if got := isOpaque(filepath.Join(dir, name), os.Geteuid() != 0); got != want {
@@ -278,13 +174,9 @@ func TestOwnersModesAndAttributes(t *testing.T) {
 		owned.Uid, owned.Gid = 1234, 5678
 	}
 	dir, err := unpackBeside(t, tarOf(t, owned), small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var stat unix.Stat_t
-	if err := unix.Stat(filepath.Join(dir, "owned"), &stat); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Stat(filepath.Join(dir, "owned"), &stat))
 	wantMode := uint32(0o4711)
 	if os.Geteuid() != 0 {
 		wantMode |= 0o600
@@ -323,14 +215,10 @@ func TestALayerOrArchiveIsBounded(t *testing.T) {
 			checkError(t, err, nil, c.says, "limit")
 
 			in, err := open(t, t.TempDir()).newWorkspace()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			_, err = extract(in, bytes.NewReader(c.content), c.limit)
 			checkError(t, err, nil, c.says, "limit")
-			if err := in.remove(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, in.remove())
 		})
 	}
 }
@@ -372,9 +260,7 @@ func sparse(t *testing.T, size int64) []byte {
 	content = append(content, header('0', 0)...)
 	content = append(content, make([]byte, 1024)...)
 	read, err := tar.NewReader(bytes.NewReader(content)).Next()
-	if err != nil || read.Size != size {
-		t.Fatalf("the tar is not what the test wants: %+v, %v", read, err)
-	}
+	require.True(t, err == nil && read.Size == size, "the tar is not what the test wants: %+v, %v", read, err)
 	return content
 }
 
@@ -409,7 +295,5 @@ func TestUnpackingEndsWithItsContext(t *testing.T) {
 	if _, err := write.Write(content[1024:1536]); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("unpacking ended with %v, want that it was cancelled", err)
-	}
+	assert.ErrorIs(t, <-done, context.Canceled, "unpacking ended with")
 }
