@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -63,14 +66,7 @@ func (a at) Open(ctx context.Context, used runs.EngineUsed) (runs.Containers, fu
 // beginAt begins a run on an engine.
 func (s *engineSite) beginAt(address, id string) *runs.Run {
 	s.Helper()
-	r, err := runs.Begin(s.Context(), runs.Options{
-		Log: s.log, Engine: s.engines[address], Engines: at{s, address}, ID: id, Target: "run/web.yaml", Revision: "rev-" + id, OrphanTimeout: s.patience,
-		Notice: func(text string) { s.site.mu.Lock(); defer s.site.mu.Unlock(); s.notices = append(s.notices, text) },
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return r
+	return s.begin(id, func(o *runs.Options) { o.Engine, o.Engines = s.engines[address], at{s, address} })
 }
 
 // diedAt is a run on an engine that started an action of db and is no more. Its
@@ -109,11 +105,7 @@ func (s *engineSite) enterAt(r *runs.Run, resource string, waiting func(string))
 
 func (s *engineSite) wantClosed() {
 	s.Helper()
-	for _, target := range []deploylog.Target{"run/web.yaml", "resource/db", "action/db/create"} {
-		if open, err := s.log.InProgress(context.Background(), target); err != nil || len(open) > 0 {
-			s.Errorf("%s is still in progress: %v, %v", target, open, err)
-		}
-	}
+	s.wantEnded("run/web.yaml", "resource/db", "action/db/create")
 	for address, e := range s.engines {
 		if left, err := e.Containers(context.Background(), nil); err != nil || len(left) > 0 {
 			s.Errorf("left on engine %s: %v, %v", address, left, err)
@@ -171,9 +163,7 @@ func TestTheEngineOfADeadRunIsAsked(t *testing.T) {
 			before: func(s *engineSite) []func(int) {
 				s.startedAt("one", "A", true).End()
 				s.away["one"] = noAnswer
-				if err := runs.Abandon(s.Context(), s.log, "A", map[string]string{"user": "anna"}); err != nil {
-					s.Fatal(err)
-				}
+				require.NoError(s, runs.Abandon(s.Context(), s.log, "A", map[string]string{"user": "anna"}))
 				return nil
 			},
 			story: "action-failed action/db/create abandoned",
@@ -181,9 +171,7 @@ func TestTheEngineOfADeadRunIsAsked(t *testing.T) {
 		"it answers, and the run is abandoned": { // what can be known need not be believed
 			before: func(s *engineSite) []func(int) {
 				end := s.diedAt("one", "A")
-				if err := runs.Abandon(s.Context(), s.log, "A", nil); err != nil {
-					s.Fatal(err)
-				}
+				require.NoError(s, runs.Abandon(s.Context(), s.log, "A", nil))
 				return []func(int){end}
 			},
 			waits: []string{`action "create" that run A left running on fake at one`},
@@ -224,13 +212,9 @@ func TestTheEngineOfADeadRunIsAsked(t *testing.T) {
 			r := s.beginAt("two", "next")
 			defer r.End()
 			waits, err := s.enterAt(r, "db", func(string) { ends[0](3); ends = ends[1:] })
-			if len(waits) != len(tc.waits) {
-				t.Fatalf("it waited for %q, %v", waits, err)
-			}
+			require.Len(t, waits, len(tc.waits), "it waited for %q, %v", waits, err)
 			for i, text := range tc.waits {
-				if !strings.HasSuffix(waits[i], text) {
-					t.Errorf("it waited for %q, not %q", waits[i], text)
-				}
+				assert.True(t, strings.HasSuffix(waits[i], text))
 			}
 			var held *runs.HeldError
 			if got := errors.As(err, &held); got != (tc.held != nil) || err != nil && !got {
@@ -238,16 +222,11 @@ func TestTheEngineOfADeadRunIsAsked(t *testing.T) {
 			}
 			if tc.held != nil {
 				for _, text := range tc.held {
-					if !strings.Contains(err.Error(), text) {
-						t.Errorf("held: %v does not say %q", err, text)
-					}
+					assert.Contains(t, err.Error(), text, "held: %v does not say %q", err, text)
 				}
-				if story := s.story("A"); len(story) != 3 {
-					t.Errorf("held, and the log tells %v", story)
-				}
-				if _, err := s.enterAt(r, "other", nil); err != nil {
-					t.Errorf("another resource: %v", err)
-				}
+				assert.Len(t, s.story("A"), 3)
+				_, err = s.enterAt(r, "other", nil)
+				assert.NoError(t, err, "another resource")
 				return
 			}
 			if story := s.story("A"); tc.story != "" && !slices.Contains(story, tc.story) {
@@ -264,9 +243,8 @@ func TestSeveralRunsThatRecoverAtOnceRecordOneEnd(t *testing.T) {
 	end := s.diedAt("one", "A")
 	died := s.beginAt("two", "died")
 	ctx, kill := context.WithCancel(t.Context())
-	if _, err := died.Enter(ctx, "db", func(string) { kill() }); err == nil {
-		t.Fatal("it entered while the action ran")
-	}
+	_, err := died.Enter(ctx, "db", func(string) { kill() })
+	require.Error(t, err, "it entered while the action ran")
 	died.End()
 
 	waits := make(chan string, 100)
@@ -296,9 +274,8 @@ func TestSeveralRunsThatRecoverAtOnceRecordOneEnd(t *testing.T) {
 			ends++
 		}
 	}
-	if ends != 1 || !slices.Contains(s.story("A"), "action-finished-successfully action/db/create abandoned exit 0") {
-		t.Errorf("the log tells %v", s.story("A"))
-	}
+	assert.Equal(t, 1, ends)
+	assert.Contains(t, s.story("A"), "action-finished-successfully action/db/create abandoned exit 0")
 	s.wantClosed()
 }
 
@@ -324,21 +301,14 @@ func TestOnlyADeadRunThatHasNoEndIsAbandoned(t *testing.T) {
 	s.died("dead")
 	alive := s.begin("alive")
 	defer alive.End()
-	s.wantStory("dead", "run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create",
-		"action-failed action/db/create abandoned", "resource-failed resource/db abandoned", "run-failed run/web.yaml abandoned")
+	s.wantStory("dead", closed...)
 	s.record(alive, report.Event{Kind: report.RunStarted})
 	for run, want := range map[string]error{"dead": runs.ErrRunEnded, "alive": runs.ErrRunAlive, "none": runs.ErrNoSuchRun, "": runs.ErrNoSuchRun} {
-		if err := runs.Abandon(t.Context(), s.log, run, nil); !errors.Is(err, want) {
-			t.Errorf("%q: %v, want %v", run, err, want)
-		}
+		assert.ErrorIs(t, runs.Abandon(t.Context(), s.log, run, nil), want, run)
 	}
 	s.died("later")
 	for range 2 {
-		if err := runs.Abandon(t.Context(), s.log, "later", map[string]string{"user": "anna"}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, runs.Abandon(t.Context(), s.log, "later", map[string]string{"user": "anna"}))
 	}
-	if story := s.story("later"); !slices.Contains(story, "run-abandoned run/web.yaml") {
-		t.Errorf("the log tells %v", story)
-	}
+	assert.Contains(t, s.story("later"), "run-abandoned run/web.yaml")
 }

@@ -2,19 +2,26 @@ package runs_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/protected"
 	"github.com/deployster-go/deployster/runner/report"
@@ -113,26 +120,18 @@ func TestWhoseAThingIs(t *testing.T) {
 	of := func(manifest string) string {
 		return named(m.history(t).Undeclared(runs.Owner{Manifest: []string{manifest}, Workspace: m.dir}, none))
 	}
-	if of("a.yaml") != "x" || of("b.yaml") != "" {
-		t.Errorf("a.yaml has %q, b.yaml %q", of("a.yaml"), of("b.yaml"))
-	}
+	assert.Equal(t, "x", of("a.yaml"))
+	assert.Empty(t, of("b.yaml"))
 	// Something else by the same name is another manifest's business.
 	m.run(t, "b.yaml", nil, "", finds("x", thing("another")))
-	if of("b.yaml") != "" {
-		t.Errorf("b.yaml has %q", of("b.yaml"))
-	}
+	assert.Empty(t, of("b.yaml"), "b.yaml")
 	// The same is: the file was renamed, or the resource went to another one.
 	m.run(t, "b.yaml", nil, "", finds("x", thing("x")))
-	if of("b.yaml") != "x" || strings.Contains(of("a.yaml"), "x") {
-		t.Errorf("a.yaml has %q, b.yaml %q", of("a.yaml"), of("b.yaml"))
-	}
+	assert.Equal(t, "x", of("b.yaml"))
+	assert.NotContains(t, of("a.yaml"), "x")
 	// A workspace that is elsewhere is another one, until it is gone from there.
-	if got := named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none)); got != "" {
-		t.Errorf("another workspace has %q", got)
-	}
-	if err := os.RemoveAll(m.dir); err != nil {
-		t.Fatal(err)
-	}
+	assert.Empty(t, named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none)), "another workspace")
+	require.NoError(t, os.RemoveAll(m.dir))
 	if got := named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"b.yaml"}, Workspace: "/elsewhere"}, none)); got != "x" {
 		t.Errorf("the workspace that was moved has %q", got)
 	}
@@ -207,9 +206,8 @@ func TestHistoriesAreThoseOfANaiveModel(t *testing.T) { //nolint:gocyclo // the 
 			case "forget":
 				name := rapid.SampledFrom(names).Draw(rt, "name")
 				f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", m.n), name, nil)
-				if err != nil || (f.Made != "") != (owner[name] != "") {
-					rt.Fatalf("forgetting %s: %v, %v", name, f, err)
-				}
+				require.NoError(rt, err, name)
+				require.Equal(rt, owner[name] != "", f.Made != "", name)
 				delete(owner, name)
 			case "by hand":
 				delete(there, rapid.SampledFrom(names).Draw(rt, "name"))
@@ -229,15 +227,13 @@ func TestWhatIsMadeOfInstancesInAPlaceIsKnown(t *testing.T) {
 	m.run(t, "a.yaml", nil, "host@1:other", makes("page[c]", one))
 	m.run(t, "a.yaml", nil, "", makes("page[d]", one))
 	for e, err := range m.log.Read(context.Background(), deploylog.Filter{}) {
-		if err != nil || strings.Contains(string(e.Data), "open-sesame") {
-			t.Errorf("%s of %s: %s, %v", e.Name, e.Target, e.Data, err)
-		}
+		require.NoError(t, err)
+		assert.NotContains(t, string(e.Data), "open-sesame")
 	}
 	asked := []string{"page[a@b]", "page[s]", "plain", "page[c]", "page[d]"}
 	h, err := runs.ReadPlace(t.Context(), m.log, "host@1:task", asked)
-	if err != nil || named(h.All()) != "page[a@b] page[s]" {
-		t.Fatalf("it knows %v, %v", h.All(), err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "page[a@b] page[s]", named(h.All()))
 	for name, path := range map[string]string{"page[a@b]": "one", "page[s]": "open-sesame"} {
 		got, _ := h.Thing(name)
 		if made, err := got.Open(m.store); err != nil || made.Config["path"] != path {
@@ -245,12 +241,9 @@ func TestWhatIsMadeOfInstancesInAPlaceIsKnown(t *testing.T) {
 		}
 	}
 	needed, err := runs.Documents(t.Context(), m.log)
-	if err != nil || len(needed) != 1 {
-		t.Errorf("the documents %v are needed, %v", needed, err)
-	}
-	if got := named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"a.yaml"}, Workspace: m.dir}, none)); got != "page[d]" {
-		t.Errorf("of the manifest are %s", got)
-	}
+	require.NoError(t, err)
+	assert.Len(t, needed, 1)
+	assert.Equal(t, "page[d]", named(m.history(t).Undeclared(runs.Owner{Manifest: []string{"a.yaml"}, Workspace: m.dir}, none)), "of the manifest")
 	m.run(t, "a.yaml", nil, "host@1:task", report.Event{Kind: report.ResourceDestroyed, Resource: "page[s]", Status: report.Absent})
 	if h, err = runs.ReadPlace(t.Context(), m.log, "host@1:task", asked); err != nil || named(h.All()) != "page[a@b]" {
 		t.Errorf("then it knows %v, %v", h.All(), err)
@@ -267,21 +260,18 @@ func TestWhatIsForgottenInAPlaceIsNobodys(t *testing.T) {
 	know := func(want string) {
 		t.Helper()
 		h, err := runs.ReadPlace(t.Context(), m.log, place, asked)
-		if err != nil || named(h.All()) != want {
-			t.Errorf("what it takes to remove them is known of %v, %v", h.All(), err)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, want, named(h.All()))
 		made, err := runs.Made(t.Context(), m.log, place, asked, 0)
-		if err != nil || strings.Join(made, " ") != want {
-			t.Errorf("made are %v, %v", made, err)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, want, strings.Join(made, " "))
 	}
 	m.run(t, "a.yaml", nil, place, makes("page[one]", one), makes("page[s]", secret))
 	know("page[one] page[s]")
 	for i, left := range []string{"page[s]", ""} {
 		f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", i), asked[i]+"@"+place, nil)
-		if err != nil || f.Made == "" {
-			t.Fatalf("forgetting %s: %+v, %v", asked[i], f, err)
-		}
+		require.NoError(t, err)
+		require.NotEmpty(t, f.Made)
 		know(left)
 	}
 	m.run(t, "a.yaml", nil, place, makes("page[s]", secret))
@@ -297,9 +287,8 @@ func TestWhatIsNoInstanceIsForgottenInAPlaceToo(t *testing.T) {
 		t.Helper()
 		n++
 		f, err := runs.Memory{Log: m.log, Protected: m.store}.Forget(t.Context(), fmt.Sprintf("FORGET%d", n), "db@"+place, nil)
-		if err != nil || f.Made != want {
-			t.Errorf("it was made by %q, %v, want %q", f.Made, err, want)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, want, f.Made)
 		made, err := runs.Made(t.Context(), m.log, place, []string{"db"}, 0)
 		if want != "" && (err != nil || len(made) > 0) {
 			t.Errorf("still made are %v, %v", made, err)
@@ -317,4 +306,301 @@ func TestWhatIsNoInstanceIsForgottenInAPlaceToo(t *testing.T) {
 	m.run(t, "a.yaml", nil, place, makes("db", thing("db")))
 	m.run(t, "a.yaml", nil, place, report.Event{Kind: report.ResourceDestroyed, Resource: "db", Status: report.Absent})
 	forget("")
+}
+
+// What is known of a resource is what a look through the whole log comes to, whenever it is asked for.
+func TestThePastIsWhatTheLogSaysOfIt(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	rapid.Check(t, func(t *rapid.T) {
+		log := &counted{Log: logtest.NewMemory().Open()}
+		past := runs.PastOf(runs.Options{Log: log, Pasts: runs.NewPasts(log)})
+		var events []deploylog.Event
+		for i := range rapid.IntRange(1, 40).Draw(t, "events") {
+			name := rapid.SampledFrom(names).Draw(t, "name")
+			e := deploylog.Event{Deployment: fmt.Sprint("run", i), Attempt: 1, Target: deploylog.Target("action/" + name + "/set")}
+			switch rapid.IntRange(0, 5).Draw(t, "kind") {
+			case 0:
+				e.Name = e.Target.Started()
+			case 1:
+				e.Name = e.Target.Succeeded()
+			case 2:
+				e.Name, e.Data = e.Target.Failed(), []byte(`{"abandoned":true}`)
+			case 3:
+				e.Name = e.Target.Failed()
+			case 4:
+				e.Target = deploylog.Target("resource/" + name)
+				e.Name = e.Target.Succeeded()
+			case 5:
+				e.Target, e.Name = deploylog.Target("resource/"+name), runs.EventResourceMoved
+				e.Data = []byte(`{"from":"` + rapid.SampledFrom(names).Draw(t, "from") + `"}`)
+			}
+			appended, err := log.Append(t.Context(), e)
+			require.NoError(t, err)
+			events = append(events, appended...)
+			if !rapid.Bool().Draw(t, "asked") {
+				continue
+			}
+			for _, name := range names {
+				got, err := past(t.Context(), name, false)
+				if want := interrupted(events, name); err != nil || got.Interrupted != want {
+					t.Errorf("%s is interrupted: %t (%v), want %t", name, got.Interrupted, err, want)
+				}
+			}
+		}
+		assert.LessOrEqual(t, log.read, len(events))
+	})
+}
+
+// interrupted is what the events say, the last first, where no run is at work.
+func interrupted(events []deploylog.Event, name string) bool {
+	for i := len(events) - 1; i >= 0; i-- {
+		switch e := events[i]; e.Target {
+		case deploylog.Target("action/" + name + "/set"):
+			return e.Name == e.Target.Started() || e.Name == e.Target.Failed() && runs.DataOf(e).Abandoned
+		case deploylog.Target("resource/" + name):
+			if e.Name == e.Target.Succeeded() {
+				return false
+			}
+			return interrupted(events[:i], runs.DataOf(e).From)
+		}
+	}
+	return false
+}
+
+// counted counts the events that are read of a log.
+type counted struct {
+	deploylog.Log
+	read int
+}
+
+// Read implements deploylog.Log.
+func (c *counted) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+	return func(yield func(deploylog.Event, error) bool) {
+		for e, err := range c.Log.Read(ctx, f) {
+			c.read++
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// The value of a secret output is in a protected document, for who asks for it by its name. What
+// an apply of some resources does not evaluate stays what it was.
+func TestSecretOutputs(t *testing.T) {
+	log, store := newMaker(t).log, protected.New(t.TempDir())
+	document := func(values map[string]any) *protected.Ref {
+		ref, err := store.Put(values)
+		require.NoError(t, err)
+		return &ref
+	}
+	end := func(run, text string, secret *protected.Ref) {
+		t.Helper()
+		var d runs.Data
+		require.NoError(t, json.Unmarshal([]byte(text), &d))
+		d.Secret = secret
+		data, err := json.Marshal(d)
+		for _, name := range []string{"run-started", "run-finished-successfully"} {
+			if err == nil {
+				_, err = log.Append(t.Context(), deploylog.Event{Deployment: run, Target: "run/m", Name: name, Attempt: 1, Data: data})
+			}
+		}
+		require.NoError(t, err)
+	}
+	first := document(map[string]any{"a": "geheim", "n": json.Number("12345678901234567890")})
+	second := document(map[string]any{"a": "neu"})
+	end("1", `{"outputs":{"a":{"value":null,"secret":true},"n":{"value":null,"secret":true},"open":{"value":1}}}`, first)
+	end("2", `{"outputs":{"a":{"value":null,"secret":true}},"outputs_unknown":["n"]}`, second)
+	end("3", `{"outputs":{"old":{"value":null,"secret":true}},"outputs_unknown":["n","a"]}`, nil)
+
+	all, err := runs.ReadOutputs(t.Context(), log, "run/")
+	require.NoError(t, err)
+	told, applied := all.Of("run/m")
+	m := runs.Memory{Log: log, Protected: store}
+	for name, want := range map[string]any{"a": "neu", "n": json.Number("12345678901234567890")} {
+		if got, err := m.Output(name, told[name]); err != nil || got != want {
+			t.Errorf("%s is %v (%v), want %v", name, got, err, want)
+		}
+	}
+	for name, problem := range map[string]string{"old": "did not keep its value: apply again", "a": "whose value is kept where the log is"} {
+		if name == "a" {
+			m.Protected = nil
+		}
+		_, err = m.Output(name, told[name])
+		assert.ErrorContains(t, err, problem, name)
+	}
+	needed, err := runs.Documents(t.Context(), log)
+	if err != nil || !applied || !needed[first.Name] || !needed[second.Name] {
+		t.Errorf("needed are %v, %v", needed, err)
+	}
+	end("4", `{"details":{"command":"destroy"}}`, nil)
+	if needed, err = runs.Documents(t.Context(), log); err != nil || len(needed) != 0 {
+		t.Errorf("needed after a destroy are %v, %v", needed, err)
+	}
+}
+
+func keeping(resource string, attempt int, keep map[string]any, protect bool) report.Event {
+	return report.Event{Kind: report.ResourceKept, Resource: resource, Attempt: attempt, Keep: keep, Protect: protect}
+}
+
+// What is kept of resources is what was recorded last of each, whoever recorded it, and of
+// what is protected nothing is in the log, nor any document that nothing refers to.
+func TestTheMemoryOfTheLogIsThatOfANaiveOne(t *testing.T) {
+	s := newSite(t)
+	dir := filepath.Join(t.TempDir(), protected.DirName)
+	docs, round := protected.New(dir), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		naive := map[string]map[string]any{}
+		protects := map[string]bool{}
+		for range rapid.IntRange(1, 8).Draw(rt, "runs") {
+			round++
+			place := rapid.SampledFrom([]string{"", "h1"}).Draw(rt, "place")
+			run := fmt.Sprintf("r%d", round)
+			held := s.begin(run, func(o *runs.Options) { o.Place, o.Protected = place, docs })
+			attempts := map[string]int{}
+			for range rapid.IntRange(0, 4).Draw(rt, "answers") {
+				name := rapid.SampledFrom([]string{"a", "b[x]"}).Draw(rt, "resource")
+				placed := name
+				if place != "" {
+					placed += "@" + place
+				}
+				var keep map[string]any
+				if rapid.Bool().Draw(rt, "something") {
+					keep = map[string]any{"id": json.Number(fmt.Sprint(rapid.Int64().Draw(rt, "id"))), "s": "s3cr3t"}
+				}
+				attempts[name]++
+				protect := rapid.Bool().Draw(rt, "secret")
+				require.NoError(rt, held.Record(t.Context(), keeping(name, attempts[name], keep, protect)))
+				naive[placed], protects[placed] = keep, (protect || protects[placed]) && keep != nil
+			}
+			held.End()
+			if rapid.IntRange(0, 9).Draw(rt, "forget") == 0 {
+				was, err := runs.Memory{Log: s.log, Protected: docs}.Forget(t.Context(), run+"-forget", "a", nil)
+				require.NoError(rt, err)
+				require.Equal(rt, len(naive["a"]) > 0, was.Kept)
+				naive["a"], protects["a"] = nil, false
+			}
+			for placed, want := range naive {
+				name, at, _ := strings.Cut(placed, "@")
+				past, err := runs.Memory{Log: s.log, Protected: docs, Place: at}.Past(t.Context(), name, true)
+				if err != nil || len(past.Kept) != len(want) || len(want) > 0 && !reflect.DeepEqual(past.Kept, want) || past.Interrupted {
+					rt.Fatalf("%s: %v, %v, want %v", placed, past, err, want)
+				}
+			}
+			documents := 0
+			for _, is := range protects {
+				if is {
+					documents++
+				}
+			}
+			if files, err := os.ReadDir(dir); err != nil && !errors.Is(err, os.ErrNotExist) || len(files) != documents {
+				rt.Fatalf("%d documents, want %d", len(files), documents)
+			}
+		}
+		for name := range naive { // of the next case nothing is known
+			_, err := (runs.Memory{Log: s.log, Protected: docs}).Forget(t.Context(), fmt.Sprintf("clear-%d-%s", round, name), name, nil)
+			require.NoError(rt, err)
+		}
+	})
+}
+
+// keepingSecret is a site on which a run has kept something secret of "db", and then more, of
+// which the type does not say so.
+func keepingSecret(t *testing.T) (*site, *protected.Store) {
+	t.Helper()
+	s := newSite(t)
+	docs := protected.New(t.TempDir())
+	run, err := runs.Begin(t.Context(), runs.Options{Log: s.log, Engine: s.engine, ID: "r", Target: "run/web.yaml", Protected: docs, Notice: func(string) {}})
+	require.NoError(t, err)
+	t.Cleanup(run.End)
+	marked := keeping("db", 2, map[string]any{"key": "s3cr3t", "more": 1}, false)
+	marked.Secrets = [][]string{{"key"}}
+	s.record(run, keeping("db", 1, map[string]any{"key": "s3cr3t"}, true), marked)
+	return s, docs
+}
+
+func TestNothingThatIsProtectedIsInTheLog(t *testing.T) {
+	s, docs := keepingSecret(t)
+	for e, err := range s.log.Read(t.Context(), deploylog.Filter{}) {
+		if err != nil || strings.Contains(string(e.Data), "s3cr3t") || !strings.Contains(string(e.Data), `"protected":{"name":`) {
+			t.Errorf("%s, %v", e.Data, err)
+		}
+	}
+	kept, err := runs.LastKept(t.Context(), s.log, "db")
+	require.NoError(t, err)
+	require.False(t, kept.None())
+	memory := runs.Memory{Log: s.log, Protected: docs}
+	if past, err := memory.Past(t.Context(), "db", true); err != nil || !reflect.DeepEqual(past.Secrets, [][]string{{"key"}}) {
+		t.Errorf("what is secret in it is %q, %v", past.Secrets, err)
+	}
+	_, err = memory.Forget(t.Context(), "f", "db", nil)
+	require.NoError(t, err)
+	if again, err := memory.Forget(t.Context(), "g", "db", nil); again.Kept || err != nil {
+		t.Errorf("nothing was forgotten: %v, %v", again, err)
+	}
+	assert.Error(t, docs.Get(*kept.Protected, new(any)), "the document is there still")
+}
+
+func TestADocumentThatIsGoneIsSaidWithARemedy(t *testing.T) {
+	s, _ := keepingSecret(t)
+	memory := runs.Memory{Log: s.log, Protected: protected.New(t.TempDir())}
+	if _, err := memory.Past(t.Context(), "db", true); err == nil || !strings.Contains(err.Error(), "restore it from a backup, with the log") || !strings.Contains(err.Error(), "deployster state forget db") {
+		t.Errorf("got %v", err)
+	}
+	if past, err := memory.Past(t.Context(), "db", false); err != nil || past.Kept != nil {
+		t.Errorf("a type that keeps nothing needs it: %v, %v", past, err)
+	}
+}
+
+func TestNothingIsForgottenWhileSomebodyWorksOnIt(t *testing.T) {
+	s := newSite(t)
+	run := s.begin("r")
+	defer run.End()
+	leave, err := run.Enter(t.Context(), "db", func(string) {})
+	require.NoError(t, err)
+	defer leave()
+	_, err = (runs.Memory{Log: s.log}).Forget(t.Context(), "f", "db", nil)
+	assert.ErrorIs(t, err, deploylog.ErrLocked)
+}
+
+func TestAnActionOfWhichTheEndIsNotKnownInterrupted(t *testing.T) {
+	begun := report.Event{Kind: report.ActionStarted, Resource: "db", Action: "create"}
+	exit := 1
+	for name, tc := range map[string]struct {
+		events []report.Event // of a run that died
+		after  []report.Event // of the next one
+		want   bool
+	}{
+		"nothing was done":    {nil, nil, false},
+		"its process died":    {[]report.Event{begun}, nil, true},
+		"it ended well":       {[]report.Event{begun, {Kind: report.ActionFinished, Resource: "db", Action: "create"}}, nil, false},
+		"it failed":           {[]report.Event{begun, {Kind: report.ActionFailed, Resource: "db", Action: "create", Exit: &exit}}, nil, false},
+		"another was begun":   {[]report.Event{begun}, []report.Event{{Kind: report.ActionStarted, Resource: "db", Action: "mend"}, {Kind: report.ActionFinished, Resource: "db", Action: "mend"}}, false},
+		"it was found well":   {[]report.Event{begun}, []report.Event{{Kind: report.ResourceStarted, Resource: "db"}, {Kind: report.ResourceFinished, Resource: "db"}}, false},
+		"it was found broken": {[]report.Event{begun}, []report.Event{{Kind: report.ResourceStarted, Resource: "db"}, {Kind: report.ResourceFailed, Resource: "db"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			memory := runs.Memory{Log: s.log}
+			ask := func() bool {
+				past, err := memory.Past(t.Context(), "db", true)
+				require.NoError(t, err)
+				return past.Interrupted
+			}
+			run := s.begin("dead")
+			s.record(run, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceStarted, Resource: "db"})
+			s.record(run, tc.events...)
+			if len(tc.events) == 1 && ask() {
+				t.Error("an action that goes on counts as interrupted")
+			}
+			run.End()
+			if len(tc.after) == 0 && ask() != tc.want {
+				t.Errorf("before its run is closed: %v", !tc.want)
+			}
+			next := s.begin("next")
+			defer next.End()
+			s.record(next, tc.after...)
+			assert.Equal(t, tc.want, ask())
+		})
+	}
 }

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/control/runs"
@@ -22,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/report"
 )
 
 var errKilled = errors.New("the process was killed")
@@ -123,9 +126,7 @@ func (c *cloud) apply(t *testing.T, left int, after bool, names ...string) (kill
 	}
 	expressions := expression.New(c.dir)
 	m, err := manifest.Load([]manifest.Source{{Name: "m.yaml", Data: []byte(text)}}, manifest.Options{Evaluator: expressions, Workspace: c.dir, Home: c.dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	log := &mortal{Log: c.log, left: left, after: after}
 	if left < 0 {
 		log.left = 1 << 30
@@ -140,20 +141,15 @@ func (c *cloud) apply(t *testing.T, left int, after bool, names ...string) (kill
 	if log.dead {
 		return true
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer held.End() // the kernel takes the locks of a process that was killed
 	h, err := runs.ReadHistory(t.Context(), c.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	gone := h.Undeclared(runs.Owner{Manifest: []string{"m.yaml"}, Workspace: c.dir}, func(name string) bool { return m.Resource(name) != nil })
 	for i := range gone {
 		thing, _ := h.Thing(gone[i].Name)
-		if gone[i].Made, err = thing.Open(c.docs); err != nil {
-			t.Fatal(err)
-		}
+		gone[i].Made, err = thing.Open(c.docs)
+		require.NoError(t, err)
 	}
 	_, err = runner.New(runner.Spec{Manifest: m, Expressions: expressions, Undeclared: gone, Prune: true}, runner.Containers{
 		Engine: fake, Images: fake, Parallelism: 1, Pull: engine.PullMissing, Now: time.Now, Run: o.ID, Log: "LOG",
@@ -177,17 +173,13 @@ func (c *cloud) has(t *testing.T, names ...string) {
 			t.Errorf("of %s is kept %v (%v), and there are %v", name, kept, err, c.disks)
 		}
 	}
-	if len(c.disks) != len(names) || c.made > len(names) {
-		t.Errorf("there are %v of %d that were made, want one of each of %v", c.disks, c.made, names)
-	}
+	assert.Len(t, c.disks, len(names))
+	assert.LessOrEqual(t, c.made, len(names))
 	h, err := runs.ReadHistory(t.Context(), c.log)
-	if err != nil || !slices.Equal(h.Names(), names) {
-		t.Errorf("the log knows %v (%v), want %v", h.Names(), err, names)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, names, h.Names())
 	needed, err := runs.Documents(t.Context(), c.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pruned, err := c.docs.Prune(func(name string) bool { return needed[name] }, time.Now().Add(time.Hour), false)
 	left, failed := filepath.Glob(filepath.Join(c.dir, protected.DirName, "*"))
 	if err != nil || failed != nil || len(pruned) > 1 || len(left) != 2*len(names) {
@@ -238,4 +230,135 @@ func TestWhatIsPrunedIsGoneWhereverTheRunIsKilled(t *testing.T) {
 		c.has(t, "b")
 		return killed
 	})
+}
+
+// What was done to a resource under the name that it had before is not forgotten with the name.
+func TestAnActionThatWasInterruptedStaysSoUnderAnotherName(t *testing.T) {
+	begun := func(name string) report.Event {
+		return report.Event{Kind: report.ActionStarted, Resource: name, Action: "create"}
+	}
+	ended := func(name string) report.Event {
+		return report.Event{Kind: report.ActionFinished, Resource: name, Action: "create"}
+	}
+	well := func(name string) []report.Event {
+		return []report.Event{{Kind: report.ResourceStarted, Resource: name}, {Kind: report.ResourceFinished, Resource: name}}
+	}
+	for name, tc := range map[string]struct {
+		before, after []report.Event // the move of a to b, and then to c
+		want          bool
+	}{
+		"it did not end":                       {[]report.Event{begun("a")}, nil, true},
+		"it ended":                             {[]report.Event{begun("a"), ended("a")}, nil, false},
+		"it was found well under its new name": {[]report.Event{begun("a")}, well("c"), false},
+		"it was mended under its new name":     {[]report.Event{begun("a")}, []report.Event{begun("c"), ended("c")}, false},
+		"another one has the old name":         {[]report.Event{begun("a")}, append(well("a"), begun("a"), ended("a")), true},
+		"another one was done something to":    {[]report.Event{begun("a"), ended("a")}, []report.Event{begun("a")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			first := s.begin("first")
+			s.record(first, append([]report.Event{{Kind: report.RunStarted}}, tc.before...)...)
+			first.End()
+			move(t, s.log, "a", "b")
+			move(t, s.log, "b", "c")
+			next := s.begin("next")
+			s.record(next, tc.after...)
+			next.End()
+			past, err := runs.Memory{Log: s.log}.Past(t.Context(), "c", false)
+			require.NoError(t, err)
+			assert.Equal(t, tc.want, past.Interrupted)
+		})
+	}
+}
+
+// move records that a resource has another name.
+func move(t *testing.T, log deploylog.Log, from, to string) {
+	t.Helper()
+	e := deploylog.Event{Deployment: "moving", Target: deploylog.Target("resource/" + to), Name: runs.EventResourceMoved, Attempt: 1, Data: []byte(`{"from":"` + from + `"}`)}
+	_, err := log.Append(t.Context(), e)
+	require.NoError(t, err)
+}
+
+// beginDestroy begins a run that destroys: it has no revision. What it destroys
+// is told by its variables.
+func (s *site) beginDestroy(id, variables string) *runs.Run {
+	s.Helper()
+	return s.begin(id, func(o *runs.Options) {
+		o.Revision = ""
+		if variables != "" {
+			o.Meaning = func(salt, resource string) string { return salt + " " + resource + " " + variables }
+		}
+	})
+}
+
+func TestWhatTheLogKnowsToBeGone(t *testing.T) {
+	const (
+		initialized, started, skipped = report.ResourceInitialized, report.ResourceStarted, report.ResourceSkipped
+		finished, failed, destroyed   = report.ResourceFinished, report.ResourceFailed, report.ResourceDestroyed
+	)
+	type run struct {
+		variables string // of a destroy; "apply" is none
+		events    []report.Event
+	}
+	events := func(kinds []report.EventKind) (list []report.Event) {
+		for _, k := range kinds {
+			list = append(list, report.Event{Kind: k, Resource: "db"})
+		}
+		return list
+	}
+	apply := func(kinds ...report.EventKind) run { return run{"apply", events(kinds)} }
+	destroyOf := func(variables string, kinds ...report.EventKind) run { return run{variables, events(kinds)} }
+	destroy := func(kinds ...report.EventKind) run { return destroyOf("stage=test", kinds...) }
+	believing := run{"stage=test", []report.Event{
+		{Kind: report.ResourceStarted, Resource: "db"},
+		{Kind: report.ResourceResolved, Resource: "db", Status: report.Absent, Data: map[string]string{"by": "log"}},
+		{Kind: report.ResourceFinished, Resource: "db", Status: report.Absent},
+	}}
+	for _, tc := range []struct {
+		name string
+		runs []run
+		gone runner.Absence
+	}{
+		{"nothing of what it never heard of", nil, runner.Unproven},
+		{"not what was applied", []run{apply(initialized, started, finished)}, runner.Unproven},
+		{"nor what failed", []run{apply(initialized, started, failed)}, runner.Unproven},
+		{"nor what an apply was at when it died", []run{apply(initialized, started)}, runner.Unproven},
+		{"what no apply came to was never created", []run{apply(initialized, skipped)}, runner.NeverCreated},
+		{"also when it died before", []run{apply(initialized)}, runner.NeverCreated},
+		{"but not when an earlier one did", []run{apply(started, finished), apply(initialized)}, runner.Unproven},
+		{"what was destroyed", []run{apply(started, finished), destroy(initialized, started, destroyed, finished)}, runner.Verified},
+		{"not while it is not verified", []run{apply(started, finished), destroy(started, destroyed)}, runner.Unproven},
+		{"nor what could not be destroyed", []run{apply(started, finished), destroy(started, failed)}, runner.Unproven},
+		{"also when another destroy comes to it and dies", []run{destroy(started, finished), destroy(initialized, started)}, runner.Verified},
+		{"not when it was applied again", []run{destroy(started, finished), apply(initialized, started)}, runner.Unproven},
+		{"but when that did not come to it", []run{destroy(started, finished), apply(initialized, skipped)}, runner.Verified},
+		{"nothing from a destroy that only looked", []run{destroy(initialized, skipped)}, runner.Unproven},
+		{"not with other variables", []run{destroyOf("stage=prod", started, finished)}, runner.Unproven},
+		{"with these ones, whatever was destroyed with others since", []run{destroy(started, finished), destroyOf("stage=prod", started, finished)}, runner.Verified},
+		{"nothing from a destroy that does not say what it destroyed", []run{destroyOf("", started, finished)}, runner.Unproven},
+		{"nothing from a destroy that only believed the log", []run{believing}, runner.Unproven},
+		{"not even what was applied before that", []run{apply(started, finished), believing}, runner.Unproven},
+		{"but what was verified before that", []run{destroy(started, finished), believing}, runner.Verified},
+		{"not as never made what a destroy came to", []run{apply(initialized, skipped), destroy(started, failed)}, runner.Unproven},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSite(t)
+			for i, run := range tc.runs {
+				id := string(rune('A' + i))
+				r := s.begin(id)
+				if run.variables != "apply" {
+					r.End()
+					r = s.beginDestroy(id, run.variables)
+				}
+				s.record(r, run.events...)
+				r.End()
+			}
+			r := s.beginDestroy("Z", "stage=test")
+			defer r.End()
+			s.record(r, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceInitialized, Resource: "db"})
+			gone, err := r.Gone(t.Context(), "db")
+			require.NoError(t, err)
+			assert.Equal(t, tc.gone, gone)
+		})
+	}
 }

@@ -8,19 +8,21 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/runner/report"
 )
@@ -40,24 +42,40 @@ func newSite(t *testing.T) *site {
 	return &site{T: t, log: reconciletest.InMemory(t)(), engine: &enginetest.Fake{}, patience: time.Minute}
 }
 
-func (s *site) begin(id string) *runs.Run {
+// begin begins a run. Options may be other than those of a run of web.yaml.
+func (s *site) begin(id string, other ...func(*runs.Options)) *runs.Run {
 	s.Helper()
-	r, err := runs.Begin(s.Context(), runs.Options{
+	o := s.options(id)
+	for _, change := range other {
+		change(&o)
+	}
+	r, err := runs.Begin(s.Context(), o)
+	require.NoError(s, err)
+	return r
+}
+
+func (s *site) options(id string) runs.Options {
+	return runs.Options{
 		Log: s.log, Engine: s.engine, ID: id, Target: "run/web.yaml", Revision: "rev-" + id, OrphanTimeout: s.patience,
 		Notice: func(text string) { s.mu.Lock(); defer s.mu.Unlock(); s.notices = append(s.notices, text) },
-	})
-	if err != nil {
-		s.Fatal(err)
 	}
-	return r
+}
+
+// ofOthers makes a run one of other manifests.
+func ofOthers(o *runs.Options) { o.Target = "run/other.yaml" }
+
+// acting are the events of a run up to the start of an action of db.
+func acting(action string) []report.Event {
+	return []report.Event{
+		{Kind: report.RunStarted}, {Kind: report.ResourceStarted, Resource: "db"},
+		{Kind: report.ActionStarted, Resource: "db", Action: action, Attempt: 1},
+	}
 }
 
 func (s *site) record(r *runs.Run, events ...report.Event) {
 	s.Helper()
 	for _, e := range events {
-		if err := r.Record(s.Context(), e); err != nil {
-			s.Fatal(err)
-		}
+		require.NoError(s, r.Record(s.Context(), e))
 	}
 }
 
@@ -66,8 +84,7 @@ func (s *site) record(r *runs.Run, events ...report.Event) {
 func (s *site) died(id string, action ...string) {
 	s.Helper()
 	r := s.begin(id)
-	s.record(r, report.Event{Kind: report.RunStarted}, report.Event{Kind: report.ResourceStarted, Resource: "db"},
-		report.Event{Kind: report.ActionStarted, Resource: "db", Action: append(action, "create")[0], Attempt: 1})
+	s.record(r, acting(append(action, "create")[0])...)
 	r.End()
 }
 
@@ -94,16 +111,12 @@ func (s *site) story(deployment string) []string {
 	s.Helper()
 	var story []string
 	for e, err := range s.log.Read(context.Background(), deploylog.Filter{Deployment: deployment}) {
-		if err != nil {
-			s.Fatal(err)
-		}
+		require.NoError(s, err)
 		var data struct {
 			Abandoned bool
 			Exit      *int `json:"exit_code"`
 		}
-		if err := json.Unmarshal(e.Data, &data); err != nil {
-			s.Fatal(err)
-		}
+		require.NoError(s, json.Unmarshal(e.Data, &data))
 		text := fmt.Sprintf("%s %s", e.Name, e.Target)
 		if data.Abandoned {
 			text += " abandoned"
@@ -118,8 +131,16 @@ func (s *site) story(deployment string) []string {
 
 func (s *site) wantStory(deployment string, want ...string) {
 	s.Helper()
-	if got := s.story(deployment); !slices.Equal(got, want) {
-		s.Errorf("the log tells of %s\n%s\nwant\n%s", deployment, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	assert.Equal(s, want, s.story(deployment), deployment)
+}
+
+// wantEnded fails unless nothing is in progress at these targets.
+func (s *site) wantEnded(targets ...deploylog.Target) {
+	s.Helper()
+	for _, target := range targets {
+		open, err := s.log.InProgress(context.Background(), target)
+		require.NoError(s, err)
+		assert.Empty(s, open, target)
 	}
 }
 
@@ -129,9 +150,7 @@ func (s *site) enter(r *runs.Run, waiting func(string)) func() {
 		waiting = func(text string) { s.Errorf("it waits: %s", text) }
 	}
 	leave, err := r.Enter(s.Context(), "db", waiting)
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	return leave
 }
 
@@ -156,9 +175,7 @@ func TestARunIsToldInItsOwnTargets(t *testing.T) {
 		if err != nil || !ok || e.Deployment != "A" || e.Revision != "rev-A" {
 			t.Errorf("latest of %s: %+v, %v, %v", target, e, ok, err)
 		}
-		if open, err := s.log.InProgress(t.Context(), target); err != nil || len(open) > 0 {
-			t.Errorf("%s is in progress: %v, %v", target, open, err)
-		}
+		s.wantEnded(target)
 	}
 }
 
@@ -166,15 +183,11 @@ func TestTheNextRunClosesWhatADeadOneLeftOpen(t *testing.T) {
 	s := newSite(t)
 	s.died("A")
 	s.begin("B").End()
-	s.wantStory("A", "run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create",
-		"action-failed action/db/create abandoned", "resource-failed resource/db abandoned", "run-failed run/web.yaml abandoned")
-	if len(s.notices) != 1 || !strings.Contains(s.notices[0], "run A, begun at") {
-		t.Errorf("the user was told %q", s.notices)
-	}
+	s.wantStory("A", closed...)
+	require.Len(t, s.notices, 1)
+	assert.Contains(t, s.notices[0], "run A, begun at")
 	s.begin("C").End()
-	if len(s.notices) != 1 {
-		t.Errorf("it was closed twice: %q", s.notices)
-	}
+	assert.Len(t, s.notices, 1, "it was closed twice: %q", s.notices)
 }
 
 func TestALivingRunIsLeftAlone(t *testing.T) {
@@ -186,45 +199,108 @@ func TestALivingRunIsLeftAlone(t *testing.T) {
 	s.wantStory("A", "run-started run/web.yaml")
 }
 
-func TestAnActionLeftRunningIsWaitedForBeforeTheResourceIsLookedAt(t *testing.T) {
-	s := newSite(t)
-	s.died("A")
-	_, end := s.engine.Leave(s.labels("A", "create"))
-	b := s.begin("B")
-	defer b.End()
-	s.wantStory("A", "run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create")
-
-	waits := ""
-	leave := s.enter(b, func(text string) { waits = text; end(3) })
-	defer leave()
-	if !strings.Contains(waits, `"create"`) || !strings.Contains(waits, "run A") {
-		t.Errorf("the user was told %q", waits)
+// What a dead run left at work is waited for before the resource is looked at, and its end recorded.
+func TestWhatADeadRunLeftIsWaitedForBeforeTheResourceIsLookedAt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		action, left string   // that A was at, and that is there; "" is a process that serves
+		looked       bool     // another run looks whether A is dead, and holds its lock for that long
+		hurried      bool     // runs do not wait for what dead ones left
+		waits        []string // all of which the user is told before it ends
+		reason       string
+	}{
+		"an action that is called init":           {action: "init", left: "init", waits: []string{`"init"`, "run A"}},
+		"a process that serves":                   {action: "create", waits: []string{"run A", "serves"}, reason: "how this ended is not known"},
+		"that, while another run looks":           {action: "create", looked: true, waits: []string{"serves"}},
+		"an action that takes too long":           {action: "create", left: "create", hurried: true},
+		"a process that acts too long":            {action: "create", hurried: true, reason: "and is being stopped"},
+		"what was made ready for one not yet due": {action: "create", left: "migrate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.died("A", tc.action)
+			labels := s.labels("A", tc.left)
+			if tc.left == "" {
+				labels = s.serving("A")
+			}
+			_, end := s.engine.Leave(labels)
+			if tc.hurried {
+				s.patience = time.Nanosecond
+			}
+			b := s.begin("B")
+			defer b.End()
+			if tc.looked {
+				unlock, err := s.log.TryLock("run/A")
+				require.NoError(s, err)
+				defer unlock()
+			}
+			told := ""
+			s.enter(b, func(text string) {
+				if told = text; tc.waits != nil {
+					end(0)
+				}
+			})()
+			for _, text := range tc.waits {
+				assert.Contains(t, told, text)
+			}
+			s.wantReason("A", tc.reason)
+			if !tc.looked {
+				s.wantEnded("run/web.yaml", "resource/db", deploylog.Target("action/db/"+tc.action))
+			}
+			s.wantNoContainers()
+		})
 	}
-	s.wantStory("A", "run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create",
-		"action-failed action/db/create abandoned exit 3", "resource-failed resource/db abandoned", "run-failed run/web.yaml abandoned")
-	s.wantNoContainers()
+}
+
+// What a living run has, or may still need, and what acts for another resource stays.
+func TestWhatIsOfOthersIsLeftAlone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		there  func(s *site, live func()) // live begins the run "alive"
+		other  bool                       // the run is one of other manifests
+		enters string                     // the resource; "" is none
+		of     string                     // the run whose container stays
+	}{
+		"what a living run looks at": {
+			func(s *site, live func()) {
+				s.engine.Leave(s.labels("A", "state"))
+				live()
+				s.engine.Leave(s.labels("alive", "state"))
+			}, false, "db", "alive",
+		},
+		"a process of a living run": {func(s *site, live func()) { live(); s.engine.Leave(s.serving("alive")) }, false, "db", "alive"},
+		"a container that a living run has not started": {
+			func(s *site, live func()) { live(); s.created(s.labels("alive", "create")) }, false, "", "alive",
+		},
+		"one that may still be started for a dead run":  {func(s *site, _ func()) { s.created(s.labels("A", "create")) }, true, "", "A"},
+		"a process of a dead run, for another resource": {func(s *site, _ func()) { s.engine.Leave(s.serving("A")) }, false, "other", "A"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.died("A")
+			tc.there(s, func() { t.Cleanup(s.begin("alive").End) })
+			b := s.begin("B", func(o *runs.Options) {
+				if tc.other {
+					ofOthers(o)
+				}
+			})
+			defer b.End()
+			if tc.enters != "" {
+				leave, err := b.Enter(t.Context(), tc.enters, func(text string) { t.Errorf("it waits: %s", text) })
+				require.NoError(t, err)
+				leave()
+			}
+			left, err := s.engine.Containers(t.Context(), nil)
+			require.NoError(t, err)
+			require.Len(t, left, 1)
+			assert.Equal(t, tc.of, left[0].Labels[invoke.LabelRun])
+		})
+	}
 }
 
 func (s *site) wantNoContainers() {
 	s.Helper()
 	left, err := s.engine.Containers(context.Background(), nil)
-	if err != nil || len(left) > 0 {
-		s.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
-func TestAnActionLeftRunningTooLongIsStopped(t *testing.T) {
-	s := newSite(t)
-	s.patience = time.Nanosecond
-	s.died("A")
-	s.engine.Leave(s.labels("A", "create"))
-	b := s.begin("B")
-	defer b.End()
-	s.enter(b, func(string) {})()
-	if got := s.story("A"); !slices.Contains(got, "action-failed action/db/create abandoned") {
-		t.Errorf("the log tells %v", got)
-	}
-	s.wantNoContainers()
+	require.NoError(s, err)
+	assert.Empty(s, left)
 }
 
 // What a dead run left is closed whoever enters its resource next, and however
@@ -232,54 +308,13 @@ func TestAnActionLeftRunningTooLongIsStopped(t *testing.T) {
 func TestARunOfOtherManifestsClosesTheResourceToo(t *testing.T) {
 	s := newSite(t)
 	s.died("A")
-	id, end := s.engine.Leave(s.labels("A", "create"))
+	id, _ := s.engine.Leave(s.labels("A", "create"))
 	s.died("B") // meets A's action, and dies
-	if err := s.engine.Remove(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	_ = end
-	c, err := runs.Begin(t.Context(), runs.Options{
-		Log: s.log, Engine: s.engine, ID: "C", Target: "run/other.yaml", OrphanTimeout: s.patience, Notice: func(string) {},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.engine.Remove(t.Context(), id))
+	c := s.begin("C", ofOthers)
 	defer c.End()
 	s.enter(c, nil)()
-	for _, target := range []deploylog.Target{"run/web.yaml", "resource/db", "action/db/create"} {
-		if open, err := s.log.InProgress(t.Context(), target); err != nil || len(open) > 0 {
-			t.Errorf("%s is still in progress: %v, %v", target, open, err)
-		}
-	}
-}
-
-func TestAnActionCalledInitIsWaitedForLikeAnyOther(t *testing.T) {
-	s := newSite(t)
-	s.died("A", "init")
-	_, end := s.engine.Leave(s.labels("A", "init"))
-	b := s.begin("B")
-	defer b.End()
-	waited := false
-	s.enter(b, func(string) { waited = true; end(0) })()
-	if !waited {
-		t.Error("it was not waited for")
-	}
-}
-
-func TestObserversOfDeadRunsAreRemovedAndThoseOfLivingOnesAreNot(t *testing.T) {
-	s := newSite(t)
-	s.died("A")
-	s.engine.Leave(s.labels("A", "state"))
-	alive := s.begin("alive")
-	defer alive.End()
-	living, _ := s.engine.Leave(s.labels("alive", "state"))
-	b := s.begin("B")
-	defer b.End()
-	s.enter(b, nil)()
-	left, err := s.engine.Containers(t.Context(), nil)
-	if err != nil || len(left) != 1 || left[0].ID != living {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	s.wantEnded("run/web.yaml", "resource/db", "action/db/create")
 }
 
 // created is a container that the engine made for a run, and that nobody starts.
@@ -296,9 +331,7 @@ func (s *site) created(labels map[string]string) {
 	s.Cleanup(func() { cancel(); running.Wait() })
 	for {
 		left, err := s.engine.Containers(s.Context(), labels)
-		if err != nil {
-			s.Fatal(err)
-		}
+		require.NoError(s, err)
 		if len(left) > 0 {
 			return
 		}
@@ -318,29 +351,9 @@ func TestAContainerThatIsMadeAfterItsRunDiedIsRemoved(t *testing.T) {
 			s.wantNoContainers()
 
 			s.created(s.labels("A", action))
-			c, err := runs.Begin(t.Context(), runs.Options{Log: s.log, Engine: s.engine, ID: "C", Target: "run/other.yaml", Notice: func(string) {}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.End()
+			defer s.begin("C", ofOthers).End()
 			s.wantNoContainers()
 		})
-	}
-}
-
-// A dead run may have asked for the start of what is not started yet: who enters the
-// resource waits for it, and any other run leaves it alone.
-func TestAContainerThatMayBeStartedForAnOpenActionIsLeftAlone(t *testing.T) {
-	s := newSite(t)
-	s.died("A")
-	s.created(s.labels("A", "create"))
-	c, err := runs.Begin(t.Context(), runs.Options{Log: s.log, Engine: s.engine, ID: "C", Target: "run/other.yaml", Notice: func(string) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.End()
-	if left, err := s.engine.Containers(t.Context(), nil); err != nil || len(left) != 1 {
-		t.Errorf("left are %v, %v", left, err)
 	}
 }
 
@@ -352,29 +365,8 @@ func (stuck) Remove(context.Context, string) error { return errors.New("device o
 func TestAContainerThatIsNotStartedAndCannotBeRemovedIsNoticed(t *testing.T) {
 	s := newSite(t)
 	s.created(s.labels("A", "state"))
-	var notices []string
-	c, err := runs.Begin(t.Context(), runs.Options{
-		Log: s.log, Engine: stuck{s.engine}, ID: "C", Target: "run/other.yaml", Notice: func(text string) { notices = append(notices, text) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.End()
-	if want := "a container that run A never started was not removed: device or resource busy"; !slices.Equal(notices, []string{want}) {
-		t.Errorf("the notices are %q", notices)
-	}
-}
-
-func TestAContainerThatALivingRunHasNotStartedIsLeftAlone(t *testing.T) {
-	s := newSite(t)
-	s.died("A")
-	alive := s.begin("alive")
-	defer alive.End()
-	s.created(s.labels("alive", "create"))
-	s.begin("B").End()
-	if left, err := s.engine.Containers(t.Context(), nil); err != nil || len(left) != 1 {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	s.begin("C", ofOthers, func(o *runs.Options) { o.Engine = stuck{s.engine} }).End()
+	assert.Equal(t, []string{"a container that run A never started was not removed: device or resource busy"}, s.notices)
 }
 
 func TestOneRunAtATimeWorksOnAResource(t *testing.T) {
@@ -386,14 +378,10 @@ func TestOneRunAtATimeWorksOnAResource(t *testing.T) {
 	waits, entered := make(chan string, 1), make(chan func())
 	go func() {
 		leave, err := b.Enter(t.Context(), "db", func(text string) { waits <- text })
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		entered <- leave
 	}()
-	if text := <-waits; !strings.Contains(text, "another run") {
-		t.Errorf("the user was told %q", text)
-	}
+	assert.Contains(t, <-waits, "another run", "the user was told")
 	select {
 	case <-entered:
 		t.Fatal("two runs are at work on one resource")
@@ -410,9 +398,8 @@ func TestWaitingForAResourceEndsWithTheContext(t *testing.T) {
 	defer b.End()
 	defer s.enter(a, nil)()
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := b.Enter(ctx, "db", func(string) { cancel() }); err == nil {
-		t.Error("it entered")
-	}
+	_, err := b.Enter(ctx, "db", func(string) { cancel() })
+	assert.Error(t, err)
 }
 
 func TestRunTarget(t *testing.T) {
@@ -424,33 +411,166 @@ func TestRunTarget(t *testing.T) {
 		{[]string{"/ws/a/web.yaml", "/ws/b.yaml"}, "run/a/web.yaml+b.yaml"},
 		{[]string{"/elsewhere/web.yaml"}, "run//elsewhere/web.yaml"},
 	} {
-		if got := runs.RunTarget("/ws", tc.files); got != tc.want {
-			t.Errorf("%v: got %s, want %s", tc.files, got, tc.want)
-		}
+		assert.Equal(t, tc.want, runs.RunTarget("/ws", tc.files), tc.want)
 	}
 }
 
 func TestARunLeavesNoLockBehind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.db")
 	log, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	for range 3 {
 		r, err := runs.Watch(runs.Options{Log: log, ID: "RUN"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !runs.Alive(log, "RUN") {
-			t.Error("it is not known to be alive")
-		}
+		require.NoError(t, err)
+		assert.True(t, runs.Alive(log, "RUN"), "it is not known to be alive")
 		r.End()
-		if runs.Alive(log, "RUN") {
-			t.Error("it is alive after its end")
-		}
+		assert.False(t, runs.Alive(log, "RUN"), "it is alive after its end")
 		if left, err := os.ReadDir(path + ".locks"); len(left) > 0 || err != nil {
 			t.Errorf("it left %v, %v", left, err)
 		}
+	}
+}
+
+// shared is a log of several machines.
+type shared struct{ deploylog.Log }
+
+func (shared) Shared() bool { return true }
+
+// A workspace of another machine is not here, and is not gone for that.
+func TestWhoseAThingOfAnotherMachineIs(t *testing.T) {
+	here, gone := t.TempDir(), filepath.Join(t.TempDir(), "gone")
+	for name, tc := range map[string]struct {
+		made, now      string // machines
+		workspace, was string
+		one            bool // the log is of one machine
+		of, here       bool
+	}{
+		"the same":                                       {"one", "one", here, here, false, true, true},
+		"a workspace that was moved":                     {"one", "one", here, gone, false, true, true},
+		"a workspace of another machine":                 {"one", "two", here, gone, false, false, false},
+		"the same workspace, such as that of a CI":       {"one", "two", here, here, false, true, false},
+		"from when no machine was recorded":              {"", "two", here, gone, false, false, false},
+		"on machines that nothing tells apart":           {"", "", here, gone, false, false, false},
+		"another workspace that is there":                {"one", "one", here, os.TempDir(), false, false, true},
+		"moved with its log to another machine":          {"one", "two", here, gone, true, true, true},
+		"from when no machine was recorded, in one file": {"", "two", here, gone, true, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log deploylog.Log = shared{reconciletest.InMemory(t)()}
+			if tc.one {
+				log = log.(shared).Log
+			}
+			o := runs.Options{
+				Log: log, Engine: &enginetest.Fake{}, ID: "RUN1", Target: "run/x", Revision: "rev", OrphanTimeout: time.Minute, Notice: func(string) {},
+				Manifest: []string{"a.yaml"}, Workspace: tc.was, Machine: tc.made,
+			}
+			r, err := runs.Begin(t.Context(), o)
+			require.NoError(t, err)
+			defer r.End()
+			require.NoError(t, r.Record(t.Context(), makes("x", thing("x"))))
+			h, err := runs.ReadHistory(context.Background(), log)
+			require.NoError(t, err)
+			o.Workspace, o.Machine = tc.workspace, tc.now
+			made, _ := h.Thing("x")
+			assert.Equal(t, tc.of, made.Of(o.Owner()))
+			assert.Equal(t, tc.here, made.Here(o.Owner()))
+			moves := h.Moves(o.Owner(), func(string) string { return "y" })
+			if all := h.Undeclared(o.Owner(), none); (len(all) > 0) != tc.of || (len(moves) > 0) != tc.of {
+				t.Errorf("not declared are %v, moves are %v", all, moves)
+			}
+		})
+	}
+}
+
+// to renames one thing, and leaves others.
+func to(from, now string) func(string) string {
+	return func(name string) string {
+		if name == from {
+			return now
+		}
+		return name
+	}
+}
+
+func (m *maker) past(t *testing.T, past runner.PastFunc, name string) runner.Past {
+	t.Helper()
+	p, err := past(t.Context(), name, true)
+	require.NoError(t, err)
+	return p
+}
+
+// What is called otherwise is the same thing, and keeps its identity; whoever gets the name that it
+// had gets another one, as what it made is marked with the first.
+func TestWhatIsRenamedKeepsItsIdentity(t *testing.T) {
+	m := newMaker(t)
+	past := runs.PastOf(runs.Options{Log: m.log, Protected: m.store})
+	want := func(name, identity string) {
+		t.Helper()
+		assert.Equal(t, identity, m.past(t, past, name).Identity, name)
+		assert.Equal(t, identity, m.past(t, runs.PastOf(runs.Options{Log: m.log, Protected: m.store}), name).Identity, name)
+	}
+	m.run(t, "m.yaml", nil, "", makes("a", thing("p")))
+	want("a", "a")
+	m.run(t, "m.yaml", to("a", "b"), "")
+	want("b", "a")
+	m.run(t, "m.yaml", nil, "", makes("a", thing("p")))
+	first := m.past(t, past, "a").Identity
+	assert.NotEqual(t, "a", first)
+	assert.NotEmpty(t, first)
+	m.run(t, "m.yaml", to("b", "c"), "")
+	m.run(t, "m.yaml", to("a", "b"), "")
+	want("c", "a")
+	want("b", first)
+	want("d", "d")
+	assert.Equal(t, "c@host1", m.past(t, runs.PastOf(runs.Options{Log: m.log, Place: "host1"}), "c").Identity)
+}
+
+// What a plan says of what is to have another name is by what is known of it under the one that it has.
+func TestThePastOfWhatIsToHaveAnotherName(t *testing.T) {
+	m := newMaker(t)
+	m.run(t, "m.yaml", nil, "", makes("a", thing("p")), report.Event{Kind: report.ResourceKept, Resource: "a", Attempt: 1, Keep: map[string]any{"id": "x"}, Protect: true})
+	h := m.history(t)
+	past := h.Moving(m.log, h.Moves(runs.Owner{Manifest: []string{"m.yaml"}, Workspace: m.dir}, to("a", "b")), runs.PastOf(runs.Options{Log: m.log, Protected: m.store}))
+	for _, when := range []string{"before", "after"} {
+		if p := m.past(t, past, "b"); p.Identity != "a" || p.Kept["id"] != "x" {
+			t.Errorf("%s the log says so it has %+v", when, p)
+		}
+		m.run(t, "m.yaml", to("a", "b"), "", makes("a", thing("p")))
+	}
+}
+
+// closed is the story of a dead run once it is closed.
+var closed = []string{
+	"run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create",
+	"action-failed action/db/create abandoned", "resource-failed resource/db abandoned", "run-failed run/web.yaml abandoned",
+}
+
+// wantReason checks why an action has failed, as the log tells it.
+func (s *site) wantReason(deployment, want string) {
+	s.Helper()
+	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Deployment: deployment}) {
+		require.NoError(s, err)
+		if e.Name == string(report.ActionFailed) && !strings.Contains(string(e.Data), want) {
+			s.Errorf("the log tells %s, not that %s", e.Data, want)
+		}
+	}
+}
+
+func TestAProcessThatActsForNobodyIsRemovedAtOnce(t *testing.T) {
+	s := newSite(t)
+	for name, run := range map[string]func(){
+		"of a run that ended its actions": func() {
+			r := s.begin("A")
+			s.record(r, append(acting("create"), report.Event{Kind: report.ActionFinished, Resource: "db", Action: "create", Attempt: 1})...)
+			r.End()
+		},
+		"of a plan, which the log does not tell of": func() {},
+	} {
+		run()
+		s.engine.Leave(s.serving("A"))
+		s.begin("B").End()
+		t.Log(name)
+		s.wantNoContainers()
 	}
 }
