@@ -25,6 +25,7 @@ import (
 	"github.com/deployster-go/deployster/engine/oci"
 	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/internal/entrypoint"
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/shipped"
 )
 
@@ -232,6 +233,12 @@ func scripts(t *testing.T, dir string) testscript.Params {
 		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Condition: func(name string) (bool, error) {
+			if name != "all" {
+				return false, fmt.Errorf("unknown condition %q: all", name)
+			}
+			return ringtest.All(), nil
+		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("HOME", env.WorkDir+"/home")
