@@ -11,11 +11,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -56,9 +57,7 @@ func BenchmarkAgainstDockerRun(b *testing.B) {
 	if err == nil {
 		err = e.Load(b.Context(), bytes.NewReader(tar))
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	docker(b, string(tar), "load", "--quiet")
 	b.Cleanup(func() {
 		if output, err := exec.Command("docker", "rmi", ref).CombinedOutput(); err != nil {
@@ -70,9 +69,7 @@ func BenchmarkAgainstDockerRun(b *testing.B) {
 	for b.Loop() {
 		engineTimes = append(engineTimes, clocked(func() { echo(b, e, spec) }))
 		dockerTimes = append(dockerTimes, clocked(func() {
-			if docker(b, sent, "run", "--rm", "--interactive", ref, "cat") != sent {
-				b.Error("docker run does not echo")
-			}
+			assert.Equal(b, sent, docker(b, sent, "run", "--rm", "--interactive", ref, "cat"), "docker run does not echo")
 		}))
 	}
 	ours, theirs := median(engineTimes), median(dockerTimes)
@@ -92,51 +89,6 @@ func docker(b *testing.B, stdin string, args ...string) string {
 	return string(output)
 }
 
-// BenchmarkRunInParallel runs eight at a time.
-func BenchmarkRunInParallel(b *testing.B) {
-	e := open(b)
-	loadProbe(b, e)
-	for b.Loop() {
-		var group sync.WaitGroup
-		for range 8 {
-			group.Go(func() { echo(b, e, probe("cat")) })
-		}
-		group.Wait()
-	}
-	b.ReportMetric(milliseconds(b.Elapsed())/float64(8*b.N), "ms/run")
-}
-
-// BenchmarkHold measures from the release of a prepared container to the first
-// byte of its output.
-func BenchmarkHold(b *testing.B) {
-	e := open(b)
-	loadProbe(b, e)
-	var times []time.Duration
-	for b.Loop() {
-		hold := make(chan struct{})
-		spec := probe("cat")
-		spec.Hold = hold
-		first := make(stamp, 1)
-		ended := make(chan error, 1)
-		go func() {
-			_, err := e.Run(b.Context(), spec, engine.IO{Stdin: strings.NewReader("x"), Stdout: first})
-			ended <- err
-		}()
-		select {
-		case err := <-ended:
-			b.Fatal("ended before its release: ", err)
-		case <-time.After(100 * time.Millisecond): // the time in which it is prepared
-		}
-		began := time.Now()
-		close(hold)
-		if err := <-ended; err != nil {
-			b.Fatal(err)
-		}
-		times = append(times, (<-first).Sub(began))
-	}
-	b.ReportMetric(milliseconds(median(times)), "first-byte-ms")
-}
-
 // sent is what containers get on stdin.
 var sent = strings.Repeat("x", 1024)
 
@@ -150,9 +102,7 @@ func echo(b *testing.B, e *Engine, spec engine.Spec) {
 	b.Helper()
 	var received bytes.Buffer
 	exit, err := e.Run(b.Context(), spec, engine.IO{Stdin: strings.NewReader(sent), Stdout: &received})
-	if err != nil || exit.Code != 0 || received.String() != sent {
-		b.Errorf("exit %+v, error %v, %d bytes", exit, err, received.Len())
-	}
+	assert.True(b, err == nil && exit.Code == 0 && received.String() == sent, "exit %+v, error %v, %d bytes", exit, err, received.Len())
 }
 
 // bundle is what `runc run` needs to run the same container: the same
@@ -176,9 +126,7 @@ func newBundle(b *testing.B, e *Engine, spec engine.Spec) *bundle {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(root, "probe"), binary, 0o755)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	return p
 }
 
@@ -186,25 +134,17 @@ func (p *bundle) prepare(b *testing.B) {
 	b.Helper()
 	p.id = newID()
 	image, err := p.engine.store.Find(p.spec.Image)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	h, err := p.engine.host()
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	config, err := configure(p.id, p.spec, image.Config.Config, h)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	config.Root = &specs.Root{Path: "root", Readonly: true}
 	encoded, err := json.Marshal(config)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(p.dir, "config.json"), encoded, 0o600)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 }
 
 func (p *bundle) run(b *testing.B) {
@@ -221,23 +161,4 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func median(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/2]
-}
-
-// BenchmarkWholeInput compares a run whose program may rely on its input with
-// one that may not.
-func BenchmarkWholeInput(b *testing.B) {
-	e := open(b)
-	loadProbe(b, e)
-	times := map[bool][]time.Duration{}
-	for b.Loop() {
-		for _, whole := range []bool{false, true} {
-			spec := probe("cat")
-			spec.Whole = whole
-			times[whole] = append(times[whole], clocked(func() { echo(b, e, spec) }))
-		}
-	}
-	whole, streamed := median(times[true]), median(times[false])
-	b.ReportMetric(milliseconds(whole), "whole-ms")
-	b.ReportMetric(milliseconds(streamed), "streamed-ms")
-	b.ReportMetric(float64(whole)/float64(streamed), "ratio")
 }

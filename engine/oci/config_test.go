@@ -8,6 +8,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -47,9 +49,7 @@ func TestConfiguration(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config, err := configure(someID, c.spec, image, c.host)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got := c.shows(config); got != c.want {
 				t.Errorf("got  %v\nwant %s", got, c.want)
 			}
@@ -126,18 +126,14 @@ func TestConfigurationIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := configure(someID, c.spec, c.image, host{})
-			if err == nil || !strings.Contains(err.Error(), c.says) || len(err.Error()) > 1000 {
-				t.Errorf("%v, want %q", err, c.says)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), c.says) && len(err.Error()) <= 1000, "%v, want %q", err, c.says)
 		})
 	}
 }
 
 func TestEveryContainerIsConfined(t *testing.T) {
 	config, err := configure(someID, engine.Spec{Args: []string{"x"}}, v1.Config{}, host{bounded: true, seccomp: &specs.LinuxSeccomp{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !config.Process.NoNewPrivileges || config.Linux.Seccomp == nil || config.Linux.CgroupsPath != "/deployster-"+someID {
 		t.Errorf("%+v %+v", config.Process, config.Linux)
 	}
@@ -145,18 +141,12 @@ func TestEveryContainerIsConfined(t *testing.T) {
 		t.Errorf("devices: %+v", config.Linux.Resources.Devices)
 	}
 	for _, name := range []string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"} {
-		if !slices.Contains(config.Linux.MaskedPaths, name) {
-			t.Errorf("containers see %s", name)
-		}
+		assert.True(t, slices.Contains(config.Linux.MaskedPaths, name), "containers see %s", name)
 	}
 	for _, name := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"} {
-		if !slices.Contains(config.Linux.ReadonlyPaths, name) {
-			t.Errorf("containers may write to %s", name)
-		}
+		assert.True(t, slices.Contains(config.Linux.ReadonlyPaths, name), "containers may write to %s", name)
 	}
 	for _, powerful := range []string{"CAP_SYS_ADMIN", "CAP_NET_RAW", "CAP_MKNOD", "CAP_SYS_PTRACE", "CAP_NET_ADMIN"} {
-		if slices.Contains(config.Process.Capabilities.Bounding, powerful) {
-			t.Errorf("containers may have %s", powerful)
-		}
+		assert.True(t, !slices.Contains(config.Process.Capabilities.Bounding, powerful), "containers may have %s", powerful)
 	}
 }

@@ -16,9 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // underway is a run whose container has written something and waits for stdin.
@@ -89,9 +92,7 @@ func TestContainersOfAnotherTool(t *testing.T) {
 	waited := make(chan engine.Exit, 1)
 	go func() {
 		exit, err := other.Wait(t.Context(), id)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		waited <- exit
 	}()
 	_ = u.stdin.Close()
@@ -101,9 +102,7 @@ func TestContainersOfAnotherTool(t *testing.T) {
 	<-u.ended
 
 	u = begin(t, e, map[string]string{"a": "1", "b": "2"})
-	if err := other.Remove(t.Context(), find().ID); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, other.Remove(t.Context(), find().ID))
 	<-u.ended
 	if u.err != nil || u.exit != (engine.Exit{Code: killed}) {
 		t.Errorf("removed by another: exit %+v, error %v", u.exit, u.err)
@@ -116,19 +115,13 @@ func TestContainersOfAnotherTool(t *testing.T) {
 // Process ids are used again: what has another beginning is somebody else.
 func TestOthersAreNotKilled(t *testing.T) {
 	self, err := identify(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if self.ended() {
-		t.Error("this process is gone")
-	}
+	require.NoError(t, err)
+	assert.True(t, !self.ended(), "this process is gone")
 	if err := self.kill(someID); err != nil { // it is no launcher
 		t.Error(err)
 	}
 	self.Began += "0"
-	if !self.ended() {
-		t.Error("a process that began at another time is the same")
-	}
+	assert.True(t, self.ended(), "a process that began at another time is the same")
 }
 
 // The launcher that waits for the next run is a process like any other: it may
@@ -140,27 +133,21 @@ func TestALauncherWaitsForTheNextRun(t *testing.T) {
 		t.Helper()
 		stdoutOf(t, e, probe("exit", "0"))
 		e.ahead.starting.Wait()
-		if e.ahead.next == nil {
-			t.Fatal("none waits")
-		}
+		require.True(t, e.ahead.next != nil, "none waits")
 		return e.ahead.next
 	}
 	first := waiting()
 	first.kill()
 	<-first.ended
 	second := waiting()
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, e.Close())
 	select {
 	case <-second.ended:
 	default:
 		t.Error("it is left when the engine is closed")
 	}
 	stdoutOf(t, e, probe("exit", "0"))
-	if e.ahead.next != nil {
-		t.Error("a closed engine starts another")
-	}
+	assert.True(t, e.ahead.next == nil, "a closed engine starts another")
 }
 
 // A launcher that did nothing is not taken for a container that has ended.
@@ -169,9 +156,7 @@ func TestALauncherThatDoesNothingIsAnError(t *testing.T) {
 	loadProbe(t, e)
 	t.Run("it understands nothing", func(t *testing.T) {
 		c, err := e.prepare()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer c.close()
 		if _, err := io.WriteString(c.control, "what is no request"); err != nil {
 			t.Fatal(err)
@@ -186,9 +171,7 @@ func TestALauncherThatDoesNothingIsAnError(t *testing.T) {
 			if point == "the record is made" {
 				anyRecord(e, func(id string, r record) bool {
 					// One that is just being executed is not seen to be a launcher.
-					if err := poll(t.Context(), func() (bool, error) { return r.Launcher.ended(), r.Launcher.kill(id) }); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, poll(t.Context(), func() (bool, error) { return r.Launcher.ended(), r.Launcher.kill(id) }))
 					return true
 				})
 			}
@@ -224,39 +207,26 @@ func TestProcessesAreGoneWithTheirLastThread(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "/proc/self/exe")
 	command.Env = append(os.Environ(), actAs+"="+actLose)
 	stdin, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stdout, err := command.StdoutPipe()
 	if err == nil {
 		err = command.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	who, err := identify(command.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		t.Fatalf("%q, %v", line, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
-	defer cancel()
+	ctx := waittest.Context(t)
 	err = poll(ctx, func() (bool, error) {
 		fields, err := statOf(who.PID)
 		return err == nil && fields[stateField] == "Z", err
 	})
-	if err != nil {
-		t.Fatal("its first thread does not end: ", err)
-	}
-	if who.ended() {
-		t.Error("a process that has threads is gone")
-	}
+	require.NoError(t, err, "its first thread does not end: ")
+	assert.True(t, !who.ended(), "a process that has threads is gone")
 	_ = stdin.Close()
-	if err := poll(ctx, func() (bool, error) { return who.ended(), nil }); err != nil {
-		t.Error("a process without threads is not gone: ", err)
-	}
+	assert.NoError(t, poll(ctx, func() (bool, error) { return who.ended(), nil }), "a process without threads is not gone: ")
 	_ = command.Wait()
 }
 
@@ -267,16 +237,12 @@ func TestLocksMayOutliveTheirTool(t *testing.T) {
 	dead := e.tool
 	dead.Began += "0"
 	id, kept, err := e.dir.createRecord(record{Created: time.Now(), Tool: &dead})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	time.AfterFunc(50*time.Millisecond, func() { _ = kept.Close() })
 	if found, err := e.Containers(t.Context(), nil); err != nil || len(found) > 0 {
 		t.Errorf("found %+v, error %v", found, err)
 	}
-	if exists(e.dir.record(id)) {
-		t.Error("the record is left")
-	}
+	assert.True(t, !exists(e.dir.record(id)), "the record is left")
 }
 
 // What is found in the run directory may be anything.
@@ -284,9 +250,7 @@ func TestDamagedRecordsAreSwept(t *testing.T) {
 	e := open(t)
 	for i, content := range []string{"", "{", `{"Labels":{"a":"1"}`, `[]`, `{"Launcher":{"PID":1,"Began":"0"}}`, `{"Launcher":{"PID":-1}}`, "\x00\xff"} {
 		id := someID[:idLength-1] + string(rune('0'+i))
-		if err := os.WriteFile(e.dir.record(id), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(e.dir.record(id), []byte(content), 0o600))
 	}
 	if found, err := e.Containers(t.Context(), nil); err != nil || len(found) > 0 {
 		t.Errorf("found %+v, error %v", found, err)
@@ -323,9 +287,7 @@ func TestAnEngineKnowsItsOwnContainersAsOthersDo(t *testing.T) {
 			found, err := e.Containers(t.Context(), map[string]string{"a": "1"})
 			return len(found) == 1 && found[0].Started == started, err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		mine, err := e.Containers(t.Context(), nil)
 		theirs, err2 := other.Containers(t.Context(), nil)
 		if err != nil || err2 != nil || !reflect.DeepEqual(mine, theirs) {

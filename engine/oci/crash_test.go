@@ -17,7 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/ringtest"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // actRun makes this test binary run containers until it is killed, every second
@@ -78,9 +83,7 @@ func points(t *testing.T, e *Engine) []string {
 			t.Fatalf("exit %+v, error %v", exit, err)
 		}
 	}
-	if len(passed) == 0 {
-		t.Fatal("runs pass no points")
-	}
+	require.True(t, len(passed) != 0, "runs pass no points")
 	return passed
 }
 
@@ -152,14 +155,10 @@ func killedTool(t *testing.T, e *Engine, cache, point string, moment func(output
 	command := exec.CommandContext(t.Context(), "/proc/self/exe")
 	command.Env = append(os.Environ(), actAs+"="+actRun, killAt+"="+point, "TEST_CACHE="+cache, "TEST_RUN="+string(e.dir))
 	reading, writing, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = reading.Close() }()
 	command.Stdout = writing
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, command.Start())
 	_ = writing.Close()
 	output := bufio.NewReader(reading)
 	if line, err := output.ReadString('\n'); err != nil || line != "begin\n" {
@@ -175,9 +174,7 @@ func killedTool(t *testing.T, e *Engine, cache, point string, moment func(output
 		t.Errorf("the tool ended by itself: %v, %s", err, said)
 	}
 	ids, err := e.dir.ids()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ids
 }
 
@@ -192,8 +189,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 func killAtAnyMoment(t *testing.T, e *Engine, cache string) {
 	check := func(t *testing.T, ids []string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
-		defer cancel()
+		ctx := waittest.Context(t)
 		next := openWith(t, Options{CacheDir: cache, RunDir: string(e.dir)})
 		// A process that the tool was about to start has its locks until it does
 		// something else, and dies when it learns that the tool has died.
@@ -217,11 +213,8 @@ func killAtAnyMoment(t *testing.T, e *Engine, cache string) {
 	for stage, reached := range stages(e) {
 		t.Run(stage, func(t *testing.T) {
 			check(t, killedTool(t, e, cache, "", func(*bufio.Reader) {
-				for deadline := time.Now().Add(timeLimit); !reached(); {
-					if time.Now().After(deadline) {
-						t.Error("it does not come so far")
-						return
-					}
+				for ctx := waittest.Context(t); !reached(); {
+					require.NoError(t, ctx.Err(), "it does not come so far")
 				}
 			}))
 		})
@@ -229,9 +222,11 @@ func killAtAnyMoment(t *testing.T, e *Engine, cache string) {
 	t.Run("the program has written something", func(t *testing.T) {
 		check(t, killedTool(t, e, cache, "", func(output *bufio.Reader) { _, _ = output.ReadByte() }))
 	})
-	for delay := range 20 {
-		t.Run(fmt.Sprintf("after %d ms", 5*delay), func(t *testing.T) {
-			check(t, killedTool(t, e, cache, "", func(*bufio.Reader) { <-time.After(time.Duration(5*delay) * time.Millisecond) }))
+	delays := ringtest.Cases(4, 20)
+	for n := range delays {
+		delay := time.Duration(n) * 100 * time.Millisecond / time.Duration(delays)
+		t.Run(fmt.Sprintf("after %s", delay), func(t *testing.T) {
+			check(t, killedTool(t, e, cache, "", func(*bufio.Reader) { <-time.After(delay) }))
 		})
 	}
 }
@@ -281,11 +276,7 @@ func TestContainersDieWithTheirTool(t *testing.T) {
 	gone := func() (bool, error) {
 		return !anyRecord(e, func(_ string, r record) bool { return r.Launcher != nil && !r.Launcher.ended() }), nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
-	defer cancel()
-	if err := poll(ctx, gone); err != nil {
-		t.Errorf("containers %v run on without their tool: %v", ids, err)
-	}
+	assert.NoError(t, poll(waittest.Context(t), gone), "containers %v run on without their tool", ids)
 	if _, err := e.Containers(t.Context(), nil); err != nil {
 		t.Error(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/entrypoint"
 )
@@ -47,9 +49,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 				}
 				return ""
 			})
-			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want %q", err, c.says)
-			}
+			assert.True(t, errors.Is(err, c.err) && strings.Contains(err.Error(), c.says), "%v, want %q", err, c.says)
 		})
 	}
 }
@@ -66,9 +66,7 @@ func TestWhatRuntimesSayIsExplained(t *testing.T) {
 		"something that no case is for":                           "some-runtime: run the container: something",
 	} {
 		err := e.explain(spec, &entrypoint.Failure{Doing: "run the container", Text: said, Runtime: true})
-		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), said) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		assert.True(t, strings.Contains(err.Error(), want) && strings.Contains(err.Error(), said), "%v, want %q", err, want)
 	}
 	for _, said := range []string{`exec: "/tool": mkdir /run/x: no space left on device`, "open executable: Too many open files in system"} {
 		err := e.explain(spec, &entrypoint.Failure{Doing: "run the container", Text: said, Runtime: true})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // What is made and removed at any moment, also within one tick of the clock of the file
@@ -18,9 +20,7 @@ func TestAListingIsNeverOld(t *testing.T) {
 	if ids, err := l.of(d); err != nil || len(ids) > 0 {
 		t.Errorf("before there is a directory: %v, %v", ids, err)
 	}
-	if err := d.make(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.make())
 	var want []string
 	check := func(when string) {
 		t.Helper()
@@ -32,26 +32,18 @@ func TestAListingIsNeverOld(t *testing.T) {
 	check("at first")
 	for i := range 200 {
 		id := fmt.Sprintf("%032x", i)
-		if err := os.WriteFile(d.record(id), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(d.record(id), nil, 0o600))
 		want = append(want, id)
 		check("after one more")
 		if i%3 == 0 {
-			if err := os.Remove(d.record(want[0])); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(d.record(want[0])))
 			want = want[1:]
 			check("after one less")
 		}
 	}
-	if err := os.WriteFile(filepath.Join(d.records(), strings.Repeat("0", idLength)+".log"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(d.records(), strings.Repeat("0", idLength)+".log"), nil, 0o600))
 	check("beside a log")
-	if err := os.RemoveAll(d.records()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(d.records()))
 	want = nil
 	check("without the directory")
 }
@@ -59,17 +51,11 @@ func TestAListingIsNeverOld(t *testing.T) {
 // A directory that nobody changes any more is not read again.
 func TestAListingThatHasSettledIsRemembered(t *testing.T) {
 	d := runDir(t.TempDir())
-	if err := d.make(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.make())
 	id := strings.Repeat("a", idLength)
-	if err := os.WriteFile(d.record(id), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(d.record(id), nil, 0o600))
 	before := time.Now().Add(-2 * settled)
-	if err := os.Chtimes(d.records(), before, before); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(d.records(), before, before))
 	var l listing
 	first, err := l.of(d)
 	if err != nil || !slices.Equal(first, []string{id}) {
@@ -79,9 +65,7 @@ func TestAListingThatHasSettledIsRemembered(t *testing.T) {
 		t.Errorf("it was read again: %v, %v", again, err)
 	}
 	for _, at := range []time.Time{time.Now(), before.Add(-time.Hour), time.Now().Add(time.Hour)} {
-		if err := os.Chtimes(d.records(), at, at); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(d.records(), at, at))
 		if again, err := l.of(d); err != nil || &again[0] == &first[0] {
 			t.Errorf("changed at %s, it was not read again: %v, %v", at, again, err)
 		}

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"os"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -37,9 +39,6 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// timeLimit bounds whatever should end by itself, however busy the machine is.
-const timeLimit = 10 * time.Minute
-
 // open opens an engine with directories of its own.
 func open(tb testing.TB) *Engine {
 	tb.Helper()
@@ -51,13 +50,9 @@ func open(tb testing.TB) *Engine {
 func openWith(tb testing.TB, options Options) *Engine {
 	tb.Helper()
 	e, err := Open(tb.Context(), options)
-	if err != nil {
-		tb.Fatalf("these tests need root, runc and overlayfs: %v", err)
-	}
+	require.NoError(tb, err, "these tests need root, runc and overlayfs")
 	tb.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			tb.Error(err)
-		}
+		assert.NoError(tb, e.Close())
 		if ids, err := e.dir.ids(); err != nil || len(ids) > 0 {
 			tb.Errorf("left in the run directory: %v (%v)", ids, err)
 		}
@@ -69,12 +64,8 @@ func openWith(tb testing.TB, options Options) *Engine {
 func loadProbe(tb testing.TB, e *Engine) []byte {
 	tb.Helper()
 	tar, err := enginetest.ImageTar(probeRef, enginetest.ProbeImage(tb, ""))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := e.Load(tb.Context(), bytes.NewReader(tar)); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
+	require.NoError(tb, e.Load(tb.Context(), bytes.NewReader(tar)))
 	return tar
 }
 

@@ -15,8 +15,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 // somebody is a user without any rights.
@@ -27,35 +31,23 @@ const somebody = 65534
 func asSomebody(t *testing.T, args ...string) (command *exec.Cmd, directory string) {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "deployster-oci-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(directory); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, os.RemoveAll(directory))
 	})
 	binary, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tar, err := enginetest.ImageTar(probeRef, enginetest.ProbeImage(t, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for file, content := range map[string][]byte{"program": binary, "probe.tar": tar} {
-		if err := os.WriteFile(filepath.Join(directory, file), content, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(directory, file), content, 0o755))
 	}
 	for _, file := range []string{"", "program", "probe.tar"} {
-		if err := os.Chown(filepath.Join(directory, file), somebody, somebody); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chown(filepath.Join(directory, file), somebody, somebody))
 	}
 	command = exec.CommandContext(t.Context(), filepath.Join(directory, "program"), args...)
 	command.Dir = directory
-	command.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + directory, "TMPDIR=" + directory, "XDG_RUNTIME_DIR=" + directory}
+	command.Env = []string{ringtest.Variable + "=" + os.Getenv(ringtest.Variable), "PATH=/usr/bin:/bin", "HOME=" + directory, "TMPDIR=" + directory, "XDG_RUNTIME_DIR=" + directory}
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
 	return command, directory
 }
@@ -66,56 +58,47 @@ func TestWithoutRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
 		command, _ := asSomebody(t, "-test.run=^TestWithoutRoot$", "-test.count=1",
 			"-test.skip=^TestWithoutRoot$/./^cases$/^(environment,_directory_and_user|users_and_groups_are_looked_up_in_the_image)$")
-		if said, err := command.CombinedOutput(); err != nil || !bytes.Contains(said, []byte("PASS")) {
-			t.Errorf("%v\n%s", err, said)
-		}
+		said, err := command.CombinedOutput()
+		require.NoError(t, err, "%s", said)
+		assert.Contains(t, string(said), "PASS")
 		return
 	}
 	var log bytes.Buffer
 	cache := t.TempDir()
 	e := openWith(t, Options{CacheDir: cache, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	tar, err := os.ReadFile("probe.tar")
-	if err != nil {
-		t.Fatal(err)
+	require.NoError(t, err)
+	require.NoError(t, e.Load(t.Context(), bytes.NewReader(tar)))
+	runs := []struct{ runtime, network string }{{"runc", "host"}}
+	if ringtest.All() {
+		runs = append(runs, struct{ runtime, network string }{"runc", "none"}, struct{ runtime, network string }{"crun", "host"})
 	}
-	if err := e.Load(t.Context(), bytes.NewReader(tar)); err != nil {
-		t.Fatal(err)
-	}
-	for _, network := range []string{"host", "none"} {
-		t.Run(network, func(t *testing.T) {
+	for _, run := range runs {
+		t.Run(run.runtime+" "+run.network, func(t *testing.T) {
+			e := e
+			if run.runtime != "runc" {
+				e = openWith(t, Options{CacheDir: cache, RunDir: t.TempDir(), Runtime: run.runtime})
+			}
 			enginetest.Run(t, func(*testing.T) engine.Engine { return e }, enginetest.Images{
-				Probe: probeRef, Tar: tar, Network: network, NoLimits: true,
-			})
-		})
-	}
-	if _, err := exec.LookPath("crun"); err == nil {
-		t.Run("crun", func(t *testing.T) {
-			e := openWith(t, Options{CacheDir: cache, RunDir: t.TempDir(), Runtime: "crun"})
-			enginetest.Run(t, func(*testing.T) engine.Engine { return e }, enginetest.Images{
-				Probe: probeRef, Tar: tar, Network: "host", NoLimits: true,
+				Probe: probeRef, Tar: tar, Network: run.network, NoLimits: true,
 			})
 		})
 	}
 	t.Run("killed at any moment", func(t *testing.T) { killAtAnyMoment(t, e, cache) })
-	if log.Len() > 0 {
-		t.Errorf("warnings: %s", log.String())
-	}
+	assert.Empty(t, log.String(), "warnings")
 	for range 2 {
 		spec := probe("exit", "0")
 		spec.Memory = 64 << 20
 		stdoutOf(t, e, spec)
 	}
-	if strings.Count(log.String(), "not bounded") != 1 {
-		t.Errorf("warned of bounds that are not kept: %q", log.String())
-	}
-	if info, err := e.Info(t.Context()); err != nil || !strings.Contains(info.Address, "without root") {
-		t.Errorf("%+v, %v", info, err)
-	}
+	assert.Equal(t, 1, strings.Count(log.String(), "not bounded"), "warned of bounds that are not kept: %s", &log)
+	info, err := e.Info(t.Context())
+	require.NoError(t, err)
+	assert.Contains(t, info.Address, "without root")
 	spec := probe("exit", "0")
 	spec.User = "1234"
-	if _, err := e.Run(t.Context(), spec, engine.IO{}); err == nil || !strings.Contains(err.Error(), "without root there is only user 0") {
-		t.Errorf("user 1234: %v", err)
-	}
+	_, err = e.Run(t.Context(), spec, engine.IO{})
+	assert.ErrorContains(t, err, "without root there is only user 0")
 }
 
 // actOpen makes this test binary open an engine and say how that went.
@@ -145,22 +128,16 @@ func TestForbiddenUserNamespaces(t *testing.T) {
 	command := withoutUserNamespaces(t, `exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0"`)
 	command.Env = append(command.Env, actAs+"="+actOpen)
 	said, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	require.NoError(t, err, "%s", said)
 	for _, want := range []string{"true ", "forbidden by the sysctl user.max_user_namespaces = 0"} {
-		if !strings.Contains(string(said), want) {
-			t.Errorf("%q does not say %q", said, want)
-		}
+		assert.Contains(t, string(said), want, "%q does not say %q", said, want)
 	}
 }
 
 // Nobody takes tests that were not run for tests that passed.
 func TestWhatAMachineWithoutUserNamespacesCanNotTestIsNamed(t *testing.T) {
 	able, err := filepath.Abs("../../scripts/able")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, script := range map[string]string{
 		"this package": `exec "$0" -test.run '^TestWithoutRoot$'`,
 		"all":          "exec " + able,

@@ -4,12 +4,13 @@ package oci
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
@@ -21,9 +22,7 @@ func stdoutOf(t *testing.T, e *Engine, spec engine.Spec) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	exit, err := e.Run(t.Context(), spec, engine.IO{Stdout: &stdout, Stderr: &stderr})
-	if err != nil || exit.Code != 0 {
-		t.Fatalf("run of %q: exit %+v, error %v\n%s", spec.Args, exit, err, stderr.String())
-	}
+	require.True(t, err == nil && exit.Code == 0, "run of %q: exit %+v, error %v\n%s", spec.Args, exit, err, stderr.String())
 	return stdout.String()
 }
 
@@ -40,9 +39,7 @@ func TestContainersAreConfined(t *testing.T) {
 	loadProbe(t, e)
 	status := stdoutOf(t, e, probe("read", "/proc/self/status"))
 	for _, want := range []string{"NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapEff:\t00000000000004fb\n", "CapBnd:\t00000000000004fb\n", "CapAmb:\t0000000000000000\n"} {
-		if !strings.Contains(status, want) {
-			t.Errorf("the status of root's process is not %q:\n%s", want, status)
-		}
+		assert.Contains(t, status, want, "the status of root's process is not")
 	}
 	plain := probe("read", "/proc/self/status")
 	plain.User = "1234"
@@ -57,33 +54,21 @@ func TestContainersAreConfined(t *testing.T) {
 		spec.User = "1234"
 		stdoutOf(t, e, spec)
 	}
-	if got := stdoutOf(t, e, probe("read", "/proc/interrupts")); got != "" {
-		t.Errorf("the machine's interrupts are shown: %q", got)
-	}
+	assert.Empty(t, stdoutOf(t, e, probe("read", "/proc/interrupts")), "the machine's interrupts are shown")
 }
 
 func TestNamesAreResolvedAsTheNetworkHasThem(t *testing.T) {
 	e := open(t)
 	loadProbe(t, e)
 	own, err := os.ReadFile("/etc/hosts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hostname, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := stdoutOf(t, e, probe("read", "/etc/hosts")); got != string(own) {
-		t.Errorf("/etc/hosts is %q", got)
-	}
-	if got := stdoutOf(t, e, probe("read", "/proc/sys/kernel/hostname")); got != hostname+"\n" {
-		t.Errorf("the name is %q", got)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, string(own), stdoutOf(t, e, probe("read", "/etc/hosts")), "/etc/hosts")
+	assert.Equal(t, hostname+"\n", stdoutOf(t, e, probe("read", "/proc/sys/kernel/hostname")), "the name")
 	alone := probe("read", "/etc/hosts")
 	alone.Network = "none"
-	if got := stdoutOf(t, e, alone); !strings.Contains(got, "127.0.0.1\tlocalhost") {
-		t.Errorf("/etc/hosts without a network is %q", got)
-	}
+	assert.Contains(t, stdoutOf(t, e, alone), "127.0.0.1\tlocalhost", "/etc/hosts without a network")
 }
 
 func TestReadOnlyMountsAreSoAllTheWayDown(t *testing.T) {
@@ -91,16 +76,10 @@ func TestReadOnlyMountsAreSoAllTheWayDown(t *testing.T) {
 	loadProbe(t, e)
 	outer := t.TempDir()
 	inner := filepath.Join(outer, "inner")
-	if err := os.Mkdir(inner, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", inner, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(inner, 0o755))
+	require.NoError(t, unix.Mount("tmpfs", inner, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() {
-		if err := unix.Unmount(inner, 0); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, unix.Unmount(inner, 0))
 	})
 	for readOnly, run := range map[bool]func(*testing.T, *Engine, engine.Spec){
 		true:  fails,
@@ -116,9 +95,7 @@ func TestRunFails(t *testing.T) {
 	e := open(t)
 	loadProbe(t, e)
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("this is no program\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(text, []byte("this is no program\n"), 0o600))
 	bare := loadImage(t, e, enginetest.ImageSpec{Binary: text})
 	hostile := loadImage(t, e, enginetest.ImageSpec{Binary: text, Files: map[string]string{"/etc/passwd": strings.Repeat("x", 200_000) + "\n" + "root:x:0:0:::\n"}})
 	missing := filepath.Join(t.TempDir(), "missing")
@@ -146,17 +123,11 @@ func TestRunFails(t *testing.T) {
 			c.change(&spec)
 			var stderr bytes.Buffer
 			exit, err := e.Run(t.Context(), spec, engine.IO{Stderr: &stderr})
-			if err == nil {
-				t.Fatalf("exit %+v, want an error", exit)
-			}
+			require.Error(t, err, "exit %+v, want an error", exit)
 			for _, want := range append(c.says, spec.Image) {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%v does not say %q", err, want)
-				}
+				assert.Contains(t, err.Error(), want, "%v does not say %q", err, want)
 			}
-			if stderr.Len() > 0 {
-				t.Errorf("what comes back as an error is on stderr, too: %s", stderr.String())
-			}
+			assert.True(t, stderr.Len() <= 0, "what comes back as an error is on stderr, too: %s", stderr.String())
 		})
 	}
 	t.Run("a program of no known format", func(t *testing.T) {
@@ -176,21 +147,13 @@ func TestRunFails(t *testing.T) {
 func loadImage(t *testing.T, e *Engine, spec enginetest.ImageSpec) string {
 	t.Helper()
 	image, err := enginetest.BuildImage(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	digest, err := image.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ref := "deployster-enginetest:" + digest.Hex[:12]
 	tar, err := enginetest.ImageTar(ref, image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Load(t.Context(), bytes.NewReader(tar)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, e.Load(t.Context(), bytes.NewReader(tar)))
 	return ref
 }
 
@@ -199,9 +162,7 @@ func TestRuntimesPutThingsAsideWhereTheyGoWithTheContainer(t *testing.T) {
 	directory := t.TempDir()
 	said, script := filepath.Join(directory, "said"), filepath.Join(directory, "runtime")
 	text := "#!/bin/sh\necho \"$_LIBCONTAINER_STATEDIR\" >>" + said + "\nexec runc \"$@\"\n"
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(script, []byte(text), 0o700))
 	e := openWith(t, Options{CacheDir: t.TempDir(), RunDir: t.TempDir(), Runtime: script})
 	loadProbe(t, e)
 	if err := os.Remove(said); err != nil && !os.IsNotExist(err) {
@@ -230,14 +191,10 @@ func TestOpenFails(t *testing.T) {
 	text := filepath.Join(directory, "text")
 	broken := filepath.Join(directory, "broken")
 	for file, mode := range map[string]os.FileMode{text: 0o600, broken: 0o700} {
-		if err := os.WriteFile(file, []byte("#!/bin/false\n"), mode); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte("#!/bin/false\n"), mode))
 	}
 	open := filepath.Join(directory, "open")
-	if err := os.Mkdir(open, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(open, 0o700))
 	if err := os.Chmod(open, 0o777); err != nil { // whatever the umask
 		t.Fatal(err)
 	}
@@ -259,13 +216,9 @@ func TestOpenFails(t *testing.T) {
 			}
 			c.options.CacheDir = t.TempDir()
 			_, err := Open(t.Context(), c.options)
-			if !errors.Is(err, engine.ErrUnavailable) {
-				t.Fatalf("%v, want ErrUnavailable", err)
-			}
+			require.ErrorIs(t, err, engine.ErrUnavailable)
 			for _, want := range c.says {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%v does not say %q", err, want)
-				}
+				assert.Contains(t, err.Error(), want, "%v does not say %q", err, want)
 			}
 		})
 	}
