@@ -6,29 +6,26 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 )
 
 func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	workspace, elsewhere := filepath.Join(root, "sites", "one"), filepath.Join(root, "elsewhere")
 	state := filepath.Join(workspace, engine.StateDir)
 	for _, directory := range []string{filepath.Join(state, "work"), filepath.Join(workspace, "sub"), elsewhere} {
-		if err := os.MkdirAll(directory, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(directory, 0o700))
 	}
 	for link, to := range map[string]string{
 		filepath.Join(root, "link"):        workspace,
 		filepath.Join(elsewhere, "inside"): filepath.Join(workspace, "sub"),
 		filepath.Join(elsewhere, "state"):  state,
 	} {
-		if err := os.Symlink(to, link); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(to, link))
 	}
 	var views engine.Views
 	defer views.Close()
@@ -56,9 +53,7 @@ func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for name, seen := range map[string]func(string, []engine.Mount) ([]string, error){"once": engine.Seen, "again and again": views.Seen} {
 				got, err := seen(c.directory, c.mounts)
-				if err != nil || !slices.Equal(got, c.want) {
-					t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
-				}
+				assert.True(t, err == nil && slices.Equal(got, c.want), "%s: %q, %v; want %q", name, got, err, c.want)
 			}
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
@@ -28,20 +30,14 @@ func TestAViewTellsWhetherPathsLeadElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "above", "dir")
 			for _, d := range []string{filepath.Join(dir, "below"), dir + "-beside"} {
-				if err := os.MkdirAll(d, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.MkdirAll(d, 0o700))
 			}
 			link := filepath.Join(t.TempDir(), "link")
-			if err := os.Symlink(dir, link); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Symlink(dir, link))
 			var views engine.Views
 			defer views.Close()
 			before, err := views.Of([]string{link})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			c.change(t, dir)
 			for _, when := range []string{"at once", "again"} {
 				after, err := views.Of([]string{link})
@@ -67,57 +63,39 @@ func TestWhereADirectoryIsMountedOnceMoreItIsSeen(t *testing.T) {
 	home, again := filepath.Join(t.TempDir(), "home"), filepath.Join(t.TempDir(), "again")
 	state := filepath.Join(home, engine.StateDir)
 	for _, d := range []string{state, again} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(d, 0o700))
 	}
 	var views engine.Views
 	defer views.Close()
 	shows := func(want ...string) {
 		t.Helper()
 		got, err := views.Seen(state, []engine.Mount{{Source: again, Target: "/plug"}})
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("it is seen at %q, %v; want %q", got, err, want)
-		}
+		assert.True(t, err == nil && slices.Equal(got, want), "it is seen at %q, %v; want %q", got, err, want)
 	}
 	shows()
-	if err := unix.Mount(home, again, "", unix.MS_BIND, ""); err != nil {
-		t.Fatalf("this test needs root: %v", err)
-	}
+	require.NoError(t, unix.Mount(home, again, "", unix.MS_BIND, ""), "this test needs root")
 	shows("/plug/" + engine.StateDir)
 	shows("/plug/" + engine.StateDir)
-	if err := unix.Unmount(again, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Unmount(again, 0))
 	shows()
 }
 
 func write(t *testing.T, path string) {
 	t.Helper()
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
 }
 
 // replace puts another directory in the place of one, with such a directory in it.
 func replace(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.Rename(dir, dir+"-old"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "dir"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(dir, dir+"-old"))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "dir"), 0o700))
 }
 
 func mount(t *testing.T, dir string) {
 	t.Helper()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
-		t.Fatalf("this test needs root: %v", err)
-	}
+	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""), "this test needs root")
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, unix.Unmount(dir, 0))
 	})
 }

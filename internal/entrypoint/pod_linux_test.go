@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/internal/entrypoint"
@@ -44,9 +46,7 @@ func talk(t *testing.T, argv []string, calls int, dies bool, input func(io.Write
 	}
 	_ = stdin.Close()
 	_ = shim.Wait()
-	if errs.Len() > 0 {
-		t.Errorf("the shim itself writes %q", errs)
-	}
+	assert.True(t, errs.Len() <= 0, "the shim itself writes %q", errs)
 	take := func(kind entrypoint.Kind, content []byte) error {
 		switch kind {
 		case entrypoint.Attached:
@@ -100,15 +100,11 @@ func TestTheShimOfAPodAnswersAndRunsItsProgram(t *testing.T) {
 func TestBothOutputsAndDeathsArriveThroughTheShim(t *testing.T) {
 	pod := entrypoint.Pod{Idle: time.Minute, Whole: true}
 	heard := talk(t, append(pod.Arguments(), "sh", "-c", "echo out; echo err >&2; kill -KILL $$"), 1, false, framed(""))
-	if heard.stdout != "out\n" || heard.stderr != "err\n" || heard.ended != 128+9 || heard.code != 128+9 {
-		t.Errorf("heard %+v", heard)
-	}
+	assert.True(t, heard.stdout == "out\n" && heard.stderr == "err\n" && heard.ended == 128+9 && heard.code == 128+9, "heard %+v", heard)
 	// A caller that dies is the end of an input, and the program goes on to its own.
 	pod.Whole = false
 	heard = talk(t, append(pod.Arguments(), "sh", "-c", "cat; exit 3"), 1, true, func(to io.Writer) { _ = entrypoint.Begin(to) })
-	if heard.code != 3 {
-		t.Errorf("after its caller died: %+v", heard)
-	}
+	assert.True(t, heard.code == 3, "after its caller died: %+v", heard)
 }
 
 func TestTheShimOfAPodSaysWhyThereIsNoProgram(t *testing.T) {
@@ -163,9 +159,7 @@ func TestMessagesArriveHoweverTheyAreCut(t *testing.T) {
 			}
 			all = all[n:]
 		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("took %q, want %q", got, want)
-		}
+		require.True(t, slices.Equal(got, want), "took %q, want %q", got, want)
 	})
 }
 
@@ -182,9 +176,7 @@ func FuzzMessages(f *testing.F) {
 			return nil
 		}}
 		_, _ = r.Write(text)
-		if taken > len(text) {
-			t.Errorf("%d bytes were taken of %d", taken, len(text))
-		}
+		assert.True(t, taken <= len(text), "%d bytes were taken of %d", taken, len(text))
 	})
 }
 
@@ -225,9 +217,7 @@ func TestAPodIsPreparedWithTheShimAndFiles(t *testing.T) {
 		t.Fatalf("heard %+v", heard)
 	}
 	content, err := os.ReadFile(filepath.Join(prepare.Files, "0", "link"))
-	if err != nil || string(content) != "text" {
-		t.Errorf("the file says %q (%v)", content, err)
-	}
+	assert.True(t, err == nil && string(content) == "text", "the file says %q (%v)", content, err)
 	for file, mode := range map[string]os.FileMode{"files/0": os.ModeDir | 0o555, "files/0/file": 0o640, "files/1": 0o600, "shim": 0o755} {
 		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Mode() != mode {
 			t.Errorf("%s is %v (%v), want %s", file, info, err, mode)
@@ -250,9 +240,7 @@ func TestFilesOfAPodStayWhereTheyAreToBe(t *testing.T) {
 	} {
 		dir, prepare := preparing(t)
 		heard := talk(t, prepare.Arguments(), 1, false, framed(archive(t, headers...)))
-		if heard.code != entrypoint.Failed || !strings.Contains(heard.refused, "receive files") {
-			t.Errorf("%s: heard %+v", name, heard)
-		}
+		assert.True(t, heard.code == entrypoint.Failed && strings.Contains(heard.refused, "receive files"), "%s: heard %+v", name, heard)
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 			t.Errorf("%s: left %v (%v)", name, left, err)
 		}
@@ -263,9 +251,7 @@ func TestFilesOfAPodStayWhereTheyAreToBe(t *testing.T) {
 	heard := talk(t, prepare.Arguments(), 1, true, func(to io.Writer) {
 		_, _ = to.Write(append([]byte{0, 0, byte(len(packed) >> 8), byte(len(packed))}, packed...))
 	})
-	if heard.code != entrypoint.Failed {
-		t.Errorf("heard %+v", heard)
-	}
+	assert.True(t, heard.code == entrypoint.Failed, "heard %+v", heard)
 }
 
 func TestRolesOfPodsAreArgumentsAlone(t *testing.T) {

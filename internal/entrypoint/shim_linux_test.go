@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
@@ -120,9 +122,7 @@ func TestTheProgramDoesNotRun(t *testing.T) {
 				t.Errorf("%s, stdout %q", shim.ProcessState, stdout)
 			}
 			for _, text := range c.says {
-				if !strings.Contains(stderr.String(), text) {
-					t.Errorf("stderr %q does not say %q", stderr, text)
-				}
+				assert.True(t, strings.Contains(stderr.String(), text), "stderr %q does not say %q", stderr, text)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"golang.org/x/sys/unix"
 )
 
@@ -61,14 +62,10 @@ func TestFilesOfAnImageAreReadWithinIt(t *testing.T) {
 			defer func() { _ = opened.Close() }()
 			content, err := readWithin(opened, "etc/passwd")
 			if c.refused != "" {
-				if err == nil || !strings.Contains(err.Error(), c.refused) {
-					t.Errorf("%.100q, error %v; want %q", content, err, c.refused)
-				}
+				assert.True(t, err != nil && strings.Contains(err.Error(), c.refused), "%.100q, error %v; want %q", content, err, c.refused)
 				return
 			}
-			if err != nil || string(content) != c.want {
-				t.Errorf("%.100q, error %v; want %q", content, err, c.want)
-			}
+			assert.True(t, err == nil && string(content) == c.want, "%.100q, error %v; want %q", content, err, c.want)
 		})
 	}
 }
