@@ -14,11 +14,15 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/gc"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/artifacts"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/protected"
 )
@@ -34,13 +38,9 @@ type place struct {
 
 func newPlace(t *testing.T) *place {
 	p := &place{T: t, dir: filepath.Join(t.TempDir(), ".deployster"), now: time.Now()}
-	if err := os.MkdirAll(filepath.Join(p.dir, "work"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(p.dir, "work"), 0o700))
 	log, err := sqlite.Open(t.Context(), filepath.Join(p.dir, "deployments.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = log.Close() })
 	p.log = log
 	return p
@@ -54,9 +54,7 @@ func (p *place) left(ago time.Duration) (run string) {
 	var entropy [10]byte
 	copy(entropy[:], fmt.Sprintf("%010d", p.n))
 	id := ulid.ULID{}
-	if err := errors.Join(id.SetTime(ulid.Timestamp(at)), id.SetEntropy(entropy[:])); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, errors.Join(id.SetTime(ulid.Timestamp(at)), id.SetEntropy(entropy[:])))
 	run = id.String()
 	p.write(run, at)
 	return run
@@ -70,9 +68,7 @@ func (p *place) write(name string, at time.Time) {
 		os.WriteFile(filepath.Join(dir, "web", "01-state.stdin.json"), []byte("0123456789"), 0o600),
 		os.Chtimes(dir, at, at),
 	)
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 }
 
 // ran is a run of a target that ended, or that only began.
@@ -80,9 +76,8 @@ func (p *place) ran(target deploylog.Target, ago time.Duration, names ...string)
 	p.Helper()
 	run = p.left(ago)
 	for _, name := range names {
-		if _, err := p.log.Append(p.Context(), deploylog.Event{Deployment: run, Target: target, Name: name, Attempt: 1, Data: json.RawMessage(`{}`)}); err != nil {
-			p.Fatal(err)
-		}
+		_, err := p.log.Append(p.Context(), deploylog.Event{Deployment: run, Target: target, Name: name, Attempt: 1, Data: json.RawMessage(`{}`)})
+		require.NoError(p, err)
 	}
 	return run
 }
@@ -97,9 +92,7 @@ func (p *place) collect(olderThan time.Duration, dryRun bool) map[string]gc.Remo
 	p.Helper()
 	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now.Add(-olderThan), DryRun: dryRun}
 	list, err := c.Collect(p.Context())
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 	by := map[string]gc.Removed{}
 	for _, r := range list {
 		by[r.Kind] = r
@@ -110,18 +103,14 @@ func (p *place) collect(olderThan time.Duration, dryRun bool) map[string]gc.Remo
 func (p *place) wantLeft(want ...string) {
 	p.Helper()
 	entries, err := os.ReadDir(filepath.Join(p.dir, "work"))
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
 	want = slices.Sorted(slices.Values(want))
 	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		p.Errorf("left is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	assert.Equal(p, want, got)
 }
 
 const day = 24 * time.Hour
@@ -134,9 +123,7 @@ func TestWhatIsNeededStays(t *testing.T) {
 	keep = append(keep, p.ran("run/web.yaml", 205*day, started, failed)) // the last that failed
 	alive := p.ran("run/web.yaml", 202*day, started, succeeded)
 	held, err := runs.Watch(runs.Options{Log: p.log, ID: alive})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	oldest := p.ran("run/web.yaml", 400*day, started, succeeded)
 	p.ran("run/web.yaml", 200*day, started, succeeded)
 	for i := range gc.KeptRuns {
@@ -152,28 +139,20 @@ func TestWhatIsNeededStays(t *testing.T) {
 		keep = append(keep, name)
 	}
 	all, err := os.ReadDir(filepath.Join(p.dir, "work"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	removed := p.collect(0, true)[gc.Work]
 	if removed.Count != 4 || removed.Bytes != 40 || removed.Oldest == nil || p.now.Sub(*removed.Oldest).Round(day) != 400*day {
 		t.Errorf("it would remove %+v, want 4 of 10 bytes each, of which the oldest is of 400 days ago", removed)
 	}
-	if again, _ := os.ReadDir(filepath.Join(p.dir, "work")); len(again) != len(all) {
-		t.Error("a dry run removed something")
-	}
-	if removed := p.collect(1000*day, false)[gc.Work]; removed.Count != 0 {
-		t.Errorf("nothing is as old, and it removed %+v", removed)
-	}
+	again, _ := os.ReadDir(filepath.Join(p.dir, "work"))
+	assert.Len(t, again, len(all), "a dry run removed something")
+	assert.Equal(t, 0, p.collect(1000*day, false)[gc.Work].Count, "nothing is as old, and it removed")
 	removed = p.collect(0, false)[gc.Work]
-	if removed.Count != 4 || removed.Bytes != 40 {
-		t.Errorf("it removed %+v", removed)
-	}
+	assert.Equal(t, 4, removed.Count)
+	assert.EqualValues(t, 40, removed.Bytes)
 	p.wantLeft(slices.Concat(keep, []string{alive})...)
 	held.End()
-	if removed := p.collect(0, false)[gc.Work]; removed.Count != 1 {
-		t.Errorf("after its end the run that was alive is not removed: %+v", removed)
-	}
+	assert.Equal(t, 1, p.collect(0, false)[gc.Work].Count, "after its end the run that was alive is not removed")
 	p.wantLeft(keep...)
 }
 
@@ -182,9 +161,7 @@ func TestWhatIsNeededStays(t *testing.T) {
 func TestWhatAProcessThatDiedDidNotRemoveIsRemoved(t *testing.T) {
 	p := newPlace(t)
 	run := p.left(time.Minute)
-	if err := os.Rename(filepath.Join(p.dir, "work", run), filepath.Join(p.dir, "work", ".removed-"+run)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(filepath.Join(p.dir, "work", run), filepath.Join(p.dir, "work", ".removed-"+run)))
 	if removed := p.collect(30*day, false)[gc.Work]; removed.Count != 1 || removed.Bytes != 10 {
 		t.Errorf("it removed %+v", removed)
 	}
@@ -195,79 +172,59 @@ func TestWhatAProcessThatDiedDidNotRemoveIsRemoved(t *testing.T) {
 func TestLinksAreNotFollowed(t *testing.T) {
 	p := newPlace(t)
 	outside := t.TempDir()
-	if err := os.WriteFile(filepath.Join(outside, "precious"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "precious"), []byte("x"), 0o600))
 	inside := p.left(100 * day)
 	linked := p.left(100 * day)
 	at := p.now.Add(-100 * day)
-	if err := errors.Join(
+	require.NoError(t, errors.Join(
 		os.Symlink(outside, filepath.Join(p.dir, "work", inside, "link")),
 		os.Chtimes(filepath.Join(p.dir, "work", inside), at, at),
 		os.RemoveAll(filepath.Join(p.dir, "work", linked)),
 		os.Symlink(outside, filepath.Join(p.dir, "work", linked)),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	if removed := p.collect(0, false)[gc.Work]; removed.Count != 1 || removed.Bytes != 10 {
 		t.Errorf("it removed %+v", removed)
 	}
 	p.wantLeft(linked)
-	if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
-		t.Error(err)
-	}
+	_, err := os.Stat(filepath.Join(outside, "precious"))
+	assert.NoError(t, err)
 }
 
 func TestLocksOfTheDeadAreRemoved(t *testing.T) {
 	p := newPlace(t)
 	unlock, err := p.log.TryLock("resource/held")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer unlock()
 	for i := range 20 {
 		unlock, err := p.log.TryLock(fmt.Sprintf("run/%d", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		unlock()
 	}
-	if n := p.collect(30*day, false)[gc.Locks].Count; n != 0 {
-		t.Errorf("%d new locks were removed", n)
-	}
+	assert.Equal(t, 0, p.collect(30*day, false)[gc.Locks].Count, "new locks were removed")
 	p.now = p.now.Add(time.Minute)
 	for _, dryRun := range []bool{true, false} {
-		if n := p.collect(0, dryRun)[gc.Locks].Count; n != 20 {
-			t.Errorf("dry run %v: %d locks, want 20", dryRun, n)
-		}
+		assert.Equal(t, 20, p.collect(0, dryRun)[gc.Locks].Count, dryRun)
 	}
-	if _, err := p.log.TryLock("resource/held"); !errors.Is(err, deploylog.ErrLocked) {
-		t.Errorf("the lock that is held: %v", err)
-	}
+	_, err = p.log.TryLock("resource/held")
+	assert.ErrorIs(t, err, deploylog.ErrLocked, "the lock that is held")
 }
 
 func TestNothingThere(t *testing.T) {
 	p := newPlace(t)
-	if err := os.Remove(filepath.Join(p.dir, "work")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(p.dir, "work")))
 	for kind, removed := range p.collect(0, false) {
-		if removed.Count != 0 || removed.Oldest != nil {
-			t.Errorf("of %s it removed %+v", kind, removed)
-		}
+		assert.Equal(t, 0, removed.Count, kind)
+		assert.Nil(t, removed.Oldest, kind)
 	}
-	if _, err := os.Stat(filepath.Join(p.dir, "work")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it made a directory: %v", err)
-	}
+	_, err := os.Stat(filepath.Join(p.dir, "work"))
+	assert.ErrorIs(t, err, fs.ErrNotExist, "it made a directory")
 }
 
 func TestTheEndsOfRunsCollectOnceAnHour(t *testing.T) {
 	p := newPlace(t)
 	sometimes := func() {
 		t.Helper()
-		if err := gc.Sometimes(t.Context(), p.log, p.dir, p.now); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, gc.Sometimes(t.Context(), p.log, p.dir, p.now))
 	}
 	young := p.left(20 * day)
 	p.left(50 * day)
@@ -281,9 +238,7 @@ func TestTheEndsOfRunsCollectOnceAnHour(t *testing.T) {
 
 	p.now = p.now.Add(2 * time.Minute)
 	unlock, err := p.log.TryLock("gc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sometimes() // another process does it
 	p.wantLeft(young, old)
 	unlock()
@@ -303,9 +258,7 @@ func TestTheEndOfARunRemovesABoundedPart(t *testing.T) {
 		p.left(40 * day)
 	}
 	for _, left := range []int{10, 0} {
-		if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000, time.Hour))
 		if entries, err := os.ReadDir(filepath.Join(p.dir, "work")); err != nil || len(entries) != left {
 			t.Errorf("%d are left, %v, want %d", len(entries), err, left)
 		}
@@ -316,14 +269,10 @@ func TestTheEndOfARunRemovesABoundedPart(t *testing.T) {
 func TestTheEndOfARunTakesABoundedTime(t *testing.T) {
 	p := newPlace(t)
 	kept := p.left(40 * day)
-	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000, time.Nanosecond); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000, time.Nanosecond))
 	p.wantLeft(kept)
 	p.now = p.now.Add(2 * time.Minute) // and the next ends soon go on with it
-	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000, time.Hour))
 	p.wantLeft()
 }
 
@@ -335,23 +284,17 @@ func TestTheOldestOfTooManyGo(t *testing.T) {
 	for range 100 {
 		p.left(8 * day)
 	}
-	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 100, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 100, time.Hour))
 	p.left(8 * day)
 	p.left(8 * day)
 	p.now = p.now.Add(2 * time.Hour)
-	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 100, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 100, time.Hour))
 	entries, err := os.ReadDir(filepath.Join(p.dir, "work"))
-	if err != nil || len(entries) != 102 {
-		t.Errorf("%d are left, %v, want 102: of the two oldest each is needed", len(entries), err)
-	}
+	require.NoError(t, err)
+	assert.Len(t, entries, 102)
 	for _, run := range []string{first, second} {
-		if _, err := os.Stat(filepath.Join(p.dir, "work", run)); err != nil {
-			t.Error(err)
-		}
+		_, err = os.Stat(filepath.Join(p.dir, "work", run))
+		assert.NoError(t, err)
 	}
 }
 
@@ -360,15 +303,11 @@ func TestWhatAnotherBeganToRemoveComesLast(t *testing.T) {
 	p := newPlace(t)
 	begun := ".removed-" + p.left(time.Minute)
 	p.write(begun, p.now)
-	if err := os.RemoveAll(filepath.Join(p.dir, "work", strings.TrimPrefix(begun, ".removed-"))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(filepath.Join(p.dir, "work", strings.TrimPrefix(begun, ".removed-"))))
 	p.left(40 * day)
 	p.left(50 * day)
 	for _, left := range [][]string{{begun}, {}} {
-		if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 2, 1000, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 2, 1000, time.Hour))
 		p.wantLeft(left...)
 		p.now = p.now.Add(2 * time.Minute)
 	}
@@ -377,14 +316,10 @@ func TestWhatAnotherBeganToRemoveComesLast(t *testing.T) {
 func TestLocksAreRemovedBesideWorkThatCannotBe(t *testing.T) {
 	p := newPlace(t)
 	unlock, err := p.log.TryLock("run/1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	unlock()
 	work := filepath.Join(p.dir, "work")
-	if err := errors.Join(os.Remove(work), os.WriteFile(work, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Remove(work), os.WriteFile(work, nil, 0o600)))
 	later := p.now.Add(time.Minute)
 	c := gc.Collector{Log: p.log, Dir: p.dir, Now: later, Before: later}
 	removed, err := c.Collect(t.Context())
@@ -397,15 +332,11 @@ func TestLocksAreRemovedBesideWorkThatCannotBe(t *testing.T) {
 func BenchmarkTheEndOfARun(b *testing.B) {
 	dir := b.TempDir()
 	log, err := sqlite.Open(b.Context(), filepath.Join(dir, "deployments.db"), sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer log.Close()
 	now := time.Now()
 	for b.Loop() {
-		if err := gc.Sometimes(b.Context(), log, dir, now); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, gc.Sometimes(b.Context(), log, dir, now))
 	}
 }
 
@@ -419,9 +350,7 @@ func TestProtectedDocumentsThatNothingRefersToAreRemoved(t *testing.T) {
 		if err == nil {
 			err = os.Chtimes(filepath.Join(dir, ref.Name), p.now.Add(-ago), p.now.Add(-ago))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return &ref
 	}
 	n := 0
@@ -431,9 +360,7 @@ func TestProtectedDocumentsThatNothingRefersToAreRemoved(t *testing.T) {
 		if err == nil {
 			_, err = p.log.Append(t.Context(), deploylog.Event{Deployment: fmt.Sprint("RUN", n), Target: target, Name: name, Attempt: 1, Data: data})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	kept := func(ref *protected.Ref) runs.Data { return runs.Data{Kept: &runs.Kept{Protected: ref}} }
 	made := func(ref *protected.Ref) runs.Data { return runs.Data{Made: &runs.Making{Protected: ref}} }
@@ -453,9 +380,7 @@ func TestProtectedDocumentsThatNothingRefersToAreRemoved(t *testing.T) {
 
 	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now, Protected: store}
 	removed, err := c.Collect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if i := slices.IndexFunc(removed, func(r gc.Removed) bool { return r.Kind == gc.Protected }); i < 0 || removed[i].Count != 4 || removed[i].Bytes == 0 {
 		t.Errorf("removed %+v", removed)
 	}
@@ -466,9 +391,8 @@ func TestProtectedDocumentsThatNothingRefersToAreRemoved(t *testing.T) {
 		"kept before": {keptBefore, false}, "kept": {keptNow, true}, "kept on a host": {ofHost, true}, "made before": {madeBefore, false}, "made": {madeNow, true},
 		"adopted": {adopted, true}, "destroyed": {destroyed, false}, "moved": {moved, true}, "never referred to": {unsaid, false}, "just written": {writing, true},
 	} {
-		if err := store.Get(*c.ref, new(string)); errors.Is(err, fs.ErrNotExist) == c.stay {
-			t.Errorf("%s: %v", name, err)
-		}
+		err = store.Get(*c.ref, new(string))
+		assert.NotEqual(t, c.stay, errors.Is(err, fs.ErrNotExist), name)
 	}
 }
 
@@ -489,4 +413,191 @@ func TestObjectsThatSomebodyElseMayRemoveAreLeft(t *testing.T) {
 	if err != nil || i < 0 || !strings.Contains(removed[i].Left, "only who owns the schema") {
 		t.Errorf("%+v, %v", removed, err)
 	}
+}
+
+// group records a group with how it ended, and makes a log of a job of it.
+func (p *place) group(name, id string, ago time.Duration, events ...string) {
+	p.Helper()
+	for attempt, event := range append([]string{record.GroupTriggered}, events...) {
+		e, err := record.New(id, record.Group(id), event, attempt+1, record.Triggered{Name: name})
+		if err == nil {
+			_, err = p.log.Append(p.Context(), e)
+		}
+		require.NoError(p, err)
+	}
+	p.built(id+"/12.1.log", ago)
+}
+
+// built makes a file of a job.
+func (p *place) built(name string, ago time.Duration) {
+	p.Helper()
+	at, file := p.now.Add(-ago), filepath.Join(p.dir, "builds", name)
+	require.NoError(p, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("0123456789"), 0o600), os.Chtimes(file, at, at)))
+	if filepath.Base(filepath.Dir(filepath.Dir(file))) == "work" { // what is in the directory of a job
+		require.NoError(p, os.Chtimes(filepath.Dir(file), at, at))
+	}
+}
+
+func (p *place) builtFiles() (names []string) {
+	p.Helper()
+	root := filepath.Join(p.dir, "builds")
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			rel, _ := filepath.Rel(root, path)
+			names = append(names, rel)
+		}
+		return err
+	})
+	require.NoError(p, err)
+	return names
+}
+
+func TestLogsOfOldBuildGroupsAreRemoved(t *testing.T) {
+	p := newPlace(t)
+	_, there := p.collect(30*day, false)[gc.Builds]
+	assert.False(t, there, "something is said of builds, and there are none")
+	p.group("base", "base-1", 300*day, record.GroupFinished)
+	p.group("base", "base-2", 300*day) // it waits, or its dispatcher died
+	p.group("base", "base-3", 300*day, record.GroupFailed, record.GroupRetried)
+	p.group("work/x", "work/x-1", 300*day, record.GroupCanceled)
+	for _, id := range []string{"base-4", "base-5", "base-6", "base-7", "base-8"} {
+		p.group("base", id, 200*day, record.GroupFinished)
+	}
+	p.built("base-1/13.2.log", 299*day)
+	p.built("base-1/14.1.log", 29*day)
+	p.built("base-1/notes.txt", 300*day)
+	p.built("12.1.log", 300*day)
+	p.built("work/base-1~12.1/out/f", 300*day)
+	p.built("work/base-1~13.1.result", 300*day)
+	p.built("work/base-2~12.1.result", 300*day)
+	p.built("gone-1/1.1.log", 31*day)
+	p.built("gone-2/1.1.log", 6*day)
+	p.built("work/core~gone-1~1.1/begun.json", 300*day)
+
+	// Of all times of directories only that of a job's own counts.
+	require.NoError(t, os.Chtimes(filepath.Join(p.dir, "builds", "work", "base-1~12.1"), p.now.Add(-300*day), p.now.Add(-300*day)))
+	before := p.builtFiles()
+	dry := p.collect(30*day, true)[gc.Builds]
+	assert.Equal(t, before, p.builtFiles(), "a dry run removed something")
+	if r := p.collect(30*day, false)[gc.Builds]; r.Count != 6 || r.Bytes != 60 || dry.Count != 6 || dry.Bytes != 60 {
+		t.Errorf("removed %+v, and would have %+v", r, dry)
+	}
+	want := []string{
+		"12.1.log", "base-1/14.1.log", "base-1/notes.txt", "base-2/12.1.log", "base-3/12.1.log", "base-4/12.1.log", "base-5/12.1.log",
+		"base-6/12.1.log", "base-7/12.1.log", "base-8/12.1.log", "gone-2/1.1.log", "work/base-2~12.1.result", "work/x-1/12.1.log",
+	}
+	assert.Equal(t, want, p.builtFiles())
+	_, err := os.Stat(filepath.Join(p.dir, "builds", "gone-1"))
+	assert.ErrorIs(t, err, fs.ErrNotExist, "an empty directory stays")
+}
+
+func TestArtifactsThatNobodyNeedsAreRemoved(t *testing.T) {
+	p := newPlace(t)
+	store := artifacts.In(filepath.Join(p.dir, "artifacts"))
+	kept := objects.In(filepath.Join(p.dir, "objects"), nil)
+	digests := map[string]string{}
+	for _, name := range []string{"named", "source", "old"} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte(name), 0o600))
+		a, err := store.Collect(t.Context(), dir, artifacts.Limits{})
+		require.NoError(t, err)
+		digests[name] = a.Digest
+		then := p.now.Add(-100 * day)
+		require.NoError(t, os.Chtimes(filepath.Join(p.dir, "artifacts", "blobs", "sha256", strings.TrimPrefix(a.Digest, "sha256:")), then, then))
+	}
+	hash, err := kept.Keep(fmt.Appendf(nil, `{"sources":%q}`, digests["source"]))
+	require.NoError(t, err)
+	data := fmt.Sprintf(`{"artifact":%q,"carries":{"/recipes/0":%q}}`, digests["named"], hash)
+	if _, err := p.log.Append(t.Context(), deploylog.Event{Deployment: "base-1", Target: "job/base-1/1", Name: "job-finished-successfully", Attempt: 1, Data: json.RawMessage(data)}); err != nil {
+		t.Fatal(err)
+	}
+	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now.Add(-30 * day), Objects: &kept, Artifacts: store, DryRun: true}
+	for _, c.DryRun = range []bool{true, false} {
+		r := removed(t, c)
+		if r.Count != 1 || r.Bytes < 1024 || r.Oldest == nil || p.now.Sub(*r.Oldest).Round(day) != 100*day {
+			t.Errorf("dry run %v: it removed %+v", c.DryRun, r)
+		}
+	}
+	for name, digest := range digests {
+		err = store.Verify(t.Context(), digest)
+		assert.Equal(t, errors.Is(err, artifacts.ErrMissing), name == "old", name)
+	}
+	c.Artifacts, c.ArtifactsLeft = nil, "another log may need them"
+	if r := removed(t, c); r.Left != c.ArtifactsLeft || r.Count != 0 {
+		t.Errorf("it removed %+v", r)
+	}
+}
+
+func TestArtifactsOfOldBuildGroupsAreRemoved(t *testing.T) {
+	p := newPlace(t)
+	store := artifacts.In(filepath.Join(p.dir, "artifacts"))
+	kept := objects.In(filepath.Join(p.dir, "objects"), nil)
+	digests, copies := map[string]string{}, map[string]string{}
+	artifact := func(name string) string {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte(name), 0o600))
+		a, err := store.Collect(t.Context(), dir, artifacts.Limits{})
+		if err == nil {
+			copies[name], err = store.Directory(t.Context(), a.Digest)
+		}
+		then := p.now.Add(-100 * day)
+		err = errors.Join(err, os.Chtimes(filepath.Join(p.dir, "artifacts", "blobs", "sha256", strings.TrimPrefix(a.Digest, "sha256:")), then, then))
+		require.NoError(t, err)
+		digests[name] = a.Digest
+		return a.Digest
+	}
+	record := func(target deploylog.Target, name, data string) {
+		_, err := p.log.Append(t.Context(), deploylog.Event{Deployment: "x", Target: target, Name: name, Attempt: 1, Data: json.RawMessage(data)})
+		require.NoError(t, err)
+	}
+	keep := func(text string) string {
+		hash, err := kept.Keep([]byte(text))
+		require.NoError(t, err)
+		return hash
+	}
+	built := func(id, end string) {
+		recipe := keep(fmt.Sprintf(`{"sources":%q}`, artifact("sources of "+id)))
+		record(deploylog.Target("group/"+id), "group-triggered", fmt.Sprintf(`{"name":"base","carries":{"/recipes/0":%q}}`, recipe))
+		record(deploylog.Target("job/"+id+"/1"), "job-finished-successfully", fmt.Sprintf(`{"artifact":%q}`, artifact("built by "+id)))
+		if end != "" {
+			record(deploylog.Target("group/"+id), end, `{}`)
+		}
+	}
+	for id, end := range []string{1: "group-finished-successfully", 2: "group-finished-successfully", 3: "group-failed", 4: ""} {
+		if id > 0 {
+			built(fmt.Sprintf("base-%d", id), end)
+		}
+	}
+	for id := range gc.KeptRuns {
+		built(fmt.Sprintf("base-%d", 5+id), "group-failed")
+	}
+	carried := keep(fmt.Sprintf(`{"submit":{"carries":{"/recipes/0":%q}}}`, keep(fmt.Sprintf(`{"sources":%q}`, artifact("carried")))))
+	record("pipeline/shop", "revision-released", fmt.Sprintf(`{"carries":{"/build/packages":%q}}`, carried))
+	record("pipeline/shop/packages", "stage-group-built", fmt.Sprintf(`{"artifacts":{"make":"registry.example/base@%s"}}`, artifact("registered")))
+
+	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now.Add(-30 * day), Objects: &kept, Artifacts: store, DryRun: true}
+	would := removed(t, c)
+	c.DryRun = false
+	if r := removed(t, c); r.Count != 4 || r.Bytes != would.Bytes || would.Count != 4 {
+		t.Errorf("it removed %+v, and would have %+v", r, would)
+	}
+	for name, digest := range digests {
+		gone := strings.HasSuffix(name, "base-1") || strings.HasSuffix(name, "base-3")
+		assert.NotEqual(t, gone, store.Has(digest), name)
+		_, err := os.Stat(copies[name])
+		assert.NotEqual(t, strings.HasSuffix(name, "base-4"), errors.Is(err, os.ErrNotExist), name)
+	}
+}
+
+func removed(t *testing.T, c gc.Collector) gc.Removed {
+	t.Helper()
+	all, err := c.Collect(t.Context())
+	require.NoError(t, err)
+	for _, r := range all {
+		if r.Kind == gc.Artifacts {
+			return r
+		}
+	}
+	t.Fatal("it says nothing of artifacts")
+	return gc.Removed{}
 }
