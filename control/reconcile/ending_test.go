@@ -1,11 +1,14 @@
 package reconcile_test
 
 import (
-	"slices"
-	"strings"
+	"context"
+	"errors"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -14,23 +17,16 @@ import (
 
 // loopOf is a loop of another tenant, with another observer.
 func (s *site) loopOf(t reconcile.Tenant[*counter, string], o reconcile.Options, seen reconcile.Observer) *reconcile.Loop[*counter, string] {
-	if o.Log == nil {
-		o.Log = s.log
-	}
-	o.Parallelism, o.Now = 10, time.Now
-	return reconcile.New(reconcile.Setup[*counter, string]{
-		Options: o, Fold: folded(o.Log), Tenant: t, Observer: seen, Role: "counter's controller",
-		Slots: func(string) int { return 100 }, Interrupted: errInterrupted,
-	})
+	setup := s.setup(o)
+	setup.Tenant, setup.Observer = t, seen
+	return reconcile.New(setup)
 }
 
 func TestADrainThatStartsWhileTheDecideLockIsWaitedForBeginsNothing(t *testing.T) {
 	inSite(t, func(s *site) {
 		s.create("a", 3)
 		unlock, err := s.log.Lock(s.Context(), "counters")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		drain, ended := make(chan struct{}), make(chan error, 1)
 		l := s.loop(reconcile.Options{Log: s.open(), Drain: drain})
 		go func() { ended <- l.Run(s.Context()) }()
@@ -38,12 +34,8 @@ func TestADrainThatStartsWhileTheDecideLockIsWaitedForBeginsNothing(t *testing.T
 		close(drain)
 		reconciletest.Wait(time.Second)
 		unlock()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if got := s.story("a"); !slices.Equal(got, []string{"counter-created 1"}) {
-			t.Errorf("the log tells %q", got)
-		}
+		assert.NoError(t, <-ended)
+		assert.Equal(t, []string{"counter-created 1"}, s.story("a"))
 	})
 }
 
@@ -80,12 +72,8 @@ func TestWhatTheObserverCreatesAtTheEndIsDone(t *testing.T) {
 		s.create("a", 1)
 		seen := &commanding{site: s, when: "counter-closed", give: func() { s.create("b", 1) }}
 		l := s.loopOf(&closing{tenant{work: s.do}, map[string]bool{}}, reconcile.Options{UntilIdle: true}, seen)
-		if err := l.Run(s.Context()); err != nil {
-			t.Error(err)
-		}
-		if got := s.story("b"); !slices.Contains(got, "counter-done 1") {
-			t.Errorf("the log tells %q", got)
-		}
+		assert.NoError(t, l.Run(s.Context()))
+		assert.Contains(t, s.story("b"), "counter-done 1")
 	})
 }
 
@@ -111,17 +99,8 @@ func TestALoopThatPanicsEndsThoughWorkWasAboutToBegin(t *testing.T) {
 			defer func() { ended <- recover() }()
 			_ = s.loopOf(&mistaken{tenant: tenant{work: s.do}}, reconcile.Options{}, s).Run(s.Context())
 		}()
-		select {
-		case p := <-ended:
-			if p != "a mistake" {
-				t.Errorf("it ended with %v", p)
-			}
-		case <-time.After(time.Hour):
-			t.Fatal("it does not end")
-		}
-		if folded(s.log).Controlled("a") {
-			t.Error("a lock is left")
-		}
+		assert.Equal(t, "a mistake", <-ended)
+		assert.False(t, folded(s.log).Controlled("a"), "a lock is left")
 	})
 }
 
@@ -134,9 +113,7 @@ func TestAnEntityThatCannotBeLockedForWantOfFilesSaysWhatHelps(t *testing.T) {
 	inSite(t, func(s *site) {
 		s.create("a", 1)
 		err := s.loop(reconcile.Options{Log: crowded{s.log}}).Run(s.Context())
-		if err == nil || !strings.Contains(err.Error(), "ulimit -n") {
-			t.Errorf("it ended with %v", err)
-		}
+		assert.ErrorContains(t, err, "ulimit -n")
 	})
 }
 
@@ -146,12 +123,39 @@ func TestSomeFilesAreLeftForTheWork(t *testing.T) {
 		s.create("a", 1)
 		s.create("b", 1)
 		s.create("c", 1)
-		if err := s.loop(reconcile.Options{Log: s.log, UntilIdle: true, MaxEntities: 3}).Run(s.Context()); err != nil {
-			t.Errorf("three of three: %v", err)
-		}
+		assert.NoError(t, s.loop(reconcile.Options{Log: s.log, UntilIdle: true, MaxEntities: 3}).Run(s.Context()), "three of three")
 		err := s.loop(reconcile.Options{Log: s.log, UntilIdle: true, MaxEntities: 2}).Run(s.Context())
-		if err == nil || !strings.Contains(err.Error(), "2 are controlled already") || !strings.Contains(err.Error(), "ulimit -n") {
-			t.Errorf("three of two: %v", err)
-		}
+		assert.ErrorContains(t, err, "2 are controlled already")
+		assert.ErrorContains(t, err, "ulimit -n")
 	})
+}
+
+func TestWhatWaitsForAControllerRunsBesideIt(t *testing.T) {
+	over, controlled := make(chan struct{}), false
+	ended := errors.New("main has ended")
+	err := reconcile.Beside(t.Context(), "controlling", over, func(ctx context.Context) error {
+		<-over // it is drained when main has ended, and not before
+		controlled = ctx.Err() == nil
+		return nil
+	}, func(ctx context.Context) error { return errors.Join(ended, ctx.Err()) })
+	if !errors.Is(err, ended) || errors.Is(err, context.Canceled) || !controlled {
+		t.Errorf("it ends with %v, and was waited for: %t", err, controlled)
+	}
+}
+
+func TestAControllerThatFailsEndsWhatWaitsForIt(t *testing.T) {
+	for name, controller := range map[string]func(context.Context) error{
+		"it fails": func(context.Context) error { return errors.New("no log") },
+		"it has a fault": func(context.Context) error {
+			var none []int
+			none[0] = 1
+			return nil
+		},
+	} {
+		err := reconcile.Beside(t.Context(), "controlling all", make(chan struct{}), controller, func(ctx context.Context) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		assert.ErrorContains(t, err, map[string]string{"it fails": "no log", "it has a fault": "controlling all"}[name], name)
+	}
 }

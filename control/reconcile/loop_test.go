@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -111,9 +113,7 @@ func (s *site) create(name string, goal int) {
 		c.goal = goal
 		return []deploylog.Event{c.event("counter-created", 1)}, nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 }
 
 func (s *site) Recorded(deploylog.Event) {
@@ -136,9 +136,7 @@ func (s *site) wantNotices(want ...string) {
 	s.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.Equal(s.notices, want) {
-		s.Errorf("told %q, not %q", s.notices, want)
-	}
+	assert.Equal(s, want, s.notices)
 	s.notices = nil
 }
 
@@ -147,24 +145,31 @@ func (s *site) do(_ context.Context, name string) error {
 	count := func(by int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.working[name] += by; s.working[name] > 1 {
-			s.Errorf("%s is worked on twice at once", name)
-		}
+		s.working[name] += by
+		assert.LessOrEqual(s, s.working[name], 1, name)
 	}
 	count(1)
 	defer count(-1)
 	return s.work(name)
 }
 
-func (s *site) loop(o reconcile.Options) *reconcile.Loop[*counter, string] {
-	o.Parallelism = 10
+// setup is that of a loop which counts.
+func (s *site) setup(o reconcile.Options) reconcile.Setup[*counter, string] {
+	if o.Log == nil {
+		o.Log = s.log
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return reconcile.New(reconcile.Setup[*counter, string]{
+	o.Parallelism = 10
+	return reconcile.Setup[*counter, string]{
 		Options: o, Fold: folded(o.Log), Tenant: &tenant{work: s.do}, Observer: s, Role: "counter's controller",
 		Slots: func(string) int { return 100 }, Interrupted: errInterrupted,
-	})
+	}
+}
+
+func (s *site) loop(o reconcile.Options) *reconcile.Loop[*counter, string] {
+	return reconcile.New(s.setup(o))
 }
 
 // start runs a loop as another process does.
@@ -186,9 +191,7 @@ func (s *site) untilIdle(o reconcile.Options) error {
 func (s *site) story(name string) (story []string) {
 	s.Helper()
 	for e, err := range s.log.Read(s.Context(), deploylog.Filter{Target: deploylog.Target("counter/" + name)}) {
-		if err != nil {
-			s.Fatal(err)
-		}
+		require.NoError(s, err)
 		story = append(story, fmt.Sprintf("%s %d", e.Name, e.Attempt))
 	}
 	return story
@@ -200,9 +203,7 @@ func (s *site) wantDone(name string, goal int) {
 	for n := 1; n <= goal; n++ {
 		want = append(want, fmt.Sprintf("counter-begun %d", n), fmt.Sprintf("counter-done %d", n))
 	}
-	if got := s.story(name); !slices.Equal(got, want) {
-		s.Errorf("the log tells %q of %s, not %q", got, name, want)
-	}
+	assert.Equal(s, want, s.story(name), name)
 }
 
 func TestALoopThatIsKilledAtAnyAppendIsReplacedByAnother(t *testing.T) {
@@ -219,9 +220,7 @@ func TestALoopThatIsKilledAtAnyAppendIsReplacedByAnother(t *testing.T) {
 				case err != nil:
 					t.Error(err)
 				}
-				if err := s.untilIdle(reconcile.Options{Log: s.log}); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, s.untilIdle(reconcile.Options{Log: s.log}))
 				s.wantDone("a", 3)
 				s.wantDone("b", 2)
 			})
@@ -231,16 +230,15 @@ func TestALoopThatIsKilledAtAnyAppendIsReplacedByAnother(t *testing.T) {
 
 func TestProcessesShareEntitiesByTheirLocks(t *testing.T) {
 	inSite(t, func(s *site) {
-		for _, name := range []string{"a", "b", "c"} {
+		names := []string{"a", "b", "c"}
+		for _, name := range names {
 			s.create(name, 60)
 		}
 		killA, killB := s.start(reconcile.Only("a")), s.start(reconcile.Only("b"))
 		killAll := s.start(reconcile.All())
 		reconciletest.Wait(10 * time.Second)
-		for _, name := range []string{"a", "b", "c"} {
-			if len(s.story(name)) < 20 {
-				t.Errorf("nobody works on %s: %q", name, s.story(name))
-			}
+		for _, name := range names {
+			assert.GreaterOrEqual(t, len(s.story(name)), 20, name)
 		}
 		s.wantNotices(`standing by for 2 counters, such as a: another counter's controller is at work on a (lock "counter/a": lock is held by another process)`)
 		killA()
@@ -249,13 +247,11 @@ func TestProcessesShareEntitiesByTheirLocks(t *testing.T) {
 		killB()
 		reconciletest.Wait(2 * time.Minute)
 		s.wantNotices("taking over b, which another counter's controller has released")
-		for _, name := range []string{"a", "b", "c"} {
+		for _, name := range names {
 			s.wantDone(name, 60)
 		}
 		killAll()
-		if folded(s.log).Controlled("a") {
-			t.Error("it is controlled still")
-		}
+		assert.False(t, folded(s.log).Controlled("a"), "it is controlled still")
 	})
 }
 
@@ -276,13 +272,9 @@ func TestWhatFailedIsTriedAgainThoughTheClockIsSetBack(t *testing.T) {
 				return now.Add(-time.Hour)
 			}
 		}
-		if err := s.untilIdle(reconcile.Options{Log: s.log, Now: clock}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.untilIdle(reconcile.Options{Log: s.log, Now: clock}))
 		s.wantDone("a", 1)
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("it took %s", took)
-		}
+		assert.LessOrEqual(t, time.Since(began), 10*time.Second)
 	})
 }
 
@@ -310,15 +302,11 @@ func TestCommandsComeThroughThoughTheDiskIsSlowOrTheObserverStalls(t *testing.T)
 				reconciletest.Wait(3 * time.Second)
 				before := time.Now()
 				s.create("late", 1)
-				if took := time.Since(before); took > 5*time.Second {
-					t.Errorf("a command took %s", took)
-				}
+				assert.LessOrEqual(t, time.Since(before), 5*time.Second)
 				if stall {
 					close(s.stalled)
 				}
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, <-ended)
 				s.wantDone("7", 10)
 				s.wantDone("late", 1)
 			})
@@ -334,12 +322,9 @@ func TestADrainLetsWorkEndAndBeginsNothing(t *testing.T) {
 		go func() { ended <- s.untilIdle(reconcile.Options{Log: s.log, Drain: drain}) }()
 		reconciletest.Wait(1500 * time.Millisecond)
 		close(drain)
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if story := s.story("a"); !slices.Equal(story[len(story)-2:], []string{"counter-begun 2", "counter-done 2"}) {
-			t.Errorf("the log tells %q", story)
-		}
+		assert.NoError(t, <-ended)
+		story := s.story("a")
+		assert.Equal(t, []string{"counter-begun 2", "counter-done 2"}, story[len(story)-2:])
 	})
 }
 

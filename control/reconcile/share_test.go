@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
 )
 
 func TestManyEntitiesAreTakenOverAtOnceAndToldTogether(t *testing.T) {
@@ -27,14 +30,11 @@ func TestManyEntitiesAreTakenOverAtOnceAndToldTogether(t *testing.T) {
 		taken := 0
 		for _, text := range s.notices {
 			var some int
-			if n, _ := fmt.Sscanf(text, "taking over %d counters", &some); n == 0 {
-				t.Errorf("told %q", text)
-			}
+			n, _ := fmt.Sscanf(text, "taking over %d counters", &some)
+			assert.NotEqual(t, 0, n, text)
 			taken += some
 		}
-		if taken != 300 {
-			t.Errorf("told %q", s.notices)
-		}
+		assert.Equal(t, 300, taken, "told %q", s.notices)
 		end()
 	})
 }
@@ -71,9 +71,7 @@ func TestWhatLeavesTheScopeIsNotTriedAnyMore(t *testing.T) {
 			t.Errorf("it was tried %d times, and %d times after it left the scope", before, log.n.Load()-left)
 		}
 		close(drain)
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 		kill()
 	})
 }
@@ -93,13 +91,9 @@ func TestAskingWhetherAnEntityIsControlledTakesNothing(t *testing.T) {
 	inSite(t, func(s *site) {
 		s.create("a", 1000)
 		asked := untaken{s.log, t}
-		if folded(asked).Controlled("a") {
-			t.Error("nobody controls it")
-		}
+		assert.False(t, folded(asked).Controlled("a"), "nobody controls it")
 		kill := s.start(reconcile.Only("a"))
-		if !folded(asked).Controlled("a") {
-			t.Error("it is not controlled")
-		}
+		assert.True(t, folded(asked).Controlled("a"), "it is not controlled")
 		kill()
 	})
 }
@@ -193,12 +187,45 @@ func TestCommandsComeThroughWhileMuchIsObserved(t *testing.T) {
 		if took := time.Since(before); took > time.Second {
 			t.Errorf("a command took %s", took)
 		}
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if n := len(s.story("a")); n != 10_001 {
-			t.Errorf("%d events are recorded", n)
-		}
+		assert.NoError(t, <-ended)
+		assert.Equal(t, 10_001, len(s.story("a")))
 		s.wantDone("b", 1)
 	})
+}
+
+// heartbeatLog is a log beside which there are heartbeats.
+type heartbeatLog struct {
+	deploylog.Log
+	all []deploylog.Heartbeat
+}
+
+func (l *heartbeatLog) Heart() (deploylog.Heart, error)            { return nil, deploylog.ErrLocked }
+func (l *heartbeatLog) Heartbeats() ([]deploylog.Heartbeat, error) { return l.all, nil }
+
+func TestASilentControllerIsNamed(t *testing.T) {
+	ago := func(d time.Duration, kind, host string, controls ...string) deploylog.Heartbeat {
+		return deploylog.Heartbeat{Kind: kind, Role: "scheduler", PID: 7, Host: host, Serves: controls, Controls: controls, Last: time.Now().Add(-d)}
+	}
+	for name, test := range map[string]struct {
+		all    []deploylog.Heartbeat
+		silent string
+		others string
+	}{
+		"nobody":                        {nil, "", ""},
+		"one that goes on":              {[]deploylog.Heartbeat{ago(2*time.Second, "thing", "h", "a")}, "", ""},
+		"one that was stopped":          {[]deploylog.Heartbeat{ago(40*time.Second, "thing", "h", "a")}, `the scheduler, process 7 on h, has recorded no heartbeat for 40s`, ""},
+		"that, and one that took over":  {[]deploylog.Heartbeat{ago(time.Hour, "thing", "h", "a"), ago(time.Second, "thing", "h", "a")}, "", ""},
+		"one of another":                {[]deploylog.Heartbeat{ago(time.Hour, "thing", "h", "b")}, "", `the scheduler, process 7 on h, serves b`},
+		"one of another kind":           {[]deploylog.Heartbeat{ago(time.Hour, "other", "h", "a")}, "", ""},
+		"one whose clock was set ahead": {[]deploylog.Heartbeat{ago(-time.Hour, "thing", "h", "a")}, "", ""},
+	} {
+		log := &heartbeatLog{Log: logtest.NewMemory().Open(), all: test.all}
+		f := reconcile.NewFold(reconcile.Kind[*counter]{One: "thing"}, log, time.Now, nil)
+		assert.Equal(t, test.silent, f.Silent("a"), name)
+		if got := f.Others("a"); !strings.HasPrefix(got, test.others) || (got == "") != (test.others == "") {
+			t.Errorf("%s: of others it says %q", name, got)
+		}
+	}
+	f := reconcile.NewFold(reconcile.Kind[*counter]{One: "thing"}, logtest.NewMemory().Open(), time.Now, nil)
+	assert.Empty(t, f.Silent("a")+f.Others("a"), "a log without heartbeats says something")
 }

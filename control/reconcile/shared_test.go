@@ -2,14 +2,19 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -63,9 +68,7 @@ func (p *possessive) Acquired(name string) {
 	p.all.Lock()
 	defer p.all.Unlock()
 	for other, t := range p.all.tenants {
-		if t.has[name] {
-			p.all.Errorf("%s acquires %s, which %s controls", p.name, name, other)
-		}
+		assert.False(p.all, t.has[name], "%v, %v", name, other)
 	}
 	p.has[name] = true
 }
@@ -113,9 +116,7 @@ func (s *sharing) shares(counters int) (of map[string]int) {
 			controlled += len(p.has)
 		}
 	}
-	if controlled != counters {
-		s.Errorf("%d counters of %d are controlled: %v", controlled, counters, of)
-	}
+	assert.Equal(s, counters, controlled, "%d counters of %d are controlled: %v", controlled, counters, of)
 	return of
 }
 
@@ -151,9 +152,7 @@ func TestLoopsShareEntitiesAndTakeOverFromThoseThatEnd(t *testing.T) {
 					t.Errorf("%s controls %d of %d, of which %d loops share", name, n, counters, among)
 				}
 			}
-			if len(of) != among {
-				t.Errorf("%v share", of)
-			}
+			assert.Len(t, of, among, "%v share", of)
 		}
 		s.start("a", nil)
 		even(1)
@@ -168,15 +167,11 @@ func TestLoopsShareEntitiesAndTakeOverFromThoseThatEnd(t *testing.T) {
 		reconciletest.Wait(time.Second)
 		even(2)
 		for _, told := range []string{"as it is to be: 2 counter's controllers share the counters now", "as it is to be: 3 counter's controllers share the counters now", "2 counter's controllers share the counters now"} {
-			if !slices.Contains(s.notices, told) {
-				t.Errorf("told %q, and not %q", s.notices, told)
-			}
+			assert.Contains(t, s.notices, told)
 		}
 		after := s.has("a")
 		for name := range before {
-			if !after[name] {
-				t.Errorf("%s changed hands though its loop lives", name)
-			}
+			assert.True(t, after[name], name)
 		}
 		close(s.tenants["b"].drain)
 		reconciletest.Wait(time.Second)
@@ -261,9 +256,7 @@ func TestWhatIsUnderWayIsHandedOverWhenItHasEnded(t *testing.T) {
 		for i := range 20 {
 			s.wantDone(fmt.Sprintf("%03d", i), 1)
 		}
-		if of := s.shares(20); of["b"] < 5 {
-			t.Errorf("shares are %v", of)
-		}
+		assert.GreaterOrEqual(t, s.shares(20)["b"], 5)
 	})
 }
 
@@ -277,14 +270,11 @@ func TestWhatOneDeclinesWhoIsToControlItOthersTake(t *testing.T) {
 			s.wantDone(fmt.Sprintf("%03d", i), 1)
 		}
 		of := s.shares(40)
-		if of["b"] <= 20 || of["a"] == 0 {
-			t.Errorf("shares are %v", of)
-		}
+		assert.Greater(t, of["b"], 20, of)
+		assert.NotEqual(t, 0, of["a"], of)
 		before := s.has("b")
 		reconciletest.Wait(time.Minute)
-		if after := s.has("b"); !maps.Equal(before, after) {
-			t.Errorf("they change hands: %v, then %v", before, after)
-		}
+		assert.Equal(t, s.has("b"), before, "they change hands")
 		clear(s.lost)
 		s.start("c", nil)
 		reconciletest.Wait(3 * time.Second)
@@ -292,12 +282,237 @@ func TestWhatOneDeclinesWhoIsToControlItOthersTake(t *testing.T) {
 		reconciletest.Wait(time.Minute)
 		theirs := s.has("c")
 		for name, times := range s.lost {
-			if times != 1 || !theirs[name] {
-				t.Errorf("%s is given up %d times, though the third loop is to have it: %v", name, times, theirs[name])
+			assert.Equal(t, 1, times, name)
+			assert.True(t, theirs[name], name)
+		}
+		assert.Len(t, s.lost, len(theirs))
+		assert.NotEmpty(t, theirs)
+	})
+}
+
+// A loop that dies again and again, as one does whose machine has no disk left, keeps others only
+// from what it is to have itself.
+func TestALoopThatComesAndGoesKeepsNothingElseFromBeingTaken(t *testing.T) {
+	inSharing(t, 40, 1, func(s *sharing) {
+		odd := func(name string) bool { return (name[len(name)-1]-'0')%2 == 1 }
+		s.start("a", odd)
+		s.start("b", nil)
+		theirs := map[string]bool{}
+		for range 8 {
+			c := s.start("c", nil)
+			reconciletest.Wait(2 * time.Second)
+			for name := range s.has("c") {
+				theirs[name] = true
+			}
+			c.kill()
+			reconciletest.Wait(time.Second)
+		}
+		controlled := len(s.has("a")) + len(s.has("b"))
+		for name := range s.has("a") {
+			delete(theirs, name)
+		}
+		for name := range s.has("b") {
+			delete(theirs, name)
+		}
+		assert.Equal(t, 40, controlled+len(theirs))
+		assert.GreaterOrEqual(t, controlled, 30)
+	})
+}
+
+// troubled is a log of which it cannot always be seen who has locks, and whose locks take their time
+// to be given up, and to be had after who has ended.
+type troubled struct {
+	deploylog.Log
+	blind  atomic.Bool
+	unlock time.Duration
+	late   atomic.Int64 // how often locks are tried that nobody has, before they are had
+}
+
+func (l *troubled) LocksHeld(ctx context.Context, prefix string) ([]string, error) {
+	if l.blind.Load() {
+		return nil, errors.New("the database is busy")
+	}
+	return l.Log.(deploylog.LockLister).LocksHeld(ctx, prefix)
+}
+
+func (l *troubled) TryLock(name string) (func(), error) {
+	if l.late.Add(-1) >= 0 {
+		return nil, fmt.Errorf("%w: that has ended", deploylog.ErrLocked)
+	}
+	unlock, err := l.Log.TryLock(name)
+	if err != nil || l.unlock == 0 {
+		return unlock, err
+	}
+	return func() { <-time.After(l.unlock); unlock() }, nil
+}
+
+func TestALoopThatCannotSeeWhoLivesGoesOn(t *testing.T) {
+	inSharing(t, 40, 0, func(s *sharing) {
+		log := &troubled{Log: s.open()}
+		s.startOn(log, "a", nil)
+		s.start("b", nil)
+		reconciletest.Wait(2 * time.Second)
+		before := s.shares(40)
+		log.blind.Store(true)
+		reconciletest.Wait(time.Minute)
+		after := s.shares(40)
+		assert.Equal(t, before["a"], after["a"])
+		said := 0
+		for _, text := range s.notices {
+			if strings.Contains(text, "it cannot be seen who else shares the counters") && strings.Contains(text, "the database is busy") {
+				said++
 			}
 		}
-		if len(s.lost) != len(theirs) || len(theirs) == 0 {
-			t.Errorf("%d are given up for the %d of a third loop", len(s.lost), len(theirs))
+		assert.Equal(t, 1, said, "it is told %d times: %q", said, s.notices)
+		log.blind.Store(false)
+		s.tenants["b"].kill()
+		reconciletest.Wait(2 * time.Second)
+		assert.Equal(t, 40, s.shares(40)["a"])
+	})
+}
+
+// Who is started again waits for its name while the log does not give it yet, and takes no other.
+func TestANameThatNobodyHasIsWaitedFor(t *testing.T) {
+	inSharing(t, 0, 0, func(s *sharing) {
+		log := &troubled{Log: s.open()}
+		log.late.Store(20)
+		s.startOn(log, "a", nil)
+		reconciletest.Wait(10 * time.Second)
+		members, err := log.LocksHeld(s.Context(), "counters are shared by ")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"counters are shared by a"}, members)
+	})
+}
+
+func TestHandingOverKeepsALoopFromNothingElse(t *testing.T) {
+	inSharing(t, 300, 0, func(s *sharing) {
+		a := s.startOn(&troubled{Log: s.open(), unlock: 20 * time.Millisecond}, "a", nil)
+		s.start("b", nil)
+		reconciletest.Wait(10 * time.Second)
+		assert.GreaterOrEqual(t, s.shares(300)["b"], 100)
+		if a.stalled > 1500*time.Millisecond {
+			t.Errorf("it did nothing else for %s", a.stalled)
 		}
+	})
+}
+
+// slowly is a log that takes its time each time that locks are given up, however many.
+type slowly struct {
+	deploylog.Log
+	deploylog.LockLister
+	deploylog.ManyLocker
+	times atomic.Int64
+}
+
+func (l *slowly) UnlockAll(names ...string) {
+	l.times.Add(1)
+	<-time.After(100 * time.Millisecond)
+	l.ManyLocker.UnlockAll(names...)
+}
+
+func TestManyAreHandedOverAtOnce(t *testing.T) {
+	inSharing(t, 600, 0, func(s *sharing) {
+		log := s.open()
+		l := &slowly{Log: log, LockLister: log.(deploylog.LockLister), ManyLocker: log.(deploylog.ManyLocker)}
+		s.startOn(l, "a", nil)
+		s.start("b", nil)
+		reconciletest.Wait(10 * time.Second)
+		if of := s.shares(600); of["b"] < 200 || l.times.Load() > 10 {
+			t.Errorf("shares are %v, and locks were given up %d times", of, l.times.Load())
+		}
+	})
+}
+
+func TestWhatIsLetGoLaterIsFoundThoughNothingHappensToIt(t *testing.T) {
+	inSharing(t, 600, 0, func(s *sharing) {
+		var gone atomic.Value
+		gone.Store("")
+		s.start("a", nil)
+		b := s.start("b", func(name string) bool { return name == gone.Load() })
+		reconciletest.Wait(15 * time.Second)
+		for range 3 {
+			for name := range s.has("b") {
+				gone.Store(name)
+			}
+			b.again.Store(true)
+			reconciletest.Wait(20 * time.Second)
+			s.shares(600)
+			name := gone.Load().(string)
+			assert.True(t, s.has("a")[name], "nobody else takes")
+		}
+	})
+}
+
+// What a loop gives up that ends it does not go on to control, while something else is under way.
+func TestALoopThatEndsControlsOnlyWhatIsUnderWay(t *testing.T) {
+	inSharing(t, 20, 0, func(s *sharing) {
+		s.work = func(string) error { <-time.After(time.Minute); return nil }
+		s.start("a", nil)
+		b := s.start("b", nil)
+		reconciletest.Wait(2 * time.Second)
+		var busy string
+		for name := range s.has("b") {
+			busy = name
+		}
+		_, err := s.log.Append(s.Context(), (&counter{name: busy, goal: 1}).event("counter-created", 2))
+		require.NoError(t, err)
+		reconciletest.Wait(time.Second)
+		close(b.drain)
+		reconciletest.Wait(2 * time.Second)
+		if of := s.shares(20); of["a"] != 19 || !s.has("b")[busy] {
+			t.Errorf("shares are %v", of)
+		}
+		reconciletest.Wait(2 * time.Minute)
+		assert.Equal(t, 20, s.shares(20)["a"])
+		assert.Len(t, s.story(busy), 4, busy)
+	})
+}
+
+// A loop without a name, as somebody runs it on a laptop, takes nothing from those that share what
+// there is; it stands by, and has all when none of them lives.
+func TestALoopWithoutANameTakesNothingWhileOthersShare(t *testing.T) {
+	inSharing(t, 40, 1, func(s *sharing) {
+		s.start("", nil)
+		reconciletest.Wait(10 * time.Second)
+		assert.Equal(t, 40, s.shares(40)[""])
+		a := s.start("a", nil)
+		reconciletest.Wait(2 * time.Second)
+		assert.Equal(t, 40, s.shares(40)["a"])
+		if want := "standing by for 40 counters, such as 000: another counter's controller is at work on 000 (the counters are shared by who controls all of them; name those to control here)"; !slices.Contains(s.notices, want) {
+			t.Errorf("told %q, not %q", s.notices, want)
+		}
+		s.start("b", nil)
+		reconciletest.Wait(2 * time.Second)
+		s.tenants["b"].kill()
+		reconciletest.Wait(time.Minute)
+		assert.Equal(t, 40, s.shares(40)["a"])
+		s.create("new", 3)
+		assert.NoError(t, s.untilIdle(reconcile.Options{Log: s.open(), Name: "idle"}))
+		s.wantDone("new", 3)
+		assert.True(t, s.has("a")["new"], "it was not left to who shares")
+		a.kill()
+		reconciletest.Wait(time.Second)
+		assert.Equal(t, 41, s.shares(41)[""])
+	})
+}
+
+// Who stands by takes nothing of one that ends and has something under way: it would begin more on
+// the same host.
+func TestALoopThatSharesNothingGivesUpNothingBeforeItEnds(t *testing.T) {
+	inSharing(t, 10, 0, func(s *sharing) {
+		s.work = func(string) error { <-time.After(time.Minute); return nil }
+		s.create("busy", 1)
+		first := s.start("", nil)
+		s.create("other", 0)
+		reconciletest.Wait(2 * time.Second)
+		kill := s.site.start(reconcile.All())
+		defer kill()
+		reconciletest.Wait(2 * time.Second)
+		close(first.drain)
+		reconciletest.Wait(30 * time.Second)
+		assert.Equal(t, 12, s.shares(12)[""])
+		s.wantNotices(`standing by for 12 counters, such as 000: another counter's controller is at work on 000 (lock "counter/000": lock is held by another process)`)
+		reconciletest.Wait(time.Minute)
+		s.wantDone("busy", 1)
 	})
 }

@@ -2,11 +2,12 @@ package reconcile_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -25,19 +26,15 @@ func (o *told) Recorded(e deploylog.Event) { o.events = append(o.events, e) }
 func (o *told) wantInLog() {
 	o.Helper()
 	for _, e := range o.events {
-		if name := fmt.Sprintf("%s %d", e.Name, e.Attempt); !slices.Contains(o.story("a"), name) {
-			o.Errorf("it was told of %s of %s, which the log does not have", name, e.Target)
-		}
+		assert.Contains(o, o.story("a"), fmt.Sprintf("%s %d", e.Name, e.Attempt))
 	}
 }
 
 // conditional is a loop that records what ends together with what begins by that.
 func (s *site) conditional(log deploylog.Log, o reconcile.Observer) *reconcile.Loop[*counter, string] {
-	return reconcile.New(reconcile.Setup[*counter, string]{
-		Options: reconcile.Options{Log: log, Parallelism: 10, Now: time.Now, UntilIdle: true},
-		Fold:    folded(log), Tenant: &tenant{work: s.do}, Observer: o, Role: "counter's controller",
-		Slots: func(string) int { return 100 }, Interrupted: errInterrupted, Conditional: true,
-	})
+	setup := s.setup(reconcile.Options{Log: log, UntilIdle: true})
+	setup.Observer, setup.Conditional = o, true
+	return reconcile.New(setup)
 }
 
 // Whoever dies while an end is made durable together with the next beginning has recorded both or
@@ -48,8 +45,8 @@ func TestALoopIsKilledWhileItRecordsAnEndAndWhatFollows(t *testing.T) {
 			s.create("a", 4)
 			m := &reconciletest.Mortal{Log: s.log, Lives: lives, Last: last}
 			o := &told{site: s}
-			if err := s.conditional(m, o).Run(s.Context()); err != nil && !errors.Is(err, reconciletest.ErrDead) {
-				t.Error(err)
+			if err := s.conditional(m, o).Run(s.Context()); err != nil {
+				assert.ErrorIs(t, err, reconciletest.ErrDead)
 			}
 			appends = m.Calls()
 			o.wantInLog()
@@ -57,17 +54,13 @@ func TestALoopIsKilledWhileItRecordsAnEndAndWhatFollows(t *testing.T) {
 			if n := len(story); n%2 == 1 && n > 1 && n < 9 {
 				t.Errorf("after %d appends an end is recorded without what follows: %q", lives, story)
 			}
-			if err := s.conditional(s.log, &told{site: s}).Run(s.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, s.conditional(s.log, &told{site: s}).Run(s.Context()))
 			s.wantDone("a", 4)
 		})
 		return appends
 	}
 	appends := life(t, 1000, false)
-	if appends != 5 {
-		t.Errorf("4 beginnings and 4 ends were appended at %d times", appends)
-	}
+	assert.Equal(t, 5, appends, "4 beginnings and 4 ends were appended at")
 	for lives := range appends {
 		for _, last := range []bool{false, true} {
 			life(t, lives, last)
@@ -87,12 +80,8 @@ func TestWhatFollowsIsRefused(t *testing.T) {
 			}
 			return nil
 		}}
-		if err := s.conditional(log, s).Run(s.Context()); !errors.Is(err, deploylog.ErrInvalid) {
-			t.Errorf("it ended with %v", err)
-		}
-		if got := s.story("a"); len(got) != 5 || got[4] != "counter-done 2" {
-			t.Errorf("the log tells %q of a", got)
-		}
+		assert.ErrorIs(t, s.conditional(log, s).Run(s.Context()), deploylog.ErrInvalid)
+		s.wantDone("a", 2)
 		s.wantDone("b", 3)
 	})
 }
@@ -110,9 +99,7 @@ func TestAnEndIsThereAlready(t *testing.T) {
 			_, err := s.log.Append(s.Context(), e)
 			return err
 		}}
-		if err := s.conditional(log, s).Run(s.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.conditional(log, s).Run(s.Context()))
 		s.wantDone("a", 3)
 	})
 }
@@ -139,17 +126,66 @@ func TestAFoldThatIsAheadOfItsLogIsOfNoUse(t *testing.T) {
 		_, err := f.Change(s.Context(), "a", false, func(*counter) ([]deploylog.Event, error) {
 			return f.AppendThen(s.Context(), []deploylog.Event{lost}, func() []deploylog.Event { return nil })
 		})
-		if !errors.Is(err, deploylog.ErrPoisoned) {
-			t.Errorf("the write fails with %v", err)
-		}
-		if err := f.Follow(s.Context(), 0); !errors.Is(err, deploylog.ErrPoisoned) {
-			t.Errorf("following the log ends with %v", err)
-		}
-		if err := f.Hold(s.Context(), func() error { return nil }); !errors.Is(err, deploylog.ErrPoisoned) {
-			t.Errorf("deciding ends with %v", err)
-		}
-		if _, ok := kept.Snapshot(s.Context(), "counters"); ok {
-			t.Error("a snapshot of what is not in the log was kept")
-		}
+		assert.ErrorIs(t, err, deploylog.ErrPoisoned)
+		assert.ErrorIs(t, f.Follow(s.Context(), 0), deploylog.ErrPoisoned)
+		assert.ErrorIs(t, f.Hold(s.Context(), func() error { return nil }), deploylog.ErrPoisoned)
+		_, ok := kept.Snapshot(s.Context(), "counters")
+		assert.False(t, ok, "a snapshot of what is not in the log was kept")
+	})
+}
+
+// decided counts how often the decide lock is taken, and something made durable.
+type decided struct {
+	deploylog.Log
+	n, writes atomic.Int64
+}
+
+func (l *decided) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	l.writes.Add(1)
+	return l.Log.Append(ctx, events...)
+}
+
+func (l *decided) AppendThen(ctx context.Context, events []deploylog.Event, then func([]deploylog.Event) []deploylog.Event) ([]deploylog.Event, error) {
+	l.writes.Add(1)
+	return l.Log.(deploylog.ThenAppender).AppendThen(ctx, events, then)
+}
+
+func (l *decided) Lock(ctx context.Context, name string) (func(), error) {
+	l.n.Add(1)
+	return l.Log.Lock(ctx, name)
+}
+
+// watchful is a tenant that decides only once it has looked at the world since the last end.
+type watchful struct {
+	tenant
+	t    *testing.T
+	seen bool
+}
+
+func (w *watchful) Observe() bool { w.seen = true; return false }
+
+func (w *watchful) Received(_ string, e deploylog.Event) bool {
+	if e.Name == "counter-done" && !w.seen {
+		w.t.Errorf("nobody looked before %s %d was recorded, after which it is decided", e.Name, e.Attempt)
+	}
+	if e.Name == "counter-begun" {
+		w.seen = false
+	}
+	return true
+}
+
+// What ends is recorded, and what begins by that decided, under one lock, and both are made durable
+// at once.
+func TestWhatEndsAndWhatBeginsByThatTakeOneLockAndOneWrite(t *testing.T) {
+	inSite(t, func(s *site) {
+		const goal = 100
+		s.create("a", goal)
+		log := &decided{Log: s.open()}
+		setup := s.setup(reconcile.Options{Log: log, UntilIdle: true})
+		setup.Tenant, setup.Conditional = &watchful{tenant: tenant{work: s.do}, t: t}, true
+		assert.NoError(t, reconcile.New(setup).Run(s.Context()))
+		s.wantDone("a", goal)
+		assert.LessOrEqual(t, log.n.Load(), int64(goal+goal/10), "the lock is taken too often")
+		assert.LessOrEqual(t, log.writes.Load(), int64(goal+goal/10), "it is made durable too often")
 	})
 }
