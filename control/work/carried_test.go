@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,10 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/inclusion"
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
 	pipelinedef "github.com/deployster-go/deployster/pipeline/definition"
@@ -42,25 +47,19 @@ func newCheckout(t *testing.T, files map[string]string) checkout {
 func (c checkout) write(name, text string) {
 	c.Helper()
 	path := filepath.Join(c.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 }
 
 func (c checkout) link(name, to string) {
 	c.Helper()
 	path := filepath.Join(c.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink(to, path)); err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink(to, path)))
 }
 
 func (c checkout) fifo(name string) {
 	c.Helper()
 	path := filepath.Join(c.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mkfifo(path, 0o600)); err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mkfifo(path, 0o600)))
 }
 
 // collect reads what a manifest with one resource includes.
@@ -124,9 +123,8 @@ func TestWhatARevisionCannotCarryIsRefusedWithItsPlace(t *testing.T) {
 			t.Errorf("with %s: %v, %v, want an error that says %q", content, files, err, says)
 		}
 	}
-	if files, err := Collect(c.dir, nil, nil, manifest.Source{Name: "half.yaml", Data: []byte("resources: {a: {type: [")}); err == nil || !strings.Contains(err.Error(), "half.yaml:1") {
-		t.Errorf("a file that is half saved: %v, %v", files, err)
-	}
+	_, err := Collect(c.dir, nil, nil, manifest.Source{Name: "half.yaml", Data: []byte("resources: {a: {type: [")})
+	assert.ErrorContains(t, err, "half.yaml:1", "a file that is half saved")
 }
 
 func TestWhatMayBeIncludedAndCannotBeReadIsRefused(t *testing.T) {
@@ -178,9 +176,7 @@ func TestWhatIsAbsentOrBrokenHidesNothingThatAPossibleFileIncludes(t *testing.T)
 func TestADirectoryOfARevisionIsNoFileThatIsAbsent(t *testing.T) {
 	c := newCheckout(t, map[string]string{"conf/h7/file": "", "conf/prod": "", "conf/default": "D"})
 	files, err := c.collect(`{% include ["conf/" ~ host, "conf/default"] %}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, says := range map[string]string{"conf/h7": "it is a directory", "conf/prod/h7": "conf/prod is a file"} {
 		for _, read := range []func(string) (string, error){files.Files(), c.config().Texts.Files(files.Digests())} {
 			if _, err := read(name); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), says) {
@@ -188,9 +184,8 @@ func TestADirectoryOfARevisionIsNoFileThatIsAbsent(t *testing.T) {
 			}
 		}
 	}
-	if _, err := files.Files()("conf/h8"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of what is absent is said %v", err)
-	}
+	_, err = files.Files()("conf/h8")
+	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 func TestTooManyFilesAreNotCarried(t *testing.T) {
@@ -198,9 +193,8 @@ func TestTooManyFilesAreNotCarried(t *testing.T) {
 	for i := range inclusion.MaxFiles + 1 {
 		c.write("x/"+strings.Repeat("0", i%7)+time.Duration(i).String(), "")
 	}
-	if _, err := c.collect(`{% include "x/" ~ host %}`); err == nil || !strings.Contains(err.Error(), "too many") {
-		t.Errorf("of a directory with too many files is said %v", err)
-	}
+	_, err := c.collect(`{% include "x/" ~ host %}`)
+	assert.ErrorContains(t, err, "too many")
 }
 
 // config is that of workers of which only the loading is used.
@@ -247,21 +241,15 @@ func (c checkout) wantContent(w *TaskWorker, spec definition.TaskSpec, want stri
 func TestARevisionIsWhatItWasWhateverBecomesOfItsFiles(t *testing.T) {
 	c := newCheckout(t, map[string]string{"part": `old{% include "late" ignore missing %}`})
 	files, err := c.collect(`{% include "part" %}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := c.tasks()
-	if err := w.Texts.KeepAll(files); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Texts.KeepAll(files))
 	digests := files.Digests()
 	spec := definition.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"], Includes: digests}
 	c.write("part", "edited")
 	c.write("late", "and late")
 	c.wantContent(w, spec, "old")
-	if err := os.Remove(filepath.Join(c.dir, "part")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(c.dir, "part")))
 	c.wantContent(w, spec, "old")
 
 	// A former version kept no more than the manifest.
@@ -271,21 +259,13 @@ func TestARevisionIsWhatItWasWhateverBecomesOfItsFiles(t *testing.T) {
 
 	// What was altered is refused with its hash, and is not taken for a file that is not there.
 	object := filepath.Join(c.dir, ".deployster", "objects", "sha256", objects.Hash(files["part"]))
-	if err := os.WriteFile(object, []byte("altered"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(object, []byte("altered"), 0o600))
 	c.wantContent(w, spec, objects.Hash(files["part"]))
-	if err := os.Remove(object); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(object))
 	c.wantContent(w, spec, objects.Hash(files["part"]))
 	other, err := c.collect(`x{% include "part" ignore missing %}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Texts.KeepAll(Carried{"m.yaml": other["m.yaml"]}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, w.Texts.KeepAll(Carried{"m.yaml": other["m.yaml"]}))
 	spec.Digest = objects.Hash(other["m.yaml"])
 	c.wantContent(w, spec, "is missing")
 }
@@ -296,13 +276,9 @@ func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) 
 	d := &pipelinedef.Definition{Name: "p", Stages: []pipelinedef.Stage{{Name: "one", Run: &pipelinedef.Run{Manifest: "m.yaml"}}, {Name: "two", Run: &pipelinedef.Run{Manifest: "m.yaml"}}}}
 	collected, err := CollectPipeline(c.dir, reading(nil), d)
 	w := NewStepWorker(c.config(), c.pool())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	files := collected.Files
-	if err := w.Texts.KeepAll(files); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Texts.KeepAll(files))
 	content := func(carried record.Files) (any, error) {
 		step := step.Step{Target: "stage/p/one", Stage: "one", Manifest: "m.yaml", Revision: "1", Files: carried}
 		in, err := w.loadStep(step, LoadOptions{Builtin: w.variables(step, nil)})
@@ -329,9 +305,7 @@ func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) 
 	d.Stages[0].Run.Manifest, d.Stages[1].Run.Manifest = "none.yaml", "../m.yaml"
 	_, err = CollectPipeline(c.dir, reading(nil), d)
 	for _, says := range []string{"stage one: manifest none.yaml: ", "stage two: manifest ../m.yaml: it is not below the workspace"} {
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("it says %v, without %q", err, says)
-		}
+		assert.ErrorContains(t, err, says)
 	}
 }
 
@@ -352,21 +326,138 @@ func TestARevisionCarriesItsModules(t *testing.T) {
 		return Collect(c.dir, nil, nil, manifest.Source{Name: "m.yaml", Data: fmt.Appendf(nil, call, source)})
 	}
 	collected, err := collect("./m")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []string{"m.yaml", "m/in/module.yaml", "m/module.yaml", "m/o", "m/part", "m/t/one"}
-	if got := slices.Sorted(maps.Keys(collected.Files)); !slices.Equal(got, want) {
-		t.Errorf("it carries %q, want %q", got, want)
-	}
+	assert.Equal(t, want, slices.Sorted(maps.Keys(collected.Files)))
 	c.link("away", "/etc")
 	for source, says := range map[string]string{
 		"./none": "m.yaml:1:23: modules.m.source: none/module.yaml cannot be read: there is no such file",
 		"./away": "m.yaml:1:23: modules.m.source: away/module.yaml cannot be read: it is outside of the workspace",
 		"../m":   `"../m" leads out of the workspace`,
 	} {
-		if _, err := collect(source); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("of the source %s it says %v, want %s", source, err, says)
+		_, err = collect(source)
+		assert.ErrorContains(t, err, says, source)
+	}
+}
+
+// wantOmitted collects what includes of a manifest name, and checks what is carried and
+// what is left out.
+func (c checkout) wantOmitted(content string, carried []string, omitted map[string]string) Carried {
+	c.Helper()
+	c.wantCarried(content, carried...)
+	files, err := c.collect(content)
+	require.NoError(c, err)
+	all, err := (&Collection{Files: files}).Omitted()
+	require.NoError(c, err, content)
+	assert.Len(c, all, len(omitted), content)
+	for _, o := range all {
+		if says := omitted[o.Name]; says == "" || !strings.Contains(o.Why, says) {
+			c.Errorf("with %s is left out %v, want %v", content, o, omitted)
 		}
+	}
+	return files
+}
+
+func TestStrayEntriesOfADirectoryAreLeftOutAndRefusedOnlyWhereTheyAreIncluded(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"conf/default": "D", "conf/h1": "1", "conf/h1~": `{% include host %}`, "conf/.h1.swp": strings.Repeat("\x00", 1<<20+1),
+		"conf/loop/a/file": "", "conf/h2": `{% include ["lib/pipe", "conf/default"] %}`,
+	})
+	outside := newCheckout(t, map[string]string{"h7": "secret"})
+	c.fifo("conf/pipe")
+	c.fifo("lib/pipe")
+	socket, err := net.Listen("unix", filepath.Join(c.dir, "conf", "socket"))
+	require.NoError(t, err)
+	defer socket.Close()
+	c.link("conf/h7", filepath.Join(outside.dir, "h7"))
+	c.link("conf/prod", outside.dir)
+	c.link("conf/.#h1", "nobody@nowhere.1")
+	c.link("conf/loop/a/b", "../../loop")
+	files := c.wantOmitted(`{% include ["conf/" ~ host, "conf/default"] %}`,
+		[]string{"conf/default", "conf/h1", "conf/h2", "conf/loop/a/file"},
+		map[string]string{
+			"conf/h1~": "known only when it is evaluated", "conf/.h1.swp": "larger than 1 MiB", "conf/pipe": "not a file", "conf/socket": "not a file",
+			"conf/h7": "outside of the workspace", "conf/prod": "outside of the workspace", "conf/.#h1": "a link to what is not there",
+			"conf/loop/a/b": "a link to conf/loop, in which it is itself", "lib/pipe": "not a file",
+		})
+	texts := c.config().Texts
+	require.NoError(t, texts.KeepAll(files))
+	for _, read := range []expression.Files{files.Files(), texts.Files(files.Digests())} {
+		content := func(host string) (any, error) {
+			return expression.Over(read).Evaluate(`{% include ["conf/" ~ host, "conf/default"] %}`, map[string]any{"host": host})
+		}
+		for host, want := range map[string]string{"h1": "1", "h9": "D", "loop/a/file": ""} {
+			if got, err := content(host); err != nil || got != want {
+				t.Errorf("on %s it is %q, %v", host, got, err)
+			}
+		}
+		for host, says := range map[string]string{
+			"h7": "the revision was made without it: it is outside of the workspace; correct or remove it, and make a new revision",
+			"h2": `cannot include "lib/pipe": the revision was made without it`, "prod/h7": "the revision was made without conf/prod: ",
+			"loop/a/b/a/file": "in which it is itself", ".#h1": "not there",
+		} {
+			if got, err := content(host); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), says) {
+				t.Errorf("on %s it is %q, %v, want an error that says %q", host, got, err, says)
+			}
+		}
+	}
+	if all, err := texts.Omitted(files.Digests()); err != nil || len(all) != 9 || !slices.IsSortedFunc(all, func(a, b revision.Omitted) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Errorf("the revision says %v, %v", all, err)
+	}
+}
+
+func TestWhatWasLeftOutStaysSoInRevisionsMadeOfThese(t *testing.T) {
+	c := newCheckout(t, map[string]string{"conf/h1": "1"})
+	c.fifo("conf/pipe")
+	kept := c.wantOmitted(`{% include "conf/" ~ host %}`, []string{"conf/h1"}, map[string]string{"conf/pipe": "not a file"})
+	again, err := Collect(c.dir, kept, nil)
+	if err != nil || string(again.Files[revision.OmittedName]) != string(kept[revision.OmittedName]) || len(kept[revision.OmittedName]) == 0 {
+		t.Errorf("made of the same files it leaves out %s, %v", again.Files[revision.OmittedName], err)
+	}
+	kept[revision.OmittedName] = []byte(`{"version":2}`)
+	_, err = Collect(c.dir, kept, nil)
+	assert.ErrorContains(t, err, "use a newer one", "of a newer version")
+}
+
+// What is not applied can do with another value of a secret, unless what it is depends on it.
+func TestASecretMayHaveChangedWhereNothingIsApplied(t *testing.T) {
+	const (
+		env  = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, secret_env: {P: '{{ mine }}'}}}}"
+		name = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, name: '{{ mine }}'}}}"
+		run  = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/command, config: {image: i, check: ['true'], apply: ['true'], secret_env: {P: '{{ mine }}'}}}}"
+	)
+	for label, test := range map[string]struct {
+		text, file                   string
+		applied, observed, removable bool
+	}{
+		"as it was":              {env, "mine: hush-1", true, true, true},
+		"changed":                {env, "mine: hush-2", false, true, true},
+		"changed, of a command":  {run, "mine: hush-2", false, true, true},
+		"changed, and the name":  {name, "mine: hush-2", false, false, false},
+		"gone":                   {env, "other: 1", false, false, true},
+		"gone, of a command":     {run, "other: 1", false, false, false},
+		"gone, and the name":     {name, "other: 1", false, false, false},
+		"half saved":             {env, "mine: *hush", false, false, true},
+		"a tag":                  {env, "mine: !hush-2 x", false, false, true},
+		"an expression of other": {env, "mine: 'hush{{ hush_2 }}'", false, false, false},
+	} {
+		t.Run(label, func(t *testing.T) {
+			c := newCheckout(t, map[string]string{"m.yaml": test.text, "home/.deployster/vars.auto.yaml": "mine: hush-1\n"})
+			w, files, err := c.pinned(nil)
+			require.NoError(t, err)
+			c.write("home/.deployster/vars.auto.yaml", test.file+"\n")
+			digests := files.Digests()
+			task := tasks.Task{Environment: "e", Host: "h", Revision: 1, Spec: definition.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"], Includes: digests}}
+			source := manifest.Source{Name: "m.yaml", Data: []byte(test.text)}
+			for p, want := range map[purpose]bool{applying: test.applied, observing: test.observed, removing: test.removable} {
+				o, err := w.carriedFor(task, source, p)
+				if err == nil {
+					_, err = w.load(task, source, o)
+				}
+				if (err == nil) != want || err != nil && (strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "variable mine: it is secret")) {
+					t.Errorf("for purpose %d: %v", p, err)
+				}
+			}
+		})
 	}
 }

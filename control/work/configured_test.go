@@ -4,14 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/engine"
 	envdefinition "github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/manifest/vars"
@@ -70,9 +77,7 @@ func (d daemons) fleetOf(t *testing.T, text string, given []vars.Assignment, unp
 		HostGroups: []definition.HostGroup{{Name: "all", Hosts: "name in (h1, h2, h3)"}}, Steps: []definition.HostStep{{Event: "done", Manifest: "m.yaml"}},
 	}}}}
 	collected, err := CollectPipeline(c.dir, reading(given), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c, collected, collected.PinImages(t.Context(), ImagePinning{
 		Pool: pool, Policy: engine.PullMissing, Unpinned: unpinned, Places: collected.Places(c.config().Inputs, pool.hosts, p, "7", takes),
 	})
@@ -120,13 +125,10 @@ func TestARevisionCarriesTheImagesThatConfigurationsName(t *testing.T) {
 			continue
 		}
 		texts := c.config().Texts
-		if err := texts.KeepAll(collected.Files); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, texts.KeepAll(collected.Files))
 		got, err := texts.Images(collected.Files.Digests())
-		if err != nil || !slices.EqualFunc(got, want, func(a, b revision.Image) bool { return reflect.DeepEqual(a, b) }) {
-			t.Errorf("of %s it carries %+v, %v, want %+v", image, got, err, want)
-		}
+		require.NoError(t, err, image)
+		assert.True(t, slices.EqualFunc(got, want, func(a, b revision.Image) bool { return reflect.DeepEqual(a, b) }), image)
 	}
 	for image, says := range map[string]string{
 		"none:1":              `m.yaml:2:63: resources.web.config.image: which content image none:1 has cannot be found out, so a revision cannot carry it: image "none:1": no such image; make it available, or say --allow-unpinned`,
@@ -171,9 +173,7 @@ func TestAConfigurationHasTheContentThatItsRevisionCarries(t *testing.T) {
 	} {
 		in, err := c.config().Load([]manifest.Source{{Name: "m.yaml", Data: []byte("plugs: {docker: {path: /s}}\nresources: {web: {type: deployster/container, config: {image: '" + tc.written + "'}}}")}},
 			LoadOptions{images: tc.images, applies: !tc.observes, Partly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resolved := map[string]any{"image": tc.ref, "name": "n"}
 		got := any(nil)
 		if configure := in.configure(); configure == nil {
@@ -196,31 +196,23 @@ func TestTheTasksOfARevisionCarryImagesAsOneOfItsHostsHasThem(t *testing.T) {
 	files := Carried{"m.yaml": text}
 	d := envDefinition("m.yaml", files, map[string]any{"tag": "1"})
 	pool := NewEnginePool(c.pool().hosts, all.dial)
-	if _, err := pool.hosts.Inventory(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := pool.hosts.Inventory()
+	require.NoError(t, err)
 	tasks := Identities{Inputs: c.config().Inputs, Texts: c.config().Texts, Hosts: pool.hosts, Drafts: files}
 	pin := func(base []byte) string {
 		t.Helper()
 		p := ImagePinning{Pool: pool, Policy: engine.PullMissing, Base: base, Places: tasks.Places(d, []string{"h1"})}
-		if err := files.PinImages(t.Context(), p, manifest.Source{Name: "m.yaml", Data: text}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, files.PinImages(t.Context(), p, manifest.Source{Name: "m.yaml", Data: text}))
 		return string(files[revision.ImagesName])
 	}
 	first := pin(nil)
-	if !strings.Contains(first, id("1")) || strings.Contains(first, id("2")) {
-		t.Errorf("it carries %s", first)
-	}
+	assert.Contains(t, first, id("1"))
+	assert.NotContains(t, first, id("2"))
 	// What the base of a revision carries stays what it is; what is new is looked for.
 	all[dockerAt].held["x:1"] = engine.Image{ID: id("5")}
-	if again := pin([]byte(first)); again != first {
-		t.Errorf("it carries %s", again)
-	}
+	assert.Equal(t, first, pin([]byte(first)))
 	d.Task.Vars["tag"] = "2"
-	if other := pin([]byte(first)); !strings.Contains(other, id("2")) {
-		t.Errorf("with another variable it carries %s", other)
-	}
+	assert.Contains(t, pin([]byte(first)), id("2"))
 }
 
 // envDefinition is that of an environment whose task has files.
@@ -229,4 +221,249 @@ func envDefinition(name string, files Carried, vars map[string]any) *envdefiniti
 	digest := includes[name]
 	delete(includes, name)
 	return &envdefinition.Definition{Name: "e", Task: envdefinition.TaskSpec{Manifest: name, Digest: digest, Includes: includes, Vars: vars}}
+}
+
+// An inventory that cannot be read for a while takes no host away.
+func TestHostsStayWhileTheInventoryCanNotBeRead(t *testing.T) {
+	h := NewHosts(filepath.Join(t.TempDir(), "inventory.yaml"))
+	write := func(text string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(h.path, []byte(text), 0o600))
+	}
+	d := &definition.Definition{Name: "p", Stages: []definition.Stage{{
+		Name: "all", Deploy: &definition.Deploy{HostGroups: []definition.HostGroup{{Name: "all", Hosts: "name =~ ."}}},
+	}}}
+	members := func() []string {
+		t.Helper()
+		m, err := h.Members(d)
+		require.NoError(t, err)
+		return m["all"]
+	}
+
+	_, err := h.Members(d)
+	assert.Error(t, err, "there is no inventory, and no error")
+	write("hosts: [{name: a, engine: oci, slots: 3}]")
+	if got := members(); len(got) != 1 || h.Slots("a") != 3 {
+		t.Errorf("members %v, %d slots", got, h.Slots("a"))
+	}
+	write("hosts: [")
+	_, err = h.Members(d)
+	assert.Error(t, err, "the inventory is broken, and no error")
+	if known, ok := h.host("a"); !ok || known.Slots != 3 || h.Slots("a") != 3 {
+		t.Errorf("the host is %+v, %v", known, ok)
+	}
+	write("hosts: [{name: b, engine: oci}, {name: c, engine: oci}]")
+	if got := members(); len(got) != 2 || h.Slots("b") != 1 {
+		t.Errorf("members %v", got)
+	}
+	_, ok := h.host("a")
+	assert.False(t, ok, "the host that left is still there")
+}
+
+func TestAHostIsGoneOnlyWhenAnInventorySaysSo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "inventory.yaml")
+	h := NewHosts(path)
+	write := func(text string) {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		h.Version() // looks at the file
+	}
+	if h.Version(); !h.Known("one") {
+		t.Error("a host is gone because the file is not there")
+	}
+	write("{{{")
+	assert.True(t, h.Known("one"), "a host is gone because the file cannot be read")
+	write("hosts: [{name: one, engine: oci}]")
+	assert.True(t, h.Known("one"))
+	assert.False(t, h.Known("two"))
+	write("hosts: [{name: o")
+	assert.True(t, h.Known("one"))
+	assert.False(t, h.Known("two"))
+}
+
+// Whoever asks for a host first, before anybody selects hosts, finds its attributes.
+func TestAHostIsFoundByWhoAsksFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "inventory.yaml")
+	if err := os.WriteFile(path, []byte(`hosts: [{name: a, endpoint: "unix:///run/a", attributes: {socket: /run/a}}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	assert.Equal(t, "/run/a", NewHosts(path).Attribute("a", "socket"))
+}
+
+// naming is types of which some name images for their actions, and others cannot be asked.
+func naming(named map[string][]string, asked *[]string) AskActions {
+	return func(_ context.Context, _ *Connection, m *manifest.Manifest, resources []string, _ []revision.Image) (map[string][]string, map[string]error) {
+		failed := map[string]error{}
+		for _, r := range resources {
+			if *asked = append(*asked, r); named[r] == nil {
+				failed[r] = errors.New("it answers nothing")
+			}
+		}
+		return named, failed
+	}
+}
+
+func TestARevisionCarriesTheImagesThatTypesNameForTheirActions(t *testing.T) {
+	const text = "resources: {a: {type: 'x:1', config: {}}, b: {type: 'x:1', config: {}}, c: {type: deployster/file, config: {path: a}}}"
+	held := map[string]engine.Image{"x:1": {ID: id("1")}, "tool:1": {ID: id("2")}}
+	document := func(c revision.Images) []byte {
+		text, err := c.Encode()
+		require.NoError(t, err)
+		return text
+	}
+	x, tool := revision.Image{Image: "x:1", ID: id("1")}, revision.Image{Image: "tool:1", ID: id("2"), For: []string{"x:1"}}
+	older := revision.Image{Image: "tool:1", ID: id("5"), For: []string{"x:1"}}
+	for name, c := range map[string]struct {
+		named    map[string][]string
+		unpinned bool
+		base     []byte
+		away     bool // no host answers
+		asked    string
+		want     revision.Images
+		says     string // of an error
+	}{
+		"with a tool": {
+			named: map[string][]string{"a": {"tool:1"}, "b": {"tool:1", "reg/t@" + id("9")}}, asked: "a b",
+			want: revision.Images{Actions: true, Images: []revision.Image{tool, x}},
+		},
+		"without any": {named: map[string][]string{"a": {}, "b": {}}, asked: "a b", want: revision.Images{Actions: true, Images: []revision.Image{x}}},
+		"with a tool that is not there": {
+			named: map[string][]string{"a": {"none:1"}, "b": {}}, asked: "a b", says: "m.yaml:1:13: resources.a.type: which content image none:1 has cannot be found out",
+		},
+		"that cannot be asked": {named: map[string][]string{"b": {}}, asked: "a b", says: "resources.a.type: which images the actions of x:1 run cannot be found out, so a revision cannot carry them: it answers nothing; mend that, or say --allow-unpinned"},
+		"that cannot be asked, and may be unpinned": {
+			named: map[string][]string{"b": {"none:1"}}, asked: "a b", unpinned: true,
+			want: revision.Images{Actions: true, Unpinned: "--allow-unpinned was given", Images: []revision.Image{
+				{Image: "none:1", Unpinned: `image "none:1": no such image`, For: []string{"x:1"}}, x,
+			}},
+		},
+		"as its base has it": {
+			base: document(revision.Images{Actions: true, Images: []revision.Image{older, x, {Image: "other:1", ID: id("7")}}}),
+			want: revision.Images{Actions: true, Images: []revision.Image{older, x}},
+		},
+		"of a base that an older version made": {
+			base: document(revision.Images{Images: []revision.Image{x}}), named: map[string][]string{"a": {"tool:1"}, "b": {}}, asked: "a b",
+			want: revision.Images{Actions: true, Images: []revision.Image{tool, x}},
+		},
+		"of such a base that cannot be asked": {
+			base: document(revision.Images{Images: []revision.Image{x}}), named: map[string][]string{"b": {}}, asked: "a b",
+			says: "resources.a.type: which images the actions of x:1 run cannot be found out",
+		},
+		"of such a base where no host answers": {
+			base: document(revision.Images{Images: []revision.Image{x}}), away: true, want: revision.Images{Images: []revision.Image{x}},
+		},
+		"of a base that may be unpinned": {
+			base: document(revision.Images{Actions: true, Unpinned: "why", Images: []revision.Image{x}}), want: revision.Images{Actions: true, Unpinned: "why", Images: []revision.Image{x}},
+		},
+	} {
+		var asked []string
+		f := &fleet{}
+		if !c.away {
+			f.answer = []string{""}
+		}
+		on := NewEnginePool(NewHosts(""), f.dial)
+		f.held = held
+		files := Carried{"m.yaml": []byte(text)}
+		err := files.PinImages(t.Context(), ImagePinning{
+			Pool: on, Policy: engine.PullMissing, Unpinned: c.unpinned, Base: c.base, Ask: naming(c.named, &asked), Places: func(string) ([]Place, error) { return nil, nil },
+		}, manifest.Source{Name: "m.yaml", Data: []byte(text)})
+		assert.Equal(t, c.asked, strings.Join(asked, " "), name)
+		if c.says != "" {
+			assert.ErrorContains(t, err, c.says, name)
+			continue
+		}
+		if err != nil {
+			t.Errorf("a type %s: %v", name, err)
+			continue
+		}
+		got, err := revision.DecodeImages(files[revision.ImagesName])
+		if c.want.Version, c.want.Configured = 1, true; err != nil || !reflect.DeepEqual(*got, c.want) {
+			t.Errorf("a type %s is carried as\n%+v, %v, want\n%+v", name, got, err, c.want)
+		}
+	}
+}
+
+func TestAnActionRunsNoImageThatItsRevisionDoesNotCarry(t *testing.T) {
+	carried := []revision.Image{{Image: "tool:1", ID: id("2")}, {Image: "loose:1", Unpinned: "why"}}
+	images := func(actions bool, unpinned string) *revision.Images {
+		return &revision.Images{Actions: actions, Unpinned: unpinned, Images: carried}
+	}
+	for _, c := range []struct {
+		in   Input
+		ref  string
+		want bool // it is refused
+	}{
+		{Input{images: images(true, ""), applies: true}, "other:1", true},
+		{Input{images: images(true, ""), applies: true}, "deployster/none", true},
+		{Input{images: images(true, ""), applies: true}, "tool:1", false},
+		{Input{images: images(true, ""), applies: true}, "loose:1", false},
+		{Input{images: images(true, ""), applies: true}, "other@" + id("3"), false},
+		{Input{images: images(true, ""), applies: true}, "deployster/file", false},
+		{Input{images: images(true, "why"), applies: true}, "other:1", false},
+		{Input{images: images(false, ""), applies: true}, "other:1", false}, // an older version made it
+		{Input{images: images(true, "")}, "other:1", false},                 // what was made can be removed
+		{Input{applies: true}, "other:1", false},
+	} {
+		held := &registry{held: map[string]engine.Image{c.ref: {ID: id("4")}, id("2"): {ID: id("2")}}}
+		_, err := c.in.pinned(held).Image(t.Context(), c.ref, engine.PullNever, nil)
+		if (err != nil) != c.want || err != nil && !strings.Contains(err.Error(), "action_images of init, and make a new revision") {
+			t.Errorf("%s of %+v: %v", c.ref, c.in.images, err)
+		}
+	}
+}
+
+func TestATextIsKeptAsItWas(t *testing.T) {
+	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), t.TempDir(), nil)
+	const text = "resources: {} # a secret\n"
+	digest, err := texts.Keep([]byte(text))
+	require.NoError(t, err)
+	if got, err := texts.Load(digest); err != nil || string(got) != text {
+		t.Errorf("got %q, %v", got, err)
+	}
+	_, err = texts.Load(strings.Repeat("0", 64))
+	for _, says := range []string{strings.Repeat("0", 64), "missing", "put it back", "new revision"} {
+		assert.ErrorIs(t, err, objects.ErrMissing)
+		assert.ErrorContains(t, err, says)
+	}
+	_, err = texts.Load("../../m")
+	assert.ErrorContains(t, err, "SHA-256", "of what is no digest")
+}
+
+// Other errors have other remedies: what may not be read is there.
+func TestATextThatCannotBeReadIsNotCalledLost(t *testing.T) {
+	dir := t.TempDir()
+	texts := NewTexts(filepath.Join(dir, "objects"), dir, nil)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "objects"), nil, 0o600))
+	if _, err := texts.Load(strings.Repeat("0", 64)); err == nil || strings.Contains(err.Error(), "put it back") {
+		t.Errorf("where no directory is, is said %v", err)
+	}
+	for _, says := range []string{"the owner of the log", "group", "0770", "0660"} {
+		err := fmt.Errorf("object: %w", fs.ErrPermission)
+		assert.ErrorContains(t, objects.Remedied(err), says, "of what may not be read")
+	}
+}
+
+// Former versions kept the manifests of environments below the workspace.
+func TestATextThatAFormerVersionKeptIsRead(t *testing.T) {
+	workspace := t.TempDir()
+	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), workspace, nil)
+	const text = "resources: {}\n"
+	digest := objects.Hash([]byte(text))
+	path := filepath.Join(workspace, ".deployster", "manifests", digest+".yaml")
+	write := func(text string) {
+		t.Helper()
+		require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
+	}
+	write(text)
+	if got, err := texts.Load(digest); err != nil || string(got) != text {
+		t.Errorf("got %q, %v", got, err)
+	}
+	write(text + "# altered")
+	if got, err := texts.Load(digest); !errors.Is(err, objects.ErrAltered) || got != nil {
+		t.Errorf("altered it is %q, %v", got, err)
+	}
+	_, err := texts.Keep([]byte(text))
+	require.NoError(t, err)
+	if got, err := texts.Load(digest); err != nil || string(got) != text {
+		t.Errorf("kept again it is %q, %v", got, err)
+	}
 }

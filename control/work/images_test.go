@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,10 +13,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/control/gc"
 	"github.com/deployster-go/deployster/control/revision"
+	"github.com/deployster-go/deployster/control/rundirs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // registry is an engine with what it holds, and what it can get, by reference.
@@ -85,9 +97,7 @@ func TestAnImageIsNamedWithItsDigest(t *testing.T) {
 	for ref, want := range map[string]string{
 		"x": "x@d", "x:1": "x@d", "reg:5000/x": "reg:5000/x@d", "reg:5000/x:1": "reg:5000/x@d", "a/b:1@sha256:0": "a/b@d", "x@sha256:0": "x@d",
 	} {
-		if got := revision.At(ref, "d"); got != want {
-			t.Errorf("%s is %s, want %s", ref, got, want)
-		}
+		assert.Equal(t, want, revision.At(ref, "d"), ref)
 	}
 }
 
@@ -134,17 +144,14 @@ func (f *fleet) pin(t *testing.T, hosts int) (*Collection, error) {
 	}
 	c := newCheckout(t, map[string]string{"inventory.yaml": list})
 	pool := NewEnginePool(c.pool().hosts, f.dial)
-	if _, err := pool.hosts.Inventory(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := pool.hosts.Inventory()
+	require.NoError(t, err)
 	var sources []manifest.Source
 	for _, name := range []string{"one.yaml", "two.yaml"} {
 		sources = append(sources, manifest.Source{Name: name, Data: []byte("resources: {a: {type: 'x:1', config: {}}, b: {type: 'y:1', config: {}}}")})
 	}
 	collected, err := Collect(c.dir, nil, nil, sources...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return collected, collected.PinImages(t.Context(), ImagePinning{Pool: pool, Policy: engine.PullMissing, Places: func(string) (places []Place, _ error) {
 		for _, name := range slices.Concat(f.names, f.names[:1]) {
 			places = append(places, Place{Host: name})
@@ -156,13 +163,10 @@ func (f *fleet) pin(t *testing.T, hosts int) (*Collection, error) {
 func TestImagesAreThoseOfAHostThatAnswersHoweverManyDoNot(t *testing.T) {
 	f := &fleet{answer: []string{"h7"}}
 	collected, err := f.pin(t, 9)
-	if err != nil || !strings.Contains(string(collected.Files[revision.ImagesName]), "sha256:2") {
-		t.Errorf("with one of nine hosts: %s, %v", collected.Files[revision.ImagesName], err)
-	}
+	require.NoError(t, err)
+	assert.Contains(t, string(collected.Files[revision.ImagesName]), "sha256:2")
 	slices.Sort(f.asked)
-	if len(f.asked) != len(slices.Compact(slices.Clone(f.asked))) {
-		t.Errorf("hosts were asked again: %v", f.asked)
-	}
+	assert.Len(t, f.asked, len(slices.Compact(slices.Clone(f.asked))), "hosts were asked again")
 	f = &fleet{answer: []string{"h0", "h1"}}
 	if _, err := f.pin(t, 3); err != nil || !slices.Equal(f.asked, []string{"h0"}) {
 		t.Errorf("where the first host answers %v were asked: %v", f.asked, err)
@@ -182,8 +186,94 @@ func TestHostsThatHangAreAskedForAWhileOnly(t *testing.T) {
 		if says := " of 80 were asked, for at most 30s)"; err == nil || !strings.Contains(err.Error(), says) || len(f.asked) < 30 {
 			t.Errorf("with 80 hosts that hang, of which %d were asked: %v, want %q", len(f.asked), err, says)
 		}
-		if took := time.Since(began); took != searchTimeout {
-			t.Errorf("it took %s", took)
-		}
+		assert.Equal(t, searchTimeout, time.Since(began))
 	})
+}
+
+// An inventory is known by its name wherever its file lies, and without one by its path.
+func TestTheIdentityOfAnInventory(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	path := filepath.Join(dir, "a", "inventory.yaml")
+	write := func(text string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	want := func(h *Hosts, identity string) {
+		t.Helper()
+		assert.Equal(t, identity, h.Identity())
+	}
+	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
+	h := NewHosts(path)
+	want(h, "")
+	write("") // an empty file is no inventory
+	want(h, "")
+	write("hosts: []")
+	want(h, path)
+
+	// Through a link it is the same, and a moved checkout has another.
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(filepath.Dir(path), link))
+	want(NewHosts(filepath.Join(link, "inventory.yaml")), path)
+	t.Chdir(filepath.Dir(path))
+	want(NewHosts("inventory.yaml"), path)
+	require.NoError(t, os.Rename(filepath.Dir(path), filepath.Join(dir, "b")))
+	want(NewHosts(filepath.Join(dir, "b", "inventory.yaml")), filepath.Join(dir, "b", "inventory.yaml"))
+	require.NoError(t, os.Rename(filepath.Join(dir, "b"), filepath.Dir(path)))
+
+	// The name counts wherever it is; one that is broken stays what it was.
+	write("{name: fleet, hosts: []}")
+	want(h, "fleet")
+	want(NewHosts(filepath.Join(link, "inventory.yaml")), "fleet")
+	write("{name: fleet, hosts: [")
+	want(h, "fleet")
+	write("")
+	want(h, "fleet")
+	write("# no name any more\nhosts: []")
+	want(h, path)
+}
+
+// Each revision has a place of its own on a host, but is not kept for that.
+func TestOldRevisionsOfAnEnvironmentAreNotKept(t *testing.T) {
+	dir := t.TempDir()
+	log, err := sqlite.Open(t.Context(), filepath.Join(dir, "deployments.db"), sqlite.Options{})
+	require.NoError(t, err)
+	defer log.Close()
+	now := time.Now()
+	var k rundirs.Kept
+	var want []string
+	const revisions = 3 * gc.KeptRuns
+	for revision := 1; revision <= revisions; revision++ {
+		for _, task := range []tasks.Task{
+			{Environment: "eu/prod", Host: "web-1"}, {Environment: "eu/prod", Host: "web-2"}, {Environment: "eu/test", Host: "web-1"},
+		} {
+			task.Revision = revision
+			at := now.Add(time.Duration(revision-1000) * 24 * time.Hour)
+			run := ulid.MustNew(ulid.Timestamp(at), ulid.DefaultEntropy()).String()
+			target := deploylog.Target(invoke.Placed("run/web.yaml", placeOf(task)))
+			begun := deploylog.Event{Deployment: run, Target: target, Name: "run-started", Attempt: 1, Data: []byte(`{}`)}
+			ended := begun
+			ended.Name = "run-finished-successfully"
+			_, err = log.Append(t.Context(), begun, ended)
+			require.NoError(t, err)
+			work := filepath.Join(dir, "work", run)
+			require.NoError(t, errors.Join(os.MkdirAll(work, 0o700), os.Chtimes(work, at, at)))
+			if revision > revisions-gc.KeptRuns {
+				want = append(want, run)
+			}
+			k.Add(placeOf(task), filepath.Join(dir, "elsewhere", run))
+		}
+	}
+	assert.Equal(t, 3, k.Places(), "a process remembers")
+	c := gc.Collector{Log: log, Dir: dir, Now: now, Before: now.Add(-gc.DefaultAge)}
+	removed, err := c.Collect(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 3*(revisions-gc.KeptRuns), removed[0].Count)
+	entries, err := os.ReadDir(filepath.Join(dir, "work"))
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	slices.Sort(want)
+	assert.Equal(t, want, left)
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
@@ -18,9 +21,8 @@ func (c checkout) identities() Identities {
 	c.Helper()
 	c.write("inventory.yaml", "hosts:\n  - {name: a, engine: oci, attributes: {zone: east}}\n  - {name: b, engine: oci, attributes: {zone: west}}\n  - {name: far, engine: docker, endpoint: 'ssh://far'}\n")
 	hosts := NewHosts(filepath.Join(c.dir, "inventory.yaml"))
-	if _, err := hosts.Inventory(); err != nil {
-		c.Fatal(err)
-	}
+	_, err := hosts.Inventory()
+	require.NoError(c, err)
 	return Identities{
 		Inputs: Inputs{Workspace: c.dir, Version: "test", Now: time.Now, Hide: func(any) {}}, Hosts: hosts,
 		Texts: NewTexts(filepath.Join(c.dir, ".deployster", "objects"), c.dir, nil),
@@ -70,21 +72,15 @@ func TestWhichTasksMakeOneThing(t *testing.T) {
 		"a foreign type, other variables":   {definedTask{foreign, "one", "a", "1"}, definedTask{foreign, "two", "a", "2"}, false},
 		"a foreign type by its task":        {definedTask{foreig2, "one", "a", ""}, definedTask{foreig2, "two", "a", ""}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c := newCheckout(t, nil)
-			i := c.identities()
-			a, b := c.things(i, test.a), c.things(i, test.b)
-			if both := slices.ContainsFunc(a, func(k string) bool { return slices.Contains(b, k) }); both != test.want {
-				t.Errorf("they make %q and %q", a, b)
-			}
-		})
+		c := newCheckout(t, nil)
+		i := c.identities()
+		a, b := c.things(i, test.a), c.things(i, test.b)
+		assert.Equal(t, test.want, slices.ContainsFunc(a, func(k string) bool { return slices.Contains(b, k) }), "%s: they make %q and %q", name, a, b)
 	}
 	c := newCheckout(t, nil)
 	i := c.identities()
 	for _, text := range []string{broken, "resources: {h: {type: deployster/http, config: {url: 'http://a'}}}"} {
-		if got := c.things(i, definedTask{text, "one", "a", ""}); len(got) > 0 {
-			t.Errorf("it is said to make %q", got)
-		}
+		assert.Empty(t, c.things(i, definedTask{text, "one", "a", ""}))
 	}
 }
 
@@ -104,9 +100,7 @@ func TestLinksLeadToOneThing(t *testing.T) {
 		os.Symlink("real", at("link")), os.Symlink("etc", at("real/conf.d")), os.Symlink("link", at("again")),
 		os.Symlink("motd", at("real/etc/last")), os.Symlink("loop", at("loop")), os.Symlink("nowhere", at("dangling")),
 	} {
-		if made != nil {
-			t.Fatal(made)
-		}
+		require.NoError(t, made)
 	}
 	for name, test := range map[string]struct {
 		a, b string
@@ -165,9 +159,7 @@ func TestWhatATaskMakesIsKnownWhateverBecameOfItsSecrets(t *testing.T) {
 		t.Run(label, func(t *testing.T) {
 			c := newCheckout(t, map[string]string{"m.yaml": text, "home/.deployster/vars.auto.yaml": "mine: hush-1\n"})
 			w, files, err := c.pinned(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			c.write("home/.deployster/vars.auto.yaml", now)
 			i := c.identities()
 			i.Inputs, i.Texts = w.Inputs, w.Texts

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/inclusion"
 	"github.com/deployster-go/deployster/control/revision"
@@ -27,9 +31,7 @@ func (c checkout) pinned(flags []vars.Flag, public ...string) (*TaskWorker, Carr
 		Lookup: func(name string) (string, bool) { return "of " + name, name == vars.EnvironmentPrefix+"region" },
 	}
 	text, err := ReadFile(filepath.Join(c.dir, "m.yaml"))
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	source := manifest.Source{Name: "m.yaml", Data: text}
 	given, err := w.Read(nil, source)
 	if err != nil {
@@ -68,9 +70,7 @@ func TestVariablesAreWhatTheyWereInEveryType(t *testing.T) {
 		"part":           "one",
 	})
 	w, files, err := c.pinned([]vars.Flag{{Name: "given", Value: "1.10"}, {Name: "nothing", Value: "2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want, err := c.values(w, files)
 	if err != nil || len(want) != 2 || want["given"] != "1.10" {
 		t.Fatalf("it carries %v, %v", want, err)
@@ -96,38 +96,27 @@ func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 		"home/.deployster/vars.auto.yaml": "mine: hush-3\nnamed: public\n",
 	})
 	outside := filepath.Join(t.TempDir(), "vars.yaml")
-	if err := os.WriteFile(outside, []byte("linked: hush-4\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(outside, []byte("linked: hush-4\n"), 0o600))
 	c.link("vars.z.auto.yaml", outside)
 	w, files, err := c.pinned([]vars.Flag{{File: filepath.Join(c.dir, "given.yaml")}}, "named")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text := string(files[revision.VariablesName])
 	for _, hidden := range []string{"hush-1", "hush-2", "hush-3", "hush-4"} {
-		if strings.Contains(text, hidden) {
-			t.Errorf("%s is in\n%s", hidden, text)
-		}
+		assert.NotContains(t, text, hidden)
 	}
 	for _, known := range []string{`"hush-no"`, `"public"`, `"~/.deployster/vars.auto.yaml"`, `"given.yaml"`, `"vars.z.auto.yaml"`} {
-		if !strings.Contains(text, known) {
-			t.Errorf("%s is not in\n%s", known, text)
-		}
+		assert.Contains(t, text, known)
 	}
 	wantRefused := func(want string) {
 		t.Helper()
-		if _, err := w.Assignments(w.Texts, files.Digests()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		_, err := w.Assignments(w.Texts, files.Digests())
+		assert.ErrorContains(t, err, want)
 	}
-	if _, err := w.Assignments(w.Texts, files.Digests()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Assignments(w.Texts, files.Digests())
+	require.NoError(t, err)
 	c.write("given.yaml", "# with a remark\ndeep: hush-2\nmore: 1\n")
-	if _, err := w.Assignments(w.Texts, files.Digests()); err != nil {
-		t.Errorf("what else is in the file counts: %v", err)
-	}
+	_, err = w.Assignments(w.Texts, files.Digests())
+	assert.NoError(t, err, "what else is in the file counts")
 	c.write("given.yaml", "deep: hush-5\n")
 	wantRefused("variable deep: it is secret, so the revision carries only its hash, and it has another value in " + filepath.Join(c.dir, "given.yaml"))
 	c.write("given.yaml", "more: 1\n")
@@ -135,22 +124,16 @@ func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 	c.write("given.yaml", "deep: [")
 	wantRefused("cannot be read")
 	c.write("given.yaml", "deep: hush-2\n")
-	if err := os.Remove(filepath.Join(c.dir, ".deployster", "objects", "salt")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(c.dir, ".deployster", "objects", "salt")))
 	wantRefused("is missing: put it back")
 	// With an empty salt no revision can be made either, so that is no remedy.
 	c.write(".deployster/objects/salt", "")
 	wantRefused("is not what it was when it was stored: put it back from a copy of the directory of the log; without one, remove it and make new revisions")
-	if _, _, err := w.Texts.hash(vars.Assignment{Name: "deep", Value: "x"}); err == nil || !strings.Contains(err.Error(), "without one, remove it and make new revisions") {
-		t.Errorf("making a revision with an empty salt: %v", err)
-	}
-	if err := os.Remove(filepath.Join(c.dir, ".deployster", "objects", "salt")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Texts.objects.MakeSalt(); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = w.Texts.hash(vars.Assignment{Name: "deep", Value: "x"})
+	assert.ErrorContains(t, err, "without one, remove it and make new revisions", "making a revision with an empty salt")
+	require.NoError(t, os.Remove(filepath.Join(c.dir, ".deployster", "objects", "salt")))
+	_, err = w.Texts.objects.MakeSalt()
+	require.NoError(t, err)
 	wantRefused("is not what it was")
 }
 
@@ -177,17 +160,12 @@ func TestFilesThatChangeWhileTheyAreReadAreRefused(t *testing.T) {
 	w := c.tasks()
 	for name, text := range map[string]string{"part": "two", "vars.auto.yaml": "a: 1\nb: 3\n"} {
 		given, err := w.Read(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		read := collector{inclusion.New(c.dir, Carried{"part": []byte("one"), "kept": []byte("of another revision")}, nil), c.dir}
-		if err := read.unchanged(&Collection{}, Carried{"kept": nil}, given); err != nil {
-			t.Errorf("before %s is changed: %v", name, err)
-		}
+		assert.NoError(t, read.unchanged(&Collection{}, Carried{"kept": nil}, given), "before %s is changed", name)
 		c.write(name, text)
-		if err := read.unchanged(&Collection{}, Carried{"kept": nil}, given); err == nil || !strings.Contains(err.Error(), name+" was changed while it was read") {
-			t.Errorf("after %s was changed: %v", name, err)
-		}
+		err = read.unchanged(&Collection{}, Carried{"kept": nil}, given)
+		assert.ErrorContains(t, err, name+" was changed while it was read", name)
 		c.write("part", "one")
 	}
 }
@@ -201,36 +179,25 @@ func TestVariablesMayComeFromAPipe(t *testing.T) {
 		return w, files, err
 	}
 	fifo := filepath.Join(c.dir, "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	go func() { _ = os.WriteFile(fifo, []byte("piped: one\n"), 0o600) }()
 	w, files, err := from(fifo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := c.values(w, files); err != nil || got["piped"] != "one" {
 		t.Errorf("of a FIFO it carries %v, %v", got, err)
 	}
 	substituted := func() string {
 		t.Helper()
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = r.Close() })
-		if _, err := w.WriteString("piped: two\n"); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		_, err = w.WriteString("piped: two\n")
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
 		return fmt.Sprintf("/dev/fd/%d", r.Fd())
 	}
 	w, files, err = from(substituted())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := c.values(w, files); err != nil || got["piped"] != "two" {
 		t.Errorf("of a pipe it carries %v, %v", got, err)
 	}
@@ -238,9 +205,8 @@ func TestVariablesMayComeFromAPipe(t *testing.T) {
 	path := substituted()
 	_, _, err = c.pinned([]vars.Flag{{File: path}})
 	for _, says := range []string{path, "piped", "no regular file", "--allow-logged piped"} {
-		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), says) {
-			t.Errorf("of one that may be secret is said %v, without %q", err, says)
-		}
+		require.ErrorAs(t, err, &invalid)
+		assert.ErrorContains(t, err, says)
 	}
 }
 
@@ -250,13 +216,10 @@ func TestAManifestThatChangesWhileItIsReadIsRefused(t *testing.T) {
 	if err == nil {
 		err = collected.Unchanged(c.dir)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c.write("m.yaml", "resources: {} # saved")
-	if err := collected.Unchanged(c.dir); err == nil || !strings.Contains(err.Error(), "m.yaml was changed while it was read") {
-		t.Errorf("got %v", err)
-	}
+	err = collected.Unchanged(c.dir)
+	assert.ErrorContains(t, err, "m.yaml was changed while it was read")
 }
 
 // What a manifest declares is carried as it was found out, and found out nowhere else; a file
@@ -268,12 +231,8 @@ func TestDeclaredVariablesAreFoundOutOnce(t *testing.T) {
 		"key": "hush\n",
 	})
 	w, files, err := c.pinned([]vars.Flag{{Name: "size", Value: "15"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := string(files[revision.VariablesName]); strings.Contains(text, "hush") {
-		t.Errorf("it carries a secret: %s", text)
-	}
+	require.NoError(t, err)
+	assert.NotContains(t, string(files[revision.VariablesName]), "hush", "it carries a secret")
 	w.Outside = vars.Outside{}
 	content := func() (any, error) {
 		assigned, err := w.Assignments(w.Texts, files.Digests())
@@ -304,17 +263,80 @@ func TestDeclaredSecretsAreReferredTo(t *testing.T) {
 	c := newCheckout(t, map[string]string{"m.yaml": declared + fileOf + "{{ password }}{{ hidden }}'}}}"})
 	for _, what := range []string{"--var password", "the command at m.yaml:1:"} {
 		_, _, err := c.pinned([]vars.Flag{{Name: "password", Value: "hush"}})
-		if err == nil || !strings.Contains(err.Error(), "is secret and reads "+what) || strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: %v", what, err)
-		}
+		require.ErrorContains(t, err, "is secret and reads "+what)
+		assert.NotContains(t, err.Error(), "hush")
 	}
 	c.write("m.yaml", declared[:strings.Index(declared, ", hidden")]+"}\n"+fileOf+"x'}}}")
 	text, _ := ReadFile(filepath.Join(c.dir, "m.yaml"))
 	collected, err := Collect(c.dir, nil, nil, manifest.Source{Name: "m.yaml", Data: text})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if uses, err := collected.SecretUses("password", "other"); err != nil || len(uses) != 1 || uses[0].Path != "variables.password" {
 		t.Errorf("uses: %v %v", uses, err)
+	}
+}
+
+func TestWhatRevisionsWriteOutAtSecretPlacesIsHidden(t *testing.T) {
+	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), t.TempDir(), nil)
+	all := Carried{
+		"m.yaml": []byte(`resources:
+  a:
+    type: deployster/container
+    config:
+      image: shown-image
+      secret_env:
+        PASSWORD: hunter2-literal
+        NUMBER: 12345678
+        QUOTED: 'it''s hidden'
+        FOLDED: >-
+          folded1
+          folded2
+        REFERENCE: "{{ shown_variable }}"
+        EXPRESSION: "{{ 'in-expression' ~ x }}"
+        FILE: "{% include 'secrets/key' %}"
+        SOME: "{% include 'tokens/' ~ host %}"
+  b:
+    type: example/foreign
+    config: {env: {PASSWORD: shown-foreign}}
+`),
+		"old.yaml":    []byte("resources: {a: {type: deployster/http, config: {url: shown-url, headers: {Authorization: bearer-token}}}}"),
+		"secrets/key": []byte("key-line-1\n{% include 'secrets/more' %}\n"), "secrets/more": []byte("key-line-2\n"), "tokens/h1": []byte("token-of-h1"),
+		"plain": []byte("shown-plain"), "half": []byte("resources: ["),
+		revision.VariablesName: []byte("{}"),
+	}
+	require.NoError(t, texts.KeepAll(all))
+	now, before := all.Digests(), map[string]string{}
+	before["old.yaml"] = now["old.yaml"]
+	delete(now, "old.yaml")
+	before["lost"] = strings.Repeat("0", 64)
+	mask := texts.Masking(before, now)
+	for _, text := range all {
+		got := mask(string(text))
+		for _, hidden := range []string{"hunter2", "12345678", "hidden", "folded", "in-expression", "key-line", "token-of", "bearer"} {
+			assert.NotContains(t, got, hidden)
+		}
+		for word := range strings.FieldsSeq(string(text)) {
+			if strings.HasPrefix(word, "shown") && !strings.Contains(got, word) {
+				t.Errorf("%s is not shown in %s", word, got)
+			}
+		}
+	}
+}
+
+// Whoever was the first to ask for an engine may give up; that is not the fault of
+// those who waited for it.
+func TestAnEngineIsOpenedThoughWhoAskedFirstGaveUp(t *testing.T) {
+	p := NewEnginePool(NewHosts("none.yaml"), nil)
+	first, second := &pooled{err: context.Canceled}, &pooled{connection: &Connection{}}
+	for _, c := range []*pooled{first, second} {
+		c.once.Do(func() {})
+	}
+	key := poolKey{host: "one"}
+	p.opened[key] = first
+	if _, err := p.Connection(t.Context(), "one"); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("it was not tried again: %v", err)
+	}
+	p.opened[key] = second
+	if got, err := p.Connection(t.Context(), "one"); got != second.connection || err != nil {
+		t.Errorf("the engine that is open was not taken: %v", err)
 	}
 }
