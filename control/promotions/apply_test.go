@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/control/targets"
@@ -43,23 +45,18 @@ func (m *machines) done() []string {
 
 func TestAManifestIsAppliedOnTheHostsOfAStageOnce(t *testing.T) {
 	applied(t, func(w *world, m *machines) {
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(2 * time.Minute)
 		if got := m.done(); !slices.Equal(got, []string{"prod1 1", "prod2 1"}) || w.count(promotion.StageFinished, "prod", "1") != 1 || w.count(promotion.RunFinished, "", "1") != 1 {
-			t.Fatalf("applied: %q\n%s", got, w.story())
+			t.Fatalf("applied: %q", got)
 		}
-		if !strings.Contains(w.story(), "manifest web.yaml was applied on 2 hosts") {
-			t.Errorf("the log does not say so:\n%s", w.story())
-		}
+		assert.Contains(t, w.story(), "manifest web.yaml was applied on 2 hosts", "the log does not say so")
 		<-time.After(time.Hour)
 		p.die()
 		p = w.start()
 		<-time.After(time.Hour)
 		p.end()
-		if got := m.done(); len(got) != 2 {
-			t.Errorf("it is applied again: %q\n%s", got, w.story())
-		}
+		assert.Len(t, m.done(), 2, "it is applied again")
 	})
 }
 
@@ -77,20 +74,16 @@ func TestWhatCannotBeAppliedIsTriedAgain(t *testing.T) {
 			defer m.mu.Unlock()
 			return bad
 		}
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(time.Minute) // after 10 and 30 seconds
 		if n := tries.Load(); n != 3 || w.count(promotion.StageFailed, "prod", "1") != 3 || w.count(promotion.StageFinished, "prod", "") != 0 {
-			t.Fatalf("%d tries\n%s", n, w.story())
+			t.Fatalf("%d tries", n)
 		}
-		if why := w.explain("prod"); why.Code != promotion.AwaitsRetry || !strings.Contains(why.Message, "applying manifest web.yaml: prod2: no space left") {
-			t.Errorf("it is %s: %s", why.Code, why.Message)
-		}
+		w.says("prod", promotion.AwaitsRetry, "applying manifest web.yaml: prod2: no space left")
 		m.set(func() { bad = nil })
 		<-time.After(time.Minute)
-		if w.count(promotion.StageFinished, "prod", "1") != 1 || w.count(promotion.RunFinished, "", "1") != 1 {
-			t.Errorf("it does not come there:\n%s", w.story())
-		}
+		require.Equal(t, 1, w.count(promotion.StageFinished, "prod", "1"))
+		assert.Equal(t, 1, w.count(promotion.RunFinished, "", "1"), "it does not come there")
 		p.end()
 	})
 }
@@ -105,14 +98,11 @@ func TestWhatFailsOnOneHostIsNotBroughtToAll(t *testing.T) {
 			<-time.After(time.Second)
 			return errors.New("it is wrong")
 		}
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		for w.count(promotion.StageFailed, "prod", "1") == 0 {
 			<-time.After(time.Second)
 		}
-		if n := begun.Load(); n != 4 {
-			t.Errorf("it was begun on %d hosts, 4 at once\n%s", n, w.story())
-		}
+		assert.EqualValues(t, 4, begun.Load(), "it was begun")
 		p.end()
 	})
 }
@@ -129,21 +119,17 @@ func TestWhicheverProcessDiesAManifestIsAppliedAsOften(t *testing.T) {
 				log = w.open()
 			}
 			for _, name := range []string{promotion.StageStarted, promotion.Triggered, promotion.StageFinished} {
-				if n := w.count(name, "prod", "1"); n != 1 {
-					t.Errorf("after a death at append %d (in the log: %v) there are %d %s:\n%s", lives+1, last, n, name, w.story())
-				}
+				assert.Equal(t, 1, w.count(name, "prod", "1"), "after a death at append %d (in the log: %v)", lives+1, last)
 			}
 			if n := len(m.done()); n != 2 && n != 4 || n == 4 && deaths == 0 { // again by who does not know how it ended
-				t.Errorf("after a death at append %d (in the log: %v) it is applied %d times:\n%s", lives+1, last, n, w.story())
+				t.Errorf("after a death at append %d (in the log: %v) it is applied %d times", lives+1, last, n)
 			}
 			appends = mortal.Calls()
 		})
 		return appends
 	}
 	appends := carried(1000, false)
-	if appends < 10 {
-		t.Fatalf("there are only %d appends", appends)
-	}
+	require.GreaterOrEqual(t, appends, 10, "there are only")
 	for lives := range appends {
 		carried(lives, false)
 		carried(lives, true)
@@ -156,9 +142,7 @@ func TestANewerRevisionInterruptsWhatIsApplied(t *testing.T) {
 		var at, ended atomic.Int64
 		m.applies = func(ctx context.Context, q targets.Question) error {
 			if promotion.TextOf(q.Task.Spec.Vars["version"]) != "1" {
-				if n := at.Load(); n != 0 {
-					t.Errorf("%d hosts are still at work on the revision before", n)
-				}
+				assert.Zero(t, at.Load())
 				return nil
 			}
 			at.Add(1)
@@ -168,14 +152,13 @@ func TestANewerRevisionInterruptsWhatIsApplied(t *testing.T) {
 			ended.Add(1)
 			return fmt.Errorf("ended: %w", context.Cause(ctx))
 		}
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(time.Minute)
 		w.deploys("dev", "2")
 		<-time.After(5 * time.Minute)
 		p.end()
 		if got := m.done(); ended.Load() != 2 || !slices.Equal(got, []string{"prod1 2", "prod2 2"}) || w.count(promotion.StageFinished, "prod", "2") != 1 || w.count(promotion.StageFinished, "prod", "1") != 0 {
-			t.Errorf("%d ended; applied: %q\n%s", ended.Load(), got, w.story())
+			t.Errorf("%d ended; applied: %q", ended.Load(), got)
 		}
 	})
 }
@@ -189,14 +172,11 @@ func TestADeletedPipelineEndsWhatIsApplied(t *testing.T) {
 			ended.Add(1)
 			return context.Cause(ctx)
 		}
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(time.Minute)
 		w.proposes(promotion.Delete{Cancel: true, ID: "delete"})
 		<-time.After(time.Minute)
-		if ended.Load() != 2 {
-			t.Errorf("%d ended\n%s", ended.Load(), w.story())
-		}
+		assert.EqualValues(t, 2, ended.Load())
 		p.end()
 	})
 }
@@ -210,17 +190,13 @@ func TestHostsThatLeaveInBetweenKeepAManifestFromBeingApplied(t *testing.T) {
 		w.set(func() { w.none = true })
 		w.deploys("dev", "1")
 		<-time.After(10 * time.Minute)
-		if got := m.done(); len(got) != 0 || w.count(promotion.StageFinished, "prod", "") != 0 {
-			t.Errorf("applied: %q\n%s", got, w.story())
-		}
-		if why := w.explain("prod"); !strings.Contains(why.Message, "prod selects no host") {
-			t.Errorf("it is %s: %s", why.Code, why.Message)
-		}
+		require.Empty(t, m.done())
+		assert.Equal(t, 0, w.count(promotion.StageFinished, "prod", ""))
+		assert.Contains(t, w.explain("prod").Message, "prod selects no host")
 		w.set(func() { w.none = false })
 		<-time.After(20 * time.Minute)
-		if got := m.done(); len(got) != 2 || w.count(promotion.StageFinished, "prod", "1") != 1 {
-			t.Errorf("applied: %q\n%s", got, w.story())
-		}
+		require.Len(t, m.done(), 2)
+		assert.Equal(t, 1, w.count(promotion.StageFinished, "prod", "1"))
 		p.end()
 	})
 }
@@ -229,20 +205,13 @@ func TestHostsThatLeaveInBetweenKeepAManifestFromBeingApplied(t *testing.T) {
 func TestWhatHostsThatDoNotAnswerRunIsNotDecided(t *testing.T) {
 	applied(t, func(w *world, m *machines) {
 		m.silent = true
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(10 * time.Minute)
-		if got := m.done(); len(got) != 0 {
-			t.Errorf("applied: %q", got)
-		}
-		if why := w.explain("prod"); why.Code != promotion.Unobserved || !strings.Contains(why.Message, "no answer") {
-			t.Errorf("it is %s: %s", why.Code, why.Message)
-		}
+		assert.Len(t, m.done(), 0)
+		w.says("prod", promotion.Unobserved, "no answer")
 		m.set(func() { m.silent = false })
 		<-time.After(10 * time.Minute)
-		if w.count(promotion.StageFinished, "prod", "1") != 1 {
-			t.Errorf("it does not come there:\n%s", w.story())
-		}
+		assert.Equal(t, 1, w.count(promotion.StageFinished, "prod", "1"), "it does not come there")
 		p.end()
 	})
 }
@@ -251,18 +220,14 @@ func TestWhatHostsThatDoNotAnswerRunIsNotDecided(t *testing.T) {
 func TestWhatIsAppliedAndNotSeenHasFailed(t *testing.T) {
 	applied(t, func(w *world, m *machines) {
 		m.forgets = true
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(8 * time.Minute)
 		const want = "host group shop/prod does not run revision 1, healthy, as a whole, 7m after manifest web.yaml was applied on 2 hosts"
-		if w.count(promotion.StageFailed, "prod", "1") != 1 || !strings.Contains(w.story(), want) {
-			t.Errorf("it has not failed by that:\n%s", w.story())
-		}
+		require.Equal(t, 1, w.count(promotion.StageFailed, "prod", "1"))
+		assert.Contains(t, w.story(), want, "it has not failed by that")
 		m.set(func() { m.forgets = false })
 		<-time.After(8 * time.Minute)
-		if w.count(promotion.StageFinished, "prod", "1") != 1 {
-			t.Errorf("it does not come there:\n%s", w.story())
-		}
+		assert.Equal(t, 1, w.count(promotion.StageFinished, "prod", "1"), "it does not come there")
 		p.end()
 	})
 }
@@ -277,22 +242,19 @@ func TestAStageOnHostsIsVerified(t *testing.T) {
 			got = append(got, fmt.Sprint(q.Pipeline, " ", q.Stage, " ", q.Task.Spec.Manifest, " ", q.Task.Spec.Digest, " ", q.Task.Spec.Vars["version"], " ", hosts))
 			return bad
 		}
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(time.Minute)
-		if n := w.count(promotion.VerifyFailed, "prod", "1"); n < 2 || w.count(promotion.RunFinished, "", "1") != 0 {
-			t.Errorf("%d tries to verify have failed:\n%s", n, w.story())
-		}
-		if len(got) == 0 || got[0] != "shop prod smoke.yaml 1 1 [prod1 prod2]" {
-			t.Errorf("it was verified by %q", got)
-		}
+		require.GreaterOrEqual(t, w.count(promotion.VerifyFailed, "prod", "1"), 2)
+		assert.Equal(t, 0, w.count(promotion.RunFinished, "", "1"))
+		require.NotEmpty(t, got, "it was verified by")
+		assert.Equal(t, "shop prod smoke.yaml 1 1 [prod1 prod2]", got[0], "it was verified by %q", got)
 		m.set(func() { bad = nil })
 		<-time.After(5 * time.Minute)
 		n := len(got)
 		<-time.After(time.Hour)
 		p.end()
 		if w.count(promotion.Verified, "prod", "1") != 1 || w.count(promotion.RunFinished, "", "1") != 1 || len(got) != n {
-			t.Errorf("it is not verified once:\n%s", w.story())
+			t.Error("it is not verified once")
 		}
 	}, func(d *definition.Definition) {
 		d.Stages[1].Verify, d.Stages[1].VerifyFiles = "smoke.yaml", map[string]string{"smoke.yaml": "1"}

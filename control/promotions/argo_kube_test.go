@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 	"github.com/deployster-go/deployster/internal/kubewatch"
@@ -44,9 +47,7 @@ func chart(version string) fields {
 func (a argo) change(part string, to fields) {
 	a.Helper()
 	var live fields
-	if err := json.Unmarshal(a.Ask(a, http.MethodGet, a.path()+"/"+a.name, nil), &live); err != nil {
-		a.Fatal(err)
-	}
+	require.NoError(a, json.Unmarshal(a.Ask(a, http.MethodGet, a.path()+"/"+a.name, nil), &live))
 	all, _ := live[part].(map[string]any)
 	if all == nil {
 		all = fields{}
@@ -117,9 +118,7 @@ func TestAPullRequestPromotesToApplicationsOfArgo(t *testing.T) {
 	dev.change("spec", fields{"source": chart("v1.3.0")})
 	w.comesToSay("dev", "revision v1.3.0 is current")
 	kubetest.Until(t, "a pull request is open", func() (string, bool) { return fmt.Sprint(f.Pulls()), len(open(f)) == 1 })
-	if says := f.Show("deployster/shop/prod", "prod.yaml"); says != "targetRevision: v1.3.0\n" {
-		t.Errorf("it proposes %q", says)
-	}
+	assert.Equal(t, "targetRevision: v1.3.0\n", f.Show("deployster/shop/prod", "prod.yaml"))
 	w.comesToSay("prod", "waits to be merged: pull request 1")
 	f.Merge(1)
 	kubetest.Until(t, "that it is merged is recorded", func() (string, bool) { return w.story(), w.count(promotion.Merged, "prod", "v1.3.0") == 1 })
@@ -130,13 +129,9 @@ func TestAPullRequestPromotesToApplicationsOfArgo(t *testing.T) {
 	east.runs("v1.3.0", "Healthy")
 	west.runs("v1.3.0", "Progressing")
 	w.comesToRecord("its health is Progressing")
-	if n := w.count(promotion.StageFinished, "prod", ""); n != 0 {
-		t.Errorf("it is promoted before it is healthy:\n%s", w.story())
-	}
+	assert.Equal(t, 0, w.count(promotion.StageFinished, "prod", ""), "it is promoted before it is healthy")
 	west.runs("v1.3.0", "Healthy")
 	w.finishes("v1.3.0")
-	if all := f.Pulls(); len(all) != 1 {
-		t.Errorf("there are %+v", all)
-	}
+	assert.Len(t, f.Pulls(), 1)
 	end()
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
@@ -63,9 +66,7 @@ func newCrowd(b *testing.B, many int) *crowd {
 			d.Stages = append(d.Stages, definition.Stage{Name: fmt.Sprint("s", stage), Environment: name})
 			state := environment.New(name)
 			do := func(events []deploylog.Event, err error) {
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				for _, e := range events {
 					seq++
 					e.Seq, e.CreatedAt = seq, now.UTC()
@@ -85,9 +86,7 @@ func newCrowd(b *testing.B, many int) *crowd {
 			}
 		}
 		events, err := promotion.New(d.Name).Propose(promotion.Define{Definition: d, ID: "define-" + d.Name}, promotion.Observed{}, now)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		batch = append(batch, events...)
 		seq += int64(len(events))
 	}
@@ -125,9 +124,7 @@ func BenchmarkPromotionDecides(b *testing.B) {
 	b.StopTimer()
 	cancel()
 	<-ended
-	if len(c.late) < n*(stagesEach-1) {
-		b.Errorf("%d promotions were seen, and %d are to be", len(c.late), n*(stagesEach-1))
-	}
+	assert.GreaterOrEqual(b, len(c.late), n*(stagesEach-1))
 	if late := lateness(b, "decision", c.late); n >= 100 && late > mostLate {
 		b.Errorf("one of a hundred promotions is decided more than %s late", late)
 	}
@@ -153,9 +150,7 @@ func (c *crowd) noticed(b *testing.B) (late []time.Duration) {
 	}()
 	for i := range 100 {
 		e, err := c.log.Append(ctx, deploylog.Event{Deployment: fmt.Sprint("y", i), Target: "run/yardstick", Name: "run-started"})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		late = append(late, (<-seen).Sub(e[0].CreatedAt))
 	}
 	return late

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
@@ -56,9 +59,7 @@ func installed(version, status string, number int) fields {
 func (f *space) says(path, ready string, status fields) {
 	f.Helper()
 	var live map[string]any
-	if err := json.Unmarshal(f.Ask(f, http.MethodGet, path, nil), &live); err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, json.Unmarshal(f.Ask(f, http.MethodGet, path, nil), &live))
 	generation := live["metadata"].(map[string]any)["generation"]
 	status["observedGeneration"] = generation
 	status["conditions"] = []any{fields{"type": "Ready", "status": ready, "observedGeneration": generation, "reason": "Tested", "message": "by the test", "lastTransitionTime": "2026-01-02T03:04:05Z"}}
@@ -154,9 +155,7 @@ func (w *world) schedules(watched *kubewatch.Clusters) (end func()) {
 	return func() {
 		w.Helper()
 		close(drain)
-		if err := <-ended; err != nil {
-			w.Error(err)
-		}
+		assert.NoError(w, <-ended)
 		if clusters, watches := watched.Watched(); clusters+watches > 0 {
 			w.Errorf("%d watches of %d clusters are left", watches, clusters)
 		}

@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/internal/kubewatch"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -88,9 +91,7 @@ func (r *receiver) inClusters(t *testing.T, test func(*world, *fleet), change ..
 			d.Stages[1].Environment, d.Stages[1].Objects = "objects:shop/prod", []object.Object{of("east"), of("west")}
 		}}, change...)...)
 		test(w, f)
-		if n := f.watched(); n > 0 {
-			t.Errorf("%d objects are watched by nobody", n)
-		}
+		assert.Zero(t, f.watched())
 	})
 }
 
@@ -101,26 +102,21 @@ func TestARevisionGoesThroughClusters(t *testing.T) {
 		<-time.After(time.Minute)
 		asked := r.take()
 		if len(asked) != 1 || asked[0].Revision != "1" || asked[0].Environment != "" || strings.Join(asked[0].Objects, " ") != "east/flux-system/Kustomization/shop west/flux-system/Kustomization/shop" {
-			t.Fatalf("asked: %+v\n%s", asked, w.story())
+			t.Fatalf("asked: %+v", asked)
 		}
 		f.set(func() { f.runs["east"] = "1" })
 		<-time.After(time.Second)
-		if n := w.count(promotion.StageFinished, "prod", "1"); n != 0 {
-			t.Errorf("one of two clusters is all of them:\n%s", w.story())
-		}
+		assert.Equal(t, 0, w.count(promotion.StageFinished, "prod", "1"), "one of two clusters is all of them")
 		f.set(func() { f.runs["west"] = "1" })
 		<-time.After(time.Second)
-		if w.count(promotion.StageFinished, "prod", "1") != 1 || w.count(promotion.RunFinished, "", "1") != 1 {
-			t.Errorf("it is there, and that is not noticed:\n%s", w.story())
-		}
+		require.Equal(t, 1, w.count(promotion.StageFinished, "prod", "1"))
+		assert.Equal(t, 1, w.count(promotion.RunFinished, "", "1"), "it is there, and that is not noticed")
 		n := w.count(promotion.HostsObserved, "prod", "")
 		for range 10 {
 			f.set(func() {})
 			<-time.After(time.Hour)
 		}
-		if again := w.count(promotion.HostsObserved, "prod", ""); again != n {
-			t.Errorf("nothing has changed, and %d events say so", again-n)
-		}
+		assert.Equal(t, n, w.count(promotion.HostsObserved, "prod", ""), "nothing has changed")
 		p.end()
 		synctest.Wait()
 	})
@@ -140,21 +136,17 @@ func TestThatAControllerIsAtWorkIsNoNews(t *testing.T) {
 			f.set(func() { f.at = "" })
 			<-time.After(9 * time.Minute)
 		}
-		if again := w.count(promotion.HostsObserved, "dev", ""); again != n || n == 0 {
-			t.Errorf("it is what it was, and %d events say so after %d", again-n, n)
-		}
+		require.Equal(t, n, w.count(promotion.HostsObserved, "dev", ""))
+		assert.NotEqual(t, 0, n)
 		if asked := r.take(); len(asked) == 0 || asked[0].Revision != "1" {
-			t.Errorf("it has settled, and what was asked is %+v\n%s", asked, w.story())
+			t.Errorf("it has settled, and what was asked is %+v", asked)
 		}
 		f.set(func() { f.at = "dev" })
 		<-time.After(time.Minute + 59*time.Second)
-		if why := w.explain("dev"); why.Code == promotion.Unhealthy {
-			t.Errorf("dev is %s before its work has lasted: %s", why.Code, why.Message)
-		}
+		assert.NotEqual(t, promotion.Unhealthy, w.explain("dev").Code)
 		<-time.After(2 * time.Second)
-		if again := w.count(promotion.HostsObserved, "dev", ""); again != n+1 || w.explain("dev").Code != promotion.Unhealthy {
-			t.Errorf("its work does not end, and %d events say so: %s", again-n, w.explain("dev").Message)
-		}
+		require.Equal(t, n+1, w.count(promotion.HostsObserved, "dev", ""))
+		assert.Equal(t, promotion.Unhealthy, w.explain("dev").Code, "its work does not end")
 
 		// However often it is well and is not, that is seldom news; another revision always is.
 		<-time.After(time.Minute)
@@ -163,15 +155,11 @@ func TestThatAControllerIsAtWorkIsNoNews(t *testing.T) {
 			f.set(func() { f.at, f.unwell["dev"] = "", i%2 == 0 })
 			<-time.After(100 * time.Millisecond)
 		}
-		if again := w.count(promotion.HostsObserved, "dev", ""); again-n > 3 {
-			t.Errorf("%d events of ten seconds say whether it is well", again-n)
-		}
+		assert.LessOrEqual(t, w.count(promotion.HostsObserved, "dev", "")-n, 3)
 		n = w.count(promotion.HostsObserved, "dev", "")
 		f.set(func() { f.runs["dev"] = "2" })
 		<-time.After(time.Millisecond)
-		if again := w.count(promotion.HostsObserved, "dev", ""); again != n+1 {
-			t.Errorf("%d events say that it runs another revision", again-n)
-		}
+		assert.Equal(t, n+1, w.count(promotion.HostsObserved, "dev", ""))
 		p.end()
 		synctest.Wait()
 	}, func(d *definition.Definition) { d.Promotion.SettleFor = definition.Duration(time.Hour) })
@@ -183,45 +171,32 @@ func TestAClusterThatIsGoneIsNeitherHealthyNorFailed(t *testing.T) {
 		f.set(func() { f.gone["west"] = true })
 		p := w.start()
 		<-time.After(time.Minute)
-		if asked := r.take(); len(asked) != 0 {
-			t.Errorf("asked for a cluster that is gone: %+v", asked)
-		}
-		if why := w.explain("prod"); why.Code != promotion.Unobserved || !strings.Contains(why.Message, "cluster west does not answer") {
-			t.Errorf("it is %s: %s", why.Code, why.Message)
-		}
+		assert.Len(t, r.take(), 0, "asked for a cluster that is gone")
+		w.says("prod", promotion.Unobserved, "cluster west does not answer")
 		f.set(func() { f.gone["west"] = false })
 		<-time.After(time.Minute)
-		if asked := r.take(); len(asked) != 1 {
-			t.Fatalf("asked: %+v\n%s", asked, w.story())
-		}
+		require.Len(t, r.take(), 1)
 
 		// What is under way has not failed while nobody knows, however long that takes.
 		f.set(func() { f.gone["east"] = true })
 		<-time.After(5 * time.Hour) // a try has one
-		if n := w.count(promotion.StageFailed, "prod", "1"); n != 0 {
-			t.Errorf("it has failed, and nobody knows:\n%s", w.story())
-		}
+		assert.Equal(t, 0, w.count(promotion.StageFailed, "prod", "1"), "it has failed, and nobody knows")
 		f.set(func() { f.gone["east"], f.runs["east"], f.runs["west"] = false, "1", "1" })
 		<-time.After(time.Second)
-		if w.count(promotion.RunFinished, "", "1") != 1 {
-			t.Errorf("it is there, and that is not noticed:\n%s", w.story())
-		}
+		assert.Equal(t, 1, w.count(promotion.RunFinished, "", "1"), "it is there, and that is not noticed")
 
 		// The first cluster decides what is current, and nobody does while it is gone.
 		f.set(func() { f.gone["dev"], f.runs["dev"] = true, "2" })
 		<-time.After(time.Minute)
-		if why := w.explain("dev"); why.Code != promotion.Unobserved {
-			t.Errorf("dev is %s: %s", why.Code, why.Message)
-		}
+		w.says("dev", promotion.Unobserved, "")
 		f.set(func() { f.gone["dev"], f.unwell["dev"] = false, true })
 		<-time.After(time.Minute)
-		if why := w.explain("dev"); why.Code != promotion.Unhealthy || len(r.take()) != 0 {
-			t.Errorf("dev is %s: %s", why.Code, why.Message)
-		}
+		require.Equal(t, promotion.Unhealthy, w.explain("dev").Code)
+		assert.Empty(t, r.take())
 		f.set(func() { f.unwell["dev"] = false })
 		<-time.After(time.Minute)
 		if asked := r.take(); len(asked) != 1 || asked[0].Revision != "2" {
-			t.Errorf("asked: %+v\n%s", asked, w.story())
+			t.Errorf("asked: %+v", asked)
 		}
 		p.end()
 		synctest.Wait()
@@ -233,14 +208,10 @@ func TestObjectsOfAPipelineThatIsDeletedAreNotWatched(t *testing.T) {
 	r.inClusters(t, func(w *world, f *fleet) {
 		p := w.start()
 		<-time.After(time.Minute)
-		if n := f.watched(); n != 3 {
-			t.Fatalf("%d objects are watched", n)
-		}
+		require.Equal(t, 3, f.watched(), "objects are watched")
 		w.proposes(promotion.Delete{Cancel: true, ID: "delete"})
 		<-time.After(time.Minute)
-		if n := f.watched(); n != 0 {
-			t.Errorf("%d objects are watched that nobody uses", n)
-		}
+		assert.Equal(t, 0, f.watched(), "objects are watched that nobody uses")
 		p.end()
 		synctest.Wait()
 	})
@@ -251,11 +222,7 @@ func TestWithoutClustersObjectsAreUnknown(t *testing.T) {
 	r := newReceiver(t)
 	r.inClusters(t, func(w *world, _ *fleet) {
 		w.clusters = nil
-		if err := w.untilIdle(w.log); err != nil {
-			t.Error(err)
-		}
-		if asked := r.take(); len(asked) != 0 {
-			t.Errorf("asked: %+v", asked)
-		}
+		assert.NoError(t, w.untilIdle(w.log))
+		assert.Len(t, r.take(), 0)
 	})
 }

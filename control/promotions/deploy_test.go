@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -56,17 +59,13 @@ func newTry(t *testing.T, change ...func(*definition.Definition)) *begunTry {
 			return b.step.Events, nil
 		})
 	}
-	if !b.step.Promotes {
-		t.Fatalf("nothing is to be promoted: %+v", b.step)
-	}
+	require.True(t, b.step.Promotes, "nothing is to be promoted")
 	return b
 }
 
 func (b *begunTry) fails(err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 }
 
 func (b *begunTry) change(propose func(s *promotion.State) ([]deploylog.Event, error)) {
@@ -115,9 +114,8 @@ func TestATryDeploysOnceWhoeverDoesItAgain(t *testing.T) {
 	b.fails(err)
 	again, err := b.process().deploy(t.Context(), "shop", b.step, "version")
 	b.fails(err)
-	if first.Deployment == "" || first != again {
-		t.Errorf("it finds %+v, and then %+v", first, again)
-	}
+	require.NotEmpty(t, first.Deployment, "it finds %+v, and then %+v", first, again)
+	assert.Equal(t, again, first)
 	c := b.process()
 	b.fails(c.commands.Follow(t.Context(), 0))
 	if err := c.command(t.Context(), "shop", b.step, "version", environment.Deploy{Revision: first.Revision, Hosts: []string{"h1"}, Step: b.step.Key()}); !errors.Is(err, errBegun) {
@@ -142,9 +140,7 @@ func TestATryDeploysNothingThatWasForbiddenSince(t *testing.T) {
 			if begun, err := p.deploy(t.Context(), "shop", b.step, "version"); err == nil || begun.Deployment != "" {
 				t.Errorf("it begins %+v, %v", begun, err)
 			}
-			if all := b.deployments(); len(all) != 0 {
-				t.Errorf("there are %+v", all)
-			}
+			assert.Len(t, b.deployments(), 0)
 		})
 	}
 }
@@ -153,20 +149,13 @@ func TestATryDeploysNothingThatWasForbiddenSince(t *testing.T) {
 // other try has, also of a pipeline of that name in another log.
 func TestAKeyIsOfOneTryOfOneLog(t *testing.T) {
 	b, other := newTry(t), newTry(t)
-	if b.step.Key() != other.step.Key() {
-		t.Fatalf("the tries are %s and %s", b.step.Key(), other.step.Key())
-	}
+	require.Equal(t, other.step.Key(), b.step.Key())
 	key, next := b.process().keyOf(b.step), b.step
 	next.Attempt++
-	if again := b.process().keyOf(b.step); again != key || !strings.HasPrefix(key, "promotion-") {
-		t.Errorf("the keys are %s and %s", key, again)
-	}
-	if of := other.process().keyOf(other.step); of == key {
-		t.Error("another log has the same key")
-	}
-	if of := b.process().keyOf(next); of == key {
-		t.Error("the next try has the same key")
-	}
+	require.Equal(t, key, b.process().keyOf(b.step))
+	assert.True(t, strings.HasPrefix(key, "promotion-"), "the keys are %s", key)
+	assert.NotEqual(t, key, other.process().keyOf(other.step), "another log has the same key")
+	assert.NotEqual(t, key, b.process().keyOf(next), "the next try has the same key")
 }
 
 // engines have the manifests of stages applied on hosts.
@@ -262,9 +251,7 @@ func TestNothingIsVerifiedThatRunsThereNoMore(t *testing.T) {
 			})
 			b.fails(p.verifyNow(t.Context(), "shop", step, stage))
 			runs("8")
-			if err := p.verifyNow(t.Context(), "shop", step, stage); !errors.Is(err, promotion.ErrUnwanted) {
-				t.Errorf("it ends with %v", err)
-			}
+			assert.ErrorIs(t, p.verifyNow(t.Context(), "shop", step, stage), promotion.ErrUnwanted, "it ends with")
 		})
 	}
 }
@@ -295,13 +282,9 @@ func TestNothingIsWithdrawnThatIsWanted(t *testing.T) {
 		d.Stages[1].Strategy, d.Stages[1].PullRequest = definition.WithPullRequest, pull
 	})
 	p, of := b.process(), promotion.Proposal{Step: b.step, Pull: pull}
-	if err := p.mayWithdraw(t.Context(), "shop", of); !errors.Is(err, errWanted) {
-		t.Errorf("it comes to %v", err)
-	}
+	assert.ErrorIs(t, p.mayWithdraw(t.Context(), "shop", of), errWanted, "it comes to")
 	b.change(func(*promotion.State) ([]deploylog.Event, error) {
 		return []deploylog.Event{{Deployment: b.step.ID, Target: b.step.Target, Revision: b.step.Revision, Name: promotion.StageFailed, Attempt: b.step.Attempt, Data: promotion.Payload{SupersededBy: "8"}.Data()}}, nil
 	})
-	if err := p.mayWithdraw(t.Context(), "shop", of); err != nil {
-		t.Errorf("nobody wants it any more: %v", err)
-	}
+	assert.NoError(t, p.mayWithdraw(t.Context(), "shop", of), "nobody wants it any more")
 }

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/control/targets"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -122,23 +125,19 @@ func (r *receiver) onMachines(t *testing.T, test func(*world, *machines)) {
 func TestHostsAreAskedForAndObserved(t *testing.T) {
 	r := newReceiver(t)
 	r.onMachines(t, func(w *world, m *machines) {
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(2 * time.Minute)
 		asked := r.take()
 		if len(asked) != 1 || asked[0].Revision != "1" || asked[0].Environment != "" || asked[0].Manifest != "web.yaml" || asked[0].Hosts != "prod" {
-			t.Fatalf("asked: %+v\n%s", asked, w.story())
+			t.Fatalf("asked: %+v", asked)
 		}
 		m.set(func() { m.runs = "1" })
 		<-time.After(2 * time.Minute)
-		if w.count(promotion.StageFinished, "prod", "1") != 1 || w.count(promotion.RunFinished, "", "1") != 1 {
-			t.Errorf("it is there, and that is not noticed:\n%s", w.story())
-		}
+		require.Equal(t, 1, w.count(promotion.StageFinished, "prod", "1"))
+		assert.Equal(t, 1, w.count(promotion.RunFinished, "", "1"), "it is there, and that is not noticed")
 		n := w.count(promotion.HostsObserved, "prod", "")
 		<-time.After(time.Hour)
-		if again := w.count(promotion.HostsObserved, "prod", ""); again != n {
-			t.Errorf("nothing has changed, and %d events say so", again-n)
-		}
+		assert.Equal(t, n, w.count(promotion.HostsObserved, "prod", ""), "nothing has changed")
 		p.end()
 		synctest.Wait()
 		if _, watched := m.looks(); watched != 0 {
@@ -152,29 +151,22 @@ func TestAProcessDoesNotPromoteByWhatAFormerOneSaw(t *testing.T) {
 	r := newReceiver(t)
 	r.onMachines(t, func(w *world, m *machines) {
 		m.runs = "1"
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(2 * time.Minute)
 		p.die()
 		m.set(func() { m.silent = true })
-		p = w.start()
-		w.deploys("dev", "2")
+		p = w.promotes("2")
 		<-time.After(10 * time.Minute)
-		if asked := r.take(); len(asked) != 0 {
-			t.Errorf("asked for hosts that do not answer: %+v\n%s", asked, w.story())
-		}
-		if why := w.explain("prod"); why.Code != promotion.Unobserved || !strings.Contains(why.Message, "no answer") {
-			t.Errorf("it is %s: %s", why.Code, why.Message)
-		}
+		assert.Len(t, r.take(), 0, "asked for hosts that do not answer")
+		w.says("prod", promotion.Unobserved, "no answer")
 
 		// Where somebody has brought the revision there meanwhile, nobody is asked for it.
 		p.die()
 		m.set(func() { m.silent, m.runs = false, "2" })
 		p = w.start()
 		<-time.After(5 * time.Minute)
-		if asked := r.take(); len(asked) != 0 || w.count(promotion.RunFinished, "", "2") != 1 {
-			t.Errorf("asked for what is there: %+v\n%s", asked, w.story())
-		}
+		require.Empty(t, r.take())
+		assert.Equal(t, 1, w.count(promotion.RunFinished, "", "2"))
 		p.end()
 	})
 }
@@ -182,8 +174,7 @@ func TestAProcessDoesNotPromoteByWhatAFormerOneSaw(t *testing.T) {
 func TestTheHostsOfAPipelineThatIsDeletedAreLeftAlone(t *testing.T) {
 	r := newReceiver(t)
 	r.onMachines(t, func(w *world, m *machines) {
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(2 * time.Minute)
 		if asked, watched := m.looks(); asked == 0 || watched != 2 {
 			t.Fatalf("%d looks, %d watches", asked, watched)
@@ -212,20 +203,14 @@ func TestWhoAsksWhileHostsDoNotAnswerIsToldSo(t *testing.T) {
 		m.set(func() { m.silent = true })
 		w.deploys("dev", "2")
 		<-time.After(15 * time.Second)
-		if why := w.explain("prod"); why.Code != promotion.Unobserved || !strings.Contains(why.Message, "have not answered yet whether they run revision 2") {
-			t.Errorf("while they are asked it is %s: %s", why.Code, why.Message)
-		}
+		w.says("prod", promotion.Unobserved, "have not answered yet whether they run revision 2")
 		<-time.After(2 * time.Minute)
 		first := w.explain("prod")
 		if first.Code != promotion.Unobserved || !strings.Contains(first.Message, "no answer") || !strings.Contains(first.Message, "; that is so since ") {
 			t.Errorf("when they have not answered it is %s: %s", first.Code, first.Message)
 		}
 		<-time.After(time.Hour)
-		if later := w.explain("prod"); later.Message != first.Message {
-			t.Errorf("an hour later it is %s, and not %s", later.Message, first.Message)
-		}
-		if asked := r.take(); len(asked) != 0 {
-			t.Errorf("asked for hosts that do not answer: %+v", asked)
-		}
+		assert.Equal(t, first.Message, w.explain("prod").Message, "an hour later it")
+		assert.Len(t, r.take(), 0, "asked for hosts that do not answer")
 	})
 }

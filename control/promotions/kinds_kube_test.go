@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
@@ -50,9 +51,7 @@ func (k kind) object(t testing.TB) fields {
 	if err == nil {
 		err = yaml.Unmarshal(text, &object)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return object
 }
 

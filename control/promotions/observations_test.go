@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -25,9 +28,7 @@ func TestWhatIsObservedIsKeptUntilItChanges(t *testing.T) {
 	log := open()
 	fails := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	persons := environments.New(log, clock)
 	does := func(c environment.Command) {
@@ -70,18 +71,16 @@ func TestWhatIsObservedIsKeptUntilItChanges(t *testing.T) {
 	}
 
 	does(environment.Deploy{Revision: 1, Hosts: []string{"h1"}})
-	if o := seen(); o.Revision != "1" || !c.seen[of].at.Equal(now) {
-		t.Errorf("it has changed, and is observed as at %s: %+v", c.seen[of].at, o)
-	}
+	require.Equal(t, "1", seen().Revision)
+	assert.WithinDuration(t, now, c.seen[of].at, 0, "it has changed, and is observed")
 
 	slow := c.seen[of]
 	slow.took = 20 * time.Millisecond
 	c.seen[of] = slow
 	does(environment.Pause{})
 	now = now.Add(100 * time.Millisecond)
-	if o := seen(); !o.Moving || !again.Equal(slow.at.Add(400*time.Millisecond)) {
-		t.Errorf("what takes long is observed again at once, or at %s: %+v", again, o)
-	}
+	require.True(t, seen().Moving, "what takes long is observed again at once, or at %s", again)
+	assert.WithinDuration(t, slow.at.Add(400*time.Millisecond), again, 0, "what takes long is observed again at once, or at")
 	now = again
 	if o := seen(); o.Moving || !c.seen[of].at.Equal(now) || !again.IsZero() {
 		t.Errorf("nor is it later: %+v", o)
@@ -104,16 +103,12 @@ func TestWhenAClockIsSetBackIsKept(t *testing.T) {
 			Stages: []definition.Stage{{Name: "dev", Environment: "dev"}, {Name: "prod", Environment: "prod"}},
 		}}, promotion.Observed{}, now)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	of := observed{"dev", "version"}
 	c.seen[of] = observation{Observation: promotion.Observation{Health: promotion.Whole, Event: 1, Since: now.Add(time.Hour)}, watched: true, at: now}
 	for range 3 {
 		all, _ := c.observe(c.promotions.States["shop"])
-		if ahead := all["dev"].Ahead; !ahead.Equal(time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)) {
-			t.Errorf("it was first seen at %s", ahead)
-		}
+		assert.WithinDuration(t, time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC), all["dev"].Ahead, 0, "it was first seen")
 		now = now.Add(20 * time.Minute)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -32,9 +35,7 @@ func TestARevisionComesAnewOnlyAfterAnotherWasThere(t *testing.T) {
 		"after it was all deleted":  {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Kind: record.ByDelete, Status: superseded}, {Seq: 9, Revision: 1, Status: finished}}, 9},
 		"another has not ended yet": {[]report.Deployment{{Seq: 3, Revision: 1, Status: finished}, {Seq: 6, Revision: 2, Status: report.DeploymentRunning}}, 6},
 	} {
-		if got := came(c.all, values{known: map[int]string{0: "", 1: "1", 2: "2", 3: "3"}}); got != c.want {
-			t.Errorf("%s: it came with event %d, not %d", name, got, c.want)
-		}
+		assert.Equal(t, c.want, came(c.all, values{known: map[int]string{0: "", 1: "1", 2: "2", 3: "3"}}), "%s: it came with event", name)
 	}
 }
 
@@ -104,9 +105,7 @@ func TestAnEnvironmentRunsWhatItsHealthyTasksCarry(t *testing.T) {
 	later.Tasks[0].Since = started.Add(time.Hour) // it died since, and was started again
 	seen := promotion.Observation{Revision: "2", Active: promotion.Deployment{Status: promotion.Deployed}}
 	hosts(&seen, report.Report{Deployment: &report.Deployment{Ended: started}, Hosts: []report.HostRow{well, later}}, values{known: map[int]string{2: "2"}})
-	if !seen.Since.Equal(started.Add(time.Hour)) {
-		t.Errorf("it has run it as a whole since %s", seen.Since)
-	}
+	assert.WithinDuration(t, started.Add(time.Hour), seen.Since, 0, "it has run it as a whole since")
 }
 
 // fleet is an environment and its log, on a host whose tasks become healthy unless somebody says
@@ -127,9 +126,7 @@ func (f *fleet) do(c environment.Command) {
 
 func (f *fleet) record(events []deploylog.Event, err error) {
 	f.Helper()
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	for _, e := range events {
 		f.seq++
 		e.Seq, e.CreatedAt = f.seq, f.now
@@ -184,13 +181,9 @@ func TestAnEnvironmentIsObservedWhateverBecomesOfIt(t *testing.T) {
 	f.do(environment.Create{Definition: with("one")})
 	f.wants("before it is deployed", promotion.Partly, "", "", false)
 	f.do(environment.Deploy{Revision: 1, Hosts: on})
-	if o := f.wants("while it is deployed", promotion.Partly, "one", "one", false); !o.Moving {
-		t.Error("nothing moves")
-	}
+	assert.True(t, f.wants("while it is deployed", promotion.Partly, "one", "one", false).Moving)
 	f.do(environment.Pause{})
-	if o := f.wants("when that is paused", promotion.Partly, "one", "one", false); o.Moving {
-		t.Error("what is paused moves")
-	}
+	assert.False(t, f.wants("when that is paused", promotion.Partly, "one", "one", false).Moving, "what is paused moves")
 	f.do(environment.Resume{})
 	f.settles()
 	f.wants("once it is deployed", promotion.Whole, "one", "one", false)
@@ -218,7 +211,5 @@ func TestAnEnvironmentIsObservedWhateverBecomesOfIt(t *testing.T) {
 	f.do(environment.Delete{TerminateTasks: true})
 	f.wants("while it is deleted", promotion.Partly, "", "", true)
 	f.settles()
-	if o := f.wants("when it is deleted", promotion.Unknown, "", "", false); !o.Deleted {
-		t.Error("it is not known that it was deleted")
-	}
+	assert.True(t, f.wants("when it is deleted", promotion.Unknown, "", "", false).Deleted, "it is not known that it was deleted")
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -29,8 +32,7 @@ func TestNoVariableButThoseOfTokensGoesToAServer(t *testing.T) {
 						d.Stages[i+1].PullRequest.TokenFile, d.Stages[i+1].PullRequest.TokenEnv = "", variable
 					}
 				})
-				w.deploys("dev", "1")
-				p := w.start()
+				p := w.promotes("1")
 				defer p.end()
 				<-time.After(2 * time.Minute)
 				w.set(func() {
@@ -56,16 +58,11 @@ func TestNoFileButThoseOfSecretsGoesToAServer(t *testing.T) {
 				d.Stages[i+1].PullRequest.TokenFile = stolen
 			}
 		})
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		<-time.After(2 * time.Minute)
-		if all := f.Requests(); len(all) > 0 {
-			t.Errorf("it was asked %q", all)
-		}
-		if r := w.explain("staging"); r.Code != promotion.AwaitsRetry || !strings.Contains(r.Message, "the token is not read: token_file \""+stolen+"\" must be in a directory named secrets") {
-			t.Errorf("it says %+v", r)
-		}
+		assert.Empty(t, f.Requests(), "it was asked")
+		w.says("staging", promotion.AwaitsRetry, "the token is not read: token_file \""+stolen+"\" must be in a directory named secrets")
 	})
 	r := newReceiver(t)
 	place(t, r.workspace, stolen, hookKey)
@@ -75,16 +72,11 @@ func TestNoFileButThoseOfSecretsGoesToAServer(t *testing.T) {
 				d.Stages[i+1].Webhook.KeyFile = stolen
 			}
 		})
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		<-time.After(2 * time.Minute)
-		if got := r.take(); len(got) > 0 {
-			t.Errorf("it was asked for %+v", got)
-		}
-		if r := w.explain("staging"); r.Code != promotion.AwaitsRetry || !strings.Contains(r.Message, "the key is not read: key_file \""+stolen+"\" must be in a directory named secrets") {
-			t.Errorf("it says %+v", r)
-		}
+		assert.Empty(t, r.take(), "it was asked for")
+		w.says("staging", promotion.AwaitsRetry, "the key is not read: key_file \""+stolen+"\" must be in a directory named secrets")
 	})
 }
 
@@ -92,19 +84,14 @@ func TestNoFileButThoseOfSecretsGoesToAServer(t *testing.T) {
 func place(t *testing.T, workspace, path, text string) {
 	t.Helper()
 	path = filepath.Join(workspace, path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // Two logs that name one repository and branch do not fight for it: the second one says so.
 func TestTwoLogsDoNotFightForABranch(t *testing.T) {
 	proposing(t, func(w *world, f *forgetest.Forge) {
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		<-time.After(2 * time.Minute)
 		other := newWorld(w.TB, reconciletest.InMemory(w.TB))
@@ -118,7 +105,7 @@ func TestTwoLogsDoNotFightForABranch(t *testing.T) {
 			t.Errorf("it says %+v", r)
 		}
 		if all := f.Pulls(); len(all) != 1 || all[0].Title != "Promote staging to revision 1" || all[0].State != "open" || w.explain("staging").Code != promotion.AwaitsMerge {
-			t.Errorf("there are %+v\n%s", all, w.story())
+			t.Errorf("there are %+v", all)
 		}
 	})
 }

@@ -7,10 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -54,28 +58,23 @@ func open(f *forgetest.Forge) (all []forgetest.Pull) {
 
 func TestAPullRequestPromotesByWhatIsObserved(t *testing.T) {
 	proposing(t, func(w *world, f *forgetest.Forge) {
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		reconciletest.Wait(10 * time.Minute)
 		if all := open(f); len(all) != 1 || f.Show(all[0].Branch, "staging.yaml") != "tag: \"1\" # of staging\n" {
-			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
+			t.Fatalf("there are %+v", f.Pulls())
 		}
-		if r := w.explain("staging"); r.Code != promotion.AwaitsMerge || !strings.Contains(r.Message, "revision 1 is proposed, and waits to be merged: pull request 1: http") {
-			t.Errorf("it says %+v", r)
-		}
-		if w.count(promotion.StageStarted, "staging", "1") != 1 || w.count(promotion.Merged, "staging", "") != 0 {
-			t.Errorf("%s", w.story())
-		}
+		w.says("staging", promotion.AwaitsMerge, "revision 1 is proposed, and waits to be merged: pull request 1: http")
+		require.Equal(t, 1, w.count(promotion.StageStarted, "staging", "1"))
+		assert.Equal(t, 0, w.count(promotion.Merged, "staging", ""), "it does not go on")
 		f.Merge(1)
 		reconciletest.Wait(2 * time.Minute)
-		if w.count(promotion.Merged, "staging", "1") != 1 || w.count(promotion.StageFinished, "staging", "") != 0 {
-			t.Fatalf("it is promoted without the environment: %s", w.story())
-		}
+		require.Equal(t, 1, w.count(promotion.Merged, "staging", "1"))
+		require.Equal(t, 0, w.count(promotion.StageFinished, "staging", ""), "it is promoted without the environment")
 		w.deploys("staging", "1") // by whoever follows the repository
 		reconciletest.Wait(2 * time.Minute)
 		if all := open(f); w.count(promotion.StageFinished, "staging", "1") != 1 || len(all) != 1 || all[0].Branch != "deployster/shop/prod" {
-			t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
+			t.Errorf("there are %+v", f.Pulls())
 		}
 	})
 }
@@ -91,35 +90,32 @@ func TestANewerRevisionTakesThePlaceOfWhatIsProposed(t *testing.T) {
 		reconciletest.Wait(2 * time.Minute)
 		all := open(f)
 		if len(all) != 1 || all[0].Branch != "deployster/shop/staging" || f.Show("deployster/shop/staging", "staging.yaml") != "tag: \"2\" # of staging\n" {
-			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
+			t.Fatalf("there are %+v", f.Pulls())
 		}
-		if f.Head("deployster/shop/prod") != "" || w.count(promotion.Withdrawn, "prod", "1") != 1 {
-			t.Errorf("what was proposed to prod is still there: %+v\n%s", f.Pulls(), w.story())
-		}
+		require.Empty(t, f.Head("deployster/shop/prod"))
+		assert.Equal(t, 1, w.count(promotion.Withdrawn, "prod", "1"), "what was proposed to prod is still")
 		w.deploys("dev", "3")
 		reconciletest.Wait(2 * time.Minute)
 		all = open(f)
 		if len(all) != 1 || all[0].Title != "Promote staging to revision 3" || len(f.Pulls()) != 2 {
-			t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
+			t.Errorf("there are %+v", f.Pulls())
 		}
 	})
 }
 
 func TestAClosedPullRequestDeclinesTheRevisionUntilItIsReleased(t *testing.T) {
 	proposing(t, func(w *world, f *forgetest.Forge) {
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		reconciletest.Wait(2 * time.Minute)
 		f.Decline(1)
 		reconciletest.Wait(time.Hour)
 		r := w.explain("staging")
 		if r.Code != promotion.IsDeclined || !strings.Contains(r.Message, "pull request 1 was closed without being merged") || !strings.Contains(r.Change, "release-hold shop staging") {
-			t.Errorf("it says %+v\n%s", r, w.story())
+			t.Errorf("it says %+v", r)
 		}
-		if len(f.Pulls()) != 1 || w.count(promotion.StageStarted, "staging", "1") != 1 {
-			t.Errorf("it was proposed again: %+v\n%s", f.Pulls(), w.story())
-		}
+		require.Len(t, f.Pulls(), 1)
+		assert.Equal(t, 1, w.count(promotion.StageStarted, "staging", "1"), "it was proposed again")
 		seen := observedNow(w)
 		if _, err := w.promotions.Change(w.Context(), "shop", true, func(s *promotion.State) ([]deploylog.Event, error) {
 			return s.Propose(promotion.ReleaseHold{Stage: "staging", ID: "release"}, seen, time.Now())
@@ -128,30 +124,25 @@ func TestAClosedPullRequestDeclinesTheRevisionUntilItIsReleased(t *testing.T) {
 		}
 		reconciletest.Wait(2 * time.Minute)
 		if all := open(f); len(all) != 1 || all[0].Number != 2 {
-			t.Errorf("it was not proposed again: %+v\n%s", f.Pulls(), w.story())
+			t.Errorf("it was not proposed again: %+v", f.Pulls())
 		}
 	})
 }
 
 func TestWhatIsNotTakenByTheEnvironmentFailsAfterItsTime(t *testing.T) {
 	proposing(t, func(w *world, f *forgetest.Forge) {
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		reconciletest.Wait(2 * time.Hour) // people take the time they need
-		if w.count(promotion.StageFailed, "staging", "") != 0 {
-			t.Fatalf("%s", w.story())
-		}
+		require.Equal(t, 0, w.count(promotion.StageFailed, "staging", ""), "it does not go on")
 		f.Merge(1)
 		reconciletest.Wait(32 * time.Minute)
-		if w.count(promotion.StageFailed, "staging", "1") != 1 || !strings.Contains(w.story(), "does not run revision 1, healthy, as a whole, 30m after pull request 1 is merged") {
-			t.Errorf("%s", w.story())
-		}
+		require.Equal(t, 1, w.count(promotion.StageFailed, "staging", "1"))
+		assert.Contains(t, w.story(), "does not run revision 1, healthy, as a whole, 30m after pull request 1 is merged", "it does not go on")
 		w.deploys("staging", "1")
 		reconciletest.Wait(2 * time.Minute)
-		if len(f.Pulls()) != 2 || w.count(promotion.StageStarted, "prod", "1") != 1 {
-			t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
-		}
+		require.Len(t, f.Pulls(), 2)
+		assert.Equal(t, 1, w.count(promotion.StageStarted, "prod", "1"))
 	})
 }
 
@@ -159,13 +150,8 @@ func TestWhatIsNotTakenByTheEnvironmentFailsAfterItsTime(t *testing.T) {
 // request for each stage, and each revision comes to each stage once.
 func TestWhicheverProcessDiesThereIsOnePullRequestForAStage(t *testing.T) {
 	appends := carriedByPulls(t, 1000, false)
-	if appends < 12 {
-		t.Fatalf("there are only %d appends", appends)
-	}
-	every := 1
-	if testing.Short() {
-		every = 5
-	}
+	require.GreaterOrEqual(t, appends, 12, "there are only")
+	every := ringtest.Cases(5, 1)
 	for lives := 0; lives < appends; lives += every {
 		for _, last := range []bool{false, true} {
 			carriedByPulls(t, lives, last)
@@ -195,9 +181,8 @@ func carriedByPulls(t *testing.T, lives int, last bool) (appends int) {
 			}
 		}
 		appends = mortal.Calls()
-		if len(f.Pulls()) != 2 || w.count(promotion.RunFinished, "", "1") != 1 {
-			t.Errorf("after a death at append %d (in the log: %v) there are %+v\n%s", lives+1, last, f.Pulls(), w.story())
-		}
+		require.Len(t, f.Pulls(), 2, "after a death at append %d (in the log: %v)", lives+1, last)
+		assert.Equal(t, 1, w.count(promotion.RunFinished, "", "1"), "after a death at append %d (in the log: %v)", lives+1, last)
 		for _, stage := range []string{"staging", "prod"} {
 			if n := w.count(promotion.StageFinished, stage, "1"); n != 1 {
 				t.Errorf("after a death at append %d (in the log: %v) the promotion to %s finished %d times", lives+1, last, stage, n)
@@ -210,9 +195,7 @@ func carriedByPulls(t *testing.T, lives int, last bool) (appends int) {
 // observedNow is what the environments run.
 func observedNow(w *world) promotion.Observed {
 	w.Helper()
-	if err := w.environments.Follow(w.Context(), 0); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, w.environments.Follow(w.Context(), 0))
 	all := promotion.Observed{}
 	_ = w.promotions.Ask("shop", func(s *promotion.State) error {
 		all = promotions.Observe(w.environments, s, w.environments.Controlled)
@@ -223,8 +206,7 @@ func observedNow(w *world) promotion.Observed {
 
 func TestAServerThatIsAwayForAMomentFailsNothing(t *testing.T) {
 	proposing(t, func(w *world, f *forgetest.Forge) {
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		reconciletest.Wait(2 * time.Minute)
 		away := func(to http.ResponseWriter, _ *http.Request) bool {
@@ -235,26 +217,20 @@ func TestAServerThatIsAwayForAMomentFailsNothing(t *testing.T) {
 		reconciletest.Wait(3 * time.Minute)
 		f.Before(nil)
 		reconciletest.Wait(2 * time.Minute)
-		if w.count(promotion.StageFailed, "staging", "") != 0 {
-			t.Errorf("%s", w.story())
-		}
+		assert.Equal(t, 0, w.count(promotion.StageFailed, "staging", ""), "it does not go on")
 		f.Before(away)
 		reconciletest.Wait(20 * time.Minute)
-		if r := w.explain("staging"); r.Code != promotion.AwaitsRetry || !strings.Contains(r.Message, "the server answered 502") {
-			t.Errorf("it says %+v\n%s", r, w.story())
-		}
+		w.says("staging", promotion.AwaitsRetry, "the server answered 502")
 		f.Before(nil)
 		reconciletest.Wait(time.Hour)
-		if r := w.explain("staging"); r.Code != promotion.AwaitsMerge || len(f.Pulls()) != 1 {
-			t.Errorf("it says %+v, and there are %+v", r, f.Pulls())
-		}
+		require.Equal(t, promotion.AwaitsMerge, w.explain("staging").Code)
+		assert.Len(t, f.Pulls(), 1)
 	})
 }
 
 func TestAProviderThatWantsToBeLeftAloneFailsNothing(t *testing.T) {
 	proposing(t, func(w *world, f *forgetest.Forge) {
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		reconciletest.Wait(2 * time.Minute)
 		f.Before(func(to http.ResponseWriter, r *http.Request) bool {
@@ -273,15 +249,12 @@ func TestAProviderThatWantsToBeLeftAloneFailsNothing(t *testing.T) {
 				asked++
 			}
 		}
-		if asked != 1 || w.count(promotion.StageFailed, "staging", "") != 0 {
-			t.Errorf("it was asked %d times\n%s", asked, w.story())
-		}
+		require.Equal(t, 1, asked, "it was asked")
+		assert.Equal(t, 0, w.count(promotion.StageFailed, "staging", ""), "it was asked %d times", asked)
 		f.Before(nil)
 		f.Merge(1)
 		reconciletest.Wait(10 * time.Minute)
-		if w.count(promotion.Merged, "staging", "1") != 1 {
-			t.Errorf("%s", w.story())
-		}
+		assert.Equal(t, 1, w.count(promotion.Merged, "staging", "1"), "it does not go on")
 	})
 }
 
@@ -301,21 +274,19 @@ func TestWhatCannotBeWithdrawnIsWithdrawnLaterAndOnce(t *testing.T) {
 		})
 		w.deploys("dev", "2")
 		reconciletest.Wait(5 * time.Minute)
-		if w.count(promotion.Withdrawn, "prod", "") != 0 || len(w.notices("is not closed: changing pull request 1: the provider answered 502")) == 0 {
-			t.Errorf("%v\n%s", w.notices(""), w.story())
-		}
+		require.Equal(t, 0, w.count(promotion.Withdrawn, "prod", ""))
+		assert.NotEmpty(t, w.notices("is not closed: changing pull request 1: the provider answered 502"))
 		f.Before(nil)
 		reconciletest.Wait(5 * time.Minute)
 		if all := open(f); w.count(promotion.Withdrawn, "prod", "1") != 1 || len(all) != 1 || all[0].Branch != "deployster/shop/staging" {
-			t.Errorf("there are %+v\n%s", all, w.story())
+			t.Errorf("there are %+v", all)
 		}
 	})
 }
 
 func TestNothingIsPushedToWhatIsHeld(t *testing.T) {
 	proposing(t, func(w *world, f *forgetest.Forge) {
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		reconciletest.Wait(2 * time.Minute)
 		if _, err := w.promotions.Change(w.Context(), "shop", true, func(s *promotion.State) ([]deploylog.Event, error) {
@@ -325,9 +296,8 @@ func TestNothingIsPushedToWhatIsHeld(t *testing.T) {
 		}
 		f.Delete("deployster/shop/staging")
 		reconciletest.Wait(10 * time.Minute)
-		if f.Head("deployster/shop/staging") != "" || w.count(promotion.StageFailed, "staging", "") != 0 {
-			t.Errorf("something was pushed: %+v\n%s", f.Pulls(), w.story())
-		}
+		require.Empty(t, f.Head("deployster/shop/staging"))
+		assert.Equal(t, 0, w.count(promotion.StageFailed, "staging", ""), "something was pushed")
 	})
 }
 

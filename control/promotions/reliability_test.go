@@ -3,9 +3,11 @@ package promotions_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -23,22 +25,16 @@ import (
 func TestAnUpdateWhileNoControllerWasAtWorkIsPromotedByTheNext(t *testing.T) {
 	inWorld(t, single(), func(w *world) {
 		w.deploys("dev", "1")
-		if err := w.untilIdle(w.open()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.untilIdle(w.open()))
 		for _, version := range []string{"2", "3"} { // of 2 nobody who promotes ever hears
 			w.deploys("dev", version)
 			w.keepOnly("dev")
 			reconciletest.Wait(time.Hour)
 		}
 		w.want("3", "1", "1")
-		if err := w.untilIdle(w.open()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.untilIdle(w.open()))
 		w.want("3", "3", "3")
-		if n := w.count(promotion.RunStarted, "", "2"); n != 0 {
-			t.Errorf("revision 2, which dev does not run any more, was promoted:\n%s", w.story())
-		}
+		assert.Equal(t, 0, w.count(promotion.RunStarted, "", "2"), "revision 2, which dev does not run any more, was promoted")
 	})
 }
 
@@ -46,12 +42,9 @@ func TestAnUpdateWhileNoControllerWasAtWorkIsPromotedByTheNext(t *testing.T) {
 func TestAPromotionThatFailsIsTriedAgainAndSucceedsOnce(t *testing.T) {
 	inWorld(t, single(), func(w *world) {
 		w.set(func() { w.trouble["staging"] = errors.New("the inventory cannot be read") })
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		reconciletest.Wait(time.Minute)
-		if r := w.explain("staging"); r.Code != promotion.AwaitsRetry {
-			t.Errorf("staging: %+v", r)
-		}
+		w.says("staging", promotion.AwaitsRetry, "")
 		p.die() // how often it failed is in the log
 		w.set(func() { delete(w.trouble, "staging") })
 		p = w.start()
@@ -68,12 +61,8 @@ func TestAPromotionThatFailsIsTriedAgainAndSucceedsOnce(t *testing.T) {
 				pauses = append(pauses, e.CreatedAt.Sub(failed).Round(time.Second))
 			}
 		}
-		if want := []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second}; !slices.Equal(pauses, want) {
-			t.Errorf("it was tried again after %v, not %v:\n%s", pauses, want, w.story())
-		}
-		if n := w.count(promotion.StageFinished, "staging", "1"); n != 1 {
-			t.Errorf("it succeeded %d times", n)
-		}
+		assert.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second}, pauses, "it was tried again after")
+		assert.Equal(t, 1, w.count(promotion.StageFinished, "staging", "1"))
 		p.end()
 	})
 }
@@ -82,25 +71,19 @@ func TestAPromotionThatFailsIsTriedAgainAndSucceedsOnce(t *testing.T) {
 func TestWhatSucceededIsNotPromotedAgainWhoeverLooks(t *testing.T) {
 	inWorld(t, single(), func(w *world) {
 		w.deploys("dev", "1")
-		if err := w.untilIdle(w.open()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.untilIdle(w.open()))
 		before := len(w.events())
 		for range 3 {
 			p := w.start()
 			reconciletest.Wait(time.Hour)
 			p.die()
 		}
-		if after := w.events(); len(after) != before {
-			t.Errorf("controllers that find all done record %d events:\n%s", len(after)-before, w.story())
-		}
+		assert.Len(t, w.events(), before, "controllers that find all done record")
 		p := w.start()
 		w.deploys("staging", "hotfix") // which somebody wants there, whatever was promoted
 		reconciletest.Wait(time.Hour)
 		w.want("1", "hotfix", "1")
-		if r := w.explain("staging"); r.Code != promotion.WasPromoted {
-			t.Errorf("staging: %+v", r)
-		}
+		w.says("staging", promotion.WasPromoted, "")
 		p.end()
 	})
 }
@@ -111,9 +94,7 @@ func TestAStageWhoseStateCannotBeReadBlocksUntilItCan(t *testing.T) {
 	for _, stage := range []string{"dev", "staging"} {
 		inWorld(t, single(), func(w *world) {
 			w.deploys("dev", "1")
-			if err := w.untilIdle(w.open()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.untilIdle(w.open()))
 			p := w.start()
 			w.set(func() { w.silent[stage] = true })
 			reconciletest.Wait(2 * time.Minute)
@@ -121,9 +102,7 @@ func TestAStageWhoseStateCannotBeReadBlocksUntilItCan(t *testing.T) {
 				w.deploys("dev", "2")
 			}
 			reconciletest.Wait(time.Hour)
-			if n := w.startedIn("staging") + w.startedIn("prod"); n != 2 {
-				t.Errorf("%s does not answer, and there are %d deployments:\n%s", stage, n, w.story())
-			}
+			assert.Equal(t, 2, w.startedIn("staging")+w.startedIn("prod"), "%s does not answer", stage)
 			if r := w.explain(stage); r.Code != promotion.Unobserved || !r.Blocking() {
 				t.Errorf("%s: %+v", stage, r)
 			}
@@ -143,12 +122,9 @@ func TestNothingIsPromotedOnWhatNobodyKeeps(t *testing.T) {
 		w.keepOnly("dev")
 		o := w.options(w.open())
 		o.UntilIdle, o.Selected, o.Identity = true, w.Selected, w.Identity
-		if err := promotions.NewController(o).Run(w.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if r := w.explain("dev"); r.Code != promotion.Unobserved || w.startedIn("staging") > 0 {
-			t.Errorf("dev: %+v:\n%s", r, w.story())
-		}
+		require.NoError(t, promotions.NewController(o).Run(w.Context()))
+		require.Equal(t, promotion.Unobserved, w.explain("dev").Code)
+		assert.Zero(t, w.startedIn("staging"))
 	})
 }
 
@@ -164,23 +140,18 @@ func TestPromotionsThatAreOutstandingAreReplacedByThoseOfANewRevision(t *testing
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, single(), func(w *world) {
 				w.set(func() { w.slowly["staging"] = 2 * time.Minute })
-				p := w.start()
-				w.deploys("dev", "1")
+				p := w.promotes("1")
 				reconciletest.Wait(time.Minute)
 				if r := w.explain("staging"); r.Code != promotion.Promoting || r.Revision != "1" {
-					t.Fatalf("staging: %+v:\n%s", r, w.story())
+					t.Fatalf("staging: %+v", r)
 				}
 				p = between(w, p, func() { w.deploys("dev", "2") })
 				reconciletest.Wait(time.Hour)
 				p.end()
 				w.want("2", "2", "2")
-				if slices.Contains(w.deployments("prod"), "1") {
-					t.Errorf("revision 1 came to prod:\n%s", w.story())
-				}
+				assert.NotContains(t, w.deployments("prod"), "1", "revision 1 came to prod")
 				started, ended := w.count(promotion.StageStarted, "staging", "1"), w.count(promotion.StageFailed, "staging", "1")+w.count(promotion.StageFinished, "staging", "1")
-				if started != ended {
-					t.Errorf("of %d tries of revision 1 %d have ended:\n%s", started, ended, w.story())
-				}
+				assert.Equal(t, ended, started)
 			})
 		})
 	}
@@ -201,9 +172,7 @@ func TestManyMergesRestartThePipelineOnce(t *testing.T) {
 		reconciletest.Wait(time.Hour)
 		at.end()
 		w.want("20", "20", "20")
-		if n := w.count(promotion.RunStarted, "", ""); n != 1 {
-			t.Errorf("the pipeline was restarted %d times:\n%s", n, w.story())
-		}
+		assert.Equal(t, 1, w.count(promotion.RunStarted, "", ""), "the pipeline was restarted")
 	})
 }
 
@@ -214,13 +183,9 @@ func TestALogThatCannotBeReadEndsTheProcessAndLosesNothing(t *testing.T) {
 		failed := errors.New("input/output error")
 		for _, event := range []string{promotion.RunStarted, promotion.StageStarted, promotion.Triggered, promotion.StageFinished} {
 			err := w.untilIdle(&reconciletest.Hooked{Log: w.open(), Event: event, Hook: func(deploylog.Event) error { return failed }})
-			if !errors.Is(err, failed) {
-				t.Errorf("%s: %v", event, err)
-			}
+			assert.ErrorIs(t, err, failed, "%s: %v", event, err)
 		}
-		if err := w.untilIdle(w.open()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.untilIdle(w.open()))
 		w.want("1", "1", "1")
 	})
 }
@@ -231,18 +196,13 @@ func TestARollbackByHandHoldsInTheNextProcess(t *testing.T) {
 	inWorld(t, single(), func(w *world) {
 		for _, version := range []string{"1", "2"} {
 			w.deploys("dev", version)
-			if err := w.untilIdle(w.open()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.untilIdle(w.open()))
 		}
 		w.do("prod", environment.Rollback{Revision: 2, Hosts: hostsOf("prod"), By: "ada", Reason: "orders are lost"})
-		w.deploys("dev", "3")
-		p := w.start()
+		p := w.promotes("3")
 		reconciletest.Wait(time.Hour)
 		w.want("3", "3", "1")
-		if r := w.explain("prod"); r.Code != promotion.IsRolledBack {
-			t.Errorf("prod: %+v", r)
-		}
+		w.says("prod", promotion.IsRolledBack, "")
 		p.end()
 	})
 }

@@ -2,9 +2,11 @@ package promotions_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
@@ -16,27 +18,22 @@ import (
 // is seen: the file says what is so.
 func TestAMergeThatIsRevertedIsProposedAgain(t *testing.T) {
 	proposing(t, func(w *world, f *forgetest.Forge) {
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		reconciletest.Wait(2 * time.Minute)
 		f.Merge(1)
 		reconciletest.Wait(2 * time.Minute)
 		f.Commit("main", map[string]string{"staging.yaml": "tag: \"0\" # of staging\n"}, "")
 		reconciletest.Wait(2 * time.Minute)
-		if cause := "and not revision 1 any more, after pull request 1 is merged: "; !strings.Contains(w.story(), cause) {
-			t.Errorf("nothing says %s\n%s", cause, w.story())
-		}
+		assert.Contains(t, w.story(), "and not revision 1 any more, after pull request 1 is merged: ")
 		if all := open(f); len(all) != 1 || all[0].Number != 2 || w.count(promotion.StageFailed, "staging", "1") != 1 || w.explain("staging").Code != promotion.AwaitsMerge {
-			t.Fatalf("there are %+v\n%s", f.Pulls(), w.story())
+			t.Fatalf("there are %+v", f.Pulls())
 		}
 		f.Merge(2)
 		reconciletest.Wait(2 * time.Minute)
 		w.deploys("staging", "1")
 		reconciletest.Wait(2 * time.Minute)
-		if w.count(promotion.StageFinished, "staging", "1") != 1 {
-			t.Errorf("%s", w.story())
-		}
+		assert.Equal(t, 1, w.count(promotion.StageFinished, "staging", "1"), "it does not go on")
 	})
 }
 
@@ -51,24 +48,21 @@ func TestAnotherDefinitionOfHowOftenIsFollowedAtOnce(t *testing.T) {
 			}
 		}
 		w.define(single(), proposes(f), every(50*time.Minute))
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		reconciletest.Wait(2 * time.Minute)
 		w.define(single(), proposes(f), every(time.Minute))
 		f.Merge(1)
 		reconciletest.Wait(3 * time.Minute)
-		if w.count(promotion.Merged, "staging", "1") != 1 || w.count(promotion.StageFailed, "", "") != 0 {
-			t.Errorf("%s", w.story())
-		}
+		require.Equal(t, 1, w.count(promotion.Merged, "staging", "1"))
+		assert.Equal(t, 0, w.count(promotion.StageFailed, "", ""), "it does not go on")
 	})
 }
 
 // Where a repository cannot be read after the merge nothing has failed before the time is up.
 func TestARepositoryThatIsAwayAfterTheMergeFailsNothing(t *testing.T) {
 	proposing(t, func(w *world, f *forgetest.Forge) {
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		defer p.end()
 		reconciletest.Wait(2 * time.Minute)
 		f.Merge(1)
@@ -80,13 +74,11 @@ func TestARepositoryThatIsAwayAfterTheMergeFailsNothing(t *testing.T) {
 		before := len(f.Requests())
 		reconciletest.Wait(20 * time.Minute)
 		if asked := len(f.Requests()) - before; asked == 0 || asked > 25 || w.count(promotion.StageFailed, "", "") != 0 {
-			t.Errorf("it was asked %d times\n%s", asked, w.story())
+			t.Errorf("it was asked %d times", asked)
 		}
 		f.Before(nil)
 		w.deploys("staging", "1")
 		reconciletest.Wait(2 * time.Minute)
-		if w.count(promotion.StageFinished, "staging", "1") != 1 {
-			t.Errorf("%s", w.story())
-		}
+		assert.Equal(t, 1, w.count(promotion.StageFinished, "staging", "1"), "it does not go on")
 	})
 }

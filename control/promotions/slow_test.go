@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -27,8 +30,7 @@ func TestAFirstTryWaitsUntilTheServerMayBeAsked(t *testing.T) {
 					to.WriteHeader(http.StatusTooManyRequests)
 					return true
 				})
-				w.deploys("dev", "1")
-				p := w.start()
+				p := w.promotes("1")
 				<-time.After(25 * time.Minute)
 				asked := 0
 				for _, r := range f.Requests() {
@@ -37,7 +39,7 @@ func TestAFirstTryWaitsUntilTheServerMayBeAsked(t *testing.T) {
 					}
 				}
 				if asked != 1 || w.count(promotion.StageStarted, "staging", "1") != 1 || w.count(promotion.StageFailed, "staging", "") != 0 {
-					t.Errorf("it was asked %d times\n%s", asked, w.story())
+					t.Errorf("it was asked %d times", asked)
 				}
 				if all := w.notices("try 1 of promoting revision 1 to stage/shop/staging waits: "); len(all) != 1 || !strings.Contains(all[0], "asked too often, and wants to be left alone until") {
 					t.Errorf("it says %q", all)
@@ -47,9 +49,8 @@ func TestAFirstTryWaitsUntilTheServerMayBeAsked(t *testing.T) {
 				p = w.start()
 				defer p.end()
 				<-time.After(6 * time.Minute)
-				if len(open(f)) != 1 || w.count(promotion.StageStarted, "staging", "1") != 1 {
-					t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
-				}
+				require.Len(t, open(f), 1)
+				assert.Equal(t, 1, w.count(promotion.StageStarted, "staging", "1"))
 			})
 		})
 	}
@@ -65,11 +66,9 @@ func TestATryGoesOnWhenTheServerMayBeAsked(t *testing.T) {
 			return true
 		})
 		w.deploys("dev", "1")
-		if err := w.untilIdle(w.open()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, w.untilIdle(w.open()))
 		if len(open(f)) != 1 || w.count(promotion.StageStarted, "staging", "1") != 1 || w.count(promotion.StageFailed, "", "") != 0 {
-			t.Errorf("there are %+v\n%s", f.Pulls(), w.story())
+			t.Errorf("there are %+v", f.Pulls())
 		}
 	})
 }
@@ -94,17 +93,12 @@ func TestAServerThatDoesNotAnswerKeepsNobodyElse(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		<-time.After(time.Minute)
-		if got := w.at("staging"); got != "1" {
-			t.Errorf("staging runs %q\n%s", got, w.story())
-		}
+		assert.Equal(t, "1", w.at("staging"))
 		close(release)
 		<-time.After(time.Minute)
-		if all := open(f); len(all) != 10 {
-			t.Errorf("%d are proposed", len(all))
-		}
+		assert.Len(t, open(f), 10)
 		p.end()
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -34,34 +36,26 @@ func onMachinesAt(name string) func(*definition.Definition) {
 // What a former process saw of hosts, and recorded, lets nothing go on: they may not run it any more.
 func TestNothingGoesOnByWhatAFormerProcessSaw(t *testing.T) {
 	throughMachines(t, func(w *world, m *machines) {
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(5 * time.Minute)
-		if r := w.explain("prod"); r.Code != promotion.IsHeld {
-			t.Fatalf("prod is %+v:\n%s", r, w.story())
-		}
+		w.says("prod", promotion.IsHeld, "")
 		p.die()
 		m.set(func() { m.silent = true })
 		w.proposes(promotion.ReleaseHold{Stage: "prod", ID: "release"})
 		p = w.start()
 		<-time.After(10 * time.Minute)
-		if n := w.startedIn("prod"); n != 0 {
-			t.Errorf("%d deployments by what nobody sees any more:\n%s", n, w.story())
-		}
+		assert.Equal(t, 0, w.startedIn("prod"), "deployments by what nobody sees any more")
 		m.set(func() { m.silent = false })
 		<-time.After(10 * time.Minute)
 		p.end()
-		if w.at("prod") != "1" {
-			t.Errorf("it does not go on when they answer:\n%s", w.story())
-		}
+		assert.Equal(t, "1", w.at("prod"), "it does not go on when they answer")
 	})
 }
 
 // Hosts of a stage that a definition has no more are looked at no more.
 func TestTheHostsOfAStageThatIsGoneAreLeftAlone(t *testing.T) {
 	throughMachines(t, func(w *world, m *machines) {
-		p := w.start()
-		w.deploys("dev", "1")
+		p := w.promotes("1")
 		<-time.After(5 * time.Minute)
 		w.define(single(), onMachinesAt("canary"))
 		<-time.After(5 * time.Minute)

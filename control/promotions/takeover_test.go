@@ -8,8 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -27,16 +31,11 @@ func (w *world) told() (all []string) {
 // A process that is killed at any of its appends, before it or right after it is in the log,
 // is replaced by another one: no promotion is lost, and none is done twice.
 func TestWhichProcessDiesWhereverEachRevisionComesToEachStageOnce(t *testing.T) {
-	every := 1
-	if testing.Short() {
-		every = 5
-	}
+	every := ringtest.Cases(5, 1)
 	for _, policy := range []definition.Policy{definition.Single, definition.Concurrent} {
 		t.Run(string(policy), func(t *testing.T) {
 			want, appends := carried(t, policy, 1000, false)
-			if appends < 20 {
-				t.Fatalf("%d appends lead to %q", appends, want)
-			}
+			require.GreaterOrEqual(t, appends, 20, "%d appends lead to %q", appends, want)
 			ends := []bool{false, true}
 			if policy == definition.Concurrent {
 				ends = ends[1:] // the more dangerous one
@@ -81,9 +80,7 @@ func carried(t *testing.T, policy definition.Policy, lives int, last bool) (told
 		for _, stage := range w.stages[1:] {
 			for _, revision := range []string{"1", "2"} {
 				for _, name := range []string{promotion.Triggered, promotion.StageFinished} {
-					if n := w.count(name, stage, revision); n != 1 {
-						t.Errorf("there are %d %s of revision %s to %s after a death at append %d (in the log: %v):\n%s", n, name, revision, stage, lives+1, last, w.story())
-					}
+					assert.Equal(t, 1, w.count(name, stage, revision))
 				}
 			}
 		}
@@ -115,9 +112,7 @@ func TestOfTwoProcessesOnOneLogOnePromotes(t *testing.T) {
 		first.end()
 		second.end()
 		for _, name := range []string{promotion.RunStarted, promotion.RunFinished} {
-			if n := w.count(name, "", ""); n != revisions {
-				t.Errorf("there are %d %s:\n%s", n, name, w.story())
-			}
+			assert.Equal(t, revisions, w.count(name, "", ""))
 		}
 	})
 }
@@ -125,7 +120,7 @@ func TestOfTwoProcessesOnOneLogOnePromotes(t *testing.T) {
 // Of processes that begin together one has the pipeline, and the others may have some of its
 // environments. Each ends when nothing more is to be done, whoever did it.
 func TestProcessesThatBeginTogetherPromoteOnceAndAllEnd(t *testing.T) {
-	for range 20 {
+	for range ringtest.Cases(4, 20) {
 		inWorld(t, single(), func(w *world) {
 			w.deploys("dev", "1")
 			errs := make(chan error)
@@ -135,9 +130,7 @@ func TestProcessesThatBeginTogetherPromoteOnceAndAllEnd(t *testing.T) {
 			}
 			defer time.AfterFunc(24*time.Hour, func() { panic("it is never idle:\n" + w.story()) }).Stop()
 			for range many {
-				if err := <-errs; err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, <-errs)
 			}
 			synctest.Wait()
 			w.want("1", "1", "1")

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
@@ -41,9 +44,7 @@ func TestWhatRunsInAStageIsVerifiedWithItsHostsAndVariables(t *testing.T) {
 		return nil
 	}, func(w *world) {
 		w.deploys("dev", "1")
-		if err := w.untilIdle(w.open()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.untilIdle(w.open()))
 		w.want("1", "1", "1")
 	})
 	if len(got) != 1 || got[0].Environment != "dev" || got[0].Manifest != "smoke.yaml" || got[0].Files["smoke.yaml"] != "1" || got[0].Vars["version"] != "1" || !slices.Equal(got[0].Hosts, hostsOf("dev")) {
@@ -63,18 +64,14 @@ func TestWhicheverProcessDiesAStageIsVerifiedOnce(t *testing.T) {
 			}
 			w.want("1", "1", "1")
 			for _, name := range []string{promotion.Verifying, promotion.Verified} {
-				if n := w.count(name, "dev", "1"); n != 1 {
-					t.Errorf("after a death at append %d (in the log: %v) there are %d %s:\n%s", lives+1, last, n, name, w.story())
-				}
+				assert.Equal(t, 1, w.count(name, "dev", "1"), "after a death at append %d (in the log: %v)", lives+1, last)
 			}
 			appends = mortal.Calls()
 		})
 		return appends
 	}
 	appends := carried(1000, false)
-	if appends < 20 {
-		t.Fatalf("there are only %d appends", appends)
-	}
+	require.GreaterOrEqual(t, appends, 20, "there are only")
 	for lives := range appends {
 		carried(lives, false)
 		carried(lives, true)
@@ -99,7 +96,7 @@ func TestAStageIsNeverVerifiedByTwoProcessesAtOnce(t *testing.T) {
 		second.end()
 		w.want("1", "1", "1")
 		if most != 1 || began != 2 || w.count(promotion.Verifying, "dev", "1") != 1 || w.count(promotion.Verified, "dev", "1") != 1 {
-			t.Errorf("%d at once, of %d:\n%s", most, began, w.story())
+			t.Errorf("%d at once, of %d", most, began)
 		}
 	})
 }
@@ -117,13 +114,10 @@ func TestNothingIsVerifiedByWhatIsExchangedInBetween(t *testing.T) {
 			d.Stages = append(d.Stages, definition.Stage{Name: stage, Environment: stage})
 		}
 		verifiedBy("2")(d)
-		if err := w.untilIdle(&overtaken{Log: w.open(), w: w, event: promotion.Verifying, command: promotion.Define{Definition: d, ID: "another"}}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.untilIdle(&overtaken{Log: w.open(), w: w, event: promotion.Verifying, command: promotion.Define{Definition: d, ID: "another"}}))
 		w.want("1", "1", "1")
-		if !slices.Equal(by, []string{"2"}) || w.count(promotion.VerifyFailed, "dev", "") > 0 {
-			t.Errorf("it was verified by %q:\n%s", by, w.story())
-		}
+		require.Equal(t, []string{"2"}, by, "it was verified by")
+		assert.Zero(t, w.count(promotion.VerifyFailed, "dev", ""), "it was verified by %q", by)
 	})
 }
 
@@ -138,8 +132,7 @@ func TestWhatVerifiesIsEndedWhenSomethingElseIsDeployed(t *testing.T) {
 		ended++
 		return fmt.Errorf("ended: %w", context.Cause(ctx))
 	}, func(w *world) {
-		w.deploys("dev", "1")
-		p := w.start()
+		p := w.promotes("1")
 		reconciletest.Wait(time.Minute)
 		w.deploys("dev", "2")
 		reconciletest.Wait(10 * time.Minute)
@@ -147,7 +140,7 @@ func TestWhatVerifiesIsEndedWhenSomethingElseIsDeployed(t *testing.T) {
 		p.end()
 		w.want("2", "2", "2")
 		if soon != 1 || w.count(promotion.VerifyFailed, "dev", "") > 0 || w.count(promotion.VerifyEnded, "dev", "1") != 1 {
-			t.Errorf("it was ended %d times:\n%s", ended, w.story())
+			t.Errorf("it was ended %d times", ended)
 		}
 	})
 }
@@ -169,12 +162,11 @@ func TestATryToVerifyEndsInItsTime(t *testing.T) {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}
-			w.deploys("dev", "1")
-			p := w.start()
+			p := w.promotes("1")
 			reconciletest.Wait(2 * time.Hour)
 			p.die()
 			if n := w.count(promotion.VerifyFailed, "dev", "1"); n != c.tries || !strings.Contains(w.story(), c.want) || w.count(promotion.StageStarted, "staging", "") > 0 {
-				t.Errorf("%d tries have failed of %s:\n%s", n, c.timeout, w.story())
+				t.Errorf("%d tries have failed of %s", n, c.timeout)
 			}
 		})
 	}

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -54,9 +57,7 @@ func (w *world) commands(pipeline string, c promotion.Command) {
 	_, err := w.promotions.Change(w.Context(), pipeline, true, func(s *promotion.State) ([]deploylog.Event, error) {
 		return s.Propose(c, promotion.Observed{}, time.Now())
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 }
 
 // Environments are kept while a pipeline uses them, once each, whichever it is, and not a moment
@@ -81,9 +82,7 @@ func TestAnEnvironmentIsKeptUntilItsLastPipelineLeavesIt(t *testing.T) {
 			t.Helper()
 			<-time.After(time.Minute)
 			synctest.Wait()
-			if got := k.controlled(); got != want {
-				t.Errorf("%s %q are kept, not %q", when, got, want)
-			}
+			assert.Equal(t, want, k.controlled(), "%s", when)
 		}
 		wants("for one pipeline", "dev prod staging")
 		uses("crm", "first", "dev", "staging")
@@ -99,8 +98,6 @@ func TestAnEnvironmentIsKeptUntilItsLastPipelineLeavesIt(t *testing.T) {
 		end()
 		<-ended
 		wants("when nobody promotes any more", "")
-		if k.most != 1 {
-			t.Errorf("one was kept %d times at once", k.most)
-		}
+		assert.Equal(t, 1, k.most, "one was kept")
 	})
 }

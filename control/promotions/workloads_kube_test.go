@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 	"github.com/deployster-go/deployster/internal/kubewatch"
@@ -42,9 +44,7 @@ func (f *space) reports(resource string, status fields) {
 	f.Helper()
 	path := "/apis/apps/v1/namespaces/" + f.namespace + "/" + resource + "/shop"
 	var live fields
-	if err := json.Unmarshal(f.Ask(f, http.MethodGet, path, nil), &live); err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, json.Unmarshal(f.Ask(f, http.MethodGet, path, nil), &live))
 	status["observedGeneration"] = live["metadata"].(map[string]any)["generation"]
 	live["status"] = status
 	f.Ask(f, http.MethodPut, path+"/status?fieldValidation=Strict", live)

@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/clusters"
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/promotions"
@@ -70,6 +73,11 @@ func newWorld(t testing.TB, store logtest.Store) *world {
 		silent: map[string]bool{}, bad: map[string]bool{}, slowly: map[string]time.Duration{}, trouble: map[string]error{},
 	}
 	w.log = w.open()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(w.story())
+		}
+	})
 	w.environments, w.promotions = environments.New(w.log, time.Now), promotions.New(w.log, time.Now)
 	for _, stage := range w.stages {
 		w.do(stage, environment.Create{Definition: runs(stage, "0")})
@@ -108,9 +116,7 @@ func (w *world) define(p definition.Promotion, change ...func(*definition.Defini
 	_, err := w.promotions.Change(w.Context(), "shop", true, func(s *promotion.State) ([]deploylog.Event, error) {
 		return s.Propose(promotion.Define{Definition: d, ID: fmt.Sprint("define", w.number)}, promotion.Observed{}, time.Now())
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 }
 
 func (w *world) do(stage string, c environment.Command) {
@@ -124,15 +130,11 @@ func (w *world) do(stage string, c environment.Command) {
 func (w *world) deploys(stage, version string) {
 	w.Helper()
 	n := 0
-	if err := w.environments.Follow(w.Context(), 0); err != nil {
-		w.Fatal(err)
-	}
-	if err := w.environments.Ask(stage, func(s *environment.State) error {
+	require.NoError(w, w.environments.Follow(w.Context(), 0))
+	require.NoError(w, w.environments.Ask(stage, func(s *environment.State) error {
 		n = len(s.Revisions())
 		return nil
-	}); err != nil {
-		w.Fatal(err)
-	}
+	}))
 	w.do(stage, environment.Update{Base: n, Definition: runs(stage, version)})
 	w.do(stage, environment.Deploy{Revision: n + 1, Hosts: hostsOf(stage), By: "ada"})
 }
@@ -286,9 +288,7 @@ func (w *world) proposes(c promotion.Command) {
 			return err
 		})
 	}
-	if err != nil {
-		w.Error(err)
-	}
+	assert.NoError(w, err)
 }
 
 func (w *world) options(log deploylog.Log) promotions.Options {
@@ -321,13 +321,18 @@ func (w *world) start() *process {
 	return p
 }
 
+// promotes has a process find a version that somebody deployed to the first stage.
+func (w *world) promotes(version string) *process {
+	w.Helper()
+	w.deploys("dev", version)
+	return w.start()
+}
+
 // end has the process finish what it has begun.
 func (p *process) end() {
 	p.w.Helper()
 	close(p.drain)
-	if err := <-p.ended; err != nil {
-		p.w.Error(err)
-	}
+	assert.NoError(p.w, <-p.ended)
 	p.kill(nil)
 }
 
@@ -337,9 +342,7 @@ var errKilled = errors.New("killed")
 func (p *process) die() {
 	p.w.Helper()
 	p.kill(errKilled)
-	if err := <-p.ended; !errors.Is(err, errKilled) {
-		p.w.Errorf("it ended with %v", err)
-	}
+	assert.ErrorIs(p.w, <-p.ended, errKilled, "it ended with")
 }
 
 // keepOnly runs a process that keeps an environment, and promotes nothing, until that is as it
@@ -349,17 +352,13 @@ func (w *world) keepOnly(stage string) {
 	o := environments.Options{
 		Options: reconcile.Options{Log: w.open(), Scope: reconcile.Only(stage), Parallelism: 4, Now: time.Now, UntilIdle: true}, Tasks: w, Inventory: w, Observer: w,
 	}
-	if err := environments.NewController(o).Run(w.Context()); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, environments.NewController(o).Run(w.Context()))
 }
 
 func (w *world) events() (all []deploylog.Event) {
 	w.Helper()
 	for e, err := range w.log.Read(context.Background(), deploylog.Filter{}) {
-		if err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, err)
 		all = append(all, e)
 	}
 	return all
@@ -394,9 +393,7 @@ func (w *world) count(name, stage, revision string) (n int) {
 // deployments are those that promotions began of the environment of a stage: the versions.
 func (w *world) deployments(stage string) (versions []string) {
 	w.Helper()
-	if err := w.environments.Follow(w.Context(), 0); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, w.environments.Follow(w.Context(), 0))
 	_ = w.environments.Ask(stage, func(s *environment.State) error {
 		for _, d := range s.Deployments() {
 			if r, err := s.Revision(d.Revision); err == nil && d.Step != "" {
@@ -411,9 +408,7 @@ func (w *world) deployments(stage string) (versions []string) {
 // at is the version that a stage runs as a whole, "" for none.
 func (w *world) at(stage string) (version string) {
 	w.Helper()
-	if err := w.environments.Follow(w.Context(), 0); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, w.environments.Follow(w.Context(), 0))
 	_ = w.environments.Ask(stage, func(s *environment.State) error {
 		d, ok := s.ActiveDeployment()
 		if r, err := s.Revision(d.Revision); ok && err == nil && d.Status == report.DeploymentFinished {
@@ -429,22 +424,18 @@ func (w *world) at(stage string) (version string) {
 func (w *world) want(dev, staging, prod string) {
 	w.Helper()
 	if got, want := []string{w.at("dev"), w.at("staging"), w.at("prod")}, []string{dev, staging, prod}; !slices.Equal(got, want) {
-		w.Errorf("the stages run %q, not %q:\n%s", got, want, w.story())
+		w.Errorf("the stages run %q, not %q", got, want)
 	}
 	for _, stage := range w.stages[1:] {
 		came := w.deployments(stage)
-		if once := slices.Compact(slices.Sorted(slices.Values(came))); len(once) != len(came) {
-			w.Errorf("to %s came %q:\n%s", stage, came, w.story())
-		}
+		assert.Len(w, slices.Compact(slices.Sorted(slices.Values(came))), len(came), "to %s came %q", stage, came)
 	}
 }
 
 // explain says why a stage does not get what it is to get.
 func (w *world) explain(stage string) (reason promotion.Reason) {
 	w.Helper()
-	if err := errors.Join(w.promotions.Follow(w.Context(), 0), w.environments.Follow(w.Context(), 0)); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, errors.Join(w.promotions.Follow(w.Context(), 0), w.environments.Follow(w.Context(), 0)))
 	_ = w.promotions.Ask("shop", func(s *promotion.State) error {
 		for _, r := range s.Explain(promotion.Target("shop"), promotions.Observe(w.environments, s, w.environments.Controlled), time.Now()) {
 			if r.Stage == stage {
@@ -454,6 +445,14 @@ func (w *world) explain(stage string) (reason promotion.Reason) {
 		return nil
 	})
 	return reason
+}
+
+// says fails unless a stage waits for a reason, in some words.
+func (w *world) says(stage string, code promotion.Code, words string) {
+	w.Helper()
+	reason := w.explain(stage)
+	assert.Equal(w, code, reason.Code, "stage %s: %s", stage, reason.Message)
+	assert.Contains(w, reason.Message, words, "stage %s", stage)
 }
 
 // startedIn is the number of deployments that an environment ever had.
