@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/engine"
@@ -40,9 +43,7 @@ func BenchmarkJobs(b *testing.B) {
 		one := task
 		one.Job = int(number.Add(1))
 		one.Recipe = one.Job - 1
-		if r := w.jobs.Build(context.Background(), one); r.Finished == nil {
-			b.Error(told(r))
-		}
+		assert.NotNil(b, w.jobs.Build(context.Background(), one).Finished)
 	}
 	job()
 	spec := e.sameElsewhere(b)
@@ -113,9 +114,7 @@ func (n *noting) sameElsewhere(b *testing.B) engine.Spec {
 		} else {
 			err = os.MkdirAll(to, 0o700)
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		spec.Mounts[i].Source = to
 	}
 	return spec
@@ -125,21 +124,13 @@ func (n *noting) sameElsewhere(b *testing.B) engine.Spec {
 func benchEngine(b *testing.B) engine.Engine {
 	b.Helper()
 	e, err := oci.Open(b.Context(), oci.Options{CacheDir: b.TempDir(), RunDir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() { _ = e.Close() })
 	program := enginetest.Binary(b, "github.com/deployster-go/deployster/control/jobs/internal/script/job", runtime.GOARCH)
 	built, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/job", Entrypoint: []string{"/job"}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	tar, err := enginetest.ImageTar(image, built)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := e.Load(b.Context(), bytes.NewReader(tar)); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
+	require.NoError(b, e.Load(b.Context(), bytes.NewReader(tar)))
 	return e
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
@@ -50,9 +52,7 @@ func benchController(b *testing.B, hashes, slots int) {
 		uses = append(uses, record.Use{Package: name, Artifact: w.artifact(map[string]string{"f": name})})
 	}
 	log, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer func() { _ = log.Close() }()
 	one := &soleWorker{slots: slots, ended: make(chan string, 1)}
 	ctx, end := context.WithCancel(b.Context())
@@ -75,9 +75,7 @@ func benchController(b *testing.B, hashes, slots int) {
 		if _, err := submitter.Command(ctx, submit); err != nil {
 			b.Fatal(err)
 		}
-		if ended := <-one.ended; ended != record.GroupFinished {
-			b.Fatalf("the group ended with %s", ended)
-		}
+		require.Equal(b, record.GroupFinished, <-one.ended, "the group ended with")
 	}
 	group(turn) // until engines and files are known
 	spec := e.sameElsewhere(b)
@@ -112,9 +110,7 @@ func benchController(b *testing.B, hashes, slots int) {
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // What jobs leave is removed beside the next ones, but never is more left than is being removed.
@@ -11,9 +13,7 @@ func TestNoMoreIsLeftThanIsBeingRemoved(t *testing.T) {
 	j := New(Options{Workspace: t.TempDir()})
 	left := func() *attempt {
 		a := &attempt{Jobs: j, dir: filepath.Join(t.TempDir(), "attempt")}
-		if err := os.MkdirAll(filepath.Join(a.dir, outName, "d"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(a.dir, outName, "d"), 0o700))
 		return a
 	}
 	there := func(a *attempt) bool {

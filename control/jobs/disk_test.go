@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/engine"
@@ -46,9 +49,7 @@ func filling(t *testing.T, w *world, others string, free *atomic.Uint64) (result
 	free.Store(1 << 40)
 	<-time.After(10 * time.Second)
 	for _, i := range []int{0, 2} {
-		if err := os.WriteFile(filepath.Join(work, "base-7~"+[]string{"20", "", "22"}[i]+".1", "out", "go"), nil, 0o600); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, os.WriteFile(filepath.Join(work, "base-7~"+[]string{"20", "", "22"}[i]+".1", "out", "go"), nil, 0o600))
 		results[i] = <-ended[i]
 	}
 	return results
@@ -141,14 +142,11 @@ func TestTheDiskIsGuardedWhileAJobDoesNotStop(t *testing.T) {
 		synctest.Wait()
 		free.Store(nearlyFull)
 		<-time.After(20 * time.Second)
-		if len(ended) != 0 || !e.is.Load() {
-			t.Fatalf("%d jobs have ended, the first was stopped: %v", len(ended), e.is.Load())
-		}
+		require.Equal(t, 0, len(ended))
+		require.True(t, e.is.Load())
 		<-time.After(20 * time.Second)
 		synctest.Wait()
-		if len(ended) != 1 {
-			t.Fatalf("%d jobs have ended while the disk is full", len(ended))
-		}
+		require.Equal(t, 1, len(ended), "jobs have ended while the disk is full")
 		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
 		close(e.released)
 		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
@@ -231,9 +229,7 @@ func TestHowOftenTheDiskIsLookedAt(t *testing.T) {
 		begun := time.Now()
 		free.Store(nearlyFull)
 		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
-		if took := time.Since(begun); took != time.Minute {
-			t.Errorf("it is stopped after %s", took)
-		}
+		assert.Equal(t, time.Minute, time.Since(begun), "it is stopped after")
 		w.clean()
 	})
 }
@@ -264,9 +260,7 @@ func TestNoJobIsStoppedForADiskThatOthersFilled(t *testing.T) {
 		free.Store(3 << 20)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if len(ended) != 0 {
-			t.Fatalf("it is stopped: %s", told(<-ended))
-		}
+		require.Equal(t, 0, len(ended), "it is stopped")
 		free.Store(1 << 40)
 		w.goOn()
 		w.wants(<-ended, "finished")

@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -21,15 +24,11 @@ func TestWhatIsBuiltIsNotLostWhereItsResultCannotBeKept(t *testing.T) {
 	fake := fakeEngine()
 	w := newWorld(t, fake)
 	inTheWay := w.work() + ".result"
-	if err := os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700))
 	task := w.task(w.recipe("write " + out + "/f text"))
 	first := w.jobs.Build(t.Context(), task)
 	w.wants(first, "finished")
-	if err := os.RemoveAll(inTheWay); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(inTheWay))
 	w.options.Worker = func(context.Context, string) (jobs.Worker, error) {
 		return jobs.Worker{}, errors.New("its engine is down")
 	}
@@ -39,9 +38,7 @@ func TestWhatIsBuiltIsNotLostWhereItsResultCannotBeKept(t *testing.T) {
 	if again.Finished != nil && first.Finished != nil && (again.Finished.Artifact != first.Finished.Artifact || again.Finished.Engine != first.Finished.Engine) {
 		t.Errorf("it is %+v, was %+v", again.Finished, first.Finished)
 	}
-	if runs := fake.Runs(); len(runs) != 1 {
-		t.Errorf("there were %d containers", len(runs))
-	}
+	assert.Len(t, fake.Runs(), 1)
 	w.clean()
 }
 
@@ -60,13 +57,9 @@ func TestWhatIsWrittenInPartIsNotThere(t *testing.T) {
 			first := w.jobs.Build(t.Context(), task)
 			w.wants(first, "finished")
 			whole, err := json.Marshal(map[string]any{"result": first})
-			if err := errors.Join(err, os.RemoveAll(path), os.WriteFile(path, whole[:max(0, len(whole)-missing)], 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(err, os.RemoveAll(path), os.WriteFile(path, whole[:max(0, len(whole)-missing)], 0o600)))
 			before, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			w.restart()
 			again := w.jobs.Resume(t.Context(), task)
 			w.wants(again, "finished")
@@ -76,9 +69,7 @@ func TestWhatIsWrittenInPartIsNotThere(t *testing.T) {
 			if after, err := os.Stat(path); err != nil || missing == 0 && !after.ModTime().Equal(before.ModTime()) {
 				t.Errorf("the result was written again: %v", err)
 			}
-			if runs := fake.Runs(); len(runs) != 1 {
-				t.Errorf("there were %d containers", len(runs))
-			}
+			assert.Len(t, fake.Runs(), 1)
 			w.clean()
 		})
 	}
@@ -96,9 +87,7 @@ func TestAResultIsForgottenOnlyWhenItIsRecorded(t *testing.T) {
 			task.Job = 20 + i
 			w.wants(w.jobs.Build(t.Context(), task), "finished")
 			w.jobs.Wait()
-			if left := w.left(); len(left) != want {
-				t.Errorf("after %d jobs there is %q", i+1, left)
-			}
+			assert.Len(t, w.left(), want, "after %d jobs", i+1)
 			<-time.After(2 * time.Minute)
 		}
 		w.clean()

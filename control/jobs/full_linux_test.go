@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/build"
@@ -20,13 +22,9 @@ import (
 func onSmallDisk(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
-		t.Fatalf("this test needs root: %v", err)
-	}
+	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"), "this test needs root")
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, unix.Unmount(dir, 0))
 	})
 	w := worldIn(t, dir, fakeEngine())
 	w.options.MinFree, w.options.DiskPeriod = 2<<20, time.Hour
@@ -37,9 +35,7 @@ func onSmallDisk(t *testing.T) *world {
 func (w *world) freeBytes() uint64 {
 	w.Helper()
 	var disk syscall.Statfs_t
-	if err := syscall.Statfs(w.dir, &disk); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, syscall.Statfs(w.dir, &disk))
 	return disk.Bavail * uint64(disk.Bsize)
 }
 
@@ -78,9 +74,7 @@ func TestWhoFindsTheDiskFullIsNotResponsible(t *testing.T) {
 		await(t, "it has begun", func() bool { return w.log(task) == "begun\n" })
 	}
 	goOn := func(number int) {
-		if err := os.WriteFile(filepath.Join(w.dir, ".deployster", "builds", "work", "base-7~"+strconv.Itoa(number)+".1", "out", "go"), nil, 0o600); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, os.WriteFile(filepath.Join(w.dir, ".deployster", "builds", "work", "base-7~"+strconv.Itoa(number)+".1", "out", "go"), nil, 0o600))
 	}
 	begin(1, "print begun", "await "+out+"/go", "write "+out+"/f text")
 	begin(2, "print begun", "await "+out+"/go", "fill "+out+"/f 9000000", "hang")
@@ -89,9 +83,8 @@ func TestWhoFindsTheDiskFullIsNotResponsible(t *testing.T) {
 	goOn(1)
 	other := <-ended[1]
 	w.wants(other, "lost: its container exited with 65, while another job had filled the disk: make room, …")
-	if other.Lost == nil || !other.Lost.Crowded {
-		t.Errorf("it counts as a loss: %s", told(other))
-	}
+	require.NotNil(t, other.Lost)
+	assert.True(t, other.Lost.Crowded, "it counts as a loss")
 	w.wants(<-ended[2], "failed: it was stopped as it filled the disk: it has written 8.0 MiB, more than any other job, …")
 	w.clean()
 }
@@ -112,9 +105,8 @@ func TestWhoBeginsOnAFullDiskIsNotResponsible(t *testing.T) {
 			task.Job = 20 + number
 			late := w.jobs.Build(t.Context(), task)
 			w.wants(late, "lost: another job had filled the disk: preparing the job: only 3 MiB are free on the disk of …")
-			if late.Lost == nil || !late.Lost.Crowded {
-				t.Errorf("it counts as a loss: %s", told(late))
-			}
+			require.NotNil(t, late.Lost)
+			assert.True(t, late.Lost.Crowded, "it counts as a loss")
 			if number == 0 {
 				w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
 			}
@@ -130,14 +122,11 @@ func TestADiskThatOthersFilledIsNotTheFaultOfAJob(t *testing.T) {
 	task := w.task(w.recipe("print begun", "await "+out+"/go"))
 	go func() { ended <- w.jobs.Build(t.Context(), task) }()
 	await(t, "it has begun", func() bool { return w.log(task) == "begun\n" })
-	if err := os.WriteFile(filepath.Join(w.dir, "other"), make([]byte, 7<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "other"), make([]byte, 7<<20), 0o600))
 	w.goOn()
 	for _, r := range []build.Result{<-ended, w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x")))} {
-		if r.Lost == nil || r.Lost.Crowded {
-			t.Errorf("it is no loss that counts: %+v", r.Lost)
-		}
+		require.NotNil(t, r.Lost, "it is no loss that counts")
+		assert.False(t, r.Lost.Crowded, "it is no loss that counts: %+v", r.Lost)
 		w.wants(r, "lost: …")
 	}
 	w.clean()

@@ -14,6 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/control/jobs"
@@ -42,9 +45,7 @@ func (w *world) hanging(ctx context.Context, t *testing.T) (task build.Task, end
 // goOn lets a job that hangs go on.
 func (w *world) goOn() {
 	w.Helper()
-	if err := os.WriteFile(filepath.Join(w.work(), "out", "go"), nil, 0o600); err != nil {
-		w.Error(err)
-	}
+	assert.NoError(w, os.WriteFile(filepath.Join(w.work(), "out", "go"), nil, 0o600))
 }
 
 // work is the directory of the job.
@@ -83,9 +84,7 @@ func TestAJobIsLeftToTheNextProcess(t *testing.T) {
 	w.restart()
 	r := w.jobs.Resume(t.Context(), task)
 	w.wants(r, "finished")
-	if got := w.log(task); got != "begun\ndone\n" {
-		t.Errorf("its log is %q", got)
-	}
+	assert.Equal(t, "begun\ndone\n", w.log(task))
 	w.clean()
 }
 
@@ -97,9 +96,7 @@ func TestAResultIsKeptUntilItIsRecorded(t *testing.T) {
 		want := told(w.jobs.Build(t.Context(), task))
 		w.restart() // before it was recorded
 		w.wants(w.jobs.Resume(t.Context(), task), want)
-		if runs := fake.Runs(); len(runs) != 1 {
-			t.Errorf("there were %d containers", len(runs))
-		}
+		assert.Len(t, fake.Runs(), 1)
 		w.clean()
 		w.wants(w.jobs.Resume(t.Context(), task), "lost: the process that did it has died, and its container is gone")
 		w.clean()
@@ -126,16 +123,12 @@ func TestResultsAreForgottenAfterAWhile(t *testing.T) {
 func (w *world) leave(fake *enginetest.Fake, attempt string) (end func(code int)) {
 	w.Helper()
 	for _, dir := range []string{"out", "empty"} {
-		if err := os.MkdirAll(filepath.Join(w.work(), dir), 0o700); err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, os.MkdirAll(filepath.Join(w.work(), dir), 0o700))
 	}
 	for name, text := range map[string]string{
 		"metadata": "", "out/f": "text", "progress": `{"begun":{"at":"` + time.Now().Format(time.RFC3339Nano) + `","image":{"ID":"` + w.id + `"}}}`,
 	} {
-		if err := os.WriteFile(filepath.Join(w.work(), name), []byte(text), 0o600); err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, os.WriteFile(filepath.Join(w.work(), name), []byte(text), 0o600))
 	}
 	id, end := fake.Leave(map[string]string{
 		"deployster.log": w.options.Log, "deployster.kind": "job", "deployster.job": "base-7/12", "deployster.attempt": attempt,
@@ -191,9 +184,7 @@ func TestAnotherAttemptRemovesWhatIsLeft(t *testing.T) {
 	task := w.task(w.recipe("list " + out))
 	task.Attempt = 2
 	w.wants(w.jobs.Build(t.Context(), task), "finished")
-	if got := w.log(task); got != "" {
-		t.Errorf("it found %q", got)
-	}
+	assert.Empty(t, w.log(task))
 	w.clean()
 }
 
@@ -283,18 +274,14 @@ func TestAJobThatFillsTheDiskIsStopped(t *testing.T) {
 func (w *world) spoil(digest string) {
 	w.Helper()
 	dir, err := w.store.Directory(context.Background(), digest)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	err = filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			err = errors.Join(os.Chmod(name, 0o600), os.WriteFile(name, []byte("altered"), 0o600))
 		}
 		return err
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 }
 
 func TestWhatAJobUsesMustBeAsItWasMade(t *testing.T) {
@@ -331,9 +318,7 @@ func TestWhatWasBuiltIsNotBuiltAgain(t *testing.T) {
 		t.Errorf("it is %+v", r.Finished)
 	}
 	w.wants(w.jobs.Resume(t.Context(), task), "reused job/base-7/12")
-	if runs := fake.Runs(); len(runs) != 1 {
-		t.Errorf("there were %d containers", len(runs))
-	}
+	assert.Len(t, fake.Runs(), 1)
 	w.spoil(first.Finished.Artifact)
 	w.wants(w.jobs.Build(t.Context(), task), "mistaken: what job/base-7/12 built is not there any more: …")
 	w.clean()
@@ -390,9 +375,8 @@ func TestWhatCouldNotBePushedIsNotBuiltAgain(t *testing.T) {
 		task.Artifacts = "registry/base"
 		r := w.jobs.Build(t.Context(), task)
 		w.wants(r, "failed: sha256:…")
-		if r.Failed == nil || r.Failed.Unpushed == nil {
-			t.Fatalf("it does not say what it has built: %+v", r.Failed)
-		}
+		require.NotNil(t, r.Failed, "it does not say what it has built")
+		require.NotNil(t, r.Failed.Unpushed, "it does not say what it has built: %+v", r.Failed)
 		again := task
 		again.Attempt, again.Reuse = 2, &build.Built{Group: task.Group, Job: task.Job, Attempt: 1, Finished: *r.Failed.Unpushed}
 		second := w.jobs.Build(t.Context(), again)
@@ -400,9 +384,7 @@ func TestWhatCouldNotBePushedIsNotBuiltAgain(t *testing.T) {
 		if f := second.Finished; f != nil && (f.Pushed != "registry/base@"+f.Artifact || f.Log != jobs.LogName("base-7", 12, 1) || f.LogBytes != 6 || f.Size != 4) {
 			t.Errorf("it is recorded as %+v", f)
 		}
-		if runs := fake.Runs(); len(runs) != 1 {
-			t.Errorf("there were %d containers", len(runs))
-		}
+		assert.Len(t, fake.Runs(), 1)
 		// Another group that builds the same takes it, too.
 		again.Group = "base-8"
 		w.wants(w.jobs.Build(t.Context(), again), "reused job/base-7/12")

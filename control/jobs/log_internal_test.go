@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -19,9 +21,7 @@ func TestALogHasItsBeginningAndItsEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "log")
 	rapid.Check(t, func(t *rapid.T) {
 		l, err := createLog(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		l.half = int64(rapid.IntRange(1, 20).Draw(t, "half"))
 		var all strings.Builder
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 30), 0, 10).Draw(t, "writes") {
@@ -38,13 +38,9 @@ func TestALogHasItsBeginningAndItsEnd(t *testing.T) {
 			}
 		}
 		along, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer along.Close()
-		if err := l.close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.close())
 		want, half := all.String(), int(l.half)
 		if text, _ := io.ReadAll(along); string(text) != want[:min(len(want), 2*half)] {
 			t.Fatalf("who reads it along sees %q, of %q", text, want)
@@ -60,9 +56,7 @@ func TestALogHasItsBeginningAndItsEnd(t *testing.T) {
 
 func TestALogThatCannotBeWrittenIsNoReasonToStop(t *testing.T) {
 	l, err := createLog(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if l.file, err = os.OpenFile("/dev/full", os.O_RDWR, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +73,7 @@ func TestALogThatCannotBeWrittenIsNoReasonToStop(t *testing.T) {
 // Thousands of jobs may print at once.
 func TestALogTakesNoMemory(t *testing.T) {
 	l, err := createLog(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text := make([]byte, 1<<20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -92,9 +84,7 @@ func TestALogTakesNoMemory(t *testing.T) {
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
 		t.Errorf("40 MiB took %d bytes of memory", took)
 	}
-	if err := l.close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.close())
 }
 
 func TestTheLastLinesOfALog(t *testing.T) {
@@ -115,9 +105,7 @@ func TestTheLastLinesOfALog(t *testing.T) {
 		strings.Repeat("x", 1<<20):     {strings.Repeat("x", outputLine) + "…"},
 		strings.Repeat("é", 1<<20)[1:]: {strings.Repeat("é", outputLine/2) + "…"},
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		if got := lastLines(path); !reflect.DeepEqual(got, want) && (len(text) != 1<<21-1 || len(got) != 1) {
 			t.Errorf("%.40q has the last lines %.200q", text, got)
 		}
@@ -129,12 +117,8 @@ func TestTheLastLinesOfALog(t *testing.T) {
 		"no":   func(string) error { return nil },
 	} {
 		at := filepath.Join(dir, name)
-		if err := make(at); err != nil {
-			t.Fatal(err)
-		}
-		if got := lastLines(at); got != nil {
-			t.Errorf("of a %s they are %q", name, got)
-		}
+		require.NoError(t, make(at))
+		assert.Nil(t, lastLines(at), "of a %s they", name)
 	}
 }
 

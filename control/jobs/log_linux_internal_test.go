@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
@@ -16,13 +18,9 @@ import (
 func disk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Fatalf("this test needs root: %v", err)
-	}
+	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size), "this test needs root")
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, unix.Unmount(dir, 0))
 	})
 	return dir
 }
@@ -32,20 +30,14 @@ func TestALogIsShortenedOnAFullDisk(t *testing.T) {
 	dir := disk(t, "2m")
 	path := filepath.Join(dir, "log")
 	l, err := createLog(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l.half = 512 << 10
 	all := strings.Repeat("the middle of it\n", 100_000) + "the end of it\n"
 	if n, err := l.Write([]byte(all)); n != len(all) || err != nil {
 		t.Fatal(n, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "other"), make([]byte, 400<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "other"), make([]byte, 400<<10), 0o600))
+	require.NoError(t, l.close())
 	half := int(l.half)
 	want := fmt.Sprintf("%s\n[%d bytes are left out here]\n%s", all[:half], len(all)-2*half, all[len(all)-half:])
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
@@ -75,41 +67,30 @@ func TestALogSaysWhatCouldNotBeWritten(t *testing.T) {
 			dir := disk(t, "1m")
 			path := filepath.Join(dir, "log")
 			l, err := createLog(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			l.half = 128 << 10
 			for i := range c.lines {
 				if i == c.before {
-					if err := os.WriteFile(filepath.Join(dir, "other"), make([]byte, 2<<20), 0o600); err == nil {
-						t.Fatal("the disk is not full")
-					}
+					require.Error(t, os.WriteFile(filepath.Join(dir, "other"), make([]byte, 2<<20), 0o600), "the disk is not full")
 				}
 				if n, err := l.Write([]byte(line)); n != len(line) || err != nil {
 					t.Fatal(n, err)
 				}
 			}
-			if err := os.Remove(filepath.Join(dir, "other")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(filepath.Join(dir, "other")))
 			if _, err := l.Write([]byte("the end of it\n")); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.close(); !engine.Full(err) {
-				t.Errorf("it is not told that the disk was full: %v", err)
-			}
+			assert.True(t, engine.Full(l.close()), "it is not told that the disk was full")
 			all := strings.Repeat(line, c.lines) + "the end of it\n"
 			text, err := os.ReadFile(path)
-			if err != nil || len(text) > 2*int(l.half) {
-				t.Fatalf("it has %d bytes (%v)", len(text), err)
-			}
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(text), 2*int(l.half))
 			want := all
 			if kept := min(int(l.written), 2*int(l.half)-maxUnsaved-len(unwritten)-20); kept+maxUnsaved < len(all) {
 				want = fmt.Sprintf("%s\n[%d bytes could not be written here]\n%s", all[:kept], len(all)-kept-maxUnsaved, all[len(all)-maxUnsaved:])
 			}
-			if string(text) != want {
-				t.Errorf("it has %d bytes, not %d, and ends with %q", len(text), len(want), text[max(len(text)-100, 0):])
-			}
+			assert.Equal(t, want, string(text))
 		})
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/engine"
@@ -84,21 +87,16 @@ func doOrder(text string) error {
 func (w *world) begin(at place, t build.Task) (kill func()) {
 	w.Helper()
 	text, err := json.Marshal(order{Engine: at, Dir: w.dir, Task: t})
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	var said bytes.Buffer
 	command := exec.Command("/proc/self/exe", string(text))
 	command.Env = append(os.Environ(), actAs+"=job")
 	command.Stdout, command.Stderr = &said, &said
-	if err := command.Start(); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, command.Start())
 	return func() {
 		_ = command.Process.Kill()
-		if err := command.Wait(); err == nil || said.Len() > 0 {
-			w.Errorf("the process was not killed: %v\n%s", err, said.String())
-		}
+		require.Error(w, command.Wait())
+		assert.Zero(w, said.Len(), "the process was not killed")
 	}
 }
 
@@ -108,24 +106,14 @@ func realEngines(t *testing.T) map[string]place {
 	places := map[string]place{"oci": {OCI: true, Cache: t.TempDir(), Run: t.TempDir()}, "docker": {}}
 	program := enginetest.Binary(t, "github.com/deployster-go/deployster/control/jobs/internal/script/job", runtime.GOARCH)
 	built, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/job", Entrypoint: []string{"/job"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tar, err := enginetest.ImageTar(image, built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, at := range places {
 		e, err := at.open(t.Context())
-		if err != nil {
-			t.Fatalf("these tests need root, runc, and a Docker Engine: %s: %v", name, err)
-		}
-		if err := e.Load(t.Context(), bytes.NewReader(tar)); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err, "these tests need root, runc, and a Docker Engine: %s", name)
+		require.NoError(t, e.Load(t.Context(), bytes.NewReader(tar)))
+		assert.NoError(t, e.Close())
 	}
 	t.Cleanup(func() {
 		if said, err := exec.Command("docker", "rmi", image).CombinedOutput(); err != nil {
@@ -139,13 +127,9 @@ func realEngines(t *testing.T) map[string]place {
 func opened(t *testing.T, at place) engine.Engine {
 	t.Helper()
 	e, err := at.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Close())
 	})
 	return e
 }

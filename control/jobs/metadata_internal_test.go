@@ -2,13 +2,15 @@ package jobs
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestMetadata(t *testing.T) {
@@ -45,18 +47,14 @@ func TestMetadata(t *testing.T) {
 		if err != nil {
 			said = err.Error()
 		}
-		if !strings.Contains(said, want) {
-			t.Errorf("%.40q is %.100s, want %.100s", text, said, want)
-		}
+		assert.Contains(t, said, want, "%.40q is %.100s, want %.100s", text, said, want)
 	}
 }
 
 func TestMetadataThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("password=hunter2"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(secret, []byte("password=hunter2"), 0o600))
 	for name, c := range map[string]struct {
 		make func(string) error
 		want string
@@ -75,9 +73,7 @@ func TestMetadataThatIsNoFile(t *testing.T) {
 		}, "it has more than 65536 bytes"},
 	} {
 		at := filepath.Join(dir, name)
-		if err := c.make(at); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.make(at))
 		if got, err := readMetadata(at, strings.ToUpper); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, %v; want %s", name, got, err, c.want)
 		}
@@ -93,17 +89,14 @@ func FuzzMetadata(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(got) > maxMetadataKeys || !utf8.ValidString(text) {
-			t.Fatalf("%q is %q", text, got)
-		}
+		require.LessOrEqual(t, len(got), maxMetadataKeys, "%q is %q", text, got)
+		require.True(t, utf8.ValidString(text), "%q is %q", text, got)
 		again := map[string]string{}
 		for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
 			if key, value, found := strings.Cut(strings.TrimRight(line, "\r"), "="); found {
 				again[key] = value
 			}
 		}
-		if !maps.Equal(got, again) {
-			t.Fatalf("%q is %q, want %q", text, got, again)
-		}
+		require.Equal(t, again, got, "%q is %q, want %q", text, got, again)
 	})
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/jobs"
@@ -17,18 +19,14 @@ import (
 
 func TestAnAttemptIsOverWhenTheLogSaysSo(t *testing.T) {
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = log.Close() })
 	for job, name := range map[int]string{1: record.JobFinished, 2: record.JobLost, 3: record.JobStarted, 4: record.JobCanceled, 5: record.JobEligible} {
 		e, err := record.New("core/base-7", record.Job("core/base-7", job), name, 2, struct{}{})
 		if err == nil {
 			_, err = log.Append(t.Context(), e)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	over := jobs.Over(log)
 	for job, ends := range map[int]int{1: 2, 2: 2, 3: 0, 4: 2, 5: 0, 6: 0} {
@@ -53,13 +51,9 @@ func TestContainersThatNobodyWaitsForAreRemoved(t *testing.T) {
 			fake.Leave(map[string]string{"deployster.log": w.options.Log, "deployster.kind": "job", "deployster.job": job, "deployster.attempt": attempt})
 		}
 		work := filepath.Join(w.dir, ".deployster", "builds", "work")
-		if err := os.MkdirAll(work, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(work, 0o700))
 		for _, name := range []string{"core~base-7~1.1.result", "core~base-7~2.1", "core~base-7~2.2.result", "notes", "~1.1", "a~x.1"} {
-			if err := os.WriteFile(filepath.Join(work, name), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(work, name), nil, 0o600))
 		}
 		left("core/base-7/1", "1")
 		left("core/base-7/2", "1")
@@ -72,37 +66,23 @@ func TestContainersThatNobodyWaitsForAreRemoved(t *testing.T) {
 			task.Job = job
 			w.wants(w.jobs.Build(t.Context(), task), "finished")
 			all, err := fake.Containers(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, c := range all {
 				left = append(left, c.Labels["deployster.job"]+" "+c.Labels["deployster.attempt"])
 			}
 			return left
 		}
-		if got := build(20); len(got) != 4 {
-			t.Errorf("left is %q", got)
-		}
+		assert.Len(t, build(20), 4)
 		left("core/base-7/1", "2")
-		if got := build(21); len(got) != 5 {
-			t.Errorf("it is asked each time: %q", got)
-		}
+		assert.Len(t, build(21), 5, "it is asked each time")
 		<-time.After(time.Minute)
-		if got := build(22); len(got) != 4 {
-			t.Errorf("after a while is left %q", got)
-		}
+		assert.Len(t, build(22), 4, "after a while is left")
 		w.jobs.Close()
-		if got := w.left(); !slices.Equal(got, []string{"a~x.1", "core~base-7~2.2.result", "notes", "~1.1"}) {
-			t.Errorf("files that are left are %q", got)
-		}
-		if err := os.RemoveAll(work); err != nil {
-			t.Error(err)
-		}
+		assert.Equal(t, []string{"a~x.1", "core~base-7~2.2.result", "notes", "~1.1"}, w.left(), "files that are left")
+		assert.NoError(t, os.RemoveAll(work))
 		all, _ := fake.Containers(t.Context(), nil)
 		for _, c := range all {
-			if err := fake.Remove(t.Context(), c.ID); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, fake.Remove(t.Context(), c.ID))
 		}
 		w.clean()
 	})

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build/recipe"
 )
 
@@ -14,9 +16,7 @@ func documents(t testing.TB, group string) (first, second []byte) {
 		all[i] = recipe.Recipe{Image: recipe.Image{Image: "build:1"}, Args: []string{"-c", fmt.Sprintf("%s makes %d", group, i)}, Env: map[string]string{"A": "1"}}
 	}
 	texts, err := recipe.Encode(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return texts[recipe.Name(0)], texts[recipe.Name(recipe.PerDocument)]
 }
 
@@ -68,9 +68,7 @@ func BenchmarkRecipe(b *testing.B) {
 			if err == nil {
 				_, err = recipe.Select(read.from, read.all, 1)
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 		}
 	})
 	b.Run("of another", func(b *testing.B) {

@@ -7,19 +7,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
+// "make test" tells the stories of which processes are killed on both engines, and the others on the
+// engine without a daemon.
 func TestJobsInContainers(t *testing.T) {
-	if testing.Short() {
-		t.Log("containers take a while")
-		return
-	}
 	for name, at := range realEngines(t) {
 		t.Run(name, func(t *testing.T) {
 			e := opened(t, at)
-			tell(t, func(t *testing.T) *world { return newWorld(t, e) }, true)
+			if at.OCI || ringtest.All() {
+				tell(t, func(t *testing.T) *world { return newWorld(t, e) }, true)
+			}
 			t.Run("what was killed", func(t *testing.T) {
 				for name, s := range killed() {
 					t.Run(name, func(t *testing.T) { s.tell(t, at) })
@@ -77,14 +81,10 @@ func (s killedStory) tell(t *testing.T, at place) {
 	await(t, "it has begun", func() bool { return w.log(task) == "begun\n" })
 	kill()
 	dir := filepath.Join(w.dir, engine.StateDir, "builds", "work", "base-7~12.1")
-	if err := os.WriteFile(filepath.Join(dir, "out", "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "out", "go"), nil, 0o600))
 	left := func() []engine.Container {
 		all, err := w.engine.Containers(t.Context(), map[string]string{"deployster.log": w.options.Log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return all
 	}
 	if s.late {
@@ -95,9 +95,7 @@ func (s killedStory) tell(t *testing.T, at place) {
 	}
 	if s.removed {
 		for _, c := range left() {
-			if err := w.engine.Remove(t.Context(), c.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.engine.Remove(t.Context(), c.ID))
 		}
 	}
 	want := s
@@ -111,23 +109,15 @@ func (s killedStory) tell(t *testing.T, at place) {
 	w.options.Now = func() time.Time { return time.Now().Add(s.after) }
 	w.jobs = jobs.New(w.options)
 	result := w.jobs.Resume(ctx, task)
-	if got := told(result); got != want.want {
-		t.Errorf("it is %q, want %q", got, want.want)
-	}
-	if got := w.log(task); got != want.log {
-		t.Errorf("its log is %q, want %q", got, want.log)
-	}
+	assert.Equal(t, want.want, told(result))
+	assert.Equal(t, want.log, w.log(task))
 	if result.Finished != nil {
-		if got := w.content(result.Finished.Artifact); got != want.content {
-			t.Errorf("it made %q, want %q", got, want.content)
-		}
-		if result.Finished.Image != w.id || result.Finished.LogBytes != int64(len(want.log)) {
-			t.Errorf("it is not said how it was made: %+v", result.Finished)
-		}
+		assert.Equal(t, want.content, w.content(result.Finished.Artifact))
+		require.Equal(t, w.id, result.Finished.Image, "it is not said how it was made: %+v", result.Finished)
+		assert.Equal(t, int64(len(want.log)), result.Finished.LogBytes, "it is not said how it was made: %+v", result.Finished)
 		again := w.jobs.Resume(context.Background(), task) // as when this process died before it is recorded
-		if told(again) != told(result) || again.Finished.Artifact != result.Finished.Artifact {
-			t.Errorf("resumed again, it is %s", told(again))
-		}
+		require.Equal(t, told(result), told(again))
+		assert.Equal(t, result.Finished.Artifact, again.Finished.Artifact)
 	}
 	w.clean()
 }

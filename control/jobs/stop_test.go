@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/control/builds"
 	"github.com/deployster-go/deployster/control/jobs"
@@ -93,9 +96,7 @@ func TestAJobIsCanceledOnlyOnceItsContainerIsGone(t *testing.T) {
 		}
 		e.away.Store(false)
 		w.wants(<-ended, "canceled")
-		if n := e.running(); n != 0 {
-			t.Errorf("%d containers run", n)
-		}
+		assert.Equal(t, 0, e.running())
 		w.clean()
 	})
 }
@@ -147,12 +148,9 @@ func TestAJobIsLostThatCannotBeStoppedBecauseItsWorkerIsGone(t *testing.T) {
 		w.wants(<-ended, "lost: it was canceled, and nobody can say whether its container has stopped: asking: host w1 is no longer in inventory.yaml")
 		e.away.Store(false)
 		all, err := e.Containers(t.Context(), nil)
-		if err != nil || len(all) != 1 {
-			t.Fatalf("there are %d containers, %v", len(all), err)
-		}
-		if err := e.Remove(t.Context(), all[0].ID); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.NoError(t, e.Remove(t.Context(), all[0].ID))
 	})
 }
 
@@ -169,9 +167,7 @@ func TestOrphansAreRemovedWithoutAnotherJob(t *testing.T) {
 		w.jobs.RemoveOrphans(t.Context(), "w1")
 		e.away.Store(false)
 		w.jobs.RemoveOrphans(t.Context(), "w1")
-		if n := e.running(); n != 1 {
-			t.Errorf("it was asked again at once: %d run", n)
-		}
+		assert.Equal(t, 1, e.running(), "it was asked again at once")
 		<-time.After(time.Minute)
 		w.jobs.RemoveOrphans(t.Context(), "w1")
 		w.clean()

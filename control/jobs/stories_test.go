@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
@@ -114,9 +116,7 @@ func stories() map[string]story {
 		"the state of the workspace, hidden in a plug": {
 			lines: []string{"list /workspace/.deployster", "show /workspace/file"},
 			recipe: func(w *world, r *recipe.Recipe) {
-				if err := os.WriteFile(w.dir+"/file", []byte("seen"), 0o644); err != nil {
-					w.Error(err)
-				}
+				assert.NoError(w, os.WriteFile(w.dir+"/file", []byte("seen"), 0o644))
 				r.Plugs = []recipe.Plug{{Path: w.dir, ContainerPath: "/workspace"}}
 			},
 			want: "finished", log: "seen\n", kernel: true,
@@ -131,9 +131,7 @@ func stories() map[string]story {
 			lines: []string{"write /objects/forged text"},
 			recipe: func(w *world, r *recipe.Recipe) {
 				kept := w.dir + "/.deployster/objects"
-				if err := errors.Join(os.MkdirAll(kept, 0o700), os.Symlink(kept, w.dir+"/link")); err != nil {
-					w.Error(err)
-				}
+				assert.NoError(w, errors.Join(os.MkdirAll(kept, 0o700), os.Symlink(kept, w.dir+"/link")))
 				r.Plugs = []recipe.Plug{{Path: w.dir + "/link", ContainerPath: "/objects"}}
 			},
 			want: "unbuildable: no job may see what is in .deployster: its plug ",
@@ -213,13 +211,9 @@ func tell(t *testing.T, open func(t *testing.T) *world, processes bool) {
 				s.task(w, &task)
 			}
 			result := w.jobs.Build(t.Context(), task)
-			if got := told(result); !strings.HasPrefix(got, s.want) {
-				t.Errorf("it is %q, want %q; its log:\n%.1000s", got, s.want, w.log(task))
-			}
+			assert.True(t, strings.HasPrefix(told(result), s.want))
 			if result.Finished != nil {
-				if got := w.content(result.Finished.Artifact); got != s.content {
-					t.Errorf("it made %q, want %q", got, s.content)
-				}
+				assert.Equal(t, s.content, w.content(result.Finished.Artifact))
 				if result.Finished.Took <= 0 || result.Finished.Inputs != "inputs" || result.Finished.Worker != "local" || result.Finished.Image != w.id {
 					t.Errorf("it is not said how it was made: %+v", result.Finished)
 				}

@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/jobs"
 )
 
@@ -33,9 +36,7 @@ func (u user) become() error {
 func TestWhatRootLeavesIsRemovedWithoutRoot(t *testing.T) {
 	at := realEngines(t)["docker"]
 	socket, err := os.Stat("/var/run/docker.sock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	nobody := user{65534, int(socket.Sys().(*syscall.Stat_t).Gid)}
 	for name, c := range map[string]struct {
 		program jobs.Program
@@ -48,13 +49,9 @@ func TestWhatRootLeavesIsRemovedWithoutRoot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, err := os.MkdirTemp("", "deployster-jobs-") // others cannot reach those of the test
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Cleanup(func() {
-				if err := os.RemoveAll(dir); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, os.RemoveAll(dir))
 			})
 			w := worldIn(t, dir, opened(t, at))
 			r := w.recipe("mkdir "+out+"/d", "write "+out+"/d/f text")
@@ -65,32 +62,24 @@ func TestWhatRootLeavesIsRemovedWithoutRoot(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			text, err := json.Marshal(order{Engine: at, Dir: dir, Task: task, User: nobody, Program: c.program})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			command := exec.Command("/proc/self/exe", string(text))
 			command.Env = append(os.Environ(), actAs+"=job", "HOME="+dir)
 			said, _ := command.CombinedOutput()
-			if !strings.Contains(string(said), "the job is not to end: finished") || !strings.Contains(string(said), c.says) {
-				t.Errorf("it says %s", said)
-			}
+			require.Contains(t, string(said), "the job is not to end: finished", "it says %s", said)
+			assert.Contains(t, string(said), c.says, "it says %s", said)
 			var left []string
 			for _, name := range w.left() {
 				if !strings.HasSuffix(name, ".result") { // nobody has recorded it
 					left = append(left, name)
 				}
 			}
-			if strings.Join(left, " ") != strings.Join(c.left, " ") {
-				t.Errorf("left behind: %q\n%s", left, said)
-			}
+			assert.Equal(t, strings.Join(c.left, " "), strings.Join(left, " "), "left behind: %q\n%s", left, said)
 			all, err := w.engine.Containers(t.Context(), map[string]string{"deployster.log": w.options.Log})
-			if err != nil || len(all) > 0 {
-				t.Errorf("containers left behind: %+v, %v", all, err)
-			}
+			require.NoError(t, err, "containers left behind: %+v, %v", all, err)
+			assert.Empty(t, all, "containers left behind")
 		})
 	}
 }

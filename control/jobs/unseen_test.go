@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/jobs"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -66,9 +69,8 @@ func TestAnEngineWithAnotherClock(t *testing.T) {
 				r := w.jobs.Resume(t.Context(), w.task(w.recipe()))
 				w.wants(r, "finished")
 				want := map[time.Duration]time.Time{0: began.Add(2 * time.Minute), time.Hour: time.Now(), -time.Hour: began}[by]
-				if !made.Began.Equal(began) || !made.End.Equal(want) {
-					t.Errorf("it was made from %s to %s, want to %s", made.Began, made.End, want)
-				}
+				require.WithinDuration(t, began, made.Began, 0, "it was made from %s to %s, want to %s", made.Began, made.End, want)
+				assert.WithinDuration(t, want, made.End, 0, "it was made from %s to %s, want to %s", made.Began, made.End, want)
 				if r.Finished != nil && r.Finished.Took != want.Sub(began) {
 					t.Errorf("it took %s", r.Finished.Took)
 				}

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/build/record"
@@ -74,9 +77,7 @@ func newWorld(tb testing.TB, e engine.Engine) *world {
 func worldIn(tb testing.TB, dir string, e engine.Engine) *world {
 	tb.Helper()
 	options, id, err := optionsIn(context.Background(), dir, e)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	w := &world{TB: tb, dir: dir, engine: e, objects: objectsIn(dir), store: artifactsIn(dir), options: options, id: id}
 	w.jobs = jobs.New(w.options)
 	return w
@@ -121,9 +122,7 @@ func (w *world) task(r recipe.Recipe) build.Task {
 func (w *world) tasks(all []recipe.Recipe) build.Task {
 	w.Helper()
 	documents, err := recipe.Encode(all)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	carries := record.Carries{}
 	for name, text := range documents {
 		if carries[name], err = w.objects.Keep(text); err != nil {
@@ -140,17 +139,11 @@ func (w *world) artifact(files map[string]string) string {
 	w.Helper()
 	dir := w.TempDir()
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			w.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		require.NoError(w, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	made, err := w.store.Collect(context.Background(), dir, artifacts.Limits{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	return made.Digest
 }
 
@@ -158,9 +151,7 @@ func (w *world) artifact(files map[string]string) string {
 func (w *world) content(digest string) string {
 	w.Helper()
 	dir, err := w.store.Directory(context.Background(), digest)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	var list []string
 	err = filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
 		if err != nil || name == dir {
@@ -182,9 +173,7 @@ func (w *world) content(digest string) string {
 		}
 		return nil
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	sort.Strings(list)
 	return strings.Join(list, ", ")
 }
@@ -215,13 +204,10 @@ func (w *world) left() []string {
 func (w *world) clean() {
 	w.Helper()
 	w.jobs.Close()
-	if left := w.left(); len(left) > 0 {
-		w.Errorf("left behind: %q", left)
-	}
+	assert.Empty(w, w.left())
 	containers, err := w.engine.Containers(context.WithoutCancel(context.Background()), map[string]string{"deployster.log": w.options.Log})
-	if err != nil || len(containers) > 0 {
-		w.Errorf("containers left behind: %+v, %v", containers, err)
-	}
+	require.NoError(w, err, "containers left behind: %+v, %v", containers, err)
+	assert.Empty(w, containers, "containers left behind")
 }
 
 // told is a result in a line, for a test to compare.
