@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -63,9 +66,7 @@ func TestAStageOfWhichSomeHostsRunWhatWasAppliedGetsItAgain(t *testing.T) {
 	}
 	w = deploysOnHosts(t)
 	w.sees(host("x", "1"), host("y", "0"))
-	if steps := w.decide(); len(steps) != 0 {
-		t.Errorf("somebody else brings it there, and to be done is %+v", steps)
-	}
+	assert.Len(t, w.decide(), 0, "somebody else brings it there, and to be done")
 	w.reads(promotion.Arriving, "y runs revision 0")
 }
 
@@ -77,9 +78,7 @@ func TestWhatWasAppliedOnceIsAppliedAgainByWhoAsksForThat(t *testing.T) {
 	w.sees(host("x", "1"), host("y", "1"))
 	w.decide()
 	w.sees(host("x", "1"), host("y", "1"), host("z", "0"))
-	if steps := w.decide(); len(steps) != 0 {
-		t.Fatalf("it is to be done again: %+v", steps)
-	}
+	require.Len(t, w.decide(), 0, "it is to be done again")
 	w.reads(promotion.WasPromoted, "z runs revision 0")
 	w.command(promotion.ReleaseHold{Stage: "b", ID: "release"})
 	if again := w.one(); again.ID == s.ID || again.Revision != "1" {
@@ -103,9 +102,7 @@ func TestNothingIsAppliedOnHostsThatAreNotThoseThatWereSeen(t *testing.T) {
 			t.Errorf("on %q: %v; want %q", c.hosts, err, c.want)
 		}
 	}
-	if err := w.state.MayApply(s, []string{"x", "y", "new"}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, w.state.MayApply(s, []string{"x", "y", "new"}))
 	w.command(promotion.HoldStage{Stage: "b", ID: "hold", By: "ada"})
 	if err := w.state.MayApply(s, []string{"x", "y", "z", "u"}); err == nil || !strings.Contains(err.Error(), "held by ada") {
 		t.Errorf("held: %v", err)
@@ -119,9 +116,8 @@ func TestOnlyWhatAllHostsRunIsVerified(t *testing.T) {
 	w.decide()
 	w.sees(host("x", "1"), host("y", "1"))
 	steps := w.decide()
-	if len(steps) != 1 || !steps[0].Verifies {
-		t.Fatalf("to be done is %+v", steps)
-	}
+	require.Len(t, steps, 1, "to be done")
+	require.True(t, steps[0].Verifies, "to be done is %+v", steps)
 	if hosts, _, ok := w.state.MayVerify(steps[0]); !ok || strings.Join(hosts, " ") != "x y" {
 		t.Errorf("it is verified on %q, %v", hosts, ok)
 	}

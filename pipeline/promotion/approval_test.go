@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -20,9 +23,7 @@ func asking(t *testing.T, approvals int, expires time.Duration) *world {
 	})
 	w.runs("b", "0")
 	w.runs("a", "1")
-	if s := w.settle(false); s != nil {
-		t.Fatalf("without an approval it promotes %+v", s)
-	}
+	require.Nil(t, w.settle(false), "without an approval it promotes")
 	return w
 }
 
@@ -77,9 +78,7 @@ func TestAsManyHaveToApproveAsTheStageSays(t *testing.T) {
 	w.refused(approves("ann"), promotion.AlreadyApproved, "by ann, who counts once")
 	w.approve("bob")
 	w.promotes("1")
-	if got := w.asked(); !slices.Equal(got, []string{"1"}) {
-		t.Errorf("it was told to wait: %v", got)
-	}
+	assert.Equal(t, []string{"1"}, w.asked(), "it was told to wait")
 }
 
 // An approval is of one revision, since it came to the stage before.
@@ -92,9 +91,7 @@ func TestApprovalsOfAnotherTimeDoNotCount(t *testing.T) {
 	w.waits("revision 1 waits for approval: approval missing: 2")
 	w.approve("bob")
 	w.waits("approved by bob, 1 more of 2 by another")
-	if got := w.asked(); !slices.Equal(got, []string{"1", "2", "1"}) {
-		t.Errorf("it was told to wait: %v", got)
-	}
+	assert.Equal(t, []string{"1", "2", "1"}, w.asked(), "it was told to wait")
 }
 
 func TestApprovalsExpire(t *testing.T) {
@@ -119,9 +116,7 @@ func TestItIsToldAgainThatAStageWaits(t *testing.T) {
 	for range 3 {
 		w.waits("approval missing: 2")
 	}
-	if got := w.asked(); len(got) != 2 {
-		t.Errorf("it was told %d times", len(got))
-	}
+	assert.Len(t, w.asked(), 2, "it was told")
 }
 
 func TestFewerApprovalsAreEnoughOnceTheDefinitionSaysSo(t *testing.T) {
@@ -148,9 +143,7 @@ func TestARejectedRevisionDoesNotCome(t *testing.T) {
 	w.waits("approved by bob, 1 more")
 	w.approve("ann")
 	w.promotes("1")
-	if got := w.asked(); len(got) != 2 {
-		t.Errorf("it was told %d times that it waits", len(got))
-	}
+	assert.Len(t, w.asked(), 2, "it was told")
 }
 
 // What is rejected is one revision; another one waits for approval by itself, and so does the
@@ -198,7 +191,5 @@ func TestItIsToldOfAnotherEnvironmentThatAStageWaits(t *testing.T) {
 	w.moves(1, "env/c")
 	w.runs("c", "0")
 	w.waits("waits for approval")
-	if got := w.asked(); !slices.Equal(got, []string{"1", "1"}) {
-		t.Errorf("it was told to wait: %v", got)
-	}
+	assert.Equal(t, []string{"1", "1"}, w.asked(), "it was told to wait")
 }

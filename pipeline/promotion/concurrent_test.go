@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -82,9 +83,7 @@ func TestPromotesPairsAsTheSeedDoes(t *testing.T) {
 			steps := w.decide()
 			atOnce = max(atOnce, len(steps))
 			for _, s := range steps {
-				if wanted[s.Stage] != s.Revision {
-					t.Fatalf("revision %s is promoted to %s; the seed promotes %v: %+v", s.Revision, s.Stage, wanted, w.reasons())
-				}
+				require.Equal(t, s.Revision, wanted[s.Stage], "revision %s is promoted to %s; the seed promotes %v", s.Revision, s.Stage, wanted)
 				delete(wanted, s.Stage)
 				promotions++
 				if rapid.Bool().Draw(t, "fails") {
@@ -99,9 +98,7 @@ func TestPromotesPairsAsTheSeedDoes(t *testing.T) {
 				o.Revision, o.Active = s.Revision, promotion.Deployment{ID: s.Key(), Revision: s.Revision, Status: promotion.Deploying}
 				w.see(s.Stage, o)
 			}
-			if len(wanted) > 0 {
-				t.Fatalf("the seed also promotes %v: %+v", wanted, w.reasons())
-			}
+			require.Empty(t, wanted, "the seed also promotes")
 			for stage := range before {
 				if w.explain(stage).Code == promotion.AwaitsPromotion {
 					waited++

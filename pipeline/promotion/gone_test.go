@@ -1,10 +1,12 @@
 package promotion_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -25,9 +27,8 @@ func TestAPromotionToWhatIsDeletedFails(t *testing.T) {
 	w.see("b", promotion.Observation{Health: promotion.Unknown, Why: "it was deleted", Deleted: true, Event: w.tick()})
 	w.decide()
 	last := w.log[len(w.log)-1]
-	if last.Name != promotion.StageFailed || promotion.PayloadOf(last).Cause != "environment env/b was deleted" {
-		t.Errorf("the last event is %+v", last)
-	}
+	require.Equal(t, promotion.StageFailed, last.Name, "the last event is %+v", last)
+	assert.Equal(t, "environment env/b was deleted", promotion.PayloadOf(last).Cause, "the last event is %+v", last)
 	if _, err := w.state.Propose(promotion.Delete{ID: "delete"}, w.seen, w.now); err != nil {
 		t.Error(err)
 	}
@@ -42,9 +43,8 @@ func TestADefinitionDoesNotDropAHold(t *testing.T) {
 	renamed.Stages[1].Name = "prod"
 	_, err := w.state.Propose(promotion.Define{Definition: &renamed, ID: "rename"}, w.seen, w.now)
 	var refused *refusal.Error
-	if !errors.As(err, &refused) || refused.Code != promotion.DropsHold {
-		t.Errorf("it is refused with %v", err)
-	}
+	require.ErrorAs(t, err, &refused, "it is refused with")
+	assert.Equal(t, promotion.DropsHold, refused.Code, "it is refused with")
 	w.command(promotion.ReleaseHold{Stage: "b", ID: "release"})
 	w.command(promotion.Define{Definition: &renamed, ID: "rename"})
 }

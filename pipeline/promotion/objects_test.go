@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
@@ -40,9 +42,7 @@ func TestWhatObjectsRunIsWhatWasSeenOfThem(t *testing.T) {
 	w.reads(promotion.Arriving, "some of object group shop/b runs revision 1: "+east+" is not well: it is at work, "+west+" runs revision 0")
 	w.sees(unwell(east, "1", "it is at work"), unwell(west, "1", "it is at work"))
 	w.reads(promotion.Arriving, east+" is not well: it is at work")
-	if n := w.sees(host(east, "1"), unwell(west, "1", "it is at work")); n != 1 {
-		t.Errorf("that one is well now is %d events", n)
-	}
+	assert.Equal(t, 1, w.sees(host(east, "1"), unwell(west, "1", "it is at work")), "that one is well now")
 	w.sees(host(east, "1"), host(west, "1"))
 	w.reads(promotion.There, "runs revision 1")
 

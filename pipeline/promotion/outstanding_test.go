@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/window"
@@ -17,9 +20,7 @@ func TestAPromotionThatFailsForeverIsTriedAgainWithinAnHour(t *testing.T) {
 	w.runs("b", "1")
 	for try := range 30 {
 		s := w.only("b", "2")
-		if s.Attempt != try+1 {
-			t.Fatalf("it is try %d, not %d", s.Attempt, try+1)
-		}
+		require.Equal(t, try+1, s.Attempt, "it is try")
 		w.done(s, errRefused)
 		w.nothing("b", promotion.AwaitsRetry)
 		if wake := w.state.Wake(w.seen, w.now); try > 10 && !wake.Equal(w.now.Add(time.Hour)) {
@@ -33,9 +34,7 @@ func TestAPromotionThatFailsForeverIsTriedAgainWithinAnHour(t *testing.T) {
 			started++
 		}
 	}
-	if started != 60 {
-		t.Errorf("of 30 tries the log has %d events", started)
-	}
+	assert.Equal(t, 60, started, "of 30 tries the log")
 }
 
 // What failed and waits to be tried again is closed, too, when a newer revision is current: also
@@ -96,13 +95,9 @@ func TestNothingIsPromotedInAFreeze(t *testing.T) {
 	w.runs("a", "2")
 	w.runs("b", "1")
 	w.nothing("b", promotion.AwaitsFreeze)
-	if why := w.explain("b"); !strings.Contains(why.Message, "inventory") {
-		t.Errorf("it says %q", why.Message)
-	}
+	assert.Contains(t, w.explain("b").Message, "inventory")
 	ends := time.Date(2026, 11, 23, 23, 0, 0, 0, time.UTC) // midnight in Berlin
-	if wake := w.state.Wake(w.seen, w.now); !wake.Equal(ends) {
-		t.Errorf("it wakes at %s", wake)
-	}
+	assert.WithinDuration(t, ends, w.state.Wake(w.seen, w.now), 0)
 	w.now = ends
 	w.only("b", "2")
 }

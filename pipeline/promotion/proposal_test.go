@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -43,9 +46,7 @@ func (w *world) unwanted(t *testing.T, branches ...string) (all []promotion.Prop
 	for _, p := range all {
 		got = append(got, p.Pull.Branch)
 	}
-	if strings.Join(got, " ") != strings.Join(branches, " ") {
-		t.Errorf("to be withdrawn are %q, not %q", got, branches)
-	}
+	assert.Equal(t, strings.Join(branches, " "), strings.Join(got, " "), "to be withdrawn are %q, not %q", got, branches)
 	return all
 }
 
@@ -64,14 +65,10 @@ func TestAProposalWaitsForPeopleAndThenForTheEnvironment(t *testing.T) {
 	w.looked(promotion.Begun{Taken: true, Answer: "pull request 7 is merged"}, nil)
 	w.nothing("b", promotion.Promoting)
 	w.nothing("c", promotion.AwaitsStage)
-	if open := w.state.Open(); len(open) > 0 {
-		t.Errorf("open are %+v", open)
-	}
+	assert.Empty(t, w.state.Open())
 	w.now = w.now.Add(30 * time.Minute)
 	w.nothing("b", promotion.AwaitsRetry)
-	if why := w.explain("b").Message; !strings.Contains(why, "does not run revision 2, healthy, as a whole, 30m after pull request 7 is merged") {
-		t.Errorf("it says %s", why)
-	}
+	assert.Contains(t, w.explain("b").Message, "does not run revision 2, healthy, as a whole, 30m after pull request 7 is merged")
 	w.runs("b", "2")
 	w.only("c", "2")
 	w.unwanted(t)
@@ -87,14 +84,10 @@ func TestWhoClosesAProposalDeclinesItUntilItIsReleased(t *testing.T) {
 	w.looked(promotion.Begun{Declined: true, Answer: "pull request 7 was closed"}, nil)
 	w.now = w.now.Add(1000 * time.Hour)
 	w.nothing("b", promotion.IsDeclined)
-	if !w.state.Idle(w.seen, w.now) {
-		t.Error("it waits for something")
-	}
+	assert.True(t, w.state.Idle(w.seen, w.now), "it waits for something")
 	w.unwanted(t)
 	w.command(promotion.ReleaseHold{Stage: "b"})
-	if again := w.only("b", "2"); again.ID == first.ID {
-		t.Errorf("it is known by what was declined: %+v", again)
-	}
+	assert.NotEqual(t, first.ID, w.only("b", "2").ID, "it is known by what was declined")
 }
 
 func TestWhatWasDeclinedIsNotWhatComesAfterIt(t *testing.T) {
@@ -118,9 +111,7 @@ func TestANewerRevisionWithdrawsWhatItDoesNotReplace(t *testing.T) {
 	w.only("b", "3")
 	for _, p := range w.unwanted(t, "deployster/c") {
 		w.record(w.state.Withdrew(p)...)
-		if again := w.state.Withdrew(p); len(again) > 0 {
-			t.Errorf("it is withdrawn twice: %+v", again)
-		}
+		assert.Empty(t, w.state.Withdrew(p), "it is withdrawn twice")
 	}
 	w.unwanted(t)
 }
@@ -159,9 +150,8 @@ func TestWithThePolicyConcurrentAProposalGivesWay(t *testing.T) {
 	}
 	w.proposed(first)
 	second := w.only("b", "3")
-	if w.state.Wanted(first.ID, first.Attempt) || !w.state.Wanted(second.ID, second.Attempt) {
-		t.Error("both are wanted")
-	}
+	require.False(t, w.state.Wanted(first.ID, first.Attempt))
+	assert.True(t, w.state.Wanted(second.ID, second.Attempt), "both are wanted")
 	w.proposed(second)
 	w.looked(promotion.Begun{Taken: true}, nil)
 	w.runs("a", "4")
@@ -241,9 +231,7 @@ func TestHowAProposalIsLookedAfterMayChange(t *testing.T) {
 			c.change(&pull)
 			d.Stages[1].PullRequest = &pull
 			w.command(promotion.Define{Definition: &d})
-			if w.state.Wanted(step.ID, step.Attempt) != c.same {
-				t.Errorf("the try goes on: %t", !c.same)
-			}
+			assert.Equal(t, c.same, w.state.Wanted(step.ID, step.Attempt), "the try goes on")
 			if all := w.state.Open(); c.same && (len(all) != 1 || *all[0].Pull != pull) {
 				t.Errorf("it is looked after by %+v", all)
 			}
@@ -264,22 +252,15 @@ func TestAMergeThatIsRevertedIsATryThatFailed(t *testing.T) {
 	w.runs("b", "1")
 	w.runs("a", "2")
 	w.proposed(w.only("b", "2"))
-	if taken := w.state.Taken(); len(taken) != 0 {
-		t.Fatalf("taken are %+v, and nothing is merged", taken)
-	}
+	require.Len(t, w.state.Taken(), 0)
 	w.looked(promotion.Begun{Taken: true, Answer: "pull request 7 is merged"}, nil)
 	taken := w.state.Taken()
-	if len(taken) != 1 || w.state.Reverted(taken[0], "2") != nil {
-		t.Fatalf("taken are %+v", taken)
-	}
+	require.Len(t, taken, 1)
+	require.Nil(t, w.state.Reverted(taken[0], "2"), "taken are %+v", taken)
 	w.record(w.state.Reverted(taken[0], "1")...)
 	w.nothing("b", promotion.AwaitsRetry)
-	if why := w.explain("b").Message; !strings.Contains(why, `branch main has "1" and not revision 2 any more, after pull request 7 is merged`) {
-		t.Errorf("it says %s", why)
-	}
-	if again := w.state.Reverted(taken[0], "1"); again != nil {
-		t.Errorf("a try that has failed fails again: %+v", again)
-	}
+	assert.Contains(t, w.explain("b").Message, `branch main has "1" and not revision 2 any more, after pull request 7 is merged`)
+	assert.Nil(t, w.state.Reverted(taken[0], "1"), "a try that has failed fails again")
 }
 
 // Who looks for long may see that something was reverted when the environment runs it already.
@@ -292,7 +273,6 @@ func TestWhatIsRevertedOnceItIsThereFailsNothing(t *testing.T) {
 	taken := w.state.Taken()
 	w.runs("b", "2")
 	w.decide()
-	if late := w.state.Reverted(taken[0], "1"); late != nil || len(w.state.Taken()) != 0 {
-		t.Errorf("%+v, %+v", late, w.state.Taken())
-	}
+	require.Nil(t, w.state.Reverted(taken[0], "1"))
+	assert.Empty(t, w.state.Taken())
 }

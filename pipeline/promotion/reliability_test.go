@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/window"
@@ -52,14 +55,10 @@ func TestAPromotionThatFailsIsTriedAgainAfterAPauseThatTheLogTells(t *testing.T)
 	w.now = w.now.Add(9 * time.Second)
 	w.again() // another process counts from the same moment
 	w.nothing("b", promotion.AwaitsRetry)
-	if wake := w.state.Wake(w.seen, w.now); !wake.Equal(w.now.Add(time.Second)) {
-		t.Errorf("it wakes at %s", wake)
-	}
+	assert.WithinDuration(t, w.now.Add(time.Second), w.state.Wake(w.seen, w.now), 0)
 	w.now = w.now.Add(time.Second)
 	s := w.only("b", "2")
-	if s.Attempt != 2 {
-		t.Errorf("it is try %d", s.Attempt)
-	}
+	assert.Equal(t, 2, s.Attempt, "it is try")
 	w.done(s, errRefused)
 	w.now = w.now.Add(19 * time.Second)
 	w.nothing("b", promotion.AwaitsRetry)
@@ -110,18 +109,13 @@ func TestANewRevisionInterruptsTheRunAndClosesWhatIsOutstanding(t *testing.T) {
 	old := w.only("b", "2")
 	w.runs("a", "3") // before its deployment has begun
 	next := w.only("b", "3")
-	if next.ID == old.ID {
-		t.Error("it is the same promotion")
-	}
-	if w.state.Wanted(old.ID, old.Attempt) || w.state.Completed(old, promotion.Begun{Deployment: "late"}, nil) != nil {
-		t.Error("the former one is still wanted")
-	}
+	assert.NotEqual(t, old.ID, next.ID, "it is the same promotion")
+	require.False(t, w.state.Wanted(old.ID, old.Attempt))
+	assert.Nil(t, w.state.Completed(old, promotion.Begun{Deployment: "late"}, nil), "the former one is still wanted")
 	if p := w.state.Promotions()[0]; p.Status != promotion.Superseded || p.SupersededBy != "3" {
 		t.Errorf("the former one is %+v", p)
 	}
-	if r := w.state.Runs()[0]; r.SupersededBy != "3" {
-		t.Errorf("the former run is %+v", r)
-	}
+	assert.Equal(t, "3", w.state.Runs()[0].SupersededBy, "the former run")
 }
 
 func TestATryThatWasRecordedBeforeItsProcessDiedIsResumed(t *testing.T) {
@@ -135,9 +129,7 @@ func TestATryThatWasRecordedBeforeItsProcessDiedIsResumed(t *testing.T) {
 		t.Errorf("it is another try: %+v", resumed)
 	}
 	w.done(resumed, nil)
-	if steps := w.decide(); len(steps) > 0 {
-		t.Errorf("it is deployed again: %+v", steps)
-	}
+	assert.Empty(t, w.decide(), "it is deployed again")
 }
 
 func TestATryWhoseProcessDiedDoesNotBeginWhereThatWasForbiddenSince(t *testing.T) {
@@ -165,9 +157,7 @@ func TestATryWhoseProcessDiedDoesNotBeginWhereThatWasForbiddenSince(t *testing.T
 			if p := w.state.Promotions()[0]; p.Status != promotion.Failed || p.Cause == "" {
 				t.Errorf("the try is %+v", p)
 			}
-			if w.state.Wanted(s.ID, s.Attempt) {
-				t.Error("the try is still wanted")
-			}
+			assert.False(t, w.state.Wanted(s.ID, s.Attempt), "the try is still wanted")
 		})
 	}
 }
@@ -182,17 +172,13 @@ func TestATryWhoseProcessDiedAfterItDeployedIsNotFailed(t *testing.T) {
 	unseen := w.seen
 	w.seen = promotion.Observed{"env/a": unseen["env/a"]}
 	w.nothing("b", promotion.Unobserved) // nothing is said of it before its environment is observed
-	if !w.state.Wanted(s.ID, s.Attempt) {
-		t.Error("the try ended unseen")
-	}
+	assert.True(t, w.state.Wanted(s.ID, s.Attempt), "the try ended unseen")
 	w.seen = unseen
 	o := w.seen["env/b"]
 	o.Begun = map[string]promotion.Begun{s.Key(): {Deployment: "env/b@7", Event: o.Event}}
 	w.see("b", o)
 	w.decide()
-	if p := w.state.Promotions()[0]; p.Deployment != "env/b@7" {
-		t.Errorf("what it began is not found: %+v", p)
-	}
+	assert.Equal(t, "env/b@7", w.state.Promotions()[0].Deployment, "what it began is not found")
 }
 
 // moves has a stage promote to another environment.
@@ -213,9 +199,7 @@ func TestWhatWasPromotedToAnEnvironmentStillComesToAnother(t *testing.T) {
 	w.moves(1, "env/new")
 	w.see("new", promotion.Observation{Health: promotion.Partly, Why: "nothing is deployed", Event: w.tick()})
 	w.again()
-	if s := w.only("b", "2"); s.Environment != "env/new" {
-		t.Errorf("it comes to %s", s.Environment)
-	}
+	assert.Equal(t, "env/new", w.only("b", "2").Environment, "it comes to")
 }
 
 func TestAnApprovalIsOfTheEnvironmentThatTheStageHad(t *testing.T) {
@@ -244,9 +228,7 @@ func TestADeploymentThatIsStuckFailsTheTry(t *testing.T) {
 	w.nothing("b", promotion.Promoting)
 	w.see("b", promotion.Observation{Health: promotion.Partly, Revision: "2", Event: w.tick(), Why: "stuck", Active: promotion.Deployment{ID: s.ID + "/1", Revision: "2", Status: promotion.Stuck, Cause: "no room"}})
 	w.nothing("b", promotion.AwaitsRetry)
-	if p := w.state.Promotions()[0]; p.Cause != "deployment "+s.ID+"/1 of environment env/b is stuck: no room" {
-		t.Errorf("the cause is %q", p.Cause)
-	}
+	assert.Equal(t, "deployment "+s.ID+"/1 of environment env/b is stuck: no room", w.state.Promotions()[0].Cause)
 }
 
 func TestTheFirstStageSettlesBeforeARevisionGoesOn(t *testing.T) {
@@ -301,9 +283,7 @@ func TestNothingIsPromotedOutsideOfAWindow(t *testing.T) {
 	w.runs("a", "2")
 	w.runs("b", "1")
 	w.nothing("b", promotion.AwaitsWindow)
-	if !w.state.Idle(w.seen, w.now) {
-		t.Error("a window is waited for")
-	}
+	assert.True(t, w.state.Idle(w.seen, w.now), "a window is waited for")
 	w.now = w.now.Add(2 * time.Hour)
 	w.only("b", "2")
 }
@@ -361,9 +341,7 @@ func TestARollbackThatHoldsIsInTheLogOnce(t *testing.T) {
 	w.command(promotion.ReleaseHold{Stage: "b"})
 	before := said()
 	w.decide()
-	if said() != before {
-		t.Error("what is released is said to hold")
-	}
+	assert.Equal(t, before, said(), "what is released is said to hold")
 }
 
 func TestAStoppedLineAndAHeldStageGetNothing(t *testing.T) {
@@ -401,9 +379,7 @@ func TestEachPairIsPromotedByItself(t *testing.T) {
 	s := w.only("b", "4")
 	w.done(s, errRefused)
 	w.runs("a", "5")
-	if next := w.only("b", "5"); next.ID == s.ID {
-		t.Error("what waited to be tried again does not give way")
-	}
+	assert.NotEqual(t, s.ID, w.only("b", "5").ID, "what waited to be tried again does not give way")
 }
 
 func TestHistoryIsNeverRefused(t *testing.T) {

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -54,9 +57,7 @@ func TestWhatHostsRunIsWhatWasSeenOfThem(t *testing.T) {
 	w.runs("a", "1")
 	w.decide()
 	w.reads(promotion.Unobserved, "what host group shop/b runs is not known: it was not observed yet")
-	if n := w.sees(host("x", ""), host("y", "")); n != 1 {
-		t.Fatalf("what was seen is %d events", n)
-	}
+	require.Equal(t, 1, w.sees(host("x", ""), host("y", "")), "what was seen")
 	w.reads(promotion.Ready, "")
 	w.sees(host("x", "1"), host("y", ""))
 	w.reads(promotion.Arriving, "some of host group shop/b runs revision 1: y runs no revision: app is missing")
@@ -77,21 +78,13 @@ func TestWhatIsAsItWasIsNotRecordedAgain(t *testing.T) {
 	slow := func(took string) promotion.HostSighting {
 		return promotion.HostSighting{Host: "x", Unknown: true, Why: "no answer within " + took}
 	}
-	if n := w.sees(slow("3s")); n != 1 {
-		t.Fatalf("%d events", n)
-	}
-	if n := w.sees(slow("17s")); n != 0 {
-		t.Errorf("it is recorded again that took another time only")
-	}
-	if n := w.sees(promotion.HostSighting{Host: "x", Unknown: true, Why: "refused"}); n != 1 {
-		t.Errorf("it is not recorded that there is another reason")
-	}
+	require.Equal(t, 1, w.sees(slow("3s")))
+	assert.Equal(t, 0, w.sees(slow("17s")), "it is recorded again that took another time only")
+	assert.Equal(t, 1, w.sees(promotion.HostSighting{Host: "x", Unknown: true, Why: "refused"}), "it is not recorded that there is another reason")
 	for range 2 {
 		w.sees(host("x", "1"))
 	}
-	if n := w.sees(host("x", "1")); n != 0 {
-		t.Errorf("it is recorded again that nothing has changed")
-	}
+	assert.Equal(t, 0, w.sees(host("x", "1")), "it is recorded again that nothing has changed")
 }
 
 func TestHostsThatLeaveAllAtOnceAreNotTheOnesThatRunTheRevision(t *testing.T) {
@@ -127,25 +120,18 @@ func TestHowLongHostsRunARevisionBeginsAnewWhenOneDidNotOrOneJoins(t *testing.T)
 	w.sees(host("x", ""))
 	w.now = w.now.Add(time.Minute)
 	w.sees(host("x", "1"))
-	if !since().After(began) || w.seen["hosts:shop/b"].Came != came {
-		t.Errorf("it runs since %v, and came with %d; it began at %v with %d", since(), w.seen["hosts:shop/b"].Came, began, came)
-	}
+	require.True(t, since().After(began))
+	assert.Equal(t, came, w.seen["hosts:shop/b"].Came)
 	began = since()
 	w.now = w.now.Add(time.Minute)
 	w.sees(host("x", "1"), host("y", "1"))
-	if !since().After(began) {
-		t.Error("a host that has joined has run it as long as the others")
-	}
+	assert.True(t, since().After(began), "a host that has joined has run it as long as the others")
 	began = since()
 	w.now = w.now.Add(time.Minute)
 	w.sees(host("y", "1"))
-	if !since().Equal(began) {
-		t.Error("by a host that leaves it begins anew")
-	}
+	assert.WithinDuration(t, began, since(), 0, "by a host that leaves it begins anew")
 	w.sees(host("y", "2"))
-	if w.seen["hosts:shop/b"].Came == came {
-		t.Error("another revision came with the event of the former")
-	}
+	assert.NotEqual(t, came, w.seen["hosts:shop/b"].Came, "another revision came with the event of the former")
 }
 
 // Another manifest, or other hosts, are another place: what was seen and approved there is void.
@@ -183,9 +169,7 @@ func TestAPromotionToHostsEndsByWhatIsSeen(t *testing.T) {
 	}
 	w.sights(promotion.Sighting{Hosts: []promotion.HostSighting{host("x", "1")}, Value: 1})
 	w.decide()
-	if p := w.state.Promotions(); p[0].Status != promotion.Finished {
-		t.Errorf("promotions: %+v", p[0])
-	}
+	assert.Equal(t, promotion.Finished, w.state.Promotions()[0].Status)
 	if v := w.seen["hosts:shop/b"].Value; v != int64(1) {
 		t.Errorf("its value is %T", v)
 	}
@@ -202,13 +186,9 @@ func TestNothingComesToHostsThatWereNotAskedAboutIt(t *testing.T) {
 	}
 	sees("0", "1")
 	w.reads(promotion.Unobserved, "have not answered yet whether they run revision 2")
-	if n := sees("1", "2"); n != 1 {
-		t.Errorf("that they were asked about another revision is %d events", n)
-	}
+	assert.Equal(t, 1, sees("1", "2"), "that they were asked about another revision")
 	w.reads(promotion.Ready, "")
-	if n := sees("2"); n != 0 {
-		t.Errorf("that they were asked about fewer revisions is %d events", n)
-	}
+	assert.Equal(t, 0, sees("2"), "that they were asked about fewer revisions")
 	w.reads(promotion.Ready, "")
 }
 
@@ -224,14 +204,11 @@ func TestSinceWhenHostsAreUnknownIsKept(t *testing.T) {
 	began := since()
 	w.now = w.now.Add(time.Minute)
 	w.sees(silent("refused"))
-	if began.IsZero() || !since().Equal(began) {
-		t.Errorf("it is unknown since %s, and not since %s", since(), began)
-	}
+	require.False(t, began.IsZero())
+	assert.WithinDuration(t, began, since(), 0, "it is unknown")
 	w.reads(promotion.Unobserved, "x: refused; that is so since ")
 	w.sees(host("x", "0"))
 	w.now = w.now.Add(time.Minute)
 	w.sees(silent("refused"))
-	if !since().After(began) {
-		t.Errorf("it is unknown since %s, though it was known after that", since())
-	}
+	assert.True(t, since().After(began), "it is unknown")
 }

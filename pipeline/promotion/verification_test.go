@@ -3,9 +3,11 @@ package promotion_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/promotion"
@@ -52,9 +54,7 @@ func goesOnWhenVerified(t *testing.T, dies bool) {
 	w.runs("bc", "1")
 	w.runs("a", "2")
 	first := w.verifies("a", "2")
-	if why := w.explain("b"); why.Code != promotion.AwaitsVerified {
-		t.Errorf("b: %+v", why)
-	}
+	assert.Equal(t, promotion.AwaitsVerified, w.explain("b").Code)
 	w.result(first, nil)
 	w.done(w.only("b", "2"), nil)
 	w.runs("b", "2")
@@ -67,9 +67,7 @@ func goesOnWhenVerified(t *testing.T, dies bool) {
 	w.again() // another process waits as long
 	w.now = w.now.Add(9 * time.Second)
 	w.nothing("c", promotion.AwaitsVerified)
-	if wake := w.state.Wake(w.seen, w.now); !wake.Equal(w.now.Add(time.Second)) {
-		t.Errorf("it wakes at %s", wake)
-	}
+	assert.WithinDuration(t, w.now.Add(time.Second), w.state.Wake(w.seen, w.now), 0)
 	w.now = w.now.Add(time.Second)
 	if s = w.verifies("b", "2"); s.Attempt != 2 {
 		t.Errorf("it is try %d", s.Attempt)
@@ -78,13 +76,10 @@ func goesOnWhenVerified(t *testing.T, dies bool) {
 	w.done(w.only("c", "2"), nil)
 	w.runs("c", "2")
 	last := w.verifies("c", "2")
-	if slices.Contains(w.names(), promotion.RunFinished) {
-		t.Error("the run has finished before its last stage is verified")
-	}
+	assert.NotContains(t, w.names(), promotion.RunFinished, "the run has finished before its last stage is verified")
 	w.result(last, nil)
-	if steps := w.decide(); len(steps) > 0 || !slices.Contains(w.names(), promotion.RunFinished) {
-		t.Errorf("the run has not finished: %+v", steps)
-	}
+	require.Empty(t, w.decide())
+	assert.Contains(t, w.names(), promotion.RunFinished, "the run has not finished")
 }
 
 func TestATryToVerifyWhoseProcessDiedIsMadeAgain(t *testing.T) {
@@ -116,9 +111,7 @@ func TestWhatRunsThereByAnotherDeploymentIsVerifiedAnew(t *testing.T) {
 	if next.ID == old.ID || w.state.Verifies(old) || w.state.Verified(old, nil) != nil {
 		t.Errorf("the former one still counts: %+v", next)
 	}
-	if !slices.Contains(w.names(), promotion.VerifyEnded) {
-		t.Error("the former one has not ended")
-	}
+	assert.Contains(t, w.names(), promotion.VerifyEnded, "the former one has not ended")
 	w.result(next, nil)
 	w.only("b", "2")
 }
@@ -176,14 +169,8 @@ func TestATryThatIsOfNoUseIsNoFailure(t *testing.T) {
 	if names := w.names(); slices.Contains(names, promotion.VerifyFailed) || names[len(names)-1] != promotion.VerifyEnded {
 		t.Errorf("it recorded %q", names)
 	}
-	if why := w.explain("b"); strings.Contains(why.Message, "could not") {
-		t.Errorf("b: %+v", why)
-	}
-	if w.state.Idle(w.seen, w.now) {
-		t.Error("it is idle, and nothing is verified")
-	}
+	assert.NotContains(t, w.explain("b").Message, "could not")
+	assert.False(t, w.state.Idle(w.seen, w.now), "it is idle, and nothing is verified")
 	w.now = w.state.Wake(w.seen, w.now)
-	if s := w.verifies("a", "2"); s.Attempt != 2 {
-		t.Errorf("it is try %d", s.Attempt)
-	}
+	assert.Equal(t, 2, w.verifies("a", "2").Attempt, "it is try")
 }

@@ -1,9 +1,11 @@
 package promotion_test
 
 import (
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -45,9 +47,8 @@ func TestAWebhookWhoseProcessDiedBeforeItsAnswerIsNotAskedAgainOnceItIsThere(t *
 	w.only("b", "2")
 	w.again()
 	w.runs("b", "2")
-	if steps := w.decide(); len(steps) > 0 || w.state.Promotions()[0].Status != promotion.Finished {
-		t.Errorf("%+v, and %+v", steps, w.state.Promotions()[0])
-	}
+	require.Empty(t, w.decide())
+	assert.Equal(t, promotion.Finished, w.state.Promotions()[0].Status)
 }
 
 func TestAWebhookIsAskedAgainWhenNothingComesOfIt(t *testing.T) {
@@ -56,16 +57,12 @@ func TestAWebhookIsAskedAgainWhenNothingComesOfIt(t *testing.T) {
 	w.runs("a", "2")
 	w.answered(w.only("b", "2"))
 	w.nothing("b", promotion.Promoting)
-	if wake := w.state.Wake(w.seen, w.now); !wake.Equal(w.now.Add(30 * time.Minute)) {
-		t.Errorf("it wakes at %s", wake)
-	}
+	assert.WithinDuration(t, w.now.Add(30*time.Minute), w.state.Wake(w.seen, w.now), 0)
 	w.now = w.now.Add(30*time.Minute - time.Second)
 	w.nothing("b", promotion.Promoting)
 	w.now = w.now.Add(time.Second)
 	w.nothing("b", promotion.AwaitsRetry)
-	if why := w.explain("b").Message; !strings.Contains(why, "does not run revision 2, healthy, as a whole, 30m after the webhook was asked, which answered 202") {
-		t.Errorf("it says %s", why)
-	}
+	assert.Contains(t, w.explain("b").Message, "does not run revision 2, healthy, as a whole, 30m after the webhook was asked, which answered 202")
 	w.now = w.now.Add(10 * time.Second)
 	s := w.only("b", "2")
 	w.answered(s)
@@ -85,9 +82,7 @@ func TestAnotherStrategyEndsTheTry(t *testing.T) {
 	d.Stages = append([]definition.Stage{}, d.Stages...)
 	d.Stages[1].Strategy, d.Stages[1].Webhook = "", nil
 	w.command(promotion.Define{Definition: &d})
-	if w.state.Wanted(s.ID, s.Attempt) {
-		t.Error("the try is still wanted")
-	}
+	assert.False(t, w.state.Wanted(s.ID, s.Attempt), "the try is still wanted")
 	w.now = w.now.Add(time.Hour)
 	w.done(w.only("b", "2"), nil)
 }
@@ -99,9 +94,7 @@ func TestWhatCannotBeObservedIsNotTakenForWhatTheWebhookWasAsked(t *testing.T) {
 	w.answered(w.only("b", "2"))
 	w.see("b", promotion.Observation{Health: promotion.Unknown, Revision: "2", Runs: []string{"2"}, Why: "it does not answer"})
 	w.nothing("b", promotion.Unobserved)
-	if p := w.state.Promotions()[0]; p.Status != promotion.Running {
-		t.Errorf("the promotion is %+v", p)
-	}
+	assert.Equal(t, promotion.Running, w.state.Promotions()[0].Status)
 }
 
 // asked is a pipeline whose second stage was asked for revision 2 just now.
@@ -136,15 +129,12 @@ func TestTheTimeoutOfAWebhookWakesThePipelineWhateverIsSoAtItsStage(t *testing.T
 			until := w.now.Add(30 * time.Minute)
 			c.since(w)
 			w.nothing("b", c.code)
-			if wake := w.state.Wake(w.seen, w.now); !wake.Equal(until) || w.state.Idle(w.seen, w.now) {
-				t.Errorf("it wakes at %s, not at %s, and is idle: %v", wake, until, w.state.Idle(w.seen, w.now))
-			}
+			require.WithinDuration(t, until, w.state.Wake(w.seen, w.now), 0)
+			assert.False(t, w.state.Idle(w.seen, w.now))
 			w.now = until
 			w.decide()
 			failed := w.state.Promotions()[0].Status == promotion.Failed
-			if known := c.code != promotion.Unobserved; failed != known {
-				t.Errorf("it is known what runs there: %v; the try has failed: %v", known, failed)
-			}
+			assert.Equal(t, c.code != promotion.Unobserved, failed, "it is known what runs there")
 		})
 	}
 }
@@ -159,9 +149,7 @@ func TestTheFirstTimeoutOfSeveralWebhooksWakesThePipeline(t *testing.T) {
 	w.runs("b", "2")
 	w.runs("c", "1")
 	steps := w.decide()
-	if len(steps) != 2 {
-		t.Fatalf("it does %+v", steps)
-	}
+	require.Len(t, steps, 2)
 	for _, s := range steps {
 		w.answered(s)
 	}
@@ -169,14 +157,10 @@ func TestTheFirstTimeoutOfSeveralWebhooksWakesThePipeline(t *testing.T) {
 	for _, stage := range w.stages {
 		w.ill(stage, promotion.Partly, "one host is down")
 	}
-	if wake := w.state.Wake(w.seen, w.now); !wake.Equal(first) {
-		t.Errorf("it wakes at %s, not at %s", wake, first)
-	}
+	assert.WithinDuration(t, first, w.state.Wake(w.seen, w.now), 0)
 	w.now = first
 	w.decide()
-	if wake := w.state.Wake(w.seen, w.now); !wake.Equal(first.Add(10 * time.Minute)) {
-		t.Errorf("then it wakes at %s", wake)
-	}
+	assert.WithinDuration(t, first.Add(10*time.Minute), w.state.Wake(w.seen, w.now), 0, "then it wakes")
 }
 
 // What runs there when time is up is only known when it is observed again.
@@ -192,9 +176,7 @@ func TestAnEnvironmentThatIsUnknownWhenTimeIsUpIsJudgedWhenItIsObserved(t *testi
 			if p.Status != promotion.Running || !r.Blocking() || r.Message != "what environment env/b runs is not known: it does not answer; so what becomes of try 1 of promoting revision 2 there is not known, either" {
 				t.Errorf("the promotion is %+v, and it says %q", p, r.Message)
 			}
-			if !w.state.Idle(w.seen, w.now) {
-				t.Error("it waits for time to pass, which changes nothing")
-			}
+			assert.True(t, w.state.Idle(w.seen, w.now), "it waits for time to pass, which changes nothing")
 			w.runs("b", revision)
 			w.decide()
 			if p := w.state.Promotions()[0]; p.Status != want || want == promotion.Failed && p.Failures != 1 {
@@ -236,9 +218,7 @@ func TestHowAWebhookIsAskedMayChange(t *testing.T) {
 			c.change(&hook)
 			d.Stages[1].Webhook = &hook
 			w.command(promotion.Define{Definition: &d})
-			if w.state.Wanted(step.ID, step.Attempt) != c.same {
-				t.Errorf("the try goes on: %t", !c.same)
-			}
+			assert.Equal(t, c.same, w.state.Wanted(step.ID, step.Attempt), "the try goes on")
 		})
 	}
 }
