@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
@@ -217,9 +219,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		c := f.state.Copy()
 		copied := processor()
 		text, err := c.Encode()
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		copying, encoding, size = copying+copied-before, encoding+processor()-copied, len(text)
 	}
 	b.ReportMetric(copying.Seconds()*1e3/float64(b.N), "ms/copy")

@@ -3,6 +3,8 @@ package build_test
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A copy stays what it was, whatever becomes of the state.
@@ -20,9 +22,7 @@ func TestACopyStaysAsItWas(t *testing.T) {
 		w.end(built, w.doing[0].Group, w.doing[0].Job)
 	}
 	w.must(group("other", spec()))
-	if stateOf(t, w.state) == before {
-		t.Fatal("nothing has changed")
-	}
+	require.NotEqual(t, before, stateOf(t, w.state), "nothing has changed")
 	if after, err := c.Encode(); err != nil || string(after) != before {
 		t.Errorf("the copy has changed: %v", err)
 	}

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
@@ -45,9 +48,7 @@ func TestEndsAreFoldedAsTheyAreRecorded(t *testing.T) {
 			f, submit := newFleet(5), group("some", spec(), spec(), spec(), spec(), spec(1), spec(1, 2), spec(2, 3), spec(4))
 			f.do(submit)
 			f.begin()
-			if len(f.doing) != 4 {
-				t.Fatalf("%d jobs begin", len(f.doing))
-			}
+			require.Len(t, f.doing, 4)
 			head := f.seq
 			events := recorded(results(f))
 			f.append(events)
@@ -56,9 +57,7 @@ func TestEndsAreFoldedAsTheyAreRecorded(t *testing.T) {
 			read := newFleet(5)
 			read.do(submit)
 			read.begin()
-			if read.seq != head {
-				t.Fatalf("it has %d events, not %d", read.seq, head)
-			}
+			require.Equal(t, head, read.seq)
 			for _, e := range events {
 				e.Data = slices.Clone(e.Data)
 				read.append([]deploylog.Event{e})
@@ -66,9 +65,7 @@ func TestEndsAreFoldedAsTheyAreRecorded(t *testing.T) {
 			if got, want := stateOf(t, f.state), stateOf(t, read.state); got != want {
 				t.Errorf("it is %s, read from the log %s", got, want)
 			}
-			if !f.state.Sums() {
-				t.Error("its jobs are not counted once each")
-			}
+			assert.True(t, f.state.Sums(), "its jobs are not counted once each")
 		})
 	}
 }
@@ -77,8 +74,6 @@ func TestEndsAreFoldedAsTheyAreRecorded(t *testing.T) {
 func stateOf(t *testing.T, s *build.State) string {
 	t.Helper()
 	text, err := s.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }

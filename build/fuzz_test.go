@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build"
@@ -45,9 +46,7 @@ func FuzzApply(f *testing.F) {
 		ask(s)
 		drive(s)
 		ask(s)
-		if !s.Sums() {
-			t.Fatal("the counts of jobs do not sum up")
-		}
+		require.True(t, s.Sums(), "the counts of jobs do not sum up")
 	})
 }
 
@@ -104,9 +103,7 @@ func TestArbitraryEvents(t *testing.T) {
 		}
 		drive(s)
 		ask(s)
-		if !s.Sums() {
-			t.Fatal("the counts of jobs do not sum up")
-		}
+		require.True(t, s.Sums(), "the counts of jobs do not sum up")
 	})
 }
 

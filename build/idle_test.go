@@ -3,6 +3,8 @@ package build_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build/record"
 )
 
@@ -15,12 +17,8 @@ func TestAGroupWithoutJobsIsNotIdle(t *testing.T) {
 		event(target, record.GroupCreated, record.Created{}),
 		event(target, record.GroupQueued, struct{}{}),
 	})
-	if w.state.Idle(nil) {
-		t.Error("it is idle, though the group may start")
-	}
+	assert.False(t, w.state.Idle(nil), "it is idle, though the group may start")
 	w.decide()
 	w.is("none-1", "Complete:")
-	if !w.state.Idle(nil) {
-		t.Error("it is not idle when it has ended")
-	}
+	assert.True(t, w.state.Idle(nil), "it is not idle when it has ended")
 }

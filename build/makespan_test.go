@@ -11,18 +11,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/internal/heap"
+	"github.com/deployster-go/deployster/internal/ringtest"
 )
 
 // distribution is a real build manifest of a distribution of Linux.
 func distribution(t testing.TB) []record.JobSpec {
 	t.Helper()
 	text, err := os.ReadFile("plan/testdata/distribution.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	made := regexp.MustCompile(`^(.*)/[^/]*/N-([0-9]+)$`)
 	var specs []record.JobSpec
 	for line := range strings.Lines(string(text)) {
@@ -148,10 +150,7 @@ func bound(specs []record.JobSpec, durations []time.Duration, workers int) (simp
 // A group whose jobs took as long before is built nearly as fast as it can be, and never
 // slower than in the order of its jobs.
 func TestTheLongestPathFirst(t *testing.T) {
-	specs, seeds := distribution(t), 10
-	if testing.Short() {
-		seeds = 2
-	}
+	specs, seeds := distribution(t), ringtest.Cases(2, 10)
 	for _, workers := range []int{8, 16, 32, 64} {
 		worst, sum, plain, gain := 0.0, 0.0, 0.0, 0.0
 		for seed := range seeds {
@@ -173,9 +172,7 @@ func TestTheLongestPathFirst(t *testing.T) {
 			if err != nil || expected.Left != took || expected.Measured != len(specs) {
 				t.Errorf("%d workers, seed %d: it takes %s, and by the forecast %s, %v", workers, seed, took, expected.Left, err)
 			}
-			if took > simple {
-				t.Errorf("%d workers, seed %d: it takes %s, and oldest first %s", workers, seed, took, simple)
-			}
+			assert.LessOrEqual(t, took, simple, "%d workers, seed %d: it takes %s, and oldest first %s", workers, seed, took, simple)
 			ratio := float64(took) / float64(tight)
 			worst, sum, plain = max(worst, ratio), sum+ratio, max(plain, float64(took)/float64(least))
 			gain += float64(simple) / float64(took)

@@ -1,8 +1,9 @@
 package build_test
 
 import (
-	"reflect"
 	"slices"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/reason"
@@ -37,9 +38,7 @@ func (s *simulated) promised(n *naive, step build.Step) {
 		}
 		for i := range g.jobs {
 			used := slices.ContainsFunc(step.Task.Uses, func(d build.Dependency) bool { return d.Job == i+1 })
-			if used != g.reaches(j, i+1) {
-				s.t.Fatalf("that job %d of %s uses job %d is %t", step.Task.Job, g.id, i+1, used)
-			}
+			require.Equal(s.t, g.reaches(j, i+1), used)
 		}
 	default:
 	}
@@ -62,9 +61,7 @@ func (s *simulated) ordered(n *naive, steps []build.Step) {
 		if step.Kind != build.Dispatch {
 			continue
 		}
-		if at < last {
-			s.t.Fatalf("group %s comes after a younger one", step.Group)
-		}
+		require.GreaterOrEqual(s.t, at, last, "group %s comes after a younger one", step.Group)
 		last = at
 	}
 	for _, g := range n.order {
@@ -83,26 +80,20 @@ func (s *simulated) ordered(n *naive, steps []build.Step) {
 // agrees checks what was counted against what all events say.
 func (s *simulated) agrees() {
 	s.follow()
-	if !s.state.Sums() {
-		s.t.Fatal("the counts of jobs do not sum up")
-	}
+	require.True(s.t, s.state.Sums(), "the counts of jobs do not sum up")
 	n := fold(s.log)
 	for i, sum := range s.state.Groups() {
 		g := n.order[i]
-		if sum.ID != g.id || sum.State != g.state {
-			s.t.Fatalf("group %s is %s, and by all events %s is %s", sum.ID, sum.State, g.id, g.state)
-		}
+		require.Equal(s.t, g.id, sum.ID, "group %s is %s, and by all events", sum.ID, sum.State)
+		require.Equal(s.t, g.state, sum.State, "group %s is %s, and by all events", sum.ID, sum.State)
 		jobs, _ := s.state.Jobs(g.id)
 		counts := map[transition.Job]int{}
 		for k, j := range jobs {
-			if j.State != g.jobs[k].state || j.Attempt != g.jobs[k].attempt {
-				s.t.Fatalf("job %d of %s is %s (%d), and by all events %s (%d)", k+1, g.id, j.State, j.Attempt, g.jobs[k].state, g.jobs[k].attempt)
-			}
+			require.Equal(s.t, g.jobs[k].state, j.State, "job %d", k+1)
+			require.Equal(s.t, g.jobs[k].attempt, j.Attempt, "job %d", k+1)
 			counts[j.State]++
 		}
-		if !reflect.DeepEqual(counts, sum.Counts) {
-			s.t.Fatalf("the jobs of %s are %v, counted as %v", g.id, counts, sum.Counts)
-		}
+		require.Equal(s.t, sum.Counts, counts)
 	}
 	again := build.New(record.Entity)
 	for _, e := range s.log {
@@ -115,9 +106,7 @@ func (s *simulated) agrees() {
 	if got, want := s.decided(s.state), s.decided(again); !slices.Equal(got, want) {
 		s.t.Fatalf("it decides\n%q\nand by all events\n%q", got, want)
 	}
-	if !reflect.DeepEqual(again.Comparable(), s.state.Comparable()) {
-		s.t.Fatal("folding all events again gives another state")
-	}
+	require.Equal(s.t, s.state.Comparable(), again.Comparable(), "folding all events again gives another state")
 	s.crash2()
 }
 
@@ -147,9 +136,8 @@ func (s *simulated) explained() {
 	for _, g := range s.state.Groups() {
 		codes := map[string]reason.Code{}
 		for _, r := range s.state.Explain(record.Group(g.ID), s.now, workers) {
-			if r.Message == "" || r.Change == "" {
-				s.t.Fatalf("%s is %s without a text", r.Target, r.Code)
-			}
+			require.NotEmpty(s.t, r.Message, "%s is %s without a text", r.Target, r.Code)
+			require.NotEmpty(s.t, r.Change, "%s is %s without a text", r.Target, r.Code)
 			if codes[r.Target] == "" {
 				codes[r.Target] = r.Code
 			}
@@ -161,9 +149,7 @@ func (s *simulated) explained() {
 		for _, j := range jobs {
 			target := string(record.Job(g.ID, j.Number))
 			code := codes[target]
-			if (code == "") != (j.State == transition.Built) {
-				s.t.Fatalf("job %d of %s is %s since %q", j.Number, g.ID, j.State, code)
-			}
+			require.Equal(s.t, (j.State == transition.Built), (code == ""), "job %d of %s is %s since %q", j.Number, g.ID, j.State, code)
 			if (code == reason.Ready) != steps[target] {
 				s.t.Fatalf("job %d of %s is %s since %q, that it may be dispatched is %t", j.Number, g.ID, j.State, code, steps[target])
 			}

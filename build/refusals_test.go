@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/reason"
 	"github.com/deployster-go/deployster/build/record"
@@ -102,9 +104,7 @@ func TestAGroupOfWhichNothingMovesIsReported(t *testing.T) {
 		t.Errorf("the reasons are %v", reasons)
 	}
 	w.end(built, "base-1", 1)
-	if !w.state.Idle(nil) {
-		t.Error("it is not idle")
-	}
+	assert.True(t, w.state.Idle(nil), "it is not idle")
 	w.must(build.Cancel{Group: "odd-1"})
 	w.is("odd-1", "Canceled: c c")
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build"
@@ -56,9 +57,7 @@ func (s *simulated) crash() {
 	s.state, s.seen, s.doing = build.New(record.Entity), 0, nil
 	if s.snapshot != nil && rapid.Bool().Draw(s.t, "from a snapshot") {
 		restored, err := build.Restore(record.Entity, s.snapshot)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, err)
 		s.state, s.seen = restored, int(restored.Head())
 	}
 	s.follow()
@@ -74,13 +73,9 @@ func (s *simulated) follow() {
 func (s *simulated) append(events []deploylog.Event, fact bool) {
 	before := len(s.log)
 	for _, e := range events {
-		if err := e.Validate(); err != nil {
-			s.t.Fatalf("%s of %s: %v", e.Name, e.Target, err)
-		}
+		require.NoError(s.t, e.Validate(), "%s of %s", e.Name, e.Target)
 		if s.there(e) {
-			if !fact {
-				s.t.Fatalf("%s of %s, attempt %d, is in the log already", e.Name, e.Target, e.Attempt)
-			}
+			require.True(s.t, fact, "%s of %s, attempt %d, is in the log already", e.Name, e.Target, e.Attempt)
 			s.single(events, before)
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/build"
@@ -65,9 +66,7 @@ func (s *simulated) tooLate() {
 	s.follow()
 	for _, t := range s.old {
 		if j, err := s.state.Job(t.Group, t.Job); err == nil && (j.Attempt != t.Attempt || !j.State.InFlight()) {
-			if events := s.state.Ended(t, built(t), s.now); len(events) > 0 {
-				s.t.Fatalf("%s is recorded of attempt %d of %s, which is at %d", events[0].Name, t.Attempt, t.Target(), j.Attempt)
-			}
+			require.Empty(s.t, s.state.Ended(t, built(t), s.now))
 		}
 	}
 }
@@ -83,23 +82,17 @@ func (s *simulated) finish() {
 		if len(s.doing) == 0 {
 			break
 		}
-		if round > 5000 {
-			s.t.Fatal("it does not end")
-		}
+		require.LessOrEqual(s.t, round, 5000, "it does not end")
 		s.end(3, true, true, true)
 	}
 	s.agrees()
 	for _, g := range s.state.Groups() {
-		if !g.State.Ended() {
-			s.t.Fatalf("at the end group %s is %s: %v", g.ID, g.State, s.state.Explain(record.Group(g.ID), s.now, nil))
-		}
+		require.True(s.t, g.State.Ended(), "at the end group %s is %s", g.ID, g.State)
 		if g.State == transition.Complete && g.Built != g.Jobs {
 			s.t.Fatalf("group %s is complete with %d of %d jobs", g.ID, g.Built, g.Jobs)
 		}
 	}
-	if !s.state.Idle(nil) {
-		s.t.Fatal("all groups have ended, and it is not idle")
-	}
+	require.True(s.t, s.state.Idle(nil), "all groups have ended, and it is not idle")
 	if s.settled != nil && s.late == 0 && s.faults == 0 {
 		s.t.Fatalf("consequences were not recorded with what caused them: %s", s.settled)
 	}
@@ -121,12 +114,8 @@ func (s *simulated) kept() {
 		case record.JobSpoiled:
 			built[target] = false
 		case record.JobStarted:
-			if canceled[e.Deployment] {
-				s.t.Fatalf("%s is dispatched after its group was canceled", target)
-			}
-			if built[target] {
-				s.t.Fatalf("%s is dispatched after it was built", target)
-			}
+			require.False(s.t, canceled[e.Deployment], "%s is dispatched after its group was canceled", target)
+			require.False(s.t, built[target], "%s is dispatched after it was built", target)
 		}
 	}
 }

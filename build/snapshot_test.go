@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
@@ -27,22 +29,17 @@ func (s *simulated) keepsSnapshot() {
 		s.t.Fatal(err)
 	}
 	restored, err := build.Restore(record.Entity, s.snapshot)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	kept, err := restored.Snapshot()
-	if err != nil || !bytes.Equal(kept, s.snapshot) {
-		s.t.Fatalf("a snapshot of what was restored is another one: %v", err)
-	}
+	require.NoError(s.t, err, "a snapshot of what was restored is another one")
+	require.Equal(s.t, s.snapshot, kept, "a snapshot of what was restored is another one")
 	if got, want := restored.Wake(), s.state.Wake(); !got.Equal(want) {
 		s.t.Fatalf("restored, it is to be looked at at %s, not at %s", got, want)
 	}
 	if got, want := s.decided(restored), s.decided(again); !slices.Equal(got, want) {
 		s.t.Fatalf("restored from a snapshot it decides\n%q\nand by all events\n%q", got, want)
 	}
-	if !reflect.DeepEqual(restored.Comparable(), again.Comparable()) {
-		s.t.Fatal("restored from a snapshot it is another state than that of all events")
-	}
+	require.Equal(s.t, again.Comparable(), restored.Comparable(), "restored from a snapshot it is another state than that of all events")
 }
 
 // free has workers with room for all, which do nothing so far.
@@ -63,9 +60,7 @@ func (s *simulated) decided(state *build.State) (steps []string) {
 		for step := range state.Decide(now, free{}) {
 			step.Task.Uses = slices.Concat(step.Task.Uses) // nil without any
 			text, err := json.Marshal(step)
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			require.NoError(s.t, err)
 			steps = append(steps, fmt.Sprintf("%s: %s", now, text))
 		}
 		if wake := state.Wake(); !wake.After(now) {
@@ -82,15 +77,11 @@ func TestWhatRestsIsInASnapshot(t *testing.T) {
 	w.end(always(lost), "base-1", 1)
 	w.is("base-1", "Dispatching: e D")
 	data, err := w.state.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if w.state, err = build.Restore(record.Entity, data); err != nil {
 		t.Fatal(err)
 	}
-	if wake := w.state.Wake(); !wake.Equal(w.now.Add(time.Second)) {
-		t.Errorf("it is to be looked at again at %s", wake)
-	}
+	assert.WithinDuration(t, w.now.Add(time.Second), w.state.Wake(), 0, "it is to be looked at again")
 	w.decide()
 	w.is("base-1", "Dispatching: e D")
 	w.now = w.now.Add(time.Second)
@@ -107,13 +98,9 @@ func TestASnapshotIsOfWhatIsRecorded(t *testing.T) {
 	w.decide()
 	first := w.state.Ended(w.take("base-1", 1), built(build.Task{Inputs: "a"}), w.now)
 	data, err := w.state.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	restored, err := build.Restore(record.Entity, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if j, err := restored.Job("base-1", 1); err != nil || j.State.String() != "Dispatched" {
 		t.Errorf("the job is %v, %v", j.State, err)
 	}
@@ -131,20 +118,14 @@ func FuzzRestore(f *testing.F) {
 	w.must(group("base", spec(), spec(1)))
 	for _, data := range []any{nil, "", "AAAA", 1} {
 		text, err := json.Marshal(data)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add([]byte(text), 0, byte(0))
 	}
 	w.end(missing(library), "base-1", 3)
 	data, err := w.state.Snapshot()
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	var whole []byte
-	if err := json.Unmarshal(data, &whole); err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, json.Unmarshal(data, &whole))
 	for at := 0; at < len(whole); at += 5 {
 		f.Add(whole, at, byte(1))
 	}
@@ -155,9 +136,7 @@ func FuzzRestore(f *testing.F) {
 			data[at] ^= change
 		}
 		text, err := json.Marshal(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s, err := build.Restore(record.Entity, text)
 		if err != nil {
 			return
@@ -174,8 +153,6 @@ func (w *world) compilersOf(id string) string {
 	w.end(built, id, 1)
 	w.end(built, id, 2)
 	j, err := w.state.Job(id, 1)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	return j.Finished.Artifact
 }

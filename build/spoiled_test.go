@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
@@ -24,9 +26,7 @@ func (w *world) compilers() (library string) {
 	w.end(built, "base-1", 2)
 	w.is("base-1", "Dispatching: B B D D")
 	j, err := w.state.Job("base-1", 1)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	return j.Finished.Artifact
 }
 
@@ -113,9 +113,7 @@ func TestAMissingArtifactCountsForNoJobOfAnyGroup(t *testing.T) {
 	w.end(reused, "base-2", 1)
 	w.end(reused, "base-2", 2)
 	j, err := w.state.Job("base-1", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	gone := missing(j.Finished.Artifact)
 	w.end(gone, "base-1", 3)
 	w.end(gone, "base-2", 3)
@@ -159,9 +157,7 @@ func TestAnArtifactThatIsMissingForEverFailsWhatNeedsIt(t *testing.T) {
 				}
 				w.now = w.now.Add(time.Minute)
 				w.decide()
-				if tries > 100 {
-					t.Fatal("it is tried for ever")
-				}
+				require.LessOrEqual(t, tries, 100, "it is tried for ever")
 			}
 			if w.is("base-1", "Failed: B F"); use.Job == 0 && tries != 2 {
 				t.Errorf("what nobody builds again is looked for %d times", tries)

@@ -3,6 +3,8 @@ package build_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 )
@@ -163,9 +165,7 @@ func TestWhatIsMissingIsBuiltAgain(t *testing.T) {
 	w.is("base-1", "Dispatching: D B s D s")
 	w.end(missing, "base-1", 4)
 	w.is("base-1", "Dispatching: D B s L s")
-	if r := w.doing[0].Reuse; r != nil {
-		t.Errorf("%v is to be reused", r)
-	}
+	assert.Nil(t, w.doing[0].Reuse)
 	w.end(built, "base-1", 1)
 	w.is("base-1", "Dispatching: B B D D s") // nobody was at fault, so nothing rests
 	w.end(built, "base-1", 3, 4)
@@ -188,9 +188,7 @@ func TestWhatWasBuiltOfTheSameInputsIsReused(t *testing.T) {
 	}
 	mistaken := build.Result{Lost: &record.Lost{Cause: "it is gone", Mistaken: true}}
 	w.end(always(mistaken), "base-2", 1)
-	if w.doing[0].Reuse != nil {
-		t.Error("what is gone is to be reused again")
-	}
+	assert.Nil(t, w.doing[0].Reuse, "what is gone is to be reused again")
 	w.end(func(t build.Task) build.Result {
 		r := built(t)
 		r.Finished.Reused = "job/base-1/1"
@@ -200,7 +198,5 @@ func TestWhatWasBuiltOfTheSameInputsIsReused(t *testing.T) {
 	w.end(built, "base-2", 2)
 	w.must(again)
 	w.decide()
-	if w.doing[0].Reuse != nil {
-		t.Error("it reuses although it is not to")
-	}
+	assert.Nil(t, w.doing[0].Reuse, "it reuses although it is not to")
 }

@@ -3,6 +3,8 @@ package build_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 )
@@ -56,7 +58,5 @@ func TestWhatCouldNotBePushedAndIsGoneIsBuiltAgain(t *testing.T) {
 		t.Errorf("another group takes %v", r)
 	}
 	w.end(always(build.Result{Lost: &record.Lost{Cause: "it is gone", Mistaken: true}}), "base-2", 1)
-	if r := w.doing[0].Reuse; r != nil {
-		t.Errorf("what is gone is taken: %v", r)
-	}
+	assert.Nil(t, w.doing[0].Reuse, "what is gone is taken")
 }

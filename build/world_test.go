@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/build/transition"
@@ -36,13 +39,9 @@ func newWorld(t testing.TB) *world {
 func (w *world) append(events []deploylog.Event) {
 	w.t.Helper()
 	for _, e := range events {
-		if err := e.Validate(); err != nil {
-			w.t.Fatalf("%s of %s: %v", e.Name, e.Target, err)
-		}
+		require.NoError(w.t, e.Validate(), "%s of %s", e.Name, e.Target)
 		key := fmt.Sprint(e.Deployment, " ", e.Target, " ", e.Name, " ", e.Attempt)
-		if w.unique[key] {
-			w.t.Fatalf("%s is in the log already", key)
-		}
+		require.False(w.t, w.unique[key], "%s is in the log already", key)
 		w.unique[key] = true
 		e.Seq, e.CreatedAt = int64(len(w.log)+1), w.now
 		w.log = append(w.log, e)
@@ -61,9 +60,7 @@ func (w *world) propose(c build.Command) error {
 
 func (w *world) must(c build.Command) {
 	w.t.Helper()
-	if err := w.propose(c); err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, w.propose(c))
 }
 
 // Worker implements build.Can.
@@ -172,13 +169,9 @@ func always(r build.Result) func(build.Task) build.Result {
 func (w *world) states(group string) string {
 	w.t.Helper()
 	jobs, err := w.state.Jobs(group)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	report, err := w.state.Report(group)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	text := report.State.String() + ":"
 	for _, j := range jobs {
 		text += " " + short[j.State]
@@ -193,9 +186,7 @@ var short = map[transition.Job]string{
 
 func (w *world) is(group, want string) {
 	w.t.Helper()
-	if got := w.states(group); got != want {
-		w.t.Errorf("%s is %s, not %s; being done: %s", group, got, want, w.does())
-	}
+	assert.Equal(w.t, want, w.states(group), "%s", group)
 }
 
 // spec is a job that uses others; a negative number is one that it only waits for, and one
