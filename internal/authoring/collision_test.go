@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -67,9 +69,7 @@ func TestWhatTwoResourcesWriteAsideMustNotCollide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "c.txt"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "c.txt"), nil, 0o600))
 			results := checked(t, noted(dir, tc.aside), Options{
 				Config: map[string]any{"path": "a.txt"}, Second: tc.second,
 				Plugs: map[string]string{"root": dir}, Workspace: t.TempDir(),

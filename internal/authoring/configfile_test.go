@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestReadConfig(t *testing.T) {
@@ -17,13 +20,9 @@ func TestReadConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ReadConfig(file(t, tc.file, tc.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			text, err := json.Marshal(got)
-			if err != nil || string(text) != tc.want {
-				t.Errorf("got  %s (%v)\nwant %s", text, err, tc.want)
-			}
+			assert.True(t, err == nil && string(text) == tc.want, "got  %s (%v)\nwant %s", text, err, tc.want)
 		})
 	}
 }
@@ -64,8 +63,6 @@ func bomb() string {
 func file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }

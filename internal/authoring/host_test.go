@@ -3,7 +3,6 @@ package authoring
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -31,9 +33,7 @@ func write(t *testing.T, lang, old, new string) *written {
 	t.Helper()
 	w := &written{dir: filepath.Join(t.TempDir(), "my-type"), plug: t.TempDir()}
 	files, err := New(w.dir, "my-type", lang)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	source := languageOf(t, lang).source
 	found := false
 	for _, file := range files {
@@ -41,20 +41,14 @@ func write(t *testing.T, lang, old, new string) *written {
 			continue
 		}
 		text := read(t, file)
-		if !strings.Contains(text, old) {
-			t.Fatalf("%s does not contain %q", file, old)
-		}
+		require.Contains(t, text, old, "%s does not contain %q", file, old)
 		found = true
 		if old != "" {
 			text = strings.ReplaceAll(text, old, new)
 		}
-		if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "/plug/root", w.plug)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "/plug/root", w.plug)), 0o600))
 	}
-	if !found {
-		t.Fatalf("%s is not among %v", source, files)
-	}
+	require.True(t, found, "%s is not among %v", source, files)
 	w.entrypoint = entrypoint(t, w.dir)
 	return w
 }
@@ -79,16 +73,14 @@ func entrypoint(t *testing.T, dir string) []string {
 			continue
 		}
 		var words []string
-		if err := json.Unmarshal([]byte(text), &words); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(text), &words))
 		for i, word := range words {
 			if path, ok := strings.CutPrefix(word, "/"); ok {
 				words[i] = filepath.Join(dir, path)
 			}
 		}
 		if words[0] == "python3" {
-			words = append([]string{python(), "-S", "-E"}, words[1:]...) // which starts in two thirds of the time
+			words = append(python(), words[1:]...)
 		}
 		return words
 	}
@@ -96,9 +88,11 @@ func entrypoint(t *testing.T, dir string) []string {
 	return nil
 }
 
-// python is the interpreter itself, where python3 may be a script that finds
-// it anew each time.
-var python = sync.OnceValue(func() string {
+// python is the interpreter itself, where python3 may be a script that finds it anew each time, with
+// the options with which it starts in two thirds of the time.
+func python() []string { return []string{interpreter(), "-S", "-E"} }
+
+var interpreter = sync.OnceValue(func() string {
 	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
 	if err != nil {
 		return "python3"
@@ -109,9 +103,7 @@ var python = sync.OnceValue(func() string {
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -147,31 +139,42 @@ func (w *written) Run(ctx context.Context, spec engine.Spec, streams engine.IO) 
 		ctx, cancel = context.WithTimeoutCause(ctx, spec.Timeout, engine.ErrTimeout)
 		defer cancel()
 	}
-	cmd := exec.CommandContext(ctx, words[0], append(words[1:len(words):len(words)], spec.Args...)...)
-	cmd.Dir, cmd.Env = spec.WorkDir, append(os.Environ(), told...)
 	stdout := &guarded{w: streams.Stdout}
-	cmd.Stdout, cmd.Stderr = stdout, streams.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return engine.Exit{}, err
+	streams.Stdout = stdout
+	run := execute
+	if words[0] == interpreter() {
+		run = fork
 	}
-	go func() { // which may outlive the process
-		_, _ = io.Copy(stdin, streams.Stdin)
-		_ = stdin.Close()
-	}()
-	err = cmd.Run()
-	var exit *exec.ExitError
+	status, err := run(ctx, append(words[:len(words):len(words)], spec.Args...), spec.WorkDir, append(os.Environ(), told...), streams)
 	switch {
 	case stdout.err != nil:
 		return engine.Exit{}, fmt.Errorf("run: %w", stdout.err)
 	case ctx.Err() != nil:
 		return engine.Exit{}, fmt.Errorf("run: %w", context.Cause(ctx))
-	case errors.As(err, &exit) && exit.Exited():
-		return engine.Exit{Code: exit.ExitCode()}, nil
-	case errors.As(err, &exit):
-		return engine.Exit{Code: 137}, nil
+	case err != nil:
+		return engine.Exit{}, err
+	case status.Exited():
+		return engine.Exit{Code: status.ExitStatus()}, nil
 	}
-	return engine.Exit{}, err
+	return engine.Exit{Code: 137}, nil
+}
+
+// execute starts a program and waits for its end.
+func execute(ctx context.Context, words []string, dir string, env []string, streams engine.IO) (syscall.WaitStatus, error) {
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, streams.Stdout, streams.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return 0, err
+	}
+	go func() { // which may outlive the process
+		_, _ = io.Copy(stdin, streams.Stdin)
+		_ = stdin.Close()
+	}()
+	if err = cmd.Run(); cmd.ProcessState == nil {
+		return 0, err
+	}
+	return cmd.ProcessState.Sys().(syscall.WaitStatus), nil
 }
 
 // check checks the type with its example.
@@ -181,9 +184,7 @@ func (w *written) check(t *testing.T, change func(*Options)) (results []Result, 
 		Engine: w, Image: "my-type", Plugs: map[string]string{"root": w.plug},
 		Version: "1", Workspace: t.TempDir(), Work: t.TempDir(),
 	}
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(w.dir, "example.json"))), &opts.Config); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, filepath.Join(w.dir, "example.json"))), &opts.Config))
 	if change != nil {
 		change(&opts)
 	}

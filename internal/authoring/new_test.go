@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/schema"
@@ -22,15 +24,11 @@ func TestWrittenTypesKeepToTheProtocol(t *testing.T) {
 				build(t, w)
 			}
 			results, err := w.check(t, func(o *Options) { o.Second = map[string]any{"path": "second.txt", "content": "Two\n"} })
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			for _, r := range results {
 				optional := strings.HasPrefix(r.Detail, "init answers no ") || strings.HasPrefix(r.Detail, "init does not answer ") ||
 					r.Detail == "state answered no planned_state"
-				if r.Outcome != Passed && (r.Outcome != Skipped || !optional) {
-					t.Errorf("%s: %s: %s", r.Name, r.Outcome, r.Detail)
-				}
+				assert.False(t, r.Outcome != Passed && (r.Outcome != Skipped || !optional), "%s: %s: %s", r.Name, r.Outcome, r.Detail)
 			}
 			if left, err := os.ReadDir(w.plug); err != nil || len(left) > 0 {
 				t.Errorf("the check left %v (%v)", left, err)
@@ -62,13 +60,9 @@ func goes(t *testing.T, dir, setting string, args ...string) {
 // in this order, with the source of Deployster where it says.
 func TestTheReadmeOfATypeInGoCanBeFollowed(t *testing.T) {
 	tree, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	beside := t.TempDir()
-	if err := os.Symlink(tree, filepath.Join(beside, "deployster")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(tree, filepath.Join(beside, "deployster")))
 	dir := filepath.Join(beside, "motd")
 	if _, err := New(dir, "motd", "go"); err != nil {
 		t.Fatal(err)
@@ -83,12 +77,8 @@ func TestTheReadmeOfATypeInGoCanBeFollowed(t *testing.T) {
 			ran = append(ran, command)
 		}
 	}
-	if len(ran) != 4 {
-		t.Fatalf("the README says %q", ran)
-	}
-	if dockerfile := read(t, filepath.Join(dir, "Dockerfile")); !strings.Contains(dockerfile, "go build -trimpath ") {
-		t.Errorf("the Dockerfile builds otherwise:\n%s", dockerfile)
-	}
+	require.Len(t, ran, 4, "the README says %q", ran)
+	assert.Contains(t, read(t, filepath.Join(dir, "Dockerfile")), "go build -trimpath ", "the Dockerfile builds otherwise")
 	goes(t, dir, "", "build", "-trimpath", "-o", "type", ".") // with what go mod vendor made
 }
 
@@ -108,9 +98,7 @@ func findsDriftAndStaysInThePlug(t *testing.T, w *written) {
 		t.Fatalf("create: %v\n%s", err, out)
 	}
 	file := filepath.Join(w.plug, "a", "b c.txt")
-	if got := read(t, file); got != content {
-		t.Errorf("wrote %.100q", got)
-	}
+	assert.Equal(t, content, read(t, file), "wrote %.100q")
 	if out, err := ask(string(text), "state"); err != nil || !strings.Contains(out, "VALID") {
 		t.Errorf("after create: %.100q, %v", out, err)
 	}
@@ -124,9 +112,7 @@ func findsDriftAndStaysInThePlug(t *testing.T, w *written) {
 	if got := names(t, w.plug); !slices.Equal(got, []string{"a", "n", "n.new"}) || read(t, filepath.Join(w.plug, "n.new")) != "n.new" {
 		t.Errorf("two files with names alike have become %v", got)
 	}
-	if err := os.WriteFile(file, []byte("changed\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("changed\n"), 0o600))
 	out, err := ask(string(text), "state")
 	if err != nil || !strings.Contains(out, "STALE") || !strings.Contains(out, `changed\n`) || !strings.Contains(out, "update") {
 		t.Errorf("after a change by somebody else: %q, %v", out, err)
@@ -149,19 +135,13 @@ func findsDriftAndStaysInThePlug(t *testing.T, w *written) {
 
 func TestNewExamplesAreSound(t *testing.T) {
 	source, err := schema.Source("manifest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifests, err := schema.CompileConfig(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, lang := range Languages() {
 		dir := filepath.Join(t.TempDir(), "deep", "er")
 		files, err := New(dir, "web-2", lang)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, file := range files {
 			if filepath.Base(file) == "vendor" {
 				continue
@@ -172,17 +152,13 @@ func TestNewExamplesAreSound(t *testing.T) {
 			}
 		}
 		for _, want := range []string{"Dockerfile", "README.md", "example.json", "example.yaml", languageOf(t, lang).source} {
-			if !slices.Contains(files, filepath.Join(dir, want)) {
-				t.Errorf("%s: no %s in %v", lang, want, files)
-			}
+			assert.True(t, slices.Contains(files, filepath.Join(dir, want)), "%s: no %s in %v", lang, want, files)
 		}
 		if readme := read(t, filepath.Join(dir, "README.md")); !strings.Contains(readme, "deployster type test web-2 --config example.json --plug root=out") {
 			t.Errorf("%s: the README does not say how to test", lang)
 		}
 		var manifest map[string]any
-		if err := yaml.Unmarshal([]byte(read(t, filepath.Join(dir, "example.yaml"))), &manifest); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(read(t, filepath.Join(dir, "example.yaml"))), &manifest))
 		if wrong := manifests.Validate(manifest); len(wrong) > 0 {
 			t.Errorf("%s: example.yaml: %v", lang, wrong)
 		}
@@ -200,9 +176,7 @@ func TestNewRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "new")
 			_, err := New(dir, tc.name, tc.lang)
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want something with %q", err, tc.want)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), tc.want), "got %v, want something with %q", err, tc.want)
 			if _, err := os.Lstat(dir); err == nil {
 				t.Error("something was written")
 			}
@@ -213,24 +187,16 @@ func TestNewRefuses(t *testing.T) {
 func TestNewOverwritesNothing(t *testing.T) {
 	for _, there := range []string{"Dockerfile", "type.sh"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, there), []byte("mine"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, there), []byte("mine"), 0o600))
 		_, err := New(dir, "web", "sh")
-		if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, there)) {
-			t.Errorf("got %v", err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), filepath.Join(dir, there)), "got %v", err)
 		if got := names(t, dir); !slices.Equal(got, []string{there}) {
 			t.Errorf("there is %v now", got)
 		}
-		if read(t, filepath.Join(dir, there)) != "mine" {
-			t.Error("it was overwritten")
-		}
+		assert.Equal(t, "mine", read(t, filepath.Join(dir, there)), "it was overwritten")
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	if _, err := New(file, "web", "sh"); err == nil || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("got %v", err)
 	}
@@ -238,13 +204,9 @@ func TestNewOverwritesNothing(t *testing.T) {
 
 func TestNewIntoADirectoryThatIsThere(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "LICENSE"), []byte("mine"), 0o600))
 	files, err := New(dir, "web", "python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []string{"Dockerfile", "LICENSE", "README.md", "example.json", "example.yaml", "type.py"}
 	if got := names(t, dir); !slices.Equal(got, want) || len(files) != len(want)-1 {
 		t.Errorf("got %v, told of %v", got, files)
@@ -254,9 +216,7 @@ func TestNewIntoADirectoryThatIsThere(t *testing.T) {
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())

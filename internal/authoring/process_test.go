@@ -1,7 +1,6 @@
 package authoring
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/protocol"
@@ -26,8 +27,16 @@ func (p program) Image(_ context.Context, ref string, _ engine.PullPolicy, _ fun
 
 // Run calls the program.
 func (p program) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+	if spec.Timeout > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeoutCause(ctx, spec.Timeout, engine.ErrTimeout)
+		defer cancel()
+	}
 	stdout := &guarded{w: streams.Stdout}
 	code := p(ctx, spec.Args, streams.Stdin, stdout, streams.Stderr)
+	if ctx.Err() != nil {
+		return engine.Exit{}, context.Cause(ctx)
+	}
 	return engine.Exit{Code: code}, stdout.err
 }
 
@@ -44,9 +53,7 @@ func checked(t *testing.T, p program, opts Options) map[string]Result {
 func onlyFound(t *testing.T, results map[string]Result, name string, outcome Outcome, detail string) {
 	t.Helper()
 	for _, r := range results {
-		if (r.Outcome == Failed || r.Outcome == Warning) && r.Name != name {
-			t.Errorf("also %s: %s: %s", r.Name, r.Outcome, r.Detail)
-		}
+		assert.False(t, (r.Outcome == Failed || r.Outcome == Warning) && r.Name != name, "also %s: %s: %s", r.Name, r.Outcome, r.Detail)
 	}
 	if r := results[name]; r.Outcome != outcome || !strings.Contains(r.Detail, detail) {
 		t.Errorf("%s: got %s: %s\nwant %s: …%s…", name, r.Outcome, r.Detail, outcome, detail)
@@ -183,13 +190,9 @@ func TestATypeWithEveryOptionalMemberPasses(t *testing.T) {
 	opts := aVM()
 	opts.Second = map[string]any{"size": "large"}
 	for _, r := range checked(t, v.Run, opts) {
-		if r.Outcome != Passed {
-			t.Errorf("%s: %s: %s", r.Name, r.Outcome, r.Detail)
-		}
+		assert.Equal(t, Passed, r.Outcome, "%s: %s: %s", r.Name, r.Outcome, r.Detail)
 	}
-	if len(v.cloud.machines) > 0 {
-		t.Errorf("the check left %v", v.cloud.machines)
-	}
+	assert.True(t, len(v.cloud.machines) <= 0, "the check left %v", v.cloud.machines)
 }
 
 func TestMistakesWithOptionalMembersAreFound(t *testing.T) {
@@ -208,18 +211,12 @@ func TestMistakesWithOptionalMembersAreFound(t *testing.T) {
 		outcome Outcome
 		detail  string
 	}{
-		"something kept, which init does not say": {
-			func(v *vmType) { v.Keeps, v.Adoptable = false, false },
-			"actions exit with 0", Failed, "nothing can be kept: the type does not say that it Keeps",
-		},
-		"a schema of states that is none": {
-			func(v *vmType) { v.StateSchema = json.RawMessage(`{"type": "objekt"}`) },
-			"state_schema compiles", Failed, "state_schema must be a JSON Schema",
-		},
-		"a schema of states that they do not keep to": {
-			func(v *vmType) { v.StateSchema = json.RawMessage(`{"required": ["ip"]}`) },
-			"states are as state_schema says", Warning, `state missing property "ip"; it is no error`,
-		},
+		"something kept, which init does not say": {func(v *vmType) { v.Keeps, v.Adoptable = false, false },
+			"actions exit with 0", Failed, "nothing can be kept: the type does not say that it Keeps"},
+		"a schema of states that is none": {func(v *vmType) { v.StateSchema = json.RawMessage(`{"type": "objekt"}`) },
+			"state_schema compiles", Failed, "state_schema must be a JSON Schema"},
+		"a schema of states that they do not keep to": {func(v *vmType) { v.StateSchema = json.RawMessage(`{"required": ["ip"]}`) },
+			"states are as state_schema says", Warning, `state missing property "ip"; it is no error`},
 		"a plan that does not come true": {
 			func(v *vmType) {
 				v.State = stale(v.state, func(_ protocol.Request[vm], o *protocol.StateOutput) {
@@ -423,77 +420,4 @@ func TestWhatIsKeptMustBeAnnounced(t *testing.T) {
 	}
 	results := checked(t, say(`, "keeps": true`, "", `{"keep": {"id": "i-1"}}`+"\n"), Options{Config: map[string]any{"a": "b"}})
 	onlyFound(t, results, "what is not kept is found again", Passed, "")
-}
-
-// answering answers requests by lines, as a process that serves does.
-func answering(answer func(protocol.ServeRequest) string) program {
-	return func(_ context.Context, _ []string, stdin io.Reader, stdout, _ io.Writer) int {
-		lines := json.NewDecoder(stdin)
-		for {
-			var asked protocol.ServeRequest
-			if lines.Decode(&asked) != nil {
-				return 0
-			}
-			fmt.Fprintln(stdout, answer(asked))
-		}
-	}
-}
-
-func TestWhatIsServedIsBoundedAndKept(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(line string, asked protocol.ServeRequest) string
-		detail string
-	}{
-		"state keeps beside its document": {
-			func(line string, asked protocol.ServeRequest) string {
-				if asked.Action == "state" {
-					return strings.TrimSuffix(line, "}") + `, "keep": {"id": "i-1"}}`
-				}
-				return line
-			},
-			`state, served, has "keep" beside its output; only an action may`,
-		},
-		"state floods stderr": {
-			func(line string, asked protocol.ServeRequest) string {
-				if asked.Action == "state" {
-					return fmt.Sprintf(`{"id": %d, "stderr": %q}`, asked.ID, strings.Repeat("x", 2<<20)) + "\n" + line
-				}
-				return line
-			},
-			"state, served, wrote 2097152 bytes to stderr",
-		},
-		"what an action keeps is lost": {
-			func(line string, asked protocol.ServeRequest) string {
-				if asked.Action == "create" {
-					return fmt.Sprintf(`{"id": %d, "exit": 0, "keep": {"id": "i-9999"}}`, asked.ID)
-				}
-				return line
-			},
-			"after its actions, served, the state must be VALID; it is STALE (create)",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := newVMType()
-			v.find = func(r protocol.Request[vm]) (string, error) { // by nothing but what is kept
-				r.ID = "nobody's"
-				return v.machine(r)
-			}
-			p := func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-				if len(args) != 1 || args[0] != "serve" {
-					return v.Run(ctx, args, stdin, stdout, stderr)
-				}
-				return answering(func(asked protocol.ServeRequest) string {
-					line, _ := json.Marshal(asked)
-					var out bytes.Buffer
-					v.Run(ctx, args, bytes.NewReader(append(line, '\n')), &out, io.Discard)
-					return tc.change(strings.TrimSuffix(out.String(), "\n"), asked)
-				})(ctx, args, stdin, stdout, stderr)
-			}
-			results := checked(t, p, aVM())
-			r := results["served and one-shot answers agree"]
-			if r.Outcome != Failed || !strings.Contains(r.Detail, tc.detail) {
-				t.Errorf("got %s: %s, want …%s…", r.Outcome, r.Detail, tc.detail)
-			}
-		})
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -18,9 +20,7 @@ func TestSecretsOfStatesAreNotShown(t *testing.T) {
 	}
 	v.StateSchema = json.RawMessage(`{"properties": {"password": {"writeOnly": true}}}`)
 	for _, r := range checked(t, v.Run, aVM()) {
-		if strings.Contains(r.Detail, "i-0001") {
-			t.Errorf("%s: %s", r.Name, r.Detail)
-		}
+		assert.NotContains(t, r.Detail, "i-0001", "%s: %s", r.Name, r.Detail)
 		if r.Name == "removal ends VALID" && !strings.Contains(r.Detail, `••• •••\nerror: cannot delete`) {
 			t.Errorf("%s: %s", r.Outcome, r.Detail)
 		}
