@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/deployster-go/deployster/internal/entrypoint"
@@ -153,10 +154,6 @@ func TestAttemptsThatCostAClusterMuchBecomeFewer(t *testing.T) {
 	for waited := time.Duration(0); waited < time.Minute; waited += attachAfter(waited) {
 		attempts++
 	}
-	if attempts > 90 {
-		t.Errorf("there are %d in a minute", attempts)
-	}
-	if wait := attachAfter(800 * time.Millisecond); wait != attachLeast {
-		t.Errorf("a Pod that starts as usual waits %s", wait)
-	}
+	assert.True(t, attempts <= 90, "there are %d in a minute", attempts)
+	assert.Equal(t, attachLeast, attachAfter(800*time.Millisecond), "a Pod that starts as usual waits")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/remotecommand"
@@ -46,9 +47,7 @@ func BenchmarkActionsOverTwoNodes(b *testing.B) {
 			must(b, <-ended)
 		}
 		for _, s := range served {
-			if len(s.took) != each {
-				b.Fatalf("%d answers", len(s.took))
-			}
+			require.Len(b, s.took, each, "answers")
 			all = append(all, s.took...)
 		}
 	}
@@ -68,9 +67,7 @@ func BenchmarkOneShotAgainstPlainAttach(b *testing.B) {
 		begun := time.Now()
 		var got bytes.Buffer
 		exit, err := f.Run(b.Context(), engine.Spec{Image: f.ref, Args: []string{"cat"}}, engine.IO{Stdin: strings.NewReader(sent), Stdout: &got})
-		if err != nil || exit.Code != 0 || got.String() != sent {
-			b.Fatalf("%v, %v, %d bytes", exit, err, got.Len())
-		}
+		require.True(b, err == nil && exit.Code == 0 && got.String() == sent, "%v, %v, %d bytes", exit, err, got.Len())
 		ours = append(ours, time.Since(begun))
 		begun = time.Now()
 		if code, got := f.plainly(b, sent, "cat"); code != 0 || got != sent {

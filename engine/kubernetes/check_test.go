@@ -8,12 +8,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -24,14 +25,10 @@ func role(t *testing.T) map[string]any { return documented(t, "Role") }
 func documented(t *testing.T, kind string) map[string]any {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/kubernetes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, found := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1) {
 		var object map[string]any
-		if err := yaml.Unmarshal(found[1], &object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal(found[1], &object))
 		if object["kind"] == kind {
 			return object
 		}
@@ -44,9 +41,7 @@ func TestTheRoleOfTheDocumentationIsWhatIsChecked(t *testing.T) {
 	var granted []string
 	for _, rule := range role(t)["rules"].([]any) {
 		rule := rule.(map[string]any)
-		if groups := rule["apiGroups"].([]any); !reflect.DeepEqual(groups, []any{""}) {
-			t.Errorf("groups %v", groups)
-		}
+		assert.Equal(t, []any{""}, rule["apiGroups"].([]any), "groups")
 		for _, resource := range rule["resources"].([]any) {
 			for _, verb := range rule["verbs"].([]any) {
 				granted = append(granted, fmt.Sprint(verb, " ", resource))
@@ -59,9 +54,7 @@ func TestTheRoleOfTheDocumentationIsWhatIsChecked(t *testing.T) {
 	}
 	slices.Sort(granted)
 	slices.Sort(needed)
-	if !slices.Equal(granted, needed) {
-		t.Errorf("the documentation grants %q, and %q are checked", granted, needed)
-	}
+	assert.True(t, slices.Equal(granted, needed), "the documentation grants %q, and %q are checked", granted, needed)
 }
 
 // answers is an API server that says what it is told to.
@@ -128,13 +121,9 @@ func (a *answers) engine(t *testing.T) *Engine {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [{"name": "c", "cluster": {"server": %q}}],
 		"users": [{"name": "u", "user": {"token": "x"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "apps"}}]}`, server.URL)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	e, err := Open(t.Context(), Options{Kubeconfig: file, Repository: "registry.example/deployster", Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 	return e
 }
@@ -156,22 +145,16 @@ func TestACheckSaysAllThatIsMissing(t *testing.T) {
 		},
 		"a namespace that is not there":                   {answers{namespace: "404"}, "", none, 0},
 		"one that is not there, and may not be looked at": {answers{namespace: "403", pod: "no namespace"}, "", none, 1},
-		"a right": {
-			answers{namespace: plain, denied: []string{"get pods/attach"}}, "",
-			"these rights are missing in namespace apps: get pods/attach (docs/kubernetes.md has a Role with all that is needed)", 1,
-		},
+		"a right": {answers{namespace: plain, denied: []string{"get pods/attach"}}, "",
+			"these rights are missing in namespace apps: get pods/attach (docs/kubernetes.md has a Role with all that is needed)", 1},
 		"rights, without which no Pod is asked for": {
 			answers{namespace: plain, denied: []string{"create pods", "watch pods"}}, "",
 			"these rights are missing in namespace apps: create pods, watch pods (docs/kubernetes.md has a Role with all that is needed)", 0,
 		},
-		"rights and the namespace": {
-			answers{namespace: "404", denied: []string{"delete pods"}}, "",
-			"these rights are missing in namespace apps: delete pods (docs/kubernetes.md has a Role with all that is needed); " + none, 0,
-		},
-		"Pods that are refused": {
-			answers{namespace: plain, pod: "pods \"deployster-x\" is forbidden: no"}, "",
-			"a Pod is refused: pods \"deployster-x\" is forbidden: no", 1,
-		},
+		"rights and the namespace": {answers{namespace: "404", denied: []string{"delete pods"}}, "",
+			"these rights are missing in namespace apps: delete pods (docs/kubernetes.md has a Role with all that is needed); " + none, 0},
+		"Pods that are refused": {answers{namespace: plain, pod: "pods \"deployster-x\" is forbidden: no"}, "",
+			"a Pod is refused: pods \"deployster-x\" is forbidden: no", 1},
 		"a quota that wants to know more": {
 			answers{namespace: plain, pod: "pods \"deployster-x\" is forbidden: failed quota: q: must specify requests.cpu for: main,prepare"}, "",
 			"must specify requests.cpu for: main,prepare; make a LimitRange in namespace apps, with which its quota counts what containers do not say: docs/kubernetes.md has one; for memory alone --memory is enough", 1,
@@ -205,7 +188,5 @@ func TestACheckSaysAllThatIsMissing(t *testing.T) {
 func TestACheckIsADocument(t *testing.T) {
 	encoded, err := json.Marshal(Checked{Version: "v1", Namespace: "apps", PodSecurity: "baseline", Missing: Rights()[:2]})
 	want := `{"version":"v1","namespace":"apps","pod_security":"baseline","missing_rights":["create pods","get pods"]}`
-	if err != nil || string(encoded) != want {
-		t.Errorf("%s, %v", encoded, err)
-	}
+	assert.True(t, err == nil && string(encoded) == want, "%s, %v", encoded, err)
 }

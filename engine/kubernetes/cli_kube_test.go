@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
@@ -132,13 +134,9 @@ resources:
 				{[]string{"plan", "site.yaml", "--copy-workspace", "--detailed-exitcode"}, []string{"1 unchanged"}, false},
 			} {
 				said, err := f.deployster(t, workspace, step.args...)
-				if (err != nil) != step.fails || strings.Contains(said, "warning: ") {
-					t.Fatalf("%q: %v\n%s", step.args, err, said)
-				}
+				require.True(t, (err != nil) == step.fails && !strings.Contains(said, "warning: "), "%q: %v\n%s", step.args, err, said)
 				for _, text := range step.says {
-					if !strings.Contains(said, text) {
-						t.Errorf("%q does not say %q:\n%s", step.args, text, said)
-					}
+					assert.Contains(t, said, text, "%q does not say %q:\n%s", step.args, text, said)
 				}
 			}
 			if content, err := os.ReadFile(filepath.Join(directory, "page")); err != nil || string(content) != "For some.\n" {
@@ -178,9 +176,7 @@ func TestTheTypesComeFromARegistryWithAPassword(t *testing.T) {
 		t.Helper()
 		said, err := f.deployster(t, workspace, args...)
 		for _, text := range says {
-			if err == nil || !strings.Contains(said, text) {
-				t.Errorf("%q: %v, and it does not say %q:\n%s", args, err, text, said)
-			}
+			assert.True(t, err != nil && strings.Contains(said, text), "%q: %v, and it does not say %q:\n%s", args, err, text, said)
 		}
 	}
 	refused(apply, "docker login "+f.cluster.Private)

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
 )
@@ -155,9 +157,7 @@ func TestOnePodServesManyRequests(t *testing.T) {
 	exit, err := f.Run(t.Context(), engine.Spec{Image: f.ref, Args: []string{"cat"}}, engine.IO{Stdin: served, Stdout: served})
 	must(t, err)
 	whole := time.Since(begun)
-	if exit.Code != 0 || len(served.took) != 100 {
-		t.Fatalf("%v after %d answers", exit, len(served.took))
-	}
+	require.True(t, exit.Code == 0 && len(served.took) == 100, "%v after %d answers", exit, len(served.took))
 	slices.Sort(served.took)
 	t.Logf("a Pod took %s; a request %s (median of 100)", whole.Round(time.Millisecond), served.took[50].Round(10*time.Microsecond))
 }

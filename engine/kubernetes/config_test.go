@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/engine"
 )
 
@@ -15,9 +18,7 @@ func TestNothingTakesThePlaceOfTheClusterThatIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	whole := func(name string) string {
@@ -47,9 +48,7 @@ func TestNothingTakesThePlaceOfTheClusterThatIsNamed(t *testing.T) {
 		config, _, namespace, err := configuration(c.options)
 		switch {
 		case c.fail != "":
-			if err == nil || !strings.Contains(err.Error(), c.fail) {
-				t.Errorf("%s: %v, want %q", name, err, c.fail)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), c.fail), "%s: %v, want %q", name, err, c.fail)
 		case err != nil || config.Host != c.server || namespace != c.in:
 			t.Errorf("%s: %+v in %q, %v", name, config, namespace, err)
 		}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
@@ -24,18 +26,14 @@ func tree(t *testing.T, files ...string) (dir string) {
 	dir = t.TempDir()
 	for _, file := range files {
 		at := filepath.Join(dir, file)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
 		var err error
 		if strings.HasSuffix(file, "/") {
 			err = os.MkdirAll(at, 0o750)
 		} else {
 			err = os.WriteFile(at, []byte(file), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	return dir
 }
@@ -51,17 +49,13 @@ func packedModes(t *testing.T, c *copied) map[string]int64 {
 	t.Helper()
 	modes := map[string]int64{}
 	var packed bytes.Buffer
-	if err := c.pack(&packed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.pack(&packed))
 	for files := tar.NewReader(&packed); ; {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
 			return modes
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		modes[header.Name] = header.Mode
 	}
 }
@@ -87,9 +81,7 @@ func TestWhoRunsInAPodMayReadWhatIsCopiedIntoIt(t *testing.T) {
 
 func TestAPodGetsWhatItMaySee(t *testing.T) {
 	dir := tree(t, "open", "sub/file", "sub/.deployster/log", "kept/secret", "kept/mine/other", "empty/")
-	if err := os.Symlink("open", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink("open", filepath.Join(dir, "link")))
 	got := packedNames(t, &copied{
 		mounts: []engine.Mount{{Source: dir, Target: "/w"}, {Source: filepath.Join(dir, "link"), Target: "/one"}},
 		hidden: []string{"/w/kept"},
@@ -100,26 +92,18 @@ func TestAPodGetsWhatItMaySee(t *testing.T) {
 		"1",
 		"2/", "2/mine/",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("packed\n%q, want\n%q", got, want)
-	}
+	assert.True(t, slices.Equal(got, want), "packed\n%q, want\n%q", got, want)
 }
 
 func TestWhatCannotBeCopiedIsRefused(t *testing.T) {
 	dir := tree(t, "large")
-	if err := os.Truncate(filepath.Join(dir, "large"), copiedBytes+1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Truncate(filepath.Join(dir, "large"), copiedBytes+1))
 	short, pipe := t.TempDir(), t.TempDir()
 	socket := filepath.Join(short, "s")
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
-	if err := unix.Mkfifo(filepath.Join(pipe, "p"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Mkfifo(filepath.Join(pipe, "p"), 0o600))
 	for source, says := range map[string]string{dir: "more than 64 MiB", socket: "is a socket", short: "/s is a socket", pipe: "/p is a FIFO", filepath.Join(pipe, "p"): "is a FIFO"} {
 		c := &copied{mounts: []engine.Mount{{Source: source, Target: "/x"}}}
 		err := c.pack(io.Discard)
@@ -138,9 +122,7 @@ func TestNothingIsCopiedThroughALink(t *testing.T) {
 	secret := tree(t, "key", "kept/key")
 	dir := tree(t, "sub/file")
 	for link, to := range map[string]string{"a": filepath.Join(secret, "key"), "b": filepath.Join(secret, "kept"), "sub/c": "../../..", "d": "nowhere"} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	got := packedNames(t, &copied{mounts: []engine.Mount{{Source: dir, Target: "/w"}}})
 	if want := []string{"0/", "0/a", "0/b", "0/d", "0/sub/", "0/sub/c", "0/sub/file"}; !slices.Equal(got, want) {
@@ -207,9 +189,7 @@ func TestWhatIsReplacedWhileItIsCopiedIsRefusedAndWhatIsRemovedLeftOut(t *testin
 
 func succeed(t *testing.T, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(errs...))
 }
 
 // What is hidden is mounted over what is copied, and cannot be where there is no directory for it.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -35,9 +36,7 @@ func TestRequestsWithoutAnAnswer(t *testing.T) {
 	if err == nil {
 		err = closed.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	trusting := rest.TLSClientConfig{Insecure: true}
 	plugin := &clientcmdapi.ExecConfig{Command: "/no/such/plugin", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
 	for name, tc := range map[string]struct {
@@ -53,9 +52,7 @@ func TestRequestsWithoutAnAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, err := rest.HTTPClientFor(&tc.config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			answer, err := client.Post(tc.config.Host+"/api/v1/namespaces/shop/pods", "application/json", http.NoBody)
 			if err == nil {
 				_ = answer.Body.Close()

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,10 +25,7 @@ func TestWhoFollowsAPodWaitsForItsAPIServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		down time.Duration
 		ends bool
-	}{
-		"it comes back":         {restartTimeout / 2, true},
-		"it is gone for longer": {2 * restartTimeout, false},
-	} {
+	}{"it comes back": {restartTimeout / 2, true}, "it is gone for longer": {2 * restartTimeout, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			begun, lives := time.Now(), 10*time.Minute
 			e := onServer(t, func(request string) (int, any) {
@@ -147,9 +145,7 @@ func TestAPodIsMadeAgainThatAQuotaCouldNotCount(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			requests := 0
 			e := onServer(t, func(request string) (int, any) {
-				if request != http.MethodPost {
-					t.Errorf("%s: %s", name, request)
-				}
+				assert.Equal(t, http.MethodPost, request, "%s: %s", name, request)
 				if requests++; requests <= c.conflicts {
 					return refusal(http.StatusConflict, metav1.StatusReasonConflict)
 				}

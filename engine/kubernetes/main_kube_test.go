@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/deployster-go/deployster/engine"
@@ -72,9 +73,7 @@ func newFixture(t testing.TB, level PodSecurity) *fixture {
 	if f.tar, err = enginetest.ImageTar(f.ref, enginetest.ProbeImage(t, "")); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Load(t.Context(), bytes.NewReader(f.tar)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Load(t.Context(), bytes.NewReader(f.tar)))
 	return f
 }
 
@@ -82,9 +81,7 @@ func newFixture(t testing.TB, level PodSecurity) *fixture {
 func (f *fixture) caller(t *testing.T, order string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	command := exec.CommandContext(t.Context(), self, append(f.words, order)...)
 	command.Env = append(os.Environ(), actAs+"=die")
 	return command
@@ -140,9 +137,7 @@ func (f *fixture) volume(t *testing.T) (source, directory string) {
 	t.Helper()
 	in := f.options.Namespace
 	directory = t.TempDir()
-	if err := os.Chmod(directory, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(directory, 0o777))
 	name := "claim-" + hash(directory)
 	var claim corev1.PersistentVolumeClaim
 	must(t, f.api.client.Post().Namespace(in).Resource("persistentvolumeclaims").Body(newClaim(name)).Do(t.Context()).Into(&claim))
@@ -156,9 +151,7 @@ func (f *fixture) volume(t *testing.T) (source, directory string) {
 
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // limited are the options of the user who may do nothing yet.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -27,9 +28,7 @@ func TestPodsRunWhereTheyAreTold(t *testing.T) {
 		},
 		ServiceAccountName: "deployer", // which says itself whether its token is there
 	}
-	if err != nil || !reflect.DeepEqual(pod, want) {
-		t.Errorf("got %+v, %v\nwant %+v", pod, err, want)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(pod, want), "got %+v, %v\nwant %+v", pod, err, want)
 }
 
 func TestAPodHasNoTokenUnlessAnAccountIsNamed(t *testing.T) {

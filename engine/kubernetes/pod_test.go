@@ -11,6 +11,8 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/deployster-go/deployster/engine"
@@ -47,9 +49,7 @@ func TestWhoAProgramIs(t *testing.T) {
 	} {
 		security, becomes, err := identity(c.level, c.spec, v1.Config{User: c.image})
 		if c.refused != "" {
-			if err == nil || !strings.Contains(err.Error(), c.refused) {
-				t.Errorf("%s: %v, want %q", name, err, c.refused)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), c.refused), "%s: %v, want %q", name, err, c.refused)
 			continue
 		}
 		if err != nil || becomes != c.becomes || *security.RunAsUser != c.uid || *security.AllowPrivilegeEscalation {
@@ -68,9 +68,7 @@ func TestWhoAProgramIs(t *testing.T) {
 func TestWhatAClusterCannotDoIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	kept := filepath.Join(dir, engine.StateDir, "objects")
-	if err := os.MkdirAll(kept, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(kept, 0o700))
 	for name, c := range map[string]struct {
 		spec engine.Spec
 		says string
@@ -100,9 +98,7 @@ func TestAPodIsWhatASpecSays(t *testing.T) {
 		Labels: map[string]string{"deployster.run": "01X", "two words": "db@host1"},
 	}
 	pod, err := podOf(t, spec, v1.Config{Entrypoint: []string{"/entry"}, Cmd: []string{"dropped"}}, Options{PodSecurity: Restricted, PullSecrets: []string{"login"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	main := pod.Spec.Containers[0]
 	if !slices.Equal(main.Args, []string{"/entry", "$$(HOME)", "$$$$"}) || main.Env[0].Value != "$$(B)=c" || main.WorkingDir != "/w" {
 		t.Errorf("the program is %+v", main)
@@ -213,9 +209,7 @@ func TestLabelsAreFoundWhateverTheyAre(t *testing.T) {
 		}
 	}
 	for key, value := range podLabels(has) {
-		if len(key) > 63+20 || len(value) > 63 || strings.ContainsAny(key+value, " @") {
-			t.Errorf("label %q: %q", key, value)
-		}
+		assert.True(t, len(key) <= 63+20 && len(value) <= 63 && !strings.ContainsAny(key+value, " @"), "label %q: %q", key, value)
 	}
 	for _, annotation := range []string{"", "null", "[1]", `{"a": 1}`} {
 		altered := &corev1.Pod{}

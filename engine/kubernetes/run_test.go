@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,9 +118,7 @@ func TestAProgramRunsOnWhosePodNobodyCanWatch(t *testing.T) {
 			s := newSession(io.Discard, io.Discard, func(io.Writer) {})
 			go r.watchOver(t.Context())
 			err := s.run(t.Context(), func() (remotecommand.Executor, error) { return silent{answers: true, ends: time.Hour}, nil }, r.ended, r.over)
-			if err != nil || s.code != 7 || !closed(r.ended) {
-				t.Errorf("%s: code %d, %v", name, s.code, err)
-			}
+			assert.True(t, err == nil && s.code == 7 && closed(r.ended), "%s: code %d, %v", name, s.code, err)
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -77,9 +79,7 @@ func TestOnlyPodsOfRunsAreRemoved(t *testing.T) {
 func TestNoPodRunsForEver(t *testing.T) {
 	for timeout, want := range map[time.Duration]int64{0: 3600, 90 * time.Second: 690, 48 * time.Hour: 48*3600 + 600} {
 		p, err := newPlan(engine.Spec{Timeout: timeout, Args: []string{"x"}}, resolved{pinned: "r/x"}, "r/shim", time.Minute, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		pod, err := p.pod(Options{PodSecurity: Restricted})
 		if err != nil || pod.Spec.ActiveDeadlineSeconds == nil || *pod.Spec.ActiveDeadlineSeconds != want {
 			t.Errorf("with a time limit of %s: %v, %v", timeout, pod, err)
@@ -100,8 +100,6 @@ func TestWhoEndsAPodIsNamed(t *testing.T) {
 		"who drains a node": {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Status: evicted}, "the cluster evicted the Pod: EvictionByEvictionAPI: evicting"},
 	} {
 		err := intervened(&c.pod)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.False(t, (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want), "%s: %v", name, err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/deployster-go/deployster/engine"
@@ -46,9 +48,7 @@ func (f *fixture) begin(t *testing.T) underway {
 		t.Fatalf("it ended before it was disturbed: %v", err)
 	}
 	found, err := f.Containers(t.Context(), labels)
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%v, %v", found, err)
-	}
+	require.True(t, err == nil && len(found) == 1, "%v, %v", found, err)
 	u.pod = found[0].ID
 	return u
 }
@@ -92,15 +92,11 @@ func TestAPodEndsWhoseRunIsDead(t *testing.T) {
 	if exit, err := f.Wait(t.Context(), left.pod); err != nil || exit.Code == 0 {
 		t.Errorf("%+v, %v", exit, err)
 	}
-	if err := f.sweep(t.Context(), time.Now()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, f.sweep(t.Context(), time.Now()))
 	if left, err := f.Containers(t.Context(), nil); err != nil || len(left) != 1 || left[0].Running {
 		t.Errorf("what ended just now may be waited for by another run: %v, %v", left, err)
 	}
-	if err := f.sweep(t.Context(), time.Now().Add(leftFor+time.Minute)); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, f.sweep(t.Context(), time.Now().Add(leftFor+time.Minute)))
 	if left, err := f.Containers(t.Context(), nil); err != nil || len(left) > 0 {
 		t.Errorf("a day later there is %v, %v", left, err)
 	}
@@ -137,15 +133,11 @@ func TestARightThatIsMissingIsNamed(t *testing.T) {
 			case "delete pods":
 				must(t, err)
 				found, listed := e.Containers(t.Context(), labels)
-				if listed != nil || len(found) != 1 {
-					t.Fatalf("%v, %v", found, listed)
-				}
+				require.True(t, listed == nil && len(found) == 1, "%v, %v", found, listed)
 				err = e.Remove(t.Context(), found[0].ID)
 			}
 			want := "grant the verb " + right.Verb + " on " + right.Resource + " in namespace " + f.options.Namespace
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), want), "%v, want %q", err, want)
 		})
 	}
 }
@@ -179,16 +171,12 @@ func TestTheAPIServerMayBeStartedAnew(t *testing.T) {
 	}()
 	u := f.begin(t)
 	f.cluster.RestartAPIServer(t)
-	if err := <-u.ended; !errors.Is(err, engine.ErrUnavailable) {
-		t.Errorf("a run whose output is lost: %v", err)
-	}
+	assert.ErrorIs(t, <-u.ended, engine.ErrUnavailable, "a run whose output is lost")
 	if left, err := f.Containers(t.Context(), nil); err != nil || len(left) != 1 || left[0].ID != id {
 		t.Errorf("the run whose output is lost left %v, %v", left, err)
 	}
 	end()
-	if err := <-waited; err != nil {
-		t.Errorf("who waits for a Pod: %v", err)
-	}
+	assert.NoError(t, <-waited, "who waits for a Pod")
 	if exit, _, err := runProbe(t, f.Engine, engine.Spec{Image: f.ref, Args: []string{"exit", "3"}}); err != nil || exit.Code != 3 {
 		t.Errorf("a run after that: %v, %v", exit, err)
 	}
@@ -211,8 +199,6 @@ func TestTwentyMegabytesGoBothWays(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	exit, err := f.Run(ctx, engine.Spec{Image: f.ref, Args: []string{"cat"}}, engine.IO{Stdin: bytes.NewReader(sent), Stdout: output})
-	if err != nil || exit.Code != 0 || !bytes.Equal(got.Bytes(), sent) {
-		t.Fatalf("%v, %v, %d bytes", exit, err, got.Len())
-	}
+	require.True(t, err == nil && exit.Code == 0 && bytes.Equal(got.Bytes(), sent), "%v, %v, %d bytes", exit, err, got.Len())
 	t.Logf("20 MB both ways took %s after the first byte", time.Since(first).Round(time.Millisecond))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -97,9 +98,7 @@ func TestWhichFailuresOfAPullAreFinal(t *testing.T) {
 	} {
 		for _, reason := range []string{"ErrImagePull", "ImagePullBackOff"} {
 			err := failed(&corev1.Pod{Status: state(mainContainer, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}})})
-			if (err != nil) != final || final && !errors.Is(err, engine.ErrNoImage) {
-				t.Errorf("%s: %s\n%v", reason, message, err)
-			}
+			assert.False(t, (err != nil) != final || final && !errors.Is(err, engine.ErrNoImage), "%s: %s\n%v", reason, message, err)
 		}
 	}
 }
