@@ -9,35 +9,30 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestEveryPropertyOfATypeIsDocumented holds the pages of the types that ship
 // against their schemas.
 func TestEveryPropertyOfATypeIsDocumented(t *testing.T) {
 	schemas, err := filepath.Glob("../resources/*/schema.json")
-	if err != nil || len(schemas) < 6 {
-		t.Fatalf("found the schemas %v: %v", schemas, err)
-	}
+	require.True(t, err == nil && len(schemas) >= 6, "found the schemas %v: %v", schemas, err)
 	for _, path := range schemas {
 		name := filepath.Base(filepath.Dir(path))
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		page, err := os.ReadFile("types/" + name + ".md")
 		if err != nil {
 			t.Errorf("deployster/%s has no page: %v", name, err)
 			continue
 		}
 		var schema any
-		if err := json.Unmarshal(text, &schema); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
+		require.NoError(t, json.Unmarshal(text, &schema), "%s", path)
 		for _, property := range properties(schema) {
 			mentioned := regexp.MustCompile("`([a-z_]+\\.)?" + property + "`")
-			if !mentioned.Match(page) {
-				t.Errorf("docs/types/%s.md does not mention the property %s", name, property)
-			}
+			assert.True(t, mentioned.Match(page), "docs/types/%s.md does not mention the property %s", name, property)
 		}
 	}
 }
@@ -71,21 +66,15 @@ var (
 
 // TestEveryFlagIsDocumented holds the page of the command line against its help.
 func TestEveryFlagIsDocumented(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "deployster")
-	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "../cmd/deployster").CombinedOutput(); err != nil {
-		t.Fatalf("building deployster: %v\n%s", err, out)
-	}
+	program, err := binary()
+	require.NoError(t, err)
 	page, err := os.ReadFile("cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := 0
 	var look func(path ...string)
 	look = func(path ...string) {
-		out, err := exec.Command(binary, append(path, "--help")...).Output()
-		if err != nil {
-			t.Fatalf("deployster %s --help: %v", strings.Join(path, " "), err)
-		}
+		out, err := exec.Command(program, append(path, "--help")...).Output()
+		require.NoError(t, err, "deployster %s --help: %v", strings.Join(path, " "), err)
 		for _, flag := range helpFlag.FindAllStringSubmatch(string(out), -1) {
 			if found++; !strings.Contains(string(page), "`"+flag[1]) {
 				t.Errorf("cli.md does not mention the flag %s of %q", flag[1], strings.Join(path, " "))
@@ -105,7 +94,5 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 		}
 	}
 	look()
-	if found < 30 {
-		t.Errorf("only %d commands and flags were found in the help", found)
-	}
+	assert.True(t, found >= 30, "only %d commands and flags were found in the help", found)
 }

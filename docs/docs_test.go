@@ -11,6 +11,7 @@
 //	<!-- test: dir=examples/web new -->    in another, fresh copy
 //	<!-- test: unordered -->               lines of one output may come in any order
 //	<!-- test: none, because … -->         not at all
+//	<!-- test: as in README.md -->         on that page, which shows the same commands
 //
 // "$ cd DIRECTORY" goes elsewhere, as it does for a reader.
 //
@@ -33,6 +34,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "write what commands really print into the pages")
@@ -56,28 +60,30 @@ func pages(t *testing.T) []page {
 	paths := []string{"README.md", "CONTRIBUTING.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/*/*.md", "examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join("..", pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, path := range found {
 			paths = append(paths, strings.TrimPrefix(filepath.ToSlash(path), "../"))
 		}
 	}
-	if len(paths) < 20 {
-		t.Fatalf("found only the pages %v", paths)
-	}
+	require.True(t, len(paths) >= 20, "found only the pages %v", paths)
 	var all []page
 	for _, path := range paths {
 		text, err := os.ReadFile(filepath.Join("..", path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, page{path, strings.Split(string(text), "\n")})
 	}
 	return all
 }
 
 var testComment = regexp.MustCompile(`^<!-- (test: .*) -->$`)
+
+// elsewhere begins the comment of a block whose commands another page runs.
+const elsewhere = "test: as in "
+
+// runs reports whether the commands of a block are run where they stand.
+func (b block) runs() bool {
+	return b.language == "console" && !strings.HasPrefix(b.comment, "test: none") && !strings.HasPrefix(b.comment, elsewhere)
+}
 
 func (p page) blocks(t *testing.T) []block {
 	t.Helper()
@@ -108,13 +114,27 @@ func (p page) blocks(t *testing.T) []block {
 
 // TestEveryCommandIsTested finds commands in blocks that no test runs.
 func TestEveryCommandIsTested(t *testing.T) {
+	run := map[string][]string{} // by page
+	for _, p := range pages(t) {
+		for _, b := range p.blocks(t) {
+			if !b.runs() {
+				continue
+			}
+			for _, c := range commands(b) {
+				run[p.path] = append(run[p.path], c.text)
+			}
+		}
+	}
 	for _, p := range pages(t) {
 		for _, b := range p.blocks(t) {
 			at := fmt.Sprintf("%s:%d", p.path, b.first)
-			because, excused := strings.CutPrefix(b.comment, "test: none, because ")
-			if excused && len(because) < 10 {
-				t.Errorf("%s: the reason is missing", at)
+			if other, ok := strings.CutPrefix(b.comment, elsewhere); ok {
+				for _, c := range commands(b) {
+					assert.Contains(t, run[other], c.text, "%s: %s does not run it", at, other)
+				}
 			}
+			because, excused := strings.CutPrefix(b.comment, "test: none, because ")
+			assert.False(t, excused && len(because) < 10, "%s: the reason is missing", at)
 			shows := slices.ContainsFunc(b.lines, func(l string) bool {
 				return strings.HasPrefix(l, "$ ") || strings.HasPrefix(l, "deployster ") || strings.HasPrefix(l, "# deployster ")
 			})
@@ -125,18 +145,25 @@ func TestEveryCommandIsTested(t *testing.T) {
 	}
 }
 
+// needsStack matches the comments of blocks in places with the web stack or packages to build, of
+// which each process has one.
+var needsStack = regexp.MustCompile(`dir=(deployster|examples/(web|toolchain))\b`)
+
 func TestCommandsDoWhatIsShown(t *testing.T) {
 	p := newProgram(t)
 	for _, page := range pages(t) {
-		if !slices.ContainsFunc(page.blocks(t), func(b block) bool { return b.language == "console" }) {
+		if !slices.ContainsFunc(page.blocks(t), block.runs) {
 			continue
 		}
 		t.Run(page.path, func(t *testing.T) {
+			if !slices.ContainsFunc(page.blocks(t), func(b block) bool { return needsStack.MatchString(b.comment) }) {
+				t.Parallel()
+			}
 			s := &session{program: p, places: map[string]string{}}
 			page.lines = slices.Clone(page.lines)
 			shift := 0 // by how many lines updates have moved what follows
 			for _, b := range page.blocks(t) {
-				if b.language != "console" || strings.HasPrefix(b.comment, "test: none") {
+				if !b.runs() {
 					continue
 				}
 				shown := s.run(t, fmt.Sprintf("%s:%d", page.path, b.first+1), b)
@@ -149,9 +176,7 @@ func TestCommandsDoWhatIsShown(t *testing.T) {
 			}
 			if shift != 0 || *update {
 				text := strings.Join(page.lines, "\n")
-				if err := os.WriteFile(filepath.Join("..", page.path), []byte(text), 0o644); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, os.WriteFile(filepath.Join("..", page.path), []byte(text), 0o644))
 			}
 		})
 	}
@@ -166,9 +191,7 @@ func TestExamplesAreRemovedByDestroy(t *testing.T) {
 			continue
 		}
 		for i, line := range p.lines {
-			if byHand.MatchString(line) {
-				t.Errorf("%s:%d: it removes by hand what deployster destroy removes: %s", p.path, i+1, line)
-			}
+			assert.True(t, !byHand.MatchString(line), "%s:%d: it removes by hand what deployster destroy removes: %s", p.path, i+1, line)
 		}
 	}
 }

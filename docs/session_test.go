@@ -9,12 +9,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// program is the program under test, and what of the engine is this test's own.
+// program is the program under test, and what of the engines is this test's own.
 type program struct {
-	dir   string // holds the binary
+	dir   string // holds the binary, and what stands in PATH before all else
 	home  string
 	cache string // of go build: a page may build something
 	stack string // stands for "web", the name of the documented web stack
@@ -23,32 +27,54 @@ type program struct {
 	before []string // the images of types that there were
 }
 
+// ownStack is a name that no other process has.
+func ownStack() string { return fmt.Sprintf("docs%d", os.Getpid()) }
+
+// binary builds the program, once. It is a build that nobody else has: the images of its types are
+// those of this process.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "deployster-docs-")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "deployster")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -buildid="+ownStack(), "-o", file, "../cmd/deployster")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return file, fmt.Errorf("building deployster: %w\n%s", err, out)
+	}
+	return file, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if file, _ := binary(); file != "" {
+		_ = os.RemoveAll(filepath.Dir(file))
+	}
+	os.Exit(code)
+}
+
+// deployster runs the program on the engine of the place, unless the command names another one or
+// is a type, which takes no options.
+const deployster = `#!/bin/sh
+[ "$1 $2" = "type run" ] || set -- --engine "$PAGE_ENGINE" "$@"
+exec '%s' "$@"
+`
+
 func newProgram(t *testing.T) *program {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
-	p := &program{
-		dir: t.TempDir(), home: t.TempDir(),
-		stack: fmt.Sprintf("docs%d", os.Getpid()), port: fmt.Sprint(l.Addr().(*net.TCPAddr).Port),
-	}
-	// A build that nobody else has: the images of its types are this test's.
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -buildid="+p.stack,
-		"-o", filepath.Join(p.dir, "deployster"), "../cmd/deployster")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building deployster: %v\n%s", err, out)
-	}
+	p := &program{dir: t.TempDir(), home: t.TempDir(), stack: ownStack(), port: fmt.Sprint(l.Addr().(*net.TCPAddr).Port)}
+	file, err := binary()
+	require.NoError(t, err)
 	// A fresh machine has no curl.
-	if err := os.WriteFile(filepath.Join(p.dir, "curl"), []byte(curl), 0o700); err != nil {
-		t.Fatal(err)
+	for name, script := range map[string]string{"deployster": fmt.Sprintf(deployster, file), "curl": curl} {
+		require.NoError(t, os.WriteFile(filepath.Join(p.dir, name), []byte(script), 0o700))
 	}
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.cache = strings.TrimSpace(string(cache))
 	p.before = typesThere()
 	t.Cleanup(func() { p.clean(t) })
@@ -97,9 +123,7 @@ func (p *program) clean(t *testing.T) {
 		docker("cp", id+":/deployster", filepath.Join(dir, "deployster"))
 		docker("rm", id)
 		ours, err := os.ReadFile(filepath.Join(p.dir, "deployster"))
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		if theirs, err := os.ReadFile(filepath.Join(dir, "deployster")); err == nil && string(theirs) == string(ours) {
 			docker("image", "rm", "--force", image)
 		}
@@ -111,6 +135,7 @@ type session struct {
 	*program
 	places map[string]string // documented directory → the copy
 	dir    string            // where the last block was
+	docker bool              // whether that place is for Docker, which has the images that it builds
 	last   int               // exit code of the last command
 }
 
@@ -161,9 +186,7 @@ func (s *session) run(t *testing.T, at string, b block) []string {
 		shown = append(shown, strings.Split("$ "+c.text, "\n")...)
 		if c.text == "echo $?" {
 			if got := []string{fmt.Sprint(s.last)}; !slices.Equal(c.lines, got) {
-				if !*update {
-					t.Errorf("%s: the exit code is %d, %v is shown", at, s.last, c.lines)
-				}
+				assert.True(t, *update, "%s: the exit code is %d, %v is shown", at, s.last, c.lines)
 				c.lines = got
 			}
 			shown = append(shown, c.lines...)
@@ -211,17 +234,19 @@ func (s *session) place(t *testing.T, at, comment string, unordered *bool) bool 
 		}
 	}
 	if documented == "" {
-		if s.dir == "" {
-			t.Errorf("%s: the first console of a page must say in which directory it is", at)
-		}
+		assert.NotEmpty(t, s.dir, "%s: the first console of a page must say in which directory it is", at)
 		return s.dir != ""
 	}
 	if s.places[documented] == "" || fresh {
 		s.places[documented] = s.copy(t, documented)
 	}
-	s.dir = s.places[documented]
+	s.dir, s.docker = s.places[documented], usesDocker(documented)
 	return true
 }
+
+// usesDocker reports whether commands in a directory run on Docker, as Docker builds their images.
+// All others run on the engine without a daemon, which is quicker.
+func usesDocker(dir string) bool { return filepath.Base(dir) == "web" || dir == toolchain }
 
 // checkout is the place that is a copy of the repository, of which a page needs
 // no more than the examples.
@@ -243,18 +268,12 @@ func (s *session) copy(t *testing.T, documented string) string {
 	case "examples/web":
 		web = dir
 	case toolchain:
-		if err := os.WriteFile(filepath.Join(dir, "vars.zz-test.auto.yaml"), []byte("image: "+s.compiler()+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "vars.zz-test.auto.yaml"), []byte("image: "+s.compiler()+"\n"), 0o600))
 	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(to, os.DirFS(from)))
 	if web != "" { // names and a port of this test's own
 		own := fmt.Sprintf("stack: %s\nport: %s\nimage: %s\n", s.stack, s.port, s.image())
-		if err := os.WriteFile(filepath.Join(web, "vars.zz-test.auto.yaml"), []byte(own), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(web, "vars.zz-test.auto.yaml"), []byte(own), 0o600))
 	}
 	return dir
 }
@@ -262,7 +281,7 @@ func (s *session) copy(t *testing.T, documented string) string {
 // execute runs a command as a user would type it and returns what it prints.
 func (s *session) execute(text string) string {
 	if to, ok := strings.CutPrefix(text, "cd "); ok {
-		s.dir, s.last = filepath.Join(s.dir, to), 0
+		s.dir, s.docker, s.last = filepath.Join(s.dir, to), usesDocker(to), 0
 		if _, err := os.Stat(s.dir); err != nil {
 			s.last = 1
 			return err.Error()
@@ -279,10 +298,14 @@ func (s *session) execute(text string) string {
 		text = strings.ReplaceAll(text, "web-"+part, s.stack+"-"+part)
 	}
 	text = strings.ReplaceAll(text, "127.0.0.1:8080", "127.0.0.1:"+s.port)
+	engine := "oci"
+	if s.docker {
+		engine = "docker"
+	}
 	c := exec.Command("bash", "-c", text)
 	c.Dir = s.dir
 	c.Env = append(os.Environ(), "PATH="+s.program.dir+":"+os.Getenv("PATH"), "HOME="+s.home,
-		"XDG_CACHE_HOME="+filepath.Join(s.home, "cache"), "GOCACHE="+s.cache, "TERM=dumb", "TZ=UTC", "LC_ALL=C.UTF-8")
+		"XDG_CACHE_HOME="+filepath.Join(s.home, "cache"), "PAGE_ENGINE="+engine, "GOCACHE="+s.cache, "TERM=dumb", "TZ=UTC", "LC_ALL=C.UTF-8")
 	out, _ := c.CombinedOutput() // the exit code tells
 	s.last = c.ProcessState.ExitCode()
 	return string(out)
@@ -328,15 +351,16 @@ var volatile = []struct {
 	{regexp.MustCompile(`(DURATION|–) +[^ ]+ +[0-9]+ +ULID`), "$1 NAME SEQ ULID"}, // of a history
 	{regexp.MustCompile(`\b[0-9a-f]{12,64}\b`), "HASH"},
 	{regexp.MustCompile(`\b(172|192\.168|10)(\.[0-9]+){2,3}\b`), "ADDRESS"},
-	{regexp.MustCompile(`docker [0-9]+(\.[0-9]+)+[^ ",]*`), "docker VERSION"},
-	{regexp.MustCompile(`runc [0-9]+(\.[0-9]+)+[^ ",]*`), "runc VERSION"},
+	// Pages show what users of Docker see.
+	{regexp.MustCompile(`(docker|(oci )?runc) [0-9]+(\.[0-9]+)+[^ ",]*`), "ENGINE"},
 	{regexp.MustCompile(`\b(deployster"?[ :]+"?)[0-9]+\.[0-9]+\.[0-9]+[^ ",]*`), "${1}VERSION"},
 	{regexp.MustCompile(`\bgo1\.[0-9.]+`), "GO"},
 	{regexp.MustCompile(`\b(linux|darwin)/[a-z0-9]+`), "PLATFORM"},
 	{regexp.MustCompile(`Visitor number [0-9]+`), "Visitor number N"},
 	{regexp.MustCompile(`"(host|user)":"[^"]*"`), `"$1":"NAME"`},
 	// Which engine, machine and start of it a run used.
-	{regexp.MustCompile(`("engine":\{"kind":"docker","address":"[^"]*",)"id":"[^"]*",("local":true,)?`), `$1"id":"NAME",`},
+	{regexp.MustCompile(`"engine":\{"kind":"[a-z]+","address":"[^"]*","id":"[^"]*",("local":true,)?`), `"engine":{`},
+	{regexp.MustCompile(`"engine_address":"[^"]*"`), `"engine_address":"ADDRESS"`},
 	{regexp.MustCompile(`"uid":"\d+"(,"machine":"[^"]*")?(,"boot":"[^"]*")?`), `"uid":"N","machine":"HASH","boot":"HASH"`},
 	{regexp.MustCompile(`\b(apply|destroy) by [^ ]+`), "$1 by NAME"},
 	{regexp.MustCompile(`(apply|destroy) +[^ ]+ +TIME`), "$1 NAME TIME"},
