@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -64,55 +67,40 @@ func TestWhatWouldTakeTooLongToCompileIsRefusedBefore(t *testing.T) {
 		},
 	} {
 		_, err := schema.CompileConfig(json.RawMessage(test.schema))
-		if err == nil || !strings.Contains(err.Error(), test.want) || len(err.Error()) > 400 {
-			t.Errorf("%s: got %.600v, want %s", name, err, test.want)
-		}
+		assert.ErrorContains(t, err, test.want, name)
+		assert.LessOrEqual(t, len(err.Error()), 400, name)
 	}
 }
 
 func TestALargeSchemaIsCompiled(t *testing.T) {
 	text := `{"properties": {` + members(1500, `"setting-%[1]d": {"description": "What the setting %[1]d is about, and when it is best left as it is", "$ref": "#/$defs/kind-%[1]d"}`) +
 		`}, "$defs": {` + members(1500, `"kind-%[1]d": {"type": "string", "maxLength": 100, "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}`) + `}}`
-	if len(text) < 300_000 {
-		t.Fatalf("the schema has %d bytes only", len(text))
-	}
+	require.GreaterOrEqual(t, len(text), 300_000)
 	s := compile(t, text)
 	got := lines(s.Validate(map[string]any{"setting-0": "fine", "setting-1499": "Not"}))
-	if want := `setting-1499 [pattern] must match the pattern "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	assert.Equal(t, `setting-1499 [pattern] must match the pattern "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"`, got)
 }
 
 // Matching takes at most the instructions of a regular expression for each
 // character of a text, so their product is bounded too.
 func TestWhatWouldTakeTooLongToMatchIsNotTried(t *testing.T) {
 	slow := compile(t, `{"properties": {"p": {"pattern": "(x?){1000}y", "writeOnly": true}}}`)
-	if found := slow.Validate(map[string]any{"p": strings.Repeat("x", 500) + "y"}); found != nil {
-		t.Errorf("a text of 500 characters: %s", lines(found))
-	}
+	assert.Nil(t, slow.Validate(map[string]any{"p": strings.Repeat("x", 500) + "y"}), "a text of 500 characters")
 	megabyte := map[string]any{"p": strings.Repeat("x", 1<<20)}
-	if got := lines(slow.Validate(megabyte)); !strings.Contains(got, "too complicated") {
-		t.Errorf("a text of 1 MiB: %.200s", got)
-	}
+	assert.Contains(t, lines(slow.Validate(megabyte)), "too complicated", "a text of 1 MiB")
 	quick := compile(t, `{"properties": {"p": {"pattern": "^[0-9a-zA-Z+/]*=?=?$"}}}`)
-	if found := quick.Validate(map[string]any{"p": strings.Repeat("x", 100_000)}); found != nil {
-		t.Errorf("a simple regular expression on 100 kB: %s", lines(found))
-	}
+	assert.Nil(t, quick.Validate(map[string]any{"p": strings.Repeat("x", 100_000)}), "a simple regular expression on 100 kB")
 	names := compile(t, `{"patternProperties": {`+members(1500, `"(x?){100}y%d": {"type": "string"}`)+`}}`)
 	if got := lines(names.Validate(value(t, `{`+members(300, `"`+strings.Repeat("x", 30)+`%d": 1`)+`}`))); !strings.Contains(got, "too complicated") {
 		t.Errorf("many names against many regular expressions: %.200s", got)
 	}
 	listed := compile(t, `{"items": {"enum": [`+members(20_000, `"v%d"`)+`]}}`)
-	if got := lines(listed.Validate(value(t, `[`+members(20_000, `"w%d"`)+`]`))); !strings.Contains(got, "too complicated") {
-		t.Errorf("a long list against a long enum: %.200s", got)
-	}
+	assert.Contains(t, lines(listed.Validate(value(t, `[`+members(20_000, `"w%d"`)+`]`))), "too complicated", "a long list against a long enum")
 }
 
 func TestNamesOfPropertiesAreCheckedWithinBoundsToo(t *testing.T) {
 	s := compile(t, strings.Replace(doubling(60, "allOf"), `{"$ref"`, `{"propertyNames": {"$ref": "#/$defs/l0"}, "x-ref"`, 1))
-	if got := lines(s.Validate(map[string]any{"a": 1})); !strings.Contains(got, "too complicated") {
-		t.Error(got)
-	}
+	assert.Contains(t, lines(s.Validate(map[string]any{"a": 1})), "too complicated")
 }
 
 // The formats of old drafts are checked, and one of them is "regex": values
@@ -120,14 +108,10 @@ func TestNamesOfPropertiesAreCheckedWithinBoundsToo(t *testing.T) {
 func TestValuesThatAreRegularExpressionsAreBounded(t *testing.T) {
 	s := compile(t, `{"$schema": "http://json-schema.org/draft-07/schema#", "items": {"format": "regex"}}`)
 	for range 3 {
-		if found := s.Validate([]any{"([a-z]{1,30}){1,30}", "x([a-z]{1,30}){1,30}"}); found != nil {
-			t.Fatal(lines(found))
-		}
+		require.Nil(t, s.Validate([]any{"([a-z]{1,30}){1,30}", "x([a-z]{1,30}){1,30}"}))
 	}
 	found := s.Validate([]any{"ok", strings.Repeat("a?", 100_000), strings.Repeat("([a-z]{1,30}){1,30}", 400)})
-	if got := lines(found); got != "1 [format] must be a valid regex\n2 [format] must be a valid regex" {
-		t.Error(got)
-	}
+	assert.Equal(t, "1 [format] must be a valid regex\n2 [format] must be a valid regex", lines(found))
 }
 
 func TestNumbersThatCannotBeReckonedWithAreRefused(t *testing.T) {
@@ -140,9 +124,7 @@ func TestNumbersThatCannotBeReckonedWithAreRefused(t *testing.T) {
 		"2.0":                   "",
 		"0e-99999999":           "n [enum] must be one of 1, 2",
 	} {
-		if got := lines(s.Validate(map[string]any{"n": json.Number(text)})); got != want {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
+		assert.Equal(t, want, lines(s.Validate(map[string]any{"n": json.Number(text)})), text)
 	}
 	var many []any
 	for i := range 30 {
@@ -151,4 +133,76 @@ func TestNumbersThatCannotBeReckonedWithAreRefused(t *testing.T) {
 	if got := lines(s.Validate(map[string]any{"l": append(many, json.Number("1e-99999999"))})); got != "l.30 [type] is too small: nothing but 0 is nearer to 0 than 1e-100" {
 		t.Error(got)
 	}
+}
+
+// What RE2 does not have is understood as ECMA-262 has it.
+func TestRegularExpressionsThatLookAroundAreMatched(t *testing.T) {
+	for _, test := range []struct{ pattern, good, bad string }{
+		{`^(?=.*[A-Z])(?=.*[0-9]).{8,}$`, "Passw0rd", "password"},
+		{`^(?!kube-)[a-z-]+$`, "web", "kube-system"},
+		{`(?<=:)[0-9]+$`, "web:80", "web-80"},
+		{`^(['"]).*\\1$`, `'x'`, `'x\"`},
+		{`^.{0,5000}$`, strings.Repeat("x", 5000), strings.Repeat("x", 5001)},
+		{`^\\u0041+$`, "AA", "u0041"},
+		{`^(?!x)[\\w-.]+$`, "a-b.c", "x"},
+		{`^\\p{Lu}(?!x)`, "É", "é"},
+		{`^a(?!b)\\Z`, "a", "aZ"},
+	} {
+		s := compile(t, `{"properties": {"p": {"pattern": "`+strings.ReplaceAll(test.pattern, `"`, `\"`)+`"}}}`)
+		assert.Nil(t, s.Validate(map[string]any{"p": test.good}))
+		got := lines(s.Validate(map[string]any{"p": test.bad}))
+		assert.True(t, strings.HasPrefix(got, "p [pattern] must match the pattern"))
+	}
+}
+
+func TestSecretsAreFoundByRegularExpressionsThatLookAround(t *testing.T) {
+	s := compile(t, `{"patternProperties": {"^(?!public_).*key$": {"writeOnly": true}}}`)
+	paths := s.Secrets(map[string]any{"public_key": "x", "private_key": "y"})
+	require.Len(t, paths, 1)
+	assert.Equal(t, "private_key", paths[0][0])
+}
+
+// A regular expression that goes back can take longer than anybody lives. It is
+// given up, without showing the text, which is taken for a secret.
+func TestARegularExpressionThatGoesBackAgainAndAgainIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ schema, text, want string }{
+		"ever more ways": {
+			`{"properties": {"p": {"pattern": "^(a+)+(?!b)$"}}}`, strings.Repeat("a", 200) + "!",
+			`p [pattern] cannot be checked: the regular expression "^(a+)+(?!b)$" takes too long: it goes back again and again`,
+		},
+		"a long text": {
+			`{"properties": {"p": {"pattern": "^(?!x)"}}}`, strings.Repeat("a", 100_000),
+			`p [pattern] cannot be checked: a text of 100000 bytes is too long for the regular expression "^(?!x)", which may have to go back: at most 65536 are possible`,
+		},
+		"names": {
+			`{"propertyNames": {"pattern": "^(a|aa)+(?!b)$"}}`, "",
+			`[pattern] cannot be checked: the regular expression "^(a|aa)+(?!b)$" takes too long`,
+		},
+	} {
+		s := compile(t, test.schema)
+		config := map[string]any{"p": test.text, strings.Repeat("a", 200) + "!": 1}
+		if got := lines(s.Validate(config)); !strings.Contains(got, test.want) || strings.Contains(got, "aaa!") {
+			t.Errorf("%s: got %.300s, want %s", name, got, test.want)
+		}
+		if paths := s.Secrets(config); len(paths) != 1 || len(paths[0]) != 0 {
+			t.Errorf("%s: secrets are %.100v, not everything", name, paths)
+		}
+	}
+}
+
+func TestManyMatchesAreGivenUpTogether(t *testing.T) {
+	t.Parallel()
+	s := compile(t, `{"items": {"pattern": "(?=x)(.*)*y"}}`)
+	var many []any
+	for i := range 2_000 {
+		many = append(many, strings.Repeat("x", 600+i))
+	}
+	assert.Contains(t, lines(s.Validate(many)), "cannot be checked")
+}
+
+func TestRegularExpressionsThatLookAroundAreBoundedTogether(t *testing.T) {
+	long := "(?!" + strings.Repeat("x", 60_000) + ")"
+	_, err := schema.CompileConfig(json.RawMessage(`{"properties": {` + members(17, `"p%d": {"pattern": "x%[1]d`+long+`"}`) + `}}`))
+	assert.ErrorContains(t, err, "the regular expressions stand for")
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/schema"
@@ -16,18 +18,14 @@ import (
 func compile(t testing.TB, text string) *schema.Schema {
 	t.Helper()
 	s, err := schema.CompileConfig(json.RawMessage(text))
-	if err != nil {
-		t.Fatalf("%.500s: %.1000v", text, err)
-	}
+	require.NoError(t, err, text)
 	return s
 }
 
 func value(t testing.TB, text string) any {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%.500s: %.1000v", text, err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
 	return v
 }
 
@@ -94,30 +92,22 @@ func TestValidate(t *testing.T) {
 		{`{"path": "x", "content": "", "closed": {"lefft": 3}}`, `closed.lefft [unevaluatedProperties] unknown property "lefft", did you mean "left"?`},
 	}
 	for _, test := range tests {
-		if got := lines(s.Validate(value(t, test.config))); got != test.want {
-			t.Errorf("%s\ngot\n%s\nwant\n%s", test.config, got, test.want)
-		}
+		assert.Equal(t, test.want, lines(s.Validate(value(t, test.config))), test.config)
 	}
 }
 
 func TestValuesOfGoAreTakenAsTheyAre(t *testing.T) {
 	s := compile(t, `{"properties": {"n": {"type": "integer", "minimum": 5}, "l": {"items": {"type": "string"}}}}`)
 	for _, good := range []any{5, int64(1) << 62, uint64(7), 5.0, json.Number("12")} {
-		if found := s.Validate(map[string]any{"n": good}); found != nil {
-			t.Errorf("%T: %v", good, found)
-		}
+		assert.Nil(t, s.Validate(map[string]any{"n": good}))
 	}
 	for _, bad := range []any{4, int64(-1), 5.5, "5", math.NaN(), math.Inf(1), json.Number("4"), func() {}} {
 		if found := s.Validate(map[string]any{"n": bad}); len(found) != 1 || !reflect.DeepEqual(found[0].Path, []string{"n"}) {
 			t.Errorf("%v: %v", bad, found)
 		}
 	}
-	if found := s.Validate(map[string]any{"l": []string{"a"}}); found != nil {
-		t.Error(found)
-	}
-	if found := s.Validate(map[string]any{"l": []int{1}}); len(found) != 1 {
-		t.Error(found)
-	}
+	assert.Nil(t, s.Validate(map[string]any{"l": []string{"a"}}))
+	assert.Len(t, s.Validate(map[string]any{"l": []int{1}}), 1)
 }
 
 func TestSecrets(t *testing.T) {
@@ -156,9 +146,7 @@ func TestSecrets(t *testing.T) {
 			}
 			got = append(got, text)
 		}
-		if text := strings.Join(got, " "); text != test.want {
-			t.Errorf("%s: got %q, want %q", test.name, text, test.want)
-		}
+		assert.Equal(t, test.want, strings.Join(got, " "), test.name)
 	}
 }
 
@@ -193,9 +181,7 @@ func TestBadSchemasAreRefused(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := schema.CompileConfig(json.RawMessage(test.schema))
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %.300v, want %s", test.name, err, test.want)
-		}
+		assert.ErrorContains(t, err, test.want, test.name)
 	}
 }
 
@@ -213,12 +199,8 @@ func doubling(levels int, keyword string) string {
 func TestHostileSchemasTakeNoTime(t *testing.T) {
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
 		s := compile(t, doubling(60, keyword))
-		if got := lines(s.Validate("x")); !strings.Contains(got, "too complicated") {
-			t.Errorf("%s: %s", keyword, got)
-		}
-		if got := s.Secrets("x"); len(got) != 1 {
-			t.Errorf("%s: secrets %v", keyword, got)
-		}
+		assert.Contains(t, lines(s.Validate("x")), "too complicated", keyword)
+		assert.Len(t, s.Secrets("x"), 1, keyword)
 	}
 	// The value doubles it: each level of the value is met twice.
 	s := compile(t, `{"properties": {"n": {"$ref": "#"}}, "allOf": [{"properties": {"n": {"$ref": "#"}}}]}`)
@@ -226,12 +208,8 @@ func TestHostileSchemasTakeNoTime(t *testing.T) {
 	for range 80 {
 		deep = map[string]any{"n": deep}
 	}
-	if got := lines(s.Validate(deep)); !strings.Contains(got, "too complicated") {
-		t.Error(got)
-	}
-	if got := lines(compile(t, `{"allOf": [{"$ref": "#"}]}`).Validate("x")); !strings.Contains(got, "leads back to itself (#/allOf/0/$ref)") {
-		t.Errorf("a cycle: %s", got)
-	}
+	assert.Contains(t, lines(s.Validate(deep)), "too complicated")
+	assert.Contains(t, lines(compile(t, `{"allOf": [{"$ref": "#"}]}`).Validate("x")), "leads back to itself (#/allOf/0/$ref)", "a cycle")
 }
 
 // A JSON-like value of any form keeps the schema that says so, and the schema
@@ -251,9 +229,7 @@ func TestRecursiveSchemasAreFine(t *testing.T) {
 				return map[string]any{"a": gen(depth - 1), "b": "x"}
 			}
 		}
-		if found := s.Validate(gen(12)); found != nil {
-			t.Fatal(found)
-		}
+		require.Nil(t, s.Validate(gen(12)))
 	})
 }
 
@@ -264,9 +240,7 @@ func TestSchemasServeManyAtOnce(t *testing.T) {
 		go func() { done <- lines(s.Validate(map[string]any{"path": 1, "content": "x"})) }()
 	}
 	for range 8 {
-		if got := <-done; got != "path [type] must be a string, not a number" {
-			t.Error(got)
-		}
+		assert.Equal(t, "path [type] must be a string, not a number", <-done)
 	}
 }
 
@@ -290,13 +264,11 @@ func FuzzCompileConfig(f *testing.F) {
 		}
 		first := s.Validate(v)
 		for _, violation := range first {
-			if violation.Message == "" || violation.Rule == "" {
-				t.Fatalf("an empty violation: %+v", violation)
-			}
+			require.NotEmpty(t, violation.Message)
+			require.NotEmpty(t, violation.Rule)
 		}
-		if again := s.Validate(v); lines(again) != lines(first) {
-			t.Fatalf("two answers:\n%s\n\n%s", lines(first), lines(again))
-		}
+		again := s.Validate(v)
+		require.Equal(t, lines(first), lines(again), "two answers")
 		for _, path := range s.Secrets(v) {
 			at := v
 			for _, key := range path {
@@ -330,8 +302,43 @@ func TestWhatIsNotKnownIsASecretWhereItMayHoldOne(t *testing.T) {
 		for _, path := range s.PossibleSecrets(value(t, config), func(text string) bool { return text == "?" }) {
 			got = append(got, strings.Join(path, "."))
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("of %s: %v, want %s", config, got, want)
-		}
+		assert.Equal(t, want, strings.Join(got, " "), config)
+	}
+}
+
+// Of a value that is not known as a whole, only that is wrong which is wrong
+// whatever the rest will be.
+func TestWhatIsWrongWhateverTheRestWillBe(t *testing.T) {
+	s := compile(t, `{
+		"type": "object", "additionalProperties": false, "required": ["path"],
+		"properties": {
+			"path": {"type": "string"}, "content": {"type": "string"}, "directory": {"type": "boolean"},
+			"ports": {"type": "array", "uniqueItems": true, "maxItems": 3, "items": {"type": "integer"}},
+			"check": {"oneOf": [
+				{"properties": {"kind": {"const": "http"}, "url": {"type": "string"}}, "required": ["kind", "url"], "additionalProperties": false},
+				{"properties": {"kind": {"const": "tcp"}, "port": {"type": "integer"}}, "required": ["kind", "port"], "additionalProperties": false}
+			]}
+		},
+		"if": {"required": ["directory"], "properties": {"directory": {"const": true}}},
+		"then": {"properties": {"content": false}}, "else": {"required": ["content"]}
+	}`)
+	for name, test := range map[string]struct {
+		config  string
+		unknown [][]string
+		want    string
+	}{
+		"all is known":                   {`{"path": 1, "content": ""}`, nil, `path [type] must be a string, not a number`},
+		"the wrong one is not known":     {`{"path": 1, "content": ""}`, [][]string{{"path"}}, ``},
+		"beside it one is missing":       {`{"content": "?"}`, [][]string{{"content"}}, ` [required] missing property "path"`},
+		"beside it one is misspelt":      {`{"path": "?", "contnet": 1}`, [][]string{{"path"}}, ` [required] missing property "content"` + "\n" + `contnet [additionalProperties] unknown property "contnet", did you mean "content"?`},
+		"the condition is not known":     {`{"path": "x", "directory": "?"}`, [][]string{{"directory"}}, ``},
+		"nor is what it asks for":        {`{"path": "x", "directory": "?", "content": "?"}`, [][]string{{"directory"}, {"content"}}, ``},
+		"neither way it is right":        {`{"path": 7, "directory": "?"}`, [][]string{{"directory"}}, `path [type] must be a string, not a number`},
+		"items that may be alike":        {`{"path": "x", "content": "", "ports": ["?", "?", 3]}`, [][]string{{"ports", "0"}, {"ports", "1"}}, ``},
+		"one item too many":              {`{"path": "x", "content": "", "ports": ["?", 1, 2, 3]}`, [][]string{{"ports", "0"}}, `ports [maxItems] must have at most 3 items, not 4`},
+		"which alternative is not known": {`{"path": "x", "content": "", "check": {"kind": "?", "port": 1}}`, [][]string{{"check", "kind"}}, ``},
+		"a whole part is not known":      {`{"path": "x", "content": "", "check": "?"}`, [][]string{{"check"}}, ``},
+	} {
+		assert.Equal(t, test.want, lines(s.ValidatePartly(value(t, test.config), test.unknown)), name)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -48,12 +50,8 @@ func TestEveryDraftIsUnderstood(t *testing.T) {
 	} {
 		for _, named := range []string{test.draft, strings.TrimSuffix(test.draft, "#")} {
 			s := compile(t, fmt.Sprintf(`{"$schema": %q, %s}`, named, test.schema))
-			if found := s.Validate(value(t, test.good)); found != nil {
-				t.Errorf("%s: %s", named, lines(found))
-			}
-			if got := lines(s.Validate(value(t, test.bad))); got != test.want {
-				t.Errorf("%s: got\n%s\nwant\n%s", named, got, test.want)
-			}
+			assert.Nil(t, s.Validate(value(t, test.good)), named)
+			assert.Equal(t, test.want, lines(s.Validate(value(t, test.bad))), named)
 		}
 	}
 }
@@ -78,12 +76,8 @@ func TestTheDraftOfASchemaThatNamesNoneIsFound(t *testing.T) {
 		"a property of such a name":    {`{"properties": {"exclusiveMaximum": {"type": "boolean"}, "id": {"const": "x"}}}`, `{"exclusiveMaximum": true, "id": "x"}`, `{"id": "y"}`},
 	} {
 		s := compile(t, test.schema)
-		if found := s.Validate(value(t, test.good)); found != nil {
-			t.Errorf("%s: %s: %s", name, test.good, lines(found))
-		}
-		if found := s.Validate(value(t, test.bad)); len(found) != 1 {
-			t.Errorf("%s: %s is accepted, or refused otherwise: %s", name, test.bad, lines(found))
-		}
+		assert.Nil(t, s.Validate(value(t, test.good)), name)
+		assert.Len(t, s.Validate(value(t, test.bad)), 1, name)
 	}
 }
 
@@ -97,9 +91,8 @@ func TestADraftThatWouldIgnoreKeywordsIsNotAssumed(t *testing.T) {
 		`{"properties": {"n": {"type": "integer", "required": true}}}`:                                                  `it is not a valid JSON Schema: #/properties/n/required must be a list, not a boolean: true`,
 		`{"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMaximum": 1, "maximum": 1}`:                   `it is not a valid JSON Schema: #/exclusiveMaximum must be true or false, not a number: 1`,
 	} {
-		if _, err := schema.CompileConfig(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\ngot %v\nwant %s", text, err, want)
-		}
+		_, err := schema.CompileConfig(json.RawMessage(text))
+		assert.ErrorContains(t, err, want, text)
 	}
 }
 
@@ -118,14 +111,11 @@ func TestSecretsAreKnownInEveryDraft(t *testing.T) {
 		for _, path := range s.Secrets(value(t, config)) {
 			got = append(got, strings.Join(path, "."))
 		}
-		if text := strings.Join(got, " "); text != "a/b list.0.key ref token" {
-			t.Errorf("%s: secrets are %s", draft, text)
-		}
+		assert.Equal(t, "a/b list.0.key ref token", strings.Join(got, " "), draft)
 	}
 	for _, draft := range []string{"04", "06", "07"} {
 		text := `{"$schema": "http://json-schema.org/draft-` + draft + `/schema#", "properties": {"a": {"$ref": "#/definitions/s", "writeOnly": true}}, "definitions": {"s": {}}}`
-		if _, err := schema.CompileConfig(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), "writeOnly beside $ref is ignored in draft "+draft) {
-			t.Errorf("draft %s: %v", draft, err)
-		}
+		_, err := schema.CompileConfig(json.RawMessage(text))
+		assert.ErrorContains(t, err, "writeOnly beside $ref is ignored in draft "+draft, "draft")
 	}
 }

@@ -3,9 +3,13 @@ package schema_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/schema"
@@ -14,9 +18,7 @@ import (
 func embedded(t *testing.T, name string) *schema.Schema {
 	t.Helper()
 	text, err := schema.Source(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return compile(t, string(text))
 }
 
@@ -57,9 +59,8 @@ func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 	s := embedded(t, "init")
 	for _, text := range inits {
 		_, err := protocol.DecodeInit([]byte(text))
-		if found := s.Validate(value(t, text)); (err == nil) != (found == nil) {
-			t.Errorf("%s\ndecoder: %v\nschema: %s", text, err, lines(found))
-		}
+		found := s.Validate(value(t, text))
+		assert.Equal(t, found == nil, err == nil, text)
 	}
 	states := []string{
 		`{"status": "VALID", "state": {}}`, `{"status": "VALID"}`, `{"status": "VALID", "state": []}`, `{"status": "VALID", "state": {}, "actions": []}`, `{"status": "VALID", "state": {}, "staleState": {}}`,
@@ -76,9 +77,8 @@ func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 	s = embedded(t, "state")
 	for _, text := range states {
 		_, err := protocol.DecodeState([]byte(text))
-		if found := s.Validate(value(t, text)); (err == nil) != (found == nil) {
-			t.Errorf("%s\ndecoder: %v\nschema: %s", text, err, lines(found))
-		}
+		found := s.Validate(value(t, text))
+		assert.Equal(t, found == nil, err == nil, text)
 	}
 }
 
@@ -92,9 +92,8 @@ func TestServedAnswersAgreeWithTheProtocol(t *testing.T) {
 		`{"id": 1, "output": {}}`, `{"id": 1, "exit": 0, "stderr": []}`, `{"id": 1, "exit": 0, "more": 1}`,
 	} {
 		_, err := protocol.DecodeServeAnswer([]byte(text))
-		if found := s.Validate(value(t, text)); (err == nil) != (found == nil) {
-			t.Errorf("%s\ndecoder: %v\nschema: %s", text, err, lines(found))
-		}
+		found := s.Validate(value(t, text))
+		assert.Equal(t, found == nil, err == nil, text)
 	}
 }
 
@@ -120,12 +119,9 @@ func TestInputsAreWhatIsSent(t *testing.T) {
 		{"state-input", protocol.StateInput{InitInput: in, Config: map[string]any{}, Ensure: "gone"}, false},
 	} {
 		text, err := json.Marshal(test.input)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found := embedded(t, test.schema).Validate(value(t, string(text))); (found == nil) != test.good {
-			t.Errorf("%s of %s: %s", test.schema, text, lines(found))
-		}
+		require.NoError(t, err)
+		found := embedded(t, test.schema).Validate(value(t, string(text)))
+		assert.Equal(t, test.good, found == nil, test.schema)
 	}
 }
 
@@ -147,33 +143,75 @@ func TestManifestSchema(t *testing.T) {
 		`{"plugs": {"p": {}}}`:                                     `plugs.p [required] missing property "path"`,
 		`{"plugs": {"1p": {"path": "x"}}}`:                         `plugs.1p [propertyNames] the name of property "1p" is not possible: it must match the pattern "^[a-zA-Z][a-zA-Z0-9_-]*$"`,
 	} {
-		if got := lines(s.Validate(value(t, text))); got != want {
-			t.Errorf("%s\ngot\n%s\nwant\n%s", text, got, want)
-		}
+		assert.Equal(t, want, lines(s.Validate(value(t, text))), text)
 	}
 	for _, word := range append(schema.Keywords(), "writeonly") {
 		found := s.Validate(map[string]any{"variables": map[string]any{"a": map[string]any{word: nil}}})
-		if known := !slices.ContainsFunc(found, func(v schema.Violation) bool { return v.Rule == "propertyNames" }); known != (word != "writeonly") {
-			t.Errorf("%s is known: %v", word, known)
-		}
+		assert.Equal(t, word != "writeonly", !slices.ContainsFunc(found, func(v schema.Violation) bool { return v.Rule == "propertyNames" }))
 	}
 	s = embedded(t, "variables")
-	if found := s.Validate(value(t, `{"a": 1, "_b": {"c-d": []}}`)); found != nil {
-		t.Error(found)
-	}
-	if found := s.Validate(value(t, `{"_version": 1}`)); len(found) != 1 {
-		t.Error(found)
-	}
+	assert.Nil(t, s.Validate(value(t, `{"a": 1, "_b": {"c-d": []}}`)))
+	assert.Len(t, s.Validate(value(t, `{"_version": 1}`)), 1)
 }
 
 func TestSourcesAreTidy(t *testing.T) {
 	for _, name := range schema.Names() {
 		text, err := schema.Source(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !json.Valid(text) || !bytes.HasSuffix(text, []byte("}\n")) {
-			t.Errorf("%s is not one JSON document and a line end", name)
-		}
+		require.NoError(t, err)
+		assert.True(t, json.Valid(text), name)
+		assert.True(t, bytes.HasSuffix(text, []byte("}\n")), name)
+	}
+}
+
+// forEditors is the schema of manifests with a type "acme/x" whose config is as said.
+func forEditors(t *testing.T, config string) (*schema.Schema, error) {
+	t.Helper()
+	text, left, err := schema.ForEditors(map[string]json.RawMessage{"acme/x": json.RawMessage(config), "acme/y": json.RawMessage(`{"required": ["y"]}`)})
+	require.NoError(t, err)
+	return compile(t, string(text)), left["acme/x"]
+}
+
+func TestTheSchemaForEditorsKnowsTheConfigOfTypes(t *testing.T) {
+	for _, tc := range []struct{ name, config, accepts, refuses, why string }{
+		{"a property that there is not", `{"properties": {"content": {"type": "string"}}, "additionalProperties": false}`,
+			`{"content": "x"}`, `{"contnt": "x"}`, `unknown property "contnt", did you mean "content"?`},
+		{"an expression for a number", `{"properties": {"port": {"type": "integer"}}}`, `{"port": "{{ port }}"}`, `{"port": "x"}`, "port"},
+		{"an expression deep within", `{"properties": {"ports": {"type": "array", "items": {"type": "object", "properties": {"host": {"type": "integer"}}}}}}`,
+			`{"ports": ["{{ a }}", {"host": "{{ b }}"}]}`, `{"ports": [{"host": "b"}]}`, "ports"},
+		{"references", `{"$id": "https://acme.example/x", "$defs": {"port": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/port"}, "b": {"$ref": "#"}}, "additionalProperties": false}`,
+			`{"a": 1, "b": {"a": "{{ x }}"}}`, `{"b": {"a": "x"}}`, "b"},
+		{"definitions of old drafts", `{"$schema": "http://json-schema.org/draft-04/schema#", "definitions": {"n": {"type": "number", "maximum": 5, "exclusiveMaximum": true}}, "properties": {"n": {"$ref": "#/definitions/n"}}}`,
+			`{"n": 4.5}`, `{"n": 5}`, "n"},
+		{"lists of items of old drafts", `{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"l": {"items": [{"type": "string"}], "additionalItems": {"type": "integer"}}}}`,
+			`{"l": ["a", 1, "{{ x }}"]}`, `{"l": ["a", "b"]}`, "l"},
+		{"alternatives that an expression may both be", `{"oneOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"properties": {"a": {"type": "boolean"}}, "required": ["a"]}]}`,
+			`{"a": "{{ x }}"}`, `{"a": []}`, "a"},
+		{"what must not be", `{"properties": {"a": {"not": {"type": "string"}}}}`, `{"a": "{{ x }}"}`, `{"a": "x"}`, "a"},
+		{"names of properties", `{"propertyNames": {"pattern": "^[a-z]+$"}}`, `{"a": 1}`, `{"A": 1}`, "A"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, err := forEditors(t, tc.config)
+			require.NoError(t, err)
+			manifest := func(config string) any {
+				return value(t, fmt.Sprintf(`{"resources": {"r": {"type": "acme/x", "config": %s}, "other": {"type": "acme/z", "config": {"anything": 1}}}}`, config))
+			}
+			assert.Nil(t, s.Validate(manifest(tc.accepts)), tc.accepts)
+			if got := lines(s.Validate(manifest(tc.refuses))); !strings.Contains(got, "resources.r.config") || !strings.Contains(got, tc.why) {
+				t.Errorf("of %s it says %q", tc.refuses, got)
+			}
+		})
+	}
+}
+
+// What cannot be a part of another schema accepts any config, and the rest is as it is.
+func TestASchemaWithNamesIsLeftOut(t *testing.T) {
+	for _, config := range []string{
+		`{"properties": {"a": {"$id": "a", "type": "string"}}}`, `{"properties": {"a": {"$anchor": "a"}}}`, `{"$ref": "other"}`,
+		`{"$defs": {"a": {}}, "properties": {"a": {"$ref": "#a"}}}`, `true`, `{`,
+	} {
+		s, err := forEditors(t, config)
+		assert.Error(t, err, "%s is no problem", config)
+		assert.Nil(t, s.Validate(value(t, `{"resources": {"r": {"type": "acme/x", "config": {"a": 1}}}}`)), config)
+		assert.NotNil(t, s.Validate(value(t, `{"resources": {"r": {"type": "acme/y", "config": {"a": 1}}}}`)), config)
 	}
 }
