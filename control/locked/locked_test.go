@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/locked"
 	"github.com/deployster-go/deployster/engine"
@@ -64,14 +69,12 @@ func TestWhatIsLockedIsUsedWhereverATagPoints(t *testing.T) {
 		"built:1": "on this engine it is " + digest("d") + ", and deployster.lock carries " + digest("c"),
 		"other:1": "image other:1 is not in deployster.lock, and --locked uses nothing else",
 	} {
-		if got, err := images.Image(t.Context(), ref, engine.PullMissing, nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is %+v, %v", ref, got, err)
-		}
+		_, err := images.Image(t.Context(), ref, engine.PullMissing, nil)
+		assert.ErrorContains(t, err, want, ref)
 	}
 	w.engine["deployster/file"] = engine.Image{ID: digest("e")}
-	if _, err := images.Image(t.Context(), "deployster/file", engine.PullMissing, nil); err != nil {
-		t.Errorf("a type that ships: %v", err)
-	}
+	_, err := images.Image(t.Context(), "deployster/file", engine.PullMissing, nil)
+	assert.NoError(t, err, "a type that ships")
 }
 
 func TestARunThatIsSentCarriesWhatIsLocked(t *testing.T) {
@@ -79,19 +82,14 @@ func TestARunThatIsSentCarriesWhatIsLocked(t *testing.T) {
 	w := &world{engine: map[string]engine.Image{"built:1": {ID: digest("d")}, digest("c"): {ID: digest("c")}, "other:1": {ID: digest("e")}}}
 	for _, all := range []bool{false, true} {
 		text, err := locked.Encode(lock, all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		images, err := locked.Decoded(text, w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got, err := images.Image(t.Context(), "built:1", engine.PullMissing, nil); err != nil || got.ID != digest("c") {
 			t.Errorf("it is %+v, %v", got, err)
 		}
-		if _, err := images.Image(t.Context(), "other:1", engine.PullMissing, nil); (err != nil) != all {
-			t.Errorf("what is not locked, with all %v: %v", all, err)
-		}
+		_, err = images.Image(t.Context(), "other:1", engine.PullMissing, nil)
+		assert.Equal(t, all, err != nil, "what is not locked, with all")
 	}
 }
 
@@ -114,9 +112,7 @@ func TestALockIsBroughtUpToDate(t *testing.T) {
 			if strings.Contains(ref, "tool") {
 				typ = "built:1"
 			}
-			if err := u.Image(t.Context(), ref, typ); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, u.Image(t.Context(), ref, typ))
 		}
 		if upgrade {
 			u.Prune()
@@ -125,28 +121,53 @@ func TestALockIsBroughtUpToDate(t *testing.T) {
 	}
 
 	got := update(false, "r.example/web:1", "built:1", "stays:1", "r.example/tool:1")
-	if want := []locked.Change{
+	assert.Equal(t, []locked.Change{
 		{"image", "built:1", "", digest("c")}, {"image", "r.example/tool:1", "", digest("3")}, {"image", "r.example/web:1", "", digest("1")},
-	}; !reflect.DeepEqual(got, want) {
-		t.Errorf("changes are %+v", got)
-	}
-	if got := update(false, "r.example/web:1", "built:1", "stays:1", "r.example/tool:1"); len(got) != 0 {
-		t.Errorf("again, changes are %+v", got)
-	}
+	}, got, "changes")
+	assert.Len(t, update(false, "r.example/web:1", "built:1", "stays:1", "r.example/tool:1"), 0)
 	got = update(true, "r.example/web:1", "built:1", "stays:1", "r.example/tool:1")
-	if want := []locked.Change{
+	assert.Equal(t, []locked.Change{
 		{"image", "r.example/web:1", digest("1"), digest("2")}, {"image", "stays:1", digest("9"), digest("d")}, {"image", "unused:1", digest("8"), ""},
-	}; !reflect.DeepEqual(got, want) {
-		t.Errorf("upgraded, changes are %+v", got)
-	}
-	if want := map[string]lockfile.Image{
+	}, got, "upgraded, changes")
+	assert.Equal(t, map[string]lockfile.Image{
 		"r.example/web:1": {Digest: digest("2")}, "built:1": {ID: digest("c")}, "stays:1": {ID: digest("d")},
 		"r.example/tool:1": {Digest: digest("3"), For: []string{"built:1"}},
-	}; !reflect.DeepEqual(lock.Images, want) {
-		t.Errorf("it is %+v", lock.Images)
-	}
+	}, lock.Images)
 	u := &locked.Update{Lock: lock, Holder: w, Policy: engine.PullMissing, Upgrade: func(string) bool { return true }}
 	if err := u.Image(t.Context(), "none:1", ""); !errors.Is(err, engine.ErrNoImage) || lock.Images["none:1"].Content() != "" {
 		t.Errorf("what there is not: %v, %+v", err, lock.Images["none:1"])
 	}
+}
+
+func TestModulesThatNoLockNamesAreRemoved(t *testing.T) {
+	m := newModules(t)
+	prune := func(before time.Time, dryRun bool, wantCount int, wantLeft, of string) {
+		t.Helper()
+		pruned, left, err := locked.PruneModules(t.Context(), m.cache, before, dryRun)
+		if err != nil || pruned.Count != wantCount || !strings.Contains(left, wantLeft) || wantLeft == "" && left != "" {
+			t.Errorf("of what %s, it removed %d, %q, %v", of, pruned.Count, left, err)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		require.NoError(t, err)
+	}
+	later := time.Now().Add(time.Hour) // until when nothing was used
+	must(m.place(t.Context()))
+	must(m.lock.Write(m.workspace))
+	prune(later, false, 0, "", "the lock of a workspace names")
+	broken := filepath.Join(t.TempDir(), "w")
+	must(os.Mkdir(broken, 0o700))
+	must(m.cache.Remember(broken))
+	must(os.WriteFile(filepath.Join(broken, lockfile.Name), []byte("version: 99"), 0o600))
+	must(os.Remove(filepath.Join(m.workspace, lockfile.Name)))
+	prune(later, false, 0, broken, "a lock may name that cannot be read")
+	must(os.RemoveAll(broken))
+	prune(time.Now().Add(-time.Hour), false, 0, "", "was used")
+	prune(later, true, 1, "", "nothing names, in a dry run")
+	prune(later, false, 1, "", "nothing names")
+	if all, err := m.cache.Workspaces(); err != nil || len(all) != 0 {
+		t.Errorf("there are workspaces %q, %v", all, err)
+	}
+	assert.NoError(t, m.place(t.Context()), "it is not fetched again")
 }

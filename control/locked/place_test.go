@@ -11,10 +11,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/locked"
 	"github.com/deployster-go/deployster/internal/filelock"
 	"github.com/deployster-go/deployster/internal/lockfile"
 	"github.com/deployster-go/deployster/internal/modulesource"
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -30,24 +34,18 @@ func newModules(t *testing.T) *modules {
 	repository := t.TempDir()
 	for name, text := range map[string]string{"module.yaml": "outputs: {a: b}\n", "files/one": "1", "files/two/deep": strings.Repeat("2", 100_000)} {
 		path := filepath.Join(repository, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
-	if err := os.Symlink("files/one", filepath.Join(repository, "link")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink("files/one", filepath.Join(repository, "link")))
 	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "all"}} {
-		if out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", repository}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("git %s: %s", args, out)
-		}
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", repository}, args...)...).CombinedOutput()
+		require.NoError(t, err, "git: %s", out)
 	}
 	m := &modules{workspace: t.TempDir(), source: "git::file://" + repository, cache: modulesource.In(t.TempDir())}
 	m.lock = &lockfile.File{Images: map[string]lockfile.Image{}, Modules: map[string]lockfile.Module{}}
 	u := &locked.Update{Lock: m.lock, Upgrade: func(string) bool { return false }}
-	if _, err := u.Module(t.Context(), m.cache, m.source); err != nil {
-		t.Fatal(err)
-	}
+	_, err := u.Module(t.Context(), m.cache, m.source)
+	require.NoError(t, err)
 	return m
 }
 
@@ -69,9 +67,7 @@ func TestProcessesThatPlaceTheSameModulesTakeTurns(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if err := m.place(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, m.place(t.Context()))
 		})
 	}
 	all.Wait()
@@ -85,13 +81,9 @@ func TestProcessesThatPlaceTheSameModulesTakeTurns(t *testing.T) {
 
 func TestWhatAnotherProcessPlacesJustNowStays(t *testing.T) {
 	m := newModules(t)
-	if err := errors.Join(os.MkdirAll(m.at("new-1", "files"), 0o700), os.WriteFile(m.at()+".lock", nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.MkdirAll(m.at("new-1", "files"), 0o700), os.WriteFile(m.at()+".lock", nil, 0o600)))
 	other, err := filelock.Acquire(t.Context(), m.at()+".lock", filelock.Exclusive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(enough)
@@ -100,28 +92,20 @@ func TestWhatAnotherProcessPlacesJustNowStays(t *testing.T) {
 	}
 	locks := m.lock.Modules
 	m.lock.Modules = nil
-	if err := m.place(t.Context()); err != nil {
-		t.Errorf("with none to place: %v", err)
-	}
-	if _, err := os.Stat(m.at("new-1", "files")); err != nil {
-		t.Errorf("what the other process makes is gone: %v", err)
-	}
+	assert.NoError(t, m.place(t.Context()), "with none to place")
+	_, err = os.Stat(m.at("new-1", "files"))
+	assert.NoError(t, err, "what the other process makes is gone")
 
 	other.Release() // it has died, and left that
 	m.lock.Modules = locks
-	if err := m.place(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(m.at("new-1")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what nobody makes any more: %v", err)
-	}
+	require.NoError(t, m.place(t.Context()))
+	_, err = os.Stat(m.at("new-1"))
+	assert.ErrorIs(t, err, os.ErrNotExist, "what nobody makes any more")
 }
 
 func TestWhoeverReadsAModuleWhileItIsReplacedFindsOne(t *testing.T) {
 	m := newModules(t)
-	if err := m.place(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.place(t.Context()))
 	ended := make(chan struct{})
 	var reader sync.WaitGroup
 	reader.Go(func() {
@@ -137,16 +121,12 @@ func TestWhoeverReadsAModuleWhileItIsReplacedFindsOne(t *testing.T) {
 			}
 		}
 	})
-	for range 100 {
-		if err := errors.Join(os.WriteFile(m.placed("files", "one"), []byte("x"), 0o600), m.place(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+	for range ringtest.Cases(30, 300) {
+		require.NoError(t, errors.Join(os.WriteFile(m.placed("files", "one"), []byte("x"), 0o600), m.place(t.Context())))
 	}
 	close(ended)
 	reader.Wait()
-	if err := m.place(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.place(t.Context()))
 	if left, err := os.ReadDir(m.at()); err != nil || len(left) != 1 {
 		t.Errorf("there are %v, %v", left, err)
 	}
@@ -166,22 +146,15 @@ func TestAModuleIsPlacedAnewWhateverWasDoneToIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := m.place(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := do(m); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.place(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, m.place(t.Context()))
+			require.NoError(t, do(m))
+			require.NoError(t, m.place(t.Context()))
 			text, err := os.ReadFile(m.placed("files", "two", "deep"))
 			if one, failed := os.ReadFile(m.placed("link")); err != nil || failed != nil || string(one) != "1" || len(text) != 100_000 {
 				t.Errorf("it has %q, %v, and %d bytes, %v", one, failed, len(text), err)
 			}
-			if _, err := os.Lstat(m.placed("files", "two", "more")); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("what was added: %v", err)
-			}
+			_, err = os.Lstat(m.placed("files", "two", "more"))
+			assert.ErrorIs(t, err, os.ErrNotExist, "what was added")
 		})
 	}
 }
@@ -196,10 +169,7 @@ func TestNothingIsRemovedBehindALink(t *testing.T) {
 	if err := errors.Join(os.WriteFile(filepath.Join(elsewhere, "precious"), nil, 0o600), os.MkdirAll(filepath.Dir(m.at()), 0o700), os.Symlink(elsewhere, m.at())); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.place(t.Context()); err == nil || !strings.Contains(err.Error(), "is a link") {
-		t.Errorf("it is placed: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(elsewhere, "precious")); err != nil {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, m.place(t.Context()), "is a link", "it is placed")
+	_, err := os.Stat(filepath.Join(elsewhere, "precious"))
+	assert.NoError(t, err)
 }
