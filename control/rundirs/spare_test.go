@@ -2,12 +2,14 @@ package rundirs
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // places is a directory with the runs of a place, of which some are kept.
@@ -29,12 +31,8 @@ func (p *places) run(name string, files map[string]string) {
 	end := p.kept.Begin("place", dir)
 	for file, text := range files {
 		path := filepath.Join(dir, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			p.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(p, os.WriteFile(path, []byte(text), 0o600))
 	}
 	p.kept.Add("place", dir)
 	end()
@@ -59,18 +57,14 @@ func (p *places) files(name string) map[string]string {
 		_ = file.Close()
 		return err
 	})
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 	return files
 }
 
 func (p *places) inode(name string) uint64 {
 	p.Helper()
 	var stat syscall.Stat_t
-	if err := syscall.Stat(filepath.Join(p.dir, name), &stat); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, syscall.Stat(filepath.Join(p.dir, name), &stat))
 	return stat.Ino
 }
 
@@ -87,15 +81,10 @@ func TestARunWritesIntoTheFilesOfAnOldOne(t *testing.T) {
 	}
 	want := map[string]string{"web/01-state.stdin.json": "new", "web/02-set.stderr": "failed"}
 	p.run("last", want)
-	if got := p.files("last"); !maps.Equal(got, want) {
-		t.Errorf("the last run has %q, want %q", got, want)
-	}
-	if p.inode("last/web/01-state.stdin.json") != first {
-		t.Error("its file is not that of the first run")
-	}
-	if _, err := os.Stat(filepath.Join(p.dir, "last", "old")); !os.IsNotExist(err) {
-		t.Errorf("it has a directory of a resource that it does not have (%v)", err)
-	}
+	assert.Equal(t, want, p.files("last"), "the last run")
+	assert.Equal(t, first, p.inode("last/web/01-state.stdin.json"), "its file is not that of the first run")
+	_, err := os.Stat(filepath.Join(p.dir, "last", "old"))
+	assert.True(t, os.IsNotExist(err), "it has a directory of a resource that it does not have")
 	for i := 2; i <= mostKept; i++ {
 		if got := p.files(fmt.Sprint("run", i)); len(got) != 3 || got["web/02-set.stdout"] != "set" {
 			t.Errorf("run %d has %q", i, got)
@@ -109,14 +98,10 @@ func TestOnlyFilesOfOursAreWrittenInto(t *testing.T) {
 	p := newPlaces(t)
 	outside := filepath.Join(p.dir, "outside")
 	for _, name := range []string{"link", "kept", "open"} {
-		if err := os.MkdirAll(filepath.Join(outside, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(outside, name), 0o700))
 	}
 	precious := filepath.Join(outside, "precious")
-	if err := os.WriteFile(precious, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(precious, []byte("precious"), 0o600))
 	p.run("run0", map[string]string{
 		"web/01-state.stdin.json": "kept elsewhere", "web/02-set.stdout": "set", "web/02-set.work/theirs": "theirs", "web/03-state.stdout": "shared", "top": "level",
 	})
@@ -127,9 +112,7 @@ func TestOnlyFilesOfOursAreWrittenInto(t *testing.T) {
 		os.Symlink(filepath.Join(outside, "link"), of("directory")),
 		os.Chmod(of("web/03-state.stdout"), 0o640),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	for i := range mostKept {
 		p.run(fmt.Sprint("run", i+1), map[string]string{"web/01-state.stdin.json": "input"})
@@ -139,17 +122,14 @@ func TestOnlyFilesOfOursAreWrittenInto(t *testing.T) {
 		t.Errorf("spare are %q (%v)", spare, err)
 	}
 	p.run("last", map[string]string{"web/01-state.stdin.json": "new"})
-	if got := p.files("last"); len(got) != 1 {
-		t.Errorf("the last run has %q", got)
-	}
+	assert.Len(t, p.files("last"), 1, "the last run")
 	for name, want := range map[string]string{"precious": "precious", "kept/input": "kept elsewhere"} {
 		if text, err := os.ReadFile(filepath.Join(outside, name)); err != nil || string(text) != want {
 			t.Errorf("%s has %q (%v), want %q", name, text, err, want)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(outside, "link")); err != nil {
-		t.Error("what a link leads to: ", err)
-	}
+	_, err = os.Stat(filepath.Join(outside, "link"))
+	assert.NoError(t, err, "what a link leads to")
 }
 
 // Whatever becomes of a spare directory, a run has one of its own.
@@ -162,20 +142,33 @@ func TestARunDoesWithoutASpareDirectory(t *testing.T) {
 		for i := range mostKept + 1 {
 			p.run(fmt.Sprint("run", i), map[string]string{"web/01-state.stdin.json": "input"})
 		}
-		if err := spoil(p.kept.spare.in); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, spoil(p.kept.spare.in))
 		for i := range 3 {
 			run := fmt.Sprint("later", i)
 			p.run(run, map[string]string{"web/01-state.stdin.json": run})
-			if got := p.files(run); got["web/01-state.stdin.json"] != run {
-				t.Errorf("%s: %s has %q", name, run, got)
-			}
+			got := p.files(run)
+			assert.Equal(t, run, got["web/01-state.stdin.json"], name)
 		}
 		entries, err := os.ReadDir(p.dir)
 		runs := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name()[:1] == "s" })
-		if err != nil || len(runs) != mostKept {
-			t.Errorf("%s: there are %v (%v)", name, runs, err)
+		require.NoError(t, err, name)
+		assert.Len(t, runs, mostKept, name)
+	}
+}
+
+func TestTheFilesOfTheLastRunsInAPlaceAreKept(t *testing.T) {
+	dir := t.TempDir()
+	var k Kept
+	for i := range 8 {
+		for _, place := range []string{"a", "b"} {
+			run := filepath.Join(dir, fmt.Sprint(place, i))
+			require.NoError(t, os.MkdirAll(filepath.Join(run, "web"), 0o700))
+			k.Add(place, run)
 		}
+	}
+	k.Add("c", filepath.Join(dir, "gone already"))
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 2*mostKept || left[0].Name() != "a3" || left[mostKept].Name() != "b3" {
+		t.Errorf("left is %v, %v", left, err)
 	}
 }
