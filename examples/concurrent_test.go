@@ -8,23 +8,24 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Actions of several resources run at once. The example types of which several
 // resources share a file lose nothing of what the others do.
 func TestActionsOfOneTypeMayRunAtOnce(t *testing.T) {
-	const many = 12
+	const many = 6
 	for _, example := range []struct {
 		source, plug, action string
 		interpreter          string
 		config               func(i int) map[string]any
 		holds                func(text string, i int) bool
 	}{
-		{
-			"type-shell/line.sh", "/plug/files", "add", "sh",
+		{"type-shell/line.sh", "/plug/files", "add", "sh",
 			func(i int) map[string]any { return map[string]any{"file": "shared", "line": fmt.Sprint("line ", i)} },
-			func(text string, i int) bool { return strings.Contains("\n"+text, fmt.Sprintf("\nline %d\n", i)) },
-		},
+			func(text string, i int) bool { return strings.Contains("\n"+text, fmt.Sprintf("\nline %d\n", i)) }},
 		{
 			"type-python/setting.py", "/plug/settings", "set", "python3",
 			func(i int) map[string]any {
@@ -39,13 +40,9 @@ func TestActionsOfOneTypeMayRunAtOnce(t *testing.T) {
 		t.Run(example.source, func(t *testing.T) {
 			plug := t.TempDir()
 			text, err := os.ReadFile(example.source)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			program := filepath.Join(t.TempDir(), "type")
-			if err := os.WriteFile(program, []byte(strings.ReplaceAll(string(text), example.plug, plug)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(program, []byte(strings.ReplaceAll(string(text), example.plug, plug)), 0o600))
 			ended := make(chan error)
 			for i := range many {
 				go func() {
@@ -62,18 +59,12 @@ func TestActionsOfOneTypeMayRunAtOnce(t *testing.T) {
 				}()
 			}
 			for range many {
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, <-ended)
 			}
 			shared, err := os.ReadFile(filepath.Join(plug, "shared"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for i := range many {
-				if !example.holds(string(shared), i) {
-					t.Errorf("what action %d did is lost:\n%s", i, shared)
-				}
+				assert.True(t, example.holds(string(shared), i), "what action %d did is lost:\n%s", i, shared)
 			}
 		})
 	}

@@ -15,7 +15,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // unit is what a file of systemd says, by "Section.Key", in its order.
@@ -24,9 +28,7 @@ type unit map[string][]string
 func readUnit(t *testing.T, path string) unit {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	u, section := unit{}, ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -58,14 +60,10 @@ func TestTheUnitsOfTheServerAreSound(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"deployster.service", "deployster.socket"} {
 		text, err := os.ReadFile(filepath.Join("server", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// It looks for the program, and for the page that is named.
 		text = []byte(strings.ReplaceAll(string(text), "/usr/local/bin/deployster", shared.binary))
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	service := filepath.Join(dir, "deployster.service")
 	if out, err := exec.Command("systemd-analyze", "verify", service, filepath.Join(dir, "deployster.socket")).CombinedOutput(); err != nil || len(out) > 0 {
@@ -82,21 +80,15 @@ func TestTheUnitsStartAServer(t *testing.T) {
 	service, socket := readUnit(t, "server/deployster.service"), readUnit(t, "server/deployster.socket")
 	dir := t.TempDir()
 	state := service.one(t, "Service.WorkingDirectory")
-	if state != "/var/lib/"+service.one(t, "Service.StateDirectory") {
-		t.Errorf("it works in %s, which is not the directory that it may write", state)
-	}
+	assert.Equal(t, "/var/lib/"+service.one(t, "Service.StateDirectory"), state, "it works in")
 	command := strings.Fields(service.one(t, "Service.ExecStart"))
-	if command[0] != "/usr/local/bin/deployster" || service.one(t, "Service.Type") != "notify" {
-		t.Fatalf("it is started as %q", command)
-	}
+	require.True(t, command[0] == "/usr/local/bin/deployster" && service.one(t, "Service.Type") == "notify", "it is started as %q", command)
 	// With a limit, systemd gives up on the socket as well.
 	if service.one(t, "Service.Restart") != "on-failure" || service.one(t, "Unit.StartLimitIntervalSec") != "0" {
 		t.Error("a server that fails for a while is not started again, and nobody can connect any more")
 	}
 	notified, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer notified.Close()
 	var passed []*os.File
 	var at []net.Addr
@@ -104,24 +96,18 @@ func TestTheUnitsStartAServer(t *testing.T) {
 		l := listenAs(t, where, dir)
 		defer l.Close()
 		file, err := l.(interface{ File() (*os.File, error) }).File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer file.Close()
 		passed, at = append(passed, file), append(at, l.Addr())
 	}
-	if len(at) != 2 {
-		t.Fatalf("clients connect at %v", at)
-	}
+	require.Len(t, at, 2, "clients connect at %v", at)
 	// The process that is meant is the one that the shell becomes.
 	c := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, shared.binary}, command[1:]...)...)
 	c.Dir, c.ExtraFiles = filepath.Join(dir, "state"), passed
 	c.Env = append(append(shared.env, service["Service.Environment"]...), "HOME="+c.Dir, "NOTIFY_SOCKET="+notified.LocalAddr().String(), fmt.Sprintf("LISTEN_FDS=%d", len(passed)))
 	var said strings.Builder
 	c.Stdout, c.Stderr = &said, &said
-	if err := errors.Join(os.Mkdir(c.Dir, 0o750), c.Start()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Mkdir(c.Dir, 0o750), c.Start()))
 	ended := make(chan error, 1)
 	go func() {
 		ended <- c.Wait()
@@ -140,15 +126,9 @@ func TestTheUnitsStartAServer(t *testing.T) {
 			t.Errorf("at %s it is ready with %d", a, code)
 		}
 	}
-	if code := answers(t, at[0], "/v1/log"); code != http.StatusUnauthorized {
-		t.Errorf("who is unknown is answered with %d", code)
-	}
-	if code := answers(t, at[1], "/v1/log"); code != http.StatusOK {
-		t.Errorf("whom the kernel knows is answered with %d", code)
-	}
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	assert.Equal(t, http.StatusUnauthorized, answers(t, at[0], "/v1/log"), "who is unknown is answered with")
+	assert.Equal(t, http.StatusOK, answers(t, at[1], "/v1/log"), "whom the kernel knows is answered with")
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	wantNotified(t, notified, "STOPPING=1")
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v:\n%s", err, said.String())
@@ -162,15 +142,11 @@ func listenAs(t *testing.T, where, dir string) net.Listener {
 	network, address := "unix", filepath.Join(dir, filepath.Base(where))
 	if !strings.HasPrefix(where, "/") {
 		host, _, err := net.SplitHostPort(where)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		network, address = "tcp", net.JoinHostPort(host, "0")
 	}
 	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -186,13 +162,11 @@ func wantNotified(t *testing.T, c *net.UnixConn, want string) {
 // answers is the status with which a server answers.
 func answers(t *testing.T, at net.Addr, path string) int {
 	t.Helper()
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := &http.Client{Timeout: waittest.Limit, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, at.Network(), at.String())
 	}}}
 	answer, err := client.Get("http://server" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, answer.Body)
 	return answer.StatusCode
@@ -202,9 +176,7 @@ func answers(t *testing.T, at net.Addr, path string) int {
 func checkout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "bin"), 0o755), os.CopyFS(filepath.Join(dir, "examples/server"), os.DirFS("server"))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.MkdirAll(filepath.Join(dir, "bin"), 0o755), os.CopyFS(filepath.Join(dir, "examples/server"), os.DirFS("server"))))
 	shared.command(t, "cp", shared.binary, filepath.Join(dir, "bin/deployster"))
 	return dir
 }
@@ -213,9 +185,7 @@ func checkout(t *testing.T) string {
 func workspaceOfOne(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("approval")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(dir, os.DirFS("approval")))
 	if err := os.WriteFile(filepath.Join(dir, "site.yaml"), []byte("pipeline: site\nstages: [{name: all, run: {manifest: announce.yaml}}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -224,23 +194,9 @@ func workspaceOfOne(t *testing.T) string {
 	return dir
 }
 
-// In its container the server has the engine of the machine do what is to be done, in the
-// workspace that it shares with the machine.
-func TestTheImageOfTheServerDeploys(t *testing.T) {
-	name, from, dir := shared.name()+"-server", checkout(t), workspaceOfOne(t)
-	shared.images = append(shared.images, name)
-	shared.docker(t, "build", "--quiet", "--label", "deployster-examples="+shared.name(), "--tag", name, "--file", filepath.Join(from, "examples/server/Dockerfile"), from)
-	t.Cleanup(func() { _ = exec.Command("docker", "rm", "--force", "--volumes", name).Run() })
-	shared.docker(t, "run", "--detach", "--name", name, "--publish", "127.0.0.1::7450", "--workdir", dir,
-		"--volume", "/var/run/docker.sock:/var/run/docker.sock", "--volume", dir+":"+dir, name, "serve", "--listen", "0.0.0.0:7450", "--insecure")
-	wantServed(t, name, dir)
-	shared.docker(t, "stop", "--time", "60", name)
-	if out, err := exec.Command("docker", "inspect", "--format", "{{.State.ExitCode}}", name).Output(); err != nil || string(out) != "0\n" {
-		t.Errorf("it ended with %s, %v", out, err)
-	}
-}
-
-// Compose starts the server from its file as it is, but for the directory and the port.
+// Compose builds the image of the server and starts it from its file as it is, but for the directory
+// and the port. In its container the server has the engine of the machine do what is to be done, in
+// the workspace that it shares with the machine.
 func TestTheComposeFileStartsAServer(t *testing.T) {
 	name, from, dir := shared.name()+"-composed", checkout(t), workspaceOfOne(t)
 	port := shared.freePort(t)
@@ -251,9 +207,7 @@ func TestTheComposeFileStartsAServer(t *testing.T) {
 		var said strings.Builder
 		c.Stderr = &said
 		out, err := c.Output()
-		if err != nil {
-			t.Fatalf("docker-compose %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
-		}
+		require.NoError(t, err, "docker-compose %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
 		return string(out)
 	}
 	shared.images = append(shared.images, name)
@@ -268,19 +222,19 @@ func TestTheComposeFileStartsAServer(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "announce.yaml") {
 		t.Errorf("with a token it answers %v\n%s", err, out)
 	}
+	shared.docker(t, "stop", "--time", "600", id)
+	ended, err := exec.Command("docker", "inspect", "--format", "{{.State.ExitCode}}", id).Output()
+	require.NoError(t, err)
+	assert.Equal(t, "0\n", string(ended))
 }
 
 // published is the address of the machine at which a container answers.
 func published(t *testing.T, container string) *net.TCPAddr {
 	t.Helper()
 	out, err := exec.Command("docker", "port", container, "7450/tcp").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	at, err := net.ResolveTCPAddr("tcp", strings.TrimSpace(string(out)))
-	if err != nil || !at.IP.IsLoopback() {
-		t.Fatalf("it is published at %s, %v", out, err)
-	}
+	require.True(t, err == nil && at.IP.IsLoopback(), "it is published at %s, %v", out, err)
 	return at
 }
 
@@ -288,17 +242,12 @@ func published(t *testing.T, container string) *net.TCPAddr {
 // pipeline of a workspace, and checks that it answers.
 func wantServed(t *testing.T, container, dir string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
+	ctx, cancel := context.WithCancel(waittest.Context(t))
 	c := exec.CommandContext(ctx, "docker", "logs", "--follow", container)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c.Stderr = c.Stdout
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Start())
 	defer func() {
 		cancel()
 		_ = c.Wait()
@@ -310,9 +259,7 @@ func wantServed(t *testing.T, container, dir string) {
 			break
 		}
 	}
-	if !strings.Contains(said.String(), "pipeline-finished-successfully") {
-		t.Fatalf("the revision does not get through the pipeline:\n%s", said.String())
-	}
+	require.Contains(t, said.String(), "pipeline-finished-successfully", "the revision does not get through the pipeline")
 	contains(t, filepath.Join(dir, "site/index.html"), "revision 7")
 	var used struct {
 		Data struct {
@@ -324,10 +271,6 @@ func wantServed(t *testing.T, container, dir string) {
 	}
 	shared.shipped = used.Data.ImageID // to be removed at the end
 	at := published(t, container)
-	if code := answers(t, at, "/readyz"); code != http.StatusOK {
-		t.Errorf("it is ready with %d", code)
-	}
-	if code := answers(t, at, "/v1/log"); code != http.StatusUnauthorized {
-		t.Errorf("who is unknown is answered with %d", code)
-	}
+	assert.Equal(t, http.StatusOK, answers(t, at, "/readyz"), "it is ready with")
+	assert.Equal(t, http.StatusUnauthorized, answers(t, at, "/v1/log"), "who is unknown is answered with")
 }

@@ -16,8 +16,9 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -127,9 +128,7 @@ func (s *site) start(name, template, database string, change func(*corev1.PodSpe
 	spec := &made.Spec
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
-		if s.images[c.Image] == "" {
-			s.Fatalf("the image %s is none of those that are known", c.Image)
-		}
+		require.True(s, s.images[c.Image] != "", "the image %s is none of those that are known", c.Image)
 		c.Image = s.images[c.Image]
 		for _, mount := range c.VolumeMounts { // one of a claim
 			if !hasVolume(spec, mount.Name) {
@@ -248,9 +247,7 @@ func TestTheExampleRunsInACluster(t *testing.T) {
 	s.start("postgres-0", "postgres", "", nil)
 	database := s.await("postgres-0", ready).Status.PodIP
 	token := regexp.MustCompile(`dpl_\S+`).FindString(s.command("token", database, nil, "token", "create", "ci", "--role", "operator"))
-	if token == "" {
-		t.Fatal("no token was created")
-	}
+	require.NotEmpty(t, token, "no token was created")
 	servers := []string{"deployster-1", "deployster-2"}
 	for _, name := range servers {
 		s.start(name, "deployster", database, func(spec *corev1.PodSpec) {

@@ -14,10 +14,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/stretchr/testify/require"
 )
 
 // entrypoint does what that of the image postgres does, so far as the example asks for it.
@@ -36,9 +37,7 @@ exec postgres -D "$PGDATA" -c listen_addresses='*' -c unix_socket_directories=/v
 func postgresImage(t *testing.T) v1.Image {
 	t.Helper()
 	installed, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	if err != nil || len(installed) == 0 {
-		t.Fatal("there is no PostgreSQL below /usr/lib/postgresql: apt-get install postgresql")
-	}
+	require.True(t, err == nil && len(installed) != 0, "there is no PostgreSQL below /usr/lib/postgresql: apt-get install postgresql")
 	bin := installed[len(installed)-1]
 	version := filepath.Base(filepath.Dir(bin))
 	share := "/usr/share/postgresql/" + version
@@ -55,9 +54,7 @@ func postgresImage(t *testing.T) v1.Image {
 			continue
 		}
 		said, err := exec.Command("ldd", file).Output()
-		if err != nil {
-			t.Fatalf("ldd %s: %v", file, err)
-		}
+		require.NoError(t, err, "ldd %s: %v", file, err)
 		for _, m := range loaded.FindAllStringSubmatch(string(said), -1) {
 			files[m[1]] = true
 		}
@@ -79,9 +76,7 @@ func postgresImage(t *testing.T) v1.Image {
 	}
 	args = append([]string{"--create", "--dereference", "--file", "-", "--mode", "a+rX", "--directory", root, "entrypoint", "etc", "--directory", "/"}, args...)
 	content, err := exec.Command("tar", args...).Output()
-	if err != nil {
-		t.Fatalf("tar: %v", err)
-	}
+	require.NoError(t, err, "tar: %v", err)
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
 	if err != nil {
 		t.Fatal(err)
