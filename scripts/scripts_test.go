@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // machine is one that has only the commands that a test gives it.
@@ -53,9 +55,7 @@ func (m machine) install(command string) {
 	if err == nil {
 		err = os.Symlink(path, filepath.Join(m.bin, command))
 	}
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 }
 
 // stub gives the machine a command of the test's own. It takes the place of an
@@ -64,21 +64,17 @@ func (m machine) install(command string) {
 func (m machine) stub(command, script string) {
 	m.Helper()
 	fresh := filepath.Join(m.TempDir(), command)
-	if err := errors.Join(
+	require.NoError(m, errors.Join(
 		os.WriteFile(fresh, []byte("#!/bin/sh\n"+script+"\n"), 0o755),
 		os.Rename(fresh, filepath.Join(m.bin, command)),
-	); err != nil {
-		m.Fatal(err)
-	}
+	))
 }
 
 // run runs a command there, whose stdin stays open, and returns what it says.
 func (m machine) run(command string, args ...string) (said string, code int) {
 	m.Helper()
 	reading, writing, err := os.Pipe()
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	defer func() { _, _ = reading.Close(), writing.Close() }()
 	c := exec.CommandContext(m.Context(), command, args...)
 	c.Dir, c.Stdin = m.dir, reading
@@ -99,9 +95,7 @@ func (m machine) script(name string) string {
 	if err == nil {
 		err = errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, text, 0o755))
 	}
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	return to
 }
 
@@ -116,9 +110,7 @@ func checkout(t *testing.T, files map[string]string) (m machine, check string) {
 	m.stub("golangci-lint", "exit 0")
 	check = m.script("check")
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600))
 	}
 	for _, args := range [][]string{{"init", "-q"}, {"add", "."}} {
 		if said, code := m.run(filepath.Join(m.bin, "git"), args...); code != 0 {
@@ -150,16 +142,12 @@ func TestACheckOfNoFileFails(t *testing.T) {
 		t.Errorf("no file: exit %d, %s", code, said)
 	}
 	m, check = checkout(t, map[string]string{"a.go": "package a\n"})
-	if err := os.Remove(filepath.Join(m.bin, "git")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(m.bin, "git")))
 	if said, code := m.run(check); code == 0 || !strings.Contains(said, "git cannot list the files") {
 		t.Errorf("no git: exit %d, %s", code, said)
 	}
 	m, check = checkout(t, map[string]string{"a.go": "package a\n"})
-	if err := os.Remove(filepath.Join(m.bin, "gofmt")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(m.bin, "gofmt")))
 	if said, code := m.run(check); code == 0 || !strings.Contains(said, "gofmt") {
 		t.Errorf("no gofmt: exit %d, %s", code, said)
 	}
@@ -204,9 +192,7 @@ func TestPagesAreHugeInCIAloneAndOnlyMeanwhile(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(script, []byte(strings.Replace(string(text), "/sys/kernel/mm/transparent_hugepage/enabled", setting, 1)), 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const before = "always [madvise] never\n"
 	show := "cat " + setting + " 2>/dev/null || echo none; exit 7"
 	for _, tc := range []struct{ name, ci, command, setting, meanwhile, after string }{
@@ -218,9 +204,7 @@ func TestPagesAreHugeInCIAloneAndOnlyMeanwhile(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_ = os.Remove(setting)
 			if tc.setting != "" {
-				if err := os.WriteFile(setting, []byte(tc.setting), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(setting, []byte(tc.setting), 0o600))
 			}
 			said, code := m.run("/usr/bin/env", "CI="+tc.ci, script, "sh", "-c", tc.command)
 			if said != tc.meanwhile || code != 7 {
@@ -267,9 +251,7 @@ func TestTheDemoSaysFirstWhatIsMissing(t *testing.T) {
 // is set to; and inside of it nothing but inherit_errexit ends at a failure.
 func TestNoFailureOfASubstitutionIsLost(t *testing.T) {
 	scripts, err := filepath.Glob("*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	examples, err := filepath.Glob("../examples/*/build")
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("examples %v, %v", examples, err)
@@ -281,9 +263,7 @@ func TestNoFailureOfASubstitutionIsLost(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		isScript := filepath.Base(name) != "Makefile"
 		if isScript && !strings.Contains(string(text), "\nset -euo pipefail\nshopt -s inherit_errexit\n") {
 			t.Errorf("%s does not end at every failure", name)
