@@ -2,12 +2,18 @@ package invoke
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/protocol"
 )
 
 // hiding makes lines that hide secrets, and collects what they hand on.
@@ -39,14 +45,11 @@ func TestALongLineIsHandedOnInParts(t *testing.T) {
 			for _, step := range []int{1 << 20, 32 << 10, 4097, 7} {
 				l, got := hiding()
 				for rest := []byte(tc.text); len(rest) > 0; rest = rest[min(step, len(rest)):] {
-					if _, err := l.Write(rest[:min(step, len(rest))]); err != nil {
-						t.Fatal(err)
-					}
+					_, err := l.Write(rest[:min(step, len(rest))])
+					require.NoError(t, err)
 				}
 				l.flush()
-				if len(*got) > tc.parts {
-					t.Errorf("%d at a time: it came in %d parts, want %d", step, len(*got), tc.parts)
-				}
+				assert.LessOrEqual(t, len(*got), tc.parts, step)
 				for _, part := range *got {
 					if utf8.ValidString(tc.text) && !utf8.ValidString(part) {
 						t.Error("a character was cut in two")
@@ -55,9 +58,8 @@ func TestALongLineIsHandedOnInParts(t *testing.T) {
 				if name == "of carriage returns" {
 					continue // those that end a line are no part of it
 				}
-				if plain := strings.NewReplacer("\r", "", "\n", ""); strings.Join(*got, "") != plain.Replace(tc.text) {
-					t.Errorf("%d at a time: it came as another text", step)
-				}
+				plain := strings.NewReplacer("\r", "", "\n", "")
+				assert.Equal(t, plain.Replace(tc.text), strings.Join(*got, ""), step)
 			}
 		})
 	}
@@ -69,9 +71,7 @@ func TestTheLongerOfTwoSecretsIsHiddenWhereverALineIsParted(t *testing.T) {
 		fmt.Fprintf(l, "%shush-hush,", strings.Repeat("y", before))
 		fmt.Fprintf(l, " as was said%s\n", strings.Repeat("z", maxLine))
 		want := strings.Repeat("y", before) + Masked + strings.Repeat("z", maxLine)
-		if strings.Join(*got, "") != want {
-			t.Fatalf("after %d bytes more is told than %s", before, Masked)
-		}
+		require.Equal(t, want, strings.Join(*got, ""), "after %d bytes more is told than %s", before, Masked)
 	}
 }
 
@@ -100,12 +100,9 @@ func FuzzLines(f *testing.F) {
 		most := maxLine + maxLine + 3*l.secrets.held() + escape + utf8.UTFMax
 		for i := 0; i < len(text); {
 			n := min(1+int(step)*(1+i%5), len(text)-i)
-			if _, err := l.Write(text[i : i+n]); err != nil {
-				t.Fatal(err)
-			}
-			if len(l.pending) > most {
-				t.Fatalf("%d bytes are held back, and the longest secret has %d", len(l.pending), l.secrets.held())
-			}
+			_, err := l.Write(text[i : i+n])
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(l.pending), most)
 			i += n
 		}
 		l.flush()
@@ -114,9 +111,7 @@ func FuzzLines(f *testing.F) {
 			want.WriteString(l.secrets.Mask(string(line)))
 		}
 		bare := strings.NewReplacer("\r", "")
-		if bare.Replace(strings.Join(*got, "")) != bare.Replace(want.String()) {
-			t.Error("it came as another text than the Masked one")
-		}
+		assert.Equal(t, bare.Replace(want.String()), bare.Replace(strings.Join(*got, "")), "it came as another text than the Masked one")
 	})
 }
 
@@ -138,9 +133,8 @@ func TestLinesHideSecretsAcrossWrites(t *testing.T) {
 		l := &lines{secrets: &s, each: func(line string) { got += line }}
 		for rest := text; rest != ""; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "write")
-			if _, err := l.Write([]byte(rest[:n])); err != nil {
-				t.Fatal(err)
-			}
+			_, err := l.Write([]byte(rest[:n]))
+			require.NoError(t, err)
 			rest = rest[n:]
 		}
 		l.flush()
@@ -148,9 +142,7 @@ func TestLinesHideSecretsAcrossWrites(t *testing.T) {
 		for _, line := range splitLines(text) {
 			want += s.Mask(line)
 		}
-		if got != want {
-			t.Fatalf("got %d bytes, want %d", len(got), len(want))
-		}
+		require.Equal(t, want, got)
 	})
 }
 
@@ -164,4 +156,133 @@ func splitLines(text string) []string {
 		}
 	}
 	return append(all, text[start:])
+}
+
+// An error that a program got over is not why it ended.
+func TestTheReasonIsTheCrashThatWasTheEnd(t *testing.T) {
+	var frames, polls []string
+	for i := range 30 {
+		frames = append(frames, fmt.Sprintf("\tat com.example.Main.f%d(Main.java:%d)", i, i))
+		polls = append(polls, fmt.Sprintf("poll %d", i))
+	}
+	for name, tc := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"a log line that looks like one": {
+			slices.Concat([]string{"ConnectionError: retrying (1/3)"}, polls, []string{"fatal: disk full on /srv"}), "fatal: disk full on /srv",
+		},
+		"one that was got over": {
+			slices.Concat([]string{"java.io.IOException: gone"}, frames, []string{"trying again", "fatal: disk full"}), "fatal: disk full",
+		},
+		"a later one": {
+			[]string{"ConnectionError: retrying", "connected", "ValueError: no number"}, "ValueError: no number",
+		},
+		"of Java": {
+			slices.Concat([]string{`Exception in thread "main" java.lang.Error: broken`}, frames, []string{"Caused by: java.io.IOException: gone", "\t... 5 more"}),
+			`Exception in thread "main" java.lang.Error: broken`,
+		},
+		"of Go": {
+			[]string{"panic: out of", "cheese", "", "goroutine 1 [running]:", "main.(*shop).sell(0x0?)", "\t/src/main.go:4 +0x1d", "created by main.main in goroutine 1", "\t/src/main.go:9 +0x1", "exit status 2"},
+			"panic: out of",
+		},
+		"of Rust": {
+			[]string{"thread 'main' panicked at src/main.rs:2:5:", "no cheese", "stack backtrace:", "   0: rust_begin_unwind", "             at /rustc/lib.rs:5", "note: Some details are omitted"},
+			"thread 'main' panicked at src/main.rs:2:5:",
+		},
+		"of Rust, without a stack": {
+			[]string{"thread 'main' panicked at src/main.rs:2:5:", "no cheese", "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace"},
+			"thread 'main' panicked at src/main.rs:2:5:",
+		},
+		"of Ruby, which goes on on the other stream": {
+			[]string{"shop.rb:1:in `sell'", "NoMethodError: no cheese", "\tfrom shop.rb:9", "1> closing"}, "NoMethodError: no cheese",
+		},
+	} {
+		var said Tail
+		for _, line := range tc.lines {
+			stream := "stderr"
+			if rest, ok := strings.CutPrefix(line, "1> "); ok {
+				stream, line = "stdout", rest
+			}
+			said.add(stream, line)
+		}
+		assert.Equal(t, tc.want, said.Reason(), name)
+		if kept := said.lines(5); strings.HasPrefix(tc.want, "fatal") && (kept[len(kept)-1] != tc.want || slices.Contains(kept, "…")) {
+			t.Errorf("%s: kept is %q", name, kept)
+		}
+	}
+}
+
+func TestWhatAnActionPrintsIsShownButForWhatItHasKept(t *testing.T) {
+	for name, tc := range map[string]struct{ printed, shown, kept string }{
+		"a line at the end":           {"creating\n{\"keep\":{\"id\":\"i-1\"}}\n", "creating\n", "i-1"},
+		"a line without an end":       {"creating\n{\"keep\":{\"id\":\"i-1\"}}", "creating\n", "i-1"},
+		"nothing else":                {`{"keep":{"id":"i-1"}}`, "", "i-1"},
+		"a line that is not the last": {"{\"keep\":{\"id\":\"i-1\"}}\ndone\n", "{\"keep\":{\"id\":\"i-1\"}}\ndone\n", ""},
+		"two of them":                 {"{\"keep\":{\"id\":\"i-1\"}}\n{\"keep\":{\"id\":\"i-2\"}}\n", "{\"keep\":{\"id\":\"i-1\"}}\n", "i-2"},
+		"text after an empty line":    {"a\n\nb\n\n", "a\n\nb\n\n", ""},
+		"another object":              {"{\"level\":\"info\"}\n", "{\"level\":\"info\"}\n", ""},
+		"half of one":                 {`{"keep":{"id`, `{"keep":{"id`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var shown bytes.Buffer
+			k := &keepLines{to: &shown}
+			for _, c := range []byte(tc.printed) {
+				_, _ = k.Write([]byte{c})
+			}
+			keep, err := k.end()
+			id, _ := keep["id"].(string)
+			if err != nil || shown.String() != tc.shown || id != tc.kept {
+				t.Errorf("shown %q, kept %v, %v", shown.String(), keep, err)
+			}
+		})
+	}
+}
+
+func TestAnEarlierLineOfWhatMayBeSecretIsNotShown(t *testing.T) {
+	var shown bytes.Buffer
+	k := &keepLines{to: &shown, discreet: true}
+	_, _ = k.Write([]byte("{\"keep\":{\"key\":\"s3cr3t\"}}\nfailed\n"))
+	if keep, err := k.end(); keep != nil || err != nil || shown.String() != "{\"keep\": \"(secret)\"}\nfailed\n" {
+		t.Errorf("%q, %v, %v", shown.String(), keep, err)
+	}
+}
+
+func TestALineThatIsTooLongIsNeitherShownNorHeld(t *testing.T) {
+	var shown bytes.Buffer
+	k := &keepLines{to: &shown}
+	_, _ = k.Write([]byte(`{"keep":{"key":"`))
+	for range 3 * protocol.MaxKeepLine / 4096 {
+		_, _ = k.Write([]byte(strings.Repeat("x", 4096)))
+	}
+	_, _ = k.Write([]byte("\"}}\nmore\n"))
+	_, err := k.end()
+	if bad := (*protocol.AnswerError)(nil); !errors.As(err, &bad) || bad.Path != "keep" || shown.Len() > 0 {
+		t.Errorf("%v, %d bytes are shown", err, shown.Len())
+	}
+}
+
+// However what is printed is cut, all is shown but the last line, if it has something kept.
+func TestKeepLinesAgreeWithReadingAllAtOnce(t *testing.T) {
+	lines := rapid.SampledFrom([]string{"", "text", "{", `{"keep":{"id":1}}`, ` {"keep" : {}}`, `{"keep":{}} x`, `{"kee`, "\r", strings.Repeat("long ", 50)})
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOf(lines).Draw(t, "lines"), "\n")
+		want, last := text, strings.TrimSuffix(text, "\n")
+		last = last[strings.LastIndex(last, "\n")+1:]
+		keep, ok, _ := protocol.DecodeKeep([]byte(last))
+		if ok {
+			want = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), last)
+		}
+		var shown bytes.Buffer
+		k := &keepLines{to: &shown}
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "part")
+			_, _ = k.Write([]byte(rest[:n]))
+			rest = rest[n:]
+		}
+		got, err := k.end()
+		if err != nil || (got == nil) != (keep == nil) || shown.String() != want {
+			t.Fatalf("%q\nshown %q, kept %v, %v\nwant  %q, kept %v", text, shown.String(), got, err, want, keep)
+		}
+	})
 }

@@ -1,14 +1,24 @@
 package invoke
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf16"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/protocol"
 )
 
 // spell writes a text into JSON, each character in one of the ways there are.
@@ -44,9 +54,7 @@ func TestASecretIsHiddenHoweverJSONSpellsIt(t *testing.T) {
 			spelled = spell(t, spelled)
 		}
 		got := s.Mask("[" + spelled + "]")
-		if got != "["+Masked+"]" {
-			t.Fatalf("%q, spelled %s, is shown as %s", secret, spelled, got)
-		}
+		require.Equal(t, "["+Masked+"]", got, "%q, spelled %s, is shown as %s", secret, spelled, got)
 	})
 }
 
@@ -66,9 +74,7 @@ func TestTheSpellingsOfCommonEncodersAreHidden(t *testing.T) {
 		`C:\users\u00zz \ud83d`:                          `C:\users\u00zz \ud83d`,
 		`ends in \`:                                      `ends in \`,
 	} {
-		if got := s.Mask(text); got != want {
-			t.Errorf("%s is shown as %s, want %s", text, got, want)
-		}
+		assert.Equal(t, want, s.Mask(text), text)
 	}
 }
 
@@ -104,14 +110,11 @@ func TestAllOccurrencesOfAllWordsAreFound(t *testing.T) {
 					covered[i] = true
 				}
 			})
-			if want := naive(w.known, drawn); fmt.Sprint(covered) != fmt.Sprint(want) {
-				t.Fatalf("%v in %s:\n got %v\nwant %v", w.known, drawn, covered, want)
-			}
+			want := naive(w.known, drawn)
+			require.Equal(t, fmt.Sprint(want), fmt.Sprint(covered), drawn)
 		}
 		for i := 1; i < len(w.parts); i++ {
-			if w.parts[i-1].size < 2*w.parts[i].size {
-				t.Fatalf("part %d holds %d bytes, the next %d", i-1, w.parts[i-1].size, w.parts[i].size)
-			}
+			require.GreaterOrEqual(t, w.parts[i-1].size, 2*w.parts[i].size)
 		}
 	})
 }
@@ -124,9 +127,7 @@ func TestMaskingIsLinear(t *testing.T) {
 		var w words
 		w.add(strings.Repeat("a", length) + "b")
 		looks := w.parts[0].find(text, func(int, int) { t.Error("found") })
-		if looks > 2*len(text) {
-			t.Errorf("a secret of %d bytes takes %d looks at a text of %d", length, looks, len(text))
-		}
+		assert.LessOrEqual(t, looks, 2*len(text), length)
 	}
 }
 
@@ -141,12 +142,8 @@ func TestAddingWordsIsCheap(t *testing.T) {
 	}
 	// Each word is taken into another automaton at most as often as the sizes
 	// double.
-	if most := count * 14; made > most {
-		t.Errorf("%d words were taken into automata %d times, more than %d", count, made, most)
-	}
-	if len(w.parts) > 14 {
-		t.Errorf("%d words are kept in %d automata", count, len(w.parts))
-	}
+	assert.LessOrEqual(t, made, count*14, count)
+	assert.LessOrEqual(t, len(w.parts), 14, count)
 }
 
 // Both sides are measured in one run: the ratio is what a byte costs beside a
@@ -154,9 +151,7 @@ func TestAddingWordsIsCheap(t *testing.T) {
 func BenchmarkMask(b *testing.B) {
 	text := strings.Repeat("a", 1<<20)
 	escaped, err := json.Marshal(strings.Repeat(`a"`, 1<<18))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for name, text := range map[string]string{"plain": text, "escaped": string(escaped)} {
 		b.Run(name, func(b *testing.B) {
 			var short, long words
@@ -174,5 +169,44 @@ func BenchmarkMask(b *testing.B) {
 			b.ReportMetric(float64(spent[1].Nanoseconds())/float64(b.N*len(text)), "long-ns/byte")
 			b.ReportMetric(float64(spent[1])/float64(spent[0]), "long/short")
 		})
+	}
+}
+
+// What a container sees of this machine depends on where its engine is.
+func TestWhatContainersSee(t *testing.T) {
+	w, linked, plug := t.TempDir(), t.TempDir(), engine.Mount{Source: "/srv/site", Target: "/plug/root"}
+	work := filepath.Join(w, "call")
+	require.NoError(t, os.Mkdir(filepath.Join(w, engine.StateDir), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(linked, "kept"), 0o700))
+	require.NoError(t, os.Symlink("kept", filepath.Join(linked, engine.StateDir)))
+	of := func(dir string) engine.Mount { return engine.Mount{Source: dir, Target: dir, ReadOnly: true} }
+	for name, c := range map[string]struct {
+		in             string // the workspace; "" is w
+		remote, copies bool
+		works          bool
+		mounts         []engine.Mount
+		env, hide      []string
+	}{
+		"an engine of this machine":                                {mounts: []engine.Mount{of(w), {Source: work + workSuffix, Target: protocol.WorkDir}, plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w, "DEPLOYSTER_WORK=" + protocol.WorkDir}, hide: []string{filepath.Join(w, engine.StateDir)}},
+		"one that is elsewhere":                                    {remote: true, mounts: []engine.Mount{plug}},
+		"one that gives each container a work directory":           {remote: true, works: true, mounts: []engine.Mount{plug}, env: []string{"DEPLOYSTER_WORK=" + protocol.WorkDir}},
+		"one that does both":                                       {remote: true, copies: true, works: true, mounts: []engine.Mount{of(w), plug}, env: []string{"DEPLOYSTER_WORK=" + protocol.WorkDir, "DEPLOYSTER_WORKSPACE=" + w}, hide: []string{filepath.Join(w, engine.StateDir)}},
+		"one that copies the workspace":                            {remote: true, copies: true, mounts: []engine.Mount{of(w), plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + w}, hide: []string{filepath.Join(w, engine.StateDir)}},
+		"one that copies a workspace whose state is behind a link": {in: linked, remote: true, copies: true, mounts: []engine.Mount{of(linked), plug}, env: []string{"DEPLOYSTER_WORKSPACE=" + linked}, hide: []string{filepath.Join(linked, "kept")}},
+	} {
+		dir := cmp.Or(c.in, w)
+		v := &Invoker{containers: Containers{Workspace: dir, Remote: c.remote, Copies: c.copies, Works: c.works}}
+		spec, err := v.containerSpec(protocol.Invocation{}, engine.Image{ID: "sha256:1"}, []engine.Mount{plug}, false, work)
+		require.NoError(t, err)
+		in, at := "", ""
+		if c.copies || !c.remote {
+			in = dir
+		}
+		if c.works {
+			at = protocol.WorkDir
+		}
+		if !reflect.DeepEqual(spec.Mounts, c.mounts) || !slices.Equal(spec.Env, c.env) || !slices.Equal(spec.Hide, c.hide) || spec.WorkDir != in || spec.Work != at {
+			t.Errorf("%s: %+v", name, spec)
+		}
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -31,9 +34,8 @@ func TestMaskedOutputIsTheOutputWithoutItsSecrets(t *testing.T) {
 			w, flush := secrets.Masked(&got)
 			for rest := c.written; rest != ""; {
 				n := min(size, len(rest))
-				if _, err := io.WriteString(w, rest[:n]); err != nil {
-					t.Fatal(err)
-				}
+				_, err := io.WriteString(w, rest[:n])
+				require.NoError(t, err)
 				rest = rest[n:]
 			}
 			if err := flush(); err != nil || got.String() != c.want {
@@ -46,12 +48,9 @@ func TestMaskedOutputIsTheOutputWithoutItsSecrets(t *testing.T) {
 func TestMaskedOutputThatCannotBeWrittenFails(t *testing.T) {
 	full := errors.New("full")
 	w, flush := (&invoke.Secrets{}).Masked(failingWriter{full})
-	if _, err := io.Copy(w, iotest.OneByteReader(strings.NewReader("a\nb\n"))); !errors.Is(err, full) {
-		t.Errorf("the error is %v, want %v", err, full)
-	}
-	if err := flush(); !errors.Is(err, full) {
-		t.Errorf("at the end it is %v, want %v", err, full)
-	}
+	_, err := io.Copy(w, iotest.OneByteReader(strings.NewReader("a\nb\n")))
+	assert.ErrorIs(t, err, full)
+	assert.ErrorIs(t, flush(), full)
 }
 
 type failingWriter struct{ err error }
