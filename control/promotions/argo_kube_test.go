@@ -13,9 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
-	"github.com/deployster-go/deployster/internal/kubewatch"
 	"github.com/deployster-go/deployster/internal/pullrequest/forgetest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
@@ -90,12 +88,7 @@ func TestAPullRequestPromotesToApplicationsOfArgo(t *testing.T) {
 		kubetest.Kubeconfig(t, filepath.Join(dir, name), in.Server, in.Token, in.namespace)
 	}
 	f := forgetest.New(t, "gitea", map[string]string{"prod.yaml": "targetRevision: v1.2.0\n"})
-	w := newWorld(t, reconciletest.InMemory(t))
-	watched := kubewatch.New(kubewatch.Options{Retry: 100 * time.Millisecond, Find: func(cluster string) (kubewatch.Access, error) {
-		return kubewatch.Access{Kubeconfig: filepath.Join(dir, cluster)}, nil
-	}})
-	w.workspace, w.clusters, w.stages = dir, watched, []string{"dev", "prod"}
-	w.define(single(), func(d *definition.Definition) {
+	w, end := watching(t, dir, func(cluster string) string { return filepath.Join(dir, cluster) }, func(d *definition.Definition) {
 		of := func(cluster string, a argo) object.Object {
 			return object.Object{Cluster: cluster, Kind: "Application", Namespace: a.namespace, Name: a.name}
 		}
@@ -107,8 +100,6 @@ func TestAPullRequestPromotesToApplicationsOfArgo(t *testing.T) {
 			Provider: "gitea", TokenFile: "secrets/token", Timeout: definition.Duration(30 * time.Minute), CheckEvery: definition.Duration(200 * time.Millisecond),
 		}
 	})
-	end := w.schedules(watched)
-
 	for _, a := range []argo{east, west} {
 		a.runs("v1.2.0", "Healthy")
 	}

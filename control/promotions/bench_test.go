@@ -91,9 +91,8 @@ func newCrowd(b *testing.B, many int) *crowd {
 		seq += int64(len(events))
 	}
 	for some := range slices.Chunk(batch, 5000) {
-		if _, err := c.log.Append(context.Background(), some...); err != nil {
-			b.Fatal(err)
-		}
+		_, err := c.log.Append(context.Background(), some...)
+		require.NoError(b, err)
 	}
 	return c
 }

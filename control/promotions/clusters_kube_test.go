@@ -82,21 +82,18 @@ func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
 	kubetest.Kubeconfig(t, filepath.Join(dir, "west"), c.Server, c.Limited, f.namespace)
 
 	r := newReceiver(t)
-	w := newWorld(t, reconciletest.InMemory(t))
-	watched := kubewatch.New(kubewatch.Options{Retry: 100 * time.Millisecond, Find: func(cluster string) (kubewatch.Access, error) {
+	kubeconfig := func(cluster string) string {
 		if cluster == "west" {
-			return kubewatch.Access{Kubeconfig: filepath.Join(dir, "west")}, nil
+			return filepath.Join(dir, "west")
 		}
-		return kubewatch.Access{Kubeconfig: filepath.Join(dir, "all")}, nil
-	}})
-	w.workspace, w.clusters, w.stages = r.workspace, watched, []string{"dev", "prod"}
-	w.define(single(), r.asks, func(d *definition.Definition) {
+		return filepath.Join(dir, "all")
+	}
+	w, end := watching(t, r.workspace, kubeconfig, r.asks, func(d *definition.Definition) {
 		d.Stages[0].Environment, d.Stages[0].Objects = "objects:shop/dev", []object.Object{{Cluster: "dev", Kind: "Kustomization", Namespace: f.namespace, Name: "dev", Part: object.Name}}
 		d.Stages[1].Environment, d.Stages[1].Objects = "objects:shop/prod", []object.Object{
 			{Cluster: "east", Kind: "Kustomization", Namespace: f.namespace, Name: "east", Part: object.Name}, {Cluster: "west", Kind: "HelmRelease", Namespace: f.namespace, Name: "west"},
 		}
 	})
-	end := w.schedules(watched)
 	says := w.comesToSay
 
 	says("dev", "its controller has not looked at it yet")
@@ -142,9 +139,16 @@ func TestARevisionGoesThroughObjectsOfFlux(t *testing.T) {
 	end()
 }
 
-// schedules starts a scheduler, until end is called: nothing is watched any more then.
-func (w *world) schedules(watched *kubewatch.Clusters) (end func()) {
-	w.Helper()
+// watching is a world of the stages dev and prod, which are objects of clusters, with a scheduler that
+// goes on until end is called: nothing is watched any more then.
+func watching(t *testing.T, workspace string, kubeconfig func(cluster string) string, change ...func(*definition.Definition)) (w *world, end func()) {
+	t.Helper()
+	watched := kubewatch.New(kubewatch.Options{Retry: 100 * time.Millisecond, Find: func(cluster string) (kubewatch.Access, error) {
+		return kubewatch.Access{Kubeconfig: kubeconfig(cluster)}, nil
+	}})
+	w = newWorld(t, reconciletest.InMemory(t))
+	w.workspace, w.clusters, w.stages = workspace, watched, []string{"dev", "prod"}
+	w.define(single(), change...)
 	ctx, cancel := context.WithCancel(w.Context())
 	w.Cleanup(cancel)
 	o := w.options(w.open())
@@ -152,7 +156,7 @@ func (w *world) schedules(watched *kubewatch.Clusters) (end func()) {
 	o.Drain = drain
 	ended := make(chan error, 1)
 	go func() { ended <- promotions.Schedule(ctx, o, w, w) }()
-	return func() {
+	return w, func() {
 		w.Helper()
 		close(drain)
 		assert.NoError(w, <-ended)

@@ -140,7 +140,7 @@ func TestATryDeploysNothingThatWasForbiddenSince(t *testing.T) {
 			if begun, err := p.deploy(t.Context(), "shop", b.step, "version"); err == nil || begun.Deployment != "" {
 				t.Errorf("it begins %+v, %v", begun, err)
 			}
-			assert.Len(t, b.deployments(), 0)
+			assert.Empty(t, b.deployments())
 		})
 	}
 }

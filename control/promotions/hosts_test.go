@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/control/targets"
@@ -133,8 +132,7 @@ func TestHostsAreAskedForAndObserved(t *testing.T) {
 		}
 		m.set(func() { m.runs = "1" })
 		<-time.After(2 * time.Minute)
-		require.Equal(t, 1, w.count(promotion.StageFinished, "prod", "1"))
-		assert.Equal(t, 1, w.count(promotion.RunFinished, "", "1"), "it is there, and that is not noticed")
+		w.finished("1", "prod")
 		n := w.count(promotion.HostsObserved, "prod", "")
 		<-time.After(time.Hour)
 		assert.Equal(t, n, w.count(promotion.HostsObserved, "prod", ""), "nothing has changed")
@@ -143,50 +141,6 @@ func TestHostsAreAskedForAndObserved(t *testing.T) {
 		if _, watched := m.looks(); watched != 0 {
 			t.Errorf("%d hosts are watched by nobody", watched)
 		}
-	})
-}
-
-// What was recorded before is of no use to a process that has not looked itself.
-func TestAProcessDoesNotPromoteByWhatAFormerOneSaw(t *testing.T) {
-	r := newReceiver(t)
-	r.onMachines(t, func(w *world, m *machines) {
-		m.runs = "1"
-		p := w.promotes("1")
-		<-time.After(2 * time.Minute)
-		p.die()
-		m.set(func() { m.silent = true })
-		p = w.promotes("2")
-		<-time.After(10 * time.Minute)
-		assert.Len(t, r.take(), 0, "asked for hosts that do not answer")
-		w.says("prod", promotion.Unobserved, "no answer")
-
-		// Where somebody has brought the revision there meanwhile, nobody is asked for it.
-		p.die()
-		m.set(func() { m.silent, m.runs = false, "2" })
-		p = w.start()
-		<-time.After(5 * time.Minute)
-		require.Empty(t, r.take())
-		assert.Equal(t, 1, w.count(promotion.RunFinished, "", "2"))
-		p.end()
-	})
-}
-
-func TestTheHostsOfAPipelineThatIsDeletedAreLeftAlone(t *testing.T) {
-	r := newReceiver(t)
-	r.onMachines(t, func(w *world, m *machines) {
-		p := w.promotes("1")
-		<-time.After(2 * time.Minute)
-		if asked, watched := m.looks(); asked == 0 || watched != 2 {
-			t.Fatalf("%d looks, %d watches", asked, watched)
-		}
-		w.proposes(promotion.Delete{Cancel: true, ID: "delete"})
-		<-time.After(time.Minute)
-		before, _ := m.looks()
-		<-time.After(time.Hour)
-		if asked, watched := m.looks(); asked != before || watched != 0 {
-			t.Errorf("%d looks at what nobody uses, %d watches", asked-before, watched)
-		}
-		p.end()
 	})
 }
 
@@ -212,5 +166,66 @@ func TestWhoAsksWhileHostsDoNotAnswerIsToldSo(t *testing.T) {
 		<-time.After(time.Hour)
 		assert.Equal(t, first.Message, w.explain("prod").Message, "an hour later it")
 		assert.Len(t, r.take(), 0, "asked for hosts that do not answer")
+	})
+}
+
+// throughMachines is a world in which a revision goes through hosts to the last stage, which is held.
+func throughMachines(t *testing.T, test func(*world, *machines)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newWorld(t, reconciletest.InMemory(t)), &machines{runs: "0"}
+		w.engines = m
+		w.define(single(), onMachinesAt("staging"))
+		w.commands("shop", promotion.HoldStage{Stage: "prod", ID: "hold"})
+		test(w, m)
+	})
+}
+
+// onMachinesAt has the stage in the middle be a manifest on hosts, by a name.
+func onMachinesAt(name string) func(*definition.Definition) {
+	return func(d *definition.Definition) {
+		d.Stages[1] = definition.Stage{
+			Name: name, Environment: "hosts:shop/" + name, Targets: &definition.Targets{Manifest: "web.yaml", Hosts: "staging", CheckEvery: definition.Duration(time.Minute)},
+		}
+	}
+}
+
+// What a former process saw of hosts, and recorded, lets nothing go on: they may not run it any more.
+func TestNothingGoesOnByWhatAFormerProcessSaw(t *testing.T) {
+	throughMachines(t, func(w *world, m *machines) {
+		p := w.promotes("1")
+		<-time.After(5 * time.Minute)
+		w.says("prod", promotion.IsHeld, "")
+		p.die()
+		m.set(func() { m.silent = true })
+		w.proposes(promotion.ReleaseHold{Stage: "prod", ID: "release"})
+		p = w.start()
+		<-time.After(10 * time.Minute)
+		assert.Equal(t, 0, w.startedIn("prod"), "deployments by what nobody sees any more")
+		m.set(func() { m.silent = false })
+		<-time.After(10 * time.Minute)
+		p.end()
+		assert.Equal(t, "1", w.at("prod"), "it does not go on when they answer")
+	})
+}
+
+// Hosts of a stage that a definition has no more, or of a pipeline that is deleted, are looked at no more.
+func TestTheHostsOfAStageThatIsGoneAreLeftAlone(t *testing.T) {
+	throughMachines(t, func(w *world, m *machines) {
+		p := w.promotes("1")
+		<-time.After(5 * time.Minute)
+		w.define(single(), onMachinesAt("canary"))
+		<-time.After(5 * time.Minute)
+		if _, watched := m.looks(); watched != 2 {
+			t.Errorf("of two hosts of one stage %d are watched", watched)
+		}
+		w.commands("shop", promotion.Delete{Cancel: true, ID: "delete"})
+		<-time.After(5 * time.Minute)
+		before, _ := m.looks()
+		<-time.After(time.Hour)
+		if asked, watched := m.looks(); asked != before || watched != 0 {
+			t.Errorf("%d looks at what nobody uses, %d watches", asked-before, watched)
+		}
+		p.end()
 	})
 }

@@ -1,6 +1,7 @@
 package promotions
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -9,13 +10,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
-	"github.com/deployster-go/deployster/environment/definition"
+	envdefinition "github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/pipeline/promotion"
+	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
 
 func TestARevisionComesAnewOnlyAfterAnotherWasThere(t *testing.T) {
@@ -167,13 +172,13 @@ func (f *fleet) wants(when string, health promotion.Health, revision, runs strin
 // by hand is a person who does not want it; and what is deleted runs nothing any more.
 func TestAnEnvironmentIsObservedWhateverBecomesOfIt(t *testing.T) {
 	f := &fleet{T: t, state: environment.New("prod"), now: time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)}
-	with := func(version string) *definition.Definition {
-		return &definition.Definition{
-			Name: "prod", Type: definition.Daemon, InstanceGroup: definition.InstanceGroup{Query: "all"},
-			Task: definition.TaskSpec{Manifest: "shop.yaml", Vars: map[string]any{"version": version}},
-			Deployment: definition.Configuration{
-				Method: definition.Replace, MaxOver: 1, AutoRollback: true,
-				HealthyDeadline: definition.Duration(5 * time.Minute), ProgressDeadline: definition.Duration(10 * time.Minute),
+	with := func(version string) *envdefinition.Definition {
+		return &envdefinition.Definition{
+			Name: "prod", Type: envdefinition.Daemon, InstanceGroup: envdefinition.InstanceGroup{Query: "all"},
+			Task: envdefinition.TaskSpec{Manifest: "shop.yaml", Vars: map[string]any{"version": version}},
+			Deployment: envdefinition.Configuration{
+				Method: envdefinition.Replace, MaxOver: 1, AutoRollback: true,
+				HealthyDeadline: envdefinition.Duration(5 * time.Minute), ProgressDeadline: envdefinition.Duration(10 * time.Minute),
 			},
 		}
 	}
@@ -212,4 +217,94 @@ func TestAnEnvironmentIsObservedWhateverBecomesOfIt(t *testing.T) {
 	f.wants("while it is deleted", promotion.Partly, "", "", true)
 	f.settles()
 	assert.True(t, f.wants("when it is deleted", promotion.Unknown, "", "", false).Deleted, "it is not known that it was deleted")
+}
+
+// defineShop defines a pipeline of the environments dev and prod.
+func defineShop(t *testing.T, c *Controller) {
+	t.Helper()
+	_, err := c.promotions.Change(t.Context(), "shop", true, func(s *promotion.State) ([]deploylog.Event, error) {
+		return s.Propose(promotion.Define{ID: "define", Definition: &definition.Definition{
+			Name: "shop", Promotion: definition.Promotion{Policy: definition.Single, Variable: "version"},
+			Stages: []definition.Stage{{Name: "dev", Environment: "dev"}, {Name: "prod", Environment: "prod"}},
+		}}, promotion.Observed{}, time.Now())
+	})
+	require.NoError(t, err)
+}
+
+// What an environment runs is found out once, and again when it has changed: not so often where
+// that takes long. What nobody keeps, and what cannot be read, is unknown.
+func TestWhatIsObservedIsKeptUntilItChanges(t *testing.T) {
+	now := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	open := reconciletest.InMemory(t)
+	log := open()
+	persons := environments.New(log, clock)
+	does := func(c environment.Command) {
+		t.Helper()
+		_, err := persons.Command(t.Context(), "dev", c)
+		require.NoError(t, err)
+	}
+	d := &envdefinition.Definition{Name: "dev", Type: envdefinition.Daemon, InstanceGroup: envdefinition.InstanceGroup{Query: "all"}, Task: envdefinition.TaskSpec{Manifest: "m", Vars: map[string]any{"version": "1"}}}
+	does(environment.Create{Definition: d})
+
+	c := NewController(Options{Options: reconcile.Options{Log: open(), Now: clock, Parallelism: 1}})
+	defineShop(t, c)
+	c.use("shop", []string{"dev", "prod"})
+	of := observed{"dev", "version"}
+	var again time.Time
+	seen := func() promotion.Observation {
+		t.Helper()
+		require.NoError(t, c.followed.Follow(t.Context(), 0))
+		var all promotion.Observed
+		all, again = c.observe(c.promotions.States["shop"])
+		return all["dev"]
+	}
+
+	if o := seen(); o.Health != promotion.Unknown || !strings.Contains(o.Why, "no controller keeps it") {
+		t.Errorf("what nobody keeps is %+v", o)
+	}
+	leave, err := log.TryLock("environment/dev")
+	require.NoError(t, err)
+	defer leave()
+	first := c.seen[of].at
+	now = now.Add(time.Hour)
+	if o := seen(); o.Why != "nothing is deployed" || !c.seen[of].at.Equal(first) || !again.IsZero() {
+		t.Errorf("what has not changed is looked at again at %s: %+v", c.seen[of].at, o)
+	}
+
+	does(environment.Deploy{Revision: 1, Hosts: []string{"h1"}})
+	require.Equal(t, "1", seen().Revision)
+	assert.WithinDuration(t, now, c.seen[of].at, 0, "it has changed, and is observed")
+
+	slow := c.seen[of]
+	slow.took = 20 * time.Millisecond
+	c.seen[of] = slow
+	does(environment.Pause{})
+	now = now.Add(100 * time.Millisecond)
+	require.True(t, seen().Moving, "what takes long is observed again at once, or at %s", again)
+	assert.WithinDuration(t, slow.at.Add(400*time.Millisecond), again, 0, "what takes long is observed again at once, or at")
+	now = again
+	if o := seen(); o.Moving || !c.seen[of].at.Equal(now) || !again.IsZero() {
+		t.Errorf("nor is it later: %+v", o)
+	}
+
+	c.broken = errors.New("input/output error")
+	if o := seen(); o.Health != promotion.Unknown || !strings.Contains(o.Why, "input/output error") {
+		t.Errorf("what cannot be read is %+v", o)
+	}
+}
+
+// A revision that is there since a moment that has not come yet, for the clock was set back, is
+// there since that was seen.
+func TestWhenAClockIsSetBackIsKept(t *testing.T) {
+	now := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
+	c := NewController(Options{Options: reconcile.Options{Log: reconciletest.InMemory(t)(), Now: func() time.Time { return now }, Parallelism: 1}})
+	defineShop(t, c)
+	of := observed{"dev", "version"}
+	c.seen[of] = observation{Observation: promotion.Observation{Health: promotion.Whole, Event: 1, Since: now.Add(time.Hour)}, watched: true, at: now}
+	for range 3 {
+		all, _ := c.observe(c.promotions.States["shop"])
+		assert.WithinDuration(t, time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC), all["dev"].Ahead, 0, "it was first seen")
+		now = now.Add(20 * time.Minute)
+	}
 }

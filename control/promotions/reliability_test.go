@@ -3,16 +3,17 @@ package promotions_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/deployster-go/deployster/control/promotions"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -115,19 +116,6 @@ func TestAStageWhoseStateCannotBeReadBlocksUntilItCan(t *testing.T) {
 	}
 }
 
-// What nobody keeps nobody observes: its tasks may have died long ago.
-func TestNothingIsPromotedOnWhatNobodyKeeps(t *testing.T) {
-	inWorld(t, single(), func(w *world) {
-		w.deploys("dev", "1")
-		w.keepOnly("dev")
-		o := w.options(w.open())
-		o.UntilIdle, o.Selected, o.Identity = true, w.Selected, w.Identity
-		require.NoError(t, promotions.NewController(o).Run(w.Context()))
-		require.Equal(t, promotion.Unobserved, w.explain("dev").Code)
-		assert.Zero(t, w.startedIn("staging"))
-	})
-}
-
 // "What happens with outstanding promotions when a pipeline is restarted with a new revision?"
 // They are closed, and replaced by those of the new one.
 func TestPromotionsThatAreOutstandingAreReplacedByThoseOfANewRevision(t *testing.T) {
@@ -190,19 +178,114 @@ func TestALogThatCannotBeReadEndsTheProcessAndLosesNothing(t *testing.T) {
 	})
 }
 
-// Who rolls back by hand keeps the promotion of the same from coming again, in whichever
-// process.
-func TestARollbackByHandHoldsInTheNextProcess(t *testing.T) {
-	inWorld(t, single(), func(w *world) {
-		for _, version := range []string{"1", "2"} {
-			w.deploys("dev", version)
-			require.NoError(t, w.untilIdle(w.open()))
+// told is what a log tells, each only once: how often something was tried, and which of two
+// loops of a process was faster, is not the same in each life.
+func (w *world) told() (all []string) {
+	for _, e := range w.events() {
+		all = append(all, fmt.Sprintf("%s of %s, revision %q", e.Name, e.Target, e.Revision))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// A process that is killed at any of its appends, before it or right after it is in the log,
+// is replaced by another one: no promotion is lost, and none is done twice.
+func TestWhichProcessDiesWhereverEachRevisionComesToEachStageOnce(t *testing.T) {
+	for policy, every := range map[definition.Policy]int{definition.Single: 2, definition.Concurrent: 4} {
+		t.Run(string(policy), func(t *testing.T) {
+			var want []string
+			deaths(t, 20, every, func(t *testing.T, die func(deploylog.Log) deploylog.Log) {
+				got := carried(t, policy, die)
+				if want == nil {
+					want = got
+				}
+				assert.Equal(t, want, got)
+			})
+		})
+	}
+}
+
+// carried has two revisions carried through the stages by processes of which the first dies,
+// and returns what the log tells then.
+func carried(t *testing.T, policy definition.Policy, die func(deploylog.Log) deploylog.Log) (told []string) {
+	p := single()
+	p.Policy = policy
+	inWorld(t, p, func(w *world) {
+		log, died := die(w.open()), 0
+		w.deploys("dev", "1")
+		for next := []string{"2", ""}; len(next) > 0; {
+			switch err := w.untilIdle(log); {
+			case errors.Is(err, reconciletest.ErrDead):
+				died++
+				require.Equal(t, 1, died, "a dead process began again")
+				log = w.open()
+			case err != nil:
+				t.Fatal(err)
+			default:
+				if next[0] != "" {
+					w.deploys("dev", next[0])
+				}
+				next = next[1:]
+			}
 		}
-		w.do("prod", environment.Rollback{Revision: 2, Hosts: hostsOf("prod"), By: "ada", Reason: "orders are lost"})
-		p := w.promotes("3")
-		reconciletest.Wait(time.Hour)
-		w.want("3", "3", "1")
-		w.says("prod", promotion.IsRolledBack, "")
-		p.end()
+		w.want("2", "2", "2")
+		for _, stage := range w.stages[1:] {
+			for _, revision := range []string{"1", "2"} {
+				for _, name := range []string{promotion.Triggered, promotion.StageFinished} {
+					assert.Equal(t, 1, w.count(name, stage, revision), "%s of revision %s to %s", name, revision, stage)
+				}
+			}
+		}
+		told = w.told()
 	})
+	return told
+}
+
+// Two processes on one log: one promotes, the other stands by and takes over, however the
+// first ends, and whatever is under way then.
+func TestOfTwoProcessesOnOneLogOnePromotes(t *testing.T) {
+	inWorld(t, single(), func(w *world) {
+		w.set(func() { w.slowly["staging"], w.slowly["prod"] = 7*time.Second, 13*time.Second })
+		const revisions = 8
+		first, second := w.start(), w.start()
+		for i := range revisions {
+			w.deploys("dev", fmt.Sprint(i+1))
+			reconciletest.Wait(time.Duration(5*i+1) * time.Second) // somewhere on its way
+			if i%2 == 0 {
+				first.die()
+			} else {
+				first.end()
+			}
+			first, second = second, w.start()
+			reconciletest.Wait(5 * time.Minute)
+			version := fmt.Sprint(i + 1)
+			w.want(version, version, version)
+		}
+		first.end()
+		second.end()
+		for _, name := range []string{promotion.RunStarted, promotion.RunFinished} {
+			assert.Equal(t, revisions, w.count(name, "", ""))
+		}
+	})
+}
+
+// Of processes that begin together one has the pipeline, and the others may have some of its
+// environments. Each ends when nothing more is to be done, whoever did it.
+func TestProcessesThatBeginTogetherPromoteOnceAndAllEnd(t *testing.T) {
+	for range ringtest.Cases(4, 20) {
+		inWorld(t, single(), func(w *world) {
+			w.deploys("dev", "1")
+			errs := make(chan error)
+			const many = 3
+			for range many {
+				go func() { errs <- w.untilIdle(w.open()) }()
+			}
+			defer time.AfterFunc(24*time.Hour, func() { panic("it is never idle:\n" + w.story()) }).Stop()
+			for range many {
+				assert.NoError(t, <-errs)
+			}
+			synctest.Wait()
+			w.want("1", "1", "1")
+		})
+	}
 }

@@ -55,27 +55,18 @@ func TestWhatRunsInAStageIsVerifiedWithItsHostsAndVariables(t *testing.T) {
 // A process that is killed at any of its appends is replaced by another one, by which what one
 // left open is verified: the log says once that it is.
 func TestWhicheverProcessDiesAStageIsVerifiedOnce(t *testing.T) {
-	carried := func(lives int, last bool) (appends int) {
+	deaths(t, 20, 1, func(t *testing.T, die func(deploylog.Log) deploylog.Log) {
 		inVerified(t, func(*world, context.Context, environment.Verification) error { return nil }, func(w *world) {
-			mortal := &reconciletest.Mortal{Log: w.open(), Lives: lives, Last: last}
 			w.deploys("dev", "1")
-			for log := deploylog.Log(mortal); w.untilIdle(log) != nil; {
+			for log := die(w.open()); w.untilIdle(log) != nil; {
 				log = w.open()
 			}
 			w.want("1", "1", "1")
 			for _, name := range []string{promotion.Verifying, promotion.Verified} {
-				assert.Equal(t, 1, w.count(name, "dev", "1"), "after a death at append %d (in the log: %v)", lives+1, last)
+				assert.Equal(t, 1, w.count(name, "dev", "1"), name)
 			}
-			appends = mortal.Calls()
 		})
-		return appends
-	}
-	appends := carried(1000, false)
-	require.GreaterOrEqual(t, appends, 20, "there are only")
-	for lives := range appends {
-		carried(lives, false)
-		carried(lives, true)
-	}
+	})
 }
 
 // The next process waits until what verifies has ended, though the one that began it is killed.
@@ -109,10 +100,7 @@ func TestNothingIsVerifiedByWhatIsExchangedInBetween(t *testing.T) {
 		return nil
 	}, func(w *world) {
 		w.deploys("dev", "1")
-		d := &definition.Definition{Name: "shop", Promotion: single()}
-		for _, stage := range w.stages {
-			d.Stages = append(d.Stages, definition.Stage{Name: stage, Environment: stage})
-		}
+		d := &definition.Definition{Name: "shop", Promotion: single(), Stages: stagesOf(w.stages...)}
 		verifiedBy("2")(d)
 		require.NoError(t, w.untilIdle(&overtaken{Log: w.open(), w: w, event: promotion.Verifying, command: promotion.Define{Definition: d, ID: "another"}}))
 		w.want("1", "1", "1")

@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/promotions"
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -51,25 +49,13 @@ func (k *keeper) controlled() string {
 	return strings.Join(all, " ")
 }
 
-// commands has a pipeline do what a person wants of it.
-func (w *world) commands(pipeline string, c promotion.Command) {
-	w.Helper()
-	_, err := w.promotions.Change(w.Context(), pipeline, true, func(s *promotion.State) ([]deploylog.Event, error) {
-		return s.Propose(c, promotion.Observed{}, time.Now())
-	})
-	require.NoError(w, err)
-}
-
 // Environments are kept while a pipeline uses them, once each, whichever it is, and not a moment
 // longer than the last one does.
 func TestAnEnvironmentIsKeptUntilItsLastPipelineLeavesIt(t *testing.T) {
 	inWorld(t, single(), func(w *world) {
 		uses := func(pipeline, id string, environments ...string) {
 			t.Helper()
-			d := &definition.Definition{Name: pipeline, Promotion: single()}
-			for _, e := range environments {
-				d.Stages = append(d.Stages, definition.Stage{Name: e, Environment: e})
-			}
+			d := &definition.Definition{Name: pipeline, Promotion: single(), Stages: stagesOf(environments...)}
 			w.commands(pipeline, promotion.Define{Definition: d, ID: id})
 		}
 		k := &keeper{times: map[string]int{}}

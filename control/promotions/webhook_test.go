@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -107,46 +106,28 @@ func (r *receiver) asking(t *testing.T, test func(*world)) {
 // by the key what it was asked before, and each revision comes to each stage once.
 func TestWhicheverProcessDiesAWebhookIsAskedForEachTryWithOneKey(t *testing.T) {
 	r := newReceiver(t)
-	appends := r.carried(t, 1000, false)
-	require.GreaterOrEqual(t, appends, 15, "there are only")
-	for lives := range appends {
-		for _, last := range []bool{false, true} {
-			r.carried(t, lives, last)
-		}
-	}
-}
-
-func (r *receiver) carried(t *testing.T, lives int, last bool) (appends int) {
-	t.Helper()
-	r.asking(t, func(w *world) {
-		mortal := &reconciletest.Mortal{Log: w.open(), Lives: lives, Last: last}
-		log := deploylog.Log(mortal)
-		w.deploys("dev", "1")
-		keys := map[string]promotions.Request{}
-		answer := func() {
-			for _, request := range r.take() {
-				if before, known := keys[request.Key]; known && !reflect.DeepEqual(before, request) {
-					t.Errorf("one key is of %+v and %+v", before, request)
-				} else if !known {
-					w.deploys(request.Stage, request.Revision)
+	deaths(t, 15, 1, func(t *testing.T, die func(deploylog.Log) deploylog.Log) {
+		r.asking(t, func(w *world) {
+			log := die(w.open())
+			w.deploys("dev", "1")
+			keys := map[string]promotions.Request{}
+			answer := func() {
+				for _, request := range r.take() {
+					if before, known := keys[request.Key]; known {
+						assert.Equal(t, before, request, "one key is of both")
+					} else {
+						w.deploys(request.Stage, request.Revision)
+					}
+					keys[request.Key] = request
 				}
-				keys[request.Key] = request
 			}
-		}
-		for w.untilIdleWith(log, answer) != nil {
-			log = w.open() // the next process
-		}
-		appends = mortal.Calls()
-		if len(keys) != 2 || w.count(promotion.RunFinished, "", "1") != 1 {
-			t.Errorf("after a death at append %d (in the log: %v) it was asked %+v, and", lives+1, last, keys)
-		}
-		for _, stage := range []string{"staging", "prod"} {
-			if n := w.count(promotion.StageFinished, stage, "1"); n != 1 {
-				t.Errorf("after a death at append %d (in the log: %v) the promotion to %s finished %d times", lives+1, last, stage, n)
+			for w.untilIdleWith(log, answer) != nil {
+				log = w.open() // the next process
 			}
-		}
+			assert.Len(t, keys, 2)
+			w.finished("1", "staging", "prod")
+		})
 	})
-	return appends
 }
 
 // untilIdleWith runs a process until nothing more is to be done, or it dies, while somebody looks
@@ -161,37 +142,6 @@ func (w *world) untilIdleWith(log deploylog.Log, answer func()) error {
 		case <-time.After(time.Second):
 			answer()
 		}
-	}
-}
-
-// Who is asked has until the timeout to answer with what then runs there, which is for what a
-// process until it is idle waits.
-func TestAProcessIsNotIdleWhileAWebhookIsAwaited(t *testing.T) {
-	for name, takes := range map[string]time.Duration{"in time": 29 * time.Minute, "never": 24 * time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			r := newReceiver(t)
-			r.asking(t, func(w *world) {
-				w.deploys("dev", "1")
-				started, tries := time.Now(), 0
-				due := map[time.Time]string{} // stages
-				require.NoError(t, w.untilIdleWith(w.open(), func() {
-					for _, request := range r.take() {
-						due[time.Now().Add(takes)] = request.Stage
-						tries++
-					}
-					for at, stage := range due {
-						if !time.Now().Before(at) {
-							delete(due, at)
-							w.deploys(stage, "1")
-						}
-					}
-				}))
-				finished := w.count(promotion.RunFinished, "", "1")
-				if took := time.Since(started); takes < time.Hour && (finished != 1 || tries != 2) || takes > time.Hour && (finished != 0 || tries != 3 || w.count(promotion.StageFailed, "staging", "1") != 3 || took > 2*time.Hour) {
-					t.Errorf("after %s it is idle, was asked %d times, and", took, tries)
-				}
-			})
-		})
 	}
 }
 

@@ -8,13 +8,10 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/engine/kubernetes/kubetest"
-	"github.com/deployster-go/deployster/internal/kubewatch"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
@@ -66,20 +63,13 @@ func TestARevisionGoesThroughWorkloads(t *testing.T) {
 	dir := t.TempDir()
 	kubetest.Kubeconfig(t, filepath.Join(dir, "kubeconfig"), c.Server, c.Token, f.namespace)
 	r := newReceiver(t)
-	w := newWorld(t, reconciletest.InMemory(t))
-	watched := kubewatch.New(kubewatch.Options{Retry: 100 * time.Millisecond, Find: func(string) (kubewatch.Access, error) {
-		return kubewatch.Access{Kubeconfig: filepath.Join(dir, "kubeconfig")}, nil
-	}})
-	w.workspace, w.clusters, w.stages = r.workspace, watched, []string{"dev", "prod"}
-	w.define(single(), r.asks, func(d *definition.Definition) {
+	w, end := watching(t, r.workspace, func(string) string { return filepath.Join(dir, "kubeconfig") }, r.asks, func(d *definition.Definition) {
 		of := func(kind string) object.Object {
 			return object.Object{Cluster: "one", Kind: kind, Namespace: f.namespace, Name: "shop"}
 		}
 		d.Stages[0].Environment, d.Stages[0].Objects = "objects:shop/dev", []object.Object{of("Deployment")}
 		d.Stages[1].Environment, d.Stages[1].Objects = "objects:shop/prod", []object.Object{of("StatefulSet"), of("DaemonSet")}
 	})
-	end := w.schedules(watched)
-
 	w.comesToSay("dev", "its controller has not looked at it yet")
 	f.workload(http.MethodPut, "deployments", "Deployment", "registry.example/shop:42", 2)
 	f.reports("deployments", fields{"replicas": 3, "readyReplicas": 3, "updatedReplicas": 2, "availableReplicas": 2})

@@ -27,6 +27,7 @@ import (
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
 )
@@ -102,28 +103,39 @@ func runs(stage, version string) *envdefinition.Definition {
 	}
 }
 
+// stagesOf are stages that are environments of the same names.
+func stagesOf(names ...string) (stages []definition.Stage) {
+	for _, name := range names {
+		stages = append(stages, definition.Stage{Name: name, Environment: name})
+	}
+	return stages
+}
+
 // define makes the pipeline what its stages are at present.
 func (w *world) define(p definition.Promotion, change ...func(*definition.Definition)) {
 	w.Helper()
-	d := &definition.Definition{Name: "shop", Promotion: p}
-	for _, stage := range w.stages {
-		d.Stages = append(d.Stages, definition.Stage{Name: stage, Environment: stage})
-	}
+	d := &definition.Definition{Name: "shop", Promotion: p, Stages: stagesOf(w.stages...)}
 	for _, c := range change {
 		c(d)
 	}
 	w.number++
-	_, err := w.promotions.Change(w.Context(), "shop", true, func(s *promotion.State) ([]deploylog.Event, error) {
-		return s.Propose(promotion.Define{Definition: d, ID: fmt.Sprint("define", w.number)}, promotion.Observed{}, time.Now())
+	w.commands("shop", promotion.Define{Definition: d, ID: fmt.Sprint("define", w.number)})
+}
+
+// commands has a pipeline do what a person wants of it, who sees what the environments run.
+func (w *world) commands(pipeline string, c promotion.Command) {
+	w.Helper()
+	require.NoError(w, w.environments.Follow(w.Context(), 0))
+	_, err := w.promotions.Change(w.Context(), pipeline, true, func(s *promotion.State) ([]deploylog.Event, error) {
+		return s.Propose(c, promotions.Observe(w.environments, s, w.environments.Controlled), time.Now())
 	})
 	require.NoError(w, err)
 }
 
 func (w *world) do(stage string, c environment.Command) {
 	w.Helper()
-	if _, err := w.environments.Command(w.Context(), stage, c); err != nil {
-		w.Fatal(err)
-	}
+	_, err := w.environments.Command(w.Context(), stage, c)
+	require.NoError(w, err)
 }
 
 // deploys is what somebody, or a build, does by hand: the stage gets a version.
@@ -174,10 +186,8 @@ func (w *world) Observe(_ context.Context, t tasks.Task) tasks.ProbeResult {
 	return tasks.ProbeResult{Health: tasks.Healthy}
 }
 
-// Check implements environments.Tasks.
-func (w *world) Check(context.Context, tasks.Task) error { return nil }
-
-// Terminate implements environments.Tasks.
+// These implement environments.Tasks.
+func (w *world) Check(context.Context, tasks.Task) error     { return nil }
 func (w *world) Terminate(context.Context, tasks.Task) error { return nil }
 
 // Verify implements environments.Tasks.
@@ -199,10 +209,8 @@ func (w *world) Things(t tasks.Task) []tasks.Thing {
 // Watch implements environments.Tasks.
 func (w *world) Watch(ctx context.Context, _ string, _ func()) { <-ctx.Done() }
 
-// Version implements environments.Inventory.
-func (w *world) Version() int { return 1 }
-
-// Identity implements environments.Inventory.
+// These implement environments.Inventory.
+func (w *world) Version() int     { return 1 }
 func (w *world) Identity() string { return "" }
 
 // Selected implements environments.Inventory.
@@ -219,14 +227,10 @@ func (w *world) Selected(stage string) ([]string, error) {
 	return all, w.trouble[stage]
 }
 
-// Known implements environments.Inventory.
-func (w *world) Known(string) bool { return true }
-
-// Attribute implements environments.Inventory.
+// These implement environments.Inventory.
+func (w *world) Known(string) bool               { return true }
 func (w *world) Attribute(string, string) string { return "" }
-
-// Slots implements environments.Inventory.
-func (w *world) Slots(string) int { return 1 }
+func (w *world) Slots(string) int                { return 1 }
 
 // Recorded implements reconcile.Observer.
 func (w *world) Recorded(deploylog.Event) {}
@@ -301,6 +305,33 @@ func (w *world) untilIdle(log deploylog.Log) error {
 	o := w.options(log)
 	o.UntilIdle = true
 	return promotions.Schedule(w.Context(), o, w, w)
+}
+
+// deaths tells a story again and again. Each time the first process, whose log die returns, dies at
+// another of its appends, before that is in the log or right after. "make test" tells the story of
+// each such append in one of the two ways, or of every few appends.
+func deaths(t *testing.T, least, every int, story func(t *testing.T, die func(deploylog.Log) deploylog.Log)) {
+	t.Helper()
+	tell := func(lives int, last bool) int {
+		var mortal *reconciletest.Mortal
+		t.Run(fmt.Sprintf("at append %d, in the log %t", lives+1, last), func(t *testing.T) {
+			story(t, func(log deploylog.Log) deploylog.Log {
+				mortal = &reconciletest.Mortal{Log: log, Lives: lives, Last: last}
+				return mortal
+			})
+		})
+		return mortal.Calls()
+	}
+	appends := tell(1000, false)
+	require.GreaterOrEqual(t, appends, least, "appends")
+	every = ringtest.Cases(every, 1)
+	for lives := 0; lives < appends; lives += every {
+		last := lives/every%2 == 0
+		tell(lives, last)
+		if ringtest.All() {
+			tell(lives, !last)
+		}
+	}
 }
 
 // process is one that promotes, and keeps the environments.
@@ -453,6 +484,18 @@ func (w *world) says(stage string, code promotion.Code, words string) {
 	reason := w.explain(stage)
 	assert.Equal(w, code, reason.Code, "stage %s: %s", stage, reason.Message)
 	assert.Contains(w, reason.Message, words, "stage %s", stage)
+}
+
+// finished fails unless a revision came to stages once, and through the pipeline.
+func (w *world) finished(revision string, stages ...string) {
+	w.Helper()
+	for _, stage := range append(stages, "") {
+		name := promotion.StageFinished
+		if stage == "" {
+			name = promotion.RunFinished
+		}
+		assert.Equal(w, 1, w.count(name, stage, revision), "%s of revision %s: %s", name, revision, stage)
+	}
 }
 
 // startedIn is the number of deployments that an environment ever had.
