@@ -30,6 +30,19 @@ func (w *world) onFullDisk(free func() uint64) {
 	w.jobs.SetFree(free)
 }
 
+// onDisk is a world in a time of its own, on a disk that has so much free, of which a byte more than
+// nearlyFull is to stay.
+func onDisk(t *testing.T, test func(t *testing.T, w *world, free *atomic.Uint64)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fakeEngine())
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		w.onFullDisk(free.Load)
+		test(t, w, &free)
+	})
+}
+
 // filling has three jobs run of which one fills the disk, and returns what came of them.
 func filling(t *testing.T, w *world, others string, free *atomic.Uint64) (results [3]build.Result) {
 	var ended [3]chan build.Result
@@ -39,9 +52,7 @@ func filling(t *testing.T, w *world, others string, free *atomic.Uint64) (result
 		if i == 1 {
 			lines = []string{"write " + out + "/f " + strings.Repeat("x", 100_000), "hang"}
 		}
-		task := w.task(w.recipe(lines...))
-		task.Job, ended[i] = 20+i, make(chan build.Result, 1)
-		go func() { ended[i] <- w.jobs.Build(t.Context(), task) }()
+		ended[i] = w.beside(t.Context(), 20+i, lines...)
 	}
 	synctest.Wait()
 	free.Store(nearlyFull)
@@ -58,34 +69,20 @@ func filling(t *testing.T, w *world, others string, free *atomic.Uint64) (result
 func TestOnlyTheJobThatFillsTheDiskIsStopped(t *testing.T) {
 	for others, want := range map[string]string{
 		"print done": "finished",
-		"exit 1":     "lost: its container exited with 1, while another job had filled the disk: make room, …",
+		"exit 1":     "crowded out: its container exited with 1, while another job had filled the disk: make room, …",
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, fakeEngine())
-			var free atomic.Uint64
-			free.Store(1 << 40)
-			w.onFullDisk(free.Load)
-			results := filling(t, w, others, &free)
+		onDisk(t, func(t *testing.T, w *world, free *atomic.Uint64) {
+			results := filling(t, w, others, free)
 			w.wants(results[0], want)
 			w.wants(results[1], "failed: it was stopped as it filled the disk: it has written …")
 			w.wants(results[2], want)
-			for _, r := range results {
-				if r.Lost != nil && !r.Lost.Crowded {
-					t.Errorf("it counts as a loss: %+v", r.Lost)
-				}
-			}
-			w.clean()
 		})
 	}
 }
 
 // Who is stopped because the disk stays full, though the job is gone that filled it, is lost.
 func TestWhoIsStoppedWhileTheDiskStaysFullIsNotResponsible(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fakeEngine())
-		var free atomic.Uint64
-		free.Store(1 << 40)
-		w.onFullDisk(free.Load)
+	onDisk(t, func(t *testing.T, w *world, free *atomic.Uint64) {
 		ended := make(chan build.Result, 3)
 		for i := range 3 {
 			task := w.task(w.recipe("write "+out+"/f x", "hang"))
@@ -96,16 +93,11 @@ func TestWhoIsStoppedWhileTheDiskStaysFullIsNotResponsible(t *testing.T) {
 		free.Store(nearlyFull)
 		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
 		begun := time.Now()
-		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
+		w.wants(<-ended, "crowded out: it was stopped because others had filled the disk: …")
 		if waited := time.Since(begun); waited < 4*time.Second {
 			t.Errorf("the next one was stopped after %s", waited)
 		}
-		last := <-ended
-		w.wants(last, "lost: it was stopped because others had filled the disk: …")
-		if last.Lost != nil && !last.Lost.Crowded {
-			t.Error("it counts as a loss")
-		}
-		w.clean()
+		w.wants(<-ended, "crowded out: it was stopped because others had filled the disk: …")
 	})
 }
 
@@ -147,10 +139,9 @@ func TestTheDiskIsGuardedWhileAJobDoesNotStop(t *testing.T) {
 		<-time.After(20 * time.Second)
 		synctest.Wait()
 		require.Equal(t, 1, len(ended), "jobs have ended while the disk is full")
-		w.wants(<-ended, "lost: it was stopped because others had filled the disk: …")
+		w.wants(<-ended, "crowded out: it was stopped because others had filled the disk: …")
 		close(e.released)
 		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
-		w.clean()
 	})
 }
 
@@ -190,12 +181,11 @@ func TestWhatAContainerWritesElsewhereCounts(t *testing.T) {
 				var free atomic.Uint64
 				free.Store(1 << 40)
 				w.onFullDisk(free.Load)
+				w.leaves = true
 				ctx, cancel := cancelable(t)
 				var ended [2]chan build.Result
 				for i, lines := range [][]string{{"write " + out + "/f " + strings.Repeat("x", 100<<10), "hang"}, {"hang"}} {
-					task := w.task(w.recipe(lines...))
-					task.Job, ended[i] = 20+i, make(chan build.Result, 1)
-					go func() { ended[i] <- w.jobs.Build(ctx, task) }()
+					ended[i] = w.beside(ctx, 20+i, lines...)
 				}
 				synctest.Wait()
 				free.Store(nearlyFull)
@@ -223,14 +213,12 @@ func TestHowOftenTheDiskIsLookedAt(t *testing.T) {
 		free.Store(1 << 40)
 		w.options.DiskPeriod = time.Minute
 		w.onFullDisk(free.Load)
-		ended := make(chan build.Result, 1)
-		go func() { ended <- w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x", "hang"))) }()
+		ended := w.beside(t.Context(), 12, "write "+out+"/f x", "hang")
 		synctest.Wait()
 		begun := time.Now()
 		free.Store(nearlyFull)
 		w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
 		assert.Equal(t, time.Minute, time.Since(begun), "it is stopped after")
-		w.clean()
 	})
 }
 
@@ -239,8 +227,7 @@ func TestAFileWithHolesIsTheFaultOfItsJob(t *testing.T) {
 	w.options.MinFree = 1 << 60
 	w.restart()
 	w.jobs.SetFree(func() uint64 { return 1 << 61 })
-	w.wants(w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x", "size "+out+"/f 8000000000"))), `failed: what it made in $DEPLOYSTER_OUT: "f" has 8000000000 bytes with its holes, …`)
-	w.clean()
+	w.does(w.task(w.recipe("write "+out+"/f x", "size "+out+"/f 8000000000")), `failed: what it made in $DEPLOYSTER_OUT: "f" has 8000000000 bytes with its holes, …`)
 }
 
 // A disk that would be full without what jobs have written is not their fault: none is stopped
@@ -253,9 +240,7 @@ func TestNoJobIsStoppedForADiskThatOthersFilled(t *testing.T) {
 		w.options.MinFree = 64 << 20
 		w.restart()
 		w.jobs.SetFree(free.Load)
-		ended := make(chan build.Result, 1)
-		task := w.task(w.recipe("write "+out+"/f x", "print begun", "await "+out+"/go"))
-		go func() { ended <- w.jobs.Build(t.Context(), task) }()
+		ended := w.beside(t.Context(), 12, "write "+out+"/f x", "print begun", "await "+out+"/go")
 		synctest.Wait()
 		free.Store(3 << 20)
 		<-time.After(time.Minute)
@@ -264,6 +249,5 @@ func TestNoJobIsStoppedForADiskThatOthersFilled(t *testing.T) {
 		free.Store(1 << 40)
 		w.goOn()
 		w.wants(<-ended, "finished")
-		w.clean()
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // onSmallDisk is a world in a workspace on a disk of 8 MiB, of which 2 MiB are to stay free,
@@ -23,9 +24,7 @@ func onSmallDisk(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"), "this test needs root")
-	t.Cleanup(func() {
-		assert.NoError(t, unix.Unmount(dir, 0))
-	})
+	t.Cleanup(func() { assert.NoError(t, unix.Unmount(dir, 0)) })
 	w := worldIn(t, dir, fakeEngine())
 	w.options.MinFree, w.options.DiskPeriod = 2<<20, time.Hour
 	w.restart()
@@ -54,10 +53,9 @@ func TestAJobThatFillsTheDiskAtOnceHasFailed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := onSmallDisk(t)
-			w.wants(w.jobs.Build(t.Context(), w.task(w.recipe(c.lines...))), c.want)
+			w.does(w.task(w.recipe(c.lines...)), c.want)
 			w.clean()
-			w.wants(w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x"))), "finished")
-			w.clean()
+			w.does(w.task(w.recipe("write "+out+"/f x")), "finished")
 		})
 	}
 }
@@ -68,10 +66,8 @@ func TestWhoFindsTheDiskFullIsNotResponsible(t *testing.T) {
 	w := onSmallDisk(t)
 	ended := map[int]chan build.Result{}
 	begin := func(number int, lines ...string) {
-		task := w.task(w.recipe(lines...))
-		task.Job, ended[number] = number, make(chan build.Result, 1)
-		go func() { ended[number] <- w.jobs.Build(t.Context(), task) }()
-		await(t, "it has begun", func() bool { return w.log(task) == "begun\n" })
+		ended[number] = w.beside(t.Context(), number, lines...)
+		waittest.Until(t, func() bool { return w.log(build.Task{Group: "base-7", Job: number, Attempt: 1}) == "begun\n" }, "it has begun")
 	}
 	goOn := func(number int) {
 		assert.NoError(t, os.WriteFile(filepath.Join(w.dir, ".deployster", "builds", "work", "base-7~"+strconv.Itoa(number)+".1", "out", "go"), nil, 0o600))
@@ -79,39 +75,26 @@ func TestWhoFindsTheDiskFullIsNotResponsible(t *testing.T) {
 	begin(1, "print begun", "await "+out+"/go", "write "+out+"/f text")
 	begin(2, "print begun", "await "+out+"/go", "fill "+out+"/f 9000000", "hang")
 	goOn(2)
-	await(t, "the disk is full", func() bool { return w.freeBytes() == 0 })
+	waittest.Until(t, func() bool { return w.freeBytes() == 0 }, "the disk is full")
 	goOn(1)
-	other := <-ended[1]
-	w.wants(other, "lost: its container exited with 65, while another job had filled the disk: make room, …")
-	require.NotNil(t, other.Lost)
-	assert.True(t, other.Lost.Crowded, "it counts as a loss")
+	w.wants(<-ended[1], "crowded out: its container exited with 65, while another job had filled the disk: make room, …")
 	w.wants(<-ended[2], "failed: it was stopped as it filled the disk: it has written 8.0 MiB, more than any other job, …")
-	w.clean()
 }
 
 // A job that is to begin while another one fills the disk is not lost by its worker.
 func TestWhoBeginsOnAFullDiskIsNotResponsible(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fakeEngine())
-		var free atomic.Uint64
-		free.Store(1 << 40)
-		w.onFullDisk(free.Load)
-		ended := make(chan build.Result, 1)
-		go func() { ended <- w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x", "hang"))) }()
+	onDisk(t, func(t *testing.T, w *world, free *atomic.Uint64) {
+		ended := w.beside(t.Context(), 12, "write "+out+"/f x", "hang")
 		synctest.Wait()
 		free.Store(nearlyFull)
 		for number := range 2 { // while that one is stopped, and when it is gone
 			task := w.task(w.recipe())
 			task.Job = 20 + number
-			late := w.jobs.Build(t.Context(), task)
-			w.wants(late, "lost: another job had filled the disk: preparing the job: only 3 MiB are free on the disk of …")
-			require.NotNil(t, late.Lost)
-			assert.True(t, late.Lost.Crowded, "it counts as a loss")
+			w.does(task, "crowded out: another job had filled the disk: preparing the job: only 3 MiB are free on the disk of …")
 			if number == 0 {
 				w.wants(<-ended, "failed: it was stopped as it filled the disk: …")
 			}
 		}
-		w.clean()
 	})
 }
 
@@ -121,13 +104,10 @@ func TestADiskThatOthersFilledIsNotTheFaultOfAJob(t *testing.T) {
 	ended := make(chan build.Result, 1)
 	task := w.task(w.recipe("print begun", "await "+out+"/go"))
 	go func() { ended <- w.jobs.Build(t.Context(), task) }()
-	await(t, "it has begun", func() bool { return w.log(task) == "begun\n" })
+	waittest.Until(t, func() bool { return w.log(task) == "begun\n" }, "it has begun")
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "other"), make([]byte, 7<<20), 0o600))
 	w.goOn()
 	for _, r := range []build.Result{<-ended, w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x")))} {
-		require.NotNil(t, r.Lost, "it is no loss that counts")
-		assert.False(t, r.Lost.Crowded, "it is no loss that counts: %+v", r.Lost)
 		w.wants(r, "lost: …")
 	}
-	w.clean()
 }

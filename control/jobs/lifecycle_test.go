@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -20,16 +21,18 @@ import (
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/recipe"
 	"github.com/deployster-go/deployster/control/jobs"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/artifacts"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
 // wants fails unless that is told of a result.
 func (w *world) wants(r build.Result, want string) {
 	w.Helper()
 	if got := told(r); got != want && (!strings.HasSuffix(want, "…") || !strings.HasPrefix(got, strings.TrimSuffix(want, "…"))) {
-		w.Errorf("it is %q, want %q", got, want)
+		w.Fatalf("it is %q, want %q", got, want)
 	}
 }
 
@@ -38,7 +41,7 @@ func (w *world) hanging(ctx context.Context, t *testing.T) (task build.Task, end
 	task = w.task(w.recipe("print begun", "write "+out+"/f text", "await "+out+"/go", "print done"))
 	ended = make(chan build.Result, 1)
 	go func() { ended <- w.jobs.Build(ctx, task) }()
-	await(t, "it has begun", func() bool { return w.log(task) == "begun\n" })
+	waittest.Until(t, func() bool { return w.log(task) == "begun\n" }, "it has begun")
 	return task, ended
 }
 
@@ -60,13 +63,10 @@ func TestAJobThatIsCanceledIsStopped(t *testing.T) {
 	cancel()
 	r := <-ended
 	w.wants(r, "canceled")
-	if r.Canceled != nil && r.Canceled.Log != jobs.LogName("base-7", 12, 1) {
-		t.Errorf("its log is %q", r.Canceled.Log)
-	}
+	assert.Equal(t, jobs.LogName("base-7", 12, 1), r.Canceled.Log)
 	w.clean()
 	w.wants(w.jobs.Build(ctx, task), "canceled")
 	w.wants(w.jobs.Resume(ctx, task), "canceled")
-	w.clean()
 }
 
 func TestAJobIsLeftToTheNextProcess(t *testing.T) {
@@ -77,15 +77,13 @@ func TestAJobIsLeftToTheNextProcess(t *testing.T) {
 	w.wants(<-ended, "left")
 	w.wants(w.jobs.Resume(ctx, task), "left")
 	w.goOn()
-	await(t, "its container has ended", func() bool {
+	waittest.Until(t, func() bool {
 		text, err := os.ReadFile(filepath.Join(w.work(), "progress"))
 		return err == nil && strings.Contains(string(text), `{"ended":{`)
-	})
+	}, "its container has ended")
 	w.restart()
-	r := w.jobs.Resume(t.Context(), task)
-	w.wants(r, "finished")
+	w.resumes(task, "finished")
 	assert.Equal(t, "begun\ndone\n", w.log(task))
-	w.clean()
 }
 
 func TestAResultIsKeptUntilItIsRecorded(t *testing.T) {
@@ -95,28 +93,11 @@ func TestAResultIsKeptUntilItIsRecorded(t *testing.T) {
 		task := w.task(w.recipe(lines...))
 		want := told(w.jobs.Build(t.Context(), task))
 		w.restart() // before it was recorded
-		w.wants(w.jobs.Resume(t.Context(), task), want)
+		w.resumes(task, want)
 		assert.Len(t, fake.Runs(), 1)
 		w.clean()
-		w.wants(w.jobs.Resume(t.Context(), task), "lost: the process that did it has died, and its container is gone")
-		w.clean()
+		w.resumes(task, "lost: the process that did it has died, and its container is gone")
 	}
-}
-
-func TestResultsAreForgottenAfterAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fakeEngine())
-		first, second := w.task(w.recipe()), w.task(w.recipe())
-		second.Job = 13
-		w.wants(w.jobs.Build(t.Context(), first), "finished")
-		<-time.After(2 * time.Minute)
-		w.wants(w.jobs.Build(t.Context(), second), "finished")
-		w.jobs.Wait()
-		if left := w.left(); len(left) != 1 || left[0] != "base-7~13.1.result" {
-			t.Errorf("there is %q", left)
-		}
-		w.clean()
-	})
 }
 
 // left puts a container into the engine that a process left which has died.
@@ -152,14 +133,13 @@ func TestWhatIsLeftIsGoneOnWith(t *testing.T) {
 			task := w.task(w.recipe())
 			ended := make(chan build.Result, 1)
 			go func() { ended <- w.jobs.Resume(t.Context(), task) }()
-			await(t, "its log is there", func() bool { return w.log(task) == "begun\n" })
+			waittest.Until(t, func() bool { return w.log(task) == "begun\n" }, "its log is there")
 			end(c.code)
 			r := <-ended
 			w.wants(r, c.want)
-			if r.Finished != nil && w.content(r.Finished.Artifact) != "f: text" {
-				t.Errorf("it made %q", w.content(r.Finished.Artifact))
+			if r.Finished != nil {
+				assert.Equal(t, "f: text", w.content(r.Finished.Artifact))
 			}
-			w.clean()
 		})
 	}
 }
@@ -173,8 +153,7 @@ func TestWhatIsLeftAndCannotBeResumedIsRemoved(t *testing.T) {
 	r.Secrets = map[string]recipe.Secret{"TOKEN": {Value: "{{ other }}"}}
 	w.options.Secrets = resolved
 	w.restart()
-	w.wants(w.jobs.Resume(t.Context(), w.task(r)), "unbuildable: its secrets: TOKEN is not what it was")
-	w.clean()
+	w.resumes(w.task(r), "unbuildable: its secrets: TOKEN is not what it was")
 }
 
 func TestAnotherAttemptRemovesWhatIsLeft(t *testing.T) {
@@ -183,9 +162,8 @@ func TestAnotherAttemptRemovesWhatIsLeft(t *testing.T) {
 	_ = w.leave(fake, "1")
 	task := w.task(w.recipe("list " + out))
 	task.Attempt = 2
-	w.wants(w.jobs.Build(t.Context(), task), "finished")
+	w.does(task, "finished")
 	assert.Empty(t, w.log(task))
-	w.clean()
 }
 
 func TestTheFaultOfAWorkerIsNotThatOfTheJob(t *testing.T) {
@@ -240,8 +218,7 @@ func TestTheFaultOfAWorkerIsNotThatOfTheJob(t *testing.T) {
 			w := newWorld(t, fake)
 			c.change(w, fake)
 			w.restart()
-			w.wants(w.jobs.Build(t.Context(), w.task(w.recipe(c.lines...))), c.want)
-			w.clean()
+			w.does(w.task(w.recipe(c.lines...)), c.want)
 		})
 	}
 }
@@ -253,22 +230,6 @@ type silent struct {
 }
 
 func (s silent) Info(context.Context) (engine.Info, error) { return engine.Info{}, s.err }
-
-func TestAJobThatFillsTheDiskIsStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, fakeEngine())
-		begun := time.Now()
-		w.onFullDisk(func() uint64 {
-			if time.Since(begun) > 10*time.Second {
-				return nearlyFull
-			}
-			return 1 << 40
-		})
-		r := w.jobs.Build(t.Context(), w.task(w.recipe("write "+out+"/f x", "hang")))
-		w.wants(r, "failed: it was stopped as it filled the disk: it has written …")
-		w.clean()
-	})
-}
 
 // spoil alters the artifact on the disk.
 func (w *world) spoil(digest string) {
@@ -290,38 +251,33 @@ func TestWhatAJobUsesMustBeAsItWasMade(t *testing.T) {
 	w.spoil(bad)
 	task := w.task(w.recipe())
 	task.Uses = []build.Dependency{{Package: "a", Artifact: good, Job: 1, Direct: true}, {Package: "b", Artifact: bad, Job: 2, Direct: true}, {Package: "c", Artifact: missing, Job: 3}}
-	r := w.jobs.Build(t.Context(), task)
-	w.wants(r, "spoiled: b, which job 2 built: artifact "+bad+": …")
-	if r.Lost != nil && (len(r.Lost.Spoiled) != 2 || r.Lost.Spoiled[0] != bad || r.Lost.Spoiled[1] != missing || !strings.Contains(r.Lost.Cause, "; c, which job 3 built: ")) {
-		t.Errorf("what is spoiled is %+v", r.Lost)
-	}
+	r := w.does(task, "spoiled: b, which job 2 built: artifact "+bad+": …")
+	assert.Equal(t, []string{bad, missing}, r.Lost.Spoiled)
+	assert.Contains(t, r.Lost.Cause, "; c, which job 3 built: ")
 	for i := range task.Uses {
 		task.Uses[i].Job = 0
 	}
-	w.wants(w.jobs.Build(t.Context(), task), "unbuildable: b, which was released: artifact "+bad+": …")
+	w.does(task, "unbuildable: b, which was released: artifact "+bad+": …")
 	run := w.recipe()
 	run.Artifact = missing
-	w.wants(w.jobs.Build(t.Context(), w.task(run)), "unbuildable: its sources: artifact "+missing+": …")
-	w.clean()
+	w.does(w.task(run), "unbuildable: its sources: artifact "+missing+": …")
 }
 
 func TestWhatWasBuiltIsNotBuiltAgain(t *testing.T) {
 	fake := fakeEngine()
 	w := newWorld(t, fake)
 	task := w.task(w.recipe("write " + out + "/f text"))
-	first := w.jobs.Build(t.Context(), task)
-	w.wants(first, "finished")
+	first := w.does(task, "finished")
 	task.Group, task.Reuse = "base-8", &build.Built{Group: "base-7", Job: 12, Finished: *first.Finished}
-	r := w.jobs.Build(t.Context(), task)
-	w.wants(r, "reused job/base-7/12")
-	if r.Finished != nil && (r.Finished.Artifact != first.Finished.Artifact || r.Finished.Size != 4 || r.Finished.Took != 0 || r.Finished.Log != "") {
+	r := w.does(task, "reused job/base-7/12")
+	assert.Equal(t, first.Finished.Artifact, r.Finished.Artifact)
+	if r.Finished.Size != 4 || r.Finished.Took != 0 || r.Finished.Log != "" {
 		t.Errorf("it is %+v", r.Finished)
 	}
-	w.wants(w.jobs.Resume(t.Context(), task), "reused job/base-7/12")
+	w.resumes(task, "reused job/base-7/12")
 	assert.Len(t, fake.Runs(), 1)
 	w.spoil(first.Finished.Artifact)
-	w.wants(w.jobs.Build(t.Context(), task), "mistaken: what job/base-7/12 built is not there any more: …")
-	w.clean()
+	w.does(task, "mistaken: what job/base-7/12 built is not there any more: …")
 }
 
 // refusing is a store whose registry refuses so many times.
@@ -349,15 +305,13 @@ func TestWhatIsBuiltIsPushed(t *testing.T) {
 			w.restart()
 			task := w.task(w.recipe())
 			task.Artifacts, task.Group, task.Package = "registry/base", "core/base-7", "c++"
-			r := w.jobs.Build(t.Context(), task)
-			w.wants(r, want)
+			r := w.does(task, want)
 			if r.Finished != nil && r.Finished.Pushed != "registry/base@"+r.Finished.Artifact || store.tag != "core_base-7.12-c__" {
 				t.Errorf("it is %+v there, with the tag %s", r.Finished, store.tag)
 			}
 			if r.Failed != nil && !strings.HasSuffix(r.Failed.Cause, "could not be pushed to registry/base: the registry is away; `deployster build retry core/base-7` pushes it, and builds it no more") {
 				t.Errorf("it is said %q", r.Failed.Cause)
 			}
-			w.clean()
 		})
 	}
 }
@@ -373,22 +327,19 @@ func TestWhatCouldNotBePushedIsNotBuiltAgain(t *testing.T) {
 		w.restart()
 		task := w.task(w.recipe("print hello", "append "+metadata+" a=1", "write "+out+"/f text"))
 		task.Artifacts = "registry/base"
-		r := w.jobs.Build(t.Context(), task)
-		w.wants(r, "failed: sha256:…")
+		r := w.does(task, "failed: sha256:…")
 		require.NotNil(t, r.Failed, "it does not say what it has built")
 		require.NotNil(t, r.Failed.Unpushed, "it does not say what it has built: %+v", r.Failed)
 		again := task
 		again.Attempt, again.Reuse = 2, &build.Built{Group: task.Group, Job: task.Job, Attempt: 1, Finished: *r.Failed.Unpushed}
-		second := w.jobs.Build(t.Context(), again)
-		w.wants(second, `finished {"a":"1"}`)
+		second := w.does(again, `finished {"a":"1"}`)
 		if f := second.Finished; f != nil && (f.Pushed != "registry/base@"+f.Artifact || f.Log != jobs.LogName("base-7", 12, 1) || f.LogBytes != 6 || f.Size != 4) {
 			t.Errorf("it is recorded as %+v", f)
 		}
 		assert.Len(t, fake.Runs(), 1)
 		// Another group that builds the same takes it, too.
 		again.Group = "base-8"
-		w.wants(w.jobs.Build(t.Context(), again), "reused job/base-7/12")
-		w.clean()
+		w.does(again, "reused job/base-7/12")
 	})
 }
 
@@ -399,12 +350,8 @@ func TestWhatIsReusedIsNotSaidToBeInARegistryThatTheGroupDoesNotName(t *testing.
 	made := *w.jobs.Build(t.Context(), task).Finished
 	made.Pushed, task.Group = "registry/gone@"+made.Artifact, "base-8"
 	task.Reuse = &build.Built{Group: "base-7", Job: 12, Finished: made}
-	r := w.jobs.Build(t.Context(), task)
-	w.wants(r, "reused job/base-7/12")
-	if r.Finished != nil && r.Finished.Pushed != "" {
-		t.Errorf("it is said to be at %s", r.Finished.Pushed)
-	}
-	w.clean()
+	r := w.does(task, "reused job/base-7/12")
+	assert.Empty(t, r.Finished.Pushed)
 }
 
 func TestWhatIsReusedIsPushed(t *testing.T) {
@@ -424,23 +371,19 @@ func TestWhatIsReusedIsPushed(t *testing.T) {
 		for _, was := range []string{"", "registry/other@" + made.Artifact, "registry/base@" + made.Artifact} {
 			made.Pushed, store.tag, beside = was, "", nil
 			task.Reuse = &build.Built{Group: "base-7", Job: 12, Finished: made}
-			r := w.jobs.Build(t.Context(), task)
-			w.wants(r, "reused job/base-7/12")
+			r := w.does(task, "reused job/base-7/12")
 			there := "registry/base@" + made.Artifact
-			if r.Finished != nil && r.Finished.Pushed != there {
-				t.Errorf("what was at %q is at %q", was, r.Finished.Pushed)
-			}
+			assert.Equal(t, there, r.Finished.Pushed, "it was at %q", was)
 			if pushes := was != there; pushes != (store.tag == "base-8.12-make") || pushes != slices.Equal(beside, []string{there + " hash"}) {
 				t.Errorf("what was at %q is pushed with the tag %q, and has beside it %q", was, store.tag, beside)
 			}
 		}
 		task.Reuse.Finished.Pushed = ""
 		store.times.Store(100)
-		w.wants(w.jobs.Build(t.Context(), task), "failed: "+made.Artifact+" is built, and could not be pushed to registry/base: …")
+		w.does(task, "failed: "+made.Artifact+" is built, and could not be pushed to registry/base: …")
 		ctx, cancel := cancelable(t)
 		cancel()
 		w.wants(w.jobs.Build(ctx, task), "canceled")
-		w.clean()
 	})
 }
 
@@ -453,8 +396,7 @@ func TestHowItWasMadeIsKept(t *testing.T) {
 	}
 	w.restart()
 	task := w.task(w.recipe("append " + metadata + " a=1"))
-	r := w.jobs.Build(t.Context(), task)
-	w.wants(r, `finished {"a":"1"}`)
+	r := w.does(task, `finished {"a":"1"}`)
 	if r.Finished == nil || r.Finished.Provenance != "hash" || made.Artifact.Digest != r.Finished.Artifact || made.Image.ID != w.id || made.Metadata["a"] != "1" || !made.End.After(made.Began) {
 		t.Errorf("%+v of %+v", made, r.Finished)
 	}
@@ -466,14 +408,136 @@ func TestHowItWasMadeIsKept(t *testing.T) {
 	}
 	w.restart()
 	task.Attempt, task.Artifacts = 2, "registry/base"
-	again := w.jobs.Build(t.Context(), task)
-	w.wants(again, `finished {"a":"1"}`)
-	if again.Finished != nil && !slices.Equal(beside, []string{again.Finished.Pushed + " hash"}) {
-		t.Errorf("beside what was pushed is %q", beside)
-	}
+	again := w.does(task, `finished {"a":"1"}`)
+	assert.Equal(t, []string{again.Finished.Pushed + " hash"}, beside)
 	w.options.Provenance = func(context.Context, jobs.Made) (string, error) { return "", errors.New("no room") }
 	w.restart()
 	task.Attempt = 3
-	w.wants(w.jobs.Build(t.Context(), task), "lost: keeping how it was made: no room")
-	w.clean()
+	w.does(task, "lost: keeping how it was made: no room")
+}
+
+// Neither a full disk nor a worker that is gone by now is a reason to build again.
+func TestWhatIsBuiltIsNotLostWhereItsResultCannotBeKept(t *testing.T) {
+	fake := fakeEngine()
+	w := newWorld(t, fake)
+	inTheWay := w.work() + ".result"
+	require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700))
+	task := w.task(w.recipe("write " + out + "/f text"))
+	first := w.does(task, "finished")
+	require.NoError(t, os.RemoveAll(inTheWay))
+	w.options.Worker = func(context.Context, string) (jobs.Worker, error) {
+		return jobs.Worker{}, errors.New("its engine is down")
+	}
+	w.restart()
+	again := w.resumes(task, "finished")
+	assert.Equal(t, first.Finished.Artifact, again.Finished.Artifact)
+	assert.Equal(t, first.Finished.Engine, again.Finished.Engine)
+	assert.Len(t, fake.Runs(), 1)
+}
+
+// A process may be killed while it writes: what is there then is as if it were not. What is there
+// whole is not written again, for that may be cut short, too.
+func TestWhatIsWrittenInPartIsNotThere(t *testing.T) {
+	for _, missing := range []int{0, 1, 100, 1 << 20} { // bytes
+		t.Run(fmt.Sprint(missing), func(t *testing.T) {
+			fake := fakeEngine()
+			w := newWorld(t, fake)
+			path := w.work() + ".result"
+			if err := os.MkdirAll(filepath.Join(path, "x"), 0o700); err != nil { // so that all else stays
+				t.Fatal(err)
+			}
+			task := w.task(w.recipe("write " + out + "/f text"))
+			first := w.does(task, "finished")
+			whole, err := json.Marshal(map[string]any{"result": first})
+			require.NoError(t, errors.Join(err, os.RemoveAll(path), os.WriteFile(path, whole[:max(0, len(whole)-missing)], 0o600)))
+			before, err := os.Stat(path)
+			require.NoError(t, err)
+			w.restart()
+			again := w.resumes(task, "finished")
+			assert.Equal(t, first.Finished.Artifact, again.Finished.Artifact)
+			if after, err := os.Stat(path); err != nil || missing == 0 && !after.ModTime().Equal(before.ModTime()) {
+				t.Errorf("the result was written again: %v", err)
+			}
+			assert.Len(t, fake.Runs(), 1)
+		})
+	}
+}
+
+func TestAResultIsForgottenOnlyWhenItIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fakeEngine())
+		var recorded atomic.Bool
+		w.options.Over = func(context.Context, deploylog.Target, int) (bool, error) { return recorded.Load(), nil }
+		w.restart()
+		for i, want := range []int{1, 2, 1} {
+			recorded.Store(i == 2)
+			task := w.task(w.recipe())
+			task.Job = 20 + i
+			w.does(task, "finished")
+			w.jobs.Wait()
+			assert.Len(t, w.left(), want, "after %d jobs", i+1)
+			<-time.After(2 * time.Minute)
+		}
+	})
+}
+
+// skewed is an engine whose clock is ahead of that of this machine, or behind it.
+type skewed struct {
+	*enginetest.Fake
+	by time.Duration
+}
+
+func (s skewed) Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
+	all, err := s.Fake.Containers(ctx, labels)
+	for i := range all {
+		all[i].Created = all[i].Created.Add(s.by)
+	}
+	return all, err
+}
+
+func (s skewed) Wait(ctx context.Context, id string) (engine.Exit, error) {
+	exit, err := s.Fake.Wait(ctx, id)
+	exit.Ended = exit.Ended.Add(s.by)
+	return exit, err
+}
+
+// Whatever clock an engine has, a job ends after it has begun and not later than now, and has not
+// taken longer than its engine says.
+func TestAnEngineWithAnotherClock(t *testing.T) {
+	for name, by := range map[string]time.Duration{"it is right": 0, "it is ahead": time.Hour, "it is behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fake := fakeEngine()
+				w := newWorld(t, skewed{fake, by})
+				var made jobs.Made
+				w.options.Provenance = func(_ context.Context, m jobs.Made) (string, error) {
+					made = m
+					return "statement", nil
+				}
+				w.restart()
+				began := time.Now()
+				end := w.leave(fake, "1")
+				<-time.After(2 * time.Minute)
+				end(0)
+				<-time.After(time.Hour / 2)
+				r := w.resumes(w.task(w.recipe()), "finished")
+				want := map[time.Duration]time.Time{0: began.Add(2 * time.Minute), time.Hour: time.Now(), -time.Hour: began}[by]
+				require.WithinDuration(t, began, made.Began, 0, "it was made from %s to %s, want to %s", made.Began, made.End, want)
+				assert.WithinDuration(t, want, made.End, 0, "it was made from %s to %s, want to %s", made.Began, made.End, want)
+				assert.Equal(t, want.Sub(began), r.Finished.Took)
+			})
+		})
+	}
+}
+
+// A job that took too long while nobody looked has timed out, by both clocks.
+func TestWhatTookTooLongUnseenHasTimedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := fakeEngine()
+		w := newWorld(t, skewed{fake, time.Hour})
+		end := w.leave(fake, "1")
+		<-time.After(6 * time.Minute)
+		end(0)
+		w.resumes(w.task(w.recipe()), "failed: timed out after 5m")
+	})
 }

@@ -57,17 +57,14 @@ func TestALogHasItsBeginningAndItsEnd(t *testing.T) {
 func TestALogThatCannotBeWrittenIsNoReasonToStop(t *testing.T) {
 	l, err := createLog(filepath.Join(t.TempDir(), "log"))
 	require.NoError(t, err)
-	if l.file, err = os.OpenFile("/dev/full", os.O_RDWR, 0); err != nil {
-		t.Fatal(err)
-	}
+	l.file, err = os.OpenFile("/dev/full", os.O_RDWR, 0)
+	require.NoError(t, err)
 	for range 3 {
 		if n, err := l.Write([]byte("text")); n != 4 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 	}
-	if err := l.close(); err == nil || !strings.Contains(err.Error(), "no space left") {
-		t.Errorf("at the end it is said: %v", err)
-	}
+	assert.ErrorContains(t, l.close(), "no space left")
 }
 
 // Thousands of jobs may print at once.

@@ -19,9 +19,7 @@ func disk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size), "this test needs root")
-	t.Cleanup(func() {
-		assert.NoError(t, unix.Unmount(dir, 0))
-	})
+	t.Cleanup(func() { assert.NoError(t, unix.Unmount(dir, 0)) })
 	return dir
 }
 
@@ -43,9 +41,8 @@ func TestALogIsShortenedOnAFullDisk(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
 		t.Errorf("it has %d bytes and ends with %q (%v)", len(text), text[max(len(text)-20, 0):], err)
 	}
-	if _, err := os.Lstat(path + shortName); err == nil {
-		t.Error("what was begun is left")
-	}
+	_, err = os.Lstat(path + shortName)
+	assert.Error(t, err, "what was begun is left")
 }
 
 // A log that could not be written while the disk was full ends with the last that was printed, and
@@ -78,9 +75,8 @@ func TestALogSaysWhatCouldNotBeWritten(t *testing.T) {
 				}
 			}
 			require.NoError(t, os.Remove(filepath.Join(dir, "other")))
-			if _, err := l.Write([]byte("the end of it\n")); err != nil {
-				t.Fatal(err)
-			}
+			_, err = l.Write([]byte("the end of it\n"))
+			require.NoError(t, err)
 			assert.True(t, engine.Full(l.close()), "it is not told that the disk was full")
 			all := strings.Repeat(line, c.lines) + "the end of it\n"
 			text, err := os.ReadFile(path)

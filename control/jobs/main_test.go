@@ -100,15 +100,22 @@ func (w *world) begin(at place, t build.Task) (kill func()) {
 	}
 }
 
+// jobImage is the image, as an archive.
+func jobImage(tb testing.TB) []byte {
+	tb.Helper()
+	program := enginetest.Binary(tb, "github.com/deployster-go/deployster/control/jobs/internal/script/job", runtime.GOARCH)
+	built, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/job", Entrypoint: []string{"/job"}})
+	require.NoError(tb, err)
+	tar, err := enginetest.ImageTar(image, built)
+	require.NoError(tb, err)
+	return tar
+}
+
 // realEngines are those on which jobs run as processes, with the image.
 func realEngines(t *testing.T) map[string]place {
 	t.Helper()
 	places := map[string]place{"oci": {OCI: true, Cache: t.TempDir(), Run: t.TempDir()}, "docker": {}}
-	program := enginetest.Binary(t, "github.com/deployster-go/deployster/control/jobs/internal/script/job", runtime.GOARCH)
-	built, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Path: "/job", Entrypoint: []string{"/job"}})
-	require.NoError(t, err)
-	tar, err := enginetest.ImageTar(image, built)
-	require.NoError(t, err)
+	tar := jobImage(t)
 	for name, at := range places {
 		e, err := at.open(t.Context())
 		require.NoError(t, err, "these tests need root, runc, and a Docker Engine: %s", name)
@@ -128,8 +135,6 @@ func opened(t *testing.T, at place) engine.Engine {
 	t.Helper()
 	e, err := at.open(t.Context())
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, e.Close())
-	})
+	t.Cleanup(func() { assert.NoError(t, e.Close()) })
 	return e
 }

@@ -50,10 +50,9 @@ func TestWhatRootLeavesIsRemovedWithoutRoot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, err := os.MkdirTemp("", "deployster-jobs-") // others cannot reach those of the test
 			require.NoError(t, err)
-			t.Cleanup(func() {
-				assert.NoError(t, os.RemoveAll(dir))
-			})
+			t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
 			w := worldIn(t, dir, opened(t, at))
+			w.leaves = true
 			r := w.recipe("mkdir "+out+"/d", "write "+out+"/d/f text")
 			task := w.task(r)
 			err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -68,8 +67,8 @@ func TestWhatRootLeavesIsRemovedWithoutRoot(t *testing.T) {
 			command := exec.Command("/proc/self/exe", string(text))
 			command.Env = append(os.Environ(), actAs+"=job", "HOME="+dir)
 			said, _ := command.CombinedOutput()
-			require.Contains(t, string(said), "the job is not to end: finished", "it says %s", said)
-			assert.Contains(t, string(said), c.says, "it says %s", said)
+			require.Contains(t, string(said), "the job is not to end: finished")
+			assert.Contains(t, string(said), c.says)
 			var left []string
 			for _, name := range w.left() {
 				if !strings.HasSuffix(name, ".result") { // nobody has recorded it
@@ -78,8 +77,8 @@ func TestWhatRootLeavesIsRemovedWithoutRoot(t *testing.T) {
 			}
 			assert.Equal(t, strings.Join(c.left, " "), strings.Join(left, " "), "left behind: %q\n%s", left, said)
 			all, err := w.engine.Containers(t.Context(), map[string]string{"deployster.log": w.options.Log})
-			require.NoError(t, err, "containers left behind: %+v, %v", all, err)
-			assert.Empty(t, all, "containers left behind")
+			require.NoError(t, err)
+			assert.Empty(t, all, "containers are left behind")
 		})
 	}
 }

@@ -65,6 +65,32 @@ type world struct {
 	options jobs.Options
 	jobs    *jobs.Jobs
 	id      string // of the image
+	leaves  bool   // the test ends while something is left
+}
+
+// does has a job done, and fails unless that is told of its result.
+func (w *world) does(task build.Task, want string) build.Result {
+	w.Helper()
+	r := w.jobs.Build(w.Context(), task)
+	w.wants(r, want)
+	return r
+}
+
+// beside has a job of some number done beside the test, and returns where its result comes.
+func (w *world) beside(ctx context.Context, number int, lines ...string) chan build.Result {
+	w.Helper()
+	task, ended := w.task(w.recipe(lines...)), make(chan build.Result, 1)
+	task.Job = number
+	go func() { ended <- w.jobs.Build(ctx, task) }()
+	return ended
+}
+
+// resumes has a job gone on with, and fails unless that is told of its result.
+func (w *world) resumes(task build.Task, want string) build.Result {
+	w.Helper()
+	r := w.jobs.Resume(w.Context(), task)
+	w.wants(r, want)
+	return r
 }
 
 // newWorld returns a world on an engine that has the image.
@@ -80,6 +106,13 @@ func worldIn(tb testing.TB, dir string, e engine.Engine) *world {
 	require.NoError(tb, err)
 	w := &world{TB: tb, dir: dir, engine: e, objects: objectsIn(dir), store: artifactsIn(dir), options: options, id: id}
 	w.jobs = jobs.New(w.options)
+	if _, ok := tb.(*testing.T); ok {
+		tb.Cleanup(func() {
+			if !w.leaves {
+				w.clean()
+			}
+		})
+	}
 	return w
 }
 
@@ -125,9 +158,8 @@ func (w *world) tasks(all []recipe.Recipe) build.Task {
 	require.NoError(w, err)
 	carries := record.Carries{}
 	for name, text := range documents {
-		if carries[name], err = w.objects.Keep(text); err != nil {
-			w.Fatal(err)
-		}
+		carries[name], err = w.objects.Keep(text)
+		require.NoError(w, err)
 	}
 	return build.Task{
 		Group: "base-7", Job: 12, Attempt: 1, Name: "base", Package: "make", Worker: "local", Carries: carries, Inputs: "inputs", Commit: "c0ffee",
@@ -206,8 +238,8 @@ func (w *world) clean() {
 	w.jobs.Close()
 	assert.Empty(w, w.left())
 	containers, err := w.engine.Containers(context.WithoutCancel(context.Background()), map[string]string{"deployster.log": w.options.Log})
-	require.NoError(w, err, "containers left behind: %+v, %v", containers, err)
-	assert.Empty(w, containers, "containers left behind")
+	require.NoError(w, err)
+	assert.Empty(w, containers, "containers are left behind")
 }
 
 // told is a result in a line, for a test to compare.
@@ -228,6 +260,8 @@ func told(r build.Result) string {
 		return "failed: " + r.Failed.Cause
 	case r.Lost != nil && r.Lost.Mistaken:
 		return "mistaken: " + r.Lost.Cause
+	case r.Lost != nil && r.Lost.Crowded: // it does not count as a loss
+		return "crowded out: " + r.Lost.Cause
 	case r.Lost != nil && len(r.Lost.Spoiled) > 0:
 		return "spoiled: " + r.Lost.Cause
 	case r.Lost != nil:
