@@ -2,7 +2,6 @@ package promotion_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,10 +121,7 @@ func TestItIsToldAgainThatAStageWaits(t *testing.T) {
 func TestFewerApprovalsAreEnoughOnceTheDefinitionSaysSo(t *testing.T) {
 	w := asking(t, 2, 0)
 	w.approve("ann")
-	d := *w.state.Definition()
-	d.Stages = slices.Clone(d.Stages)
-	d.Stages[1].Approvals = 1
-	w.command(promotion.Define{Definition: &d, ID: "again"})
+	w.redefines(func(d *definition.Definition) { d.Stages[1].Approvals = 1 })
 	w.promotes("1")
 }
 

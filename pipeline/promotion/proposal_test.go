@@ -51,10 +51,8 @@ func (w *world) unwanted(t *testing.T, branches ...string) (all []promotion.Prop
 }
 
 func TestAProposalWaitsForPeopleAndThenForTheEnvironment(t *testing.T) {
-	w := newWorld(t, 3, usual, proposes)
+	w := comingTo(t, "bc", proposes)
 	w.dies = true
-	w.runs("bc", "1")
-	w.runs("a", "2")
 	w.proposed(w.only("b", "2"))
 	w.now = w.now.Add(1000 * time.Hour)
 	w.nothing("b", promotion.AwaitsMerge)
@@ -75,10 +73,8 @@ func TestAProposalWaitsForPeopleAndThenForTheEnvironment(t *testing.T) {
 }
 
 func TestWhoClosesAProposalDeclinesItUntilItIsReleased(t *testing.T) {
-	w := newWorld(t, 2, usual, proposes)
+	w := coming(t, proposes)
 	w.dies = true
-	w.runs("b", "1")
-	w.runs("a", "2")
 	first := w.only("b", "2")
 	w.proposed(first)
 	w.looked(promotion.Begun{Declined: true, Answer: "pull request 7 was closed"}, nil)
@@ -91,9 +87,7 @@ func TestWhoClosesAProposalDeclinesItUntilItIsReleased(t *testing.T) {
 }
 
 func TestWhatWasDeclinedIsNotWhatComesAfterIt(t *testing.T) {
-	w := newWorld(t, 2, usual, proposes)
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, proposes)
 	w.record(w.state.Completed(w.only("b", "2"), promotion.Begun{Declined: true, Answer: "closed"}, nil)...)
 	w.nothing("b", promotion.IsDeclined)
 	w.runs("a", "3")
@@ -117,9 +111,7 @@ func TestANewerRevisionWithdrawsWhatItDoesNotReplace(t *testing.T) {
 }
 
 func TestANewerRevisionAtTheSameStageTakesThePlace(t *testing.T) {
-	w := newWorld(t, 2, usual, proposes)
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, proposes)
 	w.proposed(w.only("b", "2"))
 	w.runs("a", "3")
 	w.record(firstOf(w)...) // that it is current
@@ -159,27 +151,19 @@ func TestWithThePolicyConcurrentAProposalGivesWay(t *testing.T) {
 }
 
 func TestAnotherPlaceWithdrawsWhatIsAtTheOld(t *testing.T) {
-	w := newWorld(t, 2, usual, proposes)
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, proposes)
 	w.proposed(w.only("b", "2"))
 	for _, change := range []func(*definition.Stage){
 		func(s *definition.Stage) { s.PullRequest.Branch = "promote/b" },
 		func(s *definition.Stage) { s.Strategy, s.PullRequest = "", nil },
 	} {
 		before := w.state.Definition().Stages[1].PullRequest.Branch
-		d := *w.state.Definition()
-		d.Stages = append([]definition.Stage{}, d.Stages...)
-		pull := *d.Stages[1].PullRequest
-		d.Stages[1].PullRequest = &pull
-		change(&d.Stages[1])
-		w.command(promotion.Define{Definition: &d})
+		w.redefines(func(d *definition.Definition) { change(&d.Stages[1]) })
 		for _, p := range w.unwanted(t, before) {
 			w.record(w.state.Withdrew(p)...)
 		}
 		w.now = w.now.Add(time.Hour)
-		s := w.only("b", "2")
-		if d.Stages[1].PullRequest != nil {
+		if s := w.only("b", "2"); w.state.Definition().Stages[1].PullRequest != nil {
 			w.proposed(s)
 		}
 	}
@@ -187,9 +171,7 @@ func TestAnotherPlaceWithdrawsWhatIsAtTheOld(t *testing.T) {
 }
 
 func TestALookThatFailsIsATryThatFailed(t *testing.T) {
-	w := newWorld(t, 2, usual, proposes)
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, proposes)
 	s := w.only("b", "2")
 	w.proposed(s)
 	w.looked(promotion.Begun{}, errors.New("no answer"))
@@ -220,26 +202,18 @@ func TestHowAProposalIsLookedAfterMayChange(t *testing.T) {
 		"another server":    {func(p *definition.PullRequest) { p.Repository = "https://git.example.org/acme/deploy" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 2, usual, proposes)
-			w.runs("b", "1")
-			w.runs("a", "2")
+			w := coming(t, proposes)
 			step := w.only("b", "2")
 			w.proposed(step)
-			d := *w.state.Definition()
-			d.Stages = append([]definition.Stage{}, d.Stages...)
-			pull := *d.Stages[1].PullRequest
-			c.change(&pull)
-			d.Stages[1].PullRequest = &pull
-			w.command(promotion.Define{Definition: &d})
-			assert.Equal(t, c.same, w.state.Wanted(step.ID, step.Attempt), "the try goes on")
+			w.redefines(func(d *definition.Definition) { c.change(d.Stages[1].PullRequest) })
+			pull := *w.state.Definition().Stages[1].PullRequest
+			assert.Equal(t, c.same, w.state.Wanted(step.ID, step.Attempt))
 			if all := w.state.Open(); c.same && (len(all) != 1 || *all[0].Pull != pull) {
 				t.Errorf("it is looked after by %+v", all)
 			}
 			w.runs("a", "3")
 			w.record(firstOf(w)...)
-			d.Stages = d.Stages[:1:1]
-			d.Stages = append(d.Stages, definition.Stage{Name: "c", Environment: "c"})
-			w.command(promotion.Define{Definition: &d})
+			w.redefines(func(d *definition.Definition) { d.Stages[1] = definition.Stage{Name: "c", Environment: "c"} })
 			if all := w.state.Unwanted(w.seen, w.now); len(all) != 1 || c.same && *all[0].Pull != pull {
 				t.Errorf("it is withdrawn by %+v", all)
 			}
@@ -248,11 +222,9 @@ func TestHowAProposalIsLookedAfterMayChange(t *testing.T) {
 }
 
 func TestAMergeThatIsRevertedIsATryThatFailed(t *testing.T) {
-	w := newWorld(t, 2, usual, proposes)
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, proposes)
 	w.proposed(w.only("b", "2"))
-	require.Len(t, w.state.Taken(), 0)
+	require.Empty(t, w.state.Taken())
 	w.looked(promotion.Begun{Taken: true, Answer: "pull request 7 is merged"}, nil)
 	taken := w.state.Taken()
 	require.Len(t, taken, 1)
@@ -265,9 +237,7 @@ func TestAMergeThatIsRevertedIsATryThatFailed(t *testing.T) {
 
 // Who looks for long may see that something was reverted when the environment runs it already.
 func TestWhatIsRevertedOnceItIsThereFailsNothing(t *testing.T) {
-	w := newWorld(t, 2, usual, proposes)
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, proposes)
 	w.proposed(w.only("b", "2"))
 	w.looked(promotion.Begun{Taken: true}, nil)
 	taken := w.state.Taken()

@@ -2,6 +2,7 @@ package promotion_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,20 +37,8 @@ func (w *world) nothing(stage string, because promotion.Code) {
 	}
 }
 
-func TestAPromotionThatWasMissedWhileTheControllerWasDownIsMadeUpFor(t *testing.T) {
-	w := newWorld(t, 3, usual)
-	w.runs("abc", "1")
-	w.decide()
-	w.runs("a", "2") // while nobody is at work
-	w.runs("a", "3")
-	w.again()
-	w.only("b", "3")
-}
-
 func TestAPromotionThatFailsIsTriedAgainAfterAPauseThatTheLogTells(t *testing.T) {
-	w := newWorld(t, 2, usual)
-	w.runs("a", "2")
-	w.runs("b", "1")
+	w := coming(t)
 	w.done(w.only("b", "2"), errRefused)
 	w.nothing("b", promotion.AwaitsRetry)
 	w.now = w.now.Add(9 * time.Second)
@@ -66,46 +55,8 @@ func TestAPromotionThatFailsIsTriedAgainAfterAPauseThatTheLogTells(t *testing.T)
 	w.only("b", "2")
 }
 
-func TestAPromotionSucceedsOnce(t *testing.T) {
-	w := newWorld(t, 2, usual)
-	w.runs("ab", "1")
-	w.runs("a", "2")
-	w.done(w.only("b", "2"), nil)
-	w.runs("b", "2")
-	w.decide()
-	w.runs("b", "1") // somebody deploys the former one, not as a rollback
-	w.nothing("b", promotion.WasPromoted)
-	w.again()
-	w.nothing("b", promotion.WasPromoted)
-	w.runs("a", "3")
-	w.runs("a", "2") // it came anew, which is another occasion
-	w.only("b", "2")
-}
-
-func TestWhatCannotBeObservedBlocksAndNeverCountsAsHealthy(t *testing.T) {
-	w := newWorld(t, 3, usual)
-	w.runs("ac", "2")
-	w.nothing("b", promotion.Unobserved)
-	w.see("b", promotion.Observation{Health: promotion.Unknown, Why: "its host does not answer", Revision: "1"})
-	w.nothing("b", promotion.Unobserved)
-	w.see("a", promotion.Observation{Health: promotion.Unknown, Revision: "2", Runs: []string{"2"}})
-	w.runs("b", "1")
-	w.nothing("a", promotion.Unobserved)
-	w.nothing("b", promotion.AwaitsStage)
-}
-
-func TestAnUnhealthyStageThatRunsTheRevisionEndsTheSearch(t *testing.T) {
-	w := newWorld(t, 3, usual)
-	w.runs("ac", "2")
-	w.see("b", promotion.Observation{Health: promotion.Partly, Revision: "2", Runs: []string{"1", "2"}, Why: "h7 is not healthy"})
-	w.nothing("b", promotion.Arriving)
-	w.nothing("c", promotion.AwaitsStage)
-}
-
 func TestANewRevisionInterruptsTheRunAndClosesWhatIsOutstanding(t *testing.T) {
-	w := newWorld(t, 3, usual)
-	w.runs("bc", "1")
-	w.runs("a", "2")
+	w := comingTo(t, "bc")
 	old := w.only("b", "2")
 	w.runs("a", "3") // before its deployment has begun
 	next := w.only("b", "3")
@@ -116,20 +67,6 @@ func TestANewRevisionInterruptsTheRunAndClosesWhatIsOutstanding(t *testing.T) {
 		t.Errorf("the former one is %+v", p)
 	}
 	assert.Equal(t, "3", w.state.Runs()[0].SupersededBy, "the former run")
-}
-
-func TestATryThatWasRecordedBeforeItsProcessDiedIsResumed(t *testing.T) {
-	w := newWorld(t, 2, usual)
-	w.runs("b", "1")
-	w.runs("a", "2")
-	s := w.only("b", "2")
-	w.again()
-	resumed := w.only("b", "2")
-	if len(resumed.Events) > 0 || resumed.ID != s.ID || resumed.Attempt != s.Attempt {
-		t.Errorf("it is another try: %+v", resumed)
-	}
-	w.done(resumed, nil)
-	assert.Empty(t, w.decide(), "it is deployed again")
 }
 
 func TestATryWhoseProcessDiedDoesNotBeginWhereThatWasForbiddenSince(t *testing.T) {
@@ -145,11 +82,9 @@ func TestATryWhoseProcessDiedDoesNotBeginWhereThatWasForbiddenSince(t *testing.T
 		promotion.AwaitsWindow: func(w *world) { w.now = w.now.Add(2 * time.Hour) },
 	} {
 		t.Run(string(name), func(t *testing.T) {
-			w := newWorld(t, 2, usual, func(d *definition.Definition) {
+			w := coming(t, func(d *definition.Definition) {
 				d.Stages[1].Calendar = &window.Calendar{Windows: []window.Window{{From: "09:00", To: "11:00", Zone: "UTC"}}}
 			})
-			w.runs("a", "2")
-			w.runs("b", "1")
 			s := w.only("b", "2")
 			w.again()
 			forbids(w)
@@ -163,9 +98,7 @@ func TestATryWhoseProcessDiedDoesNotBeginWhereThatWasForbiddenSince(t *testing.T
 }
 
 func TestATryWhoseProcessDiedAfterItDeployedIsNotFailed(t *testing.T) {
-	w := newWorld(t, 2, usual)
-	w.runs("a", "2")
-	w.runs("b", "1")
+	w := coming(t)
 	s := w.only("b", "2")
 	w.again()
 	w.command(promotion.StopLine{})
@@ -183,16 +116,11 @@ func TestATryWhoseProcessDiedAfterItDeployedIsNotFailed(t *testing.T) {
 
 // moves has a stage promote to another environment.
 func (w *world) moves(stage int, environment string) {
-	d := *w.state.Definition()
-	d.Stages = slices.Clone(d.Stages)
-	d.Stages[stage].Environment = environment
-	w.command(promotion.Define{Definition: &d})
+	w.redefines(func(d *definition.Definition) { d.Stages[stage].Environment = environment })
 }
 
 func TestWhatWasPromotedToAnEnvironmentStillComesToAnother(t *testing.T) {
-	w := newWorld(t, 2, usual)
-	w.runs("a", "2")
-	w.runs("b", "1")
+	w := coming(t)
 	w.settle(false)
 	w.runs("b", "2")
 	w.decide()
@@ -203,9 +131,7 @@ func TestWhatWasPromotedToAnEnvironmentStillComesToAnother(t *testing.T) {
 }
 
 func TestAnApprovalIsOfTheEnvironmentThatTheStageHad(t *testing.T) {
-	w := newWorld(t, 2, usual, func(d *definition.Definition) { d.Stages[1].Manual = true })
-	w.runs("a", "2")
-	w.runs("b", "1")
+	w := coming(t, func(d *definition.Definition) { d.Stages[1].Manual = true })
 	w.decide()
 	w.command(promotion.HoldStage{Stage: "b"})
 	w.command(promotion.Approve{Stage: "b", Revision: "2", By: "ann"})
@@ -219,31 +145,29 @@ func TestAnApprovalIsOfTheEnvironmentThatTheStageHad(t *testing.T) {
 	w.only("b", "2")
 }
 
-func TestADeploymentThatIsStuckFailsTheTry(t *testing.T) {
-	w := newWorld(t, 2, usual)
-	w.runs("a", "2")
-	w.runs("b", "1")
-	s := w.only("b", "2")
-	w.done(s, nil)
-	w.nothing("b", promotion.Promoting)
-	w.see("b", promotion.Observation{Health: promotion.Partly, Revision: "2", Event: w.tick(), Why: "stuck", Active: promotion.Deployment{ID: s.ID + "/1", Revision: "2", Status: promotion.Stuck, Cause: "no room"}})
-	w.nothing("b", promotion.AwaitsRetry)
-	assert.Equal(t, "deployment "+s.ID+"/1 of environment env/b is stuck: no room", w.state.Promotions()[0].Cause)
-}
-
-func TestTheFirstStageSettlesBeforeARevisionGoesOn(t *testing.T) {
-	p := usual
-	p.SettleFor = dur(time.Minute)
-	w := newWorld(t, 2, p)
-	w.runs("b", "1")
-	for _, revision := range []string{"2", "3", "4"} { // many merges
-		w.runs("a", revision)
-		w.nothing("a", promotion.Settling)
-		w.now = w.now.Add(59 * time.Second)
-		w.nothing("b", promotion.AwaitsStage)
+func TestADeploymentThatComesToNothingFailsTheTry(t *testing.T) {
+	for name, since := range map[string]func(w *world, began string) (cause string){
+		"it is stuck": func(w *world, began string) string {
+			w.see("b", promotion.Observation{Health: promotion.Partly, Revision: "2", Event: w.tick(), Why: "stuck", Active: promotion.Deployment{ID: began, Revision: "2", Status: promotion.Stuck, Cause: "no room"}})
+			return "deployment " + began + " of environment env/b is stuck: no room"
+		},
+		"somebody deploys something else meanwhile": func(w *world, began string) string {
+			w.runs("b", "hotfix")
+			return "deployment " + w.seen["env/b"].Active.ID + " of environment env/b came before " + began + " had finished"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := coming(t)
+			s := w.only("b", "2")
+			w.done(s, nil)
+			w.nothing("b", promotion.Promoting)
+			cause := since(w, s.ID+"/1")
+			w.nothing("b", promotion.AwaitsRetry)
+			p := w.state.Promotions()[0]
+			assert.Equal(t, promotion.Failed, p.Status)
+			assert.Equal(t, cause, p.Cause)
+		})
 	}
-	w.now = w.now.Add(time.Second)
-	w.only("b", "4")
 }
 
 func TestARevisionSoaksBeforeItLeavesAStage(t *testing.T) {
@@ -257,9 +181,7 @@ func TestARevisionSoaksBeforeItLeavesAStage(t *testing.T) {
 }
 
 func TestAnApprovalIsOfOneStageAndRevision(t *testing.T) {
-	w := newWorld(t, 3, usual, func(d *definition.Definition) { d.Stages[1].Manual, d.Stages[2].Manual = true, true })
-	w.runs("bc", "1")
-	w.runs("a", "2")
+	w := comingTo(t, "bc", func(d *definition.Definition) { d.Stages[1].Manual, d.Stages[2].Manual = true, true })
 	w.nothing("b", promotion.AwaitsApproval)
 	for _, c := range []promotion.Approve{{Stage: "b", Revision: "3"}, {Stage: "c", Revision: "2"}, {Stage: "a", Revision: "2"}, {Stage: "x", Revision: "2"}} {
 		if _, err := w.state.Propose(c, w.seen, w.now); err == nil {
@@ -277,11 +199,9 @@ func TestAnApprovalIsOfOneStageAndRevision(t *testing.T) {
 }
 
 func TestNothingIsPromotedOutsideOfAWindow(t *testing.T) {
-	w := newWorld(t, 2, usual, func(d *definition.Definition) {
+	w := coming(t, func(d *definition.Definition) {
 		d.Stages[1].Calendar = &window.Calendar{Windows: []window.Window{{From: "12:00", To: "13:00", Zone: "UTC"}}}
 	})
-	w.runs("a", "2")
-	w.runs("b", "1")
 	w.nothing("b", promotion.AwaitsWindow)
 	assert.True(t, w.state.Idle(w.seen, w.now), "a window is waited for")
 	w.now = w.now.Add(2 * time.Hour)
@@ -344,48 +264,8 @@ func TestARollbackThatHoldsIsInTheLogOnce(t *testing.T) {
 	assert.Equal(t, before, said(), "what is released is said to hold")
 }
 
-func TestAStoppedLineAndAHeldStageGetNothing(t *testing.T) {
-	w := newWorld(t, 2, usual)
-	w.runs("a", "2")
-	w.runs("b", "1")
-	w.command(promotion.StopLine{By: "ann"})
-	w.command(promotion.HoldStage{Stage: "b", By: "ann"})
-	w.nothing("b", promotion.IsStopped)
-	w.command(promotion.ResumeLine{})
-	w.nothing("b", promotion.IsHeld)
-	w.again()
-	w.nothing("b", promotion.IsHeld)
-	w.command(promotion.ReleaseHold{Stage: "b"})
-	w.only("b", "2")
-}
-
-// With the policy concurrent each pair is looked at by itself. A promotion that is under way
-// is let finish; one that only waits gives way to a newer revision.
-func TestEachPairIsPromotedByItself(t *testing.T) {
-	w := newWorld(t, 3, definition.Promotion{Policy: definition.Concurrent, RetryAfter: dur(10 * time.Second)})
-	w.runs("a", "3")
-	w.runs("b", "2")
-	w.runs("c", "1")
-	steps := w.decide()
-	if len(steps) != 2 || steps[0].Revision != "3" || steps[1].Revision != "2" {
-		t.Fatalf("not both pairs are promoted: %+v", steps)
-	}
-	w.done(steps[0], nil)
-	w.done(steps[1], nil)
-	w.runs("a", "4")
-	w.see("b", promotion.Observation{Health: promotion.Partly, Revision: "3", Runs: []string{"2", "3"}, Event: w.tick(), Active: promotion.Deployment{ID: steps[0].ID + "/1", Revision: "3", Status: promotion.Deploying}})
-	w.nothing("b", promotion.AwaitsPromotion)
-	w.runs("b", "3")
-	s := w.only("b", "4")
-	w.done(s, errRefused)
-	w.runs("a", "5")
-	assert.NotEqual(t, s.ID, w.only("b", "5").ID, "what waited to be tried again does not give way")
-}
-
 func TestHistoryIsNeverRefused(t *testing.T) {
-	w := newWorld(t, 2, usual)
-	w.runs("a", "2")
-	w.runs("b", "1")
+	w := coming(t)
 	w.done(w.only("b", "2"), nil)
 	for _, e := range w.log {
 		for _, s := range []*promotion.State{promotion.New("shop"), promotion.New("other"), w.state} {
@@ -397,4 +277,203 @@ func TestHistoryIsNeverRefused(t *testing.T) {
 			s.Idle(nil, w.now)
 		}
 	}
+}
+
+// However often a promotion fails, it is tried again within an hour.
+func TestAPromotionThatFailsForeverIsTriedAgainWithinAnHour(t *testing.T) {
+	w := coming(t)
+	for try := range 30 {
+		s := w.only("b", "2")
+		require.Equal(t, try+1, s.Attempt, "it is try")
+		w.done(s, errRefused)
+		w.nothing("b", promotion.AwaitsRetry)
+		if wake := w.state.Wake(w.seen, w.now); try > 10 && !wake.Equal(w.now.Add(time.Hour)) {
+			t.Fatalf("after try %d it waits until %s", s.Attempt, wake)
+		}
+		w.now = w.now.Add(time.Hour)
+	}
+	started := 0
+	for _, e := range w.log {
+		if e.Name == promotion.StageStarted || e.Name == promotion.StageFailed {
+			started++
+		}
+	}
+	assert.Equal(t, 60, started, "of 30 tries the log")
+}
+
+// What failed and waits to be tried again is closed, too, when a newer revision is current: also
+// where that has not come to its stage yet.
+func TestANewRevisionClosesWhatWaitsToBeTriedAgain(t *testing.T) {
+	w := newWorld(t, 3, usual)
+	w.runs("ab", "2")
+	w.runs("c", "1")
+	w.done(w.only("c", "2"), errRefused)
+	w.runs("a", "3")
+	w.done(w.only("b", "3"), nil)
+	if p := w.state.Promotions()[0]; p.Stage != "c" || p.Status != promotion.Superseded || p.SupersededBy != "3" {
+		t.Errorf("the former one is %+v", p)
+	}
+	w.now = w.now.Add(time.Hour)
+	w.nothing("c", promotion.AwaitsStage)
+}
+
+// A rollback from before the pipeline is nothing that its promotions have to respect.
+func TestARollbackFromBeforeThePipelineHoldsNothing(t *testing.T) {
+	w := newWorld(t, 2, usual)
+	w.command(promotion.Delete{ID: "delete"})
+	back := w.tick()
+	w.command(promotion.Define{ID: "again", Definition: &definition.Definition{
+		Name: "shop", Promotion: usual, Stages: []definition.Stage{{Name: "a", Environment: "env/a"}, {Name: "b", Environment: "env/b"}},
+	}})
+	w.runs("b", "1")
+	o := w.seen["env/b"]
+	o.RolledBack = promotion.Rollback{Event: back, By: "ann"}
+	w.see("b", o)
+	w.runs("a", "2")
+	w.only("b", "2")
+}
+
+// In a freeze nothing comes to a stage, whatever its windows say, and explain says why.
+func TestNothingIsPromotedInAFreeze(t *testing.T) {
+	w := coming(t, func(d *definition.Definition) {
+		d.Stages[1].Calendar = &window.Calendar{
+			Windows: []window.Window{{From: "00:00", To: "24:00", Zone: "UTC"}},
+			Freezes: []window.Freeze{{From: "2026-11-20", To: "2026-11-24", Zone: "Europe/Berlin", Reason: "inventory"}},
+		}
+	})
+	w.nothing("b", promotion.AwaitsFreeze)
+	assert.Contains(t, w.explain("b").Message, "inventory")
+	ends := time.Date(2026, 11, 23, 23, 0, 0, 0, time.UTC) // midnight in Berlin
+	assert.WithinDuration(t, ends, w.state.Wake(w.seen, w.now), 0)
+	w.now = ends
+	w.only("b", "2")
+}
+
+// With the policy concurrent the first stage settles, too, and each of the others waits for the one
+// before it, whatever the others are like.
+func TestPairsWaitForTheStageBefore(t *testing.T) {
+	w := newWorld(t, 4, definition.Promotion{Policy: definition.Concurrent, RetryAfter: dur(time.Second), SettleFor: dur(time.Minute)})
+	w.runs("bc", "2")
+	w.runs("d", "1")
+	w.runs("a", "3")
+	w.see("b", promotion.Observation{Health: promotion.Partly, Revision: "2", Runs: []string{"2"}, Why: "h7 is not healthy", Event: w.tick()})
+	s := w.only("d", "2")
+	w.done(s, nil)
+	w.nothing("b", promotion.AwaitsStage)
+	for stage, before := range map[string]string{"b": "stage a", "c": "stage b"} {
+		if why := w.explain(stage); why.Code != promotion.AwaitsStage || !strings.Contains(why.Message, before) {
+			t.Errorf("stage %s is %s: %s", stage, why.Code, why.Message)
+		}
+	}
+	w.now = w.now.Add(time.Minute)
+	w.only("b", "3")
+}
+
+// back sets the clock back while a stage runs what it ran; who observes it notes when it first
+// saw that.
+func (w *world) back(by time.Duration, stages ...string) {
+	w.now = w.now.Add(-by)
+	for _, stage := range stages {
+		o := w.seen["env/"+stage]
+		o.Ahead = w.now
+		w.see(stage, o)
+	}
+}
+
+func TestAClockThatIsSetBackBlocksForNoLongerThanASoak(t *testing.T) {
+	settling := usual
+	settling.SettleFor = dur(time.Minute)
+	w := newWorld(t, 3, settling, func(d *definition.Definition) { d.Stages[1].Soak = dur(10 * time.Minute) })
+	w.runs("bc", "1")
+	w.runs("a", "2")
+	w.back(24*time.Hour, "a")
+	w.nothing("a", promotion.Settling)
+	w.now = w.now.Add(time.Minute - time.Second)
+	w.nothing("a", promotion.Settling)
+	w.now = w.now.Add(time.Second)
+	w.done(w.only("b", "2"), nil)
+	w.runs("b", "2")
+	w.back(24*time.Hour, "a", "b")
+	w.now = w.now.Add(10*time.Minute - time.Second)
+	w.nothing("c", promotion.AwaitsSoak)
+	w.now = w.now.Add(time.Second)
+	w.only("c", "2")
+}
+
+func TestWhoHasNotSeenTheClockSetBackSaysHowLongItTakesAtMost(t *testing.T) {
+	settling := usual
+	settling.SettleFor = dur(time.Minute)
+	w := newWorld(t, 2, settling)
+	w.runs("a", "2")
+	w.now = w.now.Add(-time.Hour)
+	if why := w.explain("a"); why.Code != promotion.Settling || !why.Until.Equal(w.now.Add(time.Minute)) {
+		t.Errorf("it says %+v at %s", why, w.now)
+	}
+}
+
+// What is recorded between a decision and its work is looked at again when the environment is
+// to be deployed.
+func TestWorkThatWasForbiddenSinceItWasDecidedIsNotDone(t *testing.T) {
+	for name, c := range map[string]struct {
+		since func(*world, *promotion.Observation)
+		want  string
+	}{
+		"nothing":              {func(*world, *promotion.Observation) {}, ""},
+		"the line was stopped": {func(w *world, _ *promotion.Observation) { w.command(promotion.StopLine{By: "ann"}) }, "the line is stopped by ann"},
+		"the stage is held":    {func(w *world, _ *promotion.Observation) { w.command(promotion.HoldStage{Stage: "b"}) }, "held"},
+		"it was rolled back": {func(w *world, o *promotion.Observation) {
+			o.RolledBack = promotion.Rollback{Event: w.tick(), By: "ann"}
+		}, "was rolled back by ann"},
+		"the pipeline is gone": {func(w *world, _ *promotion.Observation) { w.command(promotion.Delete{Cancel: true}) }, "given up"},
+		"another environment":  {func(w *world, _ *promotion.Observation) { w.moves(1, "env/x") }, "given up"},
+		"a newer one is there": {func(w *world, _ *promotion.Observation) { w.runs("a", "3"); w.decide() }, "given up"},
+		"the stage is released": {func(w *world, _ *promotion.Observation) {
+			w.command(promotion.StopLine{})
+			w.command(promotion.ResumeLine{})
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := coming(t)
+			s := w.only("b", "2")
+			seen := w.seen["env/b"]
+			c.since(w, &seen)
+			switch err := w.state.Forbids(s, seen); {
+			case c.want == "" && err != nil:
+				t.Errorf("it is forbidden: %v", err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("it is allowed, or for another reason: %v", err)
+			}
+		})
+	}
+}
+
+// A promotion whose environment is deleted meanwhile has failed, and keeps nobody from deleting
+// the pipeline.
+func TestAPromotionToWhatIsDeletedFails(t *testing.T) {
+	for _, change := range []func(*definition.Definition){func(*definition.Definition) {}, asks} { // a webhook
+		w := coming(t, change)
+		if s := w.only("b", "2"); w.state.Definition().Stages[1].Webhook != nil {
+			w.answered(s)
+		} else {
+			w.done(s, nil)
+		}
+		w.see("b", promotion.Observation{Health: promotion.Unknown, Why: "it was deleted", Deleted: true, Event: w.tick()})
+		w.decide()
+		last := w.log[len(w.log)-1]
+		assert.Equal(t, promotion.StageFailed, last.Name)
+		assert.Equal(t, "environment env/b was deleted", promotion.PayloadOf(last).Cause)
+		w.command(promotion.Delete{ID: "delete"})
+	}
+}
+
+// Who renames a stage that is held is told that the hold would end with that.
+func TestADefinitionDoesNotDropAHold(t *testing.T) {
+	w := newWorld(t, 2, usual)
+	w.command(promotion.HoldStage{Stage: "b", ID: "hold"})
+	renamed := *w.state.Definition()
+	renamed.Stages = slices.Clone(renamed.Stages)
+	renamed.Stages[1].Name = "prod"
+	w.refused(promotion.Define{Definition: &renamed, ID: "rename"}, promotion.DropsHold, "")
+	w.command(promotion.ReleaseHold{Stage: "b", ID: "release"})
+	w.command(promotion.Define{Definition: &renamed, ID: "rename"})
 }

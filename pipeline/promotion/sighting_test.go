@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/promotion"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion/object"
 )
 
 // onHosts has the last stage of a pipeline of two be a manifest on hosts, for which a webhook is
@@ -23,6 +24,13 @@ func onHosts(t *testing.T, change ...func(*definition.Definition)) *world {
 			Strategy: definition.WithWebhook, Webhook: &definition.Webhook{URL: "https://ci", Timeout: dur(time.Minute)},
 		}
 	}}, change...)...)
+}
+
+// awaited is such a pipeline whose first stage runs revision 1.
+func awaited(w *world) *world {
+	w.runs("a", "1")
+	w.decide()
+	return w
 }
 
 // sees has it seen what the hosts run, and returns how many events that is.
@@ -53,9 +61,7 @@ func (w *world) reads(code promotion.Code, words string) {
 }
 
 func TestWhatHostsRunIsWhatWasSeenOfThem(t *testing.T) {
-	w := onHosts(t)
-	w.runs("a", "1")
-	w.decide()
+	w := awaited(onHosts(t))
 	w.reads(promotion.Unobserved, "what host group shop/b runs is not known: it was not observed yet")
 	require.Equal(t, 1, w.sees(host("x", ""), host("y", "")), "what was seen")
 	w.reads(promotion.Ready, "")
@@ -88,9 +94,7 @@ func TestWhatIsAsItWasIsNotRecordedAgain(t *testing.T) {
 }
 
 func TestHostsThatLeaveAllAtOnceAreNotTheOnesThatRunTheRevision(t *testing.T) {
-	w := onHosts(t, func(d *definition.Definition) { d.Stages[1].Targets.MaxLeaving = &budget.Budget{Count: 1} })
-	w.runs("a", "1")
-	w.decide()
+	w := awaited(onHosts(t, func(d *definition.Definition) { d.Stages[1].Targets.MaxLeaving = &budget.Budget{Count: 1} }))
 	w.sees(host("x", "1"), host("y", "0"), host("z", "0"))
 	w.sees(host("x", "1"), host("y", "0")) // one may
 	w.reads(promotion.Arriving, "y runs revision 0")
@@ -102,11 +106,7 @@ func TestHostsThatLeaveAllAtOnceAreNotTheOnesThatRunTheRevision(t *testing.T) {
 	w.reads(promotion.Unobserved, "2 of 3 hosts would leave it at once")
 
 	// Whoever applies another definition wants it like that.
-	d := *w.state.Definition()
-	d.Stages = append([]definition.Stage{}, d.Stages...)
-	targets := *d.Stages[1].Targets
-	targets.MaxLeaving, d.Stages[1].Targets = &budget.Budget{Count: 2}, &targets
-	w.command(promotion.Define{Definition: &d, ID: "again"})
+	w.redefines(func(d *definition.Definition) { d.Stages[1].Targets.MaxLeaving = &budget.Budget{Count: 2} })
 	w.sees(host("x", "1"))
 	w.reads(promotion.There, "runs revision 1")
 }
@@ -136,17 +136,11 @@ func TestHowLongHostsRunARevisionBeginsAnewWhenOneDidNotOrOneJoins(t *testing.T)
 
 // Another manifest, or other hosts, are another place: what was seen and approved there is void.
 func TestAnotherManifestIsAnotherPlace(t *testing.T) {
-	w := onHosts(t, func(d *definition.Definition) { d.Stages[1].Manual = true })
-	w.runs("a", "1")
-	w.decide()
+	w := awaited(onHosts(t, func(d *definition.Definition) { d.Stages[1].Manual = true }))
 	w.sees(host("x", "0"))
 	w.command(promotion.Approve{Stage: "b", Revision: "1", ID: "yes", By: "ada"})
 	w.reads(promotion.Ready, "")
-	d := *w.state.Definition()
-	d.Stages = append([]definition.Stage{}, d.Stages...)
-	targets := *d.Stages[1].Targets
-	targets.Files, d.Stages[1].Targets = map[string]string{"m": "2"}, &targets
-	w.command(promotion.Define{Definition: &d, ID: "again"})
+	w.redefines(func(d *definition.Definition) { d.Stages[1].Targets.Files = map[string]string{"m": "2"} })
 	delete(w.seen, "hosts:shop/b")
 	w.state.AddSightings(w.seen)
 	w.reads(promotion.Unobserved, "it was not observed yet")
@@ -193,9 +187,7 @@ func TestNothingComesToHostsThatWereNotAskedAboutIt(t *testing.T) {
 }
 
 func TestSinceWhenHostsAreUnknownIsKept(t *testing.T) {
-	w := onHosts(t)
-	w.runs("a", "1")
-	w.decide()
+	w := awaited(onHosts(t))
 	since := func() time.Time { return w.state.Report(w.seen, w.now).Stages[1].Since }
 	silent := func(why string) promotion.HostSighting {
 		return promotion.HostSighting{Host: "x", Unknown: true, Why: why}
@@ -211,4 +203,152 @@ func TestSinceWhenHostsAreUnknownIsKept(t *testing.T) {
 	w.now = w.now.Add(time.Minute)
 	w.sees(silent("refused"))
 	assert.True(t, since().After(began), "it is unknown")
+}
+
+// inClusters has the last stage of a pipeline of two be objects in two clusters.
+func inClusters(t *testing.T) *world {
+	t.Helper()
+	return newWorld(t, 2, definition.Promotion{Policy: definition.Single, Variable: "version", RetryAfter: dur(10 * time.Second)}, func(d *definition.Definition) {
+		d.Stages[1] = definition.Stage{
+			Name: "b", Environment: "objects:shop/b", Strategy: definition.WithWebhook, Webhook: &definition.Webhook{URL: "https://ci", Timeout: dur(time.Minute)},
+			Objects: []object.Object{{Cluster: "east", Kind: "Kustomization", Namespace: "n", Name: "a"}, {Cluster: "west", Kind: "Kustomization", Namespace: "n", Name: "a"}},
+		}
+	})
+}
+
+func unwell(name, revision, why string) promotion.HostSighting {
+	return promotion.HostSighting{Host: name, Revision: revision, Unhealthy: true, Why: why}
+}
+
+func TestWhatObjectsRunIsWhatWasSeenOfThem(t *testing.T) {
+	const east, west = "east/n/Kustomization/a", "west/n/Kustomization/a"
+	w := awaited(inClusters(t))
+	w.reads(promotion.Unobserved, "what object group shop/b runs is not known: it was not observed yet")
+	w.sees(host(east, "0"), promotion.HostSighting{Host: west, Unknown: true, Why: "cluster west does not answer"})
+	w.reads(promotion.Unobserved, west+": cluster west does not answer")
+	w.sees(host(east, "0"), host(west, "0"))
+	w.reads(promotion.Ready, "")
+
+	// One that has the revision and is not well ends the search as one that is well does.
+	w.sees(unwell(east, "1", "it is at work"), host(west, "0"))
+	w.reads(promotion.Arriving, "some of object group shop/b runs revision 1: "+east+" is not well: it is at work, "+west+" runs revision 0")
+	w.sees(unwell(east, "1", "it is at work"), unwell(west, "1", "it is at work"))
+	w.reads(promotion.Arriving, east+" is not well: it is at work")
+	assert.Equal(t, 1, w.sees(host(east, "1"), unwell(west, "1", "it is at work")), "that one is well now")
+	w.sees(host(east, "1"), host(west, "1"))
+	w.reads(promotion.There, "runs revision 1")
+
+	r := w.state.Report(w.seen, w.now).Stages[1]
+	if len(r.Hosts) != 0 || len(r.Objects) != 2 || r.Objects[0] != (promotion.ObjectReport{Object: east, Revision: "1", Health: promotion.Whole}) {
+		t.Errorf("the report has %+v", r)
+	}
+}
+
+// deploysOnHosts has the last stage of a pipeline of two be a manifest that is applied on hosts.
+func deploysOnHosts(t *testing.T) *world {
+	t.Helper()
+	w := onHosts(t, func(d *definition.Definition) {
+		d.Stages[1].Strategy, d.Stages[1].Webhook, d.Stages[1].Targets.CheckEvery = "", nil, dur(time.Minute)
+	})
+	w.sees(host("x", "0"), host("y", "0"))
+	w.runs("a", "1")
+	return w
+}
+
+// one is the only step that may begin.
+func (w *world) one() promotion.Step {
+	w.Helper()
+	steps := w.decide()
+	if len(steps) != 1 || !steps[0].Promotes {
+		w.Fatalf("what may begin: %+v", steps)
+	}
+	return steps[0]
+}
+
+// Hosts may be as they are to be before the last of them is done with.
+func TestWhatIsBeingAppliedHasNotComeBeforeThatHasEnded(t *testing.T) {
+	w := deploysOnHosts(t)
+	s := w.one()
+	w.sees(host("x", "1"), host("y", "1"))
+	w.reads(promotion.Promoting, "revision 1 is being promoted, try 1")
+
+	// A process that dies now leaves it to another one, which applies it again under the same key.
+	w.again()
+	if again := w.one(); again.Key() != s.Key() || len(again.Events) != 0 {
+		t.Errorf("another process has %+v to do, not %s", again, s.Key())
+	}
+	w.record(w.state.Completed(s, promotion.Begun{Answer: "done"}, nil)...)
+	w.decide()
+	w.reads(promotion.There, "runs revision 1")
+	if p := w.state.Promotions(); len(p) != 1 || p[0].Status != promotion.Finished || p[0].Attempt != 1 {
+		t.Errorf("promotions: %+v", p)
+	}
+}
+
+// Who has brought it to some of the hosts brings it to the others, and nobody else does.
+func TestAStageOfWhichSomeHostsRunWhatWasAppliedGetsItAgain(t *testing.T) {
+	w := deploysOnHosts(t)
+	s := w.one()
+	w.sees(host("x", "1"), host("y", "0"))
+	w.record(w.state.Completed(s, promotion.Begun{}, errRefused)...)
+	w.reads(promotion.AwaitsRetry, "try 1 of promoting revision 1 failed")
+	w.now = w.now.Add(time.Minute)
+	if again := w.one(); again.ID != s.ID || again.Attempt != 2 {
+		t.Errorf("another try is %+v", again)
+	}
+	w = deploysOnHosts(t)
+	w.sees(host("x", "1"), host("y", "0"))
+	assert.Len(t, w.decide(), 0, "somebody else brings it there, and to be done")
+	w.reads(promotion.Arriving, "y runs revision 0")
+}
+
+// What has come is not brought again by itself, also to a host that has joined since.
+func TestWhatWasAppliedOnceIsAppliedAgainByWhoAsksForThat(t *testing.T) {
+	w := deploysOnHosts(t)
+	s := w.one()
+	w.record(w.state.Completed(s, promotion.Begun{}, nil)...)
+	w.sees(host("x", "1"), host("y", "1"))
+	w.decide()
+	w.sees(host("x", "1"), host("y", "1"), host("z", "0"))
+	require.Len(t, w.decide(), 0, "it is to be done again")
+	w.reads(promotion.WasPromoted, "z runs revision 0")
+	w.command(promotion.ReleaseHold{Stage: "b", ID: "release"})
+	if again := w.one(); again.ID == s.ID || again.Revision != "1" {
+		t.Errorf("released it is %+v", again)
+	}
+}
+
+func TestNothingIsAppliedOnHostsThatAreNotThoseThatWereSeen(t *testing.T) {
+	w := deploysOnHosts(t)
+	w.sees(host("x", "0"), host("y", "0"), host("z", "0"), host("u", "0"))
+	s := w.one()
+	for _, c := range []struct {
+		hosts []string
+		want  string
+	}{
+		{nil, "all selects no host"},
+		{[]string{"x"}, "3 of 4 hosts would leave it at once"},
+		{[]string{"a", "b", "c", "d"}, "4 of 4 hosts would leave it at once"},
+	} {
+		assert.ErrorContains(t, w.state.MayApply(s, c.hosts), c.want)
+	}
+	assert.NoError(t, w.state.MayApply(s, []string{"x", "y", "new"}))
+	w.command(promotion.HoldStage{Stage: "b", ID: "hold", By: "ada"})
+	assert.ErrorContains(t, w.state.MayApply(s, []string{"x", "y", "z", "u"}), "held by ada")
+}
+
+// A host to which something else comes while it is to be verified makes that void.
+func TestOnlyWhatAllHostsRunIsVerified(t *testing.T) {
+	w := awaited(onHosts(t, func(d *definition.Definition) { d.Stages[1].Verify = "smoke.yaml" }))
+	w.sees(host("x", "1"), host("y", "1"))
+	steps := w.decide()
+	require.Len(t, steps, 1, "to be done")
+	require.True(t, steps[0].Verifies, "to be done is %+v", steps)
+	if hosts, _, ok := w.state.MayVerify(steps[0]); !ok || strings.Join(hosts, " ") != "x y" {
+		t.Errorf("it is verified on %q, %v", hosts, ok)
+	}
+	w.sees(host("x", "1"), host("y", "0"))
+	if _, _, ok := w.state.MayVerify(steps[0]); ok {
+		t.Error("it is verified though not all hosts run it")
+	}
 }

@@ -49,10 +49,8 @@ func TestARevisionGoesOnWhenItsStageIsVerified(t *testing.T) {
 }
 
 func goesOnWhenVerified(t *testing.T, dies bool) {
-	w := newWorld(t, 3, usual, verified(0, 1, 2))
+	w := comingTo(t, "bc", verified(0, 1, 2))
 	w.dies = dies
-	w.runs("bc", "1")
-	w.runs("a", "2")
 	first := w.verifies("a", "2")
 	assert.Equal(t, promotion.AwaitsVerified, w.explain("b").Code)
 	w.result(first, nil)
@@ -83,9 +81,7 @@ func goesOnWhenVerified(t *testing.T, dies bool) {
 }
 
 func TestATryToVerifyWhoseProcessDiedIsMadeAgain(t *testing.T) {
-	w := newWorld(t, 2, usual, verified(0))
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, verified(0))
 	s := w.verifies("a", "2")
 	w.again()
 	resumed := w.verifies("a", "2")
@@ -100,9 +96,7 @@ func TestATryToVerifyWhoseProcessDiedIsMadeAgain(t *testing.T) {
 }
 
 func TestWhatRunsThereByAnotherDeploymentIsVerifiedAnew(t *testing.T) {
-	w := newWorld(t, 2, usual, verified(0))
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, verified(0))
 	old := w.verifies("a", "2")
 	o := w.seen["env/a"]
 	o.Active.ID = "env/a@other"
@@ -117,14 +111,9 @@ func TestWhatRunsThereByAnotherDeploymentIsVerifiedAnew(t *testing.T) {
 }
 
 func TestAnotherManifestVerifiesAnew(t *testing.T) {
-	w := newWorld(t, 2, usual, verified(0))
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, verified(0))
 	w.result(w.verifies("a", "2"), nil)
-	d := *w.state.Definition()
-	d.Stages = slices.Clone(d.Stages)
-	d.Stages[0].VerifyFiles = map[string]string{"smoke.yaml": "2"}
-	w.command(promotion.Define{Definition: &d})
+	w.redefines(func(d *definition.Definition) { d.Stages[0].VerifyFiles = map[string]string{"smoke.yaml": "2"} })
 	w.verifies("a", "2")
 }
 
@@ -161,9 +150,7 @@ func TestHistoryOfVerificationsIsNeverRefused(t *testing.T) {
 
 // Its work finds out before it begins that something else is deployed, which nobody has observed.
 func TestATryThatIsOfNoUseIsNoFailure(t *testing.T) {
-	w := newWorld(t, 2, usual, verified(0))
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, verified(0))
 	w.result(w.verifies("a", "2"), fmt.Errorf("verifying: %w", promotion.ErrUnwanted))
 	w.nothing("b", promotion.AwaitsVerified)
 	if names := w.names(); slices.Contains(names, promotion.VerifyFailed) || names[len(names)-1] != promotion.VerifyEnded {

@@ -22,10 +22,8 @@ func (w *world) answered(s promotion.Step) {
 }
 
 func TestWhatAWebhookWasAskedIsJudgedByWhatIsObserved(t *testing.T) {
-	w := newWorld(t, 3, usual, asks)
+	w := comingTo(t, "bc", asks)
 	w.dies = true
-	w.runs("bc", "1")
-	w.runs("a", "2")
 	s := w.only("b", "2")
 	if again := w.only("b", "2"); again.Key() != s.Key() || len(again.Events) > 0 {
 		t.Errorf("who takes over asks for another try: %+v", again)
@@ -41,9 +39,7 @@ func TestWhatAWebhookWasAskedIsJudgedByWhatIsObserved(t *testing.T) {
 }
 
 func TestAWebhookWhoseProcessDiedBeforeItsAnswerIsNotAskedAgainOnceItIsThere(t *testing.T) {
-	w := newWorld(t, 2, usual, asks)
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, asks)
 	w.only("b", "2")
 	w.again()
 	w.runs("b", "2")
@@ -52,9 +48,7 @@ func TestAWebhookWhoseProcessDiedBeforeItsAnswerIsNotAskedAgainOnceItIsThere(t *
 }
 
 func TestAWebhookIsAskedAgainWhenNothingComesOfIt(t *testing.T) {
-	w := newWorld(t, 2, usual, asks)
-	w.runs("b", "1")
-	w.runs("a", "2")
+	w := coming(t, asks)
 	w.answered(w.only("b", "2"))
 	w.nothing("b", promotion.Promoting)
 	assert.WithinDuration(t, w.now.Add(30*time.Minute), w.state.Wake(w.seen, w.now), 0)
@@ -73,35 +67,9 @@ func TestAWebhookIsAskedAgainWhenNothingComesOfIt(t *testing.T) {
 	}
 }
 
-func TestAnotherStrategyEndsTheTry(t *testing.T) {
-	w := newWorld(t, 2, usual, asks)
-	w.runs("b", "1")
-	w.runs("a", "2")
-	s := w.only("b", "2")
-	d := *w.state.Definition()
-	d.Stages = append([]definition.Stage{}, d.Stages...)
-	d.Stages[1].Strategy, d.Stages[1].Webhook = "", nil
-	w.command(promotion.Define{Definition: &d})
-	assert.False(t, w.state.Wanted(s.ID, s.Attempt), "the try is still wanted")
-	w.now = w.now.Add(time.Hour)
-	w.done(w.only("b", "2"), nil)
-}
-
-func TestWhatCannotBeObservedIsNotTakenForWhatTheWebhookWasAsked(t *testing.T) {
-	w := newWorld(t, 2, usual, asks)
-	w.runs("b", "1")
-	w.runs("a", "2")
-	w.answered(w.only("b", "2"))
-	w.see("b", promotion.Observation{Health: promotion.Unknown, Revision: "2", Runs: []string{"2"}, Why: "it does not answer"})
-	w.nothing("b", promotion.Unobserved)
-	assert.Equal(t, promotion.Running, w.state.Promotions()[0].Status)
-}
-
 // asked is a pipeline whose second stage was asked for revision 2 just now.
 func asked(t *testing.T) *world {
-	w := newWorld(t, 3, usual, asks)
-	w.runs("bc", "1")
-	w.runs("a", "2")
+	w := comingTo(t, "bc", asks)
 	w.answered(w.only("b", "2"))
 	return w
 }
@@ -186,39 +154,28 @@ func TestAnEnvironmentThatIsUnknownWhenTimeIsUpIsJudgedWhenItIsObserved(t *testi
 	}
 }
 
-func TestAnEnvironmentThatWasDeletedIsNotUnknown(t *testing.T) {
-	w := asked(t)
-	w.see("b", promotion.Observation{Health: promotion.Unknown, Deleted: true, Why: "it was deleted", Event: w.tick()})
-	w.decide()
-	if p := w.state.Promotions()[0]; p.Status != promotion.Failed || p.Cause != "environment env/b was deleted" {
-		t.Errorf("the promotion is %+v", p)
-	}
-}
-
 // What a webhook was asked goes on when another key, or time, is defined, and not when another
 // program is to be asked.
 func TestHowAWebhookIsAskedMayChange(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*definition.Webhook)
+		change func(*definition.Stage)
 		same   bool
 	}{
-		"another key":     {func(h *definition.Webhook) { h.KeyFile = "other.key" }, true},
-		"another time":    {func(h *definition.Webhook) { h.Timeout = dur(time.Hour) }, true},
-		"another program": {func(h *definition.Webhook) { h.URL = "https://ci.example/other" }, false},
+		"another key":      {func(s *definition.Stage) { s.Webhook.KeyFile = "other.key" }, true},
+		"another time":     {func(s *definition.Stage) { s.Webhook.Timeout = dur(time.Hour) }, true},
+		"another program":  {func(s *definition.Stage) { s.Webhook.URL = "https://ci.example/other" }, false},
+		"another strategy": {func(s *definition.Stage) { s.Strategy, s.Webhook = "", nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 2, usual, asks)
-			w.runs("b", "1")
-			w.runs("a", "2")
+			w := coming(t, asks)
 			step := w.only("b", "2")
 			w.answered(step)
-			d := *w.state.Definition()
-			d.Stages = append([]definition.Stage{}, d.Stages...)
-			hook := *d.Stages[1].Webhook
-			c.change(&hook)
-			d.Stages[1].Webhook = &hook
-			w.command(promotion.Define{Definition: &d})
-			assert.Equal(t, c.same, w.state.Wanted(step.ID, step.Attempt), "the try goes on")
+			w.redefines(func(d *definition.Definition) { c.change(&d.Stages[1]) })
+			assert.Equal(t, c.same, w.state.Wanted(step.ID, step.Attempt))
+			if !c.same {
+				w.now = w.now.Add(time.Hour)
+				w.done(w.only("b", "2"), nil)
+			}
 		})
 	}
 }

@@ -3,6 +3,7 @@ package promotion_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,40 @@ func newWorld(t failer, stages int, p definition.Promotion, change ...func(*defi
 	}
 	w.command(promotion.Define{Definition: d, ID: "define"})
 	return w
+}
+
+// coming is a pipeline of two stages, of which the first runs revision 2, and the second revision 1.
+func coming(t failer, change ...func(*definition.Definition)) *world {
+	return comingTo(t, "b", change...)
+}
+
+// comingTo is a pipeline of which the first stage runs revision 2, and all others revision 1.
+func comingTo(t failer, others string, change ...func(*definition.Definition)) *world {
+	w := newWorld(t, 1+len(others), usual, change...)
+	w.runs(others, "1")
+	w.runs("a", "2")
+	return w
+}
+
+// redefines has somebody change the definition.
+func (w *world) redefines(change func(*definition.Definition)) {
+	w.Helper()
+	d := *w.state.Definition()
+	d.Stages = slices.Clone(d.Stages)
+	for i := range d.Stages { // which no other definition shares
+		s := &d.Stages[i]
+		s.Targets, s.PullRequest, s.Webhook = clone(s.Targets), clone(s.PullRequest), clone(s.Webhook)
+	}
+	change(&d)
+	w.command(promotion.Define{Definition: &d})
+}
+
+func clone[T any](of *T) *T {
+	if of == nil {
+		return nil
+	}
+	own := *of
+	return &own
 }
 
 func (w *world) tick() int64 {

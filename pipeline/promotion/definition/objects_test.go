@@ -1,7 +1,6 @@
 package definition_test
 
 import (
-	"encoding/json"
 	"reflect"
 	"testing"
 
@@ -49,13 +48,7 @@ func TestAStageIsObjectsInClusters(t *testing.T) {
 	other.Objects[0].Cluster = "north"
 	assert.NotEqual(t, prod.Identity(), other.Identity(), "another cluster is the same place")
 
-	data, err := json.Marshal(d)
-	require.NoError(t, err)
-	var sent definition.Definition
-	require.NoError(t, json.Unmarshal(data, &sent))
-	if read, err := sent.Reread("definition"); err != nil || !reflect.DeepEqual(read, d) {
-		t.Errorf("reread it is %+v, %v; want %+v", read, err, d)
-	}
+	reread(t, d)
 }
 
 func TestAnObjectThatCannotBeReadIsRefused(t *testing.T) {

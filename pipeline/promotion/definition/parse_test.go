@@ -2,6 +2,7 @@ package definition_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/pipeline/promotion/definition"
+	"github.com/deployster-go/deployster/pipeline/promotion/window"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -28,21 +30,13 @@ stages:
 promotion: {policy: single, revision: task.vars.version, settle_for: 1m}
 `
 
-func TestADefinitionIsStoredAsItIsRead(t *testing.T) {
+func TestWhatADefinitionDoesNotSayHasADefault(t *testing.T) {
 	d, err := definition.Parse("shop.yaml", []byte(shop))
 	require.NoError(t, err)
-	var stored definition.Definition
-	data, err := json.Marshal(d)
-	if err == nil {
-		err = json.Unmarshal(data, &stored)
-	}
-	require.NoError(t, err, "%+v is stored as %+v: %v", d, stored, err)
-	assert.Equal(t, stored, *d, "%+v is stored as %+v: %v", d, stored, err)
-	require.Equal(t, definition.DefaultWebhookTimeout, d.Stages[2].Webhook.Timeout)
-	assert.Equal(t, definition.DefaultRetryAfter, d.Promotion.RetryAfter, "what is not said")
-	if a, b := d.Stages[0].VerifiedWithin(), d.Stages[1].VerifiedWithin(); a != time.Hour || b != 5*time.Minute {
-		t.Errorf("a try to verify may take %s, and %s", a, b)
-	}
+	assert.Equal(t, definition.DefaultWebhookTimeout, d.Stages[2].Webhook.Timeout)
+	assert.Equal(t, definition.DefaultRetryAfter, d.Promotion.RetryAfter)
+	assert.Equal(t, time.Hour, d.Stages[0].VerifiedWithin())
+	assert.Equal(t, 5*time.Minute, d.Stages[1].VerifiedWithin())
 }
 
 // The schema and the parser accept the same documents, but for what a schema cannot say, such as
@@ -72,4 +66,83 @@ func TestTheSchemaOfDefinitionsThatPromoteAgrees(t *testing.T) {
 		_, err := definition.Parse("p.yaml", []byte(file))
 		return err
 	})
+}
+
+const everything = `
+pipeline: shop
+promotion: {policy: concurrent, revision: task.vars.version, settle_for: 5m, retry_after: 20s}
+stages:
+  - {name: dev, environment: shop/dev, verify: smoke.yaml, verify_timeout: 3m}
+  - name: staging
+    environment: shop/staging
+    soak: 1h
+    strategy: webhook
+    webhook: {url: "https://ci.example/promote", key_file: secrets/ci.key, timeout: 10m}
+    windows: [{days: [mon, fri], from: "09:00", to: "16:00", zone: Europe/Berlin}]
+    freezes: [{from: 2026-12-20, to: 2027-01-07, zone: UTC, reason: holidays}]
+  - name: prod
+    environment: shop/prod
+    manual: true
+    strategy: pull-request
+    pull_request: {repository: "https://git.example/a/b.git", file: values.yaml, value: image.tag, provider: none}
+  - name: other
+    environment: shop/other
+    strategy: pull-request
+    pull_request: {repository: "https://git.example/a/c.git", file: values.yaml, value: image.tag, part: tag, provider: gitea, api: "https://git.example/api/v1", token_env: DEPLOYSTER_GIT_TOKEN, user: bot}
+`
+
+// sent is a definition as it comes from elsewhere.
+func sent(t *testing.T, change func(*definition.Definition)) *definition.Definition {
+	t.Helper()
+	d, err := definition.Parse("shop.yaml", []byte(everything))
+	require.NoError(t, err)
+	d.Stages[0].VerifyFiles = map[string]string{"smoke.yaml": strings.Repeat("0", 64)}
+	change(d)
+	return came(t, d)
+}
+
+// came is what becomes of a definition on its way as JSON.
+func came(t *testing.T, d *definition.Definition) *definition.Definition {
+	t.Helper()
+	text, err := json.Marshal(d)
+	require.NoError(t, err)
+	var came definition.Definition
+	require.NoError(t, json.Unmarshal(text, &came))
+	return &came
+}
+
+// reread fails unless a definition that comes as JSON is read as it was.
+func reread(t *testing.T, d *definition.Definition) {
+	t.Helper()
+	read, err := came(t, d).Reread("definition")
+	require.NoError(t, err)
+	assert.Equal(t, d, read)
+}
+
+func TestADefinitionThatWasSentIsTheSame(t *testing.T) {
+	reread(t, sent(t, func(*definition.Definition) {}))
+}
+
+func TestADefinitionThatNoFileCouldSayIsRefused(t *testing.T) {
+	for want, change := range map[string]func(*definition.Definition){
+		"must be two at least":             func(d *definition.Definition) { d.Stages = d.Stages[:1] },
+		"cannot be the name of a pipeline": func(d *definition.Definition) { d.Name = "../shop" },
+		"cannot be the name of a stage":    func(d *definition.Definition) { d.Stages[1].Name = "a b" },
+		"already that of another stage":    func(d *definition.Definition) { d.Stages[1].Environment = "shop/dev" },
+		"is no variable of tasks":          func(d *definition.Definition) { d.Promotion.Variable = "a.b" },
+		"there is no policy":               func(d *definition.Definition) { d.Promotion.Policy = "none" },
+		"has no meaning there":             func(d *definition.Definition) { d.Stages[0].Manual = true },
+		"there is no day":                  func(d *definition.Definition) { d.Stages[1].Calendar.Windows[0].Days = []window.Day{"someday"} },
+		"zone":                             func(d *definition.Definition) { d.Stages[1].Calendar.Freezes[0].Zone = "Nowhere/Land" },
+		"must be a URL":                    func(d *definition.Definition) { d.Stages[1].Webhook.URL = "file:///etc/passwd" },
+		"needs webhook":                    func(d *definition.Definition) { d.Stages[1].Webhook = nil },
+		"must be DEPLOYSTER_GIT_TOKEN":     func(d *definition.Definition) { d.Stages[3].PullRequest.TokenEnv = "HOME" },
+		"write verify, too":                func(d *definition.Definition) { d.Stages[0].Verify = "" },
+	} {
+		if read, err := sent(t, change).Reread("definition"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v %+v", want, err, read)
+		}
+	}
+	_, err := (&definition.Definition{}).Reread("definition")
+	assert.Error(t, err, "nothing is a definition")
 }

@@ -58,9 +58,8 @@ func TestARepositoryIsThatHoweverItIsWritten(t *testing.T) {
 	last := strings.LastIndex(text, "https://git.example/a/b.git")
 	for _, same := range []string{"https://GIT.example:443/a/b/", "https://git.example/A/b", "https://git.example./a/b.git/"} {
 		again := text[:last] + strings.Replace(text[last:], "https://git.example/a/b.git", same, 1)
-		if _, err := definition.Parse("shop.yaml", []byte(again)); err == nil || !strings.Contains(err.Error(), "stage s0 has branch x of this repository already") {
-			t.Errorf("%s: %v", same, err)
-		}
+		_, err := definition.Parse("shop.yaml", []byte(again))
+		assert.ErrorContains(t, err, "stage s0 has branch x of this repository already")
 	}
 }
 
@@ -74,5 +73,16 @@ func TestTokensGoNowhereInTheClear(t *testing.T) {
 		if _, err := definition.Parse("shop.yaml", []byte(text)); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+func TestWhichFilesMayHaveASecret(t *testing.T) {
+	for path, want := range map[string]bool{
+		"secrets/git.token": true, "shop/secrets/eu/git.token": true, "../secrets/git.token": true, "./secrets//git.token": true, "secrets/.token": true,
+		"": false, "git.token": false, "secrets": false, "shop/secrets": false, "secrets/": false, "secrets/.": false, "secrets/..": false,
+		"secrets/../git.token": false, "x/secrets/../../git.token": false, "Secrets/git.token": false, "my-secrets/git.token": false,
+		".deployster/log.db": false, "secrets/../.deployster/log.db": false, ".deployster/secrets/x": false, "secrets/.deployster/x": false, "shop/.deployster/secrets/x": false,
+	} {
+		assert.Equal(t, want, definition.IsSecretFile(path), "%q may have a secret", path)
 	}
 }

@@ -1,8 +1,6 @@
 package definition_test
 
 import (
-	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -36,13 +34,7 @@ func TestAStageIsAManifestOnHosts(t *testing.T) {
 
 	// What came as JSON is read as a file is, and carries what it carried.
 	prod.Targets.Files = map[string]string{"web.yaml": "1234"}
-	data, err := json.Marshal(d)
-	require.NoError(t, err)
-	var sent definition.Definition
-	require.NoError(t, json.Unmarshal(data, &sent))
-	if read, err := sent.Reread("definition"); err != nil || !reflect.DeepEqual(read, d) {
-		t.Errorf("reread it is %+v, %v; want %+v", read, err, d)
-	}
+	reread(t, d)
 }
 
 func TestAStageOnHostsThatCannotBeIsRefused(t *testing.T) {
