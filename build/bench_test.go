@@ -191,18 +191,6 @@ func BenchmarkUnlock(b *testing.B) {
 	})
 }
 
-// BenchmarkCancel measures the cancel of a group of which jobs run and many wait.
-func BenchmarkCancel(b *testing.B) {
-	sizes(b, 1_000, 100_000, func(jobs int) time.Duration {
-		f := newFleet(100)
-		f.do(large(jobs))
-		f.begin()
-		before := processor()
-		f.do(build.Cancel{Group: "large-1"})
-		return processor() - before
-	})
-}
-
 // BenchmarkSnapshot measures a snapshot of a group whose jobs are built: what is copied while
 // nothing is followed, and what is encoded then.
 func BenchmarkSnapshot(b *testing.B) {

@@ -19,8 +19,7 @@ func FuzzApply(f *testing.F) {
 	w := newWorld(f)
 	c := group("base", spec(), spec(1001), spec(2, -1), spec(1, 3))
 	c.Unbuildable = []record.Unbuildable{{Package: "x", Cause: "gone"}}
-	w.must(c)
-	w.decide()
+	w.submit(c)
 	w.end(built, "base-1", 1)
 	w.end(always(lost), "base-1", 2)
 	w.must(build.Cancel{Group: "base-1"})
@@ -72,11 +71,9 @@ func ask(s *build.State) {
 // always1 is a worker that has room for everything.
 type always1 struct{}
 
-// Worker implements build.Can.
+// These implement build.Can.
 func (always1) Worker(record.Place) string { return "w" }
-
-// Resume implements build.Can.
-func (always1) Resume(build.Task) bool { return true }
+func (always1) Resume(build.Task) bool     { return true }
 
 // Events as nobody records them change nothing that must not change, and stop nobody.
 func TestArbitraryEvents(t *testing.T) {

@@ -2,7 +2,6 @@ package build_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -37,25 +36,14 @@ func TestWhatIsRefused(t *testing.T) {
 		}
 	}
 	w.must(group("base", spec(), spec(1)))
-	if err := w.propose(build.Retry{Group: "base"}); err == nil || !strings.Contains(err.Error(), "it has not ended, it is Queued") {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, w.propose(build.Retry{Group: "base"}), "it has not ended, it is Queued")
 	w.must(build.Cancel{Group: "base", By: "ann"}) // its newest
-	if err := w.propose(build.Cancel{Group: "base-1"}); err == nil || !strings.Contains(err.Error(), "it has ended, as Canceled") {
-		t.Error(err)
-	}
-	if err := w.propose(build.Retry{Group: "base-1", FailedOnly: true}); err == nil || !strings.Contains(err.Error(), "nothing has") {
-		t.Error(err)
-	}
-	w.must(group("base", spec()))
-	w.decide()
+	assert.ErrorContains(t, w.propose(build.Cancel{Group: "base-1"}), "it has ended, as Canceled")
+	assert.ErrorContains(t, w.propose(build.Retry{Group: "base-1", FailedOnly: true}), "nothing has")
+	w.submit(group("base", spec()))
 	w.must(build.Cancel{Group: "base-2"}) // which waits for its job
-	if err := w.propose(build.Retry{Group: "base-2"}); err == nil || !strings.Contains(err.Error(), "wait for that: deployster build cancel base-2 --wait") {
-		t.Error(err)
-	}
-	if err := w.propose(build.Cancel{Group: "base-2"}); err == nil || !strings.Contains(err.Error(), "waits for what runs: deployster build cancel base-2 --wait") {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, w.propose(build.Retry{Group: "base-2"}), "wait for that: deployster build cancel base-2 --wait")
+	assert.ErrorContains(t, w.propose(build.Cancel{Group: "base-2"}), "waits for what runs: deployster build cancel base-2 --wait")
 	if err := w.propose(build.Cancel{Group: "bsae-1"}); !errors.Is(err, build.ErrNoGroup) || !strings.Contains(err.Error(), "did you mean base-1?") {
 		t.Error(err)
 	}
@@ -81,9 +69,7 @@ func TestALargeGroupIsSubmittedInParts(t *testing.T) {
 	}
 	c.Jobs = c.Jobs[:1]
 	c.Jobs[0].Version = strings.Repeat("v", 1<<20)
-	if err := w.propose(c); err == nil || !strings.Contains(err.Error(), "at most 900 KiB are possible") {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, w.propose(c), "at most 900 KiB are possible")
 }
 
 // Jobs that need each other can only be in a log that was written by hand.
@@ -95,8 +81,7 @@ func TestAGroupOfWhichNothingMovesIsReported(t *testing.T) {
 		event("group/odd-1", record.JobsCreated, record.Jobs{From: 1, Jobs: []record.JobSpec{spec(2), spec(1)}}),
 		event("group/odd-1", record.GroupQueued, struct{}{}),
 	})
-	w.must(group("base", spec()))
-	w.decide()
+	w.submit(group("base", spec()))
 	w.is("odd-1", "Dispatching: s s")
 	w.is("base-1", "Dispatching: D") // it goes on beside it
 	reasons := w.state.Explain("group/odd-1", w.now, nil)
@@ -114,8 +99,7 @@ func TestWhyAJobDoesNotMove(t *testing.T) {
 	specs := []record.JobSpec{spec(), spec(), spec(), spec(1, 2), spec()}
 	specs[4].Place = 1
 	w.must(group("base", specs...))
-	w.must(group("apps", spec()))
-	w.decide()
+	w.submit(group("apps", spec()))
 	workers := func(p record.Place) (all []build.Worker) {
 		if p.Platform == amd {
 			all = append(all, build.Worker{Name: "worker of " + amd, Slots: 2})
@@ -151,15 +135,13 @@ func TestAGroupSaysWhichOfItsPlacesNobodyServes(t *testing.T) {
 	w.must(c)
 	is := func(workers build.Workers, want ...string) {
 		t.Helper()
-		said := []string{}
+		var said []string
 		for _, r := range w.state.Explain("group/base-1", w.now, workers) {
 			if r.Target == "group/base-1" {
 				said = append(said, r.Message)
 			}
 		}
-		if !slices.Equal(said, want) {
-			t.Errorf("the reasons are %q, not %q", said, want)
-		}
+		assert.Equal(t, want, said)
 	}
 	nobody := func(record.Place) []build.Worker { return nil }
 	one := func(p record.Place) (all []build.Worker) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/build"
 	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/deploylog"
 )
 
 // keepsSnapshot keeps a snapshot, from which processes begin from now on, and fails where it
@@ -25,9 +26,8 @@ func (s *simulated) keepsSnapshot() {
 		again.Apply(e)
 	}
 	var err error
-	if s.snapshot, err = s.state.Snapshot(); err != nil {
-		s.t.Fatal(err)
-	}
+	s.snapshot, err = s.state.Snapshot()
+	require.NoError(s.t, err)
 	restored, err := build.Restore(record.Entity, s.snapshot)
 	require.NoError(s.t, err)
 	kept, err := restored.Snapshot()
@@ -69,33 +69,10 @@ func (s *simulated) decided(state *build.State) (steps []string) {
 	}
 }
 
-// What rests when a snapshot is made rests on, and is dispatched when it has rested.
-func TestWhatRestsIsInASnapshot(t *testing.T) {
-	w := newWorld(t)
-	w.must(group("base", spec(), spec()))
-	w.decide()
-	w.end(always(lost), "base-1", 1)
-	w.is("base-1", "Dispatching: e D")
-	data, err := w.state.Snapshot()
-	require.NoError(t, err)
-	if w.state, err = build.Restore(record.Entity, data); err != nil {
-		t.Fatal(err)
-	}
-	assert.WithinDuration(t, w.now.Add(time.Second), w.state.Wake(), 0, "it is to be looked at again")
-	w.decide()
-	w.is("base-1", "Dispatching: e D")
-	w.now = w.now.Add(time.Second)
-	w.decide()
-	w.is("base-1", "Dispatching: D D")
-	w.end(built, "base-1", 1, 2)
-	w.is("base-1", "Complete: B B")
-}
-
 // What is asked about and not recorded yet is not in a snapshot, and not lost by it.
 func TestASnapshotIsOfWhatIsRecorded(t *testing.T) {
 	w := newWorld(t)
-	w.must(group("base", spec(), spec(), spec(1, 2)))
-	w.decide()
+	w.submit(group("base", spec(), spec(), spec(1, 2)))
 	first := w.state.Ended(w.take("base-1", 1), built(build.Task{Inputs: "a"}), w.now)
 	data, err := w.state.Snapshot()
 	require.NoError(t, err)
@@ -155,4 +132,89 @@ func (w *world) compilersOf(id string) string {
 	j, err := w.state.Job(id, 1)
 	require.NoError(w.t, err)
 	return j.Finished.Artifact
+}
+
+// A copy stays what it was, whatever becomes of the state.
+func TestACopyStaysAsItWas(t *testing.T) {
+	w := newWorld(t)
+	w.submit(group("base", spec(), spec(), spec(1), spec(2, 3)))
+	w.end(always(lost), "base-1", 1)
+	w.end(built, "base-1", 2)
+	before := stateOf(t, w.state)
+	c := w.state.Copy()
+	w.must(group("base", spec(), spec(1)))
+	w.now = w.now.Add(time.Minute)
+	for w.decide(); len(w.doing) > 0; w.decide() {
+		w.end(built, w.doing[0].Group, w.doing[0].Job)
+	}
+	w.must(group("other", spec()))
+	require.NotEqual(t, before, stateOf(t, w.state), "nothing has changed")
+	if after, err := c.Encode(); err != nil || string(after) != before {
+		t.Errorf("the copy has changed: %v", err)
+	}
+}
+
+// What was tried when ends were asked for is kept where exactly these are recorded, and not where
+// some of them are missing, come in another order, are others, or are read back.
+func TestEndsAreFoldedAsTheyAreRecorded(t *testing.T) {
+	digest := func(c byte) string { return "sha256:" + string(slices.Repeat([]byte{c}, 64)) }
+	results := func(f *fleet) (events []deploylog.Event) {
+		for i, task := range f.doing {
+			result := build.Result{Finished: &record.Finished{Artifact: digest('a' + byte(i)), Took: 1}}
+			if i == 2 {
+				result = build.Result{Failed: &record.Failed{Cause: "it is broken"}}
+			}
+			events = append(events, f.state.Ended(task, result, start)...)
+		}
+		return events
+	}
+	for name, recorded := range map[string]func([]deploylog.Event) []deploylog.Event{
+		"as they are":      func(all []deploylog.Event) []deploylog.Event { return all },
+		"in part":          func(all []deploylog.Event) []deploylog.Event { return all[:2] },
+		"without a first":  func(all []deploylog.Event) []deploylog.Event { return all[1:] },
+		"without a middle": func(all []deploylog.Event) []deploylog.Event { return append(slices.Clone(all[:1]), all[2:]...) },
+		"backwards":        func(all []deploylog.Event) []deploylog.Event { slices.Reverse(all); return all },
+		"none":             func([]deploylog.Event) []deploylog.Event { return nil },
+		"of another artifact": func(all []deploylog.Event) []deploylog.Event {
+			all[0].Data = bytes.Replace(all[0].Data, []byte(digest('a')), []byte(digest('f')), 1)
+			return all
+		},
+		"without the failure": func(all []deploylog.Event) []deploylog.Event {
+			return slices.DeleteFunc(all, func(e deploylog.Event) bool { return e.Target == record.Job("some-1", 3) })
+		},
+		"without data":       func(all []deploylog.Event) []deploylog.Event { all[0].Data = nil; return all },
+		"of another attempt": func(all []deploylog.Event) []deploylog.Event { all[0].Attempt++; return all },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, submit := newFleet(5), group("some", spec(), spec(), spec(), spec(), spec(1), spec(1, 2), spec(2, 3), spec(4))
+			f.do(submit)
+			f.begin()
+			require.Len(t, f.doing, 4)
+			head := f.seq
+			events := recorded(results(f))
+			f.append(events)
+
+			// Whoever reads the log has never tried anything.
+			read := newFleet(5)
+			read.do(submit)
+			read.begin()
+			require.Equal(t, head, read.seq)
+			for _, e := range events {
+				e.Data = slices.Clone(e.Data)
+				read.append([]deploylog.Event{e})
+			}
+			if got, want := stateOf(t, f.state), stateOf(t, read.state); got != want {
+				t.Errorf("it is %s, read from the log %s", got, want)
+			}
+			assert.True(t, f.state.Sums(), "its jobs are not counted once each")
+		})
+	}
+}
+
+// stateOf is all of a state as a text.
+func stateOf(t *testing.T, s *build.State) string {
+	t.Helper()
+	text, err := s.Snapshot()
+	require.NoError(t, err)
+	return string(text)
 }

@@ -20,8 +20,7 @@ func missing(artifact string) func(build.Task) build.Result {
 // run. It returns the artifact of the library.
 func (w *world) compilers() (library string) {
 	w.slots[amd] = 3
-	w.must(group("base", spec(), spec(1001), spec(2), spec(2)))
-	w.decide()
+	w.submit(group("base", spec(), spec(1001), spec(2), spec(2)))
 	w.end(built, "base-1", 1)
 	w.end(built, "base-1", 2)
 	w.is("base-1", "Dispatching: B B D D")
@@ -47,8 +46,7 @@ func TestTwoThatRunMissTheSameArtifact(t *testing.T) {
 	library := w.compilers()
 	w.end(missing(library), "base-1", 3)
 	w.end(missing(library), "base-1", 4)
-	w.now = w.now.Add(time.Minute)
-	w.decide()
+	w.later(time.Minute)
 	w.complete()
 	w.is("base-1", "Dispatching: D B s L")
 	w.end(func(t build.Task) build.Result {
@@ -56,41 +54,9 @@ func TestTwoThatRunMissTheSameArtifact(t *testing.T) {
 		r.Finished.Artifact += ", built again"
 		return r
 	}, "base-1", 1)
-	w.now = w.now.Add(time.Minute)
-	w.decide()
+	w.later(time.Minute)
 	w.complete()
 	w.is("base-1", "Dispatching: B B D D")
-	w.end(built, "base-1", 3, 4)
-	w.is("base-1", "Complete: B B B B")
-}
-
-func TestTwoThatRunMissTheSameArtifactAtOnce(t *testing.T) {
-	w := newWorld(t)
-	library := w.compilers()
-	w.end(missing(library), "base-1", 3, 4)
-	w.now = w.now.Add(time.Minute)
-	w.decide()
-	w.complete()
-	w.end(built, "base-1", 1)
-	w.now = w.now.Add(time.Minute)
-	w.decide()
-	w.complete()
-	w.end(built, "base-1", 3, 4)
-	w.is("base-1", "Complete: B B B B")
-}
-
-func TestARetryWaitsForWhatWasToBeBuiltAgain(t *testing.T) {
-	w := newWorld(t)
-	library := w.compilers()
-	w.end(missing(library), "base-1", 3)
-	w.must(build.Cancel{Group: "base-1"})
-	w.end(always(canceled), "base-1", 1, 4)
-	w.must(build.Retry{Group: "base-1"})
-	w.decide()
-	w.complete()
-	w.is("base-1", "Dispatching: D B s s")
-	w.end(built, "base-1", 1)
-	w.decide()
 	w.end(built, "base-1", 3, 4)
 	w.is("base-1", "Complete: B B B B")
 }
@@ -105,8 +71,7 @@ func TestAMissingArtifactCountsForNoJobOfAnyGroup(t *testing.T) {
 		c.MaxLost = 0
 		return c
 	}
-	w.must(same())
-	w.decide()
+	w.submit(same())
 	w.end(built, "base-1", 1)
 	w.must(same())
 	w.end(built, "base-1", 2)
@@ -144,8 +109,7 @@ func TestAnArtifactThatIsMissingForEverFailsWhatNeedsIt(t *testing.T) {
 			w := newWorld(t)
 			c := group("base", spec(), spec())
 			c.Jobs[1].Uses, c.MaxLost = []record.Use{use}, 1
-			w.must(c)
-			w.decide()
+			w.submit(c)
 			w.end(built, "base-1", 1)
 			tries := 0
 			for ; len(w.doing) > 0; tries++ {
@@ -155,8 +119,7 @@ func TestAnArtifactThatIsMissingForEverFailsWhatNeedsIt(t *testing.T) {
 				} else {
 					w.end(missing(task.Uses[0].Artifact), "base-1", 2)
 				}
-				w.now = w.now.Add(time.Minute)
-				w.decide()
+				w.later(time.Minute)
 				require.LessOrEqual(t, tries, 100, "it is tried for ever")
 			}
 			if w.is("base-1", "Failed: B F"); use.Job == 0 && tries != 2 {

@@ -2,6 +2,7 @@ package build_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -9,24 +10,9 @@ import (
 	"github.com/deployster-go/deployster/build/record"
 )
 
-func TestAGroupIsBuilt(t *testing.T) {
-	w := newWorld(t)
-	w.must(group("base", spec(), spec(1), spec(1), spec(2, 3)))
-	w.is("base-1", "Queued: - - - -")
-	w.decide()
-	w.is("base-1", "Dispatching: D s s s")
-	w.end(built, "base-1", 1)
-	w.is("base-1", "Dispatching: B D D s")
-	w.end(built, "base-1", 2, 3) // at once: the last unlocks what needs both
-	w.is("base-1", "Dispatching: B B B D")
-	w.end(built, "base-1", 4)
-	w.is("base-1", "Complete: B B B B")
-}
-
 func TestAFailureEndsWhatNeedsItAndNothingElse(t *testing.T) {
 	w := newWorld(t)
-	w.must(group("base", spec(), spec(), spec(1), spec(3), spec(2), spec(2, -1)))
-	w.decide()
+	w.submit(group("base", spec(), spec(), spec(1), spec(3), spec(2), spec(2, -1)))
 	w.is("base-1", "Dispatching: D D s s s s")
 	w.end(always(failed), "base-1", 1)
 	w.is("base-1", "Dispatching: F D f f s s")
@@ -50,8 +36,7 @@ func TestFailFastDispatchesNothingMore(t *testing.T) {
 	w := newWorld(t)
 	c := group("base", spec(), spec(), spec(2), spec(1), spec())
 	c.FailFast = true
-	w.must(c)
-	w.decide()
+	w.submit(c)
 	w.is("base-1", "Dispatching: D D s s e")
 	w.end(always(failed), "base-1", 1)
 	w.is("base-1", "FailureCleanup: F D c f c")
@@ -72,8 +57,7 @@ func TestFailFastDispatchesNothingMore(t *testing.T) {
 
 func TestACanceledGroupWaitsForWhatRuns(t *testing.T) {
 	w := newWorld(t)
-	w.must(group("base", spec(), spec(), spec(1), spec()))
-	w.decide()
+	w.submit(group("base", spec(), spec(), spec(1), spec()))
 	w.must(build.Cancel{Group: "base-1", By: "ann"})
 	w.is("base-1", "Canceling: C C c c")
 	w.end(built, "base-1", 1) // it ended before it was stopped
@@ -83,13 +67,6 @@ func TestACanceledGroupWaitsForWhatRuns(t *testing.T) {
 	w.must(build.Retry{Group: "base-1"})
 	w.decide()
 	w.is("base-1", "Dispatching: B D D e")
-}
-
-func TestAGroupIsCanceledBeforeItStarts(t *testing.T) {
-	w := newWorld(t)
-	w.must(group("base", spec(), spec(1)))
-	w.must(build.Cancel{Group: "base-1"})
-	w.is("base-1", "Canceled: c c")
 }
 
 // Whoever submits a group may die before all of its events are there.
@@ -129,8 +106,7 @@ func TestALostJobRestsAndIsFailedAtLast(t *testing.T) {
 	w := newWorld(t)
 	c := group("base", spec(), spec(1))
 	c.MaxLost = 2
-	w.must(c)
-	w.decide()
+	w.submit(c)
 	for range 2 {
 		w.end(always(lost), "base-1", 1)
 		w.is("base-1", "Dispatching: e s")
@@ -145,58 +121,109 @@ func TestALostJobRestsAndIsFailedAtLast(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsBuiltAgain(t *testing.T) {
+// A group without jobs, in a log that somebody else wrote, needs no worker to end.
+func TestAGroupWithoutJobsIsNotIdle(t *testing.T) {
 	w := newWorld(t)
-	w.must(group("base", spec(), spec(1001), spec(2), spec(1), spec(3)))
+	target := record.Group("none-1")
+	w.append([]deploylogEvent{
+		event(target, record.GroupTriggered, record.Triggered{Name: "none"}),
+		event(target, record.GroupCreated, record.Created{}),
+		event(target, record.GroupQueued, struct{}{}),
+	})
+	assert.False(t, w.state.Idle(nil), "it is idle, though the group may start")
 	w.decide()
-	w.end(built, "base-1", 1)
-	w.end(built, "base-1", 2)
-	w.is("base-1", "Dispatching: B B D D s")
-	missing := func(t build.Task) build.Result {
-		var all []string
-		for _, d := range t.Uses {
-			if d.Job == 1 {
-				all = append(all, d.Artifact)
-			}
-		}
-		return build.Result{Lost: &record.Lost{Cause: "an artifact is gone", Spoiled: all}}
-	}
-	w.end(missing, "base-1", 3) // it uses job 1 because job 2 needs that to run
-	w.is("base-1", "Dispatching: D B s D s")
-	w.end(missing, "base-1", 4)
-	w.is("base-1", "Dispatching: D B s L s")
-	assert.Nil(t, w.doing[0].Reuse)
-	w.end(built, "base-1", 1)
-	w.is("base-1", "Dispatching: B B D D s") // nobody was at fault, so nothing rests
-	w.end(built, "base-1", 3, 4)
-	w.end(built, "base-1", 5)
-	w.is("base-1", "Complete: B B B B B")
+	w.is("none-1", "Complete:")
+	assert.True(t, w.state.Idle(nil), "it is not idle when it has ended")
 }
 
-func TestWhatWasBuiltOfTheSameInputsIsReused(t *testing.T) {
+// unpushed is that a task has built something that could not be pushed.
+func unpushed(t build.Task) build.Result {
+	made := *built(t).Finished
+	made.Inputs = t.Inputs
+	return build.Result{Failed: &record.Failed{Cause: "the registry is away", Unpushed: &made}}
+}
+
+func TestWhatCouldNotBePushedIsNotBuiltAgain(t *testing.T) {
 	w := newWorld(t)
-	w.must(group("base", spec(), spec(1)))
+	c := group("base", spec(), spec(1))
+	c.NoReuse = true // which is about what others have built
+	w.submit(c)
+	w.end(unpushed, "base-1", 1)
 	w.decide()
-	w.end(built, "base-1", 1)
-	w.end(built, "base-1", 2)
-	again := group("base", spec(), spec(1))
-	w.must(again)
+	w.is("base-1", "Failed: F f")
+	w.must(build.Retry{Group: "base-1"})
 	w.decide()
 	reuse := w.doing[0].Reuse
 	if reuse == nil || reuse.Target() != "job/base-1/1" || reuse.Finished.Artifact == "" {
-		t.Fatalf("reused is %v", reuse)
+		t.Fatalf("it takes %v", reuse)
 	}
-	mistaken := build.Result{Lost: &record.Lost{Cause: "it is gone", Mistaken: true}}
-	w.end(always(mistaken), "base-2", 1)
-	assert.Nil(t, w.doing[0].Reuse, "what is gone is to be reused again")
-	w.end(func(t build.Task) build.Result {
-		r := built(t)
-		r.Finished.Reused = "job/base-1/1"
-		return r
-	}, "base-2", 1)
-	again.NoReuse = true
-	w.end(built, "base-2", 2)
-	w.must(again)
+	w.end(func(t build.Task) build.Result { return build.Result{Finished: &reuse.Finished} }, "base-1", 1)
+	w.end(built, "base-1", 2)
+	w.is("base-1", "Complete: B B")
+	if s, err := w.state.Report("base-1"); err != nil || s.Reused != 0 {
+		t.Errorf("of its own it has taken %d, %v", s.Reused, err)
+	}
+	again := group("base", spec(), spec(1))
+	w.submit(again)
+	if r := w.doing[0].Reuse; r == nil || r.Target() != "job/base-1/1" {
+		t.Errorf("another group takes %v", r)
+	}
+}
+
+func TestWhatCouldNotBePushedAndIsGoneIsBuiltAgain(t *testing.T) {
+	w := newWorld(t)
+	w.submit(group("base", spec()))
+	w.end(unpushed, "base-1", 1)
 	w.decide()
-	assert.Nil(t, w.doing[0].Reuse, "it reuses although it is not to")
+	// Another group that builds the same takes it, too.
+	w.submit(group("base", spec()))
+	if r := w.doing[0].Reuse; r == nil || r.Target() != "job/base-1/1" {
+		t.Errorf("another group takes %v", r)
+	}
+	w.end(always(build.Result{Lost: &record.Lost{Cause: "it is gone", Mistaken: true}}), "base-2", 1)
+	assert.Nil(t, w.doing[0].Reuse, "what is gone is taken")
+}
+
+// A job that ends whatever process has it done is not tried for ever. That another job fills the
+// disk does not count as a loss of a job, but it may be what fills it.
+func TestAJobThatIsNotAtFaultIsTriedOnlySoOften(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost    record.Lost
+		maxLost int
+	}{
+		"abandoned":   {record.Lost{Cause: "it is gone", Abandoned: true}, 1},
+		"crowded out": {record.Lost{Cause: "the disk was full", Crowded: true}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			g := group("base", spec())
+			g.MaxLost = c.maxLost
+			w.must(g)
+			w.decide()
+			for range 20 {
+				w.end(always(build.Result{Lost: &c.lost}), "base-1", 1)
+				w.is("base-1", "Dispatching: D")
+			}
+			for range c.maxLost {
+				w.end(always(build.Result{Lost: &c.lost}), "base-1", 1)
+				w.later(time.Minute)
+				w.is("base-1", "Dispatching: D")
+			}
+			w.end(always(build.Result{Lost: &c.lost}), "base-1", 1)
+			w.is("base-1", "Failed: F")
+		})
+	}
+}
+
+// What was to be reused is known also to who takes a job up.
+func TestWhoTakesAJobUpKnowsWhatIsReused(t *testing.T) {
+	w := newWorld(t)
+	w.submit(group("base", spec()))
+	w.end(built, "base-1", 1)
+	w.submit(group("base", spec()))
+	w.doing = nil
+	w.decide()
+	if task := w.take("base-2", 1); task.Reuse == nil || task.Reuse.Target() != "job/base-1/1" {
+		t.Errorf("it is taken up to reuse %v", task.Reuse)
+	}
 }

@@ -63,6 +63,20 @@ func (w *world) must(c build.Command) {
 	require.NoError(w.t, w.propose(c))
 }
 
+// submit submits a group and begins what may be begun.
+func (w *world) submit(c build.Submit) {
+	w.t.Helper()
+	w.must(c)
+	w.decide()
+}
+
+// later begins what may be begun after a while.
+func (w *world) later(by time.Duration) {
+	w.t.Helper()
+	w.now = w.now.Add(by)
+	w.decide()
+}
+
 // Worker implements build.Can.
 func (w *world) Worker(p record.Place) string {
 	busy := 0

@@ -44,9 +44,8 @@ func TestEveryRecipeIsFoundByItsIndex(t *testing.T) {
 			require.Equal(t, all[i], got, "recipe %d of %d is %+v, %v", i, count, got, err)
 		}
 		if count > 0 {
-			if _, err := recipe.At(documents[recipe.Name(0)], 3*recipe.PerDocument); err == nil {
-				t.Error("a recipe was found in a document that does not hold it")
-			}
+			_, err := recipe.At(documents[recipe.Name(0)], 3*recipe.PerDocument)
+			assert.Error(t, err, "a recipe was found in a document that does not hold it")
 		}
 	}
 }
