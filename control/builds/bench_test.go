@@ -119,39 +119,6 @@ func processor() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// A job ends on which ten thousand wait: until that they may begin is durable.
-func BenchmarkUnlock(b *testing.B) {
-	const dependents = 10_000
-	w, i := newBench(b)
-	var began, unlocked atomic.Int64
-	i.recorded = func(e deploylog.Event) {
-		if e.Name == record.JobDependentsEligible {
-			unlocked.Store(time.Now().UnixNano())
-		}
-	}
-	i.do = func(_ context.Context, t build.Task) {
-		if t.Job == 1 {
-			began.Store(time.Now().UnixNano())
-		}
-	}
-	all := []record.JobSpec{{Package: "first", Inputs: "sha256:1"}}
-	for n := range dependents {
-		all = append(all, record.JobSpec{Package: fmt.Sprint("p", n), Inputs: fmt.Sprintf("sha256:%064d", n), Uses: []record.Use{{Package: "first", Job: 1}}})
-	}
-	var took time.Duration
-	for b.Loop() {
-		b.StopTimer()
-		id := w.submit("bench", all)
-		b.StartTimer()
-		w.untilIdle()
-		b.StopTimer()
-		w.wantState(id, transition.Complete)
-		took += time.Duration(unlocked.Load() - began.Load())
-		b.StartTimer()
-	}
-	b.ReportMetric(float64(took.Milliseconds())/float64(b.N), "ms/unlock")
-}
-
 // A group of 100,000 jobs and 300,000 edges is submitted, and canceled while a thousand of
 // its jobs run: until all is durable, and until those were told.
 func BenchmarkSubmitAndCancel(b *testing.B) {
