@@ -2,9 +2,9 @@ package packages_test
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/build"
@@ -27,9 +27,8 @@ func TestAGroupIsCarried(t *testing.T) {
 		t.Errorf("it is %+v, %v", got, err)
 	}
 	for text, want := range map[string]string{"": "unexpected end", "[]": "cannot unmarshal", `{"version":2}`: "use a newer one", `{"submit":{"Jobs":[{"waits":"2,1"}]}}`: "do not ascend"} {
-		if _, err := packages.Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is %v, want %s", text, err, want)
-		}
+		_, err := packages.Decode([]byte(text))
+		assert.ErrorContains(t, err, want)
 	}
 }
 
