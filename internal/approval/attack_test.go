@@ -2,8 +2,14 @@ package approval_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +30,11 @@ const unsigned = `{"type":"about:blank","title":"The approval is not signed as i
 func TestForgedApprovalsAreRefused(t *testing.T) {
 	toRequest := func(change func(*http.Request)) func(*site, *forged) {
 		return func(_ *site, f *forged) { f.resent = change }
+	}
+	input := func(was, is string) func(*http.Request) { // of the signature
+		return func(r *http.Request) {
+			r.Header.Set("Signature-Input", strings.Replace(r.Header.Get("Signature-Input"), was, is, 1))
+		}
 	}
 	withBody := func(r *http.Request, text string) {
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
@@ -68,28 +79,14 @@ func TestForgedApprovalsAreRefused(t *testing.T) {
 		"a signature of nothing": toRequest(func(r *http.Request) {
 			r.Header.Set("Signature-Input", `sig1=();created=1;expires=2;nonce="0123456789abcdef";keyid="ci"`)
 		}),
-		"without the path": toRequest(func(r *http.Request) {
-			r.Header.Set("Signature-Input", strings.Replace(r.Header.Get("Signature-Input"), ` "@target-uri"`, "", 1))
-		}),
-		"a query parameter in its place": toRequest(func(r *http.Request) {
-			r.Header.Set("Signature-Input", strings.Replace(r.Header.Get("Signature-Input"), `"@target-uri"`, `"@target-uri";req`, 1))
-		}),
-		"unknown parameter": toRequest(func(r *http.Request) { r.Header.Set("Signature-Input", r.Header.Get("Signature-Input")+`;admin=?1`) }),
-		"a key id that is a number": toRequest(func(r *http.Request) {
-			r.Header.Set("Signature-Input", strings.Replace(r.Header.Get("Signature-Input"), `keyid="ci"`, `keyid=1`, 1))
-		}),
-		"a time that is text": toRequest(func(r *http.Request) {
-			r.Header.Set("Signature-Input", strings.Replace(r.Header.Get("Signature-Input"), `created=`, `created="x";x=`, 1))
-		}),
-		"another nonce": toRequest(func(r *http.Request) {
-			r.Header.Set("Signature-Input", strings.Replace(r.Header.Get("Signature-Input"), `nonce="a`, `nonce="b`, 1))
-		}),
-		"a later expiry": toRequest(func(r *http.Request) {
-			r.Header.Set("Signature-Input", strings.Replace(r.Header.Get("Signature-Input"), `expires=1`, `expires=2`, 1))
-		}),
-		"an algorithm with a secret": toRequest(func(r *http.Request) {
-			r.Header.Set("Signature-Input", strings.Replace(r.Header.Get("Signature-Input"), `ed25519`, `hmac-sha256`, 1))
-		}),
+		"without the path":               toRequest(input(` "@target-uri"`, "")),
+		"a query parameter in its place": toRequest(input(`"@target-uri"`, `"@target-uri";req`)),
+		"unknown parameter":              toRequest(func(r *http.Request) { r.Header.Set("Signature-Input", r.Header.Get("Signature-Input")+`;admin=?1`) }),
+		"a key id that is a number":      toRequest(input(`keyid="ci"`, `keyid=1`)),
+		"a time that is text":            toRequest(input(`created=`, `created="x";x=`)),
+		"another nonce":                  toRequest(input(`nonce="a`, `nonce="b`)),
+		"a later expiry":                 toRequest(input(`expires=1`, `expires=2`)),
+		"an algorithm with a secret":     toRequest(input(`ed25519`, `hmac-sha256`)),
 		"a field of 1 MB":                toRequest(func(r *http.Request) { r.Header.Set("Signature", "sig1=:"+strings.Repeat("A", 900_000)+":") }),
 		"short nonce":                    func(_ *site, f *forged) { f.nonce = "short" },
 		"expired":                        func(s *site, f *forged) { f.created, f.life = s.now.Add(-2*time.Minute), time.Minute },
@@ -106,9 +103,8 @@ func TestForgedApprovalsAreRefused(t *testing.T) {
 		},
 		"a pipeline that is not there": func(_ *site, f *forged) { f.name, f.body.Pipeline = "none", "none" },
 		"revoked key": func(s *site, _ *forged) {
-			if _, err := s.all().RevokeKey(s.Context(), "web", machine.RevokeKey{Key: "ci", Reason: "lost", ID: s.id(), By: "ann"}); err != nil {
-				s.Fatal(err)
-			}
+			_, err := s.all().RevokeKey(s.Context(), "web", machine.RevokeKey{Key: "ci", Reason: "lost", ID: s.id(), By: "ann"})
+			require.NoError(s, err)
 		},
 		"a key of another stage": func(s *site, f *forged) {
 			f.keyID, f.key = "eu", keyOf(3)
@@ -119,9 +115,7 @@ func TestForgedApprovalsAreRefused(t *testing.T) {
 			s := newSite(t, 1)
 			f := s.good()
 			attack(s, f)
-			status, answer := s.send(f)
-			require.Equal(t, http.StatusUnauthorized, status, "it is answered %d %s", status, answer)
-			assert.Equal(t, unsigned, answer, "it is answered %d %s", status, answer)
+			s.answers(f, http.StatusUnauthorized, unsigned)
 			assert.Zero(t, s.approvals())
 		})
 	}
@@ -149,9 +143,7 @@ func TestSignedRequestsThatMakeNoSenseAreToldWhy(t *testing.T) {
 			s := newSite(t, 1)
 			f := s.good()
 			c.change(s, f)
-			if status, answer := s.send(f); status != c.status || !strings.Contains(answer, c.want) {
-				t.Errorf("it is answered %d %s", status, answer)
-			}
+			s.answers(f, c.status, c.want)
 			assert.Zero(t, s.approvals())
 		})
 	}
@@ -161,9 +153,7 @@ func TestASignedApprovalIsRecorded(t *testing.T) {
 	s := newSite(t, 1)
 	f := s.good()
 	f.body.Reason = "tests passed"
-	status, answer := s.send(f)
-	require.Equal(t, http.StatusCreated, status, "it is answered %d %s", status, answer)
-	require.Contains(t, answer, `"by":"key:ci","approved":true`, "it is answered %d %s", status, answer)
+	s.answers(f, http.StatusCreated, `"by":"key:ci","approved":true`)
 	for e := range s.log.Read(s.Context(), deploylog.Filter{Name: record.StageApproved}) {
 		p, info := record.Read(e.Data), record.ApprovalOf(e)
 		if p.By != "key:ci" || p.Reason != "tests passed" || info.Signature.Nonce != f.nonce || info.Carries != f.body.Carries {
@@ -178,8 +168,128 @@ func TestClocksMayDifferALittle(t *testing.T) {
 		s := newSite(t, 1)
 		f := s.good()
 		f.created, f.life = s.now.Add(created), 10*time.Minute
-		if status, answer := s.send(f); status != http.StatusCreated {
-			t.Errorf("created %s from now it is answered %d %s", created, status, answer)
+		s.answers(f, http.StatusCreated, "")
+	}
+}
+
+// poisoned is a log to which something could not be written.
+type poisoned struct{ deploylog.Log }
+
+func (poisoned) Append(context.Context, ...deploylog.Event) ([]deploylog.Event, error) {
+	return nil, deploylog.ErrPoisoned
+}
+
+// Whoever has a server run learns by an approval, too, that its log takes nothing any more.
+func TestAnApprovalThatCannotBeRecordedIsTold(t *testing.T) {
+	s := newSite(t, 1)
+	now := func() time.Time { return s.now }
+	var told []error
+	h := approval.New(approval.Of(poisoned{s.log}, now), now)
+	h.Failed = func(err error) { told = append(told, err) }
+	mux := http.NewServeMux()
+	mux.Handle(approval.Pattern, h)
+	f := s.good()
+	f.to = httptest.NewServer(mux)
+	defer f.to.Close()
+	s.answers(f, http.StatusServiceUnavailable, "before the server is started again")
+	require.Len(t, told, 1)
+	assert.ErrorIs(t, told[0], deploylog.ErrPoisoned, "%v is told", told)
+	f.keyID = "nobody"
+	s.answers(f, http.StatusUnauthorized, unsigned)
+}
+
+// Who has not proved to be anybody cannot fill the log of the server: a line of it is short.
+func TestWhoIsRefusedFillsNoLog(t *testing.T) {
+	s := newSite(t, 1)
+	now := func() time.Time { return s.now }
+	var said bytes.Buffer
+	h := approval.New(s.all(), now)
+	h.Log = slog.New(slog.NewTextHandler(&said, nil))
+	mux := http.NewServeMux()
+	mux.Handle(approval.Pattern, h)
+	f := s.good()
+	f.to = httptest.NewServer(mux)
+	defer f.to.Close()
+	f.name, f.stage, f.keyID = strings.Repeat("p", 10_000), strings.Repeat("s", 10_000), strings.Repeat("k", 3000)
+	s.answers(f, http.StatusUnauthorized, unsigned)
+	require.LessOrEqual(t, said.Len(), 1000)
+	assert.Contains(t, said.String(), "is not known")
+}
+
+// What is decoded has all that is needed, and decodes to itself.
+func FuzzDecodeBody(f *testing.F) {
+	hash := "sha256:" + strings.Repeat("0", 64)
+	for _, text := range []string{
+		"", "{}", "[]", "null", `{"pipeline":"web","stage":"approve","revision":"3","carries":"` + hash + `"}`,
+		`{"pipeline":"web","stage":"eu/approve","revision":"3","carries":"` + hash + `","reason":"ok"} {}`, `{"Pipeline":1}`, "{\"reason\":\"\x00\"}",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b, err := approval.DecodeBody(text)
+		if err != nil {
+			return
 		}
+		if b.Pipeline == "" || b.Stage == "" || b.Revision == "" || len(b.Carries) != len(hash) {
+			t.Errorf("%q decodes to %+v", text, b)
+		}
+		again, _ := json.Marshal(b)
+		if len(again) > approval.MaxBody {
+			return // what is escaped is longer
+		}
+		if other, err := approval.DecodeBody(again); err != nil || other != b {
+			t.Errorf("%+v decodes to %+v (%v)", b, other, err)
+		}
+	})
+}
+
+// Whatever the fields of a signed request are made of, it is refused unless it is the one
+// that was signed.
+func FuzzVerify(f *testing.F) {
+	key := keyOf(1)
+	var keys machine.Keys
+	e, err := keys.Add("pipeline/web", record.KeyInfo{ID: "ci", Public: public(key)}, "id", "ann")
+	require.NoError(f, err)
+	keys.Apply(e)
+	target := &url.URL{Scheme: "https", Host: "deploy.example", Path: approval.Path("web", "approve")}
+	signed := approval.Request{Method: http.MethodPost, URL: target, Body: []byte("{}")}
+	header, err := approval.Sign(signed, key, "ci", "a nonce that is long", noon, time.Minute)
+	require.NoError(f, err)
+	f.Add(header.Get("Signature-Input"), header.Get("Signature"), header.Get("Content-Digest"), signed.Body)
+	f.Add(`sig1=("@method" "@target-uri" "content-digest")`, `sig1=:AAAA:`, `sha-256=1`, []byte{})
+	f.Add(`sig1=("@method";req "@target-uri" "content-digest");created=1;expires=2;nonce="0123456789abcdef";keyid="ci"`, `sig1`, `sha-256=:AAAA:`, []byte("x"))
+	f.Add(`sig1=1;created="x"`, `sig1=()`, `sha-256=(1 2)`, []byte("x"))
+	f.Fuzz(func(t *testing.T, input, signature, digest string, body []byte) {
+		r := approval.Request{Method: http.MethodPost, URL: target, Body: body, Header: http.Header{"Signature-Input": {input}, "Signature": {signature}, "Content-Digest": {digest}}}
+		identity, s, err := approval.Verify(r, &keys, "approve", noon)
+		var refused *approval.Refused
+		switch {
+		case err == nil && (identity != "key:ci" || s.Nonce != "a nonce that is long" || string(body) != "{}"):
+			t.Errorf("%q %q %q %q is believed to be of %s", input, signature, digest, body, identity)
+		case err != nil && !errors.As(err, &refused):
+			t.Errorf("it is refused by %v", err)
+		case err != nil && strings.Contains(err.Error(), header.Get("Signature")):
+			t.Errorf("%v shows the signature", err)
+		}
+	})
+}
+
+var _ approval.Keys = (*machine.Keys)(nil)
+
+func TestTheLogSaysWhyAndTheAnswerDoesNot(t *testing.T) {
+	s := newSite(t, 1)
+	h := approval.New(s.all(), func() time.Time { return s.now })
+	f := s.good()
+	f.keyID = "nobody"
+	text, _ := json.Marshal(f.body)
+	target := &url.URL{Scheme: "https", Host: "deploy.example", Path: approval.Path("web", "approve")}
+	r := approval.Request{Method: http.MethodPost, URL: target, Body: text}
+	header, err := approval.Sign(r, f.key, f.keyID, f.nonce, f.created, f.life)
+	require.NoError(t, err)
+	r.Header = header
+	_, err = h.Approve(t.Context(), "web", "approve", r)
+	assert.Equal(t, `the signature is refused: key "nobody" is not known`, err.Error(), "the log says")
+	for range s.log.Read(t.Context(), deploylog.Filter{Name: record.StageApproved}) {
+		t.Error("it is recorded")
 	}
 }

@@ -102,25 +102,17 @@ func TestAnObservedRevisionIsApprovedBySignature(t *testing.T) {
 	s := promoting(t, 2)
 	f := s.ofShop("prod", "2.0")
 	f.body.Reason = "tests passed"
-	if status, answer := s.send(f); status != http.StatusCreated || !strings.Contains(answer, `"approved":false,"missing":{"needed":2,"by":["key:ci"]`) {
-		t.Fatalf("it is answered %d %s", status, answer)
-	}
+	s.answers(f, http.StatusCreated, `"approved":false,"missing":{"needed":2,"by":["key:ci"]`)
 	_, _, second := s.replica()
-	for how, to := range map[string]*httptest.Server{"again": s.server, "to another replica": second} {
-		if status, answer := s.resend(f, to); status != http.StatusUnauthorized || answer != unsigned {
-			t.Errorf("sent %s it is answered %d %s", how, status, answer)
-		}
+	for _, to := range []*httptest.Server{s.server, second} {
+		s.answersAgain(f, to, http.StatusUnauthorized, unsigned)
 	}
 	once := s.ofShop("prod", "2.0")
-	if status, answer := s.send(once); status != http.StatusConflict || !strings.Contains(answer, "by key:ci, who counts once") {
-		t.Errorf("the key approves twice: %d %s", status, answer)
-	}
+	s.answers(once, http.StatusConflict, "by key:ci, who counts once")
 	other := s.ofShop("prod", "2.0")
 	other.keyID, other.key = "manager", keyOf(6)
 	s.addKey("shop", "manager", other.key)
-	if status, answer := s.send(other); status != http.StatusCreated || !strings.Contains(answer, `"by":"key:manager","approved":true`) {
-		t.Errorf("another key approves: %d %s", status, answer)
-	}
+	s.answers(other, http.StatusCreated, `"by":"key:manager","approved":true`)
 	all := s.ofPromotions()
 	require.Len(t, all, 2, "approvals are recorded")
 	for _, want := range []string{`"by":"key:ci"`, `"reason":"tests passed"`, f.nonce, f.body.Carries} {
@@ -132,24 +124,16 @@ func TestAnObservedRevisionIsApprovedBySignature(t *testing.T) {
 func TestAReplayOfAnObservedRevisionIsRefused(t *testing.T) {
 	s := promoting(t, 1)
 	f := s.ofShop("prod", "2.0")
-	if status, answer := s.send(f); status != http.StatusCreated {
-		t.Fatalf("it is answered %d %s", status, answer)
-	}
-	want := func(when string) {
-		t.Helper()
-		if status, answer := s.resend(f, s.server); status != http.StatusUnauthorized || answer != unsigned {
-			t.Errorf("%s it is answered %d %s", when, status, answer)
-		}
-	}
+	s.answers(f, http.StatusCreated, "")
 	s.deploy("dev", "3.0")
 	s.deploy("dev", "2.0")
-	want("after the revision came anew")
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // after the revision came anew
 	s.server.Close()
 	_ = s.log.Close()
 	s.start()
-	want("after a restart")
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // after a restart
 	s.promote("delete", func(*promotion.State) promotion.Command { return promotion.Delete{ID: s.id()} })
-	want("after the pipeline was deleted")
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // after the pipeline was deleted
 	assert.Equal(t, 1, len(s.ofPromotions()), "approvals are recorded")
 }
 
@@ -171,9 +155,8 @@ func TestForgedApprovalsOfObservedRevisionsAreRefused(t *testing.T) {
 		},
 		"expired": func(s *site, f *forged) { f.created = s.now.Add(-2 * time.Minute) },
 		"revoked key": func(s *site, _ *forged) {
-			if _, err := s.all().RevokeKey(s.Context(), "shop", machine.RevokeKey{Key: "ci", Reason: "lost", ID: s.id(), By: "ann"}); err != nil {
-				s.Fatal(err)
-			}
+			_, err := s.all().RevokeKey(s.Context(), "shop", machine.RevokeKey{Key: "ci", Reason: "lost", ID: s.id(), By: "ann"})
+			require.NoError(s, err)
 		},
 		"a key of another stage": func(s *site, f *forged) {
 			f.keyID, f.key = "eu", keyOf(3)
@@ -188,9 +171,7 @@ func TestForgedApprovalsOfObservedRevisionsAreRefused(t *testing.T) {
 			s := promoting(t, 1)
 			f := s.ofShop("prod", "2.0")
 			attack(s, f)
-			if status, answer := s.send(f); status != http.StatusUnauthorized || answer != unsigned {
-				t.Errorf("it is answered %d %s", status, answer)
-			}
+			s.answers(f, http.StatusUnauthorized, unsigned)
 			assert.Zero(t, len(s.ofPromotions()))
 		})
 	}
@@ -216,20 +197,17 @@ func TestSignedRequestsOfObservedRevisionsThatMakeNoSenseAreToldWhy(t *testing.T
 		"it was rejected": {func(s *site, _ *forged) {
 			all := s.all()
 			require.NoError(s, all.Environments.Follow(s.Context(), 0))
-			if _, err := all.Observed.Change(s.Context(), "shop", false, func(p *promotion.State) ([]deploylog.Event, error) {
+			_, err := all.Observed.Change(s.Context(), "shop", false, func(p *promotion.State) ([]deploylog.Event, error) {
 				return p.Propose(promotion.Reject{Stage: "prod", Revision: "2.0", ID: s.id(), By: "ann", Reason: "no"}, observed(all, p), s.now)
-			}); err != nil {
-				s.Fatal(err)
-			}
+			})
+			require.NoError(s, err)
 		}, http.StatusConflict, "it was rejected at stage prod by ann"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := promoting(t, 1)
 			f := s.ofShop("prod", "2.0")
 			c.change(s, f)
-			if status, answer := s.send(f); status != c.status || !strings.Contains(answer, c.want) {
-				t.Errorf("it is answered %d %s", status, answer)
-			}
+			s.answers(f, c.status, c.want)
 			assert.Zero(t, len(s.ofPromotions()))
 		})
 	}
@@ -238,16 +216,12 @@ func TestSignedRequestsOfObservedRevisionsThatMakeNoSenseAreToldWhy(t *testing.T
 // An approval counts for the time that the stage says.
 func TestAnApprovalOfAnObservedRevisionExpires(t *testing.T) {
 	s := promoting(t, 2)
-	if status, answer := s.send(s.ofShop("prod", "2.0")); status != http.StatusCreated {
-		t.Fatalf("it is answered %d %s", status, answer)
-	}
+	s.answers(s.ofShop("prod", "2.0"), http.StatusCreated, "")
 	s.now = s.now.Add(time.Hour)
 	other := s.ofShop("prod", "2.0")
 	other.keyID, other.key = "manager", keyOf(6)
 	s.addKey("shop", "manager", other.key)
-	if status, answer := s.send(other); status != http.StatusCreated || !strings.Contains(answer, `"approved":false,"missing":{"needed":2,"by":["key:manager"]`) {
-		t.Errorf("it is answered %d %s", status, answer)
-	}
+	s.answers(other, http.StatusCreated, `"approved":false,"missing":{"needed":2,"by":["key:manager"]`)
 }
 
 func observed(all approval.Pipelines, p *promotion.State) promotion.Observed {
@@ -260,17 +234,11 @@ func TestWhatWasRefusedOfAnObservedRevisionIsNotTakenLater(t *testing.T) {
 	s.deploy("dev", "3.0")
 	f := s.ofShop("prod", "3.0")
 	s.deploy("dev", "2.0")
-	if status, answer := s.send(f); status != http.StatusConflict {
-		t.Fatalf("it is answered %d %s", status, answer)
-	}
+	s.answers(f, http.StatusConflict, "")
 	s.deploy("dev", "3.0")
 	_, _, second := s.replica()
-	for how, to := range map[string]*httptest.Server{"again": s.server, "to another replica": second} {
-		if status, answer := s.resend(f, to); status != http.StatusUnauthorized || answer != unsigned {
-			t.Errorf("sent %s it is answered %d %s", how, status, answer)
-		}
+	for _, to := range []*httptest.Server{s.server, second} {
+		s.answersAgain(f, to, http.StatusUnauthorized, unsigned)
 	}
-	if status, answer := s.send(s.ofShop("prod", "3.0")); status != http.StatusCreated {
-		t.Errorf("signed anew it is answered %d %s", status, answer)
-	}
+	s.answers(s.ofShop("prod", "3.0"), http.StatusCreated, "")
 }

@@ -29,47 +29,27 @@ import (
 func TestAReplayIsRefused(t *testing.T) {
 	s := newSite(t, 3)
 	f := s.good()
-	if status, answer := s.send(f); status != http.StatusCreated || !strings.Contains(answer, `"approved":false,"missing":{"needed":3,"by":["key:ci"]`) {
-		t.Fatalf("it is answered %d %s", status, answer)
-	}
-	again := func(server *httptest.Server) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), f.method, server.URL+approval.Path(f.name, f.stage), bytes.NewReader(f.sentBody))
-		require.NoError(t, err)
-		r.Header, r.Host = f.header.Clone(), strings.TrimPrefix(f.to.URL, "http://")
-		return s.roundTrip(r)
-	}
-	want := func(how string, status int, answer string) {
-		t.Helper()
-		require.Equal(t, http.StatusUnauthorized, status, "%s it is answered %d %s", how, status, answer)
-		assert.Equal(t, unsigned, answer, "%s it is answered %d %s", how, status, answer)
-	}
-	status, answer := again(s.server)
-	want("at once", status, answer)
+	s.answers(f, http.StatusCreated, `"approved":false,"missing":{"needed":3,"by":["key:ci"]`)
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned)
 	_, _, second := s.replica()
-	status, answer = again(second)
-	want("on a second replica", status, answer)
+	s.answersAgain(f, second, http.StatusUnauthorized, unsigned)
 	s.server.Close()
 	_ = s.log.Close()
 	s.start()
-	status, answer = again(s.server)
-	want("after a restart", status, answer)
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // after a restart
 	// The revision is retried: what was approved before it does not count again.
 	s.do("web", pipeline.Reject{Stage: "approve", Revision: "3", By: "ann", Reason: "no"})
 	s.do("web", pipeline.Retry{Revision: "3"})
-	status, answer = again(s.server)
-	want("after a retry", status, answer)
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // after a retry
 	// The pipeline is deleted, and defined again with the same key.
 	s.do("web", pipeline.Delete{ID: s.id(), Cancel: true})
-	status, answer = again(s.server)
-	want("after the pipeline was deleted", status, answer)
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // after the pipeline was deleted
 	s.do("web", pipeline.Define{Definition: &definition.Definition{Name: "web", Stages: []definition.Stage{{Name: "approve", Approval: &definition.Approval{}}}}, ID: s.id()})
 	s.do("web", pipeline.Release{Revision: "3", ID: s.id(), Carries: record.Files{"m.yaml": "3"}})
 	s.proceed("web")
-	status, answer = again(s.server)
-	want("without its key", status, answer)
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // without its key
 	s.addKey("web", "ci", s.key)
-	status, answer = again(s.server)
-	want("in a pipeline of the same name", status, answer)
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned) // in a pipeline of the same name
 	assert.Equal(t, 1, s.approvals(), "approvals are recorded")
 }
 
@@ -114,24 +94,17 @@ func TestAReplayAtTheSameTimeCountsOnce(t *testing.T) {
 func TestKeysOfOneOwnerCountOnce(t *testing.T) {
 	s := newSite(t, 2)
 	f := s.good()
-	if status, answer := s.send(f); status != http.StatusCreated {
-		t.Fatalf("it is answered %d %s", status, answer)
-	}
+	s.answers(f, http.StatusCreated, "")
 	next := keyOf(5)
-	if _, err := s.all().AddKey(t.Context(), "web", machine.AddKey{Key: "ci-next", Owner: "ci", Public: public(next), ID: s.id(), By: "ann"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.all().AddKey(t.Context(), "web", machine.AddKey{Key: "ci-next", Owner: "ci", Public: public(next), ID: s.id(), By: "ann"})
+	require.NoError(t, err)
 	f = s.good()
 	f.keyID, f.key = "ci-next", next
-	if status, answer := s.send(f); status != http.StatusConflict || !strings.Contains(answer, "approved at stage approve by key:ci, who counts once") {
-		t.Errorf("it is answered %d %s", status, answer)
-	}
+	s.answers(f, http.StatusConflict, "approved at stage approve by key:ci, who counts once")
 	f = s.good()
 	f.keyID, f.key = "manager", keyOf(6)
 	s.addKey("web", "manager", f.key)
-	if status, answer := s.send(f); status != http.StatusCreated || !strings.Contains(answer, `"approved":true`) {
-		t.Errorf("it is answered %d %s", status, answer)
-	}
+	s.answers(f, http.StatusCreated, `"approved":true`)
 }
 
 // Behind a proxy the target is what clients address, whatever the proxy sends.
@@ -173,32 +146,20 @@ func TestWhatWasRefusedIsNotTakenLater(t *testing.T) {
 		return f
 	}
 	f := early()
-	if status, answer := s.send(f); status != http.StatusConflict {
-		t.Fatalf("it is answered %d %s", status, answer)
-	}
-	if status, answer := s.resend(f, s.server); status != http.StatusUnauthorized || answer != unsigned {
-		t.Errorf("before the stage waits it is answered %d %s", status, answer)
-	}
+	s.answers(f, http.StatusConflict, "")
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned)
 	s.do("web", pipeline.Approve{Stage: "approve", Revision: "3", By: "ann"})
 	s.proceed("web")
-	if status, answer := s.resend(f, s.server); status != http.StatusUnauthorized || answer != unsigned {
-		t.Errorf("when the stage waits it is answered %d %s", status, answer)
-	}
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned)
 	_, _, second := s.replica()
-	if status, answer := s.resend(f, second); status != http.StatusUnauthorized || answer != unsigned {
-		t.Errorf("on a second replica it is answered %d %s", status, answer)
-	}
+	s.answersAgain(f, second, http.StatusUnauthorized, unsigned)
 	s.server.Close()
 	_ = s.log.Close()
 	s.start()
-	if status, answer := s.resend(f, s.server); status != http.StatusUnauthorized || answer != unsigned {
-		t.Errorf("after a restart it is answered %d %s", status, answer)
-	}
+	s.answersAgain(f, s.server, http.StatusUnauthorized, unsigned)
 	again := early()
 	again.body.Carries = f.body.Carries
-	if status, answer := s.send(again); status != http.StatusCreated {
-		t.Errorf("signed anew it is answered %d %s", status, answer)
-	}
+	s.answers(again, http.StatusCreated, "")
 	refused := 0
 	for e, err := range s.log.Read(t.Context(), deploylog.Filter{Name: record.ApprovalRefused}) {
 		require.NoError(t, err)

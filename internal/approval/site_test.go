@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/control/pipelines"
@@ -100,9 +101,8 @@ func (s *site) id() string { s.ids++; return time.Unix(int64(s.ids), 0).UTC().Fo
 
 func (s *site) do(name string, c pipeline.Command) {
 	s.Helper()
-	if _, err := s.p.Command(s.Context(), name, c); err != nil {
-		s.Fatal(err)
-	}
+	_, err := s.p.Command(s.Context(), name, c)
+	require.NoError(s, err)
 }
 
 // proceed lets all happen that needs nobody.
@@ -123,9 +123,8 @@ func (s *site) proceed(name string) {
 
 func (s *site) addKey(name, id string, key ed25519.PrivateKey, stages ...string) {
 	s.Helper()
-	if _, err := s.all().AddKey(s.Context(), name, machine.AddKey{Key: id, Public: public(key), Stages: stages, ID: s.id(), By: "ann"}); err != nil {
-		s.Fatal(err)
-	}
+	_, err := s.all().AddKey(s.Context(), name, machine.AddKey{Key: id, Public: public(key), Stages: stages, ID: s.id(), By: "ann"})
+	require.NoError(s, err)
 }
 
 // carries is the hash of what a revision carries that waits.
@@ -179,9 +178,8 @@ func (s *site) send(f *forged) (status int, answer string) {
 	target, err := url.Parse(f.to.URL + approval.Path(f.name, f.stage))
 	require.NoError(s, err)
 	signed := approval.Request{Method: f.method, URL: target, Body: f.sentBody}
-	if f.header, err = approval.Sign(signed, f.key, f.keyID, f.nonce, f.created, f.life); err != nil {
-		s.Fatal(err)
-	}
+	f.header, err = approval.Sign(signed, f.key, f.keyID, f.nonce, f.created, f.life)
+	require.NoError(s, err)
 	r, err := http.NewRequestWithContext(s.Context(), f.method, target.String(), bytes.NewReader(f.sentBody))
 	require.NoError(s, err)
 	r.Header = f.header.Clone()
@@ -189,6 +187,30 @@ func (s *site) send(f *forged) (status int, answer string) {
 		f.resent(r)
 	}
 	return s.roundTrip(r)
+}
+
+// answers fails unless a request is answered with a status, and so: exactly with unsigned, or with a part.
+func (s *site) answers(f *forged, status int, says string) {
+	s.Helper()
+	got, answer := s.send(f)
+	s.told(got, answer, status, says)
+}
+
+// answersAgain fails unless the same request, sent again, is answered so.
+func (s *site) answersAgain(f *forged, to *httptest.Server, status int, says string) {
+	s.Helper()
+	got, answer := s.resend(f, to)
+	s.told(got, answer, status, says)
+}
+
+func (s *site) told(status int, answer string, want int, says string) {
+	s.Helper()
+	require.Equal(s, want, status, answer)
+	if says == unsigned {
+		assert.Equal(s, says, answer)
+	} else {
+		assert.Contains(s, answer, says)
+	}
 }
 
 func (s *site) roundTrip(r *http.Request) (status int, answer string) {

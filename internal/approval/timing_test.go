@@ -37,9 +37,8 @@ func TestTimingTellsNothing(t *testing.T) {
 
 	sign := func(seed byte, keyID string) approval.Request {
 		r := approval.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "https", Host: "deploy.example", Path: approval.Path("web", "approve")}, Body: []byte("{}")}
-		if r.Header, err = approval.Sign(r, keyOf(seed), keyID, "a nonce that is long", noon, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		r.Header, err = approval.Sign(r, keyOf(seed), keyID, "a nonce that is long", noon, time.Minute)
+		require.NoError(t, err)
 		return r
 	}
 	// altered is the right signature, but for one byte.
