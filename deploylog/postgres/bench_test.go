@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -18,23 +20,15 @@ import (
 func BenchmarkAppendAgainstAnInsert(b *testing.B) {
 	l := open(b, server.URL("bench"))
 	c, err := pgx.Connect(b.Context(), strings.Replace(server.URL("bench"), "schema=", "search_path=", 1))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer c.Close(b.Context())
-	if _, err := c.Exec(b.Context(), "CREATE TABLE plain (id bigint PRIMARY KEY, target text, data text)"); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, errOf(c.Exec(b.Context(), "CREATE TABLE plain (id bigint PRIMARY KEY, target text, data text)")))
 	var ours, plain []float64
 	for n := 0; b.Loop(); n++ {
 		ours = append(ours, seconds(func() { _, err = l.Append(b.Context(), event(fmt.Sprint(n), "a")) }))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		plain = append(plain, seconds(func() { _, err = c.Exec(b.Context(), "INSERT INTO plain VALUES ($1, $2, $3)", n, "host/a", "{}") }))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 	}
 	b.ReportMetric(median(ours)/median(plain), "×insert")
 	b.ReportMetric(median(ours)*1e3, "ms/append")
@@ -60,12 +54,7 @@ func BenchmarkWriters(b *testing.B) {
 					if n > int64(b.N) {
 						return
 					}
-					events := make([]deploylog.Event, 10)
-					for i := range events {
-						events[i] = event(fmt.Sprintf("%d-%d", b.N, n), fmt.Sprint(i))
-					}
-					if _, err := l.Append(b.Context(), events...); err != nil {
-						b.Error(err)
+					if !assert.NoError(b, errOf(l.Append(b.Context(), hosts(fmt.Sprintf("%d-%d", b.N, n), 10)...))) {
 						return
 					}
 				}
@@ -86,19 +75,10 @@ func seconds(do func()) float64 {
 func BenchmarkReadAgainstASelect(b *testing.B) {
 	const events, most = 1_000_000, 10_000 // in one append
 	l := open(b, server.URL("read"))
-	c, err := pgx.Connect(b.Context(), strings.Replace(server.URL("read"), "schema=", "search_path=", 1))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close(b.Context())
+	c := connected(b, server, "read")
 	for n := 0; n < events; n += most {
-		some := make([]deploylog.Event, most)
-		for i := range some {
-			some[i] = event(fmt.Sprint(n), fmt.Sprint(i))
-		}
-		if _, err := l.Append(b.Context(), some...); err != nil {
-			b.Fatal(err)
-		}
+		some := hosts(fmt.Sprint(n), most)
+		require.NoError(b, errOf(l.Append(b.Context(), some...)))
 	}
 	all := func(read func() (n int, err error)) float64 {
 		return seconds(func() {
@@ -149,16 +129,12 @@ func BenchmarkWatch(b *testing.B) {
 			seen <- struct{}{}
 		}
 	}()
-	if _, err := l.Append(b.Context(), ready); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, errOf(l.Append(b.Context(), ready)))
 	<-seen
 	var took []float64
 	for b.Loop() {
 		took = append(took, seconds(func() {
-			if _, err := l.Append(b.Context(), event(fmt.Sprint(b.N, len(took)), "a")); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, errOf(l.Append(b.Context(), event(fmt.Sprint(b.N, len(took)), "a"))))
 			<-seen
 		}))
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // cable is a way to the server that can be cut.
@@ -30,16 +32,12 @@ var cancels = []byte{0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e}
 func newCable(t *testing.T, schema string) (*cable, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "c-") // short: the paths of sockets are bounded
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	c := &cable{dir: dir}
-	c.parts.Store(1 << 40)
+	c.parts.Store(whole)
 	listener, err := net.Listen("unix", filepath.Join(c.dir, ".s.PGSQL.5432"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	there := server.URL(schema)
 	from := there[strings.Index(there, "host=")+len("host=") : strings.Index(there, "&")]
 	socket := filepath.Join(strings.ReplaceAll(from, "%2F", "/"), ".s.PGSQL.5432")

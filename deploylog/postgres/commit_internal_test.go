@@ -1,9 +1,14 @@
 package postgres
 
 import (
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -25,20 +30,44 @@ func TestRowsAreInsertedInParts(t *testing.T) {
 		sizes = append(sizes, len(part))
 		bytes := 0
 		for _, r := range part {
-			if r.event.Seq != seen {
-				t.Errorf("row %d comes before %d", r.event.Seq, seen)
-			}
+			assert.Equal(t, seen, r.event.Seq, "row")
 			seen++
 			bytes += r.bytes()
 		}
-		if bytes > partBytes && len(part) > 1 {
-			t.Errorf("a part of %d rows has %d bytes", len(part), bytes)
-		}
+		assert.True(t, bytes <= partBytes || len(part) <= 1, "a part of %d rows has %d bytes", len(part), bytes)
 	}
-	if want := []int{2, 2, 1}; len(sizes) < 6 || !slices.Equal(sizes[:3], want) {
-		t.Errorf("the parts have %v rows, want %v first", sizes, want)
+	want := []int{2, 2, 1}
+	assert.True(t, len(sizes) >= 6 && slices.Equal(sizes[:3], want), "the parts have %v rows, want %v first", sizes, want)
+	assert.True(t, seen == int64(len(rows)), "of %d rows %d are in parts", len(rows), seen)
+}
+
+// Whether a connection is there is known without waiting for who reads from it.
+func TestAConnectionIsLookedAtWithoutWaiting(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	require.NoError(t, err)
+	defer listener.Close()
+	near, err := net.Dial("unix", listener.Addr().String())
+	require.NoError(t, err)
+	defer near.Close()
+	far, err := listener.Accept()
+	require.NoError(t, err)
+	defer far.Close()
+	began, read := make(chan bool), make(chan error, 1)
+	go func() {
+		close(began)
+		_, err := near.Read(make([]byte, 1))
+		read <- err
+	}()
+	<-began
+	for range 1000 { // until it does wait
+		require.True(t, silent(near), "nothing was sent")
 	}
-	if seen != int64(len(rows)) {
-		t.Errorf("of %d rows %d are in parts", len(rows), seen)
-	}
+	_, err = far.Write([]byte("xy"))
+	require.NoError(t, err)
+	require.NoError(t, <-read)
+	assert.False(t, silent(near), "something waits to be read")
+	_, err = near.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, far.Close())
+	assert.False(t, silent(near), "the other end has hung up")
 }

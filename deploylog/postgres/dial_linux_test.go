@@ -5,38 +5,31 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
 // A server that is gone without a word is noticed long before TCP does so by itself.
 func TestConnectionsEndWhenTheServerIsGoneWithoutAWord(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close()
 	where, err := parse("postgres://" + listener.Addr().String() + "/log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	conn, err := where.config.DialFunc(t.Context(), "tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
 	socket, err := conn.(syscall.Conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	option := func(level, name int) (value int) {
 		if failed := socket.Control(func(fd uintptr) { value, err = unix.GetsockoptInt(int(fd), level, name) }); failed != nil || err != nil {
 			t.Fatal(failed, err)
 		}
 		return value
 	}
-	if ms := option(unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT); ms <= 0 || ms > 60_000 {
-		t.Errorf("what was sent may stay unanswered for %d ms", ms)
-	}
+	ms := option(unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
+	assert.True(t, ms > 0 && ms <= 60_000, "what was sent may stay unanswered for %d ms", ms)
 	idle, interval, count := option(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE), option(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL), option(unix.IPPROTO_TCP, unix.TCP_KEEPCNT)
 	if option(unix.SOL_SOCKET, unix.SO_KEEPALIVE) == 0 || idle+interval*count > 60 {
 		t.Errorf("a silent connection is asked about after %d s, every %d s, %d times", idle, interval, count)

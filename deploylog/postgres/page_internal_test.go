@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/crash"
 )
@@ -31,9 +33,7 @@ func TestWhoStopsReadingWaitsForNothing(t *testing.T) {
 				break
 			}
 		}
-		if n != 2 {
-			t.Errorf("%d pages are read", n)
-		}
+		assert.Equal(t, 2, n, "pages are read")
 	})
 }
 
@@ -42,7 +42,6 @@ func TestAPanicWhileAPageIsReadAheadEndsTheIteration(t *testing.T) {
 	for _, err := range new(Log).pages(t.Context(), deploylog.Filter{}, span{0, 1}, false, ahead(func(context.Context) error { panic("a fault") })) {
 		ended = err
 	}
-	if _, is := errors.AsType[*crash.Error](ended); !is {
-		t.Errorf("it ends with %v", ended)
-	}
+	_, is := errors.AsType[*crash.Error](ended)
+	assert.True(t, is, "it ends with %v", ended)
 }

@@ -3,27 +3,34 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/postgres"
+	"github.com/deployster-go/deployster/internal/waittest"
 )
 
-// leave has locks left over by a process that has ended.
+// takeAll has a log take locks that are free.
+func takeAll(t *testing.T, l *postgres.Log, names ...string) {
+	t.Helper()
+	for _, one := range l.TryLocks(names...) {
+		require.NoError(t, one.Err)
+	}
+}
+
+// leave has locks left over by a process that has ended, as the server has noticed.
 func leave(t *testing.T, schema string, names ...string) {
 	t.Helper()
 	l := open(t, server.URL(schema))
-	for _, one := range l.TryLocks(names...) {
-		if one.Err != nil {
-			t.Fatal(one.Err)
-		}
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
+	takeAll(t, l, names...)
+	require.NoError(t, l.Close())
+	for _, name := range names {
+		sql(t, schema, fmt.Sprintf(`DO $$ BEGIN WHILE EXISTS (SELECT FROM locks WHERE name = '%q' AND alive(session))
+			LOOP PERFORM pg_sleep(0.01); END LOOP; END $$`, name))
 	}
 }
 
@@ -34,14 +41,6 @@ func trying(l *postgres.Log, names ...string) <-chan []deploylog.TriedLock {
 	return tried
 }
 
-// does has a connection do something.
-func does(t *testing.T, c *pgx.Conn, text string, args ...any) {
-	t.Helper()
-	if _, err := c.Exec(t.Context(), text, args...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Of two who take over the same at once, neither waits for the other, who may wait in turn.
 func TestWhatSomebodyElseIsAboutToTakeOverIsNotWaitedFor(t *testing.T) {
 	l, first := open(t, server.URL("about")), connected(t, server, "about")
@@ -49,30 +48,26 @@ func TestWhatSomebodyElseIsAboutToTakeOverIsNotWaitedFor(t *testing.T) {
 	does(t, first, "BEGIN")
 	does(t, first, `UPDATE locks SET by = 'somebody' WHERE name = '"one"'`)
 	tried := soon(t, trying(l, "one", "two", "new"))
-	if !errors.Is(tried[0].Err, deploylog.ErrLocked) || tried[1].Err != nil || tried[2].Err != nil {
-		t.Errorf("%v; %v; %v", tried[0].Err, tried[1].Err, tried[2].Err)
-	}
+	assert.ErrorIs(t, tried[0].Err, deploylog.ErrLocked)
+	assert.NoError(t, errors.Join(tried[1].Err, tried[2].Err))
 }
 
 // Whom the server refuses since two wait for each other, has not been first, and tries again.
 func TestWhoIsRefusedForADeadlockTriesAgain(t *testing.T) {
+	t.Parallel()
 	l := open(t, server.URL("deadlock"))
-	sql(t, server, "deadlock", `CREATE FUNCTION refuse_lock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'deadlock detected' USING ERRCODE = 'deadlock_detected'; END $$;
+	sql(t, "deadlock", `CREATE FUNCTION refuse_lock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'deadlock detected' USING ERRCODE = 'deadlock_detected'; END $$;
 		CREATE TRIGGER refuse_lock BEFORE INSERT ON locks EXECUTE FUNCTION refuse_lock()`)
-	if _, err := l.TryLock("one"); !errors.Is(err, deploylog.ErrLocked) {
-		t.Errorf("%v", err)
-	}
-	sql(t, server, "deadlock", "DROP TRIGGER refuse_lock ON locks")
-	if _, err := l.TryLock("one"); err != nil {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, errOf(l.TryLock("one")), deploylog.ErrLocked)
+	sql(t, "deadlock", "DROP TRIGGER refuse_lock ON locks")
+	assert.NoError(t, errOf(l.TryLock("one")))
 }
 
 // Who takes over from several processes waits once for appends, and not once for each of them.
 func TestATakeoverWaitsOnceForAllProcesses(t *testing.T) {
 	l := open(t, server.URL("several"))
-	l.SetAppendTime(longest)
-	l.SetLockTime(2 * longest)
+	l.SetAppendTime(waittest.Limit)
+	l.SetLockTime(2 * waittest.Limit)
 	for _, name := range []string{"one", "two", "three"} {
 		leave(t, "several", name)
 	}
@@ -81,19 +76,12 @@ func TestATakeoverWaitsOnceForAllProcesses(t *testing.T) {
 	tried := trying(l, "one", "two", "three")
 	awaitWaiting(t, 1)
 	queued := make(chan error, 1)
-	go func() {
-		_, err := next.Exec(t.Context(), "SELECT pg_advisory_lock($1)", l.AppendKey())
-		queued <- err
-	}()
+	go func() { queued <- errOf(next.Exec(t.Context(), "SELECT pg_advisory_lock($1)", l.AppendKey())) }()
 	awaitWaiting(t, 2)
 	does(t, appends, "SELECT pg_advisory_unlock_all()")
-	if err := soon(t, queued); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, soon(t, queued))
 	for i, one := range soon(t, tried) {
-		if one.Err != nil {
-			t.Errorf("of process %d: %v", i, one.Err)
-		}
+		assert.True(t, one.Err == nil, "of process %d: %v", i, one.Err)
 	}
 }
 
@@ -104,14 +92,12 @@ func TestATakeoverSaysThatItWaitsForAppends(t *testing.T) {
 	l.SetAppendTime(time.Millisecond)
 	does(t, appends, "SELECT pg_advisory_lock($1)", l.AppendKey())
 	tried := l.TryLocks("one", "new")
-	if err := tried[0].Err; !errors.Is(err, deploylog.ErrLocked) || !strings.Contains(err.Error(), "that has ended, and what it was appending may still come into the log") || tried[1].Err != nil {
-		t.Errorf("%v; %v", err, tried[1].Err)
-	}
+	assert.ErrorIs(t, tried[0].Err, deploylog.ErrLocked)
+	assert.ErrorContains(t, tried[0].Err, "that has ended, and what it was appending may still come into the log")
+	assert.NoError(t, tried[1].Err)
 	does(t, appends, "SELECT pg_advisory_unlock_all()")
-	l.SetAppendTime(longest)
-	if _, err := l.TryLock("one"); err != nil {
-		t.Error(err)
-	}
+	l.SetAppendTime(waittest.Limit)
+	assert.NoError(t, errOf(l.TryLock("one")))
 }
 
 // beginsToAppend has a log be in the middle of an append until goOn is closed.
@@ -136,159 +122,112 @@ func beginsToAppend(t *testing.T, l deploylog.ThenAppender) (goOn chan<- struct{
 // What was under way when its writer lost its locks is in the log before somebody else has them.
 func TestATakeoverWaitsForTheAppendThatIsUnderWay(t *testing.T) {
 	l, other := open(t, server.URL("takeover")), open(t, server.URL("takeover"))
-	if _, err := l.TryLock("stage"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errOf(l.TryLock("stage")))
 	goOn, appended := beginsToAppend(t, l)
-	loseLocks(t, "takeover")
+	loseLocks(t)
 	taken := make(chan int64, 1)
 	go func() {
 		unlock, err := other.Lock(t.Context(), "stage")
-		if err != nil {
-			t.Error(err)
-		} else {
+		if assert.NoError(t, err) {
 			defer unlock()
 		}
 		v, err := other.Verify(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		taken <- v.Events
 	}()
 	awaitWaiting(t, 1)
 	close(goOn)
 	err := soon(t, appended)
-	if seen := soon(t, taken); err == nil && seen != 1 || err != nil && seen != 0 {
-		t.Errorf("who took the lock over saw %d events; the append: %v", seen, err)
-	}
+	seen := soon(t, taken)
+	assert.True(t, err == nil && seen == 1 || err != nil && seen == 0, "who took the lock over saw %d events; the append: %v", seen, err)
 }
 
 // Who takes over what a process had that has ended waits once for appends, and not for each of its
 // locks: there may be thousands, and somebody who always appends.
 func TestATakeoverWaitsOnceForAllLocksOfAProcess(t *testing.T) {
-	l, other, third := open(t, server.URL("often")), open(t, server.URL("often")), open(t, server.URL("often"))
-	for _, name := range []string{"one", "two"} {
-		if _, err := l.TryLock(name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Lock(t.Context(), "one"); err != nil {
-		t.Fatal(err)
-	}
+	other, third := open(t, server.URL("often")), open(t, server.URL("often"))
+	leave(t, "often", "one", "two")
+	require.NoError(t, errOf(other.Lock(t.Context(), "one")))
 	goOn, appended := beginsToAppend(t, third)
-	if _, err := other.TryLock("two"); err != nil {
-		t.Errorf("while somebody appends: %v", err)
-	}
+	assert.NoError(t, errOf(other.TryLock("two")), "while somebody appends")
 	close(goOn)
-	if err := soon(t, appended); err != nil {
-		t.Error(err)
+	assert.NoError(t, soon(t, appended))
+	assert.ErrorIs(t, errOf(third.TryLock("two")), deploylog.ErrLocked, "it is taken")
+}
+
+func numbered(of string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("%s/%d", of, i))
 	}
-	if _, err := third.TryLock("two"); !errors.Is(err, deploylog.ErrLocked) {
-		t.Errorf("it is taken, and the error is %v", err)
-	}
+	return names
 }
 
 // Wherever the connection is cut while many locks are given up, nobody else has one of those that
 // this process still has, and others get all that it gave up.
 func TestWhereverManyLocksAreCutOffNoneHasTwoHolders(t *testing.T) {
+	t.Parallel()
 	c, url := newCable(t, "giving_up")
 	other := open(t, server.URL("giving_up"))
-	names := func(of string) (all []string) {
-		for i := range 50 {
-			all = append(all, fmt.Sprintf("%s/%d", of, i))
-		}
-		return all
-	}
-	given, kept := names("given"), names("kept")
+	given, kept := numbered("given", 12), numbered("kept", 12)
 	lost := 0
 	for i := range 6 {
 		l := open(t, url)
 		l.SetAttendPause(time.Hour) // what is sent beside what is cut would be cut, too
 		l.SetPatience(time.Hour)
-		for _, one := range l.TryLocks(append(given, kept...)...) {
-			if one.Err != nil {
-				t.Fatal(one.Err)
-			}
-		}
+		takeAll(t, l, append(given, kept...)...)
 		c.after.Store(i%2 == 1)
 		c.parts.Store(int64(i / 2))
 		l.UnlockAll(given...)
-		c.parts.Store(1 << 40)
+		c.parts.Store(whole)
 		for _, name := range given {
 			unlock, err := other.Lock(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			unlock()
 		}
 		_, err := l.Append(t.Context(), event("d", fmt.Sprint(i)))
-		if err != nil && !refused(err) {
-			t.Errorf("cut %d: %v", i, err)
-		}
 		if err != nil {
+			assert.True(t, refused(err), "cut %d: %v", i, err)
 			lost++
 		}
 		for _, one := range other.TryLocks(kept...) {
-			if err == nil && !errors.Is(one.Err, deploylog.ErrLocked) {
-				t.Fatalf("cut %d: somebody else has a lock that was not given up: %v", i, one.Err)
+			if err == nil {
+				require.ErrorIs(t, one.Err, deploylog.ErrLocked, "cut %d: somebody else has a lock that was not given up", i)
 			}
 		}
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-		for _, name := range kept {
-			other.UnlockAll(name)
-		}
+		assert.NoError(t, l.Close())
+		other.UnlockAll(kept...)
 	}
-	if lost == 0 || lost == 6 {
-		t.Errorf("of 6 processes %d lost their locks", lost)
-	}
+	assert.True(t, lost > 0 && lost < 6, "of 6 processes %d lost their locks", lost)
 }
 
 // The locks of a process that was killed are all taken in the first round in which one of them is, by
 // a few messages, however many they are.
 func TestThousandsOfLocksAreTakenOverInOneRound(t *testing.T) {
+	t.Parallel()
 	const schema, many, enough = "thousands", 1000, 1 << 20
-	names := make([]string, many)
-	for i := range names {
-		names[i] = fmt.Sprintf("stage/%d", i)
-	}
+	names := numbered("stage", many)
 	killed, killedURL := newCable(t, schema)
 	takes, takesURL := newCable(t, schema)
 	other := open(t, takesURL)
 	taken := func(l *postgres.Log) (n int) {
 		for _, one := range l.TryLocks(names...) {
-			switch {
-			case one.Err == nil:
+			if one.Err == nil {
 				n++
-			case !errors.Is(one.Err, deploylog.ErrLocked):
-				t.Fatal(one.Err)
+			} else {
+				require.ErrorIs(t, one.Err, deploylog.ErrLocked)
 			}
 		}
 		return n
 	}
-	if n := taken(open(t, killedURL)); n != many {
-		t.Fatalf("of %d locks that nobody has %d are taken", many, n)
-	}
-	if n := taken(other); n != 0 {
-		t.Fatalf("of %d locks that somebody has %d are taken", many, n)
-	}
+	require.Equal(t, many, taken(open(t, killedURL)), "locks that nobody has")
+	require.Zero(t, taken(other), "locks that somebody has")
 	killed.cut() // as the kernel does for a process that is killed; the server hears of it when it may
-	for deadline := time.Now().Add(longest); ; {
+	n := 0
+	waittest.Until(t, func() bool {
 		takes.parts.Store(enough)
-		n := taken(other)
-		if n == 0 && time.Now().Before(deadline) {
-			continue
-		}
-		if n != many {
-			t.Errorf("in one round %d of %d locks are taken", n, many)
-		}
-		if parts := enough - takes.parts.Load(); parts > 50 {
-			t.Errorf("to take %d locks takes %d messages", many, parts)
-		}
-		return
-	}
+		n = taken(other)
+		return n > 0
+	}, "a lock is taken")
+	assert.Equal(t, many, n, "in one round")
+	assert.LessOrEqual(t, enough-takes.parts.Load(), int64(50), "messages to take %d locks", many)
 }
