@@ -25,7 +25,7 @@ func (p pkg) pure() bool { return !p.goroutines && !p.outside }
 
 // observers test the program as another process, into which the race detector does not see.
 func (p pkg) observer() bool {
-	return slices.Contains([]string{"cmd/deployster", "docs", "examples", "examples/cluster", "scripts", "internal/cli", "internal/killloop"}, p.dir)
+	return slices.Contains([]string{"cmd/deployster", "docs", "examples", "examples/cluster", "scripts", "internal/cli", "internal/killloop", "internal/authoring", "engine/oci"}, p.dir)
 }
 
 // outside matches imports of what is outside the process of a test.
