@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/deployster-go/deployster/internal/ringtest"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 )
 
@@ -21,16 +25,13 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		for _, r := range m.Resources {
-			if _, err := json.Marshal(r.Config); err != nil {
-				t.Fatal(err)
-			}
+			_, err = json.Marshal(r.Config)
+			require.NoError(t, err)
 			for key := range r.Config {
 				r.At(key, "0")
 			}
 		}
-		if len(m.Hash()) != 64 {
-			t.Fatal("no hash")
-		}
+		require.Equal(t, 64, len(m.Hash()), "no hash")
 	})
 }
 
@@ -47,8 +48,9 @@ func large(n int) string {
 	return b.String()
 }
 
-func TestTenThousandResources(t *testing.T) {
-	m := mustLoad(t, map[string]any{"region": "eu"}, large(10_000))
+func TestThousandsOfResources(t *testing.T) {
+	n := ringtest.Cases(2_000, 10_000)
+	m := mustLoad(t, map[string]any{"region": "eu"}, large(n))
 	place := map[string]int{}
 	for i, r := range m.Resources {
 		place[r.Name] = i
@@ -58,9 +60,7 @@ func TestTenThousandResources(t *testing.T) {
 			}
 		}
 	}
-	if len(place) != 10_000 {
-		t.Errorf("%d resources", len(place))
-	}
+	assert.Len(t, place, n)
 }
 
 func BenchmarkLoad10000(b *testing.B) {

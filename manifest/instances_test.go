@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/expression"
@@ -26,12 +28,8 @@ func TestWhatIsDeclaredOnceMayBeMany(t *testing.T) {
 		{"one follows another", "a: {type: x, when: false}\n  b: {type: x, when: '{{ d is defined }}', dependencies: {d: a}}\n  c: {type: x}", "c"},
 		{"each after what it depends on", "b: {type: x, for_each: '{{ servers }}', dependencies: {d: 'a[{{ each.key }}]'}}\n  a: {type: x, for_each: '{{ servers }}'}", "a[eu] a[us] b[eu] b[us]"},
 	} {
-		t.Run(tc.of, func(t *testing.T) {
-			m := mustLoad(t, map[string]any{"region": "eu", "servers": map[string]any{"eu": map[string]any{"on": false}, "us": map[string]any{"on": true}}}, "resources:\n  "+tc.text)
-			if got := names(m); got != tc.want {
-				t.Errorf("got the resources %q, want %q", got, tc.want)
-			}
-		})
+		m := mustLoad(t, map[string]any{"region": "eu", "servers": map[string]any{"eu": map[string]any{"on": false}, "us": map[string]any{"on": true}}}, "resources:\n  "+tc.text)
+		assert.Equal(t, tc.want, names(m))
 	}
 }
 
@@ -56,9 +54,7 @@ resources:
 		got, err := m.Resource(resource).Resolve(written, manifest.Scope{
 			Expressions: expression.New(t.TempDir()), Variables: map[string]any{"v": 1}, State: func(name string) any { return name },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return got
 	}
 	if got, want := sees("list", "{{ [v, disks] }}"), []any{int64(1), map[string]any{"a": "disk[a]", "b": "disk[b]"}}; !reflect.DeepEqual(got, want) {
@@ -94,9 +90,8 @@ resources:
 		"vm[c]": `"vm" has no instance "c"; there are a, b`, "none[a]": `"none" has no instance "a"; it has none`,
 		"off": `the resource "off" is off: its when at a.yaml:6:24 is false`, "vn": `there is no resource "vn"`,
 	} {
-		if _, err := m.Select([]string{target}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got the error %v, want %s", target, err, want)
-		}
+		_, err := m.Select([]string{target})
+		assert.ErrorContains(t, err, want, target)
 	}
 }
 
@@ -116,9 +111,7 @@ resources: {}
 		{"one", "db", true}, {"one", "db[a]", true}, {"one", "dbs[a]", false},
 		{"instance", "db[a]", true}, {"instance", "db[b]", false}, {"instance", "db", false},
 	} {
-		if got := m.Plug(tc.plug).Allows(tc.name, "x"); got != tc.want {
-			t.Errorf("the plug %s allows %s: %t, want %t", tc.plug, tc.name, got, tc.want)
-		}
+		assert.Equal(t, tc.want, m.Plug(tc.plug).Allows(tc.name, "x"), "%v, %v", tc.plug, tc.name)
 	}
 }
 
@@ -130,19 +123,13 @@ func TestTheHashOfAnInstanceHasWhatItIsMadeFrom(t *testing.T) {
 		m := mustLoad(t, map[string]any{"n": map[string]any{"a": 1}}, "resources: {r: {type: x, for_each: "+each+", config: {n: '{{ each.value }}'}}}")
 		return m.Resource("r[a]").Hash()
 	}
-	if of("{a: 1}") == of("{a: 2}") {
-		t.Error("an instance has the same hash with another value")
-	}
-	if of("{a: 1}") != of("'{{ n }}'") {
-		t.Error("an instance has another hash where its for_each is written otherwise")
-	}
+	assert.NotEqual(t, of("{a: 2}"), of("{a: 1}"), "an instance has the same hash with another value")
+	assert.Equal(t, of("'{{ n }}'"), of("{a: 1}"), "an instance has another hash where its for_each is written otherwise")
 }
 
 func TestInstancesAreBounded(t *testing.T) {
 	_, err := load(t, nil, "resources:\n  a: {type: x, for_each: '{{ range(60000) | list }}'}\n  b: {type: x, for_each: '{{ range(60000) | list }}'}")
-	if want := "a.yaml:3:26: resources.b.for_each: with its 60000 instances there would be more than 100000 resources"; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
+	assert.EqualError(t, err, "a.yaml:3:26: resources.b.for_each: with its 60000 instances there would be more than 100000 resources")
 }
 
 // A manifest with for_each and when is what a person would write without them.
@@ -180,22 +167,16 @@ func TestInstancesAreWhatIsWrittenOut(t *testing.T) {
 				got[r.Name][d] = true
 			}
 			for _, later := range m.Resources[i:] {
-				if got[r.Name][later.Name] {
-					rt.Fatalf("%s stands before %s, on which it depends", r.Name, later.Name)
-				}
+				require.False(rt, got[r.Name][later.Name])
 			}
 		}
-		if !reflect.DeepEqual(got, edges) {
-			rt.Fatalf("of\n%s\nthere are %v, want %v", short.String(), got, edges)
-		}
+		require.Equal(rt, edges, got)
 	})
 }
 
 func TestAnOutlineHasWhatIsDeclared(t *testing.T) {
 	m, err := manifest.Outline(manifest.Source{Name: "a.yaml", Data: []byte("resources:\n  many: {type: x, for_each: '{{ all }}'}\n  off: {type: y, when: false}\n")}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if names(m) != "many off" || m.Resource("many") == nil || m.Resource("off").Type != "y" {
 		t.Errorf("it has %q, and by name %v and %v", names(m), m.Resource("many"), m.Resource("off"))
 	}
@@ -216,5 +197,228 @@ func TestKeysOfDependenciesReadVariables(t *testing.T) {
 	})
 	if unread := read.Unread(); err != nil || len(unread) != 1 || unread[0].Hint != "which" {
 		t.Errorf("%v; unread are %v", err, unread)
+	}
+}
+
+const waiting = `
+resources:
+  z: {type: x}
+  a: {type: x, for_each: '{{ d.state }}', dependencies: {d: z}, when: '{{ each.value != "off" }}', config: {k: '{{ each.key }}'}}
+  b: {type: x, for_each: '{{ d.state }}', dependencies: {d: z, own: 'a[{{ each.key }}]', first: 'a[1]'}}
+  all: {type: x, dependencies: {as: a}, config: {n: '{{ as | length }}'}}
+`
+
+// expand makes the instances of a resource of a manifest where z has a state.
+func expand(t *testing.T, m *manifest.Manifest, name string, state any) (string, error) {
+	t.Helper()
+	all, err := m.Resource(name).Expand(manifest.Scope{Expressions: expression.New(t.TempDir()), State: func(of string) any {
+		if of == "a" {
+			return map[string]any{"1": "a[1]", "2": "a[2]"}
+		}
+		return map[string]any{"state": state}
+	}}, func(text string) bool { return strings.Contains(text, "hunter2") }, m.Room())
+	var got []string
+	for _, r := range all {
+		got = append(got, r.Name+":"+strings.Join(r.After(), ","))
+	}
+	return strings.Join(got, " "), err
+}
+
+func TestALateResourceStandsForItsInstances(t *testing.T) {
+	m := mustLoad(t, nil, waiting)
+	require.Equal(t, "z a b all", names(m))
+	for name, want := range map[string]string{"a": "z", "b": "a,z", "all": "a"} {
+		assert.Equal(t, want, strings.Join(m.Dependencies(name), ","), name)
+	}
+	if m.Stands("a[k]").Name != "a" || m.Stands("z[k]") != nil || m.Stands("a").Name != "a" {
+		t.Error("it does not stand for what it should")
+	}
+	for _, tc := range []struct {
+		name  string
+		state any
+		want  string
+	}{
+		{"a", []any{"1", int64(2)}, "a[1]:z a[2]:z"},
+		{"a", map[string]any{"y": "on", "x": "off"}, "a[y]:z"},
+		{"a", []any{}, ""},
+		{"b", []any{"2"}, "b[2]:a[1],a[2],z"},
+	} {
+		if got, err := expand(t, m, tc.name, tc.state); err != nil || got != tc.want {
+			t.Errorf("%s of %v: got %q, %v, want %q", tc.name, tc.state, got, err, tc.want)
+		}
+	}
+}
+
+func TestInstancesThatCannotBeMadeLateAreRefused(t *testing.T) {
+	m := mustLoad(t, nil, waiting)
+	many := make([]any, 100_001)
+	for i := range many {
+		many[i] = int64(i)
+	}
+	for _, tc := range []struct {
+		name  string
+		state any
+		want  string
+	}{
+		{"a", "text", "a.yaml:4:26: resources.a.for_each: must be a list or a mapping"},
+		{"a", nil, "not nothing"},
+		{"a", []any{"k", "k"}, `the list has "k" twice`},
+		{"a", []any{"a]"}, `"a]" cannot be the key`},
+		{"a", map[string]any{"a\nb": 1}, `cannot be the key`},
+		{"a", []any{1.5}, "of a number make a mapping"},
+		{"a", many, "with its 100001 instances there would be more than 100000 resources"},
+		{"a", []any{"my hunter2\n"}, "a key would be a secret"},
+		{"b", []any{"3"}, `a.yaml:5:69: resources.b.dependencies.own: "a" has no instance "3"; there are 1, 2`},
+	} {
+		_, err := expand(t, m, tc.name, tc.state)
+		require.ErrorContains(t, err, tc.want, tc.name)
+		assert.NotContains(t, err.Error(), "hunter2", tc.name)
+	}
+}
+
+func TestTargetsMayBeInstancesThatAreNotKnownYet(t *testing.T) {
+	m := mustLoad(t, nil, waiting)
+	for targets, want := range map[string]string{"a[1]": "z a", "all a[1]": "z a all", "b": "z a b"} {
+		some, err := m.Select(strings.Fields(targets))
+		require.NoError(t, err, targets)
+		require.Equal(t, want, names(some), targets)
+		if a := some.Resource("a"); !a.Selects("1") || a.Selects("2") != (targets != "a[1]") {
+			t.Errorf("%s selects the instances 1: %v, 2: %v", targets, a.Selects("1"), a.Selects("2"))
+		}
+	}
+	if got, err := m.Dependents([]string{"a[1]"}); err != nil || strings.Join(got, " ") != "a[1] b all" {
+		t.Errorf("what depends on a[1] is %q, %v", got, err)
+	}
+	_, err := m.Select([]string{"a[b c]"})
+	assert.Error(t, err, "a key that none can have is accepted")
+}
+
+func TestWhatIsWrongWithALateResourceIsSaidAtOnce(t *testing.T) {
+	for written, want := range map[string]string{
+		"a: {type: x, for_each: '{{ d.state ~ regoin }}', dependencies: {d: z}}":                                                            `"regoin" is not defined`,
+		"a: {type: x, for_each: '{{ d.state }}', when: 3, dependencies: {d: z}}":                                                            "must be true or false",
+		"a: {type: x, for_each: '{{ d.state }}', dependencies: {d: z, k: 'z[{{ each.key }}]'}}":                                             `"z" has no instances, as it has no for_each; write z`,
+		"a: {type: x, for_each: '{{ d.state }}', dependencies: {d: z}}\n  b: {type: x, when: '{{ p.k is defined }}', dependencies: {p: a}}": "when is decided before anything runs",
+	} {
+		_, err := load(t, nil, "resources:\n  z: {type: x}\n  "+written)
+		assert.ErrorContains(t, err, want, written)
+	}
+}
+
+// All resources of a manifest share the room for instances, also where two are found out at once; what
+// is too much is refused before any of its keys is looked at.
+func TestInstancesShareTheRoomOfTheirManifest(t *testing.T) {
+	m := mustLoad(t, nil, strings.Replace(waiting, `when: '{{ each.value != "off" }}', `, "", 1))
+	room := m.Room()
+	expand := func(name string, n int, key string) error {
+		state := make([]any, n)
+		for i := range state {
+			state[i] = int64(i)
+		}
+		if n > 0 {
+			state[0] = key
+		}
+		_, err := m.Resource(name).Expand(manifest.Scope{Expressions: expression.New(t.TempDir()), State: func(string) any {
+			return map[string]any{"state": state}
+		}}, func(string) bool { return false }, room)
+		return err
+	}
+	for _, tc := range []struct {
+		n    int
+		key  string
+		want string
+	}{
+		{60_000, "a", ""}, {40_000, "no key", "with its 40000 instances there would be more than 100000 resources"}, {39_996, "a", ""}, {1, "b", "with its 1 instances there would be more"}, {0, "", ""},
+	} {
+		err := expand("a", tc.n, tc.key)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%d more: %v, want %q", tc.n, err, tc.want)
+		}
+	}
+}
+
+// What a module is given decides late which instances its resources have, but not which modules there are.
+func TestAModuleIsToldWhatItCannotRead(t *testing.T) {
+	for written, want := range map[string]string{
+		"for_each: '{{ d.state.a }}'": "give what it reads to the module, under vars, and let the resources in it have for_each",
+		"when: '{{ d.state.a }}'":     "it can ask whether d is defined, or give that to the module, under vars",
+	} {
+		_, err := load(t, nil, "resources: {z: {type: x}}\nmodules: {m: {source: ./none, dependencies: {d: z}, "+written+"}}\n")
+		assert.ErrorContains(t, err, want, written)
+	}
+}
+
+func TestMovedNames(t *testing.T) {
+	m := mustLoad(t, nil, `
+resources:
+  now: {type: x, for_each: [a, b]}
+  web: {type: x}
+  last: {type: x}
+moved:
+  - {from: single, to: 'now[a]'}
+  - {from: 'pages[b]', to: 'now[b]'}
+  - {from: docs, to: web}
+  - {from: first, to: second}
+  - {from: second, to: last}
+  - {from: front, to: module.front}
+`[1:]+"  - {from: gone, to: now}\n")
+	for from, want := range map[string]string{
+		"single": "now[a]", "pages[b]": "now[b]", "pages[c]": "pages[c]", "docs": "web", "docs[k]": "web[k]", "docs2": "docs2",
+		"first": "last", "second": "last", "last": "last", "front": "module.front", "front.inner[a]": "module.front.inner[a]",
+		"gone[x]": "now[x]", "single[x]": "single[x]",
+	} {
+		assert.Equal(t, want, m.Renamed(from), from)
+	}
+}
+
+// What is moved ends where nothing moves it any further, however the moves are chained.
+func TestMovesEnd(outer *testing.T) {
+	rapid.Check(outer, func(t *rapid.T) {
+		n := rapid.IntRange(1, 8).Draw(t, "moves")
+		var text strings.Builder
+		fmt.Fprintf(&text, "resources:\n  r%d: {type: x}\nmoved:\n", n)
+		for _, i := range rapid.Permutation(indexes(n)).Draw(t, "order") {
+			fmt.Fprintf(&text, "  - {from: r%d, to: r%d}\n", i, i+1)
+		}
+		m, err := load(outer, nil, text.String())
+		require.NoError(t, err)
+		for i := range n + 1 {
+			if got, want := m.Renamed(fmt.Sprintf("r%d", i)), fmt.Sprintf("r%d", n); got != want {
+				t.Errorf("r%d is %s, want %s", i, got, want)
+			}
+		}
+	})
+}
+
+func indexes(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
+}
+
+func TestWhatIsMovedToMustBeDeclared(t *testing.T) {
+	for to, want := range map[string]string{
+		"page": "", "page[a.b]": "", "web.page[a]": "", "gone": "there is no resource gone to move to", "gone[a]": "there is no resource gone[a] to move to",
+		"gone[a.b]": "there is no resource gone[a.b] to move to",
+	} {
+		_, err := load(t, nil, "resources:\n  page: {type: x, for_each: [a.b]}\nmoved:\n  - {from: was, to: '"+to+"'}\n")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("moved to %s: %v, want %q", to, err, want)
+		}
+	}
+}
+
+func TestAResourceBecomesAnInstanceOfItsName(t *testing.T) {
+	for move, want := range map[string]string{"{from: page, to: 'page[a]'}": "", "{from: page, to: pages}": "page is still declared"} {
+		_, err := load(t, nil, `
+resources:
+  list: {type: x}
+  page: {type: x, dependencies: {l: list}, for_each: '{{ l.state.names }}'}
+  pages: {type: x, for_each: [b]}
+moved: [`+move+"]\n")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", move, err, want)
+		}
 	}
 }

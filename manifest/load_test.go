@@ -1,17 +1,22 @@
 package manifest_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/ringtest"
+	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -30,9 +35,7 @@ func load(t testing.TB, variables map[string]any, texts ...string) (*manifest.Ma
 func mustLoad(t testing.TB, variables map[string]any, texts ...string) *manifest.Manifest {
 	t.Helper()
 	m, err := load(t, variables, texts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return m
 }
 
@@ -73,23 +76,18 @@ resources:
 
 func TestLoad(t *testing.T) {
 	m := mustLoad(t, map[string]any{"project": "blue"}, disks)
-	if got := names(m); got != "my_data_disk www_vm" {
-		t.Errorf("order: %s", got)
-	}
+	assert.Equal(t, "my_data_disk www_vm", names(m))
 	vm := m.Resource("www_vm")
 	want := map[string]any{
 		"name": "www_vm", "zone": "{{ disk.state.zone }}", "ports": []any{int64(80), int64(443)}, "ratio": 0.5,
 		"when": "2020-01-02", "nothing": nil, "yes_is_text": "yes",
 	}
-	if !reflect.DeepEqual(vm.Config, want) {
-		t.Errorf("config: %#v", vm.Config)
-	}
+	assert.Equal(t, want, vm.Config)
 	if vm.Timeout != 90*time.Second || vm.ReadOnly || !m.Resource("my_data_disk").ReadOnly {
 		t.Errorf("timeout %s, readonly %t", vm.Timeout, vm.ReadOnly)
 	}
-	if vm.Dependencies["disk"] != "my_data_disk" || !reflect.DeepEqual(m.Dependencies("www_vm"), []string{"my_data_disk"}) {
-		t.Errorf("dependencies: %v %v", vm.Dependencies, m.Dependencies("www_vm"))
-	}
+	assert.Equal(t, "my_data_disk", vm.Dependencies["disk"])
+	assert.Equal(t, []string{"my_data_disk"}, m.Dependencies("www_vm"))
 	if m.Resource("other") != nil || m.Plug("other") != nil || m.Dependencies("other") != nil {
 		t.Error("something was found that is not there")
 	}
@@ -108,9 +106,7 @@ func TestLoad(t *testing.T) {
 		if path != "" {
 			keys = strings.Split(path, ".")
 		}
-		if got := vm.At(keys...).String(); got != at {
-			t.Errorf("At(%s) is %s, want %s", path, got, at)
-		}
+		assert.Equal(t, at, vm.At(keys...).String(), path)
 	}
 }
 
@@ -123,9 +119,7 @@ func TestTheOrderIsThatOfDeclarationWhereDependenciesLeaveItOpen(t *testing.T) {
 		return text
 	}
 	m := mustLoad(t, nil, "resources:\n"+r("e", "c")+r("d")+r("c"), "resources:\n"+r("b", "e", "d")+r("a"))
-	if got := names(m); got != "d c e b a" {
-		t.Errorf("order: %s", got)
-	}
+	assert.Equal(t, "d c e b a", names(m))
 }
 
 func TestPlugPaths(t *testing.T) {
@@ -139,9 +133,7 @@ func TestPlugPaths(t *testing.T) {
 		"persistentvolumeclaim:data/x": "persistentvolumeclaim:data/x",
 	} {
 		m := mustLoad(t, map[string]any{"dir": "/srv"}, "plugs:\n  p:\n    path: "+written+"\nresources: {}\n")
-		if got := m.Plug("p").Path; got != want {
-			t.Errorf("%s is %s, want %s", written, got, want)
-		}
+		assert.Equal(t, want, m.Plug("p").Path, written)
 	}
 }
 
@@ -167,9 +159,7 @@ func TestPlugsAllow(t *testing.T) {
 	}
 	for _, test := range tests {
 		m := mustLoad(t, map[string]any{"vendor": "acme", "list": []any{"web"}}, "plugs: {p: {path: /x, "+test.plug+"}}\nresources: {}\n")
-		if got := m.Plug("p").Allows(test.name, test.typ); got != test.allow {
-			t.Errorf("%s: {%s} allows %s %s: %t", test.description, test.plug, test.name, test.typ, got)
-		}
+		assert.Equal(t, test.allow, m.Plug("p").Allows(test.name, test.typ), test.description)
 	}
 }
 
@@ -191,12 +181,9 @@ resources:
 	}
 	more := m.Resource("more")
 	want := map[string]any{"size": int64(2), "tags": []any{"a", "b"}, "deep": map[string]any{"y": int64(2)}}
-	if more.Type != "acme/x" || !reflect.DeepEqual(more.Config, want) {
-		t.Errorf("merge: %v", more.Config)
-	}
-	if at := more.At("tags", "1").String(); at != "a.yaml:5:41" {
-		t.Errorf("position of what was merged in: %s", at)
-	}
+	assert.Equal(t, "acme/x", more.Type)
+	assert.Equal(t, want, more.Config)
+	assert.Equal(t, "a.yaml:5:41", more.At("tags", "1").String(), "position of what was merged in")
 }
 
 func TestSelect(t *testing.T) {
@@ -211,13 +198,10 @@ resources:
 	if err != nil || names(s) != "a b" || s.Resource("c") != nil || s.Resource("a") == nil {
 		t.Errorf("selected %v, %v", s, err)
 	}
-	if _, err := m.Select([]string{"zz"}); err == nil || err.Error() != `there is no resource "zz"; there are a, b, c, d` {
-		t.Errorf("unknown: %v", err)
-	}
-	m = mustLoad(t, nil, "resources: {frontend: {type: x}}")
-	if _, err := m.Select([]string{"fronted"}); err == nil || err.Error() != `there is no resource "fronted", did you mean "frontend"?` {
-		t.Errorf("suggestion: %v", err)
-	}
+	_, err = m.Select([]string{"zz"})
+	assert.EqualError(t, err, `there is no resource "zz"; there are a, b, c, d`)
+	_, err = mustLoad(t, nil, "resources: {frontend: {type: x}}").Select([]string{"fronted"})
+	assert.EqualError(t, err, `there is no resource "fronted", did you mean "frontend"?`)
 }
 
 func TestDependents(t *testing.T) {
@@ -229,13 +213,12 @@ resources:
   d: {type: x}
 `)
 	for _, tc := range []struct{ targets, want string }{{"a", "a b c"}, {"b", "b c"}, {"c", "c"}, {"d c", "c d"}, {"c a", "a b c"}} {
-		if got, err := m.Dependents(strings.Fields(tc.targets)); err != nil || strings.Join(got, " ") != tc.want {
-			t.Errorf("what depends on %s: got %v, %v, want %s", tc.targets, got, err, tc.want)
-		}
+		got, err := m.Dependents(strings.Fields(tc.targets))
+		require.NoError(t, err)
+		assert.Equal(t, tc.want, strings.Join(got, " "), tc.targets)
 	}
-	if _, err := m.Dependents([]string{"zz"}); err == nil || err.Error() != `there is no resource "zz"; there are a, b, c, d` {
-		t.Errorf("unknown: %v", err)
-	}
+	_, err := m.Dependents([]string{"zz"})
+	assert.EqualError(t, err, `there is no resource "zz"; there are a, b, c, d`)
 }
 
 func TestLifecycleOfAResource(t *testing.T) {
@@ -244,29 +227,17 @@ func TestLifecycleOfAResource(t *testing.T) {
 	if got := a.IgnoreChanges; !slices.Equal(got, []string{"content", "ports[0].host"}) || !a.PreventDestroy || a.PreventedAt().String() != "a.yaml:2:60" {
 		t.Errorf("%q, %v at %s", got, a.PreventDestroy, a.PreventedAt())
 	}
-	if b.PreventDestroy || b.IgnoreChanges != nil {
-		t.Error("b has what is not written")
-	}
-	if got, want := manifest.PathSteps("a.b[0][12].c-d"), []any{"a", "b", 0, 12, "c-d"}; !slices.Equal(got, want) {
-		t.Errorf("steps %v, want %v", got, want)
-	}
-}
-
-func TestIgnoreDrift(t *testing.T) {
-	m := mustLoad(t, nil, "resources:\n  a: {type: x, ignore_drift: [content, 'ports[0].host', labels.build/id]}\n  b: {type: x, ignore_drift: }\n")
-	if got := m.Resource("a").IgnoreDrift; !slices.Equal(got, []string{"content", "ports[0].host", "labels.build/id"}) {
-		t.Errorf("got %q", got)
-	}
-	if got := m.Resource("b").IgnoreDrift; len(got) != 0 {
-		t.Errorf("got %q of nothing", got)
-	}
+	assert.False(t, b.PreventDestroy)
+	assert.Nil(t, b.IgnoreChanges)
+	assert.Equal(t, []any{"a", "b", 0, 12, "c-d"}, manifest.PathSteps("a.b[0][12].c-d"))
+	m = mustLoad(t, nil, "resources:\n  a: {type: x, ignore_drift: [content, 'ports[0].host', labels.build/id]}\n  b: {type: x, ignore_drift: }\n")
+	assert.Equal(t, []string{"content", "ports[0].host", "labels.build/id"}, m.Resource("a").IgnoreDrift)
+	assert.Empty(t, m.Resource("b").IgnoreDrift)
 }
 
 func TestNothingIsNotReadOnly(t *testing.T) {
 	m := mustLoad(t, nil, "plugs: {p: {path: /x, read_only: }}\nresources: {r: {type: x, readonly: }}")
-	if m.Resources[0].ReadOnly {
-		t.Error("the resource is read-only")
-	}
+	assert.False(t, m.Resources[0].ReadOnly, "the resource is read-only")
 }
 
 func TestHash(t *testing.T) {
@@ -278,9 +249,7 @@ func TestHash(t *testing.T) {
 		"what nothing removes": {"plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}, prevent_destroy: false}\n  b: {type: y}\n"},
 		"what is no drift":     {"plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}, ignore_drift: [k]}\n  b: {type: y}\n"},
 	} {
-		if got := mustLoad(t, nil, texts...).Hash(); got != one {
-			t.Errorf("%s changes the hash", what)
-		}
+		assert.Equal(t, one, mustLoad(t, nil, texts...).Hash(), "%s changes the hash", what)
 	}
 	for what, text := range map[string]string{
 		"config":  "plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 2, l: [2]}}\n  b: {type: y}\n",
@@ -288,13 +257,9 @@ func TestHash(t *testing.T) {
 		"plug":    "plugs: {p: {path: ~/y}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}}\n  b: {type: y}\n",
 		"timeout": "plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}, timeout: 1s}\n  b: {type: y}\n",
 	} {
-		if got := mustLoad(t, nil, text).Hash(); got == one {
-			t.Errorf("another %s does not change the hash", what)
-		}
+		assert.NotEqual(t, one, mustLoad(t, nil, text).Hash(), what)
 	}
-	if len(one) != 64 {
-		t.Errorf("%q is not a SHA-256 in hexadecimal", one)
-	}
+	assert.Equal(t, 64, len(one), "%q is not a SHA-256 in hexadecimal", one)
 }
 
 func TestCheckPlugs(t *testing.T) {
@@ -303,26 +268,17 @@ func TestCheckPlugs(t *testing.T) {
 	err := m.CheckPlugs()
 	want := fmt.Sprintf("a.yaml:3:3: plugs.gone.path: %s/gone: there is no such file or directory", dir)
 	var invalid *manifest.Error
-	if !errors.As(err, &invalid) || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	if err := mustLoad(t, nil, "plugs: {p: {path: "+dir+"}}\nresources: {}").CheckPlugs(); err != nil {
-		t.Error(err)
-	}
+	require.ErrorAs(t, err, &invalid)
+	assert.Equal(t, want, err.Error())
+	assert.NoError(t, mustLoad(t, nil, "plugs: {p: {path: "+dir+"}}\nresources: {}").CheckPlugs())
 }
 
 func TestReadFiles(t *testing.T) {
 	dir := t.TempDir()
 	good, large := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "large.yaml")
-	if err := os.WriteFile(good, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(large, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(large, 1<<40); err != nil { // sparse: reading it would never end
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(good, []byte("x"), 0o600))
+	require.NoError(t, os.WriteFile(large, nil, 0o600))
+	require.NoError(t, os.Truncate(large, 1<<40)) // sparse: reading it would never end
 	sources, err := manifest.ReadFiles([]string{good})
 	if err != nil || len(sources) != 1 || string(sources[0].Data) != "x" || sources[0].Name != good {
 		t.Fatalf("%v %v", sources, err)
@@ -333,14 +289,120 @@ DIR/none: there is no such file
 DIR/large.yaml: has 1099511627776 bytes or more; at most 8388608 (8 MiB) are possible
 /dev/zero: is a device, not a file: write what it is to say into a file, or give that as /dev/stdin or <(COMMAND)
 DIR/good.yaml: is given twice`)
-	if err == nil || err.Error() != want {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
+	assert.EqualError(t, err, want)
 	latin := filepath.Join(dir, "caf\xe9.yaml")
-	if err := os.WriteFile(latin, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(latin, []byte("x"), 0o600))
 	if _, err := manifest.ReadFiles([]string{latin}); err == nil || !strings.HasSuffix(err.Error(), ": the name of the file is not valid UTF-8; rename it") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Nobody writes to the FIFO: what opens it would wait for ever.
+func TestWhatIsNoFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	require.NoError(t, os.Symlink("fifo", link))
+	for path, want := range map[string]string{fifo: "is a FIFO, not a file", link: "is a FIFO, not a file", "/dev/zero": "is a device, not a file"} {
+		_, err := manifest.ReadFiles([]string{path})
+		assert.ErrorContains(t, err, want, path)
+	}
+}
+
+// What <(COMMAND) names is read, also by a link to it.
+func TestAnInheritedPipeIsRead(t *testing.T) {
+	for name, path := range map[string]func(fd uintptr) string{
+		"/dev/fd":         func(fd uintptr) string { return fmt.Sprintf("/dev/fd/%d", fd) },
+		"/proc/self/fd":   func(fd uintptr) string { return fmt.Sprintf("/proc/self/fd/%d", fd) },
+		"a relative link": func(fd uintptr) string { return linkTo(t, fmt.Sprintf("/dev/fd/%d", fd)) },
+	} {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		_, err = w.WriteString("resources: {}\n")
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		sources, err := manifest.ReadFiles([]string{path(r.Fd())})
+		require.NoError(t, err, name)
+		assert.Equal(t, "resources: {}\n", string(sources[0].Data), name)
+		require.NoError(t, r.Close())
+	}
+}
+
+// linkTo is a link by a link beside it.
+func linkTo(t *testing.T, path string) string {
+	t.Helper()
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	require.NoError(t, os.Symlink(path, first))
+	require.NoError(t, os.Symlink("first", second))
+	return second
+}
+
+// Each file of testdata/problems holds manifests, with what is said about them;
+// see yamltest.
+func TestProblems(t *testing.T) {
+	yamltest.Problems(t, func(files ...string) error {
+		_, err := load(t, map[string]any{"region": "eu", "_version": "1.0", "my-var": 1}, files...)
+		return err
+	})
+}
+
+// numbered is a text for each number from 0 to n-1.
+func numbered(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+func TestHostileFilesAreRefusedQuickly(t *testing.T) {
+	bomb := func(open, item, end string) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "resources:\n  r:\n    type: x\n    config:\n      a0: &a0 %s\n", open+end)
+		for i := 1; i <= 30; i++ {
+			fmt.Fprintf(&b, "      a%d: &a%d %s", i, i, open)
+			for range 10 {
+				fmt.Fprintf(&b, item, i-1)
+			}
+			b.WriteString(end + "\n")
+		}
+		return b.String()
+	}
+	wrong, names := ringtest.Cases(2_000, 10_000), ringtest.Cases(5_000, 80_000)
+	tests := map[string]struct{ text, want string }{
+		"a bomb of lists":      {bomb("[", "*a%d, ", "]"), "a.yaml:8:17: resources.r.config.a30[0]"},
+		"a bomb of merge keys": {bomb("{<<: [", "*a%d, ", "]}"), ""},
+		"many copies of a large resource": {
+			"resources:\n  a: &a {type: x, config: {l: [" + strings.Repeat("1, ", 2000) + "]}}\n" + numbered(500, "  r%d: *a\n"),
+			"stand for more than 500000 values",
+		},
+		"brackets":    {"resources: {r: {type: x, config: {a: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}}}", "nested deeper than 100 levels"},
+		"open braces": {strings.Repeat("{", 100_000), "malformed YAML"},
+		"indentation": {"resources: {}\nx:\n" + func() string {
+			var b strings.Builder
+			for i := range 1500 {
+				b.WriteString(strings.Repeat(" ", i+1) + "a:\n")
+			}
+			return b.String()
+		}(), `unknown key "x"`},
+		"itself":        {"resources:\n  r:\n    type: x\n    config: &c\n      again: *c\n", "the anchor &c contains itself"},
+		"merged itself": {"resources:\n  r:\n    type: x\n    config: &c\n      <<: *c\n", "nested deeper than"},
+		"everything wrong": {
+			"resources:\n" + numbered(wrong, "  resource%[1]d: {type: x, dependencies: {d: resurce%[1]d}, config: {c: '{{ wrong }}'}}\n"),
+			fmt.Sprintf("and %d more problems", 2*wrong-1000),
+		},
+		"a long expression": {
+			"resources: {r: {type: x, config: {c: '" + numbered(names, "{{n%d}}") + "'}}}", fmt.Sprintf("and %d more problems", names-1000),
+		},
+		"9 MiB": {"# " + strings.Repeat("x", 9<<20), "a.yaml: has 9437186 bytes or more; at most 8388608 (8 MiB) are possible"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, nil, test.text)
+			if err == nil || !strings.Contains(err.Error(), test.want) && !strings.Contains(err.Error(), "stand for more than") {
+				t.Errorf("got %.300v, want %s", err, test.want)
+			}
+		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/expression"
@@ -73,17 +75,13 @@ func state(name string) any {
 
 func TestAModuleIsAManifestWithin(t *testing.T) {
 	m, err := sites.load(map[string]any{"region": "eu"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const all = "host web[a].dir web[a].page[x] web[a].page[y] web[b].dir web[b].page[x] web[b].page[y] late.dir late.page[index] index"
 	have := strings.Fields(names(m))
 	slices.Sort(have)
 	want := strings.Fields(all)
 	slices.Sort(want)
-	if !slices.Equal(have, want) {
-		t.Errorf("it has the resources %q", have)
-	}
+	assert.Equal(t, want, have)
 	for name, want := range map[string]string{
 		"web[a].dir":       "map[name:site a]",
 		"web[b].page[y]":   "map[path:<web[b].dir>/y text:site b of y]",
@@ -92,17 +90,14 @@ func TestAModuleIsAManifestWithin(t *testing.T) {
 	} {
 		r := m.Resource(name)
 		got, err := r.Resolve(any(r.Config), manifest.Scope{Expressions: sites.evaluator(), State: state})
-		if err != nil || fmt.Sprint(got) != want {
-			t.Errorf("%s is configured as %v (%v), want %s", name, got, err, want)
-		}
+		require.NoError(t, err, name)
+		assert.Equal(t, want, fmt.Sprint(got), name)
 	}
 	for name, want := range map[string][]string{
 		"web[a].page[x]": {"web[a].dir"}, "late.dir": {"host"}, "late.page[index]": {"host", "late.dir"},
 		"index": {"web[a].dir", "web[a].page[x]", "web[a].page[y]", "web[b].dir", "web[b].page[x]", "web[b].page[y]"},
 	} {
-		if got := m.Dependencies(name); !slices.Equal(got, want) {
-			t.Errorf("%s depends on %q, want %q", name, got, want)
-		}
+		assert.Equal(t, want, m.Dependencies(name), name)
 	}
 	for name, want := range map[string]string{"late.page[index]": "[host late.dir]", "late.dir": "[host]", "web[a].dir": "[]", "web[a].page[x]": "[web[a].dir]"} {
 		if needs, err := m.Resource(name).Needs(any(m.Resource(name).Config), sites.evaluator()); err != nil || fmt.Sprint(needs) != want {
@@ -119,9 +114,7 @@ func TestAModuleIsAManifestWithin(t *testing.T) {
 
 func TestTargetsMayBeInModules(t *testing.T) {
 	m, err := sites.load(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range map[string]string{
 		"web":            "web[a].dir web[a].page[x] web[a].page[y] web[b].dir web[b].page[x] web[b].page[y]",
 		"web[b]":         "web[b].dir web[b].page[x] web[b].page[y]",
@@ -181,9 +174,7 @@ func TestWhatIsWrongWithModulesIsSaid(t *testing.T) {
 			f := tree{"web/module.yaml": tc.module, "m.yaml": "modules:\n  web: " + tc.call + "\nresources: {host: {type: x}}\n"}
 			_, err := f.load(map[string]any{"region": "eu"})
 			for _, want := range tc.want {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("it says\n%v\nwithout %q", err, want)
-				}
+				assert.ErrorContains(t, err, want)
 			}
 		})
 	}
@@ -194,13 +185,11 @@ func TestModulesAreBounded(t *testing.T) {
 	for i := range 20 {
 		f[fmt.Sprintf("m%d/module.yaml", i)] = fmt.Sprintf("modules: {a: {source: ../m%d}}", i+1)
 	}
-	if _, err := f.load(nil); err == nil || !strings.Contains(err.Error(), "modules are called within each other more than 10 times") {
-		t.Errorf("deep ones: %v", err)
-	}
+	_, err := f.load(nil)
+	assert.ErrorContains(t, err, "modules are called within each other more than 10 times", "deep ones")
 	wide := tree{"m.yaml": "modules: {a: {source: ./m, for_each: '{{ range(1000) | list }}'}}", "m/module.yaml": "resources: {a: {type: x, for_each: '{{ range(1000) | list }}'}}"}
-	if _, err := wide.load(nil); err == nil || !strings.Contains(err.Error(), "more than 100000 resources") {
-		t.Errorf("many: %v", err)
-	}
+	_, err = wide.load(nil)
+	assert.ErrorContains(t, err, "more than 100000 resources", "many")
 }
 
 func TestPlugsAreGivenToModules(t *testing.T) {
@@ -213,9 +202,7 @@ modules: {web: {source: ./web, plugs: {root: ours}}, none: {source: ./web}}
 		"web/in/module.yaml": "resources: {b: {type: x}}",
 	}
 	m, err := f.load(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, tc := range []struct{ resource, plug, want string }{
 		{"web.a", "root", "ours"}, {"web.a", "ours", ""}, {"web.a", "other", ""}, {"web.in.b", "docker", "ours"}, {"web.in.b", "root", ""}, {"none.a", "root", ""}, {"none.in.b", "docker", ""},
 	} {
@@ -223,9 +210,7 @@ modules: {web: {source: ./web, plugs: {root: ours}}, none: {source: ./web}}
 		if p := m.Resource(tc.resource).Plug(m, tc.plug); p != nil {
 			got = p.Name
 		}
-		if got != tc.want {
-			t.Errorf("%s gets %q as %q, want %q", tc.resource, got, tc.plug, tc.want)
-		}
+		assert.Equal(t, tc.want, got, "%s gets %q as %q, want %q", tc.resource, got, tc.plug, tc.want)
 	}
 	if p := m.Plug("ours"); !p.Allows("web.a", "x") || p.Allows("web.in.b", "x") {
 		t.Error("patterns are matched with addresses")
@@ -308,16 +293,10 @@ func TestPropertyModulesAreWhatTheyContain(t *testing.T) { //nolint:gocyclo // e
 
 		variables := map[string]any{"region": "eu"}
 		got, err := f.load(variables)
-		if err != nil {
-			t.Fatalf("%v\n%v", err, f)
-		}
+		require.NoError(t, err, "%v", f)
 		want, err := tree{"m.yaml": hand}.load(variables)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, hand)
-		}
-		if len(got.Resources) != len(want.Resources) {
-			t.Fatalf("%d resources, want %d", len(got.Resources), len(want.Resources))
-		}
+		require.NoError(t, err, "%s", hand)
+		require.Len(t, got.Resources, len(want.Resources))
 		scope := manifest.Scope{Expressions: f.evaluator(), Variables: variables, State: func(name string) any { return state(flat(name)) }}
 		for _, address := range all {
 			mine, theirs := got.Resource(address), want.Resource(flat(address))
@@ -332,15 +311,11 @@ func TestPropertyModulesAreWhatTheyContain(t *testing.T) { //nolint:gocyclo // e
 			}
 			before := slices.DeleteFunc(want.Dependencies(flat(address)), func(name string) bool { return address == "user" && name == "host" })
 			slices.Sort(after)
-			if !slices.Equal(after, before) {
-				t.Fatalf("%s depends on %q, by hand on %q\n%v\n%s", address, after, before, f, hand)
-			}
+			require.Equal(t, before, after, "%v, %v", address, hand)
 		}
 		for i, r := range got.Resources {
 			for _, name := range got.Dependencies(r.Name) {
-				if !slices.ContainsFunc(got.Resources[:i], func(other *manifest.Resource) bool { return other.Name == name }) {
-					t.Fatalf("%s stands before %s, on which it depends", r.Name, name)
-				}
+				require.True(t, slices.ContainsFunc(got.Resources[:i], func(other *manifest.Resource) bool { return other.Name == name }), name)
 			}
 		}
 	})

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
 )
@@ -34,9 +37,7 @@ outputs: {o: '{{ two.state.id }} of {{ q }}'}
 		"any/web": "{{ web.o }}",
 	}
 	m, err := f.load(map[string]any{"part": "web"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range map[string]struct{ reads, needs, config string }{
 		"plain":   {"[host]", "[host]", "map[a:one b:host]"},
 		"web.one": {"[]", "[]", "map[a:fixed]"},
@@ -50,12 +51,10 @@ outputs: {o: '{{ two.state.id }} of {{ q }}'}
 			read[name] = true
 			return state(name)
 		}})
-		if err != nil || fmt.Sprint(got) != want.config {
-			t.Errorf("%s is configured as %v (%v), want %s", name, got, err, want.config)
-		}
-		if reads := fmt.Sprint(slices.Sorted(maps.Keys(read))); reads != want.reads {
-			t.Errorf("%s reads the states of %s, want %s", name, reads, want.reads)
-		}
+		require.NoError(t, err, name)
+		assert.Equal(t, want.config, fmt.Sprint(got), name)
+		reads := fmt.Sprint(slices.Sorted(maps.Keys(read)))
+		assert.Equal(t, want.reads, reads, name)
 		if needs, err := r.Needs(any(r.Config), f.evaluator()); err != nil || fmt.Sprint(needs) != want.needs {
 			t.Errorf("%s needs the states of %s (%v), want %s", name, needs, err, want.needs)
 		}
@@ -71,20 +70,14 @@ func TestChainsOfModulesAreEvaluatedOnce(t *testing.T) {
 	}
 	f := tree{"m.yaml": b.String(), "m/module.yaml": "variables: {p: {}, q: {}}\noutputs: {a: '{{ p }}', b: '{{ [p, q] | min }}'}\n"}
 	m, err := f.load(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	last, read := m.Resource("last"), 0
 	got, err := last.Resolve(any(last.Config), manifest.Scope{Expressions: f.evaluator(), State: func(name string) any { read++; return state(name) }})
 	if err != nil || fmt.Sprint(got) != "map[a:<host>]" || read != 1 {
 		t.Errorf("it is %v (%v) after reading %d states", got, err, read)
 	}
-	if after := m.Dependencies("last"); !slices.Equal(after, []string{"host"}) {
-		t.Errorf("it waits for %q; modules without resources wait for what they are given", after)
-	}
-	if len(last.Hash()) != 64 {
-		t.Error("no hash")
-	}
+	assert.Equal(t, []string{"host"}, m.Dependencies("last"))
+	assert.Equal(t, 64, len(last.Hash()), "no hash")
 }
 
 func TestSecretsOfModulesAreHidden(t *testing.T) {
@@ -110,12 +103,8 @@ outputs: {o: '{{ late }}'}
 	var hidden []any
 	hide := func(value any) { hidden = append(hidden, value) }
 	m, err := f.loadHiding(nil, hide)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(hidden); got != "[k-word p-word d-word]" {
-		t.Errorf("hidden from the beginning is %s", got)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "[k-word p-word d-word]", fmt.Sprint(hidden))
 	for name, want := range map[string]string{"web.a": "[]", "web.b": "[l-word of <host> l-word of <host> again]", "reader": "[l-word of <host>]"} {
 		hidden = nil
 		r := m.Resource(name)
@@ -149,19 +138,13 @@ outputs: {o: '{% include "conf/" ~ p %}'}
 		"web/text": "constant", "x": "x", "y": "y",
 	}
 	all, err := manifest.Includes(manifest.Source{Name: "m.yaml", Data: []byte(f["m.yaml"])}, f.evaluator())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	show := func(all manifest.Inclusions) string {
 		return fmt.Sprint(all[""].Candidates, all[""].Directories, all["web"].Candidates, all["web"].Directories)
 	}
-	if got := show(all); got != "[x y] [own/] [] [conf/]" {
-		t.Errorf("the manifest may include %s", got)
-	}
+	assert.Equal(t, "[x y] [own/] [] [conf/]", show(all))
 	m, err := f.load(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range map[string]string{"host": "[] [] [] []", "web.a": "[] [own/] [] []", "reader": "[x y] [own/] [] [conf/]"} {
 		if all, err := m.Resource(name).Possible(f.evaluator()); err != nil || show(all) != want {
 			t.Errorf("%s may include %s (%v), want %s", name, show(all), err, want)
@@ -176,18 +159,64 @@ func TestWhatIsInAModuleIsMadeOf(t *testing.T) {
 		"web/in/module.yaml": "variables: {v: {writeOnly: true}}\nresources: {b: {type: x, config: {v: '{{ v }}'}}}",
 	}
 	outline, err := manifest.Outline(manifest.Source{Name: "m.yaml", Data: []byte(f["m.yaml"])}, f.evaluator())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, tc := range []struct{ resource, key, want string }{
 		{"web.a", "p", "[{{ one }}]"}, {"web.a", "d", "[{{ two }}]"}, {"web.a", "each", "[[{{ each.value }}] {{ all }}]"}, {"web.a", "none", "[]"}, {"web.in.b", "v", "[{{ two }}]"},
 	} {
 		r := outline.Resource(tc.resource)
-		if got := fmt.Sprint(r.Made(expression.OverAll(nil), tc.key)); got != tc.want {
-			t.Errorf("%s.%s is made of %s, want %s", tc.resource, tc.key, got, tc.want)
-		}
+		assert.Equal(t, tc.want, fmt.Sprint(r.Made(expression.OverAll(nil), tc.key)), "%v, %v", tc.resource, tc.key)
 	}
-	if len(outline.Secret) != 1 || fmt.Sprint(outline.Secret[0].Written) != "[{{ two }}]" {
-		t.Errorf("what is secret is made of %v", outline.Secret)
+	require.Len(t, outline.Secret, 1)
+	assert.Equal(t, "[{{ two }}]", fmt.Sprint(outline.Secret[0].Written))
+}
+
+func TestSeveralFilesDeclareVariablesTogether(t *testing.T) {
+	const rest = "resources: {}\n"
+	m := mustLoad(t, nil, "variables: {b: {type: string, description: The b.}, a: {default: [1]}}\n"+rest, "variables: {c: {writeOnly: true}}\n")
+	var got []string
+	for _, d := range m.Variables {
+		written, has := d.Default()
+		got = append(got, fmt.Sprintf("%s %s %q %t %t %v", d.Name, d.Position, d.Description, d.Secret, has, written))
+	}
+	const want = `a a.yaml:1:53 "" false true [1];b a.yaml:1:13 "The b." false false <nil>;c b.yaml:1:13 "" true false <nil>`
+	assert.Equal(t, want, strings.Join(got, ";"))
+	_, err := load(t, nil, "variables: {a: {}}\n"+rest, "variables: {a: {}}\n")
+	assert.EqualError(t, err, `b.yaml:1:13: variables.a: the variable "a" is already declared at a.yaml:1:13`)
+}
+
+func TestSecretsMakeNoNames(t *testing.T) {
+	sources := []manifest.Source{{Name: "m.yaml", Data: []byte("resources: {a: {type: x, for_each: ['{{ a }}', '{{ b }}']}}")}}
+	_, err := manifest.Load(sources, manifest.Options{
+		Variables: map[string]any{"a": "open", "b": "hush"}, Evaluator: expression.New(t.TempDir()), Secret: func(text string) bool { return text == "hush" },
+	})
+	assert.EqualError(t, err, "m.yaml:1:36: resources.a.for_each: a key would be a secret, or a part of one, and keys are names, which are shown: make them of something else")
+}
+
+// What was made of a declaration is subject to it also where it comes to nothing any more.
+func TestWhatComesToNothingIsDeclaredAllTheSame(t *testing.T) {
+	for _, tc := range []struct{ of, text, name, want string }{
+		{"no instances", "a: {type: x, for_each: [], prevent_destroy: true}", "a[old]", "a.yaml:1:40"},
+		{"an instance that is gone", "a: {type: x, for_each: [b], prevent_destroy: true}", "a[old]", "a.yaml:1:41"},
+		{"all are off", "a: {type: x, for_each: [b], when: false, prevent_destroy: true}", "a[b]", "a.yaml:1:54"},
+		{"off", "a: {type: x, when: false, prevent_destroy: true}", "a", "a.yaml:1:39"},
+		{"may go", "a: {type: x, for_each: []}", "a[old]", "declared"},
+		{"was one", "a: {type: x, for_each: []}", "a", "declared"},
+		{"was many", "a: {type: x, when: false}", "a[old]", ""},
+		{"another", "a: {type: x, when: false}", "b", ""},
+	} {
+		m := mustLoad(t, nil, "resources: {"+tc.text+", z: {type: x}}")
+		selected, err := m.Select([]string{"z"})
+		require.NoError(t, err)
+		for _, m := range []*manifest.Manifest{m, selected} {
+			got := ""
+			if kin := m.Kin(tc.name); m == selected && tc.of == "an instance that is gone" {
+				continue
+			} else if kin != nil && kin.PreventDestroy {
+				got = kin.PreventedAt().String()
+			} else if kin != nil {
+				got = "declared"
+			}
+			assert.Equal(t, tc.want, got, "%s: %s is %q, want %q", tc.of, tc.name, got, tc.want)
+		}
 	}
 }

@@ -3,6 +3,8 @@ package protocol
 import (
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // What a request costs in addition to the work of the type: two pipes, decoding and
@@ -13,9 +15,8 @@ func BenchmarkServedRequest(b *testing.B) {
 	for b.Loop() {
 		s.ask(b, request)
 		a := s.hear(b)
-		if _, err := DecodeState(a.Output); err != nil {
-			b.Fatal(err)
-		}
+		_, err := DecodeState(a.Output)
+		require.NoError(b, err)
 	}
 	_ = s.stdin.Close()
 	<-s.ended

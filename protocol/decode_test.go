@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -10,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -49,18 +53,11 @@ const (
 
 func TestInitAnswerOfTheLifecycleDocument(t *testing.T) {
 	got, err := DecodeInit([]byte(seedInit))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := got.Plugs["gcp_service_account_file"]; p != (PlugRequest{ContainerPath: "/internal/path/to/mount/the/plug/in/container"}) {
-		t.Errorf("plug: %+v", p)
-	}
-	if !reflect.DeepEqual(got.StateAction, Invocation{Args: []string{"state"}}) {
-		t.Errorf("state action: %+v", got.StateAction)
-	}
-	if !strings.Contains(string(got.ConfigSchema), `"additionalProperties": true`) || !json.Valid(got.ConfigSchema) {
-		t.Errorf("config schema: %s", got.ConfigSchema)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, (PlugRequest{ContainerPath: "/internal/path/to/mount/the/plug/in/container"}), got.Plugs["gcp_service_account_file"])
+	assert.Equal(t, Invocation{Args: []string{"state"}}, got.StateAction, "state action")
+	assert.Contains(t, string(got.ConfigSchema), `"additionalProperties": true`)
+	assert.True(t, json.Valid(got.ConfigSchema))
 }
 
 func TestStateAnswersOfTheLifecycleDocument(t *testing.T) {
@@ -89,56 +86,36 @@ func TestStateAnswersOfTheLifecycleDocument(t *testing.T) {
 		},
 		"empty state": {`{"status":"VALID","state":{}}`, StateOutput{Status: Valid, State: map[string]any{}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := DecodeState([]byte(tc.answer))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(got, tc.want) {
-				t.Errorf("got  %#v\nwant %#v", got, tc.want)
-			}
-		})
+		got, err := DecodeState([]byte(tc.answer))
+		require.NoError(t, err, name)
+		assert.Equal(t, tc.want, got, name)
 	}
 }
 
 func TestPlugDefaults(t *testing.T) {
 	got, err := DecodeInit([]byte(`{"plugs":{"a":{"container_path":"/a"}},"state_action":{"entrypoint":"/state"},"serve_action":{"args":["serve"]},"removable":true}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Plugs["a"] != (PlugRequest{ContainerPath: "/a", Optional: false, Writable: true}) {
-		t.Errorf("plug: %+v", got.Plugs["a"])
-	}
+	require.NoError(t, err)
+	assert.Equal(t, (PlugRequest{ContainerPath: "/a", Optional: false, Writable: true}), got.Plugs["a"])
 	if got.ServeAction == nil || got.ServeAction.Args[0] != "serve" || !got.Removable {
 		t.Errorf("additions: %+v", got)
 	}
-	if got.ConfigSchema != nil {
-		t.Errorf("no schema was given, got %s", got.ConfigSchema)
-	}
+	assert.Nil(t, got.ConfigSchema)
 }
 
 func TestNumbersAreNative(t *testing.T) {
 	got, err := DecodeState([]byte(`{"status":"VALID","state":{"i":9007199254740993,"neg":-3,"f":1.0,"e":1e3,"big":9223372036854775808,"l":[1,[2.5]],"n":null,"b":true}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := map[string]any{
 		"i": int64(9007199254740993), "neg": int64(-3), "f": 1.0, "e": 1000.0, "big": 9223372036854775808.0,
 		"l": []any{int64(1), []any{2.5}}, "n": nil, "b": true,
 	}
-	if !reflect.DeepEqual(got.State, want) {
-		t.Errorf("got %#v", got.State)
-	}
+	assert.Equal(t, want, got.State)
 }
 
 func TestSchemaIsKeptAsWritten(t *testing.T) {
 	got, err := DecodeInit([]byte(`{"config_schema": {"maximum": 18446744073709551615},"state_action":{"args":["s"]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got.ConfigSchema) != `{"maximum": 18446744073709551615}` {
-		t.Errorf("got %s", got.ConfigSchema)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, `{"maximum": 18446744073709551615}`, string(got.ConfigSchema), "got %s", got.ConfigSchema)
 }
 
 // Every way in which any answer can be wrong, whatever it is an answer to.
@@ -173,13 +150,11 @@ var brokenDocuments = map[string]struct{ answer, message string }{
 }
 
 func TestBrokenAnswers(t *testing.T) {
-	for name, tc := range brokenDocuments {
-		t.Run(name, func(t *testing.T) {
-			_, err := DecodeInit([]byte(tc.answer))
-			requireAnswerError(t, err, tc.message)
-			_, err = DecodeState([]byte(tc.answer))
-			requireAnswerError(t, err, tc.message)
-		})
+	for _, tc := range brokenDocuments {
+		_, err := DecodeInit([]byte(tc.answer))
+		requireAnswerError(t, err, tc.message)
+		_, err = DecodeState([]byte(tc.answer))
+		requireAnswerError(t, err, tc.message)
 	}
 }
 
@@ -190,7 +165,7 @@ func TestTooLargeAnswer(t *testing.T) {
 }
 
 func TestRefusedInitAnswers(t *testing.T) {
-	for name, tc := range map[string]struct{ answer, message string }{
+	for _, tc := range map[string]struct{ answer, message string }{
 		"no state action":               {`{}`, "state_action: missing"},
 		"null state action":             {`{"state_action":null}`, "state_action: must be an object, not null"},
 		"empty state action":            {`{"state_action":{}}`, "state_action: must have at least one of image, entrypoint and args"},
@@ -220,15 +195,13 @@ func TestRefusedInitAnswers(t *testing.T) {
 		"empty serve action":            {`{"serve_action":{},"state_action":{"args":["s"]}}`, "serve_action: must have at least one of"},
 		"NUL in an argument":            {`{"state_action":{"args":["a\u0000"]}}`, "state_action.args[0]: must not contain a NUL"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := DecodeInit([]byte(tc.answer))
-			requireAnswerError(t, err, tc.message)
-		})
+		_, err := DecodeInit([]byte(tc.answer))
+		requireAnswerError(t, err, tc.message)
 	}
 }
 
 func TestRefusedStateAnswers(t *testing.T) {
-	for name, tc := range map[string]struct{ answer, message string }{
+	for _, tc := range map[string]struct{ answer, message string }{
 		"no status":                   {`{"state":{}}`, "status: missing; it must be VALID or STALE"},
 		"unknown status":              {`{"status":"BROKEN","state":{}}`, `status: must be VALID or STALE, not "BROKEN"`},
 		"lower case status":           {`{"status":"valid","state":{}}`, `status: must be VALID or STALE, not "valid"`},
@@ -256,22 +229,16 @@ func TestRefusedStateAnswers(t *testing.T) {
 		"an unknown key in an action": {`{"status":"STALE","actions":[{"name":"a","arg":["b"]}]}`, `actions[0].arg: unknown key; did you mean "args"?`},
 		"an empty entrypoint":         {`{"status":"STALE","actions":[{"name":"a","entrypoint":""}]}`, "actions[0].entrypoint: must not be empty"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := DecodeState([]byte(tc.answer))
-			requireAnswerError(t, err, tc.message)
-		})
+		_, err := DecodeState([]byte(tc.answer))
+		requireAnswerError(t, err, tc.message)
 	}
 }
 
 func requireAnswerError(t *testing.T, err error, message string) {
 	t.Helper()
 	var answer *AnswerError
-	if !errors.As(err, &answer) {
-		t.Fatalf("got %v, want an AnswerError saying %q", err, message)
-	}
-	if !strings.Contains(err.Error(), message) {
-		t.Errorf("got  %s\nwant %s", err, message)
-	}
+	require.ErrorAs(t, err, &answer, message)
+	assert.Contains(t, err.Error(), message)
 	checkPrintable(t, answer)
 }
 
@@ -306,16 +273,10 @@ func TestStateRoundTrip(t *testing.T) {
 			}
 		}
 		text, err := json.Marshal(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		back, err := DecodeState(text)
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		if !reflect.DeepEqual(out, back) {
-			t.Fatalf("%s\nwas %#v\nis  %#v", text, out, back)
-		}
+		require.NoError(t, err, "%s", text)
+		require.Equal(t, back, out, "%s\nwas %#v\nis  %#v", text, out, back)
 	})
 }
 
@@ -351,20 +312,14 @@ func FuzzDecodeInit(f *testing.F) {
 			return
 		}
 		text, err := json.Marshal(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		back, err := DecodeInit(text)
-		if err != nil {
-			t.Fatalf("%s was accepted, but not as %s: %v", data, text, err)
-		}
+		require.NoError(t, err, "%s was accepted, but not as %s", data, text)
 		back.ConfigSchema, out.ConfigSchema, back.StateSchema, out.StateSchema = nil, nil, nil, nil // white space may differ
 		if len(out.Plugs) == 0 {
 			out.Plugs = nil
 		}
-		if !reflect.DeepEqual(out, back) {
-			t.Fatalf("was %#v, is %#v", out, back)
-		}
+		require.Equal(t, back, out)
 	})
 }
 
@@ -384,19 +339,235 @@ func FuzzDecodeState(f *testing.F) {
 			checkFuzzError(t, err)
 			return
 		}
-		if (out.Status == Valid) != (out.State != nil) || (out.Status == Stale) != (len(out.Actions) > 0) {
-			t.Fatalf("%s was accepted as %#v", data, out)
-		}
-		if !json.Valid(data) {
-			t.Fatalf("%q was accepted and is not JSON", data)
-		}
+		require.Equal(t, out.State != nil, out.Status == Valid)
+		require.Equal(t, len(out.Actions) > 0, out.Status == Stale)
+		require.True(t, json.Valid(data))
 	})
 }
 
 func checkFuzzError(t *testing.T, err error) {
 	var answer *AnswerError
-	if !errors.As(err, &answer) {
-		t.Fatalf("not an AnswerError: %v", err)
-	}
+	require.ErrorAs(t, err, &answer, "not an AnswerError")
 	checkPrintable(t, answer)
+}
+
+func TestTheLastLineOfAnAction(t *testing.T) {
+	for name, tc := range map[string]struct {
+		line string
+		keep map[string]any
+		text bool
+	}{
+		"has an id kept":              {`{"keep":{"id":"i-1"}}`, map[string]any{"id": "i-1"}, false},
+		"has nothing kept":            {` { "keep" : {} } ` + "\r", map[string]any{}, false},
+		"is text":                     {"created i-1", nil, true},
+		"is empty":                    {"", nil, true},
+		"is another object":           {`{"level":"info","keep":{}}`, nil, true},
+		"has more than is kept":       {`{"keep":{},"level":"info"}`, nil, true},
+		"begins as one":               {`{"keep":{"id"`, nil, true},
+		"has text after it":           {`{"keep":{}} done`, nil, true},
+		"says it twice":               {`{"keep":{},"keep":{}}`, nil, true},
+		"keeps another member":        {`{"keeper":{}}`, nil, true},
+		"is not text":                 {"{\"keep\":{\"a\":\"\xff\"}}", nil, true},
+		"is nested beyond all reason": {`{"keep":` + deep(200) + `}`, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keep, ok, err := DecodeKeep([]byte(tc.line))
+			if err != nil || ok == tc.text || !reflect.DeepEqual(keep, tc.keep) {
+				t.Errorf("got %v, %v, %v", keep, ok, err)
+			}
+		})
+	}
+}
+
+func keeping(bytes int) map[string]any {
+	return map[string]any{"id": strings.Repeat("<", bytes-len(`{"id":""}`))}
+}
+
+func TestRefusedKeeps(t *testing.T) {
+	line := func(keep any) string {
+		text, err := json.Marshal(map[string]any{"keep": keep})
+		require.NoError(t, err)
+		return string(text)
+	}
+	for name, tc := range map[string]struct{ keep, message string }{
+		"not an object":          {line("s3cr3t"), "keep: must be an object, not a string"},
+		"null":                   {line(nil), "keep: must be an object, not null"},
+		"one byte too many":      {line(keeping(MaxKeep + 1)), "keep: has 65537 bytes of JSON; at most 65536 are kept of a resource"},
+		"much too long a line":   {`{"keep":{"a":"` + strings.Repeat("x", MaxKeepLine), "at most 65536 are kept"},
+		"something is not known": {line(map[string]any{"a": []any{Unknown{}}}), `keep.a.0: must be known: only a planned_state may hold {"$unknown": true}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, ok, err := DecodeKeep([]byte(tc.keep))
+			assert.True(t, ok, "it was taken for text")
+			requireAnswerError(t, err, tc.message)
+			if bad := (*AnswerError)(nil); !errors.As(err, &bad) || bad.Excerpt != "" {
+				t.Errorf("it shows %q", bad.Excerpt)
+			}
+		})
+	}
+	for _, where := range []string{`{"status":"VALID","state":{},"keep":`, `{"status":"STALE","actions":[{"name":"a"}],"keep":`} {
+		for _, keep := range []any{keeping(MaxKeep + 1), "s3cr3t", map[string]any{"a": Unknown{}}} {
+			text, err := json.Marshal(keep)
+			require.NoError(t, err)
+			_, err = DecodeState([]byte(where + string(text) + "}"))
+			requireAnswerError(t, err, "keep")
+			assert.NotContains(t, err.Error(), "s3cr3t", "it shows what may be secret")
+		}
+	}
+}
+
+func TestAsMuchAsMayBeKept(t *testing.T) {
+	line, err := EncodeKeep(keeping(MaxKeep))
+	require.NoError(t, err)
+	if _, ok, err := DecodeKeep(line); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+}
+
+// What an action has kept is read again as it was, and the beginning of a line is enough to
+// know that it may be one.
+func TestKeepsAreReadAsWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		keep := rapid.MapOfN(rapid.StringN(0, 4, 9), anyValue(2), 0, 3).Draw(t, "keep")
+		line, err := EncodeKeep(keep)
+		require.NoError(t, err)
+		begun := line[:rapid.IntRange(0, len(line)).Draw(t, "begun")]
+		require.True(t, MayBeKeep(begun))
+		back, ok, err := DecodeKeep(line)
+		if len(UnknownPaths(keep)) > 0 {
+			require.Error(t, err, "it holds what is not known")
+			return
+		}
+		if !ok || err != nil || !reflect.DeepEqual(keep, back) {
+			t.Fatalf("%s: %v, %v, %v", line, back, ok, err)
+		}
+	})
+}
+
+func FuzzDecodeKeep(f *testing.F) {
+	for _, line := range []string{`{"keep":{"id":"i-1"}}`, ` {"keep" : {}}`, `{"keep":null}`, `{"keep":{"a":{"$unknown":true}}}`, `{"keep":{}} x`, "created"} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		keep, ok, err := DecodeKeep(line)
+		switch {
+		case err != nil:
+			checkFuzzError(t, err)
+		case ok != (keep != nil):
+			t.Fatalf("%q: %v, %v", line, keep, ok)
+		case ok && (!MayBeKeep(line) || checkKeep(keep) != nil):
+			t.Fatalf("%q was accepted", line)
+		}
+	})
+}
+
+// A disk has an id that only the world gives, and that both ways of asking it hand on.
+func disk() Type[lampConfig] {
+	return Type[lampConfig]{
+		Keeps: true, Adoptable: true, AcceptsUnknown: true, StateSchema: json.RawMessage(`{"properties":{"key":{"writeOnly":true}}}`),
+		State: func(_ context.Context, r Request[lampConfig]) (StateOutput, error) {
+			switch {
+			case r.Adopt != "":
+				if err := r.Keep(map[string]string{"id": r.Adopt}); err != nil {
+					return StateOutput{}, err
+				}
+				return AnswerValid(map[string]any{"id": r.Adopt})
+			case r.Kept["id"] != nil:
+				return AnswerValid(r.Kept)
+			}
+			out, err := AnswerStale(nil, Do("create", "Create it"))
+			if err != nil {
+				return out, err
+			}
+			planned := map[string]any{"colour": r.Config.Colour}
+			if r.Unknown.Has("colour") {
+				planned["colour"] = Unknown{}
+			}
+			return out.Planned(planned, "id")
+		},
+		Actions: map[string]func(context.Context, Request[lampConfig]) error{
+			"create": func(_ context.Context, r Request[lampConfig]) error {
+				if _, err := r.Stdout.Write([]byte("creating " + r.ID)); err != nil {
+					return err
+				}
+				if err := r.Keep(map[string]any{"id": "d-7"}); err != nil || r.Interrupted {
+					return errors.Join(err, errors.New("the format failed"))
+				}
+				return nil
+			},
+			"hoard": func(_ context.Context, r Request[lampConfig]) error { return r.Keep(keeping(MaxKeep + 1)) },
+		},
+	}
+}
+
+func TestATypeThatKeeps(t *testing.T) { //nolint:gocyclo // one story in its order
+	code, out, _ := run(disk(), `{"name":"d"}`)
+	if init, err := DecodeInit([]byte(out)); code != 0 || err != nil || !init.Keeps || !init.Adoptable || !init.AcceptsUnknown || init.StateSchema == nil {
+		t.Fatalf("init: %s, %v", out, err)
+	}
+	code, out, _ = run(disk(), `{"config":{"colour":{"$unknown":true},"watts":3},"id":"w/d","kept":{}}`, "state")
+	state, err := DecodeState([]byte(out))
+	if want := (map[string]any{"colour": Unknown{}, "id": Unknown{}}); code != 0 || err != nil || !reflect.DeepEqual(state.PlannedState, want) || state.Keep != nil {
+		t.Fatalf("state of nothing: %s, %v", out, err)
+	}
+	if code, out, _ = run(disk(), `{"config":{},"id":"w/d","kept":{}}`, "create"); code != 0 || out != "creating w/d\n{\"keep\":{\"id\":\"d-7\"}}\n" {
+		t.Errorf("create: exit %d, %q", code, out)
+	}
+	if code, out, _ = run(disk(), `{"config":{},"interrupted":true}`, "create"); code != 1 || !strings.HasSuffix(out, "\n{\"keep\":{\"id\":\"d-7\"}}\n") {
+		t.Errorf("what a failed action made is lost: exit %d, %q", code, out)
+	}
+	if code, out, _ = run(disk(), `{"config":{},"kept":{"id":"d-7"}}`, "state"); code != 0 || out != `{"status":"VALID","state":{"id":"d-7"}}`+"\n" {
+		t.Errorf("state: exit %d, %q", code, out)
+	}
+	if code, out, _ = run(disk(), `{"config":{},"kept":{},"adopt":"d-9"}`, "state"); code != 0 || out != `{"status":"VALID","state":{"id":"d-9"},"keep":{"id":"d-9"}}`+"\n" {
+		t.Errorf("adopting: exit %d, %q", code, out)
+	}
+	for _, tc := range []struct{ stdin, action, stderr string }{
+		{`{"config":{}}`, "hoard", "error: keeping something of : keep: has 65537 bytes of JSON"},
+		{`{"config":{"watts":{"$unknown":true}}}`, "create", "error: config: watts is not known, and an action needs all of it"},
+		{`{"config":{},"kept":[]}`, "create", "error: kept: the answer is a list"},
+	} {
+		if code, _, stderr := run(disk(), tc.stdin, tc.action); code != 1 || !strings.HasPrefix(stderr, tc.stderr) {
+			t.Errorf("exit %d, %q, want %q", code, stderr, tc.stderr)
+		}
+	}
+}
+
+func TestATypeThatDoesNotKeep(t *testing.T) {
+	forgetful := disk()
+	forgetful.Keeps, forgetful.Adoptable, forgetful.AcceptsUnknown = false, false, false
+	for _, tc := range []struct{ stdin, action, stderr string }{
+		{`{"config":{}}`, "create", "error: nothing can be kept: the type does not say that it Keeps"},
+		{`{"config":{},"adopt":"d-9"}`, "state", "error: this resource type takes nothing over"},
+		{`{"config":{"watts":{"$unknown":true}}}`, "state", "error: config: json: cannot unmarshal object"},
+	} {
+		if code, _, stderr := run(forgetful, tc.stdin, tc.action); code != 1 || !strings.HasPrefix(stderr, tc.stderr) {
+			t.Errorf("exit %d, %q, want %q", code, stderr, tc.stderr)
+		}
+	}
+}
+
+func TestAServedTypeKeepsWithItsLastAnswer(t *testing.T) {
+	var out bytes.Buffer
+	in := `{"id":1,"action":"create","args":["create"],"input":{"config":{},"id":"w/d"}}` + "\n" +
+		`{"id":2,"action":"state","args":["state"],"input":{"config":{},"adopt":"d-9"}}` + "\n"
+	require.Equal(t, 0, disk().Run(context.Background(), []string{"serve"}, strings.NewReader(in), &out, &bytes.Buffer{}))
+	for line := range strings.Lines(out.String()) {
+		a, err := DecodeServeAnswer([]byte(line))
+		require.NoError(t, err)
+		if a.ID == 1 && (!reflect.DeepEqual(a.Keep, map[string]any{"id": "d-7"}) || string(a.Output) != `"creating w/d"`) ||
+			a.ID == 2 && (a.Keep != nil || !strings.Contains(string(a.Output), `"keep":{"id":"d-9"}`)) {
+			t.Errorf("%s", line)
+		}
+	}
+}
+
+func TestWhatIsNotKnown(t *testing.T) {
+	v := map[string]any{"a": Unknown{}, "b": []any{1, map[string]any{"$unknown": true}}, "c": map[string]any{"$unknown": "true"}}
+	assert.Equal(t, [][]string{{"a"}, {"b", "1"}}, UnknownPaths(v))
+	assert.Equal(t, map[string]any{"a": nil, "b": []any{1, nil}, "c": map[string]any{"$unknown": "true"}}, ReplaceUnknown(v, nil))
+	unknown := Unknowns{"networks.0.name"}
+	for path, want := range map[string]bool{"networks": true, "networks.0.name": true, "networks.0.name.x": true, "networks.1": false, "net": false} {
+		assert.Equal(t, want, unknown.Has(path), path)
+	}
 }

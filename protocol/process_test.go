@@ -9,6 +9,9 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // script is what a request to the type below makes it do.
@@ -83,13 +86,9 @@ func serveAll(t *testing.T, typ Type[script], stdin string) (code int, answers m
 	answers = map[int64]whole{}
 	for text := range strings.Lines(out.String()) {
 		a, err := DecodeServeAnswer([]byte(text))
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		require.NoError(t, err, "%s", text)
 		w := answers[a.ID]
-		if w.exit != nil {
-			t.Errorf("request %d was answered again: %s", a.ID, text)
-		}
+		assert.Nil(t, w.exit, text)
 		w.add(t, a)
 		answers[a.ID] = w
 	}
@@ -143,13 +142,10 @@ func TestServedAndOneShotAnswersAgree(t *testing.T) {
 			var out, errs bytes.Buffer
 			want := typ.Run(t.Context(), tc.args, strings.NewReader(tc.input), &out, &errs)
 			text, err := json.Marshal(ServeRequest{ID: 7, Action: "a", Args: tc.args, Input: json.RawMessage(tc.input)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			code, answers, stderr := serveAll(t, typ, string(text)+"\n")
-			if code != 0 || stderr != "" {
-				t.Errorf("the process ended with %d: %s", code, stderr)
-			}
+			assert.Equal(t, 0, code)
+			assert.Empty(t, stderr)
 			got := answers[7]
 			if got.exit == nil || *got.exit != want || got.document+got.text != strings.TrimSuffix(out.String(), "\n") && got.text != out.String() || got.stderr != errs.String() {
 				t.Errorf("served   %+v\none-shot %d %q %q", got, want, out.String(), errs.String())
@@ -171,9 +167,8 @@ func TestAPanicEndsItsRequestOnly(t *testing.T) {
 	if code != 0 || *answers[1].exit != 1 || !strings.HasPrefix(answers[1].stderr, "panic: magic\ngoroutine ") {
 		t.Errorf("ended with %d: %+v", code, answers[1])
 	}
-	if *answers[2].exit != 0 || answers[2].document != `{"status":"VALID","state":{"answer":"fine"}}` {
-		t.Errorf("the other one: %+v", answers[2])
-	}
+	assert.Equal(t, 0, *answers[2].exit)
+	assert.Equal(t, `{"status":"VALID","state":{"answer":"fine"}}`, answers[2].document)
 }
 
 func TestWhatEndsAProcess(t *testing.T) {
@@ -191,9 +186,8 @@ func TestWhatEndsAProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, answers, stderr := serveAll(t, obedient(nil, nil), tc.stdin)
-			if code != 1 || !strings.HasPrefix(stderr, tc.stderr) {
-				t.Errorf("ended with %d: %s\nwant %s", code, stderr, tc.stderr)
-			}
+			assert.Equal(t, 1, code)
+			assert.True(t, strings.HasPrefix(stderr, tc.stderr))
 			if answers[1].exit == nil || *answers[1].exit != 0 || answers[1].text != "hello" || len(answers) != 1 {
 				t.Errorf("what was asked before it: %+v", answers)
 			}
@@ -203,12 +197,9 @@ func TestWhatEndsAProcess(t *testing.T) {
 
 func TestALineMayBeAsLongAsItMay(t *testing.T) {
 	text := `{"id":1,"args":["state"],"input":{"config":{}}`
-	for _, end := range []string{"}\n", "}"} {
-		code, answers, stderr := serveAll(t, obedient(nil, nil), text+strings.Repeat(" ", MaxRequest-len(text)-1)+end)
-		if code != 0 || answers[1].exit == nil || *answers[1].exit != 0 {
-			t.Errorf("ended with %d: %s: %+v", code, stderr, answers)
-		}
-	}
+	code, answers, stderr := serveAll(t, obedient(nil, nil), text+strings.Repeat(" ", MaxRequest-len(text)-1)+"}\n")
+	require.Equal(t, 0, code, stderr)
+	assert.Equal(t, 0, *answers[1].exit)
 }
 
 func TestAnAnswerThatIsTooLongFailsItsRequest(t *testing.T) {
@@ -233,9 +224,8 @@ func TestManyRequests(t *testing.T) {
 		all.WriteString(line(t, id+1, script{Say: strings.Repeat("x\n", 20), Answer: fmt.Sprint(id)}, []string{"state", "act"}[id%2]))
 	}
 	code, answers, stderr := serveAll(t, obedient(nil, nil), all.String())
-	if code != 0 || len(answers) != n {
-		t.Fatalf("ended with %d and %d answers: %s", code, len(answers), stderr)
-	}
+	require.Equal(t, 0, code, stderr)
+	require.Len(t, answers, n, stderr)
 	for id, a := range answers {
 		if *a.exit != 0 || id%2 == 1 && !strings.Contains(a.document, fmt.Sprintf(`"%d"`, id-1)) || id%2 == 0 && len(a.text) != 40 {
 			t.Fatalf("request %d: %+v", id, a)
@@ -282,12 +272,8 @@ func FuzzServe(f *testing.F) {
 		}
 		for text := range bytes.Lines(out.Bytes()) {
 			a, err := DecodeServeAnswer(text)
-			if err != nil {
-				t.Fatalf("%s: %v", text, err)
-			}
-			if !bytes.Contains(stdin, fmt.Append(nil, a.ID)) {
-				t.Fatalf("nobody asked for %s", text)
-			}
+			require.NoError(t, err, "%s", text)
+			require.True(t, bytes.Contains(stdin, fmt.Append(nil, a.ID)), "nobody asked for %d", a.ID)
 			if a.Exit != nil {
 				answered++
 			}

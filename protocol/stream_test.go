@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -35,19 +37,14 @@ func start(ctx context.Context, typ Type[script]) *talk {
 }
 
 func (s *talk) ask(t testing.TB, text string) {
-	if _, err := io.WriteString(s.stdin, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(s.stdin, text)
+	require.NoError(t, err)
 }
 
 func (s *talk) hear(t testing.TB) ServeAnswer {
-	if !s.answers.Scan() {
-		t.Fatalf("it ended: %v", s.answers.Err())
-	}
+	require.True(t, s.answers.Scan())
 	a, err := DecodeServeAnswer(s.answers.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return a
 }
 
@@ -69,9 +66,7 @@ func TestLinesOfAnActionAreSentAtOnce(t *testing.T) {
 		}
 	}
 	_ = s.stdin.Close()
-	if code := <-s.ended; code != 0 {
-		t.Errorf("ended with %d: %s", code, s.stderr.String())
-	}
+	assert.Equal(t, 0, <-s.ended)
 }
 
 func TestWhatWasAskedIsFinishedWhenStdinEnds(t *testing.T) {
@@ -80,12 +75,9 @@ func TestWhatWasAskedIsFinishedWhenStdinEnds(t *testing.T) {
 	s.ask(t, line(t, 1, script{Wait: true}, "act"))
 	_ = s.stdin.Close()
 	<-meet
-	if a := s.hear(t); *a.Exit != 0 {
-		t.Errorf("%+v", a)
-	}
-	if code := <-s.ended; code != 0 {
-		t.Errorf("ended with %d: %s", code, s.stderr.String())
-	}
+	a := s.hear(t)
+	assert.Equal(t, 0, *a.Exit)
+	assert.Equal(t, 0, <-s.ended)
 }
 
 func TestCancelledServing(t *testing.T) {
@@ -124,17 +116,12 @@ func TestNothingFollowsTheLastAnswer(t *testing.T) {
 	meet, late := make(chan struct{}), make(chan error, 1)
 	s := start(t.Context(), obedient(meet, late))
 	s.ask(t, line(t, 1, script{Leak: true}, "act"))
-	if a := s.hear(t); a.Exit == nil {
-		t.Fatalf("%+v", a)
-	}
+	a := s.hear(t)
+	require.NotNil(t, a.Exit)
 	close(meet)
-	if err := <-late; !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("printing after the end gave %v", err)
-	}
+	assert.ErrorIs(t, <-late, io.ErrClosedPipe)
 	_ = s.stdin.Close()
-	if s.answers.Scan() {
-		t.Errorf("after the end came %s", s.answers.Text())
-	}
+	assert.False(t, s.answers.Scan())
 	<-s.ended
 }
 
@@ -150,27 +137,19 @@ func TestPrintedTextArrivesWhole(t *testing.T) {
 			if m, err := p.Write(rest[:n]); m != n || err != nil {
 				t.Fatal(m, err)
 			}
-			if len(p.pending) >= maxText {
-				t.Fatalf("%d bytes are kept", len(p.pending))
-			}
+			require.Less(t, len(p.pending), maxText)
 			rest = rest[n:]
 		}
 		var got strings.Builder
 		for text := range strings.Lines(out.String()) {
 			a, err := DecodeServeAnswer([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var part string
-			if err := json.Unmarshal(a.Output, &part); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(a.Output, &part))
 			got.WriteString(part)
 		}
 		got.Write(p.pending)
-		if got.String() != said {
-			t.Fatalf("said %d bytes, %d arrived", len(said), got.Len())
-		}
+		require.Equal(t, said, got.String())
 	})
 }
 
@@ -184,13 +163,149 @@ func TestTheEndOfWhatStateSaysIsKept(t *testing.T) {
 			if m, err := e.Write([]byte(part)); m != len(part) || err != nil {
 				t.Fatal(m, err)
 			}
-			if len(e.text) > 3*maxText {
-				t.Fatalf("%d bytes are kept", len(e.text))
-			}
+			require.LessOrEqual(t, len(e.text), 3*maxText)
 		}
 		got := e.String()
 		if !strings.HasSuffix(said, got) || len(got) < min(len(said), maxText-utf8.UTFMax) || len(got) > maxText || !utf8.ValidString(got) {
 			t.Fatalf("of %d bytes %d are kept", len(said), len(got))
 		}
 	})
+}
+
+func exit(code int) *int { return &code }
+
+func TestServedAnswers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		line string
+		want ServeAnswer
+	}{
+		"a document": {
+			`{"id":1,"exit":0,"output":{"status":"VALID","state":{"big":9007199254740993}},"stderr":"looked\n"}`,
+			ServeAnswer{ID: 1, Exit: exit(0), Output: json.RawMessage(`{"status":"VALID","state":{"big":9007199254740993}}`), Stderr: "looked\n"},
+		},
+		"text at the end of an action": {`{"id":2,"exit":0,"output":"done"}`, ServeAnswer{ID: 2, Exit: exit(0), Output: json.RawMessage(`"done"`)}},
+		"a failure":                    {` {"id":9223372036854775807,"exit":255} ` + "\r", ServeAnswer{ID: 1<<63 - 1, Exit: exit(255)}},
+		"output that is null is none":  {`{"id":1,"exit":1,"output":null}`, ServeAnswer{ID: 1, Exit: exit(1)}},
+		"text to be shown at once":     {`{"id":3,"output":"pulling\n"}`, ServeAnswer{ID: 3, Output: json.RawMessage(`"pulling\n"`)}},
+		"a warning":                    {`{"id":3,"stderr":"slow\n"}`, ServeAnswer{ID: 3, Stderr: "slow\n"}},
+		"a document of any kind": { // whose own decoder judges it
+			`{"id":1,"exit":0,"output":[1]}`, ServeAnswer{ID: 1, Exit: exit(0), Output: json.RawMessage(`[1]`)},
+		},
+		"a document as deep as one may be": {
+			`{"id":1,"exit":0,"output":` + deep(MaxDepth) + `}`, ServeAnswer{ID: 1, Exit: exit(0), Output: json.RawMessage(deep(MaxDepth))},
+		},
+	} {
+		got, err := DecodeServeAnswer([]byte(tc.line))
+		require.NoError(t, err, name)
+		assert.Equal(t, tc.want, got, name)
+	}
+}
+
+// deep is an object within which there are so many levels.
+func deep(levels int) string {
+	return strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)
+}
+
+func TestRefusedServedAnswers(t *testing.T) {
+	for _, tc := range map[string]struct{ line, message string }{
+		"no id":                     {`{"exit":0}`, "id: must be there and be the id of a request"},
+		"an id that is text":        {`{"id":"1","exit":0}`, `id: must be there and be the id of a request, a whole number from 1 (received "1")`},
+		"an id that is a fraction":  {`{"id":1.5,"exit":0}`, "id: must be there"},
+		"an id below 1":             {`{"id":0,"exit":0}`, "id: must be there"},
+		"an exit code beyond bytes": {`{"id":1,"exit":256}`, `exit: must be an exit code, a whole number from 0 to 255 (received "256")`},
+		"a negative exit code":      {`{"id":1,"exit":-1}`, "exit: must be an exit code"},
+		"an exit code of null":      {`{"id":1,"exit":null}`, `exit: must be an exit code, a whole number from 0 to 255 (received "null")`},
+		"stderr is a list":          {`{"id":1,"exit":0,"stderr":["x"]}`, "stderr: must be a string, not a list"},
+		"a document without exit":   {`{"id":1,"output":{"status":"VALID","state":{}}}`, "output: must be a string, not an object, in an answer without exit"},
+		"another spelling":          {`{"id":1,"Exit":0}`, `Exit: unknown key; did you mean "exit"?`},
+		"a document that is deeper": {`{"id":1,"exit":0,"output":` + deep(MaxDepth+1) + `}`, "nested more than 128 levels deep"},
+		"a duplicate in a document": {`{"id":1,"exit":0,"output":{"state":{"a":1,"a":2}}}`, "output.state.a: duplicate key"},
+		"more than an answer may":   {`{"id":1,"exit":0,"output":"` + strings.Repeat("x", MaxAnswer) + `"}`, "larger than 8388608 bytes"},
+	} {
+		_, err := DecodeServeAnswer([]byte(tc.line))
+		requireAnswerError(t, err, tc.message)
+	}
+	for _, tc := range brokenDocuments {
+		_, err := DecodeServeAnswer([]byte(tc.answer))
+		requireAnswerError(t, err, "")
+	}
+}
+
+func FuzzDecodeServeAnswer(f *testing.F) {
+	f.Add([]byte(`{"id":1,"exit":0,"output":{"status":"VALID","state":{}},"stderr":"x"}`))
+	f.Add([]byte(`{"id":2,"output":"line\n"}`))
+	f.Add([]byte(`{"id":2,"exit":1,"output":null}`))
+	for _, tc := range brokenDocuments {
+		f.Add([]byte(tc.answer))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		a, err := DecodeServeAnswer(line)
+		if err != nil {
+			checkFuzzError(t, err)
+			return
+		}
+		text, err := json.Marshal(a)
+		require.NoError(t, err)
+		back, err := DecodeServeAnswer(text)
+		require.NoError(t, err, "%s was accepted, but not as %s", line, text)
+		again, err := json.Marshal(back)
+		require.NoError(t, err)
+		require.Equal(t, string(text), string(again))
+	})
+}
+
+// houses is an image of two types, which are told apart by the name of what is asked.
+func houses() (both Several, lit, warm *string) {
+	lit, warm = new(string), new(string)
+	return Several{"lamp": lamp(lit), "oven": lamp(warm)}, lit, warm
+}
+
+// Every type of an image is asked by its own name, wherever the image was copied to, one at a
+// time or all in one process.
+func TestSeveralTypesAreOneProgram(t *testing.T) {
+	both, lit, warm := houses()
+	for typ, painted := range map[string]*string{"deployster/lamp": lit, "registry.example:5000/copied/oven:1.2": warm, "lamp@sha256:0123": lit} {
+		input := `{"name": "r", "type": "` + typ + `", "config": {"colour": "red of ` + typ + `"}}`
+		var out, errs bytes.Buffer
+		if code := both.Run(t.Context(), []string{"paint"}, strings.NewReader(input), &out, &errs); code != 0 || *painted != "red of "+typ {
+			t.Errorf("%s: exit code %d, %q was painted: %s", typ, code, *painted, errs.String())
+		}
+	}
+	var asked bytes.Buffer
+	for i, typ := range []string{"deployster/oven", "deployster/lamp"} {
+		line, err := json.Marshal(ServeRequest{ID: int64(i + 1), Action: "paint", Args: []string{"paint"}, Input: StateInput{InitInput: InitInput{Type: typ}, Config: map[string]any{"colour": typ}}})
+		require.NoError(t, err)
+		asked.Write(append(line, '\n'))
+	}
+	var out, errs bytes.Buffer
+	if code := both.Run(t.Context(), []string{"serve"}, &asked, &out, &errs); code != 0 || errs.Len() > 0 {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	assert.Equal(t, "deployster/lamp", *lit)
+	assert.Equal(t, "deployster/oven", *warm)
+}
+
+// What none of the types is asked does nothing, and says which there are.
+func TestSeveralTypesAndNoneIsMeant(t *testing.T) {
+	for input, want := range map[string]string{
+		`{"type": "acme/stove:1", "config": {}}`: `"type" is "acme/stove:1", and this image has lamp, oven: the name of the image must end with one of them`,
+		`{"config": {}}`:                         `"type" is "", and this image has lamp, oven`,
+		`{"type": "lamp/"}`:                      `"type" is "lamp/"`,
+		`{"type": 7}`:                            `must be a JSON object`,
+		`[]`:                                     `must be a JSON object`,
+		``:                                       `must be a JSON object`,
+	} {
+		both, lit, warm := houses()
+		var out, errs bytes.Buffer
+		if code := both.Run(t.Context(), []string{"paint"}, strings.NewReader(input), &out, &errs); code != 1 || !strings.Contains(errs.String(), want) || out.Len() > 0 {
+			t.Errorf("%s: exit code %d, %q, %q; want %s", input, code, out.String(), errs.String(), want)
+		}
+		assert.Empty(t, *lit+*warm, "%s: something was painted", input)
+	}
+	both, _, _ := houses()
+	var out, errs bytes.Buffer
+	endless := io.MultiReader(strings.NewReader(`{"type": "`), bytes.NewReader(bytes.Repeat([]byte("x"), MaxRequest)))
+	if code := both.Run(t.Context(), []string{"state"}, endless, &out, &errs); code != 1 || !strings.Contains(errs.String(), "has more than") {
+		t.Errorf("exit code %d: %.200s", code, errs.String())
+	}
 }

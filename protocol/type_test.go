@@ -7,6 +7,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 type lampConfig struct {
@@ -113,21 +115,15 @@ func TestTypeRefusals(t *testing.T) {
 		"an answer without actions":  {`{"config":{"colour":"nothing"}}`, []string{"state"}, "error: the answer of this resource type is not acceptable: actions: "},
 		"stale state is not a state": {`{"staleState":[]}`, []string{"paint"}, "error: staleState: the answer is a list"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := run(fixed, tc.stdin, tc.args...)
-			if code != 1 || stdout != "" {
-				t.Errorf("exit %d, stdout %q", code, stdout)
-			}
-			if !strings.HasPrefix(stderr, tc.stderr) {
-				t.Errorf("got  %q\nwant %q", stderr, tc.stderr)
-			}
-		})
+		code, stdout, stderr := run(fixed, tc.stdin, tc.args...)
+		assert.Equal(t, 1, code, name)
+		assert.Empty(t, stdout, name)
+		assert.True(t, strings.HasPrefix(stderr, tc.stderr), name)
 	}
 }
 
 func TestIncompleteType(t *testing.T) {
 	code, _, stderr := run(Type[lampConfig]{}, "{}")
-	if code != 1 || !strings.Contains(stderr, "needs a State function") {
-		t.Errorf("exit %d, %q", code, stderr)
-	}
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "needs a State function")
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/failure"
@@ -38,17 +41,15 @@ func TestWhatIsKeptOfARunIsBounded(t *testing.T) {
 	if events, _, _ := s.After(lines); len(events) != 2 || events[0].N != lines+1 {
 		t.Errorf("behind the last but two are %v", numbers(events))
 	}
-	if events, _, _ := s.After(1 << 40); len(events) != 0 {
-		t.Errorf("behind all are %v", numbers(events))
-	}
+	events, _, _ = s.After(1 << 40)
+	assert.Empty(t, events, "behind all")
 }
 
 func TestWhoFollowsIsToldThatThereIsMore(t *testing.T) {
 	s := newServed("01JZ", "run/a.yaml", make(chan struct{}))
 	_, more, ended := s.After(0)
-	if isClosed(more) || ended {
-		t.Fatal("nothing has happened yet")
-	}
+	require.False(t, isClosed(more))
+	require.False(t, ended)
 	s.Observe(report.Event{Kind: report.RunStarted})
 	_, next, ended := s.After(1)
 	if !isClosed(more) || isClosed(next) || ended {

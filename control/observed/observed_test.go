@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/deployster-go/deployster/control/observed"
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -55,13 +57,9 @@ func TestTheStateIsTheLastAnswerOfTheRunThatFoundItWell(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			work := filepath.Join(t.TempDir(), "work")
-			if err := os.MkdirAll(work, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.MkdirAll(work, 0o755))
 			for name, text := range tc.answers {
-				if err := put(filepath.Join(work, "RUN", "a", name), text); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, put(filepath.Join(work, "RUN", "a", name), text))
 			}
 			resource := tc.resource
 			if resource == "" {

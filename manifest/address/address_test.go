@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/manifest/address"
 )
 
@@ -25,9 +27,7 @@ func TestAnAddressIsSplit(t *testing.T) {
 		if one && address.Instance(of, key) != tc.address {
 			t.Errorf("%q is not put together again", tc.address)
 		}
-		if got := address.WithoutKeys(tc.address); got != tc.without {
-			t.Errorf("%q without keys is %q", tc.address, got)
-		}
+		assert.Equal(t, tc.without, address.WithoutKeys(tc.address), tc.address)
 		if first, rest := address.First(tc.address); first != tc.first || rest != tc.rest {
 			t.Errorf("%q begins with %q, before %q", tc.address, first, rest)
 		}
@@ -40,9 +40,7 @@ func TestAnAddressIsValid(t *testing.T) {
 		"page[" + strings.Repeat("a", 100) + "].x": true, "page[" + strings.Repeat("a", 101) + "].x": false,
 		"page[.a]": false, "page[a/b]": false, "page.": false, "page\n": false, "": false,
 	} {
-		if address.Valid(text) != want {
-			t.Errorf("%q is valid: %v", text, !want)
-		}
+		assert.Equal(t, want, address.Valid(text), text)
 	}
 }
 

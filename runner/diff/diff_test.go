@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -41,11 +43,7 @@ func TestDifference(t *testing.T) {
 		"a secret within": {map[string]any{"l": []any{}}, map[string]any{"l": []any{map[string]any{"k": "v"}}}, invoke.Paths{{"l", "0", "k"}},
 			`  ~ l: [] → [{"k":"(secret)"}]`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if got := Text(Of(tc.stale, tc.config, tc.hidden)); got != tc.want {
-				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
-			}
-		})
+		assert.Equal(t, tc.want, Text(Of(tc.stale, tc.config, tc.hidden)), name)
 	}
 }
 
@@ -65,15 +63,11 @@ func TestBetween(t *testing.T) {
 		"a secret not known as one now": {m{"a": "(secret)", "b": "is (secret)"}, m{"a": "hush", "b": "is hush"}, "  ~ b: \"is (secret)\" → \"(secret)\""},
 		"a number that was a secret":    {m{"a": "(secret)"}, m{"a": int64(271828)}, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got := ""
-			if changes := Between(tc.old, tc.now); len(changes) > 0 {
-				got = Text(changes)
-			}
-			if got != tc.want {
-				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
-			}
-		})
+		got := ""
+		if changes := Between(tc.old, tc.now); len(changes) > 0 {
+			got = Text(changes)
+		}
+		assert.Equal(t, tc.want, got, name)
 	}
 }
 
@@ -88,9 +82,7 @@ func TestBetweenTellsWhetherValuesDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old, now := object.Draw(t, "old"), object.Draw(t, "now")
 		changes := Between(old, now)
-		if Identical(old, now) != (len(changes) == 0) {
-			t.Fatalf("%v and %v: %v", old, now, changes)
-		}
+		require.Equal(t, len(changes) == 0, Identical(old, now), "%v and %v: %v", old, now, changes)
 		for _, c := range changes {
 			if strings.TrimSpace(c.Path) == "" || c.Op == Modify && Identical(c.Old, c.New) {
 				t.Fatalf("%+v says nothing", c)

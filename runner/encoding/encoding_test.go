@@ -2,9 +2,11 @@ package encoding_test
 
 import (
 	"encoding/json"
-	"reflect"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner/encoding"
@@ -28,15 +30,9 @@ func TestALineIsTheEventThatItIsOf(t *testing.T) {
 	} {
 		e.Time = at
 		text, err := json.Marshal(encoding.LineOf(e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var line encoding.Line
-		if err := json.Unmarshal(text, &line); err != nil {
-			t.Fatal(err)
-		}
-		if got := line.Event(); !reflect.DeepEqual(got, e) {
-			t.Errorf("%s\n%+v, want\n%+v", text, got, e)
-		}
+		require.NoError(t, json.Unmarshal(text, &line))
+		assert.Equal(t, e, line.Event())
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
@@ -38,17 +40,13 @@ func TestTheReasonIsThatOfWhatIsWithin(t *testing.T) {
 		if err != nil {
 			err = fmt.Errorf("web: %w", err)
 		}
-		if got := failure.Reason(err); got != tc.want {
-			t.Errorf("%s: %s, want %s", name, got, tc.want)
-		}
+		assert.Equal(t, tc.want, failure.Reason(err), name)
 	}
 }
 
 func TestSeveralFailuresAreOne(t *testing.T) {
 	var all failure.Several
-	if err := all.Err(); err != nil {
-		t.Errorf("none: %v", err)
-	}
+	assert.NoError(t, all.Err(), "none")
 	one := errors.New("one")
 	all.Add(one)
 	all.Add(errors.New("two"))

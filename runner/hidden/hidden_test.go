@@ -1,8 +1,9 @@
 package hidden_test
 
 import (
-	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/runner/hidden"
 )
@@ -30,8 +31,7 @@ func TestWhatIsNotWantedAnyMoreIsFormer(t *testing.T) {
 		},
 		"an item too many": {[]any{"a", object{"key": "old"}}, []any{"a"}, []any{object{"key": "old"}}},
 	} {
-		if former := hidden.Former(tc.was, tc.wanted); !reflect.DeepEqual(former, tc.former) {
-			t.Errorf("%s: %#v, want %#v", name, former, tc.former)
-		}
+		former := hidden.Former(tc.was, tc.wanted)
+		assert.Equal(t, tc.former, former, name)
 	}
 }

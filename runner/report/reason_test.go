@@ -3,6 +3,8 @@ package report_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/runner/report"
 )
 
@@ -19,8 +21,6 @@ func TestSkipsHaveSentences(t *testing.T) {
 		report.ReasonNeverApplied:     "never applied, as far as the log knows; not asked whether it is there",
 		report.ReasonNotTargeted:      "not to be removed, only looked at",
 	} {
-		if got := (report.Skip{code, "db"}).Error(); got != want {
-			t.Errorf("%s: %q, want %q", code, got, want)
-		}
+		assert.Equal(t, want, (report.Skip{code, "db"}).Error(), code)
 	}
 }

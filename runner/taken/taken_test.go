@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/deployster-go/deployster/runner/report"
 	"github.com/deployster-go/deployster/runner/taken"
 )
@@ -37,9 +39,8 @@ func TestWhatIsManagedIsRecognized(t *testing.T) {
 		"nothing is known of both": {"other", "", "thing", nil, ""},
 	} {
 		got, found := all.Find(tc.name, tc.configured, taken.Mark(tc.ref, tc.keep))
-		if got.Name != tc.want || found != (tc.want != "") {
-			t.Errorf("%s: found %q, %v", name, got.Name, found)
-		}
+		assert.Equal(t, tc.want, got.Name, name)
+		assert.Equal(t, tc.want != "", found, name)
 		if found && !strings.Contains(got.Refuse().Error(), `"deployster state forget `+tc.want+`" first`) {
 			t.Errorf("%s: %v", name, got.Refuse())
 		}

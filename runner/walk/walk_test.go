@@ -2,10 +2,11 @@ package walk_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/runner/walk"
@@ -54,9 +55,7 @@ func TestWhatDependsOnANodeWaitsForAllItStandsFor(t *testing.T) {
 		{[]string{"b1"}, "b", "a, b, not c as of b"},
 		{[]string{"b1"}, "a", "a, not b as of a, not c as of a"},
 	} {
-		if got := steps(tc.members, tc.fails); got != tc.want {
-			t.Errorf("%v, %q fails: %s, want %s", tc.members, tc.fails, got, tc.want)
-		}
+		assert.Equal(t, tc.want, steps(tc.members, tc.fails), tc.fails)
 	}
 }
 
@@ -88,7 +87,6 @@ func TestNothingBeginsOnceItIsClosed(t *testing.T) {
 		},
 		Failed: func(string, error) *string { return nil },
 	}.Run()
-	if !slices.Equal(visited, []string{"a", "c"}) || !slices.Equal(skipped, []string{"b"}) {
-		t.Errorf("visited %v, skipped %v", visited, skipped)
-	}
+	assert.Equal(t, []string{"a", "c"}, visited)
+	assert.Equal(t, []string{"b"}, skipped)
 }
